@@ -1,0 +1,56 @@
+# On a fresh machine `make demo` and `make test` make .venv and install into it by themselves.
+PYTHON ?= python3
+VENV ?= .venv
+JOBS ?= 2
+# On Linux without a GPU the CPU build of torch is much smaller:
+#   make PIP_ARGS="--extra-index-url https://download.pytorch.org/whl/cpu" test
+PIP_ARGS ?=
+
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+PIP := $(BIN)/python -m pip install --quiet $(PIP_ARGS) -c constraints.txt
+# one thread a worker: two workers with one thread each beat one with two; tests never reach the network
+PYTEST := OMP_NUM_THREADS=1 TOKENIZERS_PARALLELISM=false HF_HUB_OFFLINE=1 $(BIN)/python -m pytest -n $(JOBS)
+
+.DEFAULT_GOAL := help
+.PHONY: help venv install demo test quick check lint format clean
+
+help:  ## show this list
+	@grep -E '^[a-z]+:.*## ' Makefile | awk -F ':.*## ' '{printf "  make %-8s %s\n", $$1, $$2}'
+
+install: $(STAMP)  ## make .venv and install ruplar with its development tools
+venv: $(STAMP)
+
+$(STAMP): pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
+		|| { echo "ruplar needs Python 3.11 or later: make PYTHON=python3.12 ..."; exit 1; }
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@echo "installing into $(VENV); the first time this downloads torch and takes some minutes"
+	$(PIP) torch
+	$(PIP) -e '.[dev,figures]'
+	$(PIP) --no-deps llama-models
+	@touch $@
+
+demo: $(STAMP)  ## the whole loop on the embedded model, on a CPU, in minutes
+	$(BIN)/ruplar demo
+
+test: $(STAMP)  ## all tests
+	$(PYTEST)
+
+quick: $(STAMP)  ## all tests but the slow ones
+	$(PYTEST) -m "not slow"
+
+lint: $(STAMP)  ## style and types
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+check: lint test  ## what a change must pass: style, types, import order, tests
+
+format: $(STAMP)  ## put the code into shape
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+clean:  ## remove .venv, builds and caches
+	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	find . -type d \( -name __pycache__ -o -name '*.egg-info' \) -prune -exec rm -rf {} +

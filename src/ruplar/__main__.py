@@ -1,0 +1,5 @@
+"""`python -m ruplar`: the command line."""
+
+from ruplar.cli import main
+
+main()

@@ -1,0 +1,43 @@
+"""A user's mistake → one clear message: what is wrong, the value, where it came from, what to do.
+
+Everything a user can get wrong ends in `UserError`; the command line prints it without a traceback. Problems are
+collected and reported together, so that a recipe with three mistakes is mended in one go.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+
+class UserError(Exception):
+    """One or more problems the user can mend.
+
+    Args:
+        *problems: Each a full sentence naming the place, the value and the way out.
+        where: What they were found in, e.g. a file name; shown once, above them.
+    """
+
+    def __init__(self, *problems: str, where: str = ""):
+        self.problems = list(problems)
+        self.where = where
+        super().__init__(str(self))
+
+    def __str__(self) -> str:
+        if len(self.problems) == 1 and not self.where:
+            return self.problems[0]
+        noun = "problem" if len(self.problems) == 1 else "problems"
+        head = f"{len(self.problems)} {noun}" + (f" in {self.where}" if self.where else "")
+        return "\n".join([head, *(f"  {p}" for p in self.problems)])
+
+
+class TrainingStopped(UserError):
+    """Training was stopped by a guard; the message names the cause (NaN, collapse) and what to try."""
+
+
+def unknown(kind: str, name: str, known: Iterable[str]) -> str:
+    """A sentence such as `unknown prior 'mixtur'. Did you mean 'mixture'? Known: gumbel, mixture, temperature.`."""
+    known = sorted(known)
+    close = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
+    hint = f" Did you mean '{close[0]}'?" if close else ""
+    return f"unknown {kind} '{name}'.{hint} Known: {', '.join(known) or 'none'}."

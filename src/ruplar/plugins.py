@@ -1,0 +1,69 @@
+"""Kind and name → plug-in module: the name *is* the file name, nothing is registered, nothing imported until asked for.
+
+A plug-in file opens with a docstring whose first line describes it, and defines `Config` (a `Settings`) and one class
+named after its kind. A dotted name (`my_package.units`) loads a file from outside the package.
+"""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import importlib.util
+import pkgutil
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from ruplar.errors import UserError, unknown
+
+CLASSES = {"domains": "Domain", "priors": "Prior", "spans": "Spans", "methods": "Method"}
+"""Kind → the class each of its files defines."""
+
+PACKAGES = {"spans": "ruplar.chains.spans"}
+"""Where a kind lives when that is not `ruplar.<kind>`."""
+
+_NOT_PLUGINS = {"base"}
+
+
+def _package(kind: str) -> str:
+    return PACKAGES.get(kind, f"ruplar.{kind}")
+
+
+def names(kind: str) -> list[str]:
+    """The names of a kind, sorted: its files, less `base` and private ones."""
+    folder = Path(__file__).parent.joinpath(*_package(kind).split(".")[1:])
+    found = (m.name for m in pkgutil.iter_modules([str(folder)]))
+    return sorted(n for n in found if n not in _NOT_PLUGINS and not n.startswith("_"))
+
+
+def describe(kind: str, name: str) -> str:
+    """First line of the plug-in's docstring, read without importing it."""
+    file = Path(__file__).parent.joinpath(*_package(kind).split(".")[1:], f"{name}.py")
+    return (ast.get_docstring(ast.parse(file.read_text(encoding="utf-8"))) or "").split("\n")[0]
+
+
+def load(kind: str, name: str) -> ModuleType:
+    """The module of a plug-in.
+
+    Raises:
+        UserError: No such name (with the nearest one), or the file lacks what its kind must define.
+    """
+    if "." in name:
+        try:
+            module = importlib.import_module(name)
+        except ModuleNotFoundError as error:
+            raise UserError(f"{kind}: cannot import '{name}': {error}. Is its folder on PYTHONPATH?") from error
+    elif name in names(kind):
+        module = importlib.import_module(f"{_package(kind)}.{name}")
+    else:
+        raise UserError(unknown(kind.removesuffix("s"), name, names(kind)))
+    missing = [c for c in ("Config", CLASSES[kind]) if not hasattr(module, c)]
+    if missing:
+        raise UserError(f"{kind}: '{name}' does not define {' and '.join(missing)}; see docs/extending.md.")
+    return module
+
+
+def make(kind: str, name: str, settings: dict[str, Any] | None = None) -> Any:
+    """The plug-in's class, built with its settings checked: `make("priors", "mixture", {"operand_share": 0.2})`."""
+    module = load(kind, name)
+    return getattr(module, CLASSES[kind])(module.Config(**(settings or {})))

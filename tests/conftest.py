@@ -1,0 +1,68 @@
+"""What tests of every folder share: the benchmark files and the real tokenizers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from ruplar.errors import UserError
+
+
+@pytest.fixture(scope="session")
+def shared_data() -> Path:
+    """The folder of benchmark files that lies beside the repository."""
+    folder = Path(__file__).resolve().parents[1].parent / "shared" / "data"
+    if not folder.is_dir():
+        pytest.fail(f"the benchmark files are not at {folder}; these tests read the real ones.")
+    return folder
+
+
+@pytest.fixture(scope="session")
+def llama3_tokenizer():
+    """Llama-3's real tokenizer, converted once a session. Not to be changed by a test."""
+    from ruplar.backbone.tokenizers import llama3_file, load_tokenizer
+
+    try:
+        llama3_file()
+    except UserError as error:
+        pytest.skip(str(error))
+    return load_tokenizer("llama-3")
+
+
+@pytest.fixture
+def byte_tokenizer():
+    """256 bytes, an end and a pad token, a chat template, no think markers. The test's own to change."""
+    from tokenizers import Tokenizer, decoders, models, pre_tokenizers
+    from transformers import PreTrainedTokenizerFast
+
+    letters = sorted(pre_tokenizers.ByteLevel.alphabet())
+    backend = Tokenizer(models.BPE(vocab={letter: i for i, letter in enumerate(letters)}, merges=[]))
+    backend.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    backend.decoder = decoders.ByteLevel()
+    tokenizer = PreTrainedTokenizerFast(tokenizer_object=backend, eos_token="<|end|>", pad_token="<|pad|>")
+    tokenizer.chat_template = "{{ messages[0]['content'] }}<|end|>{% if add_generation_prompt %}Reply:{% endif %}"
+    return tokenizer
+
+
+@pytest.fixture
+def tiny_model():
+    """Family, vocabulary, tied or not → a random two-layer causal LM in float32, in eval mode."""
+    import torch
+    from transformers import AutoConfig, AutoModelForCausalLM
+
+    torch.set_num_threads(1)  # matrices this small only lose by being shared out
+    shape = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "max_position_embeddings": 512}
+    gqa = {"intermediate_size": 48, "num_key_value_heads": 2}
+
+    def make(family: str, vocab: int, tied: bool = True, seed: int = 0):
+        names = {"n_embd": 32, "n_layer": 2, "n_head": 4, "n_positions": 512} if family == "gpt2" else shape | gqa
+        head = {"head_dim": 8} if family == "qwen3" else {}
+        config = AutoConfig.for_model(
+            family, vocab_size=vocab, tie_word_embeddings=tied, initializer_range=0.2, bos_token_id=0, eos_token_id=0,
+            **names, **head,
+        )  # fmt: skip
+        torch.manual_seed(seed)
+        return AutoModelForCausalLM.from_config(config, dtype=torch.float32).eval()
+
+    return make
