@@ -1,0 +1,140 @@
+"""Name, path or Hub address → where the rows are: the sets we know by name, and the rules for all others.
+
+- `gsm8k-aug-valid`: a known name; its file in the data folder, or its Hub set when no file is there
+- `chains/train.jsonl`: a path
+- `hub:whynlp/gsm8k-aug`: a Hub set, its train split; `hub:openai/gsm8k/main:test` names config and split
+- `whynlp/gsm8k-aug:test`: the same without the prefix, where no such path exists
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from ruplar.chains.rows import SUFFIXES, Row, file_rows, hub_rows
+from ruplar.errors import UserError, unknown
+
+DATA_FOLDERS = ("data", "../shared/data")
+"""Where files of known names are looked for when no folder is given, relative to the working directory."""
+
+_HUB = re.compile(r"(?P<name>[\w.-]+/[\w.-]+)(?:/(?P<config>[\w.-]+))?(?::(?P<split>[\w.+\[\]%:-]+))?")
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A set known by name.
+
+    Attributes:
+        file: Its file's name in a data folder.
+        hub: Its Hub address (`owner/name[/config]:split`), "" when we know none with the same rows.
+        columns: Our column → Hub columns it is joined from with a space, where they differ.
+    """
+
+    file: str
+    hub: str = ""
+    columns: dict[str, tuple[str, ...]] = field(default_factory=dict)
+
+
+SOURCES: dict[str, Source] = {
+    "gsm8k-train": Source("gsm8k-train.jsonl", "openai/gsm8k/main:train"),
+    "gsm8k-test": Source("gsm8k-test.jsonl", "openai/gsm8k/main:test"),
+    "gsm8k-aug-train": Source("gsm8k-aug-train.txt", "whynlp/gsm8k-aug:train"),
+    "gsm8k-aug-valid": Source("gsm8k-aug-valid.txt", "whynlp/gsm8k-aug:validation"),
+    "gsm8k-aug": Source("gsm8k-aug-test.jsonl", "whynlp/gsm8k-aug:test"),
+    "gsm-hard": Source(
+        "gsm-hard-test.jsonl",
+        "reasoning-machines/gsm-hard:train",
+        {"problem": ("input",), "solution": ("code",), "answer": ("target",)},
+    ),
+    "svamp": Source(
+        "svamp-test.jsonl", "ChilleD/SVAMP:train+test", {"problem": ("Body", "Question"), "answer": ("Answer",)}
+    ),
+    "multiarith": Source(
+        "multiarith-test.jsonl", "ChilleD/MultiArith:train+test", {"problem": ("question",), "answer": ("final_ans",)}
+    ),
+    "date-understanding-train": Source("date-understanding-train.jsonl"),
+    "date-understanding": Source("date-understanding-test.jsonl"),
+    "prosqa-valid": Source("prosqa-valid.json"),
+}
+"""Name → set. A benchmark's bare name is what it is scored on."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where rows are: a file, or a Hub address with the columns to rename."""
+
+    path: Path | None = None
+    hub: str = ""
+    columns: dict[str, tuple[str, ...]] = field(default_factory=dict)
+
+    @property
+    def name(self) -> str:
+        """For messages and records: the path, or the Hub address."""
+        return str(self.path) if self.path is not None else f"hub:{self.hub}"
+
+    def rows(self) -> Iterator[Row]:
+        """All rows in order.
+
+        Raises:
+            UserError: They cannot be had; see `file_rows` and `hub_rows`.
+        """
+        if self.path is not None:
+            return file_rows(self.path)
+        address = _HUB.fullmatch(self.hub)
+        if address is None:
+            raise UserError(f"'{self.hub}' is no Hub address. Write hub:owner/name, hub:owner/name/config:split.")
+        found = hub_rows(address["name"], address["config"], address["split"] or "train")
+        return (_renamed(row, self.columns) for row in found)
+
+
+def locate(source: str | Path, data_dir: str | Path | None = None) -> Place:
+    """Path, known name or Hub address → place. A path that exists wins over a name.
+
+    Args:
+        source: What the user wrote.
+        data_dir: The folder holding the files of known names; without it the `DATA_FOLDERS` are tried in order.
+
+    Raises:
+        UserError: It is none of these.
+    """
+    text = str(source)
+    if text.startswith("hub:"):
+        return Place(hub=text.removeprefix("hub:"))
+    if Path(text).is_file():
+        return Place(path=Path(text))
+    folders = [Path(data_dir)] if data_dir is not None else [Path(folder) for folder in DATA_FOLDERS]
+    if text in SOURCES:
+        return _known(SOURCES[text], folders)
+    if Path(text).is_dir():
+        raise UserError(f"{text}: is a folder. Name one file in it.")
+    if isinstance(source, Path) or Path(text).suffix in SUFFIXES or text.startswith((".", "/", "~")):
+        raise UserError(f"{text}: no such file. A Hub set is written hub:owner/name.")
+    if _HUB.fullmatch(text):
+        return Place(hub=text)
+    raise UserError(f"{unknown('data set', text, SOURCES)} Or give the path of a file, or hub:owner/name.")
+
+
+def _known(entry: Source, folders: Sequence[Path]) -> Place:
+    for folder in folders:
+        if (folder / entry.file).is_file():
+            return Place(path=folder / entry.file)
+    if entry.hub:
+        return Place(hub=entry.hub, columns=entry.columns)
+    tried = ", ".join(str(folder) for folder in folders)
+    raise UserError(
+        f"{entry.file}: not found in {tried}, and no Hub set has the same rows. Give the folder that holds it (data_dir)."
+    )
+
+
+def _renamed(row: Row, columns: dict[str, tuple[str, ...]]) -> Row:
+    """The row under our column names; a missing Hub column stays missing, so that the reader reports it."""
+    if not columns:
+        return row
+    fields = {
+        ours: row.fields[theirs[0]] if len(theirs) == 1 else " ".join(str(row.fields[name]).strip() for name in theirs)
+        for ours, theirs in columns.items()
+        if all(name in row.fields for name in theirs)
+    }
+    return replace(row, fields=fields)

@@ -1,0 +1,1 @@
+"""Step → spans, one file a rule."""

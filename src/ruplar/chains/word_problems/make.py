@@ -1,0 +1,201 @@
+"""Seed and count → word problems with chains that re-execute to their answers, the same ones on every machine.
+
+Problem i under seed s is a pure function of (s, i, families, steps), so a large set can be made in shards: process 3 of
+8 calls `generate(1000, seed, start=3000)`.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import pkgutil
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from random import Random
+from typing import Literal
+
+from ruplar.chains.word_problems import families as _families
+from ruplar.chains.word_problems.story import Redraw, Story
+from ruplar.errors import UserError, unknown
+from ruplar.records import Example
+
+STEP_WEIGHTS = {1: 0.08, 2: 0.22, 3: 0.30, 4: 0.22, 5: 0.11, 6: 0.07}
+"""How often a problem has this many steps: 3.3 on average, as in GSM8K."""
+
+Split = Literal["train", "valid", "test"]
+_PARTS: dict[int, Split] = {0: "test", 1: "valid"}
+
+_MASK = (1 << 64) - 1
+
+
+@dataclass(frozen=True)
+class Family:
+    """One file of `families/`.
+
+    Attributes:
+        name: Its file name.
+        build: Writes one problem of `story.goal` steps into a story.
+        steps: Fewest and most steps it can write.
+        held_out: Kept out of the embedded model's training.
+        constants: Word → the numbers it implies, beyond those of `words.IMPLIED`.
+        about: First line of its docstring.
+    """
+
+    name: str
+    build: Callable[[Story], None]
+    steps: tuple[int, int]
+    held_out: bool
+    constants: dict[str, tuple[int, ...]]
+    about: str
+
+    def __call__(self, story: Story) -> None:
+        """Write one problem into the story."""
+        self.build(story)
+
+
+def _read(name: str) -> Family:
+    module = importlib.import_module(f"{_families.__name__}.{name}")
+    about = (module.__doc__ or "").split("\n")[0]
+    return Family(
+        name, module.build, module.STEPS, getattr(module, "HELD_OUT", False), getattr(module, "CONSTANTS", {}), about
+    )
+
+
+FAMILIES: dict[str, Family] = {m.name: _read(m.name) for m in pkgutil.iter_modules(_families.__path__)}
+"""Name → builder: every file of `families/`; adding a file adds a family."""
+
+DRILLS = ("drills",)
+"""Bare arithmetic; helps pretraining, belongs to no benchmark."""
+
+HELD_OUT = tuple(name for name, family in FAMILIES.items() if family.held_out)
+"""Families the embedded model never saw."""
+
+TRAIN_FAMILIES = tuple(name for name in FAMILIES if name not in HELD_OUT + DRILLS)
+"""Families the embedded model was trained on."""
+
+
+def names() -> list[str]:
+    """The names of all families, sorted."""
+    return sorted(FAMILIES)
+
+
+def generate(
+    count: int,
+    seed: int,
+    *,
+    families: Sequence[str] | None = None,
+    steps: tuple[int, int] | range = (1, 6),
+    start: int = 0,
+    split: Split | None = None,
+) -> Iterator[Example]:
+    """Write `count` problems, from the `start`-th on.
+
+    Args:
+        count: How many.
+        seed: Which sequence of problems; any whole number.
+        families: Names to draw from, evenly among those that can write the drawn number of steps; the training families
+            when None.
+        steps: Fewest and most steps, both included, or a range.
+        start: Index of the first problem.
+        split: Only problems whose question belongs to this part; any when None. See `part_of`.
+
+    Yields:
+        Examples with source `word-problems:SEED:INDEX`.
+
+    Raises:
+        UserError: An unknown family, or none of those named can write the steps asked for.
+    """
+    chosen = tuple(TRAIN_FAMILIES if families is None else families)
+    bounds = (steps.start, steps.stop - 1) if isinstance(steps, range) else (steps[0], steps[1])
+    table = _table(chosen, bounds)
+    return (_problem(seed, index, table, split) for index in range(start, start + count))
+
+
+Rows = tuple[tuple[float, int, tuple[Family, ...]], ...]
+Table = tuple[int, Rows]
+
+
+@cache
+def _table(chosen: tuple[str, ...], bounds: tuple[int, int]) -> Table:
+    """A salt, and (cumulative share, steps, families able to write them) for each number of steps that can be drawn.
+
+    The salt keeps two sets of families under one seed from telling the same numbers in other words.
+    """
+    wrong = [unknown("family", name, FAMILIES) for name in chosen if name not in FAMILIES]
+    if wrong:
+        raise UserError(*wrong, where="families")
+    able = {
+        n: tuple(FAMILIES[c] for c in chosen if FAMILIES[c].steps[0] <= n <= FAMILIES[c].steps[1])
+        for n in STEP_WEIGHTS
+        if bounds[0] <= n <= bounds[1]
+    }
+    able = {n: some for n, some in able.items() if some}
+    if not able:
+        reach = (
+            ", ".join(f"{c} {FAMILIES[c].steps[0]}-{FAMILIES[c].steps[1]}" for c in chosen) or "no family was named"
+        )
+        raise UserError(f"steps: no family can write {bounds[0]} to {bounds[1]} steps. They write: {reach}.")
+    total = sum(STEP_WEIGHTS[n] for n in able)
+    rows, share = [], 0.0
+    for n, some in able.items():
+        share += STEP_WEIGHTS[n] / total
+        rows.append((share, n, some))
+    return zlib.crc32(repr((chosen, bounds)).encode()), tuple(rows)
+
+
+def _mix(seed: int, index: int) -> int:
+    """Two numbers → 64 well-stirred bits (splitmix64's finaliser), the same on every platform."""
+    z = (seed * 0x9E3779B97F4A7C15 + (index + 1) * 0xD1B54A32D192ED03) & _MASK
+    z = ((z ^ (z >> 30)) * 0xBF58476D1CE4E5B9) & _MASK
+    z = ((z ^ (z >> 27)) * 0x94D049BB133111EB) & _MASK
+    return z ^ (z >> 31)
+
+
+def part_of(question: str) -> Split:
+    """The part a question belongs to, by its text alone: 1 in 16 is for testing, 1 in 16 for validation.
+
+    So no training problem can ever equal a held-out one, whatever the seeds, and nothing has to be compared.
+    """
+    return _PARTS.get(zlib.crc32(question.encode()) % 16, "train")
+
+
+def _problem(seed: int, index: int, table: Table, split: Split | None) -> Example:
+    salt, rows = table
+    rng = Random(_mix(seed ^ salt, index))
+    while True:
+        question, steps = _draw(rng, rows)
+        if split is None or part_of(question) == split:
+            break
+    chain = " ".join(f"<<{s}>>" for s in steps)
+    answer = steps[-1].rpartition("=")[2]
+    return Example(question, steps, answer, f"word-problems:{seed}:{index}", chain)
+
+
+def _draw(rng: Random, rows: Rows) -> tuple[str, tuple[str, ...]]:
+    """One question and its steps, whichever part it belongs to."""
+    draw = rng.random()
+    goal, able = next(((n, some) for share, n, some in rows if draw < share), rows[-1][1:])
+    family = able[int(rng.random() * len(able))]
+    for _ in range(1000):
+        story = Story(rng, goal)
+        try:
+            family.build(story)
+        except Redraw:
+            continue
+        if len(story.steps) == goal:
+            return " ".join(story.text), tuple(story.steps)
+    raise RuntimeError(f"family '{family.name}' found no problem of {goal} steps in 1000 draws")
+
+
+def write_jsonl(path: str | Path, examples: Iterable[Example]) -> int:
+    """Examples → a file of one JSON object a line, `problem`, `solution`, `answer`; how many were written."""
+    written = 0
+    with Path(path).open("w", encoding="utf-8") as out:
+        for example in examples:
+            row = {"problem": example.question, "solution": example.chain, "answer": example.answer}
+            out.write(json.dumps(row, ensure_ascii=False) + "\n")
+            written += 1
+    return written

@@ -1,0 +1,162 @@
+"""Text of a step → its symbols, and symbols → exact value: the exact rule of arithmetic.
+
+Every character that is no space belongs to exactly one symbol, except the separators inside `1,200` and a full stop
+behind a number. So nothing a step says is lost: not a parenthesis, not a sign, not a unit.
+"""
+
+from __future__ import annotations
+
+import re
+from fractions import Fraction
+
+from ruplar.domains._numbers import DASHES, NUMBER, literal
+
+_SIGNS = str.maketrans({"×": "*", "✕": "*", "·": "*", "⋅": "*", "÷": "/", "∕": "/", "⁄": "/"})
+_SYMBOL = re.compile(rf"(?P<number>{NUMBER})(?:\.(?![0-9.]))?|[^\W0-9_]+|\*\*|//|<=|>=|!=|\S")
+_OPENS = frozenset({"+", "-", "*", "/", "**", "//", "^", "=", "(", "[", "{", "<", ">", "<=", ">=", "!=", ","})
+_CURRENCY = frozenset("$€£")
+
+_MOST_SYMBOLS, _DEEPEST, _MOST_BITS = 200, 40, 4096
+"""Bounds of what is carried out again; no real step comes near them, and hostile text cannot make us work."""
+
+
+class Unreadable(Exception):
+    """The symbols are no expression we can carry out (words, two numbers side by side, beyond the bounds)."""
+
+
+def _is_number(symbol: str) -> bool:
+    return symbol[-1] in "0123456789"
+
+
+def symbols(text: str) -> list[str]:
+    """Step → symbols in order: `20 × (-1,200.5)` → `20 * ( -1200.5 )`.
+
+    A number is one symbol as written, less its thousands separators. A minus in front of a number is its sign where a
+    value must follow: at the start, and after an operator, `=`, comma or opening bracket. `×`, `·`, `÷`, other
+    dashes, and an `x` between two values are written `* / -`. A word is one symbol; every other character is one.
+    """
+    found = [m["number"] or m[0] for m in _SYMBOL.finditer(text.translate(_SIGNS).translate(DASHES))]
+    found = [s.replace(",", "") if _is_number(s) else s for s in found]
+    out: list[str] = []
+    for i, symbol in enumerate(found):
+        following = found[i + 1] if i + 1 < len(found) else ""
+        if symbol in ("x", "X") and _is_times(out, following):
+            symbol = "*"
+        elif _is_number(symbol) and out and out[-1] == "-" and (len(out) == 1 or out[-2] in _OPENS):
+            symbol = out.pop() + symbol
+        out.append(symbol)
+    return out
+
+
+def _is_times(before: list[str], following: str) -> bool:
+    """Whether an `x` stands between two values: `3 x 4`, `(1+2)x$5`; but not in `2x+1`."""
+    left = bool(before) and (_is_number(before[-1]) or before[-1] in {")", "%"})
+    return left and bool(following) and (_is_number(following) or following in {"(", "-", *_CURRENCY})
+
+
+def evaluate(text: str) -> Fraction:
+    """Expression → exact value, with the usual precedence.
+
+    Currency signs are passed over. `%` is percent, or the remainder where a value follows (`7%3`).
+
+    Raises:
+        Unreadable: The text is no expression.
+        ZeroDivisionError: It divides by zero.
+    """
+    marks = [s for s in symbols(text) if s not in _CURRENCY]
+    if not marks or len(marks) > _MOST_SYMBOLS:
+        raise Unreadable(text)
+    reader = _Reader(marks)
+    value = reader.sum()
+    if reader.mark:
+        raise Unreadable(text)
+    return value
+
+
+def _bounded(value: Fraction) -> Fraction:
+    if value.numerator.bit_length() + value.denominator.bit_length() > _MOST_BITS:
+        raise Unreadable("too large")
+    return value
+
+
+class _Reader:
+    """Recursive descent over symbols: sum → product → signed → power → atom."""
+
+    def __init__(self, marks: list[str]):
+        self.marks, self.at, self.depth = marks, 0, 0
+
+    @property
+    def mark(self) -> str:
+        return self.marks[self.at] if self.at < len(self.marks) else ""
+
+    @property
+    def value_follows(self) -> bool:
+        following = self.marks[self.at + 1] if self.at + 1 < len(self.marks) else ""
+        return following == "(" or (bool(following) and _is_number(following))
+
+    def take(self) -> str:
+        self.at += 1
+        return self.marks[self.at - 1]
+
+    def sum(self) -> Fraction:
+        value = self.product()
+        while self.mark in ("+", "-"):
+            value = _bounded(value + self.product() if self.take() == "+" else value - self.product())
+        return value
+
+    def product(self) -> Fraction:
+        value = self.signed()
+        while self.mark in ("*", "/", "//") or (self.mark == "%" and self.value_follows):
+            operator, right = self.take(), self.signed()
+            if operator == "*":
+                value = _bounded(value * right)
+            elif operator == "/":
+                value = _bounded(value / right)
+            else:
+                value = Fraction(value // right) if operator == "//" else value % right
+        return value
+
+    def signed(self) -> Fraction:
+        sign = 1
+        while self.mark in ("+", "-"):
+            sign = -sign if self.take() == "-" else sign
+        return sign * self.power()
+
+    def power(self) -> Fraction:
+        # -2^2 is 4 to some and -4 to others: not ours to judge
+        unsure = self.mark.startswith("-")
+        base = self.atom()
+        if self.mark not in ("^", "**"):
+            return base
+        self.take()
+        self.depth += 1
+        if unsure or self.depth > _DEEPEST:
+            raise Unreadable("power")
+        exponent = self.signed()
+        self.depth -= 1
+        bits = max(base.numerator.bit_length(), base.denominator.bit_length())
+        if exponent.denominator != 1 or bits * abs(exponent) > _MOST_BITS:
+            raise Unreadable("power")
+        return base ** int(exponent)
+
+    def atom(self) -> Fraction:
+        if self.mark == "(":
+            self.take()
+            self.depth += 1
+            if self.depth > _DEEPEST:
+                raise Unreadable("too deep")
+            value = self.sum()
+            self.depth -= 1
+            if self.mark != ")":
+                raise Unreadable("open parenthesis")
+            self.take()
+        else:
+            read = literal(self.mark)
+            if read is None:
+                raise Unreadable(self.mark)
+            value = read
+            self.take()
+        if self.mark == "%" and not self.value_follows:
+            self.take()
+            value = value / 100
+        return value

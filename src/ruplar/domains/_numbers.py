@@ -1,0 +1,76 @@
+"""Text of a number → exact rational: what reading, checking and grading arithmetic share.
+
+Numbers are read as written, never through a float: `13.0` is 13, `.5` is 1/2, `2.0107e-06` is 20107/10**10.
+"""
+
+from __future__ import annotations
+
+import re
+from fractions import Fraction
+
+NUMBER = r"(?:(?:[0-9]{1,3}(?:,[0-9]{3})+(?![0-9])|[0-9]+)(?:\.[0-9]+)?|\.[0-9]+)(?:[eE][+-]?[0-9]{1,3}(?![0-9]))?"
+"""Pattern of an unsigned number: `7`, `1.20`, `.5`, `1,200`, `2e-06`. `1,20` is no number."""
+
+DASHES = str.maketrans({"−": "-", "–": "-", "—": "-"})
+"""Dashes that stand for a minus sign."""
+
+# Longer literals cannot be meant, and Python refuses to convert them beyond some 4,300 digits.
+_LONGEST = 400
+
+_PLAIN = re.compile(rf"(?P<sign>[+-]?)\s*[$€£]?\s*(?P<sign2>-?)(?P<number>{NUMBER})\.?")
+_RATIO = re.compile(rf"(?P<sign>-?)\s*(?P<over>{NUMBER})\s*/\s*(?P<under>{NUMBER})")
+_LATEX_RATIO = re.compile(r"\\[dt]?frac\s*\{([^{}]*)\}\s*\{([^{}]*)\}")
+_UNIT = re.compile(r"\\(?:text|mathrm|textbf)\s*\{[^{}]*\}|\\[a-zA-Z]+|[^\W0-9_]+|[%$€£°\\{}]")
+
+
+def literal(text: str) -> Fraction | None:
+    """One unsigned or signed number, e.g. `-1,200.50` → Fraction; None when the text is anything else."""
+    if len(text) > _LONGEST or not re.fullmatch(rf"-?{NUMBER}", text):
+        return None
+    return Fraction(text.replace(",", ""))
+
+
+def decimals(text: str) -> int:
+    """Digits after the point of a number as written: `3.50` → 2, `7` → 0, `2e-06` → 6."""
+    mantissa, _, exponent = text.lower().partition("e")
+    return max(0, len(mantissa.partition(".")[2]) - int(exponent or 0))
+
+
+def number(text: str) -> Fraction | None:
+    r"""An answer that is just a number → Fraction; None when it is not.
+
+    Dollar signs, thousands separators, a trailing point and spaces around sign and slash are no part of the value, so
+    `$1,200.00`, `1200` and `1200.` agree. Fractions are read (`3/4`, `\frac{3}{4}`). Percent signs and units are
+    not removed here: whether `25%` is 25 is a question of grading. Digits parted by a space are no number.
+    """
+    text = text.strip().translate(DASHES).replace(r"\$", "$").replace(r"\!", "")
+    text = _LATEX_RATIO.sub(r"\1/\2", text)
+    if len(text) > _LONGEST:
+        return None
+    if plain := _PLAIN.fullmatch(text):
+        if plain["sign"] and plain["sign2"]:
+            return None
+        value = Fraction(plain["number"].replace(",", ""))
+        return -value if "-" in plain["sign"] + plain["sign2"] else value
+    if ratio := _RATIO.fullmatch(text):
+        over, under = (Fraction(ratio[name].replace(",", "")) for name in ("over", "under"))
+        if under:
+            return (-over if ratio["sign"] else over) / under
+    return None
+
+
+def number_without_units(text: str) -> Fraction | None:
+    r"""As `number`, after removing words, percent and currency signs: `\$18\text{ per day}` and `25%` → 18 and 25."""
+    if (value := number(text)) is not None:
+        return value
+    return number(_UNIT.sub(" ", _LATEX_RATIO.sub(r"\1/\2", text)).rstrip(" ."))
+
+
+def show(value: Fraction) -> str:
+    """A value for a message: `7`, `0.35`, or `about 3.3333` where no short decimal is exact."""
+    if value.denominator == 1:
+        return str(value.numerator)
+    for places in range(1, 7):
+        if (value * 10**places).denominator == 1:
+            return f"{float(value):.{places}f}" if abs(value) < 10**9 else str(value)
+    return f"about {float(value):.4f}" if abs(value) < 10**9 else f"about {int(value)}"
