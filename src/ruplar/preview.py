@@ -1,0 +1,225 @@
+"""Chain → what it teaches: its steps, their spans, and the prior of each latent as the tokenizer sees it.
+
+    <<20*1.20=24>>  –domain→  20*1.20=24  –spans→  one span  –prior→  24 0.8000 · * 0.0400 · . 0.0400 · …
+
+Nothing is loaded but a tokenizer, and nothing is printed but on the console that `render` is given.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+from ruplar.chains.spans.base import Spans
+from ruplar.domains.base import Domain
+from ruplar.errors import UserError
+from ruplar.priors.base import PriorTable, focus, ids_of
+from ruplar.records import Span
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.table import Table
+
+_BAR = 24
+_EIGHTHS = " ▏▎▍▌▋▊▉"
+
+
+@dataclass(frozen=True, slots=True)
+class PreviewToken:
+    """One token of a prior.
+
+    Attributes:
+        token: Its text.
+        id: Its id.
+        prob: Its probability.
+        role: Whether it belongs to the span's result.
+        kept: Whether the focused KL sums over it.
+    """
+
+    token: str
+    id: int
+    prob: float
+    role: Literal["result", "operand"]
+    kept: bool
+
+
+@dataclass(frozen=True, slots=True)
+class PreviewSpan:
+    """One latent: the text it stands for, its number in the chain from 1, its tokens, its entropy in nats."""
+
+    text: str
+    latent: int
+    tokens: tuple[PreviewToken, ...]
+    entropy: float
+
+
+@dataclass(frozen=True, slots=True)
+class PreviewStep:
+    """One step and its spans."""
+
+    step: str
+    spans: tuple[PreviewSpan, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Preview:
+    """One chain as a prior teaches it.
+
+    Attributes:
+        tokenizer: The tokenizer's name.
+        prior: The prior's name.
+        fresh: Whether what is shown is one draw of many.
+        steps: The chain.
+    """
+
+    tokenizer: str
+    prior: str
+    fresh: bool
+    steps: tuple[PreviewStep, ...]
+
+    def as_dict(self) -> dict[str, Any]:
+        """The preview as plain JSON values; probabilities and entropies to six places, so that 0.8 reads 0.8."""
+        return {
+            "tokenizer": self.tokenizer,
+            "prior": self.prior,
+            "fresh": self.fresh,
+            "steps": [{"step": s.step, "spans": [_span_as_dict(span) for span in s.spans]} for s in self.steps],
+        }
+
+
+def preview(
+    chain: str | Sequence[str],
+    *,
+    tokenizer: Any,
+    domain: Domain,
+    spans: Spans,
+    prior_table: PriorTable,
+    threshold: float = 0.01,
+) -> Preview:
+    """What one chain teaches.
+
+    Args:
+        chain: The chain as written, or its steps where they have been read already.
+        tokenizer: Names the ids; it must be the one behind `prior_table.encode`.
+        domain: Says what a step is.
+        spans: Says what becomes one latent.
+        prior_table: The prior. One that draws anew is shown in the draw of its first visit.
+        threshold: Tokens at or below this probability are marked as left out of the focused KL.
+
+    Raises:
+        UserError: The chain has no step, or a span has nothing the tokenizer can write.
+    """
+    steps = domain.split(chain) if isinstance(chain, str) else list(chain)
+    if not steps:
+        shown = f"the chain {_short(chain)!r}" if isinstance(chain, str) else "the chain"
+        raise UserError(
+            f"{shown} has no step. The domain '{_plugin_name(domain)}' reads steps written like this: {domain.EXAMPLE[0]}"
+        )
+    rows: list[PreviewStep] = []
+    latent = 0
+    for step in steps:
+        seen = []
+        for span in spans.cut(step, domain):
+            seen.append(_preview_span(span, latent, tokenizer, prior_table, threshold))
+            latent += 1
+        rows.append(PreviewStep(step, tuple(seen)))
+    name = str(getattr(tokenizer, "name_or_path", "") or type(tokenizer).__name__)
+    return Preview(name, _plugin_name(prior_table.prior), prior_table.prior.fresh, tuple(rows))
+
+
+def _preview_span(span: Span, index: int, tokenizer: Any, table: PriorTable, threshold: float) -> PreviewSpan:
+    try:
+        # (epoch, row, latent), as in training
+        prior = table.of(span, (0, 0, index))
+    except ValueError as error:
+        raise UserError(f"latent {index + 1}: {error}") from error
+    results = set(ids_of(span.result, table.encode_symbol))
+    kept = focus(prior.probs, threshold)
+    rows = zip(prior.ids.tolist(), prior.probs.tolist(), kept.tolist(), strict=True)
+    tokens = tuple(
+        PreviewToken(token_text(tokenizer, i), i, prob, "result" if i in results else "operand", keep)
+        for i, prob, keep in rows
+    )
+    # 0.0 - x, because -x of a prior of one token is -0.0
+    return PreviewSpan(span.text, index + 1, tokens, 0.0 - math.fsum(t.prob * math.log(t.prob) for t in tokens))
+
+
+def token_text(tokenizer: Any, token_id: int) -> str:
+    """Id → the text it writes, or its name in the vocabulary when it is a part of a character or writes nothing."""
+    text = tokenizer.decode([token_id])
+    return text if text and "\ufffd" not in text else str(tokenizer.convert_ids_to_tokens(token_id))
+
+
+def render(shown: Preview, console: Console) -> None:
+    """Write a preview on a console: a bar a token, the result's marked. Every mark is also a word, for want of colour."""
+    from rich.text import Text
+
+    draw = " (one draw; training draws anew at every visit)" if shown.fresh else ""
+    console.print(Text.assemble(("prior ", "dim"), shown.prior, draw, ("  tokenizer ", "dim"), shown.tokenizer))
+    for number, step in enumerate(shown.steps, start=1):
+        console.print()
+        console.print(Text.assemble((f"step {number}  ", "dim"), (step.step, "bold")))
+        for span in step.spans:
+            head = Text.assemble((f"  latent {span.latent}  ", "dim"), span.text)
+            console.print(head.append(f"  entropy {span.entropy:.3f} nats", "dim"))
+            console.print(_bars(span, plain=console.options.ascii_only))
+        if not step.spans:
+            console.print(Text("  no latent: the domain finds no symbol in it", style="yellow"))
+
+
+def _bars(span: PreviewSpan, plain: bool) -> Table:
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=None, show_header=False, pad_edge=False, padding=(0, 1))
+    table.add_column("", width=3)
+    # least widths, so that the columns of one latent stand under those of the one before
+    table.add_column("token", justify="right", no_wrap=True, min_width=5)
+    table.add_column("bar", width=_BAR, no_wrap=True)
+    table.add_column("prob", justify="right", no_wrap=True)
+    table.add_column("id", justify="right", no_wrap=True, min_width=6)
+    table.add_column("role", no_wrap=True)
+    for token in span.tokens:
+        colour = "green" if token.role == "result" else "cyan"
+        style = colour if token.kept else "dim"
+        role = token.role if token.kept else f"{token.role}, below focus"
+        table.add_row(
+            "",
+            Text(_visible(token.token, plain), style=f"bold {style}" if token.role == "result" else style),
+            Text(bar(token.prob, plain), style=style),
+            f"{token.prob:.4f}",
+            Text(str(token.id), style="dim"),
+            Text(role, style=style),
+        )
+    return table
+
+
+def bar(prob: float, plain: bool = False) -> str:
+    """Probability → a bar of 24 columns at 1, in eighths of a column, or `plain` in ASCII; the smallest still shows."""
+    if plain:
+        return "#" * max(1, round(prob * _BAR))
+    eighths = max(1, round(prob * _BAR * 8))
+    return "█" * (eighths // 8) + _EIGHTHS[eighths % 8].strip()
+
+
+def _visible(text: str, plain: bool) -> str:
+    """Token text on one line, with its spaces to be seen."""
+    return ascii(text)[1:-1] if plain else text.replace(" ", "␣").replace("\n", "\\n").replace("\t", "\\t")
+
+
+def _span_as_dict(span: PreviewSpan) -> dict[str, Any]:
+    tokens = [
+        {"token": t.token, "id": t.id, "prob": round(t.prob, 6), "role": t.role, "kept": t.kept} for t in span.tokens
+    ]
+    return {"text": span.text, "latent": span.latent, "tokens": tokens, "entropy": round(span.entropy, 6)}
+
+
+def _plugin_name(plugin: Any) -> str:
+    """A plug-in's name is the name of the file it is defined in."""
+    return type(plugin).__module__.rsplit(".", 1)[-1]
+
+
+def _short(text: str, width: int = 60) -> str:
+    return text if len(text) <= width else text[: width - 1] + "…"

@@ -1,0 +1,1 @@
+"""Span → sparse distribution, one file a rule."""

@@ -1,0 +1,77 @@
+"""Mixture prior: a small share spread over the span's operands, the rest over the tokens of its result.
+
+The mixture is lambda * uniform(operands) + (1 - lambda) * uniform(result). What counts as an operand is read in four
+ways, and the test vector is `20*1.20=24`, whose tokens are 20 * 1 . 20 = 24:
+
+    semantics   operands are                                        24       20       each other
+    paper       distinct ids that are not the result's              0.8000   0.0400   0.0400
+    set         distinct ids, the result's own among them           0.8333   0.0333   0.0333
+    multiset    all ids; a repeat counts again                      0.8286   0.0571   0.0286
+    published   all ids; each has 1/7, but a repeat is not added    0.8529   0.0294   0.0294
+
+`paper` is the default because it is the only one that does what the setting says: the result has exactly the share that
+is left, however long the step is and whatever repeats in it. There an operand that is also the result (5*1=5) counts as
+result alone; in the other three its two shares add. A result of several pieces shares its mass: evenly among distinct
+pieces (paper, set), by count (multiset; 5.5 gives its "5" two thirds), or 1/n written once per id with the lost mass
+made up by renormalising everything (published, as the authors' code does).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from pydantic import Field
+
+from ruplar.priors.base import even, ids_of_span, sparse
+from ruplar.records import Encode, Span, SparsePrior
+from ruplar.settings import Settings
+
+
+class Config(Settings):
+    """Settings of the mixture prior."""
+
+    operand_share: float = Field(
+        0.2, ge=0, le=1, description="Probability spread over the operands: the paper's lambda."
+    )
+    # differs from the paper: D2. Not by default; its code is `published`
+    semantics: Literal["paper", "set", "multiset", "published"] = Field(
+        "paper",
+        description="What an operand is: a distinct id that is not the result's (paper), any distinct id (set), any id "
+        "with repeats (multiset), or as the authors' code has it, where repeats lose mass (published).",
+    )
+
+
+@dataclass
+class Prior:
+    """operand_share over the operands, 1 - operand_share over the result."""
+
+    config: Config
+    fresh: bool = False
+
+    def build(self, span: Span, encode: Encode, rng: np.random.Generator) -> SparsePrior:
+        """The prior of one span; `rng` is not used. A span that is all result has all its mass there."""
+        keys, results = ids_of_span(span, encode)
+        if not results:
+            return even(keys)
+        if self.config.semantics == "paper":
+            keys = [i for i in keys if i not in results]
+        if not keys:
+            return even(results)
+        share = self.config.operand_share
+        weights = {i: share * weight for i, weight in _spread(keys, self.config.semantics).items()}
+        for i, weight in _spread(results, self.config.semantics).items():
+            weights[i] = weights.get(i, 0.0) + (1 - share) * weight
+        return sparse(weights)
+
+
+def _spread(ids: Sequence[int], semantics: str) -> dict[int, float]:
+    """Ids with repeats → weight of each distinct one; they sum to 1 except under `published`."""
+    counts = Counter(ids)
+    if semantics == "multiset":
+        return {i: n / len(ids) for i, n in counts.items()}
+    each = 1 / (len(ids) if semantics == "published" else len(counts))
+    return dict.fromkeys(counts, each)

@@ -1,0 +1,41 @@
+"""Temperature prior: two fixed logits, one for operands and one for the result, through a sharpened softmax.
+
+With the defaults the odds of a result token against an operand are e^1.6 = 4.95. Each piece of a result has the result's
+logit, so a result of three pieces owns more mass than a result of one. An operand that is also the result counts as
+result.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from pydantic import Field
+
+from ruplar.priors.base import even, ids_of_span, soften, two_logits
+from ruplar.records import Encode, Span, SparsePrior
+from ruplar.settings import Settings
+
+
+class Config(Settings):
+    """Settings of the temperature prior."""
+
+    operand_logit: float = Field(2.0, description="Logit of every token of the span that is not its result.")
+    result_logit: float = Field(2.8, description="Logit of every token of the span's result.")
+    temperature: float = Field(0.5, gt=0, description="Softmax temperature; lower is sharper.")
+
+
+@dataclass
+class Prior:
+    """softmax(logit / temperature) over the span's tokens."""
+
+    config: Config
+    fresh: bool = False
+
+    def build(self, span: Span, encode: Encode, rng: np.random.Generator) -> SparsePrior:
+        """The prior of one span; `rng` is not used."""
+        keys, results = ids_of_span(span, encode)
+        if not results:
+            return even(keys)
+        logits = two_logits(keys, results, self.config.operand_logit, self.config.result_logit)
+        return soften(logits, self.config.temperature)

@@ -1,0 +1,42 @@
+"""Uniform prior (ablation): one shared logit for every token of the span, the result no different, with Gumbel noise.
+
+Without noise it is exactly even over the span's distinct tokens.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from pydantic import Field
+
+from ruplar.priors.base import even, ids_of_span, soften
+from ruplar.records import Encode, Span, SparsePrior
+from ruplar.settings import Settings
+
+
+class Config(Settings):
+    """Settings of the uniform prior."""
+
+    temperature: float = Field(0.5, gt=0, description="Temperature tau of the Gumbel-softmax; lower is sharper.")
+    noise: bool = Field(True, description="Whether Gumbel noise is drawn at every visit, as in the paper's ablations.")
+
+
+@dataclass
+class Prior:
+    """softmax(Gumbel(0, 1) / temperature): the shared logit (the paper's 2.0) cancels, so it is no setting."""
+
+    config: Config
+    fresh: bool = field(init=False)
+
+    def __post_init__(self):
+        self.fresh = self.config.noise
+
+    def build(self, span: Span, encode: Encode, rng: np.random.Generator) -> SparsePrior:
+        """The prior of one span; even where noise is off or the span has no result."""
+        keys, results = ids_of_span(span, encode)
+        ids = dict.fromkeys([*keys, *results], 0.0)
+        if not (self.config.noise and results):
+            return even(ids)
+        # differs from the paper: D5. No code is published; the shared logit cancels
+        return soften(ids, self.config.temperature, rng)

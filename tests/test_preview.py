@@ -1,0 +1,169 @@
+from __future__ import annotations
+
+import io
+import json
+import math
+import re
+
+import pytest
+from rich.console import Console
+
+from ruplar.domains import arithmetic
+from ruplar.errors import UserError
+from ruplar.plugins import make
+from ruplar.preview import bar, preview, render, token_text
+from ruplar.priors.base import PriorTable
+from ruplar.records import Span
+
+
+class WholeStep:
+    """One span a step."""
+
+    def cut(self, step, domain):
+        return [Span(step, tuple(domain.symbols(step)), tuple(domain.result(step)))]
+
+
+class LettersTokenizer:
+    """Every character is a token; its id is its code point."""
+
+    name_or_path = "letters"
+
+    def encode(self, text, add_special_tokens=False):
+        return [ord(c) for c in text]
+
+    def decode(self, ids):
+        return "".join(map(chr, ids))
+
+    def convert_ids_to_tokens(self, token_id):
+        return f"<0x{token_id:X}>"
+
+
+def show(chain, prior="mixture", tokenizer=None, spans=None, **settings):
+    tokenizer = tokenizer or LettersTokenizer()
+    table = PriorTable(make("priors", prior, settings), lambda text: tokenizer.encode(text, add_special_tokens=False))
+    domain = arithmetic.Domain(arithmetic.Config())
+    return preview(chain, tokenizer=tokenizer, domain=domain, spans=spans or WholeStep(), prior_table=table)
+
+
+def written(shown, **settings) -> str:
+    console = Console(file=io.StringIO(), width=100, **settings)
+    render(shown, console)
+    return console.file.getvalue()
+
+
+def test_a_chain_is_shown_step_by_step_with_latents_counted_through():
+    shown = show("<<3+4=7>> so <<7*2=4>>").as_dict()
+    assert [step["step"] for step in shown["steps"]] == ["3+4=7", "7*2=4"]
+    assert [span["latent"] for step in shown["steps"] for span in step["spans"]] == [1, 2]
+    # 0.2 over 3 + 4 =, 0.8 on 7; equal ones in the order of their ids + 3 4 =
+    assert shown["steps"][0]["spans"][0]["tokens"] == [
+        {"token": "7", "id": 55, "prob": 0.8, "role": "result", "kept": True},
+        {"token": "+", "id": 43, "prob": 0.05, "role": "operand", "kept": True},
+        {"token": "3", "id": 51, "prob": 0.05, "role": "operand", "kept": True},
+        {"token": "4", "id": 52, "prob": 0.05, "role": "operand", "kept": True},
+        {"token": "=", "id": 61, "prob": 0.05, "role": "operand", "kept": True},
+    ]
+    assert (shown["tokenizer"], shown["prior"], shown["fresh"]) == ("letters", "mixture", False)
+
+
+def test_the_entropy_is_in_nats():
+    span = show("<<3+4=7>>").steps[0].spans[0]
+    assert span.entropy == pytest.approx(-0.8 * math.log(0.8) - 0.2 * math.log(0.05), abs=1e-6)
+
+
+def test_a_preview_survives_json():
+    shown = show("<<3+4=7>>", prior="gumbel").as_dict()
+    assert json.loads(json.dumps(shown)) == shown and shown["fresh"] is True
+
+
+def test_a_prior_of_one_token_has_no_entropy_and_no_minus_zero():
+    shown = show(["7"])
+    assert str(shown.as_dict()["steps"][0]["spans"][0]["entropy"]) == "0.0"
+    assert "entropy 0.000 nats" in written(shown)
+
+
+def test_steps_that_were_read_already_are_taken_as_they_are():
+    assert show(["3+4=7", "7*2=14"]) == show("<<3+4=7>> <<7*2=14>>")
+
+
+def test_what_the_focus_leaves_out_is_marked():
+    # 0.04 over the four operands 1 + 2 = is 0.01 each: not above the threshold
+    shown = show("<<1+2=7>>", operand_share=0.04)
+    assert [t.kept for t in shown.steps[0].spans[0].tokens] == [True, False, False, False, False]
+    assert written(shown).count("operand, below focus") == 4
+
+
+def test_a_chain_without_a_step_says_how_steps_are_written():
+    with pytest.raises(
+        UserError, match=r"'So he has 7 left.' has no step. The domain 'arithmetic' reads .*<<20\*1.20=24>>"
+    ):
+        show("So he has 7 left.")
+    with pytest.raises(UserError, match="has no step"):
+        show([])
+
+
+def test_a_span_the_tokenizer_cannot_write_names_its_latent():
+    class Blank:
+        def cut(self, step, domain):
+            return [Span(step, ()), Span(step, ())]
+
+    with pytest.raises(UserError, match="latent 1: span '3\\+4=7' has no symbol"):
+        show("<<3+4=7>>", spans=Blank())
+
+
+def test_a_token_that_is_part_of_a_character_is_shown_by_its_name():
+    class Broken(LettersTokenizer):
+        def decode(self, ids):
+            return "\ufffd"
+
+    assert token_text(Broken(), 0xF0) == "<0xF0>"
+
+
+def test_the_page_is_legible_without_colour():
+    text = written(show("<<3+4=7>>"), color_system=None)
+    assert "step 1  3+4=7" in text and "latent 1" in text
+    rows = [line.split() for line in text.splitlines() if "result" in line or "operand" in line]
+    # token, bar, probability, id, role; 0.8 * 24 = 19.2 columns
+    assert rows[0] == ["7", "█" * 19 + "▎", "0.8000", "55", "result"]
+    assert rows[1] == ["+", "█▎", "0.0500", "43", "operand"]
+
+
+def test_the_page_can_be_written_in_ascii():
+    stream = io.TextIOWrapper(io.BytesIO(), encoding="ascii")
+    render(show("<<3+4=7>>"), Console(file=stream, width=100))
+    stream.flush()
+    assert b"#" * 19 in stream.buffer.getvalue()
+
+
+def test_the_result_has_a_colour_of_its_own():
+    text = written(show("<<3+4=7>>"), force_terminal=True, color_system="standard")
+    assert re.search("\x1b\\[1;32m *7\x1b", text) and re.search("\x1b\\[36m *3\x1b", text)
+
+
+def test_a_step_without_a_span_is_shown_and_takes_no_latent():
+    # a blank step has no symbol, so the plug-in cuts nothing from it
+    shown = show([" ", "3+4=7"], spans=make("spans", "step"))
+    assert [len(step.spans) for step in shown.steps] == [0, 1] and shown.steps[1].spans[0].latent == 1
+    assert "no latent" in written(shown)
+
+
+def test_a_fresh_prior_says_that_it_is_one_draw():
+    assert "one draw" in written(show("<<3+4=7>>", prior="gumbel"))
+    assert "one draw" not in written(show("<<3+4=7>>"))
+
+
+@pytest.mark.parametrize(("prob", "columns"), [(1.0, "█" * 24), (0.5, "█" * 12), (1 / 24, "█"), (1e-9, "▏")])
+def test_a_bar_is_as_long_as_its_probability(prob, columns):
+    assert bar(prob) == columns
+
+
+def test_the_worked_example_reads_as_printed_with_the_real_tokenizer_and_plug_ins(llama3_tokenizer):
+    shown = show("<<20*1.20=24>>", tokenizer=llama3_tokenizer, spans=make("spans", "step")).as_dict()
+    tokens = shown["steps"][0]["spans"][0]["tokens"]
+    assert shown["tokenizer"] == "llama-3"
+    assert tokens[0]["token"] == "24" and tokens[0]["prob"] == 0.8 and tokens[0]["role"] == "result"
+    assert {(t["token"], t["prob"], t["role"]) for t in tokens[1:]} == {
+        (s, 0.04, "operand") for s in ("20", "*", "1", ".", "=")
+    }
+    text = written(show("<<20*1.20=24>>", tokenizer=llama3_tokenizer, spans=make("spans", "step")))
+    assert "0.8000" in text and text.count("0.0400") == 5
