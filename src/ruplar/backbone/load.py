@@ -1,0 +1,301 @@
+"""Name → `Backbone`: any Hugging Face causal LM with think markers, a prompt builder and, on request, LoRA.
+
+Everything is decided by capability (`get_input_embeddings`, `get_output_embeddings`, the chat template), never by a
+model's name. Weights are read from safetensors only and no remote code is run.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from ruplar.backbone.prompt import PromptBuilder
+from ruplar.backbone.settings import BackboneConfig, LoraSettings, PromptConfig
+from ruplar.backbone.tokenizers import load_tokenizer
+from ruplar.errors import UserError
+
+log = logging.getLogger(__name__)
+
+OPEN, CLOSE = "<think>", "</think>"
+EMBEDDED = Path(__file__).parents[1] / "embedded" / "backbone"
+
+
+@dataclass
+class Backbone:
+    """A language model ready to think: the model, its tokenizer, its markers, and the one way to build a prompt.
+
+    Attributes:
+        model: The causal LM, wrapped by PEFT when it has an adapter.
+        tokenizer: Its tokenizer, markers included.
+        prompt: Question → ids, for training and thinking alike.
+        think_id: Id of `<think>`.
+        end_think_id: Id of `</think>`, the halt token.
+        eos_id: Id that ends an answer.
+        pad_id: Id that fills empty places; never attended to.
+        added: Ids of markers this backbone did not have; their rows are trained.
+    """
+
+    model: Any
+    tokenizer: Any
+    prompt: PromptBuilder
+    think_id: int
+    end_think_id: int
+    eos_id: int
+    pad_id: int
+    added: tuple[int, ...] = ()
+
+    @property
+    def embedding(self) -> nn.Module:
+        """The input embedding, adapters included."""
+        return self.model.get_input_embeddings()
+
+    @property
+    def head(self) -> nn.Module:
+        """The output projection, adapters included."""
+        return self.model.get_output_embeddings()
+
+    @cached_property
+    def plain_model(self) -> Any:
+        """The causal LM without PEFT's wrapper; its layers still carry the adapter."""
+        return self.model.get_base_model() if hasattr(self.model, "peft_config") else self.model
+
+    @property
+    def device(self) -> torch.device:
+        """Where the weights are."""
+        return self.embedding_weight.device
+
+    @property
+    def embedding_weight(self) -> Tensor:
+        """The base matrix [V, D] of the input embedding."""
+        weight = getattr(self.embedding, "weight", None)
+        return weight if weight is not None else next(self.embedding.parameters())
+
+    def trunk(
+        self, embeds: Tensor, mask: Tensor | None, positions: Tensor, cache: Any = None, all_layers: bool = False
+    ) -> tuple[Tensor, tuple[Tensor, ...]]:
+        """Embeddings → hidden states, through everything but the head.
+
+        Args:
+            embeds: [B, S, D] what each position reads.
+            mask: [B, past + S], 1 where something may be attended to; None when nothing is padded.
+            positions: [B, S] position ids.
+            cache: A Hugging Face cache, extended in place; None in training.
+            all_layers: Also return every layer's hidden states, the embedding's first.
+
+        Returns:
+            [B, S, D], the head's own input; and the layers, () unless asked for.
+        """
+        out = self.plain_model.base_model(
+            inputs_embeds=embeds,
+            attention_mask=mask,
+            position_ids=positions,
+            past_key_values=cache,
+            use_cache=cache is not None,
+            output_hidden_states=all_layers,
+        )
+        return out.last_hidden_state, tuple(out.hidden_states) if all_layers else ()
+
+    def logits(self, hidden: Tensor) -> Tensor:
+        """Hidden states [..., D] → float32 logits [..., V]: call it on the positions that need them."""
+        return self.head(hidden.to(self.head_dtype)).float()
+
+    @property
+    def head_dtype(self) -> torch.dtype:
+        """The dtype the head computes in."""
+        return next(self.head.parameters()).dtype
+
+    def compile_layers(self) -> None:
+        """Compile each decoder layer, once for all of them and for every shape; for training."""
+        count = self.plain_model.config.num_hidden_layers
+        stacks = (m for m in self.plain_model.modules() if isinstance(m, nn.ModuleList) and len(m) == count)
+        stack = next(stacks, None)
+        if stack is None:
+            raise UserError(
+                f"speed.compile: {type(self.plain_model).__name__} keeps its layers in no list; set it to false."
+            )
+        for layer in stack:
+            layer.compile(dynamic=True)
+
+    def encode_answer(self, answer: str) -> list[int]:
+        """The marked answer in the recipe's format, end token included."""
+        return [*self.prompt.answer(answer), self.eos_id]
+
+
+def open_backbone(config: BackboneConfig, prompt: PromptConfig, device: str = "cpu", adapt: bool = True) -> Backbone:
+    """Load a backbone.
+
+    Args:
+        config: Which model, in which precision, with which adapter.
+        prompt: How questions are put to it.
+        device: Where it goes.
+        adapt: Add a fresh LoRA when the config has one; False when a trained adapter will be loaded instead.
+
+    Raises:
+        UserError: The model cannot be found or read, or its logits are not its head applied to its last hidden state.
+    """
+    tokenizer = load_tokenizer("embedded" if config.name == "embedded" else config.name)
+    model = _load_model(config, _dtype(config.dtype, device))
+    backbone = dress(model, tokenizer, prompt)
+    _check_head(backbone)
+    if adapt and config.lora is not None:
+        add_lora(backbone, config.lora)
+    model_or_peft = backbone.model
+    model_or_peft.to(device)
+    return backbone
+
+
+def dress(model: Any, tokenizer: Any, prompt: PromptConfig) -> Backbone:
+    """A causal LM and its tokenizer → `Backbone`: markers found or added, pad and end ids settled."""
+    added = [token for token in (OPEN, CLOSE) if _single_id(tokenizer, token) is None]
+    if added:
+        tokenizer.add_tokens(added, special_tokens=True)
+        _grow(model, len(tokenizer), len(added))
+    think_id, end_think_id = (tokenizer.convert_tokens_to_ids(t) for t in (OPEN, CLOSE))
+    eos_id = tokenizer.eos_token_id
+    if eos_id is None:
+        raise UserError("the tokenizer names no end token (eos_token); set one in its tokenizer_config.json.")
+    pad_id = tokenizer.pad_token_id if tokenizer.pad_token_id is not None else eos_id
+    controls = frozenset(tokenizer.all_special_ids) | frozenset(tokenizer.get_added_vocab().values())
+    builder = PromptBuilder(tokenizer, prompt, controls | {think_id, end_think_id})
+    ids = tuple(i for t, i in ((OPEN, think_id), (CLOSE, end_think_id)) if t in added)
+    return Backbone(model, tokenizer, builder, think_id, end_think_id, eos_id, pad_id, ids)
+
+
+def add_lora(backbone: Backbone, lora: LoraSettings) -> None:
+    """Freeze the model and give it a trainable adapter; rows of added markers are trained too."""
+    from peft import LoraConfig, get_peft_model
+
+    targets: list[str] | str = list(lora.targets) if lora.targets else "all-linear"
+    embedding_name = _name_of(backbone.model, backbone.embedding)
+    if lora.embedding:
+        targets = _linear_names(backbone) if targets == "all-linear" else list(targets)
+        targets.append(embedding_name)
+    rows: dict[str, list[int]] = {}
+    trained = sorted({*backbone.added, *_word_ids(backbone.tokenizer, lora.words)})
+    if trained and not lora.embedding:  # an adapted embedding already moves every row
+        rows[embedding_name] = trained
+    if trained and (lora.embedding or not backbone.model.config.tie_word_embeddings):
+        rows[_name_of(backbone.model, backbone.head)] = trained
+    config = LoraConfig(
+        r=lora.rank,
+        lora_alpha=lora.alpha,
+        lora_dropout=lora.dropout,
+        target_modules=targets,
+        trainable_token_indices=rows or None,
+        task_type="CAUSAL_LM",
+    )
+    try:
+        backbone.model = get_peft_model(backbone.model, config)
+    except ValueError as error:
+        raise UserError(f"backbone.lora.targets: {error}") from error
+    backbone.__dict__.pop("plain_model", None)
+
+
+def merged(backbone: Backbone) -> Any:
+    """The adapter folded into the weights: a plain Hugging Face model whose logits are the same.
+
+    A tied head shares the embedding's matrix but not the embedding's adapter, so with an adapted embedding the head is
+    untied first; otherwise merging would change it.
+    """
+    if not hasattr(backbone.model, "peft_config"):
+        return backbone.model
+    plain = backbone.plain_model
+    targets = backbone.model.peft_config["default"].target_modules or ()
+    name = _name_of(plain, plain.get_input_embeddings())
+    if plain.config.tie_word_embeddings and any(t == name or t.endswith("." + name) for t in targets):
+        head = plain.get_output_embeddings()
+        head = getattr(head, "original_module", head)
+        head.weight = nn.Parameter(head.weight.detach().clone())
+        plain.config.tie_word_embeddings = False
+    return backbone.model.merge_and_unload()
+
+
+def _dtype(name: str, device: str) -> torch.dtype:
+    if name == "auto":
+        return torch.float32 if device.startswith("cpu") else torch.bfloat16
+    return getattr(torch, name)
+
+
+def _load_model(config: BackboneConfig, dtype: torch.dtype) -> Any:
+    from transformers import AutoConfig, AutoModelForCausalLM
+
+    name = str(EMBEDDED) if config.name == "embedded" else config.name
+    try:
+        if config.weights == "random":
+            shape = AutoConfig.from_pretrained(name, trust_remote_code=False)
+            return AutoModelForCausalLM.from_config(shape, dtype=dtype, attn_implementation=config.attention)
+        return AutoModelForCausalLM.from_pretrained(
+            name, dtype=dtype, attn_implementation=config.attention, use_safetensors=True, trust_remote_code=False
+        )
+    except (OSError, ValueError) as error:
+        reason = str(error).split("\n")[0]
+        raise UserError(
+            f"backbone.name: cannot load '{config.name}': {reason} Give a folder with config.json and *.safetensors, "
+            "a Hub name that this machine can reach, or 'embedded'."
+        ) from error
+
+
+def _check_head(backbone: Backbone) -> None:
+    """Refuse a model whose logits are not head(last hidden): ours would then not be its own."""
+    model = backbone.plain_model
+    if backbone.head is None:
+        raise UserError("the model has no output embedding (get_output_embeddings() is None); a causal LM is needed.")
+    training = model.training
+    model.eval()
+    ids = torch.arange(min(4, backbone.embedding_weight.shape[0]), device=backbone.device)[None]
+    with torch.no_grad():
+        theirs = model(input_ids=ids).logits.float()
+        positions = torch.arange(ids.shape[1], device=ids.device)[None]
+        ours = backbone.logits(backbone.trunk(backbone.embedding(ids), None, positions)[0])
+    model.train(training)
+    if not torch.allclose(ours, theirs, rtol=1e-2, atol=1e-2):
+        raise UserError(
+            f"{type(model).__name__} changes its logits after the head (scaling or soft-capping), which the losses here "
+            f"do not reproduce (difference {float((ours - theirs).abs().max()):.3g})."
+        )
+
+
+def _word_ids(tokenizer: Any, words: Sequence[str]) -> list[int]:
+    """The id of each word, which must be one token as it stands in a sentence, after a space."""
+    ids = [tokenizer.encode(f" {word}", add_special_tokens=False) for word in words]
+    split = [f"'{word}' is {len(found)}" for word, found in zip(words, ids, strict=True) if len(found) != 1]
+    if split:
+        raise UserError(f"backbone.lora.words: each must be one token, but {', '.join(split)}. Leave those out.")
+    return [found[0] for found in ids]
+
+
+def _single_id(tokenizer: Any, token: str) -> int | None:
+    """The id of a token the tokenizer knows as one piece, else None."""
+    ids = tokenizer.encode(token, add_special_tokens=False)
+    return ids[0] if len(ids) == 1 and tokenizer.convert_ids_to_tokens(ids[0]) == token else None
+
+
+@torch.no_grad()
+def _grow(model: Any, size: int, added: int) -> None:
+    """Make room for added tokens; their rows start at the mean of the others, the same on every load."""
+    old = model.get_input_embeddings().weight.shape[0]
+    if size > old:
+        model.resize_token_embeddings(size, mean_resizing=False)
+    for module in {model.get_input_embeddings(), model.get_output_embeddings()} - {None}:
+        rows = module.weight
+        rows[size - added : size] = rows[: size - added].float().mean(0).to(rows.dtype)
+
+
+def _name_of(model: Any, module: nn.Module) -> str:
+    """Last part of a module's name, as PEFT's target lists want it."""
+    return next(name for name, m in model.named_modules() if m is module).split(".")[-1]
+
+
+def _linear_names(backbone: Backbone) -> list[str]:
+    from transformers.pytorch_utils import Conv1D
+
+    head = backbone.head
+    modules = backbone.plain_model.named_modules()
+    return sorted({n.split(".")[-1] for n, m in modules if isinstance(m, nn.Linear | Conv1D) and m is not head})

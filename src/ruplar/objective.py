@@ -1,0 +1,122 @@
+"""Hidden states at supervised positions → the three losses: answer cross-entropy, prior KL, problem-thought alignment.
+
+Only supervised positions meet the head: about 15 of 130. No [B, S, V] tensor and no V-sized prior ever exist; the KL
+needs the logits gathered at the prior's few tokens and one logsumexp. All losses are sums divided by totals that the
+caller gives, so that accumulated small batches equal one large one.
+
+Axes: M latents of the batch, T labels of the batch, K tokens of a prior, V vocabulary, D width.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+from torch.utils.checkpoint import checkpoint
+
+Head = Callable[[Tensor], Tensor]
+"""Hidden [N, D] → float32 logits [N, V]."""
+
+
+@dataclass
+class Reading:
+    """What the losses need of the logits at some positions, and nothing V-sized.
+
+    Attributes:
+        picked: [N, K] log-probability of each asked-for token.
+        top: [N] the likeliest token.
+        entropy: [N] nats, without gradient.
+    """
+
+    picked: Tensor
+    top: Tensor
+    entropy: Tensor
+
+
+def read(head: Head, hidden: Tensor, ids: Tensor, chunk: int = 0) -> Reading:
+    """Log-probabilities of chosen tokens at chosen positions.
+
+    Args:
+        head: Hidden → logits.
+        hidden: [N, D], the positions that matter.
+        ids: [N, K], the tokens asked for at each.
+        chunk: Rows that meet the head at once; the backward pass recomputes each chunk's logits, so memory holds
+            [chunk, V] instead of [N, V]. 0: all at once.
+    """
+    if not chunk or len(hidden) <= chunk:
+        return Reading(*_read(head, hidden, ids))
+    parts = [
+        checkpoint(_read, head, h, i, use_reentrant=False)
+        for h, i in zip(hidden.split(chunk), ids.split(chunk), strict=True)
+    ]
+    return Reading(*(torch.cat(column) for column in zip(*parts, strict=True)))
+
+
+def _read(head: Head, hidden: Tensor, ids: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    logits = head(hidden)
+    norm = logits.logsumexp(-1, keepdim=True)
+    picked = logits.gather(-1, ids) - norm
+    with torch.no_grad():
+        probs = (logits - norm).exp()
+        entropy = norm.squeeze(-1) - (probs * logits).sum(-1)
+        top = logits.argmax(-1)
+    return picked, top, entropy
+
+
+def answer_ce(log_probs: Tensor, total: Tensor) -> Tensor:
+    """Cross-entropy in nats of the labels, whose log-probabilities [T] are given, over the step's total of labels."""
+    # differs from the paper: D15. Its code takes the mean over a micro-batch; here it is over the optimiser step
+    return -log_probs.sum() / total.clamp_min(1)
+
+
+def prior_kl(log_q: Tensor, probs: Tensor, share: Tensor, total: Tensor, keep: Tensor | None = None) -> Tensor:
+    """KL(prior || model) in nats, averaged over a row's latents, then over rows: what teaches the model how to think.
+
+    Args:
+        log_q: [M, K] the model's log-probability of each token of the prior, under its full-vocabulary softmax,
+            already shifted: row t is the prediction *of* latent t.
+        probs: [M, K] the prior; 0 in unused places; sums to 1 over K.
+        share: [M] 1 / N of the latent's row.
+        total: Rows with latents in the whole optimiser step.
+        keep: [M, K] the tokens of the focused KL; the kept mass is not renormalised. None: all.
+
+    Returns:
+        A scalar; 0 when the model predicts the prior exactly, and 0 when there are no latents.
+    """
+    terms = torch.where(probs > 0, probs * (probs.clamp_min(1e-30).log() - log_q), 0.0)
+    if keep is not None:
+        terms = terms * keep
+    # differs from the paper: D15. As above, for rows that think
+    return (terms.sum(-1) * share).sum() / total.clamp_min(1)
+
+
+def focus(probs: Tensor, threshold: float, top_k: int | None) -> Tensor:
+    """[M, K] bool: tokens strictly above `threshold`, and among the first `top_k`: priors hold the likeliest first."""
+    keep = probs > threshold
+    # differs from the paper: D13. It names a top-k but no k, and its code has none; off unless it is set
+    if top_k is not None:
+        keep[:, top_k:] = False
+    return keep
+
+
+def alignment(question: Tensor, thought: Tensor, share: Tensor, total: Tensor, normalize: bool = False) -> Tensor:
+    """KL(softmax(h_q) || softmax(h_z)) over the D features, averaged over a row's latents, then over rows; in float32.
+
+    Args:
+        question: [M, D] hidden state where the question of each latent closes.
+        thought: [M, D] hidden state where each latent is consumed.
+        share: [M] 1 / N of the latent's row.
+        total: Rows with latents in the whole optimiser step.
+        normalize: Standardise both over their features first. As printed, one or two outlier features own the
+            softmax and the loss is 0 within 200 steps; standardised, every feature keeps a say.
+    """
+    # differs from the paper: D14. float32, where its code keeps the model's precision; standardised unless turned off
+    q, z = question.float(), thought.float()
+    if normalize:
+        q, z = F.layer_norm(q, q.shape[-1:]), F.layer_norm(z, z.shape[-1:])
+    log_q, log_z = q.log_softmax(-1), z.log_softmax(-1)
+    kl = (log_q.exp() * (log_q - log_z)).sum(-1)
+    return (kl * share).sum() / total.clamp_min(1)

@@ -1,0 +1,298 @@
+r"""Each loss by hand, and all of them against a plain implementation: dense priors, full logits, one sample at a time.
+
+| loss | read at (0-based; latents at s..e-1) | target | averaged |
+|---|---|---|---|
+| prior | logits at s-1 .. e-2 | pi_1 .. pi_N, V-sized | over a sample's N, then over samples that think |
+| answer | logits at e-1 .. end-1 | `</think>`, the answer, the end token | over all labels |
+| align | hidden at q and at s .. e-1 | KL(softmax(h_q) ‖ softmax(h_z)) | as prior |
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+from ruplar import objective, plugins
+from ruplar.backbone.load import dress
+from ruplar.backbone.settings import PromptConfig
+from ruplar.priors.base import PriorTable
+from ruplar.records import Example
+from ruplar.train.batch import Encoder, collate
+
+EXAMPLES = [
+    Example("Tom has 3 bags of 4 apples and eats 2. How many are left?", ("3*4=12", "12-2=10"), "10"),
+    Example("How old is Ann, who is 5?", (), "5"),  # N = 0
+    Example("What is 20*1.20, less 4, halved, as a number?", ("20*1.20=24", "24-4=20", "20/2=10"), "10"),
+    Example("1+1?", ("1+1=2",), "2"),
+]
+
+
+# by hand
+
+
+def test_answer_ce_is_the_mean_surprise_over_the_steps_labels():
+    # three labels here of four in the whole step: (1 + 2 + 3) / 4
+    assert objective.answer_ce(torch.tensor([-1.0, -2.0, -3.0]), torch.tensor(4.0)) == 1.5
+    assert objective.answer_ce(torch.empty(0), torch.tensor(0.0)) == 0
+
+
+def test_prior_kl_averages_over_a_rows_latents_then_over_rows():
+    # against the even q over two tokens, KL(1,0) is ln 2, KL(1/2,1/2) is 0, KL(1/4,3/4) is ln 2 - 0.5623 = 0.1308
+    even = math.log(0.5)
+    log_q = torch.full((3, 2), even)
+    probs = torch.tensor([[1.0, 0.0], [0.5, 0.5], [0.25, 0.75]])
+    share = torch.tensor([0.5, 0.5, 1.0])  # a row of two latents, a row of one
+    found = objective.prior_kl(log_q, probs, share, torch.tensor(2.0))
+    assert found.item() == pytest.approx(((math.log(2) + 0) / 2 + 0.1308) / 2, abs=1e-4)
+
+
+def test_prior_kl_is_zero_when_the_logits_are_the_log_of_the_prior():
+    dense = torch.tensor([[0.5, 0.25, 0.25, 0.0], [0.1, 0.2, 0.3, 0.4]])
+    logits = dense.clamp_min(1e-30).log() + 3.0  # a shift of the logits changes no probability
+    ids = torch.tensor([[0, 1, 2, 0], [3, 2, 1, 0]])
+    probs = torch.tensor([[0.5, 0.25, 0.25, 0.0], [0.4, 0.3, 0.2, 0.1]])  # an unused place holds id 0, probability 0
+    read = objective.read(lambda hidden: hidden, logits, ids)
+    found = objective.prior_kl(read.picked, probs, torch.tensor([1.0, 1.0]), torch.tensor(2.0))
+    assert found.item() == pytest.approx(0.0, abs=1e-6)
+    assert objective.prior_kl(read.picked - 1, probs, torch.ones(2), torch.tensor(2.0)).item() == pytest.approx(1.0)
+
+
+def test_reading_gives_log_probabilities_the_likeliest_token_and_the_entropy():
+    logits = torch.tensor([[0.5, 0.25, 0.125, 0.125]]).log() - 7.0
+    read = objective.read(lambda hidden: hidden, logits, torch.tensor([[1, 3]]))
+    assert read.picked[0].tolist() == pytest.approx([math.log(0.25), math.log(0.125)])
+    assert read.top.tolist() == [0] and read.entropy.item() == pytest.approx(1.75 * math.log(2), abs=1e-5)
+
+
+def test_the_focus_keeps_tokens_strictly_above_the_threshold_and_the_first_of_equals():
+    probs = torch.tensor([[0.5, 0.24, 0.24, 0.02, 0.0]])
+    assert objective.focus(probs, 0.02, None).tolist() == [[True, True, True, False, False]]
+    assert objective.focus(probs, 0.0, None).tolist() == [[True, True, True, True, False]]
+    assert objective.focus(probs, 0.0, 2).tolist() == [[True, True, False, False, False]]
+    assert objective.focus(probs, 0.01, 9).tolist() == [[True, True, True, True, False]]
+
+
+def test_a_focused_kl_leaves_out_terms_and_renormalises_nothing():
+    log_q, probs = torch.tensor([[0.25, 0.75]]).log(), torch.tensor([[0.75, 0.25]])
+    one = [torch.ones(1), torch.tensor(1.0)]
+    first, second = 0.75 * math.log(3), 0.25 * math.log(1 / 3)
+    assert objective.prior_kl(log_q, probs, *one).item() == pytest.approx(first + second)
+    kept = objective.focus(probs, 0.3, None)
+    assert objective.prior_kl(log_q, probs, *one, kept).item() == pytest.approx(first)
+
+
+def test_alignment_is_the_kl_of_two_softmaxes_over_features():
+    # softmax(0, ln 2) is (1/3, 2/3); softmax(0, 0) is (1/2, 1/2)
+    q, z = torch.tensor([[0.0, math.log(2)]]), torch.zeros(1, 2)
+    found = objective.alignment(q, z, torch.ones(1), torch.tensor(1.0))
+    assert found.item() == pytest.approx(math.log(2 / 3) / 3 + 2 * math.log(4 / 3) / 3)
+    assert objective.alignment(q, q, torch.ones(1), torch.tensor(1.0)).item() == pytest.approx(0)
+
+
+def test_alignment_normalised_sees_shape_and_not_size():
+    # standardised, (0, ln 2) is (-1, 1), whatever its size: softmax (0.1192, 0.8808), entropy 0.3653
+    z = torch.ones(1, 2)
+    for size in (1.0, 100.0):
+        q = size * torch.tensor([[0.0, math.log(2)]])
+        found = objective.alignment(q, z, torch.ones(1), torch.tensor(1.0), normalize=True)
+        assert found.item() == pytest.approx(math.log(2) - 0.3653, abs=2e-3)
+
+
+# against the plain implementation
+
+
+@pytest.fixture(params=["llama", "gpt2"])
+def backbone(request, tiny_model, byte_tokenizer):
+    return dress(
+        tiny_model(request.param, len(byte_tokenizer), tied=request.param == "gpt2"),
+        byte_tokenizer,
+        PromptConfig(instruction=""),
+    )
+
+
+def items_of(backbone, method, prior: str = "mixture"):
+    table = PriorTable(plugins.make("priors", prior), backbone.prompt.plain)
+    domain, spans = plugins.make("domains", "arithmetic"), plugins.make("spans", "step")
+    encoder = Encoder(backbone.prompt, backbone.think_id, backbone.end_think_id, backbone.eos_id, domain, spans, table)
+    return [method.encode(example, encoder, (0, row)) for row, example in enumerate(EXAMPLES)]
+
+
+def plain_losses(backbone, items, delta=0.0, layer=-1, normalize=False, stop=False) -> dict[str, torch.Tensor]:
+    """The table at the top of this file, one sample at a time."""
+    table = backbone.embedding_weight
+    ce, kl, sem, labels, thinking = 0.0, 0.0, 0.0, 0, 0
+    for item in items:
+        n = len(item.latent_at)
+        priors = torch.zeros(n, len(table))
+        for row, prior in enumerate(item.priors):
+            priors[row, prior.ids] = torch.from_numpy(prior.probs)
+        embeds = table[torch.tensor(item.ids)]
+        if n:
+            s, e = item.latent_at[0], item.latent_at[-1] + 1
+            embeds = torch.cat([embeds[:s], priors @ table, embeds[e:]])
+        out = backbone.plain_model(inputs_embeds=embeds[None], output_hidden_states=True)
+        log_q, hidden = out.logits[0].log_softmax(-1), out.hidden_states[layer][0]
+        for at, label in enumerate(item.labels):
+            if label != -100:
+                ce, labels = ce - log_q[at - 1, label], labels + 1
+        if not n:
+            continue
+        thinking += 1
+        kept = priors > delta
+        terms = torch.where(kept, priors * (priors.clamp_min(1e-30).log() - log_q[s - 1 : e - 1]), torch.zeros(()))
+        kl = kl + terms.sum(-1).mean()
+        q, z = hidden[item.question_at].expand(n, -1), hidden[s:e]
+        q = q.detach() if stop else q
+        if normalize:
+            q, z = ((h - h.mean(-1, keepdim=True)) / h.std(-1, correction=0, keepdim=True) for h in (q, z))
+        sem = sem + F.kl_div(z.log_softmax(-1), q.log_softmax(-1), log_target=True, reduction="none").sum(-1).mean()
+    return {"answer": ce / labels, "prior": kl / max(thinking, 1), "align": sem / max(thinking, 1)}
+
+
+def gradients(backbone, value) -> dict[str, torch.Tensor]:
+    backbone.model.zero_grad()
+    value.backward(retain_graph=True)
+    return {name: w.grad.clone() for name, w in backbone.model.named_parameters() if w.grad is not None}
+
+
+def assert_same_loss(backbone, found, expected) -> None:
+    """Value and gradient of every part."""
+    assert found.keys() <= expected.keys()
+    for name, part in found.items():
+        torch.testing.assert_close(part, expected[name], atol=1e-5, rtol=1e-4)
+        ours, theirs = gradients(backbone, part), gradients(backbone, expected[name])
+        assert max(g.abs().max() for g in ours.values()) > 1e-4, f"{name} should move something"
+        for weight, grad in ours.items():
+            torch.testing.assert_close(
+                grad, theirs.get(weight, torch.zeros_like(grad)), atol=2e-5, rtol=1e-3, msg=f"{name}: {weight}"
+            )
+
+
+@pytest.mark.parametrize(
+    "how",
+    [
+        {},
+        {"normalize": True},
+        {"stop": True},
+        {"layer": 1},
+        {"delta": 0.05},
+    ],
+    ids=["as printed", "normalised", "stop-gradient", "a middle layer", "focused"],
+)
+def test_ruplar_is_the_plain_implementation_on_a_padded_batch(backbone, how):
+    method = plugins.make(
+        "methods", "ruplar",
+        {
+            "focus_threshold": how.get("delta", 0.0), "align_layer": how.get("layer", -1),
+            "align_normalize": how.get("normalize", False), "align_stop_gradient": how.get("stop", False),
+        },
+    )  # fmt: skip
+    items = items_of(backbone, method)
+    assert sorted(len(item.latent_at) for item in items) == [0, 1, 2, 3]
+    batch = collate(items, backbone.pad_id)
+    assert not batch.mask.all(), "some rows should be padded"
+    loss = method.loss(backbone, batch)
+    assert list(loss.parts) == ["answer", "prior", "align"]
+    assert_same_loss(backbone, loss.parts, plain_losses(backbone, items, **how))
+    torch.testing.assert_close(loss.total, sum(loss.parts.values()))
+
+
+@pytest.mark.parametrize("name", ["cot", "no_cot"])
+def test_text_methods_are_plain_cross_entropy(backbone, name):
+    method = plugins.make("methods", name)
+    items = items_of(backbone, method)
+    loss = method.loss(backbone, collate(items, backbone.pad_id))
+    assert list(loss.parts) == ["answer"]
+    assert_same_loss(backbone, loss.parts, plain_losses(backbone, items))
+
+
+@pytest.mark.parametrize("name", ["ruplar", "cot"])
+def test_the_head_in_chunks_is_the_head_at_once(backbone, name):
+    whole = plugins.make("methods", name)
+    batch = collate(items_of(backbone, whole), backbone.pad_id)
+    first = whole.loss(backbone, batch)
+    for chunk in (1, 3, 1000):
+        second = plugins.make("methods", name, {"head_chunk": chunk}).loss(backbone, batch)
+        assert_same_loss(backbone, second.parts, first.parts)
+        assert {k: v.item() for k, v in second.watch.items()} == pytest.approx(
+            {k: v.item() for k, v in first.watch.items()}, rel=1e-4
+        )
+
+
+def test_weights_multiply_their_parts_and_a_zero_alignment_is_left_out(backbone):
+    plain = plugins.make("methods", "ruplar")
+    batch = collate(items_of(backbone, plain), backbone.pad_id)
+    one = plain.loss(backbone, batch).parts
+    two = plugins.make("methods", "ruplar", {"answer_weight": 2, "prior_weight": 0.5, "align_weight": 0}).loss(
+        backbone, batch
+    )
+    assert list(two.parts) == ["answer", "prior"]
+    torch.testing.assert_close(two.parts["answer"], 2 * one["answer"])
+    torch.testing.assert_close(two.parts["prior"], 0.5 * one["prior"])
+
+
+def test_focused_is_full_on_short_mixture_steps_and_is_not_where_tokens_are_dropped(backbone):
+    full = plugins.make("methods", "ruplar", {"focus_threshold": 0.0})
+    batch = collate(items_of(backbone, full), backbone.pad_id)
+
+    def prior(**settings):
+        return plugins.make("methods", "ruplar", settings).loss(backbone, batch).parts["prior"].item()
+
+    # a mixture spreads 0.2 over at most 7 operands here: 0.028 each, above 0.01
+    assert prior(focus_threshold=0.01) == prior(focus_threshold=0.0)
+    assert prior(focus_threshold=0.1) != prior(focus_threshold=0.0) != prior(focus_threshold=0.0, focus_top_k=1)
+
+
+@pytest.mark.parametrize("stop", [True, False])
+def test_stop_gradient_keeps_the_alignment_out_of_the_question(backbone, stop, monkeypatch):
+    method = plugins.make("methods", "ruplar", {"answer_weight": 0, "prior_weight": 0, "align_stop_gradient": stop})
+    batch = collate(items_of(backbone, method), backbone.pad_id)
+    kept = []
+    trunk = backbone.trunk
+
+    def listen(*args, **kwargs):
+        last, layers = trunk(*args, **kwargs)
+        last.retain_grad()
+        kept.append(last)
+        return last, layers
+
+    monkeypatch.setattr(backbone, "trunk", listen)
+    method.loss(backbone, batch).total.backward()
+    grad = kept[0].grad.reshape(-1, kept[0].shape[-1])
+    assert (grad[batch.question_at].abs().max() == 0) == stop
+    assert grad[batch.latent_at].abs().amax(-1).min() > 0
+
+
+def test_small_batches_accumulate_to_one_large_one(backbone):
+    method = plugins.make("methods", "ruplar")
+    items = items_of(backbone, method)
+    whole = collate(items, backbone.pad_id)
+    expected = gradients(backbone, method.loss(backbone, whole).total)
+    backbone.model.zero_grad()
+    for item in items:
+        method.loss(backbone, replace(collate([item], backbone.pad_id), totals=whole.totals)).total.backward()
+    for name, weight in backbone.model.named_parameters():
+        torch.testing.assert_close(weight.grad, expected[name], atol=1e-5, rtol=1e-3, msg=name)
+
+
+def test_a_batch_without_any_latent_has_an_answer_and_nothing_else(backbone):
+    method = plugins.make("methods", "ruplar")
+    items = [item for item in items_of(backbone, method) if not item.latent_at]
+    loss = method.loss(backbone, collate(items, backbone.pad_id))
+    assert loss.parts["prior"].item() == loss.parts["align"].item() == 0 < loss.parts["answer"].item()
+    loss.total.backward()
+    assert all(w.grad.isfinite().all() for w in backbone.model.parameters() if w.grad is not None)
+
+
+def test_what_is_watched_counts_halts_latents_and_right_labels(backbone):
+    method = plugins.make("methods", "ruplar")
+    items = items_of(backbone, method)
+    watch = method.loss(backbone, collate(items, backbone.pad_id)).watch
+    labels = sum(x != -100 for item in items for x in item.labels)
+    # six latents to go on after, four ends to halt at
+    assert (watch["latents"], watch["halt_seen"], watch["labels"]) == (6, 10, labels)
+    assert 0 <= watch["halt_right"] <= 10 and 0 <= watch["label_right"] <= labels
