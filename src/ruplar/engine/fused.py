@@ -1,0 +1,217 @@
+"""Hugging Face modules → plain matrices: q|k|v and gate|up in one matrix each, adapters folded in.
+
+Which models this covers is decided by structure: a trunk of `layers`, `norm` and `rotary_emb`, whose layers hold two
+norms, attention with four projections (and perhaps norms of q and k) and a gated SiLU block. Whether a model of that
+structure also computes what we expect is not decided here but measured, by `decoder.Decoder.of`.
+
+Axes: D width, H query heads, G key heads, d head width, I inner width, V vocabulary.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from ruplar.backbone.load import Backbone, merged
+
+LAYER_PARTS = {"self_attn", "mlp", "input_layernorm", "post_attention_layernorm"}
+ATTENTION_PARTS = {"q_proj", "k_proj", "v_proj", "o_proj"}
+MLP_PARTS = {"gate_proj", "up_proj", "down_proj", "act_fn"}
+MOVING_ROPE = ("dynamic", "longrope")  # their frequencies depend on the longest position seen so far
+
+
+@dataclass
+class Linear:
+    """A matrix [out, in] and perhaps a bias [out]."""
+
+    weight: Tensor
+    bias: Tensor | None = None
+
+    def __call__(self, x: Tensor) -> Tensor:
+        """[..., in] → [..., out]."""
+        return F.linear(x, self.weight, self.bias)
+
+
+@dataclass
+class Layer:
+    """One layer's weights.
+
+    Attributes:
+        qkv: [(H + 2G)·d, D], queries first, then keys, then values.
+        out: [D, H·d] after attention.
+        gate_up: [2I, D], gates first.
+        down: [D, I].
+        norm_in: [D] scale before attention.
+        norm_mid: [D] scale before the gated block.
+        norm_q: [d] scale of each query, None in most models.
+        norm_k: [d] scale of each key, likewise.
+    """
+
+    qkv: Linear
+    out: Linear
+    gate_up: Linear
+    down: Linear
+    norm_in: Tensor
+    norm_mid: Tensor
+    norm_q: Tensor | None
+    norm_k: Tensor | None
+
+
+@dataclass
+class Weights:
+    """A whole model in plain matrices.
+
+    Attributes:
+        layers: First to last.
+        norm: [D] scale before the head.
+        table: [V, D] what each token reads.
+        head: [V, D] what each token's logit is read by; the table itself when tied.
+        heads: H.
+        kv_heads: G.
+        head_dim: d.
+        eps: Of every norm.
+        rotary: The model's own module: (x, positions [1, S]) → cos and sin [1, S, d].
+    """
+
+    layers: list[Layer]
+    norm: Tensor
+    table: Tensor
+    head: Linear
+    heads: int
+    kv_heads: int
+    head_dim: int
+    eps: float
+    rotary: Any
+
+
+def covers(backbone: Backbone) -> bool:
+    """Whether the model has the structure this module reads."""
+    trunk = backbone.plain_model.base_model
+    if not all(hasattr(trunk, part) for part in ("layers", "norm", "rotary_emb")) or not len(trunk.layers):
+        return False
+    if getattr(trunk.rotary_emb, "rope_type", "default") in MOVING_ROPE:
+        return False
+    return all(_covers_layer(layer) for layer in trunk.layers)
+
+
+def _covers_layer(layer: Any) -> bool:
+    parts = {name for name, _ in layer.named_children()}
+    if parts != LAYER_PARTS:
+        return False
+    attention, mlp = layer.self_attn, layer.mlp
+    inside = {name for name, _ in attention.named_children()}
+    if inside - {"q_norm", "k_norm"} != ATTENTION_PARTS or getattr(attention, "sliding_window", None):
+        return False
+    if {name for name, _ in mlp.named_children()} != MLP_PARTS:
+        return False
+    x = torch.linspace(-3, 3, 7)
+    return torch.allclose(mlp.act_fn(x), F.silu(x), atol=1e-6)
+
+
+@torch.no_grad()
+def read_weights(backbone: Backbone, release: bool = False) -> Weights:
+    """Take a covered model's weights into fused matrices.
+
+    Args:
+        backbone: Of a model that `covers` accepts.
+        release: Keep one copy only: the Hugging Face modules then look into the fused matrices and stay usable. An
+            adapter is first folded into the model for good, and `backbone.model` becomes the plain model.
+    """
+    if release and hasattr(backbone.model, "peft_config"):
+        backbone.model = merged(backbone)
+        backbone.__dict__.pop("plain_model", None)
+    trunk = backbone.plain_model.base_model
+    attention = trunk.layers[0].self_attn
+    d = int(attention.head_dim)
+    table = _table(backbone.embedding)
+    return Weights(
+        layers=[_layer(layer, release) for layer in trunk.layers],
+        norm=trunk.norm.weight.detach(),
+        table=table,
+        head=_head(backbone, table),
+        heads=_linear(attention.q_proj).weight.shape[0] // d,
+        kv_heads=_linear(attention.k_proj).weight.shape[0] // d,
+        head_dim=d,
+        eps=float(getattr(trunk.norm, "variance_epsilon", getattr(trunk.norm, "eps", 1e-6))),
+        rotary=trunk.rotary_emb,
+    )
+
+
+def _layer(layer: Any, release: bool) -> Layer:
+    attention, mlp = layer.self_attn, layer.mlp
+    norm_q, norm_k = (getattr(attention, name, None) for name in ("q_norm", "k_norm"))
+    return Layer(
+        qkv=_fuse([attention.q_proj, attention.k_proj, attention.v_proj], release),
+        out=_linear(attention.o_proj),
+        gate_up=_fuse([mlp.gate_proj, mlp.up_proj], release),
+        down=_linear(mlp.down_proj),
+        norm_in=layer.input_layernorm.weight.detach(),
+        norm_mid=layer.post_attention_layernorm.weight.detach(),
+        norm_q=norm_q.weight.detach() if norm_q is not None else None,
+        norm_k=norm_k.weight.detach() if norm_k is not None else None,
+    )
+
+
+def _fuse(modules: list[Any], release: bool) -> Linear:
+    """Several projections of one input → one matrix; on release each module's weight becomes a slice of it."""
+    parts = [_linear(module) for module in modules]
+    weight = _one_matrix([part.weight for part in parts])
+    bias = torch.cat([part.bias for part in parts if part.bias is not None]) if parts[0].bias is not None else None
+    if release:
+        start = 0
+        for module in modules:
+            end = start + module.weight.shape[0]
+            module.weight.data = weight[start:end]
+            start = end
+    return Linear(weight, bias)
+
+
+def _one_matrix(parts: list[Tensor]) -> Tensor:
+    """Matrices on top of each other; without a copy where they already lie so, having been released before."""
+    ends = [part.data_ptr() + part.numel() * part.element_size() for part in parts]
+    together = all(part.data_ptr() == end for part, end in zip(parts[1:], ends, strict=False))
+    size = (sum(len(part) for part in parts), parts[0].shape[1])
+    storage = parts[0].untyped_storage()
+    if together and all(part.untyped_storage().data_ptr() == storage.data_ptr() for part in parts):
+        return parts[0].as_strided(size, (size[1], 1))
+    return torch.cat(parts)
+
+
+def _linear(module: Any) -> Linear:
+    """A projection's matrix, its LoRA folded into a copy; summed in float32 and rounded once."""
+    base = module.get_base_layer() if hasattr(module, "get_base_layer") else module
+    weight = base.weight.detach()
+    bias = base.bias.detach() if base.bias is not None else None
+    if base is not module and not module.merged and not module.disable_adapters:
+        total = weight.float()
+        for name in module.active_adapters:
+            if name in module.lora_A:
+                total = total + module.get_delta_weight(name).detach().float()
+        weight = total.to(weight.dtype)
+    return Linear(weight, bias)
+
+
+def _table(embedding: nn.Module) -> Tensor:
+    """[V, D] what an embedding gives for each token, trained rows and adapters included."""
+    if type(embedding) is nn.Embedding:
+        return embedding.weight.detach()
+    rows = next(m for m in embedding.modules() if isinstance(m, nn.Embedding)).weight
+    return embedding(torch.arange(len(rows), device=rows.device)).detach()
+
+
+def _head(backbone: Backbone, table: Tensor) -> Linear:
+    head = backbone.head
+    if type(head) is nn.Linear:
+        return Linear(head.weight.detach(), head.bias.detach() if head.bias is not None else None)
+    # an adapted head, read by what it does: column i of the matrix is its answer to the i-th unit vector
+    width = table.shape[1]
+    bias = head(torch.zeros(1, width, dtype=backbone.head_dtype, device=table.device))[0]
+    units = torch.eye(width, dtype=backbone.head_dtype, device=table.device)
+    weight = (head(units) - bias).T.contiguous()
+    if torch.equal(weight, table):
+        weight = table
+    return Linear(weight, bias if bool(bias.any()) else None)

@@ -1,0 +1,96 @@
+"""Work on static buffers → captured CUDA graphs, one a shape; and the host's late, never blocking view of a tensor."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor
+
+
+@dataclass
+class Graphs:
+    """Captured work by key. All graphs share one memory pool, since they never run at the same time.
+
+    Attributes:
+        kept: Buffers that running the work changes; capturing runs it twice to warm up and puts them back.
+    """
+
+    kept: Sequence[Tensor]
+    found: dict[Hashable, tuple[Any, Any]] = field(default_factory=dict)
+    pool: Any = None
+
+    def run(self, key: Hashable, work: Callable[[], Any]) -> Any:
+        """Replay the graph of `key`, captured from `work` the first time → what `work` returned: static tensors."""
+        if key not in self.found:
+            self.found[key] = self._capture(work)
+        graph, result = self.found[key]
+        graph.replay()
+        return result
+
+    def _capture(self, work: Callable[[], Any]) -> tuple[Any, Any]:
+        before = [tensor.clone() for tensor in self.kept]
+        side = torch.cuda.Stream()
+        side.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(side):
+            for _ in range(2):  # compiles kernels and sizes workspaces, which a capture may not do
+                work()
+                self._put_back(before)
+        torch.cuda.current_stream().wait_stream(side)
+        torch.cuda.synchronize()
+        graph = torch.cuda.CUDAGraph()
+        if self.pool is None:
+            self.pool = torch.cuda.graph_pool_handle()
+        with torch.cuda.graph(graph, pool=self.pool, capture_error_mode="thread_local"):
+            result = work()
+        return graph, result
+
+    def _put_back(self, before: list[Tensor]) -> None:
+        for tensor, value in zip(self.kept, before, strict=True):
+            tensor.copy_(value)
+
+
+@dataclass
+class Views:
+    """Snapshots of a tensor on the host, in order.
+
+    On a CPU a snapshot is the tensor itself. On a GPU it is a copy into pinned memory that is awaited only when it is
+    read, `lag` snapshots later, so the device always has work queued.
+
+    Attributes:
+        of: The tensor looked at.
+        lag: Snapshots that may stay unread.
+    """
+
+    of: Tensor
+    lag: int
+    taken: int = 0
+    waiting: deque[tuple[int, Tensor, Any]] = field(default_factory=deque)
+    spare: list[Tensor] = field(default_factory=list)
+
+    def take(self) -> None:
+        """Enqueue a snapshot of the tensor as it will be after all work enqueued so far."""
+        if not self.of.is_cuda:
+            self.waiting.clear()  # the tensor itself is always the newest
+            self.waiting.append((self.taken, self.of, None))
+        else:
+            page = self.spare.pop() if self.spare else torch.empty(self.of.shape, dtype=self.of.dtype, pin_memory=True)
+            page.copy_(self.of, non_blocking=True)
+            event = torch.cuda.Event()
+            event.record()
+            self.waiting.append((self.taken, page, event))
+        self.taken += 1
+
+    def read(self, all_of_them: bool) -> list[tuple[int, Tensor]]:
+        """(number, tensor) of the snapshots due, oldest first; each is good until the next call of `take`."""
+        due = []
+        while self.waiting and (all_of_them or len(self.waiting) > self.lag):
+            number, page, event = self.waiting.popleft()
+            if event is not None:
+                event.synchronize()
+                self.spare.append(page)
+            due.append((number, page))
+        return due

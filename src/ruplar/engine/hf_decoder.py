@@ -1,0 +1,117 @@
+"""Embeddings → hidden states through a model's own forward, for architectures `decoder.Decoder` does not cover.
+
+The model is handed our cache in place of its own: it stores what a layer gives it into slots and columns, and returns
+the columns in use. Masks are made here and passed whole, so the model makes none.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ruplar.backbone.load import Backbone
+from ruplar.backbone.soft_tokens import mix_all
+from ruplar.engine.decoder import At, log, probe, tolerance
+
+
+@dataclass
+class SlotCache:
+    """The part of a Hugging Face cache that attention layers use, on static slots."""
+
+    slots: int
+    columns: int
+    layers: list[tuple[Tensor, Tensor]] = field(default_factory=list)
+    at: At = field(default_factory=lambda: slice(0, 0))
+    positions: Tensor | None = None  # [B] where one column goes; None in a prefill
+    used: int = 0
+    is_compileable = False
+
+    def update(self, keys: Tensor, values: Tensor, layer_idx: int, *_: Any, **__: Any) -> tuple[Tensor, Tensor]:
+        """Keys and values [B, heads, S, d] of one layer → all that may be read [B, heads, C, d]."""
+        if layer_idx == len(self.layers):
+            self.layers.append((self._room(keys), self._room(values)))
+        if self.positions is None:
+            for room, given in zip(self.layers[layer_idx], (keys, values), strict=True):
+                room[:, :, : given.shape[2]][self.at] = given
+            return keys, values
+        rows = torch.arange(len(keys), device=keys.device)
+        for room, given in zip(self.layers[layer_idx], (keys, values), strict=True):
+            room[rows, :, self.positions] = given[:, :, 0]
+        known = self.layers[layer_idx]
+        return known[0][: len(keys), :, : self.used], known[1][: len(keys), :, : self.used]
+
+    def get_seq_length(self, layer_idx: int = 0) -> int:
+        """Never used, since positions and masks are given; the model asks for it all the same."""
+        return self.used
+
+    def _room(self, like: Tensor) -> Tensor:
+        return like.new_zeros((self.slots, like.shape[1], self.columns, like.shape[3]))
+
+
+@dataclass
+class HFDecoder:
+    """Any causal LM that reads its keys and values through the cache it is given."""
+
+    backbone: Backbone
+    slots: int = 0
+    columns: int = 0
+    cache: SlotCache = field(init=False, repr=False)
+
+    @classmethod
+    def of(cls, backbone: Backbone) -> HFDecoder | None:
+        """The decoder of a backbone, or None where the model keeps its past in other ways."""
+        decoder = cls(backbone)
+        try:
+            difference = probe(decoder, backbone)
+        except (AttributeError, TypeError, RuntimeError, ValueError) as error:
+            log.info("%s does not run on slots: %s", type(backbone.plain_model).__name__, error)
+            return None
+        return decoder if difference <= tolerance(backbone.embedding_weight.dtype) else None
+
+    @property
+    def device(self) -> torch.device:
+        """Where the weights are."""
+        return self.backbone.device
+
+    def allocate(self, slots: int, columns: int) -> None:
+        """See `decoder.SlotDecoder`."""
+        self.slots, self.columns = slots, columns
+        self.cache = SlotCache(slots, columns)
+
+    def embed(self, ids: Tensor) -> Tensor:
+        """See `decoder.SlotDecoder`."""
+        return self.backbone.embedding(ids)
+
+    def mixture(self, weights: Tensor) -> Tensor:
+        """See `decoder.SlotDecoder`."""
+        return mix_all(self.backbone.embedding, weights)
+
+    def logits(self, hidden: Tensor) -> Tensor:
+        """See `decoder.SlotDecoder`."""
+        return self.backbone.logits(hidden)
+
+    def prefill(self, embeds: Tensor, lengths: Tensor, at: At) -> Tensor:
+        """See `decoder.SlotDecoder`."""
+        width = embeds.shape[1]
+        positions = torch.arange(width, device=embeds.device)
+        self.cache.at, self.cache.positions, self.cache.used = at, None, 0
+        mask = _additive(positions[None, :] <= positions[:, None], embeds.dtype)
+        mask = mask.expand(len(embeds), 1, width, width)
+        hidden, _ = self.backbone.trunk(embeds, mask, positions.expand(len(embeds), width), self.cache)
+        return hidden[torch.arange(len(embeds), device=embeds.device), lengths - 1]
+
+    def step(self, embeds: Tensor, positions: Tensor, used: int) -> Tensor:
+        """See `decoder.SlotDecoder`."""
+        self.cache.positions, self.cache.used = positions, used
+        mask = _additive(torch.arange(used, device=embeds.device) <= positions[:, None], embeds.dtype)[:, :, None]
+        hidden, _ = self.backbone.trunk(embeds[:, None], mask.transpose(0, 1), positions[:, None], self.cache)
+        return hidden[:, 0]
+
+
+def _additive(allowed: Tensor, dtype: torch.dtype) -> Tensor:
+    """[.., C] true where read → [1, .., C] 0 there and the lowest number elsewhere."""
+    lowest = torch.finfo(dtype).min
+    return torch.zeros(allowed.shape, dtype=dtype, device=allowed.device).masked_fill(~allowed, lowest)[None]

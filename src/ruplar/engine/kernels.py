@@ -1,0 +1,255 @@
+"""Triton kernels: a decode step of a handful of rows, and the decision of any number, in few launches.
+
+At one row a step is a read of all weights, so a kernel here is one pass over one matrix with everything around it folded
+in: the norm before (its scale goes onto x, its factor onto the sum), bias, SiLU and residual after. A program takes a
+few rows of the matrix and all of x; rows of x are the fastest grid axis, so that a matrix tile is read from memory once.
+
+    layer    project(norm, q|k|v) · attend(turn, store, read) · project(residual) · gate_up(norm, SiLU) · project(residual)
+    decide   candidates (each piece of the vocabulary: largest, sum, top k) · decide (all pieces of a row: the decision)
+
+With EARLY a kernel starts while the one ahead is still running, and loads its tile of weights before it waits for its
+input (programmatic dependent launch); nothing but weights may be read before that wait. Sums are float32. Axes: M rows, N outputs, K inputs, V vocabulary, D width.
+"""
+
+from __future__ import annotations
+
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def _await_input():
+    """Wait until the kernel ahead has written its output, then let the next one begin to load its weights."""
+    tl.extra.cuda.gdc_wait()
+    tl.extra.cuda.gdc_launch_dependents()
+
+
+@triton.jit
+def project(
+    x, weight, bias, scale, out, eps,
+    N: tl.constexpr, K: tl.constexpr, NORM: tl.constexpr, BIAS: tl.constexpr, ADD: tl.constexpr,
+    BN: tl.constexpr, BK: tl.constexpr, EARLY: tl.constexpr,
+):  # fmt: skip
+    """From x [M, K] → out [M, N] = weight [N, K] · norm(x) + bias, or added onto `out`; rounded to bf16 where weights are."""
+    row = tl.program_id(0)
+    n = tl.program_id(1) * BN + tl.arange(0, BN)
+    total = tl.zeros([BN, BK], tl.float32)
+    power = tl.zeros([BK], tl.float32)
+    if EARLY and K > BK:
+        _await_input()
+    for start in tl.static_range(0, K, BK):
+        k = start + tl.arange(0, BK)
+        fits = (n[:, None] < N) & (k[None, :] < K)
+        tile = tl.load(weight + n[:, None] * K + k[None, :], mask=fits, other=0.0)
+        if EARLY and K <= BK:
+            _await_input()
+        given = tl.load(x + row * K + k, mask=k < K, other=0.0).to(tl.float32)
+        if NORM:
+            power += given * given
+            given = given * tl.load(scale + k, mask=k < K, other=0.0).to(tl.float32)
+        total += tile.to(tl.float32) * given[None, :]
+    found = tl.sum(total, axis=1)
+    if NORM:
+        found = found * tl.rsqrt(tl.sum(power, axis=0) / K + eps)
+    if BIAS:
+        found += tl.load(bias + n, mask=n < N, other=0.0).to(tl.float32)
+    found = found.to(weight.dtype.element_ty).to(tl.float32)
+    if ADD:
+        found += tl.load(out + row * N + n, mask=n < N, other=0.0).to(tl.float32)
+    tl.store(out + row * N + n, found.to(out.dtype.element_ty), mask=n < N)
+
+
+@triton.jit
+def gate_up(
+    x, weight, bias, scale, out, eps,
+    N: tl.constexpr, K: tl.constexpr, BIAS: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr, EARLY: tl.constexpr,
+):  # fmt: skip
+    """From x [M, K] → out [M, N] = silu(gate) · up, of weight [2N, K] · norm(x)."""
+    row = tl.program_id(0)
+    n = tl.program_id(1) * BN + tl.arange(0, BN)
+    gates = tl.zeros([BN, BK], tl.float32)
+    ups = tl.zeros([BN, BK], tl.float32)
+    power = tl.zeros([BK], tl.float32)
+    if EARLY and K > BK:
+        _await_input()
+    for start in tl.static_range(0, K, BK):
+        k = start + tl.arange(0, BK)
+        fits = (n[:, None] < N) & (k[None, :] < K)
+        place = weight + n[:, None] * K + k[None, :]
+        gate = tl.load(place, mask=fits, other=0.0)
+        up = tl.load(place + N * K, mask=fits, other=0.0)
+        if EARLY and K <= BK:
+            _await_input()
+        given = tl.load(x + row * K + k, mask=k < K, other=0.0).to(tl.float32)
+        power += given * given
+        given = given * tl.load(scale + k, mask=k < K, other=0.0).to(tl.float32)
+        gates += gate.to(tl.float32) * given[None, :]
+        ups += up.to(tl.float32) * given[None, :]
+    factor = tl.rsqrt(tl.sum(power, axis=0) / K + eps)
+    gate_sum = tl.sum(gates, axis=1) * factor
+    up_sum = tl.sum(ups, axis=1) * factor
+    if BIAS:
+        gate_sum += tl.load(bias + n, mask=n < N, other=0.0).to(tl.float32)
+        up_sum += tl.load(bias + N + n, mask=n < N, other=0.0).to(tl.float32)
+    made = gate_sum / (1.0 + tl.exp(-gate_sum)) * up_sum
+    tl.store(out + row * N + n, made.to(out.dtype.element_ty), mask=n < N)
+
+
+@triton.jit
+def attend(
+    qkv, cache, positions, cos, sin, norm_q, norm_k, out, position_stride, plane, columns, eps, factor,
+    H: tl.constexpr, G: tl.constexpr, HALF: tl.constexpr, NORM: tl.constexpr, BC: tl.constexpr, EARLY: tl.constexpr,
+):  # fmt: skip
+    """One query of one head over its slot: turn q and k, store k and v, read all columns up to the position.
+
+    `cache` [2, slots, G, columns, d] of one layer, `plane` elements from keys to values. The program of a key head's
+    first query stores; the others hold the same key and value in registers, so none waits for another.
+    """
+    head = tl.program_id(0)
+    row = tl.program_id(1)
+    group = head // (H // G)
+    width = 2 * HALF
+    i = tl.arange(0, HALF)
+    whole = tl.arange(0, 2 * HALF)
+    if EARLY:
+        _await_input()
+    position = tl.load(positions + row * position_stride)
+    mine = qkv + row * (H + 2 * G) * width
+    q1 = tl.load(mine + head * width + i).to(tl.float32)
+    q2 = tl.load(mine + head * width + HALF + i).to(tl.float32)
+    k1 = tl.load(mine + (H + group) * width + i).to(tl.float32)
+    k2 = tl.load(mine + (H + group) * width + HALF + i).to(tl.float32)
+    value = tl.load(mine + (H + G + group) * width + whole)
+    if NORM:
+        q_factor = tl.rsqrt((tl.sum(q1 * q1, 0) + tl.sum(q2 * q2, 0)) / width + eps)
+        k_factor = tl.rsqrt((tl.sum(k1 * k1, 0) + tl.sum(k2 * k2, 0)) / width + eps)
+        q1 = q1 * q_factor * tl.load(norm_q + i).to(tl.float32)
+        q2 = q2 * q_factor * tl.load(norm_q + HALF + i).to(tl.float32)
+        k1 = k1 * k_factor * tl.load(norm_k + i).to(tl.float32)
+        k2 = k2 * k_factor * tl.load(norm_k + HALF + i).to(tl.float32)
+    cos1 = tl.load(cos + position * width + i).to(tl.float32)
+    cos2 = tl.load(cos + position * width + HALF + i).to(tl.float32)
+    sin1 = tl.load(sin + position * width + i).to(tl.float32)  # negated already
+    sin2 = tl.load(sin + position * width + HALF + i).to(tl.float32)
+    turned1 = q1 * cos1 + q2 * sin1
+    turned2 = q2 * cos2 + q1 * sin2
+    key1 = (k1 * cos1 + k2 * sin1).to(cache.dtype.element_ty)
+    key2 = (k2 * cos2 + k1 * sin2).to(cache.dtype.element_ty)
+    keys = cache + (row * G + group) * columns * width
+    values = keys + plane
+    if head % (H // G) == 0:
+        tl.store(keys + position * width + i, key1)
+        tl.store(keys + position * width + HALF + i, key2)
+        tl.store(values + position * width + whole, value)
+    largest = (tl.sum(turned1 * key1.to(tl.float32), 0) + tl.sum(turned2 * key2.to(tl.float32), 0)) * factor
+    weights = tl.full([1], 1.0, tl.float32)
+    read = value.to(tl.float32)
+    largest = tl.full([1], 0.0, tl.float32) + largest
+    for start in range(0, position, BC):
+        c = start + tl.arange(0, BC)
+        known = c < position
+        at = c[:, None] * width + i[None, :]
+        keys1 = tl.load(keys + at, mask=known[:, None], other=0.0).to(tl.float32)
+        keys2 = tl.load(keys + HALF + at, mask=known[:, None], other=0.0).to(tl.float32)
+        seen = tl.load(values + c[:, None] * width + whole[None, :], mask=known[:, None], other=0.0).to(tl.float32)
+        scores = (tl.sum(keys1 * turned1[None, :], 1) + tl.sum(keys2 * turned2[None, :], 1)) * factor
+        scores = tl.where(known, scores, -float("inf"))
+        higher = tl.maximum(largest, tl.max(scores, 0))
+        shrink = tl.exp(largest - higher)
+        powers = tl.exp(scores - higher)
+        weights = weights * shrink + tl.sum(powers, 0)
+        read = read * shrink + tl.sum(powers[:, None] * seen, 0)
+        largest = higher
+    tl.store(out + (row * H + head) * width + whole, (read / weights).to(out.dtype.element_ty))
+
+
+@triton.jit
+def candidates(
+    logits, tops, sums, ids, top_values, top_ids, V, halt,
+    KEPT: tl.constexpr, DROP: tl.constexpr, BV: tl.constexpr,
+):  # fmt: skip
+    """A piece of the vocabulary → its largest logit, where, its sum of powers, and its KEPT largest, halt left out."""
+    row = tl.program_id(0)
+    piece = tl.program_id(1)
+    pieces = tl.num_programs(1)
+    at = piece * BV + tl.arange(0, BV)
+    given = tl.load(logits + row * V + at, mask=at < V, other=-float("inf"))
+    top, where = tl.max(given, 0, return_indices=True)
+    place = row * pieces + piece
+    tl.store(tops + place, top)
+    tl.store(ids + place, piece * BV + where)
+    tl.store(sums + place, tl.sum(tl.exp(given - top), 0))
+    if DROP:
+        given = tl.where(at == halt, -float("inf"), given)
+    for kept in tl.static_range(KEPT):
+        top, where = tl.max(given, 0, return_indices=True)
+        tl.store(top_values + place * KEPT + kept, top)
+        tl.store(top_ids + place * KEPT + kept, tl.minimum(piece * BV + where, V - 1))
+        given = tl.where(at == piece * BV + where, -float("inf"), given)
+
+
+@triton.jit
+def decide(
+    logits, tops, sums, ids, top_values, top_ids, slots, rows, embeds, table,
+    V, width, row_size, pieces, cap, answers, end_think, eos, pad, threshold, advance,
+    SOFT: tl.constexpr, TEXT: tl.constexpr, BY_ARGMAX: tl.constexpr, KEPT: tl.constexpr,
+    BP: tl.constexpr, BQ: tl.constexpr, BD: tl.constexpr, HEAD: tl.constexpr,
+):  # fmt: skip
+    """One row's whole decision, as `ledger.Ledger.decide` makes it when greedy: thought or token, bookkeeping, next input."""
+    row = tl.program_id(0)
+    slot = tl.load(slots + row)
+    mine = rows + slot * row_size
+    done, thinking, made, said = tl.load(mine), tl.load(mine + 1), tl.load(mine + 2), tl.load(mine + 3)
+    halted, ended, position, limit = tl.load(mine + 4), tl.load(mine + 5), tl.load(mine + 6), tl.load(mine + 7)
+    p = tl.arange(0, BP)
+    piece_tops = tl.load(tops + row * pieces + p, mask=p < pieces, other=-float("inf"))
+    top, piece = tl.max(piece_tops, 0, return_indices=True)
+    token = tl.load(ids + row * pieces + piece).to(tl.int64)
+    piece_sums = tl.load(sums + row * pieces + p, mask=p < pieces, other=0.0)
+    total = tl.sum(piece_sums * tl.exp(piece_tops - top), 0)
+    halt = token == end_think
+    if SOFT and not BY_ARGMAX:
+        halt = tl.exp(tl.load(logits + row * V + end_think) - top) / total > threshold
+    thinks = (thinking != 0) & (done == 0)
+    says = (thinking == 0) & (done == 0)
+    goes_on = thinks & (halt == 0) & (made < cap)
+    fed = tl.where(says, token, pad)
+    fed = tl.where(thinks, end_think, fed)
+    if TEXT:
+        fed = tl.where(goes_on, token, fed)
+        thought_place = HEAD + answers + 1 + tl.where(goes_on, made, cap)
+        tl.store(mine + thought_place, token)
+    tl.store(mine + HEAD + tl.where(says, said, answers), token)
+
+    q = tl.arange(0, BQ)
+    kept_ids = tl.zeros([16], tl.int64)
+    kept_weights = tl.zeros([16], tl.float32)
+    if SOFT:
+        some = tl.load(top_values + row * pieces * KEPT + q, mask=q < pieces * KEPT, other=-float("inf"))
+        for kept in tl.static_range(KEPT):
+            value, where = tl.max(some, 0, return_indices=True)
+            which = tl.load(top_ids + row * pieces * KEPT + where).to(tl.int64)
+            kept_ids = tl.where(tl.arange(0, 16) == kept, which, kept_ids)
+            kept_weights = tl.where(tl.arange(0, 16) == kept, tl.exp(value - top), kept_weights)
+            some = tl.where(q == where, -float("inf"), some)
+        kept_weights = kept_weights / tl.maximum(tl.sum(kept_weights, 0), 1.1754944e-38)
+    for start in range(0, width, BD):
+        d = start + tl.arange(0, BD)
+        next_input = tl.load(table + fed * width + d, mask=d < width, other=0.0).to(tl.float32)
+        if SOFT:
+            use = (tl.arange(0, 16) < KEPT)[:, None] & (d < width)[None, :]
+            tile = tl.load(table + kept_ids[:, None] * width + d[None, :], mask=use, other=0.0).to(tl.float32)
+            next_input = tl.where(goes_on, tl.sum(tile * kept_weights[:, None], 0), next_input)
+        tl.store(embeds + slot * width + d, next_input.to(embeds.dtype.element_ty), mask=d < width)
+
+    said_now = said + says.to(tl.int64)
+    ends = says & (token == eos)
+    over = (done != 0) | ends | (says & (said_now >= limit))
+    cut = thinks & (goes_on == 0) & (halt == 0)
+    tl.store(mine, over.to(tl.int64))
+    tl.store(mine + 1, goes_on.to(tl.int64))
+    tl.store(mine + 2, made + goes_on.to(tl.int64))
+    tl.store(mine + 3, said_now)
+    tl.store(mine + 4, tl.where(cut, 0, halted))
+    tl.store(mine + 5, tl.where(ends, 1, ended))
+    tl.store(mine + 6, position + tl.where(done == 0, advance, 0))

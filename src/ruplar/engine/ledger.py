@@ -1,0 +1,279 @@
+"""Where every slot stands, and what it feeds next: all on the device, as tensors, with nothing read by the host.
+
+One row of whole numbers a slot, so that a single copy tells the host everything:
+
+    done | thinking | made | said | halted | ended | position | limit | answer ids .. | spare | thought ids .. | spare
+
+A slot that has nothing to write down writes into the spare place. An idle slot is a done one.
+
+Axes: S slots, B rows decided on, V vocabulary, D width, T most answer tokens, N most latents.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import torch
+from torch import Tensor
+
+from ruplar.backbone.soft_tokens import mix
+from ruplar.engine.decoder import At, SlotDecoder
+from ruplar.engine.reference import Generation, Keep
+from ruplar.engine.sampling import Decoding, pick, uniforms
+from ruplar.engine.thinker import NoThinker, ReplayThinker, SoftThinker, TextThinker, Thinker, Thought
+
+DONE, THINKING, MADE, SAID, HALTED, ENDED, POSITION, LIMIT, HEAD = range(9)
+
+
+Kind = Literal["soft", "text", "none", "replay", "other"]
+"""Thinkers whose decision is made here, and `other`, whose own `next` is called."""
+
+_KINDS: dict[type, Kind] = {SoftThinker: "soft", TextThinker: "text", NoThinker: "none", ReplayThinker: "replay"}
+
+
+def kind_of(thinker: Thinker, embedding: Any) -> Kind:
+    """Which kind a thinker is; one with another embedding than the model's, or a class of its own, is `other`."""
+    kind = _KINDS.get(type(thinker), "other")
+    return "other" if kind in ("soft", "text") and getattr(thinker, "embedding", None) is not embedding else kind
+
+
+@dataclass(frozen=True)
+class Markers:
+    """The ids that steer a thought and an answer."""
+
+    end_think: int
+    eos: int
+    pad: int
+
+
+@dataclass
+class _PerRow:
+    """Stands in for `Decoding` with one temperature and one top_p a row, both [B, 1]."""
+
+    temperature: Tensor
+    top_p: Tensor
+
+
+@dataclass
+class Ledger:
+    """The slots' rows and the buffers beside them.
+
+    Attributes:
+        decoder: Gives embeddings.
+        thinker: How a thought goes on.
+        kind: See `kind_of`.
+        markers: See `Markers`.
+        slots: S.
+        answers: T, the longest answer any slot may give.
+        keep: What is kept of each latent.
+    """
+
+    decoder: SlotDecoder
+    thinker: Thinker
+    kind: Kind
+    markers: Markers
+    slots: int
+    answers: int
+    keep: Keep = "none"
+    rows: Tensor = field(init=False, repr=False)  # [S, HEAD + T + 1 + N + 1] int64
+    embeds: Tensor = field(init=False, repr=False)  # [S, D] what each slot feeds next
+    temperature: Tensor = field(init=False, repr=False)  # [S] float64, 1 where greedy
+    top_p: Tensor = field(init=False, repr=False)  # [S] float64
+    greedy: Tensor = field(init=False, repr=False)  # [S] bool
+    noise: Tensor = field(init=False, repr=False)  # [S, T] float64
+    latents: dict[str, Tensor] = field(init=False, repr=False)
+    fused: Any = field(init=False, default=None, repr=False)  # the greedy decision in kernels; see `few_rows`
+
+    def __post_init__(self):
+        s, t, device = self.slots, self.answers, self.decoder.device
+        thoughts = self.thinker.cap if self.kind in ("text", "other") else 0
+        self.thoughts_at = HEAD + t + 1
+        self.rows = torch.zeros(s, self.thoughts_at + thoughts + 1, dtype=torch.long, device=device)
+        self.rows[:, DONE] = 1
+        sample = self.decoder.embed(torch.zeros(1, dtype=torch.long, device=device))
+        self.embeds = sample.new_zeros((s, sample.shape[1]))
+        self.temperature, self.top_p = (torch.ones(s, dtype=torch.float64, device=device) for _ in range(2))
+        self.greedy = torch.ones(s, dtype=torch.bool, device=device)
+        self.noise = torch.zeros(s, t, dtype=torch.float64, device=device)
+        self.every = torch.arange(s, device=device)
+        # as tensors on the device, since a captured graph may not bring numbers from the host
+        self.pad, self.end_think, self.spare_answer, self.spare_thought = (
+            torch.tensor(value, device=device)
+            for value in (self.markers.pad, self.markers.end_think, self.answers, self.thinker.cap)
+        )
+        self.latents = {}
+        if self.keep != "none":  # one place more, for rows that made none
+            self.latents["embeds"] = sample.new_zeros((s, self.thinker.cap + 1, sample.shape[1]))
+        if self.keep == "all":
+            count = self.decoder.logits(sample).shape[1]
+            self.latents["logits"] = torch.zeros(s, self.thinker.cap + 1, count, device=device)
+        self.written = self.kind == "text"
+        if self.kind == "replay":
+            self.replay = sample.new_zeros((s, self.thinker.cap + 1, sample.shape[1]))
+            self.replay_count = torch.zeros(s, dtype=torch.long, device=device)
+
+    def open(self, slots: Sequence[int], lengths: Sequence[int], decodings: Sequence[Decoding], keys: Sequence[int]):
+        """Begin questions: prompts of these lengths (opening markers included), decoded so, with these random streams."""
+        device = self.rows.device
+        head = torch.zeros(len(slots), self.rows.shape[1], dtype=torch.long)
+        head[:, THINKING] = int(self.thinker.thinks)
+        head[:, HALTED] = 1
+        head[:, POSITION] = torch.tensor(lengths)
+        head[:, LIMIT] = torch.tensor([d.max_answer_tokens for d in decodings])
+        at = self._at(slots)
+        self.rows[at] = head.to(device)
+        if not all(d.temperature == 0 for d in decodings):
+            self._open_streams(at, decodings, keys)
+        else:
+            self.greedy[at] = True
+        for slot, decoding in zip(slots, decodings, strict=True):
+            self._sampling.add(slot) if decoding.temperature else self._sampling.discard(slot)
+
+    _sampling: set[int] = field(init=False, default_factory=set, repr=False)
+
+    @property
+    def sampling(self) -> bool:
+        """Whether any slot samples its answer."""
+        return bool(self._sampling)
+
+    def load_replay(self, slots: Sequence[int], latents: Sequence[Tensor]) -> None:
+        """Latents given beforehand for these slots, one [N_b, D] each."""
+        for slot, given in zip(slots, latents, strict=True):
+            self.replay[slot, : len(given)] = given.to(self.replay)
+            self.replay_count[slot] = len(given)
+
+    def close(self, slots: Sequence[int]) -> None:
+        """Make slots idle, whatever they were doing."""
+        self.rows[self._at(slots), DONE] = 1
+        self.forget(slots)
+
+    def forget(self, slots: Sequence[int]) -> None:
+        """Slots whose answer is over sample no more."""
+        self._sampling.difference_update(slots)
+
+    def decide(self, at: At, hidden: Tensor, logits: Tensor, sampled: bool, advance: bool = True) -> None:
+        """Read what each row's last position says; note down its thought or token and prepare what it feeds next.
+
+        Args:
+            at: Which slots: a slice, or indices.
+            hidden: [B, D] last hidden of each.
+            logits: [B, V] float32.
+            sampled: Some row among them may sample; False skips the sorting.
+            advance: The rows have just been fed; False right after a prefill.
+        """
+        if self.fused is not None and not sampled:
+            self.fused.decide(at, logits, advance)
+            return
+        rows, every = self.rows[at], self.every[at]
+        thinking, done = rows[:, THINKING].bool(), rows[:, DONE].bool()
+        made, said = rows[:, MADE], rows[:, SAID]
+        says = ~(thinking | done)
+        tokens = self._pick(at, logits, said, sampled)
+        fed = torch.where(says, tokens, self.pad)
+        goes_on, halted = torch.zeros_like(thinking), rows[:, HALTED]
+        embeds = None
+        if rows.is_cuda or bool(thinking.any()):  # on a GPU, asking would make the host wait
+            thought = self._think(at, hidden, logits, made)
+            thinking = thinking & ~done
+            goes_on = thinking & ~thought.halt & (made < self.thinker.cap)
+            halted = halted * (~(thinking & ~goes_on & ~thought.halt)).long()
+            fed = torch.where(thinking, self.end_think, fed)
+            embeds = torch.where(goes_on[:, None], thought.embeds, self.decoder.embed(fed))
+            self._keep(every, made, goes_on, thought, logits)
+        self.embeds[at] = embeds if embeds is not None else self.decoder.embed(fed)
+        self.rows[at, POSITION] += (~done).long() * int(advance)
+        self._write(at, goes_on, halted, says, tokens)
+
+    def _write(self, at: At, goes_on: Tensor, halted: Tensor, says: Tensor, tokens: Tensor) -> None:
+        rows, every = self.rows[at], self.every[at]
+        self.rows[every, HEAD + torch.where(says, rows[:, SAID], self.spare_answer)] = tokens
+        said = rows[:, SAID] + says
+        ends = says & (tokens == self.markers.eos)
+        done = rows[:, DONE].bool() | ends | (says & (said >= rows[:, LIMIT]))
+        columns = [done, goes_on, rows[:, MADE] + goes_on, said, halted, ends | (rows[:, ENDED] > 0)]
+        self.rows[at, :POSITION] = torch.stack([c.long() for c in columns], dim=1)
+
+    def _pick(self, at: At, logits: Tensor, said: Tensor, sampled: bool) -> Tensor:
+        likeliest = logits.argmax(-1)
+        if not sampled:
+            return likeliest
+        uniform = self.noise[at].gather(1, said.clamp_max(self.answers - 1)[:, None])[:, 0]
+        per_row: Any = _PerRow(self.temperature[at][:, None], self.top_p[at][:, None])
+        return torch.where(self.greedy[at], likeliest, pick(logits, per_row, uniform))
+
+    def _think(self, at: At, hidden: Tensor, logits: Tensor, made: Tensor) -> Thought:
+        thinker: Any = self.thinker
+        if self.kind == "soft":
+            return _soft(thinker, self.decoder, logits)
+        if self.kind == "text":
+            tokens = logits.argmax(-1)
+            return Thought(tokens == thinker.end_think_id, self.decoder.embed(tokens), tokens)
+        if self.kind == "replay":
+            given = self.replay[self.every[at], made.clamp_max(thinker.cap)]
+            return Thought(made >= self.replay_count[at], given)
+        if self.kind == "none":
+            return Thought(torch.ones_like(made, dtype=torch.bool), hidden)
+        return thinker.next(logits, hidden, made)
+
+    def _keep(self, every: Tensor, made: Tensor, goes_on: Tensor, thought: Thought, logits: Tensor) -> None:
+        place = torch.where(goes_on, made, self.spare_thought)
+        if thought.tokens is not None:
+            self.written = True
+            self.rows[every, self.thoughts_at + place] = thought.tokens
+        if "embeds" in self.latents:
+            self.latents["embeds"][every, place] = thought.embeds
+        if "logits" in self.latents:
+            self.latents["logits"][every, place] = logits
+
+    def _open_streams(self, at: At, decodings: Sequence[Decoding], keys: Sequence[int]) -> None:
+        device = self.rows.device
+        hot = [d.temperature > 0 for d in decodings]
+        self.greedy[at] = torch.tensor([not h for h in hot], device=device)
+        values = [d.temperature or 1.0 for d in decodings]
+        self.temperature[at] = torch.tensor(values, dtype=torch.float64, device=device)
+        self.top_p[at] = torch.tensor([d.top_p for d in decodings], dtype=torch.float64, device=device)
+        noise = torch.zeros(len(keys), self.answers, dtype=torch.float64)
+        for row, (decoding, key) in enumerate(zip(decodings, keys, strict=True)):
+            drawn = uniforms(decoding, [key])
+            if drawn is not None:
+                noise[row, : drawn.shape[1]] = drawn[0]
+        self.noise[at] = noise.to(device)
+
+    def _at(self, slots: Sequence[int]) -> Tensor:
+        return torch.tensor(list(slots), dtype=torch.long, device=self.rows.device)
+
+    def generation(self, slot: int, row: Sequence[int]) -> Generation:
+        """A finished slot's row, as read by the host, → what `reference.generate` returns."""
+        made, said = row[MADE], row[SAID]
+        return Generation(
+            answer_ids=list(row[HEAD : HEAD + said]),
+            thought_ids=list(row[self.thoughts_at : self.thoughts_at + made]) if self.written else [],
+            latent_count=made,
+            forwards=made + 1 + said if self.thinker.thinks else said,
+            halted=bool(row[HALTED]),
+            ended=bool(row[ENDED]),
+            latent_logits=list(self.latents["logits"][slot, :made].cpu().clone()) if "logits" in self.latents else [],
+            latent_embeds=list(self.latents["embeds"][slot, :made].clone()) if "embeds" in self.latents else [],
+        )
+
+
+def _soft(thinker: SoftThinker, decoder: SlotDecoder, logits: Tensor) -> Thought:
+    """`SoftThinker.next` without a tensor made on the host, so that a CUDA graph can hold it."""
+    probs = logits.softmax(-1)
+    if thinker.halt == "argmax":
+        over = logits.argmax(-1) == thinker.end_think_id
+    else:
+        over = probs[:, thinker.end_think_id] > thinker.halt_threshold
+    if thinker.drop_halt:
+        probs[:, thinker.end_think_id].zero_()
+    if not (thinker.harden or thinker.top_k):
+        return Thought(over, decoder.mixture(_normalised(probs)))
+    weights, ids = probs.topk(1 if thinker.harden else min(thinker.top_k, probs.shape[-1]), dim=-1)
+    embed: Any = decoder.embed
+    return Thought(over, mix(embed, ids, _normalised(weights)))
+
+
+def _normalised(weights: Tensor) -> Tensor:
+    return weights / weights.sum(-1, keepdim=True).clamp_min(torch.finfo(weights.dtype).tiny)

@@ -1,0 +1,44 @@
+"""What a fast engine may use, and what it is asked."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from torch import Tensor
+
+from ruplar.engine.reference import Keep
+from ruplar.engine.sampling import Decoding
+from ruplar.records import Prompt
+
+
+@dataclass(frozen=True)
+class EngineOptions:
+    """What a fast engine may use.
+
+    Attributes:
+        columns: Positions a question may take at first, from prompt to answer; `reserve` makes more.
+        keep: What is kept of each latent.
+        release: Keep one copy of the weights: fold an adapter in for good and let the model look into ours.
+        graphs: Capture CUDA graphs; nothing on a CPU.
+        kernels: On a GPU in bfloat16, decode few rows through our own kernels; they are checked at the start.
+        early: With kernels: let each load its weights while the one ahead is still running.
+        prefill_tokens: Most padded tokens of one prefill; 0: what a CPU's cache holds, or what fills a GPU.
+    """
+
+    columns: int = 256
+    keep: Keep = "none"
+    release: bool = False
+    graphs: bool = True
+    kernels: bool = True
+    early: bool = False
+    prefill_tokens: int = 0
+
+
+@dataclass(frozen=True)
+class Request:
+    """One question as the engine takes it: its prompt, how it is decoded, the name of its random stream, given latents."""
+
+    prompt: Prompt
+    decoding: Decoding
+    key: int = 0
+    replay: Tensor | None = None

@@ -1,0 +1,112 @@
+"""Fast engine and plain loop on the same prompts → how far they agree, in figures fit to be recorded.
+
+In float32 every token must agree. In bfloat16 two right ways of rounding can part at a near tie and then write different
+answers, so there the share of equal answers and the largest difference of logits on the same inputs say how well it went.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ruplar.backbone.load import Backbone
+from ruplar.engine.decoder import SlotDecoder
+from ruplar.engine.fast import FastEngine
+from ruplar.engine.options import EngineOptions
+from ruplar.engine.reference import Generation, generate
+from ruplar.engine.sampling import Decoding
+from ruplar.engine.scheduler import Scheduler
+from ruplar.engine.thinker import Thinker
+from ruplar.errors import UserError
+from ruplar.records import Prompt
+
+
+def check_agreement(
+    backbone: Backbone,
+    thinker: Thinker,
+    prompts: Sequence[Prompt],
+    decoding: Decoding | None = None,
+    slots: int = 16,
+    options: EngineOptions | None = None,
+) -> dict[str, Any]:
+    """Answer the prompts by both, and compare.
+
+    Args:
+        backbone: The model.
+        thinker: How it thinks.
+        prompts: The questions; slots are refilled in flight when there are more of them than slots.
+        decoding: How answers are decoded; greedy when None.
+        slots: Slots of the fast engine.
+        options: Of the fast engine.
+
+    Returns:
+        questions; same (share equal in thought and answer); same_latents (in number of latents); same_tokens (answer
+        tokens that agree, place by place); largest_logit_difference and relative_logit_difference on the same inputs;
+        decoder and kernels, what the engine ran on.
+
+    Raises:
+        UserError: The model runs only in the plain loop.
+    """
+    decoding = decoding or Decoding()
+    wanted: list[Generation] = []
+    for start in range(0, len(prompts), 16):
+        some = list(range(start, min(start + 16, len(prompts))))
+        wanted += generate(backbone, thinker, [prompts[i] for i in some], decoding, some)
+    engine = FastEngine.of(backbone, thinker, decoding, slots, options)
+    if engine is None:
+        raise UserError(
+            f"{type(backbone.plain_model).__name__} runs only in the plain loop; there is nothing to compare."
+        )
+    found = Scheduler(engine).run_all(prompts)
+    pairs = list(zip(found, wanted, strict=True))
+    tokens = [a == b for f, w in pairs for a, b in zip(f.answer_ids, w.answer_ids, strict=False)]
+    total = sum(max(len(f.answer_ids), len(w.answer_ids)) for f, w in pairs)
+    largest, relative = logit_difference(engine.decoder, backbone, prompts[:16])
+    return {
+        "questions": len(pairs),
+        "same": _share([_same(f, w) for f, w in pairs]),
+        "same_latents": _share([f.latent_count == w.latent_count for f, w in pairs]),
+        "same_tokens": sum(tokens) / total if total else 1.0,
+        "largest_logit_difference": largest,
+        "relative_logit_difference": relative,
+        "decoder": type(engine.decoder).__name__,
+        "kernels": getattr(engine.decoder, "few_rows", None) is not None,
+    }
+
+
+@torch.inference_mode()
+def logit_difference(decoder: SlotDecoder, backbone: Backbone, prompts: Sequence[Prompt]) -> tuple[float, float]:
+    """Largest and relative difference of logits when both are fed the same tokens, one slot; leaves no cache.
+
+    The last eight tokens of each prompt are fed one by one, the rest as a prefill; the model reads all in one pass.
+    """
+    longest = max(len(p.ids) for p in prompts)
+    decoder.allocate(1, longest)
+    ours: list[Tensor] = []
+    theirs: list[Tensor] = []
+    for prompt in prompts:
+        ids = torch.tensor([prompt.ids], device=decoder.device)
+        size = ids.shape[1]
+        first = max(1, size - 8)
+        positions = torch.arange(size, device=decoder.device)
+        length = torch.tensor([first], device=decoder.device)
+        ours.append(decoder.logits(decoder.prefill(decoder.embed(ids[:, :first]), length, slice(0, 1))))
+        for at in range(first, size):
+            ours.append(decoder.logits(decoder.step(decoder.embed(ids[:, at]), positions[at : at + 1], at + 1)))
+        hidden, _ = backbone.trunk(backbone.embedding(ids), None, positions[None])
+        theirs.append(backbone.logits(hidden[0, first - 1 :]))
+    found, wanted = torch.cat(ours), torch.cat(theirs)
+    return float((found - wanted).abs().max()), float((found - wanted).norm() / wanted.norm())
+
+
+def _same(a: Generation, b: Generation) -> bool:
+    return (a.answer_ids, a.thought_ids, a.latent_count, a.forwards, a.halted, a.ended) == (
+        b.answer_ids, b.thought_ids, b.latent_count, b.forwards, b.halted, b.ended,
+    )  # fmt: skip
+
+
+def _share(hits: Sequence[bool]) -> float:
+    return sum(hits) / len(hits) if hits else 1.0

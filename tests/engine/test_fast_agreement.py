@@ -1,0 +1,224 @@
+"""The fast engine says what the plain loop says, token for token in float32, whatever is in flight beside a question."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+import torch
+from engine_toys import FAMILIES, HashedThinker, many_prompts, threshold_for
+
+from ruplar.engine.decoder import Decoder
+from ruplar.engine.fast import FastEngine
+from ruplar.engine.graphs import Views
+from ruplar.engine.hf_decoder import HFDecoder
+from ruplar.engine.options import EngineOptions
+from ruplar.engine.reference import generate
+from ruplar.engine.sampling import Decoding
+from ruplar.engine.scheduler import Scheduler
+from ruplar.engine.selfcheck import check_agreement
+from ruplar.engine.thinker import NoThinker, ReplayThinker, SoftThinker, TextThinker
+
+GREEDY = Decoding(max_answer_tokens=6)
+SAMPLED = Decoding(temperature=1.3, top_p=0.9, seed=3, max_answer_tokens=6)
+SOFT = {
+    "threshold": {},
+    "argmax": {"halt": "argmax"},
+    "full mixture": {"top_k": 0},
+    "halt mixed in": {"drop_halt": False},
+    "hardened": {"harden": True},
+    "top 3": {"top_k": 3},
+    "no latents": {"cap": 0},
+}
+
+
+def assert_same(found, wanted):
+    assert len(found) == len(wanted)
+    for place, (a, b) in enumerate(zip(found, wanted, strict=True)):
+        for name in ("answer_ids", "thought_ids", "latent_count", "forwards", "halted", "ended"):
+            assert getattr(a, name) == getattr(b, name), (place, name)
+        for name in ("latent_embeds", "latent_logits"):
+            for x, y in zip(getattr(a, name), getattr(b, name), strict=True):
+                torch.testing.assert_close(x, y, atol=1e-4, rtol=1e-4)
+
+
+def soft(backbone, **options):
+    options = {"halt_threshold": threshold_for(backbone), "cap": 5} | options
+    return SoftThinker(backbone.embedding, backbone.end_think_id, **options)
+
+
+def run(backbone, thinker, prompts, decoding, slots=5, options=None, keys=None):
+    engine = FastEngine.of(backbone, thinker, decoding, slots, options)
+    assert engine is not None
+    return Scheduler(engine).run_all(prompts, keys)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_two_hundred_questions_agree_with_slots_refilled_in_flight(family, make_backbone):
+    backbone, prompts = make_backbone(family), many_prompts(200)
+    thinker = soft(backbone)
+    wanted = generate(backbone, thinker, prompts, GREEDY)
+    # the set is worth something only if its rows part ways
+    assert {0, 1, 2} <= {row.latent_count for row in wanted} and {row.halted for row in wanted} == {True, False}
+    assert len({len(row.answer_ids) for row in wanted}) > 2 and {row.ended for row in wanted} == {True, False}
+    engine = FastEngine.of(backbone, thinker, GREEDY, slots=7)
+    assert isinstance(engine.decoder, HFDecoder if family == "gpt2" else Decoder)
+    assert_same(Scheduler(engine).run_all(prompts), wanted)
+
+
+@pytest.mark.parametrize("slots", [1, 2, 64])
+def test_the_number_of_slots_changes_nothing(slots, make_backbone):
+    backbone, prompts = make_backbone("llama"), many_prompts(40, seed=1)
+    thinker = soft(backbone)
+    assert_same(run(backbone, thinker, prompts, GREEDY, slots), generate(backbone, thinker, prompts, GREEDY))
+
+
+@pytest.mark.parametrize("decoding", [GREEDY, SAMPLED], ids=["greedy", "sampled"])
+@pytest.mark.parametrize("options", list(SOFT.values()), ids=list(SOFT))
+def test_every_option_of_soft_tokens_agrees(options, decoding, make_backbone):
+    backbone, prompts = make_backbone("qwen2"), many_prompts(30, seed=2)
+    thinker = soft(backbone, **options)
+    wanted = generate(backbone, thinker, prompts, decoding)
+    assert_same(run(backbone, thinker, prompts, decoding), wanted)
+
+
+@pytest.mark.parametrize("family", ["llama", "gpt2"])
+def test_written_thoughts_and_none_agree(family, make_backbone):
+    backbone, prompts = make_backbone(family), many_prompts(30, seed=3)
+    for thinker in (TextThinker(backbone.embedding, backbone.end_think_id, cap=6), NoThinker()):
+        for decoding in (GREEDY, SAMPLED):
+            wanted = generate(backbone, thinker, prompts, decoding)
+            assert_same(run(backbone, thinker, prompts, decoding), wanted)
+
+
+def test_a_thinker_of_ones_own_agrees(make_backbone):
+    backbone, prompts = make_backbone("qwen3"), many_prompts(30, seed=4)
+    thinker = HashedThinker(backbone.embedding, backbone.end_think_id, cap=6)
+    wanted = generate(backbone, thinker, prompts, GREEDY)
+    assert len({row.latent_count for row in wanted}) > 3
+    assert_same(run(backbone, thinker, prompts, GREEDY), wanted)
+
+
+def test_replayed_latents_agree_and_stay_with_their_question(make_backbone):
+    backbone, prompts = make_backbone("llama"), many_prompts(20, seed=5)
+    draw = torch.Generator().manual_seed(0)
+    thinker = ReplayThinker([0.3 * torch.randn(i % 4, 32, generator=draw) for i in range(20)])
+    wanted = generate(backbone, thinker, prompts, GREEDY)
+    assert_same(run(backbone, thinker, prompts, GREEDY, slots=3), wanted)
+
+
+@pytest.mark.parametrize("keep", ["embeds", "all"])
+def test_kept_latents_are_the_same(keep, make_backbone):
+    backbone, prompts = make_backbone("llama"), many_prompts(25, seed=6)
+    thinker = soft(backbone)
+    wanted = generate(backbone, thinker, prompts, GREEDY, keep_latents=keep)
+    found = run(backbone, thinker, prompts, GREEDY, options=EngineOptions(keep=keep))
+    assert any(row.latent_embeds for row in found) and (keep == "embeds" or any(row.latent_logits for row in found))
+    assert_same(found, wanted)
+
+
+@pytest.mark.parametrize("release", [False, True], ids=["beside the model", "in place of it"])
+@pytest.mark.parametrize("tied", [False, True], ids=["untied", "tied"])
+def test_an_adapter_is_folded_in(tied, release, make_backbone):
+    backbone, prompts = make_backbone("llama", adapted=True, tied=tied), many_prompts(30, seed=7)
+    thinker = soft(backbone)
+    wanted = generate(backbone, thinker, prompts, GREEDY)
+    assert_same(run(backbone, thinker, prompts, GREEDY, options=EngineOptions(release=release)), wanted)
+    assert hasattr(backbone.model, "peft_config") != release
+    own = thinker if not release else soft(backbone, halt_threshold=thinker.halt_threshold)
+    assert_same(generate(backbone, own, prompts, GREEDY), wanted)  # the model itself stays usable
+
+
+def test_an_adapted_model_of_another_architecture_agrees(make_backbone):
+    backbone, prompts = make_backbone("gpt2", adapted=True, tied=True), many_prompts(20, seed=8)
+    thinker = soft(backbone)
+    assert_same(run(backbone, thinker, prompts, GREEDY), generate(backbone, thinker, prompts, GREEDY))
+
+
+def test_released_weights_are_held_once(make_backbone):
+    backbone = make_backbone("llama")
+    decoder = Decoder.of(backbone, release=True)
+    attention, fused = backbone.plain_model.model.layers[0].self_attn, decoder.weights.layers[0].qkv.weight
+    assert attention.q_proj.weight.data_ptr() == fused.data_ptr()
+    assert attention.v_proj.weight.untyped_storage().data_ptr() == fused.untyped_storage().data_ptr()
+    again = Decoder.of(backbone, release=True)
+    assert again.weights.layers[0].qkv.weight.data_ptr() == fused.data_ptr(), "a second engine shares them"
+    assert torch.equal(again.weights.layers[1].gate_up.weight, decoder.weights.layers[1].gate_up.weight)
+
+
+def test_a_model_that_only_looks_like_a_llama_runs_its_own_forward(make_backbone):
+    backbone = make_backbone("llama")
+    attention = backbone.plain_model.model.layers[1].self_attn
+    attention.scaling = 0.5 * attention.scaling  # as some architectures do
+    assert Decoder.of(backbone) is None
+    thinker, prompts = soft(backbone), many_prompts(10)
+    assert_same(run(backbone, thinker, prompts, GREEDY), generate(backbone, thinker, prompts, GREEDY))
+
+
+def test_questions_of_different_decoding_share_the_slots(make_backbone):
+    backbone, prompts = make_backbone("llama"), many_prompts(12, seed=10)
+    thinker = soft(backbone)
+    ways = [
+        GREEDY,
+        SAMPLED,
+        replace(SAMPLED, temperature=0.5, max_answer_tokens=2),
+        replace(GREEDY, max_answer_tokens=1),
+    ]
+    scheduler = Scheduler(FastEngine.of(backbone, thinker, GREEDY, slots=3))
+    tickets = [scheduler.submit(p, key=i, decoding=ways[i % 4]) for i, p in enumerate(prompts)]
+    while not all(ticket.done() for ticket in tickets):
+        scheduler.turn()
+    for i, (prompt, ticket) in enumerate(zip(prompts, tickets, strict=True)):
+        assert_same([ticket.result()], generate(backbone, thinker, [prompt], ways[i % 4], keys=[i]))
+
+
+def test_keys_name_the_random_streams(make_backbone):
+    backbone, prompts = make_backbone("llama"), many_prompts(12, seed=11)
+    thinker, keys = soft(backbone), [100 - i for i in range(12)]
+    wanted = generate(backbone, thinker, prompts, SAMPLED, keys)
+    assert_same(run(backbone, thinker, prompts, SAMPLED, keys=keys), wanted)
+    assert [row.answer_ids for row in run(backbone, thinker, prompts, SAMPLED)] != [row.answer_ids for row in wanted]
+
+
+def test_the_self_check_reports_full_agreement_in_float32(make_backbone):
+    backbone = make_backbone("llama")
+    found = check_agreement(backbone, soft(backbone), many_prompts(20, seed=12), GREEDY, slots=4)
+    assert (found["questions"], found["same"], found["same_latents"], found["same_tokens"]) == (20, 1.0, 1.0, 1.0)
+    assert found["largest_logit_difference"] < 1e-3 and found["decoder"] == "Decoder" and not found["kernels"]
+
+
+class RunAtOnce:
+    """In place of captured graphs, which need a GPU: the same work, run when it would be replayed."""
+
+    def __init__(self):
+        self.keys = set()
+
+    def run(self, key, work):
+        self.keys.add(key)
+        return work()
+
+
+class LateViews(Views):
+    """Snapshots that are copies and are read one step late, as on a GPU."""
+
+    def take(self):
+        self.waiting.append((self.taken, self.of.clone(), None))
+        self.taken += 1
+
+
+@pytest.mark.parametrize("decoding", [GREEDY, SAMPLED], ids=["greedy", "sampled"])
+@pytest.mark.parametrize("kind", ["soft", "text", "none", "other"])
+def test_buckets_of_rows_and_columns_read_a_step_late_change_nothing(kind, decoding, make_backbone):
+    backbone, prompts = make_backbone("llama"), many_prompts(60, seed=13)
+    thinker = {
+        "soft": soft(backbone),
+        "text": TextThinker(backbone.embedding, backbone.end_think_id, cap=6),
+        "none": NoThinker(),
+        "other": HashedThinker(backbone.embedding, backbone.end_think_id, cap=6),
+    }[kind]
+    engine = FastEngine.of(backbone, thinker, decoding, slots=7)
+    engine.graphs, engine.views = RunAtOnce(), LateViews(engine.ledger.rows, lag=1)
+    assert_same(Scheduler(engine).run_all(prompts), generate(backbone, thinker, prompts, decoding))
+    steps = {key[-2:] for key in engine.graphs.keys if "step" in key}
+    assert {rows for rows, _ in steps} <= {1, 2, 4, 7} and {used for _, used in steps} == {64}
+    assert any("prefill" in key for key in engine.graphs.keys)

@@ -1,0 +1,22 @@
+"""The GPU kernels compute what the plain operators compute; run here by Triton's interpreter, without a GPU."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.skipif(importlib.util.find_spec("triton") is None, reason="triton is not installed")
+
+
+@pytest.mark.slow
+def test_kernels_agree_with_the_plain_operators():
+    script = Path(__file__).parent / "kernel_checks.py"
+    environment = os.environ | {"TRITON_INTERPRET": "1"}
+    found = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, env=environment)
+    assert found.returncode == 0, found.stderr[-2000:]
+    assert found.stdout.count("agrees") == 8 and found.stdout.count("step") == 3, found.stdout

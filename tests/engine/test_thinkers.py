@@ -1,0 +1,130 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+import torch
+from torch import nn
+
+from ruplar.backbone.soft_tokens import mix, mix_all, readable
+from ruplar.engine.thinker import NoThinker, ReplayThinker, SoftThinker, TextThinker
+
+END = 3
+ROWS = torch.tensor([[1.0, 0.0], [0.0, 1.0], [2.0, 2.0], [-8.0, 8.0]])  # the last is </think>
+
+
+@pytest.fixture
+def embedding() -> nn.Embedding:
+    return nn.Embedding.from_pretrained(ROWS.clone())
+
+
+def think(thinker, probs: list[float]):
+    """The decision on one row whose distribution is given."""
+    return thinker.next(torch.tensor([probs]).log(), torch.zeros(1, 2), torch.zeros(1, dtype=torch.long))
+
+
+def test_a_soft_token_is_the_expected_embedding(embedding):
+    # the whole vocabulary, as published: 0.5*(1,0) + 0.25*(0,1) + 0.125*(2,2) + 0.125*(-8,8)
+    thought = think(SoftThinker(embedding, END, top_k=0, drop_halt=False), [0.5, 0.25, 0.125, 0.125])
+    torch.testing.assert_close(thought.embeds, torch.tensor([[0.5 + 0.25 - 1.0, 0.25 + 0.25 + 1.0]]))
+
+
+def test_the_whole_mixture_is_probabilities_times_embedding(embedding):
+    probs = torch.rand(5, 4, generator=torch.Generator().manual_seed(0)).softmax(-1)
+    thinker = SoftThinker(embedding, END, top_k=0, drop_halt=False)
+    thought = thinker.next(probs.log(), torch.zeros(5, 2), torch.zeros(5, dtype=torch.long))
+    torch.testing.assert_close(thought.embeds, probs @ ROWS)
+
+
+def test_the_kept_tokens_of_a_mixture_are_renormalised(embedding):
+    # of 0.5, 0.25, 0.15 (and 0.1 for </think>) the two largest stay: 2/3 and 1/3
+    thought = think(SoftThinker(embedding, END, top_k=2, drop_halt=False), [0.5, 0.25, 0.15, 0.1])
+    torch.testing.assert_close(thought.embeds, torch.tensor([[2 / 3, 1 / 3]]))
+
+
+def test_the_halt_token_is_taken_out_of_the_mixture_before_the_largest_are_chosen(embedding):
+    # </think> has 0.4, which is not above 0.5; without it 0.3, 0.2 are the two largest: 0.6 and 0.4
+    thought = think(SoftThinker(embedding, END, top_k=2), [0.3, 0.2, 0.1, 0.4])
+    assert not thought.halt.item()
+    torch.testing.assert_close(thought.embeds, torch.tensor([[0.6, 0.4]]))
+    # and with the whole vocabulary: 0.5, 1/3, 1/6 of the rest
+    thought = think(SoftThinker(embedding, END, top_k=0), [0.3, 0.2, 0.1, 0.4])
+    torch.testing.assert_close(thought.embeds, torch.tensor([[0.5 + 2 / 6, 1 / 3 + 2 / 6]]))
+
+
+def test_hardened_the_likeliest_token_is_fed_alone(embedding):
+    thought = think(SoftThinker(embedding, END, harden=True), [0.2, 0.1, 0.3, 0.4])
+    assert thought.embeds.tolist() == [[2.0, 2.0]]
+
+
+def test_a_top_k_beyond_the_vocabulary_is_the_whole_of_it(embedding):
+    few = think(SoftThinker(embedding, END, top_k=50), [0.3, 0.2, 0.1, 0.4])
+    torch.testing.assert_close(few.embeds, think(SoftThinker(embedding, END, top_k=0), [0.3, 0.2, 0.1, 0.4]).embeds)
+
+
+@pytest.mark.parametrize(
+    ("probs", "argmax", "threshold"),
+    [
+        ([0.2, 0.2, 0.2, 0.4], True, False),  # likeliest, yet more likely to go on
+        ([0.1, 0.1, 0.2, 0.6], True, True),
+        ([0.5, 0.2, 0.2, 0.1], False, False),
+    ],
+)
+def test_the_two_halting_rules_differ_where_the_end_is_likeliest_but_not_likely(embedding, probs, argmax, threshold):
+    thinker = SoftThinker(embedding, END)
+    assert think(replace(thinker, halt="argmax"), probs).halt.item() == argmax
+    assert think(replace(thinker, halt="threshold"), probs).halt.item() == threshold
+
+
+def test_a_low_threshold_halts_before_the_end_is_likeliest(embedding):
+    probs = [0.4, 0.2, 0.1, 0.3]
+    assert think(SoftThinker(embedding, END, "threshold", 0.25), probs).halt.item()
+    assert not think(SoftThinker(embedding, END, "argmax"), probs).halt.item()
+
+
+def test_a_row_certain_to_halt_is_not_fed_a_nan(embedding):
+    logits = torch.tensor([[-200.0, -200.0, -200.0, 0.0]])
+    for top_k in (0, 2):
+        thinker = SoftThinker(embedding, END, top_k=top_k)
+        thought = thinker.next(logits, torch.zeros(1, 2), torch.zeros(1, dtype=torch.long))
+        assert thought.halt.item() and thought.embeds.isfinite().all()
+
+
+def test_a_written_thought_feeds_its_likeliest_token_and_halts_on_the_marker(embedding):
+    going = think(TextThinker(embedding, END), [0.2, 0.5, 0.2, 0.1])
+    assert (going.halt.item(), going.tokens.item(), going.embeds.tolist()) == (False, 1, [[0.0, 1.0]])
+    assert think(TextThinker(embedding, END), [0.2, 0.2, 0.2, 0.4]).halt.item()
+
+
+def test_no_thought_halts_at_once():
+    assert NoThinker().cap == 0 and not NoThinker().thinks
+    assert think(NoThinker(), [0.25] * 4).halt.item()
+
+
+def test_replayed_latents_come_in_order_each_row_its_own():
+    thinker = ReplayThinker([torch.tensor([[1.0, 2.0], [3.0, 4.0]]), torch.empty(0, 2), torch.tensor([[5.0, 6.0]])])
+    assert thinker.cap == 2 and ReplayThinker([]).cap == 0
+    logits, hidden = torch.zeros(3, 4), torch.zeros(3, 2)
+    first = thinker.next(logits, hidden, torch.tensor([0, 0, 0]))
+    assert first.halt.tolist() == [False, True, False]
+    assert first.embeds[[0, 2]].tolist() == [[1.0, 2.0], [5.0, 6.0]]
+    second = thinker.next(logits, hidden, torch.tensor([1, 0, 1]))
+    assert second.halt.tolist() == [False, True, True] and second.embeds[0].tolist() == [3.0, 4.0]
+
+
+def test_gathering_few_rows_is_the_dense_product(embedding):
+    ids, weights = torch.tensor([[0, 2, 0]]), torch.tensor([[0.5, 0.5, 0.0]])  # an unused place holds id 0, weight 0
+    dense = torch.tensor([[0.5, 0.0, 0.5, 0.0]])
+    torch.testing.assert_close(mix(embedding, ids, weights), mix_all(embedding, dense))
+    assert mix(embedding, ids, weights).tolist() == [[1.5, 1.0]]
+
+
+def test_a_latent_reads_as_its_likeliest_tokens_with_entropy_and_halt():
+    class Letters:
+        def decode(self, ids):
+            return "abc|"[ids[0]]
+
+    [latent] = readable(torch.tensor([[0.5, 0.25, 0.125, 0.125]]).log(), Letters(), END, top=2)
+    assert latent.tokens == ("a", "b") and latent.probs == pytest.approx((0.5, 0.25))
+    # 0.5*1 + 0.25*2 + 2*0.125*3 = 1.75 bits
+    assert latent.entropy == pytest.approx(1.75 * 0.693147, abs=1e-5) and latent.halt == pytest.approx(0.125)
