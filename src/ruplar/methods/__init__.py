@@ -1,0 +1,1 @@
+"""How latents are trained and produced, one file a method."""

@@ -1,0 +1,62 @@
+"""CoT-SFT: the whole chain as text, then the answer; where every latent method starts from.
+
+P | <think> | <<3+4=7>> <<7*2=14>> | </think> | answer eos        CE on everything after <think>
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+from pydantic import Field
+
+from ruplar.methods.base import Loss, Tools
+from ruplar.records import Batch, Example, Item
+from ruplar.settings import Settings
+
+if TYPE_CHECKING:
+    from torch import nn
+
+    from ruplar.backbone.load import Backbone
+    from ruplar.engine.thinker import TextThinker
+
+
+class Config(Settings):
+    """Settings of CoT-SFT."""
+
+    max_thought: int = Field(256, ge=0, description="Cap on reasoning tokens at inference; </think> is forced there.")
+    head_chunk: int = Field(0, ge=0, description="Supervised positions that meet the head at once; 0: all.")
+
+
+@dataclass
+class Method:
+    """See the module's docstring."""
+
+    config: Config
+    needs_steps: ClassVar[bool] = True
+
+    def encode(self, example: Example, tools: Tools, visit: tuple[int, int]) -> Item:
+        """Steps joined by a space, as GSM8k-Aug writes them."""
+        prompt = tools.prompt(example.question)
+        chain = tools.encode(" ".join(f"<<{step}>>" for step in example.steps))
+        written = [*chain, tools.end_think_id, *tools.answer(example.answer)]
+        ids = [*prompt.ids, tools.think_id, *written]
+        labels = [*([-100] * (len(ids) - len(written))), *written]
+        return Item(ids=ids, labels=labels, question_at=prompt.question_at)
+
+    def loss(self, backbone: Backbone, batch: Batch) -> Loss:
+        """Cross-entropy of the chain and the answer."""
+        from ruplar.methods.base import label_loss
+
+        return label_loss(backbone, batch, self.config.head_chunk)
+
+    def thinker(self, backbone: Backbone) -> TextThinker:
+        """Writes its thought, greedily."""
+        from ruplar.engine.thinker import TextThinker
+
+        # differs from the paper: D20. Its CoT row is taken from CoLaR, sampled at T=1, top-p 0.9; this one is greedy
+        return TextThinker(backbone.embedding, backbone.end_think_id, cap=self.config.max_thought)
+
+    def modules(self) -> dict[str, nn.Module]:
+        """No extra weights."""
+        return {}

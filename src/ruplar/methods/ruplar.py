@@ -1,0 +1,149 @@
+"""RuPLaR: one soft token per step, taught by a rule-made prior, then the answer; one parallel pass trains it all.
+
+    P | <think> | z_1 .. z_N | </think> | answer eos
+          KL→z_1   ..  KL→z_N  CE→</think>, CE→answer, CE→eos      (each read one position earlier)
+
+Input z_i is the prior's own expected embedding (teacher forcing); at inference it is the model's (see `SoftThinker`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar, Literal
+
+from pydantic import Field
+
+from ruplar.methods.base import Loss, Tools
+from ruplar.records import Batch, Example, Item
+from ruplar.settings import Settings
+
+if TYPE_CHECKING:
+    from torch import Tensor, nn
+
+    from ruplar.backbone.load import Backbone
+    from ruplar.engine.thinker import SoftThinker
+
+
+class Config(Settings):
+    """Settings of RuPLaR."""
+
+    answer_weight: float = Field(1.0, ge=0, description="Weight of the answer's cross-entropy, </think> included.")
+    prior_weight: float = Field(1.0, ge=0, description="Weight of the KL to the prior.")
+    align_weight: float = Field(1.0, ge=0, description="Weight of the problem-thought alignment.")
+    focus_threshold: float = Field(0.01, ge=0, lt=1, description="The KL keeps prior tokens strictly above this.")
+    focus_top_k: int | None = Field(None, ge=1, description="The KL keeps this many prior tokens at most; null: all.")
+    align_stop_gradient: bool = Field(False, description="Let the alignment move the thought only, not the question.")
+    align_layer: int = Field(
+        -1, description="Hidden layer the alignment reads; -1 is the head's own input, as printed."
+    )
+    # differs from the paper: D14. Printed: false
+    align_normalize: bool = Field(True, description="Standardise both hidden states first; false as printed.")
+    # differs from the paper: D17. Printed: argmax, and max_latents 128
+    halt: Literal["argmax", "threshold"] = Field("threshold", description="Stop when </think> is likeliest, or P > t.")
+    halt_threshold: float = Field(0.5, gt=0, lt=1, description="t of halt: threshold.")
+    # differs from the paper: D18, D19. Printed: feed_top_k 0, feed_drop_halt false
+    feed_top_k: int = Field(10, ge=0, description="Tokens of the mixture fed at inference; 0: the whole vocabulary.")
+    feed_drop_halt: bool = Field(True, description="Take </think> out of the mixture; training never mixes it in.")
+    max_latents: int = Field(16, ge=0, description="Cap on a thought at inference; </think> is forced there.")
+    head_chunk: int = Field(0, ge=0, description="Supervised positions that meet the head at once; 0: all.")
+
+
+@dataclass
+class Method:
+    """See the module's docstring."""
+
+    config: Config
+    needs_steps: ClassVar[bool] = True
+
+    def encode(self, example: Example, tools: Tools, visit: tuple[int, int]) -> Item:
+        """One latent per span; a chain without steps has N = 0 and goes straight to `</think>`."""
+        prompt = tools.prompt(example.question)
+        # differs from the paper: D8. Its code crashes where there is no step
+        priors = [tools.prior(span, (*visit, i)) for i, span in enumerate(tools.spans(example))]
+        start = len(prompt.ids) + 1
+        # differs from the paper: D11. Each marker is one token; on Llama its code writes them in three pieces
+        tail = [tools.end_think_id, *tools.answer(example.answer)]
+        return Item(
+            ids=[*prompt.ids, tools.think_id, *([tools.think_id] * len(priors)), *tail],
+            labels=[*([-100] * (start + len(priors))), *tail],
+            latent_at=list(range(start, start + len(priors))),
+            priors=priors,
+            question_at=prompt.question_at,
+        )
+
+    def loss(self, backbone: Backbone, batch: Batch) -> Loss:
+        """Answer, prior and alignment, from one forward pass."""
+        from ruplar import objective
+        from ruplar.backbone.forward import flat_hidden
+
+        c = self.config
+        # differs from the paper: D16. Its code detaches all embeddings; here those that are trained get gradient
+        hidden, aligned = flat_hidden(backbone, batch, c.align_layer if c.align_weight else -1)
+        labels, rows = batch.totals[0], batch.totals[1]
+        # one pass through the head: the latents' predictions first, then the labels'
+        width = batch.prior_ids.shape[1]
+        at = _cat(batch.latent_at - 1, batch.label_at)
+        ids = _cat(batch.prior_ids, batch.label_ids[:, None].expand(-1, width))
+        read = objective.read(backbone.logits, hidden[at], ids, c.head_chunk)
+        m = len(batch.latent_at)
+        keep = objective.focus(batch.prior_probs, c.focus_threshold, c.focus_top_k)
+        parts = {
+            "answer": c.answer_weight * objective.answer_ce(read.picked[m:, 0], labels),
+            "prior": c.prior_weight
+            * objective.prior_kl(read.picked[:m], batch.prior_probs, batch.latent_share, rows, keep),
+        }
+        if c.align_weight:
+            question = aligned[batch.question_at]
+            if c.align_stop_gradient:
+                question = question.detach()
+            value = objective.alignment(
+                question, aligned[batch.latent_at], batch.latent_share, rows, normalize=c.align_normalize
+            )
+            parts["align"] = c.align_weight * value
+        return Loss(parts, _watch(read, batch, m, backbone.end_think_id))
+
+    def thinker(self, backbone: Backbone) -> SoftThinker:
+        """Soft tokens from the model's own distribution."""
+        from ruplar.engine.thinker import SoftThinker
+
+        c = self.config
+        return SoftThinker(
+            backbone.embedding,
+            backbone.end_think_id,
+            c.halt,
+            c.halt_threshold,
+            c.feed_top_k,
+            c.feed_drop_halt,
+            cap=c.max_latents,
+        )
+
+    def modules(self) -> dict[str, nn.Module]:
+        """No extra weights."""
+        return {}
+
+
+def _cat(a: Tensor, b: Tensor) -> Tensor:
+    import torch
+
+    return torch.cat([a, b])
+
+
+def _watch(read, batch: Batch, m: int, end_think_id: int) -> dict[str, Tensor]:
+    """Counts for the progress line and the guard; none is read from the device here.
+
+    Right decisions to go on or halt, entropy of the latents, latents preferred to the halt, latents whose likeliest token
+    is the first latent's (all of them, when thoughts have collapsed), right answer tokens.
+    """
+    top, label_top = read.top[:m], read.top[m:]
+    went_on = (top != end_think_id).sum()
+    is_halt = batch.label_ids == end_think_id
+    return {
+        "halt_right": went_on + (is_halt & (label_top == end_think_id)).sum(),
+        "halt_seen": is_halt.sum() + m,
+        "entropy_sum": read.entropy[:m].sum(),
+        "went_on": went_on,
+        "same_top": (top == top[:1]).sum(),
+        "latents": batch.latent_at.new_full((), m),
+        "label_right": (label_top == batch.label_ids).sum(),
+        "labels": batch.label_ids.new_full((), len(batch.label_ids)),
+    }

@@ -1,0 +1,201 @@
+"""A trained model ↔ its folder: `ruplar.json` says what it is, safetensors hold the weights.
+
+MODEL/
+  ruplar.json                 method, prompt, domain, spans, prior, backbone: everything needed to use it again
+  adapter_model.safetensors   the LoRA adapter (with adapter_config.json), or
+  model.safetensors           all weights (with config.json and the tokenizer)
+  method.safetensors          the method's own weights, when it has any
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pydantic import Field, ValidationError
+
+from ruplar import __version__, plugins
+from ruplar.backbone.load import EMBEDDED, Backbone, add_lora, dress, merged, open_backbone
+from ruplar.backbone.settings import BackboneConfig, PromptConfig
+from ruplar.backbone.weights import load_weights, save_weights
+from ruplar.domains.base import Domain
+from ruplar.errors import UserError, unknown
+from ruplar.methods.base import Method
+from ruplar.settings import Settings
+
+CARD = "ruplar.json"
+FORMAT = 1
+
+
+class Named(Settings):
+    """A plug-in by name with its settings."""
+
+    name: str
+    settings: dict[str, Any] = Field(default_factory=dict)
+
+
+class Card(Settings):
+    """What a model folder says of itself."""
+
+    format: int = FORMAT
+    ruplar: str = __version__
+    method: Named
+    backbone: BackboneConfig
+    prompt: PromptConfig
+    domain: Named
+    spans: Named = Named(name="step")
+    prior: Named | None = None
+
+
+@dataclass
+class Model:
+    """A model in memory: its backbone with weights, how it thinks, what its answers mean."""
+
+    backbone: Backbone
+    method: Method
+    domain: Domain
+    card: Card
+
+
+def find_model(reference: str | Path) -> Path:
+    """A model folder by path, or `embedded` / `embedded:NAME` for those that ship with the package."""
+    text = str(reference)
+    if text == "embedded" or text.startswith("embedded:"):
+        known = {
+            "cot": EMBEDDED,
+            **{p.name: p for p in EMBEDDED.parent.iterdir() if p.name != EMBEDDED.name and (p / CARD).is_file()},
+        }
+        name = text.partition(":")[2] or "ruplar"
+        if name not in known:
+            raise UserError(unknown("embedded model", name, known))
+        return known[name]
+    folder = Path(reference)
+    for candidate in (folder, folder / "model"):
+        if (candidate / CARD).is_file():
+            return candidate
+    if folder.is_dir():
+        raise UserError(
+            f"{folder}: no {CARD} in this folder, so it is not a trained ruplar model. Train one with `ruplar train`."
+        )
+    raise UserError(
+        f"{text}: no such model folder. Give a folder that `ruplar train` wrote, or embedded:ruplar, embedded:cot, embedded:no_cot."
+    )
+
+
+def read_card(folder: Path) -> Card:
+    """The card of a model folder, checked."""
+    try:
+        raw = json.loads((folder / CARD).read_text(encoding="utf-8"))
+        if raw.get("format", 0) > FORMAT:
+            raise UserError(
+                f"{folder / CARD}: format {raw['format']} was written by a later ruplar; this one reads up to {FORMAT}."
+            )
+        return Card(**raw)
+    except (json.JSONDecodeError, ValidationError) as error:
+        raise UserError(f"{folder / CARD} cannot be read: {error}") from error
+
+
+def open_start(config: BackboneConfig, prompt: PromptConfig, device: str = "cpu", adapt: bool = True) -> Backbone:
+    """The backbone training starts from: the named model, or `init`'s weights with its adapter folded in.
+
+    Args:
+        config: The recipe's `backbone:` section.
+        prompt: The recipe's `prompt:` section.
+        device: Where it goes.
+        adapt: Add a fresh LoRA when the config has one.
+    """
+    if config.init is None:
+        return open_backbone(config, prompt, device, adapt)
+    first = load_model(config.init, device, config.dtype)
+    backbone = dress(merged(first.backbone), first.backbone.tokenizer, prompt)
+    if adapt and config.lora is not None:
+        add_lora(backbone, config.lora)
+        backbone.model.to(device)
+    return backbone
+
+
+def save_model(folder: Path, model: Model, dtype: Any = None) -> Path:
+    """Write a model folder, complete or not at all: files go to a folder beside it, which then takes its name."""
+    folder = Path(folder)
+    draft = folder.with_name(f".{folder.name}.{os.getpid()}")
+    draft.mkdir(parents=True)
+    try:
+        save_weights(model.backbone, model.method.modules(), draft, dtype)
+        if not hasattr(model.backbone.model, "peft_config"):
+            model.backbone.tokenizer.save_pretrained(draft)
+        (draft / CARD).write_text(json.dumps(model.card.model_dump(mode="json"), indent=2) + "\n", encoding="utf-8")
+    except BaseException:  # an interrupt too: what is left would stand in the way of the next save
+        _remove(draft)
+        raise
+    if folder.exists():
+        old = folder.with_name(f".{folder.name}.{os.getpid()}.old")
+        folder.rename(old)
+        draft.rename(folder)
+        _remove(old)
+    else:
+        draft.rename(folder)
+    return folder
+
+
+def load_model(reference: str | Path, device: str = "cpu", dtype: str = "auto") -> Model:
+    """A model folder in memory, ready to think.
+
+    Raises:
+        UserError: There is no such folder, or what it needs (its backbone, its `init`) is not where it was.
+    """
+    folder = find_model(reference)
+    card = read_card(folder)
+    method = plugins.make("methods", card.method.name, card.method.settings)
+    domain = plugins.make("domains", card.domain.name, card.domain.settings)
+    if (folder / "adapter_config.json").is_file():
+        config = card.backbone.model_copy(update={"dtype": dtype})
+        backbone = open_start(_relocate(config, folder), card.prompt, device, adapt=False)
+    else:
+        name = "embedded" if folder.resolve() == EMBEDDED.resolve() else str(folder)
+        plain = BackboneConfig(name=name, dtype=dtype, attention=card.backbone.attention, lora=None)
+        backbone = open_backbone(plain, card.prompt, device)
+    if method.modules() or (folder / "adapter_config.json").is_file():
+        load_weights(backbone, method.modules(), folder)
+    backbone.model.to(device)
+    backbone.model.eval()
+    return Model(backbone, method, domain, card)
+
+
+def export_model(reference: str | Path, folder: Path, *, merge: bool = True, dtype: Any = None) -> Path:
+    """Write a model for others: merged, a plain folder that `AutoModelForCausalLM` loads; else the adapter as it is.
+
+    Both keep `ruplar.json`, so `ruplar ask` and `evaluate` take the folder too.
+    """
+    model = load_model(reference, dtype="float32")
+    if merge:
+        model.backbone.model = merged(model.backbone)
+        model.backbone.__dict__.pop("plain_model", None)
+        backbone = model.card.backbone.model_copy(update={"lora": None, "init": None})
+        model.card = model.card.model_copy(update={"backbone": backbone})
+    return save_model(folder, model, dtype)
+
+
+def _relocate(config: BackboneConfig, folder: Path) -> BackboneConfig:
+    """Relative paths in a card are looked for as written, then from the model's folder upwards.
+
+    So a tree of runs can be moved whole, and its models opened from any folder.
+    """
+    found = {}
+    for key, signs in (("name", ("config.json",)), ("init", (CARD, f"model/{CARD}"))):
+        path = getattr(config, key)
+        if not path or Path(path).exists():
+            continue
+        places = (place / path for place in (folder.resolve(), *folder.resolve().parents))
+        at = next((place for place in places if any((place / sign).is_file() for sign in signs)), None)
+        if at is not None:
+            found[key] = str(at)
+    return config.model_copy(update=found)
+
+
+def _remove(folder: Path) -> None:
+    import shutil
+
+    shutil.rmtree(folder)

@@ -1,0 +1,51 @@
+"""Random models that halt after different numbers of latents, so that the rows of a batch part ways."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from ruplar.backbone.load import dress
+from ruplar.backbone.settings import PromptConfig
+from ruplar.engine.thinker import SoftThinker
+
+QUESTIONS = [
+    "How many?",
+    "Anna has 3 bags of 4 apples each. How many apples does she have?",
+    "What is 2+2, Tom?",
+    "3*4",
+    "A train leaves at 9 and arrives at 11. How long was it on the way?",
+    "Ben had 12 pens and gave away 5. How many are left?",
+]
+# P(</think>) is near 1/260 in a random model; just above that it differs from row to row whether it is reached
+THRESHOLDS = {"llama": 0.01, "qwen2": 0.05, "qwen3": 0.005, "gpt2": 0.02}
+
+
+@pytest.fixture
+def questions() -> list[str]:
+    return QUESTIONS
+
+
+@pytest.fixture(params=list(THRESHOLDS))
+def family(request) -> str:
+    return request.param
+
+
+@pytest.fixture
+def backbone(family, tiny_model, byte_tokenizer):
+    """A random backbone of each family, GPT-2's tied; its markers were not in the tokenizer and have been added."""
+    made = dress(tiny_model(family, len(byte_tokenizer), tied=family == "gpt2"), byte_tokenizer, PromptConfig())
+    assert len(made.added) == 2
+    with torch.no_grad():  # the rows of both markers start alike, at the mean of the others, and would never stand out
+        made.head.weight[made.end_think_id] = 0.3 * torch.randn(32, generator=torch.Generator().manual_seed(3))
+    return made
+
+
+@pytest.fixture
+def thinker(family, backbone):
+    return SoftThinker(backbone.embedding, backbone.end_think_id, "threshold", THRESHOLDS[family], cap=7)
+
+
+@pytest.fixture
+def prompts(backbone, questions):
+    return [backbone.prompt(q) for q in questions]

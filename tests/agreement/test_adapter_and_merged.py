@@ -1,0 +1,75 @@
+"""A model with its adapter folded in, here and after saving and plain reloading, computes what it did with the adapter."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from transformers import AutoModelForCausalLM
+
+from ruplar.backbone.load import add_lora, dress, merged
+from ruplar.backbone.settings import LoraSettings, PromptConfig
+
+IDS = torch.tensor([[5, 17, 200, 258, 42, 259, 7, 257]])  # 258 and 259 are the added markers, where they are added
+
+
+def logits_of(backbone) -> torch.Tensor:
+    with torch.inference_mode():
+        hidden, _ = backbone.trunk(backbone.embedding(IDS), None, torch.arange(IDS.shape[1])[None])
+        return backbone.logits(hidden)[0]
+
+
+def shaken(backbone, embedding: bool):
+    """The backbone with an adapter whose every trained weight is random, so that nothing it does is nothing."""
+    add_lora(backbone, LoraSettings(rank=4, alpha=8, dropout=0.0, embedding=embedding))
+    backbone.model.eval()
+    torch.manual_seed(1)
+    with torch.no_grad():
+        for weight in backbone.model.parameters():
+            if weight.requires_grad:
+                weight.add_(0.3 * torch.randn_like(weight))
+    return backbone
+
+
+@pytest.mark.parametrize("embedding", [False, True], ids=["linear", "linear+embedding"])
+@pytest.mark.parametrize("added", [True, False], ids=["markers added", "markers there"])
+@pytest.mark.parametrize("tied", [True, False], ids=["tied", "untied"])
+@pytest.mark.parametrize("family", ["llama", "gpt2"])
+def test_merging_changes_no_logit(family, tied, added, embedding, tiny_model, byte_tokenizer, tmp_path):
+    if not added:
+        byte_tokenizer.add_tokens(["<think>", "</think>"], special_tokens=True)
+    plain = dress(tiny_model(family, len(byte_tokenizer), tied), byte_tokenizer, PromptConfig())
+    assert bool(plain.added) == added
+    before = logits_of(plain)
+    backbone = shaken(plain, embedding)
+    adapted = logits_of(backbone)
+    assert (adapted - before).abs().max() > 0.1, "the adapter should do something"
+
+    whole = merged(backbone)
+    with torch.inference_mode():
+        torch.testing.assert_close(whole(input_ids=IDS).logits[0], adapted, atol=1e-4, rtol=1e-4)
+    whole.save_pretrained(tmp_path)
+    again = AutoModelForCausalLM.from_pretrained(tmp_path, dtype=torch.float32).eval()
+    with torch.inference_mode():
+        torch.testing.assert_close(again(input_ids=IDS).logits[0], adapted, atol=1e-4, rtol=1e-4)
+    assert not any("lora" in name for name in again.state_dict())
+
+
+def test_a_head_stays_tied_unless_the_embedding_alone_was_adapted(tiny_model, byte_tokenizer):
+    for embedding in (False, True):
+        backbone = shaken(dress(tiny_model("llama", 260), byte_tokenizer, PromptConfig()), embedding)
+        whole = merged(backbone)
+        shared = whole.get_input_embeddings().weight.data_ptr() == whole.get_output_embeddings().weight.data_ptr()
+        assert shared == whole.config.tie_word_embeddings == (not embedding)
+
+
+def test_a_plain_model_is_its_own_merge(tiny_model, byte_tokenizer):
+    backbone = dress(tiny_model("llama", 258), byte_tokenizer, PromptConfig())
+    assert merged(backbone) is backbone.model
+
+
+def test_an_adapter_trains_the_rows_of_added_markers_and_no_other_row(tiny_model, byte_tokenizer):
+    backbone = dress(tiny_model("llama", 258), byte_tokenizer, PromptConfig())
+    before = backbone.embedding_weight.detach().clone()
+    whole = merged(shaken(backbone, embedding=False))
+    moved = (whole.get_input_embeddings().weight - before).abs().amax(-1) > 1e-6
+    assert moved.nonzero().flatten().tolist() == sorted(backbone.added) == [258, 259]

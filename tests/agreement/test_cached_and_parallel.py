@@ -1,0 +1,79 @@
+"""Thinking step by step with a cache is one parallel forward on the same latents: what training relies on."""
+
+from __future__ import annotations
+
+import torch
+
+from ruplar.engine.reference import generate
+from ruplar.engine.sampling import Decoding
+from ruplar.engine.thinker import TextThinker
+
+DECODING = Decoding(max_answer_tokens=5)
+
+
+def heard(backbone, monkeypatch) -> list[torch.Tensor]:
+    """The logits of every round of the loop, [B, V] each, as they are computed."""
+    rounds: list[torch.Tensor] = []
+    head = backbone.logits
+
+    def listen(hidden):
+        rounds.append(head(hidden))
+        return rounds[-1]
+
+    monkeypatch.setattr(backbone, "logits", listen)
+    return rounds
+
+
+def parallel(backbone, prompt, row) -> torch.Tensor:
+    """Logits from <think> on, [forwards, V], of one forward over [ prompt <think> z .. z </think> answer less its last ]."""
+    embed = lambda ids: backbone.embedding(torch.tensor(ids, dtype=torch.long))  # noqa: E731
+    thought = torch.stack(row.latent_embeds) if row.latent_embeds else embed([])
+    parts = [
+        embed([*prompt.ids, backbone.think_id]), thought, embed([backbone.end_think_id]), embed(row.answer_ids[:-1])
+    ]  # fmt: skip
+    embeds = torch.cat(parts)[None]
+    with torch.inference_mode():
+        hidden, _ = backbone.trunk(embeds, None, torch.arange(embeds.shape[1])[None])
+        return backbone.logits(hidden[0, len(prompt.ids) :])
+
+
+def test_cached_thinking_is_one_parallel_forward_on_the_same_latents(backbone, thinker, prompts, monkeypatch):
+    rounds = heard(backbone, monkeypatch)
+    rows = generate(backbone, thinker, prompts, DECODING, keep_latents="all")
+    cached = torch.stack(rounds, dim=1)  # [B, rounds, V]
+    monkeypatch.undo()
+    assert len({row.latent_count for row in rows}) > 1, "the rows should part ways"
+    for b, row in enumerate(rows):
+        whole = parallel(backbone, prompts[b], row)
+        assert len(whole) == row.forwards
+        torch.testing.assert_close(cached[b, : row.forwards], whole, atol=1e-4, rtol=1e-4)
+        assert whole[row.latent_count + 1 :].argmax(-1).tolist() == row.answer_ids
+        for i, logits in enumerate(row.latent_logits):
+            torch.testing.assert_close(logits, whole[i], atol=1e-4, rtol=1e-4)
+
+
+def test_a_written_thought_is_one_parallel_forward_over_its_tokens(backbone, prompts):
+    writer = TextThinker(backbone.embedding, backbone.end_think_id, cap=6)
+    rows = generate(backbone, writer, prompts, DECODING, keep_latents="embeds")
+    assert any(row.thought_ids for row in rows)
+    for prompt, row in zip(prompts, rows, strict=True):
+        ids = torch.tensor(
+            [[*prompt.ids, backbone.think_id, *row.thought_ids, backbone.end_think_id, *row.answer_ids[:-1]]]
+        )
+        with torch.inference_mode():
+            logits = backbone.plain_model(input_ids=ids).logits[0, len(prompt.ids) :]
+        n = len(row.thought_ids)
+        assert logits[:n].argmax(-1).tolist() == row.thought_ids
+        assert logits[n + 1 :].argmax(-1).tolist() == row.answer_ids
+        assert not row.latent_logits and len(row.latent_embeds) == n
+
+
+def test_the_latents_fed_are_the_mixture_of_the_logits_before_them(backbone, thinker, prompts):
+    rows = generate(backbone, thinker, prompts, DECODING, keep_latents="all")
+    for row in rows:
+        for logits, embed in zip(row.latent_logits, row.latent_embeds, strict=True):
+            probs = logits.softmax(-1)
+            probs[backbone.end_think_id] = 0
+            weights, ids = probs.topk(thinker.top_k)
+            expected = (weights / weights.sum()) @ backbone.embedding_weight[ids]
+            torch.testing.assert_close(embed, expected, atol=1e-5, rtol=1e-5)

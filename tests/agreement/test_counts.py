@@ -1,0 +1,71 @@
+"""What a thought costs, and how it ends: at once, by itself, or at its cap."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import torch
+
+from ruplar.engine.reference import generate
+from ruplar.engine.sampling import Decoding
+from ruplar.engine.thinker import NoThinker, ReplayThinker
+
+DECODING = Decoding(max_answer_tokens=4)
+
+
+def test_forwards_are_latents_and_end_marker_and_answer(backbone, thinker, prompts):
+    for row in generate(backbone, thinker, prompts, DECODING):
+        # the prefill predicts the first latent; each latent, </think> and all but the last answer token are fed
+        assert row.forwards == row.latent_count + 1 + len(row.answer_ids)
+
+
+def test_without_a_thought_forwards_are_the_answer_tokens(backbone, prompts):
+    for row in generate(backbone, NoThinker(), prompts, DECODING):
+        assert row.forwards == len(row.answer_ids) and row.latent_count == 0 and row.halted
+
+
+def test_a_thought_that_ends_at_once_has_no_latents_and_a_valid_answer(backbone, thinker, prompts):
+    rows = generate(backbone, replace(thinker, halt_threshold=0.0), prompts, DECODING, keep_latents="all")
+    plain = generate(backbone, NoThinker(), prompts, DECODING)
+    for row, expected in zip(rows, plain, strict=True):
+        assert (row.latent_count, row.latent_embeds, row.halted) == (0, [], True)
+        assert row.answer_ids == expected.answer_ids and row.answer_ids  # the same sequence, fed in two calls
+        assert row.forwards == 1 + len(row.answer_ids)
+
+
+def test_the_cap_forces_the_end_marker_and_says_so(backbone, thinker, prompts):
+    rows = generate(backbone, replace(thinker, halt_threshold=0.999, cap=3), prompts, DECODING, keep_latents="embeds")
+    assert [row.latent_count for row in rows] == [3] * len(rows)
+    assert not any(row.halted for row in rows)
+    # forced or chosen, </think> is the same token: replaying the latents gives the same answer
+    again = generate(backbone, ReplayThinker([torch.stack(row.latent_embeds) for row in rows]), prompts, DECODING)
+    assert [row.answer_ids for row in again] == [row.answer_ids for row in rows]
+    assert all(row.halted for row in again)
+
+
+def test_a_cap_of_zero_is_no_thought(backbone, thinker, prompts):
+    rows = generate(backbone, replace(thinker, halt_threshold=0.999, cap=0), prompts, DECODING)
+    assert [(row.latent_count, row.halted) for row in rows] == [(0, False)] * len(rows)
+
+
+def test_replayed_latents_give_the_answers_they_gave_the_first_time(backbone, thinker, prompts):
+    rows = generate(backbone, thinker, prompts, DECODING, keep_latents="embeds")
+    width = backbone.embedding_weight.shape[1]
+    latents = [torch.stack(r.latent_embeds) if r.latent_embeds else torch.empty(0, width) for r in rows]
+    again = generate(backbone, ReplayThinker(latents), prompts, DECODING)
+    assert [(r.latent_count, r.answer_ids, r.forwards) for r in again] == [
+        (r.latent_count, r.answer_ids, r.forwards) for r in rows
+    ]
+
+
+def test_an_answer_ends_at_the_end_token_or_at_the_limit(backbone, thinker, prompts):
+    cut = generate(backbone, thinker, prompts, Decoding(max_answer_tokens=5))
+    assert all(len(row.answer_ids) == 5 and not row.ended for row in cut)
+    said = cut[0].answer_ids
+    backbone.eos_id = said[2]  # now the same words end where it first stands
+    row = generate(backbone, thinker, prompts, Decoding(max_answer_tokens=5))[0]
+    assert row.answer_ids == said[: said.index(said[2]) + 1] and row.ended
+
+
+def test_no_prompts_give_no_rows(backbone, thinker):
+    assert generate(backbone, thinker, [], DECODING) == []

@@ -1,0 +1,232 @@
+"""Every plug-in file keeps the promises of its kind; the files are found, not listed, so an added one is tested too."""
+
+from __future__ import annotations
+
+import math
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import yaml
+from pydantic import ValidationError
+
+from ruplar import plugins
+from ruplar.errors import UserError
+from ruplar.priors.base import PriorTable
+from ruplar.records import Example
+
+ALL = [(kind, name) for kind in plugins.CLASSES for name in plugins.names(kind)]
+DOMAINS, SPANS, PRIORS, METHODS = (plugins.names(kind) for kind in ("domains", "spans", "priors", "methods"))
+QUESTIONS = ["3+4?", "Anna has 3 bags of 4 apples each. How many apples does she have?", "How many?"]
+
+
+def encode(text: str) -> list[int]:
+    """One id a character, so that most numbers have several pieces."""
+    return [ord(letter) for letter in text]
+
+
+def spans_of(domain_name: str, rule: str = "step"):
+    """Every span of the domain's own example."""
+    domain, cutter = plugins.make("domains", domain_name), plugins.make("spans", rule)
+    return [span for step in domain.split(domain.EXAMPLE[0]) for span in cutter.cut(step, domain)]
+
+
+def test_there_is_at_least_one_file_of_every_kind():
+    assert {kind for kind, _ in ALL} == {"domains", "priors", "spans", "methods"}
+
+
+@pytest.mark.parametrize(("kind", "name"), ALL)
+def test_a_plug_in_opens_with_a_line_that_says_what_it_is(kind, name):
+    line = plugins.describe(kind, name)
+    assert len(line) > 20 and line[0].isupper() and "\n" not in line
+
+
+@pytest.mark.parametrize(("kind", "name"), ALL)
+def test_its_settings_survive_yaml_and_every_one_is_explained(kind, name):
+    config = plugins.load(kind, name).Config()
+    assert type(config)(**yaml.safe_load(yaml.safe_dump(config.model_dump(mode="json")))) == config
+    unexplained = [field for field, info in type(config).model_fields.items() if not info.description]
+    assert unexplained == []
+
+
+@pytest.mark.parametrize(("kind", "name"), ALL)
+def test_a_setting_it_does_not_have_is_refused_by_name(kind, name):
+    with pytest.raises(ValidationError, match="no_such_setting"):
+        plugins.make(kind, name, {"no_such_setting": 1})
+
+
+@pytest.mark.parametrize(("kind", "name"), ALL)
+def test_a_misspelt_name_is_refused_and_the_right_one_offered(kind, name):
+    with pytest.raises(UserError, match=f"'{name}x'. Did you mean '{name}'"):
+        plugins.make(kind, f"{name}x")
+
+
+@pytest.mark.parametrize("name", DOMAINS)
+def test_a_domain_reads_its_own_example(name):
+    domain = plugins.make("domains", name)
+    chain, answer = domain.EXAMPLE
+    steps = domain.split(chain)
+    assert steps and domain.split("") == []
+    for step in steps:
+        symbols, result = domain.symbols(step), domain.result(step)
+        assert result and symbols[-len(result) :] == result, "the result's symbols are the step's last"
+        assert domain.check(step) is None
+    assert domain.same("".join(domain.result(steps[-1])), answer)
+
+
+@pytest.mark.parametrize("name", DOMAINS)
+def test_a_domain_reads_an_answer_and_never_guesses_one(name):
+    domain = plugins.make("domains", name)
+    answer = domain.EXAMPLE[1]
+    for written in (answer, rf"\boxed{{{answer}}}", rf"It is \boxed{{{answer}}}."):
+        found = domain.extract(written)
+        assert found is not None and domain.same(found, answer)
+    assert domain.extract("") is None and domain.extract("I cannot say.") is None
+    assert not domain.same(f"{answer}1", answer)
+
+
+@pytest.mark.parametrize("name", SPANS)
+@pytest.mark.parametrize("domain_name", DOMAINS)
+def test_a_spans_rule_covers_every_symbol_once_and_in_order(name, domain_name):
+    domain, cutter = plugins.make("domains", domain_name), plugins.make("spans", name)
+    for step in domain.split(domain.EXAMPLE[0]):
+        cut = cutter.cut(step, domain)
+        assert "".join(s for span in cut for s in span.symbols) == "".join(domain.symbols(step))
+        assert all(span.text and span.symbols for span in cut)
+        assert all(set(span.result) <= set(span.symbols) for span in cut)
+    assert cutter.cut("", domain) == []
+
+
+@pytest.mark.parametrize("name", PRIORS)
+@pytest.mark.parametrize("rule", SPANS)
+def test_a_prior_is_a_distribution_over_the_spans_own_tokens(name, rule):
+    prior = plugins.make("priors", name)
+    for span in [s for domain in DOMAINS for s in spans_of(domain, rule)]:
+        built = prior.build(span, encode, np.random.default_rng(0))
+        assert built.ids.dtype == np.int64 and built.probs.dtype == np.float32
+        assert len(set(built.ids.tolist())) == len(built.ids) == len(built.probs)
+        assert set(built.ids.tolist()) <= {i for symbol in span.symbols for i in encode(symbol)}
+        assert (built.probs > 0).all() and math.fsum(built.probs.tolist()) == pytest.approx(1, abs=1e-6)
+        assert (np.diff(built.probs) <= 0).all(), "the likeliest stands first"
+
+
+@pytest.mark.parametrize("name", PRIORS)
+def test_a_prior_repeats_under_one_seed_and_draws_anew_only_when_it_says_so(name):
+    span = spans_of(DOMAINS[0])[0]
+
+    def built(seed, visit):
+        found = PriorTable(plugins.make("priors", name), encode, seed).of(span, visit)
+        return dict(zip(found.ids.tolist(), found.probs.tolist(), strict=True))
+
+    assert built(3, (0, 1, 2)) == built(3, (0, 1, 2))
+    assert (built(3, (0, 1, 2)) != built(3, (1, 1, 2))) == plugins.make("priors", name).fresh
+
+
+@pytest.mark.parametrize("name", PRIORS)
+def test_a_prior_refuses_a_span_nothing_can_be_written_of(name):
+    span = spans_of(DOMAINS[0])[0]
+    with pytest.raises(ValueError, match="no symbol"):
+        plugins.make("priors", name).build(span, lambda text: [], np.random.default_rng(0))
+
+
+@pytest.fixture
+def backbone(tiny_model, byte_tokenizer):
+    """A random Llama with a LoRA adapter, every trained weight at random; its markers were added."""
+    import torch
+
+    from ruplar.backbone.load import add_lora, dress
+    from ruplar.backbone.settings import LoraSettings, PromptConfig
+
+    made = dress(tiny_model("llama", len(byte_tokenizer), tied=False), byte_tokenizer, PromptConfig(instruction=""))
+    add_lora(made, LoraSettings(rank=2, alpha=4, dropout=0.0))
+    torch.manual_seed(0)
+    for weight in made.model.parameters():
+        if weight.requires_grad:  # LoRA's B starts at 0, which would keep A still in the first step
+            torch.nn.init.normal_(weight, std=0.1)
+    made.model.eval()
+    return made
+
+
+@pytest.fixture
+def batch_of(backbone):
+    """Method → a batch of two chains of different lengths and, where it needs no steps, one without any."""
+    from ruplar.train.batch import Encoder, collate
+
+    table = PriorTable(plugins.make("priors", "mixture"), backbone.prompt.plain)
+    ids = backbone.think_id, backbone.end_think_id, backbone.eos_id
+    parts = plugins.make("domains", "arithmetic"), plugins.make("spans", "step")
+    tools = Encoder(backbone.prompt, *ids, *parts, table)
+
+    def make(method):
+        rows = [Example("3+4?", ("3+4=7",), "7"), Example("(3+4)*2-1?", ("3+4=7", "7*2=14", "14-1=13"), "13")]
+        if not method.needs_steps:
+            rows.append(Example("What is 5?", (), "5"))
+        items = [method.encode(example, tools, (0, row)) for row, example in enumerate(rows)]
+        for item in items:
+            assert len(item.ids) == len(item.labels) and len(item.latent_at) == len(item.priors)
+            assert item.ids[-1] == item.labels[-1] == backbone.eos_id, "the answer ends, and its end is taught"
+        return collate(items, backbone.pad_id)
+
+    return make
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_a_method_says_whether_it_needs_steps(name):
+    assert isinstance(plugins.load("methods", name).Method.needs_steps, bool)
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_a_methods_loss_is_finite_and_the_sum_of_its_parts(name, backbone, batch_of):
+    method = plugins.make("methods", name)
+    loss = method.loss(backbone, batch_of(method))
+    parts = {part: value.item() for part, value in loss.parts.items()}
+    assert parts and all(math.isfinite(value) for value in parts.values())
+    assert loss.total.item() == pytest.approx(sum(parts.values())) and loss.total.item() > 0
+    assert not any(value.requires_grad for value in loss.watch.values())
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_one_step_moves_the_adapter_and_the_methods_own_weights_and_nothing_else(name, backbone, batch_of):
+    import torch
+
+    method = plugins.make("methods", name)
+    batch = batch_of(method)
+    weights = dict(backbone.model.named_parameters())
+    weights |= {f"{m}.{n}": p for m, module in method.modules().items() for n, p in module.named_parameters()}
+    before = {n: p.detach().clone() for n, p in weights.items()}
+    trained = {n for n, p in weights.items() if p.requires_grad}
+    assert trained and trained != set(weights)
+    method.loss(backbone, batch).total.backward()
+    assert {n for n, p in weights.items() if p.grad is not None} == trained
+    torch.optim.SGD([weights[n] for n in trained], lr=0.1).step()
+    assert {n for n, p in weights.items() if not torch.equal(p, before[n])} == trained
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_a_method_thinks_the_same_in_a_batch_as_alone(name, backbone):
+    import torch
+
+    from ruplar.engine.reference import generate
+    from ruplar.engine.sampling import Decoding
+
+    thinker, decoding = plugins.make("methods", name).thinker(backbone), Decoding(max_answer_tokens=4)
+    prompts = [backbone.prompt(question) for question in QUESTIONS]
+    together = generate(backbone, thinker, prompts, decoding, keep_latents="embeds")
+    for prompt, row in zip(prompts, together, strict=True):
+        [alone] = generate(backbone, thinker, [prompt], decoding, keep_latents="embeds")
+        assert (alone.answer_ids, alone.thought_ids, alone.forwards) == (row.answer_ids, row.thought_ids, row.forwards)
+        assert alone.latent_count == row.latent_count
+        # each latent is made from the one before: in a random model rounding grows from 1e-7 to 1e-4 along sixteen
+        for a, b in zip(alone.latent_embeds[:8], row.latent_embeds[:8], strict=True):
+            torch.testing.assert_close(a, b, atol=1e-5, rtol=1e-4)
+
+
+def test_settings_of_every_plug_in_are_read_without_torch():
+    code = (
+        "import sys; from ruplar import plugins\n"
+        "found = [plugins.load(k, n).Config() for k in plugins.CLASSES for n in plugins.names(k)]\n"
+        "print(len(found), 'torch' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == [str(len(ALL)), "False"]

@@ -1,0 +1,154 @@
+"""A model ↔ its folder: what was saved answers the same, chains of runs hold together, half a folder is never left."""
+
+from __future__ import annotations
+
+import json
+import shutil
+
+import pytest
+import torch
+
+from ruplar import plugins, store
+from ruplar.backbone.settings import BackboneConfig, LoraSettings, PromptConfig
+from ruplar.backbone.tokenizers import load_tokenizer
+from ruplar.errors import UserError
+from ruplar.store import CARD, Card, Model, Named, find_model, load_model, open_start, save_model
+
+PROMPT = PromptConfig(instruction="", answer="{answer}")
+LORA = LoraSettings(rank=2, alpha=4, dropout=0.0)
+IDS = torch.tensor([[9, 30, 400, 7, 2000]])
+
+
+@pytest.fixture
+def tree(tmp_path, tiny_model, monkeypatch):
+    """A folder, made the working one, with a random backbone in `base` as Hugging Face writes it."""
+    tokenizer = load_tokenizer("embedded")
+    tokenizer.save_pretrained(tmp_path / "tree" / "base")
+    tiny_model("llama", len(tokenizer)).save_pretrained(tmp_path / "tree" / "base")
+    monkeypatch.chdir(tmp_path / "tree")
+    return tmp_path / "tree"
+
+
+def trained(method="ruplar", seed=1, **backbone) -> Model:
+    """A model as a run would leave it: every trained weight moved."""
+    config = BackboneConfig(**{"name": "base", "lora": LORA, **backbone})
+    made = open_start(config, PROMPT)
+    torch.manual_seed(seed)
+    with torch.no_grad():
+        for weight in made.model.parameters():
+            if weight.requires_grad:
+                weight.add_(torch.randn_like(weight) * 0.1)
+    made.model.eval()
+    card = Card(method=Named(name=method), backbone=config, prompt=PROMPT, domain=Named(name="arithmetic"))
+    return Model(made, plugins.make("methods", method), plugins.make("domains", "arithmetic"), card)
+
+
+def logits(model: Model) -> torch.Tensor:
+    with torch.no_grad():
+        return model.backbone.model(input_ids=IDS).logits
+
+
+@pytest.mark.parametrize("lora", [LORA, LORA.model_copy(update={"words": ("dozen",)}), None])
+def test_a_saved_model_comes_back_bit_for_bit_with_its_card(tree, lora):
+    model = trained(lora=lora)
+    save_model(tree / "run" / "model", model)
+    found = load_model("run")
+    assert torch.equal(logits(found), logits(model)) and found.card == model.card
+    assert not torch.equal(logits(found), logits(trained(lora=lora, seed=2)))
+    assert found.method.config == model.method.config and not found.backbone.model.training
+    assert found.backbone.tokenizer.get_vocab() == model.backbone.tokenizer.get_vocab()
+
+
+def test_an_adapter_folder_holds_the_adapter_alone_and_a_full_one_stands_by_itself(tree):
+    save_model(tree / "small", trained())
+    save_model(tree / "full", trained(lora=None))
+    assert {f.name for f in (tree / "small").iterdir()} == {CARD, "adapter_config.json", "adapter_model.safetensors"}
+    wanted = logits(load_model("full"))
+    shutil.rmtree(tree / "base")
+    assert torch.equal(logits(load_model("full")), wanted)
+
+
+def test_a_run_may_start_from_another_runs_adapter(tree):
+    first = trained("cot")
+    save_model(tree / "runs/cot/model", first)
+    second = trained("ruplar", seed=2, init="runs/cot")
+    save_model(tree / "runs/ruplar/model", second)
+    found = load_model("runs/ruplar")
+    torch.testing.assert_close(logits(found), logits(second), atol=1e-6, rtol=0)
+    # the first adapter is under it: without the second's weights it is the first run's model
+    start = open_start(second.card.backbone, PROMPT, adapt=False)
+    with torch.no_grad():
+        torch.testing.assert_close(start.model(input_ids=IDS).logits, logits(first), atol=1e-5, rtol=1e-4)
+    third = trained("ruplar", seed=3, init="runs/ruplar")
+    save_model(tree / "runs/third/model", third)
+    torch.testing.assert_close(logits(load_model("runs/third")), logits(third), atol=1e-6, rtol=0)
+
+
+def test_a_tree_of_runs_can_be_moved_whole(tree, tmp_path, monkeypatch):
+    save_model(tree / "runs/cot/model", trained("cot"))
+    second = trained("ruplar", seed=2, init="runs/cot")
+    save_model(tree / "runs/ruplar/model", second)
+    tree.rename(tmp_path / "moved")
+    monkeypatch.chdir(tmp_path)
+    torch.testing.assert_close(logits(load_model("moved/runs/ruplar")), logits(second), atol=1e-6, rtol=0)
+
+
+def test_a_backbone_that_is_gone_is_named(tree):
+    save_model(tree / "run", trained())
+    shutil.rmtree(tree / "base")
+    with pytest.raises(UserError, match="'base'"):
+        load_model("run")
+
+
+def test_an_init_that_is_gone_is_named(tree):
+    save_model(tree / "cot", trained("cot"))
+    save_model(tree / "run", trained(init="cot"))
+    shutil.rmtree(tree / "cot")
+    with pytest.raises(UserError, match="cot: no such model folder"):
+        load_model("run")
+
+
+def test_what_is_not_a_model_is_refused_with_the_way_out(tree):
+    with pytest.raises(UserError, match="base: no ruplar.json in this folder.*ruplar train"):
+        find_model("base")
+    with pytest.raises(UserError, match="nowhere: no such model folder.*embedded:ruplar"):
+        find_model("nowhere")
+    with pytest.raises(UserError, match="unknown embedded model 'ruplr'. Did you mean 'ruplar'"):
+        find_model("embedded:ruplr")
+
+
+def test_a_later_format_and_a_broken_card_are_refused_with_their_file(tree):
+    save_model(tree / "run", trained())
+    file = tree / "run" / CARD
+    card = json.loads(file.read_text())
+    file.write_text(json.dumps({**card, "format": 2}))
+    with pytest.raises(UserError, match=r"run/ruplar.json: format 2 was written by a later ruplar"):
+        load_model("run")
+    file.write_text(json.dumps({**card, "metod": {}}))
+    with pytest.raises(UserError, match=r"(?s)run/ruplar.json cannot be read: .*metod"):
+        load_model("run")
+    file.write_text("{")
+    with pytest.raises(UserError, match=r"run/ruplar.json cannot be read"):
+        load_model("run")
+
+
+@pytest.mark.parametrize("earlier", [False, True])
+def test_an_interrupted_save_leaves_no_half_folder_and_can_be_made_again(tree, monkeypatch, earlier):
+    old, fresh = trained(), trained(seed=2)
+    if earlier:
+        save_model(tree / "run", old)
+
+    def cut_short(backbone, modules, folder, dtype):
+        (folder / "adapter_model.safetensors").write_bytes(b"half")
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(store, "save_weights", cut_short)
+        with pytest.raises(KeyboardInterrupt):
+            save_model(tree / "run", fresh)
+    assert (tree / "run").exists() == earlier
+    if earlier:
+        assert torch.equal(logits(load_model("run")), logits(old))
+    save_model(tree / "run", fresh)
+    assert torch.equal(logits(load_model("run")), logits(fresh))
+    assert [f.name for f in tree.iterdir() if f.name.startswith(".run")] == []
