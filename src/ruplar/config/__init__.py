@@ -1,0 +1,15 @@
+"""Recipe and overrides → one frozen, checked `RunConfig`; all problems at once, before anything heavy is imported."""
+
+from ruplar.config.recipes import from_dict, load_recipe, recipes
+from ruplar.config.run import DataSettings, PluginConfig, RunConfig, ValidationSettings, to_yaml
+
+__all__ = [
+    "DataSettings",
+    "PluginConfig",
+    "RunConfig",
+    "ValidationSettings",
+    "from_dict",
+    "load_recipe",
+    "recipes",
+    "to_yaml",
+]

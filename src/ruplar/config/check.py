@@ -1,0 +1,200 @@
+"""Plain data → `RunConfig`, or every problem in it as one `UserError`.
+
+Plug-in sections are checked first, each by its own `Config`; what passes there is checked again as a whole by pydantic.
+Every problem says its place as one would write it on the command line, and the value it met.
+"""
+
+from __future__ import annotations
+
+import typing
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, ValidationError
+
+from ruplar import plugins
+from ruplar.chains.places import locate
+from ruplar.chains.sources import GENERATOR, TEST_SEED, SourceConfig
+from ruplar.config import training
+from ruplar.config.run import RunConfig
+from ruplar.errors import UserError, unknown
+
+PLUGIN_SECTIONS = {"spans": "spans", "prior": "priors", "method": "methods", "data.domain": "domains"}
+"""Where a plug-in is named → its kind."""
+
+_BOUNDS = {"greater_than_equal": "at least", "greater_than": "more than", "less_than_equal": "at most"}
+_BOUNDS |= {"less_than": "less than"}
+_LIMITS = ("ge", "gt", "le", "lt")
+_TYPES = {"int": "a whole number", "float": "a number", "bool": "true or false", "string": "text", "tuple": "a list"}
+_TYPES |= {"model": "a section (key: value)", "dict": "a section (key: value)"}
+
+
+def normal(data: Mapping[str, Any]) -> dict[str, Any]:
+    """The recipe in its long form: bare names become sections, a single training source becomes a list."""
+    data = dict(data)
+    if isinstance(data.get("data"), Mapping):
+        section = data["data"] = dict(data["data"])
+        if "train" in section:
+            train = section["train"] if isinstance(section["train"], list) else [section["train"]]
+            section["train"] = [_named("source", item) for item in train]
+        if "valid" in section:
+            section["valid"] = _named("source", section["valid"])
+        if "domain" in section:
+            section["domain"] = _named("name", section["domain"])
+    return {key: _named("name", value) if key in PLUGIN_SECTIONS else value for key, value in data.items()}
+
+
+def _named(key: str, value: Any) -> Any:
+    return {key: value} if isinstance(value, str) else value
+
+
+def check(data: Mapping[str, Any], where: str, *, check_files: bool = True) -> RunConfig:
+    """Data in any form a recipe may have → the config.
+
+    Raises:
+        UserError: With all problems.
+    """
+    data = normal(data)
+    problems: list[str] = []
+    told: set[str] = set()
+    for path, kind in PLUGIN_SECTIONS.items():
+        section = _at(data, path)
+        found = list(_plugin_problems(section, path, kind)) if isinstance(section, Mapping) else []
+        if found:  # put it aside, so that its problems are not told again below
+            problems += found
+            told.add(path)
+            data = _without(data, path)
+    section = data.get("training", {})
+    if isinstance(section, Mapping):
+        problems += training.problems(section)
+    config = None
+    try:
+        config = RunConfig.model_validate(data)
+    except ValidationError as error:
+        single = len(_at(data, "data.train") or ()) == 1
+        details = [d for d in error.errors() if ".".join(map(str, d["loc"])) not in told]
+        problems += [explain(detail, RunConfig, one_train=single) for detail in details]
+    problems += list(_across(data, config, check_files))
+    if problems or config is None:
+        raise UserError(*problems, where=where)
+    return config
+
+
+def _at(data: Any, path: str) -> Any:
+    for key in path.split("."):
+        data = data.get(key) if isinstance(data, Mapping) else None
+    return data
+
+
+def _without(data: dict[str, Any], path: str) -> dict[str, Any]:
+    head, _, last = path.rpartition(".")
+    inner = {key: value for key, value in (data[head] if head else data).items() if key != last}
+    return {**data, head: inner} if head else inner
+
+
+def _plugin_problems(section: Mapping[str, Any], path: str, kind: str) -> Iterable[str]:
+    name = section.get("name")
+    if not isinstance(name, str):
+        yield f"{path}.name: is required. Known: {', '.join(plugins.names(kind))}."
+        return
+    try:
+        config = plugins.load(kind, name).Config
+    except UserError as error:
+        yield f"{path}.name: {error}"
+        return
+    try:
+        config(**{key: value for key, value in section.items() if key != "name"})
+    except ValidationError as error:
+        for detail in error.errors():
+            yield explain(detail, config, prefix=path, owner=f" of {kind.removesuffix('s')} {name}")
+
+
+def _across(data: Mapping[str, Any], config: RunConfig | None, check_files: bool) -> Iterable[str]:
+    """What one field cannot know alone: files that are missing, sets that leak into each other."""
+    if check_files:
+        yield from _missing(data)
+    if config is None:
+        return
+    for item in config.data.train:
+        yield from (f"data.train: {wrong}" for wrong in _leaks(item, config.data.valid))
+    if config.data.valid is None and config.training.get("eval_strategy", "no") != "no":
+        yield "training.eval_strategy: there is nothing to evaluate on. Set data.valid, or eval_strategy: no."
+
+
+def _missing(data: Mapping[str, Any]) -> Iterable[str]:
+    """Files and folders that are not there; read from the plain data, so that they are told along with other mistakes."""
+    train = _at(data, "data.train")
+    many = isinstance(train, list) and len(train) > 1
+    named = [(f"data.train.{i}" if many else "data.train", item) for i, item in enumerate(train or ())]
+    for place, item in [*named, ("data.valid", _at(data, "data.valid"))]:
+        source = item.get("source") if isinstance(item, Mapping) else None
+        if isinstance(source, str) and source.partition(":")[0] != GENERATOR:
+            try:
+                locate(source)
+            except UserError as error:
+                yield f"{place}.source: {error}"
+    init = _at(data, "backbone.init")
+    if isinstance(init, str) and not init.startswith("embedded") and not Path(init).is_dir():
+        yield f"backbone.init: no folder '{init}'. Train it first, or set it to null to start from the plain model."
+
+
+def _leaks(train: SourceConfig, valid: SourceConfig | None) -> Iterable[str]:
+    """Why training on this source would spoil what is measured on another."""
+    if not train.is_generated:
+        return
+    if train.count is None:
+        yield f"'{train.source}' needs a count, e.g. {{source: {train.source}, count: 100000, seed: 1}}."
+    if train.seed == TEST_SEED:
+        yield f"'{train.source}' needs a seed of its own; without one it is the test problems."
+    if valid is not None and valid.is_generated:
+        if valid.seed == TEST_SEED:
+            yield f"data.valid would be the test problems; give '{valid.source}' a seed of its own."
+        elif valid.seed == train.seed:
+            yield f"seed {train.seed} also makes data.valid; take another."
+
+
+def explain(
+    detail: Mapping[str, Any], model: type[BaseModel], *, prefix: str = "", owner: str = "", one_train=False
+) -> str:
+    """One pydantic error → a sentence with place, value and way out."""
+    loc = [str(part) for part in detail["loc"]]
+    if one_train and loc[:3] == ["data", "train", "0"]:
+        loc = ["data", "train", *loc[3:]]
+    parts = [prefix, *loc] if prefix else loc
+    kind, value, context = detail["type"], detail.get("input"), detail.get("ctx", {})
+    if kind == "extra_forbidden":
+        known = _fields_at(model, detail["loc"][:-1])
+        noun = "setting" + owner if len(parts) > 1 else "section"
+        said = unknown(noun, parts[-1], known)
+        return f"{'.'.join(parts[:-1])}: {said}" if len(parts) > 1 else said
+    place = ".".join(parts)
+    if kind == "missing":
+        return f"{place}: is required."
+    if kind in _BOUNDS:
+        limit = next(context[key] for key in _LIMITS if key in context)
+        return f"{place}: must be {_BOUNDS[kind]} {limit:g}, got {value!r}."
+    if kind == "literal_error":
+        return f"{place}: must be {context['expected']}, got {value!r}."
+    if kind == "string_pattern_mismatch":
+        return f"{place}: letters, digits, '.', '_' and '-' only, beginning with a letter or digit; got {value!r}."
+    if kind == "value_error":
+        return f"{place}: {context['error']}."
+    noun = _TYPES.get(kind.split("_")[0], "")
+    if noun and kind.endswith(("_type", "_parsing", "_from_float")):
+        return f"{place}: must be {noun}, got {value!r}."
+    return f"{place}: {detail['msg'][:1].lower()}{detail['msg'][1:]}, got {value!r}."
+
+
+def _fields_at(model: type[BaseModel], loc: Sequence[Any]) -> list[str]:
+    """Names of the fields of the settings class that stands at `loc` below `model`."""
+    for part in loc:
+        if isinstance(part, str) and part in model.model_fields:
+            model = _model_in(model.model_fields[part].annotation) or model
+    return list(model.model_fields)
+
+
+def _model_in(annotation: Any) -> type[BaseModel] | None:
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return annotation
+    return next((found for arg in typing.get_args(annotation) if (found := _model_in(arg))), None)

@@ -1,0 +1,149 @@
+"""YAML text → plain data, and `key=value` overrides → changes to it.
+
+YAML as people expect it: `3e-4` is a number, only `true` and `false` are booleans (so `eval_strategy: no` stays the
+word that transformers wants), dates stay text, and a key may stand only once.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import yaml
+
+from ruplar.errors import UserError
+
+_LEFT_OUT = {"tag:yaml.org,2002:bool", "tag:yaml.org,2002:timestamp"}
+
+
+class _Loader(yaml.SafeLoader):
+    """YAML's safe loader, less its surprises."""
+
+    def construct_mapping(self, node, deep=False):
+        seen = set()
+        for key, _ in node.value:
+            if key.value in seen:
+                raise yaml.constructor.ConstructorError(None, None, f"'{key.value}' stands twice", key.start_mark)
+            seen.add(key.value)
+        return super().construct_mapping(node, deep)
+
+
+_Loader.yaml_implicit_resolvers = {
+    first: [(tag, pattern) for tag, pattern in found if tag not in _LEFT_OUT]
+    for first, found in yaml.SafeLoader.yaml_implicit_resolvers.items()
+}
+_Loader.add_implicit_resolver("tag:yaml.org,2002:bool", re.compile(r"^(?:true|True|TRUE|false|False|FALSE)$"), "tTfF")
+_Loader.add_implicit_resolver(
+    "tag:yaml.org,2002:float", re.compile(r"^[-+]?[0-9]+(?:\.[0-9]*)?[eE][-+]?[0-9]+$"), "-+0123456789"
+)
+
+
+def parse(text: str, where: str) -> Any:
+    """YAML text → data.
+
+    Raises:
+        UserError: It is not YAML, or a key stands twice; the message gives line and column.
+    """
+    try:
+        return yaml.load(text, Loader=_Loader)  # noqa: S506  (a SafeLoader)
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        place = f"line {mark.line + 1}, column {mark.column + 1}: " if mark else ""
+        raise UserError(f"{place}{error.problem or error.context}.", where=where) from error
+    except yaml.YAMLError as error:
+        raise UserError(f"not readable as YAML: {error}", where=where) from error
+
+
+def merge(under: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
+    """`over` laid on `under`: sections merge, values and lists replace.
+
+    A section whose `name` changes (another prior, another method) starts afresh: the settings below belonged to the
+    other plug-in.
+    """
+    merged = dict(under)
+    for key, value in over.items():
+        below = merged.get(key)
+        if isinstance(value, Mapping) and isinstance(below, Mapping):
+            other = "name" in value and "name" in below and value["name"] != below["name"]
+            merged[key] = dict(value) if other else merge(below, value)
+        else:
+            merged[key] = value
+    return merged
+
+
+def override(
+    data: dict[str, Any],
+    overrides: Sequence[str],
+    plugin_sections: Sequence[str],
+    normal: Callable[[Mapping[str, Any]], dict[str, Any]],
+) -> dict[str, Any]:
+    """Data with `a.b=value` applied in order; values are YAML, `data.train.1.count=5` counts list items from 0.
+
+    Changing a plug-in's name drops the settings the recipe gave to the other plug-in, wherever in the order the name
+    stands; settings given as overrides are kept and must fit the plug-in named.
+
+    Args:
+        data: A recipe in its long form.
+        overrides: As on the command line.
+        plugin_sections: Dotted places of the sections that name a plug-in.
+        normal: Brings a recipe to its long form, so that `data.train=FILE data.train.count=5` works.
+
+    Raises:
+        UserError: All overrides that cannot be read or have no place, together.
+    """
+    problems, changes = [], []
+    for text in overrides:
+        try:
+            changes.append(_change(text))
+        except UserError as error:
+            problems += error.problems
+    by_path = dict(changes)
+    for section in plugin_sections:
+        path = tuple(section.split("."))
+        named = by_path.get((*path, "name"))
+        if named is not None and named != _name_at(data, path):
+            changes.insert(0, (path, {"name": named}))
+    for path, value in changes:
+        try:
+            data = normal(_put(data, path, value, ".".join(path)))
+        except UserError as error:
+            problems += error.problems
+    if problems:
+        raise UserError(*problems, where="the overrides")
+    return data
+
+
+def _change(text: str) -> tuple[tuple[str, ...], Any]:
+    key, equals, value = text.partition("=")
+    path = tuple(part.strip() for part in key.split("."))
+    if not equals or not all(path):
+        raise UserError(f"'{text}' is not an override. Write key=value, e.g. training.learning_rate=1e-4.")
+    if not value.strip():
+        raise UserError(f"'{text}' gives no value. Write {key}=null to unset it.")
+    try:
+        return path, parse(value, text)
+    except UserError as error:
+        raise UserError(f"'{text}': the value is not YAML ({error.problems[0]})") from error
+
+
+def _name_at(data: Any, path: Sequence[str]) -> str | None:
+    for key in path:
+        data = data.get(key) if isinstance(data, Mapping) else None
+    return data.get("name") if isinstance(data, Mapping) else None
+
+
+def _put(data: Any, path: Sequence[str], value: Any, whole: str) -> Any:
+    """A copy of `data` with the value at `path`; missing sections are made, so that the check can name them."""
+    if not path:
+        return value
+    key, rest = path[0], path[1:]
+    if isinstance(data, list):
+        if not key.isdigit() and len(data) == 1:
+            return [_put(data[0], path, value, whole)]
+        if not key.isdigit() or int(key) >= len(data):
+            raise UserError(f"'{whole}': '{key}' is not one of its {len(data)} items; they are counted from 0.")
+        return [_put(item, rest, value, whole) if i == int(key) else item for i, item in enumerate(data)]
+    if data is not None and not isinstance(data, Mapping):
+        raise UserError(f"'{whole}': there is no '{key}' inside {data!r}.")
+    return {**(data or {}), key: _put((data or {}).get(key), rest, value, whole)}
