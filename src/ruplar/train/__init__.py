@@ -1,0 +1,1 @@
+"""Examples → batches → a trained model."""

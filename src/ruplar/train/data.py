@@ -1,0 +1,148 @@
+"""The recipe's data section → training chains and validation questions, and an account of what was left out.
+
+Training rows whose question stands in the validation set are dropped, so that what chooses the checkpoint was never
+trained on. Sources may write their rows on demand; only row numbers are kept of them.
+"""
+
+from __future__ import annotations
+
+import itertools
+import logging
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, overload
+
+from ruplar.chains.questions import digest
+from ruplar.chains.sources import SourceConfig, open_source
+from ruplar.domains.base import Domain
+from ruplar.errors import UserError
+from ruplar.records import Example
+
+log = logging.getLogger(__name__)
+
+IN_VALID = "question stands in valid"
+
+
+@dataclass(frozen=True)
+class Rows(Sequence):
+    """Chosen rows of a longer sequence."""
+
+    examples: Sequence[Example]
+    chosen: Sequence[int]
+
+    def __len__(self) -> int:
+        return len(self.chosen)
+
+    @overload
+    def __getitem__(self, index: int) -> Example: ...
+    @overload
+    def __getitem__(self, index: slice) -> Rows: ...
+    def __getitem__(self, index: int | slice) -> Example | Rows:
+        """One row, or fewer."""
+        if isinstance(index, slice):
+            return Rows(self.examples, self.chosen[index])
+        return self.examples[self.chosen[index]]
+
+
+@dataclass(frozen=True)
+class Joined(Sequence):
+    """Several sequences one after another."""
+
+    sources: Sequence[Sequence[Example]]
+    _ends: list[int] = field(init=False, repr=False)
+
+    def __post_init__(self):
+        object.__setattr__(self, "_ends", list(itertools.accumulate(len(s) for s in self.sources)))
+
+    def __len__(self) -> int:
+        return self._ends[-1] if self._ends else 0
+
+    def __getitem__(self, index: Any) -> Any:
+        """One row, or a list of them."""
+        if isinstance(index, slice):
+            return [self[i] for i in range(*index.indices(len(self)))]
+        index = index + len(self) if index < 0 else index
+        for source, end in zip(self.sources, self._ends, strict=True):
+            if index < end:
+                return source[index - end + len(source)]
+        raise IndexError(index)
+
+    def __iter__(self):
+        return itertools.chain.from_iterable(self.sources)
+
+
+@dataclass(frozen=True)
+class TrainingData:
+    """What a run learns from and is chosen on.
+
+    Attributes:
+        train: The training chains.
+        valid: The validation questions; empty without any.
+        fingerprints: Part and source (`train 1: gsm8k-aug-train.txt`) → what identifies its content.
+        left_out: Reason → rows left out.
+    """
+
+    train: Sequence[Example]
+    valid: Sequence[Example]
+    fingerprints: dict[str, str]
+    left_out: dict[str, int]
+
+
+def open_data(
+    train: Iterable[SourceConfig],
+    valid: SourceConfig | None,
+    domain: Domain,
+    *,
+    need_steps: bool = True,
+    skip_bad: bool = False,
+    exclude_valid: bool = True,
+) -> TrainingData:
+    """Open every source of a run.
+
+    Args:
+        train: Where the training chains come from.
+        valid: Where the validation questions come from.
+        domain: What a step is.
+        need_steps: Whether the method learns from steps, so that a row without one is bad.
+        skip_bad: Leave bad rows out instead of stopping.
+        exclude_valid: Drop training rows whose question stands in `valid`.
+
+    Raises:
+        UserError: A source cannot be read, or nothing is left to train on.
+    """
+    train = list(train)
+    opened = [open_source(source, domain, need_steps=need_steps, skip_bad=skip_bad, split="train") for source in train]
+    asked = None
+    if valid is not None:
+        asked = open_source(valid, domain, need_steps=False, skip_bad=skip_bad, split="valid")
+    left_out: dict[str, int] = {}
+    for record in [one.record for one in opened]:
+        for reason, count in record.get("left_out", {}).items():
+            left_out[reason] = left_out.get(reason, 0) + count
+    examples: Sequence[Example] = opened[0].examples if len(opened) == 1 else Joined([one.examples for one in opened])
+    if asked is not None and exclude_valid and not _apart([*train, valid]):
+        held = {digest(example.question) for example in asked.examples}
+        kept = [row for row, example in enumerate(examples) if digest(example.question) not in held]
+        if len(kept) < len(examples):
+            left_out[IN_VALID] = len(examples) - len(kept)
+            log.warning("%d training rows are left out: their question stands in data.valid.", left_out[IN_VALID])
+            examples = Rows(examples, kept)
+    if not len(examples):
+        raise UserError("data.train: every row's question stands in data.valid; nothing is left to train on.")
+    prints = {
+        f"train {i}: {one.record['source']}": fingerprint_of(one.record) for i, one in enumerate(opened, start=1)
+    }
+    if asked is not None:
+        prints[f"valid: {asked.record['source']}"] = fingerprint_of(asked.record)
+    return TrainingData(examples, asked.examples if asked else (), prints, left_out)
+
+
+def _apart(sources: Iterable[SourceConfig | None]) -> bool:
+    """Whether all are word problems: their parts are disjoint by construction, so nothing has to be compared."""
+    return all(source is not None and source.is_generated for source in sources)
+
+
+def fingerprint_of(record: dict[str, Any]) -> str:
+    """A source's record → what identifies its content: a hash, or the seed it is written from."""
+    digest_found = record.get("sha256") or record.get("questions_sha256")
+    return digest_found or f"seed {record['seed']}, {record['examples']:,} examples"

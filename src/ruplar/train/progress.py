@@ -1,0 +1,186 @@
+"""Log rows of a run → one line a person can judge by, a progress bar, and `metrics.jsonl`.
+
+    step 0120/4500  2.7% | loss 0.412 = answer 0.201 + prior 0.180 + align 0.031 | lr 2.9e-04 | 8,420 tok/s | 11.2 GB | eta 41m
+
+Nothing here prints: a `Show` gets each `Progress`, and the command line decides what becomes of it.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from transformers import TrainerCallback
+
+from ruplar.train.guard import finite
+
+METRICS = "metrics.jsonl"
+
+
+@dataclass(frozen=True)
+class Progress:
+    """Where a run stands.
+
+    Attributes:
+        step: Optimiser steps done.
+        steps: Steps of the whole run.
+        row: The figures logged at this step; empty at the start and the end of the run.
+        parts: Names of the loss parts in `row`.
+        eta: Seconds left, None while unknown.
+    """
+
+    step: int
+    steps: int
+    row: Mapping[str, float] = field(default_factory=dict)
+    parts: tuple[str, ...] = ()
+    eta: float | None = None
+
+
+Show = Callable[[Progress], None]
+
+
+def line(progress: Progress) -> str:
+    """One row as a line of text; "" when there is nothing to tell."""
+    row, width = progress.row, len(str(progress.steps))
+    if not row:
+        return ""
+    head = f"step {progress.step:0{width}d}/{progress.steps} {progress.step / max(progress.steps, 1):6.1%}"
+    return " | ".join([head, *(_validation(row) if "eval_accuracy" in row else _training(progress))])
+
+
+def _training(progress: Progress) -> list[str]:
+    row, pieces = progress.row, []
+    if "loss" in row:
+        sum_of = " + ".join(f"{name} {row[name]:.3f}" for name in progress.parts)
+        pieces.append(f"loss {row['loss']:.3f}" + (f" = {sum_of}" if len(progress.parts) > 1 else ""))
+    if "learning_rate" in row:
+        pieces.append(f"lr {row['learning_rate']:.1e}")
+    if "tokens_per_second" in row:
+        pieces.append(f"{row['tokens_per_second']:,.0f} tok/s")
+    if "memory_gb" in row:
+        pieces.append(f"{row['memory_gb']:.1f} GB")
+    if progress.eta is not None:
+        pieces.append(f"eta {duration(progress.eta)}")
+    return pieces
+
+
+def _validation(row: Mapping[str, float]) -> list[str]:
+    pieces = [f"valid accuracy {row['eval_accuracy']:.1%}"]
+    pieces += [f"{row[f'eval_{name}']:.2f} {name}" for name in ("latents", "forwards") if f"eval_{name}" in row]
+    return pieces + ([f"halting {row['eval_halting']:.1%}"] if "eval_halting" in row else [])
+
+
+def duration(seconds: float) -> str:
+    """Seconds → `41m`, `2h05m`, `38s`."""
+    whole = int(seconds + 0.5)
+    if whole < 60:
+        return f"{whole}s"
+    if whole < 3600:
+        return f"{whole // 60}m" if whole >= 600 else f"{whole // 60}m{whole % 60:02d}s"
+    return f"{whole // 3600}h{whole % 3600 // 60:02d}m"
+
+
+class ProgressCallback(TrainerCallback):
+    """Hands every log row to `show` and appends it to the run's `metrics.jsonl`; main process only.
+
+    Args:
+        run: The run's folder.
+        part_names: Gives the names of the loss parts; they are known once a batch has been seen.
+        show: What to do with each row.
+    """
+
+    def __init__(self, run: Path, part_names: Callable[[], tuple[str, ...]], show: Show | None = None):
+        self.file, self.part_names, self.show = run / METRICS, part_names, show
+        self._begun = (0.0, 0)
+        self._written: set[tuple[str, int]] = set()
+
+    def on_train_begin(self, args, state, control, **kwargs):
+        """Rows beyond the step resumed from are dropped: they will come again."""
+        if state.is_world_process_zero:
+            truncate(self.file, state.global_step or -1)
+            self._written = {(row["kind"], row["step"]) for row in rows(self.file)}
+            self._begun = (time.monotonic(), state.global_step)
+            self._tell(state, {})
+
+    def on_log(self, args, state, control, logs=None, **kwargs):
+        """One row. The trainer's closing summary is not one: it repeats what `run.json` holds."""
+        if state.is_world_process_zero and logs and "train_runtime" not in logs:
+            kind = "valid" if any(key.startswith("eval_") for key in logs) else "train"
+            if (kind, state.global_step) not in self._written:
+                row = {"kind": kind, "step": state.global_step, **{k: _plain(v) for k, v in logs.items()}}
+                with self.file.open("a", encoding="utf-8") as file:
+                    file.write(json.dumps(row) + "\n")
+                self._written.add((kind, state.global_step))
+            self._tell(state, logs)
+
+    def on_train_end(self, args, state, control, **kwargs):
+        """The bar reaches its end."""
+        if state.is_world_process_zero:
+            self._tell(state, {})
+
+    def _tell(self, state, row: Mapping[str, float]) -> None:
+        if self.show is None:
+            return
+        since, first = self._begun
+        done = state.global_step - first
+        eta = (time.monotonic() - since) / done * (state.max_steps - state.global_step) if done else None
+        self.show(Progress(state.global_step, state.max_steps, dict(row), self.part_names(), eta))
+
+
+def _plain(value: Any) -> Any:
+    return finite(value) if isinstance(value, float) else value
+
+
+def truncate(file: Path, step: int) -> None:
+    """Keep the rows up to a step, and drop a last line that was cut short; the file is made when there is none."""
+    kept = []
+    for text in file.read_text(encoding="utf-8").splitlines() if file.is_file() else []:
+        try:
+            row = json.loads(text)
+        except ValueError:
+            continue
+        if row["step"] <= step:
+            kept.append(text + "\n")
+    draft = file.with_name(f".{file.name}")
+    draft.write_text("".join(kept), encoding="utf-8")
+    draft.replace(file)
+
+
+def rows(file: Path) -> list[dict[str, Any]]:
+    """The rows of a `metrics.jsonl`, in order."""
+    return [json.loads(text) for text in file.read_text(encoding="utf-8").splitlines()]
+
+
+class BarProgress:
+    """A progress bar with the loss in parts; use it as a context manager around the run.
+
+    Args:
+        console: A rich console.
+    """
+
+    def __init__(self, console: Any):
+        from rich.progress import BarColumn, MofNCompleteColumn, TaskProgressColumn, TextColumn
+        from rich.progress import Progress as Bar
+
+        columns = (TextColumn("step"), MofNCompleteColumn(), BarColumn(bar_width=20), TaskProgressColumn())
+        self._bar = Bar(*columns, TextColumn("{task.description}"), console=console)
+        self._task = self._bar.add_task("", total=None)
+
+    def __call__(self, progress: Progress) -> None:
+        """Show one row; a validation becomes a line of its own above the bar."""
+        self._bar.update(self._task, completed=progress.step, total=progress.steps)
+        if "eval_accuracy" in progress.row:
+            self._bar.console.print(line(progress), highlight=False)
+        elif progress.row:
+            self._bar.update(self._task, description=" | ".join(_training(progress)))
+
+    def __enter__(self) -> BarProgress:
+        self._bar.start()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._bar.stop()

@@ -1,0 +1,250 @@
+"""Recipe → trained model folder: opens the data and the backbone, trains, keeps the best, saves it.
+
+RUN/recipe.yaml      the whole config          RUN/metrics.jsonl    the curve
+RUN/checkpoint-N/    to resume from            RUN/model/           the model, ready to use
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from transformers import set_seed
+
+from ruplar.backbone.load import Backbone
+from ruplar.backbone.memory import peak_memory_gb
+from ruplar.config import RunConfig, to_yaml
+from ruplar.errors import UserError
+from ruplar.methods.base import Method
+from ruplar.priors.base import PriorTable
+from ruplar.reasoner import LatentReasoner
+from ruplar.records import Example
+from ruplar.store import Card, Model, Named, open_start, save_model
+from ruplar.train import checkpoint
+from ruplar.train.arguments import training_arguments
+from ruplar.train.batch import ChainDataset, Encoder
+from ruplar.train.data import TrainingData, open_data
+from ruplar.train.progress import METRICS, ProgressCallback, Show
+from ruplar.train.trainer import Learner, ReasonerTrainer, Validate
+
+log = logging.getLogger(__name__)
+
+RECIPE, MODEL = "recipe.yaml", "model"
+_KEPT_ROWS = 50_000
+"""Encoded rows are kept between epochs up to so many, about 200 MB; beyond that they are encoded again."""
+
+
+@dataclass(frozen=True)
+class TrainResult:
+    """What a run did.
+
+    Attributes:
+        path: The model's folder.
+        steps: Optimiser steps of the whole run.
+        seconds: Wall time, sessions before a resume included.
+        peak_memory_gb: Most memory held by this session: the GPU's, or the process's without one.
+        tokens: Positions trained on.
+        rows: Training chains.
+        trainable: Weights trained.
+        parameters: Weights in all.
+        best_step: The step the model was taken from; None when it is the last.
+        best_accuracy: Its validation accuracy, 0 to 1.
+        fingerprints: Part and source (`train 1: gsm8k-aug-train.txt`) → what identifies its content.
+        left_out: Reason → rows left out.
+        resumed_from: The checkpoint this session started at.
+        main: Whether this process wrote the files; false on the others of a distributed run.
+    """
+
+    path: Path
+    steps: int
+    seconds: float
+    peak_memory_gb: float
+    tokens: int
+    rows: int
+    trainable: int
+    parameters: int
+    best_step: int | None
+    best_accuracy: float | None
+    fingerprints: dict[str, str]
+    left_out: dict[str, int]
+    resumed_from: Path | None = None
+    main: bool = True
+
+
+def train(
+    config: RunConfig, *, output: Path, resume: bool = False, device: str = "cpu", progress: Show | None = None
+) -> TrainResult:
+    """Train what a recipe describes.
+
+    Args:
+        config: The recipe, checked.
+        output: The run's folder.
+        resume: Go on from its newest complete checkpoint; from the beginning when it has none.
+        device: `cpu`, `cuda` or `mps`.
+        progress: Gets every log row.
+
+    Returns:
+        What was done; the model lies in `output/model`.
+
+    Raises:
+        UserError: Something in the recipe or the folder does not work.
+        TrainingStopped: A guard stopped the run.
+    """
+    output = Path(output)
+    if config.backbone.weights == "random" and config.backbone.lora is not None:
+        raise UserError(
+            "backbone.lora: an adapter is saved without the weights under it, and random ones could not be had again. "
+            "Set backbone.lora: null to train all weights, or backbone.weights: pretrained."
+        )
+    start = _prepare(output, resume)
+    method, domain = config.method.make(), config.data.domain.make()
+    data = open_data(
+        config.data.train,
+        config.data.valid,
+        domain,
+        need_steps=method.needs_steps,
+        skip_bad=config.data.skip_bad,
+        exclude_valid=config.data.exclude_valid,
+    )
+    args = training_arguments(config.training, output, config.seed, device, validates=config.data.valid is not None)
+    set_seed(config.seed)  # fresh weights and adapters
+    backbone = open_start(config.backbone, config.prompt, str(args.device))
+    model = Model(backbone, method, domain, _card(config))
+    trainer = _trainer(config, model, data, args, progress)
+    if trainer.is_world_process_zero():
+        checkpoint.clear_drafts(output)
+        _note_recipe(output / RECIPE, config, resume)
+    _warn(backbone)
+    _run(trainer, start)
+    return _finish(trainer, model, data, output, start)
+
+
+def _prepare(output: Path, resume: bool) -> Path | None:
+    """The checkpoint to start from, None for the beginning."""
+    if resume:
+        start = checkpoint.latest(output)
+        log.info("resuming from %s.", start if start else "the beginning: there is no complete checkpoint")
+        return start
+    if any(output.glob("checkpoint-*")) or (output / METRICS).exists():
+        raise UserError(
+            f"{output}: holds a run already. Add --resume to go on with it, choose another --output, or remove the folder."
+        )
+    output.mkdir(parents=True, exist_ok=True)
+    return None
+
+
+def _trainer(config: RunConfig, model: Model, data: TrainingData, args: Any, show: Show | None) -> ReasonerTrainer:
+    backbone, method = model.backbone, model.method
+    table = PriorTable(config.prior.make(), backbone.prompt.plain, config.seed)
+    encoder = Encoder(
+        backbone.prompt,
+        backbone.think_id,
+        backbone.end_think_id,
+        backbone.eos_id,
+        model.domain,
+        config.spans.make(),
+        table,
+    )
+    keep = len(data.train) <= _KEPT_ROWS and args.dataloader_num_workers == 0
+    validate = None
+    if data.valid:
+        validate = validation(model, data.valid[: config.validation.questions], config.validation.batch_size)
+    if config.speed.compile:
+        backbone.compile_layers()
+    dataset = ChainDataset(data.train, method, encoder, keep)
+    trainer = ReasonerTrainer(Learner(backbone, method), args, dataset, validate, pack=config.speed.pack)
+    trainer.add_callback(ProgressCallback(Path(args.output_dir), lambda: trainer.tally.parts, show))
+    return trainer
+
+
+def validation(model: Model, examples: Sequence[Example], batch_size: int) -> Validate:
+    """Questions with marked answers → what the trainer calls to have them answered and scored."""
+    reasoner, domain = LatentReasoner(model, engine="reference"), model.domain
+
+    def validate(backbone: Backbone, method: Method) -> dict[str, float]:
+        answers = reasoner.ask([example.question for example in examples], batch_size=batch_size)
+        found = [domain.extract(answer.text) for answer in answers]
+        right = [f is not None and domain.same(f, e.answer) for f, e in zip(found, examples, strict=True)]
+        n = len(answers)
+        return {
+            "accuracy": sum(right) / n,
+            "latents": sum(answer.latent_count for answer in answers) / n,
+            "forwards": sum(answer.forwards for answer in answers) / n,
+            "halting": sum(answer.halted for answer in answers) / n,
+            "unreadable": sum(f is None for f in found) / n,
+        }
+
+    return validate
+
+
+def _run(trainer: ReasonerTrainer, start: Path | None) -> None:
+    if start is not None and checkpoint.step_of(start) >= trainer.planned_steps():
+        trainer.settle(start)  # it was stopped after its last step: nothing is left but to take the best
+        return
+    try:
+        trainer.train(resume_from_checkpoint=str(start) if start else None)
+    except torch.cuda.OutOfMemoryError as error:
+        raise UserError(
+            "the GPU is out of memory. Halve training.per_device_train_batch_size and double "
+            "training.gradient_accumulation_steps (the result is the same), or set training.gradient_checkpointing: true."
+        ) from error
+
+
+def _finish(
+    trainer: ReasonerTrainer, model: Model, data: TrainingData, output: Path, start: Path | None
+) -> TrainResult:
+    seconds, tokens = trainer.spent()
+    if trainer.is_world_process_zero():
+        save_model(output / MODEL, model)
+    trainer.accelerator.wait_for_everyone()
+    weights, kept_best = list(trainer.learner.parameters()), trainer.args.load_best_model_at_end
+    return TrainResult(
+        path=output / MODEL,
+        steps=trainer.state.global_step,
+        seconds=seconds,
+        peak_memory_gb=peak_memory_gb(trainer.args.device),
+        tokens=tokens,
+        rows=len(data.train),
+        trainable=sum(w.numel() for w in weights if w.requires_grad),
+        parameters=sum(w.numel() for w in weights),
+        best_step=trainer.state.best_global_step if kept_best else None,
+        best_accuracy=trainer.state.best_metric,
+        fingerprints=data.fingerprints,
+        left_out=data.left_out,
+        resumed_from=start,
+        main=trainer.is_world_process_zero(),
+    )
+
+
+def _card(config: RunConfig) -> Card:
+    def named(section: Any) -> Named:
+        return Named(name=section.name, settings=section.model_extra or {})
+
+    return Card(
+        method=named(config.method),
+        backbone=config.backbone,
+        prompt=config.prompt,
+        domain=named(config.data.domain),
+        spans=named(config.spans),
+        prior=named(config.prior),
+    )
+
+
+def _note_recipe(file: Path, config: RunConfig, resume: bool) -> None:
+    """Write the config beside the run; going on under another one is allowed (more epochs, say) but said aloud."""
+    text = to_yaml(config)
+    if resume and file.is_file() and file.read_text(encoding="utf-8") != text:
+        log.warning("%s: the recipe has changed since this run began; it goes on under the present one.", file)
+    file.write_text(text, encoding="utf-8")
+
+
+def _warn(backbone: Backbone) -> None:
+    if not hasattr(backbone.model, "peft_config") and backbone.embedding_weight.dtype == torch.bfloat16:
+        log.warning(
+            "all weights are trained in bfloat16, which loses small updates. Set backbone.dtype: float32 and "
+            "training.bf16: true to keep them in full precision and still compute in half."
+        )

@@ -1,0 +1,108 @@
+"""A backbone of 40,000 weights with the packaged tokenizer, recipes over it, and trainers without a run around them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from ruplar.config import RunConfig, from_dict
+
+SHAPE = {
+    "model_type": "llama",
+    "hidden_size": 16,
+    "intermediate_size": 32,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 2,
+    "num_key_value_heads": 1,
+    "max_position_embeddings": 512,
+    "tie_word_embeddings": True,
+    "initializer_range": 0.1,
+}
+LORA = {"rank": 4, "alpha": 8, "dropout": 0.1}
+
+
+def write_backbone(folder: Path) -> Path:
+    """A model folder as Hugging Face writes it, with random weights."""
+    import torch
+    from transformers import AutoConfig, AutoModelForCausalLM
+
+    from ruplar.backbone.tokenizers import load_tokenizer
+
+    tokenizer = load_tokenizer("embedded")
+    tokenizer.save_pretrained(folder)
+    ids = {
+        "vocab_size": len(tokenizer),
+        "eos_token_id": tokenizer.eos_token_id,
+        "pad_token_id": tokenizer.pad_token_id,
+    }
+    torch.manual_seed(0)
+    AutoModelForCausalLM.from_config(AutoConfig.for_model(**SHAPE, **ids)).save_pretrained(folder)
+    return folder
+
+
+def make_config(
+    backbone: Path, *, method="ruplar", prior="mixture", lora=LORA, valid=False, rows=64, **training
+) -> RunConfig:
+    """A recipe over 64 word problems; `training` are TrainingArguments."""
+    defaults = {"per_device_train_batch_size": 8, "learning_rate": 3e-3, "max_steps": 8, "logging_steps": 2}
+    return from_dict(
+        {
+            "name": "tiny",
+            "seed": 5,
+            "backbone": {"name": str(backbone), "dtype": "float32", "lora": lora},
+            "prompt": {"template": "plain", "instruction": ""},
+            "data": {
+                "train": {"source": "word-problems", "count": rows, "seed": 1, "steps": [1, 3]},
+                "valid": {"source": "word-problems", "count": 6, "seed": 2, "steps": [1, 3]} if valid else None,
+            },
+            "prior": {"name": prior},
+            "method": {"name": method},
+            "training": {"save_strategy": "no", **defaults, **training},
+            "validation": {"questions": 4, "batch_size": 4},
+        }
+    )
+
+
+@pytest.fixture(autouse=True, scope="session")
+def one_thread():
+    """Models this small are slower on many threads, and much slower when tests run side by side."""
+    import torch
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+@pytest.fixture(scope="session")
+def backbone_folder(tmp_path_factory) -> Path:
+    return write_backbone(tmp_path_factory.mktemp("backbone"))
+
+
+@pytest.fixture
+def config(backbone_folder):
+    """Recipe settings → `RunConfig`."""
+    return lambda **settings: make_config(backbone_folder, **settings)
+
+
+@pytest.fixture
+def trainer(config, tmp_path):
+    """Recipe settings → a `ReasonerTrainer` as `train` builds it."""
+    from transformers import set_seed
+
+    from ruplar.store import Model, open_start
+    from ruplar.train.arguments import training_arguments
+    from ruplar.train.data import open_data
+    from ruplar.train.run import _card, _trainer
+
+    def make(run: Path = tmp_path / "run", **settings):
+        c = config(**settings)
+        domain = c.data.domain.make()
+        data = open_data(c.data.train, c.data.valid, domain)
+        args = training_arguments(c.training, run, c.seed, "cpu", validates=c.data.valid is not None)
+        set_seed(c.seed)
+        model = Model(open_start(c.backbone, c.prompt), c.method.make(), domain, _card(c))
+        return _trainer(c, model, data, args, None)
+
+    return make

@@ -1,0 +1,102 @@
+"""What stops a run, and what does not."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from ruplar.errors import TrainingStopped
+from ruplar.train.guard import Guard
+
+
+def nothing():
+    return None
+
+
+def test_a_part_that_is_not_finite_is_named_with_its_step_and_the_last_checkpoint():
+    with pytest.raises(TrainingStopped) as stopped:
+        Guard().check_finite({"prior": 118, "answer": 119}, 3e-4, lambda: Path("runs/x/checkpoint-100"))
+    message = str(stopped.value)
+    assert "the prior loss became NaN or infinite at step 118" in message and "answer" not in message
+    assert "learning_rate (now 3.0e-04)" in message and "float32" in message and "runs/x/checkpoint-100" in message
+
+
+def test_a_nan_loss_stops_training_and_is_not_saved(trainer, tmp_path):
+    made = trainer(max_steps=8, logging_steps=4, save_strategy="steps", save_steps=3)
+    real, calls = made.learner.method.loss, []
+
+    def poisoned(backbone, batch):
+        calls.append(None)
+        found = real(backbone, batch)
+        if len(calls) == 6:  # between the rows of steps 4 and 8
+            found.parts["prior"] = found.parts["prior"] * float("nan")
+        return found
+
+    made.learner.method.loss = poisoned
+    with pytest.raises(TrainingStopped) as stopped:
+        made.train()
+    assert "the prior loss became NaN or infinite at step 6" in str(stopped.value)
+    assert str(tmp_path / "run" / "checkpoint-3") in str(stopped.value)
+    assert not (tmp_path / "run" / "checkpoint-6").exists()  # it was due at the poisoned step
+    assert len(calls) == 6
+
+
+def test_an_infinite_gradient_stops_training_though_the_loss_is_finite(trainer):
+    made = trainer(max_steps=4, logging_steps=2)
+    weight = next(p for p in made.learner.parameters() if p.requires_grad)
+    weight.register_hook(lambda gradient: torch.full_like(gradient, torch.inf))
+    with pytest.raises(TrainingStopped, match="gradient norm became NaN or infinite at step 1"):
+        made.train()
+
+
+COLLAPSED = {"entropy": 0.001, "prior": 9.0, "same_top": 1.0, "went_on": 1.0}
+
+
+def test_collapsed_latents_stop_a_run_once_the_window_is_full():
+    guard = Guard(window=3)
+    guard.check_row(COLLAPSED, 0.5, nothing)
+    guard.check_row(COLLAPSED, 0.5, nothing)
+    with pytest.raises(TrainingStopped, match="latents have collapsed.*No checkpoint"):
+        guard.check_row(COLLAPSED, 0.5, nothing)
+
+
+@pytest.mark.parametrize(
+    "healthy",
+    [
+        {"entropy": 0.001, "prior": 0.01, "same_top": 1.0},  # certain and right: a prior with one token, all alike
+        {"entropy": 6.5, "prior": 7.0, "same_top": 1.0},  # the first steps: one favourite, but no certainty
+        {"entropy": 0.001, "prior": 9.0, "same_top": 0.3},  # certain, wrong, but different for each question
+        {"entropy": 0.6, "prior": 1.4, "same_top": 0.05},  # an ordinary row
+    ],
+)
+def test_healthy_rows_never_stop_a_run(healthy):
+    guard = Guard(window=3)
+    for _ in range(20):
+        guard.check_row({"went_on": 1.0, **healthy}, 0.9, nothing)
+
+
+def test_one_healthy_row_empties_the_window():
+    guard = Guard(window=3)
+    for row in [COLLAPSED, COLLAPSED, {**COLLAPSED, "prior": 0.1}, COLLAPSED, COLLAPSED]:
+        guard.check_row(row, 0.5, nothing)
+
+
+def test_thoughts_that_never_begin_stop_a_run_but_not_while_it_warms_up():
+    guard, row = Guard(window=2), {"entropy": 2.0, "prior": 3.0, "same_top": 1.0, "went_on": 0.0}
+    for _ in range(5):
+        guard.check_row(row, 0.05, nothing)
+    guard.check_row(row, 0.5, nothing)
+    with pytest.raises(TrainingStopped, match="ends every thought before it begins"):
+        guard.check_row(row, 0.5, nothing)
+
+
+def test_a_model_made_to_collapse_is_caught_by_the_trainer(trainer):
+    made = trainer(max_steps=12, logging_steps=1, learning_rate=0.0)
+    head = made.learner.backbone.head
+    favourite = torch.nn.functional.one_hot(torch.tensor(7), head.out_features) * 1000.0
+    head.register_forward_hook(lambda module, inputs, out: out + favourite)
+    with pytest.raises(TrainingStopped, match="latents have collapsed"):
+        made.train()
+    assert made.state.global_step == 5

@@ -1,0 +1,185 @@
+"""Several sequences in one row: the same loss and gradient as one row each, and none sees another."""
+
+from __future__ import annotations
+
+import copy
+
+import pytest
+import torch
+
+from ruplar import plugins
+from ruplar.backbone.load import add_lora, dress, merged
+from ruplar.backbone.settings import LoraSettings, PromptConfig
+from ruplar.backbone.tokenizers import load_tokenizer
+from ruplar.backbone.weights import load_weights, save_weights
+from ruplar.chains.word_problems import generate
+from ruplar.errors import UserError
+from ruplar.priors.base import PriorTable
+from ruplar.records import Item
+from ruplar.train.batch import Encoder, collate
+
+FAMILIES = ["llama", "qwen2", "gpt2"]
+WORDS = ("dozen", "fortnight")
+
+
+@pytest.fixture
+def backbone(tiny_model):
+    """Family → a random model with the packaged tokenizer."""
+
+    def make(family="llama", seed=0, **kinds):
+        return dress(tiny_model(family, 2304, seed=seed, **kinds), load_tokenizer("embedded"), PromptConfig())
+
+    return make
+
+
+def items_of(backbone, method, count=6):
+    table = PriorTable(plugins.make("priors", "mixture"), backbone.prompt.plain)
+    ids = backbone.think_id, backbone.end_think_id, backbone.eos_id
+    parts = plugins.make("domains", "arithmetic"), plugins.make("spans", "step")
+    tools = Encoder(backbone.prompt, *ids, *parts, table)
+    return [method.encode(example, tools, (0, i)) for i, example in enumerate(generate(count, 7, steps=(1, 4)))]
+
+
+def loss_and_gradient(backbone, method, batch):
+    backbone.model.zero_grad()
+    loss = method.loss(backbone, batch)
+    loss.total.backward()
+    gradient = {name: p.grad.clone() for name, p in backbone.model.named_parameters() if p.grad is not None}
+    return {name: part.item() for name, part in loss.parts.items()}, gradient
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("name", ["ruplar", "cot", "no_cot"])
+def test_packed_rows_have_the_loss_and_gradient_of_padded_ones(backbone, family, name):
+    made, method = backbone(family), plugins.make("methods", name)
+    items = items_of(made, method)
+    longest = max(len(item.ids) for item in items)
+    padded, packed = collate(items, made.pad_id), collate(items, made.pad_id, 3 * longest)
+    assert len(padded.ids) == 6 and len(packed.ids) <= 3 and packed.packed and not padded.packed
+    parts, gradient = loss_and_gradient(made, method, padded)
+    packed_parts, packed_gradient = loss_and_gradient(made, method, packed)
+    assert packed_parts == pytest.approx(parts, rel=1e-5)
+    assert gradient.keys() == packed_gradient.keys() and len(gradient) > 10
+    for weight in gradient:
+        torch.testing.assert_close(packed_gradient[weight], gradient[weight], atol=2e-5, rtol=1e-3, msg=weight)
+
+
+def plain_item(*ids: int) -> Item:
+    return Item(ids=list(ids), labels=[-100] * (len(ids) - 1) + [ids[-1]])
+
+
+def test_items_are_packed_whole_longest_first_and_positions_restart():
+    # lengths 2, 5, 3 in rows of 6: the 5 alone, then 3 and 2 side by side
+    batch = collate([plain_item(11, 12), plain_item(21, 22, 23, 24, 25), plain_item(31, 32, 33)], 0, 6)
+    assert batch.ids.tolist() == [[21, 22, 23, 24, 25, 0], [31, 32, 33, 11, 12, 0]]
+    assert batch.mask.tolist() == [[1, 1, 1, 1, 1, 0], [1, 1, 1, 2, 2, 0]]
+    assert batch.positions[:, :5].tolist() == [[0, 1, 2, 3, 4], [0, 1, 2, 0, 1]]
+    # each label is predicted one place before it: 25 at 3, 33 at 6 + 1, 12 at 6 + 3
+    assert batch.label_at.tolist() == [3, 7, 9] and batch.label_ids.tolist() == [25, 33, 12]
+    assert batch.totals.tolist() == [3, 0]
+
+
+def test_latents_and_their_question_are_found_in_a_packed_row(backbone):
+    made, method = backbone(), plugins.make("methods", "ruplar")
+    items = items_of(made, method)
+    batch = collate(items, made.pad_id, 3 * max(len(item.ids) for item in items))
+    assert len(batch.latent_at) == sum(len(item.latent_at) for item in items)
+    flat, sequence = batch.ids.flatten(), batch.mask.flatten()
+    assert set(flat[batch.latent_at].tolist()) == {made.think_id}
+    assert (sequence[batch.latent_at] == sequence[batch.question_at]).all()
+    assert set(flat[batch.question_at].tolist()) == {made.eos_id}, "the control token that closes the question"
+
+
+def test_an_item_longer_than_the_width_widens_the_rows_and_the_others_still_share_them():
+    batch = collate([plain_item(1, 2), plain_item(3, 4, 5, 6, 7), plain_item(8, 9)], 0, 4)
+    assert batch.ids.tolist() == [[3, 4, 5, 6, 7], [1, 2, 8, 9, 0]] and batch.packed
+
+
+def test_without_a_width_each_item_has_a_row():
+    batch = collate([plain_item(1, 2), plain_item(3, 4, 5)], 0)
+    assert batch.ids.tolist() == [[1, 2, 0], [3, 4, 5]] and not batch.packed
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_a_sequence_does_not_see_the_one_before_it_in_its_row(backbone, family):
+    made, method = backbone(family), plugins.make("methods", "no_cot")
+    first, second = Item([7] * 20, [-100] * 20), Item([9, 8, 7], [-100, 8, 7])
+
+    def loss_of_the_second(filler, packed=True):
+        batch = collate([Item([filler] * 20, first.labels), second], made.pad_id, 30)
+        assert batch.ids.shape == (1, 30) and batch.ids[0, 20:23].tolist() == second.ids
+        if not packed:  # one long sequence; restarted positions alone would tell transformers where it was joined
+            batch.packed, batch.positions = False, torch.arange(30)[None]
+        return method.loss(made, batch).total.item()
+
+    assert loss_of_the_second(7) == loss_of_the_second(500)
+    assert loss_of_the_second(7, packed=False) != pytest.approx(loss_of_the_second(500, packed=False), rel=1e-3)
+
+
+def with_words(backbone, **kinds):
+    made = backbone(**kinds)
+    add_lora(made, LoraSettings(rank=2, alpha=4, dropout=0.0, words=WORDS))
+    return made
+
+
+def take_a_step(made):
+    """One large step of plain gradient descent on six problems."""
+    method = plugins.make("methods", "ruplar")
+    items = items_of(made, method)
+    method.loss(made, collate(items, made.pad_id)).total.backward()
+    torch.optim.SGD([p for p in made.model.parameters() if p.requires_grad], lr=0.5).step()
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("tied", [True, False])
+def test_only_the_embedding_rows_of_the_named_words_move(backbone, family, tied):
+    made = with_words(backbone, family=family, tied=tied)
+    ids = {made.tokenizer.encode(f" {word}", add_special_tokens=False)[0] for word in WORDS}
+    every = torch.arange(2304)
+
+    def rows():
+        with torch.no_grad():  # the head's rows are read off as its answers to unit vectors
+            return made.embedding(every).clone(), made.logits(torch.eye(32)).T.clone()
+
+    before = rows()
+    take_a_step(made)
+    embedding, head = (
+        (now != then).any(-1).nonzero().flatten().tolist() for now, then in zip(rows(), before, strict=True)
+    )
+    # the problems name neither word, so untied only the softmax reaches their rows, in the head
+    assert set(head) == ids and set(embedding) == (ids if tied else set())
+
+
+def test_an_untied_row_moves_when_the_word_is_read(backbone):
+    made = with_words(backbone, tied=False)
+    word = made.tokenizer.encode(" dozen", add_special_tokens=False)[0]
+    before = made.embedding(torch.tensor([word])).detach().clone()
+    item = Item([5, word, 6, 7], [-100, -100, 6, 7])
+    plugins.make("methods", "no_cot").loss(made, collate([item], made.pad_id)).total.backward()
+    torch.optim.SGD([p for p in made.model.parameters() if p.requires_grad], lr=0.5).step()
+    assert not torch.equal(made.embedding(torch.tensor([word])), before)
+
+
+def test_a_word_of_several_tokens_is_refused_with_its_count(backbone):
+    made = backbone()
+    count = len(made.tokenizer.encode(" xylophones", add_special_tokens=False))
+    assert count > 1
+    with pytest.raises(UserError, match=f"backbone.lora.words: .*'xylophones' is {count}") as caught:
+        add_lora(made, LoraSettings(words=("dozen", "xylophones")))
+    assert "'dozen'" not in str(caught.value)
+
+
+@pytest.mark.parametrize("tied", [True, False])
+def test_an_adapter_with_words_comes_back_bit_for_bit_and_merges_to_the_same_logits(backbone, tied, tmp_path):
+    made = with_words(backbone, tied=tied)
+    take_a_step(made)
+    made.model.eval()
+    save_weights(made, {}, tmp_path)
+    again = backbone(tied=tied)
+    load_weights(again, {}, tmp_path)
+    again.model.eval()
+    ids = torch.tensor([[5, *(made.tokenizer.encode(f" {w}", add_special_tokens=False)[0] for w in WORDS), 6]])
+    with torch.no_grad():
+        wanted = made.model(input_ids=ids).logits
+        assert torch.equal(again.model(input_ids=ids).logits, wanted)
+        torch.testing.assert_close(merged(copy.deepcopy(again))(input_ids=ids).logits, wanted, atol=1e-5, rtol=1e-4)

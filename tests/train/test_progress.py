@@ -1,0 +1,91 @@
+"""The progress line, the bar and metrics.jsonl."""
+
+from __future__ import annotations
+
+import io
+import json
+
+import pytest
+
+from ruplar.train.progress import METRICS, BarProgress, Progress, duration, line, rows, truncate
+
+ROW = {
+    "loss": 0.412,
+    "answer": 0.201,
+    "prior": 0.180,
+    "align": 0.031,
+    "learning_rate": 2.9e-4,
+    "tokens_per_second": 8420.4,
+    "memory_gb": 11.2,
+}
+PARTS = ("answer", "prior", "align")
+
+
+def test_the_line_shows_the_loss_in_parts():
+    assert line(Progress(120, 4500, ROW, PARTS, eta=41 * 60)) == (
+        "step 0120/4500   2.7% | loss 0.412 = answer 0.201 + prior 0.180 + align 0.031 "
+        "| lr 2.9e-04 | 8,420 tok/s | 11.2 GB | eta 41m"
+    )
+
+
+def test_a_loss_of_one_part_is_written_once():
+    assert "| loss 0.412 |" in line(Progress(1, 10, ROW, ("answer",)))
+
+
+def test_a_validation_line_gives_accuracy_and_cost():
+    row = {"eval_accuracy": 0.625, "eval_latents": 2.4, "eval_forwards": 5.3, "eval_halting": 0.98}
+    assert line(Progress(50, 100, row)) == (
+        "step 050/100  50.0% | valid accuracy 62.5% | 2.40 latents | 5.30 forwards | halting 98.0%"
+    )
+
+
+def test_nothing_is_said_before_the_first_row():
+    assert line(Progress(0, 100)) == ""
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"), [(38.2, "38s"), (95, "1m35s"), (41 * 60, "41m"), (7500, "2h05m"), (59.6, "1m00s")]
+)
+def test_durations_read_like_a_persons(seconds, text):
+    assert duration(seconds) == text
+
+
+def test_rows_beyond_the_resumed_step_and_a_torn_last_line_are_dropped(tmp_path):
+    file = tmp_path / METRICS
+    file.write_text('{"step": 2}\n{"step": 4}\n{"step": 6}\n{"ste')
+    truncate(file, 4)
+    assert rows(file) == [{"step": 2}, {"step": 4}]
+
+
+def test_every_row_is_written_as_it_is_logged(trainer, tmp_path):
+    shown = []
+    made = trainer(max_steps=4, logging_steps=2)
+    callback = next(c for c in made.callback_handler.callbacks if type(c).__name__ == "ProgressCallback")
+
+    def show(progress):
+        file = tmp_path / "run" / METRICS
+        shown.append((progress.step, progress.steps, len(rows(file)), bool(progress.row)))
+
+    callback.show = show
+    made.train()
+    # begin, rows at 2 and 4 (each in the file by then), end
+    assert shown == [(0, 4, 0, False), (2, 4, 1, True), (4, 4, 2, True), (4, 4, 2, False)]
+
+
+def test_a_loss_that_is_not_finite_is_written_as_null(trainer, tmp_path):
+    made = trainer(max_steps=1, logging_steps=1)
+    made.log({"loss": 1.0, "grad_norm": float("nan")})
+    text = (tmp_path / "run" / METRICS).read_text()
+    assert json.loads(text, parse_constant=lambda name: pytest.fail(f"{name} is not JSON"))["grad_norm"] is None
+
+
+def test_the_bar_prints_validations_above_itself_and_the_parts_beside():
+    from rich.console import Console
+
+    out = io.StringIO()
+    with BarProgress(Console(file=out, force_terminal=True, width=200)) as bar:
+        bar(Progress(0, 10))
+        bar(Progress(5, 10, ROW, PARTS, eta=30))
+        bar(Progress(5, 10, {"eval_accuracy": 0.5}))
+    text = out.getvalue()
+    assert "valid accuracy 50.0%" in text and "loss 0.412 = answer 0.201" in text and "5/10" in text

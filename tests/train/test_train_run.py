@@ -1,0 +1,105 @@
+"""Recipe → model folder."""
+
+from __future__ import annotations
+
+import json
+import logging
+
+import pytest
+
+from ruplar.config import from_dict
+from ruplar.errors import UserError
+from ruplar.train.progress import METRICS, rows
+from ruplar.train.run import train
+
+SAVING = {"save_strategy": "steps", "save_steps": 2}
+VALIDATING = {"valid": True, "eval_strategy": "steps", "eval_steps": 2, **SAVING}
+
+
+def weights(folder):
+    from safetensors.torch import load_file
+
+    return {name: tensor.tolist() for file in folder.glob("*.safetensors") for name, tensor in load_file(file).items()}
+
+
+def test_a_recipe_becomes_a_model_that_answers(config, tmp_path):
+    from ruplar.reasoner import LatentReasoner
+
+    shown = []
+    result = train(config(max_steps=4, **VALIDATING), output=tmp_path / "run", progress=shown.append)
+    assert result.path == tmp_path / "run" / "model" and result.steps == 4 and result.rows == 64
+    assert result.trainable < result.parameters and result.tokens > 0 and result.seconds > 0 and result.best_step == 2
+    assert set(result.fingerprints) == {"train 1: word-problems", "valid: word-problems"}
+    assert [p.step for p in shown] == [0, 2, 2, 4, 4, 4]  # begin; two rows, each with a validation; end
+    answers = LatentReasoner.from_pretrained(tmp_path / "run").ask(["How many?", "Why is it so?"], return_latents=True)
+    assert len(answers) == 2 and all(answer.forwards > 1 for answer in answers)
+
+
+def test_the_saved_model_is_the_best_not_the_last(config, tmp_path):
+    train(config(max_steps=4, **VALIDATING), output=tmp_path / "run")
+    run = tmp_path / "run"
+    # both validations score alike on an untrained model, so the first stays the best
+    assert weights(run / "model") == weights(run / "checkpoint-2") != weights(run / "checkpoint-4")
+
+
+@pytest.mark.parametrize("method", ["cot", "no_cot"])
+def test_text_methods_train_the_same_way(config, tmp_path, method):
+    result = train(config(method=method, max_steps=2, lora=None), output=tmp_path / "run")
+    assert (result.path / "model.safetensors").is_file() and result.trainable == result.parameters
+
+
+def test_an_existing_run_is_neither_overwritten_nor_resumed_unasked(config, tmp_path):
+    train(config(max_steps=2, **SAVING), output=tmp_path)
+    with pytest.raises(UserError, match="holds a run already. Add --resume"):
+        train(config(max_steps=2, **SAVING), output=tmp_path)
+
+
+def test_a_run_cut_in_two_ends_as_the_whole_one_and_a_finished_one_stays(config, tmp_path):
+    whole, cut = tmp_path / "whole", tmp_path / "cut"
+    # a constant rate: the first half must not know how long the run will be
+    settings = {"logging_steps": 3, "lr_scheduler_type": "constant", "prior": "gumbel", **SAVING}
+    train(config(max_steps=8, **settings), output=whole)
+    train(config(max_steps=4, **settings), output=cut)
+    result = train(config(max_steps=8, **settings), output=cut, resume=True)
+    assert result.resumed_from == cut / "checkpoint-4" and weights(cut / "model") == weights(whole / "model")
+    timing = {"tokens_per_second", "memory_gb"}
+    strip = lambda run: [{k: v for k, v in row.items() if k not in timing} for row in rows(run / METRICS)]  # noqa: E731
+    assert strip(cut) == strip(whole) and [row["step"] for row in strip(whole)] == [3, 6]
+    again = train(config(max_steps=8, **settings), output=cut, resume=True)
+    assert again.steps == 8 and weights(cut / "model") == weights(whole / "model")
+    spent = [json.loads((cut / f"checkpoint-{step}" / "tally.json").read_text())["seconds"] for step in (6, 8)]
+    assert again.tokens == result.tokens and 0 < spent[0] < spent[1] < again.seconds  # time adds up over sessions
+
+
+def test_a_changed_recipe_is_said_aloud_when_a_run_is_resumed(config, tmp_path, caplog):
+    train(config(max_steps=2, **SAVING), output=tmp_path)
+    with caplog.at_level(logging.WARNING):
+        train(config(max_steps=2, **SAVING), output=tmp_path, resume=True)
+        assert "the recipe has changed" not in caplog.text
+        train(config(max_steps=4, **SAVING), output=tmp_path, resume=True)
+    assert "the recipe has changed" in caplog.text
+
+
+def test_a_moved_run_still_knows_its_best_checkpoint(config, tmp_path):
+    train(config(max_steps=4, **VALIDATING), output=tmp_path / "here")
+    (tmp_path / "here").rename(tmp_path / "there")
+    for steps in (4, 6):  # finished already, and going on
+        result = train(config(max_steps=steps, **VALIDATING), output=tmp_path / "there", resume=True)
+        assert result.best_step == 2 and weights(tmp_path / "there/model") == weights(tmp_path / "there/checkpoint-2")
+
+
+def test_random_weights_under_an_adapter_are_refused_because_they_would_be_lost(config, tmp_path):
+    recipe = config().as_dict()
+    recipe["backbone"]["weights"] = "random"
+    with pytest.raises(UserError, match="backbone.lora"):
+        train(from_dict(recipe), output=tmp_path)
+
+
+def test_random_weights_follow_the_seed(config, tmp_path):
+    recipe = config(lora=None, max_steps=1).as_dict()
+    recipe["backbone"]["weights"] = "random"
+    found = []
+    for name, seed in (("a", 1), ("b", 1), ("c", 2)):
+        train(from_dict({**recipe, "seed": seed}), output=tmp_path / name)
+        found.append(weights(tmp_path / name / "model"))
+    assert found[0] == found[1] != found[2]

@@ -1,0 +1,180 @@
+"""The trainer: accumulation, what moves, what is logged."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+import torch
+from pytest import approx
+
+from ruplar.train.progress import METRICS, rows
+
+
+def weights(trainer):
+    return {name: p.detach().clone() for name, p in trainer.learner.named_parameters()}
+
+
+def one_step(trainer, run, batch, accumulate, lora):
+    made = trainer(
+        run, per_device_train_batch_size=batch, gradient_accumulation_steps=accumulate, max_steps=1, rows=8, lora=lora,
+        logging_steps=1, learning_rate=1e-2, max_grad_norm=1.0, optim="sgd",
+    )  # fmt: skip
+    made.train()
+    return made
+
+
+@pytest.mark.parametrize("lora", [None, {"rank": 4, "alpha": 8, "dropout": 0.0}])
+def test_eight_batches_of_one_accumulate_to_exactly_one_batch_of_eight(trainer, tmp_path, lora):
+    # plain SGD, so that a wrong scale of the gradient shows in the weights; Adam would hide it
+    eight = one_step(trainer, tmp_path / "a", 1, 8, lora)
+    whole = one_step(trainer, tmp_path / "b", 8, 1, lora)
+    apart, together = weights(eight), weights(whole)
+    for name in together:
+        assert torch.allclose(apart[name], together[name], atol=1e-6, rtol=0), name
+    row_a, row_b = rows(tmp_path / "a" / METRICS)[0], rows(tmp_path / "b" / METRICS)[0]
+    for key in ("loss", "answer", "prior", "align", "grad_norm", "entropy", "halting", "label_accuracy"):
+        assert row_a[key] == approx(row_b[key], rel=1e-5), key
+    moved = [
+        n for n, before in weights(trainer(tmp_path / "c", rows=8, lora=lora)).items() if not before.equal(apart[n])
+    ]
+    assert moved, "one step must move something, or the comparison above means nothing"
+
+
+def test_totals_of_every_micro_batch_are_those_of_the_whole_step(trainer):
+    made = trainer(per_device_train_batch_size=2, gradient_accumulation_steps=3, rows=6)
+    batches, count = made.get_batch_samples(iter(made.get_train_dataloader()), 3, torch.device("cpu"))
+    labels = sum(len(batch["label_ids"]) for batch in batches)
+    assert [batch["totals"].tolist() for batch in batches] == [[labels, 6.0]] * 3
+    assert count == labels
+
+
+def test_only_the_adapter_moves_and_all_of_it_does(trainer):
+    made = trainer(max_steps=4)
+    before = weights(made)
+    made.train()
+    after = weights(made)
+    moved = {name for name in before if not before[name].equal(after[name])}
+    trainable = {name for name, p in made.learner.named_parameters() if p.requires_grad}
+    assert moved == trainable
+    assert len(trainable) == 2 * 7 * 2  # A and B of seven linear layers in two blocks
+
+
+def test_without_an_adapter_every_weight_moves(trainer):
+    made = trainer(max_steps=2, lora=None)
+    before = weights(made)
+    made.train()
+    after = weights(made)
+    assert all(not before[name].equal(after[name]) for name in before)
+
+
+def test_a_methods_own_modules_are_trained_and_saved_with_the_checkpoint(trainer, tmp_path, monkeypatch):
+    from ruplar.methods import ruplar
+    from ruplar.methods.base import Loss
+
+    class WithGate(ruplar.Method):
+        """RuPLaR with one more weight."""
+
+        gate = torch.nn.Linear(1, 1, bias=False)
+
+        def modules(self):
+            return {"gate": self.gate}
+
+        def loss(self, backbone, batch):
+            found = super().loss(backbone, batch)
+            parts = {**found.parts, "gate": (self.gate.weight**2).sum() * batch.totals[1] / batch.totals[1]}
+            return Loss(parts, found.watch)
+
+    torch.nn.init.ones_(WithGate.gate.weight)
+    monkeypatch.setattr(ruplar, "Method", WithGate)
+    made = trainer(max_steps=2, save_strategy="steps", save_steps=2)
+    made.train()
+    trained = WithGate.gate.weight.item()
+    assert trained < 1.0
+    torch.nn.init.ones_(WithGate.gate.weight)
+    made._load_from_checkpoint(tmp_path / "run" / "checkpoint-2")
+    assert WithGate.gate.weight.item() == trained
+
+
+def test_the_logged_loss_is_the_sum_of_its_parts_and_falls(trainer, tmp_path):
+    made = trainer(max_steps=30, logging_steps=10, rows=16, learning_rate=2e-2, lora=None)
+    made.train()
+    logged = rows(tmp_path / "run" / METRICS)
+    assert [row["step"] for row in logged] == [10, 20, 30]
+    for row in logged:
+        assert row["loss"] == approx(row["answer"] + row["prior"] + row["align"])
+        assert 0 <= row["halting"] <= 1 and 0 <= row["label_accuracy"] <= 1 and row["entropy"] > 0
+        assert row["tokens_per_second"] > 0
+    assert logged[-1]["answer"] < 0.7 * logged[0]["answer"]
+
+
+def test_a_method_without_latents_logs_one_part_and_no_entropy(trainer, tmp_path):
+    trainer(method="no_cot", max_steps=2).train()
+    row = rows(tmp_path / "run" / METRICS)[0]
+    assert row["loss"] == row["answer"] and "prior" not in row and "entropy" not in row
+
+
+def test_the_order_of_rows_follows_the_seed(trainer, tmp_path):
+    def order(run, **settings):
+        made = trainer(run, max_steps=1, **settings)
+        loader = made.get_train_dataloader()
+        loader.set_epoch(0)
+        return [batch["ids"].tolist() for batch in loader]
+
+    assert order(tmp_path / "a") == order(tmp_path / "b")
+    assert order(tmp_path / "a") != order(tmp_path / "c", train_sampling_strategy="sequential")
+
+
+def test_rows_grouped_by_length_are_all_there_and_waste_less_padding(trainer, tmp_path):
+    def batches(strategy):
+        made = trainer(tmp_path / strategy, train_sampling_strategy=strategy, per_device_train_batch_size=4)
+        return list(made.get_train_dataloader())
+
+    def padding(found):
+        return sum(int((batch["mask"] == 0).sum()) for batch in found)
+
+    def questions(found):
+        return sorted(tuple(row[m.bool()].tolist()) for b in found for row, m in zip(b["ids"], b["mask"], strict=True))
+
+    plain, grouped = batches("random"), batches("group_by_length")
+    assert questions(plain) == questions(grouped)
+    assert padding(grouped) < 0.75 * padding(plain)
+
+
+def test_the_data_set_is_told_the_epoch(trainer):
+    made = trainer(max_steps=-1, num_train_epochs=3, rows=8, prior="gumbel")
+    seen = []
+    tell = made.dataset.set_epoch
+    made.dataset.set_epoch = lambda epoch: (seen.append(epoch), tell(epoch))
+    made.train()
+    assert sorted(set(seen)) == [0, 1, 2]
+
+
+def test_validation_chooses_the_checkpoint_and_leaves_training_alone(trainer, tmp_path):
+    scores = iter([0.1, 0.9, 0.4])
+    made = trainer(valid=True, max_steps=6, eval_strategy="steps", eval_steps=2, save_strategy="steps", save_steps=2)
+    kept = {}
+
+    def validate(backbone, method):
+        torch.rand(1000)  # a validation that draws random numbers
+        score = next(scores)
+        kept[score] = weights(made)
+        return {"accuracy": score, "latents": 2.0}
+
+    made.validate = validate
+    made.train()
+    best = weights(made)
+    assert all(best[name].equal(kept[0.9][name]) for name in best)
+    assert made.state.best_model_checkpoint == str(tmp_path / "run" / "checkpoint-4")
+    state = json.loads((tmp_path / "run" / "checkpoint-6" / "trainer_state.json").read_text())
+    assert state["best_model_checkpoint"] == str(tmp_path / "run" / "checkpoint-4")
+    # the same run without validation takes the same steps
+    plain = trainer(tmp_path / "plain", max_steps=6)
+    plain.train()
+    last = weights(plain)
+    assert all(last[name].equal(kept[0.4][name]) for name in last)
+
+
+def test_nothing_is_printed(trainer, capfd):
+    trainer(max_steps=2).train()
+    assert capfd.readouterr().out == ""

@@ -1,0 +1,56 @@
+"""Sources of a run: joined, and free of validation questions."""
+
+from __future__ import annotations
+
+import pytest
+
+from ruplar import plugins
+from ruplar.chains.sources import SourceConfig
+from ruplar.errors import UserError
+from ruplar.train.data import IN_VALID, Joined, Rows, open_data
+
+
+@pytest.fixture
+def domain():
+    return plugins.make("domains", "arithmetic")
+
+
+def chains(tmp_path, name, *questions):
+    file = tmp_path / f"{name}.txt"
+    file.write_text("".join(f"{question}||<<1+2=3>> #### 3\n" for question in questions))
+    return SourceConfig(source=str(file))
+
+
+def test_joined_sources_keep_their_order_and_count_from_both_ends():
+    joined = Joined([["a", "b"], [], ["c"]])
+    assert len(joined) == 3 and list(joined) == ["a", "b", "c"] == [joined[i] for i in range(3)] == joined[:]
+    assert joined[-1] == "c"
+    with pytest.raises(IndexError):
+        joined[3]
+
+
+def test_chosen_rows_are_a_view():
+    view = Rows(["a", "b", "c", "d"], [0, 2, 3])
+    assert list(view) == ["a", "c", "d"] and list(view[1:]) == ["c", "d"] and view[-1] == "d"
+
+
+def test_training_rows_whose_question_stands_in_valid_are_left_out_and_counted(tmp_path, domain):
+    first, second = chains(tmp_path, "a", "How many?", "What  IS it?"), chains(tmp_path, "b", "How far?")
+    found = open_data([first, second], chains(tmp_path, "v", "what is it?", "Else?"), domain)
+    assert [e.question for e in found.train] == ["How many?", "How far?"] and found.left_out == {IN_VALID: 1}
+    assert [e.question for e in found.valid] == ["what is it?", "Else?"]
+    assert list(found.fingerprints) == ["train 1: a.txt", "train 2: b.txt", "valid: v.txt"]
+
+
+def test_they_stay_when_the_recipe_says_so(tmp_path, domain):
+    both = chains(tmp_path, "a", "How many?"), chains(tmp_path, "v", "How many?")
+    assert len(open_data([both[0]], both[1], domain, exclude_valid=False).train) == 1
+    with pytest.raises(UserError, match="nothing is left to train on"):
+        open_data([both[0]], both[1], domain)
+
+
+def test_written_problems_are_identified_by_seed_and_count(domain):
+    source = SourceConfig(source="word-problems", count=5, seed=3)
+    found = open_data([source], None, domain)
+    assert found.fingerprints == {"train 1: word-problems": "seed 3, 5 examples"} and len(found.train) == 5
+    assert found.valid == ()

@@ -1,0 +1,40 @@
+"""Two processes with half a batch each take the steps of one process with the whole, resumed in the middle too."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from pytest import approx
+from safetensors.torch import load_file
+
+from ruplar.train.progress import METRICS, rows
+
+SCRIPT = str(Path(__file__).with_name("train_in_two.py"))
+TWO = ["-m", "torch.distributed.run", "--standalone", "--nproc_per_node", "2"]
+
+
+def start(*arguments):
+    done = subprocess.run([sys.executable, *map(str, arguments)], capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.slow
+def test_two_processes_learn_what_one_does(backbone_folder, tmp_path):
+    shutil.copytree(backbone_folder, tmp_path / "backbone")
+    start(SCRIPT, tmp_path, "one", 8, 8)
+    start(*TWO, SCRIPT, tmp_path, "two", 4, 5)
+    start(*TWO, SCRIPT, tmp_path, "two", 4, 8)  # goes on from step 5, in the middle of a row
+    one = load_file(tmp_path / "one" / "model" / "adapter_model.safetensors")
+    two = load_file(tmp_path / "two" / "model" / "adapter_model.safetensors")
+    assert all(torch.allclose(one[name], two[name], atol=1e-7, rtol=0) for name in one)
+    expected, found = rows(tmp_path / "one" / METRICS), rows(tmp_path / "two" / METRICS)
+    assert [row["step"] for row in found] == [row["step"] for row in expected] == [3, 6]
+    for a, b in zip(expected, found, strict=True):
+        for key in ("loss", "answer", "prior", "align", "grad_norm", "halting", "entropy", "label_accuracy"):
+            assert a[key] == approx(b[key], rel=1e-5), key
+    assert (tmp_path / "two" / "checkpoint-8" / "rng_state_1.pth").is_file()
