@@ -1,0 +1,1 @@
+"""Answers → scores, intervals, run.json."""

@@ -1,0 +1,193 @@
+"""A model and examples → does its thought matter: the same questions with the latents taken away or replaced.
+
+    real       its own latents
+    none       no latent: `</think>` follows `<think>` at once
+    random     a Gaussian vector in place of each latent, scaled to that latent's length: as many, as large, no content
+    shuffled   the latents of another question, as many as that one had: real thoughts about something else
+    zero       the zero vector in place of each latent: only the positions are left
+    argmax     the likeliest token alone in place of each mixture, the model thinking on from there
+
+If the thought carries the answer, `real` stands clearly above the first four. `argmax` says what the mixture adds over
+its likeliest token. All modes but the last replay what one real pass recorded, so they differ in nothing else.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ruplar.engine.reference import Generation
+from ruplar.engine.sampling import Decoding
+from ruplar.engine.thinker import NoThinker, ReplayThinker, SoftThinker, Thinker
+from ruplar.errors import UserError
+from ruplar.evaluate.benchmark import Progress, counted, describe, halted_right, latents_asked_for, soft
+from ruplar.evaluate.record import BenchmarkResult
+from ruplar.evaluate.score import score
+from ruplar.evaluate.stats import Estimate, paired_difference
+from ruplar.reasoner import LatentReasoner
+from ruplar.records import Example, Score
+from ruplar.store import Model
+
+REAL = "real"
+MODES = {
+    REAL: "its own latents",
+    "none": "no latent, </think> at once",
+    "random": "Gaussian vectors as long as the real ones",
+    "shuffled": "another question's latents",
+    "zero": "zero vectors",
+    "argmax": "each latent hardened to its likeliest token",
+}
+"""Mode → what stands in the latents' places."""
+
+Choose = Callable[[list[int]], Thinker]
+"""Places of a batch's questions → how they think."""
+
+
+@dataclass(frozen=True)
+class AblationRow:
+    """One mode's result; `result.name` is the mode.
+
+    Attributes:
+        mode: See `MODES`.
+        result: As of a benchmark.
+        difference: To the real latents in points of accuracy, paired by question; None for the real ones themselves.
+    """
+
+    mode: str
+    result: BenchmarkResult
+    difference: Estimate | None = None
+
+    def as_dict(self) -> dict[str, Any]:
+        """One row of a table, in plain values."""
+        mean, low, high = self.difference or (None, None, None)
+        return {
+            "mode": self.mode,
+            "about": MODES[self.mode],
+            **{
+                key: getattr(self.result, key)
+                for key in ("n", "correct", "accuracy", "low", "high", "latents", "unreadable")
+            },
+            "difference": mean,
+            "difference_low": low,
+            "difference_high": high,
+        }
+
+
+def ablate(
+    reasoner: LatentReasoner,
+    examples: Sequence[Example],
+    *,
+    seed: int = 0,
+    decoding: Decoding | None = None,
+    batch_size: int = 64,
+    on_progress: Progress | None = None,
+) -> list[AblationRow]:
+    """Answer the same questions with real and with replaced latents → one row a mode, `real` first.
+
+    Args:
+        reasoner: A model whose method thinks in soft tokens.
+        examples: At least two, since `shuffled` needs another question.
+        seed: Of the random vectors, the shuffling and the intervals.
+        decoding: How answers are decoded; greedy when None.
+        batch_size: Questions answered at a time.
+        on_progress: Called after each batch with the mode, the questions answered so far and all of them.
+
+    Raises:
+        UserError: The method has no soft tokens, or there are fewer than two examples.
+    """
+    examples = list(examples)
+    check_ablatable(reasoner.model, len(examples))
+    bench = _Bench(reasoner, examples, decoding or Decoding(), batch_size, on_progress)
+    rows, real, scores = bench.run(REAL, None)
+    width = reasoner.model.backbone.embedding_weight.shape[1]
+    latents = [torch.stack(r.latent_embeds).cpu() if r.latent_embeds else torch.empty(0, width) for r in rows]
+    found = [AblationRow(REAL, real)]
+    for mode, choose in _replacements(reasoner.model, latents, seed).items():
+        _, result, replaced = bench.run(mode, choose)
+        points = [[100.0 * s.correct for s in side] for side in (replaced, scores)]
+        found.append(AblationRow(mode, result, paired_difference(*points, seed=seed)))
+    return found
+
+
+def check_ablatable(model: Model, count: int) -> None:
+    """Refuse what cannot be ablated, before anything runs."""
+    if not soft(model):
+        raise UserError(
+            f"the method '{model.card.method.name}' has no soft tokens to ablate: it thinks in text or not at all. "
+            "Give a model trained with a latent method, such as ruplar."
+        )
+    if count < 2:
+        raise UserError(f"ablation needs at least two questions, got {count}: one's latents are shuffled to another.")
+
+
+@dataclass
+class _Bench:
+    """The questions and how they are asked; each `run` is one mode."""
+
+    reasoner: LatentReasoner
+    examples: list[Example]
+    decoding: Decoding
+    batch_size: int
+    on_progress: Progress | None
+
+    def run(self, mode: str, choose: Choose | None) -> tuple[list[Generation], BenchmarkResult, list[Score]]:
+        """All questions under one mode; only the real pass keeps its latents, as embeddings."""
+        start = time.perf_counter()
+        rows = self.reasoner.generate(
+            [e.question for e in self.examples],
+            thinker=choose,
+            decoding=self.decoding,
+            batch_size=self.batch_size,
+            keep="embeds" if mode == REAL else "none",
+            on_batch=counted(mode, len(self.examples), self.on_progress),
+        )
+        seconds = time.perf_counter() - start
+        model = self.reasoner.model
+        answers = [self.reasoner.answer_of(row) for row in rows]
+        scores = [score(a.text, e.answer, model.domain) for a, e in zip(answers, self.examples, strict=True)]
+        right = halted_right(answers, latents_asked_for(model, self.examples)) if mode in (REAL, "argmax") else None
+        about = {"halted_right": right, "seed": self.decoding.seed, "decoding": describe(self.decoding)}
+        return rows, BenchmarkResult.of(mode, answers, scores, seconds, **about), scores
+
+
+def _replacements(model: Model, latents: list[Tensor], seed: int) -> dict[str, Choose]:
+    """Mode → how its batches think, for every mode but the real one."""
+    other = derangement(len(latents), seed)
+    # each question draws from (seed, its place), so that the batch size changes nothing
+    random = [_as_long(rows, np.random.default_rng([seed, i])) for i, rows in enumerate(latents)]
+
+    def replay(rows: list[Tensor]) -> Choose:
+        return lambda places: ReplayThinker([rows[i] for i in places])
+
+    found: dict[str, Choose] = {
+        "none": lambda places: NoThinker(),
+        "random": replay(random),
+        "shuffled": replay([latents[i] for i in other]),
+        "zero": replay([torch.zeros_like(rows) for rows in latents]),
+    }
+    thinker = model.method.thinker(model.backbone)
+    if isinstance(thinker, SoftThinker):  # a latent that is no mixture has no likeliest token
+        hard = replace(thinker, harden=True)
+        found["argmax"] = lambda places: hard
+    return found
+
+
+def derangement(n: int, seed: int) -> list[int]:
+    """Place → another place, no place its own: one random cycle through all n > 1 of them."""
+    order = np.random.default_rng([seed, n]).permutation(n)
+    other = np.empty(n, dtype=int)
+    other[order] = np.roll(order, -1)
+    return other.tolist()
+
+
+def _as_long(latents: Tensor, rng: np.random.Generator) -> Tensor:
+    """[N, D] Gaussian directions, each row as long as the latent in its place."""
+    noise = torch.from_numpy(rng.standard_normal(tuple(latents.shape))).float()
+    noise = torch.nn.functional.normalize(noise, dim=-1) * latents.float().norm(dim=-1, keepdim=True)
+    return noise.to(latents.dtype)

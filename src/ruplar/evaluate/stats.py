@@ -1,0 +1,125 @@
+"""Rights and wrongs → how sure one may be: intervals for one run, differences between two, means over seeds.
+
+All intervals are two-sided. Proportions and means are plain numbers (0.46, not 46 %); the caller chooses the unit.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from statistics import NormalDist
+from typing import NamedTuple
+
+import numpy as np
+
+
+class Interval(NamedTuple):
+    """Lower and upper bound."""
+
+    low: float
+    high: float
+
+
+class Estimate(NamedTuple):
+    """A mean with its interval; the bounds are None where there is nothing to estimate them from."""
+
+    mean: float
+    low: float | None
+    high: float | None
+
+
+def wilson(correct: float, n: int, level: float = 0.95) -> Interval:
+    """Wilson's score interval of a proportion: stays inside 0..1 and is honest at 0 and n right.
+
+    Args:
+        correct: How many were right; need not be whole (a mean over seeds).
+        n: Of how many; more than 0.
+        level: Confidence.
+    """
+    if n <= 0 or not 0 <= correct <= n:
+        raise ValueError(f"{correct} right of {n} is not a proportion")
+    z = NormalDist().inv_cdf((1 + level) / 2)
+    share = correct / n
+    centre = (share + z * z / (2 * n)) / (1 + z * z / n)
+    half = z / (1 + z * z / n) * math.sqrt(share * (1 - share) / n + z * z / (4 * n * n))
+    # the bound is exactly 0 (or 1) at the ends; rounding must not say otherwise
+    return Interval(0.0 if correct == 0 else centre - half, 1.0 if correct == n else centre + half)
+
+
+def bootstrap_mean(values: Sequence[float], *, seed: int = 0, draws: int = 10_000, level: float = 0.95) -> Estimate:
+    """The mean and its percentile bootstrap interval; the same seed gives the same interval."""
+    data = np.asarray(values, dtype=float)
+    if data.size == 0:
+        raise ValueError("no values to take a mean of")
+    if data.size == 1:
+        return Estimate(float(data[0]), None, None)
+    rng = np.random.default_rng(seed)
+    # in blocks of draws: 10,000 draws of 10,000 values at once would need 800 MB
+    block = max(1, 2_000_000 // data.size)
+    means = np.concatenate(
+        [
+            data[rng.integers(0, data.size, size=(min(block, draws - i), data.size))].mean(1)
+            for i in range(0, draws, block)
+        ]
+    )
+    low, high = np.quantile(means, [(1 - level) / 2, (1 + level) / 2])
+    return Estimate(float(data.mean()), float(low), float(high))
+
+
+def paired_difference(
+    first: Sequence[float], second: Sequence[float], *, seed: int = 0, draws: int = 10_000, level: float = 0.95
+) -> Estimate:
+    """Mean of first - second on the same questions, with its bootstrap interval over questions."""
+    if len(first) != len(second):
+        raise ValueError(f"paired values must be of the same questions, got {len(first)} and {len(second)}")
+    return bootstrap_mean(np.asarray(first, float) - np.asarray(second, float), seed=seed, draws=draws, level=level)
+
+
+def mcnemar(first: Sequence[bool], second: Sequence[bool]) -> float:
+    """Exact two-sided p-value that two methods are equally often right on the same questions.
+
+    Only questions on which they differ count: under no difference each goes either way like a fair coin.
+    """
+    if len(first) != len(second):
+        raise ValueError(f"paired scores must be of the same questions, got {len(first)} and {len(second)}")
+    only_first = sum(bool(a) and not b for a, b in zip(first, second, strict=True))
+    only_second = sum(bool(b) and not a for a, b in zip(first, second, strict=True))
+    n, least = only_first + only_second, min(only_first, only_second)
+    tail = sum(math.comb(n, k) for k in range(least + 1)) / 2**n
+    return min(1.0, 2 * tail)
+
+
+def mean_over_seeds(values: Sequence[float], level: float = 0.95) -> Estimate:
+    """Mean of one figure per seed with Student's t interval; one seed has no interval."""
+    if not values:
+        raise ValueError("no seeds to take a mean of")
+    mean = math.fsum(values) / len(values)
+    if len(values) == 1:
+        return Estimate(mean, None, None)
+    variance = math.fsum((v - mean) ** 2 for v in values) / (len(values) - 1)
+    half = t_quantile(len(values) - 1, level) * math.sqrt(variance / len(values))
+    return Estimate(mean, mean - half, mean + half)
+
+
+def t_quantile(freedom: int, level: float = 0.95) -> float:
+    """The t with P(|T| < t) = level for a whole number of degrees of freedom, by bisection."""
+    low, high = 0.0, 1.0
+    while _t_inside(high, freedom) < level:
+        high *= 2
+    for _ in range(100):
+        middle = (low + high) / 2
+        low, high = (middle, high) if _t_inside(middle, freedom) < level else (low, middle)
+    return (low + high) / 2
+
+
+def _t_inside(t: float, freedom: int) -> float:
+    """P(|T| < t): the finite series of Abramowitz and Stegun 26.7.3 (odd) and 26.7.4 (even)."""
+    angle = math.atan(t / math.sqrt(freedom))
+    cos, sin = math.cos(angle), math.sin(angle)
+    odd = freedom % 2 == 1
+    term = cos if odd else 1.0
+    total = term if freedom > 1 else 0.0
+    for k in range(3 if odd else 2, freedom - 1, 2):
+        term *= cos * cos * (k - 1) / k
+        total += term
+    return 2 / math.pi * (angle + sin * total) if odd else sin * total

@@ -1,0 +1,1 @@
+"""run.json files → tables and pages."""

@@ -1,0 +1,71 @@
+"""A random model that answers in digits, so that what it says can be marked and graded."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+import torch
+
+from ruplar import plugins
+from ruplar.backbone.load import dress
+from ruplar.backbone.settings import BackboneConfig, PromptConfig
+from ruplar.reasoner import LatentReasoner
+from ruplar.store import Card, Model, Named
+
+QUESTIONS = [
+    "How many?",
+    "Anna has 3 bags of 4 apples each. How many apples does she have?",
+    "What is 2+2, Tom?",
+    "3*4",
+    "A train leaves at 9 and arrives at 11. How long was it on the way?",
+    "Ben had 12 pens and gave away 5. How many are left?",
+    "How many?",
+]
+
+
+@pytest.fixture
+def questions() -> list[str]:
+    """Seven; the last repeats the first."""
+    return QUESTIONS
+
+
+@pytest.fixture
+def make_reasoner(tiny_model, byte_tokenizer):
+    """Method and its settings → a reasoner whose only likely tokens are digits, `</think>` and the end token."""
+
+    def make(method: str = "ruplar", **settings) -> LatentReasoner:
+        backbone = dress(tiny_model("llama", len(byte_tokenizer), tied=False), byte_tokenizer, PromptConfig())
+        digits = [*byte_tokenizer.convert_tokens_to_ids(list("0123456789")), backbone.eos_id]
+        with torch.no_grad():
+            rows = torch.randn(len(digits) + 1, 32, generator=torch.Generator().manual_seed(1))
+            backbone.head.weight.zero_()  # every other token has logit 0, below the largest of eleven random ones
+            backbone.head.weight[[*digits, backbone.end_think_id]] = rows
+        card = Card(
+            method=Named(name=method, settings=settings),
+            backbone=BackboneConfig(),
+            prompt=PromptConfig(),
+            domain=Named(name="arithmetic"),
+        )
+        model = Model(backbone, plugins.make("methods", method, settings), plugins.make("domains", "arithmetic"), card)
+        return LatentReasoner(model)
+
+    return make
+
+
+@pytest.fixture
+def reasoner(make_reasoner) -> LatentReasoner:
+    return make_reasoner("ruplar", halt_threshold=0.03, max_latents=5)
+
+
+@pytest.fixture
+def write_questions(tmp_path):
+    """Rows of question, answer, maybe cot → a jsonl file."""
+
+    def write(rows: list[dict], name: str = "toy.jsonl") -> Path:
+        file = tmp_path / name
+        file.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+        return file
+
+    return write

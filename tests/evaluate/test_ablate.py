@@ -1,0 +1,100 @@
+from __future__ import annotations
+
+import pytest
+import torch
+
+from ruplar.engine.sampling import Decoding
+from ruplar.engine.thinker import NoThinker, ReplayThinker
+from ruplar.errors import UserError
+from ruplar.evaluate import ablate as module
+from ruplar.evaluate.ablate import MODES, AblationRow, ablate, derangement
+from ruplar.evaluate.record import BenchmarkResult
+from ruplar.records import Example
+
+SHORT = Decoding(max_answer_tokens=3)
+
+
+@pytest.fixture
+def examples(reasoner, questions) -> list[Example]:
+    """Six questions marked with what the model says after its own thought."""
+    said = reasoner.ask(questions[:6], decoding=SHORT)
+    return [Example(q, ("1+1=2",), a.text, f"toy:{i}") for i, (q, a) in enumerate(zip(questions, said, strict=False))]
+
+
+def test_every_mode_answers_every_question_and_only_the_real_latents_are_all_right(reasoner, examples):
+    told = []
+    rows = ablate(reasoner, examples, decoding=SHORT, batch_size=4, on_progress=lambda *news: told.append(news))
+    assert [row.mode for row in rows] == list(MODES) == [row.result.name for row in rows]
+    by = {row.mode: row for row in rows}
+    assert by["real"].result.correct == 6 and by["real"].difference is None
+    for mode in MODES:
+        assert (mode, 6, 6) in told and by[mode].result.n == 6
+        if mode != "real":
+            assert by[mode].difference.mean == pytest.approx(by[mode].result.accuracy - 100)
+    assert min(by[m].result.correct for m in ("none", "random", "zero")) < 6, "the toy's latents should matter"
+
+
+def test_modes_feed_as_many_latents_as_they_say(reasoner, examples):
+    by = {row.mode: row.result for row in ablate(reasoner, examples, decoding=SHORT)}
+    # random and zero take the real count of each question; shuffled only moves the counts around
+    assert by["real"].latents == by["random"].latents == by["zero"].latents == by["shuffled"].latents > 0
+    assert by["none"].latents == 0 and by["none"].forwards == by["none"].answer_tokens
+
+
+def test_an_ablation_repeats_under_its_seed_whatever_the_batch_size(reasoner, examples):
+    def correct(**how):
+        return [row.result.correct for row in ablate(reasoner, examples, decoding=SHORT, **how)]
+
+    assert correct(seed=3) == correct(seed=3, batch_size=2)
+
+
+def test_replacements_are_what_they_claim(make_reasoner):
+    latents = [torch.tensor([[3.0, 4.0], [0.0, 2.0]]), torch.empty(0, 2), torch.tensor([[6.0, 8.0]])]
+    chosen = module._replacements(make_reasoner("ruplar").model, latents, seed=0)
+    assert isinstance(chosen["none"]([0]), NoThinker)
+    random = chosen["random"]([0, 1, 2])
+    assert isinstance(random, ReplayThinker)
+    # lengths 5, 2 and 10 stay, directions do not
+    assert [z.norm(dim=-1).tolist() for z in random.latents] == [pytest.approx([5, 2]), [], pytest.approx([10])]
+    assert not torch.allclose(random.latents[0], latents[0], atol=0.1)
+    assert torch.equal(chosen["random"]([2]).latents[0], random.latents[2])
+    assert [z.tolist() for z in chosen["zero"]([0, 2]).latents] == [[[0, 0], [0, 0]], [[0, 0]]]
+    other = derangement(3, 0)
+    assert all(torch.equal(chosen["shuffled"]([i]).latents[0], latents[other[i]]) for i in range(3))
+    assert chosen["argmax"]([0]).harden
+
+
+def test_a_derangement_leaves_nothing_in_its_place():
+    for n in (2, 3, 10, 101):
+        found = derangement(n, seed=n)
+        assert sorted(found) == list(range(n)) and all(i != j for i, j in enumerate(found))
+    assert derangement(50, 0) == derangement(50, 0) != derangement(50, 1)
+
+
+@pytest.mark.parametrize("method", ["cot", "no_cot"])
+def test_a_method_without_soft_tokens_has_nothing_to_ablate(method, make_reasoner, examples):
+    with pytest.raises(UserError, match=f"'{method}' has no soft tokens to ablate"):
+        ablate(make_reasoner(method), examples)
+
+
+def test_one_question_cannot_be_shuffled(reasoner, examples):
+    with pytest.raises(UserError, match="at least two questions, got 1"):
+        ablate(reasoner, examples[:1])
+
+
+def test_the_real_pass_keeps_embeddings_and_no_logits(reasoner, examples, monkeypatch):
+    kept = []
+    generate = reasoner.generate
+    monkeypatch.setattr(
+        reasoner, "generate", lambda *a, **k: kept.append((k["keep"], generate(*a, **k))) or kept[-1][1]
+    )
+    ablate(reasoner, examples, decoding=SHORT)
+    assert [keep for keep, _ in kept] == ["embeds", "none", "none", "none", "none", "none"]
+    assert not any(row.latent_logits for _, rows in kept for row in rows)
+
+
+def test_a_row_is_plain_values_for_a_table():
+    result = BenchmarkResult(name="zero", n=4, correct=1, latents=2, answer_tokens=3, forwards=6, ms_per_question=1)
+    row = AblationRow("zero", result, module.Estimate(-50.0, -100.0, 0.0)).as_dict()
+    assert (row["mode"], row["accuracy"], row["difference"], row["difference_low"]) == ("zero", 25.0, -50.0, -100.0)
+    assert AblationRow("real", result).as_dict()["difference"] is None

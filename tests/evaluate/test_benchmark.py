@@ -1,0 +1,197 @@
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from ruplar.engine.sampling import Decoding
+from ruplar.errors import UserError
+from ruplar.evaluate.benchmark import compare, describe, evaluate, halted_right, latents_asked_for
+from ruplar.evaluate.record import read_samples, write_samples
+from ruplar.records import Answer, Example
+
+SHORT = Decoding(max_answer_tokens=3)
+
+
+@pytest.fixture
+def said(reasoner, questions) -> list[Answer]:
+    """What the model answers to each question when it is asked alone."""
+    return [reasoner.ask(q, decoding=SHORT, return_latents=True)[0] for q in questions]
+
+
+@pytest.fixture
+def toy(said, questions, write_questions):
+    """A benchmark of seven on which the model is right on all but the second and the fourth question."""
+    wrong = {1, 3}
+    return write_questions(
+        [
+            {"question": q, "answer": "-1" if i in wrong else a.text}
+            for i, (q, a) in enumerate(zip(questions, said, strict=True))
+        ]
+    )
+
+
+def test_a_benchmark_is_graded_question_by_question_in_its_own_order(reasoner, toy, said, questions):
+    found = evaluate(reasoner, [str(toy)], decoding=SHORT, batch_size=2)
+    [result] = found.results
+    assert all(a.text.isdigit() for a in said), "the toy model should answer in digits"
+    assert (result.name, result.n, result.correct, result.unreadable, result.limit) == ("toy", 7, 5, 0, None)
+    # Wilson for 5 of 7: 35.9 to 91.8 %
+    assert (result.accuracy, result.low, result.high) == pytest.approx((500 / 7, 35.9, 91.8), abs=0.05)
+    assert result.latents == pytest.approx(sum(a.latent_count for a in said) / 7)
+    assert result.forwards == pytest.approx(sum(a.forwards for a in said) / 7)
+    assert result.halted == pytest.approx(sum(a.halted for a in said) / 7)
+    assert result.acc_per_latent == pytest.approx(result.accuracy / result.latents)
+    assert result.ms_per_question > 0 and result.peak_gb > 0 and result.ms_alone is None
+    assert [row["question"] for row in found.samples] == questions
+    assert [row["correct"] for row in found.samples] == [True, False, True, False, True, True, True]
+
+
+def test_a_sample_tells_what_was_thought_and_said(reasoner, toy, said, tmp_path):
+    rows = evaluate(reasoner, [str(toy)], decoding=SHORT).samples
+    first = rows[0]
+    assert (first["benchmark"], first["index"], first["source"]) == ("toy", 0, "toy.jsonl:1")
+    assert (first["marked"], first["found"], first["text"]) == (said[0].text,) * 3
+    assert first["latent_count"] == len(first["latents"]) == said[0].latent_count
+    assert [z["tokens"] for z in first["latents"]] == [z.tokens for z in said[0].latents]
+    assert first["latents"][0]["probs"] == pytest.approx(said[0].latents[0].probs, abs=1e-4)
+    assert read_samples(write_samples(rows, tmp_path / "run").parent) == json.loads(json.dumps(rows))
+
+
+def test_an_answer_that_cannot_be_read_is_counted_and_wrong(reasoner, questions, write_questions):
+    file = write_questions([{"question": q, "answer": "7"} for q in questions])
+    tokenizer = reasoner.model.backbone.tokenizer
+    letters, digits = (tokenizer.convert_tokens_to_ids(list(x)) for x in ("abcdefghij", "0123456789"))
+    head = reasoner.model.backbone.head.weight.data
+    head[letters], head[digits] = head[digits].clone(), 0.0  # the same model, saying letters
+    [result] = evaluate(reasoner, [str(file)], decoding=SHORT).results
+    assert (result.correct, result.unreadable) == (0, 7)
+
+
+def test_halting_is_right_where_the_thought_is_as_long_as_the_chain(reasoner, said, questions, write_questions):
+    steps = [max(a.latent_count, 1) for a in said]
+    steps[0] += 1  # one more than the model takes
+    rows = [{"question": q, "answer": "7", "cot": "<<1+1=2>> " * n} for q, n in zip(questions, steps, strict=True)]
+    rows[2].pop("cot")  # no chain, no say
+    found = evaluate(reasoner, [str(write_questions(rows))], decoding=SHORT)
+    right = [a.latent_count == n for i, (a, n) in enumerate(zip(said, steps, strict=True)) if i != 2]
+    assert found.results[0].halted_right == pytest.approx(sum(right) / 6) and not right[0]
+    assert [row["latents_asked_for"] for row in found.samples] == [*steps[:2], None, *steps[3:]]
+
+
+def test_latents_asked_for_are_spans_and_none_of_a_text_methods_business(make_reasoner):
+    examples = [Example("q", ("1+1=2", "2+2=4"), "4"), Example("q", (), "4")]
+    assert latents_asked_for(make_reasoner("ruplar").model, examples) == [2, None]
+    assert latents_asked_for(make_reasoner("cot").model, examples) == [None, None]
+    assert latents_asked_for(make_reasoner("no_cot").model, examples) == [None, None]
+    assert halted_right([Answer("", latent_count=2), Answer("")], [2, None]) == 1.0
+    assert halted_right([Answer("")], [None]) is None
+
+
+def test_a_limit_asks_the_first_questions_and_is_noted_only_where_it_cuts(reasoner, toy):
+    [cut] = evaluate(reasoner, [str(toy)], limit=2, decoding=SHORT).results
+    assert (cut.n, cut.correct, cut.limit) == (2, 1, 2)
+    [whole] = evaluate(reasoner, [str(toy)], limit=7, decoding=SHORT).results
+    assert (whole.n, whole.limit) == (7, None)
+    with pytest.raises(UserError, match="limit: must be at least 1, got 0"):
+        evaluate(reasoner, [str(toy)], limit=0)
+
+
+def test_results_come_in_the_order_asked_for_and_progress_is_told(reasoner, toy, write_questions):
+    other = write_questions([{"question": "1+1?", "answer": "2"}], "other.jsonl")
+    told = []
+    found = evaluate(
+        reasoner, [str(other), str(toy)], decoding=SHORT, batch_size=4, on_progress=lambda *news: told.append(news)
+    )
+    assert [r.name for r in found.results] == ["other", "toy"]
+    # questions finish in any order, several at a time; the count only grows, and reaches the end
+    assert told[0] == ("other", 1, 1) and told[-1] == ("toy", 7, 7)
+    assert [done for _, done, _ in told[1:]] == sorted({done for _, done, _ in told[1:]})
+    assert [s["examples"] for s in found.sources] == [1, 7] and found.sources[1]["repeats_kept"] == 1
+
+
+def test_seeds_matter_only_when_answers_are_sampled(reasoner, toy):
+    assert len(evaluate(reasoner, [str(toy)], seeds=(0, 1, 2), decoding=SHORT).results) == 1
+    hot = Decoding(temperature=2.0, top_p=0.95, max_answer_tokens=3)
+    found = evaluate(reasoner, [str(toy)], seeds=(4, 5), decoding=hot)
+    assert [(r.seed, r.decoding) for r in found.results] == [(4, "T=2 top-p=0.95"), (5, "T=2 top-p=0.95")]
+    texts = [[row["text"] for row in found.samples if row["seed"] == seed] for seed in (4, 5)]
+    assert texts[0] != texts[1] and len(texts[0]) == 7
+    again = evaluate(reasoner, [str(toy)], seeds=(5,), decoding=hot, batch_size=3)
+    assert [row["text"] for row in again.samples] == texts[1]
+    with pytest.raises(UserError, match="seeds: none given"):
+        evaluate(reasoner, [str(toy)], seeds=())
+
+
+def test_lenient_grading_is_labelled(reasoner, said, questions, write_questions):
+    file = write_questions([{"question": q, "answer": a.text + "00"} for q, a in zip(questions, said, strict=True)])
+    [strict] = evaluate(reasoner, [str(file)], decoding=SHORT).results
+    [kind] = evaluate(reasoner, [str(file)], decoding=SHORT, lenient=True).results
+    assert (strict.correct, strict.lenient) == (0, False)
+    assert (kind.correct, kind.lenient) == (7, True)
+
+
+def test_text_methods_and_no_thought_are_counted_in_their_own_coin(make_reasoner, toy):
+    [text] = evaluate(make_reasoner("cot", max_thought=4), [str(toy)], decoding=SHORT).results
+    [none] = evaluate(make_reasoner("no_cot"), [str(toy)], decoding=SHORT).results
+    assert text.latents == 4 and text.halted_right is None
+    assert (none.latents, none.acc_per_latent) == (0, None) and none.forwards == none.answer_tokens
+
+
+def test_the_latency_of_single_questions_is_measured_on_request(reasoner, toy):
+    [result] = evaluate(reasoner, [str(toy)], limit=2, decoding=SHORT, latency_questions=1).results
+    assert result.ms_alone > 0
+
+
+def test_a_benchmark_that_cannot_be_asked_stops_before_the_first_question(reasoner, toy, write_questions):
+    told = []
+    empty = write_questions([], "empty.jsonl")
+    for wrong, why in [
+        (str(empty), "holds no row"),
+        ("gsm9k", "unknown data set 'gsm9k'"),
+        ("word-problems:moon", "moon"),
+    ]:
+        with pytest.raises(UserError, match=why):
+            evaluate(reasoner, [str(toy), wrong], on_progress=lambda *news: told.append(news))
+    assert told == []
+
+
+def test_word_problems_are_a_benchmark(reasoner):
+    [result] = evaluate(reasoner, ["word-problems"], limit=3, decoding=SHORT).results
+    assert (result.name, result.n, result.limit) == ("word-problems", 3, 3)
+    assert result.halted_right is not None
+
+
+def test_decoding_is_named():
+    assert describe(Decoding()) == "greedy"
+    assert describe(Decoding(temperature=0.6, top_p=0.95)) == "T=0.6 top-p=0.95"
+
+
+def rows(name: str, *correct: bool, seed: int = 0) -> list[dict]:
+    return [
+        {"benchmark": name, "seed": seed, "index": i, "question": f"q{i}", "correct": c} for i, c in enumerate(correct)
+    ]
+
+
+def test_two_models_are_compared_on_the_same_questions():
+    first = rows("a", True, True, True, False)
+    second = rows("a", True, False, False, False)
+    found = compare(first, second)["a"]
+    # they differ on two questions, both won by the first: +50 points, p = 2 * (1/4)
+    assert (found.n, found.difference.mean, found.p) == (4, 50.0, 0.5)
+    assert found.difference.low >= 0
+    # in any order
+    assert compare(first[::-1], second)["a"].difference == pytest.approx(found.difference, abs=30)
+
+
+def test_seeds_are_averaged_before_two_models_are_compared():
+    first = rows("a", True, True) + rows("a", False, True, seed=1)
+    found = compare(first, rows("a", False, False))["a"]
+    assert (found.difference.mean, found.p) == (75.0, None)
+
+
+def test_what_cannot_be_paired_is_refused():
+    with pytest.raises(UserError, match="nothing to compare"):
+        compare(rows("a", True), rows("b", True))
+    with pytest.raises(UserError, match="different questions"):
+        compare(rows("a", True), rows("a", True, False))

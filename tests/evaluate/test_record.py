@@ -1,0 +1,119 @@
+import json
+import subprocess
+
+import pytest
+
+from ruplar.errors import UserError
+from ruplar.evaluate.record import (
+    BenchmarkResult,
+    Machine,
+    RunRecord,
+    commit_of,
+    fingerprint,
+    machine,
+    read_record,
+    read_samples,
+    results_folder,
+    versions,
+    write_record,
+    write_samples,
+)
+from ruplar.records import Answer, Score
+
+
+def result(**changes):
+    fields = dict(name="svamp", n=263, correct=81, latents=2.0, answer_tokens=4, forwards=7, ms_per_question=1.5)
+    return BenchmarkResult(**{**fields, **changes})
+
+
+def record(**changes):
+    fields = dict(name="ruplar", config={"seed": 1}, seed=1, commit="abc", dirty=False, versions={"python": "3.11"})
+    fields |= dict(machine=Machine(cpu="x", cores=2, memory_gb=8), started="2026-01-01T00:00:00+00:00")
+    return RunRecord(**{**fields, "benchmarks": [result()], **changes})
+
+
+def test_a_result_carries_percent_interval_and_accuracy_per_latent():
+    found = result()
+    # 81 of 263 is 30.80 %, Wilson 25.53..36.62; over 2 latents 15.40
+    assert (found.accuracy, found.low, found.high) == pytest.approx((30.80, 25.53, 36.62), abs=0.005)
+    assert found.acc_per_latent == pytest.approx(15.40, abs=0.005)
+    assert result(latents=0).acc_per_latent is None
+
+
+def test_a_result_is_summed_up_from_answers_and_scores():
+    answers = [Answer("a", latent_count=2, answer_tokens=3, forwards=6), Answer("b", latent_count=4, forwards=8)]
+    found = BenchmarkResult.of("toy", answers, [Score(True, "1"), Score(False, None)], 0.5, seed=7)
+    assert (found.correct, found.unreadable, found.latents, found.forwards) == (1, 1, 3.0, 7.0)
+    assert (found.ms_per_question, found.seed, found.answer_tokens) == (250.0, 7, 1.5)
+
+
+def test_a_result_that_cannot_be_is_refused():
+    with pytest.raises(ValueError, match="260 right and 4 unreadable of 263"):
+        result(correct=260, unreadable=4)
+
+
+def test_a_record_comes_back_as_it_was_written(tmp_path):
+    written = record(study="main", left_out={"no step": 3}, data={"a.jsonl": "0f"}, peak_gb=1.5)
+    path = write_record(written, tmp_path / "runs" / "x")
+    assert read_record(path) == read_record(path.parent) == written
+    shown = json.loads(path.read_text())
+    assert shown["partial"] == []
+    assert shown["benchmarks"][0]["accuracy"] == pytest.approx(30.798, abs=1e-3)
+    assert [f.name for f in path.parent.iterdir()] == ["run.json"]  # nothing half-written is left beside it
+
+
+def test_a_limit_a_crash_or_changed_code_makes_a_record_partial(tmp_path):
+    assert record().partial == []
+    assert record(dirty=None, commit=None).partial == []
+    partial = record(benchmarks=[result(limit=10)], dirty=True, finished=False)
+    assert len(partial.partial) == 3
+    assert results_folder(tmp_path, partial) == tmp_path / "partial" / "ruplar-seed1"
+    assert results_folder(tmp_path, record()) == tmp_path / "ruplar-seed1"
+
+
+def test_a_benchmark_asked_again_replaces_its_earlier_result():
+    twice = record().with_benchmark(result(correct=90)).with_benchmark(result(name="gsm8k"))
+    assert [(b.name, b.correct) for b in twice.benchmarks] == [("svamp", 90), ("gsm8k", 81)]
+
+
+def test_a_missing_or_cut_record_is_named(tmp_path):
+    with pytest.raises(UserError, match="no .*run.json"):
+        read_record(tmp_path)
+    (tmp_path / "run.json").write_text('{"name": "x"')
+    with pytest.raises(UserError, match="run.json"):
+        read_record(tmp_path)
+
+
+def test_samples_come_back_and_equal_rows_give_equal_bytes(tmp_path):
+    rows = [{"question": "3 × 4?", "correct": True}, {"question": "5?", "correct": False}]
+    first, second = write_samples(rows, tmp_path / "a"), write_samples(iter(rows), tmp_path / "b")
+    assert read_samples(tmp_path / "a") == rows
+    assert first.read_bytes() == second.read_bytes()
+
+
+def test_the_commit_is_that_of_tracked_code_only(tmp_path):
+    def git(*arguments):
+        name = ["-c", "user.name=a", "-c", "user.email=a@b"]
+        subprocess.run(["git", "-C", str(tmp_path), *name, *arguments], check=True, capture_output=True)
+
+    assert commit_of(tmp_path) == (None, None)
+    git("init")
+    (tmp_path / "code").mkdir()
+    (tmp_path / "code" / "a.py").write_text("a = 1\n")
+    assert commit_of(tmp_path / "code") == (None, None)  # it lies in a repository that does not hold it
+    git("add", ".")
+    git("commit", "-m", "a")
+    commit, dirty = commit_of(tmp_path / "code")
+    assert (len(commit), dirty) == (40, False)
+    (tmp_path / "notes").write_text("not code")
+    assert commit_of(tmp_path / "code")[1] is False
+    (tmp_path / "code" / "a.py").write_text("a = 2\n")
+    assert commit_of(tmp_path / "code") == (commit, True)
+
+
+def test_versions_machine_and_fingerprints_say_what_is_there(tmp_path):
+    assert {"python", "torch", "transformers", "peft", "ruplar"} == set(versions())
+    assert machine(gpu="H200").gpu == "H200"
+    assert machine().cores >= 1
+    (tmp_path / "x").write_bytes(b"abc")
+    assert fingerprint(tmp_path / "x").startswith("ba7816bf")  # the standard's own example
