@@ -1,0 +1,129 @@
+r"""The generator's text → the embedded tokenizer: `python -m ruplar.embedded.make_tokenizer OUT`.
+
+A byte-level BPE in the manner of Llama-3's, small enough for a 5-million-parameter model:
+
+- any text encodes and decodes exactly, for all 256 bytes are tokens;
+- numbers are cut into groups of 1-3 digits, and each of the 1,110 groups is one token, without a space;
+- every word of the generator, its leading space included, is one token: whole pieces are looked up before merges are
+  tried (`ignore_merges`), so words need no chain of half-words; all families are read, the held-out ones too;
+- `<<`, `>>`, each sign and `\boxed{` stand alone; the last is an ordinary token, the six control tokens are special.
+
+What remains of the vocabulary goes to merges that spell unknown words in pieces.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+from tokenizers import Regex, Tokenizer, models, pre_tokenizers, trainers
+
+from ruplar.chains import word_problems
+
+SPECIAL = ("<|pad|>", "<|user|>", "<|end|>", "<|assistant|>", "<think>", "</think>")
+VOCABULARY = 2304
+PATTERN = (
+    r" (?=\\boxed\{)|\\boxed\{| ?<<|>>"  # the chain's and the answer's own marks
+    r"|'(?:s|t|re|ve|m|ll|d)(?!\p{L})| ?\p{L}+"  # words, with the space before them
+    r"|\p{N}{1,3}"  # digits in groups of three, never with a space
+    r"| ?[^\s\p{L}\p{N}]"  # every other sign by itself
+    r"|\s+(?!\S)|\s"
+)
+CHAT_TEMPLATE = (
+    "{% for message in messages %}"
+    "{% if message['role'] == 'user' %}{{ '<|user|>' + message['content'] + '<|end|>' }}"
+    "{% elif message['role'] == 'assistant' %}{{ '<|assistant|>' + message['content'] + '<|end|>' }}"
+    "{% else %}{{ raise_exception('The embedded model knows the roles user and assistant, not ' + message['role'] + '.') }}"
+    "{% endif %}{% endfor %}"
+    "{% if add_generation_prompt %}{{ '<|assistant|>' }}{% endif %}"
+)
+FAMILIES = (
+    *("ages", "averages", "bakery", "classroom", "collecting", "comparing", "cooking", "drills", "factory", "farm"),
+    *("floors", "harvest", "old_measures", "passengers", "points", "potion_shop", "reading", "sales", "savings"),
+    *("shopping", "stock", "tank", "theatre", "travel", "wages"),
+)
+"""The families whose words are tokens. A list, so that adding a family leaves the tokenizer of the shipped model alone."""
+
+_SEED = 1
+_PER_FAMILY = 500  # at 300 no further word turns up
+
+
+def pieces() -> Counter[str]:
+    """Every piece of the generator's questions and chains as the pattern cuts them, in byte-level spelling, with its count."""
+    cut = _pre_tokenizer()
+    found: Counter[str] = Counter()
+    for name in FAMILIES:
+        text = "\n".join(
+            e.question + "\n" + e.chain for e in word_problems.generate(_PER_FAMILY, _SEED, families=[name])
+        )
+        found.update(piece for piece, _ in cut.pre_tokenize_str(text))
+    return found
+
+
+def build() -> tuple[dict[str, Any], dict[str, Any]]:
+    """The contents of tokenizer.json and of tokenizer_config.json."""
+    digits = [f"{n:0{width}d}" for width in (2, 3) for n in range(10**width)]
+    marks = ["\\boxed{", "<<", "Ġ<<", ">>"]
+    alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
+    fixed = [*SPECIAL, *alphabet, *digits, *marks]
+    words = [w for w, _ in sorted(pieces().items(), key=lambda item: (-item[1], item[0])) if w not in set(fixed)]
+    tokens = [*fixed, *words]
+    if len(tokens) > VOCABULARY:
+        raise RuntimeError(
+            f"{len(words)} words do not fit into a vocabulary of {VOCABULARY} beside {len(fixed)} fixed tokens"
+        )
+    merges = _merges([w for w in words if any(c.isalpha() for c in w)], alphabet, tokens)
+    known = set(tokens)
+    tokens += [t for left, right in merges if (t := left + right) not in known]
+    trained = Tokenizer(models.BPE(vocab={t: i for i, t in enumerate(tokens)}, merges=merges, ignore_merges=True))
+    trained.pre_tokenizer = _pre_tokenizer()
+    contents = json.loads(trained.to_str())
+    contents["decoder"] = {"type": "ByteLevel", "add_prefix_space": True, "trim_offsets": True, "use_regex": True}
+    flags = {"single_word": False, "lstrip": False, "rstrip": False, "normalized": False, "special": True}
+    contents["added_tokens"] = [{"id": i, "content": t, **flags} for i, t in enumerate(SPECIAL)]
+    config = {
+        "tokenizer_class": "PreTrainedTokenizerFast",
+        "clean_up_tokenization_spaces": False,
+        "eos_token": "<|end|>",
+        "pad_token": "<|pad|>",
+        "additional_special_tokens": ["<|user|>", "<|assistant|>", "<think>", "</think>"],
+        "chat_template": CHAT_TEMPLATE,
+    }
+    return contents, config
+
+
+def write(folder: Path) -> None:
+    """Write both files into the folder, making it if need be."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, contents in zip(("tokenizer.json", "tokenizer_config.json"), build(), strict=True):
+        text = json.dumps(contents, ensure_ascii=False, indent=1)
+        (folder / name).write_text(text + "\n", encoding="utf-8")
+
+
+def _pre_tokenizer() -> pre_tokenizers.Sequence:
+    split = pre_tokenizers.Split(Regex(PATTERN), behavior="isolated")
+    return pre_tokenizers.Sequence([split, pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)])
+
+
+def _merges(words: list[str], alphabet: list[str], tokens: list[str]) -> list[tuple[str, str]]:
+    """As many merges, learnt from the words, as there is room for in the vocabulary."""
+    spelled = Tokenizer(models.BPE())
+    trainer = trainers.BpeTrainer(vocab_size=1000, initial_alphabet=alphabet, special_tokens=[], show_progress=False)
+    spelled.train_from_iterator(words, trainer)
+    room, known, kept = VOCABULARY - len(tokens), set(tokens), []
+    for left, right in json.loads(spelled.to_str())["model"]["merges"]:
+        if left + right not in known:
+            if not room:
+                break
+            room -= 1
+        kept.append((left, right))
+    if room:
+        raise RuntimeError(f"{room} places of the vocabulary are left empty")
+    return kept
+
+
+if __name__ == "__main__":
+    write(Path(sys.argv[1]))
