@@ -1,0 +1,56 @@
+"""`ruplar data …` → chains written, chains checked."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from ruplar import plugins
+from ruplar.cli.options import AsJson, DataDir, integers, print_json
+from ruplar.errors import UserError
+
+data = typer.Typer(help="Chains: write them, find what is wrong with them.", no_args_is_help=True)
+out = Console()
+
+
+@data.command("make")
+def make(
+    file: Annotated[Path, typer.Argument(help="The jsonl file to write.")],
+    count: Annotated[int, typer.Option(min=1, help="How many problems.")] = 1000,
+    seed: Annotated[int, typer.Option(min=0, help="Which ones.")] = 1,
+    families: Annotated[str | None, typer.Option(help="Comma-separated; see `ruplar list families`.")] = None,
+    steps: Annotated[str, typer.Option(help="Fewest and most steps.")] = "1,6",
+) -> None:
+    """Write word problems with chains that re-execute to their answers."""
+    from ruplar.chains.word_problems import generate, write_jsonl
+
+    low, high = integers(steps, "--steps", 2)
+    chosen = families.split(",") if families else None
+    if file.is_dir() or not file.parent.is_dir():
+        raise UserError(
+            f"{file}: {'is a folder' if file.is_dir() else 'its folder does not exist'}. Name a file in one that does."
+        )
+    written = write_jsonl(file, generate(count, seed, families=chosen, steps=(low, high)))
+    out.print(f"{written:,} problems in {file}", highlight=False)
+
+
+@data.command("check")
+def check(
+    file: Annotated[str, typer.Argument(help="A file, a known set or a Hub name.")],
+    domain: Annotated[str, typer.Option(help="See `ruplar list domains`, or a dotted name of yours.")] = "arithmetic",
+    format: Annotated[str | None, typer.Option(help="Shape of the rows; found out when left out.")] = None,
+    data_dir: DataDir = None,
+    show: Annotated[int, typer.Option(min=0, help="Problems of each kind to show.")] = 5,
+    as_json: AsJson = False,
+) -> None:
+    """What was understood of every chain, what is left out and why, and which steps do not re-execute."""
+    from ruplar.chains.check import check_chains
+
+    found = check_chains(file, plugins.make("domains", domain), format=format, data_dir=data_dir)
+    if as_json:
+        print_json(found.as_dict())
+    else:
+        out.print(found.text(show), markup=False, highlight=False, soft_wrap=True)

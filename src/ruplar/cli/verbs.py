@@ -1,0 +1,361 @@
+"""Words typed → one verb each; `data` and `bench` have files of their own.
+
+Torch is imported by the verbs that need it, so help, `list`, `preview` and the checking of a recipe take a moment.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+import time
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import typer
+from rich.console import Console
+
+from ruplar import __version__, plugins
+from ruplar.cli.bench import bench
+from ruplar.cli.data import data
+from ruplar.cli.options import AsJson, DataDir, Device, integers, no_file, pick_device, print_json
+from ruplar.cli.preview import chains_of, make, plugin_settings
+from ruplar.errors import UserError
+
+app = typer.Typer(
+    help="Language models that think in a handful of soft tokens: train one, trust one, run one.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+app.add_typer(data, name="data")
+app.add_typer(bench, name="bench")
+
+out = Console()
+err = Console(stderr=True)
+
+BatchSize = Annotated[int, typer.Option(min=1, help="Questions answered at a time.")]
+ModelArg = Annotated[
+    str, typer.Argument(help="A folder `ruplar train` wrote, or embedded:ruplar, embedded:cot, embedded:no_cot.")
+]
+On = Annotated[
+    str, typer.Option(help="Comma-separated: known sets (gsm8k-aug, svamp …), word-problems[:FAMILY], files.")
+]
+Temperature = Annotated[float, typer.Option(min=0, help="Of the answer; 0 is greedy. Thoughts are deterministic.")]
+TopP = Annotated[
+    float, typer.Option(help="Sample the answer among the likeliest tokens holding this much probability.")
+]
+
+
+@app.callback(invoke_without_command=True)
+def _options(
+    version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False,
+    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Say more of what is done.")] = False,
+) -> None:
+    level = logging.INFO if verbose else logging.WARNING
+    logging.basicConfig(level=level, format="ruplar: %(message)s", stream=sys.stderr)
+    os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")  # our own bars say what is going on
+    os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
+    if version:
+        out.print(f"ruplar {__version__}", highlight=False)
+        raise typer.Exit
+
+
+@app.command()
+def demo(
+    output: Annotated[Path, typer.Option(help="Where everything is written.")] = Path("runs/demo"),
+    questions: Annotated[int, typer.Option(min=20, help="Held-out problems asked of every method.")] = 400,
+    device: Device = "cpu",
+) -> None:
+    """The whole loop on the model inside the package: compare, ablate, train live, show thoughts. Minutes on a laptop."""
+    from ruplar.demo import run_demo
+
+    run_demo(output, questions, pick_device(device), out)
+
+
+@app.command()
+def preview(
+    chains: Annotated[str, typer.Argument(help="A chain such as '<<20*1.20=24>>', or a file of chains.")],
+    tokenizer: Annotated[
+        str, typer.Option(help="embedded, llama-3, a folder, a tokenizer.model file, or a Hub name.")
+    ] = "embedded",
+    prior: Annotated[str, typer.Option(help="See `ruplar list priors`.")] = "mixture",
+    semantics: Annotated[
+        str | None, typer.Option(help="Of the mixture prior: set, multiset, paper, published.")
+    ] = None,
+    spans: Annotated[str, typer.Option(help="See `ruplar list spans`.")] = "step",
+    domain: Annotated[str, typer.Option(help="See `ruplar list domains`.")] = "arithmetic",
+    settings: Annotated[
+        list[str] | None, typer.Option("--set", help="A setting, e.g. prior.operand_share=0.3.")
+    ] = None,
+    seed: Annotated[int, typer.Option(help="Of priors that draw.")] = 0,
+    limit: Annotated[int, typer.Option(min=1, help="Chains of a file to show.")] = 5,
+    as_json: AsJson = False,
+) -> None:
+    """What a chain teaches: its steps, its spans, and the prior of each latent as the tokenizer sees it."""
+    from ruplar.backbone.prompt import PlainText
+    from ruplar.backbone.tokenizers import load_tokenizer
+    from ruplar.preview import preview as make_preview
+    from ruplar.preview import render
+    from ruplar.priors.base import PriorTable
+
+    chosen = plugin_settings(settings or [], {"semantics": semantics} if semantics else {})
+    rule = make("domains", domain, chosen["domain"])
+    cutter = make("spans", spans, chosen["spans"])
+    loaded = load_tokenizer(tokenizer)
+    encode = PlainText(loaded, frozenset(loaded.all_special_ids))
+    table = PriorTable(make("priors", prior, chosen["prior"]), encode, seed)
+    shown = [
+        make_preview(c, tokenizer=loaded, domain=rule, spans=cutter, prior_table=table)
+        for c in chains_of(chains, rule, limit)
+    ]
+    if as_json:
+        rows = [s.as_dict() for s in shown]
+        print_json(rows[0] if len(rows) == 1 else rows)
+    else:
+        for one in shown:
+            render(one, out)
+
+
+@app.command(context_settings={"ignore_unknown_options": False})
+def train(
+    recipe: Annotated[str, typer.Argument(help="A recipe of `ruplar list recipes`, or your own YAML file.")],
+    overrides: Annotated[
+        list[str] | None, typer.Argument(help="Dotted settings, e.g. prior.operand_share=0.3.")
+    ] = None,
+    output: Annotated[Path | None, typer.Option(help="The run's folder; runs/NAME-seedN when left out.")] = None,
+    resume: Annotated[bool, typer.Option(help="Go on from the last complete checkpoint of that folder.")] = False,
+    check: Annotated[bool, typer.Option("--check", help="Only check the recipe and print it whole.")] = False,
+    device: Device = "auto",
+) -> None:
+    """Train a model from a recipe."""
+    from ruplar.config import load_recipe, to_yaml
+
+    config = load_recipe(recipe, overrides or [])
+    if check:
+        out.print(to_yaml(config), markup=False, highlight=False)
+        return
+    from ruplar.launch import train_and_record
+
+    folder = no_file(output or Path("runs") / f"{config.name}-seed{config.seed}")
+    found = train_and_record(config, folder, overrides or [], resume=resume, device=pick_device(device), console=out)
+    if found is not None:
+        out.print(
+            f"model    {found / 'model'}\nrecord   {found / 'run.json'}\ncurve    {found / 'metrics.jsonl'}",
+            highlight=False,
+        )
+
+
+@app.command()
+def ask(
+    model: ModelArg,
+    question: Annotated[
+        str | None, typer.Argument(help="Left out: a prompt loop; '-': one question a line from stdin.")
+    ] = None,
+    temperature: Temperature = 0.0,
+    top_p: TopP = 1.0,
+    seed: Annotated[int, typer.Option(help="Of a sampled answer.")] = 0,
+    device: Device = "auto",
+    as_json: AsJson = False,
+) -> None:
+    """One question, or a prompt loop: the latents as readable tokens, then the answer."""
+    from ruplar.engine.sampling import Decoding
+    from ruplar.reasoner import LatentReasoner
+    from ruplar.show import answer_as_dict, show_answer
+
+    decoding = Decoding(temperature, top_p, seed)
+    reasoner = LatentReasoner.from_pretrained(model, pick_device(device))
+
+    def reply(text: str) -> None:
+        start = time.perf_counter()
+        [answer] = reasoner.ask([text], return_latents=True, decoding=decoding, batch_size=1)
+        if as_json:
+            print_json(answer_as_dict(text, answer))
+        else:
+            show_answer(out, answer)
+            out.print(f"  {1000 * (time.perf_counter() - start):.0f} ms", style="dim", highlight=False)
+
+    if question == "-":
+        for line in sys.stdin:
+            if line.strip():
+                reply(line.strip())
+    elif question is not None:
+        reply(question)
+    else:
+        _prompt_loop(reply)
+
+
+@app.command()
+def evaluate(
+    model: ModelArg,
+    on: On,
+    limit: Annotated[
+        int | None, typer.Option(min=1, help="Only the first questions; such a run enters no table.")
+    ] = None,
+    seeds: Annotated[str, typer.Option(help="Comma-separated; they matter when the answer is sampled.")] = "0",
+    temperature: Temperature = 0.0,
+    top_p: TopP = 1.0,
+    max_answer_tokens: Annotated[int, typer.Option(min=1, help="An answer is cut here.")] = 64,
+    lenient: Annotated[bool, typer.Option(help="Grade as the published code does; labelled in every table.")] = False,
+    batch_size: BatchSize = 64,
+    data_dir: DataDir = None,
+    output: Annotated[Path | None, typer.Option(help="Folder for run.json and samples.jsonl.gz.")] = None,
+    device: Device = "auto",
+    as_json: AsJson = False,
+) -> None:
+    """Accuracy with its interval, #L, forwards, latency and memory on any benchmark or file."""
+    from ruplar.engine.sampling import Decoding
+    from ruplar.launch import evaluate_and_record
+
+    decoding = Decoding(temperature, top_p, 0, max_answer_tokens)
+    if output:
+        no_file(output)
+    record, folder = evaluate_and_record(
+        model, _sources(on), decoding, integers(seeds, "--seeds"), limit=limit, lenient=lenient, batch_size=batch_size,
+        data_dir=data_dir, output=output, device=pick_device(device), console=err,
+    )  # fmt: skip
+    if as_json:
+        print_json([b.model_dump(mode="json") for b in record.benchmarks])
+        return
+    from ruplar.show import benchmark_table
+
+    out.print(benchmark_table(f"{model} on {on}", record.benchmarks))
+    out.print(f"record   {folder / 'run.json'}\nsamples  {folder / 'samples.jsonl.gz'}", highlight=False)
+    for reason in record.partial:
+        out.print(f"partial: {reason}; it enters no table", style="yellow", highlight=False)
+
+
+@app.command()
+def ablate(
+    model: ModelArg,
+    on: On = "word-problems",
+    limit: Annotated[int | None, typer.Option(min=1, help="Only the first questions of each set.")] = None,
+    seed: Annotated[int, typer.Option(help="Of the random latents and the shuffling.")] = 0,
+    batch_size: BatchSize = 64,
+    data_dir: DataDir = None,
+    device: Device = "auto",
+    as_json: AsJson = False,
+) -> None:
+    """Do the latents matter? Real against none, random, shuffled, zeroed, and hardened to their likeliest token."""
+    from ruplar.launch import ablate_model
+    from ruplar.show import ablation_table
+
+    found = ablate_model(
+        model, _sources(on), limit=limit, seed=seed, batch_size=batch_size, data_dir=data_dir, device=pick_device(device), console=err
+    )  # fmt: skip
+    if as_json:
+        print_json({name: [r.as_dict() for r in rows] for name, rows in found.items()})
+        return
+    for name, rows in found.items():
+        out.print(ablation_table(f"{model} on {name}", rows))
+
+
+@app.command()
+def report(
+    runs: Annotated[list[Path], typer.Argument(help="run.json files, or folders that hold them.")],
+    form: Annotated[Literal["markdown", "csv", "json"], typer.Option("--as", help="What to print.")] = "markdown",
+    as_json: AsJson = False,
+    update: Annotated[
+        list[str] | None, typer.Option(help="FILE:NAME: replace the block results:NAME in FILE.")
+    ] = None,
+) -> None:
+    """Tables from run.json files; nothing is typed by hand."""
+    from ruplar.report.tables import collect_rows, replace_block, to_csv, to_markdown
+
+    rows = collect_rows(runs)
+    if as_json or form == "json":
+        print_json([row.as_dict() for row in rows])
+    elif not update:
+        out.print(to_csv(rows) if form == "csv" else to_markdown(rows), markup=False, highlight=False, soft_wrap=True)
+    for target in update or []:
+        file, _, name = target.rpartition(":")
+        path = Path(file)
+        if not path.is_file():
+            raise UserError(f"--update: there is no file '{file}'. Write FILE:NAME, e.g. README.md:{name or 'demo'}.")
+        path.write_text(replace_block(path.read_text(encoding="utf-8"), name, to_markdown(rows)), encoding="utf-8")
+
+
+@app.command()
+def export(
+    model: ModelArg,
+    folder: Annotated[Path, typer.Argument(help="Where to write it.")],
+    merge: Annotated[
+        bool, typer.Option(help="Fold the adapter into the weights: a plain folder that transformers loads.")
+    ] = True,
+    dtype: Annotated[
+        Literal["float32", "bfloat16"], typer.Option(help="Precision of the written weights.")
+    ] = "float32",
+) -> None:
+    """A merged, plain Hugging Face folder that loads without us, or the bare adapter."""
+    import torch
+
+    from ruplar.store import export_model
+
+    if no_file(folder).exists() and any(folder.iterdir()):
+        raise UserError(f"{folder} exists and is not empty. Name another folder.")
+    export_model(model, folder, merge=merge, dtype=getattr(torch, dtype))
+    out.print(f"written  {folder}", highlight=False)
+
+
+@app.command("list")
+def list_(
+    kind: Annotated[
+        str | None, typer.Argument(help="domains, spans, priors, methods, recipes, families; all when left out.")
+    ] = None,
+) -> None:
+    """The plug-ins and recipes, each with its first line."""
+    from ruplar.chains.word_problems import FAMILIES
+    from ruplar.config import recipes
+    from ruplar.errors import unknown
+
+    shelves: dict[str, dict[str, str]] = {
+        **{k: {n: plugins.describe(k, n) for n in plugins.names(k)} for k in plugins.CLASSES},
+        "recipes": recipes(),
+        "families": {name: family.about for name, family in FAMILIES.items()},
+    }
+    if kind is not None and kind not in shelves:
+        raise UserError(unknown("kind", kind, shelves))
+    for name, rows in shelves.items():
+        if kind in (None, name):
+            out.print(name, style="bold")
+            for key, line in rows.items():
+                out.print(f"  {key:20} {line}", markup=False, highlight=False, soft_wrap=True)
+
+
+def main() -> None:
+    """The `ruplar` command: a user's mistake is shown without a traceback and ends with status 2."""
+    try:
+        app()
+    except UserError as error:
+        err.print(f"ruplar: {error}", markup=False, highlight=False, soft_wrap=True)
+        raise SystemExit(2) from None
+    except KeyboardInterrupt:
+        err.print("ruplar: stopped", highlight=False)
+        raise SystemExit(130) from None
+
+
+def _sources(text: str) -> list[Any]:
+    from pydantic import ValidationError
+
+    from ruplar.chains.sources import SourceConfig
+
+    names = [part.strip() for part in text.split(",") if part.strip()]
+    if not names:
+        raise UserError("--on: names no set. Write for instance word-problems, or gsm8k-aug,svamp, or a file.")
+    try:
+        return [SourceConfig.model_validate(name) for name in names]
+    except ValidationError as error:
+        raise UserError(*(f"--on: {e['msg'].removeprefix('Value error, ')}" for e in error.errors())) from error
+
+
+def _prompt_loop(reply: Any) -> None:
+    out.print("Ask a word problem; an empty line ends.", style="dim")
+    while True:
+        try:
+            text = out.input("[bold]> [/bold]").strip()
+        except EOFError:
+            return
+        if not text:
+            return
+        reply(text)

@@ -1,0 +1,210 @@
+"""A verb's options → a run with its record: load, run with a progress bar, write run.json. Shared by `cli` and `demo`."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from ruplar.chains.sources import SourceConfig
+    from ruplar.config import RunConfig
+    from ruplar.engine.sampling import Decoding
+    from ruplar.evaluate.ablate import AblationRow
+    from ruplar.evaluate.record import RunRecord
+
+
+def train_and_record(
+    config: RunConfig, folder: Path, overrides: Sequence[str], *, resume: bool, device: str, console: Console
+) -> Path | None:
+    """Train with a progress bar (a line a row where there is no terminal) and leave run.json beside the model.
+
+    Returns:
+        The run's folder; None in the helper processes of a distributed run.
+    """
+    from ruplar.train.progress import BarProgress, line
+    from ruplar.train.run import train
+
+    started = datetime.now(UTC)
+    if console.is_terminal:
+        with BarProgress(console) as progress:
+            result = train(config, output=folder, resume=resume, device=device, progress=progress)
+    else:
+        result = train(
+            config, output=folder, resume=resume, device=device,
+            progress=lambda p: console.print(line(p), highlight=False, soft_wrap=True) if p.row else None,
+        )  # fmt: skip
+    if not result.main:
+        return None
+    _write(
+        _record(
+            config.name, config.as_dict(), config.seed, started, device,
+            overrides=list(overrides),
+            data=result.fingerprints,
+            left_out=result.left_out,
+            seconds=result.seconds,
+            train_seconds=result.seconds,
+            peak_gb=result.peak_memory_gb,
+        ),
+        folder,
+    )  # fmt: skip
+    return folder
+
+
+def evaluate_and_record(
+    reference: str,
+    on: Sequence[SourceConfig],
+    decoding: Decoding,
+    seeds: Sequence[int],
+    *,
+    console: Console,
+    device: str,
+    output: Path | None = None,
+    batch_size: int = 64,
+    limit: int | None = None,
+    **options: Any,
+) -> tuple[RunRecord, Path]:
+    """Evaluate with a progress bar and write run.json and samples.jsonl.gz.
+
+    Results are added to the record that lies in the folder (a run's own folder when the model has one), else one is begun.
+
+    Returns:
+        The record and the folder it was written to.
+    """
+    from ruplar.evaluate.benchmark import evaluate
+    from ruplar.evaluate.record import RECORD, read_record, write_samples
+    from ruplar.reasoner import LatentReasoner
+    from ruplar.store import find_model
+
+    model_folder = find_model(reference)
+    run = model_folder.parent
+    folder = output or (
+        run
+        if (run / RECORD).is_file()
+        else Path("runs") / f"evaluate-{reference.replace(':', '-').strip('/').replace('/', '-')}"
+    )
+    started, clock = datetime.now(UTC), time.monotonic()
+    reasoner = LatentReasoner.from_pretrained(reference, device)
+    with counting(console) as tell:
+        found = evaluate(
+            reasoner,
+            on,
+            seeds=seeds,
+            decoding=decoding,
+            batch_size=batch_size,
+            limit=limit,
+            on_progress=tell,
+            **options,
+        )
+    if (folder / RECORD).is_file():
+        record = read_record(folder)
+    else:
+        card = reasoner.model.card.model_dump(mode="json")
+        name = reasoner.model.card.method.name
+        record = _record(name, card, seeds[0], started, device, seconds=time.monotonic() - clock)
+    for result in found.results:
+        record = record.with_benchmark(result)
+    record = record.model_copy(update={"data": {**record.data, **_fingerprints(found.sources)}})
+    write_samples([*_kept_samples(folder, found.samples), *found.samples], folder)
+    _write(record, folder)
+    return record, folder
+
+
+def _fingerprints(sources: Sequence[dict[str, Any]]) -> dict[str, str]:
+    """What identifies the content of each benchmark."""
+    from ruplar.train.data import fingerprint_of
+
+    return {f"test: {source['source']}": fingerprint_of(source) for source in sources}
+
+
+def _kept_samples(folder: Path, fresh: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Rows of an earlier evaluation in the same folder that this one does not replace."""
+    from ruplar.evaluate.record import SAMPLES, read_samples
+
+    again = {(row["benchmark"], row["seed"]) for row in fresh}
+    found = read_samples(folder) if (folder / SAMPLES).is_file() else []
+    return [row for row in found if (row["benchmark"], row["seed"]) not in again]
+
+
+def ablate_model(
+    reference: str,
+    on: Sequence[SourceConfig],
+    *,
+    console: Console,
+    device: str,
+    seed: int = 0,
+    batch_size: int = 64,
+    limit: int | None = None,
+    data_dir: Path | None = None,
+) -> dict[str, list[AblationRow]]:
+    """Ablate the latents of a model on each set: name → one row a mode, the real latents first."""
+    from ruplar.chains.sources import open_source
+    from ruplar.evaluate.ablate import ablate
+    from ruplar.reasoner import LatentReasoner
+
+    reasoner = LatentReasoner.from_pretrained(reference, device)
+    found = {}
+    for source in on:
+        opened = open_source(source, reasoner.model.domain, need_steps=False, data_dir=data_dir)
+        with counting(console) as tell:
+            found[source.name] = ablate(
+                reasoner,
+                opened.examples[: limit or len(opened.examples)],
+                seed=seed,
+                batch_size=batch_size,
+                on_progress=tell,
+            )
+    return found
+
+
+@contextmanager
+def counting(console: Console) -> Iterator[Any]:
+    """Progress bars, one a name: yields a function of (name, done, total)."""
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    columns = (TextColumn("{task.description}"), BarColumn(bar_width=20), MofNCompleteColumn(), TimeRemainingColumn())
+    tasks: dict[str, Any] = {}
+    with Progress(*columns, console=console) as progress:
+
+        def tell(name: str, done: int, total: int) -> None:
+            if name not in tasks:
+                tasks[name] = progress.add_task(name, total=total)
+            progress.update(tasks[name], completed=done)
+
+        yield tell
+
+
+def _record(name: str, config: dict[str, Any], seed: int, started: datetime, device: str, **figures: Any) -> RunRecord:
+    from ruplar.evaluate.record import RunRecord, commit_of, machine, versions
+
+    commit, dirty = commit_of()
+    return RunRecord(
+        name=name,
+        config=config,
+        seed=seed,
+        commit=commit,
+        dirty=dirty,
+        versions=versions(),
+        machine=machine(_gpu(device)),
+        started=started.isoformat(timespec="seconds"),
+        **figures,
+    )
+
+
+def _gpu(device: str) -> str | None:
+    if not device.startswith("cuda"):
+        return None
+    import torch
+
+    return torch.cuda.get_device_name(device)
+
+
+def _write(record: RunRecord, folder: Path) -> None:
+    from ruplar.evaluate.record import write_record
+
+    write_record(record, folder)

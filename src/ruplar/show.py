@@ -1,0 +1,140 @@
+"""Answers, latents and results → what a terminal shows. Only `cli` and `demo` use it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from rich.table import Table
+from rich.text import Text
+
+from ruplar.records import Answer, Latent
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from ruplar.evaluate.ablate import AblationRow
+    from ruplar.evaluate.record import BenchmarkResult
+
+_BAR = 20
+_SHARE_SHOWN = 0.02
+
+
+def percent(value: float | None, low: float | None = None, high: float | None = None) -> str:
+    """`93.4 (90.9–95.3)`, or a dash."""
+    if value is None:
+        return "–"
+    return f"{value:.1f}" + (f" ({low:.1f}–{high:.1f})" if low is not None and high is not None else "")
+
+
+def latent_line(number: int, latent: Latent) -> Text:
+    """One soft token on one line: its likeliest tokens with a bar for the first, its entropy."""
+    top = Text()
+    for token, prob in zip(latent.tokens, latent.probs, strict=True):
+        if prob < _SHARE_SHOWN:
+            break
+        top.append(f"{token.strip() or repr(token)}", style="bold green" if not top else "cyan")
+        top.append(f" {prob:.2f}  ", style="dim")
+    filled = round(latent.probs[0] * _BAR)
+    bar = Text("█" * filled + "░" * (_BAR - filled), style="green")
+    return Text.assemble((f"  z{number} ", "dim"), bar, "  ", top, (f"entropy {latent.entropy:.2f}", "dim"))
+
+
+def show_answer(console: Console, answer: Answer, chain: str = "") -> None:
+    """A thought in readable form, then the answer and what it cost."""
+    if chain:
+        console.print(Text.assemble(("  text chain  ", "dim"), chain))
+    for number, latent in enumerate(answer.latents, start=1):
+        console.print(latent_line(number, latent))
+    if answer.thought:
+        console.print(Text.assemble(("  thought  ", "dim"), answer.thought))
+    unit = "reasoning tokens" if answer.thought else "soft tokens"
+    console.print(
+        Text.assemble(
+            ("  answer  ", "dim"),
+            (answer.text.strip() or "(empty)", "bold"),
+            (f"   {answer.latent_count} {unit}, {answer.forwards} forward passes", "dim"),
+        )
+    )
+    if not answer.halted:
+        console.print(Text("  the thought did not end by itself; it was cut at the cap", style="yellow"))
+
+
+def answer_as_dict(question: str, answer: Answer) -> dict[str, Any]:
+    """An answer as plain JSON values."""
+    return {
+        "question": question,
+        "answer": answer.text,
+        "thought": answer.thought,
+        "latents": [
+            {"tokens": list(z.tokens), "probs": list(z.probs), "entropy": z.entropy, "halt": z.halt}
+            for z in answer.latents
+        ],
+        "latent_count": answer.latent_count,
+        "answer_tokens": answer.answer_tokens,
+        "forwards": answer.forwards,
+        "halted": answer.halted,
+        "ended": answer.ended,
+    }
+
+
+def benchmark_table(title: str, results: Iterable[BenchmarkResult]) -> Table:
+    """One row a benchmark: accuracy with its interval, what it cost."""
+    columns = (
+        "benchmark",
+        "n",
+        "accuracy (95 %)",
+        "#L",
+        "Acc/#L",
+        "answer tokens",
+        "forwards",
+        "ms a question",
+        "unreadable",
+    )
+    return table(
+        title,
+        columns,
+        (
+            (
+                r.name
+                + (" (lenient)" if r.lenient else "")
+                + ("" if r.decoding == "greedy" else f" {r.decoding} seed {r.seed}"),
+                f"{r.n:,}",
+                percent(r.accuracy, r.low, r.high),
+                f"{r.latents:.2f}",
+                percent(r.acc_per_latent),
+                f"{r.answer_tokens:.1f}",
+                f"{r.forwards:.1f}",
+                f"{r.ms_per_question:.1f}",
+                str(r.unreadable),
+            )
+            for r in results
+        ),
+    )
+
+
+def ablation_table(title: str, rows: Iterable[AblationRow]) -> Table:
+    """One row a mode: what stands in the latents' places, accuracy, difference to the real ones."""
+    columns = ("latents", "what stands in their places", "accuracy (95 %)", "difference (95 %)")
+    shown = []
+    for row in rows:
+        about = row.as_dict()
+        difference = (
+            f"{row.difference.mean:+.1f} ({row.difference.low:+.1f} to {row.difference.high:+.1f})"
+            if row.difference
+            else ""
+        )
+        shown.append(
+            (row.mode, str(about["about"]), percent(row.result.accuracy, row.result.low, row.result.high), difference)
+        )
+    return table(title, columns, shown)
+
+
+def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]]) -> Table:
+    """A plain table: the first column left, the others right."""
+    shown = Table(title=title, title_justify="left", title_style="bold", header_style="dim")
+    for index, column in enumerate(columns):
+        shown.add_column(column, justify="left" if index == 0 else "right")
+    for row in rows:
+        shown.add_row(*row)
+    return shown

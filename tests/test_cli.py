@@ -1,0 +1,340 @@
+"""The verbs as they are typed: what they print, what they leave in a folder, and how mistakes are told."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+QUESTION = "Tom has 3 bags of 4 apples. He eats 2 apples. How many apples are left?"
+MISTAKES = """
+name: mine
+data: {train: {source: word-problems, count: 10, seed: 1}}
+prior: {name: mixtur}
+method: {name: ruplar, max_latent: 3}
+training: {learning_rate: fast}
+"""
+
+
+@dataclass
+class Said:
+    """What a command said, and how it ended."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def json(self):
+        return json.loads(self.out)
+
+
+@pytest.fixture
+def ruplar(monkeypatch, capsys, tmp_path):
+    """Words → the command run in this process, in an empty working folder."""
+    from ruplar import cli
+
+    monkeypatch.chdir(tmp_path)
+
+    def run(*words: str | Path) -> Said:
+        monkeypatch.setattr(sys, "argv", ["ruplar", *map(str, words)])
+        capsys.readouterr()
+        try:
+            cli.main()
+            code = 0
+        except SystemExit as end:
+            code = end.code or 0
+        return Said(code, *capsys.readouterr())
+
+    return run
+
+
+@pytest.fixture
+def refused(ruplar):
+    """Words → the message of a command that ends as a user's mistake: status 2, nothing printed, no traceback."""
+
+    def run(*words) -> str:
+        said = ruplar(*words)
+        assert said.code == 2 and said.out == "" and "Traceback" not in said.err
+        # the message stands on lines of its own; bars may have come before it
+        message = re.search(r"^ruplar: .*", said.err, re.MULTILINE | re.DOTALL)
+        assert message, said.err
+        return message[0]
+
+    return run
+
+
+def apart(*words: str | Path) -> tuple[Said, bool]:
+    """Words → the command run in a process of its own, and whether it imported torch."""
+    code = (
+        "import atexit, sys; from ruplar.cli import main\n"
+        "atexit.register(lambda: print('torch' in sys.modules, file=sys.stderr)); main()"
+    )
+    done = subprocess.run([sys.executable, "-c", code, *map(str, words)], capture_output=True, text=True)
+    *rest, torch = done.stderr.splitlines()
+    return Said(done.returncode, done.stdout, "\n".join(rest)), torch == "True"
+
+
+def shares(said: Said) -> dict[str, float]:
+    [step] = said.json["steps"]
+    [span] = step["spans"]
+    return {token["token"]: token["prob"] for token in span["tokens"]}
+
+
+WORKED = ("preview", "--json", "--prior", "mixture", "--semantics", "paper", "<<20*1.20=24>>")
+# 0.8 on the result; 0.2 over the five other tokens, the repeated 20 counted once, is 0.04 each
+WORKED_SHARES = {"24": 0.8, "20": 0.04, "*": 0.04, "1": 0.04, ".": 0.04, "=": 0.04}
+
+
+def test_preview_shows_the_worked_example_with_the_packaged_tokenizer(ruplar):
+    said = ruplar(*WORKED)
+    assert said.code == 0 and shares(said) == WORKED_SHARES
+
+
+def test_preview_shows_the_worked_example_with_llama_3s_tokenizer(ruplar, llama3_tokenizer):
+    assert shares(ruplar(*WORKED, "--tokenizer", "llama-3")) == WORKED_SHARES
+
+
+def test_preview_reads_a_setting_and_a_file(ruplar, tmp_path):
+    said = ruplar("preview", "<<3+4=7>>", "--json", "--set", "prior.operand_share=0.4")
+    assert shares(said) == {"7": 0.6, "3": 0.1, "+": 0.1, "4": 0.1, "=": 0.1}
+    assert ruplar("data", "make", tmp_path / "some.jsonl", "--count", 4).code == 0
+    assert len(ruplar("preview", tmp_path / "some.jsonl", "--json", "--limit", "3").json) == 3
+
+
+def test_preview_names_what_it_does_not_know(refused):
+    assert "unknown prior 'mixtur'. Did you mean 'mixture'?" in refused("preview", "<<3+4=7>>", "--prior", "mixtur")
+    assert "has no step" in refused("preview", "So 7.")
+    assert "cannot read 'operand_share'" in refused("preview", "<<3+4=7>>", "--set", "operand_share")
+    assert "semantics" in refused("preview", "<<3+4=7>>", "--semantics", "papr")
+    assert "no file or folder" in refused("preview", "<<3+4=7>>", "--tokenizer", "./nowhere")
+
+
+def test_three_mistakes_in_a_recipe_are_told_at_once_before_torch_is_imported(tmp_path):
+    file = tmp_path / "mine.yaml"
+    file.write_text(MISTAKES, encoding="utf-8")
+    said, torch = apart("train", file)
+    assert said.code == 2 and said.out == "" and "Traceback" not in said.err
+    assert said.err.startswith(f"ruplar: 3 problems in {file}")
+    for problem in (
+        "prior.name: unknown prior 'mixtur'. Did you mean 'mixture'?",
+        "unknown setting of method ruplar 'max_latent'. Did you mean 'max_latents'?",
+        "training.learning_rate: must be a number, got 'fast'.",
+    ):
+        assert problem in said.err
+    assert not torch
+
+
+def test_train_checks_a_recipe_and_prints_it_whole(ruplar):
+    import yaml
+
+    said = ruplar("train", "embedded-live", "prior.operand_share=0.3", "--check")
+    assert said.code == 0 and yaml.safe_load(said.out)["prior"] == {
+        "name": "mixture", "operand_share": 0.3, "semantics": "paper",
+    }  # fmt: skip
+    assert list(Path().iterdir()) == []
+
+
+def test_an_unknown_recipe_and_a_missing_file_are_named(refused):
+    assert "unknown recipe 'embedded-liv'. Did you mean 'embedded-live'?" in refused("train", "embedded-liv")
+    assert "no recipe file 'mine.yaml'" in refused("train", "mine.yaml")
+
+
+def test_list_shows_every_plug_in_with_its_first_line_without_torch():
+    from ruplar import plugins
+
+    said, torch = apart("list")
+    assert said.code == 0 and not torch
+    for kind in plugins.CLASSES:
+        for name in plugins.names(kind):
+            assert plugins.describe(kind, name) in said.out
+    assert "embedded-live" in said.out and "potion_shop" in said.out
+
+
+def test_list_shows_one_kind_and_names_one_it_does_not_know(ruplar, refused):
+    said = ruplar("list", "priors")
+    assert "gumbel" in said.out and "arithmetic" not in said.out
+    assert "unknown kind 'prior'. Did you mean 'priors'?" in refused("list", "prior")
+
+
+def test_version_and_help_need_no_torch():
+    from ruplar import __version__
+
+    said, torch = apart("--version")
+    assert said.out.strip() == f"ruplar {__version__}" and not torch
+    said, torch = apart("--help")
+    assert said.code == 0 and "evaluate" in said.out and not torch
+
+
+def test_ask_answers_with_its_thought(ruplar):
+    found = ruplar("ask", "embedded", QUESTION, "--json", "--device", "cpu").json
+    assert found["question"] == QUESTION and found["thought"] == "" and found["halted"] and found["ended"]
+    assert found["latent_count"] == len(found["latents"]) > 0
+    assert found["forwards"] == found["latent_count"] + 1 + found["answer_tokens"]
+    for latent in found["latents"]:
+        assert latent["probs"] == sorted(latent["probs"], reverse=True) and 0 <= latent["halt"] <= 1
+    said = ruplar("ask", "embedded", QUESTION, "--device", "cpu")
+    assert "z1" in said.out and found["answer"] in said.out and "soft tokens" in said.out
+
+
+def test_a_text_model_writes_its_thought(ruplar):
+    found = ruplar("ask", "embedded:cot", QUESTION, "--json", "--device", "cpu").json
+    assert found["thought"].startswith("<<") and found["latents"] == []
+
+
+def test_evaluate_leaves_a_record_and_every_sample(ruplar, tmp_path):
+    from ruplar.evaluate.record import read_samples
+
+    run = ("evaluate", "embedded:ruplar", "--device", "cpu", "--limit", "20", "--output", tmp_path / "run")
+    said = ruplar(*run, "--on", "word-problems", "--json")
+    [found] = said.json
+    assert (found["name"], found["n"], found["limit"]) == ("word-problems", 20, 20)
+    assert found["low"] < found["accuracy"] <= found["high"] <= 100
+    record = json.loads((tmp_path / "run" / "run.json").read_text())
+    assert "only part of word-problems was asked" in record["partial"]
+    first = read_samples(tmp_path / "run")
+    assert len(first) == 20 and sum(row["correct"] for row in first) == found["correct"]
+
+    # a second set into the same folder keeps the first one's samples and result
+    said = ruplar(*run, "--on", "word-problems:bakery")
+    assert said.code == 0 and "partial: " in said.out
+    rows = read_samples(tmp_path / "run")
+    assert [row for row in rows if row["benchmark"] == "word-problems"] == first and len(rows) == 40
+    record = json.loads((tmp_path / "run" / "run.json").read_text())
+    assert [b["name"] for b in record["benchmarks"]] == ["word-problems", "word-problems:bakery"]
+    assert any("word-problems, word-problems:bakery" in reason for reason in record["partial"])
+
+    # the same set again replaces its own
+    assert ruplar(*run, "--on", "word-problems:bakery").code == 0
+    assert len(read_samples(tmp_path / "run")) == 40
+
+
+def test_evaluate_names_models_sets_and_files_it_cannot_find_or_read(refused, tmp_path):
+    on = ("--on", "word-problems")
+    assert "unknown embedded model 'ruplr'. Did you mean 'ruplar'?" in refused("evaluate", "embedded:ruplr", *on)
+    assert "runs/none: no such model folder" in refused("evaluate", "runs/none", *on)
+    model = ("evaluate", "embedded:ruplar", "--device", "cpu", "--on")
+    assert "unknown family 'bakry'. Did you mean 'bakery'" in refused(*model, "word-problems:bakry")
+    assert "unknown data set 'svam'. Did you mean 'svamp'?" in refused(*model, "svam")
+    assert "nothere.jsonl: no such file" in refused(*model, "nothere.jsonl")
+    (tmp_path / "odd.jsonl").write_bytes(b"\xff\xfe not text\n")
+    assert "odd.jsonl" in refused(*model, "odd.jsonl")
+    (tmp_path / "broken.jsonl").write_text('{"question": "3+4?", "answer": "7"}\n{"question": \n', encoding="utf-8")
+    message = refused(*model, "broken.jsonl")
+    assert "broken.jsonl" in message and "2" in message
+    assert "--seeds: cannot read 'a'" in refused(*model, "word-problems", "--seeds", "a")
+    assert not (tmp_path / "runs").exists()
+
+
+def test_an_option_out_of_range_is_refused(ruplar):
+    said = ruplar("evaluate", "embedded:ruplar", "--on", "word-problems", "--limit", "0")
+    assert said.code == 2 and "--limit" in said.err and "Traceback" not in said.err
+
+
+def test_problems_that_were_made_pass_their_own_check(ruplar, tmp_path):
+    said = ruplar("data", "make", tmp_path / "some.jsonl", "--count", "50", "--seed", "3", "--steps", "2,4")
+    assert said.code == 0 and "50 problems" in said.out
+    found = ruplar("data", "check", tmp_path / "some.jsonl", "--json").json
+    assert found["rows"] == found["examples"] == 50 and set(found["steps"]) <= {"2", "3", "4"}
+    assert found["wrong_steps"] == found["wrong_ends"] == found["no_result"] == [] and found["left_out"] == {}
+
+
+def test_a_spoilt_step_is_found_in_its_row(ruplar, tmp_path):
+    row = {"problem": "3+4, doubled?", "solution": "<<3+4=8>> <<8*2=16>>", "answer": "14"}
+    (tmp_path / "wrong.jsonl").write_text(json.dumps(row) + "\n", encoding="utf-8")
+    found = ruplar("data", "check", "wrong.jsonl", "--json").json
+    assert found["wrong_steps"] == [{"at": "wrong.jsonl:1", "what": "3+4=8: 3+4 is 7, not 8"}]
+    assert found["wrong_ends"] == [{"at": "wrong.jsonl:1", "what": "ends in 16, marked 14"}]
+    assert "3+4 is 7, not 8" in ruplar("data", "check", "wrong.jsonl").out
+
+
+def test_data_make_refuses_what_no_family_writes(refused):
+    assert "unknown family 'bakry'. Did you mean 'bakery'?" in refused(
+        "data", "make", "a.jsonl", "--families", "bakry"
+    )
+    assert "--steps: cannot read '3'" in refused("data", "make", "a.jsonl", "--steps", "3")
+
+
+def test_an_exported_model_is_a_plain_one_with_the_same_logits_and_answers(ruplar, tmp_path):
+    import torch
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
+    from ruplar.store import load_model
+
+    assert ruplar("export", "embedded:ruplar", tmp_path / "plain").code == 0
+    plain = AutoModelForCausalLM.from_pretrained(tmp_path / "plain", local_files_only=True).eval()
+    ids = AutoTokenizer.from_pretrained(tmp_path / "plain", local_files_only=True)(QUESTION, return_tensors="pt")
+    with torch.no_grad():
+        wanted = load_model("embedded:ruplar").backbone.model(input_ids=ids["input_ids"]).logits
+        torch.testing.assert_close(plain(input_ids=ids["input_ids"]).logits, wanted, atol=1e-3, rtol=1e-4)
+        assert not torch.allclose(load_model("embedded:cot").backbone.model(input_ids=ids["input_ids"]).logits, wanted)
+    asked = (QUESTION, "--json", "--device", "cpu")
+    here, there = (ruplar("ask", model, *asked).json for model in ("embedded:ruplar", tmp_path / "plain"))
+    assert [z["tokens"] for z in there["latents"]] == [z["tokens"] for z in here["latents"]]
+    assert {k: v for k, v in there.items() if k != "latents"} == {k: v for k, v in here.items() if k != "latents"}
+
+
+def test_export_writes_the_bare_adapter_and_never_over_something(ruplar, refused, tmp_path):
+    assert ruplar("export", "embedded:ruplar", "bare", "--no-merge", "--dtype", "bfloat16").code == 0
+    assert {f.name for f in (tmp_path / "bare").iterdir()} == {
+        "ruplar.json", "adapter_config.json", "adapter_model.safetensors",
+    }  # fmt: skip
+    assert ruplar("ask", "bare", QUESTION, "--json", "--device", "cpu").json["latent_count"] > 0
+    assert "bare exists and is not empty" in refused("export", "embedded:ruplar", "bare")
+
+
+def test_ablate_reports_every_mode_against_the_real_latents(ruplar, refused):
+    found = ruplar("ablate", "embedded:ruplar", "--limit", "20", "--device", "cpu", "--json").json
+    rows = {row["mode"]: row for row in found["word-problems"]}
+    assert list(rows) == ["real", "none", "random", "shuffled", "zero", "argmax"]
+    assert rows["real"]["difference"] is None and rows["none"]["latents"] == 0
+    for mode in ("none", "random", "shuffled", "zero"):
+        assert rows[mode]["difference"] == pytest.approx(rows[mode]["accuracy"] - rows["real"]["accuracy"])
+    assert rows["random"]["latents"] == rows["real"]["latents"] > 1
+    assert "no soft tokens" in refused("ablate", "embedded:cot", "--device", "cpu")
+
+
+def test_report_tables_the_runs_of_a_folder_and_leaves_partial_ones_out(ruplar, refused, tmp_path):
+    (tmp_path / "ten.jsonl").write_text(
+        "".join(json.dumps({"question": f"What is {n}+1?", "answer": str(n + 1)}) + "\n" for n in range(10)),
+        encoding="utf-8",
+    )
+    for name, more in (("whole", ()), ("part", ("--limit", "5"))):
+        words = ("evaluate", "embedded:no_cot", "--on", "ten.jsonl", "--device", "cpu", "--output", f"runs/{name}")
+        assert ruplar(*words, *more).code == 0
+        record = json.loads((tmp_path / "runs" / name / "run.json").read_text())
+        record["dirty"] = False  # whatever this checkout is like
+        (tmp_path / "runs" / name / "run.json").write_text(json.dumps(record))
+    [row] = ruplar("report", "runs", "--json").json
+    assert row["method"] == "no_cot" and row["benchmark"] == "ten" and row["n"] == 10
+    table = ruplar("report", "runs").out
+    assert "no_cot" in table and "|" in table
+    (tmp_path / "page.md").write_text("# Page\n<!-- results:x -->\n<!-- /results:x -->\nend\n")
+    assert ruplar("report", "runs", "--update", "page.md:x").code == 0
+    page = (tmp_path / "page.md").read_text()
+    assert "no_cot" in page and page.startswith("# Page") and page.endswith("end\n")
+    assert "nowhere" in refused("report", "nowhere")
+
+
+def test_places_that_cannot_be_written_to_are_told_before_any_work(refused, tmp_path):
+    (tmp_path / "file").write_text("")
+    run = ("evaluate", "embedded:ruplar", "--on", "word-problems", "--limit", "2", "--device", "cpu")
+    assert "file is a file. Name a folder." in refused(*run, "--output", "file")
+    assert "file is a file. Name a folder." in refused("export", "embedded:ruplar", "file")
+    assert "file is a file. Name a folder." in refused("train", "embedded-live", "--output", "file", "--device", "cpu")
+    assert "its folder does not exist" in refused("data", "make", "none/a.jsonl")
+    assert "is a folder" in refused("data", "make", tmp_path)
+
+
+def test_a_device_that_is_not_there_is_named(refused):
+    assert "--device: 'gpu' cannot be used here" in refused("ask", "embedded", "3+4?", "--device", "gpu")
+
+
+def test_options_that_say_nothing_are_refused(refused):
+    assert "--on: names no set" in refused("evaluate", "embedded:ruplar", "--on", " ,", "--device", "cpu")
+    assert "--set: cannot read the value of 'prior.a=['" in refused("preview", "<<3+4=7>>", "--set", "prior.a=[")

@@ -1,0 +1,69 @@
+"""Imports point one way, methods do not know each other, only the command line prints, and light modules stay light."""
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ORDER = [
+    *("errors", "records", "settings", "plugins", "domains", "chains", "embedded", "priors", "backbone", "preview"),
+    *("config", "objective", "engine", "methods", "store", "reasoner", "train", "evaluate", "report"),
+    *("bench", "show", "launch", "demo", "cli"),
+]
+THROUGH_PLUGINS = ("domains", "priors", "methods")
+PACKAGE = Path(__file__).parents[1] / "src" / "ruplar"
+FILES = sorted(f for f in PACKAGE.rglob("*.py") if f.parent != PACKAGE or f.stem not in ("__init__", "__main__"))
+
+
+def place(file):
+    """The part of the package a file belongs to: `chains` for chains/read.py, `errors` for errors.py."""
+    return file.relative_to(PACKAGE).with_suffix("").parts[0]
+
+
+def imports(tree):
+    """Every name imported at any depth, but for those under TYPE_CHECKING."""
+    exempt = {
+        child
+        for node in ast.walk(tree)
+        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test)
+        for child in ast.walk(node)
+    }
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import) and node not in exempt:
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node not in exempt:
+            assert node.level == 0, "imports are written in full"
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda f: str(f.relative_to(PACKAGE)))
+def test_imports_never_point_back(file):
+    here = place(file)
+    assert here in ORDER, f"{here} has no place in ORDER yet; give it one"
+    for name in imports(ast.parse(file.read_text(encoding="utf-8"))):
+        parts = name.split(".")
+        if parts[0] != "ruplar" or parts[1] not in ORDER:
+            continue
+        assert ORDER.index(parts[1]) <= ORDER.index(here), f"{file.name} imports {name}, which stands above it"
+        assert here != "config" or parts[1] not in THROUGH_PLUGINS, f"{file.name} imports {name}, not through plugins"
+        if here == parts[1] == "methods":
+            assert parts[2] in ("base", file.stem), f"{file.name} imports another method, {name}"
+
+
+def test_only_the_command_line_prints():
+    for file in FILES:
+        if place(file) == "cli":
+            continue
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+            called = ast.unparse(node.func) if isinstance(node, ast.Call) else ""
+            assert called not in ("print", "sys.stdout.write", "typer.echo"), f"{file}:{node.lineno} prints"
+
+
+def test_light_modules_stay_light():
+    light = ["ruplar", "ruplar.config", "ruplar.chains.sources", "ruplar.evaluate.record", "ruplar.report.tables"]
+    light += [f"ruplar.methods.{f.stem}" for f in sorted((PACKAGE / "methods").glob("*.py"))]
+    code = f"import importlib, sys; [importlib.import_module(m) for m in {light}]; print('torch' in sys.modules)"
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert found.stdout.strip() == "False"
