@@ -1,0 +1,109 @@
+"""Chains → priors a second: ours, sparse and remembered, against a vector of the vocabulary's size for every step.
+
+Ours is the encoder that training uses. The published way is timed on a sample and counted per chain. Chains are read
+before the clock starts; nothing is kept of a prior but what the encoder itself remembers.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from ruplar import plugins
+from ruplar.backbone.prompt import PromptBuilder
+from ruplar.backbone.settings import PromptConfig
+from ruplar.backbone.tokenizers import load_tokenizer
+from ruplar.bench.published import dense_prior
+from ruplar.bench.report import about, ratio
+from ruplar.bench.shapes import sizes_of
+from ruplar.bench.timing import Peak, Spread, held_gb
+from ruplar.chains.read import iterate
+from ruplar.chains.word_problems import generate
+from ruplar.priors.base import PriorTable
+from ruplar.records import Example
+from ruplar.train.batch import Encoder
+
+
+def priors(
+    shape: str, prior: str = "mixture", chains: int = 100_000, file: Path | None = None, sample: int = 200
+) -> dict[str, Any]:
+    """Measure how fast priors are built, on one core.
+
+    Args:
+        shape: Gives the vocabulary's size to the published way; symbols are encoded by the embedded tokenizer.
+        prior: A name of `ruplar list priors`; the published way is timed with its mixture.
+        chains: How many, from the word-problem generator.
+        file: Or all chains of this file.
+        sample: Chains the published way is timed on.
+    """
+    vocabulary = int(sizes_of(shape)["vocab_size"])
+    domain = plugins.make("domains", "arithmetic")
+    examples = list(iterate(str(file), domain, skip_bad=True) if file else generate(chains, seed=1))
+    encoder = _encoder(prior)
+    before = held_gb()
+    with Peak("cpu") as peak:
+        passes = [_build(encoder, examples)]
+    growth = None if before is None else (held_gb() or 0.0) - before
+    passes += [_build(_encoder(prior), examples) for _ in range(2)] if len(examples) <= 20_000 else []
+    took, count = Spread.of([seconds for seconds, _ in passes]), passes[0][1]
+    slow = _published(examples[:: max(1, len(examples) // sample)][:sample], vocabulary)
+    rate = len(examples) / took.median
+    return {
+        **about("priors", shape, "cpu", "float32"),
+        "prior": prior,
+        "source": file.name if file else "word problems",
+        "vocabulary": vocabulary,
+        "chains": len(examples),
+        "steps": sum(len(example.steps) for example in examples),
+        "distinct_steps": len({step for example in examples for step in example.steps}),
+        "priors": count,
+        "ours_s": took.median,
+        "chains_per_s": rate,
+        "published_sample": slow.count,
+        "published_chains_per_s": 1000 / slow.median,
+        "vs_published": ratio(rate, 1000 / slow.median),
+        "peak_gb": peak.gb,
+        "growth_gb": growth,
+    }
+
+
+def _encoder(prior: str) -> Encoder:
+    tokenizer = load_tokenizer("embedded")
+    controls = frozenset(tokenizer.all_special_ids)
+    prompt = PromptBuilder(tokenizer, PromptConfig(), controls)
+    table = PriorTable(plugins.make("priors", prior), prompt.plain, seed=0)
+    none = -1  # markers are not needed: no sequence is made
+    return Encoder(
+        prompt, none, none, none, plugins.make("domains", "arithmetic"), plugins.make("spans", "step"), table
+    )
+
+
+def _build(encoder: Encoder, examples: Sequence[Example]) -> tuple[float, int]:
+    """Seconds, and how many priors."""
+    start, count = time.perf_counter(), 0
+    for row, example in enumerate(examples):
+        for latent, span in enumerate(encoder.spans(example)):
+            encoder.prior(span, (0, row, latent))
+            count += 1
+    return time.perf_counter() - start, count
+
+
+def _published(examples: Sequence[Example], vocabulary: int) -> Spread:
+    """Milliseconds a chain; its mean over the sample, three times."""
+    tokenizer = load_tokenizer("embedded")
+    domain = plugins.make("domains", "arithmetic", {"rule": "published"})
+
+    def encode(text: str) -> list[int]:
+        return tokenizer.encode(text, add_special_tokens=False)
+
+    found = []
+    for _ in range(3):
+        start = time.perf_counter()
+        for example in examples:
+            for step in example.steps:
+                dense_prior(step, domain, encode, vocabulary)
+        found.append(1000 * (time.perf_counter() - start) / max(1, len(examples)))
+    spread = Spread.of(found)
+    return Spread(spread.median, spread.low, spread.high, len(examples))

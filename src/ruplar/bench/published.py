@@ -1,0 +1,180 @@
+"""The published procedure, written plainly from its description: what ours is measured against.
+
+Never used to train or answer; only timed, and tested to compute the same as ours where both are asked the same.
+
+    priors     every step's prior is a vector of the vocabulary's size, built anew at each visit
+    training   soft tokens by a product with the whole embedding; logits of every position; loops over samples
+    thinking   batch 1, eager, all hidden states asked for; softmax(logits) @ E over the whole vocabulary
+    answering  the thought's cache is thrown away; prompt, latents and `</think>` are prefilled again
+
+Axes: B rows, S positions, N latents of a row, V vocabulary, D width.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from ruplar.backbone.load import Backbone
+from ruplar.domains.base import Domain
+from ruplar.records import Encode, Item, Prompt
+
+
+def dense_prior(
+    step: str, domain: Domain, encode: Encode, vocabulary: int, share: float = 0.2, dtype: torch.dtype = torch.bfloat16
+) -> Tensor:
+    """Step → its mixture prior [V]: each id is *assigned* its share, so repeats lose mass, then all is renormalised."""
+    keys = [i for symbol in domain.symbols(step) for i in encode(symbol)]
+    results = [i for symbol in domain.result(step) for i in encode(symbol)]
+    operand, result = torch.zeros(vocabulary), torch.zeros(vocabulary)
+    for i in keys:
+        operand[i] = 1 / len(keys)
+    for i in results:
+        result[i] = 1 / len(results)
+    mixed = share * operand + (1 - share) * result
+    return (mixed / mixed.sum()).to(dtype)
+
+
+@dataclass
+class DenseBatch:
+    """A padded batch in the published form.
+
+    Attributes:
+        ids: [B, S].
+        mask: [B, S], 1 where something stands.
+        labels: [B, S], -100 where nothing is to be predicted.
+        latents: First and one past the last latent position of each row.
+        priors: One [N, V] a row.
+        question_at: Where the question of each row closes.
+    """
+
+    ids: Tensor
+    mask: Tensor
+    labels: Tensor
+    latents: list[tuple[int, int]]
+    priors: list[Tensor]
+    question_at: list[int]
+
+    def to(self, device: torch.device | str) -> DenseBatch:
+        """The same batch on another device, its priors with it."""
+        return DenseBatch(
+            self.ids.to(device),
+            self.mask.to(device),
+            self.labels.to(device),
+            self.latents,
+            [prior.to(device) for prior in self.priors],
+            self.question_at,
+        )
+
+
+def dense_batch(items: Sequence[Item], pad_id: int, vocabulary: int, dtype: torch.dtype) -> DenseBatch:
+    """Items → the published form of the same batch."""
+    width = max(len(item.ids) for item in items)
+    shape = (len(items), width)
+    ids, labels = torch.full(shape, pad_id), torch.full(shape, -100)
+    mask = torch.zeros(shape, dtype=torch.long)
+    latents, priors = [], []
+    for row, item in enumerate(items):
+        end = len(item.ids)
+        ids[row, :end], labels[row, :end] = torch.tensor(item.ids), torch.tensor(item.labels)
+        mask[row, :end] = 1
+        start = item.latent_at[0] if item.latent_at else end
+        latents.append((start, start + len(item.latent_at)))
+        dense = torch.zeros(len(item.priors), vocabulary)
+        for at, prior in enumerate(item.priors):
+            dense[at, torch.from_numpy(prior.ids)] = torch.from_numpy(prior.probs)
+        priors.append(dense.to(dtype))
+    return DenseBatch(ids, mask, labels, latents, priors, [item.question_at for item in items])
+
+
+def training_loss(backbone: Backbone, batch: DenseBatch, threshold: float = 0.01) -> Tensor:
+    """Answer cross-entropy + focused KL to the prior + alignment, as printed, all weights 1."""
+    model = backbone.model
+    table = backbone.embedding_weight.detach()
+    embeds = backbone.embedding(batch.ids).detach().clone()
+    for row, (start, end) in enumerate(batch.latents):
+        if end > start:
+            embeds[row, start:end] = (batch.priors[row].to(table.dtype) @ table).to(embeds.dtype)
+    out = model(
+        inputs_embeds=embeds, attention_mask=batch.mask, output_hidden_states=True, use_cache=False
+    )  # logits of every position, hidden states of every layer
+    logits = out.logits.float()  # [B, S, V]
+    answer = F.cross_entropy(logits[:, :-1].flatten(0, 1), batch.labels[:, 1:].flatten(), ignore_index=-100)
+    prior, align = _per_sample(logits, out.hidden_states[-1], batch, threshold)
+    for part in (answer, prior, align, answer + prior + align):
+        part.item()  # it waits for the device four times a step, to write a log line
+    return answer + prior + align
+
+
+def _per_sample(logits: Tensor, hidden: Tensor, batch: DenseBatch, threshold: float) -> tuple[Tensor, Tensor]:
+    kls, aligns = [], []
+    for row, (start, end) in enumerate(batch.latents):
+        if end == start:
+            continue
+        target = batch.priors[row].float()
+        target = target / target.sum(-1, keepdim=True)  # [N, V]
+        log_model = F.log_softmax(logits[row, start - 1 : end - 1], dim=-1)
+        terms = target * (target.clamp_min(1e-30).log() - log_model)
+        kls.append((terms * (target > threshold)).sum(-1).mean())
+        question = F.log_softmax(hidden[row, batch.question_at[row]].float(), dim=-1)
+        total = logits.new_zeros(())
+        for at in range(start, end):
+            thought = F.log_softmax(hidden[row, at].float(), dim=-1)
+            total = total + (question.exp() * (question - thought)).sum()
+        aligns.append(total / (end - start))
+    if not kls:
+        return logits.new_zeros(()), logits.new_zeros(())
+    return torch.stack(kls).mean(), torch.stack(aligns).mean()
+
+
+@torch.no_grad()
+def ask(
+    backbone: Backbone, prompt: Prompt, max_latents: int, answer_tokens: int, halts: bool = True
+) -> tuple[list[Tensor], list[int]]:
+    """One question → its latents, [D] each, and the ids of its answer.
+
+    Args:
+        backbone: The model, in eval mode.
+        prompt: The question.
+        max_latents: `</think>` is forced there.
+        answer_tokens: Most tokens of the answer.
+        halts: Stop when `</think>` is the likeliest token; False looks, as the procedure must, and goes on.
+    """
+    model, table = backbone.plain_model, backbone.embedding_weight
+    ids = torch.tensor([[*prompt.ids, backbone.think_id]], device=table.device)
+    out = model(input_ids=ids, use_cache=True, output_hidden_states=True)
+    latents: list[Tensor] = []
+    while True:
+        probs = torch.softmax(out.logits[:, -1], dim=-1)
+        over = int(probs.argmax(-1).item()) == backbone.end_think_id
+        if (over and halts) or len(latents) == max_latents:
+            break
+        latents.append(probs.to(table.dtype) @ table)  # [1, D]
+        out = model(
+            inputs_embeds=latents[-1][:, None],
+            past_key_values=out.past_key_values,
+            use_cache=True,
+            output_hidden_states=True,
+        )
+    end = torch.tensor([[backbone.end_think_id]], device=table.device)
+    # [ prompt <think> | z z z | </think> ] once more, from nothing
+    whole = torch.cat([backbone.embedding(ids), *(z[:, None] for z in latents), backbone.embedding(end)], dim=1)
+    written = hf_generate(backbone, answer_tokens, inputs_embeds=whole)
+    return [z[0] for z in latents], written
+
+
+@torch.no_grad()
+def hf_generate(backbone: Backbone, tokens: int, **inputs: Tensor) -> list[int]:
+    """Greedy tokens through Hugging Face's own `generate`, after `input_ids` or `inputs_embeds` of one row."""
+    [given] = inputs.values()
+    ends = {"eos_token_id": backbone.eos_id} if backbone.eos_id >= 0 else {}
+    mask = torch.ones(given.shape[:2], dtype=torch.long, device=given.device)
+    out = backbone.plain_model.generate(
+        **inputs, attention_mask=mask, max_new_tokens=tokens, do_sample=False, pad_token_id=backbone.pad_id, **ends
+    )
+    prompt = given.shape[1] if "input_ids" in inputs else 0
+    return out[0, prompt:].tolist()

@@ -1,0 +1,143 @@
+"""Measurements → one flat, stable JSON record, and one table for people."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import torch
+from rich.table import Table
+
+from ruplar.evaluate.record import commit_of, machine, versions
+
+KEYS = {
+    "latency": (
+        "what", "shape", "device", "dtype", "ours_ms", "published_ms", "hf_cot_ms", "floor_ms", "vs_published", "vs_floor",
+        "peak_gb", "weights_gb",
+    ),
+    "throughput": ("what", "shape", "device", "dtype", "questions_per_s", "vs_published", "peak_gb", "weights_gb"),
+    "train": (
+        "what", "shape", "device", "dtype", "tokens_per_s", "peak_gb", "mfu", "vs_published_speed",
+        "vs_published_memory", "weights_gb",
+    ),
+    "priors": ("what", "shape", "device", "dtype", "chains_per_s", "vs_published", "peak_gb"),
+    "growth": ("what", "shape", "device", "dtype", "rows", "weights_gb"),
+}  # fmt: skip
+"""What programs may rely on in each record, under these names; others say how it was measured."""
+
+
+def about(what: str, shape: str, device: str, dtype: str) -> dict[str, Any]:
+    """What was measured, on which machine, with which code."""
+    on_gpu = torch.device(device).type == "cuda"
+    gpu = torch.cuda.get_device_name(device) if on_gpu else None
+    here = machine(gpu)
+    commit, dirty = commit_of()
+    return {
+        "what": what,
+        "shape": shape,
+        "device": torch.device(device).type,
+        "dtype": dtype,
+        "gpu": gpu,
+        "cpu": here.cpu,
+        "cores": here.cores,
+        "threads": torch.get_num_threads(),
+        **versions(),
+        "commit": commit,
+        "dirty": dirty,
+    }
+
+
+def ratio(above: float | None, below: float | None) -> float | None:
+    """Above / below; None where either is unknown."""
+    return None if above is None or not below else above / below
+
+
+def write_json(record: dict[str, Any], path: Path) -> None:
+    """The record as a file, the promised keys first; written whole or not at all."""
+    record = {**{key: record[key] for key in KEYS[record["what"]]}, **record}
+    path.parent.mkdir(parents=True, exist_ok=True)
+    beside = path.with_name(f".{path.name}.{os.getpid()}")
+    beside.write_text(json.dumps(record, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+    os.replace(beside, path)
+
+
+def table(record: dict[str, Any]) -> Table:
+    """One table: what was measured, its spread, and how ours compares."""
+    threads = record["threads"]
+    place = record["gpu"] or f"{record['cpu']}, {threads} thread{'s' * (threads > 1)}"
+    found = Table(title=f"{record['what']} · {record['shape']} · {record['dtype']} · {place}", title_justify="left")
+    _ROWS[record["what"]](found, record)
+    return found
+
+
+def _columns(found: Table, *names: str) -> None:
+    for i, name in enumerate(names):
+        found.add_column(name, justify="left" if i == 0 else "right")
+
+
+def _times(found: Table, r: dict[str, Any], names: dict[str, str]) -> None:
+    for key, title in names.items():
+        spread = f"{_n(r[f'{key}_p10_ms'])} – {_n(r[f'{key}_p90_ms'])}" if f"{key}_p10_ms" in r else ""
+        versus = r[f"{key}_ms"] / r["ours_ms"]
+        peak = _n(r["peak_gb"] if key == "ours" else r.get(f"{key}_peak_gb"))
+        found.add_row(title, _n(r[f"{key}_ms"]), spread, f"{versus:.3g}×", peak)
+
+
+def _latency(found: Table, r: dict[str, Any]) -> None:
+    _columns(found, "a question", "ms", "p10 – p90", "of ours", "peak GB")
+    names = {"ours": "ours", "published": "published procedure", "hf_cot": "text CoT, HF generate", "floor": "floor"}
+    _times(found, r, names)
+    found.caption = (
+        f"weights {r['weights_gb']:.3g} GB · {r['bandwidth_gb_s']:.4g} GB/s · {r['matmul_tflops']:.3g} TFLOP/s · "
+        f"agrees with the plain loop on {r['agreement']:.1%} of {r['agreement_questions']} questions, "
+        f"logits within {r['max_logit_difference']:.2g}"
+    )
+
+
+def _throughput(found: Table, r: dict[str, Any]) -> None:
+    _columns(found, "batch", "questions/s", "p10 – p90", "of published", "of floor", "peak GB")
+    low, high = r["questions_per_s_p10"], r["questions_per_s_p90"]
+    theirs = r["published_questions_per_s"]
+    spread = f"{_n(r['published_questions_per_s_p10'])} – {_n(r['published_questions_per_s_p90'])}"
+    found.add_row("published, 1", _n(theirs), spread, "1×", "", _n(r["published_peak_gb"]))
+    for batch, rate in r["questions_per_s"].items():
+        share = rate / r["floor_questions_per_s"][batch]
+        cells = (_n(rate), f"{_n(low[batch])} – {_n(high[batch])}", f"{rate / theirs:.3g}×", f"{share:.0%}")
+        found.add_row(f"ours, {batch}", *cells, _n(r["peak_gb_by_batch"][batch]))
+    found.caption = f"{r['questions']:,} questions as long as GSM8K's; published timed on {r['published_sample']}"
+
+
+def _train(found: Table, r: dict[str, Any]) -> None:
+    _columns(found, "a step", "ms", "p10 – p90", "of ours", "peak GB", "tokens/s")
+    for key, title in {"ours": "ours", "published": "dense priors, full logits"}.items():
+        rate = r["tokens_per_s" if key == "ours" else "published_tokens_per_s"]
+        spread = f"{_n(r[f'{key}_p10_ms'])} – {_n(r[f'{key}_p90_ms'])}"
+        peak = r["peak_gb" if key == "ours" else "published_peak_gb"]
+        found.add_row(
+            title, _n(r[f"{key}_ms"]), spread, f"{r[f'{key}_ms'] / r['ours_ms']:.3g}×", _n(peak), f"{rate:,.0f}"
+        )
+    found.caption = f"batch {r['batch']}, trains {r['trains']}, MFU {r['mfu']:.1%} of {r['matmul_tflops']:.3g} TFLOP/s"
+
+
+def _priors(found: Table, r: dict[str, Any]) -> None:
+    _columns(found, "priors", "chains/s", "of published")
+    found.add_row(f"ours, {r['prior']}", f"{r['chains_per_s']:,.0f}", f"{r['vs_published']:.3g}×")
+    found.add_row("published, dense", f"{r['published_chains_per_s']:,.0f}", "1×")
+    found.caption = f"{r['chains']:,} chains in {r['ours_s']:.2f} s; {_n(r['growth_gb'])} GB remembered"
+
+
+def _growth(found: Table, r: dict[str, Any]) -> None:
+    _columns(found, "vary", "at", "ms", "p10 – p90", "floor ms", "of floor", "peak GB")
+    for row in r["rows"]:
+        spread = f"{_n(row['ours_p10_ms'])} – {_n(row['ours_p90_ms'])}"
+        cells = (_n(row["ours_ms"]), spread, _n(row["floor_ms"]), f"{row['vs_floor']:.3g}×", _n(row["peak_gb"]))
+        found.add_row(row["vary"], str(row["x"]), *cells)
+
+
+_ROWS = {"latency": _latency, "throughput": _throughput, "train": _train, "priors": _priors, "growth": _growth}
+
+
+def _n(value: float | None) -> str:
+    return "–" if value is None else f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"

@@ -1,0 +1,103 @@
+"""Name of a shape → a backbone of that architecture's true sizes with random weights, and prompts of forced lengths.
+
+Speed does not depend on what the weights say, so nothing is downloaded and no tokenizer is needed: prompts are ids.
+`<think>` and `</think>` are the last two ids of the vocabulary, and the end token is an id no model can write, so
+every answer has exactly the length it is given.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from ruplar.backbone.load import Backbone
+from ruplar.errors import UserError, unknown
+from ruplar.records import Prompt
+
+_LLAMA3_ROPE = {
+    "rope_type": "llama3",
+    "rope_theta": 500000.0,
+    "factor": 32.0,
+    "low_freq_factor": 1.0,
+    "high_freq_factor": 4.0,
+    "original_max_position_embeddings": 8192,
+}
+_LLAMA3 = {"vocab_size": 128256, "rms_norm_eps": 1e-5, "max_position_embeddings": 131072, "rope": _LLAMA3_ROPE}
+
+SHAPES: dict[str, dict[str, Any]] = {
+    "llama-3.2-1b": {
+        "model_type": "llama", "hidden_size": 2048, "intermediate_size": 8192, "num_hidden_layers": 16,
+        "num_attention_heads": 32, "num_key_value_heads": 8, "head_dim": 64, **_LLAMA3,
+    },
+    "llama-3.2-3b": {
+        "model_type": "llama", "hidden_size": 3072, "intermediate_size": 8192, "num_hidden_layers": 28,
+        "num_attention_heads": 24, "num_key_value_heads": 8, "head_dim": 128, **_LLAMA3,
+    },
+    "qwen2.5-1.5b": {
+        "model_type": "qwen2", "hidden_size": 1536, "intermediate_size": 8960, "num_hidden_layers": 28,
+        "num_attention_heads": 12, "num_key_value_heads": 2, "vocab_size": 151936, "rms_norm_eps": 1e-6,
+        "max_position_embeddings": 32768, "rope": {"rope_type": "default", "rope_theta": 1000000.0},
+    },
+    "smollm2-135m": {
+        "model_type": "llama", "hidden_size": 576, "intermediate_size": 1536, "num_hidden_layers": 30,
+        "num_attention_heads": 9, "num_key_value_heads": 3, "vocab_size": 49152, "rms_norm_eps": 1e-5,
+        "max_position_embeddings": 8192, "rope": {"rope_type": "default", "rope_theta": 100000.0},
+    },
+    "embedded": {
+        "model_type": "llama", "hidden_size": 256, "intermediate_size": 640, "num_hidden_layers": 6,
+        "num_attention_heads": 8, "num_key_value_heads": 8, "vocab_size": 2304, "rms_norm_eps": 1e-5,
+        "max_position_embeddings": 1024, "rope": {"rope_type": "default", "rope_theta": 10000.0},
+    },
+}  # fmt: skip
+"""The sizes their authors published; all have a tied head."""
+
+NO_ID = -1
+"""An end token that never comes."""
+
+
+def sizes_of(name: str) -> dict[str, Any]:
+    """The sizes of a shape.
+
+    Raises:
+        UserError: There is no such shape.
+    """
+    if name not in SHAPES:
+        raise UserError(unknown("shape", name, SHAPES))
+    return SHAPES[name]
+
+
+def build(name: str, device: str, dtype: torch.dtype, seed: int = 0) -> Backbone:
+    """A model of that shape with random weights, made on the device it runs on."""
+    from transformers import AutoConfig, AutoModelForCausalLM
+
+    sizes = dict(sizes_of(name))
+    family, rope = sizes.pop("model_type"), sizes.pop("rope")
+    ends = {"bos_token_id": None, "eos_token_id": None, "pad_token_id": None}
+    config = AutoConfig.for_model(family, tie_word_embeddings=True, rope_parameters=dict(rope), **ends, **sizes)
+    torch.manual_seed(seed)
+    with torch.device(device):
+        model = AutoModelForCausalLM.from_config(config, dtype=dtype, attn_implementation="sdpa").eval()
+    model.generation_config.pad_token_id = 0
+    vocabulary = sizes["vocab_size"]
+    nothing: Any = None  # no tokenizer and no prompt builder: nothing here reads or writes text
+    return Backbone(model, nothing, nothing, vocabulary - 2, vocabulary - 1, NO_ID, 0)
+
+
+def random_prompts(backbone: Backbone, lengths: list[int], seed: int = 0) -> list[Prompt]:
+    """Prompts of those lengths, of random ids that are no marker."""
+    draw = np.random.default_rng(seed)
+    top = backbone.embedding_weight.shape[0] - 2
+    return [Prompt(tuple(draw.integers(0, top, size=n).tolist()), n - 1) for n in lengths]
+
+
+def gsm8k_lengths(count: int | None = None) -> list[int]:
+    """Prompt lengths as they come in GSM8K's test set, all 1,319 or `count` spread evenly over them; in mixed order."""
+    table = json.loads((Path(__file__).parent / "gsm8k_lengths.json").read_text(encoding="utf-8"))
+    every = [int(length) for length, times in table["counts"].items() for _ in range(times)]
+    if count is not None:
+        every = [every[int((i + 0.5) * len(every) / count)] for i in range(count)]
+    return np.random.default_rng(0).permutation(every).tolist()

@@ -1,0 +1,195 @@
+"""Shape → tokens a second and peak memory of a RuPLaR training step: ours against dense priors and full logits.
+
+Both train the same items with the same LoRA (or all weights), forward, backward and AdamW. Building priors is not in
+it, though the published one is slow at that too (see `bench.priors`): workers can do it beside the step. Moving the
+dense priors to the device is, since they are what the step needs.
+
+MFU counts the products with weights that the step cannot do without: forward and backward through the layers for every
+token, through the head for supervised positions, and weight gradients only where weights are trained. What it is held
+against is the measured rate of a large product.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ruplar import plugins
+from ruplar.backbone.load import Backbone, add_lora
+from ruplar.backbone.settings import LoraSettings
+from ruplar.bench import published
+from ruplar.bench.floor import Ceilings, Load, ceilings
+from ruplar.bench.report import about, ratio
+from ruplar.bench.shapes import build, gsm8k_lengths
+from ruplar.bench.timing import Peak, Spread, repeat
+from ruplar.records import Item, SparsePrior
+from ruplar.train.batch import collate
+
+_BATCHES = 4
+"""Different batches the steps go through in turn."""
+
+
+@dataclass(frozen=True)
+class TrainOptions:
+    """How the step is done.
+
+    Attributes:
+        batch: Sequences a step.
+        lora: Train adapters; False trains all weights, held in float32.
+        pack: Width of the rows ours packs sequences into; 0: a row each.
+        compile: Ours compiles its layers.
+        head_chunk: Supervised positions that meet our head at once; 0: all.
+        checkpoint: Ours keeps no layer's inner activations, and computes them again in the backward pass.
+        latents: Soft tokens of each sequence.
+        answer: Answer tokens of each sequence.
+    """
+
+    batch: int = 32
+    lora: bool = True
+    pack: int = 0
+    compile: bool = False
+    head_chunk: int = 0
+    checkpoint: bool = False
+    latents: int = 3
+    answer: int = 10
+
+
+def train(shape: str, device: str, dtype: str, options: TrainOptions, repeats: int = 20) -> dict[str, Any]:
+    """Measure training steps.
+
+    Args:
+        shape: A name in `shapes.SHAPES`.
+        device: Where.
+        dtype: Precision of the computation; the weights' too, unless all are trained.
+        options: How.
+        repeats: Timed steps, within a minute each.
+    """
+    precision = getattr(torch, dtype)
+    # ours last: what a compiler keeps must not count as theirs
+    theirs = _measure(_published_step, shape, device, precision, options, max(4, repeats // 2))
+    ours = _measure(_our_step, shape, device, precision, options, repeats)
+    tokens = ours.tokens / (ours.took.median / 1000)
+    dense = theirs.tokens / (theirs.took.median / 1000)
+    best = ceilings(device, precision, ours.load, quick=options.batch < 4)
+    return {
+        **about("train", shape, device, dtype),
+        "batch": options.batch,
+        "trains": "lora" if options.lora else "all",
+        "pack": options.pack,
+        "compiled": options.compile,
+        "head_chunk": options.head_chunk,
+        "checkpoint": options.checkpoint,
+        "latents": options.latents,
+        "answer_tokens": options.answer,
+        "tokens_per_step": ours.tokens,
+        "repeats": ours.took.count,
+        **ours.took.fields("ours", "ms"),
+        **theirs.took.fields("published", "ms"),
+        "tokens_per_s": tokens,
+        "published_tokens_per_s": dense,
+        "mfu": _mfu(ours, options, best),
+        "vs_published_speed": ratio(tokens, dense),
+        "vs_published_memory": ratio(ours.peak_gb, theirs.peak_gb),
+        "peak_gb": ours.peak_gb,
+        "published_peak_gb": theirs.peak_gb,
+        "weights_gb": ours.load.total_bytes / 1e9,
+        **best.fields(),
+    }
+
+
+@dataclass
+class _Found:
+    took: Spread
+    peak_gb: float | None
+    tokens: float
+    load: Load
+
+
+Step = Callable[[], Tensor]
+
+
+def _measure(
+    make: Callable[[Backbone, list[list[Item]], TrainOptions], list[Step]],
+    shape: str,
+    device: str,
+    precision: torch.dtype,
+    options: TrainOptions,
+    repeats: int,
+) -> _Found:
+    """One procedure on a model of its own, so that neither's memory counts as the other's."""
+    torch.manual_seed(0)
+    with Peak(device) as peak:
+        backbone = build(shape, device, precision if options.lora else torch.float32)
+        load = Load.of(backbone)
+        if options.lora:
+            add_lora(backbone, LoraSettings())
+        backbone.model.train()
+        groups = [random_items(backbone, options, seed) for seed in range(_BATCHES)]
+        losses = make(backbone, groups, options)
+        weights = [w for w in backbone.model.parameters() if w.requires_grad]
+        optimizer = torch.optim.AdamW(weights, lr=1e-5, fused=torch.device(device).type == "cuda")
+        half = precision != torch.float32
+        turn = 0
+
+        def step() -> None:
+            nonlocal turn
+            scope = torch.autocast(torch.device(device).type, precision) if half else contextlib.nullcontext()
+            with scope:
+                loss = losses[turn % len(losses)]()
+            loss.backward()
+            optimizer.step()
+            optimizer.zero_grad(set_to_none=True)
+            turn += 1
+
+        took = repeat(step, device, repeats, warm_up=_BATCHES)
+    tokens = sum(len(item.ids) for group in groups for item in group) / len(groups)
+    return _Found(took, peak.gb, tokens, load)
+
+
+def _our_step(backbone: Backbone, groups: list[list[Item]], options: TrainOptions) -> list[Step]:
+    method = plugins.make("methods", "ruplar", {"head_chunk": options.head_chunk})
+    if options.checkpoint:
+        backbone.plain_model.gradient_checkpointing_enable({"use_reentrant": False})
+    if options.compile:
+        backbone.compile_layers()
+    batches = [collate(items, backbone.pad_id, options.pack).to(backbone.device) for items in groups]
+    return [lambda batch=batch: method.loss(backbone, batch).total for batch in batches]  # type: ignore[misc]
+
+
+def _published_step(backbone: Backbone, groups: list[list[Item]], options: TrainOptions) -> list[Step]:
+    vocabulary = backbone.embedding_weight.shape[0]
+    batches = [published.dense_batch(items, backbone.pad_id, vocabulary, torch.bfloat16) for items in groups]
+    return [lambda batch=batch: published.training_loss(backbone, batch.to(backbone.device)) for batch in batches]  # type: ignore[misc]
+
+
+def random_items(backbone: Backbone, options: TrainOptions, seed: int) -> list[Item]:
+    """A batch of training sequences of random ids: prompts as long as GSM8K's, priors of six tokens."""
+    draw = np.random.default_rng(seed)
+    top = backbone.embedding_weight.shape[0] - 2
+    lengths = draw.choice(gsm8k_lengths(), size=options.batch).tolist()
+    return [_item(backbone, draw, top, length, options) for length in lengths]
+
+
+def _item(backbone: Backbone, draw: np.random.Generator, top: int, length: int, options: TrainOptions) -> Item:
+    n, start = options.latents, length + 1
+    tail = [backbone.end_think_id, *draw.integers(0, top, size=options.answer).tolist()]
+    probs = np.array([0.8, 0.04, 0.04, 0.04, 0.04, 0.04], dtype=np.float32)
+    priors = [SparsePrior(draw.choice(top, size=6, replace=False), probs) for _ in range(n)]
+    # [ prompt <think> | z z z | </think> answer ]
+    ids = [*draw.integers(0, top, size=length).tolist(), *[backbone.think_id] * (1 + n), *tail]
+    labels = [*[-100] * (start + n), *tail]
+    return Item(ids, labels, list(range(start, start + n)), priors, length - 1)
+
+
+def _mfu(ours: _Found, options: TrainOptions, best: Ceilings) -> float:
+    """Model FLOP utilisation; attention's own products and the adapters' are not counted."""
+    supervised = options.batch * (options.latents + options.answer + 1)
+    passes = 2 if options.lora else 3  # forward and backward; with all weights trained, their gradients too
+    flops = 2 * passes * (ours.load.body * ours.tokens + ours.load.head * supervised)
+    return flops / (ours.took.median / 1000) / best.flops_per_s

@@ -1,0 +1,136 @@
+"""Every `ruplar bench` verb leaves a record whose keys programs can rely on and whose ratios follow from its parts."""
+
+import json
+
+import pytest
+from typer.testing import CliRunner
+
+from ruplar.bench import growth as bench_growth
+from ruplar.bench.report import KEYS, table
+from ruplar.cli import app
+
+ABOUT = {
+    *("what", "shape", "device", "dtype", "gpu", "cpu", "cores", "threads", "python", "ruplar", "torch"),
+    *("transformers", "peft", "commit", "dirty"),
+}
+CEILINGS = {"bandwidth_gb_s", "matmul_tflops"}
+
+
+def spread(name, unit="ms"):
+    return {f"{name}_{unit}", f"{name}_p10_{unit}", f"{name}_p90_{unit}"}
+
+
+EXACT = {
+    "latency": {
+        *ABOUT, *CEILINGS, *spread("ours"), *spread("published"), *spread("hf_cot"),
+        *("prompt_tokens", "latents", "answer_tokens", "cot_tokens", "forwards", "repeats", "floor_ms"),
+        *("vs_published", "vs_hf_cot", "vs_floor", "peak_gb", "published_peak_gb", "weights_gb"),
+        *("agreement", "agreement_questions", "agreement_tokens", "max_logit_difference"),
+        *("relative_logit_difference", "kernels"),
+    },
+    "throughput": {
+        *ABOUT, *CEILINGS,
+        *("prompt_tokens", "latents", "answer_tokens", "cot_tokens", "questions", "published_sample"),
+        *("questions_per_s", "questions_per_s_p10", "questions_per_s_p90", "floor_questions_per_s"),
+        *("peak_gb_by_batch", "best_batch", "best_questions_per_s", "published_questions_per_s"),
+        *("published_questions_per_s_p10", "published_questions_per_s_p90", "vs_published", "vs_batch_1", "vs_floor"),
+        *("peak_gb", "published_peak_gb", "weights_gb"),
+    },
+    "train": {
+        *ABOUT, *CEILINGS, *spread("ours"), *spread("published"),
+        *("batch", "trains", "pack", "compiled", "head_chunk", "checkpoint", "latents", "answer_tokens"),
+        *("tokens_per_step", "repeats", "tokens_per_s", "published_tokens_per_s", "mfu", "vs_published_speed", "vs_published_memory"),
+        *("peak_gb", "published_peak_gb", "weights_gb"),
+    },
+    "priors": {
+        *ABOUT,
+        *("prior", "source", "vocabulary", "chains", "steps", "distinct_steps", "priors", "ours_s", "chains_per_s"),
+        *("published_sample", "published_chains_per_s", "vs_published", "peak_gb", "growth_gb"),
+    },
+}  # fmt: skip
+
+
+@pytest.fixture
+def measured(tiny_shape, tmp_path):
+    """Arguments of `ruplar bench` → the record it wrote."""
+
+    def run(what, *more):
+        file = tmp_path / "deep" / "found.json"
+        place = [] if what == "priors" else ["--device", "cpu"]
+        done = CliRunner().invoke(
+            app, ["bench", what, "--shape", tiny_shape, "--quick", *place, "--json", str(file), *more]
+        )
+        assert done.exit_code == 0, done.output
+        assert what in done.output
+        return json.loads(file.read_text())
+
+    return run
+
+
+def test_latency_writes_exactly_its_keys_and_its_ratios_follow(measured):
+    record = measured("latency")
+    assert set(record) == EXACT["latency"]
+    assert list(record)[:12] == list(KEYS["latency"])
+    assert record["vs_published"] == pytest.approx(record["published_ms"] / record["ours_ms"])
+    assert record["vs_hf_cot"] == pytest.approx(record["hf_cot_ms"] / record["ours_ms"])
+    assert record["vs_floor"] == pytest.approx(record["ours_ms"] / record["floor_ms"])
+    assert record["forwards"] == 1 + record["latents"] + record["answer_tokens"]
+    assert record["ours_p10_ms"] <= record["ours_ms"] <= record["ours_p90_ms"]
+    assert record["agreement"] == 1.0  # float32: token for token
+    # 64·32 tied table; a layer: q, o 2·32·32, k, v 2·16·32, the gated block 3·32·48, two norms; a last norm; 4 bytes each
+    assert record["weights_gb"] == pytest.approx(4 * (2048 + 2 * (2048 + 1024 + 4608 + 64) + 32) / 1e9)
+
+
+def test_throughput_writes_exactly_its_keys_and_its_ratios_follow(measured):
+    record = measured("throughput", "--batches", "1,4")
+    assert set(record) == EXACT["throughput"]
+    rates = record["questions_per_s"]
+    assert list(rates) == ["1", "4"]
+    best = max(rates.values())
+    assert rates[str(record["best_batch"])] == best == record["best_questions_per_s"]
+    assert record["vs_published"] == pytest.approx(best / record["published_questions_per_s"])
+    assert record["vs_batch_1"] == pytest.approx(best / rates["1"])
+    assert record["questions"] == 12
+
+
+def test_train_writes_exactly_its_keys_and_its_ratios_follow(measured):
+    record = measured("train", "--pack", "512", "--head-chunk", "8", "--checkpoint")
+    assert set(record) == EXACT["train"]
+    assert record["tokens_per_s"] == pytest.approx(1000 * record["tokens_per_step"] / record["ours_ms"])
+    assert record["vs_published_speed"] == pytest.approx(record["tokens_per_s"] / record["published_tokens_per_s"])
+    assert record["vs_published_speed"] == pytest.approx(record["published_ms"] / record["ours_ms"])
+    assert record["vs_published_memory"] == pytest.approx(record["peak_gb"] / record["published_peak_gb"])
+    assert (record["trains"], record["pack"], record["head_chunk"]) == ("lora", 512, 8)
+
+
+def test_all_weights_can_be_trained_instead_of_adapters(measured):
+    assert measured("train", "--full")["trains"] == "all"
+
+
+def test_priors_writes_exactly_its_keys_and_its_ratios_follow(measured, monkeypatch):
+    from ruplar.bench import shapes
+
+    monkeypatch.setitem(shapes.SHAPES["tiny"], "vocab_size", 4096)  # the embedded tokenizer's ids must fit
+    record = measured("priors")
+    assert set(record) == EXACT["priors"]
+    assert record["chains"] == 100
+    assert record["priors"] == record["steps"] >= record["distinct_steps"]  # one latent a step
+    assert record["vs_published"] == pytest.approx(record["chains_per_s"] / record["published_chains_per_s"])
+
+
+def test_growth_varies_one_thing_at_a_time(tiny_shape, monkeypatch):
+    monkeypatch.setattr(bench_growth, "LATENTS", (0, 2))
+    monkeypatch.setattr(bench_growth, "PROMPTS", (8, 16))
+    record = bench_growth.growth(tiny_shape, "cpu", "float32", [1, 3], repeats=1)
+    assert [(r["vary"], r["x"], r["batch"]) for r in record["rows"]] == [
+        ("latents", 0, 1), ("latents", 2, 1), ("prompt", 8, 1), ("prompt", 16, 1), ("batch", 1, 1), ("batch", 3, 3),
+    ]  # fmt: skip
+    assert all(r["vs_floor"] == pytest.approx(r["ours_ms"] / r["floor_ms"]) for r in record["rows"])
+    latents = [r["floor_ms"] for r in record["rows"] if r["vary"] == "latents"]
+    assert latents[0] < latents[1]
+    assert table(record).row_count == 6
+
+
+def test_an_unknown_shape_is_named_with_the_known_ones():
+    done = CliRunner().invoke(app, ["bench", "latency", "--shape", "llama-3.2-1", "--device", "cpu"])
+    assert "Did you mean 'llama-3.2-1b'" in str(done.exception)

@@ -1,0 +1,90 @@
+"""Shapes are the published ones, lengths are GSM8K's, and the floor follows from two measured numbers."""
+
+import json
+from pathlib import Path
+
+import pytest
+import torch
+
+import ruplar
+from ruplar.bench import shapes
+from ruplar.bench.floor import Ceilings, Load, ceilings, question_floor_ms
+from ruplar.bench.timing import Peak, Spread, repeat
+
+PARAMETERS = {
+    "llama-3.2-1b": 1_235_814_400,
+    "llama-3.2-3b": 3_212_749_824,
+    "qwen2.5-1.5b": 1_543_714_304,
+    "smollm2-135m": 134_515_008,
+}
+
+
+@pytest.mark.parametrize("name", PARAMETERS)
+def test_a_shape_has_as_many_weights_as_its_model_card_says(name):
+    backbone = shapes.build(name, "meta", torch.bfloat16)
+    assert sum(p.numel() for p in backbone.model.parameters()) == PARAMETERS[name]
+    assert backbone.end_think_id == backbone.embedding_weight.shape[0] - 1
+
+
+def test_the_embedded_shape_is_that_of_the_model_in_the_package():
+    file = Path(ruplar.__file__).parent / "embedded" / "backbone" / "config.json"
+    config = json.loads(file.read_text())
+    sizes = shapes.sizes_of("embedded")
+    assert {k: config[k] for k in sizes if k != "rope"} == {k: v for k, v in sizes.items() if k != "rope"}
+
+
+def test_lengths_are_those_of_the_1319_test_questions():
+    every = shapes.gsm8k_lengths()
+    assert (len(every), min(every), max(every)) == (1319, 47, 210)
+    assert sum(every) / 1319 == pytest.approx(83.97, abs=0.01)
+    some = shapes.gsm8k_lengths(100)
+    assert len(some) == 100
+    assert sum(some) / 100 == pytest.approx(84, abs=2)  # spread over them, not the first hundred
+
+
+def test_a_floor_is_the_slower_of_bytes_and_products_of_each_forward():
+    load = Load(body=90, head=10, bytes_each=2, cache_bytes=0, total_bytes=200)
+    # 200 bytes at 1,000 bytes/s are 0.2 s a forward; products take no time at all; 1 + 3 + 10 forwards
+    assert question_floor_ms(load, Ceilings(1000, 1e12), 110, 3, 10) == pytest.approx(14 * 200)
+    # bytes take no time; a prompt of 4 and <think>: 2·(90·5 + 10) = 920 products, then 2 steps of 200, at 1,000/s
+    assert question_floor_ms(load, Ceilings(1e12, 1000), 4, 1, 1) == pytest.approx(920 + 200 + 200)
+    # two rows read the weights once but multiply twice
+    assert question_floor_ms(load, Ceilings(1e12, 1000), 4, 1, 1, batch=2) == pytest.approx(2 * 1320)
+
+
+def test_keys_and_values_are_read_too():
+    load = Load(body=90, head=10, bytes_each=2, cache_bytes=5, total_bytes=200)
+    # prefill 200; one step over 4 + 1 positions of 5 bytes: 225
+    assert question_floor_ms(load, Ceilings(1000, 1e12), 4, 0, 1) == pytest.approx(200 + 225)
+
+
+def test_ceilings_are_measured_on_this_device(tiny_shape):
+    load = Load.of(shapes.build(tiny_shape, "cpu", torch.float32))
+    # keys and values: 2 layers · 2 · 2 heads · 8 wide · 4 bytes
+    assert (load.head, load.cache_bytes) == (64 * 32, 256)
+    found = ceilings("cpu", torch.float32, load, quick=True)
+    assert found.bytes_per_s > 0 and found.flops_per_s > 0
+
+
+def test_a_spread_is_the_median_and_the_tenth_from_either_end():
+    assert Spread.of([float(v) for v in range(101)]) == Spread(50.0, 10.0, 90.0, 101)
+
+
+def test_work_is_repeated_after_warming_up_and_within_its_budget():
+    calls = []
+    assert repeat(lambda: calls.append(1), "cpu", times=4, warm_up=3).count == 4
+    assert len(calls) == 7
+    assert repeat(lambda: None, "cpu", times=1000, budget_s=0).count == 1  # once at least
+
+
+def test_a_peak_counts_only_what_happens_inside():
+    if not Path("/proc/self/clear_refs").exists():
+        pytest.skip("only Linux counts a process's peak anew")
+    with Peak("cpu") as small:
+        pass
+    with Peak("cpu") as large:
+        torch.ones(50_000_000).sum()  # 0.2 GB
+    with Peak("cpu") as after:
+        pass
+    assert large.gb - small.gb > 0.15
+    assert after.gb < large.gb - 0.1
