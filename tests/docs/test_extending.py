@@ -1,0 +1,127 @@
+"""The files shown in docs/extending.md are taken from the page, put beside the package and used by their dotted names."""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from ruplar import plugins
+from ruplar.errors import UserError
+from ruplar.records import Example
+
+PAGE = Path(__file__).parents[2] / "docs" / "extending.md"
+FILES = dict(re.findall(r'^```python title="([\w/.]+)"\n(.*?)^```$', PAGE.read_text(encoding="utf-8"), re.M | re.S))
+
+
+@pytest.fixture(autouse=True)
+def extras(tmp_path, monkeypatch):
+    """Every file of the page in a folder that Python looks in; nothing of it stays loaded."""
+    for name, text in FILES.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(text, encoding="utf-8")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    yield
+    for name in [n for n in sys.modules if n.partition(".")[0] == "extras"]:
+        del sys.modules[name]
+
+
+def encode(text: str) -> list[int]:
+    """One id a character, so that `24` is two pieces."""
+    return [ord(letter) for letter in text]
+
+
+def prior_of(span, **settings) -> dict[str, float]:
+    built = plugins.make("priors", "extras.numbers", settings).build(span, encode, np.random.default_rng(0))
+    return {chr(i): float(p) for i, p in zip(built.ids, built.probs, strict=True)}
+
+
+def span_of(step: str):
+    return plugins.make("spans", "step").cut(step, plugins.make("domains", "arithmetic"))[0]
+
+
+def test_the_page_shows_one_file_of_each_kind():
+    assert sorted(FILES) == ["extras/clock.py", "extras/echo.py", "extras/numbers.py", "extras/pause.py"]
+
+
+def test_the_prior_of_the_page_puts_the_named_share_on_the_result_and_none_on_operators():
+    # 0.2 over the two other numbers is 0.1 each
+    assert prior_of(span_of("3+4=7"), result_share=0.8) == pytest.approx({"7": 0.8, "3": 0.1, "4": 0.1})
+    # 24 has two pieces, 0.45 each; the 2 of 12 is one of them, so the 1 alone has what is left
+    assert prior_of(span_of("12+12=24")) == pytest.approx({"2": 0.45, "4": 0.45, "1": 0.1})
+    assert sum(prior_of(span_of("5=5")).values()) == pytest.approx(1)
+
+
+def test_a_setting_out_of_range_is_refused():
+    with pytest.raises(ValueError, match="result_share"):
+        plugins.make("priors", "extras.numbers", {"result_share": 1.5})
+
+
+def test_the_spans_rule_of_the_page_echoes_the_result():
+    rule, domain = plugins.make("spans", "extras.echo"), plugins.make("domains", "arithmetic")
+    step, echo = rule.cut("3+4=7", domain)
+    assert (step.symbols, step.result) == (("3", "+", "4", "=", "7"), ("7",))
+    assert (echo.text, echo.symbols, echo.result) == ("7", ("7",), ())
+    assert len(rule.cut("3+4", domain)) == 1
+    assert rule.cut("", domain) == []
+
+
+def test_the_domain_of_the_page_reads_its_own_example():
+    domain = plugins.make("domains", "extras.clock")
+    chain, answer = domain.EXAMPLE
+    steps = domain.split(chain)
+    assert steps == ["9:40 + 35 = 10:15", "10:15 + 50 = 11:05"]
+    assert domain.symbols(steps[0]) == ["9", ":", "40", "+", "35", "=", "10", ":", "15"]
+    assert domain.result(steps[0]) == ["10", ":", "15"]
+    assert [domain.check(step) for step in steps] == [None, None]
+    assert domain.check("23:50 + 20 = 0:15") == "23:50 + 20 is 0:10, not 0:15"
+    assert domain.extract(rf"\boxed{{{answer}}}") == answer
+    assert domain.extract("about noon") is None
+    assert domain.same("09:05", "9:05") and not domain.same("9:05", "19:05")
+
+
+def test_the_domain_of_the_page_reads_a_file_of_chains(tmp_path):
+    from ruplar.chains.read import read
+
+    row = '{"question": "It is 9:40. And 35 minutes later?", "cot": "9:40 + 35 = 10:15", "answer": "10:15"}\n'
+    (tmp_path / "times.jsonl").write_text(row, encoding="utf-8")
+    [example] = read(tmp_path / "times.jsonl", plugins.make("domains", "extras.clock")).examples
+    assert (example.steps, example.answer) == (("9:40 + 35 = 10:15",), "10:15")
+
+
+def test_the_method_of_the_page_encodes_learns_and_thinks(tiny_model, byte_tokenizer):
+    from ruplar.backbone.load import dress
+    from ruplar.backbone.settings import PromptConfig
+    from ruplar.engine.reference import generate
+    from ruplar.engine.sampling import Decoding
+    from ruplar.priors.base import PriorTable
+    from ruplar.train.batch import Encoder, collate
+
+    backbone = dress(tiny_model("llama", len(byte_tokenizer)), byte_tokenizer, PromptConfig())
+    method = plugins.make("methods", "extras.pause", {"pauses": 2})
+    table = PriorTable(plugins.make("priors", "mixture"), backbone.prompt.plain)
+    domain, spans = plugins.make("domains", "arithmetic"), plugins.make("spans", "step")
+    ids = backbone.think_id, backbone.end_think_id, backbone.eos_id
+    tools = Encoder(backbone.prompt, *ids, domain, spans, table)
+
+    item = method.encode(Example("3+4?", ("3+4=7",), "7"), tools, (0, 0))
+    answer = tools.answer("7")
+    opening, closing = [backbone.think_id] * 3, [backbone.end_think_id]
+    assert item.ids == [*backbone.prompt("3+4?").ids, *opening, *closing, *answer]
+    assert item.labels == [-100] * (len(item.ids) - len(answer)) + answer
+
+    loss = method.loss(backbone, collate([item], backbone.pad_id))
+    loss.total.backward()
+    assert loss.total.item() > 0 and backbone.embedding.weight.grad.abs().sum() > 0
+
+    [row] = generate(backbone, method.thinker(backbone), [backbone.prompt("3+4?")], Decoding(max_answer_tokens=5))
+    # prefill, two blanks, </think>, and one forward less than answer tokens
+    assert (row.latent_count, row.halted, row.forwards) == (2, True, 1 + 2 + 1 + len(row.answer_ids) - 1)
+
+
+def test_a_file_that_is_not_on_the_path_is_named():
+    with pytest.raises(UserError, match="cannot import 'extras.missing'.*PYTHONPATH"):
+        plugins.load("priors", "extras.missing")

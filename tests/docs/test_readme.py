@@ -1,0 +1,86 @@
+"""What the README says to type is typed, its links lead somewhere, and its table of verbs is the command's own."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PAGE = (ROOT / "README.md").read_text(encoding="utf-8")
+BLOCKS = re.findall(r"^```(\w+)\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
+COMMANDS = [
+    shlex.split(line, comments=True)
+    for language, text in BLOCKS
+    if language == "bash"
+    for line in text.splitlines()
+    if line.startswith("ruplar ")
+]
+# the others name a model of the Hub, or a run that is trained from one; their recipes are checked below
+RUNNABLE = [words for words in COMMANDS if "embedded" in " ".join(words) or words[1] in ("preview", "list", "data")]
+RECIPES = [words for words in COMMANDS if words[1] == "train"]
+SHORT = {"train": ["training.max_steps=1", "--device", "cpu"], "ask": ["--device", "cpu"]}
+SHORT["evaluate"] = ["--limit", "4", "--device", "cpu"]
+
+
+def test_there_is_something_to_run():
+    assert {words[1] for words in RUNNABLE} >= {"ask", "preview", "evaluate", "train"} and len(RECIPES) >= 3
+
+
+@pytest.mark.parametrize("words", RUNNABLE, ids=" ".join)
+def test_a_command_of_the_page_runs(words, tmp_path, monkeypatch, capsys):
+    from ruplar.cli import main
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "argv", [*words, *SHORT.get(words[1], [])])
+    with pytest.raises(SystemExit) as end:
+        main()
+    assert not end.value.code and len(capsys.readouterr().out) > 20
+
+
+@pytest.mark.parametrize("words", RECIPES, ids=" ".join)
+def test_a_recipe_of_the_page_is_one_and_its_settings_exist(words):
+    from ruplar.config import load_recipe
+
+    config = load_recipe(words[2], words[3:], check_files=False)
+    assert config.name == words[2]
+
+
+@pytest.mark.parametrize("words", [w for w in COMMANDS if w not in RUNNABLE and w not in RECIPES], ids=" ".join)
+def test_the_sets_of_the_page_are_known(words):
+    from ruplar.chains.places import SOURCES
+
+    assert words[1] == "evaluate"
+    assert [name for name in words[words.index("--on") + 1].split(",") if name not in SOURCES] == []
+
+
+def test_the_python_of_the_page_runs(capsys):
+    [code] = [text for language, text in BLOCKS if language == "python"]
+    exec(compile(code, "README.md", "exec"), {})
+    # three bags of four: one soft token, favouring the result
+    assert capsys.readouterr().out.split() == ["12", "['12']"]
+
+
+def test_links_within_the_repository_lead_somewhere():
+    targets = [link for link in re.findall(r"\]\(([^)#]+)", PAGE) if "://" not in link]
+    assert "docs/method.md" in targets
+    assert [target for target in targets if not (ROOT / target).exists()] == []
+
+
+def test_the_table_of_verbs_is_the_commands_own():
+    import typer.main
+
+    from ruplar.cli import app
+
+    named = set(re.findall(r"^\| `ruplar (\w+)", PAGE, re.MULTILINE))
+    assert named == set(typer.main.get_command(app).commands)
+    [line] = re.findall(r"^\| `ruplar data ([\w /]+)`", PAGE, re.MULTILINE)
+    assert set(line.split(" / ")) == set(typer.main.get_command(app).commands["data"].commands)
+
+
+def test_the_make_targets_of_the_page_exist():
+    rules = (ROOT / "Makefile").read_text(encoding="utf-8")
+    assert [t for t in re.findall(r"\bmake (demo|test|check|quick)\b", PAGE) if f"\n{t}:" not in rules] == []
