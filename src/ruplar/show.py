@@ -127,14 +127,14 @@ def ablation_table(title: str, rows: Iterable[AblationRow]) -> Table:
         shown.append(
             (row.mode, str(about["about"]), percent(row.result.accuracy, row.result.low, row.result.high), difference)
         )
-    return table(title, columns, shown)
+    return table(title, columns, shown, texts=2)
 
 
-def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]]) -> Table:
-    """A plain table: the first column left, the others right."""
+def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]], texts: int = 1) -> Table:
+    """A plain table: the first `texts` columns left, the others, which are numbers, right."""
     shown = Table(title=title, title_justify="left", title_style="bold", header_style="dim")
     for index, column in enumerate(columns):
-        shown.add_column(column, justify="left" if index == 0 else "right")
+        shown.add_column(column, justify="left" if index < texts else "right")
     for row in rows:
         shown.add_row(*row)
     return shown

@@ -17,7 +17,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
-from ruplar.backbone.load import Backbone
+from ruplar.backbone.load import EMBEDDED, Backbone
 from ruplar.errors import UserError
 
 ADAPTER, ADAPTER_CONFIG, EXTRA = "adapter_model.safetensors", "adapter_config.json", "method.safetensors"
@@ -38,6 +38,8 @@ def save_weights(
     if hasattr(backbone.model, "peft_config"):
         config = copy.copy(backbone.model.peft_config["default"])
         config.inference_mode = True  # what PEFT itself writes, so that its own loader takes the folder
+        if config.base_model_name_or_path == str(EMBEDDED):
+            config.base_model_name_or_path = None  # where this machine has the package; `ruplar.json` says which model it is
         config.save_pretrained(str(folder))
         save_file(_stored(_adapter(backbone.model), dtype), folder / ADAPTER, metadata={"format": "pt"})
     else:
@@ -85,6 +87,7 @@ def _load_adapter(backbone: Backbone, folder: Path) -> None:
     found = _read(folder / ADAPTER)
     if not hasattr(backbone.model, "peft_config"):
         config = PeftConfig.from_pretrained(str(folder))
+        config.base_model_name_or_path = backbone.model.name_or_path  # already found; PEFT warns when it has moved
         try:
             backbone.model = get_peft_model(backbone.model, config)
         except ValueError as error:

@@ -57,13 +57,15 @@ def throughput(
             published.ask(backbone, prompt, lengths.latents, lengths.answer, halts=False)
 
     with Peak(device) as theirs:
-        slow = repeat(one_by_one, device, repeats, warm_up=1)
+        before = repeat(one_by_one, device, repeats, warm_up=1)
     prompts = random_prompts(backbone, every)
     rates: dict[int, Spread] = {}
     peaks: dict[int, float | None] = {}
     for batch in batches:
         took, peaks[batch] = time_engine(backbone, lengths, batch, prompts, repeats)
         rates[batch] = _rate(took, len(prompts))
+    # once more at the end: a machine that grew busier or idler meanwhile must not flatter either
+    slow = Spread.of(before.values + repeat(one_by_one, device, repeats, warm_up=0).values)
     theirs_rate, top = _rate(slow, len(some)), max(rates, key=lambda b: rates[b].median)
     mean = replace(lengths, prompt=round(sum(every) / len(every)))
     floors = {b: 1000 * b / question_floor_ms(load, best, mean.prompt, mean.latents, mean.answer, b) for b in rates}

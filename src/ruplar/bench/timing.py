@@ -7,7 +7,7 @@ import ctypes
 import gc
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -26,18 +26,20 @@ class Spread:
         low: Their 10th percentile.
         high: Their 90th percentile.
         count: How many there are.
+        values: They themselves.
     """
 
     median: float
     low: float
     high: float
     count: int
+    values: tuple[float, ...] = field(default=(), compare=False, repr=False)
 
     @classmethod
     def of(cls, values: Sequence[float]) -> Spread:
         """At least one value → its spread."""
         low, median, high = (float(np.quantile(values, q)) for q in (0.1, 0.5, 0.9))
-        return cls(median, low, high, len(values))
+        return cls(median, low, high, len(values), tuple(values))
 
     def fields(self, name: str, unit: str) -> dict[str, float]:
         """`ours_ms`, `ours_p10_ms`, `ours_p90_ms`."""
