@@ -10,6 +10,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
+
+from ruplar.cli import app
+from ruplar.errors import UserError
 
 QUESTION = "Tom has 3 bags of 4 apples. He eats 2 apples. How many apples are left?"
 MISTAKES = """
@@ -338,3 +342,41 @@ def test_a_device_that_is_not_there_is_named(refused):
 def test_options_that_say_nothing_are_refused(refused):
     assert "--on: names no set" in refused("evaluate", "embedded:ruplar", "--on", " ,", "--device", "cpu")
     assert "--set: cannot read the value of 'prior.a=['" in refused("preview", "<<3+4=7>>", "--set", "prior.a=[")
+
+
+def test_one_models_scores_are_never_filed_under_anothers_name(tmp_path):
+
+    run = CliRunner()
+    options = ["--on", "word-problems", "--limit", "3", "--output", str(tmp_path / "ev"), "--device", "cpu"]
+    assert run.invoke(app, ["evaluate", "embedded:ruplar", *options]).exit_code == 0
+    refused = run.invoke(app, ["evaluate", "embedded:no_cot", *options])
+    assert isinstance(refused.exception, UserError)
+    assert "a model of method 'ruplar', not 'no_cot'" in str(refused.exception)
+
+
+def test_two_benchmarks_of_one_name_are_refused(tmp_path):
+
+    for folder in ("x", "y"):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "s.jsonl").write_text('{"question": "1+1?", "answer": "2"}\n')
+    on = f"{tmp_path}/x/s.jsonl,{tmp_path}/y/s.jsonl"
+    refused = CliRunner().invoke(app, ["evaluate", "embedded:no_cot", "--on", on, "--output", str(tmp_path / "o")])
+    assert "both called s" in str(refused.exception)
+
+
+def test_a_finished_run_without_checkpoints_is_not_trained_again(tmp_path):
+
+    small = ["training.max_steps=2", "training.warmup_steps=1", "data.train.0.count=20", "data.train.1.count=20"]
+    command = ["train", "embedded-live", *small, "--output", str(tmp_path / "r"), "--device", "cpu"]
+    run = CliRunner()
+    assert run.invoke(app, command).exit_code == 0
+    again = run.invoke(app, [*command, "--resume"])
+    assert "this run is finished" in str(again.exception)
+
+
+def test_a_model_that_is_no_longer_finite_is_not_saved(tmp_path):
+
+    small = ["training.max_steps=3", "training.warmup_steps=0", "data.train.0.count=50", "data.train.1.count=50"]
+    command = ["train", "embedded-live", *small, "training.learning_rate=1e30", "--output", str(tmp_path / "n")]
+    stopped = CliRunner().invoke(app, [*command, "--device", "cpu"])
+    assert isinstance(stopped.exception, UserError) and not (tmp_path / "n" / "model").exists()

@@ -9,6 +9,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ruplar.errors import UserError
+
 if TYPE_CHECKING:
     from rich.console import Console
 
@@ -90,6 +92,9 @@ def evaluate_and_record(
     )
     started, clock = datetime.now(UTC), time.monotonic()
     reasoner = LatentReasoner.from_pretrained(reference, device)
+    begun = read_record(folder) if (folder / RECORD).is_file() else None
+    if begun is not None:
+        _check_same_method(begun, reasoner.model.card.method.name, folder)
     with counting(console) as tell:
         found = evaluate(
             reasoner,
@@ -101,8 +106,8 @@ def evaluate_and_record(
             on_progress=tell,
             **options,
         )
-    if (folder / RECORD).is_file():
-        record = read_record(folder)
+    if begun is not None:
+        record = begun
     else:
         card = reasoner.model.card.model_dump(mode="json")
         name = reasoner.model.card.method.name
@@ -113,6 +118,16 @@ def evaluate_and_record(
     write_samples([*_kept_samples(folder, found.samples), *found.samples], folder)
     _write(record, folder)
     return record, folder
+
+
+def _check_same_method(record: RunRecord, method: str, folder: Path) -> None:
+    """Refuse to file one model's scores under another's name."""
+    recorded = record.config.get("method", {}).get("name")
+    if recorded != method:
+        raise UserError(
+            f"{folder}: holds the record of '{record.name}', a model of method '{recorded}', not '{method}'. "
+            "Choose another --output."
+        )
 
 
 def _fingerprints(sources: Sequence[dict[str, Any]]) -> dict[str, str]:

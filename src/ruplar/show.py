@@ -80,17 +80,7 @@ def answer_as_dict(question: str, answer: Answer) -> dict[str, Any]:
 
 def benchmark_table(title: str, results: Iterable[BenchmarkResult]) -> Table:
     """One row a benchmark: accuracy with its interval, what it cost."""
-    columns = (
-        "benchmark",
-        "n",
-        "accuracy (95 %)",
-        "#L",
-        "Acc/#L",
-        "answer tokens",
-        "forwards",
-        "ms a question",
-        "unreadable",
-    )
+    columns = ("benchmark", "n", "accuracy (95 %)", "#L", "Acc/#L", "forwards", "ms each")
     return table(
         title,
         columns,
@@ -103,10 +93,8 @@ def benchmark_table(title: str, results: Iterable[BenchmarkResult]) -> Table:
                 percent(r.accuracy, r.low, r.high),
                 f"{r.latents:.2f}",
                 percent(r.acc_per_latent),
-                f"{r.answer_tokens:.1f}",
                 f"{r.forwards:.1f}",
                 f"{r.ms_per_question:.1f}",
-                str(r.unreadable),
             )
             for r in results
         ),

@@ -39,7 +39,9 @@ def save_weights(
         config = copy.copy(backbone.model.peft_config["default"])
         config.inference_mode = True  # what PEFT itself writes, so that its own loader takes the folder
         if config.base_model_name_or_path == str(EMBEDDED):
-            config.base_model_name_or_path = None  # where this machine has the package; `ruplar.json` says which model it is
+            config.base_model_name_or_path = (
+                None  # where this machine has the package; `ruplar.json` says which model it is
+            )
         config.save_pretrained(str(folder))
         save_file(_stored(_adapter(backbone.model), dtype), folder / ADAPTER, metadata={"format": "pt"})
     else:

@@ -40,7 +40,11 @@ def plugin_settings(pairs: list[str], prior: dict[str, Any]) -> dict[str, dict[s
 
 def chains_of(text: str, domain: Any, limit: int) -> list[Any]:
     """The chains of a file, or the literal chain."""
-    if not Path(text).is_file():
+    try:
+        is_file = Path(text).is_file()
+    except OSError:  # longer than any file's name: a chain
+        is_file = False
+    if not is_file:
         return [text]
     from ruplar.chains.read import iterate
 

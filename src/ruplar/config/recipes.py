@@ -72,7 +72,11 @@ def _find(name_or_path: str | Path, beside: Path | None = None) -> Path:
 
 def _read(file: Path, below: tuple[Path, ...]) -> dict[str, Any]:
     """The file's data laid on its base's."""
-    data = text.parse(file.read_text(encoding="utf-8"), where=str(file))
+    try:
+        written = file.read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        raise UserError(f"is not UTF-8 text ({error.reason} at byte {error.start}).", where=str(file)) from error
+    data = text.parse(written, where=str(file))
     if not isinstance(data, Mapping):
         raise UserError("a recipe is a list of sections (key: value); this file has none.", where=str(file))
     odd = [key for key in data if not isinstance(key, str)]

@@ -100,6 +100,7 @@ def evaluate(
     model = reasoner.model
     domain = lenient_domain(model.domain) if lenient else model.domain
     sets = [_opened(entry, model.domain, limit, data_dir) for entry in on]
+    _check_names([questions.name for questions in sets])
     found = Evaluation(sources=[questions.record for questions in sets])
     for questions in sets:
         for seed in seeds if decoding.temperature > 0 else [0]:
@@ -112,6 +113,15 @@ def evaluate(
             found.results.append(result)
             found.samples += samples
     return found
+
+
+def _check_names(names: Sequence[str]) -> None:
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise UserError(
+            f"two benchmarks are both called {', '.join(twice)}, so a record could hold only one. Rename a file, or ask "
+            "them in two runs with different outputs."
+        )
 
 
 def _opened(entry: str | SourceConfig, domain: Domain, limit: int | None, data_dir: str | Path | None) -> _Questions:

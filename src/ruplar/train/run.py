@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+import yaml
 from transformers import set_seed
 
 from ruplar.backbone.load import Backbone
@@ -127,7 +128,12 @@ def _prepare(output: Path, resume: bool) -> Path | None:
     """The checkpoint to start from, None for the beginning."""
     if resume:
         start = checkpoint.latest(output)
-        log.info("resuming from %s.", start if start else "the beginning: there is no complete checkpoint")
+        if start is None and (output / MODEL).exists():
+            raise UserError(
+                f"{output}: this run is finished and left no checkpoint to go on from. Choose another --output."
+            )
+        if start is None:
+            log.warning("%s: no complete checkpoint to resume from; starting from the beginning.", output)
         return start
     if any(output.glob("checkpoint-*")) or (output / METRICS).exists():
         raise UserError(
@@ -197,6 +203,7 @@ def _run(trainer: ReasonerTrainer, start: Path | None) -> None:
 def _finish(
     trainer: ReasonerTrainer, model: Model, data: TrainingData, output: Path, start: Path | None
 ) -> TrainResult:
+    trainer.check_last_steps()
     seconds, tokens = trainer.spent()
     if trainer.is_world_process_zero():
         save_model(output / MODEL, model)
@@ -237,7 +244,18 @@ def _card(config: RunConfig) -> Card:
 def _note_recipe(file: Path, config: RunConfig, resume: bool) -> None:
     """Write the config beside the run; going on under another one is allowed (more epochs, say) but said aloud."""
     text = to_yaml(config)
-    if resume and file.is_file() and file.read_text(encoding="utf-8") != text:
+    before = yaml.safe_load(file.read_text(encoding="utf-8")) if resume and file.is_file() else {}
+    changed = [
+        key
+        for key in ("seed", "data", "method", "prior", "spans")
+        if before and before.get(key) != config.as_dict()[key]
+    ]
+    if changed:
+        raise UserError(
+            f"{file}: {', '.join(changed)} differ from what this run began with, so going on would be neither run. "
+            "Take the change back, or choose another --output."
+        )
+    if before and file.read_text(encoding="utf-8") != text:
         log.warning("%s: the recipe has changed since this run began; it goes on under the present one.", file)
     file.write_text(text, encoding="utf-8")
 

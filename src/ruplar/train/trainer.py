@@ -280,6 +280,10 @@ class ReasonerTrainer(Trainer):
         self._keep_time()
         return self.tally.seconds, self.tally.tokens + self._read_tally().tokens
 
+    def check_last_steps(self) -> None:
+        """Look at the steps since the last row: a model that is no longer finite must not be saved as finished."""
+        self.guard.check_finite(self._read_tally().bad_at, None, self._last_good)
+
     def planned_steps(self) -> int:
         """Optimiser steps of the whole run."""
         return self.set_initial_training_values(self.args, self.get_train_dataloader())[-1]
