@@ -10,7 +10,7 @@ from tokenizers.pre_tokenizers import Whitespace
 from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
 from ruplar.backbone import tokenizers
-from ruplar.backbone.tokenizers import EMBEDDED, llama3_controls, llama3_file, load_tokenizer, read_ranks
+from ruplar.backbone.tokenizers import llama3_controls, llama3_file, load_tokenizer, read_ranks
 from ruplar.errors import UserError
 
 
@@ -152,7 +152,6 @@ def test_a_tiktoken_file_of_another_model_is_not_taken_for_llama_3(tmp_path):
         load_tokenizer(file)
 
 
-@pytest.mark.skipif(not EMBEDDED.is_dir(), reason="the embedded tokenizer is not part of this tree yet")
 def test_the_embedded_tokenizer_writes_numbers_up_to_999_as_one_token():
     tokenizer = load_tokenizer("embedded")
     assert all(len(tokenizer.encode(str(n), add_special_tokens=False)) == 1 for n in range(1000))
