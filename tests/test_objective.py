@@ -20,7 +20,7 @@ from ruplar import objective, plugins
 from ruplar.backbone.load import dress
 from ruplar.backbone.settings import PromptConfig
 from ruplar.priors.base import PriorTable
-from ruplar.records import Example
+from ruplar.records import Example, Visit
 from ruplar.train.batch import Encoder, collate
 
 EXAMPLES = [
@@ -118,7 +118,7 @@ def items_of(backbone, method, prior: str = "mixture"):
     table = PriorTable(plugins.make("priors", prior), backbone.prompt.plain)
     domain, spans = plugins.make("domains", "arithmetic"), plugins.make("spans", "step")
     encoder = Encoder(backbone.prompt, backbone.think_id, backbone.end_think_id, backbone.eos_id, domain, spans, table)
-    return [method.encode(example, encoder, (0, row)) for row, example in enumerate(EXAMPLES)]
+    return [method.encode(example, encoder, Visit(0, row)) for row, example in enumerate(EXAMPLES)]
 
 
 def plain_losses(backbone, items, delta=0.0, layer=-1, normalize=False, stop=False) -> dict[str, torch.Tensor]:

@@ -40,7 +40,12 @@ def trained(method="ruplar", seed=1, **backbone) -> Model:
                 weight.add_(torch.randn_like(weight) * 0.1)
     made.model.eval()
     card = Card(method=Named(name=method), backbone=config, prompt=PROMPT, domain=Named(name="arithmetic"))
-    return Model(made, plugins.make("methods", method), plugins.make("domains", "arithmetic"), card)
+    way = plugins.make("methods", method)
+    way.attach(made)
+    with torch.no_grad():
+        for weight in (w for module in way.modules().values() for w in module.parameters()):
+            weight.add_(torch.randn_like(weight) * 0.1)
+    return Model(made, way, plugins.make("domains", "arithmetic"), card)
 
 
 def logits(model: Model) -> torch.Tensor:
@@ -152,3 +157,24 @@ def test_an_interrupted_save_leaves_no_half_folder_and_can_be_made_again(tree, m
     save_model(tree / "run", fresh)
     assert torch.equal(logits(load_model("run")), logits(fresh))
     assert [f.name for f in tree.iterdir() if f.name.startswith(".run")] == []
+
+
+@pytest.mark.parametrize("lora", [LORA, None])
+def test_a_methods_own_weights_are_saved_read_and_exported_with_the_model(tree, lora):
+    from ruplar.reasoner import LatentReasoner
+    from ruplar.store import export_model
+
+    model = trained("codi", lora=lora)
+    save_model(tree / "run", model)
+    export_model("run", tree / "plain")
+    wanted = LatentReasoner(model, engine="reference").generate(["3+4?"], keep="embeds")[0]
+    for folder in ("run", "plain"):
+        assert (tree / folder / "method.safetensors").is_file()
+        found = LatentReasoner(load_model(folder)).generate(["3+4?"], keep="embeds")[0]
+        assert found.answer_ids == wanted.answer_ids and found.latent_count == 6
+        torch.testing.assert_close(
+            torch.stack(found.latent_embeds), torch.stack(wanted.latent_embeds), atol=1e-4, rtol=1e-3
+        )
+    (tree / "run" / "method.safetensors").unlink()
+    with pytest.raises(UserError, match="method.safetensors: no such file"):
+        load_model("run")

@@ -120,3 +120,26 @@ def alignment(question: Tensor, thought: Tensor, share: Tensor, total: Tensor, n
     log_q, log_z = q.log_softmax(-1), z.log_softmax(-1)
     kl = (log_q.exp() * (log_q - log_z)).sum(-1)
     return (kl * share).sum() / total.clamp_min(1)
+
+
+def distance(student: Tensor, teacher: Tensor, total: Tensor) -> Tensor:
+    """Smooth L1 of hidden states in units of the teacher's spread, averaged over features and layers, then over rows.
+
+    The spread is the standard deviation over each row's and layer's own features, so that it does not depend on which
+    rows share a batch.
+
+    Args:
+        student: [layers, R, D].
+        teacher: [layers, R, D], without gradient.
+        total: Rows of the whole optimiser step.
+    """
+    ours, theirs = student.float(), teacher.float()
+    spread = theirs.std(-1, keepdim=True).clamp_min(1e-6)
+    apart = F.smooth_l1_loss(ours / spread, theirs / spread, reduction="none")
+    return apart.mean(-1).mean(0).sum() / total.clamp_min(1)
+
+
+def token_kl(teacher: Tensor, student: Tensor, total: Tensor) -> Tensor:
+    """KL(teacher || student) in nats of next-token logits [T, V], over the step's total of labels."""
+    log_p, log_q = teacher.log_softmax(-1), student.log_softmax(-1)
+    return (log_p.exp() * (log_p - log_q)).sum() / total.clamp_min(1)

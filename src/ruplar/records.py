@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, fields, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -73,6 +73,20 @@ class Prompt:
     question_at: int
 
 
+class Visit(NamedTuple):
+    """When a row is due in training: the only source of variation between one encoding of it and the next.
+
+    Attributes:
+        epoch: Passes over the data before this one.
+        row: Its number among the training chains.
+        progress: Share of the run's optimiser steps done by then, 0 to less than 1.
+    """
+
+    epoch: int
+    row: int
+    progress: float = 0.0
+
+
 @dataclass(slots=True)
 class Item:
     """One training sequence, before padding.
@@ -81,8 +95,12 @@ class Item:
         ids: Every position's token id; a placeholder (any valid id) where a latent stands.
         labels: For each position the id to predict *at that position from the one before it*, or -100.
         latent_at: Positions of the latents, ascending.
-        priors: One per latent.
+        priors: One per latent, for methods that teach by priors; else none.
         question_at: Position of the token that closes the question.
+        mark_at: Positions the method wants to find again in the batch.
+        features: One vector of F numbers per latent, for methods that are given them; else none.
+        also: Companion sequences by name (a teacher's text, the text of each step). Every item of a method has the same
+            names; where one has no such sequence, an empty list.
     """
 
     ids: list[int]
@@ -90,6 +108,9 @@ class Item:
     latent_at: list[int] = field(default_factory=list)
     priors: list[SparsePrior] = field(default_factory=list)
     question_at: int = 0
+    mark_at: list[int] = field(default_factory=list)
+    features: list[np.ndarray] = field(default_factory=list)
+    also: dict[str, list[Item]] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -107,9 +128,13 @@ class Batch:
         prior_probs: [M, K] float32, 0 in unused places.
         label_at: [T] position whose output predicts the label.
         label_ids: [T] the labels.
-        totals: [2] float: labels and thinking rows of the whole optimiser step this batch is part of. Losses are sums
-            divided by these, so that 8 batches of 1 accumulate to exactly one batch of 8.
+        totals: [3] float: labels, thinking rows and latents of the whole optimiser step this batch is part of. Losses
+            are sums divided by these, so that 8 batches of 1 accumulate to exactly one batch of 8.
         packed: Whether a row may hold several sequences, which then must not see each other.
+        mark_at: [X] the items' marked positions, in the order of the latents.
+        features: [M, F] float32, one row per latent; None without features.
+        also: Companion sequences by name, those of all items one after another in the order of the latents, each in a
+            row of its own padded on the right. A batch of them may have no row at all.
     """
 
     ids: Any
@@ -124,15 +149,25 @@ class Batch:
     label_ids: Any
     totals: Any
     packed: bool = False
+    mark_at: Any = None
+    features: Any = None
+    also: dict[str, Batch] = field(default_factory=dict)
 
     def as_dict(self) -> dict[str, Any]:
-        """Field name → tensor, the form data loaders and trainers move between devices."""
-        return {f.name: getattr(self, f.name) for f in fields(self)}
+        """Field name → tensor, the form data loaders and trainers move between devices; companions as dicts too."""
+        found = {f.name: getattr(self, f.name) for f in fields(self)}
+        return {**found, "also": {name: batch.as_dict() for name, batch in self.also.items()}}
+
+    @classmethod
+    def from_dict(cls, values: dict[str, Any]) -> Batch:
+        """What `as_dict` gave → the batch."""
+        return cls(**{**values, "also": {name: cls.from_dict(batch) for name, batch in values["also"].items()}})
 
     def to(self, device) -> Batch:
         """The same batch on another device."""
-        moved = {k: v.to(device, non_blocking=True) for k, v in self.as_dict().items() if k != "packed"}
-        return replace(self, **moved)
+        values = {f.name: getattr(self, f.name) for f in fields(self)}
+        moved = {k: v.to(device, non_blocking=True) for k, v in values.items() if hasattr(v, "to")}
+        return replace(self, **moved, also={name: batch.to(device) for name, batch in self.also.items()})
 
 
 @dataclass(frozen=True, slots=True)

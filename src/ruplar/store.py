@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,7 +21,7 @@ from pydantic import Field, ValidationError
 from ruplar import __version__, plugins
 from ruplar.backbone.load import EMBEDDED, Backbone, add_lora, dress, merged, open_backbone
 from ruplar.backbone.settings import BackboneConfig, PromptConfig
-from ruplar.backbone.weights import load_weights, save_weights
+from ruplar.backbone.weights import load_method_weights, load_weights, save_weights
 from ruplar.domains.base import Domain
 from ruplar.errors import UserError, unknown
 from ruplar.methods.base import Method
@@ -123,10 +124,11 @@ def save_model(folder: Path, model: Model, dtype: Any = None) -> Path:
     draft = folder.with_name(f".{folder.name}.{os.getpid()}")
     draft.mkdir(parents=True)
     try:
-        save_weights(model.backbone, model.method.modules(), draft, dtype)
+        save_weights(model.backbone, model.method.kept(), draft, dtype)
         if not hasattr(model.backbone.model, "peft_config"):
             model.backbone.tokenizer.save_pretrained(draft)
-        (draft / CARD).write_text(json.dumps(model.card.model_dump(mode="json"), indent=2) + "\n", encoding="utf-8")
+        card = _with_measured(model)
+        (draft / CARD).write_text(json.dumps(card.model_dump(mode="json"), indent=2) + "\n", encoding="utf-8")
     except BaseException:  # an interrupt too: what is left would stand in the way of the next save
         _remove(draft)
         raise
@@ -140,14 +142,32 @@ def save_model(folder: Path, model: Model, dtype: Any = None) -> Path:
     return folder
 
 
-def load_model(reference: str | Path, device: str = "cpu", dtype: str = "auto") -> Model:
+def _with_measured(model: Model) -> Card:
+    """The card with what the method measured where the recipe left it open."""
+    found = {key: getattr(model.method.config, key) for key in model.method.measured}
+    named = model.card.method
+    return model.card.model_copy(update={"method": Named(name=named.name, settings={**named.settings, **found})})
+
+
+def load_model(
+    reference: str | Path, device: str = "cpu", dtype: str = "auto", settings: Mapping[str, Any] | None = None
+) -> Model:
     """A model folder in memory, ready to think.
 
+    Args:
+        reference: See `find_model`.
+        device: Where it goes.
+        dtype: Precision of its weights.
+        settings: Of its method, in place of those it was saved with: another speed, another cap.
+
     Raises:
-        UserError: There is no such folder, or what it needs (its backbone, its `init`) is not where it was.
+        UserError: There is no such folder, what it needs (its backbone, its `init`) is not where it was, or its method
+            has no such setting.
     """
     folder = find_model(reference)
     card = read_card(folder)
+    if settings:
+        card = _changed(card, settings)
     method = plugins.make("methods", card.method.name, card.method.settings)
     domain = plugins.make("domains", card.domain.name, card.domain.settings)
     if (folder / "adapter_config.json").is_file():
@@ -157,11 +177,48 @@ def load_model(reference: str | Path, device: str = "cpu", dtype: str = "auto") 
         name = "embedded" if folder.resolve() == EMBEDDED.resolve() else str(folder)
         plain = BackboneConfig(name=name, dtype=dtype, attention=card.backbone.attention, lora=None)
         backbone = open_backbone(plain, card.prompt, device)
-    if method.modules() or (folder / "adapter_config.json").is_file():
-        load_weights(backbone, method.modules(), folder)
+    method.attach(backbone)
+    if method.kept() or (folder / "adapter_config.json").is_file():
+        load_weights(backbone, method.kept(), folder)
     backbone.model.to(device)
-    backbone.model.eval()
+    for module in (backbone.model, *method.kept().values()):
+        module.eval()
     return Model(backbone, method, domain, card)
+
+
+def _changed(card: Card, settings: Mapping[str, Any]) -> Card:
+    """The card with other settings of the method, checked by the method's own `Config`."""
+    name = card.method.name
+    try:
+        checked = plugins.load("methods", name).Config(**{**card.method.settings, **settings})
+    except ValidationError as error:
+        raise UserError(
+            *(f"method.{'.'.join(map(str, e['loc']))}: {e['msg']} (method '{name}')." for e in error.errors())
+        ) from error
+    return card.model_copy(update={"method": Named(name=name, settings=checked.model_dump(mode="json"))})
+
+
+def take_method_weights(method: Method, given: Named, reference: str | Path) -> bool:
+    """Give a method the weights of its own (a latent head) that a model of the same method has learnt.
+
+    What that model measured, and the recipe leaves open, is taken with them: they were learnt in its units.
+
+    Args:
+        method: Attached.
+        given: Its name, and its settings as the recipe has them.
+        reference: The model training starts from.
+
+    Returns:
+        Whether there were any to take: the model is of that method, and has weights of its own.
+    """
+    folder = find_model(reference)
+    card = read_card(folder)
+    if card.method.name != given.name or not method.kept():
+        return False
+    load_method_weights(method.kept(), folder)
+    kept = {key: card.method.settings[key] for key in method.measured if given.settings.get(key) is None}
+    method.config = method.config.model_copy(update=kept)
+    return True
 
 
 def export_model(reference: str | Path, folder: Path, *, merge: bool = True, dtype: Any = None) -> Path:

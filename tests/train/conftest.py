@@ -57,7 +57,7 @@ def make_config(
                 "valid": {"source": "word-problems", "count": 6, "seed": 2, "steps": [1, 3]} if valid else None,
             },
             "prior": {"name": prior},
-            "method": {"name": method},
+            "method": method if isinstance(method, dict) else {"name": method},
             "training": {"save_strategy": "no", **defaults, **training},
             "validation": {"questions": 4, "batch_size": 4},
         }
@@ -102,7 +102,9 @@ def trainer(config, tmp_path):
         data = open_data(c.data.train, c.data.valid, domain)
         args = training_arguments(c.training, run, c.seed, "cpu", validates=c.data.valid is not None)
         set_seed(c.seed)
-        model = Model(open_start(c.backbone, c.prompt), c.method.make(), domain, _card(c))
+        backbone, method = open_start(c.backbone, c.prompt), c.method.make()
+        method.attach(backbone)
+        model = Model(backbone, method, domain, _card(c))
         return _trainer(c, model, data, args, None)
 
     return make

@@ -15,7 +15,7 @@ from ruplar.backbone.weights import load_weights, save_weights
 from ruplar.chains.word_problems import generate
 from ruplar.errors import UserError
 from ruplar.priors.base import PriorTable
-from ruplar.records import Item
+from ruplar.records import Item, Visit
 from ruplar.train.batch import Encoder, collate
 
 FAMILIES = ["llama", "qwen2", "gpt2"]
@@ -37,7 +37,7 @@ def items_of(backbone, method, count=6):
     ids = backbone.think_id, backbone.end_think_id, backbone.eos_id
     parts = plugins.make("domains", "arithmetic"), plugins.make("spans", "step")
     tools = Encoder(backbone.prompt, *ids, *parts, table)
-    return [method.encode(example, tools, (0, i)) for i, example in enumerate(generate(count, 7, steps=(1, 4)))]
+    return [method.encode(example, tools, Visit(0, i)) for i, example in enumerate(generate(count, 7, steps=(1, 4)))]
 
 
 def loss_and_gradient(backbone, method, batch):
@@ -76,7 +76,7 @@ def test_items_are_packed_whole_longest_first_and_positions_restart():
     assert batch.positions[:, :5].tolist() == [[0, 1, 2, 3, 4], [0, 1, 2, 0, 1]]
     # each label is predicted one place before it: 25 at 3, 33 at 6 + 1, 12 at 6 + 3
     assert batch.label_at.tolist() == [3, 7, 9] and batch.label_ids.tolist() == [25, 33, 12]
-    assert batch.totals.tolist() == [3, 0]
+    assert batch.totals.tolist() == [3, 0, 0]
 
 
 def test_latents_and_their_question_are_found_in_a_packed_row(backbone):

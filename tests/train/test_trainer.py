@@ -45,7 +45,8 @@ def test_totals_of_every_micro_batch_are_those_of_the_whole_step(trainer):
     made = trainer(per_device_train_batch_size=2, gradient_accumulation_steps=3, rows=6)
     batches, count = made.get_batch_samples(iter(made.get_train_dataloader()), 3, torch.device("cpu"))
     labels = sum(len(batch["label_ids"]) for batch in batches)
-    assert [batch["totals"].tolist() for batch in batches] == [[labels, 6.0]] * 3
+    latents = sum(len(batch["latent_at"]) for batch in batches)
+    assert [batch["totals"].tolist() for batch in batches] == [[labels, 6.0, latents]] * 3
     assert count == labels
 
 
@@ -141,13 +142,15 @@ def test_rows_grouped_by_length_are_all_there_and_waste_less_padding(trainer, tm
     assert padding(grouped) < 0.75 * padding(plain)
 
 
-def test_the_data_set_is_told_the_epoch(trainer):
-    made = trainer(max_steps=-1, num_train_epochs=3, rows=8, prior="gumbel")
+def test_every_visit_is_told_its_epoch_and_how_far_the_run_is(trainer):
+    made = trainer(max_steps=-1, num_train_epochs=3, rows=8, prior="gumbel", per_device_train_batch_size=2)
     seen = []
-    tell = made.dataset.set_epoch
-    made.dataset.set_epoch = lambda epoch: (seen.append(epoch), tell(epoch))
+    encode = made.dataset.method.encode
+    made.dataset.method.encode = lambda e, tools, visit: (seen.append(visit), encode(e, tools, visit))[1]
     made.train()
-    assert sorted(set(seen)) == [0, 1, 2]
+    # 4 steps of 2 rows an epoch, 12 in all
+    assert [(visit.epoch, visit.progress) for visit in seen] == [(i // 8, i // 2 / 12) for i in range(24)]
+    assert [sorted(v.row for v in seen[e : e + 8]) for e in (0, 8, 16)] == [list(range(8))] * 3
 
 
 def test_validation_chooses_the_checkpoint_and_leaves_training_alone(trainer, tmp_path):

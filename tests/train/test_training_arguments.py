@@ -41,7 +41,7 @@ def test_saving_apart_from_validation_keeps_the_last(tmp_path):
     [
         ({"eval_strategy": "epoch"}, "data.valid"),
         ({"train_sampling_strategy": "batch_rebalance"}, "train_sampling_strategy: must be one of random"),
-        ({"dataloader_persistent_workers": True}, "never learn that it is over"),
+        ({"accelerator_config": {"split_batches": True}}, "accelerator_config.split_batches: batches are dealt out"),
         ({"lr_scheduler_type": "upwards"}, "upwards"),
         ({"learning_rte": 1}, "learning_rte"),
     ],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import subprocess
 import sys
@@ -38,3 +39,20 @@ def test_two_processes_learn_what_one_does(backbone_folder, tmp_path):
         for key in ("loss", "answer", "prior", "align", "grad_norm", "halting", "entropy", "label_accuracy"):
             assert a[key] == approx(b[key], rel=1e-5), key
     assert (tmp_path / "two" / "checkpoint-8" / "rng_state_1.pth").is_file()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "method",
+    [{"name": "coconut", "latent_by": 0.6}, {"name": "codi", "distill_weight": 0.0}],  # its spread is of one process
+    ids=lambda method: method["name"],
+)
+def test_curricula_and_companions_are_the_same_on_two_processes(backbone_folder, tmp_path, method):
+    shutil.copytree(backbone_folder, tmp_path / "backbone")
+    start(SCRIPT, tmp_path, "one", 8, 8, json.dumps(method))
+    start(*TWO, SCRIPT, tmp_path, "two", 4, 8, json.dumps(method))
+    for name in ("adapter_model", *(["method"] if method["name"] == "codi" else [])):
+        one, two = (load_file(tmp_path / run / "model" / f"{name}.safetensors") for run in ("one", "two"))
+        assert all(torch.allclose(one[weight], two[weight], atol=1e-6, rtol=0) for weight in one)
+    expected, found = rows(tmp_path / "one" / METRICS), rows(tmp_path / "two" / METRICS)
+    assert [row["loss"] for row in found] == approx([row["loss"] for row in expected], rel=1e-5)

@@ -1,7 +1,8 @@
-"""One training process of several; run by test_two_processes.py: train_in_two.py FOLDER RUN ROWS_PER_PROCESS STEPS."""
+"""One training process of several: train_in_two.py FOLDER RUN ROWS_PER_PROCESS STEPS [METHOD AS JSON]."""
 
 from __future__ import annotations
 
+import json
 import sys
 from pathlib import Path
 
@@ -20,5 +21,6 @@ if __name__ == "__main__":
         folder / "backbone", lora={"rank": 4, "alpha": 8, "dropout": 0.0}, per_device_train_batch_size=rows,
         max_steps=steps, logging_steps=3, save_strategy="steps", save_steps=2, optim="sgd", learning_rate=0.1,
         max_grad_norm=0.1, lr_scheduler_type="constant",
+        method=json.loads(sys.argv[5]) if len(sys.argv) > 5 else "ruplar",
     )  # fmt: skip
     train(config, output=folder / run, resume=True)

@@ -18,7 +18,7 @@ from torch import Tensor, nn
 
 from ruplar.backbone.prompt import PromptBuilder
 from ruplar.backbone.settings import BackboneConfig, LoraSettings, PromptConfig
-from ruplar.backbone.tokenizers import load_tokenizer
+from ruplar.backbone.tokenizers import DOMAINS, load_tokenizer
 from ruplar.errors import UserError
 
 log = logging.getLogger(__name__)
@@ -140,7 +140,7 @@ def open_backbone(config: BackboneConfig, prompt: PromptConfig, device: str = "c
     Raises:
         UserError: The model cannot be found or read, or its logits are not its head applied to its last hidden state.
     """
-    tokenizer = load_tokenizer("embedded" if config.name == "embedded" else config.name)
+    tokenizer = load_tokenizer(config.name)
     model = _load_model(config, _dtype(config.dtype, device))
     backbone = dress(model, tokenizer, prompt)
     _check_head(backbone)
@@ -225,15 +225,27 @@ def _dtype(name: str, device: str) -> torch.dtype:
 
 def _load_model(config: BackboneConfig, dtype: torch.dtype) -> Any:
     from transformers import AutoConfig, AutoModelForCausalLM
+    from transformers.utils import logging as bars
 
-    name = str(EMBEDDED) if config.name == "embedded" else config.name
+    if config.name in DOMAINS and config.weights != "random":
+        raise UserError(
+            f"backbone.name: '{config.name}' is a tokenizer and a shape without weights. Train its backbone from "
+            f"weights: random (`ruplar train {config.name.removeprefix('embedded-')}-cot`) and start from that run (init)."
+        )
+    name = str(EMBEDDED if config.name == "embedded" else DOMAINS.get(config.name, config.name))
     try:
         if config.weights == "random":
             shape = AutoConfig.from_pretrained(name, trust_remote_code=False)
             return AutoModelForCausalLM.from_config(shape, dtype=dtype, attn_implementation=config.attention)
-        return AutoModelForCausalLM.from_pretrained(
-            name, dtype=dtype, attn_implementation=config.attention, use_safetensors=True, trust_remote_code=False
-        )
+        shown = bars.is_progress_bar_enabled()
+        bars.disable_progress_bar()  # a library does not draw on its user's terminal
+        try:
+            return AutoModelForCausalLM.from_pretrained(
+                name, dtype=dtype, attn_implementation=config.attention, use_safetensors=True, trust_remote_code=False
+            )
+        finally:
+            if shown:
+                bars.enable_progress_bar()
     except (OSError, ValueError) as error:
         reason = str(error).split("\n")[0]
         raise UserError(

@@ -19,6 +19,7 @@ from ruplar.backbone.settings import PromptConfig
 from ruplar.errors import UserError
 from ruplar.records import Prompt
 
+_HALF = re.compile(r"[\ud800-\udfff]")
 _PLACEHOLDER = "RUPLARQUESTIONRUPLAR"
 _DATE = "26 Jul 2024"
 _PLAIN_BEFORE, _PLAIN_AFTER = "Question: ", "\nAnswer: "
@@ -42,7 +43,17 @@ class PlainText:
         self._pattern = re.compile("|".join(re.escape(w) for w in sorted(written, key=len, reverse=True)))
 
     def __call__(self, text: str) -> list[int]:
-        """Ids of the text; a control token's name is broken in two pieces that mean nothing."""
+        """Ids of the text; a control token's name is broken in two pieces that mean nothing.
+
+        Raises:
+            UserError: The text holds half of a character (a lone surrogate), which no tokenizer can read.
+        """
+        half = _HALF.search(text)
+        if half:
+            raise UserError(
+                f"the text holds half of a character (U+{ord(half[0]):04X}, a lone surrogate) after "
+                f"'{text[max(0, half.start() - 20) : half.start()]}'. Remove it, or write the whole character."
+            )
         out: list[int] = []
         waiting = [text]  # the next piece last; a text may hold thousands of names, so no recursion
         while waiting:

@@ -41,7 +41,7 @@ class LoraSettings(Settings):
 class BackboneConfig(Settings):
     """Which language model is trained, and what of it."""
 
-    name: Name = Field("embedded", description="'embedded', a model folder, or a Hub name.")
+    name: Name = Field("embedded", description="'embedded[-DOMAIN]', a model folder, or a Hub name.")
     weights: Literal["pretrained", "random"] = Field(
         "pretrained", description="'random': the same architecture and tokenizer with fresh weights."
     )

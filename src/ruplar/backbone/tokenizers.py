@@ -20,8 +20,11 @@ from ruplar.errors import UserError
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
-EMBEDDED = Path(__file__).parents[1] / "embedded" / "tokenizer"
+_PACKAGE = Path(__file__).parents[1] / "embedded"
+EMBEDDED = _PACKAGE / "tokenizer"
 """The tokenizer that ships with the package."""
+DOMAINS = {f"embedded-{name}": _PACKAGE / name for name in ("dates", "logic")}
+"""Name → folder of the tokenizers that ship for one domain each, with the shape of a model and no weights."""
 
 _HUB_NAME = re.compile(r"[\w-][\w.-]*(/[\w-][\w.-]*)?")
 
@@ -49,15 +52,15 @@ def load_tokenizer(name: str | Path) -> PreTrainedTokenizerBase:
     """The tokenizer of that name, the caller's own to change.
 
     Args:
-        name: `embedded`; `llama-3` (needs the PyPI package llama-models, for its file alone); a folder saved by
+        name: `embedded`, `embedded-dates`, `embedded-logic`; `llama-3` (needs the PyPI package llama-models, for its file alone); a folder saved by
             Hugging Face; a `tokenizer.model` of Llama-3; or a name on the Hub.
 
     Raises:
         UserError: There is no such tokenizer, or it cannot be read or reached.
     """
     text = str(name)
-    if text == "embedded":
-        return _from_folder(EMBEDDED)
+    if text == "embedded" or text in DOMAINS:
+        return _from_folder(DOMAINS.get(text, EMBEDDED))
     if text == "llama-3":
         return _from_tiktoken(llama3_file())
     path = Path(name)
@@ -68,6 +71,11 @@ def load_tokenizer(name: str | Path) -> PreTrainedTokenizerBase:
     if isinstance(name, Path) or not _HUB_NAME.fullmatch(text) or text.endswith(".model"):
         raise UserError(f"tokenizer: there is no file or folder '{text}'.")
     return _from_hub(text)
+
+
+def of_domain(domain: str) -> str:
+    """A domain's name → the packaged tokenizer that writes its symbols whole: its own, where it has one."""
+    return f"embedded-{domain}" if f"embedded-{domain}" in DOMAINS else "embedded"
 
 
 def llama3_file() -> Path:

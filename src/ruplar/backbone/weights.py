@@ -70,11 +70,20 @@ def load_weights(backbone: Backbone, extra: Mapping[str, nn.Module], folder: Pat
     else:
         _load_whole(backbone, folder)
     if extra:
-        found = _read(folder / EXTRA)
-        _check({name: tensor.shape for name, tensor in _flat(extra).items()}, found, folder / EXTRA)
-        for name, module in extra.items():
-            prefix = f"{name}."
-            module.load_state_dict({k.removeprefix(prefix): v for k, v in found.items() if k.startswith(prefix)})
+        load_method_weights(extra, folder)
+
+
+def load_method_weights(extra: Mapping[str, nn.Module], folder: Path) -> None:
+    """Read only the method's own weights of what `save_weights` wrote.
+
+    Raises:
+        UserError: As for `load_weights`.
+    """
+    found = _read(folder / EXTRA)
+    _check({name: tensor.shape for name, tensor in _flat(extra).items()}, found, folder / EXTRA)
+    for name, module in extra.items():
+        prefix = f"{name}."
+        module.load_state_dict({k.removeprefix(prefix): v for k, v in found.items() if k.startswith(prefix)})
 
 
 def _adapter(model: nn.Module) -> dict[str, Tensor]:

@@ -15,7 +15,8 @@ from pydantic import BaseModel, ValidationError
 
 from ruplar import plugins
 from ruplar.chains.places import locate
-from ruplar.chains.sources import GENERATOR, TEST_SEED, SourceConfig
+from ruplar.chains.scenarios import JOINED
+from ruplar.chains.sources import GENERATORS, TEST_SEED, SourceConfig
 from ruplar.config import training
 from ruplar.config.run import RunConfig
 from ruplar.errors import UserError, unknown
@@ -55,7 +56,7 @@ def check(data: Mapping[str, Any], where: str, *, check_files: bool = True) -> R
     Raises:
         UserError: With all problems.
     """
-    data = normal(data)
+    data = _with_default_names(normal(data))
     problems: list[str] = []
     told: set[str] = set()
     for path, kind in PLUGIN_SECTIONS.items():
@@ -79,6 +80,27 @@ def check(data: Mapping[str, Any], where: str, *, check_files: bool = True) -> R
     if problems or config is None:
         raise UserError(*problems, where=where)
     return config
+
+
+def _with_default_names(data: dict[str, Any]) -> dict[str, Any]:
+    """A section that sets something of a plug-in without naming it means the default one: `data.domain.rule=published`."""
+    for path in PLUGIN_SECTIONS:
+        section, name = _at(data, path), _default_name(path)
+        if name is not None and isinstance(section, Mapping) and "name" not in section:
+            head, _, last = path.rpartition(".")
+            filled = {last: {"name": name, **section}}
+            data = {**data, head: {**data[head], **filled}} if head else {**data, **filled}
+    return data
+
+
+def _default_name(path: str) -> str | None:
+    """The plug-in a recipe gets when it names none at this place; None where it must name one."""
+    model: type[BaseModel] = RunConfig
+    *sections, last = path.split(".")
+    for section in sections:
+        model = _model_in(model.model_fields[section].annotation) or model
+    found = model.model_fields[last].get_default(call_default_factory=True)
+    return getattr(found, "name", None)
 
 
 def _at(data: Any, path: str) -> Any:
@@ -129,9 +151,10 @@ def _missing(data: Mapping[str, Any]) -> Iterable[str]:
     named = [(f"data.train.{i}" if many else "data.train", item) for i, item in enumerate(train or ())]
     for place, item in [*named, ("data.valid", _at(data, "data.valid"))]:
         source = item.get("source") if isinstance(item, Mapping) else None
-        if isinstance(source, str) and source.partition(":")[0] != GENERATOR:
+        if isinstance(source, str) and source.partition(":")[0] not in GENERATORS:
             try:
-                locate(source)
+                for name in JOINED.get(source, (source,)):
+                    locate(name)
             except UserError as error:
                 yield f"{place}.source: {error}"
     init = _at(data, "backbone.init")
@@ -150,7 +173,7 @@ def _leaks(train: SourceConfig, valid: SourceConfig | None) -> Iterable[str]:
     if valid is not None and valid.is_generated:
         if valid.seed == TEST_SEED:
             yield f"data.valid would be the test problems; give '{valid.source}' a seed of its own."
-        elif valid.seed == train.seed:
+        elif valid.seed == train.seed and valid.source == train.source:
             yield f"seed {train.seed} also makes data.valid; take another."
 
 

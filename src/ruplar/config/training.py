@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ast
 import importlib.util
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -35,6 +35,12 @@ _CHECKS = {
     "None": ("null", lambda v: v is None),
 }
 
+_NO_TRAINING: dict[str, Callable[[Any], bool]] = {
+    "max_steps": lambda value: value == 0 or value < -1,  # -1 leaves it to the epochs
+    "num_train_epochs": lambda value: value <= 0,
+}
+"""Values that transformers takes and then returns the model as it was."""
+
 
 def problems(section: Mapping[str, Any]) -> list[str]:
     """Every unknown field, wrong type and unknown choice, as a sentence each."""
@@ -47,6 +53,8 @@ def problems(section: Mapping[str, Any]) -> list[str]:
             found.append(f"training: {_unknown(key, known)}")
         elif (wrong := _wrong(value, known[key], choices)) is not None:
             found.append(f"training.{key}: {wrong}")
+        elif key in _NO_TRAINING and _NO_TRAINING[key](value):
+            found.append(f"training.{key}: {value} would train nothing. Write how many, 1 or more.")
     return found
 
 

@@ -1,7 +1,8 @@
 """What every method promises: how an example becomes a training sequence, what it is scored by, how it thinks.
 
 A method is one file. It brings `encode` and `loss` for training and a `Thinker` for use; padding, the training loop,
-decoding, scoring and reports are the same for all of them. Methods do not import each other.
+decoding, scoring and reports are the same for all of them. Methods do not import each other. Its class derives from
+`Method` here, which answers everything a plain method need not think about.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
-from ruplar.records import Batch, Example, Item, Prompt, Span, SparsePrior
+from ruplar.records import Batch, Example, Item, Prompt, Span, SparsePrior, Visit
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
@@ -63,15 +64,42 @@ class Method(Protocol):
     """A way to train and produce latents.
 
     Attributes:
-        config: Its settings.
+        config: Its settings. With a `reset_optimizer` that is true, the optimiser's moments start afresh where the
+            stage rises.
         needs_steps: Whether it learns from steps, so that a row without one is bad.
+        packs: Whether several of its sequences may share a row (`speed.pack`).
+        follows_spans: Whether a thought should have as many latents as its chain has spans.
+        measured: Settings that `attach` fills in where they are null, and that are kept with the model.
     """
 
     config: Any
-    needs_steps: ClassVar[bool]
+    needs_steps: ClassVar[bool] = True
+    packs: ClassVar[bool] = True
+    follows_spans: ClassVar[bool] = True
+    measured: ClassVar[tuple[str, ...]] = ()
 
-    def encode(self, example: Example, tools: Tools, visit: tuple[int, int]) -> Item:
-        """One example → one training sequence. `visit` is (epoch, row), the only source of variation between epochs."""
+    @property
+    def label(self) -> str:
+        """What tables must call it, where its settings make it another method than its name says; else ""."""
+        return ""
+
+    @property
+    def fresh(self) -> bool:
+        """Whether `encode` depends on the visit beyond its priors (a curriculum, a draw); if not, items may be kept."""
+        return False
+
+    def attach(self, backbone: Backbone) -> None:
+        """Make the extra weights that need the model's width; called once, when the backbone is there.
+
+        The same weights every time: float32, drawn from a seeded generator of their own, on the backbone's device.
+        """
+
+    def question(self, text: str, visit: Visit | None = None) -> str:
+        """A question as this method puts it: with the visit's own wording in training, with the settings' in use."""
+        return text
+
+    def encode(self, example: Example, tools: Tools, visit: Visit) -> Item:
+        """One example → one training sequence. `visit` is the only source of variation between epochs."""
 
     def loss(self, backbone: Backbone, batch: Batch) -> Loss:
         """The loss of a batch, in parts."""
@@ -80,16 +108,35 @@ class Method(Protocol):
         """How this method thinks at inference; the engine runs it."""
 
     def modules(self) -> dict[str, nn.Module]:
-        """Extra weights to train and save; usually {}."""
+        """Extra weights to train; usually {}, and {} before `attach`."""
+        return {}
+
+    def kept(self) -> dict[str, nn.Module]:
+        """Those of them that thinking needs, which are saved with a finished model; the others only helped training."""
+        return self.modules()
+
+    def rates(self) -> dict[str, float]:
+        """Module's name → its share of the learning rate, where that is not 1."""
+        return {}
+
+    def stage(self, progress: float) -> int:
+        """Which stage of its curriculum a run has reached; it never falls. 0 without a curriculum."""
+        return 0
 
 
 def label_loss(backbone: Backbone, batch: Batch, head_chunk: int = 0) -> Loss:
     """Cross-entropy of every label of the batch: the whole loss of methods that think in text or not at all."""
-    from ruplar import objective
     from ruplar.backbone.forward import flat_hidden
 
     hidden, _ = flat_hidden(backbone, batch)
-    read = objective.read(backbone.logits, hidden[batch.label_at], batch.label_ids[:, None], head_chunk)
+    return label_loss_at(backbone, batch, hidden[batch.label_at], head_chunk)
+
+
+def label_loss_at(backbone: Backbone, batch: Batch, hidden: Tensor, head_chunk: int = 0) -> Loss:
+    """Cross-entropy of every label of the batch, from the hidden states [T, D] that predict them."""
+    from ruplar import objective
+
+    read = objective.read(backbone.logits, hidden, batch.label_ids[:, None], head_chunk)
     watch = {
         "label_right": (read.top == batch.label_ids).sum(),
         "labels": batch.label_ids.new_full((), len(batch.label_ids)),

@@ -10,13 +10,12 @@ from typing import TYPE_CHECKING, ClassVar
 
 from pydantic import Field
 
+from ruplar.methods import base
 from ruplar.methods.base import Loss, Tools
-from ruplar.records import Batch, Example, Item
+from ruplar.records import Batch, Example, Item, Visit
 from ruplar.settings import Settings
 
 if TYPE_CHECKING:
-    from torch import nn
-
     from ruplar.backbone.load import Backbone
     from ruplar.engine.thinker import TextThinker
 
@@ -29,13 +28,13 @@ class Config(Settings):
 
 
 @dataclass
-class Method:
+class Method(base.Method):
     """See the module's docstring."""
 
     config: Config
     needs_steps: ClassVar[bool] = True
 
-    def encode(self, example: Example, tools: Tools, visit: tuple[int, int]) -> Item:
+    def encode(self, example: Example, tools: Tools, visit: Visit) -> Item:
         """Steps joined by a space, as GSM8k-Aug writes them."""
         prompt = tools.prompt(example.question)
         chain = tools.encode(" ".join(f"<<{step}>>" for step in example.steps))
@@ -56,7 +55,3 @@ class Method:
 
         # differs from the paper: D20. Its CoT row is taken from CoLaR, sampled at T=1, top-p 0.9; this one is greedy
         return TextThinker(backbone.embedding, backbone.end_think_id, cap=self.config.max_thought)
-
-    def modules(self) -> dict[str, nn.Module]:
-        """No extra weights."""
-        return {}

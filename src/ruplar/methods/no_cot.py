@@ -10,13 +10,12 @@ from typing import TYPE_CHECKING, ClassVar
 
 from pydantic import Field
 
+from ruplar.methods import base
 from ruplar.methods.base import Loss, Tools
-from ruplar.records import Batch, Example, Item
+from ruplar.records import Batch, Example, Item, Visit
 from ruplar.settings import Settings
 
 if TYPE_CHECKING:
-    from torch import nn
-
     from ruplar.backbone.load import Backbone
     from ruplar.engine.thinker import NoThinker
 
@@ -28,13 +27,13 @@ class Config(Settings):
 
 
 @dataclass
-class Method:
+class Method(base.Method):
     """See the module's docstring."""
 
     config: Config
     needs_steps: ClassVar[bool] = False  # rows without a chain are as good as others
 
-    def encode(self, example: Example, tools: Tools, visit: tuple[int, int]) -> Item:
+    def encode(self, example: Example, tools: Tools, visit: Visit) -> Item:
         """The steps are left out."""
         prompt = tools.prompt(example.question)
         answer = tools.answer(example.answer)
@@ -54,7 +53,3 @@ class Method:
         from ruplar.engine.thinker import NoThinker
 
         return NoThinker()
-
-    def modules(self) -> dict[str, nn.Module]:
-        """No extra weights."""
-        return {}

@@ -4,18 +4,19 @@
           KL→z_1   ..  KL→z_N  CE→</think>, CE→answer, CE→eos      (each read one position earlier)
 
 Input z_i is the prior's own expected embedding (teacher forcing); at inference it is the model's (see `SoftThinker`).
+What may be added to that, beyond the paper, is in `_aids`.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, Literal
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from pydantic import Field
 
+from ruplar.methods import _aids, base
 from ruplar.methods.base import Loss, Tools
-from ruplar.records import Batch, Example, Item
-from ruplar.settings import Settings
+from ruplar.records import Batch, Example, Item, Visit
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from ruplar.engine.thinker import SoftThinker
 
 
-class Config(Settings):
+class Config(_aids.AidSettings):
     """Settings of RuPLaR."""
 
     answer_weight: float = Field(1.0, ge=0, description="Weight of the answer's cross-entropy, </think> included.")
@@ -49,17 +50,45 @@ class Config(Settings):
 
 
 @dataclass
-class Method:
+class Method(base.Method):
     """See the module's docstring."""
 
     config: Config
     needs_steps: ClassVar[bool] = True
+    _place: Any = field(default=None, repr=False)  # width and device of what is made for training
+    _decoder: Any = field(default=None, repr=False)
 
-    def encode(self, example: Example, tools: Tools, visit: tuple[int, int]) -> Item:
+    @property
+    def fresh(self) -> bool:
+        """Whether inputs are drawn anew at every visit."""
+        return self.config.draws
+
+    def attach(self, backbone: Backbone) -> None:
+        """Remember where a step decoder would go; it is made when training asks for it."""
+        self._place = (backbone.embedding_weight.shape[1], backbone.device)
+
+    def modules(self) -> dict[str, nn.Module]:
+        """The step decoder, where there is one."""
+        c = self.config
+        if self._place is None or not c.step_weight:
+            return {}
+        if self._decoder is None:
+            from ruplar.backbone.step_decoder import StepDecoder
+
+            width, device = self._place
+            self._decoder = StepDecoder(width, c.step_layers if c.step_decoder == "small" else 0).to(device)
+        return {"step_decoder": self._decoder}
+
+    def kept(self) -> dict[str, nn.Module]:
+        """Nothing: thinking needs no weights of the method's own."""
+        return {}
+
+    def encode(self, example: Example, tools: Tools, visit: Visit) -> Item:
         """One latent per span; a chain without steps has N = 0 and goes straight to `</think>`."""
         prompt = tools.prompt(example.question)
         # differs from the paper: D8. Its code crashes where there is no step
-        priors = [tools.prior(span, (*visit, i)) for i, span in enumerate(tools.spans(example))]
+        spans = tools.spans(example)
+        priors = [tools.prior(span, (visit.epoch, visit.row, i)) for i, span in enumerate(spans)]
         start = len(prompt.ids) + 1
         # differs from the paper: D11. Each marker is one token; on Llama its code writes them in three pieces
         tail = [tools.end_think_id, *tools.answer(example.answer)]
@@ -69,16 +98,21 @@ class Method:
             latent_at=list(range(start, start + len(priors))),
             priors=priors,
             question_at=prompt.question_at,
+            mark_at=[start + len(priors) + _aids.lead(example.answer, tools)] if self.config.teaches else [],
+            features=_aids.features(self.config, visit, len(priors)),
+            also=_aids.companions(self.config, example, spans, prompt, tools),
         )
 
     def loss(self, backbone: Backbone, batch: Batch) -> Loss:
-        """Answer, prior and alignment, from one forward pass."""
+        """Answer, prior and alignment, from one forward pass; more of them for what is set beyond the paper."""
         from ruplar import objective
-        from ruplar.backbone.forward import flat_hidden
+        from ruplar.backbone.forward import embed, flat_states
 
         c = self.config
+        soft = _aids.inputs(c, backbone, batch, self.thinker(backbone))
         # differs from the paper: D16. Its code detaches all embeddings; here those that are trained get gradient
-        hidden, aligned = flat_hidden(backbone, batch, c.align_layer if c.align_weight else -1)
+        all_layers = bool(c.distill_hidden or (c.align_weight and c.align_layer != -1))
+        hidden, layers = flat_states(backbone, batch, embed(backbone, batch, soft), all_layers)
         labels, rows = batch.totals[0], batch.totals[1]
         # one pass through the head: the latents' predictions first, then the labels'
         width = batch.prior_ids.shape[1]
@@ -93,6 +127,7 @@ class Method:
             * objective.prior_kl(read.picked[:m], batch.prior_probs, batch.latent_share, rows, keep),
         }
         if c.align_weight:
+            aligned = hidden if c.align_layer == -1 else layers[c.align_layer]
             question = aligned[batch.question_at]
             if c.align_stop_gradient:
                 question = question.detach()
@@ -100,6 +135,11 @@ class Method:
                 question, aligned[batch.latent_at], batch.latent_share, rows, normalize=c.align_normalize
             )
             parts["align"] = c.align_weight * value
+        if c.step_weight:
+            decoder = self.modules()["step_decoder"]
+            parts["step"] = c.step_weight * _aids.step_loss(c, backbone, batch, hidden, decoder)  # type: ignore[arg-type]
+        if c.teaches:
+            parts |= _aids.teacher_losses(c, backbone, batch, hidden, layers)
         return Loss(parts, _watch(read, batch, m, backbone.end_think_id))
 
     def thinker(self, backbone: Backbone) -> SoftThinker:
@@ -116,10 +156,6 @@ class Method:
             c.feed_drop_halt,
             cap=c.max_latents,
         )
-
-    def modules(self) -> dict[str, nn.Module]:
-        """No extra weights."""
-        return {}
 
 
 def _cat(a: Tensor, b: Tensor) -> Tensor:

@@ -84,10 +84,10 @@ def _check(given: Mapping[str, Any], device: str, validates: bool) -> None:
         problems.append(f"device '{device}': no GPU is usable here. Train on 'cpu'.")
     if given.get("train_sampling_strategy", "random") not in _SAMPLING:
         problems.append(f"training.train_sampling_strategy: must be one of {', '.join(_SAMPLING)}.")
-    if given.get("dataloader_persistent_workers"):
+    dealt = set(given.get("accelerator_config") or ()) & {"split_batches", "dispatch_batches"}
+    if dealt:
         problems.append(
-            "training.dataloader_persistent_workers: workers that outlive an epoch never learn that it is over, so "
-            "priors that draw anew would repeat. Drop it."
+            f"training.accelerator_config.{min(dealt)}: batches are dealt out to processes one by one here. Drop it."
         )
     if problems:
         raise UserError(*problems)

@@ -9,7 +9,7 @@ Axes: B rows, S positions, M latents, K prior tokens, T labels.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -18,10 +18,11 @@ import torch
 from torch.utils.data import Dataset
 
 from ruplar.backbone.prompt import PromptBuilder
+from ruplar.chains.spans.base import attached
 from ruplar.domains.base import Domain
 from ruplar.methods.base import Method
 from ruplar.priors.base import KEPT_SPANS, PriorTable
-from ruplar.records import Batch, Example, Item, Span, SparsePrior
+from ruplar.records import Batch, Example, Item, Span, SparsePrior, Visit
 
 
 @dataclass
@@ -36,6 +37,9 @@ class Encoder:
     span_rule: Any
     priors: PriorTable
     _spans: dict[str, list[Span]] = field(default_factory=dict, repr=False)
+
+    def __post_init__(self):
+        attached(self.span_rule, self.prompt.plain, self.prompt.tokenizer)
 
     def encode(self, text: str) -> list[int]:
         """Plain text → ids."""
@@ -66,29 +70,24 @@ class Encoder:
 class ChainDataset(Dataset):
     """Examples as training items, encoded when asked for.
 
-    Items that never change between epochs are kept after their first encoding when `keep` is set.
+    Items that never change between visits are kept after their first encoding when `keep` is set.
     """
 
     examples: Sequence[Example]
     method: Method
     encoder: Encoder
     keep: bool = True
-    epoch: int = 0
     _kept: dict[int, Item] = field(default_factory=dict, repr=False)
-
-    def set_epoch(self, epoch: int) -> None:
-        """Called by the trainer before each epoch: fresh priors draw anew, curricula move on."""
-        self.epoch = epoch
 
     def __len__(self) -> int:
         return len(self.examples)
 
-    def __getitem__(self, row: int) -> Item:
-        if row in self._kept:
-            return self._kept[row]
-        item = self.method.encode(self.examples[row], self.encoder, (self.epoch, row))
-        if self.keep and not self.encoder.priors.prior.fresh:
-            self._kept[row] = item
+    def __getitem__(self, visit: Visit) -> Item:
+        if visit.row in self._kept:
+            return self._kept[visit.row]
+        item = self.method.encode(self.examples[visit.row], self.encoder, visit)
+        if self.keep and not (self.method.fresh or self.encoder.priors.prior.fresh):
+            self._kept[visit.row] = item
         return item
 
 
@@ -96,19 +95,20 @@ def collate(items: Sequence[Item], pad_id: int, width: int = 0) -> Batch:
     """Items → one batch, each in a row of its own padded on the right, or packed into rows of `width` positions.
 
     Right is as good as left here: nothing attends to what comes later. An item is never split; one longer than `width`
-    widens the rows.
+    widens the rows. Companions have a row each, whether or not the items are packed.
     """
     packed = width > 0
     lengths = [len(item.ids) for item in items]
-    width = max(width, *lengths)
+    width = max([width, *lengths])
     places = _pack(lengths, width) if packed else [(row, 0) for row in range(len(items))]
-    shape = (1 + max(row for row, _ in places), width)
+    shape = (1 + max((row for row, _ in places), default=-1), width)
     ids = np.full(shape, pad_id, dtype=np.int64)
     mask = np.zeros(shape, dtype=np.int64)
     positions = np.tile(np.arange(width), (shape[0], 1))
-    latent_at, share, question_at, label_at, label_ids = [], [], [], [], []
-    priors: list[SparsePrior] = []
-    for (row, start), item in sorted(zip(places, items, strict=True), key=lambda placed: placed[0]):
+    latent_at, share, question_at, mark_at = [], [], [], []
+    label_at, label_ids = [np.zeros(0, dtype=np.int64)], [np.zeros(0, dtype=np.int64)]
+    placed = sorted(zip(places, items, strict=True), key=lambda one: one[0])
+    for (row, start), item in placed:
         offset, end, count = row * width + start, start + len(item.ids), len(item.latent_at)
         ids[row, start:end] = item.ids
         mask[row, start:end] = 1 + mask[row, start - 1] if start else 1
@@ -120,8 +120,9 @@ def collate(items: Sequence[Item], pad_id: int, width: int = 0) -> Batch:
         latent_at += [offset + at for at in item.latent_at]
         share += [1.0 / max(count, 1)] * count
         question_at += [offset + item.question_at] * count
-        priors += item.priors
-    prior_ids, prior_probs = _pad_priors(priors)
+        mark_at += [offset + at for at in item.mark_at]
+    ordered = [item for _, item in placed]
+    prior_ids, prior_probs = _pad_priors([prior for item in ordered for prior in item.priors])
     flat_labels = np.concatenate(label_ids)
     thinking = sum(1 for item in items if item.latent_at)
     return Batch(
@@ -135,9 +136,44 @@ def collate(items: Sequence[Item], pad_id: int, width: int = 0) -> Batch:
         prior_probs=torch.from_numpy(prior_probs),
         label_at=torch.from_numpy(np.concatenate(label_at)),
         label_ids=torch.from_numpy(flat_labels),
-        totals=torch.tensor([len(flat_labels), thinking], dtype=torch.float32),
+        totals=torch.tensor([len(flat_labels), thinking, len(latent_at)], dtype=torch.float32),
         packed=packed,
+        mark_at=torch.tensor(mark_at, dtype=torch.long),
+        features=_features(ordered),
+        also=_companions(ordered, pad_id),
     )
+
+
+def _features(items: Sequence[Item]) -> torch.Tensor | None:
+    rows = [vector for item in items for vector in item.features]
+    return torch.from_numpy(np.stack(rows).astype(np.float32)) if rows else None
+
+
+def _companions(items: Sequence[Item], pad_id: int) -> dict[str, Batch]:
+    names = {frozenset(item.also) for item in items}
+    assert len(names) <= 1, "every item of a method names the same companions"
+    found = {name: [one for item in items for one in item.also[name]] for name in sorted(frozenset().union(*names))}
+    return {name: collate(sequences, pad_id) for name, sequences in found.items()}
+
+
+def share_totals(batches: Sequence[dict[str, Any]], add_up: Callable[[torch.Tensor], torch.Tensor]) -> torch.Tensor:
+    """Tell the micro-batches of one optimiser step, companions included, the totals of them all.
+
+    Args:
+        batches: Each as `Batch.as_dict` gives it; changed in place.
+        add_up: Sum over processes.
+
+    Returns:
+        [3] the totals of the sequences themselves.
+    """
+    names = sorted(batches[0]["also"])
+    rows = [torch.stack([b["totals"], *(b["also"][name]["totals"] for name in names)]) for b in batches]
+    totals = add_up(torch.stack(rows).sum(0))  # [1 + companions, 3]
+    for batch in batches:
+        batch["totals"] = totals[0]
+        for row, name in enumerate(names, start=1):
+            batch["also"][name]["totals"] = totals[row]
+    return totals[0]
 
 
 def _pack(lengths: Sequence[int], width: int) -> list[tuple[int, int]]:

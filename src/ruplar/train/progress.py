@@ -57,6 +57,8 @@ def _training(progress: Progress) -> list[str]:
     if "loss" in row:
         sum_of = " + ".join(f"{name} {row[name]:.3f}" for name in progress.parts)
         pieces.append(f"loss {row['loss']:.3f}" + (f" = {sum_of}" if len(progress.parts) > 1 else ""))
+    if "reward" in row:
+        pieces.append(f"reward {row['reward']:.3f}")
     if "learning_rate" in row:
         pieces.append(f"lr {row['learning_rate']:.1e}")
     if "tokens_per_second" in row:

@@ -19,12 +19,13 @@ from transformers import set_seed
 from ruplar.backbone.load import Backbone
 from ruplar.backbone.memory import peak_memory_gb
 from ruplar.config import RunConfig, to_yaml
+from ruplar.domains.base import Domain
 from ruplar.errors import UserError
 from ruplar.methods.base import Method
 from ruplar.priors.base import PriorTable
 from ruplar.reasoner import LatentReasoner
 from ruplar.records import Example
-from ruplar.store import Card, Model, Named, open_start, save_model
+from ruplar.store import Card, Model, Named, open_start, save_model, take_method_weights
 from ruplar.train import checkpoint
 from ruplar.train.arguments import training_arguments
 from ruplar.train.batch import ChainDataset, Encoder
@@ -101,8 +102,12 @@ def train(
             "backbone.lora: an adapter is saved without the weights under it, and random ones could not be had again. "
             "Set backbone.lora: null to train all weights, or backbone.weights: pretrained."
         )
-    start = _prepare(output, resume)
     method, domain = config.method.make(), config.data.domain.make()
+    if config.speed.pack and not method.packs:
+        raise UserError(
+            f"speed.pack: the sequences of method '{config.method.name}' cannot share a row. Set speed.pack: 0."
+        )
+    start = _prepare(output, resume)
     data = open_data(
         config.data.train,
         config.data.valid,
@@ -112,16 +117,30 @@ def train(
         exclude_valid=config.data.exclude_valid,
     )
     args = training_arguments(config.training, output, config.seed, device, validates=config.data.valid is not None)
-    set_seed(config.seed)  # fresh weights and adapters
-    backbone = open_start(config.backbone, config.prompt, str(args.device))
-    model = Model(backbone, method, domain, _card(config))
+    model, taken = _open_model(config, method, domain, str(args.device))
+    if getattr(method.config, "grpo", None) is not None:
+        from ruplar.train.reinforce import check_reinforce, reinforce
+
+        check_reinforce(config, resume, args.world_size, taken)
+        _note_recipe(output / RECIPE, config, resume)
+        return reinforce(config, model, data, output=output, progress=progress)
     trainer = _trainer(config, model, data, args, progress)
     if trainer.is_world_process_zero():
         checkpoint.clear_drafts(output)
         _note_recipe(output / RECIPE, config, resume)
-    _warn(backbone)
+    _warn(model.backbone)
     _run(trainer, start)
     return _finish(trainer, model, data, output, start)
+
+
+def _open_model(config: RunConfig, method: Method, domain: Domain, device: str) -> tuple[Model, bool]:
+    """The model training starts from, and whether the method's own weights came from `backbone.init`."""
+    set_seed(config.seed)  # fresh weights and adapters
+    backbone = open_start(config.backbone, config.prompt, device)
+    method.attach(backbone)
+    init = config.backbone.init
+    taken = init is not None and take_method_weights(method, _named(config.method), init)
+    return Model(backbone, method, domain, _card(config)), taken
 
 
 def _prepare(output: Path, resume: bool) -> Path | None:
@@ -227,17 +246,18 @@ def _finish(
     )
 
 
-def _card(config: RunConfig) -> Card:
-    def named(section: Any) -> Named:
-        return Named(name=section.name, settings=section.model_extra or {})
+def _named(section: Any) -> Named:
+    return Named(name=section.name, settings=section.model_extra or {})
 
+
+def _card(config: RunConfig) -> Card:
     return Card(
-        method=named(config.method),
+        method=_named(config.method),
         backbone=config.backbone,
         prompt=config.prompt,
-        domain=named(config.data.domain),
-        spans=named(config.spans),
-        prior=named(config.prior),
+        domain=_named(config.data.domain),
+        spans=_named(config.spans),
+        prior=_named(config.prior),
     )
 
 

@@ -16,9 +16,7 @@ from typing import Any
 import torch
 from accelerate.utils import broadcast_object_list
 from torch import Tensor, nn
-from torch.utils.data import Sampler
 from transformers import PrinterCallback, Trainer, TrainerCallback, TrainerState, TrainingArguments
-from transformers.trainer_pt_utils import get_length_grouped_indices
 from transformers.trainer_utils import rotate_checkpoints
 
 from ruplar.backbone.load import Backbone
@@ -28,8 +26,10 @@ from ruplar.errors import UserError
 from ruplar.methods.base import Method
 from ruplar.records import Batch, Item
 from ruplar.train import checkpoint
-from ruplar.train.batch import ChainDataset, collate
+from ruplar.train.batch import ChainDataset, collate, share_totals
+from ruplar.train.curriculum import CurriculumCallback, in_last_stage
 from ruplar.train.guard import Guard
+from ruplar.train.order import Order, Plan, as_they_stand, by_length, shuffled
 from ruplar.train.tally import Tally
 
 Validate = Callable[[Backbone, Method], Mapping[str, float]]
@@ -55,37 +55,12 @@ class Learner(nn.Module):
 
     def forward(self, **batch: Any) -> dict[str, Any]:
         """Tensors of a `Batch` → `loss`, its `parts` and the figures to `watch`."""
-        loss = self.method.loss(self.backbone, Batch(**batch))
+        loss = self.method.loss(self.backbone, Batch.from_dict(batch))
         return {"loss": loss.total, "parts": loss.parts, "watch": loss.watch}
 
     def gradient_checkpointing_enable(self, **settings: Any) -> None:
         """What `training.gradient_checkpointing` calls."""
         self.backbone.plain_model.gradient_checkpointing_enable(**settings)
-
-
-class LengthSampler(Sampler[int]):
-    """Rows in random order, those of a batch of similar length; the order depends on seed and epoch alone."""
-
-    def __init__(self, lengths: Sequence[int], batch_size: int, seed: int):
-        self.lengths, self.batch_size, self.seed, self.epoch = list(lengths), batch_size, seed, 0
-
-    def set_epoch(self, epoch: int) -> None:
-        """Called before each epoch."""
-        self.epoch = epoch
-
-    def __len__(self) -> int:
-        return len(self.lengths)
-
-    def __iter__(self):
-        generator = torch.Generator().manual_seed(self.seed + self.epoch)
-        return iter(get_length_grouped_indices(self.lengths, self.batch_size, generator=generator))
-
-
-class _EpochCallback(TrainerCallback):
-    """Tells the data set which epoch it is; accelerate does not when it skips batches or shards them."""
-
-    def on_epoch_begin(self, args, state, control, train_dataloader=None, **kwargs):
-        train_dataloader.dataset.set_epoch(int(state.epoch or 0))
 
 
 def _collated(items: Sequence[Item], pad_id: int, width: int) -> dict[str, Any]:
@@ -119,13 +94,14 @@ class ReasonerTrainer(Trainer):
         self.run, self.dataset = Path(str(args.output_dir)), dataset
         self._began = self._mark = time.monotonic()
         self._draft: Path | None = None
+        self.order: Order
         super().__init__(
             model=learner,
             args=args,
             train_dataset=dataset,
             eval_dataset=[] if validate else None,  # only its presence is looked at
             data_collator=partial(_collated, pad_id=learner.backbone.pad_id, width=pack),
-            callbacks=[_EpochCallback(), *callbacks],
+            callbacks=[CurriculumCallback(learner.method, lambda: self.order), *callbacks],
         )
         if self.is_fsdp_enabled or self.is_deepspeed_enabled:
             raise UserError("sharded training (FSDP, DeepSpeed) is not supported; launch with plain data parallelism.")
@@ -139,18 +115,31 @@ class ReasonerTrainer(Trainer):
         batches, _ = super().get_batch_samples(epoch_iterator, num_batches, device)
         if not batches:
             return batches, None
-        totals = torch.stack([batch["totals"] for batch in batches]).sum(0).to(device)
-        totals = self.accelerator.reduce(totals, "sum")
+        totals = share_totals(batches, lambda rows: self.accelerator.reduce(rows.to(device), "sum"))
         self.tally.steps += 1
-        return [{**batch, "totals": totals} for batch in batches], totals[0]
+        return batches, totals[0]
 
     def compute_loss(self, model, inputs, return_outputs=False, num_items_in_batch=None):
         """The method's loss; its parts are counted on the device and read when a row is logged."""
         out = model(**inputs)
-        watch = {**out["watch"], "tokens": inputs["mask"].ne(0).sum()}
+        tokens = sum(batch["mask"].ne(0).sum() for batch in (inputs, *inputs["also"].values()))
+        watch = {**out["watch"], "tokens": tokens}
         self.tally.add(out["parts"], watch, self.state.global_step + 1)
         loss = out["loss"] * self.accelerator.num_processes  # gradients are averaged over processes; ours are sums
         return (loss, out) if return_outputs else loss
+
+    def create_optimizer(self, *args, **kwargs):
+        """The base class's, with a learning rate of their own for the modules a method names."""
+        optimizer, method = super().create_optimizer(*args, **kwargs), self.learner.method
+        for name, share in sorted(method.rates().items()):
+            apart = {id(weight) for weight in method.modules()[name].parameters()}
+            for group in list(optimizer.param_groups):
+                moved = [weight for weight in group["params"] if id(weight) in apart]
+                if moved:
+                    group["params"] = [weight for weight in group["params"] if id(weight) not in apart]
+                    others = {key: value for key, value in group.items() if key != "params"}
+                    optimizer.add_param_group({**others, "params": moved, "lr": group["lr"] * share})
+        return optimizer
 
     def _get_grad_norm(self, model, grad_norm=None):
         norm = super()._get_grad_norm(model, grad_norm)
@@ -159,12 +148,15 @@ class ReasonerTrainer(Trainer):
         return norm
 
     def _get_train_sampler(self, train_dataset=None):
-        if self.args.train_sampling_strategy != "group_by_length":
-            return super()._get_train_sampler(train_dataset)
-        batch = self.args.train_batch_size * self.args.gradient_accumulation_steps
-        # letters, not tokens: close enough to sort by, and nothing has to be encoded beforehand
-        lengths = [len(e.question) + sum(map(len, e.steps)) for e in self.dataset.examples]
-        return LengthSampler(lengths, batch, self.args.seed)
+        args, count = self.args, len(self.dataset)
+        arrange = as_they_stand(count) if args.train_sampling_strategy == "sequential" else shuffled(count)
+        if args.train_sampling_strategy == "group_by_length":
+            # letters, not tokens: close enough to sort by, and nothing has to be encoded beforehand
+            lengths = [len(e.question) + sum(map(len, e.steps)) for e in self.dataset.examples]
+            arrange = by_length(lengths, args.train_batch_size * args.gradient_accumulation_steps)
+        seed = args.data_seed if args.data_seed is not None else args.seed
+        self.order = Order(arrange, Plan.of(count, args), seed)
+        return self.order
 
     # rows
 
@@ -203,6 +195,11 @@ class ReasonerTrainer(Trainer):
         self.control = self.callback_handler.on_evaluate(self.args, self.state, self.control, metrics)
         self._mark += time.monotonic() - started  # not counted in tokens per second
         return metrics
+
+    def _determine_best_metric(self, metrics, trial):
+        """Only the last stage of a curriculum counts: before it, a method still writes what it is to do without."""
+        last = in_last_stage(self.learner.method, self.state.global_step, self.state.max_steps)
+        return super()._determine_best_metric(metrics, trial) if last else False
 
     # checkpoints
 

@@ -1,0 +1,155 @@
+"""Batch whose latents are made one from another → hidden states: the recurrent forward pass, with gradient through it all.
+
+A latent's input is made from the hidden state one position earlier, so latents cannot be computed side by side. Rows
+are moved so that all thoughts end at the same column, and share every pass; one cache goes through them all:
+
+    [ How many <think> · · · </think> 18 eos ]             [ pad pad How many <think> | · | · | · </think> 18 eos ]
+    [ Anna has 3 bags <think> · · · </think> 7 eos ]   →   [ Anna   has   3   bags <think> | · | · | · </think> 7 eos ]
+    [ Why <think> · </think> 5 eos ]                       [ pad pad pad pad  pad Why | <think> | · </think> 5 eos ]
+                                                                 first pass            one each    last pass
+
+So N latents take N + 1 passes. A row with fewer latents reads its own tokens in the columns before its first.
+
+Axes: B rows, S positions of the batch, C columns (S and what rows are moved by), D width, M latents, N most latents of a row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from ruplar.backbone.load import Backbone
+from ruplar.errors import UserError
+from ruplar.records import Batch
+
+Project = Callable[[Tensor], Tensor]
+"""Hidden states [B, D] → the inputs made from them [B, D]."""
+
+
+@dataclass
+class Rollout:
+    """What came out of the passes.
+
+    Attributes:
+        hidden: [B, C, D] the head's own input at every column.
+        latents: [B, N, D] what was fed in the columns of latents; a row's own tokens before its first.
+        layers: Every layer's hidden states in the last pass, the embedding's first, each [B, C - tail, D]; () unless
+            asked for.
+        moved: [B] how many columns each row was moved to the right.
+        width: S.
+        tail: Column the last pass begins at: the last latent's, or 0 without latents.
+    """
+
+    hidden: Tensor
+    latents: Tensor
+    layers: tuple[Tensor, ...]
+    moved: Tensor
+    width: int
+    tail: int
+
+    def at(self, places: Tensor) -> Tensor:
+        """Hidden states [X, D] at flat positions [X] of the batch."""
+        rows, columns = self._find(places)
+        return self.hidden[rows, columns]
+
+    def layers_at(self, places: Tensor) -> Tensor:
+        """Every layer's hidden states [layers, X, D] at flat positions [X] of the batch, all in the last pass."""
+        rows, columns = self._find(places)
+        return torch.stack([layer[rows, columns - self.tail] for layer in self.layers])
+
+    def _find(self, places: Tensor) -> tuple[Tensor, Tensor]:
+        rows = places // self.width
+        return rows, places % self.width + self.moved[rows]
+
+
+@dataclass
+class _Aligned:
+    """A batch moved so that all thoughts end at one column."""
+
+    ids: Tensor  # [B, C]
+    mask: Tensor  # [B, C] 1 where something stands
+    latent: Tensor  # [B, C] bool
+    moved: Tensor  # [B]
+    first: int  # first column that is a latent in some row
+    end: int  # one past the last
+
+
+def roll_out(backbone: Backbone, batch: Batch, project: Project | None = None, all_layers: bool = False) -> Rollout:
+    """Run a batch whose latents are each made from the hidden state before them.
+
+    Args:
+        backbone: The model.
+        batch: Not packed; the latents of a row stand side by side.
+        project: What makes an input of a hidden state; None feeds it as it is.
+        all_layers: Also keep every layer of the last pass, which holds everything from the last latent on.
+
+    Raises:
+        UserError: Gradient checkpointing is on, under which the model keeps no cache.
+    """
+    from transformers import DynamicCache
+
+    assert not batch.packed, "recurrent latents need a row a sequence"
+    if backbone.plain_model.training and backbone.plain_model.is_gradient_checkpointing:
+        raise UserError(
+            "training.gradient_checkpointing: this method makes its latents one from another through the model's cache, "
+            "which checkpointing turns off. Set it to false and make training.per_device_train_batch_size smaller."
+        )
+    rows = _align(batch, backbone.pad_id)
+    embeds = backbone.embedding(rows.ids)
+    positions = (rows.mask.cumsum(1) - 1).clamp_min(0)
+    cache = DynamicCache(config=backbone.plain_model.config)
+    found: list[Tensor] = []
+    fed: list[Tensor] = []
+    start = 0
+    layers: tuple[Tensor, ...] = ()
+
+    def feed(inputs: Tensor, wanted: bool = False) -> None:
+        nonlocal start, layers
+        stop = start + inputs.shape[1]
+        hidden, layers = backbone.trunk(inputs, rows.mask[:, :stop], positions[:, start:stop], cache, wanted)
+        found.append(hidden)
+        start = stop
+
+    if rows.end > rows.first:
+        feed(embeds[:, : rows.first])
+    for column in range(rows.first, rows.end):
+        last = found[-1][:, -1]
+        made = (project(last) if project is not None else last).to(embeds.dtype)
+        fed.append(torch.where(rows.latent[:, column, None], made, embeds[:, column]))
+        if column < rows.end - 1:
+            feed(fed[-1][:, None])
+    tail = start
+    # the last latent and all that follows it are known now: one pass
+    feed(torch.cat([fed[-1][:, None], embeds[:, rows.end :]], dim=1) if fed else embeds, all_layers)
+    latents = torch.stack(fed, dim=1) if fed else embeds[:, :0]
+    return Rollout(torch.cat(found, dim=1), latents, layers, rows.moved, batch.ids.shape[1], tail)
+
+
+def _align(batch: Batch, pad_id: int) -> _Aligned:
+    """Move every row to the right until its last latent stands where the others' do."""
+    size, width = batch.ids.shape
+    latent = torch.zeros_like(batch.ids, dtype=torch.bool)
+    latent.view(-1)[batch.latent_at] = True
+    place = torch.arange(width, device=batch.ids.device)
+    ends = torch.where(latent, place + 1, 0).amax(1)  # [B] one past the last latent, 0 without any
+    firsts = torch.where(latent, place, width).amin(1)
+    lengths = batch.mask.ne(0).sum(1)
+    end = ends.max()
+    moved = torch.where(ends > 0, end - ends, 0)
+    first = torch.where(ends > 0, firsts + moved, end).min()
+    numbers = torch.stack([end, first, (lengths + moved).max()]).tolist()  # the one wait for the device
+    columns = torch.arange(numbers[2], device=batch.ids.device)
+    source = columns - moved[:, None]  # [B, C]
+    real = (source >= 0) & (source < lengths[:, None])
+    source = source.clamp(0, width - 1)
+    return _Aligned(
+        ids=torch.where(real, batch.ids.gather(1, source), pad_id),
+        mask=real.long(),
+        latent=real & latent.gather(1, source),
+        moved=moved,
+        first=numbers[1],
+        end=numbers[0],
+    )

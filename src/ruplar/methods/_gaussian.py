@@ -1,0 +1,151 @@
+"""Embeddings of a batch → the loss of methods whose latents are Gaussian vectors (CoLaR, ReGuLaR).
+
+    P | <think> | z_1 .. z_G | </think> | answer eos
+         CE→a token of what z_1 stands for ..   CE→</think>, CE→answer, CE→eos
+         head→z_1  ..  head→z_G   head→E[</think>]                               (each read one position earlier)
+
+Axes: B rows, S positions, D width, M latents, T labels.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+from pydantic import Field
+
+from ruplar.methods.base import Loss
+from ruplar.records import Batch, SparsePrior
+from ruplar.settings import Settings
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from ruplar.backbone.load import Backbone
+    from ruplar.engine.gaussian import GaussianThinker, LatentHead
+
+
+class GaussianConfig(Settings):
+    """What CoLaR and ReGuLaR have in common."""
+
+    answer_weight: float = Field(1.0, ge=0, description="Weight of the cross-entropy, of thought and answer alike.")
+    latent_weight: float = Field(1.0, ge=0, description="Weight of the latent head's loss.")
+    # differs from the paper: D47. It draws a sample for the squared error; its expected value is the same without noise
+    latent_loss: Literal["mse", "sampled_mse", "nll"] = Field(
+        "mse", description="Expected squared error of a draw, that of one draw (as published), or -log density."
+    )
+    # differs from the paper: D48. 2,048 for every model; here the model's own width, which on Llama-3.2-1B is that
+    head_width: int | None = Field(None, ge=1, description="Inner width of the latent head; null: the model's width.")
+    sigma: float | None = Field(
+        None, gt=0, description="Standard deviation of the input embedding; null: measured, and kept with the model."
+    )
+    # differs from the paper: D50. It always draws, latents and halt; here with noise only (`--noise 1`)
+    halt: Literal["argmax", "sample"] = Field(
+        "argmax", description="End a thought when </think> is likeliest, or, under noise, when a drawn token is it."
+    )
+    max_latents: int = Field(64, ge=1, description="Cap on a thought at inference; </think> is forced there.")
+    head_chunk: int = Field(0, ge=0, description="Supervised positions that meet the head at once; 0: all.")
+
+
+def with_sigma(config: GaussianConfig, backbone: Backbone) -> GaussianConfig:
+    """The settings with `sigma` filled in from the backbone's own embedding where it is not given."""
+    if config.sigma is not None:
+        return config
+    # differs from the paper: D49. A table of rounded values by model name; here the matrix is measured
+    sigma = float(backbone.embedding_weight.detach().float().std())
+    return config.model_copy(update={"sigma": sigma})
+
+
+def unit(config: GaussianConfig) -> float:
+    """Its sigma, which `attach` has made known."""
+    assert config.sigma is not None, "attach comes first"
+    return config.sigma
+
+
+def make_head(config: GaussianConfig, backbone: Backbone) -> LatentHead:
+    """The latent head of this width, the same weights every time, on the backbone's device."""
+    from ruplar.engine.gaussian import LatentHead
+
+    width = backbone.embedding_weight.shape[1]
+    return LatentHead(width, config.head_width or width).to(backbone.device)
+
+
+def make_thinker(config: GaussianConfig, head: LatentHead, backbone: Backbone) -> GaussianThinker:
+    """How these methods think."""
+    from ruplar.engine.gaussian import GaussianThinker
+
+    return GaussianThinker(head, unit(config), backbone.end_think_id, config.halt, cap=config.max_latents)
+
+
+def summed(ids: Sequence[int]) -> SparsePrior:
+    """Token ids, repeats counted → weights whose mixture is the sum of their embeddings over the root of their number.
+
+    The sum of n independent rows is root n times as long as one, so this keeps the embedding's own scale.
+    """
+    counts = Counter(ids)
+    weights = np.array(list(counts.values()), dtype=np.float32) / np.float32(math.sqrt(len(ids)))
+    return SparsePrior(np.array(list(counts), dtype=np.int64), weights)
+
+
+def gaussian_loss(backbone: Backbone, batch: Batch, embeds: Tensor, head: LatentHead, config: GaussianConfig) -> Loss:
+    """Cross-entropy of a token of each latent and of the answer, and the latent head's own loss, from one forward pass.
+
+    Args:
+        backbone: The model.
+        batch: `mark_at` holds the place of every row's `</think>`.
+        embeds: [B, S, D] what each position reads, the latents' places filled.
+        head: The latent head.
+        config: Its `sigma` is known.
+    """
+    import torch
+
+    from ruplar import objective
+    from ruplar.backbone.forward import flat_hidden
+
+    hidden, _ = flat_hidden(backbone, batch, embeds=embeds)
+    read = objective.read(backbone.logits, hidden[batch.label_at], batch.label_ids[:, None], config.head_chunk)
+    is_latent = torch.zeros(len(hidden), dtype=torch.bool, device=hidden.device).index_fill_(0, batch.latent_at, True)
+    thought = is_latent[batch.label_at + 1]  # [T] labels that are a token of a latent
+    picked, labels = read.picked[:, 0], batch.totals[0]
+    # the halt is looked at and predicted like a latent, so </think> is the last one's successor
+    ahead = torch.cat([batch.latent_at, batch.mark_at])
+    target = embeds.reshape(-1, embeds.shape[-1])[ahead].detach().float() / unit(config)
+    mean, log_std = head(hidden[ahead - 1])
+    value = latent_loss(mean, log_std, target, config.latent_loss)
+    parts = {
+        "answer": config.answer_weight * objective.answer_ce(picked * ~thought, labels),
+        "thought": config.answer_weight * objective.answer_ce(picked * thought, labels),
+        "latent": config.latent_weight * value.sum() / (batch.totals[1] + batch.totals[2]).clamp_min(1),
+    }
+    return Loss(parts, _watch(read, batch, thought, backbone.end_think_id))
+
+
+def latent_loss(mean: Tensor, log_std: Tensor, target: Tensor, kind: str) -> Tensor:
+    """[N, D] each, in units of sigma → [N], averaged over D: how far the Gaussian is from where it should be."""
+    import torch
+
+    from ruplar.engine.gaussian import log_density
+
+    if kind == "nll":
+        return -log_density(mean, log_std, target)
+    if kind == "sampled_mse":
+        return (mean + log_std.exp() * torch.randn_like(mean) - target).square().mean(-1)
+    return ((mean - target).square() + (2 * log_std).exp()).mean(-1)
+
+
+def _watch(read, batch: Batch, thought: Tensor, end_think_id: int) -> dict[str, Tensor]:
+    """Counts for the progress line and the guard; none is read from the device here."""
+    right = read.top == batch.label_ids
+    went_on = ((read.top != end_think_id) & thought).sum()
+    is_halt = batch.label_ids == end_think_id
+    return {
+        "halt_right": went_on + (is_halt & right).sum(),
+        "halt_seen": is_halt.sum() + thought.sum(),
+        "went_on": went_on,
+        "latents": thought.sum(),
+        "label_right": (right & ~thought).sum(),
+        "labels": (~thought).sum(),
+    }

@@ -1,0 +1,130 @@
+"""CODI: one model taught twice at once, by its own written chain and, in latents, to be where that chain leads it.
+
+    teacher   P | <think> | steps but the last | </think> | answer eos      CE on everything after <think>
+    student   P | <think> | z_1 .. z_N         | </think> | answer eos      CE on the answer
+                                                        ↑ every layer's hidden state here is drawn to the teacher's
+
+z_1 = g(h at <think>), z_i+1 = g(h at z_i); g is a small network that ends in a LayerNorm.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from pydantic import Field
+
+from ruplar.methods import base
+from ruplar.methods.base import Loss, Tools
+from ruplar.records import Batch, Example, Item, Visit
+from ruplar.settings import Settings
+
+if TYPE_CHECKING:
+    from torch import Tensor, nn
+
+    from ruplar.backbone.load import Backbone
+    from ruplar.engine.thinker import HiddenThinker
+
+
+class Config(Settings):
+    """Settings of CODI."""
+
+    latents: int = Field(6, ge=1, description="Latents of every thought.")
+    answer_weight: float = Field(1.0, ge=0, description="Weight of the student's answer.")
+    teacher_weight: float = Field(1.0, ge=0, description="Weight of the teacher's chain and answer.")
+    distill_weight: float = Field(20.0, ge=0, description="γ: weight of the distance to the teacher's hidden states.")
+    include_last_step: bool = Field(False, description="Let the teacher write the last step too.")
+    projector_width: int | None = Field(None, ge=1, description="Inner width of g; null: the model's own.")
+    projector_dropout: float = Field(0.0, ge=0, lt=1, description="Dropout before g.")
+    head_chunk: int = Field(0, ge=0, description="Supervised positions that meet the head at once; 0: all.")
+
+
+@dataclass
+class Method(base.Method):
+    """See the module's docstring."""
+
+    config: Config
+    packs: ClassVar[bool] = False
+    projector: Any = field(default=None, repr=False)
+
+    def attach(self, backbone: Backbone) -> None:
+        """Make g."""
+        from ruplar.backbone.projector import Projector
+
+        width = backbone.embedding_weight.shape[1]
+        inner = self.config.projector_width or width
+        self.projector = Projector(width, inner, self.config.projector_dropout).to(backbone.device)
+
+    def modules(self) -> dict[str, nn.Module]:
+        """The projector g."""
+        return {} if self.projector is None else {"projector": self.projector}
+
+    def encode(self, example: Example, tools: Tools, visit: Visit) -> Item:
+        """The student's sequence, with the teacher's beside it; both end alike, so their marks stand at the same token."""
+        c, prompt = self.config, tools.prompt(example.question)
+        answer = tools.answer(example.answer)
+        # differs from the paper: D36. It drops rows whose answer begins with a sign; here the mark finds its place
+        lead = _shared(answer, tools.answer("1" if example.answer[:1] != "1" else "2"))
+        steps = example.steps if c.include_last_step else example.steps[:-1]
+        text = tools.encode(" ".join(f"<<{step}>>" for step in steps))
+        head = [*prompt.ids, tools.think_id]
+        latents = list(range(len(head), len(head) + c.latents))
+        written = [*text, tools.end_think_id, *answer]
+        teacher = Item(
+            ids=[*head, *written],
+            labels=[*([-100] * len(head)), *written],
+            question_at=prompt.question_at,
+            mark_at=[len(head) + len(text) + lead],
+        )
+        return Item(
+            ids=[*head, *([tools.think_id] * c.latents), tools.end_think_id, *answer],
+            labels=[*([-100] * (len(head) + c.latents + 1)), *answer],
+            latent_at=latents,
+            question_at=prompt.question_at,
+            mark_at=[len(head) + c.latents + lead],
+            also={"teacher": [teacher]},
+        )
+
+    def loss(self, backbone: Backbone, batch: Batch) -> Loss:
+        """Student, teacher and the distance between them: N + 1 passes for the student, one for the teacher."""
+        from ruplar.backbone.forward import flat_layers
+        from ruplar.backbone.rollout import roll_out
+
+        c, taught = self.config, batch.also["teacher"]
+        rolled = roll_out(backbone, batch, self.projector, all_layers=c.distill_weight > 0)
+        student = base.label_loss_at(backbone, batch, rolled.at(batch.label_at), c.head_chunk)
+        hidden, layers = flat_layers(backbone, taught, taught.mark_at)
+        teacher = base.label_loss_at(backbone, taught, hidden[taught.label_at], c.head_chunk)
+        parts = {"answer": c.answer_weight * student.total, "teacher": c.teacher_weight * teacher.total}
+        if c.distill_weight:
+            apart = distance(rolled.layers_at(batch.mark_at), layers.detach(), batch.totals[1])
+            parts["distill"] = c.distill_weight * apart
+        return Loss(parts, student.watch)
+
+    def thinker(self, backbone: Backbone) -> HiddenThinker:
+        """As many latents as in training."""
+        from ruplar.engine.thinker import HiddenThinker
+
+        return HiddenThinker(self.config.latents, self.projector)
+
+
+def distance(student: Tensor, teacher: Tensor, rows: Tensor) -> Tensor:
+    """Smooth L1 of hidden states, in units of the teacher's standard deviation in each layer; averaged over all.
+
+    Args:
+        student: [layers, B, D].
+        teacher: [layers, B, D], without gradient.
+        rows: B of the whole optimiser step.
+    """
+    from torch.nn.functional import smooth_l1_loss
+
+    a, b = student.float(), teacher.float()
+    apart = smooth_l1_loss(a, b, reduction="none").mean(-1)  # [layers, B]
+    # never 0: a layer may hold one value alone, as the embedding does where the marks are one token
+    spread = b.flatten(1).std(1, keepdim=True).clamp_min(1e-6)
+    return (apart / spread).mean(0).sum() / rows.clamp_min(1)
+
+
+def _shared(a: list[int], b: list[int]) -> int:
+    """How many ids two sequences begin with alike: what is written before the answer proper."""
+    return next((i for i, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), min(len(a), len(b)))

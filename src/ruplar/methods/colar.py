@@ -1,0 +1,124 @@
+"""CoLaR: c tokens of the chain at a time in one latent, their summed embeddings; c is written in the prompt.
+
+    P "(Thinking speed: c)" | <think> | z_1 .. z_G | </think> | answer eos       z_g = sum of c token embeddings / √c
+
+Each place is taught one token of the group that follows, drawn anew at every visit, and a latent head is taught the group's
+embedding. Drawing c from 1 to `max_speed` in training, one model thinks at every speed: `method.speed` chooses.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, ClassVar
+
+from pydantic import Field
+
+from ruplar.methods import base
+from ruplar.methods._gaussian import GaussianConfig, gaussian_loss, make_head, make_thinker, summed, unit, with_sigma
+from ruplar.methods._grpo import GrpoConfig
+from ruplar.methods.base import Loss, Tools
+from ruplar.priors.base import rng_of
+from ruplar.records import Batch, Example, Item, Visit
+
+if TYPE_CHECKING:
+    from torch import Tensor, nn
+
+    from ruplar.backbone.load import Backbone
+    from ruplar.engine.gaussian import GaussianThinker, LatentHead
+
+
+class Config(GaussianConfig):
+    """Settings of CoLaR."""
+
+    speed: int = Field(5, ge=1, description="Tokens a latent stands for when thinking: the c of CoLaR-c.")
+    max_speed: int = Field(5, ge=1, description="In training every visit draws its speed from 1 to this.")
+    grpo: GrpoConfig | None = Field(None, description="Reinforce instead of teaching: the second stage, for `init`.")
+
+
+@dataclass
+class Method(base.Method):
+    """See the module's docstring."""
+
+    config: Config
+    needs_steps: ClassVar[bool] = True
+    follows_spans: ClassVar[bool] = False
+    measured: ClassVar[tuple[str, ...]] = ("sigma",)
+    head: LatentHead | None = field(default=None, init=False, repr=False)
+
+    @property
+    def label(self) -> str:
+        """One model, several rows of a table: CoLaR-5, CoLaR-2."""
+        return f"CoLaR-{self.config.speed}"
+
+    @property
+    def fresh(self) -> bool:
+        """Every visit draws its speed and the tokens that are taught."""
+        return True
+
+    def attach(self, backbone: Backbone) -> None:
+        """Measure the embedding and make the latent head."""
+        self.config = with_sigma(self.config, backbone)  # type: ignore[assignment]
+        self.head = make_head(self.config, backbone)
+
+    def question(self, text: str, visit: Visit | None = None) -> str:
+        """The question with its thinking speed after it."""
+        # differs from the paper: D45. It writes this after "Let's think step by step:", outside any chat template
+        return f"{text} (Thinking speed: {self.config.speed if visit is None else self._speed(visit)})"
+
+    def _speed(self, visit: Visit) -> int:
+        # differs from the paper: D46. It draws one speed for a whole batch
+        return int(rng_of("speed", visit.epoch, visit.row).integers(1, self.config.max_speed + 1))
+
+    def encode(self, example: Example, tools: Tools, visit: Visit) -> Item:
+        """The chain as CoT-SFT writes it, cut into groups of the visit's speed."""
+        prompt = tools.prompt(self.question(example.question, visit))
+        chain = tools.encode(" ".join(f"<<{step}>>" for step in example.steps))
+        speed, rng = self._speed(visit), rng_of("token", visit.epoch, visit.row)
+        groups = [chain[at : at + speed] for at in range(0, len(chain), speed)]
+        tail = [tools.end_think_id, *tools.answer(example.answer)]
+        start = len(prompt.ids) + 1
+        end = start + len(groups)
+        return Item(
+            ids=[*prompt.ids, *([tools.think_id] * (1 + len(groups))), *tail],
+            labels=[*([-100] * start), *(group[rng.integers(len(group))] for group in groups), *tail],
+            latent_at=list(range(start, end)),
+            priors=[summed(group) for group in groups],
+            question_at=prompt.question_at,
+            mark_at=[end],
+        )
+
+    def loss(self, backbone: Backbone, batch: Batch) -> Loss:
+        """Cross-entropy and the latent head's loss, both of weight 1 unless set."""
+        from ruplar.backbone.forward import embed
+
+        assert self.head is not None, "attach comes first"
+        return gaussian_loss(backbone, batch, embed(backbone, batch), self.head, self.config)
+
+    def thinker(self, backbone: Backbone) -> GaussianThinker:
+        """Latents from the head; the speed has reached the model through the prompt."""
+        assert self.head is not None, "attach comes first"
+        return make_thinker(self.config, self.head, backbone)
+
+    def explorer(self, backbone: Backbone) -> GaussianThinker:
+        """Thoughts as they are drawn for reinforcement: under noise the halt is drawn too."""
+        return replace(self.thinker(backbone), halt="sample")
+
+    def policy(self, backbone: Backbone, batch: Batch) -> tuple[Tensor, Tensor]:
+        """Log-probabilities of drawn latents [M], `batch.features` in units of sigma, and of labels [T].
+
+        That of a latent is averaged over its width, as published: a whole vector's would drown every token's.
+        """
+        from ruplar import objective
+        from ruplar.backbone.forward import embed, flat_hidden
+        from ruplar.engine.gaussian import log_density
+
+        assert self.head is not None, "attach comes first"
+        embeds = embed(backbone, batch, batch.features * unit(self.config))
+        hidden, _ = flat_hidden(backbone, batch, embeds=embeds)
+        mean, log_std = self.head(hidden[batch.latent_at - 1])
+        read = objective.read(backbone.logits, hidden[batch.label_at], batch.label_ids[:, None])
+        return log_density(mean, log_std, batch.features), read.picked[:, 0]
+
+    def modules(self) -> dict[str, nn.Module]:
+        """The latent head."""
+        return {} if self.head is None else {"head": self.head}

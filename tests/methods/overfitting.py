@@ -1,0 +1,96 @@
+"""Eight chains and a small random Llama → how well a method has learnt them by heart, asked as a user asks."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from types import SimpleNamespace
+
+import torch
+from transformers import AutoConfig, AutoModelForCausalLM
+
+from ruplar import plugins
+from ruplar.backbone.load import Backbone, dress
+from ruplar.backbone.settings import PromptConfig
+from ruplar.backbone.tokenizers import load_tokenizer
+from ruplar.chains.word_problems import generate as write_problems
+from ruplar.engine.reference import Generation, generate
+from ruplar.engine.sampling import Decoding
+from ruplar.priors.base import PriorTable
+from ruplar.records import Example, Visit
+from ruplar.train.batch import Encoder, collate
+
+SHAPE = {
+    "hidden_size": 64,
+    "intermediate_size": 128,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "max_position_embeddings": 512,
+    "tie_word_embeddings": True,
+    "initializer_range": 0.05,
+}
+
+
+def small_backbone() -> Backbone:
+    """A random two-layer Llama of 0.2 million weights with the packaged tokenizer."""
+    torch.set_num_threads(1)
+    tokenizer = load_tokenizer("embedded")
+    ids = {"eos_token_id": tokenizer.eos_token_id, "pad_token_id": tokenizer.pad_token_id}
+    torch.manual_seed(0)
+    model = AutoModelForCausalLM.from_config(AutoConfig.for_model("llama", vocab_size=len(tokenizer), **SHAPE, **ids))
+    return dress(model, tokenizer, PromptConfig(template="chat", instruction="", answer="{answer}"))
+
+
+def tools_of(backbone: Backbone, prior: str = "mixture") -> Encoder:
+    """What `encode` may use, over this backbone."""
+    table = PriorTable(plugins.make("priors", prior), backbone.prompt.plain)
+    ids = backbone.think_id, backbone.end_think_id, backbone.eos_id
+    return Encoder(backbone.prompt, *ids, plugins.make("domains", "arithmetic"), plugins.make("spans", "step"), table)
+
+
+def problems(count: int = 8, steps: tuple[int, int] = (1, 3)) -> list[Example]:
+    """Word problems, the same every time."""
+    return list(write_problems(count, 7, steps=steps))
+
+
+def learn_by_heart(method, steps: int = 120, rate: float = 5e-3, examples: list[Example] | None = None):
+    """Train a method on all examples at once, its curriculum from beginning to end.
+
+    Returns:
+        `accuracy` of generated answers, 0 to 1; `losses` of every step; `rows`, what was generated; `backbone`.
+    """
+    examples = examples or problems()
+    backbone = small_backbone()
+    tools = tools_of(backbone)
+    method.attach(backbone)
+    extra = [weight for module in method.modules().values() for weight in module.parameters()]
+    optimizer = torch.optim.AdamW([*backbone.model.parameters(), *extra], lr=rate, weight_decay=0.0)
+    backbone.model.train()
+    losses = []
+    for step in range(steps):
+        items = [method.encode(e, tools, Visit(step, row, step / steps)) for row, e in enumerate(examples)]
+        loss = method.loss(backbone, collate(items, backbone.pad_id)).total
+        optimizer.zero_grad()
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_([*backbone.model.parameters(), *extra], 1.0)
+        optimizer.step()
+        losses.append(loss.item())
+    rows = answers_of(backbone, method, [e.question for e in examples])
+    domain = plugins.make("domains", "arithmetic")
+    found = [domain.extract(backbone.tokenizer.decode(r.answer_ids[:-1] if r.ended else r.answer_ids)) for r in rows]
+    right = [f is not None and domain.same(f, e.answer) for f, e in zip(found, examples, strict=True)]
+    return SimpleNamespace(accuracy=sum(right) / len(right), losses=losses, rows=rows, backbone=backbone)
+
+
+def answers_of(backbone: Backbone, method, questions: list[str]) -> list[Generation]:
+    """Questions → what the model thinks and answers, its latents kept."""
+    for module in (backbone.model, *method.modules().values()):
+        module.eval()
+    prompts = [backbone.prompt(method.question(question)) for question in questions]
+    decoding = Decoding(max_answer_tokens=8)
+    return generate(backbone, method.thinker(backbone), prompts, decoding, keep_latents="embeds")
+
+
+def with_steps(example: Example, *steps: str) -> Example:
+    """The same question with another chain."""
+    return replace(example, steps=steps)

@@ -1,0 +1,76 @@
+"""COCONUT: the layout of each stage, and that it learns and thinks with the same latents."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from overfitting import answers_of, learn_by_heart, problems, small_backbone, tools_of
+
+from ruplar import plugins
+from ruplar.backbone.rollout import roll_out
+from ruplar.records import Example, Visit
+from ruplar.train.batch import collate
+
+EXAMPLE = Example("3+4, then times 2?", ("3+4=7", "7*2=14"), "14")
+
+
+@pytest.fixture(scope="module")
+def backbone():
+    return small_backbone()
+
+
+def test_stages_follow_the_share_of_the_run():
+    method = plugins.make("methods", "coconut", {"latent_by": 0.6, "max_stage": 3})
+    # three stages of a fifth each, then the last
+    found = [method.stage(p) for p in (0.0, 0.199, 0.201, 0.399, 0.401, 0.599, 0.601, 0.999)]
+    assert found == [1, 1, 2, 2, 3, 3, 4, 4]
+
+
+def test_every_stage_replaces_one_more_step_by_two_latents(backbone):
+    tools, method = tools_of(backbone), plugins.make("methods", "coconut", {"latent_by": 0.6})
+    prompt, answer = list(tools.prompt(EXAMPLE.question).ids), tools.answer("14")
+    think, close = backbone.think_id, backbone.end_think_id
+
+    def check(progress, latents, text, labels):
+        item = method.encode(EXAMPLE, tools, Visit(0, 0, progress))
+        head = [*prompt, *[think] * (1 + latents)]
+        assert item.ids == [*head, *text, close, *answer]
+        assert item.labels == [-100] * len(head) + labels
+        assert item.latent_at == list(range(len(prompt) + 1, len(prompt) + 1 + latents))
+
+    second = tools.encode("<<7*2=14>>")
+    check(0.0, 2, second, [*second, close, *answer])
+    check(0.2, 4, [], [-100, *answer])  # both steps are latent: </think> is given, as at inference
+    check(0.4, 6, [], [-100, *answer])  # a chain of two steps, and three steps' latents all the same
+    check(0.6, 6, [], [-100, *answer])
+
+
+def test_in_the_last_stage_steps_beyond_the_latent_ones_are_not_written(backbone):
+    tools, method = tools_of(backbone), plugins.make("methods", "coconut", {"max_stage": 1, "latent_by": 0.5})
+    longer = method.encode(EXAMPLE, tools, Visit(0, 0, 0.4))
+    last = method.encode(EXAMPLE, tools, Visit(0, 0, 0.5))
+    assert len(longer.latent_at) == len(last.latent_at) == 2
+    assert len(longer.ids) - len(last.ids) == len(tools.encode("<<7*2=14>>"))
+
+
+def test_the_latents_of_training_are_those_of_thinking_and_so_are_the_answers(backbone):
+    method, tools, examples = plugins.make("methods", "coconut"), tools_of(backbone), problems(5)
+    items = [method.encode(e, tools, Visit(0, row, 0.9)) for row, e in enumerate(examples)]
+    rows = answers_of(backbone, method, [e.question for e in examples])
+    with torch.no_grad():
+        rolled = roll_out(backbone, collate(items, backbone.pad_id))
+        for row, (thought, item) in enumerate(zip(rows, items, strict=True)):
+            assert thought.latent_count == len(item.latent_at) == 6
+            torch.testing.assert_close(torch.stack(thought.latent_embeds), rolled.latents[row], atol=1e-4, rtol=1e-3)
+            # the first token of the answer is what training reads at </think>
+            close = row * max(len(i.ids) for i in items) + item.ids.index(backbone.end_think_id)
+            said = backbone.logits(rolled.at(torch.tensor([close]))).argmax().item()
+            assert said == thought.answer_ids[0]
+
+
+def test_it_learns_eight_chains_by_heart_through_all_stages():
+    found = learn_by_heart(plugins.make("methods", "coconut"), steps=60)
+    assert found.accuracy == 1.0 and found.losses[-1] < 0.05 * found.losses[0]
+    assert {(row.latent_count, row.halted) for row in found.rows} == {(6, True)}
+    # prefill, six latents, </think>, and one forward less than answer tokens
+    assert all(row.forwards == 1 + 6 + 1 + len(row.answer_ids) - 1 for row in found.rows)

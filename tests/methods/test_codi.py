@@ -1,0 +1,135 @@
+"""CODI: student and teacher side by side, the distance between them, and that thinking repeats training."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import pytest
+import torch
+from overfitting import answers_of, learn_by_heart, problems, small_backbone, tools_of
+
+from ruplar import plugins
+from ruplar.backbone.rollout import roll_out
+from ruplar.methods.codi import distance
+from ruplar.records import Example, Visit
+from ruplar.train.batch import collate
+
+EXAMPLE = Example("3+4, then times 2?", ("3+4=7", "7*2=14"), "14")
+
+
+@pytest.fixture(scope="module")
+def backbone():
+    return small_backbone()
+
+
+def codi(backbone, **settings):
+    method = plugins.make("methods", "codi", settings)
+    method.attach(backbone)
+    return method
+
+
+def batch_of(backbone, method, examples):
+    tools = tools_of(backbone)
+    return collate([method.encode(e, tools, Visit(0, i)) for i, e in enumerate(examples)], backbone.pad_id)
+
+
+def test_student_and_teacher_have_the_same_question_and_answer_and_the_teacher_all_steps_but_the_last(backbone):
+    tools = tools_of(backbone)
+    item = plugins.make("methods", "codi", {"latents": 3}).encode(EXAMPLE, tools, Visit(0, 0))
+    [teacher] = item.also["teacher"]
+    head, answer = [*tools.prompt(EXAMPLE.question).ids, backbone.think_id], tools.answer("14")
+    text, close = tools.encode("<<3+4=7>>"), backbone.end_think_id
+    assert item.ids == [*head, *[backbone.think_id] * 3, close, *answer]
+    assert item.labels == [-100] * (len(head) + 4) + answer
+    assert item.latent_at == [len(head), len(head) + 1, len(head) + 2]
+    assert teacher.ids == [*head, *text, close, *answer]
+    assert teacher.labels == [-100] * len(head) + [*text, close, *answer]
+    # the answer is the number alone, so the token before it is </think>
+    assert item.ids[item.mark_at[0]] == teacher.ids[teacher.mark_at[0]] == close
+    whole = plugins.make("methods", "codi", {"include_last_step": True}).encode(EXAMPLE, tools, Visit(0, 0))
+    assert whole.also["teacher"][0].ids == [*head, *tools.encode("<<3+4=7>> <<7*2=14>>"), close, *answer]
+
+
+@pytest.mark.parametrize("answer", ["14", "-5", "1", "2.5", "21"])
+def test_the_mark_is_the_last_token_before_the_answer_proper(backbone, answer):
+    def boxed(text):  # `\boxed{` as four ids, then one a character
+        return [1, 2, 3, 4, *(100 + ord(c) for c in text), 5, backbone.eos_id]
+
+    tools = tools_of(backbone)
+    item = plugins.make("methods", "codi").encode(
+        Example("3+4?", ("3+4=7",), answer),
+        SimpleNamespace(
+            prompt=tools.prompt, encode=tools.encode, answer=boxed, think_id=backbone.think_id,
+            end_think_id=backbone.end_think_id,
+        ),
+        Visit(0, 0),
+    )  # fmt: skip
+    [teacher] = item.also["teacher"]
+    for one in (item, teacher):
+        at = one.mark_at[0]
+        assert one.ids[at - 3 : at + 1] == [1, 2, 3, 4] and one.ids[at + 1] == 100 + ord(answer[0])
+
+
+def test_the_distance_is_smooth_l1_over_the_teachers_spread_in_each_layer():
+    teacher = torch.tensor([[[0.0, 2.0]], [[0.0, 20.0]]])  # two layers, one row, two features
+    student = torch.tensor([[[0.5, 2.0]], [[3.0, 20.0]]])
+    # layer 1: 0.5²/2 over 2 features = 0.0625, spread √2; layer 2: (3 - 0.5)/2 = 1.25, spread 10·√2
+    wanted = (0.0625 / 2**0.5 + 1.25 / 200**0.5) / 2
+    assert distance(student, teacher, torch.tensor(1.0)).item() == pytest.approx(wanted)
+    assert distance(student, teacher, torch.tensor(4.0)).item() == pytest.approx(wanted / 4)
+    assert distance(teacher, teacher, torch.tensor(1.0)).item() == 0
+
+
+def test_the_teacher_is_not_drawn_to_the_student(backbone, monkeypatch):
+    from ruplar.backbone import forward
+
+    method = codi(backbone, answer_weight=0, teacher_weight=0)
+    batch, kept = batch_of(backbone, method, problems(2)), []
+    plain = forward.flat_layers
+
+    def leaf(*args):
+        hidden, layers = plain(*args)
+        kept.append(layers.detach().requires_grad_())
+        return hidden, kept[0]
+
+    monkeypatch.setattr(forward, "flat_layers", leaf)
+    method.loss(backbone, batch).total.backward()
+    assert kept[0].grad is None
+    assert method.projector.layers[1].weight.grad.abs().sum() > 0, "the student is"
+    assert kept[0].shape == (3, 2, 64), "the embedding's and both layers', at one mark a row"
+
+
+def test_each_part_counts_with_its_weight_and_totals_of_its_own(backbone):
+    method = codi(backbone)
+    batch = batch_of(backbone, method, problems(3))
+    one = {name: part.item() for name, part in method.loss(backbone, batch).parts.items()}
+    assert list(one) == ["answer", "teacher", "distill"]
+    method.config = method.config.model_copy(
+        update={"answer_weight": 2.0, "teacher_weight": 0.5, "distill_weight": 5.0}
+    )
+    two = {name: part.item() for name, part in method.loss(backbone, batch).parts.items()}
+    assert two == pytest.approx(
+        {"answer": 2 * one["answer"], "teacher": one["teacher"] / 2, "distill": one["distill"] / 4}
+    )
+    taught = batch.also["teacher"]
+    assert taught.totals.tolist()[:2] == [len(taught.label_ids), 0]
+    assert batch.totals.tolist()[:2] == [len(batch.label_ids), 3]
+    taught.totals = taught.totals * 2
+    assert method.loss(backbone, batch).parts["teacher"].item() == pytest.approx(two["teacher"] / 2)
+
+
+def test_the_latents_of_training_are_those_of_thinking(backbone):
+    method, examples = codi(backbone), problems(5)
+    batch = batch_of(backbone, method, examples)
+    rows = answers_of(backbone, method, [e.question for e in examples])
+    with torch.no_grad():
+        rolled = roll_out(backbone, batch, method.projector)
+    for row, thought in enumerate(rows):
+        assert thought.latent_count == 6
+        torch.testing.assert_close(torch.stack(thought.latent_embeds), rolled.latents[row], atol=1e-4, rtol=1e-3)
+
+
+def test_it_learns_eight_chains_by_heart():
+    found = learn_by_heart(plugins.make("methods", "codi"), steps=50)
+    assert found.accuracy == 1.0 and found.losses[-1] < 0.1 * found.losses[0]
+    assert {(row.latent_count, row.halted) for row in found.rows} == {(6, True)}

@@ -1,0 +1,153 @@
+"""CoLaR: groups of tokens in one latent, the speed in the prompt, one model for every speed."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+from gaussian_checks import assert_latents_are_the_parallel_forwards
+from overfitting import answers_of, learn_by_heart, problems, small_backbone, tools_of
+
+from ruplar import plugins
+from ruplar.backbone.forward import embed
+from ruplar.methods._gaussian import latent_loss, summed
+from ruplar.records import Example, Visit
+from ruplar.train.batch import collate
+
+EXAMPLE = Example("3+4, doubled?", ("3+4=7", "7*2=14"), "14")
+CHAIN = "<<3+4=7>> <<7*2=14>>"
+
+
+def colar(**settings):
+    return plugins.make("methods", "colar", settings)
+
+
+@pytest.fixture(scope="module")
+def backbone():
+    return small_backbone()
+
+
+def visit_at(method, speed: int) -> Visit:
+    """A visit that draws this speed."""
+    return next(v for v in (Visit(epoch, 0) for epoch in range(99)) if method._speed(v) == speed)
+
+
+def test_the_chain_is_cut_into_groups_of_the_drawn_speed(backbone):
+    method, tools = colar(), tools_of(backbone)
+    chain = tools.encode(CHAIN)
+    assert len(chain) == 14
+    # 14 tokens at speeds 1 to 5: 14, 7, 5, 4, 3 latents, the last group shorter where it does not come out even
+    for speed, count in zip(range(1, 6), (14, 7, 5, 4, 3), strict=True):
+        item = method.encode(EXAMPLE, tools, visit_at(method, speed))
+        groups = [chain[i : i + speed] for i in range(0, 14, speed)]
+        assert len(item.latent_at) == len(groups) == count
+        for prior, group in zip(item.priors, groups, strict=True):
+            assert set(prior.ids.tolist()) == set(group)
+            assert prior.probs.sum() == pytest.approx(math.sqrt(len(group)))
+        for at, group in zip(item.latent_at, groups, strict=True):
+            assert item.labels[at] in group
+        assert item.mark_at == [item.latent_at[-1] + 1] and item.ids[item.mark_at[0]] == backbone.end_think_id
+
+
+def test_speed_one_is_the_plain_chain(backbone):
+    method, tools = colar(max_speed=1), tools_of(backbone)
+    item, cot = (m.encode(EXAMPLE, tools, Visit(0, 0)) for m in (method, plugins.make("methods", "cot")))
+    taught = [label for label in item.labels if label != -100]
+    assert taught == [label for label in cot.labels if label != -100]
+    embeds = embed(backbone, collate([item], backbone.pad_id))[0]
+    chain = backbone.embedding(torch.tensor(tools.encode(CHAIN)))
+    torch.testing.assert_close(embeds[item.latent_at], chain)
+
+
+def test_a_group_is_the_sum_of_its_tokens_over_the_root_of_their_number(backbone):
+    prior = summed([5, 9, 5, 7])
+    assert dict(zip(prior.ids.tolist(), prior.probs.tolist(), strict=True)) == {5: 1.0, 9: 0.5, 7: 0.5}
+
+
+def test_speeds_are_drawn_evenly_and_tokens_anew_at_every_visit(backbone):
+    method, tools = colar(), tools_of(backbone)
+    drawn = [method._speed(Visit(0, row)) for row in range(1000)]
+    assert all(150 < drawn.count(speed) < 250 for speed in range(1, 6))
+    labels = {tuple(method.encode(EXAMPLE, tools, Visit(epoch, 3)).labels) for epoch in range(20)}
+    assert len(labels) > 10 and method.fresh
+    assert method.encode(EXAMPLE, tools, Visit(4, 3)).labels == method.encode(EXAMPLE, tools, Visit(4, 3)).labels
+
+
+def test_training_and_thinking_write_the_speed_in_the_same_way(backbone):
+    method, tools = colar(speed=2), tools_of(backbone)
+    item = method.encode(EXAMPLE, tools, visit_at(method, 2))
+    asked = backbone.prompt(method.question(EXAMPLE.question))
+    assert tuple(item.ids[: len(asked.ids)]) == asked.ids
+    assert method.question("How many?") == "How many? (Thinking speed: 2)"
+    assert colar().question("How many?") == "How many? (Thinking speed: 5)"
+
+
+def test_sigma_is_measured_unless_given_and_the_head_is_as_wide_as_the_model(backbone):
+    method = colar()
+    method.attach(backbone)
+    assert method.config.sigma == pytest.approx(backbone.embedding_weight.detach().std().item())
+    assert method.head.mean.weight.shape == (64, 64)
+    given = colar(sigma=0.018, head_width=96)
+    given.attach(backbone)
+    assert given.config.sigma == 0.018 and given.head.mean.weight.shape == (64, 96)
+
+
+def test_the_latent_losses_are_what_they_say():
+    mean, log_std, target = (
+        torch.tensor([[1.0, 2.0]]),
+        torch.log(torch.tensor([[0.5, 1.0]])),
+        torch.tensor([[1.0, 0.0]]),
+    )
+    # squared errors 0 and 4, variances 0.25 and 1
+    assert latent_loss(mean, log_std, target, "mse").item() == pytest.approx((0 + 4 + 0.25 + 1) / 2)
+    torch.manual_seed(0)
+    many = latent_loss(mean.expand(20_000, 2), log_std.expand(20_000, 2), target.expand(20_000, 2), "sampled_mse")
+    assert many.mean().item() == pytest.approx(5.25 / 2, abs=0.06)
+    expected = -sum(torch.distributions.Normal(mean, log_std.exp()).log_prob(target)[0].tolist()) / 2
+    assert latent_loss(mean, log_std, target, "nll").item() == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("kind", ["mse", "nll"])
+def test_the_loss_of_a_batch_is_that_of_its_rows_one_by_one(backbone, kind):
+    method, tools = colar(latent_loss=kind), tools_of(backbone)
+    method.attach(backbone)
+    items = [method.encode(e, tools, Visit(0, row)) for row, e in enumerate(problems(4))]
+    whole = collate(items, backbone.pad_id)
+    expected = {name: value.item() for name, value in method.loss(backbone, whole).parts.items()}
+    assert set(expected) == {"answer", "thought", "latent"}
+    summed_up = dict.fromkeys(expected, 0.0)
+    for item in items:
+        batch = collate([item], backbone.pad_id)
+        batch.totals = whole.totals
+        for name, value in method.loss(backbone, batch).parts.items():
+            summed_up[name] += value.item()
+    assert summed_up == pytest.approx(expected, rel=1e-4)
+
+
+def test_the_head_is_taught_the_embedding_that_follows_the_last_one_too(backbone):
+    method, tools = colar(), tools_of(backbone)
+    method.attach(backbone)
+    batch = collate([method.encode(EXAMPLE, tools, Visit(0, 0))], backbone.pad_id)
+    with torch.no_grad():  # a head that is certain of 0 has the mean square of its targets as loss
+        for layer, bias in ((method.head.mean, 0.0), (method.head.log_std, -30.0)):
+            layer.weight.zero_()
+            layer.bias.fill_(bias)
+    ahead = [*batch.latent_at.tolist(), batch.latent_at[-1].item() + 1]
+    targets = embed(backbone, batch)[0, ahead] / method.config.sigma
+    found = method.loss(backbone, batch).parts["latent"].item()
+    assert found == pytest.approx(targets.square().mean().item(), rel=1e-4)
+
+
+def test_it_learns_eight_problems_by_heart_and_thinks_at_both_speeds():
+    method = colar()
+    found = learn_by_heart(method, steps=160)
+    assert found.accuracy == 1.0
+    assert found.losses[-1] < 0.3 * found.losses[0]
+    five = sum(row.latent_count for row in found.rows)
+    method.config = method.config.model_copy(update={"speed": 2})
+    rows = answers_of(found.backbone, method, [e.question for e in problems()])
+    said = [found.backbone.tokenizer.decode(row.answer_ids[:-1]) for row in rows]
+    assert said == [e.answer for e in problems()]
+    assert sum(row.latent_count for row in rows) > 1.5 * five, "two tokens a latent take more latents than five"
+    assert_latents_are_the_parallel_forwards(found.backbone, method, problems())

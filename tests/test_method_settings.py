@@ -1,0 +1,118 @@
+"""A saved model under other settings of its method: CoLaR-5 and CoLaR-2 from one folder, told apart in every record."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from ruplar import plugins
+from ruplar.backbone.load import open_backbone
+from ruplar.backbone.settings import BackboneConfig, LoraSettings, PromptConfig
+from ruplar.cli.options import method_settings
+from ruplar.errors import UserError
+from ruplar.evaluate.record import BenchmarkResult, RunRecord
+from ruplar.launch import _check_same_method
+from ruplar.reasoner import LatentReasoner
+from ruplar.report.rows import Run, pool
+from ruplar.store import Card, Model, Named, load_model, save_model, take_method_weights
+
+PROMPT = PromptConfig(instruction="", answer="{answer}")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """A CoLaR model on the embedded backbone with random weights of its own."""
+    torch.set_num_threads(1)
+    config = BackboneConfig(name="embedded", dtype="float32", lora=LoraSettings(rank=2, alpha=4))
+    method = plugins.make("methods", "colar", {"head_width": 16, "max_latents": 3})
+    backbone = open_backbone(config, PROMPT)
+    method.attach(backbone)
+    torch.manual_seed(0)
+    torch.nn.init.normal_(method.head.mean.weight)
+    settings = {"head_width": 16, "max_latents": 3}
+    card = Card(
+        method=Named(name="colar", settings=settings), backbone=config, prompt=PROMPT, domain=Named(name="arithmetic")
+    )
+    model = Model(backbone, method, plugins.make("domains", "arithmetic"), card)
+    return save_model(tmp_path_factory.mktemp("colar") / "model", model)
+
+
+def test_settings_are_read_as_yaml():
+    assert method_settings(["method.speed=2", "method.halt=sample"]) == {"speed": 2, "halt": "sample"}
+    for bad in ("speed=2", "method.speed", "prior.name=x"):
+        with pytest.raises(UserError, match="Write method.NAME=VALUE"):
+            method_settings([bad])
+
+
+def test_what_was_measured_is_kept_with_the_model(folder):
+    found = load_model(folder)
+    sigma = found.card.method.settings["sigma"]
+    assert sigma == found.method.config.sigma == pytest.approx(found.backbone.embedding_weight.detach().std().item())
+
+
+def test_one_model_thinks_at_two_speeds(folder):
+    slow = LatentReasoner.from_pretrained(folder, settings={"speed": 2})
+    assert slow.model.method.question("Why?") == "Why? (Thinking speed: 2)"
+    assert (slow.model.method.label, load_model(folder).method.label) == ("CoLaR-2", "CoLaR-5")
+    assert slow.model.card.method.settings["speed"] == 2
+    seen = []
+    prompt = slow.model.backbone.prompt
+    slow.model.backbone.prompt = lambda text: seen.append(text) or prompt(text)
+    [answer] = slow.ask(["How many?"])
+    assert seen == ["How many? (Thinking speed: 2)"] and 1 <= answer.latent_count <= 3
+
+
+def test_a_setting_the_method_does_not_have_or_take_is_named(folder):
+    with pytest.raises(UserError, match="method.sped: Extra inputs are not permitted"):
+        load_model(folder, settings={"sped": 2})
+    with pytest.raises(UserError, match="method.speed: .*greater than or equal to 1"):
+        load_model(folder, settings={"speed": 0})
+    with pytest.raises(UserError, match="another model or with other"):
+        load_model(folder, settings={"head_width": 8})
+
+
+def test_a_method_goes_on_with_the_weights_of_its_own_kind_alone(folder):
+    stored = load_model(folder)
+    method = plugins.make("methods", "colar", {"head_width": 16})
+    method.attach(stored.backbone)
+    assert not torch.equal(method.head.mean.weight, stored.method.head.mean.weight)
+    assert take_method_weights(method, Named(name="colar", settings={"sigma": None}), folder)
+    assert torch.equal(method.head.mean.weight, stored.method.head.mean.weight)
+    assert not take_method_weights(method, Named(name="colar"), "embedded:no_cot")
+
+
+def record(name: str, settings: dict, seed: int = 0) -> RunRecord:
+    result = BenchmarkResult(
+        name="word-problems", n=10, correct=5, latents=2, answer_tokens=2, forwards=5, ms_per_question=1
+    )
+    return RunRecord(
+        name=name, config={"method": {"name": settings.pop("method"), "settings": settings}}, seed=seed, commit="a" * 40,
+        dirty=False, versions={}, machine={"cpu": "x", "cores": 2, "memory_gb": 4}, started="2026-01-01T00:00:00+00:00", seconds=1.0, benchmarks=[result],
+    )  # fmt: skip
+
+
+def test_results_of_two_speeds_do_not_meet_in_one_record(tmp_path):
+    begun = record("colar", {"method": "colar", "speed": 5, "sigma": None})
+    _check_same_method(begun, Named(name="colar", settings={"speed": 5, "sigma": 0.07}), tmp_path)
+    with pytest.raises(UserError, match=r"another method\.speed"):
+        _check_same_method(begun, Named(name="colar", settings={"speed": 2, "sigma": 0.07}), tmp_path)
+    with pytest.raises(UserError, match="not 'ruplar'"):
+        _check_same_method(begun, Named(name="ruplar"), tmp_path)
+
+
+def test_tables_name_what_a_run_really_is(tmp_path):
+    runs = [
+        record("colar", {"method": "colar", "speed": 2}),
+        record("colar", {"method": "colar", "speed": 5}),
+        record("CoLaR-5, mine", {"method": "colar", "speed": 5}),
+        record("regular", {"method": "regular", "features": "tokens"}),
+        record("embedded-regular-t", {"method": "regular"}),
+        record("visual", {"method": "regular", "features": "visual", "feature_file": "a.npz"}),
+        record("ruplar", {"method": "ruplar"}),
+        record("elsewhere", {"method": "not.installed"}),
+    ]
+    rows = pool([Run(tmp_path, one, one.benchmarks[0]) for one in runs])
+    assert [row.method for row in rows] == [
+        "colar (CoLaR-2)", "colar (CoLaR-5)", "CoLaR-5, mine", "regular (ReGuLaR-T)", "embedded-regular-t",
+        "visual (ReGuLaR)", "ruplar", "elsewhere",
+    ]  # fmt: skip

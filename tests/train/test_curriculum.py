@@ -1,0 +1,112 @@
+"""Stages of a run: every row of a step is at the same one, the optimiser starts afresh, the last one is chosen from."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from transformers import TrainerCallback
+
+from ruplar.errors import UserError
+from ruplar.train.run import train
+
+STAGED = {"name": "coconut", "latent_by": 0.6}
+"""Of 15 steps: stage 1 up to step 3, 2 up to 6, 3 up to 9, then the last; 2, 4, 6, 6 latents."""
+
+
+def counts(loader):
+    """Latents a row of each batch."""
+    return [len(batch["latent_at"]) / len(batch["ids"]) for batch in loader]
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_every_row_of_an_optimiser_step_is_at_its_stage_whatever_is_fetched_ahead(trainer, workers):
+    # 64 rows, 2 batches of 2 a step: 16 steps an epoch; the run is 15 long
+    made = trainer(
+        method=STAGED, max_steps=15, per_device_train_batch_size=2, gradient_accumulation_steps=2,
+        dataloader_num_workers=workers, dataloader_prefetch_factor=4 if workers else None,
+    )  # fmt: skip
+    loader = made.get_train_dataloader()
+    made.order.set_epoch(0)
+    assert counts(loader)[:30] == [2] * 6 + [4] * 6 + [6] * 18
+
+
+@pytest.mark.parametrize("reset", [True, False])
+def test_the_optimisers_moments_start_afresh_where_the_stage_rises(trainer, reset):
+    made = trainer(method={**STAGED, "reset_optimizer": reset}, max_steps=15)
+    taken = []
+
+    class Watch(TrainerCallback):
+        def on_step_end(self, args, state, control, optimizer=None, **kwargs):
+            taken.append(int(next(iter(optimizer.state.values()))["step"]))
+
+    made.add_callback(Watch())
+    made.train()
+    # Adam's own count of steps: three in each stage, then the six that are left
+    assert taken == ([1, 2, 3, 1, 2, 3, 1, 2, 3, *range(1, 7)] if reset else list(range(1, 16)))
+
+
+@pytest.mark.parametrize("at", [6, 7])
+def test_a_run_resumed_at_or_within_a_stage_ends_where_the_undisturbed_one_does(trainer, tmp_path, at):
+    saving = {"save_strategy": "steps", "save_steps": at, "save_total_limit": 9}
+    settings = {"method": STAGED, "max_steps": 15, "rows": 40, **saving}
+    whole = trainer(tmp_path / "whole", **settings)
+    whole.train()
+    again = trainer(tmp_path / "again", **settings)
+    again.train(resume_from_checkpoint=str(tmp_path / "whole" / f"checkpoint-{at}"))
+    expected = {n: p for n, p in whole.learner.named_parameters() if p.requires_grad}
+    found = dict(again.learner.named_parameters())
+    assert all(torch.equal(found[name], expected[name]) for name in expected)
+
+
+def test_the_best_model_is_chosen_among_those_of_the_last_stage(trainer):
+    made = trainer(
+        method=STAGED, valid=True, max_steps=15, eval_strategy="steps", eval_steps=3, save_strategy="steps", save_steps=3,
+        save_total_limit=9,
+    )  # fmt: skip
+    scores = iter([0.9, 0.8, 0.7, 0.3, 0.2])  # after steps 3, 6, 9, all in earlier stages, then 12 and 15
+    made.validate = lambda backbone, method: {"accuracy": next(scores)}
+    made.train()
+    assert (made.state.best_metric, made.state.best_global_step) == (0.3, 12)
+
+
+def test_a_method_whose_sequences_cannot_share_a_row_refuses_packing(config, tmp_path):
+    given = config(method="coconut")
+    packed = given.model_copy(update={"speed": given.speed.model_copy(update={"pack": 128})})
+    with pytest.raises(UserError, match="speed.pack: the sequences of method 'coconut'"):
+        train(packed, output=tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
+def test_companions_accumulate_like_everything_else(trainer, tmp_path):
+    # the distance to the teacher is measured in units of a batch's own spread, so it alone depends on the batch
+    method = {"name": "codi", "distill_weight": 0.0, "latents": 2}
+
+    def one_step(run, batch, accumulate):
+        made = trainer(
+            tmp_path / run, method=method, per_device_train_batch_size=batch, gradient_accumulation_steps=accumulate,
+            max_steps=1, rows=8, lora={"rank": 4, "alpha": 8, "dropout": 0.0}, optim="sgd", learning_rate=1e-2,
+        )  # fmt: skip
+        made.train()
+        return {n: p.detach().clone() for n, p in made.learner.named_parameters() if p.requires_grad}
+
+    apart, together = one_step("a", 1, 8), one_step("b", 8, 1)
+    assert any("extra.projector" in name for name in together)
+    for name in together:
+        torch.testing.assert_close(apart[name], together[name], atol=1e-6, rtol=0, msg=name)
+
+
+def test_a_methods_own_weights_come_back_with_the_model(config, tmp_path):
+    from ruplar.store import load_model
+
+    result = train(config(method={"name": "codi", "latents": 2}, max_steps=2), output=tmp_path / "run")
+    first, second = (load_model(result.path) for _ in range(2))
+    assert (result.path / "method.safetensors").is_file()
+    fresh = type(first.method)(first.method.config)
+    fresh.attach(first.backbone)
+    for (name, a), b, new in zip(
+        first.method.projector.state_dict().items(),
+        second.method.projector.state_dict().values(),
+        fresh.projector.state_dict().values(),
+        strict=True,
+    ):
+        assert torch.equal(a, b) and not torch.equal(a, new), name

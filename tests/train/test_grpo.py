@@ -1,0 +1,147 @@
+"""The reinforcement stage: advantages within a group, a clipped loss, and a reward that rises."""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "methods"))
+from overfitting import learn_by_heart, problems  # noqa: E402
+
+from ruplar import plugins  # noqa: E402
+from ruplar.backbone.forward import embed, flat_hidden  # noqa: E402
+from ruplar.config import from_dict  # noqa: E402
+from ruplar.errors import UserError  # noqa: E402
+from ruplar.methods._grpo import GrpoConfig  # noqa: E402
+from ruplar.store import Model, load_model  # noqa: E402
+from ruplar.train.batch import collate  # noqa: E402
+from ruplar.train.grpo import Reinforcer, advantages, clipped, draw, policy_loss  # noqa: E402
+from ruplar.train.run import train  # noqa: E402
+
+ROUND = GrpoConfig(questions=8, group=8, rows=16, learning_rate=2e-3, weight_decay=0.0, max_answer_tokens=3)
+
+
+def test_advantages_are_standard_deviations_from_the_groups_mean():
+    found = advantages(torch.tensor([[1.0, 0.0, 0.0, 0.0], [1.0, 1.0, 1.0, 1.0]]))
+    # mean 1/4, sample variance (9/16 + 3/16) / 3 = 1/4, so 3/4 over 1/2 and -1/4 over 1/2; no spread, no advantage
+    assert found[0].tolist() == pytest.approx([1.5, -0.5, -0.5, -0.5], abs=1e-6)
+    assert found[1].tolist() == [0, 0, 0, 0]
+
+
+def test_a_choice_that_has_moved_far_enough_is_left_alone():
+    old, advantage = torch.zeros(4), torch.tensor([1.0, 1.0, -1.0, -1.0])
+    new = torch.tensor([1.1, 1.5, 0.9, 0.5]).log().requires_grad_()
+    loss = clipped(new, old, advantage, 0.2)
+    assert loss.tolist() == pytest.approx([-1.1, -1.2, 0.9, 0.8])
+    loss.sum().backward()
+    # inside the bounds the gradient is -ratio × advantage; beyond them there is none
+    assert new.grad.tolist() == pytest.approx([-1.1, 0.0, 0.9, 0.0])
+    # a choice that went the wrong way is always pulled back
+    wrong = clipped(torch.tensor([0.5]).log(), torch.zeros(1), torch.tensor([1.0]), 0.2)
+    assert wrong.item() == pytest.approx(-0.5)
+
+
+@pytest.fixture(scope="module")
+def taught():
+    """A model that has half learnt eight problems, thinking in at most 3 latents that are worth drawing."""
+    method = plugins.make("methods", "colar", {"latent_loss": "nll", "max_latents": 3})
+    found = learn_by_heart(method, steps=22, examples=problems(8, (1, 1)))
+    return Model(found.backbone, method, plugins.make("domains", "arithmetic"), None)
+
+
+def test_thoughts_are_drawn_in_groups_and_their_probabilities_are_those_they_were_drawn_with(taught):
+    examples = problems(8, (1, 1))[:2]
+    drawn = draw(taught, examples, ROUND, seed=1, number=1)
+    assert len(drawn) == 16 and len({tuple(map(tuple, d.item.features)) for d in drawn}) == 16
+    again = draw(taught, examples, ROUND, seed=1, number=1)
+    assert [d.item.ids for d in again] == [d.item.ids for d in drawn]
+    batch = collate([d.item for d in drawn], taught.backbone.pad_id)
+    with torch.no_grad():
+        latents, labels = taught.method.policy(taught.backbone, batch)
+    assert len(latents) == sum(d.latents for d in drawn) and len(labels) == len(batch.label_ids)
+    one = collate([drawn[0].item], taught.backbone.pad_id)
+    alone, _ = taught.method.policy(taught.backbone, one)
+    torch.testing.assert_close(alone.detach(), latents[: drawn[0].latents], atol=1e-4, rtol=1e-4)
+    # a draw's standardised distance is a standard normal, so at std 1 its log density is -(1 + ln 2π)/2 on average
+    with torch.no_grad():
+        hidden, _ = flat_hidden(
+            taught.backbone, batch, embeds=embed(taught.backbone, batch, batch.features * taught.method.config.sigma)
+        )
+        _, log_std = taught.method.head(hidden[batch.latent_at - 1])
+    expected = -(1 + math.log(2 * math.pi)) / 2 - log_std.mean().item()
+    assert latents.mean().item() == pytest.approx(expected, abs=0.05)
+
+
+def test_a_halt_that_was_forced_is_not_reinforced(taught):
+    drawn = draw(taught, problems(8, (1, 1)), ROUND, seed=2, number=1)
+    end = taught.backbone.end_think_id
+    for d in drawn:
+        closing = d.item.latent_at[-1] + 1
+        assert d.item.ids[closing] == end and d.item.labels[closing] in (end, -100)
+        assert d.item.labels[closing] == end or d.latents == 3
+    assert {d.item.labels[d.item.latent_at[-1] + 1] for d in drawn} == {end, -100}
+
+
+def test_the_loss_is_averaged_over_a_thought_or_summed(taught):
+    drawn = draw(taught, problems(8, (1, 1))[:1], ROUND, seed=1, number=3)
+    batch = collate([d.item for d in drawn], taught.backbone.pad_id)
+    with torch.no_grad():
+        old = taught.method.policy(taught.backbone, batch)
+    advantage = torch.arange(len(drawn), dtype=torch.float32)
+    # nothing has moved, so every term is minus its row's advantage
+    mean = policy_loss(old, old, batch, advantage, ROUND)
+    assert mean["latent"].item() == mean["answer"].item() == pytest.approx(-advantage.mean().item())
+    total = policy_loss(old, old, batch, advantage, ROUND.model_copy(update={"average": "sum"}))
+    expected = -sum(a * d.latents / 32 for a, d in zip(advantage.tolist(), drawn, strict=True)) / len(drawn)
+    assert total["latent"].item() == pytest.approx(expected, rel=1e-5)
+
+
+def test_right_answers_become_more_frequent(taught):
+    worker = Reinforcer(taught, problems(8, (1, 1)), ROUND, seed=1)
+    rewards = [worker.round(number)["reward"] for number in range(1, 13)]
+    assert rewards[0] < 0.5, "there must be something to learn"
+    assert sum(rewards[-3:]) / 3 > rewards[0] + 0.2
+    assert worker.steps > 12 and worker.tokens > 0
+
+
+def recipe(init, grpo):
+    return from_dict(
+        {
+            "name": "reinforced",
+            "seed": 5,
+            "backbone": {"name": "embedded", "init": init, "dtype": "float32", "lora": {"rank": 2, "alpha": 4}},
+            "prompt": {"template": "chat", "instruction": "", "answer": "{answer}"},
+            "data": {
+                "train": {"source": "word-problems", "count": 8, "seed": 1, "steps": [1, 1]},
+                "valid": {"source": "word-problems", "count": 4, "seed": 2, "steps": [1, 1]},
+            },
+            "method": {"name": "colar", "latent_loss": "nll", "max_latents": 4, "head_width": 32, "grpo": grpo},
+            "training": {"max_steps": 2, "per_device_train_batch_size": 4, "eval_strategy": "no"},
+        }
+    )
+
+
+def test_the_stage_goes_on_from_a_trained_model_and_saves_a_usable_one(tmp_path):
+    first = train(recipe(None, None), output=tmp_path / "first").path
+    settings = {"rounds": 2, "questions": 2, "group": 2, "validate_every": 1, "max_answer_tokens": 4}
+    result = train(recipe(str(tmp_path / "first"), settings), output=tmp_path / "second")
+    rows = [json.loads(line) for line in (tmp_path / "second" / "metrics.jsonl").read_text().splitlines()]
+    assert [(row["kind"], row["step"]) for row in rows] == [
+        ("valid", 0), ("train", 1), ("valid", 1), ("train", 2), ("valid", 2),
+    ]  # fmt: skip
+    assert {"reward", "accuracy", "latents", "loss", "latent", "answer"} <= set(rows[1])
+    before, after = load_model(first), load_model(result.path)
+    assert after.method.config.sigma == before.method.config.sigma
+    assert result.best_accuracy is not None
+    with pytest.raises(UserError, match="leaves no checkpoints"):
+        train(recipe(str(tmp_path / "first"), settings), output=tmp_path / "third", resume=True)
+
+
+def test_the_stage_needs_a_trained_model_of_its_method(tmp_path):
+    with pytest.raises(UserError, match="method.grpo goes on from a trained model of method 'colar'"):
+        train(recipe("embedded:no_cot", {"rounds": 1}), output=tmp_path / "run")
