@@ -6,7 +6,8 @@ reasoner = LatentReasoner.from_pretrained("embedded")
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+import logging
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, TypeVar
@@ -15,16 +16,21 @@ from ruplar.backbone.soft_tokens import readable
 from ruplar.engine.fast import FastEngine
 from ruplar.engine.options import EngineOptions
 from ruplar.engine.reference import Generation, Keep, generate
-from ruplar.engine.sampling import Decoding
+from ruplar.engine.sampling import SAMPLE_NOISE, Decoding
 from ruplar.engine.scheduler import Scheduler
 from ruplar.engine.thinker import Thinker
-from ruplar.records import Answer, Latent
+from ruplar.errors import UserError
+from ruplar.records import Answer, Latent, Prompt
 from ruplar.store import Model, load_model
+
+log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 Engine = Literal["auto", "fast", "reference"]
 _REFILLS = 8
 """Batches the fast engine is given at a time; latents kept with their logits are made readable after each."""
+_SHOWN = 20
+"""Tokens told of each latent: enough for every figure drawn of a record."""
 
 
 @dataclass
@@ -43,10 +49,18 @@ class LatentReasoner:
 
     @classmethod
     def from_pretrained(
-        cls, reference: str | Path, device: str = "cpu", dtype: str = "auto", engine: Engine = "auto"
+        cls,
+        reference: str | Path,
+        device: str = "cpu",
+        dtype: str = "auto",
+        engine: Engine = "auto",
+        settings: Mapping[str, Any] | None = None,
     ) -> LatentReasoner:
-        """Load a model folder, or one that ships with the package: `embedded`, `embedded:cot`, `embedded:no_cot`."""
-        return cls(load_model(reference, device, dtype), engine)
+        """Load a model folder, or one that ships with the package: `embedded`, `embedded:cot`, `embedded:no_cot`.
+
+        `settings` of its method take the place of those it was saved with, e.g. `{"speed": 2}` for CoLaR.
+        """
+        return cls(load_model(reference, device, dtype, settings), engine)
 
     def ask(
         self,
@@ -67,9 +81,42 @@ class LatentReasoner:
             on_batch: Called with the number of questions just answered, for progress bars.
         """
         questions = [questions] if isinstance(questions, str) else list(questions)
-        batches = self._batches(questions, None, decoding, batch_size, "all" if return_latents else "none", on_batch)
+        how = _How(decoding or Decoding(), batch_size, "all" if return_latents else "none", on_batch)
         # made readable batch by batch: the logits of a whole benchmark's latents are gigabytes
-        return _in_order(batches, self.answer_of)
+        return _in_order(self._batches(questions, how), self.answer_of)
+
+    def sample(
+        self,
+        questions: str | Sequence[str],
+        samples: int,
+        *,
+        return_latents: bool = False,
+        decoding: Decoding | None = None,
+        batch_size: int = 64,
+        on_batch: Callable[[int], None] | None = None,
+    ) -> list[list[Answer]]:
+        """Think each question through several times, from one reading of it → a list of answers a question.
+
+        Sample s of question q draws from (seed, q, s) alone, so asking for more samples adds to the first ones. What they
+        agree on is told by `ruplar.evaluate.vote.majority`.
+
+        Args:
+            questions: One or many.
+            samples: Answers to each.
+            return_latents: Also say what each soft token was; with noise, what it became.
+            decoding: The noise of the thoughts, and how answers are decoded; `SAMPLE_NOISE` and greedy when None.
+            batch_size: Answers in one batch.
+            on_batch: Called with the number of answers just given.
+
+        Raises:
+            UserError: `samples` is below 1, nothing is drawn, or the method's thoughts take no noise.
+        """
+        questions = [questions] if isinstance(questions, str) else list(questions)
+        decoding = decoding or Decoding(noise=SAMPLE_NOISE)
+        check_samples(samples, decoding)
+        how = _How(decoding, batch_size, "all" if return_latents else "none", on_batch, samples)
+        flat = _in_order(self._batches(questions, how), self.answer_of)
+        return [flat[at : at + samples] for at in range(0, len(flat), samples)]
 
     def generate(
         self,
@@ -91,37 +138,53 @@ class LatentReasoner:
             keep: What to keep of each latent: `none`, `embeds`, or `all`, its logits too.
             on_batch: Called with the number of questions just answered.
         """
-        return _in_order(self._batches(questions, thinker, decoding, batch_size, keep, on_batch), lambda row: row)
+        how = _How(decoding or Decoding(), batch_size, keep, on_batch)
+        return _in_order(self._batches(questions, how, thinker), lambda row: row)
 
     def _batches(
-        self,
-        questions: Sequence[str],
-        thinker: Callable[[list[int]], Thinker] | None,
-        decoding: Decoding | None,
-        batch_size: int,
-        keep: Keep,
-        on_batch: Callable[[int], None] | None,
-    ) -> Iterator[tuple[list[int], list[Generation]]]:
-        """Places of a batch's questions and what came out for them, shortest prompts first."""
+        self, questions: Sequence[str], how: _How, thinker: Callable[[list[int]], Thinker] | None = None
+    ) -> Iterator[tuple[list[tuple[int, int]], list[Generation]]]:
+        """(Place, sample) of a batch's rows and what came out for them, shortest prompts first."""
         backbone = self.model.backbone
         backbone.model.eval()
-        prompts = [backbone.prompt(q) for q in questions]
+        prompts = [backbone.prompt(self.model.method.question(q)) for q in questions]
         order = sorted(range(len(prompts)), key=lambda i: len(prompts[i].ids))
-        decoding = decoding or Decoding()
-        fast = self._fast_engine(batch_size, keep, decoding) if thinker is None else None
+        if order:
+            self._check_room(order[-1], prompts[order[-1]], how.decoding)
+        fast = self._fast_engine(max(how.batch_size, how.samples), how.keep, how.decoding) if thinker is None else None
         own = self.model.method.thinker(backbone)
-        # the fast engine refills its slots, so it is given several batches at a time
-        size = batch_size * (_REFILLS if fast else 1)
+        # the fast engine refills its slots, so it is given several batches at a time; samples of a question stay together
+        size = max(1, how.batch_size * (_REFILLS if fast else 1) // how.samples)
         for start in range(0, len(order), size):
             places = order[start : start + size]
-            batch = [prompts[i] for i in places]
-            # a question's random stream is named by its place among all, so batching changes no draw
+            # a row's random stream is named by its question's place among all and its sample, so batching changes no draw
+            names = [(i, sample) for i in places for sample in range(how.samples)]
+            batch = [prompts[i] for i, _ in names]
             if fast:
-                yield places, Scheduler(fast).run_all(batch, places, on_batch)
+                yield names, Scheduler(fast).run_all(batch, names, how.on_batch)
             else:
-                yield places, generate(backbone, thinker(places) if thinker else own, batch, decoding, places, keep)
-                if on_batch:
-                    on_batch(len(places))
+                chosen = thinker(places) if thinker else own
+                yield names, generate(backbone, chosen, batch, how.decoding, names, how.keep)
+                if how.on_batch:
+                    how.on_batch(len(names))
+
+    def _check_room(self, place: int, prompt: Prompt, decoding: Decoding) -> None:
+        """Refuse a longest question that does not fit into the model; say so where its thought and answer may not."""
+        window = getattr(self.model.backbone.plain_model.config, "max_position_embeddings", None)
+        if window is None:
+            return
+        length = len(prompt.ids)
+        if length >= window:
+            raise TooLong(place, length, window)
+        most = length + self.model.method.thinker(self.model.backbone).cap + 2 + decoding.max_answer_tokens
+        if most > window:
+            log.warning(
+                "question %d takes %s positions, and up to %s with thought and answer; the model was made for %s.",
+                place + 1,
+                f"{length:,}",
+                f"{most:,}",
+                f"{window:,}",
+            )
 
     def _fast_engine(self, slots: int, keep: Keep, decoding: Decoding) -> FastEngine | None:
         """The engine of that size, made once and kept until another is asked for; None where the plain loop serves."""
@@ -146,7 +209,7 @@ class LatentReasoner:
         if row.latent_logits and not row.thought_ids:
             import torch
 
-            latents = tuple(readable(torch.stack(row.latent_logits), tokenizer, backbone.end_think_id))
+            latents = tuple(readable(torch.stack(row.latent_logits), tokenizer, backbone.end_think_id, _SHOWN))
         return Answer(
             text=tokenizer.decode(ids),
             thought=tokenizer.decode(row.thought_ids) if row.thought_ids else "",
@@ -159,9 +222,41 @@ class LatentReasoner:
         )
 
 
-def _in_order(batches: Iterable[tuple[list[int], list[Generation]]], convert: Callable[[Generation], T]) -> list[T]:
-    """Batches in any order → one converted row a question, in the questions' order."""
-    found: dict[int, T] = {}
-    for places, rows in batches:
-        found.update(zip(places, map(convert, rows), strict=True))
-    return [found[i] for i in range(len(found))]
+class TooLong(UserError):
+    """A question that does not fit into the model: `place` is its number among those asked, from 0."""
+
+    def __init__(self, place: int, length: int, window: int):
+        self.place = place
+        super().__init__(
+            f"question {place + 1} takes {length:,} positions with its prompt, but the model reads {window:,}, thought and "
+            "answer included. Shorten it, or leave it out."
+        )
+
+
+@dataclass(frozen=True)
+class _How:
+    """How questions are asked; see `LatentReasoner.sample`."""
+
+    decoding: Decoding
+    batch_size: int
+    keep: Keep
+    on_batch: Callable[[int], None] | None
+    samples: int = 1
+
+
+def check_samples(samples: int, decoding: Decoding) -> None:
+    """Refuse to draw nothing, or the same thing again and again."""
+    if samples < 1:
+        raise UserError(f"samples: must be at least 1, got {samples}.")
+    if samples > 1 and not decoding.noisy and decoding.temperature == 0:
+        raise UserError(
+            f"samples: {samples}, but nothing is drawn, so they would all be the same. Set noise above 0, or a temperature."
+        )
+
+
+def _in_order(batches: Iterable[tuple[list[Any], list[Generation]]], convert: Callable[[Generation], T]) -> list[T]:
+    """Batches in any order → one converted row a name, in the names' order."""
+    found: dict[Any, T] = {}
+    for names, rows in batches:
+        found.update(zip(names, map(convert, rows), strict=True))
+    return [found[name] for name in sorted(found)]

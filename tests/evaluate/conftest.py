@@ -48,8 +48,9 @@ def make_reasoner(tiny_model, byte_tokenizer):
             prompt=PromptConfig(),
             domain=Named(name="arithmetic"),
         )
-        model = Model(backbone, plugins.make("methods", method, settings), plugins.make("domains", "arithmetic"), card)
-        return LatentReasoner(model)
+        made = plugins.make("methods", method, settings)
+        made.attach(backbone)
+        return LatentReasoner(Model(backbone, made, plugins.make("domains", "arithmetic"), card))
 
     return make
 

@@ -6,7 +6,8 @@ import pytest
 
 from ruplar.engine.sampling import Decoding
 from ruplar.errors import UserError
-from ruplar.evaluate.benchmark import compare, describe, evaluate, halted_right, latents_asked_for
+from ruplar.evaluate.benchmark import describe, evaluate, halted_right, latents_asked_for
+from ruplar.evaluate.compare import compare
 from ruplar.evaluate.record import read_samples, write_samples
 from ruplar.records import Answer, Example
 

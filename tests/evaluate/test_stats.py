@@ -2,7 +2,15 @@ import math
 
 import pytest
 
-from ruplar.evaluate.stats import bootstrap_mean, mcnemar, mean_over_seeds, paired_difference, t_quantile, wilson
+from ruplar.evaluate.stats import (
+    bootstrap_mean,
+    mcnemar,
+    over_seeds,
+    paired_difference,
+    t_quantile,
+    t_test,
+    wilson,
+)
 
 
 def test_wilson_gives_the_published_values():
@@ -56,7 +64,18 @@ def test_t_quantiles_are_those_of_the_tables(freedom, t):
     assert t_quantile(freedom) == pytest.approx(t, abs=5e-4)
 
 
-def test_the_mean_over_three_seeds_has_students_interval():
-    # 44, 46, 48: mean 46, s = 2, half = 4.3027 * 2 / sqrt(3) = 4.968
-    assert mean_over_seeds([44, 46, 48]) == pytest.approx((46, 41.032, 50.968), abs=1e-3)
-    assert mean_over_seeds([46.0]) == (46.0, None, None)
+def test_seeds_that_scatter_widen_wilsons_interval_and_one_seed_leaves_it():
+    # of the seeds 0.0004 / 3, of the questions 0.2484 / 1000: as 650.7 questions; degrees of freedom 16.4, t(16) = 2.120
+    mean, interval = over_seeds([0.44, 0.46, 0.48], 1000)
+    assert (mean, *interval) == pytest.approx((0.46, 0.4190, 0.5016), abs=5e-5)
+    assert over_seeds([0.46], 1000) == (0.46, wilson(460, 1000))
+    assert over_seeds([0.46, 0.46], 1000)[1] == pytest.approx(wilson(460, 1000))
+    # all right under every seed: as sure as one seed would make us, no surer
+    assert over_seeds([1.0, 1.0, 1.0], 20)[1] == wilson(20, 20)
+
+
+def test_the_t_test_gives_the_level_of_its_own_quantile():
+    for freedom in (1, 3, 16):
+        assert t_test(t_quantile(freedom, 0.95), freedom) == pytest.approx(0.05)
+    assert t_test(-1.959964, math.inf) == pytest.approx(0.05)
+    assert t_test(0.0, 5) == 1.0

@@ -54,6 +54,9 @@ class SlotDecoder(Protocol):
     def prefill(self, embeds: Tensor, lengths: Tensor, at: At) -> Tensor:
         """Embeddings [P, L, D], real lengths [P] and slots → hidden of each prompt's last position [P, D]."""
 
+    def copy(self, source: Tensor, target: Tensor, columns: int) -> None:
+        """Give slots `target` [P] the first columns of slots `source` [P]; a slot may be given its own."""
+
     def step(self, embeds: Tensor, positions: Tensor, used: int) -> Tensor:
         """Feed slots 0..B-1 one embedding [B, D] at positions [B]; only columns below `used` are read → hidden [B, D]."""
 
@@ -150,6 +153,11 @@ class Decoder:
         k, v = kv.permute(2, 0, 3, 1, 4)
         read = _grouped(q[rows, last], k, v, self._mask(last, width, x.dtype))
         return self._norm(self._finish(w.layers[-1], x[rows, last], read), w.norm)
+
+    def copy(self, source: Tensor, target: Tensor, columns: int) -> None:
+        """See `SlotDecoder`."""
+        for layer in self.cache:  # one at a time: what is copied exists twice for a moment
+            layer[:, target, :, :columns] = layer[:, source, :, :columns]
 
     def step(self, embeds: Tensor, positions: Tensor, used: int) -> Tensor:
         """See `SlotDecoder`."""

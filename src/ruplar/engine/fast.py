@@ -11,7 +11,7 @@ of rows and of columns read.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import torch
@@ -21,12 +21,14 @@ from ruplar.backbone.load import Backbone
 from ruplar.engine.decoder import At, Decoder, SlotDecoder
 from ruplar.engine.few_rows import few_rows, fused_decision
 from ruplar.engine.graphs import Graphs, Views
+from ruplar.engine.halting import check_threshold
 from ruplar.engine.hf_decoder import HFDecoder
 from ruplar.engine.ledger import DONE, POSITION, Kind, Ledger, Markers, kind_of
 from ruplar.engine.options import EngineOptions, Request
 from ruplar.engine.reference import Generation
-from ruplar.engine.sampling import Decoding
-from ruplar.engine.thinker import ReplayThinker, Thinker
+from ruplar.engine.sampling import Decoding, Key
+from ruplar.engine.shared import prefill_shared
+from ruplar.engine.thinker import ReplayThinker, Thinker, check_noise
 from ruplar.errors import UserError
 from ruplar.records import Prompt
 
@@ -41,6 +43,8 @@ class _Busy:
     position: int
     left: int  # decisions that may still come
     since: int  # first snapshot that knows of this question
+    listen: Callable[[Generation], None] | None = None
+    told: int = 0  # latents already told of
 
 
 @dataclass
@@ -150,9 +154,12 @@ class FastEngine:
         for slot, request, length in zip(slots, requests, lengths, strict=True):
             thought = self.thinker.cap + 1 if self.thinker.thinks else 0
             left = thought + request.decoding.max_answer_tokens - 1
-            self.busy[slot] = _Busy(length, left, self.views.taken)
-        self._prefill(list(slots), sequences)
+            self.busy[slot] = _Busy(length, left, self.views.taken, request.listen)
+        shared = len(set(map(tuple, sequences))) < len(sequences)
+        prefill_shared(self, slots, sequences) if shared else self._prefill(list(slots), sequences)
         self.views.take()
+        if not self.ledger.rows.is_cuda:  # a step follows before the next harvest; on a GPU nobody waits for the device
+            self._tell(self.views.taken - 1, self.ledger.rows)
 
     def _prefill(self, slots: list[int], sequences: list[list[int]]) -> None:
         width = max(map(len, sequences))
@@ -174,18 +181,18 @@ class FastEngine:
         key = ("prefill", *ids.shape)
         static = self._inputs.setdefault(key, ids.to(self.decoder.device))
         static.copy_(ids)
-        self._captured(key, lambda: self._prompt_logits(static), static[:, -1])
+        self._captured(key, lambda: self.prompt_logits(static), static[:, -1])
 
     _inputs: dict[tuple, Tensor] = field(init=False, default_factory=dict, repr=False)
 
-    def _prompt_logits(self, ids: Tensor) -> tuple[Tensor, Tensor]:
+    def prompt_logits(self, ids: Tensor) -> tuple[Tensor, Tensor]:
         """[P, L + 2]: ids, then each row's length and slot → hidden and logits of each last position."""
         lengths, at = ids[:, -2], ids[:, -1]
         hidden = self.decoder.prefill(self.decoder.embed(ids[:, :-2]), lengths, at)
         return hidden, self.decoder.logits(hidden)
 
     def _prefilled(self, ids: Tensor, sampled: bool) -> None:
-        self.ledger.decide(ids[:, -1], *self._prompt_logits(ids), sampled, advance=False)
+        self.ledger.decide(ids[:, -1], *self.prompt_logits(ids), sampled, advance=False)
 
     @torch.inference_mode()
     def step(self) -> bool:
@@ -238,9 +245,18 @@ class FastEngine:
             for slot in ready:
                 del self.busy[slot]
                 found.append((slot, self.ledger.generation(slot, rows[slot].tolist())))
+            self._tell(number, rows)
         if found:
             self.ledger.forget([slot for slot, _ in found])
         return found
+
+    def _tell(self, number: int, rows: Tensor) -> None:
+        """Let those who listen to a question under way hear what it has come to."""
+        for slot, b in self.busy.items():
+            if b.listen is not None and number >= b.since:
+                so_far = self.ledger.generation(slot, rows[slot].tolist(), b.told)
+                b.told = so_far.latent_count
+                b.listen(so_far)
 
     @torch.inference_mode()
     def drop(self, slots: Sequence[int]) -> None:
@@ -249,10 +265,12 @@ class FastEngine:
         if held:
             self.ledger.close(held)
 
-    def request(self, prompt: Prompt, key: int = 0, decoding: Decoding | None = None, place: int = 0) -> Request:
+    def request(self, prompt: Prompt, key: Key = 0, decoding: Decoding | None = None, place: int = 0) -> Request:
         """A question for `admit`; with latents given beforehand, those of its `place`."""
         replay = self.thinker.latents[place] if isinstance(self.thinker, ReplayThinker) else None
         decoding = decoding or self.decoding
+        check_noise(self.thinker, decoding)
+        check_threshold(self.thinker, decoding)
         if decoding.max_answer_tokens > self.decoding.max_answer_tokens:
             raise UserError(
                 f"max_answer_tokens: at most {self.decoding.max_answer_tokens} here, got {decoding.max_answer_tokens}."

@@ -103,6 +103,11 @@ class HFDecoder:
         hidden, _ = self.backbone.trunk(embeds, mask, positions.expand(len(embeds), width), self.cache)
         return hidden[torch.arange(len(embeds), device=embeds.device), lengths - 1]
 
+    def copy(self, source: Tensor, target: Tensor, columns: int) -> None:
+        """See `decoder.SlotDecoder`."""
+        for room in (room for layer in self.cache.layers for room in layer):
+            room[target, :, :columns] = room[source, :, :columns]
+
     def step(self, embeds: Tensor, positions: Tensor, used: int) -> Tensor:
         """See `decoder.SlotDecoder`."""
         self.cache.positions, self.cache.used = positions, used

@@ -18,24 +18,30 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
-from ruplar.backbone.soft_tokens import mix
 from ruplar.engine.decoder import At, SlotDecoder
+from ruplar.engine.halting import own_halt
+from ruplar.engine.mixture import soft_thought
+from ruplar.engine.noise import Noise, noised, noised_tokens
 from ruplar.engine.reference import Generation, Keep
-from ruplar.engine.sampling import Decoding, pick, uniforms
+from ruplar.engine.sampling import Decoding, Key, pick, uniforms
 from ruplar.engine.thinker import NoThinker, ReplayThinker, SoftThinker, TextThinker, Thinker, Thought
 
 DONE, THINKING, MADE, SAID, HALTED, ENDED, POSITION, LIMIT, HEAD = range(9)
 
 
-Kind = Literal["soft", "text", "none", "replay", "other"]
-"""Thinkers whose decision is made here, and `other`, whose own `next` is called."""
+Kind = Literal["soft", "text", "none", "replay", "plain", "other"]
+"""Thinkers whose decision is made here; `plain`, whose own `next` a CUDA graph may hold; `other`, called outside one."""
 
 _KINDS: dict[type, Kind] = {SoftThinker: "soft", TextThinker: "text", NoThinker: "none", ReplayThinker: "replay"}
 
 
 def kind_of(thinker: Thinker, embedding: Any) -> Kind:
-    """Which kind a thinker is; one with another embedding than the model's, or a class of its own, is `other`."""
-    kind = _KINDS.get(type(thinker), "other")
+    """Which kind a thinker is; one with another embedding than the model's is `other`, as is a class of its own.
+
+    A class that says `captures` is `plain`: its `next` is tensor code that neither reads the device nor brings numbers
+    from the host, and gives no tokens.
+    """
+    kind = _KINDS.get(type(thinker), "plain" if getattr(thinker, "captures", False) else "other")
     return "other" if kind in ("soft", "text") and getattr(thinker, "embedding", None) is not embedding else kind
 
 
@@ -82,7 +88,8 @@ class Ledger:
     temperature: Tensor = field(init=False, repr=False)  # [S] float64, 1 where greedy
     top_p: Tensor = field(init=False, repr=False)  # [S] float64
     greedy: Tensor = field(init=False, repr=False)  # [S] bool
-    noise: Tensor = field(init=False, repr=False)  # [S, T] float64
+    noise: Tensor = field(init=False, repr=False)  # [S, T] float64, the answers'
+    thought_noise: Noise = field(init=False, repr=False)
     latents: dict[str, Tensor] = field(init=False, repr=False)
     fused: Any = field(init=False, default=None, repr=False)  # the greedy decision in kernels; see `few_rows`
 
@@ -97,6 +104,7 @@ class Ledger:
         self.temperature, self.top_p = (torch.ones(s, dtype=torch.float64, device=device) for _ in range(2))
         self.greedy = torch.ones(s, dtype=torch.bool, device=device)
         self.noise = torch.zeros(s, t, dtype=torch.float64, device=device)
+        self.thought_noise = Noise.none(s, device)
         self.every = torch.arange(s, device=device)
         # as tensors on the device, since a captured graph may not bring numbers from the host
         self.pad, self.end_think, self.spare_answer, self.spare_thought = (
@@ -114,7 +122,7 @@ class Ledger:
             self.replay = sample.new_zeros((s, self.thinker.cap + 1, sample.shape[1]))
             self.replay_count = torch.zeros(s, dtype=torch.long, device=device)
 
-    def open(self, slots: Sequence[int], lengths: Sequence[int], decodings: Sequence[Decoding], keys: Sequence[int]):
+    def open(self, slots: Sequence[int], lengths: Sequence[int], decodings: Sequence[Decoding], keys: Sequence[Key]):
         """Begin questions: prompts of these lengths (opening markers included), decoded so, with these random streams."""
         device = self.rows.device
         head = torch.zeros(len(slots), self.rows.shape[1], dtype=torch.long)
@@ -128,15 +136,22 @@ class Ledger:
             self._open_streams(at, decodings, keys)
         else:
             self.greedy[at] = True
+        self._open_noise(at, decodings, keys)
         for slot, decoding in zip(slots, decodings, strict=True):
             self._sampling.add(slot) if decoding.temperature else self._sampling.discard(slot)
+            self._noisy.add(slot) if decoding.noisy else self._noisy.discard(slot)
+            self._halts.pop(slot, None)
+            if decoding.halt_threshold is not None:
+                self._halts[slot] = decoding.halt_threshold
 
     _sampling: set[int] = field(init=False, default_factory=set, repr=False)
+    _noisy: set[int] = field(init=False, default_factory=set, repr=False)
+    _halts: dict[int, float] = field(init=False, default_factory=dict, repr=False)
 
     @property
     def sampling(self) -> bool:
-        """Whether any slot samples its answer."""
-        return bool(self._sampling)
+        """Whether any slot draws, its answer or its thought, or halts in a way of its own."""
+        return bool(self._sampling or self._noisy or self._halts)
 
     def load_replay(self, slots: Sequence[int], latents: Sequence[Tensor]) -> None:
         """Latents given beforehand for these slots, one [N_b, D] each."""
@@ -150,8 +165,14 @@ class Ledger:
         self.forget(slots)
 
     def forget(self, slots: Sequence[int]) -> None:
-        """Slots whose answer is over sample no more."""
+        """Slots whose answer is over draw no more."""
         self._sampling.difference_update(slots)
+        for slot in slots:
+            self._halts.pop(slot, None)
+        quiet = [slot for slot in slots if slot in self._noisy]
+        if quiet:  # the next question there may have no noise, and be beside others that do
+            self.thought_noise[self._at(quiet)] = Noise.none(len(quiet), self.rows.device)
+            self._noisy.difference_update(quiet)
 
     def decide(self, at: At, hidden: Tensor, logits: Tensor, sampled: bool, advance: bool = True) -> None:
         """Read what each row's last position says; note down its thought or token and prepare what it feeds next.
@@ -160,7 +181,7 @@ class Ledger:
             at: Which slots: a slice, or indices.
             hidden: [B, D] last hidden of each.
             logits: [B, V] float32.
-            sampled: Some row among them may sample; False skips the sorting.
+            sampled: Some row among them may draw; False skips the sorting and the noise.
             advance: The rows have just been fed; False right after a prefill.
         """
         if self.fused is not None and not sampled:
@@ -170,12 +191,16 @@ class Ledger:
         thinking, done = rows[:, THINKING].bool(), rows[:, DONE].bool()
         made, said = rows[:, MADE], rows[:, SAID]
         says = ~(thinking | done)
-        tokens = self._pick(at, logits, said, sampled)
+        tokens = self._pick(at, logits, said, sampled and bool(self._sampling))
         fed = torch.where(says, tokens, self.pad)
         goes_on, halted = torch.zeros_like(thinking), rows[:, HALTED]
         embeds = None
         if rows.is_cuda or bool(thinking.any()):  # on a GPU, asking would make the host wait
-            thought = self._think(at, hidden, logits, made)
+            noise = self.thought_noise[at] if sampled and self._noisy else None
+            thought = self._think(at, hidden, logits, made, noise)
+            if sampled and self._halts:
+                own = [self._halts.get(slot) for slot in every.tolist()]
+                thought.halt = own_halt(thought.halt, logits, self.markers.end_think, own)
             thinking = thinking & ~done
             goes_on = thinking & ~thought.halt & (made < self.thinker.cap)
             halted = halted * (~(thinking & ~goes_on & ~thought.halt)).long()
@@ -203,19 +228,20 @@ class Ledger:
         per_row: Any = _PerRow(self.temperature[at][:, None], self.top_p[at][:, None])
         return torch.where(self.greedy[at], likeliest, pick(logits, per_row, uniform))
 
-    def _think(self, at: At, hidden: Tensor, logits: Tensor, made: Tensor) -> Thought:
+    def _think(self, at: At, hidden: Tensor, logits: Tensor, made: Tensor, noise: Noise | None) -> Thought:
         thinker: Any = self.thinker
         if self.kind == "soft":
-            return _soft(thinker, self.decoder, logits)
+            made_from = logits if noise is None else noised(logits, noise, made, thinker.end_think_id)
+            return soft_thought(thinker, self.decoder, logits, made_from)
         if self.kind == "text":
-            tokens = logits.argmax(-1)
+            tokens = logits.argmax(-1) if noise is None else noised_tokens(logits, noise, made)
             return Thought(tokens == thinker.end_think_id, self.decoder.embed(tokens), tokens)
         if self.kind == "replay":
             given = self.replay[self.every[at], made.clamp_max(thinker.cap)]
             return Thought(made >= self.replay_count[at], given)
         if self.kind == "none":
             return Thought(torch.ones_like(made, dtype=torch.bool), hidden)
-        return thinker.next(logits, hidden, made)
+        return thinker.next(logits, hidden, made) if noise is None else thinker.next(logits, hidden, made, noise)
 
     def _keep(self, every: Tensor, made: Tensor, goes_on: Tensor, thought: Thought, logits: Tensor) -> None:
         place = torch.where(goes_on, made, self.spare_thought)
@@ -225,9 +251,14 @@ class Ledger:
         if "embeds" in self.latents:
             self.latents["embeds"][every, place] = thought.embeds
         if "logits" in self.latents:
-            self.latents["logits"][every, place] = logits
+            self.latents["logits"][every, place] = logits if thought.logits is None else thought.logits
 
-    def _open_streams(self, at: At, decodings: Sequence[Decoding], keys: Sequence[int]) -> None:
+    def _open_noise(self, at: At, decodings: Sequence[Decoding], keys: Sequence[Key]) -> None:
+        found = Noise.of(decodings, keys, self.rows.device)
+        if found is not None:
+            self.thought_noise[at] = found
+
+    def _open_streams(self, at: At, decodings: Sequence[Decoding], keys: Sequence[Key]) -> None:
         device = self.rows.device
         hot = [d.temperature > 0 for d in decodings]
         self.greedy[at] = torch.tensor([not h for h in hot], device=device)
@@ -244,8 +275,8 @@ class Ledger:
     def _at(self, slots: Sequence[int]) -> Tensor:
         return torch.tensor(list(slots), dtype=torch.long, device=self.rows.device)
 
-    def generation(self, slot: int, row: Sequence[int]) -> Generation:
-        """A finished slot's row, as read by the host, → what `reference.generate` returns."""
+    def generation(self, slot: int, row: Sequence[int], told: int = 0) -> Generation:
+        """A slot's row, as read by the host, → what `reference.generate` returns; the first `told` latents are not copied."""
         made, said = row[MADE], row[SAID]
         return Generation(
             answer_ids=list(row[HEAD : HEAD + said]),
@@ -254,26 +285,8 @@ class Ledger:
             forwards=made + 1 + said if self.thinker.thinks else said,
             halted=bool(row[HALTED]),
             ended=bool(row[ENDED]),
-            latent_logits=list(self.latents["logits"][slot, :made].cpu().clone()) if "logits" in self.latents else [],
-            latent_embeds=list(self.latents["embeds"][slot, :made].clone()) if "embeds" in self.latents else [],
+            latent_logits=list(self.latents["logits"][slot, told:made].cpu().clone())
+            if "logits" in self.latents
+            else [],
+            latent_embeds=list(self.latents["embeds"][slot, told:made].clone()) if "embeds" in self.latents else [],
         )
-
-
-def _soft(thinker: SoftThinker, decoder: SlotDecoder, logits: Tensor) -> Thought:
-    """`SoftThinker.next` without a tensor made on the host, so that a CUDA graph can hold it."""
-    probs = logits.softmax(-1)
-    if thinker.halt == "argmax":
-        over = logits.argmax(-1) == thinker.end_think_id
-    else:
-        over = probs[:, thinker.end_think_id] > thinker.halt_threshold
-    if thinker.drop_halt:
-        probs[:, thinker.end_think_id].zero_()
-    if not (thinker.harden or thinker.top_k):
-        return Thought(over, decoder.mixture(_normalised(probs)))
-    weights, ids = probs.topk(1 if thinker.harden else min(thinker.top_k, probs.shape[-1]), dim=-1)
-    embed: Any = decoder.embed
-    return Thought(over, mix(embed, ids, _normalised(weights)))
-
-
-def _normalised(weights: Tensor) -> Tensor:
-    return weights / weights.sum(-1, keepdim=True).clamp_min(torch.finfo(weights.dtype).tiny)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from torch import Tensor
 
-from ruplar.engine.reference import Keep
-from ruplar.engine.sampling import Decoding
+from ruplar.engine.reference import Generation, Keep
+from ruplar.engine.sampling import Decoding, Key
 from ruplar.records import Prompt
 
 
@@ -36,9 +37,14 @@ class EngineOptions:
 
 @dataclass(frozen=True)
 class Request:
-    """One question as the engine takes it: its prompt, how it is decoded, the name of its random stream, given latents."""
+    """One question as the engine takes it: its prompt, how it is decoded, the name of its random stream, given latents.
+
+    `listen` hears of it while it is under way: called by the engine's thread with what there is so far; of the kept
+    latents only those that are new. It may not raise and must be quick.
+    """
 
     prompt: Prompt
     decoding: Decoding
-    key: int = 0
+    key: Key = 0
     replay: Tensor | None = None
+    listen: Callable[[Generation], None] | None = None

@@ -20,8 +20,10 @@ import torch
 from torch import Tensor
 
 from ruplar.backbone.load import Backbone
-from ruplar.engine.sampling import Decoding, pick, uniforms
-from ruplar.engine.thinker import Thinker, Thought
+from ruplar.engine.halting import check_threshold, own_halt
+from ruplar.engine.noise import Noise
+from ruplar.engine.sampling import Decoding, Key, pick, uniforms
+from ruplar.engine.thinker import Thinker, Thought, check_noise
 from ruplar.records import Prompt
 
 Keep = Literal["none", "embeds", "all"]
@@ -59,7 +61,7 @@ def generate(
     thinker: Thinker,
     prompts: Sequence[Prompt],
     decoding: Decoding,
-    keys: Sequence[int] | None = None,
+    keys: Sequence[Key] | None = None,
     keep_latents: Keep = "none",
 ) -> list[Generation]:
     """Think and answer for a batch of prompts.
@@ -67,16 +69,23 @@ def generate(
     Args:
         backbone: The model, in eval mode.
         thinker: How the method thinks.
-        prompts: One per row.
-        decoding: How the answer is decoded.
+        prompts: One per row. Rows with the same prompt, such as several samples of one question, share its prefill.
+        decoding: How the answer is decoded, and how much noise the thought has.
         keys: Names each row's random stream; its place in the batch when None.
         keep_latents: What to keep of every latent; see `Keep`.
+
+    Raises:
+        UserError: Noise is asked for, but the thinker does not draw.
     """
+    check_noise(thinker, decoding)
+    check_threshold(thinker, decoding)
     if not prompts:
         return []
     rows = [Generation() for _ in prompts]
-    noise = uniforms(decoding, keys if keys is not None else range(len(prompts)))
+    keys = keys if keys is not None else range(len(prompts))
+    noise = uniforms(decoding, keys)
     loop = _Loop.start(backbone, thinker, prompts)
+    loop.noise = Noise.of([decoding] * len(prompts), keys, backbone.device)
     while not bool(loop.done.all()):
         logits = backbone.logits(loop.last)
         embeds = _decide(loop, rows, logits, decoding, noise, keep_latents)
@@ -102,6 +111,7 @@ class _Loop:
     done: Tensor  # [B] bool
     made: Tensor  # [B] latents made
     said: Tensor  # [B] answer tokens made
+    noise: Noise | None = None
 
     @classmethod
     def start(cls, backbone: Backbone, thinker: Thinker, prompts: Sequence[Prompt]) -> _Loop:
@@ -109,16 +119,30 @@ class _Loop:
         from transformers import DynamicCache
 
         opening = [backbone.think_id] if thinker.thinks else [backbone.think_id, backbone.end_think_id]
-        ids, mask = left_pad([[*p.ids, *opening] for p in prompts], backbone.pad_id, backbone.device)
+        different = list(dict.fromkeys(p.ids for p in prompts))
+        ids, mask = left_pad([[*given, *opening] for given in different], backbone.pad_id, backbone.device)
         positions = (mask.cumsum(1) - 1).clamp_min(0)
         cache = DynamicCache(config=backbone.plain_model.config)
         hidden, _ = backbone.trunk(backbone.embedding(ids), mask, positions, cache)
+        last, position = hidden[:, -1], positions[:, -1] + 1
+        if len(different) < len(prompts):  # from here on every sample of a question has a row of its own
+            place = {given: row for row, given in enumerate(different)}
+            index = torch.tensor([place[p.ids] for p in prompts], device=backbone.device)
+            cache.batch_select_indices(index)
+            mask, last, position = mask[index], last[index], position[index]
         count = torch.zeros(len(prompts), dtype=torch.long, device=backbone.device)
         thinking = torch.full_like(count, thinker.thinks, dtype=torch.bool)
         return cls(
-            backbone, thinker, cache, mask, positions[:, -1] + 1, hidden[:, -1], thinking,
+            backbone, thinker, cache, mask, position, last, thinking,
             torch.zeros_like(thinking), count, count.clone(),
         )  # fmt: skip
+
+    def think(self, logits: Tensor) -> Thought:
+        """The thinker's decision on every row."""
+        if self.noise is None:
+            return self.thinker.next(logits, self.last, self.made)
+        thinker: Any = self.thinker
+        return thinker.next(logits, self.last, self.made, self.noise)
 
     def forward(self, embeds: Tensor) -> None:
         """Feed one column [B, D]; finished rows get a masked one."""
@@ -135,7 +159,10 @@ def _decide(
     backbone, was_thinking = loop.backbone, loop.thinking.clone()
     embeds = backbone.embedding(torch.full_like(loop.made, backbone.pad_id))
     if bool(was_thinking.any()):
-        thought = loop.thinker.next(logits, loop.last, loop.made)
+        thought = loop.think(logits)
+        if decoding.halt_threshold is not None:
+            own = [decoding.halt_threshold] * len(rows)
+            thought.halt = own_halt(thought.halt, logits, backbone.end_think_id, own)
         capped = loop.made >= loop.thinker.cap
         goes_on = was_thinking & ~thought.halt & ~capped
         closes = was_thinking & ~goes_on
@@ -167,6 +194,7 @@ def _decide(
 def _note_thought(
     rows: list[Generation], thought: Thought, goes_on: Tensor, cut: Tensor, logits: Tensor, keep: Keep
 ) -> None:
+    logits = logits if thought.logits is None else thought.logits
     for b in goes_on.nonzero().flatten().tolist():
         rows[b].latent_count += 1
         if thought.tokens is not None:

@@ -8,17 +8,17 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
-from ruplar.backbone.load import Backbone
 from ruplar.engine.fast import FastEngine
 from ruplar.engine.options import Request
-from ruplar.engine.reference import Generation, generate
-from ruplar.engine.sampling import Decoding
-from ruplar.engine.thinker import Thinker
+from ruplar.engine.reference import Generation
+from ruplar.engine.sampling import Decoding, Key
+from ruplar.engine.shared import split, together
 from ruplar.errors import UserError
 from ruplar.records import Prompt
 
@@ -29,13 +29,27 @@ class QueueFull(UserError):
     """The queue holds as many questions as it may; try again later."""
 
 
+class EngineDead(RuntimeError):
+    """The thread that did the work has died; no question will be answered."""
+
+
 @dataclass(eq=False)
 class Ticket:
-    """A question on its way, like a `concurrent.futures.Future`."""
+    """A question on its way, like a `concurrent.futures.Future`.
+
+    Attributes:
+        request: The question.
+        future: Where its answer will be.
+        dropped: Nobody wants the answer any more.
+        started: `time.perf_counter()` when it was given a slot; None while it waits.
+        ended: The same when it was answered.
+    """
 
     request: Request
     future: Future = field(default_factory=Future)
     dropped: bool = False
+    started: float | None = None
+    ended: float | None = None
 
     def result(self, timeout: float | None = None) -> Generation:
         """Wait for the answer.
@@ -65,56 +79,89 @@ class Scheduler:
         queue_limit: Most questions waiting.
         refill_at: Free slots before a refill, while others are in flight: 1 answers soonest, more prefill in larger,
             cheaper groups.
+        seconds_each: What a question has taken of late, from slot to answer.
     """
 
     engine: FastEngine
     queue_limit: int = 1024
     refill_at: int = 1
+    seconds_each: float = field(init=False, default=0.1)
     queue: deque[Ticket] = field(init=False, default_factory=deque)
     flying: dict[int, Ticket] = field(init=False, default_factory=dict)
     _change: threading.Condition = field(init=False, default_factory=threading.Condition, repr=False)
     _thread: threading.Thread | None = field(init=False, default=None, repr=False)
     _stopping: bool = field(init=False, default=False, repr=False)
+    _dead: BaseException | None = field(init=False, default=None, repr=False)
+    _turn_since: float | None = field(init=False, default=None, repr=False)
 
-    def submit(self, prompt: Prompt, key: int = 0, decoding: Decoding | None = None) -> Ticket:
+    def submit(
+        self,
+        prompt: Prompt,
+        key: Key = 0,
+        decoding: Decoding | None = None,
+        listen: Callable[[Generation], None] | None = None,
+    ) -> Ticket:
         """Put a question into the queue.
 
         Args:
             prompt: The question.
-            key: Names its random stream, when it samples.
-            decoding: How it is decoded; the engine's own way when None.
+            key: Names its random stream, when it samples or thinks noisily: a number, or (number, sample).
+            decoding: How it is decoded, its seed and its noise; the engine's own way when None.
+            listen: Called by the thread that does the work, with what there is so far; see `options.Request`.
 
         Raises:
             QueueFull: `queue_limit` questions are waiting.
             UserError: The question does not fit into the engine's columns.
+            EngineDead: The thread that did the work has died.
         """
-        ticket = Ticket(self.engine.request(prompt, key, decoding))
-        need, room = self.engine.need(prompt, ticket.request.decoding), self.engine.decoder.columns
+        return self.submit_samples(prompt, [key], decoding, [listen])[0]
+
+    def submit_samples(
+        self,
+        prompt: Prompt,
+        keys: Sequence[Key],
+        decoding: Decoding | None = None,
+        listen: Sequence[Callable[[Generation], None] | None] | None = None,
+    ) -> list[Ticket]:
+        """Put a question into the queue several times at once, so that its samples share one prefill: all, or none.
+
+        Takes a key a sample and, where given, a listener a sample; otherwise as `submit`.
+        """
+        decoding = decoding or self.engine.decoding
+        listeners = listen if listen is not None else [None] * len(keys)
+        tickets = [
+            Ticket(replace(self.engine.request(prompt, key, decoding), listen=heard))
+            for key, heard in zip(keys, listeners, strict=True)
+        ]
+        need, room = self.engine.need(prompt, decoding), self.engine.decoder.columns
         if need > room:
             raise UserError(
                 f"the question takes up to {need} positions ({len(prompt.ids)} of them its prompt), but the engine was "
                 f"made for {room}. Shorten it, or make the engine with more columns."
             )
         with self._change:
+            if self._dead is not None:
+                raise EngineDead(f"the engine's thread has died: {self._dead!r}")
             if self._stopping:
                 raise UserError("the scheduler has been stopped and takes no more questions.")
             self._sweep()
-            if len(self.queue) >= self.queue_limit:
+            if len(self.queue) + len(tickets) > self.queue_limit:
                 raise QueueFull(f"{len(self.queue)} questions are already waiting, the most allowed. Try again later.")
-            self.queue.append(ticket)
+            self.queue.extend(tickets)
             self._change.notify()
-        return ticket
+        return tickets
 
     def run_all(
         self,
         prompts: Sequence[Prompt],
-        keys: Sequence[int] | None = None,
+        keys: Sequence[Key] | None = None,
         on_done: Callable[[int], None] | None = None,
     ) -> list[Generation]:
         """Answer many questions in this thread, in their own order.
 
         Args:
-            prompts: The questions; the queue's bound does not hold for them.
+            prompts: The questions; the queue's bound does not hold for them. A prompt that stands several times in a row,
+                once a sample, is read once.
             keys: Names their random streams; their places when None.
             on_done: Called with the number of questions just answered.
         """
@@ -145,7 +192,10 @@ class Scheduler:
         self.engine.step()
         found = self.engine.harvest()
         for slot, generation in found:
-            _settle(self.flying.pop(slot), generation)
+            ticket = self.flying.pop(slot)
+            _settle(ticket, generation)
+            if ticket.started is not None and ticket.ended is not None:
+                self.seconds_each += 0.05 * (ticket.ended - ticket.started - self.seconds_each)
         return len(found)
 
     def _sweep(self) -> None:
@@ -160,12 +210,14 @@ class Scheduler:
         with self._change:
             if not self.queue or (self.flying and len(free) < min(self.refill_at, len(self.queue))):
                 return
-            taken = [self.queue.popleft() for _ in range(min(len(free), len(self.queue)))]
+            taken = [self.queue.popleft() for _ in range(together(self.queue, len(free), self.engine.slots))]
         taken.sort(key=lambda ticket: len(ticket.request.prompt.ids))  # like lengths together
         while taken:
-            group, taken = _split(taken, self.engine.prefill_tokens)
+            group, taken = split(taken, self.engine.prefill_tokens)
             slots, free = free[: len(group)], free[len(group) :]
             self.flying.update(zip(slots, group, strict=True))
+            for ticket in group:
+                ticket.started = time.perf_counter()
             self.engine.admit(slots, [ticket.request for ticket in group])
 
     def start(self) -> None:
@@ -175,19 +227,42 @@ class Scheduler:
         self._thread = threading.Thread(target=self._work, name="ruplar-scheduler", daemon=True)
         self._thread.start()
 
-    def stop(self) -> None:
-        """Finish what is in flight, cancel what waits, end the thread."""
+    def stop(self, timeout: float | None = None) -> None:
+        """Finish what is in flight, cancel what waits, end the thread; one that hangs is left behind after `timeout` seconds."""
         with self._change:
             self._stopping = True
             for ticket in self.queue:
                 ticket.cancel()
             self._change.notify()
         if self._thread is not None:
-            self._thread.join()
+            self._thread.join(timeout)
             self._thread = None
         self._stopping = False
 
+    @property
+    def alive(self) -> bool:
+        """Its own thread is running."""
+        return self._thread is not None and self._thread.is_alive() and self._dead is None
+
+    def stuck_for(self) -> float:
+        """Seconds the round under way has taken so far; 0 when there is none. Rounds take milliseconds."""
+        since = self._turn_since
+        return time.perf_counter() - since if since is not None else 0.0
+
     def _work(self) -> None:
+        try:
+            self._rounds()
+        except BaseException as error:  # whoever waits must hear of it, whatever it was
+            log.exception("the engine's thread has died")
+            with self._change:
+                self._dead = error
+                waiting = [*self.flying.values(), *self.queue]
+                self.flying.clear()
+                self.queue.clear()
+            for ticket in waiting:
+                _fail_one(ticket, EngineDead(f"the engine's thread has died: {error!r}"))
+
+    def _rounds(self) -> None:
         while True:
             with self._change:
                 self._sweep()
@@ -196,51 +271,30 @@ class Scheduler:
                 if self._stopping and not self.flying:
                     return
             try:
+                self._turn_since = time.perf_counter()
                 self.turn()
             except Exception as error:  # the thread must outlive it, and each waiting question must hear of it
                 log.exception("the engine failed; the questions in flight fail with it")
                 self._fail(error)
+            finally:
+                self._turn_since = None
 
     def _fail(self, error: Exception) -> None:
-        self.engine.drop(list(self.flying))
-        for ticket in self.flying.values():
-            if not ticket.future.done():
-                ticket.future.set_exception(error)
+        lost = dict(self.flying)
         self.flying.clear()
+        for ticket in lost.values():
+            _fail_one(ticket, error)
+        self.engine.drop(list(lost))  # last: an engine that cannot even do this is beyond repair, and the thread ends
 
 
-def _split(tickets: list[Ticket], tokens: int) -> tuple[list[Ticket], list[Ticket]]:
-    """Sorted by length: the shortest questions that prefill together in at most so many padded tokens, and the rest."""
-    count = 1
-    while count < len(tickets) and (count + 1) * (len(tickets[count].request.prompt.ids) + 2) <= tokens:
-        count += 1
-    return tickets[:count], tickets[count:]
+def _fail_one(ticket: Ticket, error: BaseException) -> None:
+    """Tell who waits that no answer will come, unless it was cancelled this very moment."""
+    if not ticket.future.done() and ticket.future.set_running_or_notify_cancel():
+        ticket.future.set_exception(error)
 
 
 def _settle(ticket: Ticket, generation: Generation) -> None:
     """Hand an answer out, unless it was cancelled this very moment."""
+    ticket.ended = time.perf_counter()
     if ticket.future.set_running_or_notify_cancel():
         ticket.future.set_result(generation)
-
-
-def generate_fast(
-    engine: FastEngine | None,
-    backbone: Backbone,
-    thinker: Thinker,
-    prompts: Sequence[Prompt],
-    decoding: Decoding,
-    keys: Sequence[int] | None = None,
-) -> list[Generation]:
-    """`reference.generate` through an engine; through the plain loop where there is none.
-
-    Args:
-        engine: Made for this backbone and thinker, or None.
-        backbone: As for `reference.generate`.
-        thinker: As for `reference.generate`.
-        prompts: As for `reference.generate`.
-        decoding: As for `reference.generate`.
-        keys: As for `reference.generate`.
-    """
-    if engine is None:
-        return generate(backbone, thinker, prompts, decoding, keys)
-    return Scheduler(engine).run_all(prompts, keys)

@@ -4,18 +4,24 @@ The engine owns the cache, the masks and the answer; a `Thinker` owns one decisi
     halt?  and if not,  which embedding comes next?
 A text chain is the same loop with a token's embedding in place of a soft token.
 
+A thinker that can think noisily says `takes_noise` and is given each row's `Noise` as a fourth argument of `next`, when
+some row has any; others are never given it, and a question with noise is refused for them.
+
 Axes: B rows, V vocabulary, D width.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import ClassVar, Literal, Protocol
 
 import torch
 from torch import Tensor, nn
 
 from ruplar.backbone.soft_tokens import mix, mix_all
+from ruplar.engine.noise import Noise, noised, noised_tokens
+from ruplar.engine.sampling import Decoding
+from ruplar.errors import UserError
 
 
 @dataclass
@@ -26,11 +32,13 @@ class Thought:
         halt: [B] bool, true where the thought is over (nothing of `embeds` is fed there).
         embeds: [B, D] what to feed next where it goes on.
         tokens: [B] the token fed, for methods that think in text; None otherwise.
+        logits: [B, V] what the latents were made from, where that is not what the model said but noised.
     """
 
     halt: Tensor
     embeds: Tensor
     tokens: Tensor | None = None
+    logits: Tensor | None = None
 
 
 class Thinker(Protocol):
@@ -46,6 +54,15 @@ class Thinker(Protocol):
 
     def next(self, logits: Tensor, hidden: Tensor, made: Tensor) -> Thought:
         """Logits [B, V] float32 and last hidden [B, D] of each row, and how many latents it has made → the decision."""
+
+
+def check_noise(thinker: Thinker, decoding: Decoding) -> None:
+    """Refuse noise where the thinker has no use for it, rather than give many times the same answer."""
+    if decoding.noisy and not getattr(thinker, "takes_noise", False):
+        raise UserError(
+            f"noise: {type(thinker).__name__} does not draw its thoughts. Leave noise out; answers can be sampled with a "
+            "temperature."
+        )
 
 
 @dataclass
@@ -72,23 +89,28 @@ class SoftThinker:
     harden: bool = False
     cap: int = 16
     thinks: bool = True
+    takes_noise: ClassVar[bool] = True
 
-    def next(self, logits: Tensor, hidden: Tensor, made: Tensor) -> Thought:
-        """See `Thinker.next`."""
+    def next(self, logits: Tensor, hidden: Tensor, made: Tensor, noise: Noise | None = None) -> Thought:
+        """See `Thinker.next`; `noise` changes the mixture, never the halt."""
         probs = logits.softmax(-1)
         # differs from the paper: D17. It halts by argmax, which is early where the prior is flat
         if self.halt == "argmax":
             over = logits.argmax(-1) == self.end_think_id
         else:
             over = probs[:, self.end_think_id] > self.halt_threshold
+        made_from = None
+        if noise is not None:
+            made_from = noised(logits, noise, made, self.end_think_id)
+            probs = made_from.softmax(-1)
         # differs from the paper: D18. It feeds the halt token's share too
         if self.drop_halt:
             probs = probs.index_fill(1, torch.tensor([self.end_think_id], device=probs.device), 0.0)
         if not (self.harden or self.top_k):
-            return Thought(over, mix_all(self.embedding, _normalised(probs)))
+            return Thought(over, mix_all(self.embedding, _normalised(probs)), logits=made_from)
         # differs from the paper: D19. It feeds the whole vocabulary
         weights, ids = probs.topk(1 if self.harden else min(self.top_k, probs.shape[-1]), dim=-1)  # [B, K]
-        return Thought(over, mix(self.embedding, ids, _normalised(weights)))
+        return Thought(over, mix(self.embedding, ids, _normalised(weights)), logits=made_from)
 
 
 def _normalised(weights: Tensor) -> Tensor:
@@ -98,17 +120,42 @@ def _normalised(weights: Tensor) -> Tensor:
 
 @dataclass
 class TextThinker:
-    """Written reasoning, greedy: feed the likeliest token until it is the end marker."""
+    """Written reasoning: feed the likeliest token until it is the end marker; with noise, a sampled one."""
 
     embedding: nn.Module
     end_think_id: int
     cap: int = 256
     thinks: bool = True
+    takes_noise: ClassVar[bool] = True
+
+    def next(self, logits: Tensor, hidden: Tensor, made: Tensor, noise: Noise | None = None) -> Thought:
+        """See `Thinker.next`."""
+        tokens = logits.argmax(-1) if noise is None else noised_tokens(logits, noise, made)
+        return Thought(tokens == self.end_think_id, self.embedding(tokens), tokens)
+
+
+@dataclass
+class HiddenThinker:
+    """Hidden states: feed the last one again, a fixed number of times.
+
+    Attributes:
+        count: Latents of every thought.
+        project: What makes an input of a hidden state [B, D]; None feeds it as it is.
+    """
+
+    count: int
+    project: nn.Module | None = None
+    thinks: bool = True
+    captures: ClassVar[bool] = True
+
+    @property
+    def cap(self) -> int:
+        """All of them."""
+        return self.count
 
     def next(self, logits: Tensor, hidden: Tensor, made: Tensor) -> Thought:
         """See `Thinker.next`."""
-        tokens = logits.argmax(-1)
-        return Thought(tokens == self.end_think_id, self.embedding(tokens), tokens)
+        return Thought(made >= self.count, hidden if self.project is None else self.project(hidden))
 
 
 @dataclass

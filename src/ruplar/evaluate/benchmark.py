@@ -9,32 +9,44 @@ the run, an answer that cannot be read is wrong and counted.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from pydantic import ValidationError
 
 from ruplar import plugins
 from ruplar.backbone.memory import forget_peak, peak_memory_gb
-from ruplar.chains.sources import SourceConfig, open_source
+from ruplar.chains.formats import BROKEN, UNREADABLE
+from ruplar.chains.sources import SourceConfig, Split, open_source
+from ruplar.chains.spans.base import attached
 from ruplar.domains.base import Domain
 from ruplar.engine.sampling import Decoding
-from ruplar.engine.thinker import TextThinker
+from ruplar.engine.thinker import HiddenThinker, TextThinker
 from ruplar.errors import UserError
 from ruplar.evaluate.record import BenchmarkResult
+from ruplar.evaluate.samples import Sample, sample
 from ruplar.evaluate.score import lenient as lenient_domain
 from ruplar.evaluate.score import score
-from ruplar.evaluate.stats import Estimate, mcnemar, paired_difference
-from ruplar.reasoner import LatentReasoner
-from ruplar.records import Answer, Example, Score
+from ruplar.evaluate.vote import Vote, grade, majority, passes, voted
+from ruplar.reasoner import LatentReasoner, TooLong, check_samples
+from ruplar.records import Answer, Example
 from ruplar.store import Model
 
 Progress = Callable[[str, int, int], None]
 """Called after each batch with the benchmark's name, the questions answered so far and all of them."""
 
-Sample = dict[str, Any]
+_SKIP_WITH = "use --skip-bad (skip_bad=True in Python)"
+
+
+@dataclass(frozen=True)
+class Part:
+    """A source asked under a name of its own, and which part of the word problems it draws from."""
+
+    name: str
+    source: SourceConfig
+    split: Split = "test"
 
 
 @dataclass
@@ -62,17 +74,28 @@ class _Questions:
     record: dict[str, Any]
 
 
+@dataclass(frozen=True)
+class _Asking:
+    """How the questions are asked."""
+
+    decoding: Decoding
+    samples: int
+    batch_size: int
+
+
 def evaluate(
     reasoner: LatentReasoner,
-    on: Sequence[str | SourceConfig],
+    on: Sequence[str | SourceConfig | Part],
     *,
     limit: int | None = None,
     seeds: Sequence[int] = (0,),
     decoding: Decoding | None = None,
+    samples: int = 1,
     batch_size: int = 64,
     lenient: bool = False,
     latency_questions: int = 0,
     data_dir: str | Path | None = None,
+    skip_bad: bool = False,
     on_progress: Progress | None = None,
 ) -> Evaluation:
     """Ask a model the questions of each benchmark and grade its answers.
@@ -82,11 +105,13 @@ def evaluate(
         on: Names, files, Hub sets or word problems; all are opened before the first question is asked.
         limit: Only the first questions of each; such a result enters no table.
         seeds: Of sampled answers, one result each. A greedy run has no chance in it and is made once.
-        decoding: How answers are decoded; greedy when None.
-        batch_size: Questions answered at a time.
+        decoding: How answers are decoded, and the noise of the thoughts; greedy and none when None.
+        samples: Answers to each question, of which the majority counts; pass@k is recorded too.
+        batch_size: Answers given at a time.
         lenient: Grade by the published code's rule; the result says so.
         latency_questions: Ask this many of the first questions once more, one at a time, for `ms_alone`.
         data_dir: Folder with the files of known benchmarks.
+        skip_bad: Leave rows out that cannot be read, counted, instead of stopping; such a result enters no table.
         on_progress: See `Progress`.
 
     Raises:
@@ -97,21 +122,22 @@ def evaluate(
     if not seeds:
         raise UserError("seeds: none given. Name at least one.")
     decoding = decoding or Decoding()
+    check_samples(samples, decoding)
     model = reasoner.model
     domain = lenient_domain(model.domain) if lenient else model.domain
-    sets = [_opened(entry, model.domain, limit, data_dir) for entry in on]
+    sets = [_opened(entry, model.domain, limit, data_dir, skip_bad) for entry in on]
     _check_names([questions.name for questions in sets])
     found = Evaluation(sources=[questions.record for questions in sets])
     for questions in sets:
-        for seed in seeds if decoding.temperature > 0 else [0]:
-            how = replace(decoding, seed=seed)
-            tell = counted(questions.name, len(questions.examples), on_progress)
-            result, samples = _run(reasoner, questions, domain, how, batch_size, tell)
+        for seed in seeds if decoding.temperature > 0 or decoding.noisy else [0]:
+            how = _Asking(replace(decoding, seed=seed), samples, batch_size)
+            tell = counted(questions.name, samples * len(questions.examples), on_progress)
+            result, rows = _run(reasoner, questions, domain, how, tell)
             result = result.model_copy(
-                update={"lenient": lenient, "ms_alone": _alone(reasoner, questions, how, latency_questions)}
+                update={"lenient": lenient, "ms_alone": _alone(reasoner, questions, how.decoding, latency_questions)}
             )
             found.results.append(result)
-            found.samples += samples
+            found.samples += rows
     return found
 
 
@@ -124,55 +150,85 @@ def _check_names(names: Sequence[str]) -> None:
         )
 
 
-def _opened(entry: str | SourceConfig, domain: Domain, limit: int | None, data_dir: str | Path | None) -> _Questions:
+def _opened(
+    entry: str | SourceConfig | Part,
+    domain: Domain,
+    limit: int | None,
+    data_dir: str | Path | None,
+    skip_bad: bool,
+) -> _Questions:
+    split: Split = entry.split if isinstance(entry, Part) else "test"
     try:
-        config = SourceConfig.model_validate(entry)
+        config = SourceConfig.model_validate(entry.source if isinstance(entry, Part) else entry)
     except ValidationError as error:
         raise UserError(*(e["msg"].removeprefix("Value error, ") for e in error.errors()), where=str(entry)) from error
-    opened = open_source(config, domain, need_steps=False, duplicates="keep", data_dir=data_dir)
+    name = entry.name if isinstance(entry, Part) else config.name
+    opened = open_source(
+        config, domain, need_steps=False, skip_bad=skip_bad, data_dir=data_dir, split=split, skip_with=_SKIP_WITH
+    )
     if not opened.examples:
-        raise UserError(f"{config.name}: holds no question to ask.")
+        raise UserError(f"{name}: holds no question to ask.")
     cut = limit is not None and limit < len(opened.examples)
     # a file of which `count` rows were read may hold more, so it counts as limited; written problems have no end
     least = limit if cut else None if config.is_generated else config.count
-    return _Questions(config.name, opened.examples[:limit] if cut else opened.examples, least, opened.record)
+    if skip_bad and any(opened.record.get("left_out", {}).get(reason) for reason in (BROKEN, UNREADABLE)):
+        least = least or len(opened.examples)
+    return _Questions(name, opened.examples[:limit] if cut else opened.examples, least, opened.record)
 
 
 def _run(
     reasoner: LatentReasoner,
     questions: _Questions,
     domain: Domain,
-    decoding: Decoding,
-    batch_size: int,
+    how: _Asking,
     tell: Callable[[int], None],
 ) -> tuple[BenchmarkResult, list[Sample]]:
     """One pass over one benchmark."""
-    examples = list(questions.examples)
-    device = reasoner.model.backbone.device
-    forget_peak(device)
+    examples, model = list(questions.examples), reasoner.model
+    forget_peak(model.backbone.device)
     start = time.perf_counter()
-    answers = reasoner.ask(
-        [e.question for e in examples], return_latents=True, decoding=decoding, batch_size=batch_size, on_batch=tell
-    )
+    try:
+        drawn = _drawn(reasoner, [e.question for e in examples], how, tell)
+    except TooLong as error:
+        raise UserError(f"{examples[error.place].source}: {error}") from None
     seconds = time.perf_counter() - start
+    answers = [some[0] for some in drawn]
+    votes: list[Vote] = []
+    if how.samples > 1:
+        votes = [majority(some, model.domain) for some in drawn]
+        answers = [vote.answer for vote in votes]
     scores = [score(a.text, e.answer, domain) for a, e in zip(answers, examples, strict=True)]
-    asked_for = latents_asked_for(reasoner.model, examples)
-    result = BenchmarkResult.of(
-        questions.name,
-        answers,
-        scores,
-        seconds,
-        limit=questions.limit,
-        seed=decoding.seed,
-        decoding=describe(decoding),
-        peak_gb=peak_memory_gb(device),
-        halted_right=halted_right(answers, asked_for),
+    asked_for = latents_asked_for(model, examples)
+    about: dict[str, Any] = {"limit": questions.limit, "seed": how.decoding.seed}
+    about |= {"decoding": describe(how.decoding, how.samples), "peak_gb": peak_memory_gb(model.backbone.device)}
+    about["halted_right"] = halted_right(
+        [a for some in drawn for a in some], [count for count in asked_for for _ in range(how.samples)]
     )
-    samples = [
-        sample(questions.name, decoding.seed, i, e, a, s) | {"latents_asked_for": asked}
+    rows = [
+        sample(questions.name, how.decoding.seed, i, e, a, s)
+        | {"decoding": about["decoding"], "latents_asked_for": asked}
         for i, (e, a, s, asked) in enumerate(zip(examples, answers, scores, asked_for, strict=True))
     ]
-    return result, samples
+    if votes:
+        graded = grade(drawn, [e.answer for e in examples], domain)
+        about |= {
+            "samples": how.samples,
+            "pass_at": passes([sum(s.correct for s in some) for some in graded], how.samples),
+        }
+        rows = [row | voted(v, d, g) for row, v, d, g in zip(rows, votes, drawn, graded, strict=True)]
+    return BenchmarkResult.of(questions.name, answers, scores, seconds, **about), rows
+
+
+def _drawn(
+    reasoner: LatentReasoner, texts: Sequence[str], how: _Asking, tell: Callable[[int], None]
+) -> list[list[Answer]]:
+    """All answers to each question; latents are told only of single ones."""
+    if how.samples == 1:
+        one = reasoner.ask(
+            texts, return_latents=True, decoding=how.decoding, batch_size=how.batch_size, on_batch=tell
+        )  # fmt: skip
+        return [[answer] for answer in one]
+    return reasoner.sample(texts, how.samples, decoding=how.decoding, batch_size=how.batch_size, on_batch=tell)
 
 
 def _alone(reasoner: LatentReasoner, questions: _Questions, decoding: Decoding, count: int) -> float | None:
@@ -187,9 +243,16 @@ def _alone(reasoner: LatentReasoner, questions: _Questions, decoding: Decoding, 
     return 1000 * (time.perf_counter() - start) / len(first)
 
 
-def describe(decoding: Decoding) -> str:
-    """`greedy`, or `T=0.6 top-p=0.95`."""
-    return f"T={decoding.temperature:g} top-p={decoding.top_p:g}" if decoding.temperature > 0 else "greedy"
+def describe(decoding: Decoding, samples: int = 1) -> str:
+    """`greedy`, `T=0.6 top-p=0.95`, or `vote of 16 noise=1`."""
+    found = [f"vote of {samples}"] if samples > 1 else []
+    if decoding.noisy:
+        found.append(f"noise={decoding.noise:g}")
+        if decoding.noise_temperature != 1:
+            found.append(f"noise-T={decoding.noise_temperature:g}")
+    if decoding.temperature > 0:
+        found.append(f"T={decoding.temperature:g} top-p={decoding.top_p:g}")
+    return " ".join(found) or "greedy"
 
 
 def soft(model: Model) -> bool:
@@ -199,10 +262,16 @@ def soft(model: Model) -> bool:
 
 
 def latents_asked_for(model: Model, examples: Sequence[Example]) -> list[int | None]:
-    """Soft tokens each marked chain asks for: its spans. None without a chain, or where the method has no soft tokens."""
-    if not soft(model):
+    """Soft tokens each marked chain asks for: its spans. None without a chain, or where no thought could follow it.
+
+    That is where the method thinks in text or not at all, in the same number of latents whatever the question, or in
+    latents that are no spans.
+    """
+    fixed = isinstance(model.method.thinker(model.backbone), HiddenThinker)
+    if not soft(model) or fixed or not model.method.follows_spans:
         return [None] * len(examples)
-    spans = plugins.make("spans", model.card.spans.name, model.card.spans.settings)
+    rule = plugins.make("spans", model.card.spans.name, model.card.spans.settings)
+    spans = attached(rule, model.backbone.prompt.plain, model.backbone.tokenizer)
     return [sum(len(spans.cut(step, model.domain)) for step in e.steps) if e.steps else None for e in examples]
 
 
@@ -210,26 +279,6 @@ def halted_right(answers: Sequence[Answer], asked_for: Sequence[int | None]) -> 
     """Share of thoughts exactly as long as their chain asks for; None where no chain is known."""
     right = [a.latent_count == n for a, n in zip(answers, asked_for, strict=True) if n is not None]
     return sum(right) / len(right) if right else None
-
-
-def sample(name: str, seed: int, index: int, example: Example, answer: Answer, graded: Score) -> Sample:
-    """One row of samples.jsonl.gz: the question, what was thought and said, what was found, whether it is right."""
-    latents = [
-        asdict(latent) | {"probs": [round(p, 4) for p in latent.probs], "entropy": round(latent.entropy, 4)}
-        for latent in answer.latents
-    ]
-    return {
-        "benchmark": name,
-        "seed": seed,
-        "index": index,
-        "source": example.source,
-        "question": example.question,
-        "marked": example.answer,
-        "found": graded.found,
-        "correct": graded.correct,
-        **asdict(replace(answer, latents=())),
-        "latents": latents,
-    }
 
 
 def counted(name: str, total: int, on_progress: Progress | None) -> Callable[[int], None]:
@@ -243,47 +292,3 @@ def counted(name: str, total: int, on_progress: Progress | None) -> Callable[[in
             on_progress(name, done, total)
 
     return tell
-
-
-class Comparison(NamedTuple):
-    """Two models on the same questions.
-
-    Attributes:
-        n: Questions.
-        difference: First minus second, in points of accuracy, with its bootstrap interval over questions.
-        p: McNemar's exact p-value; None when answers were sampled more than once.
-    """
-
-    n: int
-    difference: Estimate
-    p: float | None
-
-
-def compare(first: Sequence[Mapping[str, Any]], second: Sequence[Mapping[str, Any]]) -> dict[str, Comparison]:
-    """Samples of two models → benchmark → their difference, question by question; several seeds are averaged first.
-
-    Raises:
-        UserError: They share no benchmark, or a shared one was not asked the same questions of both.
-    """
-    ours, theirs = _by_benchmark(first), _by_benchmark(second)
-    shared = [name for name in ours if name in theirs]
-    if not shared:
-        raise UserError(f"nothing to compare: one model has {', '.join(ours)}, the other {', '.join(theirs)}.")
-    out = {}
-    for name in shared:
-        if ours[name].keys() != theirs[name].keys():
-            raise UserError(f"{name}: the two models were asked different questions. Run both without a limit.")
-        a, b = list(ours[name].values()), [theirs[name][key] for key in ours[name]]
-        once = all(len(marks) == 1 for marks in (*a, *b))
-        p = mcnemar([m[0] for m in a], [m[0] for m in b]) if once else None
-        points = [[100 * sum(marks) / len(marks) for marks in side] for side in (a, b)]
-        out[name] = Comparison(len(a), paired_difference(*points), p)
-    return out
-
-
-def _by_benchmark(samples: Sequence[Mapping[str, Any]]) -> dict[str, dict[tuple[int, str], list[bool]]]:
-    """Benchmark → question, by its place and words → right or wrong, once a seed."""
-    found: dict[str, dict[tuple[int, str], list[bool]]] = {}
-    for row in samples:
-        found.setdefault(row["benchmark"], {}).setdefault((row["index"], row["question"]), []).append(row["correct"])
-    return found

@@ -42,10 +42,19 @@ class _Record(BaseModel):
         )
 
 
+class Share(_Record):
+    """A mean in percent with its 95 % interval over questions; None where there is only one."""
+
+    mean: float
+    low: float | None
+    high: float | None
+
+
 class BenchmarkResult(_Record):
     """One model on one set of questions.
 
-    Counts are of questions; `latents`, `answer_tokens` and `forwards` are means over them.
+    Counts are of questions; `latents`, `answer_tokens` and `forwards` are means over them. Of several answers to each
+    question, `correct` counts the majority's, and those means are of all of them together, the prefill counted once.
     """
 
     name: str
@@ -72,6 +81,10 @@ class BenchmarkResult(_Record):
     limit: int | None = Field(None, description="Set when only the first questions were asked.")
     seed: int = 0
     decoding: str = "greedy"
+    samples: int = Field(1, ge=1, description="Answers to each question; above 1 their majority is graded.")
+    pass_at: dict[int, Share] = Field(
+        {}, description="k → how often one of k answers is right, estimated without bias; of sampled runs only."
+    )
     lenient: bool = Field(False, description="Graded by the published code's rule instead of the strict one.")
 
     @model_validator(mode="after")

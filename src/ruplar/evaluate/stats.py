@@ -38,12 +38,51 @@ def wilson(correct: float, n: int, level: float = 0.95) -> Interval:
     """
     if n <= 0 or not 0 <= correct <= n:
         raise ValueError(f"{correct} right of {n} is not a proportion")
-    z = NormalDist().inv_cdf((1 + level) / 2)
-    share = correct / n
+    return _score_interval(correct / n, n, _normal(level))
+
+
+def _normal(level: float) -> float:
+    """The z with P(|Z| < z) = level."""
+    return NormalDist().inv_cdf((1 + level) / 2)
+
+
+def _score_interval(share: float, n: float, z: float) -> Interval:
+    """Wilson's interval for a share seen in n (need not be whole), z standard errors wide to either side."""
     centre = (share + z * z / (2 * n)) / (1 + z * z / n)
     half = z / (1 + z * z / n) * math.sqrt(share * (1 - share) / n + z * z / (4 * n * n))
     # the bound is exactly 0 (or 1) at the ends; rounding must not say otherwise
-    return Interval(0.0 if correct == 0 else centre - half, 1.0 if correct == n else centre + half)
+    return Interval(0.0 if share == 0 else centre - half, 1.0 if share == 1 else centre + half)
+
+
+def over_seeds(shares: Sequence[float], n: int, level: float = 0.95) -> tuple[float, Interval]:
+    """Shares right of the same n questions, one a seed → their mean, and an interval for both kinds of chance.
+
+    The variance of the mean is that of the seeds, s² / S, plus that of the questions, p (1 - p) / n: as if a question
+    were always right or always wrong, whatever the seed, so rather too wide than too narrow. The interval is Wilson's
+    for as many questions as would have that variance; the degrees of freedom are Hillis's (readers × cases), so that
+    few seeds that scatter count for little. One seed, or seeds that agree, give Wilson's interval for n.
+
+    Args:
+        shares: Between 0 and 1.
+        n: Questions, more than 0.
+        level: Confidence.
+    """
+    if not shares or n <= 0:
+        raise ValueError(f"{len(shares)} seeds of {n} questions have no mean")
+    mean = math.fsum(shares) / len(shares)
+    of_questions = mean * (1 - mean) / n
+    of_seeds = variance(shares) / len(shares) if len(shares) > 1 else 0.0
+    if not of_seeds or not of_questions:
+        return mean, _score_interval(mean, n, _normal(level))
+    whole = of_seeds + of_questions
+    freedom = whole**2 / (of_seeds**2 / (len(shares) - 1))
+    return mean, _score_interval(mean, mean * (1 - mean) / whole, t_quantile(freedom, level))
+
+
+def variance(values: Sequence[float]) -> float:
+    """The sample variance of two or more values."""
+    mean = math.fsum(values) / len(values)
+    return math.fsum((v - mean) ** 2 for v in values) / (len(values) - 1)
 
 
 def bootstrap_mean(values: Sequence[float], *, seed: int = 0, draws: int = 10_000, level: float = 0.95) -> Estimate:
@@ -89,27 +128,27 @@ def mcnemar(first: Sequence[bool], second: Sequence[bool]) -> float:
     return min(1.0, 2 * tail)
 
 
-def mean_over_seeds(values: Sequence[float], level: float = 0.95) -> Estimate:
-    """Mean of one figure per seed with Student's t interval; one seed has no interval."""
-    if not values:
-        raise ValueError("no seeds to take a mean of")
-    mean = math.fsum(values) / len(values)
-    if len(values) == 1:
-        return Estimate(mean, None, None)
-    variance = math.fsum((v - mean) ** 2 for v in values) / (len(values) - 1)
-    half = t_quantile(len(values) - 1, level) * math.sqrt(variance / len(values))
-    return Estimate(mean, mean - half, mean + half)
-
-
-def t_quantile(freedom: int, level: float = 0.95) -> float:
-    """The t with P(|T| < t) = level for a whole number of degrees of freedom, by bisection."""
-    low, high = 0.0, 1.0
+def t_quantile(freedom: float, level: float = 0.95) -> float:
+    """The t with P(|T| < t) = level, by bisection; degrees of freedom are rounded down, above 1000 it is normal."""
+    if freedom > _MANY:
+        return _normal(level)
+    freedom, low, high = int(freedom), 0.0, 1.0
     while _t_inside(high, freedom) < level:
         high *= 2
     for _ in range(100):
         middle = (low + high) / 2
         low, high = (middle, high) if _t_inside(middle, freedom) < level else (low, middle)
     return (low + high) / 2
+
+
+def t_test(t: float, freedom: float) -> float:
+    """Two-sided p-value of Student's t; degrees of freedom as in `t_quantile`."""
+    inside = math.erf(abs(t) / math.sqrt(2)) if freedom > _MANY else _t_inside(abs(t), int(freedom))
+    return min(1.0, max(0.0, 1 - inside))
+
+
+_MANY = 1000
+"""From so many degrees of freedom on, Student's t is the normal distribution to three digits."""
 
 
 def _t_inside(t: float, freedom: int) -> float:

@@ -1,0 +1,112 @@
+"""`ruplar ask`: a question → the thought in readable tokens and the answer, or many thoughts and what most of them say."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+
+from ruplar.cli.options import (
+    AsJson,
+    Device,
+    MethodSettings,
+    ModelArg,
+    NoiseScale,
+    NoiseTemperature,
+    Samples,
+    Temperature,
+    TopP,
+    drawing,
+    method_settings,
+    pick_device,
+    print_json,
+)
+
+out = Console()
+
+
+def ask(
+    model: ModelArg,
+    question: Annotated[
+        str | None, typer.Argument(help="Left out: a prompt loop; '-': one question a line from stdin.")
+    ] = None,
+    samples: Samples = 1,
+    noise: NoiseScale = None,
+    noise_temperature: NoiseTemperature = 1.0,
+    temperature: Temperature = 0.0,
+    top_p: TopP = 1.0,
+    seed: Annotated[int, typer.Option(min=0, help="Of a sampled answer, or a noisy thought.")] = 0,
+    settings: MethodSettings = None,
+    device: Device = "auto",
+    as_json: AsJson = False,
+) -> None:
+    """One question, or a prompt loop: the latents as readable tokens, then the answer; of several, the votes."""
+    from ruplar.engine.sampling import Decoding
+    from ruplar.reasoner import LatentReasoner, check_samples
+
+    decoding = Decoding(
+        temperature, top_p, seed, noise=drawing(samples, noise, temperature), noise_temperature=noise_temperature
+    )
+    check_samples(samples, decoding)
+    reasoner = LatentReasoner.from_pretrained(model, pick_device(device), settings=method_settings(settings or []))
+    reply = _one(reasoner, decoding, as_json) if samples == 1 else _several(reasoner, decoding, samples, as_json)
+    if question == "-":
+        for line in sys.stdin:
+            if line.strip():
+                reply(line.strip())
+    elif question is not None:
+        reply(question)
+    else:
+        _prompt_loop(reply)
+
+
+def _one(reasoner: Any, decoding: Any, as_json: bool) -> Callable[[str], None]:
+    from ruplar.show import answer_as_dict, show_answer
+
+    def reply(text: str) -> None:
+        start = time.perf_counter()
+        [answer] = reasoner.ask([text], return_latents=True, decoding=decoding, batch_size=1)
+        if as_json:
+            print_json(answer_as_dict(text, answer))
+        else:
+            show_answer(out, answer)
+            _time(start)
+
+    return reply
+
+
+def _several(reasoner: Any, decoding: Any, samples: int, as_json: bool) -> Callable[[str], None]:
+    from ruplar.evaluate.vote import majority
+    from ruplar.show import answer_as_dict, show_votes, vote_as_dict
+
+    def reply(text: str) -> None:
+        start = time.perf_counter()
+        [answers] = reasoner.sample([text], samples, return_latents=True, decoding=decoding, batch_size=samples)
+        vote = majority(answers, reasoner.model.domain)
+        if as_json:
+            print_json(vote_as_dict(text, vote) | {"samples": [answer_as_dict(text, a) for a in answers]})
+        else:
+            show_votes(out, vote, answers)
+            _time(start)
+
+    return reply
+
+
+def _time(start: float) -> None:
+    out.print(f"  {1000 * (time.perf_counter() - start):.0f} ms", style="dim", highlight=False)
+
+
+def _prompt_loop(reply: Callable[[str], None]) -> None:
+    out.print("Ask a word problem; an empty line ends.", style="dim")
+    while True:
+        try:
+            text = out.input("[bold]> [/bold]").strip()
+        except EOFError:
+            return
+        if not text:
+            return
+        reply(text)

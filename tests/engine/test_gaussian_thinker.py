@@ -1,0 +1,124 @@
+"""Latents from the Gaussian head: the mean, draws that no neighbour changes, and when the thought ends."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import pytest
+import torch
+
+from ruplar.backbone.load import dress
+from ruplar.backbone.settings import PromptConfig
+from ruplar.engine.fast import FastEngine
+from ruplar.engine.gaussian import GaussianThinker, LatentHead, log_density, normal
+from ruplar.engine.noise import Noise
+from ruplar.engine.options import EngineOptions
+from ruplar.engine.reference import generate
+from ruplar.engine.sampling import Decoding
+from ruplar.engine.scheduler import Scheduler
+
+QUESTIONS = ["How many?", "Anna has 3 bags of 4 apples each. How many apples?", "3*4", "What is 2+2, Tom?"]
+GREEDY, DRAWN = Decoding(max_answer_tokens=4), Decoding(max_answer_tokens=4, noise=1.0, seed=3)
+
+
+@pytest.fixture
+def backbone(tiny_model, byte_tokenizer):
+    """A random Llama whose `</think>` is likely enough to end some thoughts."""
+    made = dress(tiny_model("llama", len(byte_tokenizer), tied=False), byte_tokenizer, PromptConfig())
+    with torch.no_grad():
+        made.head.weight[made.end_think_id] = torch.randn(32, generator=torch.Generator().manual_seed(1))
+    return made
+
+
+@pytest.fixture
+def thinker(backbone):
+    return GaussianThinker(LatentHead(32, 48).eval(), 0.2, backbone.end_think_id, cap=6)
+
+
+def test_the_head_has_the_published_layers_and_the_same_weights_every_time():
+    head = LatentHead(2048, 2048)
+    # Linear(d, 2048), Linear(2048, 2048), LayerNorm, and two Linear(2048, d): 16.8 million
+    assert sum(w.numel() for w in head.parameters()) == 4 * (2048 * 2048 + 2048) + 2 * 2048
+    torch.manual_seed(7)
+    again = LatentHead(32, 16)
+    torch.manual_seed(8)
+    assert all(torch.equal(a, b) for a, b in zip(again.parameters(), LatentHead(32, 16).parameters(), strict=True))
+
+
+def test_the_log_density_is_a_gaussians_averaged_over_the_width():
+    mean, log_std = torch.tensor([[1.0, -1.0]]), torch.tensor([[0.0, math.log(2)]])
+    # at the mean of the first, one standard deviation from that of the second
+    expected = (-0.5 * math.log(2 * math.pi) + (-0.5 * math.log(2 * math.pi) - math.log(2) - 0.5)) / 2
+    assert log_density(mean, log_std, torch.tensor([[1.0, 1.0]])).item() == pytest.approx(expected)
+
+
+def test_drawn_numbers_are_standard_normal_and_differ_by_stream_and_latent():
+    stream = Noise.of([DRAWN, DRAWN], [0, 1]).stream
+    numbers = normal(stream, torch.tensor([0, 0]), 20_000)
+    assert numbers.isfinite().all()
+    assert numbers.mean(1).tolist() == pytest.approx([0, 0], abs=0.03)
+    assert numbers.std(1).tolist() == pytest.approx([1, 1], abs=0.03)
+    assert not torch.equal(numbers[0], numbers[1])
+    assert not torch.equal(numbers, normal(stream, torch.tensor([1, 1]), 20_000))
+
+
+def test_without_noise_the_latent_is_the_mean_times_sigma(thinker):
+    hidden, logits = torch.randn(3, 32), torch.zeros(3, 260)
+    thought = thinker.next(logits, hidden, torch.zeros(3, dtype=torch.long))
+    torch.testing.assert_close(thought.embeds, thinker.head(hidden)[0] * 0.2)
+
+
+def test_with_noise_the_latent_is_a_draw_of_its_gaussian(thinker):
+    hidden, made = torch.randn(2, 32), torch.tensor([0, 4])
+    noise = Noise.of([DRAWN, replace(DRAWN, noise=0.5)], [5, 6])
+    mean, log_std = thinker.head(hidden)
+    drawn = normal(noise.stream, made, 32)
+    expected = (mean + torch.tensor([[1.0], [0.5]]) * log_std.exp() * drawn) * 0.2
+    torch.testing.assert_close(thinker.next(torch.zeros(2, 260), hidden, made, noise).embeds, expected)
+
+
+def test_a_thought_has_at_least_one_latent_and_ends_with_its_token(thinker):
+    logits = torch.zeros(3, 260)
+    logits[:2, thinker.end_think_id] = 5.0
+    halt = thinker.next(logits, torch.randn(3, 32), torch.tensor([0, 1, 1])).halt
+    assert halt.tolist() == [False, True, False]
+
+
+def test_a_drawn_halt_comes_as_often_as_its_probability(thinker):
+    rows = 4000
+    logits = torch.zeros(rows, 4)
+    logits[:, 1] = math.log(2)  # 2 of 5
+    thinker = replace(thinker, end_think_id=1, halt="sample")
+    hidden, made = torch.randn(rows, 32), torch.ones(rows, dtype=torch.long)
+    halt = thinker.next(logits, hidden, made, Noise.of([DRAWN] * rows, range(rows))).halt
+    assert halt.float().mean().item() == pytest.approx(0.4, abs=0.03)
+    assert thinker.next(logits, hidden, made).halt.all(), "without noise the likeliest token decides"
+
+
+@pytest.mark.parametrize("halt", ["argmax", "sample"])
+@pytest.mark.parametrize("decoding", [GREEDY, DRAWN], ids=["mean", "drawn"])
+def test_a_row_does_not_depend_on_the_rows_beside_it(backbone, thinker, decoding, halt):
+    thinker = replace(thinker, halt=halt)
+    prompts = [backbone.prompt(q) for q in QUESTIONS]
+    together = generate(backbone, thinker, prompts, decoding, keys=range(4), keep_latents="embeds")
+    for place in ([2], [3, 0], [1]):
+        some = generate(backbone, thinker, [prompts[i] for i in place], decoding, keys=place, keep_latents="embeds")
+        for i, row in zip(place, some, strict=True):
+            assert (row.answer_ids, row.latent_count) == (together[i].answer_ids, together[i].latent_count)
+            torch.testing.assert_close(
+                torch.stack(row.latent_embeds), torch.stack(together[i].latent_embeds), atol=1e-5, rtol=1e-4
+            )
+
+
+@pytest.mark.parametrize("decoding", [GREEDY, DRAWN], ids=["mean", "drawn"])
+def test_the_fast_engine_thinks_the_same(backbone, thinker, decoding):
+    prompts = [backbone.prompt(q) for q in QUESTIONS]
+    wanted = generate(backbone, thinker, prompts, decoding, keys=range(4), keep_latents="embeds")
+    engine = FastEngine.of(backbone, thinker, decoding, 2, EngineOptions(keep="embeds"))
+    found = Scheduler(engine).run_all(prompts, range(4))
+    for a, b in zip(found, wanted, strict=True):
+        assert (a.answer_ids, a.latent_count, a.forwards, a.halted) == (
+            b.answer_ids, b.latent_count, b.forwards, b.halted,
+        )  # fmt: skip
+        torch.testing.assert_close(torch.stack(a.latent_embeds), torch.stack(b.latent_embeds), atol=1e-4, rtol=1e-3)

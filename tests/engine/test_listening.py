@@ -1,0 +1,124 @@
+"""Who listens to a question hears of every latent and token in order, and a dying thread leaves nobody waiting."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from engine_toys import many_prompts, threshold_for
+
+from ruplar.engine.fast import FastEngine
+from ruplar.engine.options import EngineOptions
+from ruplar.engine.reference import generate
+from ruplar.engine.sampling import Decoding
+from ruplar.engine.scheduler import EngineDead, Scheduler
+from ruplar.engine.thinker import NoThinker, SoftThinker, TextThinker
+from ruplar.errors import UserError
+
+DECODING = Decoding(max_answer_tokens=6)
+
+
+@pytest.fixture
+def backbone(make_backbone):
+    return make_backbone("llama")
+
+
+def soft(backbone, **options):
+    return SoftThinker(backbone.embedding, backbone.end_think_id, **({"halt_threshold": threshold_for(backbone), "cap": 5} | options))  # fmt: skip
+
+
+def finish(scheduler):
+    while scheduler.queue or scheduler.flying:
+        scheduler.turn()
+
+
+def test_every_latent_and_token_is_heard_once_and_in_order(backbone):
+    thinker, prompts = soft(backbone), many_prompts(12)
+    engine = FastEngine.of(backbone, thinker, DECODING, 3, EngineOptions(keep="all"))
+    scheduler, heard = Scheduler(engine), [[] for _ in prompts]
+    tickets = [scheduler.submit(p, listen=heard[i].append) for i, p in enumerate(prompts)]
+    finish(scheduler)
+    wanted = generate(backbone, thinker, prompts, DECODING, keep_latents="all")
+    for ticket, told, row in zip(tickets, heard, wanted, strict=True):
+        final = ticket.result()
+        assert final.answer_ids == row.answer_ids
+        # one at a time: each round adds a latent or a token, or closes the thought
+        latents = [len(t.latent_logits) for t in told]
+        assert max(latents, default=0) <= 1 and sum(latents) == row.latent_count
+        for a, b in zip((z for t in told for z in t.latent_logits), row.latent_logits, strict=True):
+            torch.testing.assert_close(a, b, atol=1e-4, rtol=1e-4)
+        said = [t.answer_ids for t in told]
+        assert all(row.answer_ids[: len(some)] == some for some in said)
+        assert [len(some) for some in said] == sorted(len(some) for some in said)
+        assert ticket.ended >= ticket.started
+
+
+def test_a_written_thought_is_heard_token_by_token(backbone):
+    thinker = TextThinker(backbone.embedding, backbone.end_think_id, cap=6)
+    scheduler, heard = Scheduler(FastEngine.of(backbone, thinker, DECODING, 2)), []
+    [prompt] = many_prompts(1)
+    ticket = scheduler.submit(prompt, listen=lambda row: heard.append(list(row.thought_ids)))
+    finish(scheduler)
+    whole = ticket.result().thought_ids
+    assert [len(some) for some in heard][: len(whole)] == list(range(1, len(whole) + 1))
+    assert all(whole[: len(some)] == some for some in heard)
+
+
+def test_a_threshold_of_its_own_moves_one_question_and_nobody_else(backbone):
+    thinker, prompts = soft(backbone, cap=5), many_prompts(24)
+    scheduler = Scheduler(FastEngine.of(backbone, thinker, DECODING, 5))
+    own = [None, 1e-6, 1 - 1e-6]
+    asked = [Decoding(max_answer_tokens=6, halt_threshold=own[i % 3]) for i in range(len(prompts))]
+    tickets = [scheduler.submit(p, decoding=d) for p, d in zip(prompts, asked, strict=True)]
+    finish(scheduler)
+    for prompt, decoding, ticket in zip(prompts, asked, tickets, strict=True):
+        [wanted] = generate(backbone, thinker, [prompt], decoding)
+        found = ticket.result()
+        assert (found.answer_ids, found.latent_count) == (wanted.answer_ids, wanted.latent_count)
+        if decoding.halt_threshold is not None:  # below every P(halt), and above every one
+            assert found.latent_count == (0 if decoding.halt_threshold < 0.5 else 5)
+
+
+def test_a_threshold_without_effect_is_refused(backbone):
+    decoding, [prompt] = Decoding(halt_threshold=0.3), many_prompts(1)
+    for thinker in (NoThinker(), soft(backbone, halt="argmax"), TextThinker(backbone.embedding, 3)):
+        with pytest.raises(UserError, match="do not end by a threshold"):
+            generate(backbone, thinker, [prompt], decoding)
+        with pytest.raises(UserError, match="do not end by a threshold"):
+            Scheduler(FastEngine.of(backbone, thinker)).submit(prompt, decoding=decoding)
+    for value in (0, 1, -0.1):
+        with pytest.raises(UserError, match="halt_threshold"):
+            Decoding(halt_threshold=value)
+
+
+def test_a_thread_that_dies_fails_all_who_wait_and_takes_no_more(backbone):
+    scheduler = Scheduler(FastEngine.of(backbone, soft(backbone), DECODING, 1))
+
+    def dies():
+        raise SystemExit("out of the window")
+
+    scheduler.engine.step = dies
+    tickets = [scheduler.submit(p) for p in many_prompts(3)]
+    scheduler.start()
+    assert scheduler.alive or scheduler._dead is not None
+    for ticket in tickets:
+        with pytest.raises(EngineDead, match="out of the window"):
+            ticket.result(timeout=30)
+    scheduler._thread.join(10)
+    assert not scheduler.alive
+    with pytest.raises(EngineDead):
+        scheduler.submit(many_prompts(1)[0])
+
+
+def test_an_engine_that_cannot_even_drop_ends_its_thread(backbone):
+    scheduler = Scheduler(FastEngine.of(backbone, soft(backbone), DECODING, 1))
+
+    def broken(*_):
+        raise RuntimeError("device lost")
+
+    scheduler.engine.step = scheduler.engine.drop = broken
+    ticket = scheduler.submit(many_prompts(1)[0])
+    scheduler.start()
+    with pytest.raises(RuntimeError, match="device lost"):
+        ticket.result(timeout=30)
+    scheduler._thread.join(10)
+    assert not scheduler.alive
