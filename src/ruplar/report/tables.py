@@ -1,190 +1,118 @@
-"""run.json files → rows → Markdown, CSV and JSON; and the block of a page that holds such a table, made anew.
-
-Runs that differ only in their seed become one row: the mean over seeds, with the wider of two 95 % intervals, the one
-over seeds (Student's t) and the one over questions (Wilson). So neither few seeds nor few questions look like certainty.
-Partial runs (`RunRecord.partial`) never enter.
-"""
+"""Rows, pairs and printed numbers → tables as Markdown, HTML fragments, CSV and JSON; and the block of a page, made anew."""
 
 from __future__ import annotations
 
 import csv
+import html
 import io
 import json
-import logging
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
-from pathlib import Path
+from dataclasses import dataclass
 from typing import Any
 
 from ruplar.errors import UserError
-from ruplar.evaluate.record import RECORD, BenchmarkResult, RunRecord, read_record
-from ruplar.evaluate.stats import mean_over_seeds, wilson
+from ruplar.report import paper
+from ruplar.report.paired import Pair, pairs
+from ruplar.report.rows import FIELDS, Row, study_of
 
-log = logging.getLogger(__name__)
+MINUS, NONE = "−", "–"
+_INTERVALS = (
+    "Accuracy is the mean over seeds; its 95 % interval covers the chance of the questions and, from two seeds on, that of "
+    "the seeds."
+)
 
 
 @dataclass(frozen=True)
-class TableRow:
-    """One method on one benchmark, pooled over seeds; means where several runs are pooled, percent where a share is."""
+class Table:
+    """A table ready to be written down.
 
-    study: str
-    method: str
-    backbone: str
-    benchmark: str
-    seeds: tuple[int, ...]
-    n: int
-    accuracy: float
-    low: float
-    high: float
-    latents: float
-    acc_per_latent: float | None
-    forwards: float
-    ms_per_question: float
-    train_seconds: float | None
-    peak_gb: float | None
-
-    def as_dict(self) -> dict[str, Any]:
-        """Plain data, for JSON."""
-        return {**asdict(self), "seeds": list(self.seeds)}
-
-
-def collect_rows(paths: Iterable[str | Path]) -> list[TableRow]:
-    """run.json files, or folders that hold them → the rows of a table; see `collect` and `rows`."""
-    return rows(collect(paths))
-
-
-def collect(paths: Iterable[str | Path]) -> list[RunRecord]:
-    """The records at these paths: a run.json, or a folder and everything below it.
-
-    Raises:
-        UserError: A run.json named by itself is partial, one cannot be read, or none is found.
+    Attributes:
+        names: Of the columns; the first `texts` hold text, the others figures.
+        lines: One a row, as many cells as names.
+        title: Stands above it; "" for none.
+        note: A sentence or two below it: how to read it.
     """
-    records = []
-    for path in map(Path, paths):
-        files = sorted(path.rglob(RECORD)) if path.is_dir() else [path]
-        for file in files:
-            record = read_record(file)
-            if not record.partial:
-                records.append(record)
-            elif file == path:
-                raise UserError(f"{file} cannot enter a table: {'; '.join(record.partial)}.")
-            else:
-                log.warning("%s is left out of the table: %s.", file, "; ".join(record.partial))
-    if not records:
-        raise UserError("no finished run was found there; a run leaves a run.json in its folder.")
-    return records
+
+    names: tuple[str, ...]
+    lines: tuple[tuple[str, ...], ...]
+    texts: int
+    title: str = ""
+    note: str = ""
+
+    def markdown(self) -> str:
+        """As Markdown; cells cannot break out of their column."""
+        lines = [
+            self.names,
+            ["---" if i < self.texts else "---:" for i in range(len(self.names))],
+            *([cell.replace("|", "\\|") for cell in line] for line in self.lines),
+        ]
+        body = "\n".join(f"| {' | '.join(line)} |" for line in lines) + "\n"
+        return (f"**{self.title}**\n\n" if self.title else "") + body + (f"\n{self.note}\n" if self.note else "")
+
+    def html(self) -> str:
+        """As one `<table class="results">`, its title the caption; the note is a paragraph below it."""
+
+        def cells(line: Iterable[str], tag: str) -> str:
+            kinds = [' class="text"' if i < self.texts else "" for i in range(len(self.names))]
+            return "".join(f"<{tag}{k}>{html.escape(c)}</{tag}>" for k, c in zip(kinds, line, strict=True))
+
+        title = f"<caption>{html.escape(self.title)}</caption>" if self.title else ""
+        body = "\n".join(f"<tr>{cells(line, 'td')}</tr>" for line in self.lines)
+        note = f'\n<p class="note">{html.escape(self.note)}</p>' if self.note else ""
+        head = f"<thead><tr>{cells(self.names, 'th')}</tr></thead>"
+        return f'<table class="results">{title}\n{head}\n<tbody>\n{body}\n</tbody>\n</table>{note}\n'
 
 
-def rows(records: Iterable[RunRecord]) -> list[TableRow]:
-    """Records → one row per study, method, backbone and benchmark, in the order in which they come.
+def tables(
+    rows: Sequence[Row], *, tests: bool = True, against: str | None = None, printed: bool = True
+) -> list[Table]:
+    """Everything a report shows: the results; who is ahead, with significance; the paper's numbers beside ours.
 
-    Raises:
-        UserError: Runs of one name differ in more than their seed, repeat a seed, or were asked different questions.
+    Args:
+        rows: Of one study or several.
+        tests: Compare every row with the best of its study, question by question.
+        against: Compare with this row too; None: with each study's own `reference`, where it has one.
+        printed: Set the paper's numbers beside those rows that it printed too.
     """
-    groups: dict[tuple[str, str, str, str], list[tuple[RunRecord, BenchmarkResult]]] = {}
-    for record in records:
-        if record.partial:
-            raise UserError(f"run '{record.name}' cannot enter a table: {'; '.join(record.partial)}.")
-        for result in record.benchmarks:
-            label = record.name if result.decoding == "greedy" else f"{record.name} ({result.decoding})"
-            groups.setdefault((record.study, label, _backbone(record), result.name), []).append((record, result))
-    return [_pooled(key, runs) for key, runs in groups.items()]
+    found = [results_table(rows)]
+    if tests:
+        found.append(pairs_table(pairs(rows), "Against the best of each benchmark"))
+    if against is not None:
+        found.append(pairs_table(pairs(rows, against), f"Against {against}"))
+    for study, reference in _references(rows).items() if tests and against is None else ():
+        of_study = [row for row in rows if row.study == study]
+        found.append(pairs_table(pairs(of_study, reference), f"Against {reference}"))
+    if printed:
+        found.append(printed_table(rows))
+    return [table for table in found if table.lines]
 
 
-def _backbone(record: RunRecord) -> str:
-    return str(record.config.get("backbone", {}).get("name", "")).rstrip("/").rpartition("/")[2]
-
-
-def _pooled(key: tuple[str, str, str, str], runs: Sequence[tuple[RunRecord, BenchmarkResult]]) -> TableRow:
-    _alike(key, runs)
-    results = [result for _, result in runs]
-    n = results[0].n
-    accuracy, low, high = mean_over_seeds([r.accuracy for r in results])
-    over_questions = wilson(accuracy / 100 * n, n)
-    latents = _mean(r.latents for r in results) or 0.0
-    return TableRow(
-        *key,
-        seeds=tuple(sorted({record.seed for record, _ in runs})),
-        n=n,
-        accuracy=accuracy,
-        low=max(0.0, min(100 * over_questions.low, accuracy if low is None else low)),
-        high=min(100.0, max(100 * over_questions.high, accuracy if high is None else high)),
-        latents=latents,
-        acc_per_latent=accuracy / latents if latents else None,
-        forwards=_mean(r.forwards for r in results) or 0.0,
-        ms_per_question=_mean(r.ms_per_question for r in results) or 0.0,
-        train_seconds=_mean(record.train_seconds for record, _ in runs),
-        peak_gb=_mean(record.peak_gb for record, _ in runs),
-    )
-
-
-def _alike(key: tuple[str, str, str, str], runs: Sequence[tuple[RunRecord, BenchmarkResult]]) -> None:
-    """Refuses what must not be pooled."""
-    place = f"{key[1]} on {key[3]}"
-    first, result = runs[0]
-    for other, again in runs[1:]:
-        differing = _differing(first.config, other.config)
-        if differing:
-            raise UserError(
-                f"{place}: runs of one name differ in {', '.join(differing)}. Give them different names (name=…) or studies."
-            )
-        if again.n != result.n:
-            raise UserError(f"{place}: one run was asked {result.n:,} questions and another {again.n:,}.")
-    seeds = [(record.seed, found.seed) for record, found in runs]
-    twice = next((seed for seed in seeds if seeds.count(seed) > 1), None)
-    if twice is not None:
-        raise UserError(f"{place}: two runs have seed {twice[0]}; the same run twice is not a second seed.")
-
-
-def _differing(first: Mapping[str, Any], second: Mapping[str, Any], prefix: str = "") -> list[str]:
-    """Dotted names of the settings in which two configs differ, the run's seed apart."""
-    found = []
-    for key in sorted({*first, *second}):
-        a, b, name = first.get(key), second.get(key), f"{prefix}{key}"
-        if isinstance(a, Mapping) and isinstance(b, Mapping):
-            found += _differing(a, b, f"{name}.")
-        elif a != b and name != "seed":
-            found.append(name)
+def _references(rows: Sequence[Row]) -> dict[str, str]:
+    """Study → the row it names as reference, where that row is there."""
+    found: dict[str, str] = {}
+    for study, folder in {row.study: row.runs[0].folder for row in rows if row.study and row.runs}.items():
+        named = study_of(folder.parent).get("reference")
+        if named is not None and any(row.study == study and row.method == named for row in rows):
+            found[study] = named
     return found
 
 
-def _mean(values: Iterable[float | None]) -> float | None:
-    known = [v for v in values if v is not None]
-    return sum(known) / len(known) if known else None
+def results_table(rows: Sequence[Row]) -> Table:
+    """One line a row; a study's column only where there are several, latency alone only where it was measured."""
+    cells = [_cells(row) for row in rows]
+    studies = {row.study for row in rows}
+    hidden = set() if len(studies) > 1 else {"study"}
+    hidden |= set() if any(c["ms alone"] != NONE for c in cells) else {"ms alone", "GB asking"}
+    names = [name for name in (cells[0] if cells else {}) if name not in hidden]
+    lines = tuple(tuple(c[name] for name in names) for c in cells)
+    note = _INTERVALS if any(row.study for row in rows) else ""
+    return Table(tuple(names), lines, 4 if len(studies) > 1 else 3, note=note)
 
 
-def to_json(table: Sequence[TableRow]) -> str:
-    """Rows as a JSON list."""
-    return json.dumps([row.as_dict() for row in table], indent=2, ensure_ascii=False) + "\n"
-
-
-def to_csv(table: Sequence[TableRow]) -> str:
-    """Rows as CSV with a heading; seeds are joined by spaces, what is unknown is empty."""
-    out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(f.name for f in fields(TableRow))
-    for row in table:
-        values = {**asdict(row), "seeds": " ".join(map(str, row.seeds))}
-        writer.writerow("" if v is None else v for v in values.values())
-    return out.getvalue()
-
-
-def to_markdown(table: Sequence[TableRow]) -> str:
-    """Rows as a Markdown table for people; a study's column only where there are studies."""
-    cells = [_cells(row) for row in table]
-    names = [name for name in (cells[0] if cells else {}) if name != "study" or any(c["study"] for c in cells)]
-    left = {"study", "method", "backbone", "benchmark"}
-    lines = [
-        names,
-        ["---" if name in left else "---:" for name in names],
-        *([c[name] for name in names] for c in cells),
-    ]
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines) + "\n"
-
-
-def _cells(row: TableRow) -> dict[str, str]:
+def _cells(row: Row) -> dict[str, str]:
+    ratio = row.acc_per_latent
     return {
-        "study": row.study,
+        "study": row.study or NONE,
         "method": row.method,
         "backbone": row.backbone,
         "benchmark": row.benchmark,
@@ -192,17 +120,138 @@ def _cells(row: TableRow) -> dict[str, str]:
         "seeds": str(len(row.seeds)),
         "accuracy % [95 %]": f"{row.accuracy:.1f} [{row.low:.1f}, {row.high:.1f}]",
         "#L": f"{row.latents:.2f}",
-        "Acc/#L": "–" if row.acc_per_latent is None else f"{row.acc_per_latent:.1f}",
+        "Acc/#L": NONE if ratio is None else f"{ratio:.1f}",
         "forwards": f"{row.forwards:.1f}",
-        "ms a question": f"{row.ms_per_question:.3g}",
-        "training": "–" if row.train_seconds is None else _time(row.train_seconds),
-        "peak GB": "–" if row.peak_gb is None else f"{row.peak_gb:.2f}",
+        "ms a question": _short(row.ms_per_question),
+        "ms alone": _averaged(run.result.ms_alone for run in row.runs),
+        "GB asking": _averaged(run.result.peak_gb for run in row.runs),
+        "training": NONE if row.train_seconds is None else _time(row.train_seconds),
+        "peak GB": NONE if row.peak_gb is None else f"{row.peak_gb:.2f}",
     }
+
+
+def _short(value: float) -> str:
+    """Three digits, or all of a whole number that has more."""
+    return f"{value:,.0f}" if value >= 1000 else f"{value:.3g}"
+
+
+def _averaged(values: Iterable[float | None]) -> str:
+    known = [value for value in values if value is not None]
+    return _short(sum(known) / len(known)) if known else NONE
 
 
 def _time(seconds: float) -> str:
     minutes = round(seconds / 60)
     return f"{seconds:.0f} s" if seconds < 120 else f"{minutes} min" if minutes < 120 else f"{seconds / 3600:.1f} h"
+
+
+def pairs_table(found: Sequence[Pair], title: str = "") -> Table:
+    """One line a pair: how many points it is behind or ahead, and whether that may be chance."""
+    names = ("method", "against", "benchmark", "n", "difference, points [95 %]", "p", "p (Holm)", "test")
+    several = len({(pair.study, pair.backbone) for pair in found}) > 1
+    lines = tuple(
+        (
+            *((f"{pair.study}, {pair.backbone}".strip(", "),) if several else ()),
+            pair.method,
+            pair.against,
+            pair.benchmark,
+            f"{pair.n:,}",
+            f"{_signed(pair.difference)} [{_signed(pair.low)}, {_signed(pair.high)}]",
+            _chance(pair.p),
+            _chance(pair.holm) + (" *" if pair.holm < 0.05 else ""),
+            pair.test,
+        )
+        for pair in found
+    )
+    note = (
+        "Paired by question. p (Holm) is corrected for the rows compared on one benchmark; * below 0.05. "
+        "'seeds and questions': both kinds of chance are in the test; otherwise only that of the questions."
+    )
+    return Table(("study", *names) if several else names, lines, 4 if several else 3, title, note if lines else "")
+
+
+def _signed(value: float) -> str:
+    """One digit after the point; what rounds to zero has no sign."""
+    text = f"{value:+.1f}"
+    return "0.0" if text in ("+0.0", "-0.0") else text.replace("-", MINUS)
+
+
+def _chance(p: float) -> str:
+    return "<0.001" if p < 0.001 else f"{p:.3f}"
+
+
+def printed_table(rows: Sequence[Row]) -> Table:
+    """Our accuracies beside what the paper printed under the same name; empty when it printed none of them."""
+    names = _printed_names(rows)
+    methods = list(dict.fromkeys((row.study, row.method) for row in rows if (row.study, row.method) in names))
+    benchmarks = list(dict.fromkeys(row.benchmark for row in rows))
+    ours = {(row.study, row.method, row.benchmark): row for row in rows}
+    lines, remarks = [], []
+    for study, method in methods:
+        printed = paper.printed(names[study, method])[0]
+        cells = [ours.get((study, method, benchmark)) for benchmark in benchmarks]
+        lines.append(
+            (
+                method,
+                *(NONE if row is None else f"{row.accuracy:.1f} / {row.latents:.2f}" for row in cells),
+                *(_printed_cell(printed.cells.get(benchmark)) for benchmark in paper.BENCHMARKS),
+            )
+        )
+        remarks += [f"{method}: {printed.remark}."] if printed.remark else []
+    about = paper.about()
+    note = f"Accuracy / #L. Ours: this study's backbone and data. Printed: {about['label']}. {' '.join(remarks)}"
+    head = ("method", *(f"ours, {name}" for name in benchmarks))
+    return Table(
+        (*head, *(f"printed, {name}" for name in paper.BENCHMARKS.values())),
+        tuple(lines),
+        1,
+        "Ours, and what the paper printed",
+        note.strip() if lines else "",
+    )
+
+
+def _printed_names(rows: Sequence[Row]) -> dict[tuple[str, str], str]:
+    """(Study, method) → the paper's name for it: as the study says, else the same name; left out where there is none."""
+    known = {row.method for row in paper.printed()}
+    said: dict[str, Mapping[str, str]] = {}
+    for row in rows:
+        for run in row.runs[:1] if row.study else ():
+            said.setdefault(row.study, study_of(run.folder.parent).get("printed", {}))
+    found = {(row.study, row.method): said.get(row.study, {}).get(row.method, row.method) for row in rows}
+    return {key: name for key, name in found.items() if key[0] and name in known}
+
+
+def _printed_cell(cell: Mapping[str, float | None] | None) -> str:
+    if cell is None:
+        return NONE
+    latents = cell.get("latents")
+    return f"{cell['accuracy']:g}" + ("" if latents is None else f" / {latents:g}")
+
+
+def to_json(rows: Sequence[Row]) -> str:
+    """Rows as a JSON list, each with exactly `FIELDS`."""
+    return json.dumps([row.as_dict() for row in rows], indent=2, ensure_ascii=False) + "\n"
+
+
+def to_csv(rows: Sequence[Row]) -> str:
+    """Rows as CSV with a heading; seeds are joined by spaces, what is unknown is empty."""
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow([*FIELDS, "acc_per_latent"])
+    for row in rows:
+        values: dict[str, Any] = {**row.as_dict(), "seeds": " ".join(map(str, row.seeds))}
+        writer.writerow("" if v is None else v for v in (*values.values(), row.acc_per_latent))
+    return out.getvalue()
+
+
+def to_markdown(found: Iterable[Table]) -> str:
+    """Tables one below the other."""
+    return "\n".join(table.markdown() for table in found)
+
+
+def to_html(found: Iterable[Table]) -> str:
+    """Tables one below the other, as a fragment of a page."""
+    return "".join(table.html() for table in found)
 
 
 def replace_block(text: str, marker: str, table: str) -> str:

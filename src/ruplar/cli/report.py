@@ -1,0 +1,78 @@
+"""`ruplar report`: run.json files → tables on the terminal, in a file or in a page's block."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+from rich.console import Console
+
+from ruplar.cli.options import AsJson, no_file, print_json
+from ruplar.errors import UserError
+
+out = Console()
+
+
+def report(
+    runs: Annotated[list[Path], typer.Argument(help="run.json files, or folders that hold them.")],
+    form: Annotated[
+        Literal["markdown", "csv", "json", "html"], typer.Option("--as", help="What to print; html: table fragments.")
+    ] = "markdown",
+    as_json: AsJson = False,
+    tests: Annotated[
+        bool | None, typer.Option(help="Test every row against the best, question by question; as a rule for studies.")
+    ] = None,
+    against: Annotated[str | None, typer.Option(help="Test every row against this one too.")] = None,
+    printed: Annotated[bool, typer.Option(help="Set the paper's printed numbers beside a study's.")] = True,
+    update: Annotated[
+        list[str] | None, typer.Option(help="FILE:NAME: replace the block results:NAME in FILE.")
+    ] = None,
+    html: Annotated[Path | None, typer.Option(help="Write one self-contained page, tables and figures in it.")] = None,
+    figures: Annotated[Path | None, typer.Option(help="Write every figure to this folder, as PNG and SVG.")] = None,
+    drafts: Annotated[
+        bool, typer.Option("--drafts", help="Page and figures: take partial runs too; the page says so on top.")
+    ] = False,
+) -> None:
+    """Tables from run.json files; nothing is typed by hand."""
+    if drafts and not (html or figures):
+        raise UserError("--drafts: partial runs enter no table. It goes with --html or --figures.")
+    if html or figures:
+        _pages(runs, html, figures, drafts)
+        return
+    from ruplar.report.rows import collect
+    from ruplar.report.tables import replace_block, tables, to_csv, to_html, to_markdown
+
+    rows = collect(runs)
+    if as_json or form == "json":
+        print_json([row.as_dict() for row in rows])
+    elif form == "csv" and not update:
+        _print(to_csv(rows))
+    if (as_json or form in ("json", "csv")) and not update:
+        return
+    wanted = any(row.study for row in rows) if tests is None else tests
+    found = tables(rows, tests=wanted, against=against, printed=printed)
+    if not update:
+        _print(to_html(found) if form == "html" else to_markdown(found))
+    for target in update or []:
+        file, _, name = target.rpartition(":")
+        path = Path(file)
+        if not path.is_file():
+            raise UserError(f"--update: there is no file '{file}'. Write FILE:NAME, e.g. README.md:{name or 'demo'}.")
+        page = replace_block(path.read_text(encoding="utf-8"), name, to_markdown(found))
+        path.write_text(page, encoding="utf-8")
+
+
+def _pages(runs: list[Path], html: Path | None, figures: Path | None, drafts: bool) -> None:
+    from ruplar.report.write import write_report
+
+    if html is not None and html.is_dir():
+        raise UserError(f"--html: {html} is a folder. Name a file, e.g. {html / 'page.html'}.")
+    if figures is not None:
+        no_file(figures)
+    for file in write_report(runs, html, figures, drafts=drafts):
+        out.print(f"written  {file}", highlight=False, soft_wrap=True)
+
+
+def _print(text: str) -> None:
+    out.print(text, markup=False, highlight=False, soft_wrap=True, end="")

@@ -1,0 +1,128 @@
+"""`ruplar bench … --json` records → speed and memory curves, the hardware's floor beside them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ruplar.report.figures.frontier import slug
+from ruplar.report.figures.style import BLUE, GREEN, INK, ORANGE, RED, Drawing, panels, styled
+
+DRAWN = ("latency", "throughput", "growth")
+"""Benches there is a figure of."""
+_FLOOR = (
+    "The floor is what this machine could do at best: every weight read once a forward pass at its measured bandwidth, every "
+    "product at its measured speed, nothing else."
+)
+_VARIED = {"latents": "soft tokens", "prompt": "tokens of the prompt", "batch": "questions at a time"}
+
+
+def draw(record: Mapping[str, Any]) -> Drawing:
+    """One bench record → its figure; `DRAWN` says of which kinds."""
+    return {"latency": _latency, "throughput": _throughput, "growth": _growth}[record["what"]](record)
+
+
+def place(record: Mapping[str, Any]) -> str:
+    """`llama-3.2-1b, bfloat16, NVIDIA H200`."""
+    return f"{record['shape']}, {record['dtype']}, {record['gpu'] or record['cpu']}"
+
+
+def _name(record: Mapping[str, Any]) -> str:
+    return f"{record['what']}-{slug(record['shape'])}-{slug(record['gpu'] or record['device'])}".lower()
+
+
+@styled
+def _latency(record: Mapping[str, Any]) -> Drawing:
+    figure, (axes,) = panels(1, 1, 9, 4)
+    bars = {
+        "ours": ("ours", BLUE), "published": ("published procedure", RED), "hf_cot": ("text chain, Hugging Face", ORANGE),
+        "floor": ("floor", INK),
+    }  # fmt: skip
+    known = [key for key in bars if record.get(f"{key}_ms") is not None]
+    for y, key in enumerate(known):
+        ms = record[f"{key}_ms"]
+        low, high = record.get(f"{key}_p10_ms", ms), record.get(f"{key}_p90_ms", ms)
+        axes.barh(y, ms, color=bars[key][1], height=0.62, xerr=[[ms - low], [high - ms]], ecolor=INK, capsize=4)
+        axes.annotate(f"{ms:,.3g} ms", (high, y), (8, 0), textcoords="offset points", va="center", fontweight="bold")
+    axes.set_yticks(range(len(known)), [bars[key][0] for key in known])
+    axes.invert_yaxis()
+    axes.set(xlabel="milliseconds a question", title=place(record))
+    axes.margins(x=0.22)
+    axes.grid(axis="y", visible=False)
+    caption = (
+        f"Time to answer one question, alone on the machine: a prompt of {record['prompt_tokens']} tokens, {record['latents']} "
+        f"soft tokens and {record['answer_tokens']} answer tokens (the text chain writes {record['cot_tokens']} reasoning tokens "
+        f"instead of soft ones). Bars are medians, whiskers the 10th and 90th percentile. {_FLOOR}"
+    )
+    return Drawing(_name(record), f"One question at a time, {record['shape']}", caption, figure)
+
+
+@styled
+def _throughput(record: Mapping[str, Any]) -> Drawing:
+    figure, (rate, memory) = panels(1, 2, 13, 5.2)
+    batches = sorted(map(int, record["questions_per_s"]))
+    x = [str(b) for b in batches]
+    ours, low, high, floor = (
+        [record[f"{name}"][b] for b in x]
+        for name in ("questions_per_s", "questions_per_s_p10", "questions_per_s_p90", "floor_questions_per_s")
+    )
+    _log_batches(rate, batches)
+    rate.plot(batches, floor, color=INK, linestyle="--", label="floor")
+    rate.plot(batches, ours, color=BLUE, marker="o", label="ours")
+    rate.fill_between(batches, low, high, color=BLUE, alpha=0.2, linewidth=0)
+    rate.axhline(record["published_questions_per_s"], color=RED, linestyle="-.", label="published procedure")
+    rate.set(yscale="log", ylabel="questions a second", title="Throughput")
+    rate.legend()
+    _memory(memory, batches, [record["peak_gb_by_batch"][b] for b in x], record["weights_gb"])
+    figure.suptitle(place(record), x=0.01, ha="left", fontsize=13)
+    caption = (
+        f"How many questions a second are answered when several are in flight, on {record['questions']:,} prompts as long as "
+        f"those of GSM8K's test set. The published procedure answers one at a time ({record['published_questions_per_s']:.3g} a "
+        f"second). The shaded band spans the 10th to 90th percentile. {_FLOOR} Right: the most memory held at each batch size."
+    )
+    return Drawing(_name(record), f"Throughput, {record['shape']}", caption, figure)
+
+
+@styled
+def _growth(record: Mapping[str, Any]) -> Drawing:
+    figure, axes = panels(2, 2, 13, 9.6)
+    for panel, (vary, label) in zip(axes, _VARIED.items(), strict=False):
+        rows = [row for row in record["rows"] if row["vary"] == vary]
+        x = [row["x"] for row in rows]
+        if vary == "batch":
+            _log_batches(panel, x)
+        panel.plot(x, [row["floor_ms"] for row in rows], color=INK, linestyle="--", label="floor")
+        panel.plot(x, [row["ours_ms"] for row in rows], color=BLUE, marker="o", label="ours")
+        low, high = [row["ours_p10_ms"] for row in rows], [row["ours_p90_ms"] for row in rows]
+        panel.fill_between(x, low, high, color=BLUE, alpha=0.2, linewidth=0)
+        panel.set(xlabel=label, ylabel="milliseconds", title=f"Time against {label}")
+        panel.set_ylim(bottom=0)
+        panel.legend(loc="upper left")
+    batches = [row for row in record["rows"] if row["vary"] == "batch"]
+    _memory(axes[3], [row["x"] for row in batches], [row["peak_gb"] for row in batches], record["weights_gb"])
+    figure.suptitle(place(record), x=0.01, ha="left", fontsize=13)
+    caption = (
+        f"How the time of an answer grows when one thing is changed: the soft tokens of a thought, the length of the prompt, the "
+        f"number of questions answered together (their time together). The rest stays at {record['prompt_tokens']} prompt tokens, "
+        f"{record['latents']} soft tokens, {record['answer_tokens']} answer tokens, one question. The shaded band spans the "
+        f"10th to 90th percentile. {_FLOOR} Bottom right: the most memory held, and what the weights alone take."
+    )
+    return Drawing(_name(record), f"How cost grows, {record['shape']}", caption, figure)
+
+
+def _log_batches(axes: Any, batches: Sequence[int]) -> None:
+    axes.set_xscale("log", base=2)
+    axes.set_xticks(batches, [str(b) for b in batches])
+    axes.minorticks_off()
+    axes.set_xlabel("questions at a time")
+
+
+def _memory(axes: Any, batches: Sequence[int], peaks: Sequence[float | None], weights: float) -> None:
+    _log_batches(axes, batches)
+    known = [(b, p) for b, p in zip(batches, peaks, strict=True) if p is not None]
+    if known:
+        axes.plot(*zip(*known, strict=True), color=GREEN, marker="s", label="most memory held")
+    axes.axhline(weights, color=INK, linestyle="--", label="the weights alone")
+    axes.set(ylabel="GB", title="Memory")
+    axes.set_ylim(bottom=0)
+    axes.legend(loc="best")

@@ -1,0 +1,144 @@
+"""Nothing → the one visual language of every figure: palette, type sizes, and how a figure becomes PNG and SVG.
+
+Colours are Okabe and Ito's, told apart by people who see few of them; where a colour carries meaning, a shape or a label
+carries it too. Type is sized so that a figure printed at half its width can still be read. matplotlib is an extra and
+imported here alone, without pyplot: nothing global is changed, and figures can be drawn in any thread.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import wraps
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
+
+from ruplar.errors import UserError
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+BLUE, ORANGE, GREEN, RED, PURPLE, SKY = "#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7", "#56B4E9"
+INK, FAINT, PAPER, MUTED = "#202124", "#d5d8dc", "#fffffe", "#5f6368"
+"""Text and axes, grid lines, background, side remarks. A page may put its own colours in their places: see `Drawing.inline`."""
+ON_LIGHT, ON_DARK = "#1a1a1a", "#fffffd"
+"""Text that stands on a filled shape, whose colour no page changes."""
+SERIES = (BLUE, ORANGE, GREEN, RED, PURPLE, SKY)
+MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
+
+_RC = {
+    "font.size": 13,
+    "font.family": "DejaVu Sans",  # ships with matplotlib: the same letters everywhere
+    "axes.titlesize": 14,
+    "axes.titleweight": "bold",
+    "axes.titlelocation": "left",
+    "axes.labelsize": 13,
+    "xtick.labelsize": 12,
+    "ytick.labelsize": 12,
+    "legend.fontsize": 12,
+    "legend.frameon": False,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "axes.axisbelow": True,
+    "grid.linewidth": 0.8,
+    "lines.linewidth": 2.2,
+    "lines.markersize": 8,
+    "grid.color": FAINT,
+    **dict.fromkeys(("text.color", "axes.labelcolor", "axes.edgecolor", "xtick.color", "ytick.color"), INK),
+    **dict.fromkeys(("figure.facecolor", "axes.facecolor", "savefig.facecolor"), PAPER),
+    "svg.fonttype": "path",  # a phone need not have the font
+}
+_REPLACED = {INK: "ink", FAINT: "faint", PAPER: "paper", MUTED: "muted"}
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+@dataclass(frozen=True)
+class Drawing:
+    """One figure with the words that explain it.
+
+    Attributes:
+        name: File name, without its ending.
+        title: A few words.
+        caption: What is seen and how to read it, for someone who has not read the paper.
+        figure: The matplotlib figure.
+    """
+
+    name: str
+    title: str
+    caption: str
+    figure: Figure
+
+    def png(self) -> bytes:
+        """The figure as PNG, 150 dots an inch."""
+        return self._saved("png", dpi=150)
+
+    def svg(self) -> str:
+        """The figure as SVG; the same figure gives the same text."""
+        text = self._saved("svg", metadata={"Date": None}).decode()
+        return text[text.index("<svg") :]
+
+    def inline(self) -> str:
+        """The figure as SVG to stand inside a page, with no address in it.
+
+        Text, axes, grid and background take `var(--figure-ink)` and so on, so that the page can turn dark; ids begin with
+        the figure's name, so that two figures can share the page.
+        """
+        text = re.sub(r"<metadata>.*?</metadata>", "", self.svg(), flags=re.DOTALL)
+        text = re.sub(r'\sxmlns(:\w+)?="[^"]*"', "", text)
+        for colour, name in _REPLACED.items():
+            text = re.sub(rf"(?<=[:\s]){colour}\b", f"var(--figure-{name}, {colour})", text, flags=re.IGNORECASE)
+        text = re.sub(r'\bid="', f'id="{self.name}-', text)
+        return re.sub(r'(url\(#|href="#)', rf"\1{self.name}-", text)
+
+    def _saved(self, form: str, **options: Any) -> bytes:
+        file = io.BytesIO()
+        with load().rc_context({**_RC, "svg.hashsalt": self.name}):
+            self.figure.savefig(file, format=form, bbox_inches="tight", pad_inches=0.15, **options)
+        return file.getvalue()
+
+
+def load() -> Any:
+    """matplotlib, or a word on how to get it.
+
+    Raises:
+        UserError: It is not installed.
+    """
+    try:
+        import matplotlib
+    except ImportError:
+        raise UserError('figures need matplotlib, which is not installed: pip install "ruplar[figures]".') from None
+    return matplotlib
+
+
+def styled(draw: Callable[P, R]) -> Callable[P, R]:
+    """A drawing function that works in this style, and leaves matplotlib's settings as they were."""
+
+    @wraps(draw)
+    def inner(*args: P.args, **kwargs: P.kwargs) -> R:
+        with load().rc_context(_RC):
+            return draw(*args, **kwargs)
+
+    return inner
+
+
+def panels(rows: int, columns: int, width: float, height: float, **options: Any) -> tuple[Figure, list[Axes]]:
+    """A figure of equal panels and its axes, row by row; inches."""
+    load()
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(width, height), layout="constrained")
+    figure.get_layout_engine().set(w_pad=0.12, h_pad=0.12)  # type: ignore[union-attr, call-arg]
+    axes = figure.subplots(rows, columns, squeeze=False, **options)
+    return figure, list(axes.flat)
+
+
+def show_token(token: str) -> str:
+    """A token as a label: trimmed, never empty, never so long that it covers its neighbour, and never mathematics."""
+    text = token.strip() or repr(token)[1:-1].replace(" ", "␣")
+    text = text if len(text) <= 8 else text[:7] + "…"
+    return text.replace("$", r"\$")

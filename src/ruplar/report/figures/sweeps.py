@@ -1,0 +1,137 @@
+"""Rows whose runs differ in one number alone → accuracy against that number, one panel a setting."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from typing import Any
+
+from ruplar.report.figures.style import MARKERS, SERIES, Drawing, panels, styled
+from ruplar.report.rows import Row, differences
+
+ABOUT = {
+    "prior.operand_share": ("λ", "share of a step's target spread over all its symbols; the rest is on its result"),
+    "prior.temperature": ("τ", "temperature of the target: lower is sharper"),
+    "prior.result_logit": ("β", "how far a step's result is lifted above its other symbols"),
+    "method.prior_weight": ("weight of the prior loss", "how strongly the thought is taught, beside the answer"),
+    "method.halt_threshold": ("halting threshold", "probability of the end at which the thought stops"),
+}
+"""Setting → its sign and what it does; others go by their own name."""
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """One setting, everything else equal.
+
+    Attributes:
+        setting: Its dotted name.
+        prior: The prior of these runs.
+        lines: Benchmark → value of the setting → its row; ascending.
+    """
+
+    setting: str
+    prior: str
+    lines: dict[str, dict[float, Row]]
+
+
+def find(rows: Sequence[Row]) -> list[Sweep]:
+    """Every setting in which some rows differ and in nothing else, names and seeds apart."""
+    groups: dict[str, list[list[Row]]] = {}
+    for a, b in combinations(rows, 2):
+        setting = _only_difference(a, b)
+        if setting is None:
+            continue
+        clusters = groups.setdefault(setting, [])
+        home = next((c for c in clusters if _same_but(c[0], a, setting)), None)
+        if home is None:
+            clusters.append(home := [])
+        home += [row for row in (a, b) if row not in home]
+    return [_sweep(setting, cluster) for setting, clusters in groups.items() for cluster in clusters]
+
+
+def _sweep(setting: str, cluster: Sequence[Row]) -> Sweep:
+    lines: dict[str, dict[float, Row]] = {}
+    for row in sorted(cluster, key=lambda r: value_of(r, setting) or 0.0):
+        lines.setdefault(row.benchmark, {})[value_of(row, setting) or 0.0] = row
+    return Sweep(setting, str(_config(cluster[0]).get("prior", {}).get("name", "")), lines)
+
+
+def _config(row: Row) -> Mapping[str, Any]:
+    return row.runs[0].record.config
+
+
+def _differs(a: Row, b: Row) -> list[str]:
+    return [name for name in differences(_config(a), _config(b)) if name != "name"]
+
+
+def _same_but(a: Row, b: Row, setting: str) -> bool:
+    """Whether two rows are of one sweep; benchmarks may differ, they become lines of one panel."""
+    return set(_differs(a, b)) <= {setting}
+
+
+def _only_difference(a: Row, b: Row) -> str | None:
+    """The one numeric setting in which two rows of one benchmark differ, else None."""
+    if (a.study, a.benchmark, a.backbone) != (b.study, b.benchmark, b.backbone):
+        return None
+    found = _differs(a, b)
+    if len(found) != 1 or None in (value_of(a, found[0]), value_of(b, found[0])):
+        return None
+    return found[0]
+
+
+def value_of(row: Row, setting: str) -> float | None:
+    """The number a dotted setting has in a row's runs; None when it is no number."""
+    found: Any = _config(row)
+    for part in setting.split("."):
+        found = found.get(part) if isinstance(found, Mapping) else None
+    return float(found) if isinstance(found, int | float) and not isinstance(found, bool) else None
+
+
+@styled
+def draw(sweeps: Sequence[Sweep]) -> Drawing:
+    """At least one sweep → one figure, a panel each."""
+    columns = min(3, len(sweeps))
+    rows = -(-len(sweeps) // columns)
+    figure, axes = panels(rows, columns, 4.8 * columns + 1.5, 4.6 * rows)
+    for panel, sweep in zip(axes, sweeps, strict=False):
+        _panel(panel, sweep)
+    for empty in axes[len(sweeps) :]:
+        empty.set_visible(False)
+    return Drawing("sweeps", "One setting at a time", _caption(sweeps), figure)
+
+
+def _caption(sweeps: Sequence[Sweep]) -> str:
+    told = "; ".join(
+        f"{sign}: {about}" for name in dict.fromkeys(s.setting for s in sweeps) if (sign := ABOUT.get(name, ("", ""))[0])
+        for about in (ABOUT[name][1],)
+    )  # fmt: skip
+    seeds = {len(row.seeds) for s in sweeps for line in s.lines.values() for row in line.values()}
+    return (
+        "Accuracy when one setting is changed and everything else is left as it is, with 95 % intervals over questions"
+        + (f" and {min(seeds)} or more seeds" if min(seeds) > 1 else " (one seed: a small difference may be luck)")
+        + f". The small numbers count the soft tokens of a thought (#L).{' ' + told + '.' if told else ''}"
+    )
+
+
+def _panel(axes: Any, sweep: Sweep) -> None:
+    sign = ABOUT.get(sweep.setting, (sweep.setting, ""))[0]
+    for i, (benchmark, line) in enumerate(sweep.lines.items()):
+        rows = list(line.values())
+        low, high = ([abs(bound - r.accuracy) for r, bound in pairs] for pairs in (
+            [(r, r.low) for r in rows], [(r, r.high) for r in rows],
+        ))  # fmt: skip
+        axes.errorbar(
+            list(line), [r.accuracy for r in rows], [low, high],
+            color=SERIES[i % len(SERIES)], marker=MARKERS[i % len(MARKERS)], capsize=5, label=benchmark,
+        )  # fmt: skip
+        for x, row in line.items():
+            axes.annotate(
+                f"#L {row.latents:.2f}", (x, row.low), (0, -16), textcoords="offset points", ha="center", fontsize=11
+            )
+    axes.set(xlabel=f"{sign}  ({sweep.setting})" if sign != sweep.setting else sign, ylabel="accuracy, %")
+    axes.set_xticks(sorted({x for line in sweep.lines.values() for x in line}))
+    axes.xaxis.set_major_formatter(lambda value, place=None: f"{value:g}")
+    axes.margins(x=0.15, y=0.22)
+    axes.set_title(f"{sign}, {sweep.prior} prior" if sweep.prior else sign)
+    axes.legend(loc="best")

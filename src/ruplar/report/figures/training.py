@@ -1,0 +1,83 @@
+"""`metrics.jsonl` → a run's training curves: the loss, its parts, and accuracy on questions held out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ruplar.report.figures.frontier import slug
+from ruplar.report.figures.style import BLUE, INK, MARKERS, MUTED, SERIES, Drawing, panels, styled
+
+NOT_PARTS = ("kind", "step", "loss", "grad_norm", "learning_rate")
+ABOUT = {
+    "answer": "getting the answer's tokens right",
+    "prior": "holding in each soft token what its step asks for",
+    "align": "keeping soft tokens near the question",
+}
+"""Loss part → what it teaches, for the caption."""
+
+
+def parts_of(rows: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
+    """Names of the loss parts in rows of metrics.jsonl: the leading figures that add up to the loss in every row.
+
+    The file does not say which figures are parts; that they add up does. () when none do.
+    """
+    names = [key for key in rows[0] if key not in NOT_PARTS] if rows else []
+    for count in range(1, len(names) + 1):
+        chosen = names[:count]
+        if all(_adds_up(row, chosen) for row in rows):
+            return tuple(chosen)
+    return ()
+
+
+def _adds_up(row: Mapping[str, Any], names: Sequence[str]) -> bool:
+    if not all(isinstance(row.get(name), int | float) for name in (*names, "loss")):
+        return False
+    return abs(sum(float(row[name]) for name in names) - row["loss"]) <= 1e-5 * max(1.0, abs(row["loss"]))
+
+
+@styled
+def draw(name: str, rows: Sequence[Mapping[str, Any]]) -> Drawing:
+    """A run's name and the rows of its metrics.jsonl → the figure."""
+    steps = [row for row in rows if row["kind"] == "train" and isinstance(row.get("loss"), int | float)]
+    valid = [row for row in rows if "eval_accuracy" in row]
+    figure, axes = panels(1, 2 if valid else 1, 13 if valid else 8, 4.8)
+    parts = parts_of(steps)
+    _losses(axes[0], steps, parts)
+    if valid:
+        _accuracy(axes[1], valid)
+    figure.suptitle(name, x=0.01, ha="left", fontsize=13)
+    return Drawing(f"training-{slug(name)}", f"Training of {name}", _caption(parts, bool(valid)), figure)
+
+
+def _caption(parts: Sequence[str], valid: bool) -> str:
+    told = ", ".join(f"{part} ({ABOUT[part]})" if part in ABOUT else part for part in parts)
+    split = (
+        f"The loss is the sum of its parts, each with its weight: {told}."
+        if len(parts) > 1
+        else "The loss has one part, the answer's tokens." if parts == ("answer",)
+        else "The loss, all of it."
+    )  # fmt: skip
+    right = " Right: how many held-out questions the model answers at that point, in percent." if valid else ""
+    return f"What the training minimised, step by step (lower is better; each line of the scale is a factor of ten). {split}{right}"
+
+
+def _losses(axes: Any, rows: Sequence[Mapping[str, Any]], parts: Sequence[str]) -> None:
+    x = [row["step"] for row in rows]
+    axes.plot(x, [row["loss"] for row in rows], color=INK, linewidth=3, label="loss")
+    for i, part in enumerate(parts if len(parts) > 1 else ()):
+        values = [row[part] if row[part] > 0 else float("nan") for row in rows]
+        axes.plot(x, values, color=SERIES[i % len(SERIES)], linestyle=("-", "--", "-.", ":")[i % 4], label=part)
+    axes.set_yscale("log")
+    axes.set(xlabel="step", ylabel="loss, nats", title="Loss" + (" and its parts" if len(parts) > 1 else ""))
+    axes.legend(loc="best")
+
+
+def _accuracy(axes: Any, rows: Sequence[Mapping[str, Any]]) -> None:
+    y = [100 * row["eval_accuracy"] for row in rows]
+    axes.plot([row["step"] for row in rows], y, color=BLUE, marker=MARKERS[0], clip_on=False)
+    axes.annotate(
+        f"{y[-1]:.1f} %", (rows[-1]["step"], y[-1]), (-8, -20), textcoords="offset points", ha="right", color=MUTED
+    )
+    axes.set(xlabel="step", ylabel="accuracy, %", ylim=(0, 100), title="Held-out questions")
+    axes.set_xlim(left=0)

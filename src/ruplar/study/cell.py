@@ -1,0 +1,203 @@
+"""One cell → its record: train (or go on training), ask every benchmark, ablate, write run.json last.
+
+Each part can be cut off at any moment. Training goes on from its last complete checkpoint; what was trained is not
+trained again; a cell without run.json is asked again from its model.
+"""
+
+from __future__ import annotations
+
+import gc
+import logging
+import shutil
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from ruplar.backbone.memory import forget_peak
+from ruplar.chains.sources import open_source
+from ruplar.engine.sampling import Decoding
+from ruplar.errors import UserError
+from ruplar.evaluate.ablate import ablate
+from ruplar.evaluate.benchmark import Evaluation, Part, evaluate, soft
+from ruplar.evaluate.record import RunRecord, read_record, write_record, write_samples
+from ruplar.launch import fingerprints, training_record
+from ruplar.reasoner import LatentReasoner
+from ruplar.study import disk
+from ruplar.study.plan import VALID, Cell, Study
+from ruplar.train import checkpoint
+from ruplar.train.progress import METRICS, Progress, line
+from ruplar.train.run import MODEL, train
+
+log = logging.getLogger(__name__)
+
+Tell = Callable[[str, int, int], None]
+"""Called with what is being done, how much of it is done, and how much there is."""
+
+
+@dataclass(frozen=True)
+class Bench:
+    """What all cells of a study share: its settings, where they lie, what they run on."""
+
+    study: Study
+    places: disk.Places
+    device: str
+    data_dir: Path | None = None
+
+
+def run_cell(cell: Cell, bench: Bench, others: Sequence[Cell], tell: Tell) -> RunRecord:
+    """Bring a cell to its record.
+
+    Args:
+        cell: Claimed by the caller.
+        bench: Shared by all cells.
+        others: Of the same study; those that are done must have been trained on the same data.
+        tell: Told how far it is.
+
+    Raises:
+        UserError: Its settings, its data or its folder do not fit.
+    """
+    _release(bench.device)
+    forget_peak(bench.device)
+    trained = _trained(cell, bench, tell)
+    if "data" in bench.study.same:
+        _check_same_data(cell, trained, bench.places, others)
+    record = _asked(cell, trained, bench, tell)
+    for stale in bench.places.run(cell).glob("checkpoint-*"):
+        shutil.rmtree(stale)
+    _release(bench.device)
+    return record
+
+
+def _release(device: str) -> None:
+    """Give back what an earlier cell of this process held: a trainer and its model hold each other."""
+    gc.collect()
+    if device.startswith("cuda"):
+        import torch
+
+        torch.cuda.empty_cache()
+
+
+def _trained(cell: Cell, bench: Bench, tell: Tell) -> RunRecord:
+    """The record of the cell's training, made now unless it was before."""
+    run = bench.places.model_of(cell)
+    done = run / disk.TRAINED
+    if done.is_file():
+        record = read_record(done)
+        if cell.of is None:
+            disk.check_same_settings(cell, record.config, run)
+        return record
+    if cell.of is not None:
+        raise UserError(f"{run}: holds no trained model; '{cell.label}' asks the one of '{cell.of}'.")
+    begun = run / "cell.json"
+    if begun.is_file():
+        disk.check_same_settings(cell, Cell.from_dict(_read_json(begun)).config.as_dict(), run)
+    elif any(run.glob("checkpoint-*")) or (run / METRICS).exists():
+        raise UserError(f"{run}: holds a run of something else. Choose another --work.")
+    disk.write_json(begun, cell.as_dict())
+    if (run / MODEL).exists() and checkpoint.latest(run) is None:
+        shutil.rmtree(run / MODEL)  # killed before its figures were written, with nothing to go on from
+    started = datetime.now(UTC)
+    result = train(
+        cell.config,
+        output=run,
+        resume=any(run.glob("checkpoint-*")) or (run / METRICS).exists(),
+        device=bench.device,
+        progress=_shown(tell),
+    )
+    record = training_record(cell.config, cell.overrides, result, started, bench.device)
+    disk.write_json(done, record.model_dump(mode="json"))
+    return record
+
+
+def _read_json(file: Path) -> Any:
+    import json
+
+    return json.loads(file.read_text(encoding="utf-8"))
+
+
+def _shown(tell: Tell) -> Callable[[Progress], None]:
+    def show(progress: Progress) -> None:
+        tell("train", progress.step, progress.steps)
+        if progress.row:
+            log.info(line(progress))
+
+    return show
+
+
+def _check_same_data(cell: Cell, trained: RunRecord, places: disk.Places, others: Sequence[Cell]) -> None:
+    """Fingerprints of files are known only once they are read: the file may have changed between two cells."""
+    mine = _training_data(trained)
+    for other in others:
+        file = places.run(other) / disk.TRAINED
+        if other.name == cell.name or not file.is_file():
+            continue
+        theirs = _training_data(read_record(file))
+        for name in sorted({*mine, *theirs}):
+            if mine.get(name) != theirs.get(name):
+                raise UserError(
+                    f"{cell.label}, seed {cell.seed}: '{name}' is {mine.get(name)}, but {theirs.get(name)} in "
+                    f"'{other.label}', seed {other.seed}. The data changed between them; train both anew."
+                )
+
+
+def _training_data(record: RunRecord) -> dict[str, str]:
+    return {name: mark for name, mark in record.data.items() if name.startswith(("train ", "valid: "))}
+
+
+def _asked(cell: Cell, trained: RunRecord, bench: Bench, tell: Tell) -> RunRecord:
+    """Ask, ablate, write everything; run.json last."""
+    study, folder, clock = bench.study, bench.places.result(cell), time.monotonic()
+    reasoner = LatentReasoner.from_pretrained(bench.places.model_of(cell) / MODEL, bench.device, settings=cell.asks)
+    on = [
+        Part(VALID, cell.config.data.valid, "valid") if s.source == VALID and cell.config.data.valid else s
+        for s in study.on
+    ]
+    found = evaluate(
+        reasoner,
+        on,
+        decoding=Decoding(),
+        batch_size=study.batch_size,
+        latency_questions=study.latency_questions,
+        data_dir=bench.data_dir,
+        on_progress=tell,
+    )
+    if study.ablate is not None and soft(reasoner.model):
+        disk.write_json(folder / "ablation.json", _ablation(reasoner, bench, tell))
+    # all answers are kept for paired tests; a study's readable latents would be most of the repository
+    write_samples((row if row["index"] < study.readable else {**row, "latents": []} for row in found.samples), folder)
+    curve = bench.places.model_of(cell) / METRICS
+    if curve.is_file():
+        shutil.copyfile(curve, folder / METRICS)
+    record = _record(cell, trained, found, study, time.monotonic() - clock)
+    write_record(record, folder)
+    return record
+
+
+def _ablation(reasoner: LatentReasoner, bench: Bench, tell: Tell) -> dict[str, Any]:
+    source = bench.study.ablate
+    assert source is not None
+    opened = open_source(source, reasoner.model.domain, need_steps=False, data_dir=bench.data_dir)
+    rows = ablate(
+        reasoner,
+        opened.examples,
+        batch_size=bench.study.batch_size,
+        on_progress=lambda mode, done, of: tell(f"latents: {mode}", done, of),
+    )
+    return {"on": source.name, "rows": [row.as_dict() for row in rows]}
+
+
+def _record(cell: Cell, trained: RunRecord, found: Evaluation, study: Study, seconds: float) -> RunRecord:
+    return trained.model_copy(
+        update={
+            "name": cell.label,
+            "study": study.name,
+            "config": cell.config.as_dict(),
+            "overrides": list(cell.overrides),
+            "data": {**trained.data, **fingerprints(found.sources)},
+            "seconds": trained.seconds + seconds,
+            "benchmarks": found.results,
+        }
+    )

@@ -1,0 +1,229 @@
+"""A study's cells → workers that do them, several at once where memory allows → what came of it.
+
+The number of workers is given, or found out: one does the first cell, and its most memory says how many fit.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import queue
+import subprocess
+import sys
+import threading
+import time
+import uuid
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from ruplar.errors import UserError
+from ruplar.study import disk
+from ruplar.study.plan import Cell, Study
+from ruplar.study.worker import Job, work
+
+log = logging.getLogger(__name__)
+
+Watch = Callable[[dict[str, Any]], None]
+"""Gets every event: ready, start, step, done, failed; see `worker.py`."""
+_ROOM = 0.8
+"""Share of the free memory that workers may fill; the rest is for what the first cell did not show."""
+
+
+@dataclass(frozen=True)
+class How:
+    """How a study is run.
+
+    Attributes:
+        device: Of all workers.
+        jobs: Workers at once; 0: in this process, None: as many as memory and cores allow.
+        budget: Seconds after which no cell is begun.
+        data_dir: Folder with the files of known sets.
+        reuse: Whether a worker does several cells; None: on a GPU, where memory figures can be reset.
+    """
+
+    device: str = "cpu"
+    jobs: int | None = None
+    budget: float | None = None
+    data_dir: Path | None = None
+    reuse: bool | None = None
+
+
+@dataclass
+class Outcome:
+    """What came of it: cell's name → why it failed; names of those not done for another reason."""
+
+    failed: dict[str, str] = field(default_factory=dict)
+    left: list[str] = field(default_factory=list)
+
+
+def run_study(
+    study: Study, cells: Sequence[Cell], chosen: Sequence[Cell], places: disk.Places, how: How, watch: Watch
+) -> Outcome:
+    """Do the chosen cells; those done before are passed over.
+
+    Args:
+        study: Checked.
+        cells: All of them.
+        chosen: Those to do.
+        places: Where records and models go.
+        how: On what, how many at once, how long.
+        watch: Told what happens.
+
+    Raises:
+        UserError: What lies there was made under other settings, or the workers cannot be started.
+    """
+    stands = {cell.name: disk.status(cell, places, study) for cell in cells}  # refuses before anything runs
+    disk.write_study(study, cells, places)
+    todo = tuple(cell for cell in chosen if stands[cell.name] != "done")
+    reuse = how.device.startswith("cuda") if how.reuse is None else how.reuse
+    job = Job(
+        study,
+        todo,
+        tuple(cells),
+        places,
+        device=how.device,
+        session=uuid.uuid4().hex,
+        deadline=None if how.budget is None else time.time() + how.budget,
+        most=None if reuse else 1,
+        data_dir=how.data_dir,
+    )
+    if todo and how.jobs == 0:
+        work(replace(job, most=None), watch)
+    elif todo:
+        _Pool(job, how.jobs, watch).run()
+    found = Outcome()
+    for cell in chosen:
+        known = disk.failure(cell, places)
+        if known is not None and known["session"] == job.session:
+            found.failed[cell.name] = known["reason"]
+        elif disk.status(cell, places, study) != "done":
+            found.left.append(cell.name)
+    return found
+
+
+@dataclass
+class _Worker:
+    """A process, what it is at, and its own log."""
+
+    process: subprocess.Popen
+    log: Path
+    cell: str | None = None
+    did: int = 0
+    ready: bool = False
+    ended: bool = False
+
+
+class _Pool:
+    """Workers of one study, from the first to the last.
+
+    Args:
+        job: What they are told.
+        jobs: How many at once; None: found out.
+        watch: Gets their events.
+    """
+
+    def __init__(self, job: Job, jobs: int | None, watch: Watch):
+        self.job, self.watch = job, watch
+        self.auto, self.jobs = jobs is None, min(jobs or 1, len(job.cells))
+        self.events: queue.Queue[tuple[_Worker, dict[str, Any] | None]] = queue.Queue()
+        self.workers: list[_Worker] = []
+        self.room = 0.0
+        self.peak = max((p for p in map(self._known_peak, job.others) if p), default=0.0)
+        self.over: set[str] = set()
+
+    def run(self) -> None:
+        """Start workers as long as there is something to begin, and follow them until the last has ended."""
+        try:
+            self._fill()
+            while any(not worker.ended for worker in self.workers):
+                worker, event = self.events.get()
+                if event is None:
+                    self._ended(worker)
+                else:
+                    self._happened(worker, event)
+                self._fill()
+        finally:
+            for worker in self.workers:
+                if worker.process.poll() is None:
+                    worker.process.terminate()
+                    worker.process.wait()
+
+    def _fill(self) -> None:
+        """As many workers as may be; each more than the cells nobody is at would find nothing to do."""
+        alive = [worker for worker in self.workers if not worker.ended]
+        taken = {worker.cell for worker in alive if worker.cell}
+        idle = sum(worker.cell is None for worker in alive)
+        free = len([cell for cell in self.job.cells if cell.name not in self.over | taken]) - idle
+        if self.job.deadline is not None and time.time() >= self.job.deadline:
+            return
+        for _ in range(min(self.jobs - len(alive), free)):
+            self._start()
+
+    def _start(self) -> None:
+        number = len(self.workers) + 1
+        folder = self.job.places.work / ".workers"
+        plan, said = folder / f"{number}.json", folder / f"{number}.log"
+        replace(self.job, threads=max(1, (os.cpu_count() or 1) // self.jobs)).write(plan)
+        with said.open("wb") as file:
+            process = subprocess.Popen(
+                [sys.executable, "-m", "ruplar.study.worker", str(plan)],
+                stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=file, text=True,
+            )  # fmt: skip
+        worker = _Worker(process, said)
+        self.workers.append(worker)
+        threading.Thread(target=self._listen, args=(worker,), daemon=True).start()
+
+    def _listen(self, worker: _Worker) -> None:
+        assert worker.process.stdout is not None
+        for text in worker.process.stdout:
+            self.events.put((worker, json.loads(text)))
+        worker.process.wait()
+        self.events.put((worker, None))
+
+    def _happened(self, worker: _Worker, event: dict[str, Any]) -> None:
+        kind = event["event"]
+        if kind == "ready":
+            worker.ready, self.room = True, self.room or event["room_gb"]
+        elif kind == "start":
+            worker.cell = event["cell"]
+        elif kind in ("done", "failed"):
+            worker.cell, worker.did = None, worker.did + 1
+            self.over.add(event["cell"])
+            self.peak = max(self.peak, event.get("peak_gb") or 0.0)
+        if self.auto and kind in ("ready", "done") and self.peak:
+            self._grow()
+        self.watch(event)
+
+    def _grow(self) -> None:
+        """As many as fit: by the memory of the largest cell so far, and by cores, a loader process being one."""
+        loaders = max(int(cell.config.training.get("dataloader_num_workers", 0)) for cell in self.job.cells)
+        cores = (os.cpu_count() or 1) // (1 + loaders)
+        fitting = max(1, min(cores, int(_ROOM * self.room / self.peak), len(self.job.cells)))
+        if fitting != self.jobs:
+            log.info("%d at once: %.1f GB each, %.1f GB free at the start.", fitting, self.peak, self.room)
+        self.jobs = fitting
+
+    def _known_peak(self, cell: Cell) -> float | None:
+        record = disk.recorded(cell, self.job.places)
+        return record.peak_gb if record is not None else None
+
+    def _ended(self, worker: _Worker) -> None:
+        worker.ended = True
+        code = worker.process.returncode
+        if worker.cell is not None:
+            [cell] = [c for c in self.job.cells if c.name == worker.cell]
+            reason = f"its process ended with {'signal ' + str(-code) if code < 0 else 'status ' + str(code)}"
+            disk.write_failure(cell, self.job.places, reason, self.job.session)
+            self.over.add(cell.name)
+            self.watch({"event": "failed", "cell": cell.name, "reason": reason})
+            return
+        if not worker.ready:
+            said = worker.log.read_text(encoding="utf-8", errors="replace").strip().splitlines()
+            raise UserError(f"a worker could not start: {said[-1] if said else f'status {code}'} ({worker.log}).")
+        # it found nothing to do: what is left is done, failed, or held by another start of this study
+        if not worker.did:
+            taken = {other.cell for other in self.workers if not other.ended}
+            self.over |= {cell.name for cell in self.job.cells if cell.name not in taken}

@@ -1,0 +1,242 @@
+"""A plan on disk → cells brought to their records, one after another, in one process that imports torch once.
+
+    python -m ruplar.study.worker PLAN.json
+
+Several workers share a plan: each takes the next cell nobody holds. What happens goes to standard output, a JSON object a
+line, for the process that started it; everything else a cell says goes to its log. A worker ends when the one that
+started it is gone, so a killed study leaves nothing running.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import sys
+import threading
+import time
+import traceback
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ruplar.errors import UserError
+from ruplar.study import disk
+from ruplar.study.plan import Cell, Study
+
+Emit = Callable[[dict[str, Any]], None]
+_EVERY = 0.5
+"""Seconds between two words about the same cell."""
+
+
+@dataclass(frozen=True)
+class Job:
+    """What a worker is told.
+
+    Attributes:
+        study: The settings.
+        cells: Those to do.
+        others: All cells of the study, `cells` among them.
+        places: Where they lie.
+        device: As torch names it.
+        session: Names this start of the study: a cell that failed in it is not tried again in it.
+        deadline: No cell is begun after this time (seconds since 1970); None: no such time.
+        most: Cells to do before ending; None: all. One a process keeps the memory figures of a CPU apart.
+        threads: Of torch on a CPU; None: its own choice.
+        data_dir: Folder with the files of known sets.
+    """
+
+    study: Study
+    cells: tuple[Cell, ...]
+    others: tuple[Cell, ...]
+    places: disk.Places
+    device: str = "cpu"
+    session: str = ""
+    deadline: float | None = None
+    most: int | None = None
+    threads: int | None = None
+    data_dir: Path | None = None
+
+    def write(self, file: Path) -> None:
+        """As JSON."""
+        plain = {key: getattr(self, key) for key in ("device", "session", "deadline", "most", "threads")}
+        names = [cell.name for cell in self.cells]
+        paths = {"results": str(self.places.results), "work": str(self.places.work)}
+        about = {"study": self.study.model_dump(mode="json"), "cells": names, "others": [c.as_dict() for c in self.others]}  # fmt: skip
+        disk.write_json(file, {**plain, **paths, **about, "data_dir": self.data_dir and str(self.data_dir)})
+
+    @classmethod
+    def read(cls, file: Path) -> Job:
+        """What `write` wrote."""
+        data = json.loads(file.read_text(encoding="utf-8"))
+        others = tuple(Cell.from_dict(cell) for cell in data.pop("others"))
+        names, folder = set(data.pop("cells")), data.pop("data_dir")
+        return cls(
+            study=Study.model_validate(data.pop("study")),
+            cells=tuple(cell for cell in others if cell.name in names),
+            others=others,
+            places=disk.Places(Path(data.pop("results")), Path(data.pop("work"))),
+            data_dir=Path(folder) if folder else None,
+            **data,
+        )
+
+
+def work(job: Job, emit: Emit) -> None:
+    """Do cells until none is left that this worker can do."""
+    done = 0
+    while job.most is None or done < job.most:
+        if job.deadline is not None and time.time() >= job.deadline:
+            return
+        outcome = _next(job, emit)
+        if outcome == "wait":
+            time.sleep(_EVERY)
+        elif outcome == "none":
+            return
+        else:
+            done += 1
+
+
+def _next(job: Job, emit: Emit) -> str:
+    """Do the first cell nobody holds: `done` or `failed`; `wait` when all that is left hangs on others' work."""
+    waiting = False
+    for cell in job.cells:
+        how = _turn(cell, job, emit)
+        if how in ("done", "failed"):
+            return how
+        waiting = waiting or how == "wait"
+    return "wait" if waiting else "none"
+
+
+def _turn(cell: Cell, job: Job, emit: Emit) -> str:
+    with disk.claim(cell, job.places) as mine:
+        if not mine:
+            return "held"
+        try:
+            known = disk.failure(cell, job.places)
+            if known is not None and known["session"] == job.session:
+                return "passed"
+            record = disk.recorded(cell, job.places)
+            if record is not None and disk.asked_all(record, job.study):
+                return "passed"
+            if not _ready(cell, job):
+                return "wait"
+        except UserError as error:
+            return _fail(cell, job, emit, str(error))
+        return _do(cell, job, emit)
+
+
+def _ready(cell: Cell, job: Job) -> bool:
+    """Whether the model a cell asks is there; refused when it never will be."""
+    if cell.of is None or (job.places.model_of(cell) / disk.TRAINED).is_file():
+        return True
+    [other] = [c for c in job.others if c.label == cell.of and c.seed == cell.seed]
+    known = disk.failure(other, job.places)
+    if known is not None and known["session"] == job.session:
+        raise UserError(f"it asks the model of '{cell.of}', which failed.")
+    return False
+
+
+def _do(cell: Cell, job: Job, emit: Emit) -> str:
+    from ruplar.study.cell import Bench, run_cell
+
+    last = {"at": 0.0, "what": ""}
+
+    def tell(what: str, done: int, of: int) -> None:
+        now = time.monotonic()
+        if what != last["what"] or now - last["at"] >= _EVERY or done >= of:  # type: ignore[operator]
+            last.update(at=now, what=what)
+            emit({"event": "step", "cell": cell.name, "what": what, "done": done, "of": of})
+
+    emit({"event": "start", "cell": cell.name})
+    began = time.monotonic()
+    bench = Bench(job.study, job.places, job.device, job.data_dir)
+    (job.places.run(cell) / disk.FAILED).unlink(missing_ok=True)
+    with logged(job.places.run(cell) / disk.LOG):
+        try:
+            record = run_cell(cell, bench, job.others, tell)
+        except UserError as error:
+            return _fail(cell, job, emit, str(error))
+        except Exception as error:  # the other cells must go on; the log has the whole of it
+            with (job.places.run(cell) / disk.LOG).open("a", encoding="utf-8") as file:
+                traceback.print_exc(file=file)
+            return _fail(cell, job, emit, f"{type(error).__name__}: {error}")
+    scores = {result.name: round(result.accuracy, 2) for result in record.benchmarks}
+    about = {"seconds": time.monotonic() - began, "peak_gb": record.peak_gb, "scores": scores}
+    emit({"event": "done", "cell": cell.name, **about})
+    return "done"
+
+
+def _fail(cell: Cell, job: Job, emit: Emit, reason: str) -> str:
+    disk.write_failure(cell, job.places, reason, job.session)
+    emit({"event": "failed", "cell": cell.name, "reason": reason})
+    return "failed"
+
+
+@contextmanager
+def logged(file: Path) -> Iterator[None]:
+    """Everything written to standard output and error, by C code and child processes too, goes to the end of a file."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    before = os.dup(1), os.dup(2)
+    with file.open("ab") as target:
+        os.dup2(target.fileno(), 1)
+        os.dup2(target.fileno(), 2)
+    try:
+        yield
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        for old, number in zip(before, (1, 2), strict=True):
+            os.dup2(old, number)
+            os.close(old)
+
+
+def room_gb(device: str) -> float:
+    """Memory that cells may share: what is free on the GPU, or in the machine."""
+    import torch
+
+    if device.startswith("cuda"):
+        return torch.cuda.mem_get_info(device)[0] / 1e9
+    info = Path("/proc/meminfo")
+    if info.is_file():
+        found = dict(line.split(":", 1) for line in info.read_text().splitlines())
+        return int(found["MemAvailable"].split()[0]) / 1e6
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2e9
+
+
+def _end_with_parent() -> None:
+    """End when standard input does: the process that started this one has died."""
+
+    def watch() -> None:
+        while os.read(0, 1):  # not sys.stdin: its lock would be held when the interpreter ends
+            pass
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
+
+
+def main(arguments: Sequence[str]) -> None:
+    """See the module's docstring."""
+    _end_with_parent()
+    events = os.fdopen(os.dup(1), "w", encoding="utf-8", buffering=1)
+    os.dup2(2, 1)  # nothing else may write among the events
+    job = Job.read(Path(arguments[0]))
+    import torch
+
+    if job.threads is not None and not job.device.startswith("cuda"):
+        torch.set_num_threads(min(job.threads, torch.get_num_threads()))
+    # rows of a run are told at INFO by this package; other packages only warn
+    logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(message)s", stream=sys.stderr)
+    logging.getLogger("ruplar").setLevel(logging.INFO)
+
+    def emit(event: dict[str, Any]) -> None:
+        events.write(json.dumps(event) + "\n")
+
+    emit({"event": "ready", "room_gb": room_gb(job.device)})
+    work(job, emit)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

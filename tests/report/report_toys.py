@@ -1,0 +1,43 @@
+"""Runs with known figures, and a small study of them on disk."""
+
+from __future__ import annotations
+
+import json
+
+from ruplar.evaluate.record import BenchmarkResult, Machine, RunRecord, write_record, write_samples
+
+
+def record(seed=1, correct=460, name="ruplar", n=1000, prior="mixture", **changes):
+    keys = ("limit", "decoding", "latents", "ms_alone", "forwards")
+    result = {"latents": 2.0, "forwards": 7, **{key: changes.pop(key) for key in keys if key in changes}}
+    benchmark = BenchmarkResult(
+        name="svamp", n=n, correct=correct, answer_tokens=4, ms_per_question=1.5 * seed, **result
+    )
+    config = {"seed": seed, "backbone": {"name": "meta-llama/Llama-3.2-1B"}, "prior": {"name": prior}}
+    about = {"commit": "abc", "dirty": False, "versions": {}, "machine": Machine(cpu="x", cores=2, memory_gb=8)}
+    about |= {"started": "2026-01-01T00:00:00+00:00", "train_seconds": 60.0 * seed, **changes}
+    return RunRecord(name=name, seed=seed, config=config, benchmarks=[benchmark], **about)
+
+
+def write_run(folder, label, seed, marks, **changes):
+    """A run that answered the questions of `marks` ("1101": right, right, wrong, right), with its samples."""
+    right = [mark == "1" for mark in marks]
+    about = record(seed, sum(right), label, len(right), study="toy", **changes)
+    home = folder / f"{label}-seed{seed}"
+    write_record(about, home)
+    rows = [
+        {"benchmark": "svamp", "seed": 0, "index": i, "question": f"question {i}", "correct": mark}
+        for i, mark in enumerate(right)
+    ]
+    write_samples(rows, home)
+    return home
+
+
+def write_study(folder):
+    """Two seeds each of a good and a bad method; the paper printed a row for the good one."""
+    for label, latents, seeds in (("good", 2.0, ("1110", "1100")), ("bad", 0.0, ("1000", "0000"))):
+        for seed, marks in enumerate(seeds, start=1):
+            write_run(folder, label, seed, marks, latents=latents)
+    plan = {"name": "toy", "rows": {"good": {}, "bad": {}}, "printed": {"good": "RuPLaR-Mix"}}
+    (folder / "study.json").write_text(json.dumps(plan))
+    return folder

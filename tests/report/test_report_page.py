@@ -1,0 +1,188 @@
+"""The page holds everything it shows, says only what is on record, and cannot be broken by what a record says."""
+
+from __future__ import annotations
+
+import json
+import re
+from html.parser import HTMLParser
+
+import pytest
+from figure_toys import RECORDS, folder
+from typer.testing import CliRunner
+
+from ruplar.cli import app
+from ruplar.evaluate.record import read_record, read_samples, write_record, write_samples
+from ruplar.report.figures import draw_all
+from ruplar.report.material import gather
+from ruplar.report.page import build, headline
+from ruplar.report.rows import collect
+from ruplar.report.write import write_report
+
+VOID = {"meta", "link", "br", "img", "input", "hr"}
+
+
+class Reader(HTMLParser):
+    """Tags that close what they open, ids, and every address the page would fetch."""
+
+    def __init__(self):
+        super().__init__()
+        self.open, self.ids, self.addresses, self.tables, self.text = [], [], [], [], []
+
+    def handle_starttag(self, tag, attributes):
+        found = dict(attributes)
+        if tag not in VOID:
+            self.open.append(tag)
+        self.ids += [found["id"]] if "id" in found else []
+        self.addresses += [found[k] for k in ("src", "href", "xlink:href", "data") if found.get(k)]
+        if tag == "table":
+            self.tables.append([])
+
+    def handle_startendtag(self, tag, attributes):
+        self.handle_starttag(tag, attributes)
+        if tag not in VOID:
+            self.open.pop()
+
+    def handle_endtag(self, tag):
+        assert self.open and self.open.pop() == tag, f"</{tag}> closes nothing"
+
+    def handle_data(self, data):
+        self.text.append(data)
+        if "table" in self.open:
+            self.tables[-1].append(data)
+
+
+def read(page):
+    found = Reader()
+    found.feed(page)
+    found.close()
+    assert found.open == []
+    return found
+
+
+@pytest.fixture(scope="module")
+def page():
+    return build(gather([RECORDS]))
+
+
+def test_the_page_is_whole_and_asks_the_network_for_nothing(page):
+    found = read(page)
+    assert not re.search(r"https?://|//[a-z]+\.|<script|@import|url\((?!#)", page)
+    assert all(address.startswith(("#", "data:image/png;base64,")) for address in found.addresses)
+    assert "default-src 'none'" in page
+    assert len(found.ids) == len(set(found.ids)), "two figures share an id"
+    wanted = {address[1:] for address in found.addresses if address.startswith("#")}
+    assert wanted <= set(found.ids), f"links to nowhere: {wanted - set(found.ids)}"
+
+
+def test_every_row_is_in_the_table_with_its_interval(page):
+    cells = [cell.strip() for table in read(page).tables for cell in table]
+    for row in collect(RECORDS):
+        assert row.method in cells and f"{row.accuracy:.1f} [{row.low:.1f}, {row.high:.1f}]" in cells
+    assert len(read(page).tables) >= 2, "results, and who is ahead"
+
+
+def test_every_figure_is_there_with_its_caption(page):
+    assert page.count("<figure") == page.count("<figcaption") == page.count("<svg") >= 5
+    text = " ".join(read(page).text)
+    assert "One thought, soft token by soft token" in text and "Accuracy against cost on word-problems" in text
+
+
+def test_thoughts_stand_beside_the_chain_they_replace(page):
+    chains = {row["question"]: row["thought"] for row in read_samples(folder("backbone"))}
+    text = "".join(read(page).text)
+    shown = [question for question in chains if f"\n{question}\n" in text]
+    assert 2 <= len(shown) <= 4 and all(chains[question] in text for question in shown)
+    assert "✓ answered" in text and "✗ answered" in text, "right ones and a wrong one"
+
+
+def test_the_page_says_how_it_was_made(page):
+    text = "".join(read(page).text)
+    for record in (read_record(f) for f in RECORDS.glob("*/run.json")):
+        assert record.name in text and record.versions["torch"] in text
+        assert (record.machine.gpu or record.machine.cpu) in text
+        assert f"ruplar train {record.name}" in text and all(override in text for override in record.overrides)
+    assert "seed 777" in text and "not in a repository" in text
+
+
+def test_the_headline_is_computed_from_the_rows():
+    rows = collect(RECORDS)
+    found = headline(rows)
+    ours = next(r for r in rows if r.method == "embedded-ruplar")
+    text = next(r for r in rows if r.method == "embedded-backbone")
+    assert f"{ours.accuracy:.1f} % of {ours.n:,} questions" in found.sentence
+    assert f"takes {text.forwards:.1f} for {text.accuracy:.1f} %" in found.sentence
+    assert (f"{text.forwards / ours.forwards:.1f}×", "fewer forward passes than the text chain") in found.cards
+    # nothing is compared with a method that is not there
+    alone = headline([ours])
+    assert "writing the reasoning out" not in alone.sentence and len(alone.cards) == 2
+
+
+def copied(tmp_path, name, question, **changes):
+    """The ruplar record under another name, its first question rewritten."""
+    record = read_record(folder("ruplar")).model_copy(update={"name": name, **changes})
+    rows = read_samples(folder("ruplar"))
+    rows[0] = rows[0] | {"question": question, "text": question, "correct": False}
+    write_record(record, tmp_path / name)
+    write_samples(rows, tmp_path / name)
+    return tmp_path
+
+
+def test_what_a_record_says_stays_text(tmp_path):
+    bad = "<script>alert(1)</script>\"'&"
+    material = gather([copied(tmp_path, "x", bad)])
+    page = build(material, drawings=[d for d in draw_all(material) if d.name == "thought"])
+    assert "<script" not in page and "&lt;script&gt;alert(1)" in page
+    read(page)
+
+
+def test_missing_samples_leave_the_tests_out_and_the_page_says_so(tmp_path, page):
+    for method in ("ruplar", "no_cot"):
+        write_record(read_record(folder(method)), tmp_path / method)
+    alone = build(gather([tmp_path]), drawings=[])
+    assert "not compared question by question" in alone and "samples.jsonl.gz" in alone
+    assert "not compared question by question" not in page
+
+
+def test_a_draft_needs_leave_and_says_that_it_is_one(tmp_path, page):
+    from ruplar.errors import UserError
+
+    copied(tmp_path, "x", "How many?", dirty=True)
+    with pytest.raises(UserError, match="uncommitted changes"):
+        gather([tmp_path])
+    draft = build(gather([tmp_path], drafts=True), drawings=[])
+    assert "Draft." in draft and "the code had uncommitted changes: x" in draft
+    assert "Draft." not in page
+
+
+def test_report_writes_the_page_and_the_figures(tmp_path):
+    runs = tmp_path / "runs"
+    write_record(read_record(folder("ruplar")), runs)
+    write_samples(read_samples(folder("ruplar"))[:60], runs)
+    page, figures = tmp_path / "deep" / "page.html", tmp_path / "figures"
+    done = CliRunner().invoke(app, ["report", str(runs), "--html", str(page), "--figures", str(figures)])
+    assert done.exit_code == 0, done.output
+    assert "page.html" in done.output.replace("\n", "") and page.stat().st_size > 100_000
+    assert {file.name for file in figures.iterdir()} == {
+        "figures.md", "thought.png", "thought.svg", "thoughts.png", "thoughts.svg",
+    }  # fmt: skip
+
+
+def test_report_tells_a_folder_from_a_file_before_the_work(tmp_path):
+    (tmp_path / "file").write_text("")
+    for arguments, word in (
+        (["--html", str(tmp_path)], "is a folder"),
+        (["--figures", str(tmp_path / "file")], "is a file"),
+        (["--drafts"], "goes with --html"),
+    ):
+        done = CliRunner().invoke(app, ["report", str(RECORDS), *arguments])
+        assert done.exit_code != 0 and word in str(done.exception)
+
+
+def test_benches_alone_make_a_page(tmp_path):
+    record = {"what": "latency", "shape": "embedded", "dtype": "float32", "device": "cpu", "gpu": None, "cpu": "toy", "threads": 2,
+              "ours_ms": 2.0, "published_ms": 9.0, "hf_cot_ms": 12.0, "floor_ms": 1.0, "prompt_tokens": 110, "latents": 3,
+              "answer_tokens": 10, "cot_tokens": 26, "weights_gb": 0.02, "commit": "abc", "dirty": False, "torch": "2"}  # fmt: skip
+    (tmp_path / "latency.json").write_text(json.dumps(record))
+    [file] = write_report([tmp_path], tmp_path / "page.html")
+    found = read(file.read_text())
+    assert "One question at a time" in "".join(found.text) and "abc" in "".join(found.text)

@@ -1,0 +1,159 @@
+"""Real studies of a few steps, in this process: done, failed, gone on with, refused, reported."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from ruplar.chains.sources import SourceConfig
+from ruplar.errors import UserError
+from ruplar.evaluate.record import RECORD, SAMPLES, read_record, read_samples
+from ruplar.report.rows import collect, study_of
+from ruplar.study import disk
+from ruplar.study.plan import plan
+from ruplar.study.run import How, run_study
+from ruplar.study.worker import Job
+
+ROWS = {
+    "Broken": {
+        "recipe": "embedded-ruplar",
+        "set": {"training.train_sampling_strategy": "by name"},
+    },  # only the trainer knows
+    "Mix": "embedded-ruplar",
+    "Short": {"of": "Mix", "set": {"method.max_latents": 1}},
+    "Lost": {"of": "Broken", "set": {"method.max_latents": 1}},
+}
+
+
+@pytest.fixture
+def places(tmp_path):
+    return disk.Places(tmp_path / "results", tmp_path / "runs")
+
+
+def run(study, places, *overrides, only=None, **how):
+    cells, events = plan(study, overrides), []
+    chosen = [cell for cell in cells if only is None or cell.label in only]
+    found = run_study(study, cells, chosen, places, How(jobs=0, **how), events.append)
+    return found, events
+
+
+def clean(places):
+    """Whatever this checkout is like: its runs may enter a table."""
+    for file in places.results.rglob(RECORD):
+        file.write_text(json.dumps(json.loads(file.read_text()) | {"dirty": False}))
+
+
+@pytest.mark.slow
+def test_a_study_trains_asks_records_fails_where_it_must_and_goes_on(make_study, places):
+    study = make_study(rows=ROWS, ablate={"source": "word-problems", "count": 2}, readable=2)
+    found, events = run(study, places)
+    assert set(found.failed) == {"Broken-seed1", "Lost-seed1"} and found.left == []
+    assert "train_sampling_strategy: must be one of" in found.failed["Broken-seed1"]
+    assert found.failed["Lost-seed1"] == "it asks the model of 'Broken', which failed."
+    assert [(e["event"], e["cell"]) for e in events if e["event"] == "done"] == [
+        ("done", "Mix-seed1"),
+        ("done", "Short-seed1"),
+    ]
+
+    record = read_record(places.results / "Mix-seed1")
+    assert (record.name, record.study, record.seed, record.train_seconds > 0) == ("Mix", "tiny", 1, True)
+    assert [(b.name, b.n) for b in record.benchmarks] == [("valid", 3), ("word-problems", 4)]
+    assert set(record.data) == {"train 1: word-problems", "valid: word-problems", "test: word-problems"}
+    assert [row["benchmark"] for row in read_samples(places.results / "Mix-seed1")] == ["valid"] * 3 + [
+        "word-problems"
+    ] * 4
+    kept = [row["index"] for row in read_samples(places.results / "Mix-seed1") if row["latents"]]
+    assert kept and max(kept) < 2
+    # of the validation part, not problems of the test part under another name
+    questions = {name: {r["question"] for r in read_samples(places.results / "Mix-seed1") if r["benchmark"] == name} for name in ("valid", "word-problems")}  # fmt: skip
+    assert not questions["valid"] & questions["word-problems"]
+    ablation = json.loads((places.results / "Mix-seed1" / "ablation.json").read_text())
+    assert [row["mode"] for row in ablation["rows"]][:2] == ["real", "none"]
+    short = read_record(places.results / "Short-seed1")
+    assert short.config["method"]["max_latents"] == 1 and all(b.latents <= 1 for b in short.benchmarks)
+    assert short.train_seconds == record.train_seconds
+    assert not list((places.work / "Mix-seed1").glob("checkpoint-*"))
+
+    # what is done stays done, what failed is tried again
+    before = (places.results / "Mix-seed1" / RECORD).stat().st_mtime_ns
+    found, events = run(study, places)
+    assert {e["cell"] for e in events if e["event"] in ("start", "failed")} == {"Broken-seed1", "Lost-seed1"}
+    assert (places.results / "Mix-seed1" / RECORD).stat().st_mtime_ns == before
+
+    # another budget is another study
+    with pytest.raises(UserError, match="training.max_steps was 2 and is now 5"):
+        run(study, places, "training.max_steps=5")
+    with pytest.raises(UserError, match="method.max_latents was 1 and is now 2"):
+        run(make_study(rows={**ROWS, "Short": {"of": "Mix", "set": {"method.max_latents": 2}}}), places)
+
+    clean(places)
+    rows = collect(places.results)
+    assert [(row.study, row.method, row.benchmark, row.seeds) for row in rows] == [
+        ("tiny", "Mix", "valid", (1,)), ("tiny", "Mix", "word-problems", (1,)),
+        ("tiny", "Short", "valid", (1,)), ("tiny", "Short", "word-problems", (1,)),
+    ]  # fmt: skip
+    assert list(study_of(places.results)["rows"]) == ["Broken", "Mix", "Short", "Lost"]
+
+
+def test_a_cell_cut_off_after_training_is_asked_but_not_trained_again(make_study, places):
+    study = make_study(rows={"No-CoT": "embedded-no_cot"})
+    run(study, places)
+    model = places.work / "No-CoT-seed1" / "model" / "adapter_model.safetensors"
+    trained, samples = model.stat().st_mtime_ns, (places.results / "No-CoT-seed1" / SAMPLES).read_bytes()
+    (places.results / "No-CoT-seed1" / RECORD).unlink()
+    [cell] = plan(study)
+    assert disk.status(cell, places, study) == "trained"
+    found, events = run(study, places)
+    assert not found.failed and not found.left
+    assert "train" not in {e["what"] for e in events if e["event"] == "step"}
+    assert model.stat().st_mtime_ns == trained
+    assert (places.results / "No-CoT-seed1" / SAMPLES).read_bytes() == samples
+    # more questions than were asked make the cell unfinished
+    more = study.model_copy(update={"on": (SourceConfig(source="word-problems", count=6),)})
+    assert disk.status(cell, places, more) == "trained"
+
+    # data that changed between two cells is noticed by its fingerprint
+    trained_record = places.work / "No-CoT-seed1" / disk.TRAINED
+    changed = json.loads(trained_record.read_text())
+    changed["data"]["train 1: word-problems"] = "seed 5, 41 examples"
+    trained_record.write_text(json.dumps(changed))
+    both = make_study(rows={"No-CoT": "embedded-no_cot", "Mix": "embedded-ruplar"})
+    found, _ = run(both, places, only=["Mix"])
+    assert (
+        "'train 1: word-problems' is seed 5, 40 examples, but seed 5, 41 examples in 'No-CoT'"
+        in found.failed["Mix-seed1"]
+    )
+
+
+def test_an_error_of_ours_fails_its_cell_alone_and_stands_in_its_log(make_study, places, monkeypatch):
+    def breaks(*arguments):
+        raise ZeroDivisionError("our own mistake")
+
+    monkeypatch.setattr("ruplar.study.cell.run_cell", breaks)
+    found, _ = run(make_study(rows={"A": "embedded-no_cot", "B": "embedded-no_cot"}), places)
+    assert found.failed == dict.fromkeys(("A-seed1", "B-seed1"), "ZeroDivisionError: our own mistake")
+    assert "in breaks" in (places.work / "A-seed1" / disk.LOG).read_text()
+
+
+def test_nothing_is_begun_after_the_budget(make_study, places):
+    found, events = run(make_study(rows=ROWS), places, budget=0.0)
+    assert events == [] and not found.failed and len(found.left) == 4
+
+
+def test_a_cell_held_by_a_living_process_is_left_to_it(make_study, places):
+    study = make_study(rows={"No-CoT": "embedded-no_cot"})
+    [cell] = plan(study)
+    with disk.claim(cell, places) as mine:
+        assert mine and disk.status(cell, places, study) == "running"
+        found, events = run(study, places)
+        assert events == [] and found.left == ["No-CoT-seed1"]
+    assert disk.status(cell, places, study) == "waiting"
+
+
+def test_a_job_comes_back_from_its_file(make_study, places, tmp_path):
+    study = make_study(rows=ROWS)
+    cells = tuple(plan(study))
+    job = Job(study, cells[:2], cells, places, session="s", deadline=5.0, most=1, threads=2, data_dir=tmp_path)
+    job.write(tmp_path / "job.json")
+    assert Job.read(tmp_path / "job.json") == job

@@ -1,0 +1,79 @@
+"""`ruplar study` and `ruplar report` as they are typed."""
+
+from __future__ import annotations
+
+import json
+import sys
+
+import pytest
+import yaml
+from study_toys import TINY
+
+ROWS = {
+    "No-CoT": "embedded-no_cot",
+    "Mix": "embedded-ruplar",
+    "Short": {"of": "Mix", "set": {"method.max_latents": 1}},
+}
+
+
+@pytest.fixture
+def typed(tmp_path, monkeypatch, capsys):
+    """Words → exit status, standard output and error, in a folder with tiny.yaml."""
+    from ruplar.cli import main
+
+    entries = {
+        "name": "tiny",
+        "seeds": [1, 2],
+        "on": [{"source": "word-problems", "count": 4}],
+        "rows": ROWS,
+        "set": TINY,
+    }
+    (tmp_path / "tiny.yaml").write_text(yaml.safe_dump(entries, sort_keys=False))
+    monkeypatch.chdir(tmp_path)
+
+    def run(*words):
+        monkeypatch.setattr(sys, "argv", ["ruplar", *words])
+        with pytest.raises(SystemExit) as end:
+            main()
+        shown = capsys.readouterr()
+        return end.value.code or 0, shown.out, shown.err
+
+    return run
+
+
+def test_the_plan_shows_every_cell_and_how_far_it_is(typed):
+    code, out, _ = typed("study", "tiny.yaml", "training.max_steps=9", "--plan", "--json")
+    rows = json.loads(out)
+    assert code == 0 and [row["cell"] for row in rows] == [
+        "No-CoT-seed1", "Mix-seed1", "Short-seed1", "No-CoT-seed2", "Mix-seed2", "Short-seed2",
+    ]  # fmt: skip
+    assert {(row["steps"], row["status"]) for row in rows} == {(9, "waiting")}
+    code, out, _ = typed("study", "tiny.yaml", "--plan", "--seeds", "5", "--only", "No*")
+    assert code == 0 and "No-CoT-seed5" in out and "Mix" not in out
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--only", "Max"], "no cell is called 'Max'. Rows: No-CoT, Mix, Short."),
+        (["--only", "Short"], "'Short' asks the model of 'Mix'; name that row too"),
+        (["--jobs", "many"], "--jobs: cannot read 'many'"),
+        (["training.max_step=9"], "Did you mean 'max_steps'"),
+    ],
+)
+def test_mistakes_are_told_before_any_work(typed, tmp_path, words, said):
+    code, _, err = typed("study", "tiny.yaml", "--device", "cpu", *words)
+    assert code == 2 and said in err.replace("\n", " ")
+    assert not (tmp_path / "results").exists()
+
+
+def test_a_budget_that_is_spent_ends_with_a_status_of_its_own(typed):
+    code, out, _ = typed("study", "tiny.yaml", "--device", "cpu", "--budget-seconds", "0", "--only", "No-CoT-seed1")
+    assert code == 3 and "left    No-CoT-seed1; the same command goes on with them" in out
+    code, out, _ = typed("study", "tiny.yaml", "--device", "cpu", "--budget-seconds", "0", "--json")
+    assert code == 3 and len(json.loads(out)["left"]) == 6
+
+
+def test_studies_are_listed(typed):
+    code, out, _ = typed("list", "studies")
+    assert code == 0 and "main" in out and "_embedded" not in out
