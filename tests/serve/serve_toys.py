@@ -1,0 +1,85 @@
+"""A real server on a real port, in a thread of this process, so that a test can also look at its engine and break it."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from ruplar.serve.desk import Desk
+from ruplar.serve.limits import Limits
+from ruplar.serve.run import ServerConfig, make_desk, make_server
+
+APPLES = "Tom has 3 bags of 4 apples. He eats 2 apples. How many apples are left?"  # 3*4 = 12, 12-2 = 10
+QUESTIONS = [
+    APPLES,
+    "Ben has 6 boxes of 20 beads and 5 bags of 11 beads. How many beads is that altogether?",
+    "A boat carries 8 groups of 12 people. At the museum 16 people get off. How many people are left on the boat?",
+    "Lucy has 130 coins. Lily has 40 more coins than Lucy. How many coins do they have together?",
+]
+
+
+@dataclass
+class Served:
+    """A running server."""
+
+    url: str
+    desk: Desk
+    server: Any
+
+    @property
+    def scheduler(self):
+        return self.desk.main.scheduler
+
+    def quiet(self, seconds: float = 20.0) -> bool:
+        """Wait until nothing waits and nothing flies."""
+        ends = time.monotonic() + seconds
+        while time.monotonic() < ends:
+            if not self.scheduler.queue and not self.scheduler.flying:
+                return True
+            time.sleep(0.01)
+        return False
+
+
+@contextlib.contextmanager
+def running(
+    model: str = "embedded", compare: str = "none", key: str | None = None, joins=False, **limits
+) -> Iterator[Served]:
+    """Start a server on a free port; stop it at the end."""
+    config = ServerConfig(model=model, compare=compare, port=0, key=key, joins=joins)
+    desk = make_desk(config, Limits(**limits))
+    server = make_server(desk, config)
+    thread = threading.Thread(target=server.run, daemon=True)
+    thread.start()
+    ends = time.monotonic() + 60
+    while not server.started:
+        assert thread.is_alive() and time.monotonic() < ends, "the server did not start"
+        time.sleep(0.01)
+    port = server.servers[0].sockets[0].getsockname()[1]
+    try:
+        yield Served(f"http://127.0.0.1:{port}", desk, server)
+    finally:
+        server.should_exit = True
+        thread.join(30)
+        assert not thread.is_alive(), "the server did not stop"
+
+
+@contextlib.contextmanager
+def held(served: Served) -> Iterator[threading.Event]:
+    """Hold the engine before its next step, so that questions stay in flight; it goes on when the event is set."""
+    engine, go = served.scheduler.engine, threading.Event()
+    step = engine.step
+
+    def waits():
+        go.wait(60)
+        return step()
+
+    engine.step = waits
+    try:
+        yield go
+    finally:
+        go.set()
+        engine.step = step

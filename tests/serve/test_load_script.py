@@ -1,0 +1,47 @@
+"""The load script counts right what it sees: answers checked one by one, refusals, and what is not an answer."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib.util
+import sys
+from pathlib import Path
+
+import psutil
+import pytest
+from serve_toys import QUESTIONS, running
+
+FILE = Path(__file__).parents[2] / "benchmarks" / "serve_load.py"
+
+
+@pytest.fixture(scope="module")
+def script():
+    spec = importlib.util.spec_from_file_location("serve_load", FILE)
+    module = importlib.util.module_from_spec(spec)
+    sys.modules["serve_load"] = module  # its dataclasses look themselves up there
+    spec.loader.exec_module(module)
+    yield module
+    del sys.modules["serve_load"]
+
+
+def load(script, served, bank, clients=8, seconds=0.7):
+    port = int(served.url.rsplit(":", 1)[1])
+    return asyncio.run(script.load(port, psutil.Process(), bank, "embedded", clients, seconds))
+
+
+def test_right_answers_are_counted_and_wrong_ones_found(script, served, offline):
+    bank = {q: a.text for q, a in zip(QUESTIONS, offline.ask(QUESTIONS), strict=True)}
+    found = load(script, served, bank)
+    assert found["answered"] == found["statuses"]["200"] > 0
+    assert found["wrong"] == found["lost"] == found["refused_429"] == 0
+    assert 0 < found["latency_ms"]["p50"] <= found["latency_ms"]["p99"]
+    false = load(script, served, bank | {QUESTIONS[0]: "11"})
+    assert false["wrong"] > 0 and "'10', not '11'" in false["examples_wrong"][0]
+
+
+def test_refusals_are_counted_apart(script, offline):
+    bank = {q: a.text for q, a in zip(QUESTIONS, offline.ask(QUESTIONS), strict=True)}
+    with running(slots=1, max_queue=1) as small:
+        found = load(script, small, bank, clients=12)
+    assert found["refused_429"] > 0 and found["answered"] > 0
+    assert found["wrong"] == found["lost"] == 0 and set(found["statuses"]) == {"200", "429"}

@@ -1,0 +1,237 @@
+"""OpenAI's own Python client works against a real server, and what it gets is what the offline engine says."""
+
+from __future__ import annotations
+
+import openai
+import pytest
+from serve_toys import APPLES, QUESTIONS, held, running
+
+from ruplar.engine.sampling import Decoding
+
+
+def user(text):
+    return [{"role": "user", "content": text}]
+
+
+def ask(client, text=APPLES, **more):
+    return client.chat.completions.create(model="embedded", messages=user(text), **more)
+
+
+def offline_samples(offline, question, n, decoding):
+    """n samples of one question through the offline engine, as text."""
+    return [answer.text for answer in offline.sample([question], n, decoding=decoding)[0]]
+
+
+def test_chat_answers_what_the_offline_engine_answers(client, offline):
+    wanted = offline.ask(QUESTIONS)
+    for question, answer in zip(QUESTIONS, wanted, strict=True):
+        found = ask(client, question)
+        assert found.choices[0].message.content == answer.text
+        assert found.choices[0].finish_reason == "stop"
+        details = found.usage.completion_tokens_details
+        assert details.reasoning_tokens == answer.latent_count > 0
+        assert found.usage.completion_tokens == answer.latent_count + answer.answer_tokens
+        assert found.usage.prompt_tokens == len(offline.model.backbone.prompt(question).ids)
+    assert wanted[0].text == "10"
+
+
+def test_thoughts_are_shown_on_request_only(client, offline):
+    [answer] = offline.ask([APPLES], return_latents=True)
+    plain = ask(client).choices[0].message
+    assert not hasattr(plain, "reasoning") and not hasattr(plain, "reasoning_details")
+    for extra in ({"include_reasoning": True}, {"reasoning": {"enabled": True}}, {"reasoning": {}}):
+        shown = ask(client, extra_body=extra).choices[0].message
+        assert shown.reasoning == " → ".join(latent.tokens[0] for latent in answer.latents) == "12 → 10"
+        assert [d["tokens"] for d in shown.reasoning_details] == [list(z.tokens[:10]) for z in answer.latents]
+        for detail, latent in zip(shown.reasoning_details, answer.latents, strict=True):
+            assert detail["probs"] == pytest.approx(latent.probs[:10], abs=1e-5)
+            assert detail["entropy"] == pytest.approx(latent.entropy, abs=1e-4)
+            assert detail["halt"] == pytest.approx(latent.halt, abs=1e-5)
+    hidden = ask(client, extra_body={"reasoning": {"exclude": True}}).choices[0].message
+    assert not hasattr(hidden, "reasoning")
+
+
+def test_a_text_model_shows_its_chain(client, served):
+    found = client.chat.completions.create(
+        model="embedded:cot", messages=user(APPLES), extra_body={"include_reasoning": True}
+    )
+    assert found.choices[0].message.reasoning == "<<3*4=12>> <<12-2=10>>"
+    assert found.choices[0].message.content == "10"
+    assert found.usage.completion_tokens_details.reasoning_tokens == 14  # << 3 * 4 = 12 >>, twice
+
+
+def test_a_stream_holds_the_same_as_the_whole_answer(client):
+    whole = ask(client, extra_body={"include_reasoning": True})
+    chunks = list(
+        ask(client, stream=True, stream_options={"include_usage": True}, extra_body={"include_reasoning": True})
+    )
+    deltas = [c.choices[0].delta for c in chunks if c.choices]
+    assert deltas[0].role == "assistant"
+    assert "".join(d.content or "" for d in deltas) == whole.choices[0].message.content
+    assert "".join(getattr(d, "reasoning", "") for d in deltas) == whole.choices[0].message.reasoning
+    details = [detail for d in deltas for detail in getattr(d, "reasoning_details", [])]
+    assert details == whole.choices[0].message.reasoning_details
+    assert [c.choices[0].finish_reason for c in chunks if c.choices][-1] == "stop"
+    assert chunks[-1].usage == whole.usage and not chunks[-1].choices
+    assert len({c.id for c in chunks}) == 1
+    # a soft token comes before the answer is known, not with it
+    assert len([d for d in deltas if getattr(d, "reasoning_details", None)]) == 2
+
+
+def test_seeds_reproduce_and_samples_differ(client, offline):
+    decoding = Decoding(temperature=2.0, top_p=0.99, seed=7)
+    hot = {"n": 8, "temperature": 2.0, "top_p": 0.99, "seed": 7, "extra_body": {"noise": 2.0}}
+    first, again = ask(client, **hot), ask(client, **hot)
+    texts = [c.message.content for c in first.choices]
+    assert texts == [c.message.content for c in again.choices]
+    assert [c.index for c in first.choices] == list(range(8))
+    assert len(set(texts)) > 1
+    other = ask(client, **(hot | {"seed": 8}))
+    assert [c.message.content for c in other.choices] != texts
+    noisy = Decoding(temperature=2.0, top_p=0.99, seed=7, noise=2.0)
+    assert texts == offline_samples(offline, APPLES, 8, noisy)
+    calm = ask(client, n=2, temperature=2.0, top_p=0.99, seed=7)
+    assert [c.message.content for c in calm.choices] == offline_samples(offline, APPLES, 2, decoding)
+
+
+def test_a_stream_of_several_samples_holds_each(client):
+    hot = {"n": 3, "temperature": 2.0, "seed": 3, "extra_body": {"noise": 2.0}}
+    whole = ask(client, **hot)
+    texts = ["", "", ""]
+    for chunk in ask(client, stream=True, **hot):
+        for choice in chunk.choices:
+            texts[choice.index] += choice.delta.content or ""
+    assert texts == [c.message.content for c in whole.choices]
+
+
+def test_without_a_seed_samples_are_drawn_anew(client):
+    found = {
+        tuple(c.message.content for c in ask(client, n=8, temperature=2.0, extra_body={"noise": 3.0}).choices)
+        for _ in range(4)
+    }
+    assert len(found) > 1
+
+
+def test_an_answer_ends_before_a_stop_text(client, served):
+    chain = {"model": "embedded", "prompt": APPLES}
+    assert client.completions.create(**chain).choices[0].text == "10"
+    cut = client.completions.create(**chain, stop=["0"])
+    assert cut.choices[0].text == "1" and cut.choices[0].finish_reason == "stop"
+    assert client.completions.create(**chain, stop="10").choices[0].text == ""
+    streamed = list(client.completions.create(**chain, stop=["0"], stream=True))
+    assert "".join(c.choices[0].text for c in streamed) == "1"
+    assert served.quiet()
+
+
+def test_max_tokens_cuts_the_answer(client):
+    for field in ("max_tokens", "max_completion_tokens"):
+        found = ask(client, **{field: 1})
+        assert found.choices[0].finish_reason == "length", "the answer's second token is its end"
+        assert found.choices[0].message.content == "10"
+
+
+def test_several_prompts_are_answered_in_their_order(client, offline):
+    wanted = [a.text for a in offline.ask(QUESTIONS)]
+    found = client.completions.create(model="embedded", prompt=QUESTIONS, n=2)
+    assert [c.text for c in found.choices] == [text for text in wanted for _ in range(2)]
+    assert found.usage.prompt_tokens == sum(len(offline.model.backbone.prompt(q).ids) for q in QUESTIONS)
+
+
+def test_a_halt_threshold_changes_how_long_it_thinks(client, offline):
+    short = ask(client, extra_body={"halt_threshold": 1e-5})
+    usual = ask(client)
+    wanted = offline.generate([APPLES], decoding=Decoding(halt_threshold=1e-5))
+    assert short.usage.completion_tokens_details.reasoning_tokens == wanted[0].latent_count
+    assert wanted[0].latent_count < usual.usage.completion_tokens_details.reasoning_tokens
+
+
+def test_models_are_listed(client):
+    assert [m.id for m in client.models.list()] == ["embedded", "embedded:cot"]
+    assert client.models.retrieve("embedded").id == "embedded"
+    with pytest.raises(openai.NotFoundError):
+        client.models.retrieve("gpt-9")
+
+
+@pytest.mark.parametrize(
+    ("more", "words"),
+    [
+        ({"frequency_penalty": 0.5}, "frequency_penalty"),
+        ({"logprobs": True}, "logprobs"),
+        ({"tools": [{"type": "function", "function": {"name": "f"}}]}, "calls no tools"),
+        ({"response_format": {"type": "json_object"}}, "response_format"),
+        ({"extra_body": {"wibble": 1}}, "wibble"),
+        ({"extra_body": {"prompt_embeds": [[0.1]]}}, "embeddings are not accepted"),
+        ({"temperature": -1}, "temperature"),
+        ({"temperature": 2.5}, "temperature"),
+        ({"top_p": 0}, "top_p"),
+        ({"n": 0}, "'n'"),
+        ({"n": 17}, "at most 16"),
+        ({"max_tokens": 257}, "at most 256"),
+        ({"max_tokens": 3, "max_completion_tokens": 4}, "differ"),
+        ({"stop": ["x"] * 17}, "at most 16"),
+        ({"stop": ""}, "stop"),
+        ({"extra_body": {"halt_threshold": 1.0}}, "halt_threshold"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_honoured_is_refused_by_name(client, more, words):
+    with pytest.raises(openai.BadRequestError) as caught:
+        ask(client, **more)
+    assert words in caught.value.body["message"]
+    assert caught.value.body["type"] == "invalid_request_error" and caught.value.body["param"]
+
+
+def test_what_changes_nothing_is_taken(client):
+    found = ask(
+        client, user="me", store=False, metadata={"a": "b"}, frequency_penalty=0, presence_penalty=0, logprobs=False, n=1,
+        response_format={"type": "text"}, tools=[], logit_bias={}, temperature=0, top_p=1, extra_body={"service_tier": "auto"},
+    )  # fmt: skip
+    assert found.choices[0].message.content == "10"
+
+
+def test_messages_the_model_was_not_trained_on_are_refused_in_words(client):
+    system = {"role": "system", "content": "You are a helpful assistant."}
+    for messages, words in [
+        ([system, *user(APPLES)], "--join-messages"),
+        ([*user("Hello"), {"role": "assistant", "content": "Hi"}, *user(APPLES)], "no earlier turns"),
+        ([*user("Hello"), *user(APPLES)], "one question"),
+        ([system], "last message"),
+        (user("   "), "empty"),
+        ([{"role": "user", "content": [{"type": "image_url", "image_url": {"url": "x"}}]}], "messages"),
+    ]:
+        with pytest.raises(openai.BadRequestError) as caught:
+            client.chat.completions.create(model="embedded", messages=messages)
+        assert words in caught.value.body["message"]
+    parts = [{"type": "text", "text": APPLES}]
+    found = client.chat.completions.create(model="embedded", messages=[{"role": "user", "content": parts}])
+    assert found.choices[0].message.content == "10"
+
+
+def test_unknown_models_are_not_found(client):
+    with pytest.raises(openai.NotFoundError) as caught:
+        client.chat.completions.create(model="embeded", messages=user(APPLES))
+    assert "Did you mean 'embedded'?" in caught.value.body["message"]
+    assert caught.value.body["code"] == "model_not_found"
+
+
+def test_the_key_is_asked_for_and_a_full_queue_is_told(offline):
+    with running(key="s3cret", slots=1, max_queue=1) as served:
+        right = openai.OpenAI(base_url=f"{served.url}/v1", api_key="s3cret", max_retries=0)
+        wrong = openai.OpenAI(base_url=f"{served.url}/v1", api_key="s3cre", max_retries=0)
+        with pytest.raises(openai.AuthenticationError) as caught:
+            ask(wrong)
+        assert caught.value.body["code"] == "invalid_api_key"
+        assert ask(right).choices[0].message.content == "10"
+        with held(served):
+            with pytest.raises(openai.RateLimitError) as full:
+                ask(right, n=3)  # one flies at most, one waits: three never fit
+            assert int(full.value.response.headers["retry-after"]) >= 1
+        assert served.quiet()
+        assert ask(right).choices[0].message.content == "10"
+
+
+def test_joined_messages_are_read_as_one_question(offline):
+    with running(joins=True) as served:
+        client = openai.OpenAI(base_url=f"{served.url}/v1", api_key="x", max_retries=0)
+        said = [{"role": "system", "content": "Answer briefly."}, *user(APPLES)]
+        found = client.chat.completions.create(model="embedded", messages=said)
+        assert found.usage.prompt_tokens == len(offline.model.backbone.prompt(f"Answer briefly.\n{APPLES}").ids)

@@ -1,0 +1,306 @@
+"""The playground in a real browser against a real server: what is asked, shown, refused, and how it looks on two widths."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import httpx
+import pytest
+from serve_toys import APPLES, held, running
+
+SCREENSHOTS = Path(__file__).parents[2] / "runs" / "screenshots"
+DESKTOP, PHONE = 1280, 390
+WAY_OUT = "apt-get install chromium chromium-driver, and pip install -e '.[dev]'"
+
+
+@pytest.fixture(scope="module")
+def browser():
+    """Debian's Chromium, headless, driven through its own chromedriver; nothing is downloaded."""
+    chromium = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+    driver = shutil.which("chromedriver")
+    if not (chromium and driver):
+        pytest.skip(f"the playground was NOT tested: no Chromium with chromedriver here. The way out: {WAY_OUT}")
+    webdriver = pytest.importorskip("selenium.webdriver", reason=f"the playground was NOT tested: {WAY_OUT}")
+    from selenium.webdriver.chrome.service import Service
+
+    options = webdriver.ChromeOptions()
+    options.binary_location = chromium
+    for flag in ("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--hide-scrollbars"):
+        options.add_argument(flag)
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
+    found = webdriver.Chrome(options=options, service=Service(driver))
+    yield found
+    found.quit()
+
+
+class Page:
+    """The page as a person meets it."""
+
+    def __init__(self, browser, url):
+        self.browser = browser
+        width(browser, DESKTOP)
+        browser.get("about:blank")  # a mere change of the part after # would not load the page anew
+        browser.get(url)
+        self.wait(lambda: not self.text("about").startswith("Loading"))
+
+    def at(self, selector):
+        return self.browser.find_element("css selector", selector)
+
+    def all(self, selector):
+        return [e.text for e in self.browser.find_elements("css selector", selector)]
+
+    def text(self, name):
+        return self.at(f"#{name}").text
+
+    def wait(self, holds, seconds=60):
+        ends = time.monotonic() + seconds
+        while not holds():
+            assert time.monotonic() < ends, f"the page stayed at: {self.at('body').text[:2000]}"
+            time.sleep(0.05)
+
+    def set(self, name, value):
+        """Put a value in, with the events a person's hand would make."""
+        script = """const e = document.getElementById(arguments[0]); e.value = arguments[1];
+            for (const kind of ["input", "change"]) e.dispatchEvent(new Event(kind, { bubbles: true }));"""
+        self.browser.execute_script(script, name, str(value))
+
+    def ask(self, question=None, **settings):
+        if question is not None:
+            self.set("question", question)
+        for name, value in settings.items():
+            self.set(name, value)
+        self.at("#go").click()
+        self.wait(lambda: self.text("status").startswith(("Done", "Stopped")) or self.at("#error").is_displayed())
+
+    def complaints(self):
+        """What the browser itself found wrong: script errors, breaches of the content policy."""
+        return [entry["message"] for entry in self.browser.get_log("browser") if entry["level"] == "SEVERE"]
+
+
+def width(browser, pixels, height=900):
+    metrics = {"width": pixels, "height": height, "deviceScaleFactor": 1, "mobile": pixels == PHONE}
+    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
+
+
+def screenshot(browser, name, pixels):
+    """The whole page at one width, kept for people to look at."""
+    width(browser, pixels)
+    height = browser.execute_script("return document.documentElement.scrollHeight")
+    width(browser, pixels, height)
+    SCREENSHOTS.mkdir(parents=True, exist_ok=True)
+    browser.save_screenshot(str(SCREENSHOTS / f"{name}-{pixels}.png"))
+
+
+@pytest.fixture
+def page(browser, served):
+    browser.get_log("browser")  # what an earlier test left
+    return Page(browser, served.url)
+
+
+def test_asking_shows_thoughts_answer_and_both_clocks(page, offline, browser):
+    page.ask(APPLES)
+    [said] = offline.ask(APPLES, return_latents=True)
+    assert not page.at("#error").is_displayed()
+    # the first bar of every soft token is its likeliest token, with its probability and entropy in words
+    firsts = page.all("#soft .latents .bars li:first-child .token")
+    assert firsts == [z.tokens[0].strip() for z in said.latents] == ["12", "10"]
+    shares = page.all("#soft .latents .bars li:first-child .share")
+    assert shares == [f"{100 * z.probs[0]:.0f} %" for z in said.latents]
+    titles = page.all("#soft .latents h3")
+    assert [t.split(" nats")[0] for t in titles] == [
+        f"z{i} entropy {z.entropy:.2f}" for i, z in enumerate(said.latents, 1)
+    ]
+    assert page.all(".answer") == ["Answer: 10", "Answer: 10"]
+    assert page.at("#text .chain").text == "<<3*4=12>> <<12-2=10>>"
+    clocks = page.all(".clock")
+    assert len(clocks) == 2 and all(clock.endswith((" ms", " s")) and float(clock.split()[0]) > 0 for clock in clocks)
+    passes = page.all("[data-part=forwards]")
+    assert passes[0].startswith(f"{said.forwards} forward passes: 2 soft tokens") and "reasoning tokens" in passes[1]
+    assert "fewer forward passes" in page.text("verdict") and "Both give the same answer" in page.text("verdict")
+    assert "Nobody has marked this question" in page.text("verdict")
+    assert page.complaints() == []
+    screenshot(browser, "answer", DESKTOP)
+    screenshot(browser, "answer", PHONE)
+
+
+def test_a_refusal_is_shown_as_an_error_in_the_servers_words(page, served, browser):
+    words = "apples " * 500  # more tokens than the server takes, fewer letters than the field takes
+    refused = httpx.post(f"{served.url}/api/think", json={"question": words.strip(), "method": "ruplar"})
+    assert refused.status_code == 400
+    page.ask(words)
+    box = page.at("#error")
+    assert box.is_displayed() and box.get_attribute("role") == "alert"
+    assert refused.json()["error"]["message"].rstrip(".") in box.text
+    assert page.all(".answer") == ["", ""] and page.text("status") == ""
+    assert page.at("#go").is_enabled()
+    screenshot(browser, "error", DESKTOP)
+    screenshot(browser, "error", PHONE)
+    # and it goes away with the next question
+    page.ask(APPLES)
+    assert not page.at("#error").is_displayed() and page.all(".answer")[0] == "Answer: 10"
+
+
+def test_an_empty_question_and_a_dead_server_are_errors_too(browser):
+    with running() as served:
+        page = Page(browser, served.url)
+        browser.execute_script("document.getElementById('ask').noValidate = true")
+        page.ask("   ")
+        assert "Write a problem first" in page.text("error")
+    page.ask(APPLES)
+    assert "cannot be reached" in page.text("error")
+
+
+def test_a_failure_in_the_middle_of_a_stream_is_an_error(browser):
+    with running(timeout=0.3) as served, held(served) as go:
+        page = Page(browser, served.url)
+        page.ask(APPLES)
+        assert page.at("#error").is_displayed() and page.text("error")
+        assert page.all("#soft .answer") == [""]
+        go.set()
+
+
+def test_without_a_text_model_the_page_says_so_and_shows_one_pane(browser):
+    with running() as served:
+        page = Page(browser, served.url)
+        page.ask(APPLES)
+        assert "nothing to compare with" in page.text("about") and not page.at("#text").is_displayed()
+        assert page.at("#soft .answer").text == "Answer: 10"
+
+
+def test_the_vote_is_shown_as_the_server_counted_it(page, served, browser):
+    question = "A farmer has 17 hens and 4 dogs. How many legs are there?"
+    page.ask(question, samples=8, noise=2)
+    body = {
+        "question": question,
+        "method": "ruplar",
+        "samples": 8,
+        "noise": 2,
+        "temperature": 0,
+        "seed": 0,
+        "halt_threshold": 0.5,
+    }
+    text = httpx.post(f"{served.url}/api/think", json=body, timeout=60).text
+    done = json.loads(next(b for b in text.split("\n\n") if b.startswith("event: done")).partition("data: ")[2])
+    shown = list(
+        zip(page.all("#soft [data-part=votes] .token"), page.all("#soft [data-part=votes] .share"), strict=True)
+    )
+    assert shown == [(v["answer"] or "unread", f"{v['count']} of 8") for v in done["votes"]]
+    assert len(shown) > 1, "this question splits the vote; choose another if the model changed"
+    assert f"The vote is split: {done['votes'][0]['count']} of 8" in page.at("#soft .remarks").text
+    screenshot(browser, "vote", DESKTOP)
+
+
+def test_samples_that_cannot_differ_get_noise(page):
+    assert page.at("#noise").get_attribute("value") == "0"
+    page.set("samples", 4)
+    assert page.at("#noise").get_attribute("value") == "1" and page.text("samples-value") == "4"
+
+
+def test_an_unsure_thought_is_called_unsure(page, offline):
+    questions = ["Zebras paint 7 blue noises and 83 of 912.", "What is the capital of France?", APPLES]
+    unsure = {
+        q: [i for i, z in enumerate(a.latents, 1) if z.probs[0] < 0.5]
+        for q, a in zip(questions, offline.ask(questions, return_latents=True), strict=True)
+    }
+    assert any(unsure.values()) and not unsure[APPLES]
+    for question, steps in unsure.items():
+        page.ask(question)
+        flagged = [i for i, title in enumerate(page.all("#soft .latents h3"), 1) if title.endswith("unsure")]
+        assert flagged == steps
+        assert ("The model was unsure" in page.at("#soft .remarks").text) == bool(steps)
+    assert "tiny" in page.text("caution") and "not that it is right" in page.text("caution")
+
+
+def test_a_picked_problem_is_marked(page, served):
+    example = httpx.get(f"{served.url}/api/info").json()["examples"][2]
+    page.set("example", 2)
+    assert page.at("#question").get_attribute("value") == example["question"]
+    page.ask()
+    right = page.at("#soft .answer").text == f"Answer: {example['answer']}"
+    assert ("Right: this is the marked answer." if right else f"the marked answer is {example['answer']}") in page.at("#soft .remarks").text  # fmt: skip
+
+
+@pytest.mark.skipif(not shutil.which("curl"), reason="curl is not installed, so the curl line was NOT run")
+def test_the_curl_line_really_runs_and_gives_the_same_answer(page):
+    page.ask("It's 3 bags of 4 apples. Tom eats 2 apples. How many apples are left?")
+    page.browser.execute_script("document.getElementById('reproduce').open = true")
+    done = subprocess.run(["bash", "-c", page.text("curl")], capture_output=True, text=True, timeout=60, check=True)
+    reply = json.loads(done.stdout)["choices"][0]["message"]
+    assert page.at("#soft .answer").text == f"Answer: {reply['content']}"
+    assert len(reply["reasoning_details"]) == len(page.all("#soft .latents > li"))
+
+
+def test_the_python_lines_really_run_and_give_the_same_answers(page):
+    page.ask(APPLES, samples=3, noise=1, seed=5, halt=0.4)
+    page.browser.execute_script("document.getElementById('reproduce').open = true")
+    code = page.text("python")
+    assert (
+        "'halt_threshold'" not in code and '"halt_threshold": 0.4' in code and '"noise": 1' in code and "n=3" in code
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
+    said = [line.split()[0] for line in done.stdout.splitlines()]
+    votes = page.all("#soft [data-part=votes] .share")
+    assert len(said) == 3 and sorted(map(said.count, set(said)), reverse=True) == [int(v.split()[0]) for v in votes]
+
+
+def test_the_link_brings_the_question_and_the_settings_back(page, browser):
+    page.set("question", "What is 100% of 7 & 8?")
+    for name, value in {"halt": 0.7, "samples": 3, "noise": 0.4, "temperature": 0.2, "seed": 9}.items():
+        page.set(name, value)
+    browser.execute_script("document.getElementById('reproduce').open = true")
+    again = Page(browser, page.at("#permalink").get_attribute("href"))
+    values = [
+        again.at(f"#{n}").get_attribute("value")
+        for n in ("question", "halt", "samples", "noise", "temperature", "seed")
+    ]
+    assert values == ["What is 100% of 7 & 8?", "0.7", "3", "0.4", "0.2", "9"]
+
+
+def test_the_keyboard_is_enough(page, served):
+    from selenium.webdriver.common.keys import Keys
+
+    question = page.at("#question")
+    question.clear()
+    question.send_keys(APPLES)
+    with held(served) as go:
+        question.send_keys(Keys.CONTROL, Keys.ENTER)
+        page.wait(lambda: page.text("status").startswith("Thinking"))
+        page.wait(lambda: bool(served.scheduler.queue or served.scheduler.flying))
+        page.at("body").send_keys(Keys.ESCAPE)
+        page.wait(lambda: page.text("status") == "Stopped.")
+        go.set()
+    assert served.quiet(), "a question that was stopped keeps its slot"
+    assert not page.at("#error").is_displayed()
+
+
+@pytest.mark.parametrize("pixels", [DESKTOP, PHONE])
+def test_nothing_runs_over_the_edge_and_everything_has_a_label(page, browser, pixels):
+    page.ask(APPLES)
+    browser.execute_script("document.getElementById('reproduce').open = true")
+    width(browser, pixels)
+    assert browser.execute_script("return document.documentElement.scrollWidth") <= pixels
+    unnamed = browser.execute_script(
+        """return [...document.querySelectorAll("input, select, textarea")].filter(e => !e.labels.length).map(e => e.id)"""
+    )
+    assert unnamed == []
+    small = browser.execute_script(
+        """return [...document.querySelectorAll("button, select, textarea")].filter(e => e.offsetHeight < 36).map(e => e.id)"""
+    )
+    assert small == [], "too small for a thumb"
+    live = browser.execute_script("""return document.querySelectorAll("[aria-live], [role=alert]").length""")
+    assert live >= 3
+
+
+def test_a_key_is_asked_for_by_the_browser_and_never_shown(browser):
+    with running(key="open sesame") as served:
+        url = served.url.replace("http://", "http://anyone:open%20sesame@")
+        page = Page(browser, url)
+        page.ask(APPLES)
+        assert page.at("#soft .answer").text == "Answer: 10"
+        browser.execute_script("document.getElementById('reproduce').open = true")
+        assert "$RUPLAR_API_KEY" in page.text("curl") and "sesame" not in page.at("body").text

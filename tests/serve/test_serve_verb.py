@@ -1,0 +1,106 @@
+"""`ruplar serve` as a process of its own: curl works, a signal drains it, mistakes are told without a traceback."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+
+import pytest
+from serve_toys import APPLES
+
+RUPLAR = [sys.executable, "-m", "ruplar"]
+OFFLINE = os.environ | {"HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1", "RUPLAR_API_KEY": "from-the-environment"}
+
+
+@pytest.fixture(scope="module")
+def process():
+    started = subprocess.Popen(
+        [*RUPLAR, "serve", "embedded", "--port", "0", "--compare", "none"], stderr=subprocess.PIPE, text=True, env=OFFLINE
+    )  # fmt: skip
+    found = None
+    for line in started.stderr:
+        found = re.search(r"http://[\d.]+:\d+", line)
+        if found:
+            break
+    assert found, "it did not say where it listens"
+    yield started, found[0]
+    if started.poll() is None:
+        started.send_signal(signal.SIGTERM)
+        started.wait(60)
+
+
+def curl(*words):
+    program = shutil.which("curl")
+    assert program, "curl is not installed"
+    return subprocess.run(
+        [program, "-sS", "--max-time", "60", *words], capture_output=True, text=True, check=True
+    ).stdout
+
+
+BODY = json.dumps({"model": "embedded", "messages": [{"role": "user", "content": APPLES}]})
+KEY = ("-H", "Authorization: Bearer from-the-environment")
+JSON = ("-H", "Content-Type: application/json")
+
+
+def test_curl_gets_an_answer(process):
+    url = process[1]
+    found = json.loads(curl(f"{url}/v1/chat/completions", *KEY, *JSON, "-d", BODY))
+    assert found["choices"][0]["message"]["content"] == "10"
+    assert found["usage"]["completion_tokens_details"]["reasoning_tokens"] == 2
+
+
+def test_curl_gets_a_stream(process):
+    text = curl("-N", f"{process[1]}/v1/chat/completions", *KEY, *JSON, "-d", BODY[:-1] + ', "stream": true}')
+    lines = [line for line in text.splitlines() if line]
+    assert all(line.startswith("data: ") for line in lines) and lines[-1] == "data: [DONE]"
+    pieces = [json.loads(line[6:])["choices"][0]["delta"].get("content", "") for line in lines[:-1]]
+    assert "".join(pieces) == "10"
+
+
+def test_curl_gets_errors_in_openais_shape(process):
+    url = process[1]
+    said = curl("-w", "%{http_code}", f"{url}/v1/chat/completions", *JSON, "-d", BODY)
+    assert said.endswith("401") and json.loads(said[:-3])["error"]["code"] == "invalid_api_key"
+    said = curl("-w", "%{http_code}", f"{url}/v1/chat/completions", *KEY, *JSON, "-d", "{")
+    assert said.endswith("400") and json.loads(said[:-3])["error"]["message"] == "The body is not valid JSON."
+    assert json.loads(curl(f"{url}/health"))["status"] == "ok"
+
+
+def test_a_signal_ends_it_after_the_last_answer(process):
+    started, url = process
+    body = json.dumps(
+        {"model": "embedded", "messages": [{"role": "user", "content": APPLES}], "n": 16, "stream": True}
+    )
+    asked = subprocess.Popen(
+        ["curl", "-sSN", f"{url}/v1/chat/completions", *KEY, *JSON, "-d", body], stdout=subprocess.PIPE, text=True
+    )
+    first = asked.stdout.readline()  # the stream has begun
+    started.send_signal(signal.SIGTERM)
+    said, _ = asked.communicate(timeout=60)
+    assert started.wait(60) in (0, -signal.SIGTERM)
+    assert said.endswith("data: [DONE]\n\n") and (first + said).count('"content":"10"') == 16
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["nowhere"], "no such model folder"),
+        (["embedded", "--max-tokens", "1100"], "Lower --max-tokens"),
+        (["embedded", "--compare", "embedded:no_cot"], "does not think in text"),
+        (["embedded:cot", "--compare", "embedded:cot"], "Give the first another --name"),
+        (["embedded", "--api-key", ""], "--api-key"),
+    ],
+)
+def test_mistakes_are_told_in_words(words, said):
+    from typer.testing import CliRunner
+
+    from ruplar.cli import app
+    from ruplar.errors import UserError
+
+    found = CliRunner().invoke(app, ["serve", *words, "--port", "0"])
+    assert isinstance(found.exception, UserError) and said in str(found.exception)

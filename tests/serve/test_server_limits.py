@@ -1,0 +1,284 @@
+"""Limits hold before anything is allocated, nobody can hold a slot by leaving, and the server outlives what is sent to it."""
+
+from __future__ import annotations
+
+import base64
+import http.client
+import json
+import random
+import socket
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import httpx
+import pytest
+from serve_toys import APPLES, QUESTIONS, held, running
+
+CHAT = {"model": "embedded", "messages": [{"role": "user", "content": APPLES}]}
+PATH = "/v1/chat/completions"
+
+
+def until(check, seconds=20.0):
+    ends = time.monotonic() + seconds
+    while not check():
+        assert time.monotonic() < ends, "it did not come about"
+        time.sleep(0.01)
+
+
+def error_of(response):
+    return response.json()["error"]
+
+
+@pytest.fixture(scope="module")
+def small():
+    """One slot, a short queue, small bodies, little time."""
+    with running(slots=1, max_queue=4, max_body=2048, timeout=3.0, max_prompt=64, max_n=4) as found:
+        yield found
+
+
+def test_large_bodies_are_refused_by_their_length_and_by_counting(small):
+    big = json.dumps(CHAT | {"user": "x" * 3000}).encode()
+    head = {"content-type": "application/json"}
+    assert httpx.post(small.url + PATH, content=big, headers=head).status_code == 413
+    pieces = (big[at : at + 500] for at in range(0, len(big), 500))
+    counted = httpx.post(small.url + PATH, content=pieces, headers=head)  # chunked: no length is given
+    assert counted.status_code == 413 and error_of(counted)["code"] == "body_too_large"
+
+
+def test_a_length_that_lies_frees_its_connection(small):
+    place = httpx.URL(small.url)
+    with socket.create_connection((place.host, place.port)) as wire:
+        wire.sendall(
+            f"POST {PATH} HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\ncontent-length: 900\r\n\r\n{{".encode()
+        )
+        wire.settimeout(20)
+        assert b"408" in wire.recv(4096).split(b"\r\n")[0]  # after the 3 s a body may take
+
+
+def test_only_json_is_read(small):
+    refused = httpx.post(small.url + PATH, content=b"{}", headers={"content-type": "text/plain"})
+    assert refused.status_code == 415 and "application/json" in error_of(refused)["message"]
+
+
+def test_long_questions_are_refused_before_they_are_read(small):
+    def ask(text):
+        return httpx.post(small.url + PATH, json=CHAT | {"messages": [{"role": "user", "content": text}]})
+
+    tokens = ask("one two three " * 40)
+    assert tokens.status_code == 400 and "at most 64 are taken" in error_of(tokens)["message"]
+    with running(max_prompt=16, max_body=100_000) as tight:
+        letters = httpx.post(tight.url + PATH, json=CHAT | {"messages": [{"role": "user", "content": "a" * 513}]})
+        assert "513 characters" in error_of(letters)["message"]  # 16 tokens of 32 characters are 512
+        assert error_of(letters)["code"] == "context_length_exceeded"
+
+
+def test_a_full_queue_refuses_and_the_rest_are_answered(small):
+    with ThreadPoolExecutor(12) as pool, held(small) as go:
+        waiting = [pool.submit(httpx.post, small.url + PATH, json=CHAT, timeout=30) for _ in range(5)]
+        until(lambda: len(small.scheduler.queue) == 4 and len(small.scheduler.flying) == 1)
+        refused = [httpx.post(small.url + PATH, json=CHAT) for _ in range(5)]
+        assert {r.status_code for r in refused} == {429}
+        assert all(int(r.headers["retry-after"]) >= 1 and error_of(r)["code"] == "queue_full" for r in refused)
+        assert len(small.scheduler.queue) == 4
+        go.set()
+        answered = [w.result() for w in waiting]
+    assert [r.json()["choices"][0]["message"]["content"] for r in answered] == ["10"] * 5
+
+
+def test_several_answers_take_all_their_places_or_none(small):
+    with ThreadPoolExecutor(4) as pool, held(small) as go:
+        first = [pool.submit(httpx.post, small.url + PATH, json=CHAT, timeout=30) for _ in range(3)]
+        until(lambda: len(small.scheduler.queue) == 2)
+        assert httpx.post(small.url + PATH, json=CHAT | {"n": 3}).status_code == 429
+        assert len(small.scheduler.queue) == 2
+        go.set()
+        assert [f.result().status_code for f in first] == [200] * 3
+
+
+def test_time_is_limited_and_the_slot_comes_free(small):
+    with held(small) as go:
+        late = httpx.post(small.url + PATH, json=CHAT, timeout=30)
+        assert late.status_code == 504 and error_of(late)["type"] == "timeout_error"
+        streamed = httpx.post(small.url + PATH, json=CHAT | {"stream": True}, timeout=30).text
+        assert '"type":"timeout_error"' in streamed and streamed.endswith("data: [DONE]\n\n")
+        go.set()
+    assert small.quiet()
+    assert httpx.post(small.url + PATH, json=CHAT).status_code == 200
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_a_client_that_leaves_frees_its_slot(small, stream):
+    with held(small) as go:
+        place = httpx.URL(small.url)
+        gone = http.client.HTTPConnection(place.host, place.port)
+        body = json.dumps(CHAT | {"stream": stream})
+        gone.request("POST", PATH, body, {"content-type": "application/json"})
+        until(lambda: small.scheduler.flying)
+        ticket = next(iter(small.scheduler.flying.values()))
+        assert not ticket.dropped
+        gone.sock.shutdown(socket.SHUT_RDWR)
+        gone.close()
+        until(lambda: ticket.dropped, 2.5)  # well before the time limit
+        go.set()
+    assert small.quiet()
+    assert httpx.post(small.url + PATH, json=CHAT).json()["choices"][0]["message"]["content"] == "10"
+
+
+def bodies(count, seed=0):
+    """Broken bodies of many kinds: cut, mangled, of wrong types, deep, not text at all."""
+    draw, whole = random.Random(seed), json.dumps(CHAT).encode()
+    wrong = [None, 1, -1, 1e308, True, "", "x" * 50, [], {}, [[]], {"a": {}}, "\ud800", [None], 2**70, float("nan")]
+    names = [*CHAT, "n", "temperature", "top_p", "seed", "stop", "stream", "max_tokens", "reasoning", "stream_options"]
+    for kind in range(count):
+        if kind % 6 == 0:
+            yield whole[: draw.randrange(len(whole))]
+        elif kind % 6 == 1:
+            mangled = bytearray(whole)
+            for _ in range(draw.randint(1, 8)):
+                mangled[draw.randrange(len(mangled))] = draw.randrange(256)
+            yield bytes(mangled)
+        elif kind % 6 == 2:
+            yield json.dumps(
+                CHAT | {draw.choice(names): draw.choice(wrong) for _ in range(draw.randint(1, 3))}
+            ).encode()
+        elif kind % 6 == 3:
+            yield b"[" * draw.randint(1, 2000)
+        elif kind % 6 == 4:
+            yield draw.randbytes(draw.randint(0, 300))
+        else:
+            yield json.dumps(draw.choice([draw.choice(wrong), [CHAT], {"messages": [draw.choice(wrong)]}])).encode()
+
+
+def test_a_thousand_malformed_bodies_break_nothing(served):
+    statuses = {}
+    head = {"content-type": "application/json"}
+    with httpx.Client(base_url=served.url, timeout=60) as client:
+        for number, body in enumerate(bodies(1000)):
+            path = (PATH, "/v1/completions", "/api/think")[number % 3]
+            found = client.post(path, content=body, headers=head)
+            statuses[found.status_code] = statuses.get(found.status_code, 0) + 1
+            if found.status_code != 200:
+                assert set(found.json()["error"]) == {"message", "type", "param", "code"}
+        assert client.post(PATH, json=CHAT).json()["choices"][0]["message"]["content"] == "10"
+    assert set(statuses) <= {200, 400, 404}, statuses
+    assert statuses[400] > 800
+    assert served.quiet()
+
+
+def test_answers_are_not_mixed_up_between_many_clients(served, offline):
+    wanted = {q: a.text for q, a in zip(QUESTIONS, offline.ask(QUESTIONS), strict=True)}
+
+    def ask(number):
+        question = QUESTIONS[number % len(QUESTIONS)]
+        body = {"model": "embedded", "prompt": question}
+        return question, httpx.post(f"{served.url}/v1/completions", json=body, timeout=60).json()["choices"][0]["text"]
+
+    with ThreadPoolExecutor(16) as pool:
+        for question, text in pool.map(ask, range(64)):
+            assert text == wanted[question]
+
+
+def test_no_route_answers_without_the_key_but_health():
+    with running(key="kéy") as served:
+        paths = [
+            "/v1/models",
+            "/v1/models/embedded",
+            "/metrics",
+            "/openapi.json",
+            "/",
+            "/api/info",
+            "/static/x",
+            "/nowhere",
+        ]
+        given = [
+            {},
+            {"authorization": "Bearer wrong"},
+            {"authorization": "Basic !"},
+            {"authorization": "kéy".encode()},
+        ]
+        for headers in given:
+            assert {p: httpx.get(served.url + p, headers=headers).status_code for p in paths} == dict.fromkeys(
+                paths, 401
+            )
+            for path in (PATH, "/v1/completions", "/api/think"):
+                assert httpx.post(served.url + path, json=CHAT, headers=headers).status_code == 401
+        assert httpx.get(f"{served.url}/health").status_code == 200
+        right = {"authorization": "Bearer kéy".encode()}
+        assert httpx.get(f"{served.url}/v1/models", headers=right).status_code == 200
+        basic = base64.b64encode("anyone:kéy".encode()).decode()
+        assert httpx.get(f"{served.url}/v1/models", headers={"authorization": f"Basic {basic}"}).status_code == 200
+        asked = httpx.get(f"{served.url}/").headers["www-authenticate"]
+        assert "Basic" in asked, "so that a browser asks for it"
+
+
+def test_a_failure_of_the_engine_is_told_and_outlived(small):
+    engine = small.scheduler.engine
+    step = engine.step
+
+    def breaks():
+        engine.step = step
+        raise RuntimeError("a bad day")
+
+    engine.step = breaks
+    found = httpx.post(small.url + PATH, json=CHAT)
+    assert found.status_code == 500 and error_of(found)["code"] == "engine_failed"
+    assert "bad day" not in found.text, "what failed inside is for the log"
+    assert httpx.post(small.url + PATH, json=CHAT).status_code == 200
+    assert httpx.get(f"{small.url}/health").status_code == 200
+
+
+def test_a_dead_engine_is_red_and_says_so():
+    with running() as served:
+        assert httpx.get(f"{served.url}/health").json() == {"status": "ok", "models": {"embedded": "ok"}}
+        served.scheduler.engine.step = lambda: (_ for _ in ()).throw(SystemExit("gone"))
+        died = httpx.post(served.url + PATH, json=CHAT, timeout=30)
+        assert died.status_code == 503 and error_of(died)["code"] == "engine_dead"
+        until(lambda: not served.scheduler.alive)
+        health = httpx.get(f"{served.url}/health")
+        assert health.status_code == 503 and health.json()["models"] == {"embedded": "dead"}
+        later = httpx.post(served.url + PATH, json=CHAT, timeout=30)
+        assert later.status_code == 503
+        assert 'ruplar_engine_up{model="embedded"} 0.0' in httpx.get(f"{served.url}/metrics").text
+
+
+def test_an_engine_that_hangs_is_red():
+    with running(timeout=0.5) as served, held(served):
+        assert httpx.post(served.url + PATH, json=CHAT, timeout=30).status_code == 504
+        until(lambda: httpx.get(f"{served.url}/health").status_code == 503)
+
+
+def test_stopping_answers_what_was_begun():
+    with running(slots=1) as served:
+        with ThreadPoolExecutor(4) as pool, held(served) as go:
+            begun = [pool.submit(httpx.post, served.url + PATH, json=CHAT, timeout=30) for _ in range(3)]
+            until(lambda: len(served.scheduler.queue) == 2)
+            served.server.should_exit = True
+            threading.Timer(0.3, go.set).start()
+            assert [b.result().status_code for b in begun] == [200, 200, 200]
+        with pytest.raises(httpx.TransportError):
+            httpx.get(f"{served.url}/health", timeout=2)
+
+
+def test_metrics_count_what_happened(small):
+    def read():
+        lines = httpx.get(f"{small.url}/metrics").text.splitlines()
+        return {line.rsplit(" ", 1)[0]: float(line.rsplit(" ", 1)[1]) for line in lines if not line.startswith("#")}
+
+    before = read()
+    httpx.post(small.url + PATH, json=CHAT)
+    httpx.post(small.url + PATH, json=CHAT | {"n": -1})
+    after = read()
+
+    def grew(name):
+        return after[name] - before.get(name, 0)
+
+    assert grew(f'ruplar_requests_total{{route="{PATH}",status="200"}}') == 1
+    assert grew(f'ruplar_requests_total{{route="{PATH}",status="400"}}') == 1
+    assert grew(f'ruplar_request_seconds_count{{route="{PATH}"}}') == 2
+    assert (
+        grew('ruplar_latents_bucket{le="2.0",model="embedded"}') == 1
+        and grew('ruplar_latents_sum{model="embedded"}') == 2
+    )
+    assert after['ruplar_slots{model="embedded"}'] == 1
+    assert after['ruplar_queue_length{model="embedded"}'] == after['ruplar_slots_in_use{model="embedded"}'] == 0
