@@ -423,3 +423,21 @@ def test_every_step_of_gsm8k_aug_is_carried_out_again_without_a_fault(shared_dat
 def test_known_names_are_benchmarks_by_their_bare_name_and_files_of_the_data_folder(shared_data):
     files = {path.name for path in shared_data.iterdir()} - {"README.md"}
     assert files <= {source.file for source in SOURCES.values()}
+
+
+def test_answers_in_words_are_kept_and_told_and_numbers_with_units_are_numbers(tmp_path, caplog):
+    rows = [{"question": "3 and 4?", "answer": "7 apples"}, {"question": "1 and 1?", "answer": "two"}]
+    path = tmp_path / "some.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    with caplog.at_level("WARNING"):
+        reading = read(path, DOMAIN, need_steps=False)
+    assert [example.answer for example in reading.examples] == ["7", "two"]
+    assert [problem.source for problem in reading.in_words] == ["some.jsonl:2"]
+    assert "1 of 2 rows have an answer that the domain cannot read" in caplog.text
+
+
+def test_a_row_with_half_a_character_is_broken(tmp_path):
+    path = tmp_path / "half.jsonl"
+    path.write_text('{"question": "How many \\ud83d?", "answer": "7"}\n', encoding="utf-8")
+    with pytest.raises(UserError, match=r"half.jsonl:1 .*half of a character"):
+        read(path, DOMAIN, need_steps=False)

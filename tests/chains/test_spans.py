@@ -1,8 +1,12 @@
+import re
+
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from ruplar import plugins
+from ruplar.chains.spans.base import attached
 from ruplar.domains import arithmetic
 from ruplar.errors import UserError
 from ruplar.records import Span
@@ -19,8 +23,8 @@ def written(spans):
     return [" ".join(span.symbols) for span in spans]
 
 
-def test_the_three_ways_of_cutting_are_found_by_name():
-    assert plugins.names("spans") == ["every_k", "result_split", "step"]
+def test_the_ways_of_cutting_are_found_by_name():
+    assert plugins.names("spans") == ["every_k", "result_pieces", "result_split", "step"]
     assert all(plugins.describe("spans", name) for name in plugins.names("spans"))
     with pytest.raises(UserError, match="Did you mean 'every_k'"):
         plugins.load("spans", "every_2")
@@ -80,6 +84,68 @@ def test_every_k_uses_each_symbol_once_and_only_the_last_group_is_short(numbers,
 def test_every_k_refuses_k_below_one():
     with pytest.raises(ValueError, match="greater than or equal to 1"):
         plugins.make("spans", "every_k", {"k": 0})
+
+
+class Tokenizer:
+    """Digits in groups from the left, as Llama-3 has them; any other letter by itself."""
+
+    def __init__(self, group: int):
+        self.pattern, self.known = re.compile(rf"[0-9]{{1,{group}}}|."), []
+
+    def encode(self, text: str) -> list[int]:
+        found = self.pattern.findall(text)
+        self.known += [piece for piece in found if piece not in self.known]
+        return [self.known.index(piece) for piece in found]
+
+    def decode(self, ids, **_) -> str:
+        return "".join(self.known[i] for i in ids)
+
+
+def pieces(step: str, group: int = 3, domain=EXACT):
+    tokenizer = Tokenizer(group)
+    return attached(plugins.make("spans", "result_pieces"), tokenizer.encode, tokenizer).cut(step, domain)
+
+
+def test_result_pieces_gives_every_token_of_a_result_a_span_in_order():
+    assert pieces("1000+234=1234") == [
+        Span("1000+234=1234", ("1000", "+", "234", "=", "123"), ("123",)),
+        Span("4", ("4",), ("4",)),
+    ]
+    assert written(pieces("20*1.20=24", group=1)) == ["20 * 1.20 = 2", "4"]
+    assert written(pieces("3-33=-30")) == ["3 - 33 = -", "30"]
+    assert written(pieces("12/10=1.20")) == ["12 / 10 = 1", ".", "20"]
+    assert written(pieces("1111*1111=1234321")) == ["1111 * 1111 = 123", "432", "1"]
+
+
+@pytest.mark.parametrize("step", ["3+4=7", "3+4", "3+4=", "20*1.20=24"])
+def test_result_pieces_keeps_a_step_whole_whose_result_is_one_token_or_none(step):
+    assert pieces(step) == cut("step", step)
+
+
+def test_result_pieces_keeps_a_symbol_whole_whose_tokens_cannot_be_written_alone():
+    class Halves(Tokenizer):
+        def decode(self, ids, **_):
+            return "\ufffd"  # half of a letter
+
+    rule = attached(plugins.make("spans", "result_pieces"), Tokenizer(1).encode, Halves(1))
+    assert rule.cut("20+4=24", EXACT) == cut("step", "20+4=24")
+
+
+def test_result_pieces_under_the_published_rule_needs_the_result_to_stand_last():
+    # of 25% the published rule reads 25 and no %, so 25 stands last; behind a second = it does not
+    assert written(pieces("1/4=25%", group=1, domain=PUBLISHED)) == ["1 / 4 = 2", "5"]
+    assert pieces("6*2=12=", group=1, domain=PUBLISHED) == cut("step", "6*2=12=", PUBLISHED)
+
+
+def test_every_prior_is_certain_of_a_later_piece():
+    tokenizer = Tokenizer(3)
+    first, last = pieces("1000+234=1234")
+    for name in plugins.names("priors"):
+        prior = plugins.make("priors", name)
+        built = prior.build(last, tokenizer.encode, np.random.default_rng(0))
+        assert built.probs.tolist() == [1.0] and tokenizer.decode(built.ids) == "4"
+    mixed = plugins.make("priors", "mixture").build(first, tokenizer.encode, np.random.default_rng(0))
+    assert tokenizer.decode(mixed.ids[:1]) == "123" and mixed.probs[0] == pytest.approx(0.8)
 
 
 @pytest.mark.parametrize("name", ["step", "result_split", "every_k"])

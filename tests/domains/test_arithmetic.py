@@ -204,7 +204,42 @@ def test_a_true_equation_passes_and_one_off_by_some_does_not(a, operator, b, off
     assert EXACT.check(f"{a}{operator}{b}={value + off}") == f"{a}{operator}{b} is {value}, not {value + off}"
 
 
+@pytest.mark.parametrize(
+    ("step", "why"),
+    [
+        ("3+4=7", None),
+        ("3+4=8", None),  # wrong, but carried out
+        ("x=3+4=7", None),  # one of its two equations is
+        ("5/0=1", None),
+        ("3+4", "it states no result"),
+        ("x+1=9", "'x+1' cannot be carried out"),
+        ("3+4=seven", "'seven' states no value"),
+        ("50+20%=60", "'50+20%' may take the percentage of what stands before it"),
+    ],
+)
+def test_a_step_that_cannot_be_carried_out_says_why(step, why):
+    assert EXACT.unchecked(step) == why
+
+
 # --- answers ---
+
+
+@pytest.mark.parametrize(
+    ("written", "marked"),
+    [
+        ("12 apples", "12"),
+        ("$5 per hour", "$5"),
+        ("-3.5 degrees.", "-3.5"),
+        ("1,200 red apples", "1,200"),
+        ("60 km/h", "60"),
+        *(
+            (text, text)
+            for text in ("12", "3 dozen", "5 and a half", "25 percent", "7 apples and 3 pears", "twelve", "")
+        ),
+    ],
+)
+def test_a_marked_answer_is_read_without_its_unit_and_otherwise_left_as_it_is(written, marked):
+    assert EXACT.marked(written) == marked
 
 
 @pytest.mark.parametrize(

@@ -27,6 +27,7 @@ BROKEN, NO_STEP, UNREADABLE, DUPLICATE = "broken row", "no step", "unreadable an
 """Why a row may be left out."""
 
 _PYTHON = re.compile(r"^\s*def \w+\(.*\)\s*(->.*)?:", re.MULTILINE)
+_HALF = re.compile(r"[\ud800-\udfff]")
 _THINK = re.compile(r"\s*<think>(.*)</think>\s*", re.DOTALL)
 
 
@@ -57,14 +58,17 @@ def to_example(row: Row, format: str, domain: Domain, need_steps: bool) -> Examp
     if row.fault:
         raise BadRow(BROKEN, row.fault)
     parts = FORMATS[format].read(row.fields)
+    if _HALF.search(parts.question + parts.chain + (parts.answer or "")):
+        raise BadRow(BROKEN, "it holds half of a character (a lone surrogate)", _HALF.sub("\ufffd", parts.question))
     if not parts.question:
         raise BadRow(BROKEN, "the question is empty")
     if not parts.answer:
         raise BadRow(UNREADABLE, "no answer is marked", parts.chain)
     steps = parts.steps if parts.steps is not None else _steps(parts.chain, domain)
+    marked: Any = getattr(domain, "marked", None)
     if need_steps and not steps:
         raise BadRow(NO_STEP, "no step", parts.chain or parts.question)
-    return Example(parts.question, steps, parts.answer, row.source, parts.chain)
+    return Example(parts.question, steps, marked(parts.answer) if marked else parts.answer, row.source, parts.chain)
 
 
 def detect(row: Row, where: str) -> str:

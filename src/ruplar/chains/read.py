@@ -36,8 +36,14 @@ __all__ = [
 
 log = logging.getLogger(__name__)
 
+SKIP_WITH = "set data.skip_bad: true"
+"""How a recipe leaves bad rows out."""
+
 Duplicates = Literal["keep", "drop", "refuse"]
 """Rows whose question stood before: kept and noted (benchmarks), left out and counted, or as bad as a broken row."""
+
+WORDS = "answer in words"
+"""Why a row is told though it is kept: its answer is none of the domain's."""
 
 _SHOWN = 3
 _MEANING = {
@@ -45,6 +51,7 @@ _MEANING = {
     NO_STEP: "have no step",
     UNREADABLE: "have no readable answer",
     DUPLICATE: "repeat an earlier question",
+    WORDS: "have an answer that the domain cannot read, so that it is compared word for word",
 }
 
 
@@ -79,6 +86,7 @@ class Reading:
         rows: Rows met, those left out included.
         left_out: Reason → the rows left out for it.
         repeats: Rows that repeat an earlier question and were kept.
+        in_words: Rows whose answer the domain cannot read; they were kept, and their answers are compared as words.
     """
 
     place: Place
@@ -86,12 +94,13 @@ class Reading:
     rows: int = 0
     left_out: dict[str, list[Problem]] = field(default_factory=dict)
     repeats: list[Problem] = field(default_factory=list)
+    in_words: list[Problem] = field(default_factory=list)
 
     def report(self) -> str:
         """One line a reason: `gsm8k-train.jsonl: 7,378 of 7,473 rows; 95 have no step (first: …)`."""
         lines = [f"{self.place.name}: {len(self.examples):,} of {self.rows:,} rows read."]
         lines += [f"Left out: {_count(problems, self.rows)}." for problems in self.left_out.values()]
-        lines += [f"Kept: {_count(self.repeats, self.rows)}."] if self.repeats else []
+        lines += [f"Kept: {_count(kept, self.rows)}." for kept in (self.repeats, self.in_words) if kept]
         return "\n  ".join(lines)
 
     def record(self) -> dict[str, Any]:
@@ -117,6 +126,7 @@ def read(
     limit: int | None = None,
     duplicates: Duplicates = "keep",
     data_dir: str | Path | None = None,
+    skip_with: str = SKIP_WITH,
 ) -> Reading:
     """Source → its examples and an account of the rest.
 
@@ -129,6 +139,7 @@ def read(
         limit: Stop after so many examples.
         duplicates: What to do with a row whose question stood before.
         data_dir: Folder with the files of known names.
+        skip_with: How the user leaves bad rows out, for the message that refuses them.
 
     Raises:
         UserError: The source cannot be found or read, holds bad rows and `skip_bad` is off, or no example is left.
@@ -143,17 +154,19 @@ def read(
             found = _unrepeated(found, seen, reading, duplicates)
         if isinstance(found, Example):
             reading.examples.append(found)
+            if domain.extract(found.answer) is None:
+                reading.in_words.append(Problem(WORDS, found.source, _excerpt(found.answer)))
         else:
             reading.left_out.setdefault(found.reason, []).append(found)
         if len(reading.examples) == limit:
             break
     bad = {r: p for r, p in reading.left_out.items() if r != DUPLICATE or duplicates == "refuse"}
     if bad and not skip_bad:
-        raise UserError(*_refusal(bad, reading.rows, domain), where=place.name)
+        raise UserError(*_refusal(bad, reading.rows, domain, skip_with), where=place.name)
     if not reading.examples:
         why = "; ".join(_count(problems, reading.rows) for problems in reading.left_out.values()) or "it holds no row"
         raise UserError(f"{place.name}: no example is left: {why}.")
-    log.log(logging.WARNING if reading.left_out else logging.INFO, "%s", reading.report())
+    log.log(logging.WARNING if reading.left_out or reading.in_words else logging.INFO, "%s", reading.report())
     return reading
 
 
@@ -237,13 +250,13 @@ def _count(problems: list[Problem], rows: int) -> str:
     return f"{len(problems):,} of {rows:,} rows {_MEANING[problems[0].reason]} (first: {shown})"
 
 
-def _refusal(bad: dict[str, list[Problem]], rows: int, domain: Domain) -> list[str]:
+def _refusal(bad: dict[str, list[Problem]], rows: int, domain: Domain, skip_with: str = SKIP_WITH) -> list[str]:
     """One sentence a reason, each with the way out."""
     name = type(domain).__module__.rpartition(".")[2]
     hints = {
         NO_STEP: f"Domain '{name}' reads steps as in `{domain.EXAMPLE[0]}`. "
-        "Set data.skip_bad: true to leave them out, or choose another data.domain.",
-        DUPLICATE: "Set data.skip_bad: true to leave them out, or data.duplicates: keep.",
+        f"{skip_with[:1].upper()}{skip_with[1:]} to leave them out, or choose another data.domain.",
+        DUPLICATE: f"{skip_with[:1].upper()}{skip_with[1:]} to leave them out, or data.duplicates: keep.",
     }
-    mend = "Mend them, or set data.skip_bad: true to leave them out."
+    mend = f"Mend them, or {skip_with} to leave them out."
     return [f"{_count(problems, rows)}. {hints.get(reason, mend)}" for reason, problems in bad.items()]

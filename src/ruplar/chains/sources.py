@@ -1,31 +1,36 @@
-"""A recipe's data entry → examples: a file, a known or Hub set, or the built-in word problems.
+"""A recipe's data entry → examples: a file, a known or Hub set, or problems of a built-in generator.
 
 {source: gsm8k-aug-train}                        read from a file or the Hub (`chains/places.py` says where)
 {source: word-problems, count: 1000, seed: 1}    written on demand: problem i is a function of (seed, i), so a set
-                                                 of millions takes no memory
+                                                 of millions takes no memory; also date-problems, logic-problems
+{source: mine.jsonl, split_by: scenario}         the part of a file that the entry stands for (train, valid, test), no
+                                                 scenario in two of them (`chains/scenarios.py`)
 
 Nothing is read before it is asked for, and no entry may hold settings that its kind of source would pass over.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import importlib
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
 from pydantic import Field, model_validator
 
+from ruplar.chains import scenarios
+from ruplar.chains.draws import Split
 from ruplar.chains.formats import FORMATS
-from ruplar.chains.read import Duplicates, read
+from ruplar.chains.read import SKIP_WITH, Duplicates, read
 from ruplar.domains.base import Domain
-from ruplar.errors import unknown
+from ruplar.errors import UserError, unknown
 from ruplar.records import Example
 from ruplar.settings import Settings
 
-Split = Literal["train", "valid", "test"]
-
 GENERATOR = "word-problems"
+GENERATORS = {GENERATOR: "arithmetic", "date-problems": "dates", "logic-problems": "logic"}
+"""Sources that are written on demand → the packaged domain their chains are of."""
 TEST_SEED = 20_260_509
 """Seed of the word problems that `--on word-problems` asks; no recipe may train on it."""
 TEST_COUNT = 500
@@ -36,14 +41,20 @@ HELD_OUT = "held-out"
 class SourceConfig(Settings):
     """Where chains come from."""
 
-    source: str = Field(min_length=1, description="A file, a known set, hub:owner/name, or word-problems[:FAMILY].")
-    count: int | None = Field(None, ge=1, description="Take this many; null: all of a file, 500 word problems.")
-    seed: int = Field(TEST_SEED, ge=0, description="Which word problems.")
+    source: str = Field(
+        min_length=1,
+        description="A file, a known set, hub:owner/name, word-problems[:FAMILY], date-problems or logic-problems.",
+    )
+    count: int | None = Field(None, ge=1, description="Take this many; null: all of a file, 500 written problems.")
+    seed: int = Field(TEST_SEED, ge=0, description="Which written problems.")
     families: tuple[str, ...] | None = Field(
         None, min_length=1, description="Families of word problems; null: those trained on."
     )
-    steps: tuple[int, int] = Field((1, 6), description="Fewest and most steps of a word problem.")
+    steps: tuple[int, int] = Field((1, 6), description="Fewest and most steps of a written problem.")
     format: str | None = Field(None, description="Shape of a file's rows; null: found out from the first.")
+    split_by: Literal["scenario"] | None = Field(
+        None, description="Divide a file into train, valid and test by what its questions tell; null: all of it."
+    )
 
     @model_validator(mode="before")
     @classmethod
@@ -55,6 +66,8 @@ class SourceConfig(Settings):
             if value.get("families"):
                 raise ValueError(f"'{value['source']}' names its family already; drop families")
             value = {**value, "source": GENERATOR, "families": _held_out() if family == HELD_OUT else (family,)}
+        if isinstance(value, dict) and value.get("source") in scenarios.JOINED:
+            value = {"split_by": "scenario", **value}
         return value
 
     @model_validator(mode="after")
@@ -68,8 +81,11 @@ class SourceConfig(Settings):
     def _unwritable(self) -> Iterator[str]:
         from ruplar.chains import word_problems
 
-        if self.format is not None:
-            yield f"format cannot be set for '{GENERATOR}'"
+        for name in ("format", "split_by"):
+            if getattr(self, name) is not None:
+                yield f"{name} cannot be set for '{self.source}'"
+        if self.families and self.source != GENERATOR:
+            yield f"families can be set for '{GENERATOR}' only, not for '{self.source}'"
         for name in self.families or ():
             if name not in word_problems.FAMILIES:
                 yield unknown("family", name, word_problems.FAMILIES).rstrip(".")
@@ -80,21 +96,38 @@ class SourceConfig(Settings):
         own = type(self).model_fields
         given = [name for name in ("seed", "families", "steps") if getattr(self, name) != own[name].default]
         if given:
-            yield f"{' and '.join(given)} can be set for '{GENERATOR}' only, not for '{self.source}'"
+            written = " or ".join(f"'{name}'" for name in ([GENERATOR] if "families" in given else GENERATORS))
+            yield f"{' and '.join(given)} can be set for {written} only, not for '{self.source}'"
         if self.format is not None and self.format not in FORMATS:
             yield unknown("format", self.format, FORMATS).rstrip(".")
+        if self.source.partition(":")[0] in GENERATORS:
+            yield f"'{self.source.partition(':')[0]}' has no families; write it without '{self.source.partition(':')[2]}'"
+        if self.source in scenarios.JOINED and self.split_by is None:
+            yield f"'{self.source}' is divided by scenario; drop split_by"
 
     @property
     def is_generated(self) -> bool:
         """Whether the problems are written on demand."""
-        return self.source == GENERATOR
+        return self.source in GENERATORS
 
     @property
     def name(self) -> str:
         """What tables call it."""
         if self.is_generated:
-            return GENERATOR + (":" + "+".join(self.families) if self.families else "")
+            return self.source + (":" + "+".join(self.families) if self.families else "")
         return Path(self.source).name.split(".")[0] if Path(self.source).suffix else self.source
+
+
+def generator(domain: str) -> Callable[..., Iterator[Example]]:
+    """A packaged domain's name → its generator: (count, seed, steps=, start=, split=) → examples.
+
+    Raises:
+        UserError: No problems are written for it.
+    """
+    for source, about in GENERATORS.items():
+        if about == domain:
+            return importlib.import_module(f"ruplar.chains.{source.replace('-', '_')}").generate
+    raise UserError(unknown("domain with a generator", domain, GENERATORS.values()))
 
 
 def _held_out() -> tuple[str, ...]:
@@ -105,7 +138,7 @@ def _held_out() -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class WrittenProblems(Sequence):
-    """Word problems of one part (train, valid, test) as a sequence that writes each one when asked for it."""
+    """Problems of one part (train, valid, test) as a sequence that writes each one when asked for it."""
 
     config: SourceConfig
     split: Split = "test"
@@ -124,10 +157,10 @@ class WrittenProblems(Sequence):
         return self._from(0, len(self))
 
     def _from(self, start: int, count: int) -> Iterator[Example]:
-        from ruplar.chains.word_problems import generate
-
         c = self.config
-        return generate(count, c.seed, families=c.families, steps=c.steps, start=start, split=self.split)
+        families = {"families": c.families} if c.source == GENERATOR else {}
+        generate = generator(GENERATORS[c.source])
+        return generate(count, c.seed, steps=c.steps, start=start, split=self.split, **families)
 
 
 @dataclass(frozen=True)
@@ -147,6 +180,7 @@ def open_source(
     duplicates: Duplicates = "keep",
     data_dir: str | Path | None = None,
     split: Split = "test",
+    skip_with: str = SKIP_WITH,
 ) -> Opened:
     """The examples of one entry.
 
@@ -157,25 +191,53 @@ def open_source(
         skip_bad: Leave bad rows out instead of stopping.
         duplicates: What to do with rows that repeat a question.
         data_dir: Folder with the files of known sets.
-        split: What word problems are for: those of one part never occur in another, whatever their seeds.
+        split: What the examples are for. Written problems of one part never occur in another, whatever their seeds; a
+            file that is split by scenario gives this part of it.
+        skip_with: How the user sets `skip_bad`, for the message that refuses bad rows.
 
     Raises:
-        UserError: The source cannot be found or read, or holds bad rows and `skip_bad` is off.
+        UserError: The source cannot be found or read, holds bad rows and `skip_bad` is off, or is of another domain.
     """
     if config.is_generated:
+        _check_domain(config.source, domain)
         problems = WrittenProblems(config, split)
         return Opened(
             problems,
             {"source": config.name, "split": split, "seed": config.seed, "examples": len(problems), "left_out": {}},
         )
-    reading = read(
-        config.source,
-        domain,
-        format=config.format,
-        need_steps=need_steps,
-        skip_bad=skip_bad,
-        limit=config.count,
-        duplicates=duplicates,
-        data_dir=data_dir,
-    )
-    return Opened(reading.examples, reading.record())
+    # a part is chosen from the whole, so no limit before that
+    limit = config.count if config.split_by is None else None
+    readings = [
+        read(
+            name,
+            domain,
+            format=config.format,
+            need_steps=need_steps,
+            skip_bad=skip_bad,
+            limit=limit,
+            duplicates=duplicates,
+            data_dir=data_dir,
+            skip_with=skip_with,
+        )
+        for name in scenarios.JOINED.get(config.source, (config.source,))
+    ]
+    if config.split_by is not None:
+        scenarios.keep_part(readings, domain, split, config.name)
+    wrong = scenarios.wrong_chains(readings, domain)
+    # a benchmark is asked as it was published, and says how many of its answers are wrong; a part of our own has none
+    if split != "test" or config.split_by is not None:
+        scenarios.leave_out_wrong(readings, wrong, skip_bad or split == "test")
+    examples = [example for reading in readings for example in reading.examples][: config.count]
+    whole = config.split_by is None
+    record = readings[0].record() if whole else scenarios.record_of(readings, domain, split, config.name)
+    kept = sum(example.source in wrong for example in examples)
+    return Opened(examples, {**record, "examples": len(examples), **({"wrong_kept": kept} if kept else {})})
+
+
+def _check_domain(source: str, domain: Domain) -> None:
+    """Refuse to read one packaged domain's chains by another's rules; a domain from outside may read what it likes."""
+    package, _, name = type(domain).__module__.rpartition(".")
+    if package == "ruplar.domains" and name != GENERATORS[source]:
+        raise UserError(
+            f"'{source}' are chains of the domain '{GENERATORS[source]}', not '{name}'. Set data.domain: {GENERATORS[source]}."
+        )

@@ -21,6 +21,15 @@ _PLAIN = re.compile(rf"(?P<sign>[+-]?)\s*[$€£]?\s*(?P<sign2>-?)(?P<number>{NU
 _RATIO = re.compile(rf"(?P<sign>-?)\s*(?P<over>{NUMBER})\s*/\s*(?P<under>{NUMBER})")
 _LATEX_RATIO = re.compile(r"\\[dt]?frac\s*\{([^{}]*)\}\s*\{([^{}]*)\}")
 _UNIT = re.compile(r"\\(?:text|mathrm|textbf)\s*\{[^{}]*\}|\\[a-zA-Z]+|[^\W0-9_]+|[%$€£°\\{}]")
+_WITH_UNIT = re.compile(
+    rf"(?P<number>[+-]?\s*[$€£]?\s*-?{NUMBER})(?P<unit>(?:\s+[^\W\d_](?:[^\W\d_]|['’/²³°-])*){{1,3}})\.?"
+)
+_COUNTING = frozenset(
+    {"and", "or", "to", "of", "half", "halves", "third", "thirds", "quarter", "quarters", "dozen", "dozens", "score"}
+    | {"hundred", "hundreds", "thousand", "thousands", "million", "millions", "billion", "billions", "trillion"}
+    | {"percent", "point", "times", "x", "more", "less", "fewer", "over", "e"}
+)
+"""Words behind a number that are no unit of it but change it."""
 
 
 def literal(text: str) -> Fraction | None:
@@ -64,6 +73,17 @@ def number_without_units(text: str) -> Fraction | None:
     if (value := number(text)) is not None:
         return value
     return number(_UNIT.sub(" ", _LATEX_RATIO.sub(r"\1/\2", text)).rstrip(" ."))
+
+
+def without_unit(text: str) -> str:
+    """`12 apples` → `12`, `$5 per hour` → `$5`: a number less the one to three words behind it that only say of what.
+
+    Words that change the number (`3 dozen`, `5 and a half`, `25 percent`) are not taken away: the text stays as it is.
+    """
+    found = _WITH_UNIT.fullmatch(text.strip().translate(DASHES))
+    if found is None or not _COUNTING.isdisjoint(re.findall(r"[a-z]+", found["unit"].lower())):
+        return text
+    return found["number"].strip()
 
 
 def show(value: Fraction) -> str:

@@ -15,6 +15,9 @@ Grading is strict unless `lenient` is set: two answers agree when they are the s
 or as a fraction. Marked answers that carry float noise stay as they are written: where GSM-Hard marks
 0.30000000000000004, an answer of 0.3 is wrong by the strict rule and right by the lenient one. Beware of the lenient
 rule there too: 26 of its answers are below 1e-4 in size, so 0 passes for them.
+
+A marked answer that is a number with its unit (`12 apples`) is read as the number; one that is no number (`twelve`) is
+compared word for word, and the reader says how many there are.
 """
 
 from __future__ import annotations
@@ -29,7 +32,7 @@ from pydantic import Field
 
 from ruplar.domains import _expression
 from ruplar.domains._answer_text import after_hashes, boxed
-from ruplar.domains._numbers import decimals, literal, number, number_without_units, show
+from ruplar.domains._numbers import decimals, literal, number, number_without_units, show, without_unit
 from ruplar.settings import Settings
 
 _STEP = re.compile(r"<<(?!<)(.*?)>>", re.DOTALL)
@@ -84,21 +87,14 @@ class Domain:
         A stated number may be the value rounded or cut off at its own decimals, so `10/3=3.33` is right and
         `10/3=3.4` is not. Of several `=` each is checked. Words and unknowns make a side not checkable.
         """
-        for left, right in pairwise(step.split("=")):
-            try:
-                value = _expression.evaluate(left)
-            except _expression.Unreadable:
-                continue
-            except ZeroDivisionError:
-                return f"{left.strip()} divides by 0"
-            try:
-                right_way = _states(value, right)
-            except (_expression.Unreadable, ZeroDivisionError):
-                continue
-            # 50+20% is 60 to a shopkeeper and 50.2 to us: no verdict
-            if not right_way and not ("%" in left and re.search(r"[-+]", left)):
-                return f"{left.strip()} is {show(value)}, not {right.strip()}"
-        return None
+        return next((fault for judged, fault in _verdicts(step) if judged and fault), None)
+
+    def unchecked(self, step: str) -> str | None:
+        """Why none of the step's equations can be carried out again; None when `check` has judged at least one."""
+        found = _verdicts(step)
+        if not found:
+            return "it states no result"
+        return None if any(judged for judged, _ in found) else found[0][1]
 
     def extract(self, text: str) -> str | None:
         r"""The answer in generated text as it is written, or None. Never a guess.
@@ -112,6 +108,10 @@ class Domain:
             return after_hashes(text) or None
         text = text.strip()
         return text if number(text.removesuffix("%")) is not None else None
+
+    def marked(self, answer: str) -> str:
+        """A data set's marked answer less the unit behind its number: `12 apples` → `12`; all else as it is written."""
+        return without_unit(answer)
 
     def same(self, found: str, marked: str) -> bool:
         """Whether two answers are the same number; two that are no numbers, whether they are the same words.
@@ -136,6 +136,30 @@ def _published_result(step: str) -> list[str]:
     if equals and (decimal := _PUBLISHED_DECIMAL.match(right)):
         return [decimal[1], ".", decimal[2]]
     return _DIGITS.findall(step)[-1:]
+
+
+def _verdicts(step: str) -> list[tuple[bool, str]]:
+    """Each equation of a step → whether it was carried out, and its fault or why it was not; `(True, "")` is right."""
+    return [_verdict(left.strip(), right.strip()) for left, right in pairwise(step.split("="))]
+
+
+def _verdict(left: str, right: str) -> tuple[bool, str]:
+    try:
+        value = _expression.evaluate(left)
+    except _expression.Unreadable:
+        return False, f"'{left}' cannot be carried out"
+    except ZeroDivisionError:
+        return True, f"{left} divides by 0"
+    try:
+        right_way = _states(value, right)
+    except (_expression.Unreadable, ZeroDivisionError):
+        return False, f"'{right}' states no value"
+    if right_way:
+        return True, ""
+    if "%" in left and re.search(r"[-+]", left):
+        # 50+20% is 60 to a shopkeeper and 50.2 to us
+        return False, f"'{left}' may take the percentage of what stands before it"
+    return True, f"{left} is {show(value)}, not {right}"
 
 
 def _states(value: Fraction, right: str) -> bool:

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import Any, Protocol
+
+from ruplar.records import Example
 
 
 class Domain(Protocol):
     """A field of reasoning. All methods are pure functions of text.
 
     `EXAMPLE` is a chain of the domain with its answer, used by the contract tests and by `ruplar list`.
+
+    A domain may also define `marked(answer)`: a data set's marked answer → the form it is taught and compared in, say
+    `12 apples` → `12`; without it answers stay as they are written.
     """
 
     EXAMPLE: tuple[str, str]
@@ -25,8 +30,35 @@ class Domain(Protocol):
     def check(self, step: str) -> str | None:
         """What is wrong with the step when it is carried out again, e.g. `3+4 is 7, not 8`; None when right or not checkable."""
 
+    def unchecked(self, step: str) -> str | None:
+        """Why `check` has no verdict on the step, e.g. `'apples' is no number`; None when it carries the step out again."""
+
     def extract(self, text: str) -> str | None:
         """The answer in generated text, or None when there is none to be read. Never a guess."""
 
     def same(self, found: str, marked: str) -> bool:
         """Whether two answers are the same thing."""
+
+
+class WholeChains(Protocol):
+    """What a domain may say beyond single steps. Both are optional: a domain without them has neither view.
+
+    Attributes:
+        REFUSES_WRONG: Whether a chain that does not re-execute is a bad row of a training set, rather than only listed by
+            `ruplar data check`.
+    """
+
+    REFUSES_WRONG: bool
+
+    def check_chain(self, example: Example) -> list[str]:
+        """What is wrong with a chain in view of its question and answer, a sentence each; single steps are `check`'s."""
+
+    def scenario(self, question: str) -> str:
+        """What a question tells before it asks: questions that tell the same must not be divided over two sets."""
+
+
+def faults(domain: Any, example: Example) -> list[str]:
+    """Everything wrong with an example: its steps carried out again, then the chain as a whole; [] when nothing is."""
+    found = [f"{step}: {wrong}" for step in example.steps if (wrong := domain.check(step))]
+    whole = getattr(domain, "check_chain", None)
+    return found + (whole(example) if whole is not None else [])

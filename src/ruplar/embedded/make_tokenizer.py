@@ -1,4 +1,4 @@
-r"""The generator's text → the embedded tokenizer: `python -m ruplar.embedded.make_tokenizer OUT`.
+r"""A generator's text → an embedded tokenizer: `python -m ruplar.embedded.make_tokenizer OUT` for the word problems.
 
 A byte-level BPE in the manner of Llama-3's, small enough for a 5-million-parameter model:
 
@@ -8,7 +8,8 @@ A byte-level BPE in the manner of Llama-3's, small enough for a 5-million-parame
   tried (`ignore_merges`), so words need no chain of half-words; all families are read, the held-out ones too;
 - `<<`, `>>`, each sign and `\boxed{` stand alone; the last is an ordinary token, the six control tokens are special.
 
-What remains of the vocabulary goes to merges that spell unknown words in pieces.
+What remains of the vocabulary goes to merges that spell unknown words in pieces. A domain of its own has a tokenizer of its own,
+made the same way from another `Plan`: see `make_domain_tokenizer.py`.
 """
 
 from __future__ import annotations
@@ -16,6 +17,8 @@ from __future__ import annotations
 import json
 import sys
 from collections import Counter
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -51,35 +54,59 @@ _SEED = 1
 _PER_FAMILY = 500  # at 300 no further word turns up
 
 
-def pieces() -> Counter[str]:
-    """Every piece of the generator's questions and chains as the pattern cuts them, in byte-level spelling, with its count."""
-    cut = _pre_tokenizer()
-    found: Counter[str] = Counter()
+@dataclass(frozen=True)
+class Plan:
+    """What a tokenizer is made of.
+
+    Attributes:
+        pattern: How text is cut into pieces; no token crosses a cut.
+        texts: The texts whose pieces become tokens.
+        fixed: Tokens there must be besides the control tokens and the bytes, in byte-level spelling.
+        vocabulary: Tokens in all.
+    """
+
+    pattern: str
+    texts: Callable[[], Iterable[str]]
+    fixed: tuple[str, ...]
+    vocabulary: int
+
+
+def _word_problems() -> Iterable[str]:
     for name in FAMILIES:
-        text = "\n".join(
+        yield "\n".join(
             e.question + "\n" + e.chain for e in word_problems.generate(_PER_FAMILY, _SEED, families=[name])
         )
+
+
+MARKS = ("\\boxed{", "<<", "Ġ<<", ">>")
+DIGITS = tuple(f"{n:0{width}d}" for width in (2, 3) for n in range(10**width))
+WORD_PROBLEMS = Plan(PATTERN, _word_problems, (*DIGITS, *MARKS), VOCABULARY)
+
+
+def pieces(plan: Plan = WORD_PROBLEMS) -> Counter[str]:
+    """Every piece of the generator's questions and chains as the pattern cuts them, in byte-level spelling, with its count."""
+    cut = _pre_tokenizer(plan.pattern)
+    found: Counter[str] = Counter()
+    for text in plan.texts():
         found.update(piece for piece, _ in cut.pre_tokenize_str(text))
     return found
 
 
-def build() -> tuple[dict[str, Any], dict[str, Any]]:
+def build(plan: Plan = WORD_PROBLEMS) -> tuple[dict[str, Any], dict[str, Any]]:
     """The contents of tokenizer.json and of tokenizer_config.json."""
-    digits = [f"{n:0{width}d}" for width in (2, 3) for n in range(10**width)]
-    marks = ["\\boxed{", "<<", "Ġ<<", ">>"]
     alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
-    fixed = [*SPECIAL, *alphabet, *digits, *marks]
-    words = [w for w, _ in sorted(pieces().items(), key=lambda item: (-item[1], item[0])) if w not in set(fixed)]
+    fixed = [*SPECIAL, *alphabet, *plan.fixed]
+    words = [w for w, _ in sorted(pieces(plan).items(), key=lambda item: (-item[1], item[0])) if w not in set(fixed)]
     tokens = [*fixed, *words]
-    if len(tokens) > VOCABULARY:
+    if len(tokens) > plan.vocabulary:
         raise RuntimeError(
-            f"{len(words)} words do not fit into a vocabulary of {VOCABULARY} beside {len(fixed)} fixed tokens"
+            f"{len(words)} words do not fit into a vocabulary of {plan.vocabulary} beside {len(fixed)} fixed tokens"
         )
-    merges = _merges([w for w in words if any(c.isalpha() for c in w)], alphabet, tokens)
+    merges = _merges([w for w in words if any(c.isalpha() for c in w)], alphabet, tokens, plan.vocabulary)
     known = set(tokens)
     tokens += [t for left, right in merges if (t := left + right) not in known]
     trained = Tokenizer(models.BPE(vocab={t: i for i, t in enumerate(tokens)}, merges=merges, ignore_merges=True))
-    trained.pre_tokenizer = _pre_tokenizer()
+    trained.pre_tokenizer = _pre_tokenizer(plan.pattern)
     contents = json.loads(trained.to_str())
     contents["decoder"] = {"type": "ByteLevel", "add_prefix_space": True, "trim_offsets": True, "use_regex": True}
     flags = {"single_word": False, "lstrip": False, "rstrip": False, "normalized": False, "special": True}
@@ -95,25 +122,25 @@ def build() -> tuple[dict[str, Any], dict[str, Any]]:
     return contents, config
 
 
-def write(folder: Path) -> None:
+def write(folder: Path, plan: Plan = WORD_PROBLEMS) -> None:
     """Write both files into the folder, making it if need be."""
     folder.mkdir(parents=True, exist_ok=True)
-    for name, contents in zip(("tokenizer.json", "tokenizer_config.json"), build(), strict=True):
+    for name, contents in zip(("tokenizer.json", "tokenizer_config.json"), build(plan), strict=True):
         text = json.dumps(contents, ensure_ascii=False, indent=1)
         (folder / name).write_text(text + "\n", encoding="utf-8")
 
 
-def _pre_tokenizer() -> pre_tokenizers.Sequence:
-    split = pre_tokenizers.Split(Regex(PATTERN), behavior="isolated")
+def _pre_tokenizer(pattern: str) -> pre_tokenizers.Sequence:
+    split = pre_tokenizers.Split(Regex(pattern), behavior="isolated")
     return pre_tokenizers.Sequence([split, pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)])
 
 
-def _merges(words: list[str], alphabet: list[str], tokens: list[str]) -> list[tuple[str, str]]:
+def _merges(words: list[str], alphabet: list[str], tokens: list[str], vocabulary: int) -> list[tuple[str, str]]:
     """As many merges, learnt from the words, as there is room for in the vocabulary."""
     spelled = Tokenizer(models.BPE())
     trainer = trainers.BpeTrainer(vocab_size=1000, initial_alphabet=alphabet, special_tokens=[], show_progress=False)
     spelled.train_from_iterator(words, trainer)
-    room, known, kept = VOCABULARY - len(tokens), set(tokens), []
+    room, known, kept = vocabulary - len(tokens), set(tokens), []
     for left, right in json.loads(spelled.to_str())["model"]["merges"]:
         if left + right not in known:
             if not room:

@@ -2,19 +2,53 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeVar
 
 from ruplar.domains.base import Domain
-from ruplar.records import Span
+from ruplar.records import Encode, Span
 
 
 class Spans(Protocol):
-    """A way of cutting a step into the pieces that become one latent each."""
+    """A way of cutting a step into the pieces that become one latent each.
+
+    One that must know how the tokenizer writes a symbol also has `attach(pieces: Pieces)`, called before the first cut.
+    """
 
     config: Any
 
     def cut(self, step: str, domain: Domain) -> list[Span]:
         """The spans of one step in order. A step without any symbol has none, so it gets no latent."""
+
+
+@dataclass(frozen=True)
+class Pieces:
+    """Symbol → the texts of its tokens, in order; the symbol itself where one of them cannot be written by itself.
+
+    Attributes:
+        encode: Text → ids.
+        tokenizer: Whose ids they are.
+    """
+
+    encode: Encode
+    tokenizer: Any
+
+    def __call__(self, symbol: str) -> tuple[str, ...]:
+        """See the class."""
+        ids = self.encode(symbol)
+        texts = [self.tokenizer.decode([i], clean_up_tokenization_spaces=False) for i in ids]
+        apart = all(self.encode(text) == [i] for text, i in zip(texts, ids, strict=True))
+        return tuple(texts) if apart and texts else (symbol,)
+
+
+_Rule = TypeVar("_Rule")
+
+
+def attached(rule: _Rule, encode: Encode, tokenizer: Any) -> _Rule:
+    """The rule, told how the tokenizer writes a symbol if it wants to know."""
+    if hasattr(rule, "attach"):
+        rule.attach(Pieces(encode, tokenizer))
+    return rule
 
 
 def whole(step: str, domain: Domain) -> list[Span]:

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from random import Random
-from typing import Literal
 
+from ruplar.chains.draws import Split, mix, part_of
 from ruplar.chains.word_problems import families as _families
 from ruplar.chains.word_problems.story import Redraw, Story
 from ruplar.errors import UserError, unknown
@@ -24,11 +24,6 @@ from ruplar.records import Example
 
 STEP_WEIGHTS = {1: 0.08, 2: 0.22, 3: 0.30, 4: 0.22, 5: 0.11, 6: 0.07}
 """How often a problem has this many steps: 3.3 on average, as in GSM8K."""
-
-Split = Literal["train", "valid", "test"]
-_PARTS: dict[int, Split] = {0: "test", 1: "valid"}
-
-_MASK = (1 << 64) - 1
 
 
 @dataclass(frozen=True)
@@ -146,25 +141,9 @@ def _table(chosen: tuple[str, ...], bounds: tuple[int, int]) -> Table:
     return zlib.crc32(repr((chosen, bounds)).encode()), tuple(rows)
 
 
-def _mix(seed: int, index: int) -> int:
-    """Two numbers → 64 well-stirred bits (splitmix64's finaliser), the same on every platform."""
-    z = (seed * 0x9E3779B97F4A7C15 + (index + 1) * 0xD1B54A32D192ED03) & _MASK
-    z = ((z ^ (z >> 30)) * 0xBF58476D1CE4E5B9) & _MASK
-    z = ((z ^ (z >> 27)) * 0x94D049BB133111EB) & _MASK
-    return z ^ (z >> 31)
-
-
-def part_of(question: str) -> Split:
-    """The part a question belongs to, by its text alone: 1 in 16 is for testing, 1 in 16 for validation.
-
-    So no training problem can ever equal a held-out one, whatever the seeds, and nothing has to be compared.
-    """
-    return _PARTS.get(zlib.crc32(question.encode()) % 16, "train")
-
-
 def _problem(seed: int, index: int, table: Table, split: Split | None) -> Example:
     salt, rows = table
-    rng = Random(_mix(seed ^ salt, index))
+    rng = Random(mix(seed ^ salt, index))
     while True:
         question, steps = _draw(rng, rows)
         if split is None or part_of(question) == split:

@@ -1,0 +1,10 @@
+"""Seed and count → deductions over small graphs of made-up concepts, as in ProsQA: what the logic domain is learnt from.
+
+A problem tells facts in any order (`Every terpus is a brimpus.`), most of which lead nowhere, and asks which of two concepts somebody
+is; only one follows.
+"""
+
+from ruplar.chains.logic_problems.make import CONCEPTS, DOMAIN, NAMES, generate, verify
+from ruplar.chains.logic_problems.shape import Shape, fingerprint
+
+__all__ = ["CONCEPTS", "DOMAIN", "NAMES", "Shape", "fingerprint", "generate", "verify"]

@@ -1,0 +1,120 @@
+"""Seed and count → logic problems whose chains follow the facts they tell, the same ones on every machine.
+
+Problem i under seed s is a function of (s, i, steps, split) alone. Training, validation and test have no graph in common, whatever
+words it is told in, and no conclusion: where `Tom is a lempus` is an answer of the test, it is none of the training.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cache
+from random import Random
+from typing import Any
+
+from ruplar import plugins
+from ruplar.chains.draws import Split, mix, part_of
+from ruplar.chains.logic_problems.shape import Shape, draw, fingerprint
+from ruplar.domains._facts import Fact
+from ruplar.domains.base import faults
+from ruplar.errors import UserError
+from ruplar.records import Example
+
+DOMAIN = "logic"
+STEP_WEIGHTS = {1: 0.1, 2: 0.25, 3: 0.3, 4: 0.2, 5: 0.15}
+"""How often a chain has this many steps; ProsQA's have 3 to 6, and graphs three times as large."""
+_SALT = 0x106C
+
+NAMES = (
+    *("Alex", "Bob", "Carol", "Davis", "Eva", "Fae", "Gabriel", "Jack", "Max", "Oliver", "Polly", "Rex", "Sally"),
+    *("Sam", "Stella", "Tom", "Wren"),
+)
+CONCEPTS = (
+    *("bompus", "boompus", "brimpus", "chorpus", "dumpus", "felpus", "fompus", "gerpus", "gorpus", "grimpus"),
+    *("gwompus", "hilpus", "impus", "jelpus", "jompus", "kerpus", "lempus", "lorpus", "numpus", "quimpus"),
+    *("rempus", "rompus", "rorpus", "scrompus", "shumpus", "sterpus", "storpus", "terpus", "timpus", "tumpus"),
+    *("vumpus", "worpus", "wumpus", "yerpus", "yimpus", "yumpus", "zhorpus", "zumpus"),
+)
+"""ProsQA's own words, so that a model of these problems can be asked ProsQA's questions."""
+
+
+def generate(
+    count: int, seed: int, *, steps: tuple[int, int] = (1, 5), start: int = 0, split: Split | None = None
+) -> Iterator[Example]:
+    """Write `count` problems, from the `start`-th on.
+
+    Args:
+        count: How many.
+        seed: Which sequence of problems; any whole number.
+        steps: Fewest and most steps, both included; chains have 1 to 5.
+        start: Index of the first problem.
+        split: Only problems whose graph and conclusion belong to this part; any when None.
+
+    Yields:
+        Examples with source `logic-problems:SEED:INDEX`.
+
+    Raises:
+        UserError: No problem has so many steps.
+    """
+    able = {n: share for n, share in STEP_WEIGHTS.items() if steps[0] <= n <= steps[1]}
+    if not able:
+        raise UserError(f"steps: logic problems have 1 to 5 steps, not {steps[0]} to {steps[1]}.")
+    return (_problem(seed, index, able, split) for index in range(start, start + count))
+
+
+def verify(example: Example) -> str | None:
+    """What is wrong with a generated problem; None when nothing is: its chain is followed along the facts it tells."""
+    domain = _domain()
+    if not example.steps:
+        return "it has no step"
+    if unread := [s for s in example.steps if domain.unchecked(s)]:
+        return f"step {unread[0]!r} is no fact"
+    return next(iter(faults(domain, example)), None)
+
+
+def _problem(seed: int, index: int, able: dict[int, float], split: Split | None) -> Example:
+    rng = Random(mix(seed ^ _SALT, index))
+    while True:
+        [count] = rng.choices(list(able), list(able.values()))
+        shape = draw(rng, count)
+        if split is not None and part_of(fingerprint(shape)) != split:
+            continue
+        words = _words(rng, shape, split)
+        answer = f"{Fact(words[0], words[shape.path[-1]], every=False)}."
+        return _told(rng, shape, words, answer, f"logic-problems:{seed}:{index}")
+
+
+@cache
+def _conclusions(split: Split | None) -> tuple[tuple[str, str], ...]:
+    """Who may be concluded to be what in this part."""
+    pairs = ((name, concept) for name in NAMES for concept in CONCEPTS)
+    return tuple(p for p in pairs if split is None or part_of(f"{Fact(*p, every=False)}.") == split)
+
+
+def _words(rng: Random, shape: Shape, split: Split | None) -> list[str]:
+    """A word for each node: a name for people, a concept for the others; the conclusion is one of the part's own."""
+    pairs = _conclusions(split)
+    who, target = pairs[int(rng.random() * len(pairs))]
+    names = rng.sample([name for name in NAMES if name != who], len(shape.people) - 1)
+    concepts = rng.sample([c for c in CONCEPTS if c != target], shape.size - len(shape.people) - 1)
+    fixed = {shape.people[0]: who, shape.path[-1]: target}
+    return [fixed.get(n) or (names if n in shape.people else concepts).pop() for n in range(shape.size)]
+
+
+def _told(rng: Random, shape: Shape, words: list[str], answer: str, source: str) -> Example:
+    """The graph in words: facts in any order, then the question; the chain in its order."""
+
+    def fact(subject: int, concept: int) -> str:
+        return f"{Fact(words[subject], words[concept], every=subject not in shape.people)}."
+
+    facts = [fact(*edge) for edge in shape.edges]
+    rng.shuffle(facts)
+    options = [words[shape.path[-1]], words[shape.other]]
+    rng.shuffle(options)
+    question = f"{' '.join(facts)} Is {words[0]} a {options[0]} or {options[1]}?"
+    steps = tuple(fact(a, b) for a, b in zip(shape.path, shape.path[1:], strict=False))
+    return Example(question, steps, answer, source, " ".join(f"<<{s}>>" for s in steps))
+
+
+@cache
+def _domain() -> Any:
+    return plugins.make("domains", DOMAIN)

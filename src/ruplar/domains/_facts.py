@@ -1,0 +1,69 @@
+"""Text of simple logic → facts: `Tom is a terpus.`, `Every terpus is a brimpus.`; and facts → what follows from them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import NamedTuple
+
+_WORD = r"[A-Za-z][\w'-]*"
+_FACT = re.compile(
+    rf"(?P<every>(?:every|each|any)\s+)?(?P<subject>{_WORD})\s+is\s+(?:an?\s+)?(?P<concept>{_WORD})\s*\.?",
+    re.IGNORECASE,
+)
+_ASK = re.compile(
+    rf"Is\s+(?P<who>{_WORD})\s+an?\s+(?P<one>{_WORD})\s+or\s+(?:an?\s+)?(?P<other>{_WORD})\s*\?", re.IGNORECASE
+)
+
+
+class Fact(NamedTuple):
+    """One statement: `subject` is a concept when it holds of every one, else somebody's name."""
+
+    subject: str
+    concept: str
+    every: bool
+
+    def __str__(self) -> str:
+        # ProsQA writes `a impus`; what is written here must be found there
+        return f"{'Every ' if self.every else ''}{self.subject} is a {self.concept}"
+
+
+class Asked(NamedTuple):
+    """What a question asks: `Is Tom a lempus or scrompus?`."""
+
+    who: str
+    one: str
+    other: str
+
+
+def read(text: str) -> Fact | None:
+    """One sentence → its fact; None when it is none."""
+    found = _FACT.fullmatch(text.strip())
+    return Fact(found["subject"], found["concept"], bool(found["every"])) if found else None
+
+
+def sentences(text: str) -> list[str]:
+    """Text → its sentences, each with its mark."""
+    return [s for s in re.split(r"(?<=[.?!])\s+", text.strip()) if s]
+
+
+def told(question: str) -> tuple[list[Fact], Asked | None]:
+    """Question → the facts it states, and what it asks, None when that is not readable."""
+    found = [fact for sentence in sentences(question) if (fact := read(sentence))]
+    ask = _ASK.search(question)
+    return found, Asked(ask["who"], ask["one"], ask["other"]) if ask else None
+
+
+def follows(who: str, facts: Iterable[Fact]) -> set[str]:
+    """Every concept that somebody is, by one fact after another."""
+    by_subject: dict[str, list[str]] = {}
+    for fact in facts:
+        by_subject.setdefault(fact.subject, []).append(fact.concept)
+    found: set[str] = set()
+    waiting = list(by_subject.get(who, ()))
+    while waiting:
+        concept = waiting.pop()
+        if concept not in found:
+            found.add(concept)
+            waiting += by_subject.get(concept, ())
+    return found

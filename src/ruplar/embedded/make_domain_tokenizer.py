@@ -1,0 +1,79 @@
+r"""A domain's name → its tokenizer and the shape of its model: `python -m ruplar.embedded.make_domain_tokenizer dates OUT`.
+
+A prior is over whole symbols, so what a domain calls a symbol must be one token, and the same one wherever it stands. The tokenizer of
+the word problems spells `Jul` in letters and `terpus` in pieces; extending it would leave most of its rows unused. So each domain has
+a small one of its own, made from its generator's text, and a backbone trained from scratch by `ruplar train dates-cot`:
+
+- dates: months, units, years (1880 to 2099) and other words of steps are one token each, without a space, as numbers are;
+- logic: names and concepts are one token each, without a space; `Every `, ` is a ` and ` or ` are one piece with their spaces.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+
+from ruplar.chains import date_problems, logic_problems
+from ruplar.chains.date_problems.tale import EARLIEST, FULL_MONTHS, LATEST
+from ruplar.domains._calendar import MONTHS
+from ruplar.embedded.make_tokenizer import MARKS, Plan, write
+
+_SEED, _COUNT = 1, 3000
+_OPEN = r" (?=\\boxed\{)|\\boxed\{| ?<<|>>"
+_CLOSE = r"|\s+(?!\S)|\s"
+_UNITS = ("hour", "day", "week", "month", "year")
+_ORDINALS = (
+    *("first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth", "tenth", "eleventh"),
+    *("twelfth", "last"),
+)
+_WORDS = (*FULL_MONTHS, *MONTHS, *_UNITS, *(f"{unit}s" for unit in _UNITS), *_ORDINALS, "quarter", "Christmas", "Eve")
+_BARE = "|".join(sorted(dict.fromkeys(_WORDS), key=len, reverse=True))
+
+DATES_PATTERN = (
+    _OPEN + rf"|(?:{_BARE})(?!\p{{L}})"  # words of steps, never with a space
+    rf"|'(?:s|t|re|ve|m|ll|d)(?!\p{{L}})| ?(?!(?:{_BARE})(?!\p{{L}}))\p{{L}}+"  # other words, with the space before them
+    r"|\p{N}{4}(?!\p{N})|\p{N}{1,3}"  # years whole, other digits in groups of three
+    r"|, (?=\p{N})|[^\s\p{L}\p{N}]" + _CLOSE
+)
+LOGIC_PATTERN = (
+    _OPEN + r"| ?(?:Every|Is) (?=\p{L})| is an? (?=\p{L})| or (?:an? )?(?=\p{L})"  # the form of facts and questions
+    r"|\p{L}+|\p{N}{1,3}|[^\s\p{L}\p{N}]" + _CLOSE
+)
+
+
+def _texts(problems) -> Iterable[str]:
+    return ("\n".join((e.question, e.chain, e.answer)) for e in problems.generate(_COUNT, _SEED))
+
+
+_NUMBERS = (*(f"{n:02d}" for n in range(100)), *map(str, range(100, 400)), *map(str, range(EARLIEST, LATEST + 1)))
+PLANS = {
+    "dates": Plan(
+        DATES_PATTERN,
+        lambda: _texts(date_problems),
+        tuple(dict.fromkeys((*_NUMBERS, *MARKS, *_WORDS))),
+        1216,
+    ),
+    "logic": Plan(
+        LOGIC_PATTERN,
+        lambda: _texts(logic_problems),
+        MARKS,
+        384,
+    ),
+}
+"""Domain → what its tokenizer is made of."""
+
+SHAPE = Path(__file__).parent / "backbone" / "config.json"
+"""The embedded model's shape, which the domains' models share but for the vocabulary."""
+
+
+def write_backbone(folder: Path, name: str) -> None:
+    """Write a domain's tokenizer, and a config.json of the embedded model's shape with its vocabulary; no weights."""
+    write(folder, PLANS[name])
+    shape = json.loads(SHAPE.read_text(encoding="utf-8")) | {"vocab_size": PLANS[name].vocabulary}
+    (folder / "config.json").write_text(json.dumps(shape, indent=2) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    write_backbone(Path(sys.argv[2]), sys.argv[1])

@@ -1,0 +1,99 @@
+"""A real HTTP server that speaks the chat protocol and replays what a test tells it to."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections import Counter
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import pytest
+
+
+class ChatServer(ThreadingHTTPServer):
+    """Answers POST /v1/chat/completions by `script(question, times asked)` → text, or a dict of status, headers, body, delay."""
+
+    daemon_threads = True
+    request_queue_size = 64
+
+    def __init__(self, script):
+        super().__init__(("127.0.0.1", 0), _Handler)
+        self.script, self.asked, self.bodies, self.keys = script, Counter(), [], []
+        self.lock = threading.Lock()
+        self.flying = self.most_flying = 0
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.server_address[1]}/v1"
+
+
+class _Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+
+    def do_POST(self):
+        server: ChatServer = self.server
+        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        question = body["messages"][1]["content"].partition("Question: ")[2].splitlines()[0]
+        with server.lock:
+            server.asked[question] += 1
+            server.bodies.append(body)
+            server.keys.append(self.headers.get("Authorization"))
+            server.flying += 1
+            server.most_flying = max(server.most_flying, server.flying)
+            times = server.asked[question]
+        try:
+            said = server.script(question, times)
+            said = {"text": said} if isinstance(said, str) else said
+            time.sleep(said.get("delay", 0))
+            self._send(said)
+        finally:
+            with server.lock:
+                server.flying -= 1
+
+    def _send(self, said):
+        usage = {"prompt_tokens": 100, "completion_tokens": 10}
+        whole = {"choices": [{"message": {"role": "assistant", "content": said.get("text")}}], "usage": usage}
+        data = said.get("body", json.dumps(whole)).encode()
+        try:
+            self.send_response(said.get("status", 200))
+            for name, value in said.get("headers", {}).items():
+                self.send_header(name, value)
+            self.send_header("Content-Length", str(len(data)))
+            self.end_headers()
+            self.wfile.write(data)
+        except (BrokenPipeError, ConnectionResetError):
+            pass  # the client was killed, or gave up waiting
+
+    def log_message(self, *words):
+        """Silent."""
+
+
+@pytest.fixture
+def chat_server():
+    """Script → a running server."""
+    running = []
+
+    def start(script) -> ChatServer:
+        server = ChatServer(script)
+        threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True).start()
+        running.append(server)
+        return server
+
+    yield start
+    for server in running:
+        server.shutdown()
+        server.server_close()
+
+
+@pytest.fixture
+def sums(tmp_path):
+    """How many → a file of questions `What is 3+4?` without chains, and the chain that is right for each."""
+
+    def write(count: int, name: str = "sums.jsonl"):
+        rows = [{"question": f"What is {n} plus {2 * n}?", "answer": str(3 * n)} for n in range(1, count + 1)]
+        path = tmp_path / name
+        path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+        return path
+
+    return write

@@ -1,0 +1,168 @@
+"""The dates domain: what a date's symbols are, steps carried out again by the calendar, and the wrong gold chains."""
+
+from datetime import date
+
+import pytest
+
+from ruplar import plugins
+from ruplar.chains.read import read
+from ruplar.domains import _calendar, _date_questions, _named_days
+from ruplar.domains.base import faults
+from ruplar.records import Example
+
+DOMAIN = plugins.make("domains", "dates")
+
+WRONG_TRAIN = [
+    *(1, 9, 18, 29, 30, 37, 55, 63, 64, 65, 76, 128, 135, 142, 170, 171, 172, 212, 254, 256, 290, 292),
+]
+WRONG_TEST = [3, 9, 40, 46, 52, 63]
+
+
+@pytest.mark.parametrize(
+    "written", ["7/8/1971", "07/08/1971", "Jul 8, 1971", "July 8th, 1971", "8 Jul 1971", "8th of July, 1971", "1971-07-08"]
+)  # fmt: skip
+def test_one_day_written_in_seven_ways_is_the_same_answer(written):
+    assert DOMAIN.same(written, "07/08/1971") and DOMAIN.same("Jul 8, 1971", written)
+    assert DOMAIN.extract(rf"It is \boxed{{{written}}}.") == written
+    assert not DOMAIN.same(written, "08/07/1971")
+
+
+def test_what_is_no_day_is_the_same_only_word_for_word():
+    assert DOMAIN.same("a Monday", "A  Monday") and not DOMAIN.same("a Monday", "07/08/1971")
+    # 1900 had no Feb 29: by the rule of centuries it was no leap year
+    assert _calendar.read("02/29/1900") is None and _calendar.read("02/29/2000") == date(2000, 2, 29)
+    assert DOMAIN.extract("12/32/1929") is None and DOMAIN.extract("perhaps 7/8/1971") is None
+
+
+def test_symbols_keep_months_days_years_units_and_signs():
+    assert DOMAIN.symbols("Jul 8, 1972 - 1 year = Jul 8, 1971") == ["Jul", "8", "1972", "-", "1", "year", "=", "Jul", "8", "1971"]
+    assert DOMAIN.symbols("8/3/1997 + 7 days = 8/10/1997") == ["Aug", "3", "1997", "+", "7", "days", "=", "Aug", "10", "1997"]
+    assert DOMAIN.symbols("2 Jan 1987 − 10 days") == ["Jan", "2", "1987", "-", "10", "days"]
+    assert DOMAIN.symbols("Last day of first quarter 2008") == ["Last", "day", "first", "quarter", "2008"]
+    # no day that exists: nothing of it is lost
+    assert DOMAIN.symbols("12/32/1929") == ["12", "/", "32", "/", "1929"]
+
+
+def test_the_result_is_the_whole_date_behind_the_last_equals_sign():
+    assert DOMAIN.result("Jul 8, 1972 - 1 year = Jul 8, 1971") == ["Jul", "8", "1971"]
+    assert DOMAIN.result("2 Jan 1987 + 1 day = 3 Jan 1987 = 01/03/1987") == ["Jan", "3", "1987"]
+    assert DOMAIN.result("Jun 1, 2021 - 2 days = May 30, 2021, then +1 day = May 31, 2021") == ["May", "31", "2021"]
+    assert DOMAIN.result("Jul 8, 1972") == []
+
+
+@pytest.mark.parametrize(
+    "step",
+    [
+        "Jan 31, 2012 + 1 day = Feb 1, 2012",
+        "Jan 31, 2011 + 1 month = Feb 28, 2011",  # February is shorter, so its last day
+        "Jan 31, 2012 + 1 month = Feb 29, 2012",  # 2012 is a leap year
+        "Mar 31, 2008 - 1 month = Feb 29, 2008",
+        "Feb 29, 2016 - 1 year = Feb 28, 2015",
+        "Feb 29, 2016 + 4 years = Feb 29, 2020",
+        "Feb 28, 1900 + 1 day = Mar 1, 1900",  # 1900 was none
+        "Feb 28, 2000 + 1 day = Feb 29, 2000",  # 2000 was one
+        "Dec 31, 1899 + 1 day = Jan 1, 1900",
+        "Mar 20, 2020 + 176 days = Sep 12, 2020",  # 11 + 30 + 31 + 30 + 31 + 31 = 164 to Aug 31, 12 more
+        "Jan 22, 2011 + 2 weeks = Feb 5, 2011",
+        "Jan 22, 2011 + one week = Jan 29, 2011",
+        "May 30, 2021 + 24 hours = May 31, 2021",
+        "Oct 16, 2009 + 4 months = Feb 16, 2010",
+        "Jan 2, 1958 + 50 years = Jan 2, 2008",
+        "Jan 1, 2019 Tuesday + 6 days = Jan 7, 2019",
+        "Jun 1, 2021 - 2 days = May 30, 2021, then +1 day = May 31, 2021",
+        "2 Jan 1987 - 1 month = 2 Dec 1986 = 12/02/1986",
+        "Thanksgiving 2001 = Nov 22, 2001",  # Nov 1, 2001 was a Thursday; three weeks later
+        "Last day of first quarter 2008 = Mar 31, 2008",
+        "Palindrome date in 2020 = 02/02/2020",
+    ],
+)
+def test_right_steps_re_execute(step):
+    assert DOMAIN.check(step) is None and DOMAIN.unchecked(step) is None
+
+
+@pytest.mark.parametrize(
+    ("step", "fault"),
+    [
+        ("Jan 31, 2012 + 7 days = Feb 6, 2012", "Jan 31, 2012 + 7 days is Feb 7, 2012, not Feb 6, 2012"),
+        ("Feb 28, 2012 + 1 day = Mar 1, 2012", "Feb 28, 2012 + 1 day is Feb 29, 2012, not Mar 1, 2012"),
+        ("7/8/1972 - 1 year = 7/8/1970", "7/8/1972 - 1 year is Jul 8, 1971, not Jul 8, 1970"),
+        ("Jan 1, 2019 Monday + 6 days = Jan 7, 2019", "Jan 1, 2019 is a Tuesday, not a Monday"),
+        ("Thanksgiving 2001 = 11/22/2002", "Thanksgiving 2001 is Nov 22, 2001, not Nov 22, 2002"),
+        # a wrong middle is found although the end is right
+        ("Jun 1, 2021 - 2 days = May 29, 2021, then +1 day = May 30, 2021", "Jun 1, 2021 - 2 days is May 30, 2021, not May 29, 2021"),
+    ],
+)  # fmt: skip
+def test_wrong_steps_are_told_with_what_is_right(step, fault):
+    assert DOMAIN.check(step) == fault
+
+
+def test_hours_that_are_no_whole_day_may_end_on_two_days():
+    # 36 hours before a time of Jan 1: before noon that is Dec 30, after it Dec 31, and never Dec 29
+    assert DOMAIN.check("Jan 1, 2015 - 36 hours = Dec 30, 2014") is None
+    assert DOMAIN.check("Jan 1, 2015 - 36 hours = Dec 31, 2014") is None
+    assert "is Dec 30, 2014" in DOMAIN.check("Jan 1, 2015 - 36 hours = Dec 29, 2014")
+
+
+@pytest.mark.parametrize(
+    "step", ["a day = Jul 8, 1971", "Jul 8, 1971 = soon", "Jul 8, 1971 twice = Jul 8, 1971", "Jul 8, 1971"]
+)
+def test_what_cannot_be_carried_out_is_said_to_be_unchecked(step):
+    assert DOMAIN.check(step) is None and DOMAIN.unchecked(step)
+
+
+def test_days_that_have_a_name_are_counted_by_the_calendar():
+    assert _named_days.read("the first Monday of 2019") == date(2019, 1, 7)  # Jan 1, 2019 was a Tuesday
+    assert _named_days.read("the last day of Feburary in 2000") == date(2000, 2, 29)
+    assert _named_days.read("second day of the third month of 1966") == date(1966, 3, 2)
+    assert _named_days.read("Christmas Eve of 1937") == date(1937, 12, 24)
+    assert _named_days.read("palindrome day of 2019") is None  # 9102: there is no month 91
+    assert _named_days.read("a rainy day of 2019") is None
+
+
+@pytest.mark.parametrize(
+    ("told", "today"),
+    [
+        ("The day before yesterday was 11/23/1933.", date(1933, 11, 25)),
+        ("Jane scheduled 3 apointments with 5 poeple for tomorrow (Tue, 7/9/1972).", date(1972, 7, 8)),
+        ("May 6, 1992 is like yesterday to Jane, but that is actually ten years ago.", date(2002, 5, 6)),
+        ("In the UK, people usually put the day before the month. Therefore, today is 02/01/1987 to them.", date(1987, 1, 2)),
+        ("Today is 9/7. Jane is watching NFL 2003.", date(2003, 9, 7)),
+        ("Tom thinks today is 6/18/2019, but Mia thinks today is 6/19/2019. Mia is correct.", date(2019, 6, 19)),
+        ("Yesterday was 12/31/1929. Today could not be 12/32/1929 because December has only 31 days.", date(1930, 1, 1)),
+    ],
+)  # fmt: skip
+def test_what_a_question_tells_says_which_day_it_is(told, today):
+    assert _date_questions.today(told) == (today,)
+
+
+def test_eggs_eaten_one_a_day_may_be_gone_on_two_days():
+    told = "On May 9th, 2017 Jane bought 40 eggs. She ate one per day. Today she ran out of eggs."
+    assert set(_date_questions.today(told)) == {date(2017, 6, 18), date(2017, 6, 17)}
+
+
+def test_a_story_told_in_another_way_has_no_reading():
+    assert _date_questions.today("It rained all day.") == ()
+    assert DOMAIN.check_chain(Example("It rained. What is the date today in MM/DD/YYYY?", (), "07/08/1971")) == []
+
+
+def test_all_369_rows_of_date_understanding_parse_and_are_read(shared_data):
+    rows = [
+        example
+        for name in ("date-understanding-train", "date-understanding")
+        for example in read(name, DOMAIN, data_dir=shared_data).examples
+    ]
+    assert len(rows) == 369 and all(len(example.steps) == 1 for example in rows)
+    assert all(DOMAIN.unchecked(step) is None for example in rows for step in example.steps)
+    assert all(len(DOMAIN.result(example.steps[0])) == 3 for example in rows)
+    assert all(_date_questions.expected(example.question) for example in rows)
+    assert len({DOMAIN.scenario(example.question) for example in rows}) == 41
+
+
+@pytest.mark.parametrize(
+    ("name", "wrong"), [("date-understanding-train", WRONG_TRAIN), ("date-understanding", WRONG_TEST)]
+)
+def test_the_wrong_gold_chains_are_found(shared_data, name, wrong):
+    found = [e.source for e in read(name, DOMAIN, data_dir=shared_data).examples if faults(DOMAIN, e)]
+    assert [int(source.partition(":")[2]) for source in found] == wrong
+    # 9 of Thanksgiving 2001, 9 of the 36 hours before 2015, 9 of a 5-year anniversary, and Jan 31 + 7 days
+    assert len(WRONG_TRAIN) + len(WRONG_TEST) == 9 + 9 + 9 + 1

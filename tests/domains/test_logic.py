@@ -1,0 +1,84 @@
+"""The logic domain: a step's inputs and its concept, chains followed along the facts of their question, and ProsQA."""
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from ruplar import plugins
+from ruplar.chains.read import read
+from ruplar.domains import _facts
+from ruplar.domains.base import faults
+from ruplar.records import Example
+
+DOMAIN = plugins.make("domains", "logic")
+QUESTION = (
+    "Every terpus is a brimpus. Tom is a terpus. Every brimpus is a lempus. Every terpus is a dumpus. "
+    "Sally is a rempus. Every rempus is a scrompus. Every rempus is a brimpus. Is Tom a scrompus or lempus?"
+)
+GOOD = Example(
+    QUESTION, ("Tom is a terpus.", "Every terpus is a brimpus.", "Every brimpus is a lempus."), "Tom is a lempus."
+)
+
+
+def test_a_step_has_its_inputs_and_its_concluded_concept():
+    assert DOMAIN.symbols("Every terpus is a brimpus.") == ["terpus", "brimpus"]
+    assert DOMAIN.symbols("Tom is a terpus.") == ["Tom", "terpus"]
+    assert DOMAIN.result("Every terpus is a brimpus.") == ["brimpus"]
+    assert DOMAIN.result("Who knows?") == [] and DOMAIN.unchecked("Who knows?")
+
+
+def test_steps_stand_in_marks_or_are_sentences():
+    assert DOMAIN.split("<<Tom is a terpus.>> <<Every terpus is a brimpus.>>") == list(GOOD.steps[:2])
+    assert DOMAIN.split("Tom is a terpus. Every terpus is a brimpus.") == list(GOOD.steps[:2])
+    assert DOMAIN.split("So it goes.") == []
+
+
+def test_answers_are_compared_by_what_they_conclude():
+    assert DOMAIN.same("Tom is a lempus", "Tom is a lempus.") and DOMAIN.same("lempus", "Tom is a lempus.")
+    assert not DOMAIN.same("Sally is a lempus.", "Tom is a lempus.")
+    assert not DOMAIN.same("Tom is a scrompus.", "Tom is a lempus.")
+    assert not DOMAIN.same("Every Tom is a lempus.", "Tom is a lempus.")
+
+
+def test_a_right_chain_has_no_fault():
+    assert faults(DOMAIN, GOOD) == []
+
+
+@pytest.mark.parametrize(
+    ("change", "fault"),
+    [
+        ({"steps": ("Tom is a terpus.", "Every terpus is a lempus.")}, "'Every terpus is a lempus' is not told by the question"),
+        ({"steps": GOOD.steps[1:]}, "the chain begins with terpus, but Tom is asked about"),
+        ({"steps": (GOOD.steps[0], GOOD.steps[2])}, "'Every brimpus is a lempus' does not go on from terpus"),
+        ({"steps": GOOD.steps[:2]}, "the chain ends in brimpus, but the answer is lempus"),
+        ({"answer": "Tom is a dumpus."}, "the answer is dumpus, but the question asks for scrompus or lempus"),
+        ({"answer": "Tom is a scrompus."}, "that Tom is a scrompus does not follow from the question"),
+        ({"question": QUESTION.replace("Sally is a rempus.", "Tom is a rempus.")}, "that Tom is a scrompus follows as well"),
+    ],
+)  # fmt: skip
+def test_what_is_wrong_with_a_chain_is_told(change, fault):
+    assert fault in faults(DOMAIN, replace(GOOD, **change))
+
+
+def test_a_fact_that_says_nothing_is_wrong():
+    assert DOMAIN.check("Every terpus is a terpus.") == "Every terpus is a terpus says nothing"
+
+
+def test_two_orders_of_the_same_facts_are_one_scenario():
+    first, second, rest = QUESTION.split(". ", 2)
+    assert DOMAIN.scenario(QUESTION) == DOMAIN.scenario(f"{second}. {first}. {rest}")
+
+
+def test_all_300_rows_of_prosqa_are_read_and_follow_their_graph(shared_data):
+    reading = read("prosqa-valid", DOMAIN, data_dir=shared_data)
+    raw = json.loads((shared_data / "prosqa-valid.json").read_text())
+    assert len(reading.examples) == len(raw) == 300
+    for example, row in zip(reading.examples, raw, strict=True):
+        assert faults(DOMAIN, example) == [], example.source
+        # the facts of the question are the edges of the row's graph
+        names = row["idx_to_symbol"]
+        facts, asked = _facts.told(example.question)
+        assert sorted((f.subject, f.concept) for f in facts) == sorted((names[a], names[b]) for a, b in row["edges"])
+        assert {asked.one, asked.other} == {names[row["target"]], names[row["neg_target"]]}
+        assert DOMAIN.result(example.steps[-1]) == [names[row["target"]]]
