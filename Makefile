@@ -27,7 +27,7 @@ $(STAMP): pyproject.toml constraints.txt
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@echo "installing into $(VENV); the first time this downloads torch and takes some minutes"
 	$(PIP) torch
-	$(PIP) -e '.[dev,figures]'
+	$(PIP) -e '.[dev,figures,serve]'
 	$(PIP) --no-deps llama-models
 	@touch $@
 

@@ -45,10 +45,32 @@ def test_the_demo_compares_ablates_trains_and_shows_thoughts(tmp_path):
         part in text for part in ("1  The same 20", "2  Do the soft", "3  3 thoughts", "4  Live training", "z2")
     )
 
+    # the page holds every table and figure the demo has something for
+    written = (folder / "page.html").read_text()
+    assert "Accuracy against cost on word-problems" in written and "Do the soft tokens matter" in written
+    assert "One thought, soft token by soft token" in written and "ruplar demo" in written
+    assert (folder / "figures" / "thought.png").is_file() and "page.html" in text
+
     # an earlier demo's folder is replaced, and the model it trained is one
     from ruplar.store import find_model
 
     assert find_model(folder / "live") == folder / "live" / "model"
+
+
+def test_without_matplotlib_the_demo_says_that_it_leaves_the_page_out(tmp_path, monkeypatch):
+    from ruplar.demo import _Demo, _write_page
+    from ruplar.report.figures import style
+
+    def missing():
+        raise UserError('figures need matplotlib: pip install "ruplar[figures]".')
+
+    monkeypatch.setattr(style, "load", missing)
+    screen = console()
+    _write_page(_Demo(tmp_path, 20, "cpu", screen))
+    assert (
+        "No page and no figures were written" in screen.file.getvalue() and "ruplar[figures]" in screen.file.getvalue()
+    )
+    assert not (tmp_path / "page.html").exists()
 
 
 def test_a_folder_that_is_not_a_demos_is_left_alone(tmp_path):

@@ -1,6 +1,7 @@
-"""Nothing → the whole loop on the embedded model, on a laptop CPU: compare, ablate, train live, show thoughts.
+"""Nothing → the whole loop on the embedded model, on a laptop CPU: compare, ablate, train live, show thoughts, write a page.
 
-Writes `summary.json`, one run.json and samples.jsonl.gz a method, and the run of the live training, all in one folder.
+Writes `summary.json`, one run.json and samples.jsonl.gz a method, the run of the live training, and a page with its figures,
+all in one folder.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ _ABOUT = {
     "ruplar": "thinks in soft tokens",
 }
 _SHOWN = 3
+PAGE = "page.html"
 
 
 @dataclass
@@ -73,6 +75,7 @@ def run_demo(
     _ablate(demo)
     _show_thoughts(demo)
     _learn_live(demo)
+    _write_page(demo)
     demo.summary["seconds"] = round(time.monotonic() - started, 1)
     (folder / "summary.json").write_text(json.dumps(demo.summary, indent=2) + "\n", encoding="utf-8")
     _close(demo)
@@ -145,6 +148,8 @@ def _ablate(demo: _Demo) -> None:
     )[OLD]
     demo.console.print(ablation_table("", rows))
     demo.summary["ablation"] = {row.mode: row.result.accuracy for row in rows}
+    told = {OLD: [row.as_dict() for row in rows]}
+    (demo.folder / "ablation.json").write_text(json.dumps(told, indent=2) + "\n", encoding="utf-8")
 
 
 def _show_thoughts(demo: _Demo) -> None:
@@ -183,8 +188,8 @@ def _learn_live(demo: _Demo) -> None:
     config = load_recipe(LIVE_RECIPE, demo.overrides)
     run = demo.folder / "live"
     train_and_record(config, run, demo.overrides, resume=False, device=demo.device, console=demo.console)
-    after = _accuracy(demo, str(run), LIVE_FAMILY, "live-after")
-    old_after = _accuracy(demo, str(run), OLD, "live-old")
+    after = _accuracy(demo, str(run), LIVE_FAMILY, run.name)
+    old_after = _accuracy(demo, str(run), OLD, run.name)
     old_before = demo.summary["methods"]["ruplar"]
     rows = [
         ("dozens, scores, fortnights (new)", percent(before.accuracy, before.low, before.high), percent(after.accuracy, after.low, after.high)),
@@ -200,6 +205,7 @@ def _learn_live(demo: _Demo) -> None:
 
 
 def _accuracy(demo: _Demo, model: str, source: str, name: str) -> BenchmarkResult:
+    """The model on held-out problems of one source, added to the record in the demo's folder of that name."""
     from ruplar.chains.sources import SourceConfig
     from ruplar.engine.sampling import Decoding
     from ruplar.launch import evaluate_and_record
@@ -209,12 +215,27 @@ def _accuracy(demo: _Demo, model: str, source: str, name: str) -> BenchmarkResul
         model, [config], Decoding(), [0],
         console=demo.console, device=demo.device, output=demo.folder / name, batch_size=100,
     )  # fmt: skip
-    return record.benchmarks[0]
+    return record.benchmarks[-1]
+
+
+def _write_page(demo: _Demo) -> None:
+    """The page and its figures; matplotlib is an extra, and without it the demo says that it leaves them out."""
+    from ruplar.report.figures.style import load
+    from ruplar.report.write import write_report
+
+    try:
+        load()
+    except UserError as error:
+        demo.say(f"\nNo page and no figures were written: {error}", "yellow")
+        return
+    page = demo.folder / PAGE
+    write_report([demo.folder], page, demo.folder / "figures", drafts=True, commands=["ruplar demo"])
 
 
 def _close(demo: _Demo) -> None:
     demo.say(f"\nDone in {demo.summary['seconds'] / 60:.1f} minutes. Everything is in {demo.folder}:", "bold")
     for name, what in (
+        *([(PAGE, "tables, figures and thoughts on one page: open it")] if (demo.folder / PAGE).is_file() else []),
         ("summary.json", "the figures above"),
         ("cot/ no_cot/ ruplar/", "run.json and every sample of each method"),
         ("live/model", "the model just trained:  ruplar ask " + str(demo.folder / "live")),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from ruplar.engine.sampling import Decoding
     from ruplar.evaluate.ablate import AblationRow
     from ruplar.evaluate.record import RunRecord
+    from ruplar.store import Named
+    from ruplar.train.run import TrainResult
 
 
 def train_and_record(
@@ -43,19 +45,23 @@ def train_and_record(
         )  # fmt: skip
     if not result.main:
         return None
-    _write(
-        _record(
-            config.name, config.as_dict(), config.seed, started, device,
-            overrides=list(overrides),
-            data=result.fingerprints,
-            left_out=result.left_out,
-            seconds=result.seconds,
-            train_seconds=result.seconds,
-            peak_gb=result.peak_memory_gb,
-        ),
-        folder,
-    )  # fmt: skip
+    _write(training_record(config, overrides, result, started, device), folder)
     return folder
+
+
+def training_record(
+    config: RunConfig, overrides: Sequence[str], result: TrainResult, started: datetime, device: str
+) -> RunRecord:
+    """What `train` did → its record, without benchmarks yet."""
+    return _record(
+        config.name, config.as_dict(), config.seed, started, device,
+        overrides=list(overrides),
+        data=result.fingerprints,
+        left_out=result.left_out,
+        seconds=result.seconds,
+        train_seconds=result.seconds,
+        peak_gb=result.peak_memory_gb,
+    )  # fmt: skip
 
 
 def evaluate_and_record(
@@ -69,11 +75,13 @@ def evaluate_and_record(
     output: Path | None = None,
     batch_size: int = 64,
     limit: int | None = None,
+    settings: Mapping[str, Any] | None = None,
     **options: Any,
 ) -> tuple[RunRecord, Path]:
     """Evaluate with a progress bar and write run.json and samples.jsonl.gz.
 
     Results are added to the record that lies in the folder (a run's own folder when the model has one), else one is begun.
+    With other `settings` of the method than the model was saved with, the folder is one of their own.
 
     Returns:
         The record and the folder it was written to.
@@ -85,16 +93,17 @@ def evaluate_and_record(
 
     model_folder = find_model(reference)
     run = model_folder.parent
+    changes = "".join(f"-{key}-{value}" for key, value in sorted((settings or {}).items()))
     folder = output or (
         run
-        if (run / RECORD).is_file()
-        else Path("runs") / f"evaluate-{reference.replace(':', '-').strip('/').replace('/', '-')}"
+        if (run / RECORD).is_file() and not settings
+        else Path("runs") / f"evaluate-{reference.replace(':', '-').strip('/').replace('/', '-')}{changes}"
     )
     started, clock = datetime.now(UTC), time.monotonic()
-    reasoner = LatentReasoner.from_pretrained(reference, device)
+    reasoner = LatentReasoner.from_pretrained(reference, device, settings=settings)
     begun = read_record(folder) if (folder / RECORD).is_file() else None
     if begun is not None:
-        _check_same_method(begun, reasoner.model.card.method.name, folder)
+        _check_same_method(begun, reasoner.model.card.method, folder)
     with counting(console) as tell:
         found = evaluate(
             reasoner,
@@ -114,36 +123,44 @@ def evaluate_and_record(
         record = _record(name, card, seeds[0], started, device, seconds=time.monotonic() - clock)
     for result in found.results:
         record = record.with_benchmark(result)
-    record = record.model_copy(update={"data": {**record.data, **_fingerprints(found.sources)}})
+    record = record.model_copy(update={"data": {**record.data, **fingerprints(found.sources)}})
     write_samples([*_kept_samples(folder, found.samples), *found.samples], folder)
     _write(record, folder)
     return record, folder
 
 
-def _check_same_method(record: RunRecord, method: str, folder: Path) -> None:
-    """Refuse to file one model's scores under another's name."""
-    recorded = record.config.get("method", {}).get("name")
-    if recorded != method:
+def _check_same_method(record: RunRecord, method: Named, folder: Path) -> None:
+    """Refuse to file one model's scores under another's name, or one speed's under another's."""
+    section = record.config.get("method", {})
+    if section.get("name") != method.name:
         raise UserError(
-            f"{folder}: holds the record of '{record.name}', a model of method '{recorded}', not '{method}'. "
-            "Choose another --output."
+            f"{folder}: holds the record of '{record.name}', a model of method '{section.get('name')}', not "
+            f"'{method.name}'. Choose another --output."
+        )
+    recorded = section.get("settings", section)  # a run's config has them beside the name
+    # what the recipe left open, the model may have measured
+    other = [k for k, v in method.settings.items() if recorded.get(k, v) not in (v, None)]
+    if other:
+        raise UserError(
+            f"{folder}: its results are of a model with another method.{', method.'.join(other)}. Choose another --output."
         )
 
 
-def _fingerprints(sources: Sequence[dict[str, Any]]) -> dict[str, str]:
+def fingerprints(sources: Sequence[dict[str, Any]]) -> dict[str, str]:
     """What identifies the content of each benchmark."""
     from ruplar.train.data import fingerprint_of
 
-    return {f"test: {source['source']}": fingerprint_of(source) for source in sources}
+    return {f"{source.get('split', 'test')}: {source['source']}": fingerprint_of(source) for source in sources}
 
 
 def _kept_samples(folder: Path, fresh: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     """Rows of an earlier evaluation in the same folder that this one does not replace."""
     from ruplar.evaluate.record import SAMPLES, read_samples
 
-    again = {(row["benchmark"], row["seed"]) for row in fresh}
+    again = {(row["benchmark"], row["seed"], row["decoding"]) for row in fresh}
+    again |= {(*asked[:2], None) for asked in again}  # rows of older runs do not say how they were decoded
     found = read_samples(folder) if (folder / SAMPLES).is_file() else []
-    return [row for row in found if (row["benchmark"], row["seed"]) not in again]
+    return [row for row in found if (row["benchmark"], row["seed"], row.get("decoding")) not in again]
 
 
 def ablate_model(

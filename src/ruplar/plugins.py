@@ -19,6 +19,9 @@ from ruplar.errors import UserError, unknown
 CLASSES = {"domains": "Domain", "priors": "Prior", "spans": "Spans", "methods": "Method"}
 """Kind → the class each of its files defines."""
 
+METHODS = {"domains": ("EXAMPLE", "split", "symbols", "result", "check", "unchecked", "extract", "same")}
+"""Kind → what its class must have, where that is told before it is missed."""
+
 PACKAGES = {"spans": "ruplar.chains.spans"}
 """Where a kind lives when that is not `ruplar.<kind>`."""
 
@@ -60,6 +63,9 @@ def load(kind: str, name: str) -> ModuleType:
     missing = [c for c in ("Config", CLASSES[kind]) if not hasattr(module, c)]
     if missing:
         raise UserError(f"{kind}: '{name}' does not define {' and '.join(missing)}; see docs/extending.md.")
+    lacking = [name for name in METHODS.get(kind, ()) if not hasattr(getattr(module, CLASSES[kind]), name)]
+    if lacking:
+        raise UserError(f"{kind}: '{name}' has a {CLASSES[kind]} without {', '.join(lacking)}; see docs/extending.md.")
     return module
 
 

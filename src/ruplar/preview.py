@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
-from ruplar.chains.spans.base import Spans
+from ruplar.chains.spans.base import Spans, attached
 from ruplar.domains.base import Domain
 from ruplar.errors import UserError
 from ruplar.priors.base import PriorTable, focus, ids_of
@@ -117,6 +117,7 @@ def preview(
         raise UserError(
             f"{shown} has no step. The domain '{_plugin_name(domain)}' reads steps written like this: {domain.EXAMPLE[0]}"
         )
+    attached(spans, prior_table.encode, tokenizer)
     rows: list[PreviewStep] = []
     latent = 0
     for step in steps:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from ruplar.evaluate.ablate import AblationRow
     from ruplar.evaluate.record import BenchmarkResult
+    from ruplar.evaluate.vote import Vote
 
 _BAR = 20
 _SHARE_SHOWN = 0.02
@@ -76,6 +77,53 @@ def answer_as_dict(question: str, answer: Answer) -> dict[str, Any]:
         "halted": answer.halted,
         "ended": answer.ended,
     }
+
+
+def show_votes(console: Console, vote: Vote, answers: Sequence[Answer]) -> None:
+    """The votes, most first, each beside its first thought in its likeliest tokens; then what won, and what it cost."""
+    most = max((count for _, count in vote.tally), default=1)
+    width = max((len(text) for text, _ in vote.tally), default=0)
+    shown = {a.text.strip(): a for a in reversed(answers)}
+    for text, count in vote.tally:
+        bar = "█" * round(_BAR * count / most)
+        first = shown.get(text.strip())
+        thought = " ".join(z.tokens[0].strip() for z in first.latents) if first else ""
+        console.print(
+            Text.assemble(
+                (f"  {count:3} × ", "dim"), (text.rjust(width), "bold"), "  ", (bar.ljust(_BAR), "green"),
+                (f"  {thought}", "cyan"),
+            )
+        )  # fmt: skip
+    if vote.unreadable:
+        console.print(Text(f"  {vote.unreadable:3} × could not be read", style="yellow"))
+    costs = f"   {len(answers)} samples, {vote.answer.latent_count} soft tokens, {vote.answer.forwards} forward passes"
+    console.print(
+        Text.assemble(("  answer  ", "dim"), (vote.answer.text.strip() or "(empty)", "bold"), (costs, "dim"))
+    )
+
+
+def vote_as_dict(question: str, vote: Vote) -> dict[str, Any]:
+    """A vote as plain JSON values; its costs are those of all samples together."""
+    return {
+        **{key: value for key, value in answer_as_dict(question, vote.answer).items() if key != "latents"},
+        "votes": [{"answer": text, "votes": count} for text, count in vote.tally],
+        "unreadable": vote.unreadable,
+    }
+
+
+def pass_table(title: str, results: Iterable[BenchmarkResult]) -> Table:
+    """One row a benchmark that was sampled: pass@k with its interval for each k."""
+    from ruplar.evaluate.record import Share
+
+    sampled = [r for r in results if r.pass_at]
+    ks = sorted({k for r in sampled for k in r.pass_at})
+    nothing = Share(mean=0.0, low=None, high=None)
+    rows = []
+    for r in sampled:
+        shares = [r.pass_at.get(k, nothing) for k in ks]
+        name = f"{r.name} {r.decoding} seed {r.seed}"
+        rows.append((name, *(percent(s.mean, s.low, s.high) if s is not nothing else "–" for s in shares)))
+    return table(title, ("benchmark", *(f"k={k}" for k in ks)), rows)
 
 
 def benchmark_table(title: str, results: Iterable[BenchmarkResult]) -> Table:

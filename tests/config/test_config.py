@@ -129,7 +129,7 @@ def test_the_message_names_the_recipe_and_what_came_from_the_command_line(small)
 def test_what_is_required_is_asked_for(small):
     assert problems(small("seed: 1")) == ["name: is required.", "data: is required.", "method: is required."]
     (problem,) = problems(small(SMALL.replace("name: ruplar, ", "")))
-    assert problem.startswith("method.name: is required. Known: cot, ")
+    assert problem.startswith("method.name: is required. Known: ") and "ruplar" in problem
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 import sys
 from pathlib import Path
 
@@ -11,7 +12,7 @@ import pytest
 
 from ruplar import plugins
 from ruplar.errors import UserError
-from ruplar.records import Example
+from ruplar.records import Example, Visit
 
 PAGE = Path(__file__).parents[2] / "docs" / "extending.md"
 FILES = dict(re.findall(r'^```python title="([\w/.]+)"\n(.*?)^```$', PAGE.read_text(encoding="utf-8"), re.M | re.S))
@@ -43,8 +44,15 @@ def span_of(step: str):
     return plugins.make("spans", "step").cut(step, plugins.make("domains", "arithmetic"))[0]
 
 
-def test_the_page_shows_one_file_of_each_kind():
-    assert sorted(FILES) == ["extras/clock.py", "extras/echo.py", "extras/numbers.py", "extras/pause.py"]
+def test_the_page_shows_files_of_each_kind():
+    assert sorted(FILES) == [
+        "extras/echo.py",
+        "extras/gated.py",
+        "extras/numbers.py",
+        "extras/pause.py",
+        "extras/units.py",
+        "extras/write_units.py",
+    ]
 
 
 def test_the_prior_of_the_page_puts_the_named_share_on_the_result_and_none_on_operators():
@@ -69,29 +77,6 @@ def test_the_spans_rule_of_the_page_echoes_the_result():
     assert rule.cut("", domain) == []
 
 
-def test_the_domain_of_the_page_reads_its_own_example():
-    domain = plugins.make("domains", "extras.clock")
-    chain, answer = domain.EXAMPLE
-    steps = domain.split(chain)
-    assert steps == ["9:40 + 35 = 10:15", "10:15 + 50 = 11:05"]
-    assert domain.symbols(steps[0]) == ["9", ":", "40", "+", "35", "=", "10", ":", "15"]
-    assert domain.result(steps[0]) == ["10", ":", "15"]
-    assert [domain.check(step) for step in steps] == [None, None]
-    assert domain.check("23:50 + 20 = 0:15") == "23:50 + 20 is 0:10, not 0:15"
-    assert domain.extract(rf"\boxed{{{answer}}}") == answer
-    assert domain.extract("about noon") is None
-    assert domain.same("09:05", "9:05") and not domain.same("9:05", "19:05")
-
-
-def test_the_domain_of_the_page_reads_a_file_of_chains(tmp_path):
-    from ruplar.chains.read import read
-
-    row = '{"question": "It is 9:40. And 35 minutes later?", "cot": "9:40 + 35 = 10:15", "answer": "10:15"}\n'
-    (tmp_path / "times.jsonl").write_text(row, encoding="utf-8")
-    [example] = read(tmp_path / "times.jsonl", plugins.make("domains", "extras.clock")).examples
-    assert (example.steps, example.answer) == (("9:40 + 35 = 10:15",), "10:15")
-
-
 def test_the_method_of_the_page_encodes_learns_and_thinks(tiny_model, byte_tokenizer):
     from ruplar.backbone.load import dress
     from ruplar.backbone.settings import PromptConfig
@@ -107,7 +92,7 @@ def test_the_method_of_the_page_encodes_learns_and_thinks(tiny_model, byte_token
     ids = backbone.think_id, backbone.end_think_id, backbone.eos_id
     tools = Encoder(backbone.prompt, *ids, domain, spans, table)
 
-    item = method.encode(Example("3+4?", ("3+4=7",), "7"), tools, (0, 0))
+    item = method.encode(Example("3+4?", ("3+4=7",), "7"), tools, Visit(0, 0))
     answer = tools.answer("7")
     opening, closing = [backbone.think_id] * 3, [backbone.end_think_id]
     assert item.ids == [*backbone.prompt("3+4?").ids, *opening, *closing, *answer]
@@ -120,6 +105,32 @@ def test_the_method_of_the_page_encodes_learns_and_thinks(tiny_model, byte_token
     [row] = generate(backbone, method.thinker(backbone), [backbone.prompt("3+4?")], Decoding(max_answer_tokens=5))
     # prefill, two blanks, </think>, and one forward less than answer tokens
     assert (row.latent_count, row.halted, row.forwards) == (2, True, 1 + 2 + 1 + len(row.answer_ids) - 1)
+
+
+def test_the_walk_of_the_page_can_be_followed_command_by_command(tmp_path, monkeypatch):
+    from typer.testing import CliRunner
+
+    from ruplar.cli import app
+    from ruplar.store import load_model
+
+    monkeypatch.chdir(tmp_path)
+    page = PAGE.read_text(encoding="utf-8")
+    walk = re.search(r'^```sh title="walk"\n(.*?)^```$', page, re.M | re.S)[1].splitlines()
+    assert [command.split()[2] for command in walk] == ["train", "ask", "evaluate", "ablate", "export"]
+    said = {}
+    for command in walk:
+        place, program, *arguments = shlex.split(command)
+        assert (place, program) == ("PYTHONPATH=.", "ruplar")  # the fixture has put the folder on the path
+        done = CliRunner().invoke(app, arguments)
+        assert done.exit_code == 0, f"{command}\n{done.output}\n{done.exception!r}"
+        said[arguments[0]] = done.output
+    assert "2 soft tokens" in said["ask"] and "z2" in said["ask"]
+    assert "real" in said["ablate"] and "shuffled" in said["ablate"]
+    assert (tmp_path / "exported" / "model.safetensors").is_file()
+    trained, exported = load_model("runs/gated"), load_model("exported")
+    factor = trained.method.gate.factor
+    # three steps have moved the factors from where they began, and the export has them too
+    assert (factor != 0.1).all() and factor.tolist() == exported.method.gate.factor.tolist()
 
 
 def test_a_file_that_is_not_on_the_path_is_named():

@@ -46,8 +46,8 @@ def test_every_reading_on_the_page_can_be_set(overrides):
     load_recipe("ruplar", overrides.split(), check_files=False)
 
 
-def test_departures_are_numbered_through_and_those_marked_in_the_code_are_on_the_page():
-    assert list(range(1, len(DEPARTURES) + 1)) == DEPARTURES
+def test_departures_have_a_number_each_and_those_marked_in_the_code_are_on_the_page():
+    assert sorted(set(DEPARTURES)) == sorted(DEPARTURES), "no number stands for two departures"
     marks = [
         (file, line)
         for file in (ROOT / "src").rglob("*.py")

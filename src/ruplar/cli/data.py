@@ -1,4 +1,4 @@
-"""`ruplar data …` → chains written, chains checked."""
+"""`ruplar data …` → chains written, chains checked; `cli/convert.py` has those converted from prose."""
 
 from __future__ import annotations
 
@@ -9,10 +9,12 @@ import typer
 from rich.console import Console
 
 from ruplar import plugins
+from ruplar.cli.convert import convert
 from ruplar.cli.options import AsJson, DataDir, integers, print_json
 from ruplar.errors import UserError
 
-data = typer.Typer(help="Chains: write them, find what is wrong with them.", no_args_is_help=True)
+data = typer.Typer(help="Chains: write them, convert them, find what is wrong with them.", no_args_is_help=True)
+data.command("convert")(convert)
 out = Console()
 
 
@@ -23,17 +25,25 @@ def make(
     seed: Annotated[int, typer.Option(min=0, help="Which ones.")] = 1,
     families: Annotated[str | None, typer.Option(help="Comma-separated; see `ruplar list families`.")] = None,
     steps: Annotated[str, typer.Option(help="Fewest and most steps.")] = "1,6",
+    domain: Annotated[str, typer.Option(help="What they are about: arithmetic, dates or logic.")] = "arithmetic",
+    force: Annotated[bool, typer.Option("--force", help="Write over a file that is there.")] = False,
 ) -> None:
-    """Write word problems with chains that re-execute to their answers."""
-    from ruplar.chains.word_problems import generate, write_jsonl
+    """Write problems with chains that re-execute to their answers."""
+    from ruplar.chains.sources import generator
+    from ruplar.chains.word_problems import write_jsonl
 
     low, high = integers(steps, "--steps", 2)
-    chosen = families.split(",") if families else None
+    if families and domain != "arithmetic":
+        raise UserError(f"--families: problems of the domain '{domain}' have none; leave it out.")
+    chosen = {"families": families.split(",")} if families else {}
+    generate = generator(domain)
     if file.is_dir() or not file.parent.is_dir():
         raise UserError(
             f"{file}: {'is a folder' if file.is_dir() else 'its folder does not exist'}. Name a file in one that does."
         )
-    written = write_jsonl(file, generate(count, seed, families=chosen, steps=(low, high)))
+    if file.exists() and not force:
+        raise UserError(f"{file}: exists. Name another file, or write over it with --force.")
+    written = write_jsonl(file, generate(count, seed, steps=(low, high), **chosen))
     out.print(f"{written:,} problems in {file}", highlight=False)
 
 
@@ -44,12 +54,13 @@ def check(
     format: Annotated[str | None, typer.Option(help="Shape of the rows; found out when left out.")] = None,
     data_dir: DataDir = None,
     show: Annotated[int, typer.Option(min=0, help="Problems of each kind to show.")] = 5,
+    rows: Annotated[int, typer.Option(min=0, help="Rows to show in full, from the first on.")] = 0,
     as_json: AsJson = False,
 ) -> None:
     """What was understood of every chain, what is left out and why, and which steps do not re-execute."""
     from ruplar.chains.check import check_chains
 
-    found = check_chains(file, plugins.make("domains", domain), format=format, data_dir=data_dir)
+    found = check_chains(file, plugins.make("domains", domain), format=format, data_dir=data_dir, rows=rows)
     if as_json:
         print_json(found.as_dict())
     else:

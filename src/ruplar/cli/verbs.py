@@ -1,4 +1,4 @@
-"""Words typed → one verb each; `data` and `bench` have files of their own.
+"""Words typed → one verb each; `data`, `bench`, `report` and `study` have files of their own.
 
 Torch is imported by the verbs that need it, so help, `list`, `preview` and the checking of a recipe take a moment.
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 import os
 import sys
-import time
+import textwrap
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -16,10 +16,31 @@ import typer
 from rich.console import Console
 
 from ruplar import __version__, plugins
+from ruplar.cli.ask import ask
 from ruplar.cli.bench import bench
 from ruplar.cli.data import data
-from ruplar.cli.options import AsJson, DataDir, Device, integers, no_file, pick_device, print_json
+from ruplar.cli.options import (
+    AsJson,
+    DataDir,
+    Device,
+    MethodSettings,
+    ModelArg,
+    NoiseScale,
+    NoiseTemperature,
+    Samples,
+    Temperature,
+    TopP,
+    drawing,
+    integers,
+    method_settings,
+    no_file,
+    pick_device,
+    print_json,
+)
 from ruplar.cli.preview import chains_of, make, plugin_settings
+from ruplar.cli.report import report
+from ruplar.cli.serve import serve
+from ruplar.cli.study import study
 from ruplar.errors import UserError
 
 app = typer.Typer(
@@ -31,20 +52,18 @@ app = typer.Typer(
 )
 app.add_typer(data, name="data")
 app.add_typer(bench, name="bench")
+app.command()(ask)
+app.command("serve")(serve)
+app.command()(report)
+app.command()(study)
 
 out = Console()
 err = Console(stderr=True)
+_COLUMN = 26
 
 BatchSize = Annotated[int, typer.Option(min=1, help="Questions answered at a time.")]
-ModelArg = Annotated[
-    str, typer.Argument(help="A folder `ruplar train` wrote, or embedded:ruplar, embedded:cot, embedded:no_cot.")
-]
 On = Annotated[
     str, typer.Option(help="Comma-separated: known sets (gsm8k-aug, svamp …), word-problems[:FAMILY], files.")
-]
-Temperature = Annotated[float, typer.Option(min=0, help="Of the answer; 0 is greedy. Thoughts are deterministic.")]
-TopP = Annotated[
-    float, typer.Option(help="Sample the answer among the likeliest tokens holding this much probability.")
 ]
 
 
@@ -78,8 +97,9 @@ def demo(
 def preview(
     chains: Annotated[str, typer.Argument(help="A chain such as '<<20*1.20=24>>', or a file of chains.")],
     tokenizer: Annotated[
-        str, typer.Option(help="embedded, llama-3, a folder, a tokenizer.model file, or a Hub name.")
-    ] = "embedded",
+        str | None,
+        typer.Option(help="embedded[-DOMAIN], llama-3, a folder, a tokenizer.model file, or a Hub name."),
+    ] = None,
     prior: Annotated[str, typer.Option(help="See `ruplar list priors`.")] = "mixture",
     semantics: Annotated[
         str | None, typer.Option(help="Of the mixture prior: set, multiset, paper, published.")
@@ -89,13 +109,13 @@ def preview(
     settings: Annotated[
         list[str] | None, typer.Option("--set", help="A setting, e.g. prior.operand_share=0.3.")
     ] = None,
-    seed: Annotated[int, typer.Option(help="Of priors that draw.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Of priors that draw.")] = 0,
     limit: Annotated[int, typer.Option(min=1, help="Chains of a file to show.")] = 5,
     as_json: AsJson = False,
 ) -> None:
     """What a chain teaches: its steps, its spans, and the prior of each latent as the tokenizer sees it."""
     from ruplar.backbone.prompt import PlainText
-    from ruplar.backbone.tokenizers import load_tokenizer
+    from ruplar.backbone.tokenizers import load_tokenizer, of_domain
     from ruplar.preview import preview as make_preview
     from ruplar.preview import render
     from ruplar.priors.base import PriorTable
@@ -103,7 +123,7 @@ def preview(
     chosen = plugin_settings(settings or [], {"semantics": semantics} if semantics else {})
     rule = make("domains", domain, chosen["domain"])
     cutter = make("spans", spans, chosen["spans"])
-    loaded = load_tokenizer(tokenizer)
+    loaded = load_tokenizer(tokenizer or of_domain(domain))
     encode = PlainText(loaded, frozenset(loaded.all_special_ids))
     table = PriorTable(make("priors", prior, chosen["prior"]), encode, seed)
     shown = [
@@ -148,59 +168,27 @@ def train(
 
 
 @app.command()
-def ask(
-    model: ModelArg,
-    question: Annotated[
-        str | None, typer.Argument(help="Left out: a prompt loop; '-': one question a line from stdin.")
-    ] = None,
-    temperature: Temperature = 0.0,
-    top_p: TopP = 1.0,
-    seed: Annotated[int, typer.Option(help="Of a sampled answer.")] = 0,
-    device: Device = "auto",
-    as_json: AsJson = False,
-) -> None:
-    """One question, or a prompt loop: the latents as readable tokens, then the answer."""
-    from ruplar.engine.sampling import Decoding
-    from ruplar.reasoner import LatentReasoner
-    from ruplar.show import answer_as_dict, show_answer
-
-    decoding = Decoding(temperature, top_p, seed)
-    reasoner = LatentReasoner.from_pretrained(model, pick_device(device))
-
-    def reply(text: str) -> None:
-        start = time.perf_counter()
-        [answer] = reasoner.ask([text], return_latents=True, decoding=decoding, batch_size=1)
-        if as_json:
-            print_json(answer_as_dict(text, answer))
-        else:
-            show_answer(out, answer)
-            out.print(f"  {1000 * (time.perf_counter() - start):.0f} ms", style="dim", highlight=False)
-
-    if question == "-":
-        for line in sys.stdin:
-            if line.strip():
-                reply(line.strip())
-    elif question is not None:
-        reply(question)
-    else:
-        _prompt_loop(reply)
-
-
-@app.command()
 def evaluate(
     model: ModelArg,
     on: On,
     limit: Annotated[
         int | None, typer.Option(min=1, help="Only the first questions; such a run enters no table.")
     ] = None,
-    seeds: Annotated[str, typer.Option(help="Comma-separated; they matter when the answer is sampled.")] = "0",
+    seeds: Annotated[str, typer.Option(help="Comma-separated; they matter when something is drawn.")] = "0",
+    samples: Samples = 1,
+    noise: NoiseScale = None,
+    noise_temperature: NoiseTemperature = 1.0,
     temperature: Temperature = 0.0,
     top_p: TopP = 1.0,
     max_answer_tokens: Annotated[int, typer.Option(min=1, help="An answer is cut here.")] = 64,
     lenient: Annotated[bool, typer.Option(help="Grade as the published code does; labelled in every table.")] = False,
     batch_size: BatchSize = 64,
     data_dir: DataDir = None,
+    skip_bad: Annotated[
+        bool, typer.Option("--skip-bad", help="Leave unreadable rows out; such a run enters no table.")
+    ] = False,
     output: Annotated[Path | None, typer.Option(help="Folder for run.json and samples.jsonl.gz.")] = None,
+    settings: MethodSettings = None,
     device: Device = "auto",
     as_json: AsJson = False,
 ) -> None:
@@ -208,19 +196,23 @@ def evaluate(
     from ruplar.engine.sampling import Decoding
     from ruplar.launch import evaluate_and_record
 
-    decoding = Decoding(temperature, top_p, 0, max_answer_tokens)
+    noise = drawing(samples, noise, temperature)
+    decoding = Decoding(temperature, top_p, 0, max_answer_tokens, noise, noise_temperature)
     if output:
         no_file(output)
     record, folder = evaluate_and_record(
         model, _sources(on), decoding, integers(seeds, "--seeds"), limit=limit, lenient=lenient, batch_size=batch_size,
-        data_dir=data_dir, output=output, device=pick_device(device), console=err,
+        data_dir=data_dir, skip_bad=skip_bad, output=output, device=pick_device(device), console=err,
+        settings=method_settings(settings or []), samples=samples,
     )  # fmt: skip
     if as_json:
         print_json([b.model_dump(mode="json") for b in record.benchmarks])
         return
-    from ruplar.show import benchmark_table
+    from ruplar.show import benchmark_table, pass_table
 
     out.print(benchmark_table(f"{model} on {on}", record.benchmarks))
+    if any(b.pass_at for b in record.benchmarks):
+        out.print(pass_table("pass@k: one of k answers is right", record.benchmarks))
     out.print(f"record   {folder / 'run.json'}\nsamples  {folder / 'samples.jsonl.gz'}", highlight=False)
     for reason in record.partial:
         out.print(f"partial: {reason}; it enters no table", style="yellow", highlight=False)
@@ -231,7 +223,7 @@ def ablate(
     model: ModelArg,
     on: On = "word-problems",
     limit: Annotated[int | None, typer.Option(min=1, help="Only the first questions of each set.")] = None,
-    seed: Annotated[int, typer.Option(help="Of the random latents and the shuffling.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Of the random latents and the shuffling.")] = 0,
     batch_size: BatchSize = 64,
     data_dir: DataDir = None,
     device: Device = "auto",
@@ -249,31 +241,6 @@ def ablate(
         return
     for name, rows in found.items():
         out.print(ablation_table(f"{model} on {name}", rows))
-
-
-@app.command()
-def report(
-    runs: Annotated[list[Path], typer.Argument(help="run.json files, or folders that hold them.")],
-    form: Annotated[Literal["markdown", "csv", "json"], typer.Option("--as", help="What to print.")] = "markdown",
-    as_json: AsJson = False,
-    update: Annotated[
-        list[str] | None, typer.Option(help="FILE:NAME: replace the block results:NAME in FILE.")
-    ] = None,
-) -> None:
-    """Tables from run.json files; nothing is typed by hand."""
-    from ruplar.report.tables import collect_rows, replace_block, to_csv, to_markdown
-
-    rows = collect_rows(runs)
-    if as_json or form == "json":
-        print_json([row.as_dict() for row in rows])
-    elif not update:
-        out.print(to_csv(rows) if form == "csv" else to_markdown(rows), markup=False, highlight=False, soft_wrap=True)
-    for target in update or []:
-        file, _, name = target.rpartition(":")
-        path = Path(file)
-        if not path.is_file():
-            raise UserError(f"--update: there is no file '{file}'. Write FILE:NAME, e.g. README.md:{name or 'demo'}.")
-        path.write_text(replace_block(path.read_text(encoding="utf-8"), name, to_markdown(rows)), encoding="utf-8")
 
 
 @app.command()
@@ -301,17 +268,20 @@ def export(
 @app.command("list")
 def list_(
     kind: Annotated[
-        str | None, typer.Argument(help="domains, spans, priors, methods, recipes, families; all when left out.")
+        str | None,
+        typer.Argument(help="domains, spans, priors, methods, recipes, studies, families; all when left out."),
     ] = None,
 ) -> None:
     """The plug-ins and recipes, each with its first line."""
     from ruplar.chains.word_problems import FAMILIES
     from ruplar.config import recipes
     from ruplar.errors import unknown
+    from ruplar.study.plan import studies
 
     shelves: dict[str, dict[str, str]] = {
         **{k: {n: plugins.describe(k, n) for n in plugins.names(k)} for k in plugins.CLASSES},
         "recipes": recipes(),
+        "studies": studies(),
         "families": {name: family.about for name, family in FAMILIES.items()},
     }
     if kind is not None and kind not in shelves:
@@ -320,7 +290,9 @@ def list_(
         if kind in (None, name):
             out.print(name, style="bold")
             for key, line in rows.items():
-                out.print(f"  {key:20} {line}", markup=False, highlight=False, soft_wrap=True)
+                for piece in textwrap.wrap(line, out.width - _COLUMN, break_on_hyphens=False):
+                    out.print(f"  {key:{_COLUMN - 3}} {piece}", markup=False, highlight=False, soft_wrap=True)
+                    key = ""
 
 
 def main() -> None:
@@ -347,15 +319,3 @@ def _sources(text: str) -> list[Any]:
         return [SourceConfig.model_validate(name) for name in names]
     except ValidationError as error:
         raise UserError(*(f"--on: {e['msg'].removeprefix('Value error, ')}" for e in error.errors())) from error
-
-
-def _prompt_loop(reply: Any) -> None:
-    out.print("Ask a word problem; an empty line ends.", style="dim")
-    while True:
-        try:
-            text = out.input("[bold]> [/bold]").strip()
-        except EOFError:
-            return
-        if not text:
-            return
-        reply(text)

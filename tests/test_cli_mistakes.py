@@ -1,0 +1,216 @@
+"""What a user gets wrong at the command line, or in Python, and what is said of it before any work is done."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from ruplar.errors import UserError
+
+LONG = "Tom has 3 bags of 4 apples. " * 200 + "How many apples does he have?"
+
+
+@pytest.fixture
+def typed(monkeypatch, capsys, tmp_path):
+    """Words → status, standard output, standard error of the command, run in an empty folder."""
+    from ruplar import cli
+
+    monkeypatch.chdir(tmp_path)
+
+    def run(*words: str | Path) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["ruplar", *map(str, words)])
+        capsys.readouterr()
+        try:
+            cli.main()
+            code = 0
+        except SystemExit as end:
+            code = end.code or 0
+        return (code, *capsys.readouterr())
+
+    return run
+
+
+@pytest.fixture
+def refused(typed):
+    """Words → what a command says that ends as a user's mistake."""
+
+    def run(*words) -> str:
+        code, _, err = typed(*words)
+        assert code == 2 and "Traceback" not in err, err
+        return " ".join(err.split())
+
+    return run
+
+
+def write(path: Path, *rows: dict) -> Path:
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    return path
+
+
+def test_a_file_that_is_there_is_written_over_only_when_told_to(typed, refused, tmp_path):
+    (tmp_path / "a.jsonl").write_text("mine\n")
+    assert "a.jsonl: exists" in refused("data", "make", "a.jsonl", "--count", "2")
+    assert (tmp_path / "a.jsonl").read_text() == "mine\n"
+    assert typed("data", "make", "a.jsonl", "--count", "2", "--force")[0] == 0
+    assert len((tmp_path / "a.jsonl").read_text().splitlines()) == 2
+
+
+def test_a_preview_of_a_file_that_is_not_there_says_so(refused):
+    assert "missing.jsonl: no such file" in refused("preview", "missing.jsonl")
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("ask", "embedded", "3+4?", "--seed", "-1"),
+        ("ablate", "embedded", "--seed", "-1"),
+        ("preview", "<<3+4=7>>", "--seed", "-1"),
+        ("evaluate", "embedded", "--on", "word-problems", "--seeds", "0,-1"),
+        ("data", "make", "a.jsonl", "--seed", "-1"),
+    ],
+)
+def test_a_negative_seed_is_refused_by_name(refused, words):
+    assert re.search(r"--seeds?\b", refused(*words))
+
+
+def test_a_negative_seed_is_refused_in_python_too():
+    from ruplar.engine.sampling import Decoding
+
+    with pytest.raises(UserError, match="seed: must be 0 or more, got -1"):
+        Decoding(seed=-1)
+
+
+def test_half_a_character_is_named_and_no_traceback(refused, tmp_path):
+    assert "half of a character (U+D800" in refused("ask", "embedded", "How many \ud800?", "--device", "cpu")
+    (tmp_path / "half.jsonl").write_text('{"question": "How many \\ud83d?", "answer": "7"}\n', encoding="utf-8")
+    said = refused("evaluate", "embedded", "--on", "half.jsonl", "--device", "cpu")
+    assert "half.jsonl:1" in said and "half of a character" in said
+
+
+def test_a_place_that_cannot_be_made_is_told_before_the_model_is_looked_for(refused, tmp_path):
+    (tmp_path / "file").write_text("")
+    said = refused("evaluate", "runs/none", "--on", "word-problems", "--output", "file/sub", "--device", "cpu")
+    assert "file/sub: cannot be made" in said and "runs/none" not in said
+    assert "cannot be made" in refused("train", "embedded-live", "--output", "file/sub", "--device", "cpu")
+
+
+def test_a_benchmarks_bad_row_is_told_with_evaluates_own_option(refused, typed, tmp_path):
+    (tmp_path / "some.jsonl").write_text('{"question": "3+4?", "answer": "7"}\n{"question": "5"}\n', encoding="utf-8")
+    words = ("evaluate", "embedded:no_cot", "--on", "some.jsonl", "--device", "cpu", "--output", "out")
+    said = refused(*words)
+    assert "some.jsonl:2" in said and "--skip-bad" in said and "data.skip_bad" not in said
+    code, out, _ = typed(*words, "--skip-bad")
+    assert code == 0 and "partial: only part of some was asked" in " ".join(out.split())
+
+
+def test_a_question_longer_than_the_model_reads_is_told_by_its_row(refused, tmp_path):
+    said = refused("ask", "embedded", LONG, "--device", "cpu")
+    assert "question 1 takes" in said and "the model reads 1,024" in said
+    write(tmp_path / "long.jsonl", {"question": "3+4?", "answer": "7"}, {"question": LONG, "answer": "12"})
+    assert "long.jsonl:2: question 2 takes" in refused("evaluate", "embedded", "--on", "long.jsonl", "--device", "cpu")
+
+
+def test_a_question_that_leaves_little_room_is_answered_with_a_warning(caplog):
+    from ruplar.reasoner import LatentReasoner
+
+    reasoner = LatentReasoner.from_pretrained("embedded")
+    reasoner.model.backbone.plain_model.config.max_position_embeddings = 40
+    [answer] = reasoner.ask("Tom has 3 bags of 4 apples. How many apples does he have?")
+    assert answer.forwards > 0 and "the model was made for 40" in caplog.text
+
+
+def test_the_list_and_every_page_of_help_fit_eighty_columns(typed, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    verbs = ["preview", "train", "ask", "evaluate", "ablate", "report", "export", "list", "data", "bench"]
+    pages = [("--help",), *((verb, "--help") for verb in verbs)]
+    for page in [*pages, *(("data", verb, "--help") for verb in ("make", "check", "convert"))]:
+        code, out, _ = typed(*page)
+        assert code == 0 and max(map(len, out.splitlines())) <= 80, page
+    done = subprocess.run([sys.executable, "-m", "ruplar", "list"], capture_output=True, text=True, check=True)
+    assert [line for line in done.stdout.splitlines() if len(line) > 80] == []
+
+
+def test_loading_a_model_in_python_draws_no_bars():
+    code = "from ruplar.reasoner import LatentReasoner; LatentReasoner.from_pretrained('embedded')"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "" and "Loading" not in done.stderr and "%|" not in done.stderr
+
+
+def test_training_for_no_step_is_refused(refused):
+    assert "training.max_steps: 0 would train nothing" in refused("train", "embedded-live", "training.max_steps=0")
+    assert "num_train_epochs: 0 would train" in refused("train", "embedded-live", "training.num_train_epochs=0")
+
+
+def test_a_setting_of_the_default_domain_needs_no_name(typed, refused):
+    import yaml
+
+    code, out, _ = typed("train", "embedded-live", "data.domain.rule=published", "--check")
+    assert code == 0
+    assert yaml.safe_load(out)["data"]["domain"] == {"name": "arithmetic", "rule": "published", "lenient": False}
+    assert "unknown setting of domain arithmetic 'rul'" in refused(
+        "train", "embedded-live", "data.domain.rul=published"
+    )
+
+
+def test_a_number_with_its_unit_is_a_marked_answer_and_one_in_words_is_noticed(typed, tmp_path):
+    rows = [{"question": f"{n} and 4?", "cot": f"<<{n}+4={n + 4}>>", "answer": f"{n + 4} apples"} for n in (3, 5)]
+    rows.append({"question": "1 and 1?", "cot": "<<1+1=2>>", "answer": "two"})
+    write(tmp_path / "apples.jsonl", *rows, rows[0])
+    code, out, _ = typed("data", "check", "apples.jsonl", "--json")
+    found = json.loads(out)
+    assert code == 0 and found["sound_steps"] == 4
+    assert found["unread_answers"] == [{"at": "apples.jsonl:3", "what": "two"}]
+    assert found["wrong_ends"] == [{"at": "apples.jsonl:3", "what": "ends in 2, marked two"}]
+    assert found["repeats"] == [{"at": "apples.jsonl:4", "what": "3 and 4?"}]
+
+
+def test_data_check_shows_what_was_understood_of_a_row_and_what_was_not(typed, tmp_path):
+    chain = "She has <<3 apples + 4 apples = 7 apples>> 7, then <<7*2=14>> and <<14+1=16>>."
+    write(tmp_path / "some.jsonl", {"question": "How many?", "cot": chain, "answer": "16"})
+    code, out, _ = typed("data", "check", "some.jsonl", "--rows", "1")
+    assert code == 0
+    for line in (
+        "1  3 apples + 4 apples = 7 apples   gives 7 apples",
+        "not carried out: '3 apples + 4 apples' cannot be carried out",
+        "wrong: 14+1 is 15, not 16",
+        "in no step: She has … 7, then … and",
+        "ends in 16, as marked",
+        "1 steps carried out again and right",
+        "1 steps that do not re-execute",
+        "1 steps that cannot be carried out again",
+    ):
+        assert line in out
+    [row] = json.loads(typed("data", "check", "some.jsonl", "--rows", "1", "--json")[1])["understood"]
+    assert [step["verdict"].split(":")[0] for step in row["steps"]] == ["not carried out", "sound", "wrong"]
+    assert row["steps"][1]["symbols"] == ["7", "*", "2", "=", "14"]
+
+
+def test_convert_asks_for_what_it_needs_and_writes_over_nothing(typed, refused, tmp_path):
+    write(tmp_path / "prose.jsonl", {"question": "3 and 4?", "answer": "3 + 4 = 7 apples\n#### 7"})
+    assert "needs --endpoint and --model" in refused("data", "convert", "prose.jsonl", "out.jsonl", "--by", "llm")
+    assert "are for --by llm" in refused("data", "convert", "prose.jsonl", "out.jsonl", "--model", "m")
+    assert "nothere.jsonl" in refused("data", "convert", "nothere.jsonl", "out.jsonl")
+    assert "its folder does not exist" in refused("data", "convert", "prose.jsonl", "none/out.jsonl")
+    llm = ("--by", "llm", "--endpoint", "http://127.0.0.1:9/v1", "--model", "m")
+    assert "--api-key-file: cannot read" in refused(
+        "data", "convert", "prose.jsonl", "o.jsonl", *llm, "--api-key-file", "k"
+    )
+    assert "--endpoint" in refused(
+        "data", "convert", "prose.jsonl", "o.jsonl", "--by", "llm", "--endpoint", "x", "--model", "m"
+    )
+    (tmp_path / "out.jsonl").write_text("mine\n")
+    assert "out.jsonl: exists" in refused("data", "convert", "prose.jsonl", "out.jsonl")
+    code, out, _ = typed("data", "convert", "prose.jsonl", "out.jsonl", "--force", "--json")
+    assert code == 0 and json.loads(out)["converted"] == 1
+    code, out, _ = typed("data", "convert", "prose.jsonl", "out.jsonl")
+    assert code == 0 and "1 of 1 rows converted" in out
+    assert json.loads((tmp_path / "out.jsonl").read_text()) == {
+        "problem": "3 and 4?",
+        "solution": "<<3+4=7>>",
+        "answer": "7",
+    }
