@@ -31,6 +31,7 @@ EXACT = {
     "throughput": {
         *ABOUT, *CEILINGS,
         *("prompt_tokens", "latents", "answer_tokens", "cot_tokens", "questions", "published_sample"),
+        "questions_by_batch",
         *("questions_per_s", "questions_per_s_p10", "questions_per_s_p90", "floor_questions_per_s"),
         *("peak_gb_by_batch", "best_batch", "best_questions_per_s", "published_questions_per_s"),
         *("published_questions_per_s_p10", "published_questions_per_s_p90", "vs_published", "vs_batch_1", "vs_floor"),

@@ -75,7 +75,7 @@ def time_engine(
         if engine is None:
             raise UserError("this shape runs only in the plain loop; there is no fast engine to measure.")
         scheduler = Scheduler(engine)
-        took = repeat(lambda: scheduler.run_all(prompts), backbone.device, repeats, budget_s=budget_s)
+        took = repeat(lambda: scheduler.run_all(prompts), backbone.device, repeats, warm_up=1, budget_s=budget_s)
     return took, peak.gb
 
 

@@ -6,6 +6,7 @@ few rows of the matrix and all of x; rows of x are the fastest grid axis, so tha
 
     layer    project(norm, q|k|v) · attend(turn, store, read) · project(residual) · gate_up(norm, SiLU) · project(residual)
     decide   candidates (each piece of the vocabulary: largest, sum, top k) · decide (all pieces of a row: the decision)
+    any rows turn (q and k turned, k and v stored) · gate (SiLU times the other half): what lies between matrix products
 
 With EARLY a kernel starts while the one ahead is still running, and loads its tile of weights before it waits for its
 input (programmatic dependent launch); nothing but weights may be read before that wait. Sums are float32. Axes: M rows, N outputs, K inputs, V vocabulary, D width.
@@ -161,6 +162,72 @@ def attend(
         read = read * shrink + tl.sum(powers[:, None] * seen, 0)
         largest = higher
     tl.store(out + (row * H + head) * width + whole, (read / weights).to(out.dtype.element_ty))
+
+
+@triton.jit
+def turn(
+    qkv, cos, sin, norm_q, norm_k, cache, slots, positions, position_stride, plane, columns, length, eps,
+    H: tl.constexpr, G: tl.constexpr, HALF: tl.constexpr, NORM: tl.constexpr, BH: tl.constexpr, BG: tl.constexpr,
+):  # fmt: skip
+    """One token of q|k|v [T, (H + 2G)·d]: turn q and k where they lie, and store k and v in its slot of one layer's cache.
+
+    Of a prompt (`length` > 0) token t is column t % length of row t // length; of a step it is row t at its position.
+    `cache` [2, slots, G, columns, d], `plane` elements from keys to values.
+    """
+    token = tl.program_id(0).to(tl.int64)
+    width = 2 * HALF
+    row = token
+    column = token
+    if length > 0:
+        row = token // length
+        column = token % length
+    else:
+        column = tl.load(positions + token * position_stride).to(tl.int64)
+    slot = tl.load(slots + row).to(tl.int64)
+    i = tl.arange(0, HALF)
+    h = tl.arange(0, BH)
+    mine = qkv + token * (H + 2 * G) * width
+    at = mine + h[:, None] * width + i[None, :]
+    real = h[:, None] < H + G
+    first = tl.load(at, mask=real, other=0.0).to(tl.float32)
+    second = tl.load(at + HALF, mask=real, other=0.0).to(tl.float32)
+    if NORM:
+        factor = tl.rsqrt((tl.sum(first * first, 1) + tl.sum(second * second, 1)) / width + eps)[:, None]
+        query = h[:, None] < H
+        scale1 = tl.where(query, tl.load(norm_q + i)[None, :].to(tl.float32), tl.load(norm_k + i)[None, :].to(tl.float32))
+        scale2 = tl.where(
+            query, tl.load(norm_q + HALF + i)[None, :].to(tl.float32), tl.load(norm_k + HALF + i)[None, :].to(tl.float32)
+        )
+        first = first * factor * scale1
+        second = second * factor * scale2
+    cos1 = tl.load(cos + column * width + i).to(tl.float32)[None, :]
+    cos2 = tl.load(cos + column * width + HALF + i).to(tl.float32)[None, :]
+    sin1 = tl.load(sin + column * width + i).to(tl.float32)[None, :]  # negated already
+    sin2 = tl.load(sin + column * width + HALF + i).to(tl.float32)[None, :]
+    turned1 = (first * cos1 + second * sin1).to(qkv.dtype.element_ty)
+    turned2 = (second * cos2 + first * sin2).to(qkv.dtype.element_ty)
+    tl.store(at, turned1, mask=real)
+    tl.store(at + HALF, turned2, mask=real)
+    key = (h[:, None] >= H) & real
+    place = cache + ((slot * G + h[:, None] - H) * columns + column) * width + i[None, :]
+    tl.store(place, turned1, mask=key)
+    tl.store(place + HALF, turned2, mask=key)
+    g = tl.arange(0, BG)
+    whole = tl.arange(0, 2 * HALF)
+    value = tl.load(mine + (H + G + g[:, None]) * width + whole[None, :], mask=g[:, None] < G, other=0.0)
+    home = cache + plane + ((slot * G + g[:, None]) * columns + column) * width + whole[None, :]
+    tl.store(home, value, mask=g[:, None] < G)
+
+
+@triton.jit
+def gate(both, out, size, BI: tl.constexpr):
+    """One row of gates|ups [T, 2·size] → SiLU(gate) · up [T, size]."""
+    token = tl.program_id(0).to(tl.int64)
+    i = tl.program_id(1) * BI + tl.arange(0, BI)
+    mine = both + token * 2 * size + i
+    gates = tl.load(mine, mask=i < size, other=0.0).to(tl.float32)
+    ups = tl.load(mine + size, mask=i < size, other=0.0).to(tl.float32)
+    tl.store(out + token * size + i, (gates / (1.0 + tl.exp(-gates)) * ups).to(out.dtype.element_ty), mask=i < size)
 
 
 @triton.jit
