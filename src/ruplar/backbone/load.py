@@ -115,8 +115,16 @@ class Backbone:
         """The dtype the head computes in."""
         return next(self.head.parameters()).dtype
 
-    def compile_layers(self) -> None:
-        """Compile each decoder layer, once for all of them and for every shape; for training."""
+    def compile_layers(self, keep: float = 1.0) -> None:
+        """Compile each decoder layer, once for all of them and for every shape; for training.
+
+        Args:
+            keep: Share of the memory for activations that the compiler may use; what does not fit is computed again in the
+                backward pass, the cheapest first.
+        """
+        import torch._functorch.config
+
+        torch._functorch.config.activation_memory_budget = keep
         count = self.plain_model.config.num_hidden_layers
         stacks = (m for m in self.plain_model.modules() if isinstance(m, nn.ModuleList) and len(m) == count)
         stack = next(stacks, None)

@@ -168,9 +168,7 @@ class Decoder:
             x = self._finish(layer, x, _grouped(q, k, v, mask))
         return self._norm(x, w.norm)
 
-    def _prompt_qkv(
-        self, index: int, layer: Layer, x: Tensor, at: At, slots: Tensor | None
-    ) -> tuple[Tensor, Tensor]:
+    def _prompt_qkv(self, index: int, layer: Layer, x: Tensor, at: At, slots: Tensor | None) -> tuple[Tensor, Tensor]:
         """Whole prompts [P, L, D] → as `_qkv`, with keys and values stored in their slots too."""
         w, width = self.weights, x.shape[1]
         if self.between is None:

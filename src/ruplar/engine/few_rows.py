@@ -38,7 +38,9 @@ def load_kernels() -> None:
     try:
         from ruplar.engine import kernels  # noqa: F401
     except ImportError as error:
-        raise UserError("kernels: triton is not installed. Install it, or use EngineOptions(kernels=False).") from error
+        raise UserError(
+            "kernels: triton is not installed. Install it, or use EngineOptions(kernels=False)."
+        ) from error
 
 
 @dataclass
@@ -259,10 +261,12 @@ class FusedDecision:
         return self.buffers[rows]
 
 
-def few_rows(decoder: Decoder, early: bool) -> FewRows | None:
-    """The kernels for a handful of rows where they can run: on a GPU, in bfloat16."""
+def few_rows(decoder: Decoder, early: bool | None) -> FewRows | None:
+    """The kernels for a handful of rows where they can run: on a GPU, in bfloat16. See `EngineOptions` for `early`."""
     if decoder.device.type != "cuda" or decoder.weights.table.dtype != torch.bfloat16:
         return None
+    if early is None:
+        early = torch.cuda.get_device_capability(decoder.device) >= (9, 0)
     return FewRows.of(decoder, early)
 
 
