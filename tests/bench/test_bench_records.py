@@ -5,6 +5,7 @@ import json
 import pytest
 from typer.testing import CliRunner
 
+from ruplar.bench import agreement as bench_agreement
 from ruplar.bench import growth as bench_growth
 from ruplar.bench.report import KEYS, table
 from ruplar.cli import app
@@ -25,12 +26,14 @@ EXACT = {
         *ABOUT, *CEILINGS, *spread("ours"), *spread("published"), *spread("hf_cot"),
         *("prompt_tokens", "latents", "answer_tokens", "cot_tokens", "forwards", "repeats", "floor_ms"),
         *("vs_published", "vs_hf_cot", "vs_floor", "peak_gb", "published_peak_gb", "weights_gb"),
-        *("agreement", "agreement_questions", "agreement_tokens", "max_logit_difference"),
+        *("agreement", "agreement_questions", "agreement_tokens", "agreement_dtype"),
+        "max_logit_difference",
         *("relative_logit_difference", "kernels"),
     },
     "throughput": {
         *ABOUT, *CEILINGS,
         *("prompt_tokens", "latents", "answer_tokens", "cot_tokens", "questions", "published_sample"),
+        "questions_by_batch",
         *("questions_per_s", "questions_per_s_p10", "questions_per_s_p90", "floor_questions_per_s"),
         *("peak_gb_by_batch", "best_batch", "best_questions_per_s", "published_questions_per_s"),
         *("published_questions_per_s_p10", "published_questions_per_s_p90", "vs_published", "vs_batch_1", "vs_floor"),
@@ -38,7 +41,7 @@ EXACT = {
     },
     "train": {
         *ABOUT, *CEILINGS, *spread("ours"), *spread("published"),
-        *("batch", "trains", "pack", "compiled", "head_chunk", "checkpoint", "latents", "answer_tokens"),
+        *("batch", "trains", "pack", "compiled", "head_chunk", "checkpoint", "keep", "latents", "answer_tokens"),
         *("tokens_per_step", "repeats", "tokens_per_s", "published_tokens_per_s", "mfu", "vs_published_speed", "vs_published_memory"),
         *("peak_gb", "published_peak_gb", "weights_gb"),
     },
@@ -134,3 +137,10 @@ def test_growth_varies_one_thing_at_a_time(tiny_shape, monkeypatch):
 def test_an_unknown_shape_is_named_with_the_known_ones():
     done = CliRunner().invoke(app, ["bench", "latency", "--shape", "llama-3.2-1", "--device", "cpu"])
     assert "Did you mean 'llama-3.2-1b'" in str(done.exception)
+
+
+def test_agreement_asks_the_trained_model_by_both_engines():
+    record = bench_agreement.agreement("cpu", 16, ("float32",))
+    assert record["float32_same"] == 1.0
+    assert [(row["slots"], row["questions"]) for row in record["rows"]] == [(1, 8), (8, 16), (64, 16)]
+    assert all(row["largest_logit_difference"] < 1e-3 for row in record["rows"])

@@ -10,6 +10,7 @@ import sys
 import torch
 from transformers import AutoConfig, AutoModelForCausalLM
 
+from ruplar.engine.between import Between
 from ruplar.engine.decoder import Decoder
 from ruplar.engine.few_rows import FewRows, FusedDecision
 from ruplar.engine.fused import read_weights
@@ -66,6 +67,12 @@ def check_step(family: str, dtype: torch.dtype) -> float:
     return rows.difference()
 
 
+def check_between(family: str) -> float:
+    between = Between.of(decoder_of(family, torch.float32), check=False)
+    assert between is not None
+    return between.difference()
+
+
 def check_decision(thinker, decoder: Decoder, seed: int) -> int:
     """Rows that differ between the kernels and the plain operators, from equal ledgers."""
     generator = torch.Generator().manual_seed(seed)
@@ -104,6 +111,9 @@ def main() -> None:
         difference = check_step(family, torch.float32)
         sys.stdout.write(f"step {family} {difference:.2e}\n")
         assert difference < 1e-5, family
+        between = check_between(family)
+        sys.stdout.write(f"between {family} {between:.2e}\n")
+        assert between < 1e-5, family
     decoder = decoder_of("llama", torch.float32)
     embedding = torch.nn.Embedding.from_pretrained(decoder.weights.table)
     soft = [{}, {"halt": "argmax"}, {"drop_halt": False}, {"harden": True}, {"top_k": 16}, {"halt_threshold": 0.001}]

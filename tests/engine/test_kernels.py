@@ -20,3 +20,4 @@ def test_kernels_agree_with_the_plain_operators():
     found = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, env=environment)
     assert found.returncode == 0, found.stderr[-2000:]
     assert found.stdout.count("agrees") == 8 and found.stdout.count("step") == 3, found.stdout
+    assert found.stdout.count("between") == 3, found.stdout

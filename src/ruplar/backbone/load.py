@@ -40,6 +40,7 @@ class Backbone:
         eos_id: Id that ends an answer.
         pad_id: Id that fills empty places; never attended to.
         added: Ids of markers this backbone did not have; their rows are trained.
+        compiled: Whether its layers are.
     """
 
     model: Any
@@ -50,6 +51,7 @@ class Backbone:
     eos_id: int
     pad_id: int
     added: tuple[int, ...] = ()
+    compiled: bool = False
 
     @property
     def embedding(self) -> nn.Module:
@@ -92,6 +94,8 @@ class Backbone:
         Returns:
             [B, S, D], the head's own input; and the layers, () unless asked for.
         """
+        if self.compiled and torch.is_grad_enabled() and not embeds.requires_grad:
+            embeds = embeds.detach().requires_grad_()  # else the first layer is compiled apart from all others
         out = self.plain_model.base_model(
             inputs_embeds=embeds,
             attention_mask=mask,
@@ -111,8 +115,16 @@ class Backbone:
         """The dtype the head computes in."""
         return next(self.head.parameters()).dtype
 
-    def compile_layers(self) -> None:
-        """Compile each decoder layer, once for all of them and for every shape; for training."""
+    def compile_layers(self, keep: float = 1.0) -> None:
+        """Compile each decoder layer, once for all of them and for every shape; for training.
+
+        Args:
+            keep: Share of the memory for activations that the compiler may use; what does not fit is computed again in the
+                backward pass, the cheapest first.
+        """
+        import torch._functorch.config
+
+        torch._functorch.config.activation_memory_budget = keep
         count = self.plain_model.config.num_hidden_layers
         stacks = (m for m in self.plain_model.modules() if isinstance(m, nn.ModuleList) and len(m) == count)
         stack = next(stacks, None)
@@ -122,6 +134,7 @@ class Backbone:
             )
         for layer in stack:
             layer.compile(dynamic=True)
+        self.compiled = True
 
     def encode_answer(self, answer: str) -> list[int]:
         """The marked answer in the recipe's format, end token included."""

@@ -24,6 +24,7 @@ KEYS = {
     ),
     "priors": ("what", "shape", "device", "dtype", "chains_per_s", "vs_published", "peak_gb"),
     "growth": ("what", "shape", "device", "dtype", "rows", "weights_gb"),
+    "agreement": ("what", "shape", "device", "dtype", "rows", "float32_same"),
 }  # fmt: skip
 """What programs may rely on in each record, under these names; others say how it was measured."""
 
@@ -136,7 +137,23 @@ def _growth(found: Table, r: dict[str, Any]) -> None:
         found.add_row(row["vary"], str(row["x"]), *cells)
 
 
-_ROWS = {"latency": _latency, "throughput": _throughput, "train": _train, "priors": _priors, "growth": _growth}
+def _agreement(found: Table, r: dict[str, Any]) -> None:
+    _columns(found, "precision", "slots", "questions", "same answer", "same tokens", "logits differ by at most")
+    for row in r["rows"]:
+        shares = [f"{100 * row[key]:.1f}%" for key in ("same", "same_tokens")]
+        found.add_row(
+            row["dtype"], str(row["slots"]), str(row["questions"]), *shares, f"{row['largest_logit_difference']:.2g}"
+        )
+
+
+_ROWS = {
+    "latency": _latency,
+    "throughput": _throughput,
+    "train": _train,
+    "priors": _priors,
+    "growth": _growth,
+    "agreement": _agreement,
+}
 
 
 def _n(value: float | None) -> str:

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import torch
 
 from ruplar.bench import published
@@ -17,9 +18,13 @@ from ruplar.bench.latency import Lengths, time_engine
 from ruplar.bench.report import about, ratio
 from ruplar.bench.shapes import build, gsm8k_lengths, random_prompts
 from ruplar.bench.timing import Peak, Spread, repeat
+from ruplar.records import Prompt
 
 ALL = 1319
 """Questions in GSM8K's test set."""
+
+_PER_SLOT = 64
+"""Questions a small engine is timed on for each of its slots: all of them, one at a time, would only take longer."""
 
 
 def throughput(
@@ -61,9 +66,10 @@ def throughput(
     prompts = random_prompts(backbone, every)
     rates: dict[int, Spread] = {}
     peaks: dict[int, float | None] = {}
+    asked = {batch: _spread_out(prompts, _PER_SLOT * batch) for batch in batches}
     for batch in batches:
-        took, peaks[batch] = time_engine(backbone, lengths, batch, prompts, repeats)
-        rates[batch] = _rate(took, len(prompts))
+        took, peaks[batch] = time_engine(backbone, lengths, batch, asked[batch], repeats)
+        rates[batch] = _rate(took, len(asked[batch]))
     # once more at the end: a machine that grew busier or idler meanwhile must not flatter either
     slow = Spread.of(before.values + repeat(one_by_one, device, repeats, warm_up=0).values)
     theirs_rate, top = _rate(slow, len(some)), max(rates, key=lambda b: rates[b].median)
@@ -73,6 +79,7 @@ def throughput(
         **about("throughput", shape, device, dtype),
         **mean.fields(),
         "questions": len(prompts),
+        "questions_by_batch": {str(b): len(some) for b, some in asked.items()},
         "published_sample": len(some),
         "questions_per_s": {str(b): r.median for b, r in rates.items()},
         "questions_per_s_p10": {str(b): r.low for b, r in rates.items()},
@@ -92,6 +99,13 @@ def throughput(
         "weights_gb": load.total_bytes / 1e9,
         **best.fields(),
     }
+
+
+def _spread_out(prompts: Sequence[Prompt], count: int) -> list[Prompt]:
+    """At most `count` of the prompts, evenly over their lengths."""
+    ordered = sorted(prompts, key=lambda prompt: len(prompt.ids))
+    chosen = np.linspace(0, len(prompts) - 1, min(count, len(prompts))).round().astype(int)
+    return [ordered[i] for i in chosen]
 
 
 def _rate(took: Spread, count: int) -> Spread:

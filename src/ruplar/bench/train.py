@@ -46,6 +46,7 @@ class TrainOptions:
         compile: Ours compiles its layers.
         head_chunk: Supervised positions that meet our head at once; 0: all.
         checkpoint: Ours keeps no layer's inner activations, and computes them again in the backward pass.
+        keep: With compile: see `Backbone.compile_layers`.
         latents: Soft tokens of each sequence.
         answer: Answer tokens of each sequence.
     """
@@ -56,6 +57,7 @@ class TrainOptions:
     compile: bool = False
     head_chunk: int = 0
     checkpoint: bool = False
+    keep: float = 1.0
     latents: int = 3
     answer: int = 10
 
@@ -85,6 +87,7 @@ def train(shape: str, device: str, dtype: str, options: TrainOptions, repeats: i
         "compiled": options.compile,
         "head_chunk": options.head_chunk,
         "checkpoint": options.checkpoint,
+        "keep": options.keep,
         "latents": options.latents,
         "answer_tokens": options.answer,
         "tokens_per_step": ours.tokens,
@@ -157,7 +160,7 @@ def _our_step(backbone: Backbone, groups: list[list[Item]], options: TrainOption
     if options.checkpoint:
         backbone.plain_model.gradient_checkpointing_enable({"use_reentrant": False})
     if options.compile:
-        backbone.compile_layers()
+        backbone.compile_layers(options.keep)
     batches = [collate(items, backbone.pad_id, options.pack).to(backbone.device) for items in groups]
     return [lambda batch=batch: method.loss(backbone, batch).total for batch in batches]  # type: ignore[misc]
 

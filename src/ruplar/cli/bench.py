@@ -73,6 +73,7 @@ def train(
     compile: Annotated[bool | None, typer.Option(help="Ours: compile the layers; on a GPU by default.")] = None,
     head_chunk: Annotated[int, typer.Option(min=0, help="Ours: positions that meet the head at once.")] = 0,
     checkpoint: Annotated[bool, typer.Option("--checkpoint", help="Ours: recompute activations.")] = False,
+    keep: Annotated[float, typer.Option(min=0, max=1, help="Ours, compiled: share of activations kept.")] = 1.0,
     repeats: Repeats = 20,
     json: Json = None,
     quick: Quick = False,
@@ -83,7 +84,7 @@ def train(
 
     where, precision = _place(device, dtype)
     compiled = where.startswith("cuda") if compile is None else compile
-    options = TrainOptions(2 if quick else batch, lora, pack, compiled, head_chunk, checkpoint)
+    options = TrainOptions(2 if quick else batch, lora, pack, compiled, head_chunk, checkpoint, keep)
     _show(measure(shape, where, precision, options, 2 if quick else repeats), json)
 
 
@@ -116,6 +117,19 @@ def growth(
 
     where, precision = _place(device, dtype)
     _show(measure(shape, where, precision, integers(batches, "--batches"), repeats), json)
+
+
+@bench.command()
+def agreement(
+    device: Device = "auto",
+    questions: Annotated[int, typer.Option(min=8, help="Word problems asked.")] = 300,
+    json: Json = None,
+) -> None:
+    """How often the fast engine and the plain loop say the same, with the embedded model's trained weights."""
+    from ruplar.bench.agreement import agreement as measure
+
+    where = pick_device(device)
+    _show(measure(where, questions, ("float32",) if where == "cpu" else ("float32", "bfloat16")), json)
 
 
 def _place(device: str, dtype: str) -> tuple[str, str]:

@@ -100,6 +100,12 @@ class SpeedSettings(Settings):
     compile: bool = Field(
         False, description="Compile the decoder layers (torch.compile); the first steps take a minute."
     )
+    keep: float = Field(
+        1.0,
+        ge=0,
+        le=1,
+        description="Compiled: share of activation memory used; the rest is computed again, cheapest first.",
+    )
 
 
 class RunConfig(Settings):

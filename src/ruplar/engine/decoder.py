@@ -73,9 +73,9 @@ class Decoder:
     sin: Tensor = field(init=False, repr=False)  # [columns, d], the first half negated
     every: Tensor = field(init=False, repr=False)  # [slots]
     arange: Tensor = field(init=False, repr=False)  # [columns]
-    few_rows: Any = field(
-        init=False, default=None, repr=False
-    )  # kernels for a handful of rows; see `few_rows.FewRows`
+    # kernels for a handful of rows, and for what lies between matrix products of many; see `few_rows`
+    few_rows: Any = field(init=False, default=None, repr=False)
+    between: Any = field(init=False, default=None, repr=False)
 
     @classmethod
     def of(cls, backbone: Backbone, release: bool = False) -> Decoder | None:
@@ -139,16 +139,14 @@ class Decoder:
     def prefill(self, embeds: Tensor, lengths: Tensor, at: At) -> Tensor:
         """See `SlotDecoder`."""
         w, x, width = self.weights, embeds, embeds.shape[1]
-        cos, sin = self.cos[:width, None], self.sin[:width, None]  # [L, 1, d]
+        slots = self.every[at] if self.between is not None else None
         for index, layer in enumerate(w.layers[:-1]):
-            q, kv = self._qkv(layer, x, cos, sin)
-            self._store(index, kv, at)
+            q, kv = self._prompt_qkv(index, layer, x, at, slots)
             k, v = kv.permute(2, 0, 3, 1, 4)
             read = _causal(q.transpose(1, 2), k, v)
             x = self._finish(layer, x, read.transpose(1, 2).flatten(2))
         # of the last layer every key and value is read later, but only the last position's output
-        q, kv = self._qkv(w.layers[-1], x, cos, sin)
-        self._store(len(w.layers) - 1, kv, at)
+        q, kv = self._prompt_qkv(len(w.layers) - 1, w.layers[-1], x, at, slots)
         rows, last = torch.arange(len(x), device=x.device), lengths - 1
         k, v = kv.permute(2, 0, 3, 1, 4)
         read = _grouped(q[rows, last], k, v, self._mask(last, width, x.dtype))
@@ -164,15 +162,30 @@ class Decoder:
         if self.few_rows is not None and len(embeds) <= self.few_rows.most:
             return self.few_rows.step(embeds, positions)
         x, rows, w = embeds, len(embeds), self.weights
-        cos, sin = self.cos[positions, None], self.sin[positions, None]  # [B, 1, d]
         mask = self._mask(positions, used, x.dtype)
         for index, layer in enumerate(w.layers):
-            q, kv = self._qkv(layer, x, cos, sin)
             cache = self.cache[index, :, :rows]
-            cache[:, self.every[:rows], :, positions] = kv
+            if self.between is not None:
+                whole = layer.qkv(self._norm(x, layer.norm_in)).unflatten(-1, (-1, w.head_dim))
+                self.between.turn(index, whole, self.every[:rows], positions)
+                q = whole[..., : w.heads, :]
+            else:
+                q, kv = self._qkv(layer, x, self.cos[positions, None], self.sin[positions, None])
+                cache[:, self.every[:rows], :, positions] = kv
             k, v = cache[:, :, :, :used]
             x = self._finish(layer, x, _grouped(q, k, v, mask))
         return self._norm(x, w.norm)
+
+    def _prompt_qkv(self, index: int, layer: Layer, x: Tensor, at: At, slots: Tensor | None) -> tuple[Tensor, Tensor]:
+        """Whole prompts [P, L, D] → as `_qkv`, with keys and values stored in their slots too."""
+        w, width = self.weights, x.shape[1]
+        if self.between is None:
+            q, kv = self._qkv(layer, x, self.cos[:width, None], self.sin[:width, None])
+            self._store(index, kv, at)
+            return q, kv
+        whole = layer.qkv(self._norm(x, layer.norm_in)).unflatten(-1, (-1, w.head_dim))
+        self.between.turn(index, whole, slots)
+        return whole[..., : w.heads, :], whole[..., w.heads :, :].unflatten(-2, (2, w.kv_heads))
 
     def _qkv(self, layer: Layer, x: Tensor, cos: Tensor, sin: Tensor) -> tuple[Tensor, Tensor]:
         """[..., D] → rotated q [..., H, d]; rotated keys and plain values together [..., 2, G, d]."""
@@ -188,7 +201,10 @@ class Decoder:
     def _finish(self, layer: Layer, x: Tensor, read: Tensor) -> Tensor:
         """What attention read [..., H·d], projected and added; then the gated block."""
         x = x + layer.out(read)
-        gate, up = layer.gate_up(self._norm(x, layer.norm_mid)).chunk(2, dim=-1)
+        both = layer.gate_up(self._norm(x, layer.norm_mid))
+        if self.between is not None:
+            return x + layer.down(self.between.gate(both))
+        gate, up = both.chunk(2, dim=-1)
         return x + layer.down(F.silu(gate).mul_(up))
 
     def _store(self, index: int, kv: Tensor, at: At) -> None:

@@ -18,6 +18,7 @@ import torch
 from torch import Tensor
 
 from ruplar.backbone.load import Backbone
+from ruplar.engine.between import between
 from ruplar.engine.decoder import At, Decoder, SlotDecoder
 from ruplar.engine.few_rows import few_rows, fused_decision
 from ruplar.engine.graphs import Graphs, Views
@@ -86,6 +87,7 @@ class FastEngine:
         kind = kind_of(thinker, backbone.embedding)  # before an adapter is folded in, which changes the module
         decoder: SlotDecoder | None = Decoder.of(backbone, options.release)
         if isinstance(decoder, Decoder) and options.kernels:
+            decoder.between = between(decoder)
             decoder.few_rows = few_rows(decoder, options.early)
         decoder = decoder or HFDecoder.of(backbone)
         if decoder is None:

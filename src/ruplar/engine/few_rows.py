@@ -13,6 +13,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from ruplar.engine.fused import Linear
+from ruplar.engine.rounding import power_of_two
 from ruplar.errors import UserError
 
 if TYPE_CHECKING:
@@ -26,6 +27,20 @@ TOLERANCE = 5e-2  # relative, between two bfloat16 ways of computing one step; a
 
 class KernelsDisagree(RuntimeError):
     """Our kernels and the plain operators computed different things; a defect, to be reported."""
+
+
+def load_kernels() -> None:
+    """Import the kernels.
+
+    Raises:
+        UserError: Triton is not there.
+    """
+    try:
+        from ruplar.engine import kernels  # noqa: F401
+    except ImportError as error:
+        raise UserError(
+            "kernels: triton is not installed. Install it, or use EngineOptions(kernels=False)."
+        ) from error
 
 
 @dataclass
@@ -54,12 +69,7 @@ class FewRows:
         Raises:
             KernelsDisagree: They do not compute what the decoder computes.
         """
-        try:
-            from ruplar.engine import kernels  # noqa: F401
-        except ImportError as error:
-            raise UserError(
-                "kernels: triton is not installed. Install it, or use EngineOptions(kernels=False)."
-            ) from error
+        load_kernels()
         half = decoder.weights.head_dim // 2
         if half & (half - 1) or half < 8:
             return None
@@ -158,7 +168,7 @@ class FewRows:
 
 def _tile(width: int, matrices: int) -> tuple[int, int]:
     """Inputs and outputs of one tile: a row of the matrix whole where it fits, so that all its loads are in flight."""
-    whole = _power(width)
+    whole = power_of_two(width)
     bk = whole if whole <= TILE // matrices else 2048
     return bk, max(1, TILE // bk // matrices)
 
@@ -198,7 +208,7 @@ class FusedDecision:
             count, table.shape[1], book.rows.shape[1], pieces, thinker.cap, book.answers, m.end_think, m.eos, m.pad,
             float(options.halt_threshold) if soft else 0.5, int(advance),
             soft, book.kind == "text", soft and options.halt == "argmax", kept,
-            _power(pieces), _power(pieces * kept), 512, HEAD, num_warps=4,
+            power_of_two(pieces), power_of_two(pieces * kept), 512, HEAD, num_warps=4,
         )  # fmt: skip
 
     @torch.inference_mode()
@@ -251,15 +261,12 @@ class FusedDecision:
         return self.buffers[rows]
 
 
-def _power(count: int) -> int:
-    """The smallest power of two that holds `count`."""
-    return 1 << (count - 1).bit_length()
-
-
-def few_rows(decoder: Decoder, early: bool) -> FewRows | None:
-    """The kernels for a handful of rows where they can run: on a GPU, in bfloat16."""
+def few_rows(decoder: Decoder, early: bool | None) -> FewRows | None:
+    """The kernels for a handful of rows where they can run: on a GPU, in bfloat16. See `EngineOptions` for `early`."""
     if decoder.device.type != "cuda" or decoder.weights.table.dtype != torch.bfloat16:
         return None
+    if early is None:
+        early = torch.cuda.get_device_capability(decoder.device) >= (9, 0)
     return FewRows.of(decoder, early)
 
 

@@ -6,9 +6,13 @@ few rows of the matrix and all of x; rows of x are the fastest grid axis, so tha
 
     layer    project(norm, q|k|v) · attend(turn, store, read) · project(residual) · gate_up(norm, SiLU) · project(residual)
     decide   candidates (each piece of the vocabulary: largest, sum, top k) · decide (all pieces of a row: the decision)
+    any rows turn (q and k turned, k and v stored) · gate (SiLU times the other half): what lies between matrix products
 
 With EARLY a kernel starts while the one ahead is still running, and loads its tile of weights before it waits for its
-input (programmatic dependent launch); nothing but weights may be read before that wait. Sums are float32. Axes: M rows, N outputs, K inputs, V vocabulary, D width.
+input (programmatic dependent launch). Before that wait only what the kernel ahead does not write may be read: weights, and
+what was written before it, since it let this one begin after its own wait. Sums are float32.
+
+Axes: M rows, N outputs, K inputs, V vocabulary, D width.
 """
 
 from __future__ import annotations
@@ -111,9 +115,18 @@ def attend(
     width = 2 * HALF
     i = tl.arange(0, HALF)
     whole = tl.arange(0, 2 * HALF)
+    # what earlier steps left in the cache was written long before the kernel ahead, so it need not be awaited
+    position = tl.load(positions + row * position_stride)
+    keys = cache + (row * G + group) * columns * width
+    values = keys + plane
+    c = tl.arange(0, BC)
+    known = c < position
+    at = c[:, None] * width + i[None, :]
+    keys1 = tl.load(keys + at, mask=known[:, None], other=0.0)
+    keys2 = tl.load(keys + HALF + at, mask=known[:, None], other=0.0)
+    seen = tl.load(values + c[:, None] * width + whole[None, :], mask=known[:, None], other=0.0)
     if EARLY:
         _await_input()
-    position = tl.load(positions + row * position_stride)
     mine = qkv + row * (H + 2 * G) * width
     q1 = tl.load(mine + head * width + i).to(tl.float32)
     q2 = tl.load(mine + head * width + HALF + i).to(tl.float32)
@@ -135,32 +148,103 @@ def attend(
     turned2 = q2 * cos2 + q1 * sin2
     key1 = (k1 * cos1 + k2 * sin1).to(cache.dtype.element_ty)
     key2 = (k2 * cos2 + k1 * sin2).to(cache.dtype.element_ty)
-    keys = cache + (row * G + group) * columns * width
-    values = keys + plane
     if head % (H // G) == 0:
         tl.store(keys + position * width + i, key1)
         tl.store(keys + position * width + HALF + i, key2)
         tl.store(values + position * width + whole, value)
-    largest = (tl.sum(turned1 * key1.to(tl.float32), 0) + tl.sum(turned2 * key2.to(tl.float32), 0)) * factor
+    largest = tl.full([1], 0.0, tl.float32)
+    largest += (tl.sum(turned1 * key1.to(tl.float32), 0) + tl.sum(turned2 * key2.to(tl.float32), 0)) * factor
     weights = tl.full([1], 1.0, tl.float32)
     read = value.to(tl.float32)
-    largest = tl.full([1], 0.0, tl.float32) + largest
-    for start in range(0, position, BC):
-        c = start + tl.arange(0, BC)
-        known = c < position
-        at = c[:, None] * width + i[None, :]
-        keys1 = tl.load(keys + at, mask=known[:, None], other=0.0).to(tl.float32)
-        keys2 = tl.load(keys + HALF + at, mask=known[:, None], other=0.0).to(tl.float32)
-        seen = tl.load(values + c[:, None] * width + whole[None, :], mask=known[:, None], other=0.0).to(tl.float32)
-        scores = (tl.sum(keys1 * turned1[None, :], 1) + tl.sum(keys2 * turned2[None, :], 1)) * factor
-        scores = tl.where(known, scores, -float("inf"))
+    for start in range(0, tl.maximum(position, 1), BC):
+        if start > 0:
+            c = start + tl.arange(0, BC)
+            known = c < position
+            at = c[:, None] * width + i[None, :]
+            keys1 = tl.load(keys + at, mask=known[:, None], other=0.0)
+            keys2 = tl.load(keys + HALF + at, mask=known[:, None], other=0.0)
+            seen = tl.load(values + c[:, None] * width + whole[None, :], mask=known[:, None], other=0.0)
+        scores = tl.sum(keys1.to(tl.float32) * turned1[None, :], 1) + tl.sum(
+            keys2.to(tl.float32) * turned2[None, :], 1
+        )
+        scores = tl.where(known, scores * factor, -float("inf"))
         higher = tl.maximum(largest, tl.max(scores, 0))
         shrink = tl.exp(largest - higher)
         powers = tl.exp(scores - higher)
         weights = weights * shrink + tl.sum(powers, 0)
-        read = read * shrink + tl.sum(powers[:, None] * seen, 0)
+        read = read * shrink + tl.sum(powers[:, None] * seen.to(tl.float32), 0)
         largest = higher
     tl.store(out + (row * H + head) * width + whole, (read / weights).to(out.dtype.element_ty))
+
+
+@triton.jit
+def turn(
+    qkv, cos, sin, norm_q, norm_k, cache, slots, positions, position_stride, plane, columns, length, eps,
+    H: tl.constexpr, G: tl.constexpr, HALF: tl.constexpr, NORM: tl.constexpr, BH: tl.constexpr, BG: tl.constexpr,
+):  # fmt: skip
+    """One token of q|k|v [T, (H + 2G)·d]: turn q and k where they lie, and store k and v in its slot of one layer's cache.
+
+    Of a prompt (`length` > 0) token t is column t % length of row t // length; of a step it is row t at its position.
+    `cache` [2, slots, G, columns, d], `plane` elements from keys to values.
+    """
+    token = tl.program_id(0).to(tl.int64)
+    width = 2 * HALF
+    row = token
+    column = token
+    if length > 0:
+        row = token // length
+        column = token % length
+    else:
+        column = tl.load(positions + token * position_stride).to(tl.int64)
+    slot = tl.load(slots + row).to(tl.int64)
+    i = tl.arange(0, HALF)
+    h = tl.arange(0, BH)
+    mine = qkv + token * (H + 2 * G) * width
+    at = mine + h[:, None] * width + i[None, :]
+    real = h[:, None] < H + G
+    first = tl.load(at, mask=real, other=0.0).to(tl.float32)
+    second = tl.load(at + HALF, mask=real, other=0.0).to(tl.float32)
+    if NORM:
+        factor = tl.rsqrt((tl.sum(first * first, 1) + tl.sum(second * second, 1)) / width + eps)[:, None]
+        query = h[:, None] < H
+        scale1 = tl.where(
+            query, tl.load(norm_q + i)[None, :].to(tl.float32), tl.load(norm_k + i)[None, :].to(tl.float32)
+        )
+        scale2 = tl.where(
+            query,
+            tl.load(norm_q + HALF + i)[None, :].to(tl.float32),
+            tl.load(norm_k + HALF + i)[None, :].to(tl.float32),
+        )
+        first = first * factor * scale1
+        second = second * factor * scale2
+    cos1 = tl.load(cos + column * width + i).to(tl.float32)[None, :]
+    cos2 = tl.load(cos + column * width + HALF + i).to(tl.float32)[None, :]
+    sin1 = tl.load(sin + column * width + i).to(tl.float32)[None, :]  # negated already
+    sin2 = tl.load(sin + column * width + HALF + i).to(tl.float32)[None, :]
+    turned1 = (first * cos1 + second * sin1).to(qkv.dtype.element_ty)
+    turned2 = (second * cos2 + first * sin2).to(qkv.dtype.element_ty)
+    tl.store(at, turned1, mask=real)
+    tl.store(at + HALF, turned2, mask=real)
+    key = (h[:, None] >= H) & real
+    place = cache + ((slot * G + h[:, None] - H) * columns + column) * width + i[None, :]
+    tl.store(place, turned1, mask=key)
+    tl.store(place + HALF, turned2, mask=key)
+    g = tl.arange(0, BG)
+    whole = tl.arange(0, 2 * HALF)
+    value = tl.load(mine + (H + G + g[:, None]) * width + whole[None, :], mask=g[:, None] < G, other=0.0)
+    home = cache + plane + ((slot * G + g[:, None]) * columns + column) * width + whole[None, :]
+    tl.store(home, value, mask=g[:, None] < G)
+
+
+@triton.jit
+def gate(both, out, size, BI: tl.constexpr):
+    """One row of gates|ups [T, 2·size] → SiLU(gate) · up [T, size]."""
+    token = tl.program_id(0).to(tl.int64)
+    i = tl.program_id(1) * BI + tl.arange(0, BI)
+    mine = both + token * 2 * size + i
+    gates = tl.load(mine, mask=i < size, other=0.0).to(tl.float32)
+    ups = tl.load(mine + size, mask=i < size, other=0.0).to(tl.float32)
+    tl.store(out + token * size + i, (gates / (1.0 + tl.exp(-gates)) * ups).to(out.dtype.element_ty), mask=i < size)
 
 
 @triton.jit

@@ -22,7 +22,8 @@ class EngineOptions:
         release: Keep one copy of the weights: fold an adapter in for good and let the model look into ours.
         graphs: Capture CUDA graphs; nothing on a CPU.
         kernels: On a GPU in bfloat16, decode few rows through our own kernels; they are checked at the start.
-        early: With kernels: let each load its weights while the one ahead is still running.
+        early: With kernels: let each load its weights while the one ahead is still running; None: where the GPU can (from
+            compute capability 9 on).
         prefill_tokens: Most padded tokens of one prefill; 0: what a CPU's cache holds, or what fills a GPU.
     """
 
@@ -31,7 +32,7 @@ class EngineOptions:
     release: bool = False
     graphs: bool = True
     kernels: bool = True
-    early: bool = False
+    early: bool | None = None
     prefill_tokens: int = 0
 
 

@@ -179,7 +179,7 @@ def _trainer(config: RunConfig, model: Model, data: TrainingData, args: Any, sho
     if data.valid:
         validate = validation(model, data.valid[: config.validation.questions], config.validation.batch_size)
     if config.speed.compile:
-        backbone.compile_layers()
+        backbone.compile_layers(config.speed.keep)
     dataset = ChainDataset(data.train, method, encoder, keep)
     trainer = ReasonerTrainer(Learner(backbone, method), args, dataset, validate, pack=config.speed.pack)
     trainer.add_callback(ProgressCallback(Path(args.output_dir), lambda: trainer.tally.parts, show))
