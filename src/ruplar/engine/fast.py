@@ -160,7 +160,9 @@ class FastEngine:
         shared = len(set(map(tuple, sequences))) < len(sequences)
         prefill_shared(self, slots, sequences) if shared else self._prefill(list(slots), sequences)
         self.views.take()
-        if not self.ledger.rows.is_cuda:  # a step follows before the next harvest; on a GPU nobody waits for the device
+        if (
+            not self.ledger.rows.is_cuda
+        ):  # a step follows before the next harvest; on a GPU nobody waits for the device
             self._tell(self.views.taken - 1, self.ledger.rows)
 
     def _prefill(self, slots: list[int], sequences: list[list[int]]) -> None:
