@@ -41,7 +41,7 @@ EXACT = {
     },
     "train": {
         *ABOUT, *CEILINGS, *spread("ours"), *spread("published"),
-        *("batch", "trains", "pack", "compiled", "head_chunk", "checkpoint", "keep", "latents", "answer_tokens"),
+        *("batch", "trains", "pack", "compiled", "head_chunk", "checkpoint", "keep", "published_fits", "latents", "answer_tokens"),
         *("tokens_per_step", "repeats", "tokens_per_s", "published_tokens_per_s", "mfu", "vs_published_speed", "vs_published_memory"),
         *("peak_gb", "published_peak_gb", "weights_gb"),
     },

@@ -1,4 +1,4 @@
-"""The GPU kernels compute what the plain operators compute; run here by Triton's interpreter, without a GPU."""
+"""The GPU kernels compute what the plain operators compute, and a GPU's compiler takes them; both without a GPU."""
 
 from __future__ import annotations
 
@@ -21,3 +21,12 @@ def test_kernels_agree_with_the_plain_operators():
     assert found.returncode == 0, found.stderr[-2000:]
     assert found.stdout.count("agrees") == 8 and found.stdout.count("step") == 3, found.stdout
     assert found.stdout.count("between") == 3, found.stdout
+
+
+@pytest.mark.slow
+def test_kernels_compile_for_a_gpu_that_is_not_there():
+    script = Path(__file__).parent / "compile_kernels.py"
+    found = subprocess.run([sys.executable, str(script)], capture_output=True, text=True)
+    assert found.returncode == 0, found.stderr[-2000:]
+    names = {line.split()[1] for line in found.stdout.splitlines()}
+    assert names == {"project", "gate_up", "attend", "turn", "gate", "candidates", "decide"}

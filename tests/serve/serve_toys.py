@@ -14,6 +14,7 @@ from ruplar.serve.limits import Limits
 from ruplar.serve.run import ServerConfig, make_desk, make_server
 
 APPLES = "Tom has 3 bags of 4 apples. He eats 2 apples. How many apples are left?"  # 3*4 = 12, 12-2 = 10
+BAGS = "Tom has 3 bags of 4 apples. How many apples does he have?"  # 3*4 = 12
 QUESTIONS = [
     APPLES,
     "Ben has 6 boxes of 20 beads and 5 bags of 11 beads. How many beads is that altogether?",

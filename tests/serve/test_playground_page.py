@@ -11,7 +11,7 @@ from pathlib import Path
 
 import httpx
 import pytest
-from serve_toys import APPLES, held, running
+from serve_toys import APPLES, BAGS, held, running
 
 SCREENSHOTS = Path(__file__).parents[2] / "runs" / "screenshots"
 DESKTOP, PHONE = 1280, 390
@@ -202,12 +202,12 @@ def test_samples_that_cannot_differ_get_noise(page):
 
 
 def test_an_unsure_thought_is_called_unsure(page, offline):
-    questions = ["Zebras paint 7 blue noises and 83 of 912.", "What is the capital of France?", APPLES]
+    questions = ["Zebras paint 7 blue noises and 83 of 912.", "What is the capital of France?", BAGS]
     unsure = {
         q: [i for i, z in enumerate(a.latents, 1) if z.probs[0] < 0.5]
         for q, a in zip(questions, offline.ask(questions, return_latents=True), strict=True)
     }
-    assert any(unsure.values()) and not unsure[APPLES]
+    assert any(unsure.values()) and not unsure[BAGS]
     for question, steps in unsure.items():
         page.ask(question)
         flagged = [i for i, title in enumerate(page.all("#soft .latents h3"), 1) if title.endswith("unsure")]

@@ -113,6 +113,9 @@ def _throughput(found: Table, r: dict[str, Any]) -> None:
 def _train(found: Table, r: dict[str, Any]) -> None:
     _columns(found, "a step", "ms", "p10 – p90", "of ours", "peak GB", "tokens/s")
     for key, title in {"ours": "ours", "published": "dense priors, full logits"}.items():
+        if key == "published" and not r["published_fits"]:
+            found.add_row(title, "out of memory", "", "", "", "")
+            continue
         rate = r["tokens_per_s" if key == "ours" else "published_tokens_per_s"]
         spread = f"{_n(r[f'{key}_p10_ms'])} – {_n(r[f'{key}_p90_ms'])}"
         peak = r["peak_gb" if key == "ours" else "published_peak_gb"]

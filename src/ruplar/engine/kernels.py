@@ -119,7 +119,7 @@ def attend(
     position = tl.load(positions + row * position_stride)
     keys = cache + (row * G + group) * columns * width
     values = keys + plane
-    c = tl.arange(0, BC)
+    c = tl.arange(0, BC).to(tl.int64)
     known = c < position
     at = c[:, None] * width + i[None, :]
     keys1 = tl.load(keys + at, mask=known[:, None], other=0.0)
@@ -158,7 +158,7 @@ def attend(
     read = value.to(tl.float32)
     for start in range(0, tl.maximum(position, 1), BC):
         if start > 0:
-            c = start + tl.arange(0, BC)
+            c = (start + tl.arange(0, BC)).to(tl.int64)
             known = c < position
             at = c[:, None] * width + i[None, :]
             keys1 = tl.load(keys + at, mask=known[:, None], other=0.0)
