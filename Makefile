@@ -13,7 +13,7 @@ PIP := $(BIN)/python -m pip install --quiet $(PIP_ARGS) -c constraints.txt
 PYTEST := OMP_NUM_THREADS=1 TOKENIZERS_PARALLELISM=false HF_HUB_OFFLINE=1 $(BIN)/python -m pytest -n $(JOBS)
 
 .DEFAULT_GOAL := help
-.PHONY: help venv install demo test quick check lint format clean
+.PHONY: help venv install demo test quick check lint format bench clean
 
 help:  ## show this list
 	@grep -E '^[a-z]+:.*## ' Makefile | awk -F ':.*## ' '{printf "  make %-8s %s\n", $$1, $$2}'
@@ -50,6 +50,15 @@ check: lint test  ## what a change must pass: style, types, import order, tests
 format: $(STAMP)  ## put the code into shape
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+
+BENCH_TO ?= results/bench/$(shell $(BIN)/python -c 'import torch; print(torch.cuda.get_device_name().lower().replace(" ", "-") if torch.cuda.is_available() else "cpu")' 2>/dev/null)
+bench: $(STAMP)  ## every measurement on record, anew, on this machine's GPU
+	$(BIN)/ruplar bench latency --shape llama-3.2-1b --json $(BENCH_TO)/latency-llama-3.2-1b.json
+	$(BIN)/ruplar bench throughput --shape llama-3.2-1b --batches 1,4,16,64,256,512,1319 --json $(BENCH_TO)/throughput-llama-3.2-1b.json
+	$(BIN)/ruplar bench train --shape llama-3.2-1b --batch 64 --pack 512 --keep 0.4 --json $(BENCH_TO)/train-llama-3.2-1b.json
+	$(BIN)/ruplar bench train --shape smollm2-135m --full --batch 512 --pack 512 --json $(BENCH_TO)/train-smollm2-135m.json
+	$(BIN)/ruplar bench growth --shape llama-3.2-1b --json $(BENCH_TO)/growth-llama-3.2-1b.json
+	$(BIN)/ruplar bench agreement --json $(BENCH_TO)/agreement-embedded.json
 
 clean:  ## remove .venv, builds and caches
 	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

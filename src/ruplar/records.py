@@ -80,11 +80,18 @@ class Visit(NamedTuple):
         epoch: Passes over the data before this one.
         row: Its number among the training chains.
         progress: Share of the run's optimiser steps done by then, 0 to less than 1.
+        seed: The run's; whoever draws takes it in.
     """
 
     epoch: int
     row: int
     progress: float = 0.0
+    seed: int = 0
+
+    @property
+    def key(self) -> tuple[int, int, int]:
+        """What names the random stream of this visit."""
+        return self.seed, self.epoch, self.row
 
 
 @dataclass(slots=True)

@@ -19,7 +19,8 @@ from typing import Any
 from pydantic import Field, ValidationError
 
 from ruplar import __version__, plugins
-from ruplar.backbone.load import EMBEDDED, Backbone, add_lora, dress, merged, open_backbone
+from ruplar.backbone.load import EMBEDDED, Backbone, dress, open_backbone
+from ruplar.backbone.lora import add_lora, merged
 from ruplar.backbone.settings import BackboneConfig, PromptConfig
 from ruplar.backbone.weights import load_method_weights, load_weights, save_weights
 from ruplar.domains.base import Domain

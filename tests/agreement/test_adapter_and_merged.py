@@ -6,7 +6,8 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM
 
-from ruplar.backbone.load import add_lora, dress, merged
+from ruplar.backbone.load import dress
+from ruplar.backbone.lora import add_lora, merged
 from ruplar.backbone.settings import LoraSettings, PromptConfig
 
 IDS = torch.tensor([[5, 17, 200, 258, 42, 259, 7, 257]])  # 258 and 259 are the added markers, where they are added

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 import torch
 
-from ruplar.backbone.load import add_lora, dress
+from ruplar.backbone.load import dress
+from ruplar.backbone.lora import add_lora
 from ruplar.backbone.projector import Projector
 from ruplar.backbone.rollout import roll_out
 from ruplar.backbone.settings import LoraSettings, PromptConfig

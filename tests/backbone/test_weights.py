@@ -10,7 +10,8 @@ import torch
 from safetensors.torch import load_file
 from torch import nn
 
-from ruplar.backbone.load import add_lora, dress
+from ruplar.backbone.load import dress
+from ruplar.backbone.lora import add_lora
 from ruplar.backbone.settings import LoraSettings, PromptConfig
 from ruplar.backbone.weights import load_weights, save_weights
 from ruplar.errors import UserError

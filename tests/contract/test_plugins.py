@@ -148,7 +148,8 @@ def backbone(tiny_model, byte_tokenizer):
     """A random Llama with a LoRA adapter, every trained weight at random; its markers were added."""
     import torch
 
-    from ruplar.backbone.load import add_lora, dress
+    from ruplar.backbone.load import dress
+    from ruplar.backbone.lora import add_lora
     from ruplar.backbone.settings import LoraSettings, PromptConfig
 
     made = dress(tiny_model("llama", len(byte_tokenizer), tied=False), byte_tokenizer, PromptConfig(instruction=""))

@@ -13,7 +13,7 @@ import triton
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 
-from ruplar.engine import kernels
+from ruplar.engine import deciding, kernels
 
 BF16, F32, I32, I64 = "*bf16", "*fp32", "*i32", "*i64"
 SHAPE = {"H": 32, "G": 8, "HALF": 32}
@@ -43,7 +43,7 @@ def calls():
 
 def main() -> None:
     for name, tensors, fixed in calls():
-        kernel = getattr(kernels, name)
+        kernel = getattr(kernels, name, None) or getattr(deciding, name)
         names = list(inspect.signature(kernel.fn).parameters)
         numbers = {"eps": "fp32", "factor": "fp32", "threshold": "fp32"}
         kinds = {n: "constexpr" if n in fixed else tensors.get(n, numbers.get(n, "i32")) for n in names}

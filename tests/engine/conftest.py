@@ -6,7 +6,8 @@ import pytest
 import torch
 from engine_toys import END_THINK, THINK, VOCAB, backbone_of
 
-from ruplar.backbone.load import Backbone, add_lora
+from ruplar.backbone.load import Backbone
+from ruplar.backbone.lora import add_lora
 from ruplar.backbone.settings import LoraSettings
 
 

@@ -13,7 +13,7 @@ from overfitting import learn_by_heart, problems, small_backbone, tools_of
 from pydantic import ValidationError
 
 from ruplar import plugins
-from ruplar.backbone.load import add_lora
+from ruplar.backbone.lora import add_lora
 from ruplar.backbone.settings import LoraSettings
 from ruplar.errors import UserError
 from ruplar.methods._features import FeatureFile, step_key, write_features

@@ -12,7 +12,7 @@ from overfitting import problems, small_backbone, tools_of
 
 from ruplar import objective, plugins
 from ruplar.backbone.forward import flat_layers
-from ruplar.backbone.load import add_lora
+from ruplar.backbone.lora import add_lora
 from ruplar.backbone.settings import LoraSettings
 from ruplar.backbone.unadapted import unadapted
 from ruplar.engine.reference import generate

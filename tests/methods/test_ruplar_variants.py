@@ -6,7 +6,7 @@ import pytest
 import torch
 from overfitting import problems, small_backbone
 
-from ruplar.backbone.load import add_lora
+from ruplar.backbone.lora import add_lora
 from ruplar.config import load_recipe
 from ruplar.priors.base import PriorTable
 from ruplar.records import Visit

@@ -8,7 +8,8 @@ import pytest
 import torch
 
 from ruplar import plugins
-from ruplar.backbone.load import add_lora, dress, merged
+from ruplar.backbone.load import dress
+from ruplar.backbone.lora import add_lora, merged
 from ruplar.backbone.settings import LoraSettings, PromptConfig
 from ruplar.backbone.tokenizers import load_tokenizer
 from ruplar.backbone.weights import load_weights, save_weights

@@ -22,7 +22,8 @@ import torch
 from torch import Tensor
 
 from ruplar import plugins
-from ruplar.backbone.load import Backbone, add_lora
+from ruplar.backbone.load import Backbone
+from ruplar.backbone.lora import add_lora
 from ruplar.backbone.settings import LoraSettings
 from ruplar.bench import published
 from ruplar.bench.floor import Ceilings, Load, ceilings

@@ -8,17 +8,17 @@ from __future__ import annotations
 import logging
 import os
 import sys
-import textwrap
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import typer
 from rich.console import Console
 
-from ruplar import __version__, plugins
+from ruplar import __version__
 from ruplar.cli.ask import ask
 from ruplar.cli.bench import bench
 from ruplar.cli.data import data
+from ruplar.cli.listing import list_
 from ruplar.cli.options import (
     AsJson,
     DataDir,
@@ -56,10 +56,10 @@ app.command()(ask)
 app.command("serve")(serve)
 app.command()(report)
 app.command()(study)
+app.command("list")(list_)
 
 out = Console()
 err = Console(stderr=True)
-_COLUMN = 26
 
 BatchSize = Annotated[int, typer.Option(min=1, help="Questions answered at a time.")]
 On = Annotated[
@@ -263,36 +263,6 @@ def export(
         raise UserError(f"{folder} exists and is not empty. Name another folder.")
     export_model(model, folder, merge=merge, dtype=getattr(torch, dtype))
     out.print(f"written  {folder}", highlight=False)
-
-
-@app.command("list")
-def list_(
-    kind: Annotated[
-        str | None,
-        typer.Argument(help="domains, spans, priors, methods, recipes, studies, families; all when left out."),
-    ] = None,
-) -> None:
-    """The plug-ins and recipes, each with its first line."""
-    from ruplar.chains.word_problems import FAMILIES
-    from ruplar.config import recipes
-    from ruplar.errors import unknown
-    from ruplar.study.plan import studies
-
-    shelves: dict[str, dict[str, str]] = {
-        **{k: {n: plugins.describe(k, n) for n in plugins.names(k)} for k in plugins.CLASSES},
-        "recipes": recipes(),
-        "studies": studies(),
-        "families": {name: family.about for name, family in FAMILIES.items()},
-    }
-    if kind is not None and kind not in shelves:
-        raise UserError(unknown("kind", kind, shelves))
-    for name, rows in shelves.items():
-        if kind in (None, name):
-            out.print(name, style="bold")
-            for key, line in rows.items():
-                for piece in textwrap.wrap(line, out.width - _COLUMN, break_on_hyphens=False):
-                    out.print(f"  {key:{_COLUMN - 3}} {piece}", markup=False, highlight=False, soft_wrap=True)
-                    key = ""
 
 
 def main() -> None:

@@ -190,7 +190,7 @@ class FusedDecision:
 
     def decide(self, at: At, logits: Tensor, advance: bool) -> None:
         """See `Ledger.decide`."""
-        from ruplar.engine import kernels
+        from ruplar.engine import deciding
         from ruplar.engine.ledger import HEAD
 
         book, thinker, table = self.ledger, self.ledger.thinker, self.table
@@ -200,10 +200,10 @@ class FusedDecision:
         pieces = -(-count // PIECE)
         made = self._buffers(rows, pieces, kept)
         m = book.markers
-        kernels.candidates[(rows, pieces)](
+        deciding.candidates[(rows, pieces)](
             logits, *made, count, m.end_think, kept if soft else 0, soft and options.drop_halt, PIECE, num_warps=4
         )
-        kernels.decide[(rows,)](
+        deciding.decide[(rows,)](
             logits, *made, book.every[at], book.rows, book.embeds, table,
             count, table.shape[1], book.rows.shape[1], pieces, thinker.cap, book.answers, m.end_think, m.eos, m.pad,
             float(options.halt_threshold) if soft else 0.5, int(advance),

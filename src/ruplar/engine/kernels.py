@@ -1,18 +1,17 @@
-"""Triton kernels: a decode step of a handful of rows, and the decision of any number, in few launches.
+"""Triton kernels of the forward pass: a decode step of a handful of rows, and what lies between products of many.
 
 At one row a step is a read of all weights, so a kernel here is one pass over one matrix with everything around it folded
 in: the norm before (its scale goes onto x, its factor onto the sum), bias, SiLU and residual after. A program takes a
 few rows of the matrix and all of x; rows of x are the fastest grid axis, so that a matrix tile is read from memory once.
 
     layer    project(norm, q|k|v) · attend(turn, store, read) · project(residual) · gate_up(norm, SiLU) · project(residual)
-    decide   candidates (each piece of the vocabulary: largest, sum, top k) · decide (all pieces of a row: the decision)
     any rows turn (q and k turned, k and v stored) · gate (SiLU times the other half): what lies between matrix products
 
 With EARLY a kernel starts while the one ahead is still running, and loads its tile of weights before it waits for its
 input (programmatic dependent launch). Before that wait only what the kernel ahead does not write may be read: weights, and
 what was written before it, since it let this one begin after its own wait. Sums are float32.
 
-Axes: M rows, N outputs, K inputs, V vocabulary, D width.
+Axes: M rows, N outputs, K inputs.
 """
 
 from __future__ import annotations
@@ -245,95 +244,3 @@ def gate(both, out, size, BI: tl.constexpr):
     gates = tl.load(mine, mask=i < size, other=0.0).to(tl.float32)
     ups = tl.load(mine + size, mask=i < size, other=0.0).to(tl.float32)
     tl.store(out + token * size + i, (gates / (1.0 + tl.exp(-gates)) * ups).to(out.dtype.element_ty), mask=i < size)
-
-
-@triton.jit
-def candidates(
-    logits, tops, sums, ids, top_values, top_ids, V, halt,
-    KEPT: tl.constexpr, DROP: tl.constexpr, BV: tl.constexpr,
-):  # fmt: skip
-    """A piece of the vocabulary → its largest logit, where, its sum of powers, and its KEPT largest, halt left out."""
-    row = tl.program_id(0)
-    piece = tl.program_id(1)
-    pieces = tl.num_programs(1)
-    at = piece * BV + tl.arange(0, BV)
-    given = tl.load(logits + row * V + at, mask=at < V, other=-float("inf"))
-    top, where = tl.max(given, 0, return_indices=True)
-    place = row * pieces + piece
-    tl.store(tops + place, top)
-    tl.store(ids + place, piece * BV + where)
-    tl.store(sums + place, tl.sum(tl.exp(given - top), 0))
-    if DROP:
-        given = tl.where(at == halt, -float("inf"), given)
-    for kept in tl.static_range(KEPT):
-        top, where = tl.max(given, 0, return_indices=True)
-        tl.store(top_values + place * KEPT + kept, top)
-        tl.store(top_ids + place * KEPT + kept, tl.minimum(piece * BV + where, V - 1))
-        given = tl.where(at == piece * BV + where, -float("inf"), given)
-
-
-@triton.jit
-def decide(
-    logits, tops, sums, ids, top_values, top_ids, slots, rows, embeds, table,
-    V, width, row_size, pieces, cap, answers, end_think, eos, pad, threshold, advance,
-    SOFT: tl.constexpr, TEXT: tl.constexpr, BY_ARGMAX: tl.constexpr, KEPT: tl.constexpr,
-    BP: tl.constexpr, BQ: tl.constexpr, BD: tl.constexpr, HEAD: tl.constexpr,
-):  # fmt: skip
-    """One row's whole decision, as `ledger.Ledger.decide` makes it when greedy: thought or token, bookkeeping, next input."""
-    row = tl.program_id(0)
-    slot = tl.load(slots + row)
-    mine = rows + slot * row_size
-    done, thinking, made, said = tl.load(mine), tl.load(mine + 1), tl.load(mine + 2), tl.load(mine + 3)
-    halted, ended, position, limit = tl.load(mine + 4), tl.load(mine + 5), tl.load(mine + 6), tl.load(mine + 7)
-    p = tl.arange(0, BP)
-    piece_tops = tl.load(tops + row * pieces + p, mask=p < pieces, other=-float("inf"))
-    top, piece = tl.max(piece_tops, 0, return_indices=True)
-    token = tl.load(ids + row * pieces + piece).to(tl.int64)
-    piece_sums = tl.load(sums + row * pieces + p, mask=p < pieces, other=0.0)
-    total = tl.sum(piece_sums * tl.exp(piece_tops - top), 0)
-    halt = token == end_think
-    if SOFT and not BY_ARGMAX:
-        halt = tl.exp(tl.load(logits + row * V + end_think) - top) / total > threshold
-    thinks = (thinking != 0) & (done == 0)
-    says = (thinking == 0) & (done == 0)
-    goes_on = thinks & (halt == 0) & (made < cap)
-    fed = tl.where(says, token, pad)
-    fed = tl.where(thinks, end_think, fed)
-    if TEXT:
-        fed = tl.where(goes_on, token, fed)
-        thought_place = HEAD + answers + 1 + tl.where(goes_on, made, cap)
-        tl.store(mine + thought_place, token)
-    tl.store(mine + HEAD + tl.where(says, said, answers), token)
-
-    q = tl.arange(0, BQ)
-    kept_ids = tl.zeros([16], tl.int64)
-    kept_weights = tl.zeros([16], tl.float32)
-    if SOFT:
-        some = tl.load(top_values + row * pieces * KEPT + q, mask=q < pieces * KEPT, other=-float("inf"))
-        for kept in tl.static_range(KEPT):
-            value, where = tl.max(some, 0, return_indices=True)
-            which = tl.load(top_ids + row * pieces * KEPT + where).to(tl.int64)
-            kept_ids = tl.where(tl.arange(0, 16) == kept, which, kept_ids)
-            kept_weights = tl.where(tl.arange(0, 16) == kept, tl.exp(value - top), kept_weights)
-            some = tl.where(q == where, -float("inf"), some)
-        kept_weights = kept_weights / tl.maximum(tl.sum(kept_weights, 0), 1.1754944e-38)
-    for start in range(0, width, BD):
-        d = start + tl.arange(0, BD)
-        next_input = tl.load(table + fed * width + d, mask=d < width, other=0.0).to(tl.float32)
-        if SOFT:
-            use = (tl.arange(0, 16) < KEPT)[:, None] & (d < width)[None, :]
-            tile = tl.load(table + kept_ids[:, None] * width + d[None, :], mask=use, other=0.0).to(tl.float32)
-            next_input = tl.where(goes_on, tl.sum(tile * kept_weights[:, None], 0), next_input)
-        tl.store(embeds + slot * width + d, next_input.to(embeds.dtype.element_ty), mask=d < width)
-
-    said_now = said + says.to(tl.int64)
-    ends = says & (token == eos)
-    over = (done != 0) | ends | (says & (said_now >= limit))
-    cut = thinks & (goes_on == 0) & (halt == 0)
-    tl.store(mine, over.to(tl.int64))
-    tl.store(mine + 1, goes_on.to(tl.int64))
-    tl.store(mine + 2, made + goes_on.to(tl.int64))
-    tl.store(mine + 3, said_now)
-    tl.store(mine + 4, tl.where(cut, 0, halted))
-    tl.store(mine + 5, tl.where(ends, 1, ended))
-    tl.store(mine + 6, position + tl.where(done == 0, advance, 0))

@@ -88,7 +88,7 @@ def features(config: AidSettings, visit: Visit, count: int) -> list[np.ndarray]:
     if not config.draws:
         return []
     grown = min(1.0, visit.progress / config.own_latents_ramp) if config.own_latents_ramp else 1.0
-    chance, rng = config.own_latents * grown, rng_of("inputs", visit.epoch, visit.row)
+    chance, rng = config.own_latents * grown, rng_of("inputs", *visit.key)
     # whole numbers up to 2^24 are exact in float32
     return [np.array([rng.random() < chance, rng.integers(2**24)], dtype=np.float32) for _ in range(count)]
 

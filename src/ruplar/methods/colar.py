@@ -67,13 +67,13 @@ class Method(base.Method):
 
     def _speed(self, visit: Visit) -> int:
         # differs from the paper: D46. It draws one speed for a whole batch
-        return int(rng_of("speed", visit.epoch, visit.row).integers(1, self.config.max_speed + 1))
+        return int(rng_of("speed", *visit.key).integers(1, self.config.max_speed + 1))
 
     def encode(self, example: Example, tools: Tools, visit: Visit) -> Item:
         """The chain as CoT-SFT writes it, cut into groups of the visit's speed."""
         prompt = tools.prompt(self.question(example.question, visit))
         chain = tools.encode(" ".join(f"<<{step}>>" for step in example.steps))
-        speed, rng = self._speed(visit), rng_of("token", visit.epoch, visit.row)
+        speed, rng = self._speed(visit), rng_of("token", *visit.key)
         groups = [chain[at : at + speed] for at in range(0, len(chain), speed)]
         tail = [tools.end_think_id, *tools.answer(example.answer)]
         start = len(prompt.ids) + 1

@@ -75,5 +75,5 @@ class Method(base.Method):
 
 def _ahead(visit: Visit, smoothing: float) -> int:
     """Tokens removed ahead of time, o with P(o) = (1 - e^-λ) e^(-λ o): 0 for 98 % of the visits at λ = 4."""
-    drawn = np.random.default_rng([visit.epoch, visit.row]).random()
+    drawn = np.random.default_rng(visit.key).random()
     return int(-math.log1p(-drawn) / smoothing)

@@ -103,7 +103,7 @@ class Method(base.Method):
         # differs from the paper: D54. Its prompt ends in "(Thinking speed: 1)", always the same and so left out
         prompt = tools.prompt(example.question)
         # differs from the paper: D55. Its step texts may hold markup; here the step without << and >>
-        steps, rng = [tools.encode(step) for step in example.steps], rng_of("token", visit.epoch, visit.row)
+        steps, rng = [tools.encode(step) for step in example.steps], rng_of("token", *visit.key)
         tail = [tools.end_think_id, *tools.answer(example.answer)]
         start = len(prompt.ids) + 1
         end = start + len(steps)

@@ -117,7 +117,7 @@ class Order(Sampler[Visit]):
         for start in range(0, plan.length, _BLOCK):
             places = torch.arange(start, min(start + _BLOCK, plan.length))
             for place, row in zip(places.tolist(), rows[places % len(rows)].tolist(), strict=True):
-                yield Visit(epoch, row, plan.progress(epoch, place))
+                yield Visit(epoch, row, plan.progress(epoch, place), self.seed)
 
 
 def shuffled(count: int) -> Arrange:
