@@ -6,6 +6,7 @@ RUN/checkpoint-N/    to resume from            RUN/model/           the model, r
 
 from __future__ import annotations
 
+import atexit
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -125,12 +126,20 @@ def train(
         _note_recipe(output / RECIPE, config, resume)
         return reinforce(config, model, data, output=output, progress=progress)
     trainer = _trainer(config, model, data, args, progress)
+    if args.world_size > 1:
+        atexit.register(_leave_group)
     if trainer.is_world_process_zero():
         checkpoint.clear_drafts(output)
         _note_recipe(output / RECIPE, config, resume)
     _warn(model.backbone)
     _run(trainer, start)
     return _finish(trainer, model, data, output, start)
+
+
+def _leave_group() -> None:
+    """End the process group with the process: its threads, left to run, abort a process that is otherwise done."""
+    if torch.distributed.is_initialized():
+        torch.distributed.destroy_process_group()
 
 
 def _open_model(config: RunConfig, method: Method, domain: Domain, device: str) -> tuple[Model, bool]:
