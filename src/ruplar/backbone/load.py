@@ -7,6 +7,7 @@ model's name. Weights are read from safetensors only and no remote code is run.
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -15,8 +16,11 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from ruplar.backbone.known import KNOWN, fetched
 from ruplar.backbone.lora import add_lora
+from ruplar.backbone.number_tokens import GROUPS, number_ids, with_number_tokens
 from ruplar.backbone.prompt import PromptBuilder
+from ruplar.backbone.rows import add_mean_rows, add_number_rows
 from ruplar.backbone.settings import BackboneConfig, PromptConfig
 from ruplar.backbone.tokenizers import DOMAINS, load_tokenizer
 from ruplar.errors import UserError
@@ -39,7 +43,7 @@ class Backbone:
         end_think_id: Id of `</think>`, the halt token.
         eos_id: Id that ends an answer.
         pad_id: Id that fills empty places; never attended to.
-        added: Ids of markers this backbone did not have; their rows are trained.
+        added: Ids of tokens whose rows are trained: markers this backbone did not have, and number tokens.
         compiled: Whether its layers are.
     """
 
@@ -71,7 +75,9 @@ class Backbone:
     @property
     def device(self) -> torch.device:
         """Where the weights are."""
-        return self.embedding_weight.device
+        return next(
+            self.embedding.parameters()
+        ).device  # the weight itself is put together anew where rows are trained
 
     @property
     def embedding_weight(self) -> Tensor:
@@ -155,7 +161,10 @@ def open_backbone(config: BackboneConfig, prompt: PromptConfig, device: str = "c
     """
     tokenizer = load_tokenizer(config.name)
     model = _load_model(config, _dtype(config.dtype, device))
-    backbone = dress(model, tokenizer, prompt)
+    numbers: Sequence[int] = ()
+    if config.number_tokens:
+        tokenizer, numbers = add_number_tokens(model, tokenizer)
+    backbone = dress(model, tokenizer, prompt, numbers)
     _check_head(backbone)
     if adapt and config.lora is not None:
         add_lora(backbone, config.lora)
@@ -164,12 +173,19 @@ def open_backbone(config: BackboneConfig, prompt: PromptConfig, device: str = "c
     return backbone
 
 
-def dress(model: Any, tokenizer: Any, prompt: PromptConfig) -> Backbone:
-    """A causal LM and its tokenizer → `Backbone`: markers found or added, pad and end ids settled."""
+def dress(model: Any, tokenizer: Any, prompt: PromptConfig, numbers: Sequence[int] = ()) -> Backbone:
+    """A causal LM and its tokenizer → `Backbone`: markers found or added, pad and end ids settled.
+
+    Args:
+        model: The causal LM.
+        tokenizer: Its tokenizer; markers are added to it.
+        prompt: How questions are put.
+        numbers: Ids of number tokens whose rows are to be trained.
+    """
     added = [token for token in (OPEN, CLOSE) if _single_id(tokenizer, token) is None]
     if added:
         tokenizer.add_tokens(added, special_tokens=True)
-        _grow(model, len(tokenizer), len(added))
+        add_mean_rows(model, len(tokenizer), len(added))
     think_id, end_think_id = (tokenizer.convert_tokens_to_ids(t) for t in (OPEN, CLOSE))
     eos_id = tokenizer.eos_token_id
     if eos_id is None:
@@ -178,7 +194,24 @@ def dress(model: Any, tokenizer: Any, prompt: PromptConfig) -> Backbone:
     controls = frozenset(tokenizer.all_special_ids) | frozenset(tokenizer.get_added_vocab().values())
     builder = PromptBuilder(tokenizer, prompt, controls | {think_id, end_think_id})
     ids = tuple(i for t, i in ((OPEN, think_id), (CLOSE, end_think_id)) if t in added)
-    return Backbone(model, tokenizer, builder, think_id, end_think_id, eos_id, pad_id, ids)
+    return Backbone(model, tokenizer, builder, think_id, end_think_id, eos_id, pad_id, (*ids, *numbers))
+
+
+def add_number_tokens(model: Any, tokenizer: Any) -> tuple[Any, list[int]]:
+    """Give a model rows for the number tokens its tokenizer lacks.
+
+    Returns:
+        The extended tokenizer, and the ids of all number tokens.
+
+    Raises:
+        UserError: The tokenizer has them already, or cannot be extended.
+    """
+    before = tokenizer.get_vocab()
+    tokenizer = with_number_tokens(tokenizer)
+    ids = number_ids(tokenizer)
+    fresh = {group: i for group, i in zip(GROUPS, ids, strict=True) if group not in before}
+    add_number_rows(model, fresh, [tokenizer.convert_tokens_to_ids(str(digit)) for digit in range(10)])
+    return tokenizer, ids
 
 
 def _dtype(name: str, device: str) -> torch.dtype:
@@ -196,7 +229,7 @@ def _load_model(config: BackboneConfig, dtype: torch.dtype) -> Any:
             f"backbone.name: '{config.name}' is a tokenizer and a shape without weights. Train its backbone from "
             f"weights: random (`ruplar train {config.name.removeprefix('embedded-')}-cot`) and start from that run (init)."
         )
-    name = str(EMBEDDED if config.name == "embedded" else DOMAINS.get(config.name, config.name))
+    name = str(_folder(config.name))
     try:
         if config.weights == "random":
             shape = AutoConfig.from_pretrained(name, trust_remote_code=False)
@@ -214,8 +247,15 @@ def _load_model(config: BackboneConfig, dtype: torch.dtype) -> Any:
         reason = str(error).split("\n")[0]
         raise UserError(
             f"backbone.name: cannot load '{config.name}': {reason} Give a folder with config.json and *.safetensors, "
-            "a Hub name that this machine can reach, or 'embedded'."
+            "a Hub name that this machine can reach, or a name of `ruplar list backbones`."
         ) from error
+
+
+def _folder(name: str) -> str | Path:
+    """Where a name with a folder of its own has its model; any other name as it is."""
+    if name == "embedded":
+        return EMBEDDED
+    return fetched(name) if name in KNOWN else DOMAINS.get(name, name)
 
 
 def _check_head(backbone: Backbone) -> None:
@@ -242,14 +282,3 @@ def _single_id(tokenizer: Any, token: str) -> int | None:
     """The id of a token the tokenizer knows as one piece, else None."""
     ids = tokenizer.encode(token, add_special_tokens=False)
     return ids[0] if len(ids) == 1 and tokenizer.convert_ids_to_tokens(ids[0]) == token else None
-
-
-@torch.no_grad()
-def _grow(model: Any, size: int, added: int) -> None:
-    """Make room for added tokens; their rows start at the mean of the others, the same on every load."""
-    old = model.get_input_embeddings().weight.shape[0]
-    if size > old:
-        model.resize_token_embeddings(size, mean_resizing=False)
-    for module in {model.get_input_embeddings(), model.get_output_embeddings()} - {None}:
-        rows = module.weight
-        rows[size - added : size] = rows[: size - added].float().mean(0).to(rows.dtype)

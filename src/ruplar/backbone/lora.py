@@ -1,7 +1,12 @@
-"""Backbone → the same with a trainable adapter, or with a trained one folded into its weights."""
+"""Backbone → the same with a trainable adapter, or with a trained one folded into its weights.
+
+An adapter that goes on from another run's (`go_on`) has a frozen copy of its start beside it, named `START`: losses that
+look back at the model training started from switch to it, where otherwise they switch the adapter off.
+"""
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +17,9 @@ from ruplar.errors import UserError
 
 if TYPE_CHECKING:
     from ruplar.backbone.load import Backbone
+
+TRAINED, START = "default", "start"
+"""PEFT's name of the adapter that is trained, and ours of the frozen copy of what it started from."""
 
 
 def add_lora(backbone: Backbone, lora: LoraSettings) -> None:
@@ -44,6 +52,16 @@ def add_lora(backbone: Backbone, lora: LoraSettings) -> None:
     backbone.__dict__.pop("plain_model", None)
 
 
+def keep_start(backbone: Backbone) -> None:
+    """Put a frozen copy of the adapter beside it; it is neither trained nor saved, and computes only when switched to."""
+    from peft import get_peft_model_state_dict, set_peft_model_state_dict
+
+    model = backbone.model
+    model.add_adapter(START, copy.deepcopy(model.peft_config[TRAINED]))
+    set_peft_model_state_dict(model, get_peft_model_state_dict(model, save_embedding_layers=False), adapter_name=START)
+    model.set_adapter(TRAINED)
+
+
 def merged(backbone: Backbone) -> Any:
     """The adapter folded into the weights: a plain Hugging Face model whose logits are the same.
 
@@ -53,7 +71,7 @@ def merged(backbone: Backbone) -> Any:
     if not hasattr(backbone.model, "peft_config"):
         return backbone.model
     plain = backbone.plain_model
-    targets = backbone.model.peft_config["default"].target_modules or ()
+    targets = backbone.model.peft_config[TRAINED].target_modules or ()
     name = _name_of(plain, plain.get_input_embeddings())
     if plain.config.tie_word_embeddings and any(t == name or t.endswith("." + name) for t in targets):
         head = plain.get_output_embeddings()

@@ -31,6 +31,12 @@ class LoraSettings(Settings):
         description="Words whose embedding rows are trained too, for a vocabulary the model has not met; one token each.",
     )
 
+    # differs from the paper: D67. There the second run's adapter stands on the first one's weights
+    go_on: bool = Field(
+        False,
+        description="Train the adapter of init further, instead of a fresh one on init's merged weights; it stays one adapter.",
+    )
+
     @model_validator(mode="after")
     def _rows_or_all(self) -> LoraSettings:
         if self.embedding and self.words:
@@ -41,12 +47,16 @@ class LoraSettings(Settings):
 class BackboneConfig(Settings):
     """Which language model is trained, and what of it."""
 
-    name: Name = Field("embedded", description="'embedded[-DOMAIN]', a model folder, or a Hub name.")
+    name: Name = Field("embedded", description="A name of `ruplar list backbones`, a model folder, or a Hub name.")
     weights: Literal["pretrained", "random"] = Field(
         "pretrained", description="'random': the same architecture and tokenizer with fresh weights."
     )
     init: Name | None = Field(
         None, description="A run or model folder (a CoT-SFT run, say) whose weights are loaded and merged first."
+    )
+    # differs from the paper: D66. Its models' tokenizers have such groups; those with digit tokens cannot order a result
+    number_tokens: bool = Field(
+        False, description="Add a token for every group of two or three digits, and train their rows."
     )
     dtype: Literal["auto", "float32", "bfloat16"] = Field("auto", description="Precision the weights are held in.")
     attention: Name = Field("sdpa", description="Passed to transformers as attn_implementation.")
@@ -56,6 +66,8 @@ class BackboneConfig(Settings):
     def _one_start(self) -> BackboneConfig:
         if self.weights == "random" and self.init is not None:
             raise ValueError("weights: random and init exclude each other; drop one of the two")
+        if self.lora is not None and self.lora.go_on and self.init is None:
+            raise ValueError("lora.go_on trains the adapter of init further; set init to its run, or drop go_on")
         return self
 
 

@@ -15,6 +15,7 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ruplar.backbone.known import KNOWN, fetched
 from ruplar.errors import UserError
 
 if TYPE_CHECKING:
@@ -52,8 +53,8 @@ def load_tokenizer(name: str | Path) -> PreTrainedTokenizerBase:
     """The tokenizer of that name, the caller's own to change.
 
     Args:
-        name: `embedded`, `embedded-dates`, `embedded-logic`; `llama-3` (needs the PyPI package llama-models, for its file alone); a folder saved by
-            Hugging Face; a `tokenizer.model` of Llama-3; or a name on the Hub.
+        name: One of `ruplar list backbones`; `llama-3` (needs the PyPI package llama-models, for its file alone); a folder
+            saved by Hugging Face; a `tokenizer.model` of Llama-3; or a name on the Hub.
 
     Raises:
         UserError: There is no such tokenizer, or it cannot be read or reached.
@@ -61,6 +62,8 @@ def load_tokenizer(name: str | Path) -> PreTrainedTokenizerBase:
     text = str(name)
     if text == "embedded" or text in DOMAINS:
         return _from_folder(DOMAINS.get(text, EMBEDDED))
+    if text in KNOWN:
+        return _from_folder(fetched(text))
     if text == "llama-3":
         return _from_tiktoken(llama3_file())
     path = Path(name)

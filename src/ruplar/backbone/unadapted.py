@@ -1,4 +1,7 @@
-"""A backbone with an adapter → the same backbone without it, for a while: the model that training started from."""
+"""A backbone with an adapter → the model that training started from, for a while.
+
+That is the backbone without its adapter; where the adapter goes on from another run's, the backbone with that one.
+"""
 
 from __future__ import annotations
 
@@ -6,12 +9,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from ruplar.backbone.load import Backbone
+from ruplar.backbone.lora import START, TRAINED
 from ruplar.errors import UserError
 
 
 @contextmanager
 def unadapted(backbone: Backbone, what_for: str) -> Iterator[None]:
-    """Inside, the adapter does nothing and dropout is off; afterwards all is as before.
+    """Inside, the adapter is as it started (at first it does nothing) and dropout is off; afterwards all is as before.
 
     Args:
         backbone: With an adapter.
@@ -29,8 +33,15 @@ def unadapted(backbone: Backbone, what_for: str) -> Iterator[None]:
     training = model.training
     model.eval()
     try:
-        with model.disable_adapter():
-            yield
+        if START in model.peft_config:
+            model.set_adapter(START)
+            try:
+                yield
+            finally:
+                model.set_adapter(TRAINED)
+        else:
+            with model.disable_adapter():
+                yield
     finally:
         model.train(training)
 

@@ -17,6 +17,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
+from ruplar.backbone.known import KNOWN, folder_of
 from ruplar.backbone.load import EMBEDDED, Backbone
 from ruplar.errors import UserError
 
@@ -38,10 +39,9 @@ def save_weights(
     if hasattr(backbone.model, "peft_config"):
         config = copy.copy(backbone.model.peft_config["default"])
         config.inference_mode = True  # what PEFT itself writes, so that its own loader takes the folder
-        if config.base_model_name_or_path == str(EMBEDDED):
-            config.base_model_name_or_path = (
-                None  # where this machine has the package; `ruplar.json` says which model it is
-            )
+        if config.base_model_name_or_path in (str(EMBEDDED), *(str(folder_of(name)) for name in KNOWN)):
+            # where this machine has the package or its cache; `ruplar.json` says which model it is
+            config.base_model_name_or_path = None
         config.save_pretrained(str(folder))
         save_file(_stored(_adapter(backbone.model), dtype), folder / ADAPTER, metadata={"format": "pt"})
     else:

@@ -2,7 +2,9 @@
 
 {source: gsm8k-aug-train}                        read from a file or the Hub (`chains/places.py` says where)
 {source: word-problems, count: 1000, seed: 1}    written on demand: problem i is a function of (seed, i), so a set
-                                                 of millions takes no memory; also date-problems, logic-problems
+                                                 of millions takes no memory; also drills, date-problems, logic-problems
+{source: gsm8k-train, augment: 60, seed: 1}      up to 60 problems of each chain, which tell it with other numbers
+                                                 (`chains/augment`); the chains themselves are another entry
 {source: mine.jsonl, split_by: scenario}         the part of a file that the entry stands for (train, valid, test), no
                                                  scenario in two of them (`chains/scenarios.py`)
 
@@ -20,22 +22,27 @@ from typing import Any, Literal
 from pydantic import Field, model_validator
 
 from ruplar.chains import scenarios
+from ruplar.chains.augment import LARGE, build
 from ruplar.chains.draws import Split
 from ruplar.chains.formats import FORMATS
-from ruplar.chains.read import SKIP_WITH, Duplicates, read
+from ruplar.chains.read import SKIP_WITH, Duplicates, Reading, read
 from ruplar.domains.base import Domain
 from ruplar.errors import UserError, unknown
 from ruplar.records import Example
 from ruplar.settings import Settings
 
 GENERATOR = "word-problems"
-GENERATORS = {GENERATOR: "arithmetic", "date-problems": "dates", "logic-problems": "logic"}
+GENERATORS = {GENERATOR: "arithmetic", "drills": "arithmetic", "date-problems": "dates", "logic-problems": "logic"}
 """Sources that are written on demand → the packaged domain their chains are of."""
 TEST_SEED = 20_260_509
 """Seed of the word problems that `--on word-problems` asks; no recipe may train on it."""
 TEST_COUNT = 500
-HELD_OUT = "held-out"
-"""`word-problems:held-out`: the families that no packaged model was trained on."""
+HELD_OUT, SHORT = "held-out", "short"
+"""`word-problems:held-out`: the families that no packaged model was trained on; `:short`: those of one or two steps."""
+
+
+Refuse = Callable[[Example], str | None]
+"""Example → why it may not be trained on, or None."""
 
 
 class SourceConfig(Settings):
@@ -43,10 +50,10 @@ class SourceConfig(Settings):
 
     source: str = Field(
         min_length=1,
-        description="A file, a known set, hub:owner/name, word-problems[:FAMILY], date-problems or logic-problems.",
+        description="A file, a known set, hub:owner/name, word-problems[:FAMILY], drills, date-problems or logic-problems.",
     )
     count: int | None = Field(None, ge=1, description="Take this many; null: all of a file, 500 written problems.")
-    seed: int = Field(TEST_SEED, ge=0, description="Which written problems.")
+    seed: int = Field(TEST_SEED, ge=0, description="Which written or augmented problems.")
     families: tuple[str, ...] | None = Field(
         None, min_length=1, description="Families of word problems; null: those trained on."
     )
@@ -55,17 +62,21 @@ class SourceConfig(Settings):
     split_by: Literal["scenario"] | None = Field(
         None, description="Divide a file into train, valid and test by what its questions tell; null: all of it."
     )
+    augment: int | None = Field(
+        None, ge=1, description="Instead of each chain up to so many that tell it with other numbers; null: the chain."
+    )
+    large: float = Field(LARGE, ge=0, le=1, description="Share of augmented problems with a number of 4 to 7 digits.")
 
     @model_validator(mode="before")
     @classmethod
     def _bare_name(cls, value: Any) -> Any:
-        """A bare string is a source; `word-problems:bakery` names a family, `word-problems:held-out` those held out."""
+        """A bare string is a source; `word-problems:bakery` names a family, `:held-out` and `:short` several."""
         value = {"source": value} if isinstance(value, str) else value
         if isinstance(value, dict) and str(value.get("source", "")).startswith(f"{GENERATOR}:"):
             family = value["source"].partition(":")[2]
             if value.get("families"):
                 raise ValueError(f"'{value['source']}' names its family already; drop families")
-            value = {**value, "source": GENERATOR, "families": _held_out() if family == HELD_OUT else (family,)}
+            value = {**value, "source": GENERATOR, "families": group(family)}
         if isinstance(value, dict) and value.get("source") in scenarios.JOINED:
             value = {"split_by": "scenario", **value}
         return value
@@ -81,8 +92,8 @@ class SourceConfig(Settings):
     def _unwritable(self) -> Iterator[str]:
         from ruplar.chains import word_problems
 
-        for name in ("format", "split_by"):
-            if getattr(self, name) is not None:
+        for name in ("format", "split_by", "augment", "large"):
+            if getattr(self, name) != type(self).model_fields[name].default:
                 yield f"{name} cannot be set for '{self.source}'"
         if self.families and self.source != GENERATOR:
             yield f"families can be set for '{GENERATOR}' only, not for '{self.source}'"
@@ -94,10 +105,15 @@ class SourceConfig(Settings):
 
     def _unreadable(self) -> Iterator[str]:
         own = type(self).model_fields
-        given = [name for name in ("seed", "families", "steps") if getattr(self, name) != own[name].default]
+        drawn = ("families", "steps") if self.augment else ("seed", "families", "steps")
+        given = [name for name in drawn if getattr(self, name) != own[name].default]
         if given:
             written = " or ".join(f"'{name}'" for name in ([GENERATOR] if "families" in given else GENERATORS))
             yield f"{' and '.join(given)} can be set for {written} only, not for '{self.source}'"
+        if self.augment is None and self.large != LARGE:
+            yield f"large can be set together with augment only, not for '{self.source}' alone"
+        if self.augment and self.split_by is not None:
+            yield "augment and split_by cannot be set together"
         if self.format is not None and self.format not in FORMATS:
             yield unknown("format", self.format, FORMATS).rstrip(".")
         if self.source.partition(":")[0] in GENERATORS:
@@ -114,8 +130,11 @@ class SourceConfig(Settings):
     def name(self) -> str:
         """What tables call it."""
         if self.is_generated:
+            if self.families and self.families == group(SHORT):
+                return f"{self.source}:{SHORT}"
             return self.source + (":" + "+".join(self.families) if self.families else "")
-        return Path(self.source).name.split(".")[0] if Path(self.source).suffix else self.source
+        name = Path(self.source).name.split(".")[0] if Path(self.source).suffix else self.source
+        return f"{name}, augmented" if self.augment else name
 
 
 def generator(domain: str) -> Callable[..., Iterator[Example]]:
@@ -126,14 +145,19 @@ def generator(domain: str) -> Callable[..., Iterator[Example]]:
     """
     for source, about in GENERATORS.items():
         if about == domain:
-            return importlib.import_module(f"ruplar.chains.{source.replace('-', '_')}").generate
+            return _generate(source)
     raise UserError(unknown("domain with a generator", domain, GENERATORS.values()))
 
 
-def _held_out() -> tuple[str, ...]:
+def _generate(source: str) -> Callable[..., Iterator[Example]]:
+    return importlib.import_module(f"ruplar.chains.{source.replace('-', '_')}").generate
+
+
+def group(name: str) -> tuple[str, ...]:
+    """What stands behind `word-problems:` → the families meant."""
     from ruplar.chains import word_problems
 
-    return tuple(word_problems.HELD_OUT)
+    return tuple({HELD_OUT: word_problems.HELD_OUT, SHORT: word_problems.SHORT}.get(name, (name,)))
 
 
 @dataclass(frozen=True)
@@ -159,8 +183,7 @@ class WrittenProblems(Sequence):
     def _from(self, start: int, count: int) -> Iterator[Example]:
         c = self.config
         families = {"families": c.families} if c.source == GENERATOR else {}
-        generate = generator(GENERATORS[c.source])
-        return generate(count, c.seed, steps=c.steps, start=start, split=self.split, **families)
+        return _generate(c.source)(count, c.seed, steps=c.steps, start=start, split=self.split, **families)
 
 
 @dataclass(frozen=True)
@@ -181,6 +204,7 @@ def open_source(
     data_dir: str | Path | None = None,
     split: Split = "test",
     skip_with: str = SKIP_WITH,
+    refuse: Refuse | None = None,
 ) -> Opened:
     """The examples of one entry.
 
@@ -194,10 +218,13 @@ def open_source(
         split: What the examples are for. Written problems of one part never occur in another, whatever their seeds; a
             file that is split by scenario gives this part of it.
         skip_with: How the user sets `skip_bad`, for the message that refuses bad rows.
+        refuse: Says why a chain may not be augmented; None where it may. Elsewhere it is for the caller to ask.
 
     Raises:
         UserError: The source cannot be found or read, holds bad rows and `skip_bad` is off, or is of another domain.
     """
+    if config.augment and split != "train":
+        raise UserError(f"'{config.source}': augment makes training data; questions are asked as they were written.")
     if config.is_generated:
         _check_domain(config.source, domain)
         problems = WrittenProblems(config, split)
@@ -206,7 +233,7 @@ def open_source(
             {"source": config.name, "split": split, "seed": config.seed, "examples": len(problems), "left_out": {}},
         )
     # a part is chosen from the whole, so no limit before that
-    limit = config.count if config.split_by is None else None
+    limit = config.count if config.split_by is None and not config.augment else None
     readings = [
         read(
             name,
@@ -221,6 +248,8 @@ def open_source(
         )
         for name in scenarios.JOINED.get(config.source, (config.source,))
     ]
+    if config.augment:
+        return _augmented(config, readings[0], refuse)
     if config.split_by is not None:
         scenarios.keep_part(readings, domain, split, config.name)
     wrong = scenarios.wrong_chains(readings, domain)
@@ -232,6 +261,29 @@ def open_source(
     record = readings[0].record() if whole else scenarios.record_of(readings, domain, split, config.name)
     kept = sum(example.source in wrong for example in examples)
     return Opened(examples, {**record, "examples": len(examples), **({"wrong_kept": kept} if kept else {})})
+
+
+def _augmented(config: SourceConfig, reading: Reading, refuse: Refuse | None) -> Opened:
+    """What was read → problems that tell it with other numbers."""
+    assert config.augment is not None
+    found, tally = build(
+        reading.examples, config.seed, count=config.count, per_chain=config.augment, large=config.large, refuse=refuse
+    )
+    record = {
+        **reading.record(),
+        "source": config.name,
+        "sha256": found.sha256,
+        "questions_sha256": None,
+        "of_sha256": reading.record()["sha256"] or reading.record()["questions_sha256"],
+        "seed": config.seed,
+        "chains_used": tally.used,
+        "examples": len(found),
+    }
+    record["left_out"] = {**record["left_out"], **{f"not augmented: {why}": n for why, n in tally.left_out.items()}}
+    if not len(found):
+        why = "; ".join(f"{n} {reason}" for reason, n in tally.left_out.most_common())
+        raise UserError(f"{config.source}: no chain can be told with other numbers: {why}.")
+    return Opened(found, record)
 
 
 def _check_domain(source: str, domain: Domain) -> None:

@@ -1,4 +1,7 @@
-"""Words typed → one verb each: the only package that prints, reads the environment or picks a device."""
+"""Words typed → one verb each: the only package that prints, picks a device or reads the environment.
+
+Where fetched models are kept is read in `backbone.known` alone, for programs too.
+"""
 
 from ruplar.cli.verbs import app, main
 

@@ -1,20 +1,27 @@
-"""`ruplar data …` → chains written, chains checked; `cli/convert.py` has those converted from prose."""
+"""`ruplar data …` → chains written and checked; `cli/convert.py` and `cli/augment.py` have the other verbs."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
 
 from ruplar import plugins
+from ruplar.cli.augment import augment, overlap
 from ruplar.cli.convert import convert
-from ruplar.cli.options import AsJson, DataDir, integers, print_json
+from ruplar.cli.options import AsJson, DataDir, free_file, integers, print_json
 from ruplar.errors import UserError
+from ruplar.records import Example
 
-data = typer.Typer(help="Chains: write them, convert them, find what is wrong with them.", no_args_is_help=True)
+data = typer.Typer(
+    help="Chains: write them, multiply them, convert them, find what is wrong with them.", no_args_is_help=True
+)
 data.command("convert")(convert)
+data.command("augment")(augment)
+data.command("overlap")(overlap)
 out = Console()
 
 
@@ -23,26 +30,30 @@ def make(
     file: Annotated[Path, typer.Argument(help="The jsonl file to write.")],
     count: Annotated[int, typer.Option(min=1, help="How many problems.")] = 1000,
     seed: Annotated[int, typer.Option(min=0, help="Which ones.")] = 1,
-    families: Annotated[str | None, typer.Option(help="Comma-separated; see `ruplar list families`.")] = None,
+    families: Annotated[
+        str | None, typer.Option(help="Comma-separated, or short, or held-out; see `ruplar list families`.")
+    ] = None,
     steps: Annotated[str, typer.Option(help="Fewest and most steps.")] = "1,6",
     domain: Annotated[str, typer.Option(help="What they are about: arithmetic, dates or logic.")] = "arithmetic",
+    drills: Annotated[bool, typer.Option("--drills", help="Bare arithmetic instead of word problems.")] = False,
     force: Annotated[bool, typer.Option("--force", help="Write over a file that is there.")] = False,
 ) -> None:
     """Write problems with chains that re-execute to their answers."""
-    from ruplar.chains.sources import generator
+    from ruplar.chains.drills import generate as generate_drills
+    from ruplar.chains.sources import generator, group
     from ruplar.chains.word_problems import write_jsonl
 
     low, high = integers(steps, "--steps", 2)
-    if families and domain != "arithmetic":
-        raise UserError(f"--families: problems of the domain '{domain}' have none; leave it out.")
-    chosen = {"families": families.split(",")} if families else {}
-    generate = generator(domain)
-    if file.is_dir() or not file.parent.is_dir():
-        raise UserError(
-            f"{file}: {'is a folder' if file.is_dir() else 'its folder does not exist'}. Name a file in one that does."
-        )
-    if file.exists() and not force:
-        raise UserError(f"{file}: exists. Name another file, or write over it with --force.")
+    if families and (domain != "arithmetic" or drills):
+        what = "drills" if drills else f"problems of the domain '{domain}'"
+        raise UserError(f"--families: {what} have none; leave it out.")
+    if drills and domain != "arithmetic":
+        raise UserError(f"--drills: there are none of the domain '{domain}'.")
+    chosen: dict[str, Any] = (
+        {"families": [one for name in families.split(",") for one in group(name)]} if families else {}
+    )
+    generate: Callable[..., Iterator[Example]] = generate_drills if drills else generator(domain)
+    free_file(file, force)
     written = write_jsonl(file, generate(count, seed, steps=(low, high), **chosen))
     out.print(f"{written:,} problems in {file}", highlight=False)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import textwrap
 from typing import Annotated
 
@@ -18,10 +19,14 @@ _COLUMN = 26
 def list_(
     kind: Annotated[
         str | None,
-        typer.Argument(help="domains, spans, priors, methods, recipes, studies, families; all when left out."),
+        typer.Argument(
+            help="domains, spans, priors, methods, backbones, recipes, studies, generators, families; all when left out."
+        ),
     ] = None,
 ) -> None:
     """The plug-ins and recipes, each with its first line."""
+    from ruplar.backbone.known import backbones
+    from ruplar.chains.sources import GENERATORS
     from ruplar.chains.word_problems import FAMILIES
     from ruplar.config import recipes
     from ruplar.errors import unknown
@@ -29,8 +34,10 @@ def list_(
 
     shelves: dict[str, dict[str, str]] = {
         **{k: {n: plugins.describe(k, n) for n in plugins.names(k)} for k in plugins.CLASSES},
+        "backbones": backbones(),
         "recipes": recipes(),
         "studies": studies(),
+        "generators": {name: _about(name) for name in GENERATORS},
         "families": {name: family.about for name, family in FAMILIES.items()},
     }
     if kind is not None and kind not in shelves:
@@ -42,3 +49,9 @@ def list_(
                 for piece in textwrap.wrap(line, out.width - _COLUMN, break_on_hyphens=False):
                     out.print(f"  {key:{_COLUMN - 3}} {piece}", markup=False, highlight=False, soft_wrap=True)
                     key = ""
+
+
+def _about(generator: str) -> str:
+    """First line of a generator's docstring."""
+    module = importlib.import_module(f"ruplar.chains.{generator.replace('-', '_')}")
+    return (module.__doc__ or "").split("\n")[0]

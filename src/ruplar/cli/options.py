@@ -118,6 +118,20 @@ def no_file(folder: Path) -> Path:
     return folder
 
 
+def free_file(file: Path, force: bool) -> None:
+    """Nothing when the file may be written.
+
+    Raises:
+        UserError: It is a folder, lies in none, or is there and `force` is off.
+    """
+    if file.is_dir() or not file.parent.is_dir():
+        raise UserError(
+            f"{file}: {'is a folder' if file.is_dir() else 'its folder does not exist'}. Name a file in one that does."
+        )
+    if file.exists() and not force:
+        raise UserError(f"{file}: exists. Name another file, or write over it with --force.")
+
+
 def print_json(value: Any) -> None:
     """For programs: JSON and nothing else on standard output."""
     sys.stdout.write(json.dumps(value, indent=2, ensure_ascii=False) + "\n")

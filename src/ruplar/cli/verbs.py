@@ -18,6 +18,7 @@ from ruplar import __version__
 from ruplar.cli.ask import ask
 from ruplar.cli.bench import bench
 from ruplar.cli.data import data
+from ruplar.cli.fetch import fetch
 from ruplar.cli.listing import list_
 from ruplar.cli.options import (
     AsJson,
@@ -53,6 +54,7 @@ app = typer.Typer(
 app.add_typer(data, name="data")
 app.add_typer(bench, name="bench")
 app.command()(ask)
+app.command()(fetch)
 app.command("serve")(serve)
 app.command()(report)
 app.command()(study)
@@ -98,8 +100,11 @@ def preview(
     chains: Annotated[str, typer.Argument(help="A chain such as '<<20*1.20=24>>', or a file of chains.")],
     tokenizer: Annotated[
         str | None,
-        typer.Option(help="embedded[-DOMAIN], llama-3, a folder, a tokenizer.model file, or a Hub name."),
+        typer.Option(help="See `ruplar list backbones`; llama-3, a folder, a tokenizer.model file, or a Hub name."),
     ] = None,
+    number_tokens: Annotated[
+        bool, typer.Option("--number-tokens", help="With tokens for groups of digits, as backbone.number_tokens adds.")
+    ] = False,
     prior: Annotated[str, typer.Option(help="See `ruplar list priors`.")] = "mixture",
     semantics: Annotated[
         str | None, typer.Option(help="Of the mixture prior: set, multiset, paper, published.")
@@ -114,6 +119,7 @@ def preview(
     as_json: AsJson = False,
 ) -> None:
     """What a chain teaches: its steps, its spans, and the prior of each latent as the tokenizer sees it."""
+    from ruplar.backbone.number_tokens import with_number_tokens
     from ruplar.backbone.prompt import PlainText
     from ruplar.backbone.tokenizers import load_tokenizer, of_domain
     from ruplar.preview import preview as make_preview
@@ -124,6 +130,7 @@ def preview(
     rule = make("domains", domain, chosen["domain"])
     cutter = make("spans", spans, chosen["spans"])
     loaded = load_tokenizer(tokenizer or of_domain(domain))
+    loaded = with_number_tokens(loaded) if number_tokens else loaded
     encode = PlainText(loaded, frozenset(loaded.all_special_ids))
     table = PriorTable(make("priors", prior, chosen["prior"]), encode, seed)
     shown = [

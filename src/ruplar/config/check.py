@@ -14,6 +14,8 @@ from typing import Any
 from pydantic import BaseModel, ValidationError
 
 from ruplar import plugins
+from ruplar.backbone.known import KNOWN, fetched
+from ruplar.chains.ngrams import why_not_train
 from ruplar.chains.places import locate
 from ruplar.chains.scenarios import JOINED
 from ruplar.chains.sources import GENERATORS, TEST_SEED, SourceConfig
@@ -157,6 +159,18 @@ def _missing(data: Mapping[str, Any]) -> Iterable[str]:
                     locate(name)
             except UserError as error:
                 yield f"{place}.source: {error}"
+    against = _at(data, "data.decontaminate")
+    for name in against if isinstance(against, list | tuple) else ():
+        try:
+            locate(str(name))
+        except UserError as error:
+            yield f"data.decontaminate: {error}"
+    name = _at(data, "backbone.name")
+    if isinstance(name, str) and name in KNOWN:
+        try:
+            fetched(name)
+        except UserError as error:
+            yield f"backbone.name: {error}"
     init = _at(data, "backbone.init")
     if isinstance(init, str) and not init.startswith("embedded") and not Path(init).is_dir():
         yield f"backbone.init: no folder '{init}'. Train it first, or set it to null to start from the plain model."
@@ -165,6 +179,9 @@ def _missing(data: Mapping[str, Any]) -> Iterable[str]:
 def _leaks(train: SourceConfig, valid: SourceConfig | None) -> Iterable[str]:
     """Why training on this source would spoil what is measured on another."""
     if not train.is_generated:
+        why = why_not_train(train.source)
+        if why is not None:
+            yield f"{why}; nothing may be trained on it."
         return
     if train.count is None:
         yield f"'{train.source}' needs a count, e.g. {{source: {train.source}, count: 100000, seed: 1}}."

@@ -79,6 +79,10 @@ class DataSettings(Settings):
     )
     skip_bad: bool = Field(False, description="Leave rows without a usable chain out, counted, instead of stopping.")
     exclude_valid: bool = Field(True, description="Drop training rows whose question also stands in valid.")
+    decontaminate: tuple[str, ...] = Field(
+        (),
+        description="Test sets; training rows that equal one of their questions or share 13 words in a row are dropped.",
+    )
 
     @field_validator("train", mode="before")
     @classmethod

@@ -190,17 +190,15 @@ def frozen_means(backbone: Backbone, steps: Batch) -> Tensor:
     import torch
 
     from ruplar.backbone.forward import flat_hidden
+    from ruplar.backbone.unadapted import unadapted
 
     if not hasattr(backbone.model, "peft_config"):
         raise UserError(
             "method.features: hidden reads the frozen model, but backbone.lora: null trains all of it. Set "
             "method.features: tokens, or train an adapter."
         )
-    training = backbone.model.training
-    backbone.model.eval()  # frozen means without dropout too
-    with torch.no_grad(), backbone.model.disable_adapter():
+    with torch.no_grad(), unadapted(backbone, "method.features: hidden"):  # frozen means without dropout too
         hidden, _ = flat_hidden(backbone, steps)
-    backbone.model.train(training)
     kept = steps.mask.ne(0).float()
     hidden = hidden.view(*steps.ids.shape, -1).float()
     return (hidden * kept[..., None]).sum(1) / kept.sum(1, keepdim=True)

@@ -1,17 +1,22 @@
 """The recipe's data section → training chains and validation questions, and an account of what was left out.
 
 Training rows whose question stands in the validation set are dropped, so that what chooses the checkpoint was never
-trained on. Sources may write their rows on demand; only row numbers are kept of them.
+trained on; those that share a passage with a test set named in `decontaminate` are dropped too. A chain that is augmented is
+held against both before its numbers are changed. Sources may write their rows on demand; only row numbers are kept of them.
 """
 
 from __future__ import annotations
 
 import itertools
 import logging
-from collections.abc import Iterable, Sequence
+from array import array
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, overload
 
+from ruplar.chains.ngrams import Index, index_of
 from ruplar.chains.questions import digest
 from ruplar.chains.sources import SourceConfig, open_source
 from ruplar.domains.base import Domain
@@ -21,6 +26,7 @@ from ruplar.records import Example
 log = logging.getLogger(__name__)
 
 IN_VALID = "question stands in valid"
+_WHY = {IN_VALID: "their question stands in data.valid"}
 
 
 @dataclass(frozen=True)
@@ -96,6 +102,7 @@ def open_data(
     need_steps: bool = True,
     skip_bad: bool = False,
     exclude_valid: bool = True,
+    decontaminate: Sequence[str] = (),
 ) -> TrainingData:
     """Open every source of a run.
 
@@ -106,35 +113,69 @@ def open_data(
         need_steps: Whether the method learns from steps, so that a row without one is bad.
         skip_bad: Leave bad rows out instead of stopping.
         exclude_valid: Drop training rows whose question stands in `valid`.
+        decontaminate: Test sets; training rows that equal one of their questions or share 13 words in a row are dropped.
 
     Raises:
-        UserError: A source cannot be read, or nothing is left to train on.
+        UserError: A source or a test set cannot be read, or nothing is left to train on.
     """
     train = list(train)
-    opened = [open_source(source, domain, need_steps=need_steps, skip_bad=skip_bad, split="train") for source in train]
     asked = None
     if valid is not None:
         asked = open_source(valid, domain, need_steps=False, skip_bad=skip_bad, split="valid")
+    held = {digest(e.question) for e in asked.examples} if asked is not None and exclude_valid else set()
+    index = index_of(decontaminate, domain) if decontaminate else None
+    refuse = partial(_refused, held=held, index=index)
+    parent = partial(_refused, held=held, index=index, retold=True)
+    opened = [
+        open_source(source, domain, need_steps=need_steps, skip_bad=skip_bad, split="train", refuse=parent)
+        for source in train
+    ]
     left_out: dict[str, int] = {}
     for record in [one.record for one in opened]:
         for reason, count in record.get("left_out", {}).items():
             left_out[reason] = left_out.get(reason, 0) + count
     examples: Sequence[Example] = opened[0].examples if len(opened) == 1 else Joined([one.examples for one in opened])
-    if asked is not None and exclude_valid and not _apart([*train, valid]):
-        held = {digest(example.question) for example in asked.examples}
-        kept = [row for row, example in enumerate(examples) if digest(example.question) not in held]
-        if len(kept) < len(examples):
-            left_out[IN_VALID] = len(examples) - len(kept)
-            log.warning("%d training rows are left out: their question stands in data.valid.", left_out[IN_VALID])
-            examples = Rows(examples, kept)
+    if index is not None or (held and not _apart([*train, valid])):
+        examples = _kept(examples, refuse, left_out)
     if not len(examples):
-        raise UserError("data.train: every row's question stands in data.valid; nothing is left to train on.")
+        raise UserError(
+            "data.train: every row's question stands in data.valid or a test set; nothing is left to train on."
+        )
     prints = {
         f"train {i}: {one.record['source']}": fingerprint_of(one.record) for i, one in enumerate(opened, start=1)
     }
     if asked is not None:
         prints[f"valid: {asked.record['source']}"] = fingerprint_of(asked.record)
+    for name, record in (index.sets if index is not None else {}).items():
+        prints[f"held against: {name}"] = fingerprint_of(record)
     return TrainingData(examples, asked.examples if asked else (), prints, left_out)
+
+
+def _refused(example: Example, held: set[bytes], index: Index | None, retold: bool = False) -> str | None:
+    """Why a row may not be trained on, or, with `retold`, told again with other numbers; None where it may."""
+    if digest(example.question) in held:
+        return IN_VALID
+    hit = index.hit(example.question) if index is not None else None
+    if hit is None and retold and index is not None:
+        hit = index.retold(example.question)
+    return f"{hit.kind} as in {hit.set}" if hit else None
+
+
+def _kept(
+    examples: Sequence[Example], refuse: Callable[[Example], str | None], left_out: dict[str, int]
+) -> Sequence[Example]:
+    """The rows that may be trained on; the others are counted."""
+    kept, reasons = array("Q"), Counter[str]()
+    for row, example in enumerate(examples):
+        reason = refuse(example)
+        if reason is None:
+            kept.append(row)
+        else:
+            reasons[reason] += 1
+    for reason, count in reasons.items():
+        left_out[reason] = left_out.get(reason, 0) + count
+        log.warning("%d training rows are left out: %s.", count, _WHY.get(reason, reason))
+    return Rows(examples, kept) if reasons else examples
 
 
 def _apart(sources: Iterable[SourceConfig | None]) -> bool:

@@ -116,6 +116,7 @@ def train(
         need_steps=method.needs_steps,
         skip_bad=config.data.skip_bad,
         exclude_valid=config.data.exclude_valid,
+        decontaminate=config.data.decontaminate,
     )
     args = training_arguments(config.training, output, config.seed, device, validates=config.data.valid is not None)
     model, taken = _open_model(config, method, domain, str(args.device))

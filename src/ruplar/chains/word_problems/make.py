@@ -24,6 +24,8 @@ from ruplar.records import Example
 
 STEP_WEIGHTS = {1: 0.08, 2: 0.22, 3: 0.30, 4: 0.22, 5: 0.11, 6: 0.07}
 """How often a problem has this many steps: 3.3 on average, as in GSM8K."""
+SHORT_WEIGHTS = {1: 0.6, 2: 0.4}
+"""The same where only families of short problems are asked: SVAMP has one step mostly, MultiArith two."""
 
 
 @dataclass(frozen=True)
@@ -35,6 +37,7 @@ class Family:
         build: Writes one problem of `story.goal` steps into a story.
         steps: Fewest and most steps it can write.
         held_out: Kept out of the embedded model's training.
+        short: Of one or two steps, in the manner of SVAMP and MultiArith; not among the default families.
         constants: Word → the numbers it implies, beyond those of `words.IMPLIED`.
         about: First line of its docstring.
     """
@@ -45,6 +48,7 @@ class Family:
     held_out: bool
     constants: dict[str, tuple[int, ...]]
     about: str
+    short: bool = False
 
     def __call__(self, story: Story) -> None:
         """Write one problem into the story."""
@@ -54,9 +58,8 @@ class Family:
 def _read(name: str) -> Family:
     module = importlib.import_module(f"{_families.__name__}.{name}")
     about = (module.__doc__ or "").split("\n")[0]
-    return Family(
-        name, module.build, module.STEPS, getattr(module, "HELD_OUT", False), getattr(module, "CONSTANTS", {}), about
-    )
+    held_out, short = getattr(module, "HELD_OUT", False), getattr(module, "SHORT", False)
+    return Family(name, module.build, module.STEPS, held_out, getattr(module, "CONSTANTS", {}), about, short)
 
 
 FAMILIES: dict[str, Family] = {m.name: _read(m.name) for m in pkgutil.iter_modules(_families.__path__)}
@@ -68,7 +71,10 @@ DRILLS = ("drills",)
 HELD_OUT = tuple(name for name, family in FAMILIES.items() if family.held_out)
 """Families the embedded model never saw."""
 
-TRAIN_FAMILIES = tuple(name for name in FAMILIES if name not in HELD_OUT + DRILLS)
+SHORT = tuple(name for name, family in FAMILIES.items() if family.short)
+"""Families of short problems, made for models that learn from real text; `word-problems:short` names them all."""
+
+TRAIN_FAMILIES = tuple(name for name in FAMILIES if name not in HELD_OUT + DRILLS + SHORT)
 """Families the embedded model was trained on."""
 
 
@@ -122,9 +128,10 @@ def _table(chosen: tuple[str, ...], bounds: tuple[int, int]) -> Table:
     wrong = [unknown("family", name, FAMILIES) for name in chosen if name not in FAMILIES]
     if wrong:
         raise UserError(*wrong, where="families")
+    weights = SHORT_WEIGHTS if all(FAMILIES[c].short for c in chosen) else STEP_WEIGHTS
     able = {
         n: tuple(FAMILIES[c] for c in chosen if FAMILIES[c].steps[0] <= n <= FAMILIES[c].steps[1])
-        for n in STEP_WEIGHTS
+        for n in weights
         if bounds[0] <= n <= bounds[1]
     }
     able = {n: some for n, some in able.items() if some}
@@ -133,10 +140,10 @@ def _table(chosen: tuple[str, ...], bounds: tuple[int, int]) -> Table:
             ", ".join(f"{c} {FAMILIES[c].steps[0]}-{FAMILIES[c].steps[1]}" for c in chosen) or "no family was named"
         )
         raise UserError(f"steps: no family can write {bounds[0]} to {bounds[1]} steps. They write: {reach}.")
-    total = sum(STEP_WEIGHTS[n] for n in able)
+    total = sum(weights[n] for n in able)
     rows, share = [], 0.0
     for n, some in able.items():
-        share += STEP_WEIGHTS[n] / total
+        share += weights[n] / total
         rows.append((share, n, some))
     return zlib.crc32(repr((chosen, bounds)).encode()), tuple(rows)
 

@@ -1,0 +1,138 @@
+r"""Tokenizer → the same with a token for every group of two or three digits, as Llama-3's has: 1234 is 123, 4.
+
+With digit tokens a result such as 216 is a bag of 2, 1 and 6; with these it is one token, one row, one place in a prior.
+Numbers are cut from the left into groups of at most three ASCII digits; all other text is cut as before, other scripts'
+digits included. The tokenizer's own JSON is extended, vocabulary, merges and the rule that cuts text, so a saved folder
+is a plain Hugging Face tokenizer.
+
+    merges  1 2 → 12    12 3 → 123    1 23 → 123      so that any order of merging ends in one token
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from typing import Any
+
+from ruplar.errors import UserError
+
+GROUPS = tuple(f"{number:0{digits}d}" for digits in (2, 3) for number in range(10**digits))
+"""Every group of two or three digits, in the order their tokens are added."""
+
+_SETTING = "backbone.number_tokens"
+_GROUPED = r"[0-9]{1,3}|\p{N}"
+_CUT = {"type": "Split", "pattern": {"Regex": _GROUPED}, "behavior": "Isolated", "invert": False}
+_SAMPLE = "Don't stop;  it's naïve…\n\n\tYes — ½ of “that” is x*y=(z) ٣٤٥ 日本語 <b>."
+_KEPT = ("model_max_length", "padding_side", "truncation_side", "clean_up_tokenization_spaces", "model_input_names")
+
+
+def number_ids(tokenizer: Any) -> list[int]:
+    """The ids of all groups.
+
+    Raises:
+        UserError: The tokenizer does not write them as single tokens.
+    """
+    if not _groups(tokenizer):
+        raise UserError(f"{_SETTING}: this tokenizer has no tokens for groups of digits.")
+    return [tokenizer.convert_tokens_to_ids(group) for group in GROUPS]
+
+
+def with_number_tokens(tokenizer: Any) -> Any:
+    """A tokenizer that also has the groups; their ids come after all others. The one given is left as it is.
+
+    Raises:
+        UserError: It has them already, or is of a kind that cannot be extended exactly.
+    """
+    backend = getattr(tokenizer, "backend_tokenizer", None)
+    if backend is None:
+        raise UserError(f"{_SETTING}: {_kind(tokenizer)} is not a fast tokenizer (tokenizer.json). Leave it out.")
+    if _groups(tokenizer):
+        raise UserError(
+            f"{_SETTING}: this tokenizer already writes every group of up to three digits as one token (216 is one), so "
+            "there is nothing to add. Leave it out."
+        )
+    content = json.loads(backend.to_str())
+    _refuse_other_kinds(content, tokenizer)
+    _add_tokens(content, tokenizer)
+    content["pre_tokenizer"] = _grouping(content["pre_tokenizer"])
+    made = _rebuilt(content, tokenizer)
+    same = made.encode(_SAMPLE, add_special_tokens=False) == tokenizer.encode(_SAMPLE, add_special_tokens=False)
+    same = same and tokenizer.get_vocab().items() <= made.get_vocab().items()
+    if not same or not _groups(made):
+        raise UserError(
+            f"{_SETTING}: {_kind(tokenizer)} cuts text in a way that cannot be extended exactly. Leave it out, or take "
+            "spans: result_pieces, which keeps the order of digits."
+        )
+    return made
+
+
+def _groups(tokenizer: Any) -> bool:
+    """Whether every group is one token, and longer numbers are cut into groups from the left."""
+    encode = lambda text: tokenizer.encode(text, add_special_tokens=False)  # noqa: E731
+    if any(len(encode(group)) != 1 for group in GROUPS):
+        return False
+    return encode("1234567") == [i for group in ("123", "456", "7") for i in encode(group)]
+
+
+def _refuse_other_kinds(content: dict[str, Any], tokenizer: Any) -> None:
+    model, cutter = content["model"], content["pre_tokenizer"]
+    bytes_ = any(part["type"] == "ByteLevel" for part in _parts(cutter))
+    if model["type"] != "BPE" or not bytes_ or any(str(digit) not in model["vocab"] for digit in range(10)):
+        raise UserError(
+            f"{_SETTING}: {_kind(tokenizer)} is no byte-level BPE tokenizer with a token for each digit, and only such a "
+            "one can be extended. Leave it out."
+        )
+
+
+def _parts(cutter: dict[str, Any] | None) -> Iterable[dict[str, Any]]:
+    if cutter is None:
+        return []
+    return cutter["pretokenizers"] if cutter["type"] == "Sequence" else [cutter]
+
+
+def _add_tokens(content: dict[str, Any], tokenizer: Any) -> None:
+    model = content["model"]
+    # control tokens that stand outside the vocabulary are numbered anew when it grows, unless it names their ids
+    model["vocab"].update({token["content"]: token["id"] for token in content["added_tokens"]})
+    free = max(tokenizer.get_vocab().values()) + 1
+    for group in GROUPS:
+        if group not in model["vocab"]:
+            model["vocab"][group], free = free, free + 1
+    there = {tuple(merge) if isinstance(merge, list) else tuple(merge.split(" ")) for merge in model["merges"]}
+    cuts = [(group[:at], group[at:]) for group in GROUPS for at in range(1, len(group))]
+    fresh = [list(cut) for cut in cuts if cut not in there]
+    strings = bool(model["merges"]) and isinstance(model["merges"][0], str)
+    model["merges"] += [" ".join(cut) for cut in fresh] if strings else fresh
+
+
+def _grouping(cutter: dict[str, Any]) -> dict[str, Any]:
+    """The rule that cuts text, with digits in groups: where it cut single digits, or else before all that it does."""
+    parts, done = [], False
+    for part in _parts(cutter):
+        pattern = part.get("pattern", {}).get("Regex", "") if part["type"] == "Split" else ""
+        if part["type"] == "Digits":
+            part, done = _CUT, True
+        elif r"|\p{N}|" in pattern:  # Qwen's
+            part, done = {**part, "pattern": {"Regex": pattern.replace(r"|\p{N}|", f"|{_GROUPED}|")}}, True
+        parts.append(part)
+    first = {**_CUT, "pattern": {"Regex": "[0-9]{1,3}"}}
+    return {"type": "Sequence", "pretokenizers": parts if done else [first, *parts]}
+
+
+def _rebuilt(content: dict[str, Any], tokenizer: Any) -> Any:
+    """A tokenizer of the plain class, which takes its JSON as it is: some models' own classes build their rules anew."""
+    from tokenizers import Tokenizer
+    from transformers import PreTrainedTokenizerFast
+
+    kept = {key: value for key in _KEPT if (value := getattr(tokenizer, key, None)) is not None}
+    return PreTrainedTokenizerFast(
+        tokenizer_object=Tokenizer.from_str(json.dumps(content)),
+        chat_template=getattr(tokenizer, "chat_template", None),
+        name_or_path=tokenizer.name_or_path,
+        **tokenizer.special_tokens_map,
+        **kept,
+    )
+
+
+def _kind(tokenizer: Any) -> str:
+    return type(tokenizer).__name__

@@ -1,0 +1,109 @@
+"""`ruplar data augment` → the same problems with other numbers; `ruplar data overlap` → what training data shares with tests."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from ruplar import plugins
+from ruplar.cli.options import AsJson, DataDir, free_file, print_json
+from ruplar.errors import UserError
+from ruplar.records import Example
+
+out = Console()
+
+AGAINST = "gsm8k-aug,gsm-hard,svamp,multiarith,gsm8k-aug-valid"
+
+
+def augment(
+    source: Annotated[str, typer.Argument(help="Chains: a file, a known set or a Hub name.")],
+    output: Annotated[Path, typer.Argument(help="The jsonl file to write.")],
+    count: Annotated[int, typer.Option(min=1, help="How many problems in all.")] = 150_000,
+    per_chain: Annotated[int, typer.Option(min=1, help="Most problems of one chain.")] = 100,
+    seed: Annotated[int, typer.Option(min=0, help="Which ones.")] = 1,
+    valid: Annotated[
+        list[str] | None, typer.Option(help="A set whose questions are left out; may be given several times.")
+    ] = None,
+    against: Annotated[
+        str,
+        typer.Option(help="Test sets, with commas: chains that share 13 words with one, numbers apart, are left out."),
+    ] = "",
+    large: Annotated[
+        float, typer.Option(min=0, max=1, help="Share with a number of four to seven digits, as in GSM-Hard.")
+    ] = 0.05,
+    format: Annotated[str | None, typer.Option(help="Shape of the rows; found out when left out.")] = None,
+    show: Annotated[int, typer.Option(min=0, help="Chains of each kind left out to show.")] = 1,
+    force: Annotated[bool, typer.Option("--force", help="Write over a file that is there.")] = False,
+    data_dir: DataDir = None,
+    as_json: AsJson = False,
+) -> None:
+    """Tell chains again with other numbers: drawn in sensible ranges, carried out exactly, kept where they make sense."""
+    from ruplar.chains.augment import Tally, deal, make_plans
+    from ruplar.chains.ngrams import index_of, why_not_train
+    from ruplar.chains.questions import digest
+    from ruplar.chains.read import read
+    from ruplar.chains.word_problems import write_jsonl
+
+    domain = plugins.make("domains", "arithmetic")
+    if why := why_not_train(source):
+        raise UserError(f"{why}; nothing may be trained on it.")
+    free_file(output, force)
+    held = {
+        digest(example.question)
+        for name in valid or ()
+        for example in read(name, domain, need_steps=False, skip_bad=True, data_dir=data_dir).examples
+    }
+    chains = read(source, domain, format=format, skip_bad=True, data_dir=data_dir)
+    index = index_of(against.split(","), domain, data_dir) if against else None
+
+    def refuse(example: Example) -> str | None:
+        if digest(example.question) in held:
+            return "its question is held out"
+        hit = index and (index.hit(example.question) or index.retold(example.question))
+        return f"{hit.kind} as in {hit.set}" if hit else None
+
+    tally = Tally()
+    plans = make_plans(chains.examples, tally, refuse)
+    dealt = deal(plans, seed, tally, count=count, per_chain=per_chain, large=large)
+    write_jsonl(output, (example for _, _, example in dealt))
+    if as_json:
+        unread = {reason: len(rows) for reason, rows in chains.left_out.items()}
+        print_json({"source": chains.place.name, "output": str(output), "unread": unread, **tally.as_dict()})
+        return
+    used = max(tally.used, 1)
+    lines = [
+        f"{tally.written:,} problems from {tally.used:,} of {tally.rows:,} chains, {tally.written / used:.1f} a chain: {output}"
+    ]
+    if tally.written < count:
+        lines.append(f"  {count:,} were asked for: the chains have no more at {per_chain} a chain; see --per-chain")
+    for reason, number in tally.left_out.most_common():
+        lines.append(f"  {number:,} chains left out: {reason}")
+        lines += [f"    {at}  {question}" for at, question in tally.shown[reason][:show]]
+    out.print("\n".join(lines), markup=False, highlight=False, soft_wrap=True)
+
+
+def overlap(
+    train: Annotated[list[str], typer.Argument(help="Training data: files, known sets or Hub names.")],
+    against: Annotated[str, typer.Option(help="Test sets or files, with commas.")] = AGAINST,
+    show: Annotated[int, typer.Option(min=0, help="Pairs of each kind to show.")] = 3,
+    strict: Annotated[bool, typer.Option("--strict", help="Exit with 1 where anything is shared.")] = False,
+    format: Annotated[str | None, typer.Option(help="Shape of the training rows; found out when left out.")] = None,
+    data_dir: DataDir = None,
+    as_json: AsJson = False,
+) -> None:
+    """Which training questions equal a test question or share 13 words in a row with one; also with numbers masked."""
+    from ruplar.chains.ngrams import index_of
+    from ruplar.chains.overlap import Shared, share
+
+    domain = plugins.make("domains", "arithmetic")
+    index = index_of(against.split(","), domain, data_dir)
+    found: list[Shared] = [share(name, index, domain, format=format, data_dir=data_dir) for name in train]
+    if as_json:
+        print_json({"against": index.sets, "train": [one.as_dict() for one in found]})
+    else:
+        out.print("\n".join(one.text(show) for one in found), markup=False, highlight=False, soft_wrap=True)
+    if strict and any(one.hits for one in found):
+        raise typer.Exit(1)

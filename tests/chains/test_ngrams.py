@@ -1,0 +1,91 @@
+"""Training questions held against test questions: the same words, thirteen in a row, and the same but for numbers."""
+
+import json
+
+import pytest
+
+from ruplar import plugins
+from ruplar.chains.ngrams import EQUAL, PASSAGE, RETOLD, Index, index_of, why_not_train, words
+from ruplar.chains.overlap import share
+from ruplar.errors import UserError
+
+DOMAIN = plugins.make("domains", "arithmetic")
+TEST = "Ann has 1,200 red cars and she sells 5 of them to Tom's friend on Monday. How many are left?"
+
+
+@pytest.fixture
+def index():
+    found = Index()
+    found.add("mine", "mine:1", TEST)
+    found.add("mine", "mine:2", "What is 3 + 4?")
+    return found
+
+
+def test_the_normal_form_has_words_and_numbers_alone():
+    assert words("Tom's  $1,200.50 – 3/4, OK?") == ["toms", "1200.50", "3", "4", "ok"]
+
+
+def test_the_same_question_is_found_whatever_its_case_and_points(index):
+    assert (
+        index.hit("ann has 1200 red cars, and she sells 5 of them to Toms friend on monday -- how many are left").kind
+        == EQUAL
+    )
+    assert index.hit("what is 3 4").kind == EQUAL  # too short for a passage
+
+
+def test_thirteen_words_in_a_row_are_a_hit_and_twelve_are_not(index):
+    shared = "she sells 5 of them to Tom's friend on Monday. How many are left"  # 13 words
+    assert len(words(shared)) == 13 + 1
+    hit = index.hit(f"Bob and Eve: {shared} now")
+    assert (hit.kind, hit.set, hit.at) == (PASSAGE, "mine", "mine:1") and len(hit.passage.split()) == 13
+    assert index.hit("Bob: sells 5 of them to Tom's friend on Monday. How many are now") is None
+
+
+def test_other_numbers_are_told_apart_unless_masked(index):
+    retold = TEST.replace("1,200", "37").replace("5", "8")
+    assert index.hit(retold) is None and index.retold(retold).kind == RETOLD
+
+
+def test_a_set_that_cannot_be_read_is_told_and_not_passed_over(tmp_path):
+    with pytest.raises(UserError, match="'nowhere.jsonl' cannot be read, so training data cannot be held against it"):
+        index_of(["nowhere.jsonl"], DOMAIN)
+    with pytest.raises(UserError, match="no test set is named"):
+        index_of([], DOMAIN)
+
+
+def test_gsm8k_shares_four_passages_with_its_test_set(shared_data):
+    sets = ["gsm8k-aug", "gsm-hard", "svamp", "multiarith"]
+    index = index_of(sets, DOMAIN, shared_data)
+    found = share("gsm8k-train", index, DOMAIN, data_dir=shared_data)
+    assert dict(found.hits) == {(PASSAGE, "gsm8k-aug"): 4} and found.rows == 7473
+    assert set(index.sets) == set(sets) and all(record["sha256"] for record in index.sets.values())
+    assert len(found.as_dict()["pairs"]) == 4 + sum(found.retold.values())
+    assert "4 13 words in a row: gsm8k-aug" in found.text(1)
+
+
+def test_all_500_validation_questions_stand_in_the_training_set(shared_data):
+    found = share("gsm8k-train", index_of(["gsm8k-aug-valid"], DOMAIN, shared_data), DOMAIN, data_dir=shared_data)
+    assert found.hits[EQUAL, "gsm8k-aug-valid"] == 500
+
+
+@pytest.mark.parametrize(
+    "source", ["hub:mwpt5/MAWPS", "data/mawps-train.jsonl", "hub:apple/GSM-Symbolic", "gsm_symbolic.json", "svamp"]
+)
+def test_sets_that_hold_test_questions_are_known_by_name(source):
+    assert why_not_train(source)
+
+
+@pytest.mark.parametrize("source", ["gsm8k-train", "gsm8k-aug-train", "mine.jsonl", "hub:whynlp/gsm8k-aug"])
+def test_nothing_is_held_against_training_sets(source):
+    assert why_not_train(source) is None
+
+
+def test_our_own_short_problems_and_drills_share_nothing_with_the_tests(shared_data, tmp_path):
+    from ruplar.chains.drills import generate as drills
+    from ruplar.chains.word_problems import SHORT, generate
+
+    file = tmp_path / "ours.jsonl"
+    rows = [*generate(3000, 1, families=SHORT), *drills(500, 1)]
+    file.write_text("".join(json.dumps({"question": e.question, "answer": e.answer}) + "\n" for e in rows))
+    index = index_of(["svamp", "multiarith", "gsm8k-aug"], DOMAIN, shared_data)
+    assert not share(str(file), index, DOMAIN).hits

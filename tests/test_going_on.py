@@ -1,0 +1,168 @@
+"""`backbone.lora.go_on`: an adapter is trained through several runs and stays one adapter on the plain backbone."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+import torch
+
+from ruplar import plugins
+from ruplar.backbone.lora import START
+from ruplar.backbone.settings import BackboneConfig, LoraSettings, PromptConfig
+from ruplar.backbone.unadapted import unadapted
+from ruplar.config import load_recipe
+from ruplar.errors import UserError
+from ruplar.store import Card, Model, Named, export_model, find_model, load_model, open_start, read_card, save_model
+
+PROMPT = PromptConfig(instruction="", answer="{answer}")
+LORA = LoraSettings(rank=2, alpha=4, dropout=0.0)
+ON = LORA.model_copy(update={"go_on": True})
+TEXT = "the 216 apples and 7 more: how many of 1234?"
+
+
+@pytest.fixture
+def tree(tmp_path, tiny_model, digit_tokenizer, monkeypatch, request):
+    """The working folder, with a random backbone in `base` whose tokenizer has single digits and no markers."""
+    digit_tokenizer.save_pretrained(tmp_path / "base")
+    tiny_model("llama", len(digit_tokenizer), tied=getattr(request, "param", True)).save_pretrained(tmp_path / "base")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def moved(model: Model, seed: int) -> Model:
+    """Every trained weight somewhere else, as training would leave it."""
+    torch.manual_seed(seed)
+    with torch.no_grad():
+        for weight in model.backbone.model.parameters():
+            if weight.requires_grad:
+                weight.add_(torch.randn_like(weight) * 0.1)
+    model.backbone.model.eval()
+    return model
+
+
+def opened(method="ruplar", **backbone) -> Model:
+    config = BackboneConfig(**{"name": "base", "number_tokens": True, "lora": LORA, **backbone})
+    card = Card(method=Named(name=method), backbone=config, prompt=PROMPT, domain=Named(name="arithmetic"))
+    made = open_start(config, PROMPT)
+    made.model.eval()
+    return Model(made, plugins.make("methods", method), plugins.make("domains", "arithmetic"), card)
+
+
+def logits(model: Model) -> torch.Tensor:
+    ids = model.backbone.tokenizer.encode(TEXT) + [model.backbone.think_id, model.backbone.end_think_id]
+    with torch.no_grad():
+        return model.backbone.model(input_ids=torch.tensor([ids])).logits
+
+
+@pytest.mark.parametrize("tree", [True, False], indirect=True, ids=["tied", "untied"])
+@pytest.mark.parametrize("embedding", [False, True], ids=["rows", "embedding"])
+def test_it_starts_where_the_first_run_ended_and_its_adapter_alone_loads_on_the_backbone(tree, embedding):
+    adapters = {"lora": LORA.model_copy(update={"embedding": embedding})}
+    first = moved(opened("cot", **adapters), 1)
+    save_model(tree / "cot", first)
+    on = {"lora": adapters["lora"].model_copy(update={"go_on": True})}
+    second = opened(init="cot", **on)
+    assert torch.equal(logits(second), logits(first)), "markers and number tokens included"
+    before = logits(second)
+    moved(second, 2)
+    save_model(tree / "second", second)
+    shutil.rmtree(tree / "cot")  # what it came from is not needed
+    found = load_model("second")
+    assert torch.equal(logits(found), logits(second)) and not torch.allclose(logits(found), before, atol=1e-3)
+    card = read_card(tree / "second").backbone
+    assert card.init is None and card.lora == adapters["lora"] and card.number_tokens
+    third = opened(init="second", **on)
+    assert torch.equal(logits(third), logits(second)), "and so on"
+    export_model("second", tree / "plain")
+    torch.testing.assert_close(logits(load_model("plain")), logits(second), atol=1e-4, rtol=1e-4)
+
+
+def test_what_is_trained_is_what_a_fresh_adapter_would_train_and_the_start_stays_as_it_was(tree):
+    save_model(tree / "cot", moved(opened("cot"), 1))
+    fresh, on = opened(), opened(init="cot", lora=ON)
+
+    def trained(model):
+        return {name: w.shape for name, w in model.backbone.model.named_parameters() if w.requires_grad}
+
+    assert trained(on) == trained(fresh) and on.backbone.added == fresh.backbone.added
+    start = logits(on)
+    moved(on, 2)
+    after, names = logits(on), trained(on)
+    with unadapted(on.backbone, "the teacher"):
+        assert torch.equal(logits(on), start)  # the model training started from is the first run's
+    assert torch.equal(logits(on), after) and trained(on) == names
+    save_model(tree / "second", on)
+    assert not any(START in line for line in _names(tree / "second"))
+    # a fresh adapter starts from nothing, so there the teacher is the plain backbone
+    moved(fresh, 3)
+    with unadapted(fresh.backbone, "the teacher"):
+        assert torch.equal(logits(fresh), logits(opened()))
+
+
+def _names(folder: Path) -> list[str]:
+    from safetensors import safe_open
+
+    with safe_open(folder / "adapter_model.safetensors", framework="pt") as file:
+        return list(file.keys())
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"lora": ON.model_copy(update={"rank": 4})}, "backbone.lora.rank: is 4, but 2 in cot"),
+        ({"lora": ON.model_copy(update={"alpha": 8})}, "backbone.lora.alpha: is 8, but 4 in cot"),
+        ({"lora": ON.model_copy(update={"targets": ("q_proj",)})}, "backbone.lora.targets: is .*'q_proj'.*but None"),
+        ({"lora": ON.model_copy(update={"embedding": True})}, "backbone.lora.embedding: is True, but False in cot"),
+        ({"number_tokens": False}, "backbone.number_tokens: is False, but True in cot"),
+        ({"name": "embedded", "number_tokens": False}, "(?s)backbone.name: is 'embedded'.*'base' in.*number_tokens"),
+    ],
+)
+def test_another_backbone_or_another_shape_is_refused_by_name(tree, change, said):
+    save_model(tree / "cot", moved(opened("cot"), 1))
+    with pytest.raises(UserError, match=said):
+        opened(**{"init": "cot", "lora": ON, **change})
+
+
+def test_dropout_may_change(tree):
+    first = moved(opened("cot"), 1)
+    save_model(tree / "cot", first)
+    assert torch.equal(logits(opened(init="cot", lora=ON.model_copy(update={"dropout": 0.3}))), logits(first))
+
+
+def test_a_run_of_all_weights_or_one_on_merged_weights_is_not_gone_on_with(tree):
+    save_model(tree / "full", moved(opened("cot", lora=None), 1))
+    with pytest.raises(UserError, match="go_on: full holds no adapter, all its weights were trained. Leave go_on out"):
+        opened(init="full", lora=ON)
+    save_model(tree / "cot", moved(opened("cot"), 1))
+    save_model(tree / "merged", moved(opened(init="cot"), 2))
+    with pytest.raises(UserError, match="go_on: the adapter in merged stands on the merged weights of 'cot'"):
+        opened(init="merged", lora=ON)
+    with pytest.raises(UserError, match="lora.go_on trains the adapter of init further; set init"):
+        load_recipe("embedded-no_cot", ["backbone.init=null", "backbone.lora.go_on=true"])
+
+
+def test_a_training_run_goes_on_with_the_embedded_models_adapter_its_teacher_being_that_model(tmp_path, monkeypatch):
+    from ruplar.train.run import train
+
+    monkeypatch.chdir(tmp_path)
+    lora = read_card(find_model("embedded:ruplar")).backbone.lora
+    config = load_recipe(
+        "embedded-ruplar",
+        [
+            "backbone.init=embedded:ruplar", "backbone.lora.go_on=true", f"backbone.lora.rank={lora.rank}",
+            f"backbone.lora.alpha={lora.alpha}", "backbone.lora.dropout=0", "method.distill_logits=1.0", "data.valid=null",
+            "data.train={source: word-problems, count: 16, seed: 3}", "training.max_steps=2", "training.eval_strategy=no",
+            "training.per_device_train_batch_size=4", "training.save_strategy=no", "training.logging_steps=1",
+            "training.bf16=false", "training.dataloader_num_workers=0", "training.dataloader_prefetch_factor=null",
+            "training.learning_rate=1e-3", "training.warmup_steps=0", "speed.compile=false", "speed.pack=0",
+        ],
+    )  # fmt: skip
+    train(config, output=tmp_path / "run")
+    found, start = load_model("run"), load_model("embedded:ruplar")
+    assert found.card.backbone.init is None
+    ids = torch.tensor([start.backbone.prompt("Tom has 3 bags of 4 apples. How many apples?").ids])
+    with torch.no_grad():
+        a, b = (model.backbone.model(input_ids=ids).logits for model in (found, start))
+    assert 1e-4 < (a - b).abs().max() < 5, "two small steps away from where it started"

@@ -1,0 +1,65 @@
+"""The model that ships under models/ answers 64 fixed questions of SVAMP as it did when it was released."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from ruplar.store import find_model
+
+ROOT = Path(__file__).parents[1]
+RELEASED = ROOT / "models" / "smollm2-135m-ruplar"
+
+
+@pytest.fixture(scope="module")
+def script():
+    spec = importlib.util.spec_from_file_location("fixed_answers", ROOT / "benchmarks" / "fixed_answers.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_the_released_model_answers_as_recorded(script, request, shared_data):
+    if not (RELEASED / script.FILE).is_file():
+        pytest.skip(f"no model has been released yet: there is no {RELEASED.relative_to(ROOT) / script.FILE}")
+    request.getfixturevalue("smollm2")  # skips, with the reason, where the backbone cannot be had
+    recorded = json.loads((RELEASED / script.FILE).read_text(encoding="utf-8"))
+    assert len(recorded["answers"]) == 64
+    assert script.differences(recorded, script.answers(RELEASED, shared_data)) == []
+
+
+def test_the_released_adapter_is_small_and_names_no_place_of_the_machine_it_was_made_on():
+    if not RELEASED.is_dir():
+        pytest.skip(f"no model has been released yet: there is no {RELEASED.relative_to(ROOT)}")
+    assert sum(file.stat().st_size for file in RELEASED.rglob("*") if file.is_file()) < 30e6
+    config = json.loads((RELEASED / "adapter_config.json").read_text(encoding="utf-8"))
+    card = json.loads((RELEASED / "ruplar.json").read_text(encoding="utf-8"))["backbone"]
+    assert config["base_model_name_or_path"] is None
+    assert card["name"] == "smollm2-135m-instruct" and card["init"] is None
+
+
+def test_the_script_writes_answers_finds_them_again_and_tells_a_difference(
+    script, tmp_path, shared_data, monkeypatch, capsys
+):
+    import sys
+
+    model = tmp_path / "model"
+    shutil.copytree(find_model("embedded:ruplar"), model)
+    words = ["fixed_answers.py", str(model), "--data-dir", str(shared_data)]
+    monkeypatch.setattr(sys, "argv", words)
+    script.main()
+    recorded = json.loads((model / script.FILE).read_text(encoding="utf-8"))
+    assert len(recorded["answers"]) == len(recorded["latents"]) == 64 and "64 answers" in capsys.readouterr().out
+    with (shared_data / "svamp-test.jsonl").open(encoding="utf-8") as lines:
+        assert len(lines.readlines()) >= 64 * 15
+    recorded["answers"][2] = "another"
+    (model / script.FILE).write_text(json.dumps(recorded), encoding="utf-8")
+    monkeypatch.setattr(sys, "argv", [*words, "--check"])
+    with pytest.raises(SystemExit) as end:
+        script.main()
+    told = capsys.readouterr().out.splitlines()
+    assert end.value.code and len(told) == 1 and told[0].startswith("question 31: recorded ('another'")

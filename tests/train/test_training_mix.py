@@ -1,0 +1,105 @@
+"""Sources mixed for a real model, and test questions kept out of them."""
+
+import json
+
+import pytest
+
+from ruplar import plugins
+from ruplar.chains.ngrams import EQUAL, PASSAGE
+from ruplar.chains.sources import SourceConfig
+from ruplar.config.check import check
+from ruplar.errors import UserError
+from ruplar.train.data import IN_VALID, open_data
+
+DOMAIN = plugins.make("domains", "arithmetic")
+TEST = "Ann has 12 red cars and she sells 5 of them to her friend Tom on Monday. How many are left?"
+
+
+def sources(*entries):
+    return [SourceConfig.model_validate(entry) for entry in entries]
+
+
+def chains(path, questions):
+    path.write_text("".join(f"{q}||<<{20 + i}+7={27 + i}>> #### {27 + i}\n" for i, q in enumerate(questions)))
+    return str(path)
+
+
+@pytest.fixture
+def files(tmp_path):
+    """A test set, a validation set, and training chains that share something with both."""
+    test = tmp_path / "test.jsonl"
+    test.write_text(json.dumps({"problem": TEST, "answer": "7"}) + "\n")
+    valid = chains(tmp_path / "valid.txt", ["Eve has 30 cats and gets 7. How many?"])
+    train = chains(
+        tmp_path / "train.txt",
+        [
+            "Bob has 20 cups and gets 7 more. How many?",
+            TEST.upper(),
+            "Pam and Eve: she sells 5 of them to her friend Tom on Monday. How many are left, 22 or 7?",
+            "eve has 30 cats and gets 7. how many?",
+            "Ann has 24 red cars and she sells 7 of them to her friend Tom on Monday. How many are left?",
+        ],
+    )
+    return str(test), valid, train
+
+
+def test_rows_that_stand_in_a_test_set_are_dropped_counted_and_the_set_is_named(files):
+    test, valid, train = files
+    data = open_data(sources(train), sources(valid)[0], DOMAIN, decontaminate=(test,))
+    assert [e.question[:3] for e in data.train] == ["Bob", "Ann"]
+    assert data.left_out == {f"{EQUAL} as in {test}": 1, f"{PASSAGE} as in {test}": 1, IN_VALID: 1}
+    assert len(data.fingerprints[f"held against: {test}"]) == 64
+    assert len(open_data(sources(train), None, DOMAIN).train) == 5
+
+
+def test_a_chain_that_tells_a_test_question_with_other_numbers_is_not_augmented(files):
+    test, valid, train = files
+    entry = {"source": train, "augment": 5, "seed": 1}
+    data = open_data(sources(entry), sources(valid)[0], DOMAIN, decontaminate=(test,))
+    assert {e.question[:3] for e in data.train} == {"Bob"}
+    assert sum(n for why, n in data.left_out.items() if why.startswith("not augmented: 13 words in a row but")) == 1
+    assert data.left_out[f"not augmented: {IN_VALID}"] == 1
+
+
+def test_four_sources_are_joined_with_a_fingerprint_each(shared_data, tmp_path):
+    lines = (shared_data / "gsm8k-train.jsonl").read_text(encoding="utf-8").splitlines(keepends=True)[:400]
+    (tmp_path / "some.jsonl").write_text("".join(lines), encoding="utf-8")
+    entries = (
+        {"source": str(tmp_path / "some.jsonl"), "augment": 3, "count": 120, "seed": 1},
+        {"source": "word-problems", "count": 60, "seed": 1},
+        {"source": "word-problems:short", "count": 40, "seed": 1},
+        {"source": "drills", "count": 60, "seed": 1},
+    )
+    valid = sources({"source": str(shared_data / "gsm8k-aug-valid.txt")})[0]
+    tests = tuple(str(shared_data / f"{name}-test.jsonl") for name in ("svamp", "multiarith", "gsm-hard", "gsm8k-aug"))
+    data = open_data(sources(*entries), valid, DOMAIN, skip_bad=True, decontaminate=tests)
+    assert len(data.train) == 280
+    assert [len(list(data.train[i].steps)) > 0 for i in (0, 119, 120, 180, 279)] == [True] * 5
+    # about 500 of 7,473 questions are held out, so some 27 of 400
+    assert 10 < data.left_out[f"not augmented: {IN_VALID}"] < 45
+    names = list(data.fingerprints)
+    assert [name.partition(": ")[0] for name in names[:5]] == ["train 1", "train 2", "train 3", "train 4", "valid"]
+    assert sum(name.startswith("held against") for name in names) == 4
+    assert len(data.fingerprints[names[0]]) == 64 and "augmented" in names[0]
+    again = open_data(sources(*entries), valid, DOMAIN, skip_bad=True, decontaminate=tests)
+    assert again.fingerprints == data.fingerprints
+    other = open_data(sources({**entries[0], "seed": 2}), valid, DOMAIN, skip_bad=True)
+    assert next(iter(other.fingerprints.values())) != data.fingerprints[names[0]]
+
+
+@pytest.mark.parametrize(
+    ("source", "message"),
+    [
+        ("hub:mwpt5/MAWPS", "MAWPS contains MultiArith"),
+        ("hub:apple/GSM-Symbolic", "templates of GSM8K's test questions"),
+        ("svamp", "'svamp' is a test set"),
+    ],
+)
+def test_a_recipe_may_not_train_on_what_holds_test_questions(source, message):
+    with pytest.raises(UserError, match=message):
+        check({"name": "x", "data": {"train": source}, "method": "cot"}, "x.yaml", check_files=False)
+
+
+def test_a_recipe_names_test_sets_that_exist():
+    with pytest.raises(UserError, match="data.decontaminate: unknown data set 'svmp'. Did you mean 'svamp'"):
+        check({"name": "x", "data": {"train": "word-problems", "decontaminate": ["svmp"]}, "method": "cot"}, "x.yaml")
