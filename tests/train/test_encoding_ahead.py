@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
-import shutil
 
 import numpy as np
 import pytest
 import torch
-from conftest import make_config
 from safetensors.torch import load_file
 
 from ruplar.config import from_dict
@@ -39,9 +37,15 @@ def _item(seed: int, companions: int = 2) -> Item:
     )
 
 
-def _quick(tmp_path, speed, max_steps=1, **settings):
-    made = make_config(tmp_path / "backbone", max_steps=max_steps, per_device_train_batch_size=4, **settings)
-    return from_dict({**made.as_dict(), "speed": speed})
+@pytest.fixture
+def quick(config):
+    """Speed settings and others → a recipe of a step or a few."""
+
+    def make(speed, max_steps=1, seed=5, **settings):
+        made = config(max_steps=max_steps, per_device_train_batch_size=4, **settings)
+        return from_dict({**made.as_dict(), "speed": speed, "seed": seed})
+
+    return make
 
 
 def _same(a: Batch, b: Batch) -> None:
@@ -88,28 +92,25 @@ def test_no_two_packed_items_overlap():
 
 
 @pytest.mark.parametrize("method", ["ruplar", "cot", {"name": "codi", "latents": 2}], ids=str)
-def test_training_on_a_shelf_is_training(backbone_folder, tmp_path, method):
-    shutil.copytree(backbone_folder, tmp_path / "backbone")
+def test_training_on_a_shelf_is_training(quick, tmp_path, method):
     packed = {"pack": 0 if isinstance(method, dict) else 128}
     weights = []
     for name, ahead in (("plain", False), ("ahead", True)):
-        config = _quick(tmp_path, {**packed, "encode_ahead": ahead}, method=method, max_steps=3)
+        config = quick({**packed, "encode_ahead": ahead}, method=method, max_steps=3)
         train(config, output=tmp_path / "runs" / name)
         weights.append(load_file(tmp_path / "runs" / name / "model" / "adapter_model.safetensors"))
     assert all(torch.equal(weights[0][name], weights[1][name]) for name in weights[0])
     assert len(list((tmp_path / "runs" / ENCODED).iterdir())) == 1
 
 
-def test_a_second_run_finds_the_shelf_and_another_prior_makes_its_own(backbone_folder, tmp_path):
-    shutil.copytree(backbone_folder, tmp_path / "backbone")
+def test_a_second_run_finds_the_shelf_and_another_prior_makes_its_own(quick, tmp_path):
     for name, prior in (("a", "mixture"), ("b", "mixture"), ("c", "temperature")):
-        config = _quick(tmp_path, {"encode_ahead": True}, prior=prior).model_copy(update={"seed": ord(name)})
+        config = quick({"encode_ahead": True}, prior=prior, seed=ord(name))
         train(config, output=tmp_path / name)
     assert len(list((tmp_path / ENCODED).iterdir())) == 2
 
 
-def test_what_changes_at_every_visit_is_encoded_on_demand(backbone_folder, tmp_path):
-    shutil.copytree(backbone_folder, tmp_path / "backbone")
-    config = _quick(tmp_path, {"encode_ahead": True}, prior="gumbel")
+def test_what_changes_at_every_visit_is_encoded_on_demand(quick, tmp_path):
+    config = quick({"encode_ahead": True}, prior="gumbel")
     train(config, output=tmp_path / "run")
     assert not (tmp_path / ENCODED).exists()

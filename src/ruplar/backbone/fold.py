@@ -9,6 +9,8 @@ wide model the gradient of the whole weight costs more than it saves. Nothing is
 
 from __future__ import annotations
 
+from typing import Any, cast
+
 import torch
 import torch.nn.functional as F
 from peft.tuners.lora import Linear
@@ -25,11 +27,12 @@ class FoldedLinear(Linear):
         """[..., in] → [..., out]."""
         if self.disable_adapters or self.merged or not torch.is_grad_enabled():
             return super().forward(x, *args, **kwargs)  # a decoding step has few positions: folding would cost more
-        weight = self.base_layer.weight
+        layer: Any = self.base_layer
+        weight = layer.weight
         for name in self.active_adapters:
-            delta = self.lora_B[name].weight @ self.lora_A[name].weight
-            weight = weight + (delta * self.scaling[name]).to(weight.dtype)
-        return F.linear(x, weight, self.base_layer.bias)
+            up, down = cast(nn.Linear, self.lora_B[name]), cast(nn.Linear, self.lora_A[name])
+            weight = weight + (up.weight @ down.weight * self.scaling[name]).to(weight.dtype)
+        return F.linear(x, weight, layer.bias)
 
 
 def fold_adapters(backbone: Backbone) -> int:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import torch
@@ -33,7 +34,7 @@ class Ragged:
     starts: np.ndarray
 
     @classmethod
-    def of(cls, lists: Sequence[Sequence], dtype: type, shape: tuple[int, ...] = ()) -> Ragged:
+    def of(cls, lists: Sequence[Sequence | np.ndarray], dtype: type, shape: tuple[int, ...] = ()) -> Ragged:
         """Lists → one array; `shape` is that of one value."""
         starts = np.zeros(len(lists) + 1, dtype=np.int64)
         np.cumsum([len(one) for one in lists], out=starts[1:])
@@ -105,7 +106,7 @@ COLUMNS = (
 def shelve(items: Sequence[Item]) -> Shelf:
     """Items → a shelf."""
     labels = [np.asarray(item.labels, dtype=np.int64) for item in items]
-    supervised = [np.flatnonzero(one != -100) for one in labels]
+    supervised: list[Any] = [np.flatnonzero(one != -100) for one in labels]
     priors = [prior for item in items for prior in item.priors]
     prior_starts = _numbers([len(item.priors) for item in items]).starts
     prior_ids, prior_probs = pad_priors(priors)
