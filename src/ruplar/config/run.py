@@ -110,6 +110,14 @@ class SpeedSettings(Settings):
         le=1,
         description="Compiled: share of activation memory used; the rest is computed again, cheapest first.",
     )
+    fold_lora: bool = Field(
+        False,
+        description="Multiply by W + s·BA at once instead of by W, A and B: faster for a narrow model and long batches.",
+    )
+    encode_ahead: bool = Field(
+        False,
+        description="Encode all chains before training into files other runs share; on demand where every visit differs.",
+    )
 
 
 class RunConfig(Settings):

@@ -90,6 +90,14 @@ class ChainDataset(Dataset):
             self._kept[visit.row] = item
         return item
 
+    def lengths(self) -> list[int]:
+        """How long each row is, in letters: close enough to sort by, and nothing has to be encoded beforehand."""
+        return [len(e.question) + sum(map(len, e.steps)) for e in self.examples]
+
+    def collate(self, items: Sequence[Item], pad_id: int, width: int) -> Batch:
+        """Items → one batch."""
+        return collate(items, pad_id, width)
+
 
 def collate(items: Sequence[Item], pad_id: int, width: int = 0) -> Batch:
     """Items → one batch, each in a row of its own padded on the right, or packed into rows of `width` positions.
@@ -100,7 +108,9 @@ def collate(items: Sequence[Item], pad_id: int, width: int = 0) -> Batch:
     packed = width > 0
     lengths = [len(item.ids) for item in items]
     width = max([width, *lengths])
-    places = _pack(lengths, width) if packed else [(row, 0) for row in range(len(items))]
+    places = [(row, 0) for row in range(len(items))]
+    if packed:
+        places = list(zip(*(found.tolist() for found in pack_rows(lengths, width)), strict=True))
     shape = (1 + max((row for row, _ in places), default=-1), width)
     ids = np.full(shape, pad_id, dtype=np.int64)
     mask = np.zeros(shape, dtype=np.int64)
@@ -122,7 +132,7 @@ def collate(items: Sequence[Item], pad_id: int, width: int = 0) -> Batch:
         question_at += [offset + item.question_at] * count
         mark_at += [offset + at for at in item.mark_at]
     ordered = [item for _, item in placed]
-    prior_ids, prior_probs = _pad_priors([prior for item in ordered for prior in item.priors])
+    prior_ids, prior_probs = pad_priors([prior for item in ordered for prior in item.priors])
     flat_labels = np.concatenate(label_ids)
     thinking = sum(1 for item in items if item.latent_at)
     return Batch(
@@ -176,20 +186,37 @@ def share_totals(batches: Sequence[dict[str, Any]], add_up: Callable[[torch.Tens
     return totals[0]
 
 
-def _pack(lengths: Sequence[int], width: int) -> list[tuple[int, int]]:
-    """Lengths → (row, start) of each: the longest first, each into the first row with room."""
-    free: list[int] = []
-    places = [(0, 0)] * len(lengths)
-    for item in sorted(range(len(lengths)), key=lambda i: -lengths[i]):
-        row = next((r for r, room in enumerate(free) if room >= lengths[item]), len(free))
-        if row == len(free):
-            free.append(width)
-        places[item] = (row, width - free[row])
-        free[row] -= lengths[item]
-    return places
+def pack_rows(lengths: Sequence[int] | np.ndarray, width: int) -> tuple[np.ndarray, np.ndarray]:
+    """Lengths → (row, start) of each: the longest first, each into the fullest row with room.
+
+    Rows wait by how much room they have, and one bit of `open_at` a room says where any do, so that no item looks at
+    every row.
+    """
+    waiting: list[list[int]] = [[] for _ in range(width + 1)]
+    open_at, count = 0, 0
+    rows, starts = np.zeros(len(lengths), dtype=np.int64), np.zeros(len(lengths), dtype=np.int64)
+    lengths = np.asarray(lengths)
+    for item, length in zip(*(x.tolist() for x in _longest_first(lengths)), strict=True):
+        fitting = open_at >> length
+        if fitting:
+            room = length + (fitting & -fitting).bit_length() - 1
+            row = waiting[room].pop()
+            if not waiting[room]:
+                open_at &= ~(1 << room)
+        else:
+            room, row, count = width, count, count + 1
+        rows[item], starts[item] = row, width - room
+        waiting[room - length].append(row)
+        open_at |= 1 << (room - length)
+    return rows, starts
 
 
-def _pad_priors(priors: Sequence[SparsePrior]) -> tuple[np.ndarray, np.ndarray]:
+def _longest_first(lengths: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    order = np.argsort(-lengths, kind="stable")
+    return order, lengths[order]
+
+
+def pad_priors(priors: Sequence[SparsePrior]) -> tuple[np.ndarray, np.ndarray]:
     """[M, K] ids and probs; unused places are id 0 with probability 0."""
     width = max((len(p.ids) for p in priors), default=1)
     ids = np.zeros((len(priors), width), dtype=np.int64)

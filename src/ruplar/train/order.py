@@ -15,6 +15,7 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 from torch import Generator, Tensor
 from torch.utils.data import Sampler
@@ -86,10 +87,10 @@ class Plan:
         """Optimiser steps of the whole run."""
         return self.max_steps or math.ceil(self.epochs * self.steps_per_epoch)  # as transformers counts them
 
-    def progress(self, epoch: int, place: int) -> float:
-        """Share of the run's optimiser steps done when the row at this place of an epoch is due."""
-        step = epoch * self.steps_per_epoch + place // (self.round * self.accumulate)
-        return min(step, self.steps - 1) / self.steps  # workers look past the end of the run
+    def progress(self, epoch: int, places: np.ndarray) -> np.ndarray:
+        """Share of the run's optimiser steps done when the rows at these places of an epoch are due."""
+        steps = epoch * self.steps_per_epoch + places // (self.round * self.accumulate)
+        return np.minimum(steps, self.steps - 1) / self.steps  # workers look past the end of the run
 
 
 class Order(Sampler[Visit]):
@@ -116,8 +117,9 @@ class Order(Sampler[Visit]):
         rows = self.arrange(torch.Generator().manual_seed(self.seed + epoch))
         for start in range(0, plan.length, _BLOCK):
             places = torch.arange(start, min(start + _BLOCK, plan.length))
-            for place, row in zip(places.tolist(), rows[places % len(rows)].tolist(), strict=True):
-                yield Visit(epoch, row, plan.progress(epoch, place), self.seed)
+            due = zip(rows[places % len(rows)].tolist(), plan.progress(epoch, places.numpy()).tolist(), strict=True)
+            for row, progress in due:
+                yield Visit(epoch, row, progress, self.seed)
 
 
 def shuffled(count: int) -> Arrange:

@@ -2,6 +2,7 @@
 
 RUN/recipe.yaml      the whole config          RUN/metrics.jsonl    the curve
 RUN/checkpoint-N/    to resume from            RUN/model/           the model, ready to use
+.encoded/ beside it  chains encoded ahead, shared by runs
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import torch
 import yaml
 from transformers import set_seed
 
+from ruplar.backbone.fold import fold_adapters
 from ruplar.backbone.load import Backbone
 from ruplar.backbone.memory import peak_memory_gb
 from ruplar.config import RunConfig, to_yaml
@@ -28,6 +30,7 @@ from ruplar.reasoner import LatentReasoner
 from ruplar.records import Example
 from ruplar.store import Card, Model, Named, open_start, save_model, take_method_weights
 from ruplar.train import checkpoint
+from ruplar.train.ahead import ShelfDataset, changes, encoded_ahead
 from ruplar.train.arguments import training_arguments
 from ruplar.train.batch import ChainDataset, Encoder
 from ruplar.train.data import TrainingData, open_data
@@ -36,7 +39,7 @@ from ruplar.train.trainer import Learner, ReasonerTrainer, Validate
 
 log = logging.getLogger(__name__)
 
-RECIPE, MODEL = "recipe.yaml", "model"
+RECIPE, MODEL, ENCODED = "recipe.yaml", "model", ".encoded"
 _KEPT_ROWS = 50_000
 """Encoded rows are kept between epochs up to so many, about 200 MB; beyond that they are encoded again."""
 
@@ -188,12 +191,23 @@ def _trainer(config: RunConfig, model: Model, data: TrainingData, args: Any, sho
     validate = None
     if data.valid:
         validate = validation(model, data.valid[: config.validation.questions], config.validation.batch_size)
+    if config.speed.fold_lora:
+        fold_adapters(backbone)
     if config.speed.compile:
         backbone.compile_layers(config.speed.keep)
-    dataset = ChainDataset(data.train, method, encoder, keep)
+    dataset = _dataset(config, data, ChainDataset(data.train, method, encoder, keep), args)
     trainer = ReasonerTrainer(Learner(backbone, method), args, dataset, validate, pack=config.speed.pack)
     trainer.add_callback(ProgressCallback(Path(args.output_dir), lambda: trainer.tally.parts, show))
     return trainer
+
+
+def _dataset(config: RunConfig, data: TrainingData, chains: ChainDataset, args: Any) -> ChainDataset | ShelfDataset:
+    """The chains, encoded ahead where the recipe wants it and where no row changes from visit to visit."""
+    if not config.speed.encode_ahead or changes(chains):
+        return chains
+    sections = config.model_dump(mode="json", include={"prompt", "data", "spans", "prior", "method"})
+    names = {**sections, "fingerprints": data.fingerprints, "left_out": data.left_out}
+    return encoded_ahead(chains, names, Path(args.output_dir).parent / ENCODED, args.dataloader_num_workers)
 
 
 def validation(model: Model, examples: Sequence[Example], batch_size: int) -> Validate:

@@ -24,9 +24,10 @@ from ruplar.backbone.memory import peak_memory_gb
 from ruplar.backbone.weights import load_weights, save_weights
 from ruplar.errors import UserError
 from ruplar.methods.base import Method
-from ruplar.records import Batch, Item
+from ruplar.records import Batch
 from ruplar.train import checkpoint
-from ruplar.train.batch import ChainDataset, collate, share_totals
+from ruplar.train.ahead import ShelfDataset
+from ruplar.train.batch import ChainDataset, share_totals
 from ruplar.train.curriculum import CurriculumCallback, in_last_stage
 from ruplar.train.guard import Guard
 from ruplar.train.order import Order, Plan, as_they_stand, by_length, shuffled
@@ -52,19 +53,27 @@ class Learner(nn.Module):
         super().__init__()
         self.backbone, self.method = backbone, method
         self.model, self.extra = backbone.model, nn.ModuleDict(method.modules())
+        self._set: bool | None = None
 
     def forward(self, **batch: Any) -> dict[str, Any]:
         """Tensors of a `Batch` → `loss`, its `parts` and the figures to `watch`."""
         loss = self.method.loss(self.backbone, Batch.from_dict(batch))
         return {"loss": loss.total, "parts": loss.parts, "watch": loss.watch}
 
+    def train(self, mode: bool = True) -> Learner:
+        """As ever, but only where the mode changes: the base trainer asks at every step, and there are hundreds of modules."""
+        if self._set != mode:
+            super().train(mode)
+            self._set = mode
+        return self
+
     def gradient_checkpointing_enable(self, **settings: Any) -> None:
         """What `training.gradient_checkpointing` calls."""
         self.backbone.plain_model.gradient_checkpointing_enable(**settings)
 
 
-def _collated(items: Sequence[Item], pad_id: int, width: int) -> dict[str, Any]:
-    return collate(items, pad_id, width).as_dict()
+def _collated(items: Sequence[Any], dataset: ChainDataset | ShelfDataset, pad_id: int, width: int) -> dict[str, Any]:
+    return dataset.collate(items, pad_id, width).as_dict()
 
 
 class ReasonerTrainer(Trainer):
@@ -84,7 +93,7 @@ class ReasonerTrainer(Trainer):
         self,
         learner: Learner,
         args: TrainingArguments,
-        dataset: ChainDataset,
+        dataset: ChainDataset | ShelfDataset,
         validate: Validate | None = None,
         guard: Guard | None = None,
         callbacks: Sequence[TrainerCallback] = (),
@@ -100,7 +109,7 @@ class ReasonerTrainer(Trainer):
             args=args,
             train_dataset=dataset,
             eval_dataset=[] if validate else None,  # only its presence is looked at
-            data_collator=partial(_collated, pad_id=learner.backbone.pad_id, width=pack),
+            data_collator=partial(_collated, dataset=dataset, pad_id=learner.backbone.pad_id, width=pack),
             callbacks=[CurriculumCallback(learner.method, lambda: self.order), *callbacks],
         )
         if self.is_fsdp_enabled or self.is_deepspeed_enabled:
@@ -151,9 +160,7 @@ class ReasonerTrainer(Trainer):
         args, count = self.args, len(self.dataset)
         arrange = as_they_stand(count) if args.train_sampling_strategy == "sequential" else shuffled(count)
         if args.train_sampling_strategy == "group_by_length":
-            # letters, not tokens: close enough to sort by, and nothing has to be encoded beforehand
-            lengths = [len(e.question) + sum(map(len, e.steps)) for e in self.dataset.examples]
-            arrange = by_length(lengths, args.train_batch_size * args.gradient_accumulation_steps)
+            arrange = by_length(self.dataset.lengths(), args.train_batch_size * args.gradient_accumulation_steps)
         seed = args.data_seed if args.data_seed is not None else args.seed
         self.order = Order(arrange, Plan.of(count, args), seed)
         return self.order

@@ -1,0 +1,156 @@
+"""Training chains → a shelf of all of them, encoded once by several processes and kept in files for the next run.
+
+FOLDER/<key>/ids.values.npy, ids.starts.npy, …     one file an array, read through memory maps
+FOLDER/<key>/also/<name>/…                         companions, the same way
+
+The key names everything an encoding depends on: the data, the tokenizer and the prompt, domain, spans, prior and method with
+their settings, and the source they are written in. A folder takes its name once it is whole.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import inspect
+import json
+import logging
+import os
+import shutil
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from torch.utils.data import DataLoader, Dataset
+
+import ruplar
+from ruplar.records import Batch, Visit
+from ruplar.train.batch import ChainDataset
+from ruplar.train.shelf import COLUMNS, Ragged, Shelf, batch_of, join, shelve
+
+log = logging.getLogger(__name__)
+
+_AT_ONCE = 4096
+"""Rows a process encodes at a time."""
+
+
+@dataclass
+class ShelfDataset(Dataset):
+    """A shelf as what the trainer reads: an item is its row's number, and a batch is made of the numbers."""
+
+    shelf: Shelf
+
+    def __len__(self) -> int:
+        return len(self.shelf)
+
+    def __getitem__(self, visit: Visit) -> int:
+        return visit.row
+
+    def lengths(self) -> list[int]:
+        """How long each row is, in tokens."""
+        return np.diff(self.shelf.ids.starts).tolist()
+
+    def collate(self, rows: Sequence[int], pad_id: int, width: int) -> Batch:
+        """Row numbers → one batch."""
+        return batch_of(self.shelf, np.asarray(rows, dtype=np.int64), pad_id, width)
+
+
+def changes(dataset: ChainDataset) -> bool:
+    """Whether a row is another sequence at every visit, so that it cannot be encoded ahead."""
+    return dataset.method.fresh or dataset.encoder.priors.prior.fresh
+
+
+def encoded_ahead(dataset: ChainDataset, names: Mapping[str, Any], folder: Path, workers: int) -> ShelfDataset:
+    """All rows of a data set, encoded; from the folder where an earlier run has left them.
+
+    Args:
+        dataset: Whose rows do not change from visit to visit.
+        names: Everything the encoding depends on, as plain data.
+        folder: Where shelves are kept.
+        workers: Processes that encode; 0: this one.
+    """
+    assert not changes(dataset), "the trainer asks for this only where it holds"
+    place = folder / _key(dataset, names)
+    if not place.is_dir():
+        _keep(_encode(dataset, workers), place)
+        log.info("%s: %d chains encoded.", place, len(dataset))
+    return ShelfDataset(_open(place))
+
+
+@dataclass
+class _Parts(Dataset):
+    """The rows of a data set, some thousand at a time, each part a shelf."""
+
+    dataset: ChainDataset
+
+    def __len__(self) -> int:
+        return -(-len(self.dataset) // _AT_ONCE)
+
+    def __getitem__(self, part: int) -> Shelf:
+        first = part * _AT_ONCE
+        rows = range(first, min(first + _AT_ONCE, len(self.dataset)))
+        return shelve([self.dataset[Visit(0, row)] for row in rows])
+
+
+def _encode(dataset: ChainDataset, workers: int) -> Shelf:
+    whole = ChainDataset(dataset.examples, dataset.method, dataset.encoder, keep=False)
+    loader = DataLoader(_Parts(whole), batch_size=None, num_workers=workers, collate_fn=_as_it_is)
+    return join(list(loader))
+
+
+def _as_it_is(shelf: Any) -> Any:
+    return shelf
+
+
+def _key(dataset: ChainDataset, names: Mapping[str, Any]) -> str:
+    encoder, found = dataset.encoder, hashlib.sha256()
+    plugged = (dataset.method, encoder.domain, encoder.span_rule, encoder.priors.prior)
+    outside = {Path(str(inspect.getsourcefile(type(one)))) for one in plugged}  # a plug-in may lie beside the package
+    for file in sorted({*Path(ruplar.__file__).parent.rglob("*.py"), *outside}):
+        found.update(file.read_bytes())  # an encoding made by other code is another encoding
+    found.update(_text_of(encoder.prompt.tokenizer).encode())
+    found.update(json.dumps(names, sort_keys=True).encode())
+    return found.hexdigest()[:24]
+
+
+def _text_of(tokenizer: Any) -> str:
+    fast = getattr(tokenizer, "backend_tokenizer", None)
+    return fast.to_str() if fast is not None else json.dumps(tokenizer.get_vocab(), sort_keys=True)
+
+
+def _keep(shelf: Shelf, place: Path) -> None:
+    draft = place.with_name(f".{place.name}.{os.getpid()}")
+    shutil.rmtree(draft, ignore_errors=True)
+    _write(shelf, draft)
+    try:
+        draft.rename(place)
+    except OSError:  # another process of the same study was first; its shelf is this one
+        shutil.rmtree(draft)
+
+
+def _write(shelf: Shelf, folder: Path) -> None:
+    folder.mkdir(parents=True)
+    for name in COLUMNS:
+        column = getattr(shelf, name)
+        np.save(folder / f"{name}.values.npy", column.values)
+        np.save(folder / f"{name}.starts.npy", column.starts)
+    for name, companion in shelf.also.items():
+        _write(companion, folder / "also" / name)
+        np.save(folder / "also" / f"{name}.starts.npy", shelf.also_at[name].starts)
+
+
+def _open(folder: Path) -> Shelf:
+    columns = {
+        name: Ragged(_array(folder / f"{name}.values.npy"), _array(folder / f"{name}.starts.npy")) for name in COLUMNS
+    }
+    names = sorted(place.name for place in (folder / "also").glob("*") if place.is_dir())
+    starts = {name: _array(folder / "also" / f"{name}.starts.npy") for name in names}
+    return Shelf(
+        **columns,
+        also={name: _open(folder / "also" / name) for name in names},
+        also_at={name: Ragged(np.arange(at[-1], dtype=np.int64), at) for name, at in starts.items()},
+    )
+
+
+def _array(file: Path) -> np.ndarray:
+    return np.load(file, mmap_mode="r")
