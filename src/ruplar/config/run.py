@@ -116,7 +116,7 @@ class SpeedSettings(Settings):
     )
     encode_ahead: bool = Field(
         False,
-        description="Encode all chains before training into files other runs share; on demand where every visit differs.",
+        description="Open and encode all chains before training, into files other runs share; on demand where visits differ.",
     )
 
 

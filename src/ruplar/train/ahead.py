@@ -9,12 +9,8 @@ their settings, and the source they are written in. A folder takes its name once
 
 from __future__ import annotations
 
-import hashlib
-import inspect
 import json
 import logging
-import os
-import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,9 +19,9 @@ from typing import Any
 import numpy as np
 from torch.utils.data import DataLoader, Dataset
 
-import ruplar
 from ruplar.records import Batch, Visit
 from ruplar.train.batch import ChainDataset
+from ruplar.train.kept import kept_whole, key_of, source_of
 from ruplar.train.shelf import COLUMNS, Ragged, Shelf, batch_of, join, shelve
 
 log = logging.getLogger(__name__)
@@ -103,14 +99,9 @@ def _as_it_is(shelf: Any) -> Any:
 
 
 def _key(dataset: ChainDataset, names: Mapping[str, Any]) -> str:
-    encoder, found = dataset.encoder, hashlib.sha256()
+    encoder = dataset.encoder
     plugged = (dataset.method, encoder.domain, encoder.span_rule, encoder.priors.prior)
-    outside = {Path(str(inspect.getsourcefile(type(one)))) for one in plugged}  # a plug-in may lie beside the package
-    for file in sorted({*Path(ruplar.__file__).parent.rglob("*.py"), *outside}):
-        found.update(file.read_bytes())  # an encoding made by other code is another encoding
-    found.update(_text_of(encoder.prompt.tokenizer).encode())
-    found.update(json.dumps(names, sort_keys=True).encode())
-    return found.hexdigest()[:24]
+    return key_of(names, _text_of(encoder.prompt.tokenizer), source_of(*plugged))
 
 
 def _text_of(tokenizer: Any) -> str:
@@ -119,17 +110,12 @@ def _text_of(tokenizer: Any) -> str:
 
 
 def _keep(shelf: Shelf, place: Path) -> None:
-    draft = place.with_name(f".{place.name}.{os.getpid()}")
-    shutil.rmtree(draft, ignore_errors=True)
-    _write(shelf, draft)
-    try:
-        draft.rename(place)
-    except OSError:  # another process of the same study was first; its shelf is this one
-        shutil.rmtree(draft)
+    with kept_whole(place) as draft:
+        _write(shelf, draft)
 
 
 def _write(shelf: Shelf, folder: Path) -> None:
-    folder.mkdir(parents=True)
+    folder.mkdir(parents=True, exist_ok=True)
     for name in COLUMNS:
         column = getattr(shelf, name)
         np.save(folder / f"{name}.values.npy", column.values)

@@ -2,7 +2,7 @@
 
 RUN/recipe.yaml      the whole config          RUN/metrics.jsonl    the curve
 RUN/checkpoint-N/    to resume from            RUN/model/           the model, ready to use
-.encoded/ beside it  chains encoded ahead, shared by runs
+.encoded/ beside it  chains opened and encoded ahead, shared by runs
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import atexit
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +34,8 @@ from ruplar.train import checkpoint
 from ruplar.train.ahead import ShelfDataset, changes, encoded_ahead
 from ruplar.train.arguments import training_arguments
 from ruplar.train.batch import ChainDataset, Encoder
-from ruplar.train.data import TrainingData, open_data
+from ruplar.train.data import TrainingData
+from ruplar.train.opened import open_kept, open_section
 from ruplar.train.progress import METRICS, ProgressCallback, Show
 from ruplar.train.trainer import Learner, ReasonerTrainer, Validate
 
@@ -112,15 +114,8 @@ def train(
             f"speed.pack: the sequences of method '{config.method.name}' cannot share a row. Set speed.pack: 0."
         )
     start = _prepare(output, resume)
-    data = open_data(
-        config.data.train,
-        config.data.valid,
-        domain,
-        need_steps=method.needs_steps,
-        skip_bad=config.data.skip_bad,
-        exclude_valid=config.data.exclude_valid,
-        decontaminate=config.data.decontaminate,
-    )
+    open_it = partial(open_kept, folder=output.parent / ENCODED) if config.speed.encode_ahead else open_section
+    data = open_it(config.data, domain, method.needs_steps)
     args = training_arguments(config.training, output, config.seed, device, validates=config.data.valid is not None)
     model, taken = _open_model(config, method, domain, str(args.device))
     if getattr(method.config, "grpo", None) is not None:

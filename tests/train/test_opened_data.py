@@ -1,0 +1,76 @@
+"""Data that takes long to open is opened once, and what is found again is what was opened."""
+
+from __future__ import annotations
+
+import json
+import pickle
+
+import pytest
+
+from ruplar.config import DataSettings
+from ruplar.domains.arithmetic import Config, Domain
+from ruplar.train import opened
+from ruplar.train.opened import open_kept, open_section
+
+
+@pytest.fixture
+def section(tmp_path):
+    """Twelve chains, some of which a test file holds too."""
+    rows = [
+        {"question": f"Tom number {i} has {i + 2} apples and buys 3 more today. How many?",
+         "answer": f"<<{i + 2}+3={i + 5}>>\n#### {i + 5}"} for i in range(12)
+    ]  # fmt: skip
+    for name, part in (("train", rows), ("test", rows[3:5]), ("valid", rows[7:8])):
+        (tmp_path / f"{name}.jsonl").write_text("\n".join(map(json.dumps, part)), encoding="utf-8")
+    return DataSettings.model_validate(
+        {
+            "train": str(tmp_path / "train.jsonl"),
+            "valid": str(tmp_path / "valid.jsonl"),
+            "decontaminate": [str(tmp_path / "test.jsonl")],
+        }
+    )
+
+
+def _opened(monkeypatch):
+    calls = []
+    first = opened.open_section
+    monkeypatch.setattr(opened, "open_section", lambda *args: calls.append(args) or first(*args))
+    return calls
+
+
+def test_what_is_found_again_is_what_was_opened(section, tmp_path, monkeypatch):
+    domain, calls = Domain(Config()), _opened(monkeypatch)
+    plain = open_section(section, domain, True)
+    first, second = (open_kept(section, domain, True, tmp_path / "kept") for _ in range(2))
+    assert len(calls) == 1
+    for found in (first, second):
+        assert list(found.train) == list(plain.train)
+        assert list(found.valid) == list(plain.valid)
+        assert (found.fingerprints, found.left_out) == (plain.fingerprints, plain.left_out)
+    assert len(second.train) == 12 - 2 - 1  # two stand in the test file, one in valid
+    assert second.train[-1] == plain.train[-1] and second.train[2:4] == [plain.train[2], plain.train[3]]
+    assert pickle.loads(pickle.dumps(second.train))[0] == plain.train[0]
+    with pytest.raises(IndexError):
+        second.train[9]
+
+
+def test_a_file_that_has_changed_is_opened_anew(section, tmp_path, monkeypatch):
+    domain, calls = Domain(Config()), _opened(monkeypatch)
+    open_kept(section, domain, True, tmp_path / "kept")
+    file = tmp_path / "train.jsonl"
+    file.write_text("\n".join(file.read_text().splitlines()[1:]), encoding="utf-8")
+    assert len(open_kept(section, domain, True, tmp_path / "kept").train) == 8
+    assert len(calls) == 2
+
+
+def test_what_opens_at_once_is_not_kept(section, tmp_path):
+    quick = section.model_copy(update={"decontaminate": ()})
+    open_kept(quick, Domain(Config()), True, tmp_path / "kept")
+    assert not (tmp_path / "kept").exists()
+
+
+def test_an_opening_that_fails_leaves_nothing_behind(section, tmp_path, monkeypatch):
+    monkeypatch.setattr(opened, "_write_rows", lambda *_: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        open_kept(section, Domain(Config()), True, tmp_path / "kept")
+    assert not list((tmp_path / "kept").iterdir())
