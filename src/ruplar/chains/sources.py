@@ -239,7 +239,8 @@ def open_source(
             name,
             domain,
             format=config.format,
-            need_steps=need_steps,
+            need_steps=need_steps
+            or bool(config.augment),  # a variant is a function of its row: the rows are the same for all
             skip_bad=skip_bad,
             limit=limit,
             duplicates=duplicates,

@@ -139,6 +139,11 @@ def test_an_answer_that_is_not_the_last_result_is_left_out():
         bind(example("Tom has 31 and 45 cars.", "31+45=76", answer="75"))
 
 
+def test_a_chain_without_steps_is_left_out():
+    with pytest.raises(Unbound, match=binding.NO_STEP):
+        bind(Example("Tom has 31 and 45 cars.", (), "76"))
+
+
 def test_an_equation_in_the_prose_of_a_chain_is_a_missing_step():
     prose = "An hour less 10 minutes and 0 more is 60 = 60. Then 60/5 = <<60/5=12>>12"
     with pytest.raises(Unbound, match=binding.UNWRITTEN):

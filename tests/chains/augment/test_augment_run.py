@@ -1,5 +1,6 @@
 """Variants of real chains: exact, distinct, sensible, the same every time, and none of a held-out question."""
 
+import json
 import re
 
 import pytest
@@ -157,6 +158,20 @@ def test_a_recipe_names_a_set_to_be_augmented(shared_data, tmp_path):
     assert not any("Natalia" in e.question for e in opened.examples)
     with pytest.raises(UserError, match="augment makes training data"):
         open_source(config, DOMAIN, skip_bad=True, split="valid")
+
+
+def test_a_method_without_steps_is_given_the_same_variants(tmp_path):
+    rows = [
+        {"question": "Who is Tom?", "answer": "He has 4.\n#### 4"},
+        {"question": "Ann has 31 red and 45 blue cars. How many?", "answer": "<<31+45=76>>\n#### 76"},
+    ]
+    (tmp_path / "some.jsonl").write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
+    source = SourceConfig(source=str(tmp_path / "some.jsonl"), augment=5, seed=1)
+    found = [
+        list(open_source(source, DOMAIN, need_steps=need, skip_bad=True, split="train").examples)
+        for need in (True, False)
+    ]
+    assert found[0] == found[1] and len(found[0]) == 5
 
 
 @pytest.mark.parametrize(

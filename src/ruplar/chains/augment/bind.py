@@ -20,6 +20,7 @@ from ruplar.chains.augment.template import (
     IDLE,
     INEXACT,
     NO_NUMBER,
+    NO_STEP,
     NOT_LAST,
     NOT_PLAIN,
     RESTATED,
@@ -47,6 +48,8 @@ def bind(example: Example) -> Template:
     """
     programs = tuple(_programs(example))
     results = _results(programs)
+    if not results:
+        raise Unbound(NO_STEP)
     if results[-1] != _answer(example):
         raise Unbound(NOT_LAST)
     found = tuple(mentions.find(example.question))

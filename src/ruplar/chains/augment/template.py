@@ -12,6 +12,7 @@ from ruplar.records import Example
 
 NOT_PLAIN = "a step is not plain arithmetic"
 INEXACT = "a step is rounded or wrong"
+NO_STEP = "it has no step"
 NOT_LAST = "the last step is not the answer"
 NO_NUMBER = "no number of the text can be drawn again"
 UNKNOWN = "an operand comes from nowhere"
