@@ -38,6 +38,16 @@ def test_held_out_questions_and_test_sets_are_not_augmented(tmp_path):
     for option in ("--valid", "--against"):
         done = run("augment", source, str(tmp_path / f"out{option}.jsonl"), option, source, "--json")
         assert json.loads(done.output)["written"] == 0
+        # no file without a problem, and a script that goes on with it is told
+        assert done.exit_code == 1 and not (tmp_path / f"out{option}.jsonl").exists()
+    said = run("augment", source, str(tmp_path / "out.jsonl"), "--valid", source).output
+    assert "none of 1 chains can be told" in said and "its question is held out" in said
+
+
+def test_fewer_problems_than_asked_for_are_explained(tmp_path):
+    source = write(tmp_path / "in.txt", [("Tom has 3 cats and gets 4 dogs. How many pets?", "<<3+4=7>>", 7)])
+    said = run("augment", source, str(tmp_path / "out.jsonl"), "--count", "5000", "--per-chain", "5000").output
+    assert "5,000 were asked for: 1 chains have no more" in said
 
 
 def test_overlap_counts_shows_and_is_strict_when_asked(tmp_path):
@@ -52,8 +62,21 @@ def test_overlap_counts_shows_and_is_strict_when_asked(tmp_path):
     assert [one["rows"] for one in found["train"]] == [2, 1] and found["train"][0]["hits"][0]["rows"] == 1
 
 
+def test_a_check_of_nothing_does_not_pass(tmp_path):
+    test = write(tmp_path / "test.txt", [(QUESTION, "<<40+35=75>>", 75)])
+    (tmp_path / "empty.jsonl").write_text("")
+    for train, against, said in (
+        (str(tmp_path / "empty.jsonl"), test, "empty.jsonl: no question could be read"),
+        (test, " , ", "--against: names no set"),
+    ):
+        done = run("overlap", train, "--against", against, "--strict")
+        assert done.exit_code != 0 and said in str(done.exception)
+    assert run("overlap", test, "--against", f"{test} , ").exit_code == 0  # spaces and a last comma do no harm
+
+
 def test_make_writes_short_problems_and_drills(tmp_path):
     assert run("make", str(tmp_path / "s.jsonl"), "--count", "5", "--families", "short").exit_code == 0
     assert run("make", str(tmp_path / "d.jsonl"), "--count", "5", "--drills").exit_code == 0
     assert len((tmp_path / "d.jsonl").read_text().splitlines()) == 5
     assert run("make", str(tmp_path / "x.jsonl"), "--drills", "--families", "short").exit_code != 0
+    assert "unknown family ''" in str(run("make", str(tmp_path / "x.jsonl"), "--families", "").exception)

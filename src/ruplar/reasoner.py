@@ -18,7 +18,7 @@ from ruplar.engine.options import EngineOptions
 from ruplar.engine.reference import Generation, Keep, generate
 from ruplar.engine.sampling import SAMPLE_NOISE, Decoding
 from ruplar.engine.scheduler import Scheduler
-from ruplar.engine.thinker import Thinker
+from ruplar.engine.thinker import TextThinker, Thinker
 from ruplar.errors import UserError
 from ruplar.records import Answer, Latent, Prompt
 from ruplar.store import Model, load_model
@@ -81,7 +81,7 @@ class LatentReasoner:
             on_batch: Called with the number of questions just answered, for progress bars.
         """
         questions = [questions] if isinstance(questions, str) else list(questions)
-        how = _How(decoding or Decoding(), batch_size, "all" if return_latents else "none", on_batch)
+        how = _How(decoding or Decoding(), batch_size, self._kept(return_latents), on_batch)
         # made readable batch by batch: the logits of a whole benchmark's latents are gigabytes
         return _in_order(self._batches(questions, how), self.answer_of)
 
@@ -114,7 +114,7 @@ class LatentReasoner:
         questions = [questions] if isinstance(questions, str) else list(questions)
         decoding = decoding or Decoding(noise=SAMPLE_NOISE)
         check_samples(samples, decoding)
-        how = _How(decoding, batch_size, "all" if return_latents else "none", on_batch, samples)
+        how = _How(decoding, batch_size, self._kept(return_latents), on_batch, samples)
         flat = _in_order(self._batches(questions, how), self.answer_of)
         return [flat[at : at + samples] for at in range(0, len(flat), samples)]
 
@@ -151,7 +151,7 @@ class LatentReasoner:
         order = sorted(range(len(prompts)), key=lambda i: len(prompts[i].ids))
         if order:
             self._check_room(order[-1], prompts[order[-1]], how.decoding)
-        fast = self._fast_engine(max(how.batch_size, how.samples), how.keep, how.decoding) if thinker is None else None
+        fast = self._fast_engine(len(order) * how.samples, how) if thinker is None else None
         own = self.model.method.thinker(backbone)
         # the fast engine refills its slots, so it is given several batches at a time; samples of a question stay together
         size = max(1, how.batch_size * (_REFILLS if fast else 1) // how.samples)
@@ -167,6 +167,11 @@ class LatentReasoner:
                 yield names, generate(backbone, chosen, batch, how.decoding, names, how.keep)
                 if how.on_batch:
                     how.on_batch(len(names))
+
+    def _kept(self, return_latents: bool) -> Keep:
+        """What is kept of each latent to make it readable; a written thought is read as it is."""
+        thinker = self.model.method.thinker(self.model.backbone)
+        return "all" if return_latents and thinker.thinks and not isinstance(thinker, TextThinker) else "none"
 
     def _check_room(self, place: int, prompt: Prompt, decoding: Decoding) -> None:
         """Refuse a longest question that does not fit into the model; say so where its thought and answer may not."""
@@ -186,19 +191,22 @@ class LatentReasoner:
                 f"{window:,}",
             )
 
-    def _fast_engine(self, slots: int, keep: Keep, decoding: Decoding) -> FastEngine | None:
-        """The engine of that size, made once and kept until another is asked for; None where the plain loop serves."""
+    def _fast_engine(self, rows: int, how: _How) -> FastEngine | None:
+        """An engine for so many rows, made once and kept until another is needed; None where the plain loop serves."""
         backbone = self.model.backbone
         if self.engine == "reference" or (self.engine == "auto" and backbone.device.type != "cpu"):
             return None
-        wanted = (slots, keep, decoding.max_answer_tokens)
-        if self._fast[0] != wanted:
-            self._fast = (None, None)  # its copy of the weights goes before the next one comes
-            thinker, options = self.model.method.thinker(backbone), EngineOptions(keep=keep)
-            self._fast = (wanted, FastEngine.of(backbone, thinker, decoding, slots, options))
+        most = max(how.batch_size, how.samples)
+        # a slot holds memory for a whole question: nearly as many as there are rows, rounded so that few sizes are made
+        slots = min(most, 1 << max(rows - 1, 0).bit_length())
+        wanted, (made_for, engine) = (how.keep, how.decoding.max_answer_tokens), self._fast
+        if made_for != wanted or (engine is not None and not slots <= engine.slots <= most):
+            engine, self._fast = None, (None, None)  # its copy of the weights goes before the next one comes
+            thinker, options = self.model.method.thinker(backbone), EngineOptions(keep=how.keep)
+            self._fast = (wanted, FastEngine.of(backbone, thinker, how.decoding, slots, options))
         engine = self._fast[1]
         if engine is not None:
-            engine.decoding = decoding
+            engine.decoding = how.decoding
         return engine
 
     def answer_of(self, row: Generation) -> Answer:

@@ -17,6 +17,8 @@ from ruplar.backbone import fetch as fetching
 from ruplar.backbone import from_gguf, known
 from ruplar.backbone.fetch import fetch, flaw
 from ruplar.backbone.known import Known, cache_folder, fetched, folder_of
+from ruplar.backbone.load import open_backbone
+from ruplar.backbone.settings import BackboneConfig, PromptConfig
 from ruplar.errors import UserError
 
 gguf = pytest.importorskip(
@@ -108,6 +110,7 @@ def tiny(tmp_path, monkeypatch):
         "gguf": hashlib.sha256(file.read_bytes()).hexdigest(),
         "weights": from_gguf.weights_hash(made),
         "tokenizer": from_gguf.tokenizer_hash(made),
+        "config": from_gguf.config_hash(made),
     }
     entry = Known("A tiny one.", "nobody/tiny", "tiny==1.0", 1, **hashes)
     monkeypatch.setitem(known.KNOWN, "tiny", entry)
@@ -197,7 +200,7 @@ fetch.fetch("tiny", source=Path({str(tiny.file)!r}))
     assert {f.name for f in tiny.folder.parent.iterdir()} == {"tiny", ".tiny.lock"}
 
 
-@pytest.mark.parametrize("name", ["model.safetensors", "tokenizer.json"])
+@pytest.mark.parametrize("name", ["model.safetensors", "tokenizer.json", "config.json"])
 def test_a_folder_that_is_not_what_it_should_be_is_made_anew(tiny, name, caplog):
     fetch("tiny", source=tiny.file)
     file = tiny.folder / name
@@ -205,6 +208,26 @@ def test_a_folder_that_is_not_what_it_should_be_is_made_anew(tiny, name, caplog)
     assert flaw(tiny.folder, tiny.known) is not None
     fetch("tiny", source=tiny.file)
     assert flaw(tiny.folder, tiny.known) is None and "made anew" in caplog.text
+
+
+def test_a_whole_folder_is_found_where_nothing_can_be_written_and_a_broken_one_told(tiny):
+    fetch("tiny", source=tiny.file)
+    lock = tiny.folder.with_name(".tiny.lock")
+    lock.unlink(missing_ok=True)
+    lock.mkdir()  # as on a read-only disk, no lock can be had
+    assert fetch("tiny", source=tiny.file) == tiny.folder
+    (tiny.folder / "config.json").unlink()
+    with pytest.raises(UserError, match=r"\.tiny\.lock: cannot be read or written .* Name another folder"):
+        fetch("tiny", source=tiny.file)
+
+
+@pytest.mark.parametrize("name", ["model.safetensors", "tokenizer.json", "config.json"])
+def test_opening_a_damaged_folder_says_how_to_have_it_made_anew(tiny, name):
+    fetch("tiny", source=tiny.file)
+    file = tiny.folder / name
+    file.write_bytes(file.read_bytes()[:-40])
+    with pytest.raises(UserError, match="Run `ruplar fetch tiny`, which makes"):
+        open_backbone(BackboneConfig(name="tiny", lora=None), PromptConfig(template="plain"))
 
 
 def test_another_file_another_package_and_no_file_are_refused(tiny, tmp_path, monkeypatch):

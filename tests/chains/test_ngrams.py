@@ -75,6 +75,11 @@ def test_sets_that_hold_test_questions_are_known_by_name(source):
     assert why_not_train(source)
 
 
+@pytest.mark.parametrize("source", ["../data/gsm8k-aug-test.jsonl", "svamp-test.jsonl", "hub:openai/gsm8k/main:test"])
+def test_test_sets_are_known_by_their_files_and_hub_addresses_too(source):
+    assert "is a test set" in why_not_train(source)
+
+
 @pytest.mark.parametrize("source", ["gsm8k-train", "gsm8k-aug-train", "mine.jsonl", "hub:whynlp/gsm8k-aug"])
 def test_nothing_is_held_against_training_sets(source):
     assert why_not_train(source) is None

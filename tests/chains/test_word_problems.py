@@ -229,6 +229,32 @@ def test_written_file_holds_problem_solution_answer(tmp_path):
     assert rows == [{"problem": e.question, "solution": e.chain, "answer": e.answer} for e in examples]
 
 
+def test_half_a_character_is_written_as_json_writes_it(tmp_path):
+    word_problems.write_jsonl(tmp_path / "a.jsonl", [replace(GOOD, question="Half \ud800 of é")])
+    text = (tmp_path / "a.jsonl").read_text(encoding="utf-8")
+    assert "\\ud800 of é" in text and json.loads(text)["problem"] == "Half \ud800 of é"
+
+
+def test_a_file_whose_writing_is_stopped_is_left_as_it_was(tmp_path):
+    def stopped():
+        yield from generate(3, 1)
+        raise KeyboardInterrupt
+
+    for before in ("", "what was there\n"):
+        file = tmp_path / "a.jsonl"
+        if before:
+            file.write_text(before)
+        with pytest.raises(KeyboardInterrupt):
+            word_problems.write_jsonl(file, stopped())
+        assert [f.read_text() for f in tmp_path.iterdir()] == ([before] if before else [])
+
+
+def test_a_file_that_cannot_be_written_is_told(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(UserError, match="a.jsonl: cannot be written .* Name another file"):
+        word_problems.write_jsonl(tmp_path / "file" / "a.jsonl", generate(3, 1))
+
+
 def test_verify_accepts_a_right_example():
     assert verify(GOOD) is None
 

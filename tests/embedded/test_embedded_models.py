@@ -46,6 +46,34 @@ def test_they_are_small_enough_to_ship():
     assert {f.suffix for f in files} <= {".json", ".safetensors", ".py", ".jinja"}
 
 
+def _most_held(reasoner, questions):
+    """Bytes of the logits that the slots of its engine hold."""
+    reasoner.ask(questions, return_latents=True, batch_size=64)
+    held = reasoner._fast[1].ledger.latents.get("logits")
+    return 0 if held is None else held.numel() * held.element_size()
+
+
+def test_readable_latents_take_memory_for_the_questions_asked_and_none_where_a_thought_is_text(problems):
+    questions = [problem.question for problem in problems[:3]]
+    reasoner = LatentReasoner.from_pretrained("embedded:ruplar", engine="fast")
+    vocabulary, cap = reasoner.model.backbone.head.weight.shape[0], reasoner.model.method.config.max_latents
+    # 3 questions: 4 slots and a spare one, not 64; cap latents and a spare one; float32
+    assert _most_held(reasoner, questions) == (4 + 1) * (cap + 1) * vocabulary * 4
+    assert _most_held(LatentReasoner.from_pretrained("embedded:cot", engine="fast"), questions) == 0
+
+
+def test_an_engine_is_made_anew_only_where_its_slots_do_not_fit(problems):
+    reasoner = LatentReasoner.from_pretrained("embedded:ruplar", engine="fast")
+    engines = []
+    for asked in (5, 3, 8, 9):  # 8 slots serve 5, 3 and 8 questions; 9 need more
+        reasoner.ask([problem.question for problem in problems[:asked]], batch_size=64)
+        engines.append(reasoner._fast[1])
+    assert engines[0] is engines[1] is engines[2] is not engines[3]
+    assert [engine.slots for engine in engines] == [8, 8, 8, 16]
+    reasoner.ask([problem.question for problem in problems[:9]], batch_size=4)
+    assert reasoner._fast[1].slots == 4
+
+
 @pytest.mark.parametrize("name", MODELS)
 def test_both_engines_say_the_same(name, problems):
     questions = [p.question for p in problems[:64]]

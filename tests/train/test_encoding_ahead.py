@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
+import os
+import subprocess
+import sys
+import time
 
 import numpy as np
 import pytest
@@ -10,7 +14,9 @@ import torch
 from safetensors.torch import load_file
 
 from ruplar.config import from_dict
+from ruplar.errors import UserError
 from ruplar.records import Batch, Item, SparsePrior
+from ruplar.train.ahead import _key
 from ruplar.train.batch import collate, pack_rows
 from ruplar.train.run import ENCODED, train
 from ruplar.train.shelf import batch_of, join, shelve
@@ -114,3 +120,79 @@ def test_what_changes_at_every_visit_is_encoded_on_demand(quick, tmp_path):
     config = quick({"encode_ahead": True}, prior="gumbel")
     train(config, output=tmp_path / "run")
     assert not (tmp_path / ENCODED).exists()
+
+
+@pytest.mark.parametrize("damage", ["cut", "empty", "gone"])
+def test_a_shelf_that_was_damaged_is_refused_with_the_way_out(quick, tmp_path, damage):
+    config = quick({"encode_ahead": True})
+    train(config, output=tmp_path / "a")
+    (file,) = (tmp_path / ENCODED).glob("*/label_ids.values.npy")
+    if damage == "gone":
+        file.unlink()
+    else:
+        file.write_bytes(file.read_bytes()[: -8 if damage == "cut" else 0])
+    with pytest.raises(UserError, match=r"label_ids.values.npy is missing or not as long .* Remove the folder"):
+        train(config, output=tmp_path / "b")
+
+
+def test_a_place_that_cannot_be_written_is_told(quick, tmp_path):
+    (tmp_path / ENCODED).write_text("")
+    with pytest.raises(UserError, match=r"\.encoded: cannot be written .* speed.encode_ahead: false"):
+        train(quick({"encode_ahead": True}), output=tmp_path / "a")
+
+
+def test_models_that_share_a_tokenizers_text_but_end_or_frame_otherwise_have_shelves_of_their_own(trainer):
+    dataset = trainer().dataset
+    keys = {_key(dataset, {})}
+    encoder = dataset.encoder
+    encoder.eos_id += 1
+    keys.add(_key(dataset, {}))
+    before, after = encoder.prompt._frame
+    encoder.prompt.__dict__["_frame"] = ([*before, 7], after)  # another chat template
+    keys.add(_key(dataset, {}))
+    assert len(keys) == 3
+
+
+def test_training_settings_are_refused_before_the_data_is_opened(quick, tmp_path, monkeypatch):
+    monkeypatch.setattr("ruplar.train.run.open_section", lambda *_: pytest.fail("minutes would have passed"))
+    with pytest.raises(UserError, match="prefetch_factor"):
+        train(quick({}, dataloader_prefetch_factor=2, dataloader_num_workers=0), output=tmp_path / "a")
+
+
+_KILLED = """
+import os
+from ruplar.train import ahead
+
+class Long:
+    def __len__(self): return 8
+    def __getitem__(self, i): return os.getpid(), bytes(2**24)   # longer than a pipe holds
+
+ahead._Parts, ahead.ChainDataset, ahead.join = (lambda whole: Long()), (lambda *a, **k: None), list
+class Told(list):
+    def __init__(self, loader):
+        parts = iter(loader)
+        print(next(parts)[0], flush=True)
+        os.kill(os.getpid(), 9)
+ahead.list = Told
+ahead._encode(type("Rows", (), {"examples": (), "method": None, "encoder": None}), 1)
+"""
+
+
+def test_no_worker_outlives_a_run_that_is_killed_while_it_encodes():
+    with subprocess.Popen([sys.executable, "-c", _KILLED], stdout=subprocess.PIPE, text=True) as run:
+        worker = int(run.stdout.readline())
+        assert run.wait() == -9
+        until = time.monotonic() + 20
+        while (there := _lives(worker)) and time.monotonic() < until:
+            time.sleep(0.1)
+        if there:
+            os.kill(worker, 9)
+        assert not there
+
+
+def _lives(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    return True

@@ -9,6 +9,7 @@ import pytest
 
 from ruplar.config import DataSettings
 from ruplar.domains.arithmetic import Config, Domain
+from ruplar.errors import UserError
 from ruplar.train import opened
 from ruplar.train.opened import open_kept, open_section
 
@@ -74,3 +75,15 @@ def test_an_opening_that_fails_leaves_nothing_behind(section, tmp_path, monkeypa
     with pytest.raises(ZeroDivisionError):
         open_kept(section, Domain(Config()), True, tmp_path / "kept")
     assert not list((tmp_path / "kept").iterdir())
+
+
+@pytest.mark.parametrize("name", ["train.jsonl", "about.json", "valid.npy"])
+def test_data_that_was_damaged_is_refused_with_the_way_out(section, tmp_path, name):
+    domain, folder = Domain(Config()), tmp_path / "kept"
+    open_kept(section, domain, True, folder)
+    (file,) = folder.glob(f"*/{name}")
+    file.write_bytes(file.read_bytes()[:-5])
+    with pytest.raises(UserError, match=f"{name} is missing or not as long as it was written.* Remove the folder"):
+        open_kept(section, domain, True, folder)
+    file.parent.rename(tmp_path / "away")
+    assert len(open_kept(section, domain, True, folder).train) == 9

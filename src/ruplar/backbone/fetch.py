@@ -15,7 +15,7 @@ import sys
 import zipfile
 from pathlib import Path
 
-from ruplar.backbone.from_gguf import convert, tokenizer_hash, weights_hash
+from ruplar.backbone.from_gguf import config_hash, convert, tokenizer_hash, weights_hash
 from ruplar.backbone.known import KNOWN, Known, folder_of
 from ruplar.errors import UserError
 
@@ -50,25 +50,37 @@ def fetch(name: str, cache: Path | None = None, source: Path | None = None) -> P
         raise UserError(
             f"{folder.parent}: cannot be made ({error.strerror}). Name another folder (--cache)."
         ) from error
-    with FileLock(folder.parent / f".{name}.lock"):
-        wrong = flaw(folder, KNOWN[name])
-        if wrong is None:
-            return folder
-        if folder.exists():
-            log.warning("%s: %s; it is made anew.", folder, wrong)
-        making = folder.with_name(f".{name}.making")
-        shutil.rmtree(making, ignore_errors=True)
-        making.mkdir()
-        try:
-            _make(making, KNOWN[name], source)
-            _take_its_name(making / "model", folder)
-        finally:
-            shutil.rmtree(making, ignore_errors=True)
+    if flaw(folder, KNOWN[name]) is None:
+        return folder  # without the lock: a cache may be read-only, and shared by many
+    try:
+        with FileLock(folder.parent / f".{name}.lock"):
+            _fetch(folder, KNOWN[name], source)
+    except OSError as error:
+        raise UserError(
+            f"{error.filename or folder.parent}: cannot be read or written ({error.strerror or error}). Name another folder "
+            "for the cache (--cache), or another file (--from)."
+        ) from error
     return folder
 
 
+def _fetch(folder: Path, known: Known, source: Path | None) -> None:
+    wrong = flaw(folder, known)
+    if wrong is None:
+        return  # another process has made it
+    if folder.exists():
+        log.warning("%s: %s; it is made anew.", folder, wrong)
+    making = folder.with_name(f".{folder.name}.making")
+    shutil.rmtree(making, ignore_errors=True)
+    making.mkdir()
+    try:
+        _make(making, known, source)
+        _take_its_name(making / "model", folder)
+    finally:
+        shutil.rmtree(making, ignore_errors=True)
+
+
 def flaw(folder: Path, known: Known) -> str | None:
-    """What is wrong with a converted backbone's folder; None when weights and tokenizer are those on record."""
+    """What is wrong with a converted backbone's folder; None when it is the one on record."""
     if not (folder / "config.json").is_file():
         return "it is not there"
     try:
@@ -76,6 +88,8 @@ def flaw(folder: Path, known: Known) -> str | None:
             return "its tokenizer is not the one on record"
         if weights_hash(folder) != known.weights:
             return "its weights are not those on record"
+        if config_hash(folder) != known.config:
+            return "its config is not the one on record"
     except Exception as error:  # a broken file surfaces as almost any exception, safetensors' own among them
         return f"it cannot be read ({error})"
     return None

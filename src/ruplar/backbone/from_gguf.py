@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 WEIGHTS, TOKENIZER = "model.safetensors", ("tokenizer.json", "tokenizer_config.json")
+CONFIG = ("config.json", "generation_config.json")
 
 _WHOLE = {"token_embd": "model.embed_tokens", "output_norm": "model.norm", "output": "lm_head"}
 _IN_LAYER = {
@@ -91,7 +92,16 @@ def weights_hash(folder: Path) -> str:
 
 def tokenizer_hash(folder: Path) -> str:
     """SHA-256 of the tokenizer's two files, one after the other."""
-    return hashlib.sha256(b"".join((folder / name).read_bytes() for name in TOKENIZER)).hexdigest()
+    return _files_hash(folder, TOKENIZER)
+
+
+def config_hash(folder: Path) -> str:
+    """SHA-256 of the two files that say what the weights are, one after the other."""
+    return _files_hash(folder, CONFIG)
+
+
+def _files_hash(folder: Path, names: tuple[str, ...]) -> str:
+    return hashlib.sha256(b"".join((folder / name).read_bytes() for name in names)).hexdigest()
 
 
 def _open(file: Path) -> GGUFReader:

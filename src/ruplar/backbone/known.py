@@ -27,6 +27,7 @@ class Known:
         gguf: Hash of the GGUF file in it.
         weights: Of the converted tensors; see `from_gguf.weights_hash`.
         tokenizer: Of the tokenizer's files; see `from_gguf.tokenizer_hash`.
+        config: Of the files beside them; see `from_gguf.config_hash`.
     """
 
     about: str
@@ -37,6 +38,7 @@ class Known:
     gguf: str
     weights: str
     tokenizer: str
+    config: str
 
 
 KNOWN: dict[str, Known] = {
@@ -49,6 +51,7 @@ KNOWN: dict[str, Known] = {
         gguf="b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53",
         weights="c7675a57f20d0942937a02c9b6379a391954daa91c566049afba2e292b38f512",
         tokenizer="8bf19feb3e853f8eab9a2cb960cc0e2f99ec76f9f19109ccb4e3eafe9bcd3aac",
+        config="34fde9bdd5f1915df9e263eb819017c55b8360497d5a4d1502309728468ad71b",
     )
 }
 """Name → where it comes from."""

@@ -221,6 +221,7 @@ def _dtype(name: str, device: str) -> torch.dtype:
 
 
 def _load_model(config: BackboneConfig, dtype: torch.dtype) -> Any:
+    from safetensors import SafetensorError
     from transformers import AutoConfig, AutoModelForCausalLM
     from transformers.utils import logging as bars
 
@@ -243,12 +244,15 @@ def _load_model(config: BackboneConfig, dtype: torch.dtype) -> Any:
         finally:
             if shown:
                 bars.enable_progress_bar()
-    except (OSError, ValueError) as error:
-        reason = str(error).split("\n")[0]
-        raise UserError(
-            f"backbone.name: cannot load '{config.name}': {reason} Give a folder with config.json and *.safetensors, "
-            "a Hub name that this machine can reach, or a name of `ruplar list backbones`."
-        ) from error
+    except (OSError, ValueError, SafetensorError) as error:
+        reason = str(error).split("\n")[0].rstrip(".")
+        out = (
+            "Give a folder with config.json and *.safetensors, a Hub name that this machine can reach, or a name of `ruplar "
+            "list backbones`."
+        )
+        if config.name in KNOWN:
+            out = f"Run `ruplar fetch {config.name}`, which makes {name} anew where it is damaged."
+        raise UserError(f"backbone.name: cannot load '{config.name}': {reason}. {out}") from error
 
 
 def _folder(name: str) -> str | Path:

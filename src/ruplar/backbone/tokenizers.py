@@ -63,7 +63,7 @@ def load_tokenizer(name: str | Path) -> PreTrainedTokenizerBase:
     if text == "embedded" or text in DOMAINS:
         return _from_folder(DOMAINS.get(text, EMBEDDED))
     if text in KNOWN:
-        return _from_folder(fetched(text))
+        return _from_folder(fetched(text), f" Run `ruplar fetch {text}`, which makes it anew.")
     if text == "llama-3":
         return _from_tiktoken(llama3_file())
     path = Path(name)
@@ -99,7 +99,7 @@ def llama3_file() -> Path:
     )
 
 
-def _from_folder(folder: Path) -> PreTrainedTokenizerBase:
+def _from_folder(folder: Path, way_out: str = "") -> PreTrainedTokenizerBase:
     from transformers import AutoTokenizer
 
     if not folder.is_dir():
@@ -115,7 +115,7 @@ def _from_folder(folder: Path) -> PreTrainedTokenizerBase:
     try:
         return AutoTokenizer.from_pretrained(str(folder), local_files_only=True, trust_remote_code=False)
     except Exception as error:  # a broken file surfaces as almost any exception, down to Rust's own
-        raise UserError(f"tokenizer: the folder '{folder}' cannot be read: {_first_line(error)}") from error
+        raise UserError(f"tokenizer: the folder '{folder}' cannot be read: {_first_line(error)}{way_out}") from error
 
 
 def _from_hub(name: str) -> PreTrainedTokenizerBase:

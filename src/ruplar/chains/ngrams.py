@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from ruplar.chains.places import SOURCES
 from ruplar.chains.read import read
 from ruplar.domains.base import Domain
 from ruplar.errors import UserError
@@ -145,10 +146,12 @@ _FORBIDDEN = (
 )
 TEST_SETS = ("gsm8k-aug", "gsm8k-test", "gsm-hard", "svamp", "multiarith")
 """Known sets that models are tested on."""
+_THEIRS = {SOURCES[name].file for name in TEST_SETS} | {SOURCES[name].hub for name in TEST_SETS}
+"""Their files and Hub addresses."""
 
 
 def why_not_train(source: str) -> str | None:
-    """Why nothing may be trained on a source, by its name; None where nothing is known against it."""
-    if source in TEST_SETS:
+    """Why nothing may be trained on a source, by its name, its file's or its Hub address; None where nothing is known against it."""
+    if source in TEST_SETS or {Path(source).name, source.removeprefix("hub:")} & _THEIRS:
         return f"'{source}' is a test set"
     return next((f"'{source}': {why}" for pattern, why in _FORBIDDEN if pattern.search(source)), None)

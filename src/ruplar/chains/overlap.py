@@ -10,6 +10,7 @@ from typing import Any
 from ruplar.chains.ngrams import RETOLD, Hit, Index
 from ruplar.chains.read import iterate
 from ruplar.domains.base import Domain
+from ruplar.errors import UserError
 
 _MAY = " (for the record; may be trained on)"
 _KEPT = 20
@@ -60,7 +61,11 @@ class Shared:
 def share(
     source: str, index: Index, domain: Domain, *, format: str | None = None, data_dir: str | Path | None = None
 ) -> Shared:
-    """Hold one training set against the index; rows that cannot be read as chains are passed over and logged."""
+    """Hold one training set against the index; rows that cannot be read as chains are passed over and logged.
+
+    Raises:
+        UserError: It cannot be found, or no row of it can be read: a check of nothing would pass.
+    """
     found, kept = Shared(source), Counter[tuple[str, str]]()
     for example in iterate(source, domain, format=format, need_steps=False, skip_bad=True, data_dir=data_dir):
         found.rows += 1
@@ -72,4 +77,8 @@ def share(
         if hit is not None and kept[hit.kind, hit.set] < _KEPT:
             kept[hit.kind, hit.set] += 1
             found.pairs.append((example.source, example.question, hit))
+    if not found.rows:
+        raise UserError(
+            f"{source}: no question could be read of it, so there is nothing to compare. See `ruplar data check`."
+        )
     return found

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
@@ -12,6 +12,9 @@ from ruplar import plugins
 from ruplar.cli.options import AsJson, DataDir, free_file, print_json
 from ruplar.errors import UserError
 from ruplar.records import Example
+
+if TYPE_CHECKING:
+    from ruplar.chains.augment import Tally
 
 out = Console()
 
@@ -57,7 +60,7 @@ def augment(
         for example in read(name, domain, need_steps=False, skip_bad=True, data_dir=data_dir).examples
     }
     chains = read(source, domain, format=format, skip_bad=True, data_dir=data_dir)
-    index = index_of(against.split(","), domain, data_dir) if against else None
+    index = index_of(_names(against), domain, data_dir) if against else None
 
     def refuse(example: Example) -> str | None:
         if digest(example.question) in held:
@@ -68,21 +71,40 @@ def augment(
     tally = Tally()
     plans = make_plans(chains.examples, tally, refuse)
     dealt = deal(plans, seed, tally, count=count, per_chain=per_chain, large=large)
-    write_jsonl(output, (example for _, _, example in dealt))
+    if plans:
+        write_jsonl(output, (example for _, _, example in dealt))
     if as_json:
         unread = {reason: len(rows) for reason, rows in chains.left_out.items()}
         print_json({"source": chains.place.name, "output": str(output), "unread": unread, **tally.as_dict()})
-        return
-    used = max(tally.used, 1)
-    lines = [
-        f"{tally.written:,} problems from {tally.used:,} of {tally.rows:,} chains, {tally.written / used:.1f} a chain: {output}"
-    ]
-    if tally.written < count:
-        lines.append(f"  {count:,} were asked for: the chains have no more at {per_chain} a chain; see --per-chain")
+    else:
+        out.print(_report(tally, output, count, per_chain, show), markup=False, highlight=False, soft_wrap=True)
+    if not plans:
+        raise typer.Exit(1)
+
+
+def _report(tally: Tally, output: Path, count: int, per_chain: int, show: int) -> str:
+    if not tally.used:
+        lines = [f"none of {tally.rows:,} chains can be told with other numbers; {output} is not written"]
+    else:
+        each = tally.written / tally.used
+        lines = [
+            f"{tally.written:,} problems from {tally.used:,} of {tally.rows:,} chains, {each:.1f} a chain: {output}"
+        ]
+    if tally.used and tally.written < count:
+        lines.append(
+            f"  {count:,} were asked for: {tally.short:,} chains have no more, the others {per_chain} at most (--per-chain)"
+        )
     for reason, number in tally.left_out.most_common():
         lines.append(f"  {number:,} chains left out: {reason}")
         lines += [f"    {at}  {question}" for at, question in tally.shown[reason][:show]]
-    out.print("\n".join(lines), markup=False, highlight=False, soft_wrap=True)
+    return "\n".join(lines)
+
+
+def _names(against: str) -> list[str]:
+    names = [name for part in against.split(",") if (name := part.strip())]
+    if not names:
+        raise UserError(f"--against: names no set. Write for instance {AGAINST}, or a file.")
+    return names
 
 
 def overlap(
@@ -99,7 +121,7 @@ def overlap(
     from ruplar.chains.overlap import Shared, share
 
     domain = plugins.make("domains", "arithmetic")
-    index = index_of(against.split(","), domain, data_dir)
+    index = index_of(_names(against), domain, data_dir)
     found: list[Shared] = [share(name, index, domain, format=format, data_dir=data_dir) for name in train]
     if as_json:
         print_json({"against": index.sets, "train": [one.as_dict() for one in found]})

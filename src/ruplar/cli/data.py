@@ -44,13 +44,13 @@ def make(
     from ruplar.chains.word_problems import write_jsonl
 
     low, high = integers(steps, "--steps", 2)
-    if families and (domain != "arithmetic" or drills):
+    if families is not None and (domain != "arithmetic" or drills):
         what = "drills" if drills else f"problems of the domain '{domain}'"
         raise UserError(f"--families: {what} have none; leave it out.")
     if drills and domain != "arithmetic":
         raise UserError(f"--drills: there are none of the domain '{domain}'.")
     chosen: dict[str, Any] = (
-        {"families": [one for name in families.split(",") for one in group(name)]} if families else {}
+        {"families": [one for name in families.split(",") for one in group(name)]} if families is not None else {}
     )
     generate: Callable[..., Iterator[Example]] = generate_drills if drills else generator(domain)
     free_file(file, force)

@@ -30,6 +30,6 @@ def fetch(
             f"{'converting' if source else 'downloading and converting'} {name}; under a minute", highlight=False
         )
     get(name, cache, source)
-    out.print(f"backbone {folder}\nhashes   weights and tokenizer are those on record", highlight=False)
+    out.print(f"backbone {folder}\nhashes   weights, tokenizer and config are those on record", highlight=False)
     if cache is not None and cache.resolve() != cache_folder().resolve():
         out.print(f"It is found by its name where RUPLAR_CACHE={cache} is set, else by its folder.", highlight=False)

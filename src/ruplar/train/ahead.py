@@ -11,17 +11,20 @@ from __future__ import annotations
 
 import json
 import logging
+import os
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import numpy as np
 from torch.utils.data import DataLoader, Dataset
 
 from ruplar.records import Batch, Visit
-from ruplar.train.batch import ChainDataset
-from ruplar.train.kept import kept_whole, key_of, source_of
+from ruplar.train.batch import ChainDataset, Encoder
+from ruplar.train.kept import is_kept, kept_whole, key_of, source_of
 from ruplar.train.shelf import COLUMNS, Ragged, Shelf, batch_of, join, shelve
 
 log = logging.getLogger(__name__)
@@ -67,7 +70,7 @@ def encoded_ahead(dataset: ChainDataset, names: Mapping[str, Any], folder: Path,
     """
     assert not changes(dataset), "the trainer asks for this only where it holds"
     place = folder / _key(dataset, names)
-    if not place.is_dir():
+    if not is_kept(place):
         _keep(_encode(dataset, workers), place)
         log.info("%s: %d chains encoded.", place, len(dataset))
     return ShelfDataset(_open(place))
@@ -90,8 +93,22 @@ class _Parts(Dataset):
 
 def _encode(dataset: ChainDataset, workers: int) -> Shelf:
     whole = ChainDataset(dataset.examples, dataset.method, dataset.encoder, keep=False)
-    loader = DataLoader(_Parts(whole), batch_size=None, num_workers=workers, collate_fn=_as_it_is)
+    loader = DataLoader(
+        _Parts(whole), batch_size=None, num_workers=workers, collate_fn=_as_it_is, worker_init_fn=_leave_with_parent
+    )
     return join(list(loader))
+
+
+def _leave_with_parent(worker: int) -> None:
+    """End this process when the one that started it is killed: it would wait for good to hand over a part half sent."""
+    parent = os.getppid()
+
+    def watch() -> None:
+        while os.getppid() == parent:
+            time.sleep(0.5)
+        os._exit(1)
+
+    Thread(target=watch, daemon=True).start()
 
 
 def _as_it_is(shelf: Any) -> Any:
@@ -101,7 +118,14 @@ def _as_it_is(shelf: Any) -> Any:
 def _key(dataset: ChainDataset, names: Mapping[str, Any]) -> str:
     encoder = dataset.encoder
     plugged = (dataset.method, encoder.domain, encoder.span_rule, encoder.priors.prior)
-    return key_of(names, _text_of(encoder.prompt.tokenizer), source_of(*plugged))
+    return key_of(names, _text_of(encoder.prompt.tokenizer), _frame_of(encoder), source_of(*plugged))
+
+
+def _frame_of(encoder: Encoder) -> str:
+    """What stands around a question and ends an answer: two models may share a tokenizer's text and differ in these."""
+    prompt = encoder.prompt("?")
+    ends = (encoder.think_id, encoder.end_think_id, encoder.eos_id)
+    return json.dumps([prompt.ids, prompt.question_at, ends, sorted(encoder.prompt.controls)])
 
 
 def _text_of(tokenizer: Any) -> str:

@@ -13,6 +13,10 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from ruplar.errors import UserError
+
+_SIZES = "sizes.json"
+
 
 def key_of(names: Mapping[str, Any], *texts: str) -> str:
     """Plain data and texts → a name that changes with any of them."""
@@ -38,18 +42,50 @@ def _hash(file: Path) -> str:
     return hashlib.sha256(file.read_bytes()).hexdigest()
 
 
+def is_kept(place: Path) -> bool:
+    """Whether a folder is there, and as it was left.
+
+    Raises:
+        UserError: A file of it is missing or has another size.
+    """
+    if not place.is_dir():
+        return False
+    try:
+        sizes = json.loads((place / _SIZES).read_text(encoding="utf-8"))
+        wrong = [name for name, size in sizes.items() if (place / name).stat().st_size != size]
+    except (OSError, ValueError, AttributeError) as error:
+        wrong = [getattr(error, "filename", None) or _SIZES]
+    if wrong:
+        raise UserError(
+            f"{place}: {Path(wrong[0]).name} is missing or not as long as it was written, so nothing here can be trusted. "
+            "Remove the folder; the next run makes it anew."
+        )
+    return True
+
+
 @contextmanager
 def kept_whole(place: Path) -> Iterator[Path]:
-    """A folder to write in, which takes its name when the block ends well; the first of several processes wins."""
+    """A folder to write in, which takes its name when the block ends well; the first of several processes wins.
+
+    Raises:
+        UserError: It cannot be written.
+    """
     draft = place.with_name(f".{place.name}.{os.getpid()}")
     shutil.rmtree(draft, ignore_errors=True)
-    draft.mkdir(parents=True)
     try:
+        draft.mkdir(parents=True)
         yield draft
+        sizes = {str(file.relative_to(draft)): file.stat().st_size for file in draft.rglob("*") if file.is_file()}
+        (draft / _SIZES).write_text(json.dumps(sizes, indent=1, sort_keys=True), encoding="utf-8")
         try:
             draft.rename(place)
         except OSError:
             if not place.is_dir():
                 raise
+    except OSError as error:
+        raise UserError(
+            f"{place.parent}: cannot be written ({error.strerror or error}). Name another --output, or set "
+            "speed.encode_ahead: false, which keeps nothing there."
+        ) from error
     finally:
         shutil.rmtree(draft, ignore_errors=True)

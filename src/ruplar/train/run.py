@@ -114,9 +114,9 @@ def train(
             f"speed.pack: the sequences of method '{config.method.name}' cannot share a row. Set speed.pack: 0."
         )
     start = _prepare(output, resume)
+    args = training_arguments(config.training, output, config.seed, device, validates=config.data.valid is not None)
     open_it = partial(open_kept, folder=output.parent / ENCODED) if config.speed.encode_ahead else open_section
     data = open_it(config.data, domain, method.needs_steps)
-    args = training_arguments(config.training, output, config.seed, device, validates=config.data.valid is not None)
     model, taken = _open_model(config, method, domain, str(args.device))
     if getattr(method.config, "grpo", None) is not None:
         from ruplar.train.reinforce import check_reinforce, reinforce

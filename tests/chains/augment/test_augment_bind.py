@@ -139,6 +139,12 @@ def test_an_answer_that_is_not_the_last_result_is_left_out():
         bind(example("Tom has 31 and 45 cars.", "31+45=76", answer="75"))
 
 
+@pytest.mark.parametrize("answer", ["1/0", "½", "nan", ""])
+def test_an_answer_that_is_no_number_is_left_out(answer):
+    with pytest.raises(Unbound, match=binding.NOT_LAST):
+        bind(Example("Tom has 40 cars and buys 35. How many?", ("40+35=75",), answer))
+
+
 def test_a_chain_without_steps_is_left_out():
     with pytest.raises(Unbound, match=binding.NO_STEP):
         bind(Example("Tom has 31 and 45 cars.", (), "76"))

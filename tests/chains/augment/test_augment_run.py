@@ -186,3 +186,9 @@ def test_a_method_without_steps_is_given_the_same_variants(tmp_path):
 def test_settings_that_do_not_fit_are_refused(settings, message):
     with pytest.raises(ValueError, match=message):
         SourceConfig.model_validate(settings)
+
+
+def test_half_a_character_in_a_question_stops_nothing():
+    odd = Example("Tom \ud800 has 40 cars and buys 35. How many?", ("40+35=75",), "75", "toy:3", "<<40+35=75>>")
+    found, tally = build([odd, CARS], 1, count=4, per_chain=2)
+    assert tally.used == 2 and len(found) == 4

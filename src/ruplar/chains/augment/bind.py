@@ -113,7 +113,7 @@ def _bare(chain: str) -> Iterator[Value]:
 def _answer(example: Example) -> Value | None:
     try:
         return whole(Fraction(example.answer.replace(",", "").replace("$", "")))
-    except ValueError:
+    except (ValueError, ZeroDivisionError):
         return None
 
 

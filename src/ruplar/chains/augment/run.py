@@ -110,7 +110,7 @@ def _told(template: Template) -> bytes:
     for mention in template.mentions:
         parts.append(text[at : mention.start])
         at = mention.end
-    return hashlib.blake2b("#".join((*parts, text[at:])).encode(), digest_size=16).digest()
+    return hashlib.blake2b("#".join((*parts, text[at:])).encode("utf-8", "surrogatepass"), digest_size=16).digest()
 
 
 def attempts(plan: Plan, seed: int, count: int, large: float = LARGE) -> Iterator[tuple[int, Example]]:

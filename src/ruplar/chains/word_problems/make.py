@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import importlib
 import json
+import os
 import pkgutil
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -177,11 +179,29 @@ def _draw(rng: Random, rows: Rows) -> tuple[str, tuple[str, ...]]:
 
 
 def write_jsonl(path: str | Path, examples: Iterable[Example]) -> int:
-    """Examples → a file of one JSON object a line, `problem`, `solution`, `answer`; how many were written."""
-    written = 0
-    with Path(path).open("w", encoding="utf-8") as out:
-        for example in examples:
-            row = {"problem": example.question, "solution": example.chain, "answer": example.answer}
-            out.write(json.dumps(row, ensure_ascii=False) + "\n")
-            written += 1
+    """Examples → a file of one JSON object a line, `problem`, `solution`, `answer`; how many were written.
+
+    The file takes its name when it is whole, so that one that was stopped is not taken for a shorter one.
+
+    Raises:
+        UserError: It cannot be written.
+    """
+    path, written = Path(path), 0
+    plain = path.is_file() or not path.exists()  # a pipe or a device is written as it is
+    draft = path.with_name(f".{path.name}.{os.getpid()}") if plain else path
+    try:
+        # half a character (a lone surrogate) has no UTF-8, but JSON has an escape for it, which is Python's own
+        with draft.open("w", encoding="utf-8", errors="backslashreplace") as out:
+            for example in examples:
+                row = {"problem": example.question, "solution": example.chain, "answer": example.answer}
+                out.write(json.dumps(row, ensure_ascii=False) + "\n")
+                written += 1
+        if plain:
+            draft.replace(path)
+    except OSError as error:
+        raise UserError(f"{path}: cannot be written ({error.strerror or error}). Name another file.") from error
+    finally:
+        if plain:
+            with suppress(OSError):  # it took its name, or could not be made
+                draft.unlink()
     return written
