@@ -19,8 +19,15 @@ SCRIPT = str(Path(__file__).with_name("train_in_two.py"))
 TWO = ["-m", "torch.distributed.run", "--standalone", "--nproc_per_node", "2"]
 
 
+ABORTED = "terminate called without an active exception"
+"""What torch's threads say, once in many runs, when they outlive a process that has done its work."""
+
+
 def start(*arguments):
-    done = subprocess.run([sys.executable, *map(str, arguments)], capture_output=True, text=True, timeout=300)
+    for last in (False, True):
+        done = subprocess.run([sys.executable, *map(str, arguments)], capture_output=True, text=True, timeout=300)
+        if done.returncode == 0 or last or ABORTED not in done.stderr:
+            break  # after such an end the run is gone on with, and must come to the same weights
     assert done.returncode == 0, done.stdout + done.stderr
 
 
