@@ -1,15 +1,13 @@
 import json
 import logging
 import sys
-from types import SimpleNamespace
 
 import pyarrow
 import pyarrow.parquet
 import pytest
 
 from ruplar.chains import read as reading_module
-from ruplar.chains.places import locate
-from ruplar.chains.read import SOURCES, fingerprint, fingerprint_questions, iterate, overlap, read
+from ruplar.chains.read import fingerprint, fingerprint_questions, iterate, overlap, read
 from ruplar.domains.arithmetic import Config, Domain
 from ruplar.errors import UserError
 from ruplar.records import Example
@@ -252,82 +250,6 @@ def test_a_limit_counts_examples_and_must_be_positive(tmp_path):
             reader(path, DOMAIN, limit=0)
 
 
-# --- places ---
-
-
-def test_a_missing_file_a_folder_and_an_unknown_name_are_told_apart(tmp_path):
-    for source, message in [
-        (str(tmp_path / "none.jsonl"), "none.jsonl: no such file"),
-        ("runs/none.jsonl", "runs/none.jsonl: no such file"),
-        (str(tmp_path), "is a folder"),
-        ("gsm-hrd", "Did you mean 'gsm-hard'"),
-    ]:
-        with pytest.raises(UserError, match=message):
-            locate(source)
-    (tmp_path / "a.csv").write_text("x")
-    with pytest.raises(UserError, match=r"cannot tell what a '.csv' file holds.*\.jsonl"):
-        read(tmp_path / "a.csv", DOMAIN)
-
-
-def test_a_known_name_is_its_file_where_there_is_one_and_its_hub_set_otherwise(shared_data, tmp_path):
-    assert locate("svamp", shared_data).path == shared_data / "svamp-test.jsonl"
-    assert locate("svamp", tmp_path).name == "hub:ChilleD/SVAMP:train+test"
-    with pytest.raises(UserError, match="date-understanding-test.jsonl: not found in"):
-        locate("date-understanding", tmp_path)
-
-
-def test_known_names_are_found_in_the_data_folder_of_the_working_directory(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "data").mkdir()
-    write(tmp_path / "data" / "svamp-test.jsonl", {"problem": "Q?", "answer": 51.0})
-    assert only("svamp", need_steps=False).answer == "51.0"
-
-
-def hub(monkeypatch, rows):
-    """Stands in for the `datasets` package, which needs a network; notes what it was asked for."""
-    asked = []
-
-    def load_dataset(name, config, split):
-        asked.append((name, config, split))
-        if isinstance(rows, Exception):
-            raise rows
-        return rows
-
-    monkeypatch.setitem(sys.modules, "datasets", SimpleNamespace(load_dataset=load_dataset))
-    return asked
-
-
-@pytest.mark.parametrize(
-    ("source", "asked"),
-    [
-        ("hub:whynlp/gsm8k-aug", ("whynlp/gsm8k-aug", None, "train")),
-        ("whynlp/gsm8k-aug:test", ("whynlp/gsm8k-aug", None, "test")),
-        ("hub:openai/gsm8k/main:train[:10%]", ("openai/gsm8k", "main", "train[:10%]")),
-    ],
-)
-def test_a_hub_address_names_set_config_and_split(monkeypatch, source, asked):
-    calls = hub(monkeypatch, [{"question": "Q?", "steps": ["<<3+4=7>>"], "answer": "7"}])
-    assert only(source).steps == ("3+4=7",)
-    assert calls == [asked]
-
-
-def test_hub_columns_of_a_known_set_are_renamed_and_joined(monkeypatch, tmp_path):
-    hub(monkeypatch, [{"Body": "He has 3.", "Question": "How many?", "Answer": 3.0, "ID": "x"}])
-    example = only("svamp", need_steps=False, data_dir=tmp_path)
-    assert example == Example("He has 3. How many?", (), "3.0", "ChilleD/SVAMP:1", "")
-
-
-def test_hub_without_its_package_or_without_network_is_a_clear_error(monkeypatch):
-    monkeypatch.setitem(sys.modules, "datasets", None)
-    with pytest.raises(UserError, match=r"needs the package 'datasets'.*ruplar\[data\]"):
-        read("hub:a/b", DOMAIN)
-    hub(monkeypatch, ConnectionError("offline."))
-    with pytest.raises(UserError, match=r"'hub:a/b:train' cannot be loaded.*ConnectionError: offline.*local file"):
-        read("hub:a/b", DOMAIN)
-    with pytest.raises(UserError, match="'nothing' is no Hub address"):
-        read("hub:nothing", DOMAIN)
-
-
 # --- fingerprints and overlap ---
 
 
@@ -361,68 +283,6 @@ def test_overlap_parts_the_training_set_at_held_out_questions():
     kept, shared = overlap(train, [Example("a  COSTS 1.5?", (), "0")])
     assert [e.question for e in kept] == ["B?", "A costs 15?"]
     assert [e.question for e in shared] == ["A costs 1.5?"]
-
-
-# --- the real files ---
-
-
-@pytest.mark.parametrize(
-    ("name", "rows", "with_steps"),
-    [
-        ("gsm8k-train", 7473, 7378),  # 95 have none
-        ("gsm8k-aug-valid", 500, 494),  # 6
-        ("gsm8k-aug", 1319, 1301),  # 18
-        ("gsm-hard", 1319, 0),
-        ("svamp", 1000, 0),
-        ("multiarith", 600, 0),
-        ("date-understanding-train", 295, 295),
-        ("date-understanding", 74, 74),
-        ("prosqa-valid", 300, 300),
-    ],
-)
-def test_every_benchmark_file_loads_with_all_its_rows(shared_data, name, rows, with_steps):
-    reading = read(name, DOMAIN, need_steps=False, data_dir=shared_data)
-    assert (reading.rows, len(reading.examples), reading.left_out) == (rows, rows, {})
-    assert sum(bool(e.steps) for e in reading.examples) == with_steps
-    assert all(DOMAIN.same(e.answer, e.answer) for e in reading.examples)
-
-
-def test_multiarith_repeats_twenty_questions_and_an_evaluation_keeps_them(shared_data):
-    reading = read("multiarith", DOMAIN, need_steps=False, data_dir=shared_data)
-    assert (len(reading.examples), len(reading.repeats)) == (600, 20)
-
-
-def test_gsm8k_rows_without_a_step_are_refused_for_training_unless_skipped(shared_data):
-    with pytest.raises(UserError, match=r"95 of 7,473 rows have no step \(first: gsm8k-train.jsonl:30 "):
-        read("gsm8k-train", DOMAIN, data_dir=shared_data)
-    reading = read("gsm8k-train", DOMAIN, skip_bad=True, data_dir=shared_data)
-    assert len(reading.examples) == 7378
-    assert {r: len(p) for r, p in reading.left_out.items()} == {"no step": 95}
-
-
-def test_the_validation_questions_all_stand_in_gsm8k_train_and_are_taken_out(shared_data):
-    train = read("gsm8k-train", DOMAIN, need_steps=False, data_dir=shared_data).examples
-    valid = read("gsm8k-aug-valid", DOMAIN, need_steps=False, data_dir=shared_data).examples
-    kept, shared = overlap(train, valid)
-    assert (len(kept), len(shared)) == (6973, 500)
-
-
-def test_gsm_hard_answers_compare_as_they_are_written(shared_data):
-    answers = [e.answer for e in read("gsm-hard", DOMAIN, need_steps=False, data_dir=shared_data).examples]
-    assert sum(a.startswith("-") for a in answers) == 146
-    assert sum(not DOMAIN.same(a, a.split(".")[0]) for a in answers) == 303
-    assert "3244047.0999999996" in answers
-
-
-def test_every_step_of_gsm8k_aug_is_carried_out_again_without_a_fault(shared_data):
-    steps = [step for e in iterate("gsm8k-aug", DOMAIN, need_steps=False, data_dir=shared_data) for step in e.steps]
-    assert len(steps) > 4000
-    assert [fault for step in steps if (fault := DOMAIN.check(step))] == []
-
-
-def test_known_names_are_benchmarks_by_their_bare_name_and_files_of_the_data_folder(shared_data):
-    files = {path.name for path in shared_data.iterdir()} - {"README.md"}
-    assert files <= {source.file for source in SOURCES.values()}
 
 
 def test_answers_in_words_are_kept_and_told_and_numbers_with_units_are_numbers(tmp_path, caplog):
