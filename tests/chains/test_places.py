@@ -1,6 +1,5 @@
 """A path, a known name and a Hub address are told apart, and each is found where it should be."""
 
-import json
 import sys
 from types import SimpleNamespace
 
@@ -13,16 +12,6 @@ from ruplar.errors import UserError
 from ruplar.records import Example
 
 DOMAIN = Domain(Config())
-
-
-def write(path, *rows):
-    path.write_text("".join((r if isinstance(r, str) else json.dumps(r)) + "\n" for r in rows), encoding="utf-8")
-    return path
-
-
-def only(path, **options):
-    (example,) = read(path, DOMAIN, **options).examples
-    return example
 
 
 def test_a_missing_file_a_folder_and_an_unknown_name_are_told_apart(tmp_path):
@@ -46,7 +35,7 @@ def test_a_known_name_is_its_file_where_there_is_one_and_its_hub_set_otherwise(s
         locate("date-understanding", tmp_path)
 
 
-def test_known_names_are_found_in_the_data_folder_of_the_working_directory(tmp_path, monkeypatch):
+def test_known_names_are_found_in_the_data_folder_of_the_working_directory(tmp_path, monkeypatch, write, only):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "data").mkdir()
     write(tmp_path / "data" / "svamp-test.jsonl", {"problem": "Q?", "answer": 51.0})
@@ -75,13 +64,13 @@ def hub(monkeypatch, rows):
         ("hub:openai/gsm8k/main:train[:10%]", ("openai/gsm8k", "main", "train[:10%]")),
     ],
 )
-def test_a_hub_address_names_set_config_and_split(monkeypatch, source, asked):
+def test_a_hub_address_names_set_config_and_split(monkeypatch, source, asked, only):
     calls = hub(monkeypatch, [{"question": "Q?", "steps": ["<<3+4=7>>"], "answer": "7"}])
     assert only(source).steps == ("3+4=7",)
     assert calls == [asked]
 
 
-def test_hub_columns_of_a_known_set_are_renamed_and_joined(monkeypatch, tmp_path):
+def test_hub_columns_of_a_known_set_are_renamed_and_joined(monkeypatch, tmp_path, only):
     hub(monkeypatch, [{"Body": "He has 3.", "Question": "How many?", "Answer": 3.0, "ID": "x"}])
     example = only("svamp", need_steps=False, data_dir=tmp_path)
     assert example == Example("He has 3. How many?", (), "3.0", "ChilleD/SVAMP:1", "")

@@ -15,38 +15,28 @@ from ruplar.records import Example
 DOMAIN = Domain(Config())
 
 
-def write(path, *rows):
-    path.write_text("".join((r if isinstance(r, str) else json.dumps(r)) + "\n" for r in rows), encoding="utf-8")
-    return path
-
-
-def only(path, **options):
-    (example,) = read(path, DOMAIN, **options).examples
-    return example
-
-
 # --- formats ---
 
 
-def test_gsm8k_prose_gives_steps_answer_and_the_chain_as_written(tmp_path):
+def test_gsm8k_prose_gives_steps_answer_and_the_chain_as_written(tmp_path, write, only):
     row = {"question": "Q?", "answer": "He has 3+4 = <<3+4=7>>7.\nSo <<7*2=14>>14.\n#### 1,014"}
     assert only(write(tmp_path / "a.jsonl", row)) == Example(
         "Q?", ("3+4=7", "7*2=14"), "1,014", "a.jsonl:1", "He has 3+4 = <<3+4=7>>7.\nSo <<7*2=14>>14."
     )
 
 
-def test_gsm8k_aug_text_is_question_bars_steps_hashes_answer(tmp_path):
+def test_gsm8k_aug_text_is_question_bars_steps_hashes_answer(tmp_path, write, only):
     path = write(tmp_path / "a.txt", "Q, Q?||<<4-2=2>> <<2/.5=4>> #### 4")
     assert only(path) == Example("Q, Q?", ("4-2=2", "2/.5=4"), "4", "a.txt:1", "<<4-2=2>> <<2/.5=4>>")
 
 
 @pytest.mark.parametrize("cot", ["<think><<3+4=7>></think>", "<<3+4=7>>"])
-def test_ruplar_train_rows_lose_their_think_wrapper_and_their_box(tmp_path, cot):
+def test_ruplar_train_rows_lose_their_think_wrapper_and_their_box(tmp_path, cot, write, only):
     row = {"problem": "Q?", "cot": cot, "cot_answer": r"\boxed{7}"}
     assert only(write(tmp_path / "a.jsonl", row)) == Example("Q?", ("3+4=7",), "7", "a.jsonl:1", "<<3+4=7>>")
 
 
-def test_ruplar_test_rows_may_have_a_chain_none_or_python_source(tmp_path):
+def test_ruplar_test_rows_may_have_a_chain_none_or_python_source(tmp_path, write):
     python = "def solution():\n    x = 1 << 2\n    y = 8 >> 1\n    return x"
     path = write(
         tmp_path / "a.jsonl",
@@ -74,7 +64,7 @@ def test_coconut_lists_give_their_steps_directly(tmp_path):
     assert (second.steps, second.source) == (("Tom is a terpus.",), "a.json:2")
 
 
-def test_plain_rows_need_only_question_and_answer(tmp_path):
+def test_plain_rows_need_only_question_and_answer(tmp_path, write):
     path = write(
         tmp_path / "a.jsonl", {"question": "Q?", "answer": 7}, {"question": "R?", "cot": "<<1+1=2>>", "answer": 2}
     )
@@ -108,20 +98,20 @@ def test_a_file_that_is_no_parquet_says_so(tmp_path):
         read(tmp_path / "a.parquet", DOMAIN)
 
 
-def test_a_named_format_wins_over_the_columns(tmp_path):
+def test_a_named_format_wins_over_the_columns(tmp_path, write, only):
     path = write(tmp_path / "a.jsonl", {"question": "Q?", "answer": "<<3+4=7>> 7"})
     assert only(path, need_steps=False).answer == "<<3+4=7>> 7"
     with pytest.raises(UserError, match="no readable answer"):
         read(path, DOMAIN, format="gsm8k")
 
 
-def test_an_unknown_format_is_met_with_the_nearest(tmp_path):
+def test_an_unknown_format_is_met_with_the_nearest(tmp_path, write):
     path = write(tmp_path / "a.jsonl", {"question": "Q?", "answer": "7"})
     with pytest.raises(UserError, match="Did you mean 'gsm8k'"):
         read(path, DOMAIN, format="gsm8")
 
 
-def test_columns_that_fit_no_format_are_listed(tmp_path):
+def test_columns_that_fit_no_format_are_listed(tmp_path, write):
     path = write(tmp_path / "a.jsonl", {"prompt": "Q?", "response": "7"})
     with pytest.raises(UserError, match=r"a.jsonl:1: columns prompt, response fit no format.*coconut"):
         read(path, DOMAIN)
@@ -143,7 +133,7 @@ BAD = (
 )
 
 
-def test_bad_rows_are_refused_in_one_message_that_counts_and_locates_each_kind(tmp_path):
+def test_bad_rows_are_refused_in_one_message_that_counts_and_locates_each_kind(tmp_path, write):
     with pytest.raises(UserError) as refused:
         read(write(tmp_path / "a.jsonl", *BAD), DOMAIN)
     problems = {p.split(" rows ")[1].split(" (")[0]: p for p in refused.value.problems}
@@ -163,7 +153,7 @@ def test_bad_rows_are_refused_in_one_message_that_counts_and_locates_each_kind(t
     assert "data.skip_bad: true" in broken
 
 
-def test_with_skip_bad_they_are_left_out_counted_and_logged(tmp_path, caplog):
+def test_with_skip_bad_they_are_left_out_counted_and_logged(tmp_path, caplog, write):
     with caplog.at_level(logging.WARNING):
         reading = read(write(tmp_path / "a.jsonl", *BAD), DOMAIN, skip_bad=True)
     assert [e.source for e in reading.examples] == ["a.jsonl:1", "a.jsonl:6"]
@@ -175,12 +165,12 @@ def test_with_skip_bad_they_are_left_out_counted_and_logged(tmp_path, caplog):
     assert reading.report() in caplog.text
 
 
-def test_a_row_without_a_step_is_fine_where_none_is_needed(tmp_path):
+def test_a_row_without_a_step_is_fine_where_none_is_needed(tmp_path, write, only):
     path = write(tmp_path / "a.jsonl", {"question": "B?", "answer": "So he has 7 left. #### 7"})
     assert only(path, need_steps=False).steps == ()
 
 
-def test_a_broken_first_row_does_not_hide_the_format_of_the_rest(tmp_path):
+def test_a_broken_first_row_does_not_hide_the_format_of_the_rest(tmp_path, write):
     path = write(tmp_path / "a.jsonl", "{broken", {"question": "A?", "answer": "<<3+4=7>>7 #### 7"})
     assert [e.answer for e in read(path, DOMAIN, skip_bad=True).examples] == ["7"]
 
@@ -196,7 +186,9 @@ def test_bytes_that_are_no_utf8_break_their_row_only(tmp_path):
 @pytest.mark.parametrize(
     ("duplicates", "kept", "left_out", "repeats"), [("keep", 3, {}, 1), ("drop", 2, {"duplicate": 1}, 0)]
 )
-def test_a_repeated_question_is_kept_and_noted_or_dropped_and_counted(tmp_path, duplicates, kept, left_out, repeats):
+def test_a_repeated_question_is_kept_and_noted_or_dropped_and_counted(
+    tmp_path, duplicates, kept, left_out, repeats, write
+):
     rows = [{"question": q, "answer": "7"} for q in ("How many?", "how  MANY?", "How many more?")]
     reading = read(write(tmp_path / "a.jsonl", *rows), DOMAIN, need_steps=False, duplicates=duplicates)
     assert len(reading.examples) == kept
@@ -204,7 +196,7 @@ def test_a_repeated_question_is_kept_and_noted_or_dropped_and_counted(tmp_path, 
     assert [p.source for p in reading.repeats] == ["a.jsonl:2"][:repeats]
 
 
-def test_a_repeated_question_can_be_refused(tmp_path):
+def test_a_repeated_question_can_be_refused(tmp_path, write):
     rows = [{"question": "How many?", "answer": "7"}] * 2
     path = write(tmp_path / "a.jsonl", *rows)
     with pytest.raises(UserError, match=r'1 of 2 rows repeat an earlier question \(first: a.jsonl:2 "How many\?"\)'):
@@ -212,7 +204,7 @@ def test_a_repeated_question_can_be_refused(tmp_path):
     assert len(read(path, DOMAIN, need_steps=False, duplicates="refuse", skip_bad=True).examples) == 1
 
 
-def test_an_empty_file_and_one_with_nothing_left_are_refused(tmp_path):
+def test_an_empty_file_and_one_with_nothing_left_are_refused(tmp_path, write):
     with pytest.raises(UserError, match="a.jsonl: no example is left: it holds no row"):
         read(write(tmp_path / "a.jsonl"), DOMAIN)
     with pytest.raises(UserError, match="b.jsonl: no example is left: 1 of 1 rows cannot be read"):
@@ -222,7 +214,7 @@ def test_an_empty_file_and_one_with_nothing_left_are_refused(tmp_path):
 # --- streaming and limits ---
 
 
-def test_iterate_reads_no_further_than_it_is_asked_to(tmp_path, monkeypatch):
+def test_iterate_reads_no_further_than_it_is_asked_to(tmp_path, monkeypatch, write):
     path = write(tmp_path / "a.jsonl", *[{"question": f"{n}?", "answer": "<<1+1=2>> #### 2"} for n in range(100)])
     met = []
     to_example = reading_module.to_example
@@ -233,7 +225,7 @@ def test_iterate_reads_no_further_than_it_is_asked_to(tmp_path, monkeypatch):
     assert len(list(iterate(path, DOMAIN, limit=5))) == 5
 
 
-def test_iterate_stops_at_a_bad_row_or_logs_it(tmp_path, caplog):
+def test_iterate_stops_at_a_bad_row_or_logs_it(tmp_path, caplog, write):
     path = write(tmp_path / "a.jsonl", *BAD)
     with pytest.raises(UserError, match="a.jsonl:2"):
         list(iterate(path, DOMAIN))
@@ -241,7 +233,7 @@ def test_iterate_stops_at_a_bad_row_or_logs_it(tmp_path, caplog):
     assert "6 of 10 rows cannot be read" in caplog.text
 
 
-def test_a_limit_counts_examples_and_must_be_positive(tmp_path):
+def test_a_limit_counts_examples_and_must_be_positive(tmp_path, write):
     path = write(tmp_path / "a.jsonl", *BAD)
     reading = read(path, DOMAIN, skip_bad=True, limit=1)
     assert (len(reading.examples), reading.rows) == (1, 1)
@@ -253,7 +245,7 @@ def test_a_limit_counts_examples_and_must_be_positive(tmp_path):
 # --- fingerprints and overlap ---
 
 
-def test_fingerprints_tell_files_and_question_lists_apart(tmp_path):
+def test_fingerprints_tell_files_and_question_lists_apart(tmp_path, write):
     path = write(tmp_path / "a.jsonl", {"question": "Q?", "answer": "7"})
     before = fingerprint(path)
     assert len(before) == 64 and fingerprint(path) == before
@@ -264,7 +256,7 @@ def test_fingerprints_tell_files_and_question_lists_apart(tmp_path):
     assert fingerprint_questions([one, two]) != fingerprint_questions([two, one])
 
 
-def test_the_record_of_a_reading_holds_counts_and_fingerprints(tmp_path):
+def test_the_record_of_a_reading_holds_counts_and_fingerprints(tmp_path, write):
     path = write(tmp_path / "a.jsonl", *BAD)
     reading = read(path, DOMAIN, skip_bad=True)
     assert reading.record() == {

@@ -181,3 +181,15 @@ def test_validation_chooses_the_checkpoint_and_leaves_training_alone(trainer, tm
 def test_nothing_is_printed(trainer, capfd):
     trainer(max_steps=2).train()
     assert capfd.readouterr().out == ""
+
+
+def test_dropout_is_on_in_training_off_in_validation_and_on_again(trainer):
+    made = trainer(valid=True)
+    modules = list(made.learner.modules())
+    made.learner.train()  # models are read in for use, so this is a change
+    assert all(module.training for module in modules)
+    seen = []
+    made.validate = lambda *_: seen.append(any(module.training for module in modules)) or {"accuracy": 0.0}
+    made.evaluate()
+    assert seen == [False]
+    assert all(module.training for module in modules)

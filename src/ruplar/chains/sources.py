@@ -232,6 +232,8 @@ def open_source(
             problems,
             {"source": config.name, "split": split, "seed": config.seed, "examples": len(problems), "left_out": {}},
         )
+    # a variant is a function of its chain's row, so the rows are the same for all methods
+    need_steps = need_steps or bool(config.augment)
     # a part is chosen from the whole, so no limit before that
     limit = config.count if config.split_by is None and not config.augment else None
     readings = [
@@ -239,8 +241,7 @@ def open_source(
             name,
             domain,
             format=config.format,
-            need_steps=need_steps
-            or bool(config.augment),  # a variant is a function of its row: the rows are the same for all
+            need_steps=need_steps,
             skip_bad=skip_bad,
             limit=limit,
             duplicates=duplicates,
