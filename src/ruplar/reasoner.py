@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
@@ -29,6 +30,8 @@ T = TypeVar("T")
 Engine = Literal["auto", "fast", "reference"]
 _REFILLS = 8
 """Batches the fast engine is given at a time; latents kept with their logits are made readable after each."""
+_READ_AT_ONCE = 64
+"""Rows whose latents are made readable together; each holds logits over the whole vocabulary a latent."""
 _SHOWN = 20
 """Tokens told of each latent: enough for every figure drawn of a record."""
 
@@ -40,7 +43,8 @@ class LatentReasoner:
     Attributes:
         model: The model; its weights must not change while it is asked through the fast engine, which copies them.
         engine: `fast`: slots refilled as they fall free; `reference`: the plain loop, the definition of what is right;
-            `auto`: fast on a CPU, the plain loop elsewhere. Both give the same tokens in float32.
+            `auto`: fast on a CPU or an NVIDIA GPU where it knows the model's layers, else the plain loop. Both give the same tokens in float32;
+            in bfloat16 a near tie may fall the other way (docs/results.md, "Speed", says how often).
     """
 
     model: Model
@@ -83,7 +87,7 @@ class LatentReasoner:
         questions = [questions] if isinstance(questions, str) else list(questions)
         how = _How(decoding or Decoding(), batch_size, self._kept(return_latents), on_batch)
         # made readable batch by batch: the logits of a whole benchmark's latents are gigabytes
-        return _in_order(self._batches(questions, how), self.answer_of)
+        return _in_order(self._batches(questions, how), self.answers_of)
 
     def sample(
         self,
@@ -115,7 +119,7 @@ class LatentReasoner:
         decoding = decoding or Decoding(noise=SAMPLE_NOISE)
         check_samples(samples, decoding)
         how = _How(decoding, batch_size, self._kept(return_latents), on_batch, samples)
-        flat = _in_order(self._batches(questions, how), self.answer_of)
+        flat = _in_order(self._batches(questions, how), self.answers_of)
         return [flat[at : at + samples] for at in range(0, len(flat), samples)]
 
     def generate(
@@ -139,7 +143,7 @@ class LatentReasoner:
             on_batch: Called with the number of questions just answered.
         """
         how = _How(decoding or Decoding(), batch_size, keep, on_batch)
-        return _in_order(self._batches(questions, how, thinker), lambda row: row)
+        return _in_order(self._batches(questions, how, thinker), lambda rows: rows)
 
     def _batches(
         self, questions: Sequence[str], how: _How, thinker: Callable[[list[int]], Thinker] | None = None
@@ -194,7 +198,7 @@ class LatentReasoner:
     def _fast_engine(self, rows: int, how: _How) -> FastEngine | None:
         """An engine for so many rows, made once and kept until another is needed; None where the plain loop serves."""
         backbone = self.model.backbone
-        if self.engine == "reference" or (self.engine == "auto" and backbone.device.type != "cpu"):
+        if self.engine == "reference" or (self.engine == "auto" and backbone.device.type not in ("cpu", "cuda")):
             return None
         most = max(how.batch_size, how.samples)
         # a slot holds memory for a whole question: nearly as many as there are rows, rounded so that few sizes are made
@@ -205,19 +209,34 @@ class LatentReasoner:
             thinker, options = self.model.method.thinker(backbone), EngineOptions(keep=how.keep)
             self._fast = (wanted, FastEngine.of(backbone, thinker, how.decoding, slots, options))
         engine = self._fast[1]
+        if engine is None and self.engine == "fast":
+            raise UserError(
+                f"engine 'fast': it does not know the layers of {type(backbone.plain_model).__name__}. Choose 'auto' or 'reference'."
+            )
         if engine is not None:
             engine.decoding = how.decoding
         return engine
 
-    def answer_of(self, row: Generation) -> Answer:
+    def answers_of(self, rows: Sequence[Generation]) -> list[Answer]:
         """Ids and tensors → text and readable latents."""
-        backbone, tokenizer = self.model.backbone, self.model.backbone.tokenizer
-        ids = row.answer_ids[:-1] if row.ended else row.answer_ids
-        latents: tuple[Latent, ...] = ()
-        if row.latent_logits and not row.thought_ids:
-            import torch
+        soft = [row for row in rows if row.latent_logits and not row.thought_ids]
+        latents = {id(row): found for row, found in zip(soft, self._latents(soft), strict=True)}
+        return [self._answer(row, latents.get(id(row), ())) for row in rows]
 
-            latents = tuple(readable(torch.stack(row.latent_logits), tokenizer, backbone.end_think_id, _SHOWN))
+    def _latents(self, rows: Sequence[Generation]) -> Iterator[tuple[Latent, ...]]:
+        """The readable latents of each row: many rows' are read from the device at once, since every reading waits for it."""
+        import torch
+
+        backbone = self.model.backbone
+        for start in range(0, len(rows), _READ_AT_ONCE):
+            some = rows[start : start + _READ_AT_ONCE]
+            logits = torch.stack([one for row in some for one in row.latent_logits])
+            found = iter(readable(logits, backbone.tokenizer, backbone.end_think_id, _SHOWN))
+            yield from (tuple(islice(found, len(row.latent_logits))) for row in some)
+
+    def _answer(self, row: Generation, latents: tuple[Latent, ...]) -> Answer:
+        tokenizer = self.model.backbone.tokenizer
+        ids = row.answer_ids[:-1] if row.ended else row.answer_ids
         return Answer(
             text=tokenizer.decode(ids),
             thought=tokenizer.decode(row.thought_ids) if row.thought_ids else "",
@@ -262,9 +281,11 @@ def check_samples(samples: int, decoding: Decoding) -> None:
         )
 
 
-def _in_order(batches: Iterable[tuple[list[Any], list[Generation]]], convert: Callable[[Generation], T]) -> list[T]:
+def _in_order(
+    batches: Iterable[tuple[list[Any], list[Generation]]], convert: Callable[[list[Generation]], Sequence[T]]
+) -> list[T]:
     """Batches in any order → one converted row a name, in the names' order."""
     found: dict[Any, T] = {}
     for names, rows in batches:
-        found.update(zip(names, map(convert, rows), strict=True))
+        found.update(zip(names, convert(rows), strict=True))
     return [found[name] for name in sorted(found)]

@@ -10,6 +10,7 @@ from ruplar.chains.sources import SourceConfig
 from ruplar.errors import UserError
 from ruplar.evaluate.record import RECORD, SAMPLES, read_record, read_samples
 from ruplar.report.rows import collect, study_of
+from ruplar.study import cell as cell_module
 from ruplar.study import disk
 from ruplar.study.plan import plan
 from ruplar.study.run import How, run_study
@@ -157,3 +158,23 @@ def test_a_job_comes_back_from_its_file(make_study, places, tmp_path):
     job = Job(study, cells[:2], cells, places, session="s", deadline=5.0, most=1, threads=2, data_dir=tmp_path)
     job.write(tmp_path / "job.json")
     assert Job.read(tmp_path / "job.json") == job
+
+
+@pytest.mark.slow
+def test_what_another_study_has_trained_alike_is_not_trained_again(make_study, tmp_path, monkeypatch):
+    first, second = (disk.Places(tmp_path / "results" / n, tmp_path / "runs" / n) for n in ("first", "second"))
+    rows = {"Mix": "embedded-ruplar"}
+    assert not run(make_study(rows=rows), first)[0].failed
+    trained = []
+    plain = cell_module.train
+    monkeypatch.setattr(cell_module, "train", lambda config, **more: trained.append(config) or plain(config, **more))
+    other = {"recipe": "embedded-ruplar", "set": {"method.prior_weight": 2.0}}
+    found, _ = run(make_study(name="more", rows={"Same": "embedded-ruplar", "Other": other}), second)
+    assert not found.failed and [config.method.model_extra["prior_weight"] for config in trained] == [2.0]
+    taken, own = read_record(first.results / "Mix-seed1"), read_record(second.results / "Same-seed1")
+    assert (own.name, own.study, own.started, own.train_seconds) == (
+        "Same", "more", taken.started, taken.train_seconds,
+    )  # fmt: skip
+    right = [[(b.name, b.correct) for b in record.benchmarks] for record in (taken, own)]
+    assert right[0] == right[1]
+    assert (second.results / "Same-seed1" / "metrics.jsonl").is_file()

@@ -32,12 +32,8 @@ def readable(logits: Tensor, tokenizer: Any, end_think_id: int, top: int = 10) -
     probs = log_probs.exp()
     entropy = -(probs * log_probs).nan_to_num(0.0).sum(-1)
     weights, ids = probs.topk(min(top, probs.shape[-1]), dim=-1)
+    columns = (ids.tolist(), weights.tolist(), entropy.tolist(), probs[:, end_think_id].tolist())
     return [
-        Latent(
-            tokens=tuple(tokenizer.decode([i]) for i in ids[m].tolist()),
-            probs=tuple(weights[m].tolist()),
-            entropy=float(entropy[m]),
-            halt=float(probs[m, end_think_id]),
-        )
-        for m in range(len(logits))
+        Latent(tokens=tuple(tokenizer.decode([i]) for i in some), probs=tuple(each), entropy=nats, halt=halt)
+        for some, each, nats, halt in zip(*columns, strict=True)
     ]

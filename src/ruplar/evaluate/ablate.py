@@ -149,7 +149,7 @@ class _Bench:
         )
         seconds = time.perf_counter() - start
         model = self.reasoner.model
-        answers = [self.reasoner.answer_of(row) for row in rows]
+        answers = self.reasoner.answers_of(rows)
         scores = [score(a.text, e.answer, model.domain) for a, e in zip(answers, self.examples, strict=True)]
         right = halted_right(answers, latents_asked_for(model, self.examples)) if mode in (REAL, "argmax") else None
         about = {"halted_right": right, "seed": self.decoding.seed, "decoding": describe(self.decoding)}

@@ -101,6 +101,10 @@ class Method(Protocol):
     def encode(self, example: Example, tools: Tools, visit: Visit) -> Item:
         """One example → one training sequence. `visit` is the only source of variation between epochs."""
 
+    def encodes_by(self) -> dict[str, Any]:
+        """The settings `encode` looks at: where they are equal, so are the sequences. All of them, unless a method knows."""
+        return self.config.model_dump(mode="json")
+
     def loss(self, backbone: Backbone, batch: Batch) -> Loss:
         """The loss of a batch, in parts."""
 

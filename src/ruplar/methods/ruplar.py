@@ -103,6 +103,10 @@ class Method(base.Method):
             also=_aids.companions(self.config, example, spans, prompt, tools),
         )
 
+    def encodes_by(self) -> dict[str, Any]:
+        """Which companions go with a sequence; weights, halting and feeding change nothing of it."""
+        return {"steps": bool(self.config.step_weight), "teaches": self.config.teaches}
+
     def loss(self, backbone: Backbone, batch: Batch) -> Loss:
         """Answer, prior and alignment, from one forward pass; more of them for what is set beyond the paper."""
         from ruplar import objective
@@ -137,7 +141,7 @@ class Method(base.Method):
             parts["align"] = c.align_weight * value
         if c.step_weight:
             decoder = self.modules()["step_decoder"]
-            parts["step"] = c.step_weight * _aids.step_loss(c, backbone, batch, hidden, decoder)  # type: ignore[arg-type]
+            parts["step_words"] = c.step_weight * _aids.step_loss(c, backbone, batch, hidden, decoder)  # type: ignore[arg-type]
         if c.teaches:
             parts |= _aids.teacher_losses(c, backbone, batch, hidden, layers)
         return Loss(parts, _watch(read, batch, m, backbone.end_think_id))

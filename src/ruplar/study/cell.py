@@ -97,6 +97,10 @@ def _trained(cell: Cell, bench: Bench, tell: Tell) -> RunRecord:
     elif any(run.glob("checkpoint-*")) or (run / METRICS).exists():
         raise UserError(f"{run}: holds a run of something else. Choose another --work.")
     disk.write_json(begun, cell.as_dict())
+    elsewhere = disk.trained_elsewhere(cell, bench.places)
+    if elsewhere is not None and not any(run.glob("checkpoint-*")):
+        log.info("%s: trained under these very settings already; its model is taken.", elsewhere)
+        return disk.take(elsewhere, run, (MODEL, METRICS))
     if (run / MODEL).exists() and checkpoint.latest(run) is None:
         shutil.rmtree(run / MODEL)  # killed before its figures were written, with nothing to go on from
     started = datetime.now(UTC)
@@ -150,7 +154,9 @@ def _training_data(record: RunRecord) -> dict[str, str]:
 def _asked(cell: Cell, trained: RunRecord, bench: Bench, tell: Tell) -> RunRecord:
     """Ask, ablate, write everything; run.json last."""
     study, folder, clock = bench.study, bench.places.result(cell), time.monotonic()
-    reasoner = LatentReasoner.from_pretrained(bench.places.model_of(cell) / MODEL, bench.device, settings=cell.asks)
+    reasoner = LatentReasoner.from_pretrained(
+        bench.places.model_of(cell) / MODEL, bench.device, engine=study.engine, settings=cell.asks
+    )
     on = [
         Part(VALID, cell.config.data.valid, "valid") if s.source == VALID and cell.config.data.valid else s
         for s in study.on

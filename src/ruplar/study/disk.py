@@ -12,6 +12,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import shutil
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -21,7 +22,7 @@ from typing import Any, Literal
 
 from ruplar.chains.sources import SourceConfig
 from ruplar.errors import UserError
-from ruplar.evaluate.record import RECORD, RunRecord, read_record
+from ruplar.evaluate.record import RECORD, RunRecord, commit_of, read_record, versions
 from ruplar.report.rows import STUDY, differences
 from ruplar.study.plan import Cell, Study, folder_name
 
@@ -107,6 +108,34 @@ def asked_all(record: RunRecord, study: Study) -> bool:
 
 def _as_many(n: int, source: SourceConfig) -> bool:
     return source.count is None or n == source.count
+
+
+def trained_elsewhere(cell: Cell, places: Places) -> Path | None:
+    """A cell of another study beside this one that was trained as this one would be.
+
+    With the same settings and seed, that is, by the same commit on the same versions.
+    """
+    here = (commit_of()[0], versions())
+    for file in sorted(places.work.parent.glob(f"*/*-seed{cell.seed}/{TRAINED}")):
+        if file.parent.parent == places.work:
+            continue
+        record = read_record(file)
+        same = record.seed == cell.seed and not differences(record.config, cell.config.as_dict())
+        if same and (record.commit, record.versions) == here:
+            return file.parent
+    return None
+
+
+def take(source: Path, run: Path, parts: Sequence[str]) -> RunRecord:
+    """Copy what another cell's training left; its record comes last, so that a kill leaves a cell that is not trained."""
+    for name in parts:
+        if (source / name).is_dir():
+            shutil.copytree(source / name, run / name, dirs_exist_ok=True)
+        elif (source / name).is_file():
+            shutil.copyfile(source / name, run / name)
+    record = read_record(source / TRAINED)
+    write_json(run / TRAINED, record.model_dump(mode="json"))
+    return record
 
 
 @contextmanager

@@ -85,6 +85,9 @@ class Study(Settings):
     ablate: SourceConfig | None = Field(None, description="Also replace the latents, on these questions.")
     latency_questions: int = Field(0, ge=0, description="Ask so many questions one at a time too, for ms_alone.")
     batch_size: int = Field(64, ge=1, description="Questions answered at a time.")
+    engine: Literal["auto", "fast", "reference"] = Field(
+        "auto", description="What answers them: the fast engine (auto, fast) or the plain loop (reference)."
+    )
     readable: int = Field(
         100, ge=0, description="Questions of each set whose latents are kept readable, the first ones."
     )

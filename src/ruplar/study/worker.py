@@ -44,7 +44,7 @@ class Job:
         session: Names this start of the study: a cell that failed in it is not tried again in it.
         deadline: No cell is begun after this time (seconds since 1970); None: no such time.
         most: Cells to do before ending; None: all. One a process keeps the memory figures of a CPU apart.
-        threads: Of torch on a CPU; None: its own choice.
+        threads: Of torch on the CPU; None: its own choice.
         data_dir: Folder with the files of known sets.
     """
 
@@ -225,7 +225,7 @@ def main(arguments: Sequence[str]) -> None:
     job = Job.read(Path(arguments[0]))
     import torch
 
-    if job.threads is not None and not job.device.startswith("cuda"):
+    if job.threads is not None:  # beside a GPU too: what a worker does on the CPU would stand in the others' way
         torch.set_num_threads(min(job.threads, torch.get_num_threads()))
     # rows of a run are told at INFO by this package; other packages only warn
     logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(message)s", stream=sys.stderr)

@@ -191,6 +191,12 @@ def _trainer(config: RunConfig, model: Model, data: TrainingData, args: Any, sho
     if config.speed.compile:
         backbone.compile_layers(config.speed.keep)
     dataset = _dataset(config, data, ChainDataset(data.train, method, encoder, keep), args)
+    if isinstance(dataset, ShelfDataset):  # a batch is made in less time than a process needs to hand it over
+        args.dataloader_num_workers, args.dataloader_prefetch_factor, args.dataloader_persistent_workers = (
+            0,
+            None,
+            False,
+        )
     trainer = ReasonerTrainer(Learner(backbone, method), args, dataset, validate, pack=config.speed.pack)
     trainer.add_callback(ProgressCallback(Path(args.output_dir), lambda: trainer.tally.parts, show))
     return trainer
@@ -200,8 +206,9 @@ def _dataset(config: RunConfig, data: TrainingData, chains: ChainDataset, args: 
     """The chains, encoded ahead where the recipe wants it and where no row changes from visit to visit."""
     if not config.speed.encode_ahead or changes(chains):
         return chains
-    sections = config.model_dump(mode="json", include={"prompt", "data", "spans", "prior", "method"})
-    names = {**sections, "fingerprints": data.fingerprints, "left_out": data.left_out}
+    sections = config.model_dump(mode="json", include={"prompt", "data", "spans", "prior"})
+    method = {"name": config.method.name, **chains.method.encodes_by()}
+    names = {**sections, "method": method, "fingerprints": data.fingerprints, "left_out": data.left_out}
     return encoded_ahead(chains, names, Path(args.output_dir).parent / ENCODED, args.dataloader_num_workers)
 
 

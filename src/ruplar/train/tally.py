@@ -27,6 +27,8 @@ RATIOS = {
 is not the halt, latents that share one likeliest token, right label tokens."""
 
 NORM = "gradient norm"
+TAKEN = ("kind", "step", "epoch", "loss", "grad_norm", "learning_rate", "tokens_per_second", "memory_gb")
+"""What a row of the curve calls something else: no loss part or figure may be named so."""
 _KEPT = ("parts", "names", "steps", "tokens", "seconds")
 
 
@@ -80,6 +82,8 @@ class Tally:
         """Count one micro-batch of optimiser step `step`."""
         row = torch.stack([value.detach().float() for value in (*parts.values(), *watch.values())])
         if not self.names:
+            both = sorted({*parts, *watch} & {*TAKEN})
+            assert not both, f"a method names a loss part or figure {both[0]!r}, which a row calls something else"
             self.parts, self.names = tuple(parts), (*parts, *watch)
             self.sums, self.bad_at = torch.zeros_like(row), row.new_full((len(row) + 1,), math.inf)
         assert self.names == (*parts, *watch), "a method's loss parts and figures are the same in every batch"

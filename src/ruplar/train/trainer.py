@@ -54,11 +54,26 @@ class Learner(nn.Module):
         self.backbone, self.method = backbone, method
         self.model, self.extra = backbone.model, nn.ModuleDict(method.modules())
         self._set: bool | None = None
+        self._trained: list[nn.Parameter] | None = None
 
     def forward(self, **batch: Any) -> dict[str, Any]:
         """Tensors of a `Batch` → `loss`, its `parts` and the figures to `watch`."""
         loss = self.method.loss(self.backbone, Batch.from_dict(batch))
         return {"loss": loss.total, "parts": loss.parts, "watch": loss.watch}
+
+    def trained(self) -> list[nn.Parameter]:
+        """The weights that learn, found once: an adapter's lie scattered over hundreds of modules."""
+        if self._trained is None:
+            self._trained = [weight for weight in self.parameters() if weight.requires_grad]
+        return self._trained
+
+    def zero_grad(self, set_to_none: bool = True) -> None:
+        """As ever, for the weights that have gradients."""
+        for weight in self.trained():
+            if set_to_none:
+                weight.grad = None
+            elif weight.grad is not None:
+                weight.grad.detach_().zero_()
 
     def train(self, mode: bool = True) -> Learner:
         """As ever, but only where the mode changes: the base trainer asks at every step, and there are hundreds of modules."""
@@ -149,6 +164,9 @@ class ReasonerTrainer(Trainer):
                     others = {key: value for key, value in group.items() if key != "params"}
                     optimizer.add_param_group({**others, "params": moved, "lr": group["lr"] * share})
         return optimizer
+
+    def _clip_grad_norm(self, model):
+        return self.accelerator.clip_grad_norm_(self.learner.trained(), self.args.max_grad_norm)
 
     def _get_grad_norm(self, model, grad_norm=None):
         norm = super()._get_grad_norm(model, grad_norm)
