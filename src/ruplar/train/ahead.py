@@ -24,7 +24,7 @@ from torch.utils.data import DataLoader, Dataset
 
 from ruplar.records import Batch, Visit
 from ruplar.train.batch import ChainDataset, Encoder
-from ruplar.train.kept import is_kept, kept_whole, key_of, source_of
+from ruplar.train.kept import alone, is_kept, kept_whole, key_of, source_of
 from ruplar.train.shelf import COLUMNS, Ragged, Shelf, batch_of, join, shelve
 
 log = logging.getLogger(__name__)
@@ -70,9 +70,10 @@ def encoded_ahead(dataset: ChainDataset, names: Mapping[str, Any], folder: Path,
     """
     assert not changes(dataset), "the trainer asks for this only where it holds"
     place = folder / _key(dataset, names)
-    if not is_kept(place):
-        _keep(_encode(dataset, workers), place)
-        log.info("%s: %d chains encoded.", place, len(dataset))
+    with alone(place):
+        if not is_kept(place):
+            _keep(_encode(dataset, workers), place)
+            log.info("%s: %d chains encoded.", place, len(dataset))
     return ShelfDataset(_open(place))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import inspect
 import json
@@ -64,6 +65,18 @@ def is_kept(place: Path) -> bool:
 
 
 @contextmanager
+def alone(place: Path) -> Iterator[None]:
+    """Hold a folder that may have to be made: other processes that ask for it wait, then find it there."""
+    lock = place.with_name(f".{place.name}.lock")
+    with _writable(place):
+        lock.parent.mkdir(parents=True, exist_ok=True)
+        file = lock.open("w")
+    with file:
+        fcntl.flock(file, fcntl.LOCK_EX)  # the kernel lets go of it when the process dies
+        yield
+
+
+@contextmanager
 def kept_whole(place: Path) -> Iterator[Path]:
     """A folder to write in, which takes its name when the block ends well; the first of several processes wins.
 
@@ -73,19 +86,26 @@ def kept_whole(place: Path) -> Iterator[Path]:
     draft = place.with_name(f".{place.name}.{os.getpid()}")
     shutil.rmtree(draft, ignore_errors=True)
     try:
-        draft.mkdir(parents=True)
-        yield draft
-        sizes = {str(file.relative_to(draft)): file.stat().st_size for file in draft.rglob("*") if file.is_file()}
-        (draft / _SIZES).write_text(json.dumps(sizes, indent=1, sort_keys=True), encoding="utf-8")
-        try:
-            draft.rename(place)
-        except OSError:
-            if not place.is_dir():
-                raise
+        with _writable(place):
+            draft.mkdir(parents=True)
+            yield draft
+            sizes = {str(file.relative_to(draft)): file.stat().st_size for file in draft.rglob("*") if file.is_file()}
+            (draft / _SIZES).write_text(json.dumps(sizes, indent=1, sort_keys=True), encoding="utf-8")
+            try:
+                draft.rename(place)
+            except OSError:
+                if not place.is_dir():
+                    raise
+    finally:
+        shutil.rmtree(draft, ignore_errors=True)
+
+
+@contextmanager
+def _writable(place: Path) -> Iterator[None]:
+    try:
+        yield
     except OSError as error:
         raise UserError(
             f"{place.parent}: cannot be written ({error.strerror or error}). Name another --output, or set "
             "speed.encode_ahead: false, which keeps nothing there."
         ) from error
-    finally:
-        shutil.rmtree(draft, ignore_errors=True)

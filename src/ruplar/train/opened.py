@@ -26,7 +26,7 @@ from ruplar.config import DataSettings
 from ruplar.domains.base import Domain
 from ruplar.records import Example
 from ruplar.train.data import TrainingData, open_data
-from ruplar.train.kept import is_kept, kept_whole, key_of, source_of
+from ruplar.train.kept import alone, is_kept, kept_whole, key_of, source_of
 
 log = logging.getLogger(__name__)
 
@@ -56,11 +56,12 @@ def open_kept(section: DataSettings, domain: Domain, need_steps: bool, folder: P
         return open_section(section, domain, need_steps)
     names = {"section": section.model_dump(mode="json"), "need_steps": need_steps, "files": files}
     place = folder / key_of(names, source_of(domain))
-    if not is_kept(place):
-        data = open_section(section, domain, need_steps)
-        with kept_whole(place) as draft:
-            _write(data, draft)
-        log.info("%s: %d chains kept.", place, len(data.train))
+    with alone(place):
+        if not is_kept(place):
+            data = open_section(section, domain, need_steps)
+            with kept_whole(place) as draft:
+                _write(data, draft)
+            log.info("%s: %d chains kept.", place, len(data.train))
     return _read(place)
 
 
