@@ -106,14 +106,14 @@ def test_training_on_a_shelf_is_training(quick, tmp_path, method):
         train(config, output=tmp_path / "runs" / name)
         weights.append(load_file(tmp_path / "runs" / name / "model" / "adapter_model.safetensors"))
     assert all(torch.equal(weights[0][name], weights[1][name]) for name in weights[0])
-    assert len(list((tmp_path / "runs" / ENCODED).iterdir())) == 1
+    assert len(list((tmp_path / "runs" / ENCODED).glob("[!.]*"))) == 1
 
 
 def test_a_second_run_finds_the_shelf_and_another_prior_makes_its_own(quick, tmp_path):
     for name, prior in (("a", "mixture"), ("b", "mixture"), ("c", "temperature")):
         config = quick({"encode_ahead": True}, prior=prior, seed=ord(name))
         train(config, output=tmp_path / name)
-    assert len(list((tmp_path / ENCODED).iterdir())) == 2
+    assert len(list((tmp_path / ENCODED).glob("[!.]*"))) == 2
 
 
 def test_what_changes_at_every_visit_is_encoded_on_demand(quick, tmp_path):
@@ -196,3 +196,22 @@ def _lives(process: int) -> bool:
     except ProcessLookupError:
         return False
     return True
+
+
+def test_what_several_processes_need_is_made_by_one_of_them(tmp_path):
+    code = f"""
+import time
+from pathlib import Path
+from ruplar.train.kept import alone, is_kept, kept_whole
+place = Path({str(tmp_path)!r}) / "place"
+with alone(place):
+    if not is_kept(place):
+        time.sleep(1.0)  # long enough for the others to come
+        with kept_whole(place) as draft:
+            (draft / "file").write_text("made")
+        print("made", flush=True)
+assert (place / "file").read_text() == "made"
+"""
+    asked = [subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True) for _ in range(3)]
+    said = [process.communicate()[0] for process in asked]
+    assert [process.returncode for process in asked] == [0, 0, 0] and sorted(said) == ["", "", "made\n"]

@@ -74,7 +74,7 @@ def test_an_opening_that_fails_leaves_nothing_behind(section, tmp_path, monkeypa
     monkeypatch.setattr(opened, "_write_rows", lambda *_: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         open_kept(section, Domain(Config()), True, tmp_path / "kept")
-    assert not list((tmp_path / "kept").iterdir())
+    assert not list((tmp_path / "kept").glob("[!.]*"))
 
 
 @pytest.mark.parametrize("name", ["train.jsonl", "about.json", "valid.npy"])

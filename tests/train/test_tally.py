@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+import pytest
 import torch
 from pytest import approx
 
@@ -62,3 +63,8 @@ def test_sums_of_all_processes_are_added_and_the_earliest_fault_wins():
     other = torch.tensor([[[2.0, 7.0, 0.0], [3.0, math.inf, math.inf]]])
     found = tally.read(lambda mine: torch.cat([mine, other]))
     assert found.parts == {"answer": 3.0} and found.tokens == 12 and found.bad_at == {"answer": 3}
+
+
+def test_a_part_may_not_take_a_name_that_a_row_of_the_curve_has():
+    with pytest.raises(AssertionError, match="'step'"):
+        Tally().add({"step": torch.tensor(1.0)}, {}, 1)

@@ -5,10 +5,17 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any
 
 import torch
 from torch import Tensor
+
+
+@cache
+def _side_stream(device: int) -> Any:
+    """Where work warms up before its capture: one stream for all, since each new one gets a workspace that stays."""
+    return torch.cuda.Stream(device)
 
 
 @dataclass
@@ -33,7 +40,7 @@ class Graphs:
 
     def _capture(self, work: Callable[[], Any]) -> tuple[Any, Any]:
         before = [tensor.clone() for tensor in self.kept]
-        side = torch.cuda.Stream()
+        side = _side_stream(torch.cuda.current_device())
         side.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(side):
             for _ in range(2):  # compiles kernels and sizes workspaces, which a capture may not do
