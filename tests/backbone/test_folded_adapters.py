@@ -86,3 +86,31 @@ def test_what_cannot_be_folded_is_refused_with_the_way_out(backbone):
         fold_adapters(backbone)
     with pytest.raises(UserError, match=r"lora\.dropout: 0"):
         fold_adapters(adapt(backbone, lora_dropout=0.1))
+
+
+def test_folded_once_a_step_is_folded_at_every_pass_and_anew_in_the_next_step(backbone):
+    plain = adapt(backbone)
+    once = copy.deepcopy(plain)
+    fold_adapters(plain)
+    fold_adapters(once, once=True)
+    ids = torch.randint(0, 400, (3, 9), generator=torch.Generator().manual_seed(1))
+
+    def step(backbone):
+        backbone.begin_step()
+        backbone.model.zero_grad()
+        out = sum(backbone.model(input_ids=ids + i).logits.square().mean() for i in range(3))
+        out.backward()
+        found = {
+            name: weight.grad.clone() for name, weight in backbone.model.named_parameters() if weight.requires_grad
+        }
+        with torch.no_grad():
+            for weight in (w for w in backbone.model.parameters() if w.requires_grad):
+                weight -= 0.1 * weight.grad
+        return found
+
+    for _ in range(3):
+        every, single = step(plain), step(once)
+        for name in every:
+            torch.testing.assert_close(every[name], single[name], msg=name)
+    layers = [module for module in once.model.modules() if isinstance(module, FoldedLinear)]
+    assert {layer.kept[0] for layer in layers} == {3} and "kept" not in "".join(once.model.state_dict())

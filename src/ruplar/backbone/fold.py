@@ -5,10 +5,12 @@
 
 The two are one function. With many positions and a narrow model, what costs is moving x, and folding moves it once; with a
 wide model the gradient of the whole weight costs more than it saves. Nothing is merged: the adapter stays what is trained.
+Where a step passes through the layers several times (latents made one from another), W + s BA is made once for all of them.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, cast
 
 import torch
@@ -20,23 +22,51 @@ from ruplar.backbone.load import Backbone
 from ruplar.errors import UserError
 
 
+@dataclass
+class Steps:
+    """Which step of the training it is; what was made in another is not used again."""
+
+    number: int = 0
+
+
 class FoldedLinear(Linear):
     """PEFT's own layer with another order of multiplication in training; everything else is inherited."""
+
+    steps: Steps | None = None
 
     def forward(self, x: Tensor, *args, **kwargs) -> Tensor:
         """[..., in] → [..., out]."""
         if self.disable_adapters or self.merged or not torch.is_grad_enabled():
             return super().forward(x, *args, **kwargs)  # a decoding step has few positions: folding would cost more
         layer: Any = self.base_layer
-        weight = layer.weight
+        return F.linear(x, self._weight(layer.weight), layer.bias)
+
+    def _weight(self, weight: Tensor) -> Tensor:
+        """W + s BA: made now, or earlier in the same step."""
+        if self.steps is None:
+            return self._folded(weight)
+        made_in, found = self.__dict__.get("kept", (-1, weight))
+        if made_in != self.steps.number:
+            found = self._folded(weight)
+            self.__dict__["kept"] = (
+                self.steps.number,
+                found,
+            )  # past Module's own bookkeeping: it is no part of the model
+        return found
+
+    def _folded(self, weight: Tensor) -> Tensor:
         for name in self.active_adapters:
             up, down = cast(nn.Linear, self.lora_B[name]), cast(nn.Linear, self.lora_A[name])
             weight = weight + (up.weight @ down.weight * self.scaling[name]).to(weight.dtype)
-        return F.linear(x, weight, layer.bias)
+        return weight
 
 
-def fold_adapters(backbone: Backbone) -> int:
+def fold_adapters(backbone: Backbone, once: bool = False) -> int:
     """Have every adapted linear layer fold in training.
+
+    Args:
+        backbone: With an adapter.
+        once: Fold once a step instead of at every pass; `Backbone.begin_step` says where one begins.
 
     Returns:
         How many layers do.
@@ -55,6 +85,7 @@ def fold_adapters(backbone: Backbone) -> int:
             "Set backbone.lora.dropout: 0, or speed.fold_lora: false."
         )
     adapted = [module for module in model.modules() if hasattr(module, "lora_A") and len(module.lora_A)]
+    backbone.steps = Steps() if once else None
     for module in adapted:
         if (
             type(module) not in (Linear, FoldedLinear)
@@ -65,5 +96,6 @@ def fold_adapters(backbone: Backbone) -> int:
                 f"speed.fold_lora: the adapter of a {type(module.get_base_layer()).__name__} is not folded here, only that "
                 "of a plain linear layer. Set speed.fold_lora: false."
             )
+        module.steps = backbone.steps
         module.__class__ = FoldedLinear  # the same fields, so that saving, loading and merging find what they know
     return len(adapted)

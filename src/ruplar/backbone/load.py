@@ -45,6 +45,8 @@ class Backbone:
         pad_id: Id that fills empty places; never attended to.
         added: Ids of tokens whose rows are trained: markers this backbone did not have, and number tokens.
         compiled: Whether its layers are.
+        replay: What replays training passes as captured graphs (`graphed.Replay`); None where they are run one by one.
+        steps: Counts training steps for what is kept within one (`fold.Steps`); None where nothing is.
     """
 
     model: Any
@@ -56,6 +58,15 @@ class Backbone:
     pad_id: int
     added: tuple[int, ...] = ()
     compiled: bool = False
+    replay: Any = None
+    steps: Any = None
+
+    def begin_step(self) -> None:
+        """A training step begins: what was kept for the last one is not to be used again."""
+        if self.replay is not None:
+            self.replay.begin()
+        if self.steps is not None:
+            self.steps.number += 1
 
     @property
     def embedding(self) -> nn.Module:
@@ -71,6 +82,11 @@ class Backbone:
     def plain_model(self) -> Any:
         """The causal LM without PEFT's wrapper; its layers still carry the adapter."""
         return self.model.get_base_model() if hasattr(self.model, "peft_config") else self.model
+
+    @cached_property
+    def adapted(self) -> Any:
+        """A layer that carries the adapter, which tells whether it is switched on; None without one."""
+        return next((module for module in self.model.modules() if getattr(module, "lora_A", None)), None)
 
     @property
     def device(self) -> torch.device:
@@ -100,6 +116,10 @@ class Backbone:
         Returns:
             [B, S, D], the head's own input; and the layers, () unless asked for.
         """
+        if self.replay is not None and cache is None:
+            found = self.replay(embeds, mask, positions, all_layers)
+            if found is not None:
+                return found
         if self.compiled and torch.is_grad_enabled() and not embeds.requires_grad:
             embeds = embeds.detach().requires_grad_()  # else the first layer is compiled apart from all others
         out = self.plain_model.base_model(

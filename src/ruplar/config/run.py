@@ -110,6 +110,10 @@ class SpeedSettings(Settings):
         le=1,
         description="Compiled: share of activation memory used; the rest is computed again, cheapest first.",
     )
+    graph: bool = Field(
+        False,
+        description="On an NVIDIA GPU, replay the pass through the layers as captured graphs: faster for a small model.",
+    )
     fold_lora: bool = Field(
         False,
         description="Multiply by W + s·BA at once instead of by W, A and B: faster for a narrow model and long batches.",

@@ -26,7 +26,7 @@ from ruplar.evaluate.stats import over_seeds
 log = logging.getLogger(__name__)
 
 STUDY = "study.json"
-EXECUTION = ("seed", "training.dataloader_")
+EXECUTION = ("seed", "training.dataloader_", "speed.")
 """Settings in which runs of one row may differ: the seed, and what only makes a run faster. Compared by their beginning."""
 
 Key = tuple[str, str, str, str]

@@ -20,6 +20,7 @@ import yaml
 from transformers import set_seed
 
 from ruplar.backbone.fold import fold_adapters
+from ruplar.backbone.graphed import replay_passes
 from ruplar.backbone.load import Backbone
 from ruplar.backbone.memory import peak_memory_gb
 from ruplar.config import RunConfig, to_yaml
@@ -187,9 +188,14 @@ def _trainer(config: RunConfig, model: Model, data: TrainingData, args: Any, sho
     if data.valid:
         validate = validation(model, data.valid[: config.validation.questions], config.validation.batch_size)
     if config.speed.fold_lora:
-        fold_adapters(backbone)
+        # a compiled or captured pass folds for itself
+        fold_adapters(backbone, once=not (config.speed.compile or config.speed.graph))
     if config.speed.compile:
         backbone.compile_layers(config.speed.keep)
+    if config.speed.graph:
+        _check_graph(args)
+        args.dataloader_pin_memory = False  # a thread that pins memory would break a capture under way
+        replay_passes(backbone)
     dataset = _dataset(config, data, ChainDataset(data.train, method, encoder, keep), args)
     if isinstance(dataset, ShelfDataset):  # a batch is made in less time than a process needs to hand it over
         args.dataloader_num_workers, args.dataloader_prefetch_factor, args.dataloader_persistent_workers = (
@@ -200,6 +206,23 @@ def _trainer(config: RunConfig, model: Model, data: TrainingData, args: Any, sho
     trainer = ReasonerTrainer(Learner(backbone, method), args, dataset, validate, pack=config.speed.pack)
     trainer.add_callback(ProgressCallback(Path(args.output_dir), lambda: trainer.tally.parts, show))
     return trainer
+
+
+def _check_graph(args: Any) -> None:
+    """Refuse what a captured pass cannot be part of."""
+    wrong = []
+    if args.gradient_accumulation_steps > 1:
+        wrong.append(
+            "training.gradient_accumulation_steps: a replayed pass writes its gradients where the last ones lie"
+        )
+    if args.gradient_checkpointing:
+        wrong.append("training.gradient_checkpointing: layers that are computed again cannot be captured")
+    if args.world_size > 1:
+        wrong.append(
+            "several processes: they exchange gradients while the backward pass runs, which a graph does not do"
+        )
+    if wrong:
+        raise UserError(*(f"{one}. Set speed.graph: false, or do without it." for one in wrong))
 
 
 def _dataset(config: RunConfig, data: TrainingData, chains: ChainDataset, args: Any) -> ChainDataset | ShelfDataset:
@@ -249,6 +272,7 @@ def _finish(
     trainer: ReasonerTrainer, model: Model, data: TrainingData, output: Path, start: Path | None
 ) -> TrainResult:
     trainer.check_last_steps()
+    model.backbone.replay = None  # its graphs hold memory, and nothing is trained any more
     seconds, tokens = trainer.spent()
     if trainer.is_world_process_zero():
         save_model(output / MODEL, model)

@@ -1,0 +1,120 @@
+"""A backbone's parallel training pass → the same pass replayed as captured CUDA graphs: one launch where there were hundreds.
+
+A small model's step takes the host longer to launch than the GPU to compute. What is captured is the pass through the
+layers, forward and backward, which is most of it; losses stay as they are written. Rows of nothing are added until their
+number is one of few, so that few graphs do:
+
+    [ 61 packed rows ]  →  [ 61 rows | 3 empty ]  –graph of 64→  hidden  →  [ 61 rows ]
+
+A graph's results lie where its next replay will write. So of a step's passes with gradient only the first is replayed: the
+second would write over what the first one's backward pass has yet to read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from ruplar.backbone.lora import TRAINED
+
+if TYPE_CHECKING:
+    from ruplar.backbone.load import Backbone
+
+ROWS = 8
+"""Their number is rounded up to a multiple of this."""
+MOST = 24
+"""Graphs that are captured; a shape that comes after them is run as it is."""
+
+Pass = Callable[[Tensor, Tensor, Tensor], tuple[Tensor, ...]]
+"""Embeddings [B, S, D], mask [B, 1, S, S] and positions [B, S] → the head's own input, then every layer's if asked for."""
+Capture = Callable[[nn.Module, tuple[Tensor, ...], Any], Pass]
+"""A pass, inputs of the shapes it will have, and a memory pool → the pass, replayed."""
+
+
+class _Layers(nn.Module):
+    """The pass as a module, whose weights a graph must know."""
+
+    def __init__(self, backbone: Backbone, all_layers: bool, learns: bool):
+        super().__init__()
+        self.inner, self.all_layers, self.learns = backbone.plain_model.base_model, all_layers, learns
+
+    def forward(self, embeds: Tensor, mask: Tensor, positions: Tensor) -> tuple[Tensor, ...]:
+        with torch.set_grad_enabled(self.learns):
+            out = self.inner(
+                inputs_embeds=embeds,
+                attention_mask=mask,
+                position_ids=positions,
+                use_cache=False,
+                output_hidden_states=self.all_layers,
+            )
+        return (out.last_hidden_state, *(out.hidden_states if self.all_layers else ()))
+
+
+def captured(layers: nn.Module, samples: tuple[Tensor, ...], pool: Any) -> Pass:
+    """The pass as CUDA graphs, one forward and one backward."""
+    dtype = torch.get_autocast_dtype("cuda")
+    # a cast that autocast remembers from outside would be missing from the graph
+    with torch.autocast("cuda", dtype=dtype, enabled=torch.is_autocast_enabled("cuda"), cache_enabled=False):
+        return torch.cuda.make_graphed_callables(layers, samples, allow_unused_input=True, pool=pool)  # type: ignore[return-value]
+
+
+@dataclass
+class Replay:
+    """Passes by shape, captured where they are first met.
+
+    Attributes:
+        backbone: Whose layers they run.
+        capture: What makes a graph.
+    """
+
+    backbone: Backbone
+    capture: Capture = captured
+    found: dict[tuple[Any, ...], Pass] = field(default_factory=dict)
+    pool: Any = None
+    _under_way: bool = False
+
+    def begin(self) -> None:
+        """A new step: nothing of the last one is needed any more."""
+        self._under_way = False
+
+    def __call__(self, embeds: Tensor, mask: Tensor | None, positions: Tensor, all_layers: bool) -> Any:
+        """What `Backbone.trunk` returns; None where the pass is to be run as it is."""
+        learns = torch.is_grad_enabled()
+        if mask is None or mask.dim() != 4 or (learns and self._under_way) or _left_out(self.backbone):
+            return None
+        rows, extra = len(embeds), -len(embeds) % ROWS
+        key = (rows + extra, *embeds.shape[1:], embeds.dtype, learns, all_layers, torch.is_autocast_enabled("cuda"))
+        if key not in self.found and len(self.found) >= MOST:
+            return None
+        self._under_way = self._under_way or learns
+        given = (
+            F.pad(embeds, (0, 0, 0, 0, 0, extra)),
+            F.pad(mask, (0, 0, 0, 0, 0, 0, 0, extra), value=True),  # a row that may look at nothing would be no number
+            F.pad(positions, (0, 0, 0, extra)),
+        )
+        if learns and not given[0].requires_grad:
+            given = (given[0].detach().requires_grad_(), *given[1:])
+        if key not in self.found:
+            samples = tuple(one.detach().clone().requires_grad_(one.requires_grad) for one in given)
+            if self.pool is None and embeds.is_cuda:
+                self.pool = torch.cuda.graph_pool_handle()
+            self.found[key] = self.capture(_Layers(self.backbone, all_layers, learns), samples, self.pool)
+        last, *layers = self.found[key](*given)
+        return last[:rows], tuple(layer[:rows] for layer in layers)
+
+
+def _left_out(backbone: Backbone) -> bool:
+    """Whether the pass is one of another model: the adapter is switched off for a while, or its start stands in for it."""
+    adapted = backbone.adapted
+    return adapted is not None and (adapted.disable_adapters or list(adapted.active_adapters) != [TRAINED])
+
+
+def replay_passes(backbone: Backbone) -> None:
+    """Have a backbone on an NVIDIA GPU replay its training passes; on others nothing changes."""
+    if backbone.device.type == "cuda":
+        backbone.replay = Replay(backbone)

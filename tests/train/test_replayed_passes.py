@@ -1,0 +1,177 @@
+"""Passes replayed from fixed buffers train as passes that are run: the same losses and gradients, whatever the method asks.
+
+CUDA's graphs are stood in for by buffers on the CPU that behave as theirs do: inputs are copied into one place, results
+come from one place, and a replay writes over those of the last.
+"""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from ruplar import plugins
+from ruplar.backbone.fold import fold_adapters
+from ruplar.backbone.forward import embed, packed_mask
+from ruplar.backbone.graphed import ROWS, Replay
+from ruplar.backbone.load import dress
+from ruplar.backbone.lora import add_lora
+from ruplar.backbone.settings import LoraSettings, PromptConfig
+from ruplar.backbone.tokenizers import load_tokenizer
+from ruplar.backbone.unadapted import unadapted
+from ruplar.chains.word_problems import generate
+from ruplar.errors import UserError
+from ruplar.priors.base import PriorTable
+from ruplar.records import Visit
+from ruplar.train.batch import Encoder, collate
+from ruplar.train.run import train
+from ruplar.train.trainer import Learner
+
+PLUS = {"own_latents": 0.5, "step_weight": 0.3, "distill_logits": 0.5, "distill_hidden": 1.0}
+METHODS = [("ruplar", {}), ("cot", {}), ("no_cot", {}), ("colar", {}), ("icot", {}), ("ruplar", PLUS)]
+
+
+def still(layers, samples, pool):
+    """A pass whose inputs and results each have one place, as a captured graph's have."""
+    weights = [weight for weight in layers.parameters() if weight.requires_grad]
+    places, kept = None, {}
+
+    class Graph(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, *given):
+            nonlocal places
+            for place, value in zip(samples, given, strict=False):
+                with torch.no_grad():
+                    place.copy_(value)
+            with torch.enable_grad():
+                kept["out"] = layers(*samples)
+            places = [torch.empty_like(one) for one in kept["out"]] if places is None else places
+            for place, value in zip(places, kept["out"], strict=True):
+                place.copy_(value.detach())
+            return tuple(place.detach() for place in places)
+
+        @staticmethod
+        def backward(ctx, *slopes):
+            found = torch.autograd.grad(
+                kept["out"], [samples[0], *weights], [s.clone() for s in slopes], allow_unused=True
+            )
+            return found[0], None, None, *found[1:]
+
+    return lambda *given: Graph.apply(*given, *weights)
+
+
+@pytest.fixture
+def learner(tiny_model):
+    """Method and settings → what is trained, with a folded adapter that has learnt something, and packed batches."""
+
+    def make(name, settings, count=6, rows=3):
+        backbone = dress(tiny_model("llama", 2304, seed=0), load_tokenizer("embedded"), PromptConfig())
+        add_lora(backbone, LoraSettings(rank=4, alpha=8, dropout=0.0))
+        torch.manual_seed(3)
+        for weight in (w for n, w in backbone.model.named_parameters() if "lora_B" in n):
+            torch.nn.init.normal_(weight, std=0.1)
+        fold_adapters(backbone)
+        method = plugins.make("methods", name, settings)
+        method.attach(backbone)
+        table = PriorTable(plugins.make("priors", "mixture"), backbone.prompt.plain)
+        ids = backbone.think_id, backbone.end_think_id, backbone.eos_id
+        tools = Encoder(
+            backbone.prompt, *ids, plugins.make("domains", "arithmetic"), plugins.make("spans", "step"), table
+        )
+        items = [
+            method.encode(e, tools, Visit(0, i, progress=1.0)) for i, e in enumerate(generate(count, 7, steps=(1, 4)))
+        ]
+        longest = max(len(item.ids) for item in items)
+        return Learner(backbone, method).train(), collate(items, backbone.pad_id, rows * longest)
+
+    return make
+
+
+def _step(learner, batch):
+    learner.zero_grad()
+    out = learner(**batch.as_dict())
+    out["loss"].backward()
+    slopes = {n: w.grad.clone() for n, w in learner.named_parameters() if w.grad is not None}
+    return {name: part.item() for name, part in out["parts"].items()}, slopes
+
+
+@pytest.mark.parametrize(("name", "settings"), METHODS, ids=lambda v: v if isinstance(v, str) else "+".join(v))
+def test_a_replayed_step_has_the_loss_and_gradient_of_one_that_is_run(learner, name, settings):
+    learner, batch = learner(name, settings)
+    assert len(batch.ids) % ROWS, "some row must be added"
+    parts, slopes = _step(learner, batch)
+    replay = learner.backbone.replay = Replay(learner.backbone, still)
+    for _ in range(2):  # captured, then replayed
+        again, found = _step(learner, batch)
+        assert again == pytest.approx(parts, rel=1e-5)
+        assert found.keys() == slopes.keys() and len(found) >= 28
+        for weight in slopes:
+            torch.testing.assert_close(found[weight], slopes[weight], atol=1e-6, rtol=1e-4, msg=weight)
+    # the pass that is trained; and with soft tokens of the model's own, the pass without gradient that makes them
+    assert len(replay.found) == (2 if "own_latents" in settings else 1)
+
+
+def test_numbers_of_rows_that_are_rounded_alike_share_a_graph(learner):
+    learner, first = learner("cot", {})
+    replay = learner.backbone.replay = Replay(learner.backbone, still)
+    more = [torch.cat([value, value[:1]]) for value in (first.ids, first.mask, first.positions)]
+    second = type(first)(**{**first.as_dict(), "ids": more[0], "mask": more[1], "positions": more[2], "also": {}})
+    _step(learner, first), _step(learner, second)
+    assert len(replay.found) == 1 and len(first.ids) != len(second.ids)
+    backbone = learner.backbone
+    embeds, mask = embed(backbone, second), packed_mask(second.mask)
+    last, _ = backbone.trunk(embeds, mask, second.positions)
+    assert last.shape == embeds.shape  # the rows that were added are gone again
+
+
+def test_a_pass_without_the_adapter_is_not_replayed_from_one_with_it(learner):
+    learner, batch = learner("cot", {})
+    backbone = learner.backbone
+    given = embed(backbone, batch), packed_mask(batch.mask), batch.positions
+    with torch.no_grad(), unadapted(backbone, "this test"):
+        plain = backbone.trunk(*given)[0]
+        backbone.replay = Replay(backbone, still)
+        assert torch.equal(backbone.trunk(*given)[0], plain)
+    with torch.no_grad():
+        adapted = backbone.trunk(*given)[0]
+        assert len(backbone.replay.found) == 1 and not torch.allclose(adapted, plain, atol=1e-3)
+        with unadapted(backbone, "this test"):
+            assert torch.equal(backbone.trunk(*given)[0], plain)
+
+
+def test_only_the_first_pass_of_a_step_with_gradient_is_replayed(learner):
+    learner, batch = learner("cot", {})
+    backbone = learner.backbone
+    ran = []
+
+    def counted(layers, samples, pool):
+        graph = still(layers, samples, pool)
+        return lambda *given: ran.append(1) or graph(*given)
+
+    backbone.replay = Replay(backbone, counted)
+    twice = lambda: sum(learner.method.loss(backbone, batch).total for _ in range(2))  # noqa: E731
+    backbone.replay.begin()
+    twice().backward()
+    assert len(ran) == 1
+    slopes = {n: w.grad.clone() for n, w in backbone.model.named_parameters() if w.grad is not None}
+    backbone.replay = None
+    backbone.model.zero_grad()
+    twice().backward()
+    for name, weight in backbone.model.named_parameters():
+        if weight.grad is not None:
+            torch.testing.assert_close(slopes[name], weight.grad, atol=1e-6, rtol=1e-4, msg=name)
+
+
+def test_what_cannot_be_captured_is_refused(config, tmp_path):
+    from ruplar.config import from_dict
+
+    made = config(gradient_accumulation_steps=2, max_steps=1, lora={"rank": 4, "alpha": 8, "dropout": 0.0})
+    with pytest.raises(UserError, match=r"gradient_accumulation_steps: a replayed pass.*speed\.graph: false"):
+        train(from_dict({**made.as_dict(), "speed": {"graph": True}}), output=tmp_path / "run")
+
+
+def test_without_a_gpu_nothing_changes(config, tmp_path):
+    from ruplar.config import from_dict
+
+    made = config(max_steps=1)
+    result = train(from_dict({**made.as_dict(), "speed": {"graph": True, "pack": 128}}), output=tmp_path / "run")
+    assert result.steps == 1
