@@ -82,7 +82,7 @@ def test_every_part_is_added_to_the_paper_s_and_none_depends_on_who_shares_the_b
     method = method_with(backbone, **ALL)
     items = items_of(method, tools)
     whole = losses(method, backbone, collate(items, backbone.pad_id))
-    assert set(whole) == {"answer", "prior", "align", "step", "distill", "imitate"}
+    assert set(whole) == {"answer", "prior", "align", "step_words", "distill", "imitate"}
     packed = losses(method, backbone, collate(items, backbone.pad_id, 160))
     assert packed == pytest.approx(whole, rel=1e-4)
     together, added = collate(items, backbone.pad_id), dict.fromkeys(whole, 0.0)
@@ -183,7 +183,7 @@ def test_the_step_loss_is_the_mean_surprise_of_each_latents_words(backbone, tool
             means.append(-sum(log_q[i, word] for i, word in enumerate(words)) / len(words))
         by_hand.append(sum(means) / len(means))
     wanted = 2.0 * sum(by_hand).item() / 3
-    assert losses(method, backbone, batch)["step"] == pytest.approx(wanted, rel=1e-4)
+    assert losses(method, backbone, batch)["step_words"] == pytest.approx(wanted, rel=1e-4)
 
 
 def test_the_step_decoder_looks_only_back(backbone):
@@ -328,8 +328,8 @@ def test_leaving_the_adapter_out_for_a_while_changes_nothing_afterwards(backbone
     [
         ({"own_latents": 0.5, "own_latents_ramp": 0.5}, "prior", 0.8),
         ({"input_noise": 0.5}, "prior", 0.8),
-        ({"step_weight": 1.0}, "step", 0.5),
-        ({"step_weight": 1.0, "step_decoder": "backbone"}, "step", 0.95),  # a random backbone can write nothing yet
+        ({"step_weight": 1.0}, "step_words", 0.5),
+        ({"step_weight": 1.0, "step_decoder": "backbone"}, "step_words", 0.95),  # a random backbone can write nothing yet
         ({"distill_hidden": 1.0}, "distill", 0.8),
         ({"distill_logits": 1.0}, "imitate", 0.5),
     ],

@@ -75,7 +75,7 @@ def test_the_paper_s_recipes_have_nothing_beyond_the_paper(recipe):
 
 def test_ruplar_plus_is_the_same_data_and_budget_with_more_parts():
     parts = one_step("embedded-ruplar-plus", "")
-    assert {"answer", "prior", "step", "imitate"} <= set(parts)
+    assert {"answer", "prior", "step_words", "imitate"} <= set(parts)
     plus, plain = (
         load_recipe(name, check_files=False).as_dict() for name in ("embedded-ruplar-plus", "embedded-ruplar")
     )

@@ -110,6 +110,25 @@ def test_a_replayed_step_has_the_loss_and_gradient_of_one_that_is_run(learner, n
     assert len(replay.found) == (2 if "own_latents" in settings else 1)
 
 
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs an NVIDIA GPU")
+@pytest.mark.parametrize("precise", [True, False], ids=["float32", "autocast"])
+@pytest.mark.parametrize(("name", "settings"), METHODS, ids=lambda v: v if isinstance(v, str) else "+".join(v))
+def test_captured_graphs_give_the_losses_and_gradients_of_passes_that_are_run(learner, name, settings, precise):
+    learner, batch = learner(name, settings)
+    learner.to("cuda")
+    batch = batch.to("cuda")
+    with torch.autocast("cuda", dtype=torch.bfloat16, enabled=not precise):
+        parts, slopes = _step(learner, batch)
+        learner.backbone.replay = Replay(learner.backbone)
+        for _ in range(3):
+            again, found = _step(learner, batch)
+            assert again == pytest.approx(parts, rel=1e-4 if precise else 2e-2)
+            assert found.keys() == slopes.keys()
+            for weight in slopes:
+                apart = (found[weight] - slopes[weight]).norm() / slopes[weight].norm().clamp_min(1e-6)
+                assert apart < (1e-3 if precise else 5e-2), weight
+
+
 def test_numbers_of_rows_that_are_rounded_alike_share_a_graph(learner):
     learner, first = learner("cot", {})
     replay = learner.backbone.replay = Replay(learner.backbone, still)
