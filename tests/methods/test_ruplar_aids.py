@@ -329,7 +329,11 @@ def test_leaving_the_adapter_out_for_a_while_changes_nothing_afterwards(backbone
         ({"own_latents": 0.5, "own_latents_ramp": 0.5}, "prior", 0.8),
         ({"input_noise": 0.5}, "prior", 0.8),
         ({"step_weight": 1.0}, "step_words", 0.5),
-        ({"step_weight": 1.0, "step_decoder": "backbone"}, "step_words", 0.95),  # a random backbone can write nothing yet
+        (
+            {"step_weight": 1.0, "step_decoder": "backbone"},
+            "step_words",
+            0.95,
+        ),  # a random backbone can write nothing yet
         ({"distill_hidden": 1.0}, "distill", 0.8),
         ({"distill_logits": 1.0}, "imitate", 0.5),
     ],

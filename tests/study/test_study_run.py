@@ -13,8 +13,8 @@ from ruplar.report.rows import collect, study_of
 from ruplar.study import cell as cell_module
 from ruplar.study import disk
 from ruplar.study.plan import plan
-from ruplar.study.run import How, run_study
-from ruplar.study.worker import Job
+from ruplar.study.run import How, Planned, run_studies, run_study
+from ruplar.study.worker import Job, work
 
 ROWS = {
     "Broken": {
@@ -178,3 +178,49 @@ def test_what_another_study_has_trained_alike_is_not_trained_again(make_study, t
     right = [[(b.name, b.correct) for b in record.benchmarks] for record in (taken, own)]
     assert right[0] == right[1]
     assert (second.results / "Same-seed1" / "metrics.jsonl").is_file()
+
+
+@pytest.mark.slow
+def test_several_studies_share_their_workers_and_what_they_encode(make_study, tmp_path):
+    rows = {"Mix": {"recipe": "embedded-ruplar", "set": {"speed.encode_ahead": True}}}
+    more = {**rows, "Short": {"of": "Mix", "set": {"method.max_latents": 1}}}
+    studies = [make_study(name="one", rows=rows), make_study(name="two", rows=more, seeds=[1, 2])]
+    plans = [
+        Planned(s, plan(s), plan(s), disk.Places(tmp_path / "results" / s.name, tmp_path / "runs" / s.name))
+        for s in studies
+    ]
+    events = []
+    outcomes = run_studies(plans, How(jobs=1, reuse=True), events.append)
+    assert [(found.failed, found.left) for found in outcomes] == [({}, []), ({}, [])]
+    done = [(event["study"], event["cell"]) for event in events if event["event"] == "done"]
+    # what asks another row's model comes last, and the cell that both studies have is trained once
+    assert done[:1] == [("one", "Mix-seed1")] and sorted(done[1:]) == [
+        ("two", "Mix-seed1"), ("two", "Mix-seed2"), ("two", "Short-seed1"), ("two", "Short-seed2"),
+    ]  # fmt: skip
+    assert sum(event["event"] == "ready" for event in events) == 1
+    assert "its model is taken" in (tmp_path / "runs" / "two" / "Mix-seed1" / disk.LOG).read_text()
+    assert len(list((tmp_path / "runs" / ".encoded").glob("[!.]*"))) == 1
+
+
+def test_a_worker_looks_for_work_in_the_next_study_before_it_waits(make_study, tmp_path):
+    rows = {"Mix": "embedded-ruplar", "Short": {"of": "Mix", "set": {"method.max_latents": 1}}}
+    one, two = make_study(name="one", rows=rows), make_study(name="two", rows={"No": "embedded-no_cot"})
+    jobs = [
+        Job(
+            s,
+            tuple(plan(s)),
+            tuple(plan(s)),
+            disk.Places(tmp_path / "r" / s.name, tmp_path / "w" / s.name),
+            session="s",
+        )
+        for s in (one, two)
+    ]
+    events = []
+    with disk.claim(jobs[0].cells[0], jobs[0].places) as mine:  # another worker trains Mix
+        assert mine
+        disk.write_failure(jobs[0].cells[0], jobs[0].places, "it broke", "s")
+        work(jobs, events.append)
+    told = [
+        (event["event"], event["study"], event["cell"]) for event in events if event["event"] in ("done", "failed")
+    ]
+    assert sorted(told) == [("done", "two", "No-seed1"), ("failed", "one", "Short-seed1")]

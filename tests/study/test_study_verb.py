@@ -59,6 +59,8 @@ def test_the_plan_shows_every_cell_and_how_far_it_is(typed):
         (["--only", "Short"], "'Short' asks the model of 'Mix'; name that row too"),
         (["--jobs", "many"], "--jobs: cannot read 'many'"),
         (["training.max_step=9"], "Did you mean 'max_steps'"),
+        (["tiny.yaml"], "two studies are both called 'tiny'"),
+        (["priors", "--only", "Mix"], "--only: names rows of one study"),
     ],
 )
 def test_mistakes_are_told_before_any_work(typed, tmp_path, words, said):
@@ -72,6 +74,20 @@ def test_a_budget_that_is_spent_ends_with_a_status_of_its_own(typed):
     assert code == 3 and "left    No-CoT-seed1; the same command goes on with them" in out
     code, out, _ = typed("study", "tiny.yaml", "--device", "cpu", "--budget-seconds", "0", "--json")
     assert code == 3 and len(json.loads(out)["left"]) == 6
+
+
+def test_several_studies_are_planned_and_told_apart(typed, tmp_path):
+    code, out, _ = typed("study", "tiny.yaml", "k2", "--plan", "--json", "--seeds", "1", "--output", "there")
+    plans = json.loads(out)
+    assert code == 0 and list(plans) == ["tiny", "k2"]
+    assert [row["cell"] for row in plans["tiny"]] == ["No-CoT-seed1", "Mix-seed1", "Short-seed1"]
+    code, out, _ = typed(
+        "study", "tiny.yaml", "k2", "--device", "cpu", "--budget-seconds", "0", "--json", "--output", "there"
+    )
+    told = json.loads(out)
+    assert code == 3 and told["tiny"]["results"] == "there/tiny" and len(told["tiny"]["left"]) == 6
+    code, _, err = typed("study", "training.max_steps=2")
+    assert code == 2 and "no study is named" in err
 
 
 def test_studies_are_listed(typed):

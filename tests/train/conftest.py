@@ -94,7 +94,7 @@ def trainer(config, tmp_path):
     from ruplar.store import Model, open_start
     from ruplar.train.arguments import training_arguments
     from ruplar.train.data import open_data
-    from ruplar.train.run import _card, _trainer
+    from ruplar.train.run import ENCODED, _card, _trainer
 
     def make(run: Path = tmp_path / "run", **settings):
         c = config(**settings)
@@ -105,6 +105,6 @@ def trainer(config, tmp_path):
         backbone, method = open_start(c.backbone, c.prompt), c.method.make()
         method.attach(backbone)
         model = Model(backbone, method, domain, _card(c))
-        return _trainer(c, model, data, args, None)
+        return _trainer(c, model, data, args, None, run.parent / ENCODED)
 
     return make

@@ -1,4 +1,4 @@
-"""`ruplar study`: a study file → its cells, done several at once with a bar each, then its table."""
+"""`ruplar study`: study files → their cells, done several at once with a bar each, then their tables."""
 
 from __future__ import annotations
 
@@ -16,9 +16,8 @@ from ruplar.cli.options import AsJson, DataDir, Device, integers, no_file, pick_
 from ruplar.errors import UserError
 
 if TYPE_CHECKING:
-    from ruplar.study.disk import Places
-    from ruplar.study.plan import Cell, Study
-    from ruplar.study.run import Outcome
+    from ruplar.study.plan import Cell
+    from ruplar.study.run import Outcome, Planned
 
 out = Console()
 SOME_FAILED, SOME_LEFT = 1, 3
@@ -26,21 +25,29 @@ SOME_FAILED, SOME_LEFT = 1, 3
 
 
 def study(
-    name: Annotated[str, typer.Argument(metavar="STUDY", help="A study of `ruplar list studies`, or a YAML file.")],
-    overrides: Annotated[
-        list[str] | None, typer.Argument(help="Dotted settings of all rows, e.g. training.max_steps=600.")
-    ] = None,
+    words: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="STUDY... [KEY=VALUE]...",
+            help="Studies of `ruplar list studies`, or YAML files; then dotted settings of all rows, e.g. training.max_steps=600.",
+        ),
+    ],
     show_plan: Annotated[bool, typer.Option("--plan", help="Only show the cells and how far each is.")] = False,
     jobs: Annotated[
         str, typer.Option(help="Cells at once; auto: as many as fit in memory; 0: in this process.")
     ] = "auto",
     only: Annotated[
-        str | None, typer.Option(help="Comma-separated labels or LABEL-seedN; * stands for anything.")
+        str | None, typer.Option(help="Comma-separated labels or LABEL-seedN of one study; * stands for anything.")
     ] = None,
     seeds: Annotated[str | None, typer.Option(help="Comma-separated, in place of the study's.")] = None,
     budget_seconds: Annotated[float | None, typer.Option(min=0, help="Begin no cell after so many seconds.")] = None,
-    output: Annotated[Path | None, typer.Option(help="Where records go; results/STUDY when left out.")] = None,
-    work: Annotated[Path | None, typer.Option(help="Where models and logs go; runs/STUDY when left out.")] = None,
+    output: Annotated[
+        Path | None,
+        typer.Option(help="Where records go; results/STUDY when left out. Of several studies: their folder."),
+    ] = None,
+    work: Annotated[
+        Path | None, typer.Option(help="Where models and logs go; runs/STUDY when left out. Of several: their folder.")
+    ] = None,
     reuse: Annotated[
         bool | None,
         typer.Option(help="A worker does several cells; as a rule on a GPU only, for memory figures' sake."),
@@ -50,29 +57,57 @@ def study(
     as_json: AsJson = False,
 ) -> None:
     """Methods × seeds under equal conditions: train, ask, record; goes on where it was stopped."""
-    from ruplar.study import disk
-    from ruplar.study.plan import find_study, load_study, plan
-
-    chosen = load_study(name, {"seeds": integers(seeds, "--seeds") if seeds else None})
-    wanted = _wanted(only)
-    cells = plan(
-        chosen,
-        overrides or [],
-        find_study(name).parent,
-        wanted=lambda label: any(fnmatch(label, word.rpartition("-seed")[0] or word) for word in wanted),
-    )
-    places = disk.Places(no_file(output or Path("results") / chosen.name), no_file(work or Path("runs") / chosen.name))
-    todo = _picked(cells, wanted)
+    names = [word for word in words if "=" not in word]
+    overrides = [word for word in words if "=" in word]
+    if not names:
+        raise UserError("no study is named, only settings. `ruplar list studies` names those there are.")
+    if only is not None and len(names) > 1:
+        raise UserError("--only: names rows of one study; several are named.")
+    plans = [_planned(name, overrides, only, seeds, (output, work), alone=len(names) == 1) for name in names]
+    twice = sorted({p.study.name for p in plans if sum(q.study.name == p.study.name for q in plans) > 1})
+    if twice:
+        raise UserError(
+            f"two studies are both called '{twice[0]}', so their records would lie in one folder. Rename one."
+        )
     if show_plan:
-        _show_plan(chosen, todo, places, as_json)
+        found = [_show_plan(plan, as_json) for plan in plans]
+        if as_json:
+            print_json(found[0] if len(plans) == 1 else dict(zip((p.study.name for p in plans), found, strict=True)))
         return
-    from ruplar.study.run import How, run_study
+    from ruplar.study.run import How, run_studies
 
     how = How(pick_device(device), _jobs(jobs), budget_seconds, data_dir, reuse)
     started = time.monotonic()
-    with _watching(out, len(todo), quiet=as_json) as watch:
-        found = run_study(chosen, cells, todo, places, how, watch)
-    _close(chosen, found, places, len(todo), time.monotonic() - started, as_json)
+    with _watching(out, sum(len(plan.chosen) for plan in plans), as_json, several=len(plans) > 1) as watch:
+        outcomes = run_studies(plans, how, watch)
+    _close(list(zip(plans, outcomes, strict=True)), time.monotonic() - started, as_json)
+
+
+def _planned(
+    name: str,
+    overrides: Sequence[str],
+    only: str | None,
+    seeds: str | None,
+    folders: tuple[Path | None, Path | None],
+    alone: bool,
+) -> Planned:
+    """A study by its name or file, checked, with the cells that are to be done and where they go."""
+    from ruplar.study import disk
+    from ruplar.study.plan import find_study, load_study, plan
+    from ruplar.study.run import Planned
+
+    chosen, wanted = load_study(name, {"seeds": integers(seeds, "--seeds") if seeds else None}), _wanted(only)
+    cells = plan(
+        chosen,
+        overrides,
+        find_study(name).parent,
+        wanted=lambda label: any(fnmatch(label, word.rpartition("-seed")[0] or word) for word in wanted),
+    )
+    results, runs = (
+        no_file(given if given and alone else (given or Path(usual)) / chosen.name)
+        for given, usual in zip(folders, ("results", "runs"), strict=True)
+    )
+    return Planned(chosen, cells, _picked(cells, wanted), disk.Places(results, runs))
 
 
 def _jobs(text: str) -> int | None:
@@ -105,11 +140,13 @@ def _picked(cells: Sequence[Cell], wanted: Sequence[str]) -> list[Cell]:
     return found
 
 
-def _show_plan(chosen: Study, cells: Sequence[Cell], places: Places, as_json: bool) -> None:
+def _show_plan(plan: Planned, as_json: bool) -> list[dict[str, Any]]:
+    """The cells and how far each is: printed as a table, unless it is for programs."""
     from ruplar.show import table
     from ruplar.study import disk
 
-    rows = [
+    chosen, places = plan.study, plan.places
+    rows: list[dict[str, Any]] = [
         {
             "cell": cell.name,
             "method": cell.config.method.name,
@@ -117,11 +154,10 @@ def _show_plan(chosen: Study, cells: Sequence[Cell], places: Places, as_json: bo
             "set": [o for o in cell.overrides if not o.startswith("seed=")],
             "status": disk.status(cell, places, chosen),
         }
-        for cell in cells
+        for cell in plan.chosen
     ]
     if as_json:
-        print_json(rows)
-        return
+        return rows
     on = ", ".join(source.name for source in chosen.on)
     shown = ((str(r["cell"]), str(r["method"]), str(r["steps"] or ""), str(r["status"])) for r in rows)
     out.print(
@@ -130,15 +166,20 @@ def _show_plan(chosen: Study, cells: Sequence[Cell], places: Places, as_json: bo
     out.print(
         f"equal in all rows: {', '.join(chosen.same)}\nrecords {places.results}, models {places.work}", highlight=False
     )
+    return rows
 
 
 @contextmanager
-def _watching(console: Console, total: int, quiet: bool) -> Iterator[Any]:
-    """Bars on a terminal, a line a cell elsewhere; yields a function of events."""
+def _watching(console: Console, total: int, quiet: bool, several: bool) -> Iterator[Any]:
+    """Bars on a terminal, a line a cell elsewhere; yields a function of events. Of several studies, cells are told with theirs."""
+
+    def named(event: dict[str, Any]) -> dict[str, Any]:
+        return {**event, "cell": f"{event['study']}/{event['cell']}"} if several and "cell" in event else event
+
     if quiet:
         yield lambda event: None
     elif not console.is_terminal:
-        yield lambda event: _tell(console, event)
+        yield lambda event: _tell(console, named(event))
     else:
         from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
@@ -153,6 +194,7 @@ def _watching(console: Console, total: int, quiet: bool) -> Iterator[Any]:
             tasks: dict[str, Any] = {}
 
             def watch(event: dict[str, Any]) -> None:
+                event = named(event)
                 name = event.get("cell", "")
                 if event["event"] == "start":
                     tasks[name] = progress.add_task(name, total=None)
@@ -182,26 +224,39 @@ def _tell(console: Console, event: dict[str, Any]) -> None:
     console.print(text, highlight=False, markup=False, soft_wrap=True)
 
 
-def _close(chosen: Study, found: Outcome, places: Places, total: int, seconds: float, as_json: bool) -> None:
-    """The table of what is there, what is missing and why, and the exit status."""
+def _close(ended: Sequence[tuple[Planned, Outcome]], seconds: float, as_json: bool) -> None:
+    """The tables of what is there, what is missing and why, and the exit status."""
+    told = {plan.study.name: _told(plan, found) for plan, found in ended}
+    if as_json:
+        print_json(next(iter(told.values())) if len(told) == 1 else told)
+    else:
+        for plan, found in ended:
+            _summary(plan, found, seconds)
+    if any(found.failed or found.left for _, found in ended):
+        raise typer.Exit(SOME_FAILED if any(found.failed for _, found in ended) else SOME_LEFT)
+
+
+def _told(plan: Planned, found: Outcome) -> dict[str, Any]:
+    done = len(plan.chosen) - len(found.failed) - len(found.left)
+    return {"done": done, "failed": found.failed, "left": found.left, "results": str(plan.places.results)}
+
+
+def _summary(plan: Planned, found: Outcome, seconds: float) -> None:
     from ruplar.report.rows import collect
     from ruplar.report.tables import results_table, to_markdown
 
-    done = total - len(found.failed) - len(found.left)
-    if as_json:
-        print_json({"done": done, "failed": found.failed, "left": found.left, "results": str(places.results)})
-    else:
-        try:
-            _say(to_markdown([results_table(collect(places.results))]).rstrip())
-        except UserError as error:  # nothing done yet, or none may enter a table: that must not hide what follows
-            _say(f"no table: {error}")
-        _say(f"{done} of {total} cells of {chosen.name} are done, {seconds:.0f} s; records in {places.results}")
-        for name, reason in found.failed.items():
-            _say(f"failed  {name}: {reason}  (log: {places.work / name / 'log.txt'})")
-        if found.left:
-            _say(f"left    {', '.join(found.left)}; the same command goes on with them")
-    if found.failed or found.left:
-        raise typer.Exit(SOME_FAILED if found.failed else SOME_LEFT)
+    places, done = plan.places, _told(plan, found)["done"]
+    try:
+        _say(to_markdown([results_table(collect(places.results))]).rstrip())
+    except UserError as error:  # nothing done yet, or none may enter a table: that must not hide what follows
+        _say(f"no table: {error}")
+    _say(
+        f"{done} of {len(plan.chosen)} cells of {plan.study.name} are done, {seconds:.0f} s; records in {places.results}"
+    )
+    for name, reason in found.failed.items():
+        _say(f"failed  {name}: {reason}  (log: {places.work / name / 'log.txt'})")
+    if found.left:
+        _say(f"left    {', '.join(found.left)}; the same command goes on with them")
 
 
 def _say(text: str) -> None:

@@ -29,7 +29,7 @@ from ruplar.study import disk
 from ruplar.study.plan import VALID, Cell, Study
 from ruplar.train import checkpoint
 from ruplar.train.progress import METRICS, Progress, line
-from ruplar.train.run import MODEL, train
+from ruplar.train.run import ENCODED, MODEL, train
 
 log = logging.getLogger(__name__)
 
@@ -110,6 +110,7 @@ def _trained(cell: Cell, bench: Bench, tell: Tell) -> RunRecord:
         resume=any(run.glob("checkpoint-*")) or (run / METRICS).exists(),
         device=bench.device,
         progress=_shown(tell),
+        encoded=bench.places.work.parent / ENCODED,
     )
     record = training_record(cell.config, cell.overrides, result, started, bench.device)
     disk.write_json(done, record.model_dump(mode="json"))

@@ -1,4 +1,4 @@
-"""A study's cells → workers that do them, several at once where memory allows → what came of it.
+"""The cells of one study or several → workers that do them, several at once where memory allows → what came of it.
 
 The number of workers is given, or found out: one does the first cell, and its most memory says how many fit.
 """
@@ -59,80 +59,109 @@ class Outcome:
     left: list[str] = field(default_factory=list)
 
 
+@dataclass(frozen=True)
+class Planned:
+    """A study that is to be run: its settings, all its cells, those of them to do, and where they go."""
+
+    study: Study
+    cells: Sequence[Cell]
+    chosen: Sequence[Cell]
+    places: disk.Places
+
+
 def run_study(
     study: Study, cells: Sequence[Cell], chosen: Sequence[Cell], places: disk.Places, how: How, watch: Watch
 ) -> Outcome:
-    """Do the chosen cells; those done before are passed over.
+    """Do the chosen cells of one study; see `run_studies`."""
+    return run_studies([Planned(study, cells, chosen, places)], how, watch)[0]
+
+
+def run_studies(plans: Sequence[Planned], how: How, watch: Watch) -> list[Outcome]:
+    """Do the chosen cells of each study, in order, by the same workers; those done before are passed over.
 
     Args:
-        study: Checked.
-        cells: All of them.
-        chosen: Those to do.
-        places: Where records and models go.
+        plans: Their studies checked.
         how: On what, how many at once, how long.
         watch: Told what happens.
+
+    Returns:
+        One outcome a study.
 
     Raises:
         UserError: What lies there was made under other settings, or the workers cannot be started.
     """
-    stands = {cell.name: disk.status(cell, places, study) for cell in cells}  # refuses before anything runs
-    disk.write_study(study, cells, places)
-    todo = tuple(cell for cell in chosen if stands[cell.name] != "done")
+    for plan in plans:
+        for cell in plan.cells:
+            disk.status(cell, plan.places, plan.study)  # refuses before anything runs
+    session, deadline = uuid.uuid4().hex, None if how.budget is None else time.time() + how.budget
     reuse = how.device.startswith("cuda") if how.reuse is None else how.reuse
-    job = Job(
-        study,
-        todo,
-        tuple(cells),
-        places,
-        device=how.device,
-        session=uuid.uuid4().hex,
-        deadline=None if how.budget is None else time.time() + how.budget,
-        most=None if reuse else 1,
-        data_dir=how.data_dir,
-    )
-    if todo and how.jobs == 0:
-        work(replace(job, most=None), watch)
-    elif todo:
-        _Pool(job, how.jobs, watch).run()
+    jobs = []
+    for plan in plans:
+        disk.write_study(plan.study, plan.cells, plan.places)
+        todo = tuple(cell for cell in plan.chosen if disk.status(cell, plan.places, plan.study) != "done")
+        if todo:
+            jobs.append(
+                Job(
+                    plan.study,
+                    todo,
+                    tuple(plan.cells),
+                    plan.places,
+                    device=how.device,
+                    session=session,
+                    deadline=deadline,
+                    most=None if reuse else 1,
+                    data_dir=how.data_dir,
+                )
+            )
+    if jobs and how.jobs == 0:
+        work([replace(job, most=None) for job in jobs], watch)
+    elif jobs:
+        _Pool(jobs, how.jobs, watch).run()
+    return [_outcome(plan, session) for plan in plans]
+
+
+def _outcome(plan: Planned, session: str) -> Outcome:
     found = Outcome()
-    for cell in chosen:
-        known = disk.failure(cell, places)
-        if known is not None and known["session"] == job.session:
+    for cell in plan.chosen:
+        known = disk.failure(cell, plan.places)
+        if known is not None and known["session"] == session:
             found.failed[cell.name] = known["reason"]
-        elif disk.status(cell, places, study) != "done":
+        elif disk.status(cell, plan.places, plan.study) != "done":
             found.left.append(cell.name)
     return found
 
 
 @dataclass
 class _Worker:
-    """A process, what it is at, and its own log."""
+    """A process, what it is at (study and cell), and its own log."""
 
     process: subprocess.Popen
     log: Path
-    cell: str | None = None
+    cell: tuple[str, str] | None = None
     did: int = 0
     ready: bool = False
     ended: bool = False
 
 
 class _Pool:
-    """Workers of one study, from the first to the last.
+    """Workers that share one study or several, from the first to the last.
 
     Args:
-        job: What they are told.
+        plans: What they are told, a job a study.
         jobs: How many at once; None: found out.
         watch: Gets their events.
     """
 
-    def __init__(self, job: Job, jobs: int | None, watch: Watch):
-        self.job, self.watch = job, watch
-        self.auto, self.jobs = jobs is None, min(jobs or 1, len(job.cells))
+    def __init__(self, plans: Sequence[Job], jobs: int | None, watch: Watch):
+        self.plans, self.watch = plans, watch
+        self.cells = {(job.study.name, cell.name): (job, cell) for job in plans for cell in job.cells}
+        self.auto, self.jobs = jobs is None, min(jobs or 1, len(self.cells))
         self.events: queue.Queue[tuple[_Worker, dict[str, Any] | None]] = queue.Queue()
         self.workers: list[_Worker] = []
         self.room = 0.0
-        self.peak = max((p for p in map(self._known_peak, job.others) if p), default=0.0)
-        self.over: set[str] = set()
+        known = (disk.recorded(cell, job.places) for job in plans for cell in job.others)
+        self.peak = max((record.peak_gb or 0.0 for record in known if record is not None), default=0.0)
+        self.over: set[tuple[str, str]] = set()
 
     def run(self) -> None:
         """Start workers as long as there is something to begin, and follow them until the last has ended."""
@@ -156,20 +185,23 @@ class _Pool:
         alive = [worker for worker in self.workers if not worker.ended]
         taken = {worker.cell for worker in alive if worker.cell}
         idle = sum(worker.cell is None for worker in alive)
-        free = len([cell for cell in self.job.cells if cell.name not in self.over | taken]) - idle
-        if self.job.deadline is not None and time.time() >= self.job.deadline:
+        free = len(self.cells.keys() - self.over - taken) - idle
+        deadline = self.plans[0].deadline
+        if deadline is not None and time.time() >= deadline:
             return
         for _ in range(min(self.jobs - len(alive), free)):
             self._start()
 
     def _start(self) -> None:
-        number = len(self.workers) + 1
-        folder = self.job.places.work / ".workers"
-        plan, said = folder / f"{number}.json", folder / f"{number}.log"
-        replace(self.job, threads=max(1, (os.cpu_count() or 1) // self.jobs)).write(plan)
+        number, threads = len(self.workers) + 1, max(1, (os.cpu_count() or 1) // self.jobs)
+        files = []
+        for job in self.plans:
+            files.append(job.places.work / ".workers" / f"{number}.json")
+            replace(job, threads=threads).write(files[-1])
+        said = files[0].with_suffix(".log")
         with said.open("wb") as file:
             process = subprocess.Popen(
-                [sys.executable, "-m", "ruplar.study.worker", str(plan)],
+                [sys.executable, "-m", "ruplar.study.worker", *map(str, files)],
                 stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=file, text=True,
             )  # fmt: skip
         worker = _Worker(process, said)
@@ -188,10 +220,10 @@ class _Pool:
         if kind == "ready":
             worker.ready, self.room = True, self.room or event["room_gb"]
         elif kind == "start":
-            worker.cell = event["cell"]
+            worker.cell = (event["study"], event["cell"])
         elif kind in ("done", "failed"):
             worker.cell, worker.did = None, worker.did + 1
-            self.over.add(event["cell"])
+            self.over.add((event["study"], event["cell"]))
             self.peak = max(self.peak, event.get("peak_gb") or 0.0)
         if self.auto and kind in ("ready", "done") and self.peak:
             self._grow()
@@ -199,26 +231,22 @@ class _Pool:
 
     def _grow(self) -> None:
         """As many as fit: by the memory of the largest cell so far, and by cores, a loader process being one."""
-        loaders = max(int(cell.config.training.get("dataloader_num_workers", 0)) for cell in self.job.cells)
+        loaders = max(int(cell.config.training.get("dataloader_num_workers", 0)) for _, cell in self.cells.values())
         cores = (os.cpu_count() or 1) // (1 + loaders)
-        fitting = max(1, min(cores, int(_ROOM * self.room / self.peak), len(self.job.cells)))
+        fitting = max(1, min(cores, int(_ROOM * self.room / self.peak), len(self.cells)))
         if fitting != self.jobs:
             log.info("%d at once: %.1f GB each, %.1f GB free at the start.", fitting, self.peak, self.room)
         self.jobs = fitting
-
-    def _known_peak(self, cell: Cell) -> float | None:
-        record = disk.recorded(cell, self.job.places)
-        return record.peak_gb if record is not None else None
 
     def _ended(self, worker: _Worker) -> None:
         worker.ended = True
         code = worker.process.returncode
         if worker.cell is not None:
-            [cell] = [c for c in self.job.cells if c.name == worker.cell]
+            job, cell = self.cells[worker.cell]
             reason = f"its process ended with {'signal ' + str(-code) if code < 0 else 'status ' + str(code)}"
-            disk.write_failure(cell, self.job.places, reason, self.job.session)
-            self.over.add(cell.name)
-            self.watch({"event": "failed", "cell": cell.name, "reason": reason})
+            disk.write_failure(cell, job.places, reason, job.session)
+            self.over.add(worker.cell)
+            self.watch({"event": "failed", "cell": cell.name, "reason": reason, "study": job.study.name})
             return
         if not worker.ready:
             said = worker.log.read_text(encoding="utf-8", errors="replace").strip().splitlines()
@@ -226,4 +254,4 @@ class _Pool:
         # it found nothing to do: what is left is done, failed, or held by another start of this study
         if not worker.did:
             taken = {other.cell for other in self.workers if not other.ended}
-            self.over |= {cell.name for cell in self.job.cells if cell.name not in taken}
+            self.over |= self.cells.keys() - taken

@@ -1,8 +1,8 @@
 """A plan on disk → cells brought to their records, one after another, in one process that imports torch once.
 
-    python -m ruplar.study.worker PLAN.json
+    python -m ruplar.study.worker PLAN.json ...
 
-Several workers share a plan: each takes the next cell nobody holds. What happens goes to standard output, a JSON object a
+Several workers share a plan: each takes the next cell nobody holds, then goes on to the next plan. What happens goes to standard output, a JSON object a
 line, for the process that started it; everything else a cell says goes to its log. A worker ends when the one that
 started it is gone, so a killed study leaves nothing running.
 """
@@ -83,19 +83,35 @@ class Job:
         )
 
 
-def work(job: Job, emit: Emit) -> None:
-    """Do cells until none is left that this worker can do."""
+def work(jobs: Sequence[Job], emit: Emit) -> None:
+    """Do cells, study by study, until none is left that this worker can do.
+
+    What hangs on another worker's cell is left for a second round: meanwhile there may be something to do in another study.
+    """
     done = 0
-    while job.most is None or done < job.most:
+    for patient in (False, True):
+        for job in jobs:
+            done += _work(job, emit, patient, None if job.most is None else job.most - done)
+
+
+def _work(job: Job, emit: Emit, patient: bool, most: int | None) -> int:
+    """Do cells of one study → how many; `patient` waits for others'."""
+    done = 0
+
+    def tell(event: dict[str, Any]) -> None:
+        emit({**event, "study": job.study.name})
+
+    while most is None or done < most:
         if job.deadline is not None and time.time() >= job.deadline:
-            return
-        outcome = _next(job, emit)
-        if outcome == "wait":
+            return done
+        outcome = _next(job, tell)
+        if outcome == "wait" and patient:
             time.sleep(_EVERY)
-        elif outcome == "none":
-            return
+        elif outcome in ("wait", "none"):
+            return done
         else:
             done += 1
+    return done
 
 
 def _next(job: Job, emit: Emit) -> str:
@@ -222,7 +238,8 @@ def main(arguments: Sequence[str]) -> None:
     _end_with_parent()
     events = os.fdopen(os.dup(1), "w", encoding="utf-8", buffering=1)
     os.dup2(2, 1)  # nothing else may write among the events
-    job = Job.read(Path(arguments[0]))
+    jobs = [Job.read(Path(argument)) for argument in arguments]
+    job = jobs[0]  # they share everything but study, cells and places
     import torch
 
     if job.threads is not None:  # beside a GPU too: what a worker does on the CPU would stand in the others' way
@@ -235,7 +252,7 @@ def main(arguments: Sequence[str]) -> None:
         events.write(json.dumps(event) + "\n")
 
     emit({"event": "ready", "room_gb": room_gb(job.device)})
-    work(job, emit)
+    work(jobs, emit)
 
 
 if __name__ == "__main__":

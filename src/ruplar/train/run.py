@@ -85,7 +85,13 @@ class TrainResult:
 
 
 def train(
-    config: RunConfig, *, output: Path, resume: bool = False, device: str = "cpu", progress: Show | None = None
+    config: RunConfig,
+    *,
+    output: Path,
+    resume: bool = False,
+    device: str = "cpu",
+    progress: Show | None = None,
+    encoded: Path | None = None,
 ) -> TrainResult:
     """Train what a recipe describes.
 
@@ -95,6 +101,7 @@ def train(
         resume: Go on from its newest complete checkpoint; from the beginning when it has none.
         device: `cpu`, `cuda` or `mps`.
         progress: Gets every log row.
+        encoded: Where data encoded ahead is kept for other runs; a folder beside `output` when None.
 
     Returns:
         What was done; the model lies in `output/model`.
@@ -116,7 +123,8 @@ def train(
         )
     start = _prepare(output, resume)
     args = training_arguments(config.training, output, config.seed, device, validates=config.data.valid is not None)
-    open_it = partial(open_kept, folder=output.parent / ENCODED) if config.speed.encode_ahead else open_section
+    encoded = encoded or output.parent / ENCODED
+    open_it = partial(open_kept, folder=encoded) if config.speed.encode_ahead else open_section
     data = open_it(config.data, domain, method.needs_steps)
     model, taken = _open_model(config, method, domain, str(args.device))
     if getattr(method.config, "grpo", None) is not None:
@@ -125,7 +133,7 @@ def train(
         check_reinforce(config, resume, args.world_size, taken)
         _note_recipe(output / RECIPE, config, resume)
         return reinforce(config, model, data, output=output, progress=progress)
-    trainer = _trainer(config, model, data, args, progress)
+    trainer = _trainer(config, model, data, args, progress, encoded)
     if args.world_size > 1:
         atexit.register(_leave_group)
     if trainer.is_world_process_zero():
@@ -171,7 +179,9 @@ def _prepare(output: Path, resume: bool) -> Path | None:
     return None
 
 
-def _trainer(config: RunConfig, model: Model, data: TrainingData, args: Any, show: Show | None) -> ReasonerTrainer:
+def _trainer(
+    config: RunConfig, model: Model, data: TrainingData, args: Any, show: Show | None, encoded: Path
+) -> ReasonerTrainer:
     backbone, method = model.backbone, model.method
     table = PriorTable(config.prior.make(), backbone.prompt.plain, config.seed)
     encoder = Encoder(
@@ -196,7 +206,9 @@ def _trainer(config: RunConfig, model: Model, data: TrainingData, args: Any, sho
         _check_graph(args)
         args.dataloader_pin_memory = False  # a thread that pins memory would break a capture under way
         replay_passes(backbone)
-    dataset = _dataset(config, data, ChainDataset(data.train, method, encoder, keep), args)
+    dataset = _dataset(
+        config, data, ChainDataset(data.train, method, encoder, keep), encoded, args.dataloader_num_workers
+    )
     if isinstance(dataset, ShelfDataset):  # a batch is made in less time than a process needs to hand it over
         args.dataloader_num_workers, args.dataloader_prefetch_factor, args.dataloader_persistent_workers = (
             0,
@@ -225,14 +237,16 @@ def _check_graph(args: Any) -> None:
         raise UserError(*(f"{one}. Set speed.graph: false, or do without it." for one in wrong))
 
 
-def _dataset(config: RunConfig, data: TrainingData, chains: ChainDataset, args: Any) -> ChainDataset | ShelfDataset:
+def _dataset(
+    config: RunConfig, data: TrainingData, chains: ChainDataset, folder: Path, workers: int
+) -> ChainDataset | ShelfDataset:
     """The chains, encoded ahead where the recipe wants it and where no row changes from visit to visit."""
     if not config.speed.encode_ahead or changes(chains):
         return chains
     sections = config.model_dump(mode="json", include={"prompt", "data", "spans", "prior"})
     method = {"name": config.method.name, **chains.method.encodes_by()}
     names = {**sections, "method": method, "fingerprints": data.fingerprints, "left_out": data.left_out}
-    return encoded_ahead(chains, names, Path(args.output_dir).parent / ENCODED, args.dataloader_num_workers)
+    return encoded_ahead(chains, names, folder, workers)
 
 
 def validation(model: Model, examples: Sequence[Example], batch_size: int) -> Validate:
