@@ -97,12 +97,17 @@ def test_no_two_packed_items_overlap():
     assert used.mean() > 0.97  # 500 items leave next to nothing free
 
 
-@pytest.mark.parametrize("method", ["ruplar", "cot", {"name": "codi", "latents": 2}], ids=str)
-def test_training_on_a_shelf_is_training(quick, tmp_path, method):
-    packed = {"pack": 0 if isinstance(method, dict) else 128}
+DRAWN = {"name": "ruplar", "own_latents": 0.5, "own_latents_ramp": 0.5, "input_noise": 0.3}
+"""A method whose inputs are drawn anew at every visit."""
+
+
+@pytest.mark.parametrize(
+    ("method", "pack"), [("ruplar", 128), ("cot", 128), ({"name": "codi", "latents": 2}, 0), (DRAWN, 128)], ids=str
+)
+def test_training_on_a_shelf_is_training(quick, tmp_path, method, pack):
     weights = []
     for name, ahead in (("plain", False), ("ahead", True)):
-        config = quick({**packed, "encode_ahead": ahead}, method=method, max_steps=3)
+        config = quick({"pack": pack, "encode_ahead": ahead}, method=method, max_steps=3, rows=6)  # two epochs
         train(config, output=tmp_path / "runs" / name)
         weights.append(load_file(tmp_path / "runs" / name / "model" / "adapter_model.safetensors"))
     assert all(torch.equal(weights[0][name], weights[1][name]) for name in weights[0])

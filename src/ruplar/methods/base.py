@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 from ruplar.records import Batch, Example, Item, Prompt, Span, SparsePrior, Visit
 
 if TYPE_CHECKING:
+    import numpy as np
     from torch import Tensor, nn
 
     from ruplar.backbone.load import Backbone
@@ -87,6 +88,15 @@ class Method(Protocol):
     def fresh(self) -> bool:
         """Whether `encode` depends on the visit beyond its priors (a curriculum, a draw); if not, items may be kept."""
         return False
+
+    @property
+    def draws(self) -> bool:
+        """Whether `features` are drawn anew at every visit, where nothing else of an item changes."""
+        return False
+
+    def features(self, visit: Visit, latents: int) -> list[np.ndarray]:
+        """The features of an item with so many latents at this visit, for a method that draws them; [] for others."""
+        return []
 
     def attach(self, backbone: Backbone) -> None:
         """Make the extra weights that need the model's width; called once, when the backbone is there.

@@ -19,6 +19,7 @@ from ruplar.methods.base import Loss, Tools
 from ruplar.records import Batch, Example, Item, Visit
 
 if TYPE_CHECKING:
+    import numpy as np
     from torch import Tensor, nn
 
     from ruplar.backbone.load import Backbone
@@ -59,9 +60,13 @@ class Method(base.Method):
     _decoder: Any = field(default=None, repr=False)
 
     @property
-    def fresh(self) -> bool:
+    def draws(self) -> bool:
         """Whether inputs are drawn anew at every visit."""
         return self.config.draws
+
+    def features(self, visit: Visit, latents: int) -> list[np.ndarray]:
+        """What each latent's input is to be at this visit."""
+        return _aids.features(self.config, visit, latents)
 
     def attach(self, backbone: Backbone) -> None:
         """Remember where a step decoder would go; it is made when training asks for it."""
@@ -99,13 +104,14 @@ class Method(base.Method):
             priors=priors,
             question_at=prompt.question_at,
             mark_at=[start + len(priors) + _aids.lead(example.answer, tools)] if self.config.teaches else [],
-            features=_aids.features(self.config, visit, len(priors)),
+            features=self.features(visit, len(priors)),
             also=_aids.companions(self.config, example, spans, prompt, tools),
         )
 
     def encodes_by(self) -> dict[str, Any]:
         """Which companions go with a sequence; weights, halting and feeding change nothing of it."""
-        return {"steps": bool(self.config.step_weight), "teaches": self.config.teaches}
+        c = self.config
+        return {"steps": bool(c.step_weight), "teaches": c.teaches, "draws": c.draws}
 
     def loss(self, backbone: Backbone, batch: Batch) -> Loss:
         """Answer, prior and alignment, from one forward pass; more of them for what is set beyond the paper."""

@@ -22,6 +22,7 @@ from typing import Any
 import numpy as np
 from torch.utils.data import DataLoader, Dataset
 
+from ruplar.methods.base import Method
 from ruplar.records import Batch, Visit
 from ruplar.train.batch import ChainDataset, Encoder
 from ruplar.train.kept import alone, is_kept, kept_whole, key_of, source_of
@@ -35,23 +36,30 @@ _AT_ONCE = 4096
 
 @dataclass
 class ShelfDataset(Dataset):
-    """A shelf as what the trainer reads: an item is its row's number, and a batch is made of the numbers."""
+    """A shelf as what the trainer reads: an item is the visit to its row, and a batch is made of the visits."""
 
     shelf: Shelf
+    method: Method
 
     def __len__(self) -> int:
         return len(self.shelf)
 
-    def __getitem__(self, visit: Visit) -> int:
-        return visit.row
+    def __getitem__(self, visit: Visit) -> Visit:
+        return visit
 
     def lengths(self) -> list[int]:
         """How long each row is, in tokens."""
         return np.diff(self.shelf.ids.starts).tolist()
 
-    def collate(self, rows: Sequence[int], pad_id: int, width: int) -> Batch:
-        """Row numbers → one batch."""
-        return batch_of(self.shelf, np.asarray(rows, dtype=np.int64), pad_id, width)
+    def collate(self, visits: Sequence[Visit], pad_id: int, width: int) -> Batch:
+        """Visits → one batch, whose features are drawn here where the method draws them."""
+        rows = np.asarray([visit.row for visit in visits], dtype=np.int64)
+        drawn = None
+        if self.method.draws:
+            counts = self.shelf.latent_at.counts(rows).tolist()
+            found = [self.method.features(visit, count) for visit, count in zip(visits, counts, strict=True)]
+            drawn = Ragged.of(found, np.float32, self.shelf.features.values.shape[1:])
+        return batch_of(self.shelf, rows, pad_id, width, drawn)
 
 
 def changes(dataset: ChainDataset) -> bool:
@@ -74,7 +82,7 @@ def encoded_ahead(dataset: ChainDataset, names: Mapping[str, Any], folder: Path,
         if not is_kept(place):
             _keep(_encode(dataset, workers), place)
             log.info("%s: %d chains encoded.", place, len(dataset))
-    return ShelfDataset(_open(place))
+    return ShelfDataset(_open(place), dataset.method)
 
 
 @dataclass

@@ -10,7 +10,7 @@ Axes: B rows, S positions, M latents, K prior tokens, T labels.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -84,7 +84,10 @@ class ChainDataset(Dataset):
 
     def __getitem__(self, visit: Visit) -> Item:
         if visit.row in self._kept:
-            return self._kept[visit.row]
+            item = self._kept[visit.row]
+            return (
+                replace(item, features=self.method.features(visit, len(item.latent_at))) if self.method.draws else item
+            )
         item = self.method.encode(self.examples[visit.row], self.encoder, visit)
         if self.keep and not (self.method.fresh or self.encoder.priors.prior.fresh):
             self._kept[visit.row] = item

@@ -143,8 +143,11 @@ def join(shelves: Sequence[Shelf]) -> Shelf:
     )
 
 
-def batch_of(shelf: Shelf, rows: np.ndarray, pad_id: int, width: int = 0) -> Batch:
-    """Rows of a shelf → one batch, padded or packed as `collate` does it."""
+def batch_of(shelf: Shelf, rows: np.ndarray, pad_id: int, width: int = 0, drawn: Ragged | None = None) -> Batch:
+    """Rows of a shelf → one batch, padded or packed as `collate` does it.
+
+    `drawn` are features in place of the shelf's, a list for each of `rows`.
+    """
     packed, lengths = width > 0, shelf.ids.counts(rows)
     width = int(max([width, *lengths]))
     line, start = pack_rows(lengths, width) if packed else (np.arange(len(rows)), np.zeros(len(rows), dtype=np.int64))
@@ -165,7 +168,7 @@ def batch_of(shelf: Shelf, rows: np.ndarray, pad_id: int, width: int = 0) -> Bat
     label_ids = shelf.label_ids.take(rows)[0]
     share = np.repeat(1.0 / np.maximum(latent_counts, 1), latent_counts)
     prior_ids, prior_probs = _trimmed(shelf.prior_ids.take(rows)[0], shelf.prior_probs.take(rows)[0])
-    features = shelf.features.take(rows)[0]
+    features = (shelf.features.take(rows) if drawn is None else drawn.take(order))[0]
     totals = [len(label_ids), int((latent_counts > 0).sum()), len(latent_at)]
     return Batch(
         ids=torch.from_numpy(ids),
