@@ -43,8 +43,9 @@ class LatentReasoner:
     Attributes:
         model: The model; its weights must not change while it is asked through the fast engine, which copies them.
         engine: `fast`: slots refilled as they fall free; `reference`: the plain loop, the definition of what is right;
-            `auto`: fast on a CPU or an NVIDIA GPU where it knows the model's layers, else the plain loop. Both give the same tokens in float32;
-            in bfloat16 a near tie may fall the other way (docs/results.md, "Speed", says how often).
+            `auto`: fast on a CPU or an NVIDIA GPU where it knows the model's layers and they read as far back as the
+            questions are long, else the plain loop. Both give the same tokens in float32; in bfloat16 a near tie may fall
+            the other way (docs/results.md, "Speed", says how often).
     """
 
     model: Model
@@ -155,7 +156,9 @@ class LatentReasoner:
         order = sorted(range(len(prompts)), key=lambda i: len(prompts[i].ids))
         if order:
             self._check_room(order[-1], prompts[order[-1]], how.decoding)
-        fast = self._fast_engine(len(order) * how.samples, how) if thinker is None else None
+        fast = self._fast_engine(len(order) * how.samples, how) if order and thinker is None else None
+        if fast and self.engine == "auto" and not fast.has_room(fast.need(prompts[order[-1]], how.decoding)):
+            fast = None
         own = self.model.method.thinker(backbone)
         # the fast engine refills its slots, so it is given several batches at a time; samples of a question stay together
         size = max(1, how.batch_size * (_REFILLS if fast else 1) // how.samples)

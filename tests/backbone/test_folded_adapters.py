@@ -12,8 +12,10 @@ from transformers import AutoConfig, AutoModelForCausalLM
 
 from ruplar.backbone.fold import FoldedLinear, fold_adapters
 from ruplar.backbone.load import dress
+from ruplar.backbone.lora import keep_start
 from ruplar.backbone.settings import PromptConfig
 from ruplar.backbone.tokenizers import load_tokenizer
+from ruplar.backbone.unadapted import unadapted
 from ruplar.errors import UserError
 
 
@@ -113,4 +115,26 @@ def test_folded_once_a_step_is_folded_at_every_pass_and_anew_in_the_next_step(ba
         for name in every:
             torch.testing.assert_close(every[name], single[name], msg=name)
     layers = [module for module in once.model.modules() if isinstance(module, FoldedLinear)]
-    assert {layer.kept[0] for layer in layers} == {3} and "kept" not in "".join(once.model.state_dict())
+    assert {layer.kept[0] for layer in layers} == {(3, "default")} and "kept" not in "".join(once.model.state_dict())
+
+
+def test_folded_once_a_step_the_start_that_stands_in_for_a_while_is_folded_apart(backbone):
+    keep_start(adapt(backbone))
+    with torch.no_grad():
+        for name, weight in backbone.model.named_parameters():
+            if "lora_B.default" in name:  # training has moved on from the start
+                weight += 1.0
+    ids = torch.arange(6)[None]
+
+    def three():
+        trained = backbone.model(input_ids=ids).logits
+        with unadapted(backbone, "this test"):
+            start = backbone.model(input_ids=ids).logits
+        return trained, start, backbone.model(input_ids=ids).logits
+
+    plain = three()
+    fold_adapters(backbone, once=True)
+    backbone.begin_step()
+    for ours, theirs in zip(three(), plain, strict=True):
+        torch.testing.assert_close(ours, theirs)
+    assert not torch.allclose(plain[0], plain[1], atol=1e-2)

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import shutil
+import subprocess
+import sys
 
 import pytest
 
@@ -224,3 +227,77 @@ def test_a_worker_looks_for_work_in_the_next_study_before_it_waits(make_study, t
         (event["event"], event["study"], event["cell"]) for event in events if event["event"] in ("done", "failed")
     ]
     assert sorted(told) == [("done", "two", "No-seed1"), ("failed", "one", "Short-seed1")]
+
+
+def test_a_row_whose_model_was_removed_is_refused_instead_of_waited_for(make_study, places):
+    rows = {"Mix": "embedded-ruplar", "Short": {"of": "Mix", "set": {"method.max_latents": 1}}}
+    study = make_study(rows=rows)
+    run(study, places, only=["Mix"])
+    shutil.rmtree(places.work)  # records are kept, models are large
+    found, _ = run(study, places)
+    assert found.left == [] and list(found.failed) == ["Short-seed1"]
+    assert "whose record is there but whose model is not" in found.failed["Short-seed1"]
+
+
+def test_what_lies_in_other_studies_is_taken_only_whole_readable_and_of_the_same_code(
+    make_study, tmp_path, monkeypatch
+):
+    first, second = (disk.Places(tmp_path / "results" / n, tmp_path / "runs" / n) for n in ("first", "second"))
+    study = make_study(rows={"No-CoT": "embedded-no_cot"})
+    run(study, first)
+    [cell] = plan(study)
+    source = first.run(cell)
+    assert disk.trained_elsewhere(cell, second, "model") == source
+    commit, dirty = disk.commit_of()
+    monkeypatch.setattr(disk, "commit_of", lambda: (commit, not dirty))  # committed code, or changed since
+    assert disk.trained_elsewhere(cell, second, "model") is None
+    monkeypatch.undo()
+    (source / "model").rename(source / "moved")
+    assert disk.trained_elsewhere(cell, second, "model") is None
+    (source / "moved").rename(source / "model")
+    broken = tmp_path / "runs" / "a-broken-one" / "No-CoT-seed1"
+    shutil.copytree(source, broken)
+    (broken / disk.TRAINED).write_text('{"name": "of another version"}')
+    assert disk.trained_elsewhere(cell, second, "model") == source
+
+
+def test_a_cell_killed_while_it_takes_a_model_takes_it_again_or_trains(make_study, tmp_path, monkeypatch):
+    first, second = (disk.Places(tmp_path / "results" / n, tmp_path / "runs" / n) for n in ("first", "second"))
+    study = make_study(rows={"No-CoT": "embedded-no_cot"})
+    run(study, first)
+
+    def killed(source, run, parts):  # with half a model and the whole curve
+        shutil.copytree(source / "model", run / "model", ignore=shutil.ignore_patterns("*.safetensors"))
+        shutil.copyfile(source / "metrics.jsonl", run / "metrics.jsonl")
+        raise KeyboardInterrupt
+
+    for gone in (False, True):
+        monkeypatch.setattr(disk, "take", killed)
+        with pytest.raises(KeyboardInterrupt):
+            run(study, second)
+        monkeypatch.undo()
+        if gone:
+            shutil.rmtree(first.work)
+        found, events = run(study, second)
+        assert not found.failed and not found.left
+        assert ("train" in {event.get("what") for event in events}) == gone
+        curve = (second.results / "No-CoT-seed1" / "metrics.jsonl").read_text().splitlines()
+        assert [json.loads(row)["step"] for row in curve if json.loads(row)["kind"] == "train"] == [1, 2]
+        shutil.rmtree(second.results), shutil.rmtree(second.work)
+
+
+def test_two_starts_of_a_study_give_their_workers_plans_of_their_own(make_study, places, monkeypatch):
+    study = make_study(rows={"A": "embedded-no_cot", "B": "embedded-no_cot"})
+    told = []
+
+    def started(words, **more):
+        told.extend(words[3:])
+        return subprocess_popen([sys.executable, "-c", 'print(\'{"event": "ready", "room_gb": 1.0}\')'], **more)
+
+    subprocess_popen = subprocess.Popen
+    monkeypatch.setattr("ruplar.study.run.subprocess.Popen", started)
+    for process in (11, 12):
+        monkeypatch.setattr("ruplar.study.run.os.getpid", lambda process=process: process)
+        run_study(study, plan(study), plan(study), places, How(jobs=1), lambda event: None)
+    assert len(told) == len(set(told)) == 2
+    assert not list((places.work / ".workers").iterdir())  # read, and of no use any more

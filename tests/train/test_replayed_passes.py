@@ -180,6 +180,24 @@ def test_only_the_first_pass_of_a_step_with_gradient_is_replayed(learner):
             torch.testing.assert_close(slopes[name], weight.grad, atol=1e-6, rtol=1e-4, msg=name)
 
 
+def test_a_pass_without_gradient_is_not_replayed_over_one_whose_backward_pass_is_to_come(learner):
+    learner, batch = learner("cot", {})
+    backbone = learner.backbone
+    backbone.replay = Replay(backbone, still)
+    given = embed(backbone, batch), packed_mask(batch.mask), batch.positions
+    backbone.begin_step()
+    backbone.trunk(*given)
+    with torch.no_grad():
+        backbone.trunk(*given)
+        assert len(backbone.replay.found) == 1  # all graphs share one memory: the second pass was run as it is
+        backbone.begin_step()
+        first, _ = backbone.trunk(*given)
+        kept = first.clone()
+        backbone.trunk(given[0] + 1.0, *given[1:])
+    assert len(backbone.replay.found) == 2
+    assert torch.equal(first, kept)  # two replays of one graph, and both results are there
+
+
 def test_what_cannot_be_captured_is_refused(config, tmp_path):
     from ruplar.config import from_dict
 

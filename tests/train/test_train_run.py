@@ -103,3 +103,14 @@ def test_random_weights_follow_the_seed(config, tmp_path):
         train(from_dict({**recipe, "seed": seed}), output=tmp_path / name)
         found.append(weights(tmp_path / name / "model"))
     assert found[0] == found[1] != found[2]
+
+
+def test_folded_adapters_train_alike_where_layers_are_computed_again(config, tmp_path):
+    losses = []
+    for again in (False, True):
+        made = config(
+            gradient_checkpointing=again, max_steps=2, logging_steps=1, lora={"rank": 4, "alpha": 8, "dropout": 0.0}
+        )
+        train(from_dict({**made.as_dict(), "speed": {"fold_lora": True}}), output=tmp_path / str(again))
+        losses.append([row["loss"] for row in rows(tmp_path / str(again) / METRICS)])
+    assert len(losses[0]) == 2 and losses[1] == pytest.approx(losses[0], rel=1e-5)

@@ -45,13 +45,11 @@ class FoldedLinear(Linear):
         """W + s BA: made now, or earlier in the same step."""
         if self.steps is None:
             return self._folded(weight)
-        made_in, found = self.__dict__.get("kept", (-1, weight))
-        if made_in != self.steps.number:
+        now = (self.steps.number, *self.active_adapters)  # for a while another adapter may stand in, within one step
+        made, found = self.__dict__.get("kept", (None, weight))
+        if made != now:
             found = self._folded(weight)
-            self.__dict__["kept"] = (
-                self.steps.number,
-                found,
-            )  # past Module's own bookkeeping: it is no part of the model
+            self.__dict__["kept"] = (now, found)  # past Module's own bookkeeping: it is no part of the model
         return found
 
     def _folded(self, weight: Tensor) -> Tensor:

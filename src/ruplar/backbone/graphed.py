@@ -6,8 +6,8 @@ number is one of few, so that few graphs do:
 
     [ 61 packed rows ]  →  [ 61 rows | 3 empty ]  –graph of 64→  hidden  →  [ 61 rows ]
 
-A graph's results lie where its next replay will write. So of a step's passes with gradient only the first is replayed: the
-second would write over what the first one's backward pass has yet to read.
+A graph's results lie where its next replay will write, and all graphs work in one memory. So a step's first pass with
+gradient is the last that is replayed in it: another would write over what its backward pass has yet to read.
 """
 
 from __future__ import annotations
@@ -85,13 +85,13 @@ class Replay:
     def __call__(self, embeds: Tensor, mask: Tensor | None, positions: Tensor, all_layers: bool) -> Any:
         """What `Backbone.trunk` returns; None where the pass is to be run as it is."""
         learns = torch.is_grad_enabled()
-        if mask is None or mask.dim() != 4 or (learns and self._under_way) or _left_out(self.backbone):
+        if mask is None or mask.dim() != 4 or self._under_way or _left_out(self.backbone):
             return None
         rows, extra = len(embeds), -len(embeds) % ROWS
         key = (rows + extra, *embeds.shape[1:], embeds.dtype, learns, all_layers, torch.is_autocast_enabled("cuda"))
         if key not in self.found and len(self.found) >= MOST:
             return None
-        self._under_way = self._under_way or learns
+        self._under_way = learns
         given = (
             F.pad(embeds, (0, 0, 0, 0, 0, extra)),
             F.pad(mask, (0, 0, 0, 0, 0, 0, 0, extra), value=True),  # a row that may look at nothing would be no number
@@ -104,8 +104,10 @@ class Replay:
             if self.pool is None and embeds.is_cuda:
                 self.pool = torch.cuda.graph_pool_handle()
             self.found[key] = self.capture(_Layers(self.backbone, all_layers, learns), samples, self.pool)
-        last, *layers = self.found[key](*given)
-        return last[:rows], tuple(layer[:rows] for layer in layers)
+        out = [one[:rows] for one in self.found[key](*given)]
+        if not learns:
+            out = [one.clone() for one in out]  # there may be another replay while it is needed
+        return out[0], tuple(out[1:])
 
 
 def _left_out(backbone: Backbone) -> bool:

@@ -11,6 +11,7 @@ of rows and of columns read.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
@@ -103,7 +104,7 @@ class FastEngine:
         if limit and columns > limit:
             raise UserError(
                 f"the model's layers read {limit} positions back, but a question here may take {columns}, which only "
-                "the plain loop handles. Shorten prompts or max_answer_tokens."
+                "the plain loop handles (engine: reference). Choose it, or shorten prompts or max_answer_tokens."
             )
         markers = Markers(self.backbone.end_think_id, self.backbone.eos_id, self.backbone.pad_id)
         self.decoder.allocate(self.slots + 1, columns)  # one to spare, never busy, for rows that only fill a bucket
@@ -144,6 +145,10 @@ class FastEngine:
         if columns > self.decoder.columns:
             assert not self.busy, "slots are in use"
             self._allocate(-(-columns // COLUMN_STEP) * COLUMN_STEP)
+
+    def has_room(self, columns: int) -> bool:
+        """Whether questions of that many columns can be reserved; not where layers read fewer positions back."""
+        return -(-columns // COLUMN_STEP) * COLUMN_STEP <= (_window(self.backbone) or math.inf)
 
     @torch.inference_mode()
     def admit(self, slots: Sequence[int], requests: Sequence[Request]) -> None:

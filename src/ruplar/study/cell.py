@@ -97,7 +97,7 @@ def _trained(cell: Cell, bench: Bench, tell: Tell) -> RunRecord:
     elif any(run.glob("checkpoint-*")) or (run / METRICS).exists():
         raise UserError(f"{run}: holds a run of something else. Choose another --work.")
     disk.write_json(begun, cell.as_dict())
-    elsewhere = disk.trained_elsewhere(cell, bench.places)
+    elsewhere = disk.trained_elsewhere(cell, bench.places, MODEL)
     if elsewhere is not None and not any(run.glob("checkpoint-*")):
         log.info("%s: trained under these very settings already; its model is taken.", elsewhere)
         return disk.take(elsewhere, run, (MODEL, METRICS))

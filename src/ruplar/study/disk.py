@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import fcntl
 import json
+import logging
 import os
 import shutil
 import time
@@ -25,6 +26,8 @@ from ruplar.errors import UserError
 from ruplar.evaluate.record import RECORD, RunRecord, commit_of, read_record, versions
 from ruplar.report.rows import STUDY, differences
 from ruplar.study.plan import Cell, Study, folder_name
+
+log = logging.getLogger(__name__)
 
 Status = Literal["done", "running", "failed", "trained", "begun", "waiting"]
 TRAINED, FAILED, LOG = "trained.json", "failed.json", "log.txt"
@@ -110,18 +113,23 @@ def _as_many(n: int, source: SourceConfig) -> bool:
     return source.count is None or n == source.count
 
 
-def trained_elsewhere(cell: Cell, places: Places) -> Path | None:
-    """A cell of another study beside this one that was trained as this one would be.
+def trained_elsewhere(cell: Cell, places: Places, model: str) -> Path | None:
+    """A cell of another study beside this one that was trained as this one would be, and still has its folder `model`.
 
-    With the same settings and seed, that is, by the same commit on the same versions.
+    With the same settings and seed, that is, by the same commit on the same versions; changed code takes from changed code
+    alone, so that no record says its code was as committed when it was not.
     """
-    here = (commit_of()[0], versions())
+    here = (*commit_of(), versions())
     for file in sorted(places.work.parent.glob(f"*/*-seed{cell.seed}/{TRAINED}")):
-        if file.parent.parent == places.work:
+        if file.parent.parent == places.work or not (file.parent / model).is_dir():
             continue
-        record = read_record(file)
+        try:
+            record = read_record(file)
+        except UserError as error:  # another study's trouble, or another version's record: nothing to take
+            log.info("%s: passed over, not a record this version reads (%s).", file, error)
+            continue
         same = record.seed == cell.seed and not differences(record.config, cell.config.as_dict())
-        if same and (record.commit, record.versions) == here:
+        if same and (record.commit, record.dirty, record.versions) == here:
             return file.parent
     return None
 

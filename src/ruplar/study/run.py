@@ -133,14 +133,21 @@ def _outcome(plan: Planned, session: str) -> Outcome:
 
 @dataclass
 class _Worker:
-    """A process, what it is at (study and cell), and its own log."""
+    """A process, the plans it was given, its own log, and what it is at (study and cell)."""
 
     process: subprocess.Popen
+    plans: Sequence[Path]
     log: Path
     cell: tuple[str, str] | None = None
     did: int = 0
     ready: bool = False
     ended: bool = False
+
+    def clear(self) -> None:
+        """Remove its plans, and its log when it said nothing."""
+        empty = [self.log] if self.log.is_file() and not self.log.stat().st_size else []
+        for file in (*self.plans, *empty):
+            file.unlink(missing_ok=True)
 
 
 class _Pool:
@@ -179,6 +186,7 @@ class _Pool:
                 if worker.process.poll() is None:
                     worker.process.terminate()
                     worker.process.wait()
+                worker.clear()
 
     def _fill(self) -> None:
         """As many workers as may be; each more than the cells nobody is at would find nothing to do."""
@@ -196,7 +204,8 @@ class _Pool:
         number, threads = len(self.workers) + 1, max(1, (os.cpu_count() or 1) // self.jobs)
         files = []
         for job in self.plans:
-            files.append(job.places.work / ".workers" / f"{number}.json")
+            # named by this process too: another start of the study writes its own beside them
+            files.append(job.places.work / ".workers" / f"{os.getpid()}-{number}.json")
             replace(job, threads=threads).write(files[-1])
         said = files[0].with_suffix(".log")
         with said.open("wb") as file:
@@ -204,7 +213,7 @@ class _Pool:
                 [sys.executable, "-m", "ruplar.study.worker", *map(str, files)],
                 stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=file, text=True,
             )  # fmt: skip
-        worker = _Worker(process, said)
+        worker = _Worker(process, files, said)
         self.workers.append(worker)
         threading.Thread(target=self._listen, args=(worker,), daemon=True).start()
 

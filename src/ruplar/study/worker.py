@@ -2,9 +2,9 @@
 
     python -m ruplar.study.worker PLAN.json ...
 
-Several workers share a plan: each takes the next cell nobody holds, then goes on to the next plan. What happens goes to standard output, a JSON object a
-line, for the process that started it; everything else a cell says goes to its log. A worker ends when the one that
-started it is gone, so a killed study leaves nothing running.
+Several workers share a plan: each takes the next cell nobody holds, then goes on to the next plan. What happens goes to
+standard output, a JSON object a line, for the process that started it; everything else a cell says goes to its log. A
+worker ends when the one that started it is gone, so a killed study leaves nothing running.
 """
 
 from __future__ import annotations
@@ -151,6 +151,11 @@ def _ready(cell: Cell, job: Job) -> bool:
     known = disk.failure(other, job.places)
     if known is not None and known["session"] == job.session:
         raise UserError(f"it asks the model of '{cell.of}', which failed.")
+    if other.name not in {c.name for c in job.cells}:  # nobody will make it: waiting for it would never end
+        raise UserError(
+            f"it asks the model of '{cell.of}', whose record is there but whose model is not ({job.places.run(other)}). "
+            f"Bring the model back, or remove {job.places.result(other)}: then it is trained anew."
+        )
     return False
 
 

@@ -78,10 +78,11 @@ def encoded_ahead(dataset: ChainDataset, names: Mapping[str, Any], folder: Path,
     """
     assert not changes(dataset), "the trainer asks for this only where it holds"
     place = folder / _key(dataset, names)
-    with alone(place):
-        if not is_kept(place):
-            _keep(_encode(dataset, workers), place)
-            log.info("%s: %d chains encoded.", place, len(dataset))
+    if not is_kept(place):  # else nothing is written, not even a lock: the folder may be another's
+        with alone(place):
+            if not is_kept(place):
+                _keep(_encode(dataset, workers), place)
+                log.info("%s: %d chains encoded.", place, len(dataset))
     return ShelfDataset(_open(place), dataset.method)
 
 

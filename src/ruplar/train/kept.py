@@ -106,6 +106,6 @@ def _writable(place: Path) -> Iterator[None]:
         yield
     except OSError as error:
         raise UserError(
-            f"{place.parent}: cannot be written ({error.strerror or error}). Name another --output, or set "
-            "speed.encode_ahead: false, which keeps nothing there."
+            f"{place.parent}: cannot be written ({error.strerror or error}). Name another --output (of a study: --work), or "
+            "set speed.encode_ahead: false, which keeps nothing there."
         ) from error

@@ -56,12 +56,13 @@ def open_kept(section: DataSettings, domain: Domain, need_steps: bool, folder: P
         return open_section(section, domain, need_steps)
     names = {"section": section.model_dump(mode="json"), "need_steps": need_steps, "files": files}
     place = folder / key_of(names, source_of(domain))
-    with alone(place):
-        if not is_kept(place):
-            data = open_section(section, domain, need_steps)
-            with kept_whole(place) as draft:
-                _write(data, draft)
-            log.info("%s: %d chains kept.", place, len(data.train))
+    if not is_kept(place):  # else nothing is written, not even a lock: the folder may be another's
+        with alone(place):
+            if not is_kept(place):
+                data = open_section(section, domain, need_steps)
+                with kept_whole(place) as draft:
+                    _write(data, draft)
+                log.info("%s: %d chains kept.", place, len(data.train))
     return _read(place)
 
 

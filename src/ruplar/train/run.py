@@ -198,8 +198,10 @@ def _trainer(
     if data.valid:
         validate = validation(model, data.valid[: config.validation.questions], config.validation.batch_size)
     if config.speed.fold_lora:
-        # a compiled or captured pass folds for itself
-        fold_adapters(backbone, once=not (config.speed.compile or config.speed.graph))
+        # a compiled or captured pass folds for itself, and so does a layer that is computed again in the backward pass
+        captured = config.speed.graph and config.speed.pack  # rows that are not packed are never replayed
+        apart = config.speed.compile or captured or args.gradient_checkpointing
+        fold_adapters(backbone, once=not apart)
     if config.speed.compile:
         backbone.compile_layers(config.speed.keep)
     if config.speed.graph:

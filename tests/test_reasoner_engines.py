@@ -1,0 +1,66 @@
+"""Which engine answers: the fast one where it can, the plain loop where it cannot, and no quiet change of what was asked for."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from transformers import AutoConfig, AutoModelForCausalLM
+
+from ruplar import plugins
+from ruplar.backbone.load import dress
+from ruplar.backbone.settings import BackboneConfig, PromptConfig
+from ruplar.backbone.tokenizers import load_tokenizer
+from ruplar.engine.decoder import Decoder
+from ruplar.engine.hf_decoder import HFDecoder
+from ruplar.errors import UserError
+from ruplar.reasoner import LatentReasoner
+from ruplar.store import Card, Model, Named
+
+LONG = "one two three four five " * 60
+
+
+@pytest.fixture
+def model():
+    """Settings of a two-layer Mistral → a model that thinks in soft tokens."""
+
+    def make(**settings):
+        shape = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2}
+        tokenizer, prompt = load_tokenizer("embedded"), PromptConfig()
+        config = AutoConfig.for_model(
+            "mistral", vocab_size=2304, intermediate_size=48, max_position_embeddings=2048, **shape, **settings
+        )
+        torch.manual_seed(0)
+        backbone = dress(AutoModelForCausalLM.from_config(config, dtype=torch.float32).eval(), tokenizer, prompt)
+        method = plugins.make("methods", "ruplar", {"max_latents": 4})
+        method.attach(backbone)
+        card = Card(
+            method=Named(name="ruplar"),
+            backbone=BackboneConfig(name="tiny"),
+            prompt=prompt,
+            domain=Named(name="arithmetic"),
+        )
+        return Model(backbone, method, plugins.make("domains", "arithmetic"), card)
+
+    return make
+
+
+def test_questions_longer_than_the_layers_read_back_go_through_the_plain_loop(model):
+    made = model(sliding_window=256)
+    auto, plain = LatentReasoner(made), LatentReasoner(made, engine="reference")
+    for asked in (["1 + 1?"], ["1 + 1?", LONG]):
+        assert [a.text for a in auto.ask(asked)] == [a.text for a in plain.ask(asked)]
+    fast = LatentReasoner(made, engine="fast")
+    fast.ask(["1 + 1?"])
+    with pytest.raises(UserError, match=r"read 256 positions back.*engine: reference"):
+        fast.ask([LONG])
+
+
+def test_the_fast_engine_is_refused_where_it_was_asked_for_and_there_is_none(model, monkeypatch):
+    for decoder in (Decoder, HFDecoder):  # as for layers that neither knows
+        monkeypatch.setattr(decoder, "of", lambda *arguments: None)
+    made = model(sliding_window=None)
+    with pytest.raises(
+        UserError, match=r"engine 'fast': it does not know the layers of Mistral.*'auto' or 'reference'"
+    ):
+        LatentReasoner(made, engine="fast").ask(["1 + 1?"])
+    assert LatentReasoner(made).ask(["1 + 1?"])[0].forwards > 0
