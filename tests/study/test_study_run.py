@@ -16,7 +16,7 @@ from ruplar.report.rows import collect, study_of
 from ruplar.study import cell as cell_module
 from ruplar.study import disk
 from ruplar.study.plan import plan
-from ruplar.study.run import How, Planned, run_studies, run_study
+from ruplar.study.run import How, Planned, loaders_of, run_studies, run_study
 from ruplar.study.worker import Job, work
 
 ROWS = {
@@ -301,3 +301,19 @@ def test_two_starts_of_a_study_give_their_workers_plans_of_their_own(make_study,
         run_study(study, plan(study), plan(study), places, How(jobs=1), lambda event: None)
     assert len(told) == len(set(told)) == 2
     assert not list((places.work / ".workers").iterdir())  # read, and of no use any more
+
+
+def test_only_cells_that_encode_as_they_go_take_cores_for_it(make_study):
+    rows = {
+        "Mix": "embedded-ruplar",
+        "Gumbel": {"recipe": "embedded-ruplar", "set": {"prior.name": "gumbel"}},
+        "Curriculum": "embedded-icot",
+        "Plain": {"recipe": "embedded-no_cot", "set": {"speed.encode_ahead": False}},
+    }
+    workers = {
+        "training.dataloader_num_workers": 3,
+        "training.dataloader_prefetch_factor": 2,
+        "speed.encode_ahead": True,
+    }
+    cells = plan(make_study(rows=rows, set=workers))
+    assert [loaders_of(cell) for cell in cells] == [0, 3, 3, 3]

@@ -131,6 +131,13 @@ def _outcome(plan: Planned, session: str) -> Outcome:
     return found
 
 
+def loaders_of(cell: Cell) -> int:
+    """Processes that encode while a cell trains; none where everything was encoded before."""
+    config = cell.config
+    ahead = config.speed.encode_ahead and not (config.method.make().fresh or config.prior.make().fresh)
+    return 0 if ahead else int(config.training.get("dataloader_num_workers", 0))
+
+
 @dataclass
 class _Worker:
     """A process, the plans it was given, its own log, and what it is at (study and cell)."""
@@ -239,9 +246,9 @@ class _Pool:
         self.watch(event)
 
     def _grow(self) -> None:
-        """As many as fit: by the memory of the largest cell so far, and by cores, a loader process being one."""
-        loaders = max(int(cell.config.training.get("dataloader_num_workers", 0)) for _, cell in self.cells.values())
-        cores = (os.cpu_count() or 1) // (1 + loaders)
+        """As many as fit: by the memory of the largest cell so far, and by cores, of which an average cell takes so many."""
+        loaders = [loaders_of(cell) for _, cell in self.cells.values()]
+        cores = int((os.cpu_count() or 1) / (1 + sum(loaders) / len(loaders)))
         fitting = max(1, min(cores, int(_ROOM * self.room / self.peak), len(self.cells)))
         if fitting != self.jobs:
             log.info("%d at once: %.1f GB each, %.1f GB free at the start.", fitting, self.peak, self.room)
