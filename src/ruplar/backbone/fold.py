@@ -59,6 +59,13 @@ class FoldedLinear(Linear):
         return weight
 
 
+def forget(backbone: Backbone) -> None:
+    """Have every layer fold anew where folding is done once a step, and let go of what was made."""
+    if backbone.steps is not None:
+        for module in backbone.model.modules():
+            module.__dict__.pop("kept", None)
+
+
 def fold_adapters(backbone: Backbone, once: bool = False) -> int:
     """Have every adapted linear layer fold in training.
 

@@ -6,6 +6,9 @@ number is one of few, so that few graphs do:
 
     [ 61 packed rows ]  →  [ 61 rows | 3 empty ]  –graph of 64→  hidden  →  [ 61 rows ]
 
+Latents made one from another take a pass each, every one too small for a GPU: those of a batch, from the first to the last,
+are one graph (`rollout.Passes`).
+
 A graph's results lie where its next replay will write, and all graphs work in one memory. So a step's first pass with
 gradient is the last that is replayed in it: another would write over what its backward pass has yet to read.
 """
@@ -20,17 +23,19 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from ruplar.backbone.fold import forget
 from ruplar.backbone.lora import TRAINED
 
 if TYPE_CHECKING:
     from ruplar.backbone.load import Backbone
+    from ruplar.backbone.rollout import Passes
 
 ROWS = 8
 """Their number is rounded up to a multiple of this."""
 MOST = 24
 """Graphs that are captured; a shape that comes after them is run as it is."""
 
-Pass = Callable[[Tensor, Tensor, Tensor], tuple[Tensor, ...]]
+Pass = Callable[..., tuple[Tensor, ...]]
 """Embeddings [B, S, D], mask [B, 1, S, S] and positions [B, S] → the head's own input, then every layer's if asked for."""
 Capture = Callable[[nn.Module, tuple[Tensor, ...], Any], Pass]
 """A pass, inputs of the shapes it will have, and a memory pool → the pass, replayed."""
@@ -58,6 +63,7 @@ class _Layers(nn.Module):
 def captured(layers: nn.Module, samples: tuple[Tensor, ...], pool: Any) -> Pass:
     """The pass as CUDA graphs, one forward and one backward."""
     dtype = torch.get_autocast_dtype("cuda")
+    torch.clear_autocast_cache()  # its casts hold on to gradients' way to the default stream, which no capture may wait for
     # a cast that autocast remembers from outside would be missing from the graph
     with torch.autocast("cuda", dtype=dtype, enabled=torch.is_autocast_enabled("cuda"), cache_enabled=False):
         return torch.cuda.make_graphed_callables(layers, samples, allow_unused_input=True, pool=pool)  # type: ignore[return-value]
@@ -85,29 +91,65 @@ class Replay:
     def __call__(self, embeds: Tensor, mask: Tensor | None, positions: Tensor, all_layers: bool) -> Any:
         """What `Backbone.trunk` returns; None where the pass is to be run as it is."""
         learns = torch.is_grad_enabled()
-        if mask is None or mask.dim() != 4 or self._under_way or _left_out(self.backbone):
+        if mask is None or mask.dim() != 4 or self._busy():
             return None
         rows, extra = len(embeds), -len(embeds) % ROWS
-        key = (rows + extra, *embeds.shape[1:], embeds.dtype, learns, all_layers, torch.is_autocast_enabled("cuda"))
-        if key not in self.found and len(self.found) >= MOST:
-            return None
-        self._under_way = learns
         given = (
             F.pad(embeds, (0, 0, 0, 0, 0, extra)),
             F.pad(mask, (0, 0, 0, 0, 0, 0, 0, extra), value=True),  # a row that may look at nothing would be no number
             F.pad(positions, (0, 0, 0, extra)),
         )
+        found = self._replayed(_Layers(self.backbone, all_layers, learns), (learns, all_layers), given)
+        if found is None:
+            return None
+        out = [one[:rows] for one in found]
+        if not learns:
+            out = [one.clone() for one in out]  # there may be another replay while it is needed
+        return out[0], tuple(out[1:])
+
+    def recur(self, passes: Passes, embeds: Tensor, mask: Tensor, positions: Tensor, latent: Tensor) -> Any:
+        """What `rollout.Passes` returns, of a batch that is being trained on; None where it is to be run as it is."""
+        if self._busy() or (passes.project is not None and not isinstance(passes.project, nn.Module)):
+            return None  # the weights of a function, if it has any, are not known
+        past = torch.ones(mask.shape[1], mask.shape[1], dtype=torch.bool, device=mask.device).tril()
+        # whoever stands nowhere looks at himself: a mask of nothing would be no number
+        seen = (past & mask.bool()[:, None, :] | torch.eye(len(past), dtype=torch.bool, device=mask.device))[:, None]
+        key = (passes.first, passes.end, passes.all_layers, id(passes.project))
+        return self._replayed(passes, key, (embeds, seen, positions, latent))
+
+    def _busy(self) -> bool:
+        """Whether nothing may be replayed now."""
+        return self._under_way or _left_out(self.backbone)
+
+    def _replayed(self, layers: nn.Module, how: tuple[Any, ...], given: tuple[Tensor, ...]) -> Any:
+        """The graph of these shapes, captured now if need be, with these inputs; None if there can be none."""
+        learns = torch.is_grad_enabled()
+        key = (type(layers), *how, given[0].shape, given[0].dtype, torch.is_autocast_enabled("cuda"))
+        if key not in self.found and len(self.found) >= MOST:
+            return None
+        self._under_way = learns
         if learns and not given[0].requires_grad:
             given = (given[0].detach().requires_grad_(), *given[1:])
         if key not in self.found:
             samples = tuple(one.detach().clone().requires_grad_(one.requires_grad) for one in given)
-            if self.pool is None and embeds.is_cuda:
+            if self.pool is None and given[0].is_cuda:
                 self.pool = torch.cuda.graph_pool_handle()
-            self.found[key] = self.capture(_Layers(self.backbone, all_layers, learns), samples, self.pool)
-        out = [one[:rows] for one in self.found[key](*given)]
-        if not learns:
-            out = [one.clone() for one in out]  # there may be another replay while it is needed
-        return out[0], tuple(out[1:])
+            self.found[key] = self.capture(_Afresh(layers, self.backbone), samples, self.pool)
+        return self.found[key](*given)
+
+
+class _Afresh(nn.Module):
+    """Layers that fold their adapters within every call, as a graph must: it cannot reach what another has made."""
+
+    def __init__(self, layers: nn.Module, backbone: Backbone):
+        super().__init__()
+        self.layers, self.backbone = layers, backbone
+
+    def forward(self, *given: Tensor) -> tuple[Tensor, ...]:
+        forget(self.backbone)
+        out = self.layers(*given)
+        forget(self.backbone)  # it lies in the graph's memory
+        return out
 
 
 def _left_out(backbone: Backbone) -> bool:

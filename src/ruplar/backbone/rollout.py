@@ -8,7 +8,9 @@ are moved so that all thoughts end at the same column, and share every pass; one
     [ Why <think> · </think> 5 eos ]                       [ pad pad pad pad  pad Why | <think> | · </think> 5 eos ]
                                                                  first pass            one each    last pass
 
-So N latents take N + 1 passes. A row with fewer latents reads its own tokens in the columns before its first.
+So N latents take N + 1 passes. A row with fewer latents reads its own tokens in the columns before its first. On a GPU
+with `speed.graph` all of them are replayed as one, forward and backward; rows are then moved a little further, so that
+few graphs do.
 
 Axes: B rows, S positions of the batch, C columns (S and what rows are moved by), D width, M latents, N most latents of a row.
 """
@@ -19,7 +21,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from ruplar.backbone.load import Backbone
 from ruplar.errors import UserError
@@ -27,6 +29,8 @@ from ruplar.records import Batch
 
 Project = Callable[[Tensor], Tensor]
 """Hidden states [B, D] → the inputs made from them [B, D]."""
+COLUMNS = 16
+"""Where passes are replayed, the columns before the first latent and after the last are a multiple of this."""
 
 
 @dataclass
@@ -89,47 +93,82 @@ def roll_out(backbone: Backbone, batch: Batch, project: Project | None = None, a
     Raises:
         UserError: Gradient checkpointing is on, under which the model keeps no cache.
     """
-    from transformers import DynamicCache
-
     assert not batch.packed, "recurrent latents need a row a sequence"
     if backbone.plain_model.training and backbone.plain_model.is_gradient_checkpointing:
         raise UserError(
             "training.gradient_checkpointing: this method makes its latents one from another through the model's cache, "
             "which checkpointing turns off. Set it to false and make training.per_device_train_batch_size smaller."
         )
-    rows = _align(batch, backbone.pad_id)
-    embeds = backbone.embedding(rows.ids)
-    positions = (rows.mask.cumsum(1) - 1).clamp_min(0)
-    cache = DynamicCache(config=backbone.plain_model.config)
-    found: list[Tensor] = []
-    fed: list[Tensor] = []
-    start = 0
-    layers: tuple[Tensor, ...] = ()
-
-    def feed(inputs: Tensor, wanted: bool = False) -> None:
-        nonlocal start, layers
-        stop = start + inputs.shape[1]
-        hidden, layers = backbone.trunk(inputs, rows.mask[:, :stop], positions[:, start:stop], cache, wanted)
-        found.append(hidden)
-        start = stop
-
-    if rows.end > rows.first:
-        feed(embeds[:, : rows.first])
-    for column in range(rows.first, rows.end):
-        last = found[-1][:, -1]
-        made = (project(last) if project is not None else last).to(embeds.dtype)
-        fed.append(torch.where(rows.latent[:, column, None], made, embeds[:, column]))
-        if column < rows.end - 1:
-            feed(fed[-1][:, None])
-    tail = start
-    # the last latent and all that follows it are known now: one pass
-    feed(torch.cat([fed[-1][:, None], embeds[:, rows.end :]], dim=1) if fed else embeds, all_layers)
-    latents = torch.stack(fed, dim=1) if fed else embeds[:, :0]
-    return Rollout(torch.cat(found, dim=1), latents, layers, rows.moved, batch.ids.shape[1], tail)
+    replayed = backbone.replay is not None and torch.is_grad_enabled()
+    rows = _align(batch, backbone.pad_id, COLUMNS if replayed else 1)
+    passes = Passes(backbone, project, rows.first, rows.end, all_layers)
+    embeds, positions = backbone.embedding(rows.ids), (rows.mask.cumsum(1) - 1).clamp_min(0)
+    out = backbone.replay.recur(passes, embeds, rows.mask, positions, rows.latent) if replayed else None
+    hidden, latents, *layers = passes(embeds, rows.mask, positions, rows.latent) if out is None else out
+    tail = max(rows.end - 1, 0) if rows.end > rows.first else 0
+    return Rollout(hidden, latents, tuple(layers), rows.moved, batch.ids.shape[1], tail)
 
 
-def _align(batch: Batch, pad_id: int) -> _Aligned:
-    """Move every row to the right until its last latent stands where the others' do."""
+class Passes(nn.Module):
+    """All passes of a batch as one function, whose weights are known: what a graph is captured of.
+
+    Args:
+        backbone: The model.
+        project: See `roll_out`.
+        first: First column that is a latent in some row.
+        end: One past the last.
+        all_layers: See `roll_out`.
+    """
+
+    def __init__(self, backbone: Backbone, project: Project | None, first: int, end: int, all_layers: bool):
+        super().__init__()
+        self.backbone, self.inner, self.project = backbone, backbone.plain_model.base_model, project
+        self.first, self.end, self.all_layers = first, end, all_layers
+
+    def forward(self, embeds: Tensor, mask: Tensor, positions: Tensor, latent: Tensor) -> tuple[Tensor, ...]:
+        """Pass after pass through one cache.
+
+        Args:
+            embeds: [B, C, D].
+            mask: [B, C] 1 where something stands, or [B, 1, C, C] who may look at whom.
+            positions: [B, C].
+            latent: [B, C] bool.
+
+        Returns:
+            The head's own input [B, C, D], what was fed as latents [B, N, D], and every layer of the last pass if asked for.
+        """
+        from transformers import DynamicCache
+
+        cache = DynamicCache(config=self.backbone.plain_model.config)
+        found: list[Tensor] = []
+        fed: list[Tensor] = []
+        start = 0
+        layers: tuple[Tensor, ...] = ()
+
+        def feed(inputs: Tensor, wanted: bool = False) -> None:
+            nonlocal start, layers
+            stop = start + inputs.shape[1]
+            seen = mask[:, :stop] if mask.dim() == 2 else mask[:, :, start:stop, :stop]
+            hidden, layers = self.backbone.trunk(inputs, seen, positions[:, start:stop], cache, wanted)
+            found.append(hidden)
+            start = stop
+
+        if self.end > self.first:
+            feed(embeds[:, : self.first])
+        for column in range(self.first, self.end):
+            last = found[-1][:, -1]
+            made = (self.project(last) if self.project is not None else last).to(embeds.dtype)
+            fed.append(torch.where(latent[:, column, None], made, embeds[:, column]))
+            if column < self.end - 1:
+                feed(fed[-1][:, None])
+        # the last latent and all that follows it are known now: one pass
+        feed(torch.cat([fed[-1][:, None], embeds[:, self.end :]], dim=1) if fed else embeds, self.all_layers)
+        latents = torch.stack(fed, dim=1) if fed else embeds[:, :0]
+        return torch.cat(found, dim=1), latents, *layers
+
+
+def _align(batch: Batch, pad_id: int, multiple: int) -> _Aligned:
+    """Move every row to the right until its last latent stands where the others' do, and columns are so many."""
     size, width = batch.ids.shape
     latent = torch.zeros_like(batch.ids, dtype=torch.bool)
     latent.view(-1)[batch.latent_at] = True
@@ -140,8 +179,11 @@ def _align(batch: Batch, pad_id: int) -> _Aligned:
     end = ends.max()
     moved = torch.where(ends > 0, end - ends, 0)
     first = torch.where(ends > 0, firsts + moved, end).min()
+    more = torch.where(end > first, -first % multiple, 0)
+    end, first, moved = end + more, first + more, torch.where(ends > 0, moved + more, 0)
     numbers = torch.stack([end, first, (lengths + moved).max()]).tolist()  # the one wait for the device
-    columns = torch.arange(numbers[2], device=batch.ids.device)
+    after = max(numbers[2] - numbers[0], 0)
+    columns = torch.arange(numbers[0] + after + -after % multiple, device=batch.ids.device)
     source = columns - moved[:, None]  # [B, C]
     real = (source >= 0) & (source < lengths[:, None])
     source = source.clamp(0, width - 1)

@@ -199,7 +199,7 @@ def _trainer(
         validate = validation(model, data.valid[: config.validation.questions], config.validation.batch_size)
     if config.speed.fold_lora:
         # a compiled or captured pass folds for itself, and so does a layer that is computed again in the backward pass
-        captured = config.speed.graph and config.speed.pack  # rows that are not packed are never replayed
+        captured = config.speed.graph and config.speed.pack  # not packed: several passes in one graph, which may share
         apart = config.speed.compile or captured or args.gradient_checkpointing
         fold_adapters(backbone, once=not apart)
     if config.speed.compile:
