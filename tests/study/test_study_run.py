@@ -172,7 +172,8 @@ def test_what_another_study_has_trained_alike_is_not_trained_again(make_study, t
     plain = cell_module.train
     monkeypatch.setattr(cell_module, "train", lambda config, **more: trained.append(config) or plain(config, **more))
     other = {"recipe": "embedded-ruplar", "set": {"method.prior_weight": 2.0}}
-    found, _ = run(make_study(name="more", rows={"Same": "embedded-ruplar", "Other": other}), second)
+    asked = {"batch_size": 3}  # otherwise: so the record will not do, but the model will
+    found, _ = run(make_study(name="more", rows={"Same": "embedded-ruplar", "Other": other}, **asked), second)
     assert not found.failed and [config.method.model_extra["prior_weight"] for config in trained] == [2.0]
     taken, own = read_record(first.results / "Mix-seed1"), read_record(second.results / "Same-seed1")
     assert (own.name, own.study, own.started, own.train_seconds) == (
@@ -264,7 +265,7 @@ def test_what_lies_in_other_studies_is_taken_only_whole_readable_and_of_the_same
 def test_a_cell_killed_while_it_takes_a_model_takes_it_again_or_trains(make_study, tmp_path, monkeypatch):
     first, second = (disk.Places(tmp_path / "results" / n, tmp_path / "runs" / n) for n in ("first", "second"))
     study = make_study(rows={"No-CoT": "embedded-no_cot"})
-    run(study, first)
+    run(make_study(rows={"No-CoT": "embedded-no_cot"}, batch_size=3), first)  # asked otherwise: its record will not do
 
     def killed(source, run, parts):  # with half a model and the whole curve
         shutil.copytree(source / "model", run / "model", ignore=shutil.ignore_patterns("*.safetensors"))
@@ -317,3 +318,33 @@ def test_only_cells_that_encode_as_they_go_take_cores_for_it(make_study):
     }
     cells = plan(make_study(rows=rows, set=workers))
     assert [loaders_of(cell) for cell in cells] == [0, 3, 3, 3]
+
+
+def test_a_record_another_study_has_made_alike_is_taken_with_what_is_asked_of_it(make_study, tmp_path, monkeypatch):
+    first, second = (disk.Places(tmp_path / "results" / n, tmp_path / "runs" / n) for n in ("first", "second"))
+    rows = {"Mix": "embedded-ruplar", "Short": {"of": "Mix", "set": {"method.max_latents": 1}}}
+    on = ["valid", {"source": "word-problems", "count": 4}, {"source": "word-problems:short", "count": 3}]
+    assert not run(make_study(rows=rows, on=on), first)[0].failed
+    shutil.rmtree(first.work)  # models are large: only records are kept
+
+    def none(*given, **more):
+        raise AssertionError("nothing was to be trained or asked")
+
+    monkeypatch.setattr(cell_module, "train", none)
+    monkeypatch.setattr(cell_module, "evaluate", none)
+    renamed = {"Same": rows["Mix"], "Shorter": {**rows["Short"], "of": "Same"}}
+    found, _ = run(make_study(name="more", rows=renamed), second)
+    assert not found.failed and not found.left
+    for before, after in (("Mix", "Same"), ("Short", "Shorter")):
+        source, taken = first.results / f"{before}-seed1", second.results / f"{after}-seed1"
+        old, new = read_record(source), read_record(taken)
+        assert (new.name, new.study, new.started) == (after, "more", old.started)
+        assert new.benchmarks == old.benchmarks[:2] and len(old.benchmarks) == 3
+        assert read_samples(taken) == [
+            row for row in read_samples(source) if row["benchmark"] != "word-problems:short"
+        ]
+    study = make_study(rows=rows, engine="fast")  # its milliseconds would be others
+    assert disk.asked_elsewhere(plan(study)[0], disk.Places(tmp_path / "results" / "third", tmp_path), study) is None
+    more = make_study(rows={**rows, "Long": {"of": "Mix", "set": {"method.max_latents": 9}}})
+    found, _ = run(more, disk.Places(tmp_path / "results" / "fourth", tmp_path / "runs" / "fourth"))
+    assert "nothing was to be trained" in found.failed["Mix-seed1"]  # its model is needed, not its record alone

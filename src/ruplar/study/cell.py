@@ -59,6 +59,10 @@ def run_cell(cell: Cell, bench: Bench, others: Sequence[Cell], tell: Tell) -> Ru
     Raises:
         UserError: Its settings, its data or its folder do not fit.
     """
+    elsewhere = None if asked_for(cell, others, bench) else disk.asked_elsewhere(cell, bench.places, bench.study)
+    if elsewhere is not None:
+        log.info("%s: trained and asked under these very settings already; its record is taken.", elsewhere)
+        return disk.take_record(elsewhere, cell, bench.places, bench.study)
     _release(bench.device)
     forget_peak(bench.device)
     trained = _trained(cell, bench, tell)
@@ -69,6 +73,15 @@ def run_cell(cell: Cell, bench: Bench, others: Sequence[Cell], tell: Tell) -> Ru
         shutil.rmtree(stale)
     _release(bench.device)
     return record
+
+
+def asked_for(cell: Cell, others: Sequence[Cell], bench: Bench) -> bool:
+    """Whether another cell will ask this one's model, so that its record alone would not do."""
+    waiting = (o for o in others if o.of == cell.label and o.seed == cell.seed)
+    return any(
+        disk.recorded(other, bench.places) is None and disk.asked_elsewhere(other, bench.places, bench.study) is None
+        for other in waiting
+    )
 
 
 def _release(device: str) -> None:

@@ -144,8 +144,10 @@ def _turn(cell: Cell, job: Job, emit: Emit) -> str:
 
 
 def _ready(cell: Cell, job: Job) -> bool:
-    """Whether the model a cell asks is there; refused when it never will be."""
+    """Whether the model a cell asks is there, or its record elsewhere; refused when it never will be."""
     if cell.of is None or (job.places.model_of(cell) / disk.TRAINED).is_file():
+        return True
+    if disk.asked_elsewhere(cell, job.places, job.study) is not None:
         return True
     [other] = [c for c in job.others if c.label == cell.of and c.seed == cell.seed]
     known = disk.failure(other, job.places)
