@@ -62,6 +62,12 @@ def test_collapsed_latents_stop_a_run_once_the_window_is_full():
         guard.check_row(COLLAPSED, 0.5, nothing)
 
 
+def test_a_run_that_is_to_be_seen_to_its_end_goes_on_without_a_thought():
+    guard = Guard(window=1, collapse=False)
+    guard.check_row(COLLAPSED, 0.5, nothing)
+    guard.check_row({**COLLAPSED, "went_on": 0.0}, 0.5, nothing)
+
+
 @pytest.mark.parametrize(
     "healthy",
     [

@@ -95,6 +95,9 @@ class ValidationSettings(Settings):
 
     questions: int = Field(200, ge=1, description="Questions of data.valid answered each time (the first ones).")
     batch_size: int = Field(64, ge=1, description="Questions answered at a time.")
+    stop_collapsed: bool = Field(
+        True, description="Stop a run whose latents have collapsed; false: train on, as an ablation may want."
+    )
 
 
 class SpeedSettings(Settings):

@@ -26,8 +26,11 @@ from ruplar.evaluate.stats import over_seeds
 log = logging.getLogger(__name__)
 
 STUDY = "study.json"
-EXECUTION = ("seed", "training.dataloader_", "speed.")
-"""Settings in which runs of one row may differ: the seed, and what only makes a run faster. Compared by their beginning."""
+EXECUTION = ("seed", "name", "training.dataloader_", "speed.", "validation.stop_collapsed")
+"""Settings in which runs of one row may differ: the seed, the recipe's name, what only makes a run faster, what stops one.
+
+All but the first two are compared by their beginning.
+"""
 
 Key = tuple[str, str, str, str]
 """Study, method, backbone, benchmark."""
@@ -232,7 +235,7 @@ def differences(first: Mapping[str, Any], second: Mapping[str, Any], prefix: str
         a, b, name = first.get(key), second.get(key), f"{prefix}{key}"
         if isinstance(a, Mapping) and isinstance(b, Mapping):
             found += differences(a, b, f"{name}.")
-        elif a != b and name != "seed" and not name.startswith(EXECUTION[1:]):
+        elif a != b and name not in EXECUTION and not name.startswith(EXECUTION[2:]):
             found.append(name)
     return found
 

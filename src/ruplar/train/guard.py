@@ -31,6 +31,7 @@ class Guard:
         same: … and alike when this share of them has one likeliest token.
         went_on: The thought never begins when fewer latents than this share are preferred to the halt.
         warm_up: Share of the run before which halting is not judged: the markers are still being learnt.
+        collapse: Whether a collapse stops the run at all; what is not finite always does.
     """
 
     window: int = 5
@@ -39,6 +40,7 @@ class Guard:
     same: float = 0.99
     went_on: float = 0.01
     warm_up: float = 0.1
+    collapse: bool = True
     _collapsed: deque[bool] = field(default_factory=deque, init=False, repr=False)
     _halted: deque[bool] = field(default_factory=deque, init=False, repr=False)
 
@@ -76,7 +78,7 @@ class Guard:
         Raises:
             TrainingStopped: The window is full of collapsed rows.
         """
-        if "entropy" not in row:  # a method without latents
+        if "entropy" not in row or not self.collapse:  # a method without latents, or a run to be seen to its end
             return
         certain = row["entropy"] < self.entropy and row.get("prior", 0.0) > self.prior
         self._push(self._collapsed, certain and row.get("same_top", 1.0) >= self.same)

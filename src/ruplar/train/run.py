@@ -36,6 +36,7 @@ from ruplar.train.ahead import ShelfDataset, changes, encoded_ahead
 from ruplar.train.arguments import training_arguments
 from ruplar.train.batch import ChainDataset, Encoder
 from ruplar.train.data import TrainingData
+from ruplar.train.guard import Guard
 from ruplar.train.opened import open_kept, open_section
 from ruplar.train.progress import METRICS, ProgressCallback, Show
 from ruplar.train.trainer import Learner, ReasonerTrainer, Validate
@@ -217,7 +218,8 @@ def _trainer(
             None,
             False,
         )
-    trainer = ReasonerTrainer(Learner(backbone, method), args, dataset, validate, pack=config.speed.pack)
+    guard = Guard(collapse=config.validation.stop_collapsed)
+    trainer = ReasonerTrainer(Learner(backbone, method), args, dataset, validate, guard, pack=config.speed.pack)
     trainer.add_callback(ProgressCallback(Path(args.output_dir), lambda: trainer.tally.parts, show))
     return trainer
 
