@@ -14,7 +14,7 @@ PIP := $(BIN)/python -m pip install --quiet $(PIP_ARGS) -c constraints.txt
 PYTEST := OMP_NUM_THREADS=1 TOKENIZERS_PARALLELISM=false HF_HUB_OFFLINE=1 $(BIN)/python -m pytest -n $(JOBS)
 
 .DEFAULT_GOAL := help
-.PHONY: help venv install demo smollm2 test quick check lint format bench clean
+.PHONY: help venv install demo smollm2 test quick check lint format bench tables clean
 
 help:  ## show this list
 	@grep -E '^[a-z0-9]+:.*## ' Makefile | awk -F ':.*## ' '{printf "  make %-8s %s\n", $$1, $$2}'
@@ -54,6 +54,9 @@ check: lint test  ## what a change must pass: style, types, import order, tests
 format: $(STAMP)  ## put the code into shape
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+
+tables: $(STAMP)  ## the tables of docs/results.md, anew from the records under results/
+	@sed -n 's/^<!-- made by: ruplar \(.*\) -->$$/\1/p' docs/results.md | while read -r line; do $(BIN)/ruplar $$line || exit 1; done
 
 BENCH_TO ?= results/bench/$(shell $(BIN)/python -c 'import torch; print(torch.cuda.get_device_name().lower().replace(" ", "-") if torch.cuda.is_available() else "cpu")' 2>/dev/null)
 bench: $(STAMP)  ## every measurement on record, anew, on this machine's GPU

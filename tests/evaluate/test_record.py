@@ -91,6 +91,20 @@ def test_samples_come_back_and_equal_rows_give_equal_bytes(tmp_path):
     assert first.read_bytes() == second.read_bytes()
 
 
+def test_runs_that_were_asked_the_same_share_their_questions(tmp_path):
+    asked = {"source": "a:1", "question": "3 × 4?", "marked": "12", "steps": ["3*4=12"]}
+    rows = [{"benchmark": "b", "seed": seed, "index": 0, **asked, "correct": bool(seed)} for seed in (0, 1)]
+    for name in ("one", "two"):
+        write_samples(rows, tmp_path / name, share=True)
+        assert read_samples(tmp_path / name) == rows
+    [shared] = tmp_path.glob("questions-*.jsonl.gz")
+    write_samples([{**rows[0], "question": "another?"}], tmp_path / "three", share=True)
+    assert read_samples(tmp_path / "one") == rows and len(list(tmp_path.glob("questions-*"))) == 2
+    shared.unlink()
+    with pytest.raises(UserError, match=rf"questions are in .*{shared.name}, which is missing"):
+        read_samples(tmp_path / "one")
+
+
 def test_the_commit_is_that_of_tracked_code_only(tmp_path):
     def git(*arguments):
         name = ["-c", "user.name=a", "-c", "user.email=a@b"]

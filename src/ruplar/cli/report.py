@@ -20,6 +20,7 @@ def report(
         Literal["markdown", "csv", "json", "html"], typer.Option("--as", help="What to print; html: table fragments.")
     ] = "markdown",
     as_json: AsJson = False,
+    on: Annotated[str | None, typer.Option(help="Comma-separated benchmarks; all when left out.")] = None,
     tests: Annotated[
         bool | None, typer.Option(help="Test every row against the best, question by question; as a rule for studies.")
     ] = None,
@@ -38,12 +39,21 @@ def report(
     if drafts and not (html or figures):
         raise UserError("--drafts: partial runs enter no table. It goes with --html or --figures.")
     if html or figures:
+        if on is not None:
+            raise UserError("--on: it chooses rows of a table; --html and --figures show all benchmarks.")
         _pages(runs, html, figures, drafts)
         return
     from ruplar.report.rows import collect
     from ruplar.report.tables import replace_block, tables, to_csv, to_html, to_markdown
 
     rows = collect(runs)
+    if on is not None:
+        wanted_sets = [name.strip() for name in on.split(",")]
+        known = sorted({row.benchmark for row in rows})
+        for name in wanted_sets:
+            if name not in known:
+                raise UserError(f"--on: nothing was asked on '{name}'. There are: {', '.join(known)}.")
+        rows = [row for row in rows if row.benchmark in wanted_sets]
     if as_json or form == "json":
         print_json([row.as_dict() for row in rows])
     elif form == "csv" and not update:

@@ -26,6 +26,7 @@ from ruplar.records import Answer, Score
 
 RECORD = "run.json"
 SAMPLES = "samples.jsonl.gz"
+_WHICH, _ASKED = ("benchmark", "index"), ("source", "question", "marked", "steps")
 PACKAGES = ("torch", "transformers", "peft")
 """What a run's versions name, besides Python and this package."""
 
@@ -197,15 +198,54 @@ def write_record(record: RunRecord, folder: str | Path) -> Path:
     return _write(Path(folder) / RECORD, text.encode())
 
 
-def write_samples(rows: Iterable[Mapping[str, Any]], folder: str | Path) -> Path:
-    """`folder/samples.jsonl.gz`, one row a question; the same rows give the same bytes."""
-    lines = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
-    return _write(Path(folder) / SAMPLES, gzip.compress(lines.encode(), mtime=0))
+def write_samples(rows: Iterable[Mapping[str, Any]], folder: str | Path, share: bool = False) -> Path:
+    """`folder/samples.jsonl.gz`, one row a question; the same rows give the same bytes.
+
+    Args:
+        rows: What `evaluate` gave.
+        folder: Of the run.
+        share: What was asked goes into a file beside the folder, named by its content, so that the runs of a study share it:
+            it is most of what there is to write.
+    """
+    rows = list(rows)
+    if share:
+        asked = [{key: row[key] for key in (*_WHICH, *_ASKED)} for row in rows]
+        content = _lines({(row["benchmark"], row["index"]): row for row in asked}.values())
+        name = f"questions-{hashlib.sha256(content).hexdigest()[:12]}.jsonl.gz"
+        _write(Path(folder).parent / name, gzip.compress(content, mtime=0))
+        rows = [{**{k: v for k, v in row.items() if k not in _ASKED}, "asked": name} for row in rows]
+    return _write(Path(folder) / SAMPLES, gzip.compress(_lines(rows), mtime=0))
 
 
 def read_samples(folder: str | Path) -> list[dict[str, Any]]:
-    """The rows `write_samples` wrote."""
-    with gzip.open(Path(folder) / SAMPLES, "rt", encoding="utf-8") as lines:
+    """The rows given to `write_samples`.
+
+    Raises:
+        UserError: The file with their questions is not where it was put.
+    """
+    rows = _read_lines(Path(folder) / SAMPLES)
+    shared: dict[str, dict[tuple[str, int], dict[str, Any]]] = {}
+    for row in rows:
+        name = row.pop("asked", None)
+        if name is None:
+            continue
+        if name not in shared:
+            file = Path(folder).parent / name
+            if not file.is_file():
+                raise UserError(
+                    f"{Path(folder) / SAMPLES}: its questions are in {file}, which is missing. Bring it too."
+                )
+            shared[name] = {(one["benchmark"], one["index"]): one for one in _read_lines(file)}
+        row.update(shared[name][row["benchmark"], row["index"]])
+    return rows
+
+
+def _lines(rows: Iterable[Mapping[str, Any]]) -> bytes:
+    return "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows).encode()
+
+
+def _read_lines(file: Path) -> list[dict[str, Any]]:
+    with gzip.open(file, "rt", encoding="utf-8") as lines:
         return [json.loads(line) for line in lines]
 
 

@@ -81,7 +81,11 @@ def tables(
         found.append(pairs_table(pairs(rows, against), f"Against {against}"))
     for study, reference in _references(rows).items() if tests and against is None else ():
         of_study = [row for row in rows if row.study == study]
-        found.append(pairs_table(pairs(of_study, reference), f"Against {reference}"))
+        compared = pairs(of_study, reference)
+        if compared != [
+            pair for pair in pairs(of_study) if pair.against == reference
+        ]:  # it is not the best everywhere
+            found.append(pairs_table(compared, f"Against {reference}"))
     if printed:
         found.append(printed_table(rows))
     return [table for table in found if table.lines]

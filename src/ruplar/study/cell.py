@@ -187,7 +187,8 @@ def _asked(cell: Cell, trained: RunRecord, bench: Bench, tell: Tell) -> RunRecor
     if study.ablate is not None and soft(reasoner.model):
         disk.write_json(folder / "ablation.json", _ablation(reasoner, bench, tell))
     # all answers are kept for paired tests; a study's readable latents would be most of the repository
-    write_samples((row if row["index"] < study.readable else {**row, "latents": []} for row in found.samples), folder)
+    kept = (row if row["index"] < study.readable else {**row, "latents": []} for row in found.samples)
+    write_samples(kept, folder, share=True)
     curve = bench.places.model_of(cell) / METRICS
     if curve.is_file():
         shutil.copyfile(curve, folder / METRICS)

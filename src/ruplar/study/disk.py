@@ -2,6 +2,7 @@
 
 RESULTS/STUDY/study.json                  the plan for readers: rows in order, what was varied
 RESULTS/STUDY/CELL/run.json               written last, whole or not at all: a cell with it is done
+RESULTS/STUDY/questions-*.jsonl.gz        what all cells were asked
 RESULTS/STUDY/CELL/samples.jsonl.gz       every answer; metrics.jsonl the curve; ablation.json where asked for
 WORK/STUDY/CELL/                          checkpoints and model (train/run.py), log.txt, failed.json
 WORK/STUDY/CELL/.lock                     held by the process at work on it; the kernel lets go when that one dies
@@ -175,7 +176,7 @@ def take_record(source: Path, cell: Cell, places: Places, study: Study) -> RunRe
     if (source / METRICS).is_file():
         shutil.copyfile(source / METRICS, folder / METRICS)
     if (source / SAMPLES).is_file():
-        write_samples((row for row in read_samples(source) if row["benchmark"] in names), folder)
+        write_samples((row for row in read_samples(source) if row["benchmark"] in names), folder, share=True)
     record = read_record(source)
     about = {"name": cell.label, "study": study.name, "overrides": list(cell.overrides)}
     asked = [result for result in record.benchmarks if result.name in names]

@@ -49,11 +49,15 @@ def one_machine(rows: Sequence[Row]) -> bool:
 
 
 def frontier(rows: Sequence[Row], cost: str) -> list[Row]:
-    """The rows that no other one beats: none is both as cheap and as accurate, and better in one. Cheapest first."""
+    """The rows that no other one beats: none is both as cheap and as accurate, and better in one. Cheapest first.
+
+    Costs within a hundredth of each other are equal: thoughts of one length differ by as much from question to question.
+    """
 
     def beats(a: Row, b: Row) -> bool:
-        cheaper, better = getattr(b, cost) - getattr(a, cost), a.accuracy - b.accuracy
-        return cheaper >= 0 and better >= 0 and (cheaper > 0 or better > 0)
+        mine, theirs = getattr(a, cost), getattr(b, cost)
+        cheaper, as_cheap = mine < theirs * 0.99, mine <= theirs * 1.01
+        return as_cheap and a.accuracy >= b.accuracy and (cheaper or a.accuracy > b.accuracy)
 
     kept = [row for row in rows if not any(beats(other, row) for other in rows)]
     return sorted(kept, key=lambda row: getattr(row, cost))

@@ -11,13 +11,16 @@ from ruplar.report.figures.style import MARKERS, SERIES, Drawing, panels, styled
 from ruplar.report.rows import Row, differences
 
 ABOUT = {
-    "prior.operand_share": ("λ", "share of a step's target spread over all its symbols; the rest is on its result"),
+    "prior.operand_share": ("λ", "share of a step's target spread over its operands; the rest is on its result"),
     "prior.temperature": ("τ", "temperature of the target: lower is sharper"),
     "prior.result_logit": ("β", "how far a step's result is lifted above its other symbols"),
     "method.prior_weight": ("weight of the prior loss", "how strongly the thought is taught, beside the answer"),
     "method.halt_threshold": ("halting threshold", "probability of the end at which the thought stops"),
 }
 """Setting → its sign and what it does; others go by their own name."""
+
+_NAME, _ALIKE = 26, 0.15
+"""Characters of a benchmark's name that a legend has room for; soft tokens that make no difference to a reader."""
 
 
 @dataclass(frozen=True)
@@ -114,6 +117,12 @@ def _caption(sweeps: Sequence[Sweep]) -> str:
     )
 
 
+def _lengths(latents: Sequence[float]) -> str:
+    """#L of all lines at one value: one number where they are about the same."""
+    low, high = min(latents), max(latents)
+    return f"#L {high:.1f}" if high - low < _ALIKE else f"#L {low:.1f}–{high:.1f}"
+
+
 def _panel(axes: Any, sweep: Sweep) -> None:
     sign = ABOUT.get(sweep.setting, (sweep.setting, ""))[0]
     for i, (benchmark, line) in enumerate(sweep.lines.items()):
@@ -123,12 +132,15 @@ def _panel(axes: Any, sweep: Sweep) -> None:
         ))  # fmt: skip
         axes.errorbar(
             list(line), [r.accuracy for r in rows], [low, high],
-            color=SERIES[i % len(SERIES)], marker=MARKERS[i % len(MARKERS)], capsize=5, label=benchmark,
+            color=SERIES[i % len(SERIES)], marker=MARKERS[i % len(MARKERS)], capsize=5,
+            label=benchmark if len(benchmark) <= _NAME else benchmark[: _NAME - 1] + "…",
         )  # fmt: skip
-        for x, row in line.items():
-            axes.annotate(
-                f"#L {row.latents:.2f}", (x, row.low), (0, -16), textcoords="offset points", ha="center", fontsize=11
-            )
+    for x in {x for line in sweep.lines.values() for x in line}:
+        rows = [line[x] for line in sweep.lines.values() if x in line]
+        axes.annotate(
+            _lengths([row.latents for row in rows]), (x, min(row.low for row in rows)), (0, -16),
+            textcoords="offset points", ha="center", fontsize=11,
+        )  # fmt: skip
     axes.set(xlabel=f"{sign}  ({sweep.setting})" if sign != sweep.setting else sign, ylabel="accuracy, %")
     axes.set_xticks(sorted({x for line in sweep.lines.values() for x in line}))
     axes.xaxis.set_major_formatter(lambda value, place=None: f"{value:g}")
