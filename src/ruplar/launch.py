@@ -157,10 +157,15 @@ def _kept_samples(folder: Path, fresh: Sequence[dict[str, Any]]) -> list[dict[st
     """Rows of an earlier evaluation in the same folder that this one does not replace."""
     from ruplar.evaluate.record import SAMPLES, read_samples
 
+    graded = {row.get("lenient", False) for row in fresh}
     again = {(row["benchmark"], row["seed"], row["decoding"]) for row in fresh}
     again |= {(*asked[:2], None) for asked in again}  # rows of older runs do not say how they were decoded
     found = read_samples(folder) if (folder / SAMPLES).is_file() else []
-    return [row for row in found if (row["benchmark"], row["seed"], row.get("decoding")) not in again]
+    return [
+        row
+        for row in found
+        if (row["benchmark"], row["seed"], row.get("decoding")) not in again or row.get("lenient", False) not in graded
+    ]
 
 
 def ablate_model(

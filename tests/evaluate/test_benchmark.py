@@ -127,9 +127,11 @@ def test_seeds_matter_only_when_answers_are_sampled(reasoner, toy):
 def test_lenient_grading_is_labelled(reasoner, said, questions, write_questions):
     file = write_questions([{"question": q, "answer": a.text + "00"} for q, a in zip(questions, said, strict=True)])
     [strict] = evaluate(reasoner, [str(file)], decoding=SHORT).results
-    [kind] = evaluate(reasoner, [str(file)], decoding=SHORT, lenient=True).results
+    found = evaluate(reasoner, [str(file)], decoding=SHORT, lenient=True)
+    [kind] = found.results
     assert (strict.correct, strict.lenient) == (0, False)
     assert (kind.correct, kind.lenient) == (7, True)
+    assert all(row["lenient"] and row["correct"] for row in found.samples)
 
 
 def test_text_methods_and_no_thought_are_counted_in_their_own_coin(make_reasoner, toy):

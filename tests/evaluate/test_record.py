@@ -105,6 +105,25 @@ def test_runs_that_were_asked_the_same_share_their_questions(tmp_path):
         read_samples(tmp_path / "one")
 
 
+def test_shared_questions_are_found_from_within_the_run_s_folder(tmp_path, monkeypatch):
+    rows = [{"benchmark": "b", "seed": 0, "index": 0, "question": "3 × 4?", "correct": True}]  # less than today's rows
+    (tmp_path / "study" / "one").mkdir(parents=True)
+    monkeypatch.chdir(tmp_path / "study" / "one")
+    write_samples(rows, ".", share=True)
+    assert read_samples(".") == read_samples("../one") == read_samples(tmp_path / "study" / "one") == rows
+    assert len(list((tmp_path / "study").glob("questions-*"))) == 1
+
+
+def test_another_question_under_the_same_name_is_not_given_the_first_one_s_words(tmp_path):
+    asked = {"source": "a:1", "marked": "12", "steps": []}
+    rows = [
+        {"benchmark": "b", "index": 0, "decoding": how, **asked, "question": words}
+        for how, words in (("greedy", "3 × 4?"), ("T=1", "2 × 6?"))
+    ]
+    write_samples(rows, tmp_path / "one", share=True)
+    assert read_samples(tmp_path / "one") == rows
+
+
 def test_the_commit_is_that_of_tracked_code_only(tmp_path):
     def git(*arguments):
         name = ["-c", "user.name=a", "-c", "user.email=a@b"]

@@ -3,8 +3,9 @@ import pytest
 from report_toys import record, write_run, write_study
 
 from ruplar.errors import UserError
-from ruplar.evaluate.record import write_record
-from ruplar.report.paired import BOTH, MCNEMAR, QUESTIONS, difference, holm, pairs
+from ruplar.evaluate.record import read_record, read_samples, write_record, write_samples
+from ruplar.launch import _kept_samples
+from ruplar.report.paired import BOTH, MCNEMAR, QUESTIONS, difference, holm, marks, pairs
 from ruplar.report.rows import collect
 
 A = np.array([[1, 1, 1, 0], [1, 1, 0, 0]], float)
@@ -77,3 +78,13 @@ def test_missing_samples_or_other_questions_are_told(tmp_path):
     write_run(tmp_path, "b", 1, "11000")
     with pytest.raises(UserError, match="different questions"):
         pairs(collect(tmp_path))
+
+
+def test_grading_a_run_leniently_too_leaves_its_strict_marks_as_they_were(tmp_path):
+    home = write_run(tmp_path, "good", 1, "1000")
+    fresh = [{**row, "decoding": "greedy", "lenient": True, "correct": True} for row in read_samples(home)]
+    write_samples([*_kept_samples(home, fresh), *fresh], home)  # as `ruplar evaluate --lenient` does
+    kind = read_record(home).benchmarks[0].model_copy(update={"lenient": True, "correct": 4})
+    write_record(read_record(home).with_benchmark(kind), home)
+    right = {row.method: sum(right for [right] in marks(row).values()) for row in collect(tmp_path)}
+    assert right == {"good": 1, "good (lenient grading)": 4}

@@ -136,6 +136,9 @@ def test_the_front_joins_what_nothing_beats(rows):
         replace(base, method=str(i), forwards=f, accuracy=a, low=a - 1, high=a + 1) for i, (f, a) in enumerate(table)
     ]
     assert [row.method for row in frontier.frontier(made, "forwards")] == ["3", "1", "4"]
+    # each is a hundredth dearer and better: the third beats the second, which beats the first, which is 2 % cheaper
+    steps = [replace(base, method=str(i), forwards=100.0 + i, accuracy=50.0 + i) for i in range(3)]
+    assert [row.method for row in frontier.frontier(steps, "forwards")] == ["0", "2"]
 
 
 def test_every_method_is_a_point_with_its_interval(rows):

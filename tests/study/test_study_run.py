@@ -14,7 +14,7 @@ from ruplar.errors import UserError
 from ruplar.evaluate.record import RECORD, SAMPLES, read_record, read_samples
 from ruplar.report.rows import collect, study_of
 from ruplar.study import cell as cell_module
-from ruplar.study import disk
+from ruplar.study import disk, taken
 from ruplar.study.plan import plan
 from ruplar.study.run import How, Planned, loaders_of, run_studies, run_study
 from ruplar.study.worker import Job, work
@@ -175,11 +175,11 @@ def test_what_another_study_has_trained_alike_is_not_trained_again(make_study, t
     asked = {"batch_size": 3}  # otherwise: so the record will not do, but the model will
     found, _ = run(make_study(name="more", rows={"Same": "embedded-ruplar", "Other": other}, **asked), second)
     assert not found.failed and [config.method.model_extra["prior_weight"] for config in trained] == [2.0]
-    taken, own = read_record(first.results / "Mix-seed1"), read_record(second.results / "Same-seed1")
+    old, own = read_record(first.results / "Mix-seed1"), read_record(second.results / "Same-seed1")
     assert (own.name, own.study, own.started, own.train_seconds) == (
-        "Same", "more", taken.started, taken.train_seconds,
+        "Same", "more", old.started, old.train_seconds,
     )  # fmt: skip
-    right = [[(b.name, b.correct) for b in record.benchmarks] for record in (taken, own)]
+    right = [[(b.name, b.correct) for b in record.benchmarks] for record in (old, own)]
     assert right[0] == right[1]
     assert (second.results / "Same-seed1" / "metrics.jsonl").is_file()
 
@@ -336,15 +336,16 @@ def test_a_record_another_study_has_made_alike_is_taken_with_what_is_asked_of_it
     found, _ = run(make_study(name="more", rows=renamed), second)
     assert not found.failed and not found.left
     for before, after in (("Mix", "Same"), ("Short", "Shorter")):
-        source, taken = first.results / f"{before}-seed1", second.results / f"{after}-seed1"
-        old, new = read_record(source), read_record(taken)
+        source, copied = first.results / f"{before}-seed1", second.results / f"{after}-seed1"
+        old, new = read_record(source), read_record(copied)
         assert (new.name, new.study, new.started) == (after, "more", old.started)
         assert new.benchmarks == old.benchmarks[:2] and len(old.benchmarks) == 3
-        assert read_samples(taken) == [
+        assert read_samples(copied) == [
             row for row in read_samples(source) if row["benchmark"] != "word-problems:short"
         ]
     study = make_study(rows=rows, engine="fast")  # its milliseconds would be others
-    assert disk.asked_elsewhere(plan(study)[0], disk.Places(tmp_path / "results" / "third", tmp_path), study) is None
+    third = disk.Places(tmp_path / "results" / "third", tmp_path)
+    assert taken.asked_elsewhere(plan(study)[0], third, study, plan(study)) is None
     more = make_study(rows={**rows, "Long": {"of": "Mix", "set": {"method.max_latents": 9}}})
     found, _ = run(more, disk.Places(tmp_path / "results" / "fourth", tmp_path / "runs" / "fourth"))
     assert "nothing was to be trained" in found.failed["Mix-seed1"]  # its model is needed, not its record alone

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import pytest
 import torch
+from transformers import AutoConfig, AutoModelForCausalLM
 
 from ruplar import plugins
 from ruplar.backbone.fold import fold_adapters
@@ -15,13 +16,14 @@ from ruplar.backbone.forward import embed, packed_mask
 from ruplar.backbone.graphed import ROWS, Replay
 from ruplar.backbone.load import dress
 from ruplar.backbone.lora import add_lora
+from ruplar.backbone.rollout import roll_out
 from ruplar.backbone.settings import LoraSettings, PromptConfig
 from ruplar.backbone.tokenizers import load_tokenizer
 from ruplar.backbone.unadapted import unadapted
 from ruplar.chains.word_problems import generate
 from ruplar.errors import UserError
 from ruplar.priors.base import PriorTable
-from ruplar.records import Visit
+from ruplar.records import Item, Visit
 from ruplar.train.batch import Encoder, collate
 from ruplar.train.run import train
 from ruplar.train.trainer import Learner
@@ -201,6 +203,35 @@ def test_a_pass_without_gradient_is_not_replayed_over_one_whose_backward_pass_is
         backbone.trunk(given[0] + 1.0, *given[1:])
     assert len(backbone.replay.found) == 2
     assert torch.equal(first, kept)  # two replays of one graph, and both results are there
+
+
+SHAPE = {"hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2}
+SHAPE |= {"num_attention_heads": 4, "num_key_value_heads": 2}
+
+
+@pytest.mark.parametrize(
+    ("attention", "window", "graphs"), [("sdpa", None, 1), ("eager", None, 0), ("sdpa", 4, 0)], ids=str
+)
+def test_latents_are_replayed_only_where_the_layers_take_a_whole_mask(attention, window, graphs):
+    torch.manual_seed(0)
+    shape = AutoConfig.for_model("mistral", vocab_size=2304, initializer_range=0.2, sliding_window=window, **SHAPE)
+    model = AutoModelForCausalLM.from_config(shape, dtype=torch.float32, attn_implementation=attention)
+    backbone = dress(model, load_tokenizer("embedded"), PromptConfig())
+    items = [Item([*range(5, 16 + i)], [-100] * (11 + i), [3 + i, 4 + i]) for i in range(3)]
+    batch = collate(items, backbone.pad_id)
+    run = roll_out(backbone, batch).at(batch.latent_at)
+    backbone.replay = Replay(backbone, still)
+    torch.testing.assert_close(roll_out(backbone, batch).at(batch.latent_at), run, atol=1e-4, rtol=1e-4)
+    assert len(backbone.replay.found) == graphs
+
+
+def test_rows_of_several_sequences_need_attention_that_takes_their_mask(config, tmp_path):
+    from ruplar.config import from_dict
+
+    made = config(max_steps=1).as_dict()
+    made["backbone"] = {**made["backbone"], "attention": "eager"}
+    with pytest.raises(UserError, match=r"speed\.pack: .* attention 'eager' does not take\..*sdpa"):
+        train(from_dict({**made, "speed": {"pack": 128}}), output=tmp_path / "run")
 
 
 def test_what_cannot_be_captured_is_refused(config, tmp_path):

@@ -32,8 +32,10 @@ if TYPE_CHECKING:
 
 ROWS = 8
 """Their number is rounded up to a multiple of this."""
-MOST = 24
+MOST = 64
 """Graphs that are captured; a shape that comes after them is run as it is."""
+LARGEST = 32_768
+"""Positions of a batch of recurrent latents that are captured; with more, the GPU has enough to do, and memory would run out."""
 
 Pass = Callable[..., tuple[Tensor, ...]]
 """Embeddings [B, S, D], mask [B, 1, S, S] and positions [B, S] → the head's own input, then every layer's if asked for."""
@@ -109,7 +111,9 @@ class Replay:
 
     def recur(self, passes: Passes, embeds: Tensor, mask: Tensor, positions: Tensor, latent: Tensor) -> Any:
         """What `rollout.Passes` returns, of a batch that is being trained on; None where it is to be run as it is."""
-        if self._busy() or (passes.project is not None and not isinstance(passes.project, nn.Module)):
+        if self._busy() or mask.numel() > LARGEST or not _takes_masks(self.backbone):
+            return None
+        if passes.project is not None and not isinstance(passes.project, nn.Module):
             return None  # the weights of a function, if it has any, are not known
         past = torch.ones(mask.shape[1], mask.shape[1], dtype=torch.bool, device=mask.device).tril()
         # whoever stands nowhere looks at himself: a mask of nothing would be no number
@@ -156,6 +160,18 @@ def _left_out(backbone: Backbone) -> bool:
     """Whether the pass is one of another model: the adapter is switched off for a while, or its start stands in for it."""
     adapted = backbone.adapted
     return adapted is not None and (adapted.disable_adapters or list(adapted.active_adapters) != [TRAINED])
+
+
+def _takes_masks(backbone: Backbone) -> bool:
+    """Whether the layers take a mask of who may look at whom as it is, and their cache keeps all it was given.
+
+    Other attention adds such a mask to its scores, and a layer with a window drops what lies before it.
+    """
+    from transformers import DynamicCache
+
+    config = backbone.plain_model.config
+    cut = any(getattr(layer, "is_sliding", False) for layer in DynamicCache(config=config).layers)
+    return config._attn_implementation == "sdpa" and not cut
 
 
 def replay_passes(backbone: Backbone) -> None:

@@ -29,8 +29,8 @@ from ruplar.records import Batch
 
 Project = Callable[[Tensor], Tensor]
 """Hidden states [B, D] → the inputs made from them [B, D]."""
-COLUMNS = 16
-"""Where passes are replayed, the columns before the first latent and after the last are a multiple of this."""
+BEFORE, AFTER = 32, 16
+"""Where passes are replayed, the columns before the first latent and after the last are multiples of these."""
 
 
 @dataclass
@@ -100,7 +100,7 @@ def roll_out(backbone: Backbone, batch: Batch, project: Project | None = None, a
             "which checkpointing turns off. Set it to false and make training.per_device_train_batch_size smaller."
         )
     replayed = backbone.replay is not None and torch.is_grad_enabled()
-    rows = _align(batch, backbone.pad_id, COLUMNS if replayed else 1)
+    rows = _align(batch, backbone.pad_id, *((BEFORE, AFTER) if replayed else (1, 1)))
     passes = Passes(backbone, project, rows.first, rows.end, all_layers)
     embeds, positions = backbone.embedding(rows.ids), (rows.mask.cumsum(1) - 1).clamp_min(0)
     out = backbone.replay.recur(passes, embeds, rows.mask, positions, rows.latent) if replayed else None
@@ -167,7 +167,7 @@ class Passes(nn.Module):
         return torch.cat(found, dim=1), latents, *layers
 
 
-def _align(batch: Batch, pad_id: int, multiple: int) -> _Aligned:
+def _align(batch: Batch, pad_id: int, before: int, after: int) -> _Aligned:
     """Move every row to the right until its last latent stands where the others' do, and columns are so many."""
     size, width = batch.ids.shape
     latent = torch.zeros_like(batch.ids, dtype=torch.bool)
@@ -179,11 +179,11 @@ def _align(batch: Batch, pad_id: int, multiple: int) -> _Aligned:
     end = ends.max()
     moved = torch.where(ends > 0, end - ends, 0)
     first = torch.where(ends > 0, firsts + moved, end).min()
-    more = torch.where(end > first, -first % multiple, 0)
+    more = torch.where(end > first, -first % before, 0)
     end, first, moved = end + more, first + more, torch.where(ends > 0, moved + more, 0)
     numbers = torch.stack([end, first, (lengths + moved).max()]).tolist()  # the one wait for the device
-    after = max(numbers[2] - numbers[0], 0)
-    columns = torch.arange(numbers[0] + after + -after % multiple, device=batch.ids.device)
+    rest = max(numbers[2] - numbers[0], 0)
+    columns = torch.arange(numbers[0] + rest + -rest % after, device=batch.ids.device)
     source = columns - moved[:, None]  # [B, C]
     real = (source >= 0) & (source < lengths[:, None])
     source = source.clamp(0, width - 1)

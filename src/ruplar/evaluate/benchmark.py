@@ -137,7 +137,7 @@ def evaluate(
                 update={"lenient": lenient, "ms_alone": _alone(reasoner, questions, how.decoding, latency_questions)}
             )
             found.results.append(result)
-            found.samples += rows
+            found.samples += [row | {"lenient": True} for row in rows] if lenient else rows
     return found
 
 

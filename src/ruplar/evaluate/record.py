@@ -209,11 +209,18 @@ def write_samples(rows: Iterable[Mapping[str, Any]], folder: str | Path, share: 
     """
     rows = list(rows)
     if share:
-        asked = [{key: row[key] for key in (*_WHICH, *_ASKED)} for row in rows]
-        content = _lines({(row["benchmark"], row["index"]): row for row in asked}.values())
+        asked: dict[tuple[str, int], dict[str, Any]] = {}
+        for row in rows:
+            asked.setdefault((row["benchmark"], row["index"]), _asked(row))
+        content = _lines(asked.values())
         name = f"questions-{hashlib.sha256(content).hexdigest()[:12]}.jsonl.gz"
-        _write(Path(folder).parent / name, gzip.compress(content, mtime=0))
-        rows = [{**{k: v for k, v in row.items() if k not in _ASKED}, "asked": name} for row in rows]
+        _write(_beside(folder) / name, gzip.compress(content, mtime=0))
+        rows = [
+            {**{k: v for k, v in row.items() if k not in _ASKED}, "asked": name}
+            if asked[row["benchmark"], row["index"]] == _asked(row)
+            else row  # another question under the same name stays where it is
+            for row in rows
+        ]
     return _write(Path(folder) / SAMPLES, gzip.compress(_lines(rows), mtime=0))
 
 
@@ -230,7 +237,7 @@ def read_samples(folder: str | Path) -> list[dict[str, Any]]:
         if name is None:
             continue
         if name not in shared:
-            file = Path(folder).parent / name
+            file = _beside(folder) / name
             if not file.is_file():
                 raise UserError(
                     f"{Path(folder) / SAMPLES}: its questions are in {file}, which is missing. Bring it too."
@@ -238,6 +245,16 @@ def read_samples(folder: str | Path) -> list[dict[str, Any]]:
             shared[name] = {(one["benchmark"], one["index"]): one for one in _read_lines(file)}
         row.update(shared[name][row["benchmark"], row["index"]])
     return rows
+
+
+def _asked(row: Mapping[str, Any]) -> dict[str, Any]:
+    """What a row says of its question; rows of older runs may say less."""
+    return {key: row[key] for key in (*_WHICH, *_ASKED) if key in row}
+
+
+def _beside(folder: str | Path) -> Path:
+    """The folder that holds it; `.` names no such by itself."""
+    return Path(folder).resolve().parent
 
 
 def _lines(rows: Iterable[Mapping[str, Any]]) -> bytes:

@@ -166,9 +166,13 @@ def thoughts_of(row: Row, rows: Sequence[Row]) -> list[Thought]:
 
 def _of(run: Run) -> list[dict[str, Any]]:
     """The samples of one result; [] where the run left none."""
-    wanted, how = (run.result.name, run.result.seed), run.result.decoding
+    wanted, how = (run.result.name, run.result.seed, run.result.lenient), run.result.decoding
     rows = _samples(run.folder)
-    return [r for r in rows if (r["benchmark"], r["seed"]) == wanted and r.get("decoding", how) == how]
+    return [
+        r
+        for r in rows
+        if (r["benchmark"], r["seed"], r.get("lenient", False)) == wanted and r.get("decoding", how) == how
+    ]
 
 
 @lru_cache(maxsize=32)

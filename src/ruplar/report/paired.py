@@ -121,7 +121,7 @@ def marks(row: Row) -> dict[tuple[int, str], list[bool]]:
     for run in row.runs:
         file = run.folder / SAMPLES
         known = _samples(run.folder, file.stat().st_mtime_ns if file.is_file() else None)
-        asked = run.result.name, run.result.seed
+        asked = run.result.name, run.result.seed, run.result.lenient
         # rows of older runs do not say how they were decoded; they were decoded in one way
         of_run = known.get((*asked, run.result.decoding)) or known.get((*asked, "")) or {}
         if len(of_run) != run.result.n:
@@ -140,11 +140,11 @@ def marks(row: Row) -> dict[tuple[int, str], list[bool]]:
 
 
 @lru_cache(maxsize=256)
-def _samples(folder: Path, written: int | None) -> Mapping[tuple[str, int, str], dict[tuple[int, str], bool]]:
-    """(Benchmark, seed of the decoding, decoding) → question → right or wrong; {} where none were `written`."""
-    found: dict[tuple[str, int, str], dict[tuple[int, str], bool]] = {}
+def _samples(folder: Path, written: int | None) -> Mapping[tuple[str, int, bool, str], dict[tuple[int, str], bool]]:
+    """(Benchmark, seed of the decoding, lenient, decoding) → question → right or wrong; {} where none were `written`."""
+    found: dict[tuple[str, int, bool, str], dict[tuple[int, str], bool]] = {}
     for row in () if written is None else read_samples(folder):
-        key = row["benchmark"], row["seed"], row.get("decoding", "")
+        key = row["benchmark"], row["seed"], row.get("lenient", False), row.get("decoding", "")
         found.setdefault(key, {})[row["index"], row["question"]] = bool(row["correct"])
     return found
 

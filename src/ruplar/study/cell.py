@@ -22,10 +22,10 @@ from ruplar.engine.sampling import Decoding
 from ruplar.errors import UserError
 from ruplar.evaluate.ablate import ablate
 from ruplar.evaluate.benchmark import Evaluation, Part, evaluate, soft
-from ruplar.evaluate.record import RunRecord, read_record, write_record, write_samples
+from ruplar.evaluate.record import RECORD, RunRecord, read_record, write_record, write_samples
 from ruplar.launch import fingerprints, training_record
 from ruplar.reasoner import LatentReasoner
-from ruplar.study import disk
+from ruplar.study import disk, taken
 from ruplar.study.plan import VALID, Cell, Study
 from ruplar.train import checkpoint
 from ruplar.train.progress import METRICS, Progress, line
@@ -59,10 +59,12 @@ def run_cell(cell: Cell, bench: Bench, others: Sequence[Cell], tell: Tell) -> Ru
     Raises:
         UserError: Its settings, its data or its folder do not fit.
     """
-    elsewhere = None if asked_for(cell, others, bench) else disk.asked_elsewhere(cell, bench.places, bench.study)
+    elsewhere = None if asked_for(cell, others, bench) else _elsewhere(cell, bench, others)
     if elsewhere is not None:
         log.info("%s: trained and asked under these very settings already; its record is taken.", elsewhere)
-        return disk.take_record(elsewhere, cell, bench.places, bench.study)
+        if "data" in bench.study.same:
+            _check_same_data(cell, read_record(elsewhere), bench.places, others)
+        return taken.take_record(elsewhere, cell, bench.places, bench.study)
     _release(bench.device)
     forget_peak(bench.device)
     trained = _trained(cell, bench, tell)
@@ -77,11 +79,16 @@ def run_cell(cell: Cell, bench: Bench, others: Sequence[Cell], tell: Tell) -> Ru
 
 def asked_for(cell: Cell, others: Sequence[Cell], bench: Bench) -> bool:
     """Whether another cell will ask this one's model, so that its record alone would not do."""
-    waiting = (o for o in others if o.of == cell.label and o.seed == cell.seed)
-    return any(
-        disk.recorded(other, bench.places) is None and disk.asked_elsewhere(other, bench.places, bench.study) is None
-        for other in waiting
-    )
+    for other in (o for o in others if o.of == cell.label and o.seed == cell.seed):
+        record = disk.recorded(other, bench.places)
+        done = record is not None and disk.asked_all(record, bench.study)
+        if not done and _elsewhere(other, bench, others) is None:
+            return True
+    return False
+
+
+def _elsewhere(cell: Cell, bench: Bench, others: Sequence[Cell]) -> Path | None:
+    return taken.asked_elsewhere(cell, bench.places, bench.study, others, bench.data_dir)
 
 
 def _release(device: str) -> None:
@@ -149,8 +156,9 @@ def _check_same_data(cell: Cell, trained: RunRecord, places: disk.Places, others
     """Fingerprints of files are known only once they are read: the file may have changed between two cells."""
     mine = _training_data(trained)
     for other in others:
-        file = places.run(other) / disk.TRAINED
-        if other.name == cell.name or not file.is_file():
+        files = (places.run(other) / disk.TRAINED, places.result(other) / RECORD)  # a record may have been taken
+        file = next((file for file in files if file.is_file()), None)
+        if other.name == cell.name or file is None:
             continue
         theirs = _training_data(read_record(file))
         for name in sorted({*mine, *theirs}):

@@ -24,25 +24,16 @@ from typing import Any, Literal
 
 from ruplar.chains.sources import SourceConfig
 from ruplar.errors import UserError
-from ruplar.evaluate.record import (
-    RECORD,
-    SAMPLES,
-    RunRecord,
-    commit_of,
-    read_record,
-    read_samples,
-    versions,
-    write_record,
-    write_samples,
-)
+from ruplar.evaluate.record import RECORD, BenchmarkResult, RunRecord, commit_of, read_record, versions
 from ruplar.report.rows import STUDY, differences
 from ruplar.study.plan import Cell, Study, folder_name
-from ruplar.train.progress import METRICS
 
 log = logging.getLogger(__name__)
 
 Status = Literal["done", "running", "failed", "trained", "begun", "waiting"]
 TRAINED, FAILED, LOG = "trained.json", "failed.json", "log.txt"
+GREEDY = "greedy"
+"""How studies have answers decoded."""
 
 
 @dataclass(frozen=True)
@@ -117,8 +108,13 @@ def _at(config: Any, path: str) -> Any:
 
 def asked_all(record: RunRecord, study: Study) -> bool:
     """Whether a record holds every benchmark of the study, asked in full."""
-    names = {result.name: result for result in record.benchmarks}
+    names = {result.name: result for result in record.benchmarks if asks_plainly(result)}
     return all(source.name in names and _as_many(names[source.name].n, source) for source in study.on)
+
+
+def asks_plainly(result: BenchmarkResult) -> bool:
+    """Whether it was asked as studies ask; a run may be evaluated otherwise too, into the same record."""
+    return result.decoding == GREEDY and not result.lenient
 
 
 def _as_many(n: int, source: SourceConfig) -> bool:
@@ -146,54 +142,10 @@ def trained_elsewhere(cell: Cell, places: Places, model: str) -> Path | None:
     return None
 
 
-def asked_elsewhere(cell: Cell, places: Places, study: Study) -> Path | None:
-    """A cell's record in another study beside this one that says all this one's would: trained and asked the same way.
-
-    It is taken as it is, with the commit and versions it was made by, as the records of a study that is gone on with are. A
-    study that also ablates asks for itself, and so does a cell whose model others will ask.
-    """
-    if study.ablate is not None:
-        return None
-    for file in sorted(places.results.parent.glob(f"*/*-seed{cell.seed}/{RECORD}")):
-        beside = file.parent.parent
-        if beside == places.results or _asking_of(beside) != _asking(study):
-            continue
-        try:
-            record = read_record(file)
-        except UserError as error:
-            log.info("%s: passed over, not a record this version reads (%s).", file, error)
-            continue
-        same = record.seed == cell.seed and not differences(record.config, cell.config.as_dict())
-        if same and record.finished and asked_all(record, study):
-            return file.parent
-    return None
-
-
-def take_record(source: Path, cell: Cell, places: Places, study: Study) -> RunRecord:
-    """Copy a record and all that goes with it, less the benchmarks this study does not ask; run.json comes last."""
-    folder, names = places.result(cell), {one.name for one in study.on}
-    folder.mkdir(parents=True, exist_ok=True)
-    if (source / METRICS).is_file():
-        shutil.copyfile(source / METRICS, folder / METRICS)
-    if (source / SAMPLES).is_file():
-        write_samples((row for row in read_samples(source) if row["benchmark"] in names), folder, share=True)
-    record = read_record(source)
-    about = {"name": cell.label, "study": study.name, "overrides": list(cell.overrides)}
-    asked = [result for result in record.benchmarks if result.name in names]
-    record = record.model_copy(update={**about, "benchmarks": asked})
-    write_record(record, folder)
-    return record
-
-
-def _asking(study: Study) -> dict[str, Any]:
+def asking(study: Study) -> dict[str, Any]:
     """What, besides the benchmarks, decides what a record says of them."""
     plain = study.model_dump(mode="json")
     return {key: plain[key] for key in ("batch_size", "engine", "latency_questions", "readable")}
-
-
-def _asking_of(folder: Path) -> Any:
-    file = folder / STUDY
-    return json.loads(file.read_text(encoding="utf-8")).get("asking") if file.is_file() else None
 
 
 def take(source: Path, run: Path, parts: Sequence[str]) -> RunRecord:
@@ -263,7 +215,7 @@ def write_study(study: Study, cells: Sequence[Cell], places: Places) -> None:
         "about": study.about,
         "seeds": list(study.seeds),
         "on": [source.name for source in study.on],
-        "asking": _asking(study),
+        "asking": asking(study),
         "same": list(study.same),
         "grid": sorted({*study.grid, *(key for row in study.rows.values() for key in row.grid)}),
         "reference": study.reference,

@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from ruplar.errors import UserError
-from ruplar.study import disk
+from ruplar.study import disk, taken
 from ruplar.study.plan import Cell, Study
 
 Emit = Callable[[dict[str, Any]], None]
@@ -145,15 +145,17 @@ def _turn(cell: Cell, job: Job, emit: Emit) -> str:
 
 def _ready(cell: Cell, job: Job) -> bool:
     """Whether the model a cell asks is there, or its record elsewhere; refused when it never will be."""
-    if cell.of is None or (job.places.model_of(cell) / disk.TRAINED).is_file():
+    trained = job.places.model_of(cell) / disk.TRAINED
+    if cell.of is None or trained.is_file():
         return True
-    if disk.asked_elsewhere(cell, job.places, job.study) is not None:
+    if taken.asked_elsewhere(cell, job.places, job.study, job.others, job.data_dir) is not None:
         return True
     [other] = [c for c in job.others if c.label == cell.of and c.seed == cell.seed]
     known = disk.failure(other, job.places)
     if known is not None and known["session"] == job.session:
         raise UserError(f"it asks the model of '{cell.of}', which failed.")
-    if other.name not in {c.name for c in job.cells}:  # nobody will make it: waiting for it would never end
+    done = other.name not in {c.name for c in job.cells} or disk.status(other, job.places, job.study) == "done"
+    if done and not trained.is_file():  # nobody will make it: waiting for it would never end
         raise UserError(
             f"it asks the model of '{cell.of}', whose record is there but whose model is not ({job.places.run(other)}). "
             f"Bring the model back, or remove {job.places.result(other)}: then it is trained anew."

@@ -118,10 +118,7 @@ def train(
             "Set backbone.lora: null to train all weights, or backbone.weights: pretrained."
         )
     method, domain = config.method.make(), config.data.domain.make()
-    if config.speed.pack and not method.packs:
-        raise UserError(
-            f"speed.pack: the sequences of method '{config.method.name}' cannot share a row. Set speed.pack: 0."
-        )
+    _check_pack(config, method)
     start = _prepare(output, resume)
     args = training_arguments(config.training, output, config.seed, device, validates=config.data.valid is not None)
     encoded = encoded or output.parent / ENCODED
@@ -143,6 +140,19 @@ def train(
     _warn(model.backbone)
     _run(trainer, start)
     return _finish(trainer, model, data, output, start)
+
+
+def _check_pack(config: RunConfig, method: Method) -> None:
+    """Refuse rows of several sequences where they could not be kept apart."""
+    if config.speed.pack and not method.packs:
+        raise UserError(
+            f"speed.pack: the sequences of method '{config.method.name}' cannot share a row. Set speed.pack: 0."
+        )
+    if config.speed.pack and config.backbone.attention != "sdpa":
+        raise UserError(
+            f"speed.pack: sequences that share a row are kept apart by a mask that attention '{config.backbone.attention}' "
+            "does not take. Set speed.pack: 0, or backbone.attention: sdpa."
+        )
 
 
 def _leave_group() -> None:

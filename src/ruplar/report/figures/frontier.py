@@ -59,7 +59,10 @@ def frontier(rows: Sequence[Row], cost: str) -> list[Row]:
         cheaper, as_cheap = mine < theirs * 0.99, mine <= theirs * 1.01
         return as_cheap and a.accuracy >= b.accuracy and (cheaper or a.accuracy > b.accuracy)
 
-    kept = [row for row in rows if not any(beats(other, row) for other in rows)]
+    kept: list[Row] = []
+    for row in sorted(rows, key=lambda row: (-row.accuracy, getattr(row, cost))):
+        if not any(beats(other, row) for other in kept):  # not by a beaten one: hundredths would add up
+            kept.append(row)
     return sorted(kept, key=lambda row: getattr(row, cost))
 
 
