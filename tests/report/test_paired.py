@@ -1,3 +1,5 @@
+from pathlib import Path
+
 import numpy as np
 import pytest
 from report_toys import record, write_run, write_study
@@ -5,7 +7,7 @@ from report_toys import record, write_run, write_study
 from ruplar.errors import UserError
 from ruplar.evaluate.record import read_record, read_samples, write_record, write_samples
 from ruplar.launch import _kept_samples
-from ruplar.report.paired import BOTH, MCNEMAR, QUESTIONS, difference, holm, marks, pairs
+from ruplar.report.paired import BOTH, MCNEMAR, QUESTIONS, SHARED, difference, holm, marks, pairs
 from ruplar.report.rows import collect
 
 A = np.array([[1, 1, 1, 0], [1, 1, 0, 0]], float)
@@ -39,6 +41,26 @@ def test_against_a_single_seed_only_the_questions_chance_is_covered():
     # by question 0, 1, 0.5, 0: mean 0.375, variance 0.2292, of the mean 0.0573; t = 1.567, normal: p = 0.117
     assert found.test == QUESTIONS
     assert (found.mean, found.p) == (0.375, pytest.approx(0.117, abs=1e-3))
+
+
+def test_where_both_ask_the_same_models_a_seeds_luck_cancels():
+    first, second = np.array([[1, 1, 0, 0], [1, 0, 0, 0]], float), np.array([[0, 1, 0, 0], [0, 0, 0, 0]], float)
+    found = difference(first, second, shared=True)
+    # the first question alone differs, in both seeds: by question 1, 0, 0, 0, variance of the mean 1/16; none of the seeds
+    assert (found.mean, found.test) == (0.25, SHARED)
+    assert found.p == pytest.approx(0.3173, abs=1e-4)  # 0.25 / 0.25 is one standard error
+    assert found.p < difference(first, second).p
+    same = difference(first, first, shared=True)
+    assert (same.low, same.high, same.p) == (0.0, 0.0, 1.0)
+
+
+def test_a_row_that_asks_anothers_models_is_paired_with_it_by_seed():
+    folder = Path(__file__).parents[2] / "results" / "beyond"
+    rows = [row for row in collect([folder]) if row.benchmark == "word-problems"]
+    tests = {pair.method: pair.test for pair in pairs(rows, "RuPLaR-Mix")}
+    assert {name for name, test in tests.items() if test == SHARED} == {
+        "whole mixture fed", "halt mass fed", "argmax halting", "early halting",
+    }  # fmt: skip
 
 
 def test_without_any_scatter_the_signs_are_the_evidence():

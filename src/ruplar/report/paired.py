@@ -19,9 +19,10 @@ import numpy as np
 from ruplar.errors import UserError, unknown
 from ruplar.evaluate.record import SAMPLES, read_samples
 from ruplar.evaluate.stats import mcnemar, paired_difference, t_quantile, t_test
-from ruplar.report.rows import Row
+from ruplar.report.rows import Row, study_of
 
 MCNEMAR, QUESTIONS, BOTH = "McNemar, questions", "t, questions", "t, seeds and questions"
+SHARED = "t, seeds and questions, same models"
 """What a p-value covers. With one seed the chance of training is not in it."""
 
 Marks = np.ndarray
@@ -94,7 +95,8 @@ def _family(reference: Row, others: Sequence[Row]) -> list[Pair]:
                 f"{row.benchmark}: '{row.method}' and '{reference.method}' were asked different questions, so they "
                 "cannot be compared one by one."
             )
-        d = difference(_matrix(first), _matrix({question: second[question] for question in first}))
+        shared = _model_of(row) == _model_of(reference) and row.seeds == reference.seeds
+        d = difference(_matrix(first), _matrix({question: second[question] for question in first}), shared=shared)
         found.append(
             Pair(
                 row.study,
@@ -113,6 +115,12 @@ def _family(reference: Row, others: Sequence[Row]) -> list[Pair]:
         )
     corrected = holm([pair.p for pair in found])
     return [replace(pair, holm=p) for pair, p in zip(found, corrected, strict=True)]
+
+
+def _model_of(row: Row) -> str:
+    """The row of its study whose models it asks: its own, or the one it names."""
+    rows = study_of(row.runs[0].folder.parent).get("rows", {}) if row.runs else {}
+    return next((one["of"] for one in rows.values() if one.get("label") == row.method and one.get("of")), row.method)
 
 
 def marks(row: Row) -> dict[tuple[int, str], list[bool]]:
@@ -153,17 +161,19 @@ def _matrix(found: Mapping[Any, Sequence[bool]]) -> Marks:
     return np.array(list(found.values()), dtype=float).T
 
 
-def difference(first: Marks, second: Marks, level: float = 0.95) -> Difference:
+def difference(first: Marks, second: Marks, level: float = 0.95, shared: bool = False) -> Difference:
     """Two methods on the same questions → first minus second; the methods may have different numbers of seeds.
 
     With S seeds and Q questions each, the variance of the difference is that of its mean over questions, var(d) / Q,
     plus var(accuracy) / S of each method's seeds, less the part that would be counted in both, the scatter of single
-    answers. Degrees of freedom are Welch's over the seeds' parts.
+    answers. Degrees of freedom are Welch's over the seeds' parts. Where both ask the same models in another way, a seed's
+    luck is in both and cancels: the seeds' part is that of the differences.
 
     Args:
         first: [S1, Q].
         second: [S2, Q].
         level: Confidence of the interval.
+        shared: Whether row s of both was answered by one model.
     """
     if first.shape[1] != second.shape[1]:
         raise ValueError(f"paired marks must be of the same questions, got {first.shape[1]} and {second.shape[1]}")
@@ -174,14 +184,15 @@ def difference(first: Marks, second: Marks, level: float = 0.95) -> Difference:
         p = mcnemar(first[0].astype(bool).tolist(), second[0].astype(bool).tolist())
         return Difference(mean, mean if low is None else low, mean if high is None else high, p, MCNEMAR)
     several = len(first) > 1 and len(second) > 1
-    of_seeds = [float(m.mean(1).var(ddof=1)) / len(m) for m in (first, second)] if several else [0.0]
-    single = _scatter(first) + _scatter(second) if several else 0.0
+    vary = [first - second] if shared else [first, second]
+    of_seeds = [float(m.mean(1).var(ddof=1)) / len(m) for m in vary] if several else [0.0]
+    single = sum(_scatter(m) for m in vary) if several else 0.0
     of_questions = float(by_question.var(ddof=1)) / count if count > 1 else 0.0
     whole = sum(of_seeds) + max(of_questions - single, 0.0)
-    test = BOTH if several else QUESTIONS
+    test = (SHARED if shared else BOTH) if several else QUESTIONS
     if whole == 0:  # every question says the same; then the signs alone are the evidence
         return Difference(mean, mean, mean, 1.0 if mean == 0 else 2.0 ** (1 - count), test)
-    parts = sum(v**2 / (len(m) - 1) for v, m in zip(of_seeds, (first, second), strict=True)) if several else 0.0
+    parts = sum(v**2 / (len(m) - 1) for v, m in zip(of_seeds, vary, strict=True)) if several else 0.0
     freedom = whole**2 / parts if parts else math.inf
     half = t_quantile(freedom, level) * math.sqrt(whole)
     p = t_test(mean / math.sqrt(whole), freedom)
