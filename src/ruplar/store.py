@@ -246,10 +246,13 @@ def take_method_weights(method: Method, given: Named, reference: str | Path) -> 
     return True
 
 
-def export_model(reference: str | Path, folder: Path, *, merge: bool = True, dtype: Any = None) -> Path:
+def export_model(reference: str | Path, folder: Path, *, merge: bool = True, dtype: Any = None) -> Model:
     """Write a model for others: merged, a plain folder that `AutoModelForCausalLM` loads; else the adapter as it is.
 
     Both keep `ruplar.json`, so `ruplar ask` and `evaluate` take the folder too.
+
+    Returns:
+        The model as it was written.
     """
     model = load_model(reference, dtype="float32")
     if merge:
@@ -257,7 +260,8 @@ def export_model(reference: str | Path, folder: Path, *, merge: bool = True, dty
         model.backbone.__dict__.pop("plain_model", None)
         backbone = model.card.backbone.model_copy(update={"lora": None, "init": None})
         model.card = model.card.model_copy(update={"backbone": backbone})
-    return save_model(folder, model, dtype)
+    save_model(folder, model, dtype)
+    return model
 
 
 def _relocate(config: BackboneConfig, folder: Path) -> BackboneConfig:

@@ -9,7 +9,7 @@ import logging
 import os
 import sys
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
@@ -18,6 +18,7 @@ from ruplar import __version__
 from ruplar.cli.ask import ask
 from ruplar.cli.bench import bench
 from ruplar.cli.data import data
+from ruplar.cli.export import export
 from ruplar.cli.fetch import fetch
 from ruplar.cli.listing import list_
 from ruplar.cli.options import (
@@ -54,6 +55,7 @@ app = typer.Typer(
 app.add_typer(data, name="data")
 app.add_typer(bench, name="bench")
 app.command()(ask)
+app.command()(export)
 app.command()(fetch)
 app.command("serve")(serve)
 app.command()(report)
@@ -248,28 +250,6 @@ def ablate(
         return
     for name, rows in found.items():
         out.print(ablation_table(f"{model} on {name}", rows))
-
-
-@app.command()
-def export(
-    model: ModelArg,
-    folder: Annotated[Path, typer.Argument(help="Where to write it.")],
-    merge: Annotated[
-        bool, typer.Option(help="Fold the adapter into the weights: a plain folder that transformers loads.")
-    ] = True,
-    dtype: Annotated[
-        Literal["float32", "bfloat16"], typer.Option(help="Precision of the written weights.")
-    ] = "float32",
-) -> None:
-    """A merged, plain Hugging Face folder that loads without us, or the bare adapter."""
-    import torch
-
-    from ruplar.store import export_model
-
-    if no_file(folder).exists() and any(folder.iterdir()):
-        raise UserError(f"{folder} exists and is not empty. Name another folder.")
-    export_model(model, folder, merge=merge, dtype=getattr(torch, dtype))
-    out.print(f"written  {folder}", highlight=False)
 
 
 def main() -> None:

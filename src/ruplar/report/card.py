@@ -1,0 +1,219 @@
+"""A written model and its records → README.md, a model card as the Hub knows it; nothing in it is typed by hand.
+
+    ---            front matter (`front_matter.py`)
+    # NAME         what it is · how to use it · how it was trained · scores · do the latents matter · limits · licence
+
+What no record says is left out or called unknown. Paths of the machine do not enter: of a folder only its name is told.
+"""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from ruplar import plugins
+from ruplar.backbone.known import KNOWN, backbones
+from ruplar.errors import UserError
+from ruplar.evaluate.record import SAMPLES, read_samples
+from ruplar.report.card_limits import limits
+from ruplar.report.card_scores import ablation, as_code, scores
+from ruplar.report.card_training import training
+from ruplar.report.front_matter import as_yaml, front_matter, hub_model, public, without_places
+from ruplar.report.subject import VALID, Subject, filled
+from ruplar.report.tables import NONE, Table
+
+if TYPE_CHECKING:
+    from ruplar.store import Card
+
+README = "README.md"
+PACKAGED = tuple(name for name in backbones() if name not in KNOWN)
+"""Backbones that come inside ruplar."""
+LONGEST = 240
+"""Letters of a question that may stand in a command."""
+
+
+@dataclass(frozen=True)
+class Written:
+    """A model as it was exported.
+
+    Attributes:
+        name: Of its folder.
+        card: What the folder says of itself.
+        adapter: Whether its weights are an adapter alone, to be loaded on its backbone.
+        parameters: Of the whole model, without the adapter.
+        megabytes: Of the weights in the folder.
+    """
+
+    name: str
+    card: Card
+    adapter: bool
+    parameters: int
+    megabytes: float
+
+
+def build_card(written: Written, subject: Subject, *, licence: str | None = None, more_limits: str = "") -> str:
+    """The card as text.
+
+    Args:
+        written: The model.
+        subject: Its records.
+        licence: The Hub's identifier of its licence; None: none is named.
+        more_limits: What is known beyond the records, as Markdown.
+    """
+    backbone = written.card.backbone.name
+    fields = front_matter(written.name, subject.record, adapter=written.adapter, backbone=backbone, licence=licence)
+    sections = {
+        "What it is": _what(written, subject),
+        "How to use it": _use(written, subject),
+        "How it was trained": training(subject),
+        "Scores": scores(subject),
+        "Do the latents matter?": ablation(subject),
+        "Limits": limits(written.card, subject, written.adapter, written.parameters),
+        "Licence": _licence(written, licence),
+    }
+    sections = {title: without_places(text.strip()) for title, text in sections.items() if text}
+    sections["Limits"] += (
+        f"\n\n{more_limits.strip()}" if more_limits.strip() else ""
+    )  # the user's words stay as they are
+    draft = f"> **Draft.** These figures enter no table: {'; '.join(subject.partial)}.\n\n" if subject.partial else ""
+    body = "\n".join(f"## {title}\n\n{text}\n" for title, text in sections.items())
+    return f"---\n{without_places(as_yaml(fields))}---\n\n# {written.name}\n\n{draft}{body}"
+
+
+def _what(written: Written, subject: Subject) -> str:
+    card, size = written.card, f"{written.parameters / 1e6:,.0f} million parameters"
+    name = _linked(card.backbone.name)
+    weights = (
+        f"a LoRA adapter of {written.megabytes:.1f} MB for {name}, a language model of {size}"
+        if written.adapter
+        else f"a language model of {size}, made from {name}"
+    )
+    paper = (
+        " The method is that of *RuPLaR: Efficient Latent Compression of LLM Reasoning Chains with Rule-Based Priors* "
+        "([arXiv 2605.09346](https://arxiv.org/abs/2605.09346))."
+    )
+    return (
+        f"{written.name} is {weights}. It was trained with ruplar, for the domain *{card.domain.name}*. "
+        f"{_thinks(card.method.name, [r.latents for r in subject.results])}{paper if card.method.name == 'ruplar' else ''}\n\n"
+        + Table(("setting", "value", "what it means"), tuple(_settings(card)), 3).markdown()
+    )
+
+
+def _thinks(method: str, latents: Sequence[float]) -> str:
+    """How it comes to its answers, in a sentence."""
+    if method == "cot":
+        return "It writes its reasoning out before it answers."
+    if not any(latents):
+        return "It answers at once, without a thought in between."
+    few, many = f"{min(latents):.1f}", f"{max(latents):.1f}"
+    return (
+        "Between question and answer it feeds itself a few latents, vectors in place of words, instead of writing its "
+        f"reasoning out: {few if few == many else f'{few} to {many}'} a question on the sets below."
+    )
+
+
+def _settings(card: Card) -> list[tuple[str, str, str]]:
+    """What makes this model think as it does: plug-ins, what differs from their defaults, the adapter."""
+    found = []
+    for kind, section in (("methods", "method"), ("priors", "prior"), ("spans", "spans"), ("domains", "domain")):
+        named = getattr(card, section)
+        if named is None or (section in ("prior", "spans") and card.method.name in ("cot", "no_cot", "icot")):
+            continue
+        found.append((section, f"`{named.name}`", _about(kind, named.name)))
+        usual, own = filled(kind, named.name, {}), filled(kind, named.name, named.settings)
+        keep = [
+            key for key, value in own.items() if value != usual.get(key) or key in ("max_latents", "operand_share")
+        ]
+        found += [(f"{section}.{key}", f"`{own[key]}`", as_code(_help(kind, named.name, key))) for key in keep]
+    lora = card.backbone.lora
+    if lora is not None:
+        found.append(("backbone.lora", f"`rank {lora.rank}, alpha {lora.alpha}`", "Low-rank adapter (PEFT)."))
+    if card.backbone.number_tokens:
+        found.append(("backbone.number_tokens", "`True`", "A token for every group of two or three digits."))
+    return found
+
+
+def _about(kind: str, name: str) -> str:
+    return plugins.describe(kind, name) if name in plugins.names(kind) else f"`{name}`, from outside the package."
+
+
+def _help(kind: str, name: str, key: str) -> str:
+    try:
+        field = plugins.load(kind, name).Config.model_fields.get(key)
+    except UserError:
+        field = None
+    return (field.description if field else None) or NONE
+
+
+def _use(written: Written, subject: Subject) -> str:
+    backbone, init = written.card.backbone.name, written.card.backbone.init
+    question, answered = _example(subject)
+    fetch = (
+        f"ruplar fetch {backbone}    # once, {KNOWN[backbone].megabytes} MB\n"
+        if backbone in KNOWN and written.adapter
+        else ""
+    )
+    needs = (
+        f"The adapter stands on the weights of `{public(init, ['init'])}`, which this folder does not hold: export with "
+        "--merge for one that stands alone.\n\n"
+        if written.adapter and init
+        else ""
+    )
+    soft = any(r.latents for r in subject.results) and written.card.method.name != "cot"
+    shown = ", [latent.tokens[0] for latent in answer.latents]" if soft else ""
+    loads = "" if written.adapter else "`AutoModelForCausalLM.from_pretrained` loads the folder as a plain model."
+    if loads and soft:
+        loads += " Its `generate` writes text tokens only: the thinking is done by ruplar, which reads `ruplar.json`."
+    return f"""{needs}`{written.name}` stands for this folder, wherever it lies.
+
+```bash
+pip install .    # in a checkout of ruplar
+{fetch}ruplar ask {shlex.quote(written.name)} {shlex.quote(question)}
+```
+
+```python
+from ruplar import LatentReasoner
+
+reasoner = LatentReasoner.from_pretrained({_quoted(written.name)})
+[answer] = reasoner.ask([{_quoted(question)}]{", return_latents=True" if soft else ""})
+print(answer.text{shown})
+```
+
+{answered}{loads}"""
+
+
+def _quoted(text: str) -> str:
+    return json.dumps(text, ensure_ascii=False)
+
+
+def _example(subject: Subject) -> tuple[str, str]:
+    """A short question that these weights answered right, and what they said; three dots where no answers were kept."""
+    rows = read_samples(subject.folder) if (subject.folder / SAMPLES).is_file() else []
+    rows = [r for r in rows if r["correct"] and len(r["question"]) <= LONGEST and "\n" not in r["question"]]
+    # held-out questions before those the model was chosen by, and of these one whose thoughts are on record
+    first = min(rows, key=lambda r: (r["benchmark"] == VALID, not r.get("latents"), r["index"]), default=None)
+    if first is None:
+        return "…", ""
+    thoughts = ", ".join(f"`{z['tokens'][0]}`" for z in first.get("latents") or () if z.get("tokens"))
+    how = f" after latents that favour {thoughts}" if thoughts else ""
+    return first[
+        "question"
+    ], f"On record it answered `{first['text'].strip()}`{how}; `{first['marked']}` is right.\n\n"
+
+
+def _licence(written: Written, licence: str | None) -> str:
+    own = f"These weights: {licence}." if licence else "None has been named for these weights."
+    name = written.card.backbone.name
+    backbone = (
+        "comes with ruplar, under Apache-2.0" if name in PACKAGED else "has a licence of its own, which holds too"
+    )
+    return f"{own} The backbone, {_linked(name)}, {backbone}."
+
+
+def _linked(backbone: str) -> str:
+    """A backbone's name as a reader can follow it: a link to the Hub, or the name alone."""
+    hub = hub_model(backbone)
+    return f"[{hub}](https://huggingface.co/{hub})" if hub else f"`{public(backbone, ['init'])}`"

@@ -1,0 +1,69 @@
+"""The run that made a model → how it was trained: seed, commit, versions, machine, data with fingerprints, the whole recipe."""
+
+from __future__ import annotations
+
+from ruplar.evaluate.record import RunRecord
+from ruplar.report.front_matter import as_yaml, public
+from ruplar.report.subject import Subject
+from ruplar.report.tables import NONE, Table
+
+
+def training(subject: Subject) -> str:
+    """The section; where the record is of an evaluation alone, it says so."""
+    record = subject.record
+    if "training" not in record.config:
+        return "The records hold its scores, not its training; `ruplar.json` has the settings it was saved with."
+    init = record.config.get("backbone", {}).get("init")
+    again = " `backbone.init` must then lead to the run it names." if init else ""
+    return f"""{_facts(subject)}
+**Data**
+
+{_data(record)}
+This is the recipe with every setting written out. Saved as `recipe.yaml`, `ruplar train recipe.yaml` trains it again.{again}
+
+<details>
+<summary>recipe.yaml</summary>
+
+```yaml
+{as_yaml(public(record.config))}```
+
+</details>
+"""
+
+
+def _facts(subject: Subject) -> str:
+    record, machine = subject.record, subject.record.machine
+    memory = "" if machine.memory_gb is None else f", {machine.memory_gb:.0f} GB"
+    init = record.config.get("backbone", {}).get("init")
+    seeds = ", ".join(str(seed) for seed in subject.seeds if seed != record.seed)
+    facts = (
+        ("recipe", str(record.config.get("name", record.name)) + (f", study {record.study}" if record.study else "")),
+        ("start", "the backbone" if init is None else f"the run `{public(init, ['init'])}`, on the backbone"),
+        ("seed", str(record.seed) + (f" (the scores pool {seeds} too)" if seeds else "")),
+        ("commit", (record.commit or "unknown") + (", with uncommitted changes" if record.dirty else "")),
+        ("versions", ", ".join(f"{name} {version}" for name, version in record.versions.items()) or "unknown"),
+        ("machine", ", ".join(filter(None, [machine.gpu, f"{machine.cpu}, {machine.cores} cores{memory}"]))),
+        ("training", "unknown" if record.train_seconds is None else f"{record.train_seconds:,.0f} seconds"),
+        ("memory", "unknown" if record.peak_gb is None else f"{record.peak_gb:.2f} GB at most"),
+        ("started", record.started[:10]),
+    )
+    return Table(("what", "value"), facts, 2).markdown()
+
+
+def _data(record: RunRecord) -> str:
+    lines = []
+    for source, mark in record.data.items():
+        part, _, name = source.partition(": ")
+        lines.append((part, public(name) or NONE, mark))
+    text = (
+        Table(("part", "source", "fingerprint"), tuple(lines), 3).markdown()
+        if lines
+        else "No fingerprint is on record.\n"
+    )
+    left = [f"{count:,} {public(why)}" for why, count in record.left_out.items() if count]
+    text += f"\nRows left out: {'; '.join(left)}.\n" if left else "\nNo row was left out.\n"
+    clean = record.config.get("data", {}).get("decontaminate")
+    if clean:
+        sets = ", ".join(public(clean))
+        text += f"Training rows that equal a question of {sets}, or share 13 words in a row with one, were dropped.\n"
+    return text

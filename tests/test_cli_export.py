@@ -1,0 +1,85 @@
+"""`ruplar export --card`, as it is typed."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from pathlib import Path
+
+import pytest
+import yaml
+from typer.testing import CliRunner
+
+from ruplar.cli import app
+from ruplar.errors import UserError
+from ruplar.store import find_model
+
+EMBEDDED = Path(__file__).parents[1] / "results" / "embedded"
+MODEL = "embedded:ruplar"
+
+
+def typed(*words) -> str:
+    said = CliRunner().invoke(app, ["export", *map(str, words)])
+    if said.exception is not None and not isinstance(said.exception, SystemExit):
+        raise said.exception
+    assert said.exit_code == 0, said.output
+    return said.stdout
+
+
+def test_export_writes_a_card_beside_the_weights_and_what_it_says_to_type_works(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "more.md").write_text("It has met no fractions.\n", encoding="utf-8")
+    words = ("--no-merge", "--card", EMBEDDED, "--license", "apache-2.0", "--limits", "more.md")
+    assert "bare/README.md" in typed(MODEL, "bare", *words)
+    text = (tmp_path / "bare" / "README.md").read_text(encoding="utf-8")
+    about = yaml.safe_load(text.split("---\n")[1])
+    assert about["library_name"] == "peft" and about["license"] == "apache-2.0"
+    # 474 of 500 questions
+    assert about["model-index"][0]["results"][0]["metrics"][0]["value"] == 94.8
+    assert "a LoRA adapter of 3.6 MB for `embedded`, a language model of 5 million parameters" in text
+    assert "It has met no fractions." in text and "| embedded-no_cot | embedded | word-problems | 500 |" in text
+    for place in (tmp_path, Path.home(), EMBEDDED.parents[1]):
+        assert f"{place}/" not in text
+    exec(compile(re.search(r"```python\n(.*?)```", text, re.S)[1], "README.md", "exec"), {})
+    assert capsys.readouterr().out.split("\n")[0] == "53 ['21', '32', '53']"
+
+    # the folder as MODEL: the card alone is made again, and only with --force; the weights stay
+    weights = (tmp_path / "bare" / "adapter_model.safetensors").stat().st_mtime_ns
+    with pytest.raises(UserError, match="README.md: exists.*--force"):
+        typed("bare", "bare", "--card", EMBEDDED)
+    typed("bare", "bare", "--card", EMBEDDED, "--force")
+    again = (tmp_path / "bare" / "README.md").read_text(encoding="utf-8")
+    assert "no fractions" not in again and "peft" in again
+    assert (tmp_path / "bare" / "adapter_model.safetensors").stat().st_mtime_ns == weights
+    with pytest.raises(UserError, match="bare exists and is not empty"):
+        typed(MODEL, "bare", "--card", EMBEDDED, "--force")
+
+
+def test_the_run_beside_a_model_is_enough_for_its_card(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    shutil.copytree(find_model(MODEL), "run/model")
+    shutil.copytree(EMBEDDED / "embedded-ruplar-seed777", "run", dirs_exist_ok=True)
+    typed("run", "merged", "--card")
+    text = Path("merged/README.md").read_text(encoding="utf-8")
+    assert "library_name: transformers" in text and "# merged\n" in text and "embedded-no_cot" not in text
+
+
+def test_mistakes_are_told_before_anything_is_written(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    record = json.loads((EMBEDDED / "embedded-ruplar-seed777" / "run.json").read_text(encoding="utf-8"))
+    (tmp_path / "dirty").mkdir()
+    (tmp_path / "dirty" / "run.json").write_text(json.dumps(record | {"dirty": True}), encoding="utf-8")
+    for words, why in (
+        ((EMBEDDED,), "RUNS: only a model card needs this. Add --card"),
+        (("--force", "--license", "mit"), "--license, --force: only a model card"),
+        (("--card",), "no run.json lies beside the model"),
+        (("--card", "dirty"), "uncommitted changes.*--drafts"),
+        (("--card", EMBEDDED, "--license", "Apache 2"), "--license: 'Apache 2' is not an identifier"),
+        (("--card", EMBEDDED, "--limits", "none.md"), "--limits: none.md cannot be read"),
+        (("--card", EMBEDDED / "embedded-no_cot-seed777"), "none of these 1 runs made this model"),
+        (("--card", "nowhere"), "nowhere: no such file or folder"),
+    ):
+        with pytest.raises(UserError, match=why):
+            typed(MODEL, "out", *words)
+    assert not Path("out").exists()
