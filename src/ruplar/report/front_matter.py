@@ -1,6 +1,6 @@
 """What is known of a model → the YAML that opens a Hub model card: library, base model, data, and its scores.
 
-The fields and the shape of `model-index` are the Hub's own (huggingface.co/docs/hub/model-cards).
+The fields and their shape are the Hub's own library's (huggingface.co/docs/hub/model-cards).
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import yaml
 
@@ -16,6 +16,9 @@ from ruplar.backbone.known import KNOWN
 from ruplar.chains.places import SOURCES
 from ruplar.evaluate.record import BenchmarkResult, RunRecord
 from ruplar.report.subject import VALID
+
+if TYPE_CHECKING:
+    from huggingface_hub import EvalResult
 
 TASK = "text-generation"
 TAGS = ("ruplar", "latent-reasoning")
@@ -51,7 +54,7 @@ def trained_on(record: RunRecord) -> list[str]:
 def front_matter(
     name: str, record: RunRecord, *, adapter: bool, backbone: str, licence: str | None = None
 ) -> dict[str, Any]:
-    """The fields in the Hub's order; those that nothing is known of are left out.
+    """The fields; those that nothing is known of are left out.
 
     Args:
         name: Of the model.
@@ -60,41 +63,47 @@ def front_matter(
         backbone: As the model's own card names it.
         licence: The Hub's identifier of it, e.g. apache-2.0.
     """
+    from huggingface_hub import ModelCardData
+
     sets = [found[0] for found in map(hub_set, trained_on(record)) if found]
-    results = [] if record.partial else model_index(record.benchmarks)  # a draft's figures are not for the Hub's index
-    fields: dict[str, Any] = {
-        "license": licence,
-        "library_name": "peft" if adapter else "transformers",
-        "base_model": hub_model(backbone),
-        "pipeline_tag": TASK,
-        "tags": list(TAGS),
-        "datasets": list(dict.fromkeys(sets)),
-        "model-index": [{"name": name, "results": results}] if results else None,
-    }
-    return {key: value for key, value in fields.items() if value}
+    results = [] if record.partial else scores(record.benchmarks)  # a draft's figures are not for the Hub's index
+    return ModelCardData(
+        license=licence,
+        library_name="peft" if adapter else "transformers",
+        base_model=hub_model(backbone),
+        pipeline_tag=TASK,
+        tags=list(TAGS),
+        datasets=list(dict.fromkeys(sets)) or None,
+        model_name=name if results else None,
+        eval_results=results or None,
+    ).to_dict()
 
 
-def model_index(results: Sequence[BenchmarkResult]) -> list[dict[str, Any]]:
-    """Results of one model → the Hub's entries: graded strictly, and not those on what the model was chosen by."""
-    return [_entry(result) for result in results if result.name != VALID and not result.lenient]
+def scores(results: Sequence[BenchmarkResult]) -> list[EvalResult]:
+    """Results of one model → the Hub's: graded strictly, and not those on what the model was chosen by."""
+    return [_score(result) for result in results if result.name != VALID and not result.lenient]
 
 
-def _entry(result: BenchmarkResult) -> dict[str, Any]:
-    place = hub_set(result.name)
-    dataset = {
-        "name": result.name,
-        "type": place[0] if place else result.name,
-        "config": place[1] if place else None,
-        "split": place[2] if place else None,
-    }
-    args = {
-        "questions": result.n,
-        "low": round(result.low, 2),
-        "high": round(result.high, 2),
-        "decoding": result.decoding,
-    }
-    metric = {"type": "accuracy", "value": round(result.accuracy, 2), "name": "accuracy, %", "args": args}
-    return {"task": {"type": TASK}, "dataset": {k: v for k, v in dataset.items() if v}, "metrics": [metric]}
+def _score(result: BenchmarkResult) -> EvalResult:
+    from huggingface_hub import EvalResult
+
+    place, config, split = hub_set(result.name) or (result.name, None, None)
+    return EvalResult(
+        task_type=TASK,
+        dataset_type=place,
+        dataset_name=result.name,
+        dataset_config=config,
+        dataset_split=split,
+        metric_type="accuracy",
+        metric_name="accuracy, %",
+        metric_value=round(result.accuracy, 2),
+        metric_args={
+            "questions": result.n,
+            "low": round(result.low, 2),
+            "high": round(result.high, 2),
+            "decoding": result.decoding,
+        },
+    )
 
 
 def as_yaml(fields: Any) -> str:
