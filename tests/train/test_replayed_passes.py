@@ -12,7 +12,7 @@ from transformers import AutoConfig, AutoModelForCausalLM
 
 from ruplar import plugins
 from ruplar.backbone.fold import fold_adapters
-from ruplar.backbone.forward import embed, packed_mask
+from ruplar.backbone.forward import embed, flat_hidden, packed_mask
 from ruplar.backbone.graphed import ROWS, Replay
 from ruplar.backbone.load import dress
 from ruplar.backbone.lora import add_lora
@@ -248,3 +248,34 @@ def test_without_a_gpu_nothing_changes(config, tmp_path):
     made = config(max_steps=1)
     result = train(from_dict({**made.as_dict(), "speed": {"graph": True, "pack": 128}}), output=tmp_path / "run")
     assert result.steps == 1
+
+
+def test_what_was_folded_before_a_graph_is_not_used_within_it(learner):
+    learner, batch = learner("codi", {})
+    learner.double()
+    backbone, taught = learner.backbone, batch.also["teacher"]
+
+    def slopes():
+        learner.zero_grad()
+        backbone.begin_step()
+        written = flat_hidden(backbone, taught)[0][taught.label_at].square().sum()  # run as it is: its folds are kept
+        thought = roll_out(backbone, batch, learner.method.projector).at(batch.label_at).square().sum()
+        (written + thought).backward()
+        return {n: w.grad.clone() for n, w in learner.named_parameters() if w.grad is not None}
+
+    plain = slopes()
+    backbone.replay = Replay(backbone, still)
+    replayed = slopes()
+    assert len(backbone.replay.found) == 1
+    for weight in plain:
+        torch.testing.assert_close(replayed[weight], plain[weight], atol=1e-8, rtol=1e-5, msg=weight)
+
+
+def test_a_batch_of_recurrent_latents_that_is_too_large_is_run_as_it_is(learner, monkeypatch):
+    learner, batch = learner("coconut", {})
+    learner.double()
+    parts, _ = _step(learner, batch)
+    replay = learner.backbone.replay = Replay(learner.backbone, still)
+    monkeypatch.setattr("ruplar.backbone.graphed.LARGEST", batch.ids.numel() - 1)
+    again, _ = _step(learner, batch)
+    assert again == pytest.approx(parts) and not replay.found
