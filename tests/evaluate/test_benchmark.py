@@ -146,6 +146,23 @@ def test_the_latency_of_single_questions_is_measured_on_request(reasoner, toy):
     assert result.ms_alone > 0
 
 
+def test_what_happens_once_only_is_in_no_clock_that_was_asked_for(reasoner, toy, monkeypatch):
+    """A first meeting takes 100 s, any other 1 s: so it is where graphs are captured when a length is met."""
+    now, met, ask = [0.0], set(), reasoner.ask
+
+    def slow_at_first(texts, **how):
+        now[0] += 1 if str(texts) in met else 100
+        met.add(str(texts))
+        return ask(texts, **how)
+
+    monkeypatch.setattr(reasoner, "ask", slow_at_first)
+    monkeypatch.setattr("ruplar.evaluate.benchmark.time.perf_counter", lambda: now[0])
+    [result] = evaluate(reasoner, [str(toy)], limit=2, decoding=SHORT, latency_questions=2).results
+    assert (result.ms_per_question, result.ms_alone) == (500.0, 1000.0)
+    [result] = evaluate(reasoner, [str(toy)], limit=3, decoding=SHORT).results
+    assert result.ms_per_question > 30_000, "nobody asked for clocks, so nothing is asked twice"
+
+
 def test_a_benchmark_that_cannot_be_asked_stops_before_the_first_question(reasoner, toy, write_questions):
     told = []
     empty = write_questions([], "empty.jsonl")

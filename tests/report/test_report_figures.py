@@ -188,6 +188,20 @@ def test_a_sweep_is_rows_that_differ_in_one_number_alone(rows):
     assert sweeps.find(rows) == []  # those differ in more than one number
 
 
+def test_the_panels_of_a_grid_say_what_is_left_as_it_is_and_share_a_scale(rows):
+    base = next(row for row in rows if row.method == "embedded-ruplar")
+    made = [
+        variant(base, f"{logit} {heat}", 10 * logit + heat, prior__name="gumbel", prior__result_logit=logit, prior__temperature=heat)
+        for logit in (2.3, 2.8) for heat in (0.5, 0.8)
+    ]  # fmt: skip
+    axes = sweeps.draw(sweeps.find(made)).figure.axes
+    assert sorted(panel.get_title() or panel.get_title(loc="left") for panel in axes if panel.get_visible()) == [
+        "β, gumbel prior, τ = 0.5", "β, gumbel prior, τ = 0.8", "τ, gumbel prior, β = 2.3", "τ, gumbel prior, β = 2.8",
+    ]  # fmt: skip
+    scales = {panel.get_ylim() for panel in axes if (panel.get_title() or panel.get_title(loc="left")).startswith("τ")}
+    assert len(scales) == 1
+
+
 def test_the_parts_of_a_loss_are_those_that_add_up():
     rows = [{"kind": "train", "step": s, "loss": 3.0, "grad_norm": 1.0, "learning_rate": 0.1, "answer": 1.0, "prior": 2.0, "entropy": 0.0}
             for s in (1, 2)]  # fmt: skip

@@ -81,6 +81,8 @@ class _Asking:
     decoding: Decoding
     samples: int
     batch_size: int
+    warm: bool
+    """Ask one batch before the clock."""
 
 
 def evaluate(
@@ -109,7 +111,8 @@ def evaluate(
         samples: Answers to each question, of which the majority counts; pass@k is recorded too.
         batch_size: Answers given at a time.
         lenient: Grade by the published code's rule; the result says so.
-        latency_questions: Ask this many of the first questions once more, one at a time, for `ms_alone`.
+        latency_questions: Ask this many of the first questions also one at a time, for `ms_alone`; above 0, what happens
+            once only (capturing graphs) goes before every clock.
         data_dir: Folder with the files of known benchmarks.
         skip_bad: Leave rows out that cannot be read, counted, instead of stopping; such a result enters no table.
         on_progress: See `Progress`.
@@ -130,7 +133,7 @@ def evaluate(
     found = Evaluation(sources=[questions.record for questions in sets])
     for questions in sets:
         for seed in seeds if decoding.temperature > 0 or decoding.noisy else [0]:
-            how = _Asking(replace(decoding, seed=seed), samples, batch_size)
+            how = _Asking(replace(decoding, seed=seed), samples, batch_size, warm=latency_questions > 0)
             tell = counted(questions.name, samples * len(questions.examples), on_progress)
             result, rows = _run(reasoner, questions, domain, how, tell)
             result = result.model_copy(
@@ -186,8 +189,10 @@ def _run(
     """One pass over one benchmark."""
     examples, model = list(questions.examples), reasoner.model
     forget_peak(model.backbone.device)
-    start = time.perf_counter()
     try:
+        if how.warm:
+            _drawn(reasoner, [e.question for e in examples[: how.batch_size]], how, lambda _: None)
+        start = time.perf_counter()
         drawn = _drawn(reasoner, [e.question for e in examples], how, tell)
     except TooLong as error:
         raise UserError(f"{examples[error.place].source}: {error}") from None
@@ -232,15 +237,19 @@ def _drawn(
 
 
 def _alone(reasoner: LatentReasoner, questions: _Questions, decoding: Decoding, count: int) -> float | None:
-    """Milliseconds a question asked by itself takes, on average; one more goes before them to warm up."""
+    """Milliseconds a question asked by itself takes, on average.
+
+    All are asked twice and the second time counts: a GPU's graphs are captured when a length is met for the first time.
+    """
     first = [e.question for e in questions.examples[:count]]
     if not first:
         return None
-    reasoner.ask(first[0], decoding=decoding)
-    start = time.perf_counter()
-    for question in first:
-        reasoner.ask(question, decoding=decoding)
-    return 1000 * (time.perf_counter() - start) / len(first)
+    for _ in range(2):
+        start = time.perf_counter()
+        for question in first:
+            reasoner.ask(question, decoding=decoding)
+        seconds = time.perf_counter() - start
+    return 1000 * seconds / len(first)
 
 
 def describe(decoding: Decoding, samples: int = 1) -> str:

@@ -31,11 +31,13 @@ class Sweep:
         setting: Its dotted name.
         prior: The prior of these runs.
         lines: Benchmark → value of the setting → its row; ascending.
+        beside: What tells it from the other sweeps of the setting, in a grid: another setting → its value here.
     """
 
     setting: str
     prior: str
     lines: dict[str, dict[float, Row]]
+    beside: dict[str, float]
 
 
 def find(rows: Sequence[Row]) -> list[Sweep]:
@@ -50,14 +52,20 @@ def find(rows: Sequence[Row]) -> list[Sweep]:
         if home is None:
             clusters.append(home := [])
         home += [row for row in (a, b) if row not in home]
-    return [_sweep(setting, cluster) for setting, clusters in groups.items() for cluster in clusters]
+    return [
+        _sweep(setting, cluster, [other[0] for other in clusters])
+        for setting, clusters in groups.items()
+        for cluster in clusters
+    ]
 
 
-def _sweep(setting: str, cluster: Sequence[Row]) -> Sweep:
+def _sweep(setting: str, cluster: Sequence[Row], others: Sequence[Row]) -> Sweep:
     lines: dict[str, dict[float, Row]] = {}
     for row in sorted(cluster, key=lambda r: value_of(r, setting) or 0.0):
         lines.setdefault(row.benchmark, {})[value_of(row, setting) or 0.0] = row
-    return Sweep(setting, str(_config(cluster[0]).get("prior", {}).get("name", "")), lines)
+    apart = {name for other in others for name in _differs(cluster[0], other)} - {setting}
+    beside = {name: value for name in sorted(apart) if (value := value_of(cluster[0], name)) is not None}
+    return Sweep(setting, str(_config(cluster[0]).get("prior", {}).get("name", "")), lines, beside)
 
 
 def _config(row: Row) -> Mapping[str, Any]:
@@ -99,6 +107,10 @@ def draw(sweeps: Sequence[Sweep]) -> Drawing:
     figure, axes = panels(rows, columns, 4.8 * columns + 1.5, 4.6 * rows)
     for panel, sweep in zip(axes, sweeps, strict=False):
         _panel(panel, sweep)
+    for panel, sweep in zip(axes, sweeps, strict=False):  # a grid is read across its panels, so they share a scale
+        alike = [p for p, s in zip(axes, sweeps, strict=False) if (s.setting, s.prior) == (sweep.setting, sweep.prior)]
+        limits = [p.get_ylim() for p in alike]
+        panel.set_ylim(min(low for low, _ in limits), max(high for _, high in limits))
     for empty in axes[len(sweeps) :]:
         empty.set_visible(False)
     return Drawing("sweeps", "One setting at a time", _caption(sweeps), figure)
@@ -145,5 +157,7 @@ def _panel(axes: Any, sweep: Sweep) -> None:
     axes.set_xticks(sorted({x for line in sweep.lines.values() for x in line}))
     axes.xaxis.set_major_formatter(lambda value, place=None: f"{value:g}")
     axes.margins(x=0.15, y=0.22)
-    axes.set_title(f"{sign}, {sweep.prior} prior" if sweep.prior else sign)
+    told = [f"{sweep.prior} prior"] if sweep.prior else []
+    told += [f"{ABOUT.get(name, (name, ''))[0]} = {value:g}" for name, value in sweep.beside.items()]
+    axes.set_title(", ".join([sign, *told]))
     axes.legend(loc="best")
