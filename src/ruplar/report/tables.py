@@ -12,6 +12,7 @@ from typing import Any
 
 from ruplar.errors import UserError
 from ruplar.report import paper
+from ruplar.report.averages import averages
 from ruplar.report.paired import Pair, pairs
 from ruplar.report.rows import FIELDS, Row, study_of
 
@@ -66,7 +67,7 @@ class Table:
 def tables(
     rows: Sequence[Row], *, tests: bool = True, against: str | None = None, printed: bool = True
 ) -> list[Table]:
-    """Everything a report shows: the results; who is ahead, with significance; the paper's numbers beside ours.
+    """Everything a report shows: the results, and their averages; who is ahead, with significance; the paper's numbers beside ours.
 
     Args:
         rows: Of one study or several.
@@ -74,7 +75,7 @@ def tables(
         against: Compare with this row too; None: with each study's own `reference`, where it has one.
         printed: Set the paper's numbers beside those rows that it printed too.
     """
-    found = [results_table(rows)]
+    found = [results_table(rows), averages_table(rows)]
     if tests:
         found.append(pairs_table(pairs(rows), "Against the best of each benchmark"))
     if against is not None:
@@ -111,6 +112,27 @@ def results_table(rows: Sequence[Row]) -> Table:
     lines = tuple(tuple(c[name] for name in names) for c in cells)
     note = _INTERVALS if any(row.study for row in rows) else ""
     return Table(tuple(names), lines, 4 if len(studies) > 1 else 3, note=note)
+
+
+def averages_table(rows: Sequence[Row]) -> Table:
+    """One line for every method that was asked all four of the paper's benchmarks; empty when none was."""
+    references = _references(rows)
+    lines = tuple(
+        (
+            one.method,
+            one.backbone,
+            str(one.seeds),
+            f"{one.accuracy:.1f} [{one.low:.1f}, {one.high:.1f}]",
+            f"{one.latents:.2f}",
+            f"{one.accuracy / one.latents:.1f}" if one.latents else NONE,
+            f"{one.forwards:.1f}",
+            NONE if one.share is None else f"{one.share:.0f} % of {references[one.study]}",
+        )
+        for one in averages(rows, references)
+    )
+    names = ("method", "backbone", "seeds", "accuracy % [95 %]", "#L", "Acc/#L", "forwards", "kept")
+    note = f"The mean of {', '.join(list(paper.BENCHMARKS.values())[:-1])}, a quarter each."
+    return Table(names, lines, 2, "On average", note if lines else "")
 
 
 def _cells(row: Row) -> dict[str, str]:

@@ -1,0 +1,75 @@
+"""The paper's last column: one figure for four benchmarks."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from report_toys import record
+
+from ruplar.evaluate.record import write_record
+from ruplar.evaluate.stats import wilson
+from ruplar.report.averages import ALL, averages
+from ruplar.report.rows import collect
+from ruplar.report.tables import averages_table
+
+SIZES = dict(zip(ALL, (1000, 400, 500, 100), strict=True))
+
+
+def write(folder, label, right, seeds=(1,), without=()):
+    """Runs that had `right[benchmark][seed's place]` answers right."""
+    for i, seed in enumerate(seeds):
+        about = record(seed, 1, label, 2, study="toy")
+        [one] = about.benchmarks
+        asked = [
+            one.model_copy(update={"name": name, "n": SIZES[name], "correct": right[name][i], "latents": 1.0 + place})
+            for place, name in enumerate(ALL) if name not in without
+        ]  # fmt: skip
+        write_record(about.model_copy(update={"benchmarks": asked}), folder / f"{label}-seed{seed}")
+
+
+def study(folder, reference="text"):
+    (folder / "study.json").write_text(json.dumps({"name": "toy", "rows": {}, "reference": reference}))
+    return collect(folder)
+
+
+def shares(*percents):
+    return {name: [n * percent // 100] for (name, n), percent in zip(SIZES.items(), percents, strict=True)}
+
+
+def test_every_benchmark_counts_a_quarter_whatever_its_size(tmp_path):
+    write(tmp_path, "text", shares(40, 10, 30, 80))
+    write(tmp_path, "soft", shares(20, 5, 30, 65))
+    soft, text = averages(study(tmp_path), {"toy": "text"})
+    assert (text.accuracy, text.latents, text.share) == (40.0, 2.5, None)
+    assert (soft.accuracy, soft.share, soft.seeds) == (30.0, 75.0, 1)
+    [line, _] = averages_table(study(tmp_path)).lines
+    assert line[0] == "soft" and line[-1] == "75 % of text" and line[3].startswith("30.0 [")
+
+
+def test_a_benchmark_that_was_not_asked_or_other_seeds_make_no_average(tmp_path):
+    write(tmp_path, "text", shares(40, 10, 30, 80), without=("svamp",))
+    assert averages(study(tmp_path), {}) == [] and averages_table(study(tmp_path)).note == ""
+    write(tmp_path, "soft", shares(20, 5, 30, 65))
+    write(tmp_path, "soft", shares(20, 5, 30, 65), seeds=(2,), without=("svamp",))
+    assert averages(study(tmp_path), {}) == []
+
+
+def test_outside_a_study_there_is_none(tmp_path):
+    write(tmp_path, "text", shares(40, 10, 30, 80))
+    for file in tmp_path.glob("*/run.json"):
+        file.write_text(json.dumps({**json.loads(file.read_text()), "study": ""}))
+    assert averages(collect(tmp_path), {}) == []
+
+
+def test_the_interval_is_that_of_all_questions_and_grows_with_the_seeds_scatter(tmp_path):
+    write(tmp_path, "even", {name: [n // 2] * 3 for name, n in SIZES.items()}, seeds=(1, 2, 3))
+    write(tmp_path, "wild", {name: [n // 4, n // 2, 3 * n // 4] for name, n in SIZES.items()}, seeds=(1, 2, 3))
+    even, wild = averages(study(tmp_path), {})
+    # four independent halves: the variance is the mean of p(1 - p)/n over 4
+    variance = sum(0.25 / n for n in SIZES.values()) / 16
+    assert even.high - even.accuracy == pytest.approx(196.0 * variance**0.5, rel=1e-3)
+    assert even.accuracy == wild.accuracy == 50.0
+    assert wild.high - wild.low > 5 * (even.high - even.low)
+    single = wilson(50, 100)
+    assert even.high - even.low < 100 * (single[1] - single[0]), "four benchmarks say more than the smallest alone"
