@@ -104,6 +104,15 @@ def test_printed_numbers_are_never_shown_without_saying_whose_they_are(tmp_path)
     assert printed_table(rows_of(record(name="RuPLaR-Mix"))).lines == ()  # outside a study there is no such table
 
 
+def test_what_a_study_wants_beside_its_rows_is_shown_without_a_figure_of_ours(tmp_path):
+    folder = write_study(tmp_path / "toy")
+    plan = json.loads((folder / "study.json").read_text())
+    plan["not_run"] = {"ReGuLaR (not run)": "ReGuLaR"}
+    (folder / "study.json").write_text(json.dumps(plan))
+    mix, other = printed_table(collect(folder)).lines
+    assert (mix[0], other[:2]) == ("good", ("ReGuLaR (not run)", "–")) and other[2].startswith("34.9")
+
+
 def test_printed_averages_are_those_of_their_cells_but_where_the_paper_itself_errs():
     odd = []
     for row in paper.printed():

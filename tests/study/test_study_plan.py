@@ -138,6 +138,7 @@ def test_a_shipped_study_plans(name):
     known = {row.method for row in paper.printed()}
     assert {cell.printed for cell in cells} - {None} <= known
     assert set(study.printed) <= {cell.label for cell in cells}
+    assert set(study.not_run.values()) <= known and not set(study.not_run) & {cell.label for cell in cells}
 
 
 @pytest.mark.parametrize("file", sorted(FOLDER.glob("*.yaml")), ids=lambda f: f.stem)

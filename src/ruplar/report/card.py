@@ -23,7 +23,8 @@ from ruplar.report.card_scores import ablation, as_code, scores
 from ruplar.report.card_training import training
 from ruplar.report.front_matter import as_yaml, front_matter, hub_model, public, without_places
 from ruplar.report.subject import VALID, Subject, filled
-from ruplar.report.tables import NONE, Table
+from ruplar.report.table import Table
+from ruplar.report.tables import NONE
 
 if TYPE_CHECKING:
     from ruplar.store import Card

@@ -13,7 +13,8 @@ from ruplar.evaluate.record import BenchmarkResult
 from ruplar.report.paired import pairs
 from ruplar.report.rows import Row
 from ruplar.report.subject import VALID, Subject
-from ruplar.report.tables import MINUS, NONE, Table, pairs_table, results_table
+from ruplar.report.table import Table
+from ruplar.report.tables import MINUS, NONE, pairs_table, results_table
 
 log = logging.getLogger(__name__)
 

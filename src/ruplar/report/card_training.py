@@ -5,7 +5,8 @@ from __future__ import annotations
 from ruplar.evaluate.record import RunRecord
 from ruplar.report.front_matter import as_yaml, public
 from ruplar.report.subject import Subject
-from ruplar.report.tables import NONE, Table
+from ruplar.report.table import Table
+from ruplar.report.tables import NONE
 
 
 def training(subject: Subject) -> str:

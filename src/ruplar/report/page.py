@@ -20,7 +20,8 @@ from ruplar.report.figures import draw_all
 from ruplar.report.figures.style import Drawing
 from ruplar.report.material import Material, best_thinker, method_of, thoughts_of
 from ruplar.report.rows import Row
-from ruplar.report.tables import Table, tables
+from ruplar.report.table import Table
+from ruplar.report.tables import tables
 from ruplar.report.thoughts import Thought, pick_lengths
 
 EXAMPLES = 4

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import csv
-import html
 import io
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from ruplar.errors import UserError
 from ruplar.report import paper
 from ruplar.report.averages import averages
 from ruplar.report.paired import Pair, pairs
+from ruplar.report.replaced import replaced
 from ruplar.report.rows import FIELDS, Row, study_of
+from ruplar.report.table import Table
 
 MINUS, NONE = "−", "–"
 _INTERVALS = (
@@ -23,51 +23,10 @@ _INTERVALS = (
 )
 
 
-@dataclass(frozen=True)
-class Table:
-    """A table ready to be written down.
-
-    Attributes:
-        names: Of the columns; the first `texts` hold text, the others figures.
-        lines: One a row, as many cells as names.
-        title: Stands above it; "" for none.
-        note: A sentence or two below it: how to read it.
-    """
-
-    names: tuple[str, ...]
-    lines: tuple[tuple[str, ...], ...]
-    texts: int
-    title: str = ""
-    note: str = ""
-
-    def markdown(self) -> str:
-        """As Markdown; cells cannot break out of their column."""
-        lines = [
-            self.names,
-            ["---" if i < self.texts else "---:" for i in range(len(self.names))],
-            *([cell.replace("|", "\\|") for cell in line] for line in self.lines),
-        ]
-        body = "\n".join(f"| {' | '.join(line)} |" for line in lines) + "\n"
-        return (f"**{self.title}**\n\n" if self.title else "") + body + (f"\n{self.note}\n" if self.note else "")
-
-    def html(self) -> str:
-        """As one `<table class="results">`, its title the caption; the note is a paragraph below it."""
-
-        def cells(line: Iterable[str], tag: str) -> str:
-            kinds = [' class="text"' if i < self.texts else "" for i in range(len(self.names))]
-            return "".join(f"<{tag}{k}>{html.escape(c)}</{tag}>" for k, c in zip(kinds, line, strict=True))
-
-        title = f"<caption>{html.escape(self.title)}</caption>" if self.title else ""
-        body = "\n".join(f"<tr>{cells(line, 'td')}</tr>" for line in self.lines)
-        note = f'\n<p class="note">{html.escape(self.note)}</p>' if self.note else ""
-        head = f"<thead><tr>{cells(self.names, 'th')}</tr></thead>"
-        return f'<table class="results">{title}\n{head}\n<tbody>\n{body}\n</tbody>\n</table>{note}\n'
-
-
 def tables(
     rows: Sequence[Row], *, tests: bool = True, against: str | None = None, printed: bool = True
 ) -> list[Table]:
-    """Everything a report shows: the results, and their averages; who is ahead, with significance; the paper's numbers beside ours.
+    """Everything a report shows: the results, their averages and ablations; who is ahead, with significance; the paper's numbers beside ours.
 
     Args:
         rows: Of one study or several.
@@ -75,7 +34,7 @@ def tables(
         against: Compare with this row too; None: with each study's own `reference`, where it has one.
         printed: Set the paper's numbers beside those rows that it printed too.
     """
-    found = [results_table(rows), averages_table(rows)]
+    found = [results_table(rows), averages_table(rows), replaced_table(rows)]
     if tests:
         found.append(pairs_table(pairs(rows), "Against the best of each benchmark"))
     if against is not None:
@@ -133,6 +92,33 @@ def averages_table(rows: Sequence[Row]) -> Table:
     names = ("method", "backbone", "seeds", "accuracy % [95 %]", "#L", "Acc/#L", "forwards", "kept")
     note = f"The mean of {', '.join(list(paper.BENCHMARKS.values())[:-1])}, a quarter each."
     return Table(names, lines, 2, "On average", note if lines else "")
+
+
+def replaced_table(rows: Sequence[Row]) -> Table:
+    """One line for every method whose latents were replaced; empty when none's were."""
+    found = replaced(rows)
+    modes = list(dict.fromkeys(mode for one in found for mode in one.modes))
+    lines = tuple(
+        (
+            one.method,
+            one.on,
+            f"{one.n:,}",
+            str(one.seeds),
+            *("{:.1f} [{:.1f}, {:.1f}]".format(*one.modes[mode]) if mode in one.modes else NONE for mode in modes),
+        )
+        for one in found
+    )
+    note = (
+        "Accuracy % [95 %] with its own latents (real), without any, with random vectors as long as they, with another "
+        "question's (shuffled), with zeros, and with each hardened to its likeliest token (argmax)."
+    )
+    return Table(
+        ("method", "benchmark", "n", "seeds", *modes),
+        lines,
+        2,
+        "With other latents in place of its own",
+        note if lines else "",
+    )
 
 
 def _cells(row: Row) -> dict[str, str]:
@@ -224,6 +210,11 @@ def printed_table(rows: Sequence[Row]) -> Table:
             )
         )
         remarks += [f"{method}: {printed.remark}."] if printed.remark else []
+    for label, name in (pair for names in _said(rows, "not_run").values() for pair in names.items()):
+        printed = paper.printed(name)[0]
+        cells_of = (_printed_cell(printed.cells.get(benchmark)) for benchmark in paper.BENCHMARKS)
+        lines.append((label, *[NONE] * len(benchmarks), *cells_of))
+        remarks += [f"{label}: {printed.remark}."] if printed.remark else []
     about = paper.about()
     note = f"Accuracy / #L. Ours: this study's backbone and data. Printed: {about['label']}. {' '.join(remarks)}"
     head = ("method", *(f"ours, {name}" for name in benchmarks))
@@ -236,13 +227,18 @@ def printed_table(rows: Sequence[Row]) -> Table:
     )
 
 
-def _printed_names(rows: Sequence[Row]) -> dict[tuple[str, str], str]:
-    """(Study, method) → the paper's name for it: as the study says, else the same name; left out where there is none."""
-    known = {row.method for row in paper.printed()}
+def _said(rows: Sequence[Row], key: str) -> dict[str, Mapping[str, str]]:
+    """Study → what its study.json says under `printed` or `not_run`: its own label → the paper's name."""
     said: dict[str, Mapping[str, str]] = {}
     for row in rows:
         for run in row.runs[:1] if row.study else ():
-            said.setdefault(row.study, study_of(run.folder.parent).get("printed", {}))
+            said.setdefault(row.study, study_of(run.folder.parent).get(key, {}))
+    return said
+
+
+def _printed_names(rows: Sequence[Row]) -> dict[tuple[str, str], str]:
+    """(Study, method) → the paper's name for it: as the study says, else the same name; left out where there is none."""
+    known, said = {row.method for row in paper.printed()}, _said(rows, "printed")
     found = {(row.study, row.method): said.get(row.study, {}).get(row.method, row.method) for row in rows}
     return {key: name for key, name in found.items() if key[0] and name in known}
 

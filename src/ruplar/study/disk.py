@@ -224,5 +224,6 @@ def write_study(study: Study, cells: Sequence[Cell], places: Places) -> None:
             for key, cell in reversed(rows.items())
         },
         "printed": {cell.label: cell.printed for cell in cells if cell.printed},
+        "not_run": study.not_run,
     }
     write_json(places.results / STUDY, about)

@@ -93,6 +93,9 @@ class Study(Settings):
     )
     reference: str | None = Field(None, description="The row others are tested against, besides the best.")
     printed: dict[str, str] = Field({}, description="Label → the paper's name for it; for the cells of a grid.")
+    not_run: dict[str, str] = Field(
+        {}, description="Label → the paper's name, of what it printed and nobody here has run."
+    )
 
     @model_validator(mode="after")
     def _fits(self) -> Study:

@@ -1,0 +1,51 @@
+"""Every method file: it learns eight problems by heart, and thinks at inference what its training forward says."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "methods"))
+from overfitting import learn_by_heart, problems  # noqa: E402
+
+from ruplar import plugins  # noqa: E402
+
+SETTINGS = {"regular": {"features": "tokens", "project": False}}
+"""What a method needs to train all weights of a small model; others are taken with their defaults."""
+
+
+@pytest.fixture(scope="module", params=plugins.names("methods"))
+def learnt(request):
+    """A method, and what came of 60 updates with all eight problems."""
+    method = plugins.make("methods", request.param, SETTINGS.get(request.param, {}))
+    return method, learn_by_heart(method, steps=60)
+
+
+def test_a_method_learns_a_tiny_set_by_heart(learnt):
+    method, found = learnt
+    assert found.accuracy == 1.0, "answers that were generated, not those of the training forward"
+    assert found.losses[-1] < 0.5 * found.losses[0]
+
+
+def test_what_a_method_thinks_step_by_step_is_what_one_parallel_forward_says(learnt):
+    method, found = learnt
+    backbone, thinker = found.backbone, method.thinker(found.backbone)
+    for example, row in zip(problems(), found.rows, strict=True):
+        fed = row.latent_embeds
+        if row.thought_ids:
+            fed = list(backbone.embedding(torch.tensor(row.thought_ids)))
+        assert bool(fed) == (thinker.thinks and bool(row.latent_count or row.thought_ids))
+        if not fed:
+            continue
+        ids = torch.tensor([*backbone.prompt(method.question(example.question)).ids, backbone.think_id])
+        embeds = torch.cat([backbone.embedding(ids), torch.stack(list(fed))])[None]
+        with torch.no_grad():
+            hidden, _ = backbone.trunk(embeds, None, torch.arange(embeds.shape[1])[None])
+            at = hidden[0, len(ids) - 1 :]  # where each latent, and then the end, was decided
+            said = thinker.next(backbone.logits(at).float(), at, torch.arange(len(at)))
+        torch.testing.assert_close(torch.stack(list(fed)), said.embeds[:-1], atol=1e-4, rtol=1e-3)
+        assert not said.halt[:-1].any()
+        assert bool(said.halt[-1]) == row.halted
