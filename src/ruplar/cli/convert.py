@@ -5,17 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 from rich.console import Console
+from rich.markup import escape
 
 from ruplar import plugins
 from ruplar.cli.options import AsJson, DataDir, print_json
 from ruplar.errors import UserError
 
 if TYPE_CHECKING:
-    from ruplar.chains.convert import ByModel, Tally
+    from ruplar.chains.convert import Outcome, Tally
 
 out = Console()
 err = Console(stderr=True)
@@ -45,17 +46,21 @@ def convert(
     reasoning: Annotated[str, typer.Option(help="Column of the reasoning in prose.")] = "",
     limit: Annotated[int | None, typer.Option(min=1, help="Only the first rows.")] = None,
     retry_rejected: Annotated[bool, typer.Option("--retry-rejected", help="Try rejected rows again.")] = False,
+    set_aside_unanswered: Annotated[
+        bool, typer.Option("--set-aside-unanswered", help="Finish without rows that get no reply.")
+    ] = False,
     force: Annotated[bool, typer.Option("--force", help="Start over; what was done before is lost.")] = False,
     data_dir: DataDir = None,
     as_json: AsJson = False,
 ) -> None:
     """Turn prose into chains. Each is re-executed and must come to the marked answer; the others are kept aside.
 
-    A run that was stopped, or killed, goes on when the same command is given again. OUTPUT.rejected.jsonl holds what failed,
-    with its reason; OUTPUT.journal holds what is done.
+    A run that was stopped, or killed, goes on when the same command is given again; rows may have been added to INPUT.
+    OUTPUT.rejected.jsonl holds what failed, with its reason; OUTPUT.journal holds what is done, and every reply.
     """
-    from ruplar.chains.convert import ByRules, Columns, Endpoint, read_prose
+    from ruplar.chains.convert import ByModel, ByRules, Columns, Endpoint, read_prose
     from ruplar.chains.convert import convert as run
+    from ruplar.chains.convert.prompt import load_prompt
 
     plugins.make("domains", domain)
     way: ByRules | ByModel = ByRules()
@@ -67,44 +72,46 @@ def convert(
         place = Endpoint(
             endpoint, model, _key(api_key, api_key_file), timeout, retries, max_tokens=max_tokens, trust_env=True
         )
-        way = _by_model(place, domain, prompt, concurrency, attempts)
+        told = load_prompt(domain, plugins.make("domains", domain), prompt)
+        way = ByModel(place, told, concurrency, attempts, set_aside_unanswered=set_aside_unanswered)
+    elif set_aside_unanswered:
+        raise UserError("--set-aside-unanswered is for --by llm; rules ask nobody. Add --by llm, or leave it out.")
     elif endpoint or model:
         raise UserError("--endpoint and --model are for --by llm; rules ask nobody. Add --by llm, or leave them out.")
     rows = read_prose(source, Columns(question, answer, reasoning), limit=limit, data_dir=data_dir)
     _make_room(output, force)
     with _progress(price_in, price_out) as tell:
         found = run(rows, output, domain, way, retry_rejected=retry_rejected, on_progress=tell)
-    tally = found.tally
     if as_json:
-        print_json(
-            {
-                "rows": tally.total,
-                "converted": tally.kept,
-                "rejected": dict(tally.rejected),
-                "tokens_in": tally.tokens_in,
-                "tokens_out": tally.tokens_out,
-                "replies_without_usage": tally.uncounted,
-                "cost": tally.cost(price_in, price_out),
-                "output": str(found.output),
-                "rejected_file": str(found.rejected),
-            }
-        )
-        return
+        print_json(_as_dict(found, price_in, price_out))
+    else:
+        _tell(found, price_in, price_out)
+
+
+def _as_dict(found: Outcome, price_in: float, price_out: float) -> dict[str, Any]:
+    tally = found.tally
+    return {
+        "rows": tally.total,
+        "converted": tally.kept,
+        "rejected": dict(tally.rejected),
+        "tokens_in": tally.tokens_in,
+        "tokens_out": tally.tokens_out,
+        "replies_without_usage": tally.uncounted,
+        "cost": tally.cost(price_in, price_out),
+        "output": str(found.output),
+        "rejected_file": str(found.rejected),
+    }
+
+
+def _tell(found: Outcome, price_in: float, price_out: float) -> None:
+    tally = found.tally
     out.print(f"{tally.kept:,} of {tally.total:,} rows converted: {found.output}", highlight=False, soft_wrap=True)
     for reason, count in tally.rejected.most_common():
         out.print(f"  {count:,} set aside: {reason}", highlight=False, soft_wrap=True)
     if tally.rejected:
         out.print(f"  each with its reason in {found.rejected}", highlight=False, soft_wrap=True)
-    if tally.tokens_in or tally.tokens_out:
+    if tally.tokens_in or tally.tokens_out or tally.uncounted:
         out.print(f"  {_used(tally, price_in, price_out)}", highlight=False, soft_wrap=True)
-
-
-def _by_model(place, domain: str, prompt: Path | None, concurrency: int, attempts: int) -> ByModel:
-    from ruplar.chains.convert import ByModel
-    from ruplar.chains.convert.prompt import load_prompt
-
-    told = load_prompt(domain, plugins.make("domains", domain), prompt)
-    return ByModel(place, told, concurrency, attempts)
 
 
 def _key(given: str | None, file: Path | None) -> str:
@@ -141,6 +148,8 @@ def _progress(price_in: float, price_out: float) -> Iterator[Callable[[Tally], N
             told = f"{sum(tally.rejected.values()):,} rejected"
             if tally.tokens_in or tally.tokens_out:
                 told += f"  {_used(tally, price_in, price_out)}"
+            if tally.waiting:
+                told += f"  {escape(tally.waiting)}"
             bar.update(task, completed=tally.done, total=tally.total, description=told)
 
         yield tell

@@ -228,7 +228,8 @@ def test_every_packaged_prompt_can_be_used_and_shows_an_example_that_holds(file)
     assert "{" not in prompt.system
     [shown] = [line for line in prompt.system.splitlines() if " #### " in line and not line.startswith("Reply")]
     chain, stated = chain_in(shown)
-    assert verify(chain, "", stated, rule)
+    asks = next((line for line in prompt.system.splitlines() if line.startswith("Question: ")), "")
+    assert verify(chain, asks.removeprefix("Question: "), stated, rule)
     told = prompt.messages("Why {reasoning}?", "")[1]["content"]
     assert told == "Question: Why {reasoning}?", "no worked solution, and the question is not filled in again"
     assert prompt.messages("Why?", "So.")[1]["content"] == "Question: Why?\nWorked solution: So."

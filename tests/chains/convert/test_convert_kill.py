@@ -117,6 +117,26 @@ def test_the_command_killed_again_and_again_asks_for_every_row_until_all_are_the
     assert len(keys) == len(set(keys)) == count
 
 
+def test_a_reply_outlives_a_kill_while_its_correction_is_in_flight(tmp_path, chat_server, sums):
+    server = chat_server(
+        lambda question, times: "<<1+2=4>>" if times == 1 else {"text": "<<1+2=3>>", "delay": 30 if times == 2 else 0}
+    )
+    command = [
+        *(sys.executable, "-m", "ruplar", "data", "convert", sums(1), tmp_path / "out.jsonl", "--json"),
+        *("--by", "llm", "--endpoint", server.url, "--model", "m"),
+    ]
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    while sum(server.asked.values()) < 2 and process.poll() is None:
+        time.sleep(0.01)
+    os.kill(process.pid, signal.SIGKILL)
+    process.wait()
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert [len(body["messages"]) for body in server.bodies] == [2, 4, 4], "it goes on with the correction"
+    # the wrong reply and the right one; what was in flight at the kill has told nobody what it used
+    assert json.loads(done.stdout)["tokens_in"] == 200
+
+
 def test_a_journal_begun_with_other_settings_is_refused(prose, tmp_path):
     rows, output = read_prose(prose), tmp_path / "out.jsonl"
     convert(rows, output, "arithmetic", ByRules())

@@ -3,9 +3,11 @@
 source –prose→ Prose –rules | endpoint→ chain –verify→ row kept, or set aside with its reason –journal→ OUTPUT
 """
 
+from ruplar.chains.convert.asker import ByModel
 from ruplar.chains.convert.endpoint import Endpoint
 from ruplar.chains.convert.prose import Columns, Prose, read_prose
-from ruplar.chains.convert.run import ByModel, ByRules, Outcome, Tally, convert
+from ruplar.chains.convert.run import ByRules, Outcome, convert
+from ruplar.chains.convert.tally import Tally
 from ruplar.chains.convert.verify import Rejected, verify
 
 __all__ = [

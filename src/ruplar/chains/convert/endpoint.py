@@ -8,14 +8,15 @@ from __future__ import annotations
 import asyncio
 import email.utils
 import importlib
-import json
 import logging
+import math
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from random import Random
 from typing import Any
 
+from ruplar.chains.convert.reply import Reply, read_reply, said
 from ruplar.errors import UserError
 
 log = logging.getLogger(__name__)
@@ -24,6 +25,9 @@ Message = dict[str, str]
 
 _AGAIN = {408, 409, 425, 429}
 """Client errors that pass by themselves; with every 5xx they are tried again."""
+
+_LONG = 5.0
+"""Seconds of a pause from which on it is told without being asked."""
 
 
 @dataclass(frozen=True)
@@ -38,6 +42,7 @@ class Endpoint:
         retries: Times a request is sent again after it failed in a way that may pass.
         backoff: Seconds before the first retry; doubled each time, less a random part, up to `longest_wait`.
         longest_wait: Most seconds between two tries, but for a longer Retry-After.
+        longest_asked: Most seconds a Retry-After may ask for; one that asks for more stops the run.
         max_tokens: Most tokens of a reply; 0 leaves it to the endpoint.
         temperature: Of sampling.
         trust_env: Use the proxies that the environment names.
@@ -50,6 +55,7 @@ class Endpoint:
     retries: int = 6
     backoff: float = 1.0
     longest_wait: float = 60.0
+    longest_asked: float = 300.0
     max_tokens: int = 1024
     temperature: float = 0.0
     trust_env: bool = False
@@ -59,15 +65,6 @@ class Endpoint:
         """Where requests go."""
         url = self.url.rstrip("/")
         return url if url.endswith("/chat/completions") else f"{url}/chat/completions"
-
-
-@dataclass(frozen=True, slots=True)
-class Reply:
-    """What came back, and what it cost; None where the endpoint does not say."""
-
-    text: str
-    tokens_in: int | None = None
-    tokens_out: int | None = None
 
 
 class Refused(Exception):
@@ -82,6 +79,14 @@ class NoReply(Exception):
     """Every try failed in a way that may pass; the message says how the last one did."""
 
 
+class Unusable(Exception):
+    """Every try failed, the last one with a reply that is no chat completion: `text` is what it holds."""
+
+    def __init__(self, what: str, text: str):
+        super().__init__(what)
+        self.text = text
+
+
 class _Passing(Exception):
     """A failure that may pass, with the seconds the endpoint asks to wait."""
 
@@ -91,10 +96,23 @@ class _Passing(Exception):
 
 
 class Chat:
-    """An open connection pool to one endpoint: `async with Chat(endpoint, rng) as chat: await chat.ask(messages)`."""
+    """An open connection pool to one endpoint: `async with Chat(endpoint, rng) as chat: await chat.ask(messages)`.
 
-    def __init__(self, endpoint: Endpoint, rng: Random, connections: int = 8):
-        self.endpoint, self.rng, self.connections = endpoint, rng, connections
+    Args:
+        endpoint: Where to ask.
+        rng: Of the jitter.
+        connections: Open at once.
+        on_wait: Called before every wait with its seconds and its cause.
+    """
+
+    def __init__(
+        self,
+        endpoint: Endpoint,
+        rng: Random,
+        connections: int = 8,
+        on_wait: Callable[[float, str], None] | None = None,
+    ):
+        self.endpoint, self.rng, self.connections, self.on_wait = endpoint, rng, connections, on_wait
         self._not_before = 0.0
         self._client: Any = None
 
@@ -116,31 +134,49 @@ class Chat:
     async def __aexit__(self, *error: object) -> None:
         await self._client.aclose()
 
-    async def ask(self, messages: Sequence[Message]) -> Reply:
-        """One reply.
+    async def ask(self, messages: Sequence[Message], on_unusable: Callable[[Reply], None] | None = None) -> Reply:
+        """One reply that is a chat completion.
+
+        Args:
+            messages: What is asked.
+            on_unusable: Called with every reply that is none, as it comes: it was paid for too.
 
         Raises:
             Refused: The endpoint says no for good.
-            NoReply: All tries failed.
+            Unusable: All tries failed, the last one with a reply that cannot be used.
+            NoReply: All tries failed, the last one without a reply.
+            UserError: The endpoint asks for a longer pause than `longest_asked`.
         """
         for attempt in range(self.endpoint.retries + 1):
             await self._hold()
+            what, asked, reply = "", 0.0, None
             try:
-                return await self._once(messages)
+                reply = await self._once(messages)
+                if not reply.fault:
+                    return reply
+                what = f"the reply is no chat completion ({reply.fault})"
+                if on_unusable:
+                    on_unusable(reply)
             except _Passing as failure:
-                last = failure
+                what, asked = str(failure), failure.wait
             if attempt < self.endpoint.retries:
-                wait = self._wait(attempt, last.wait)
-                log.info("%s; trying again in %.1f s", last, wait)
+                wait = self._wait(attempt, asked)
+                log.info("%s; trying again in %.1f s", what, wait)
+                if self.on_wait:
+                    self.on_wait(wait, what)
                 await asyncio.sleep(wait)
-        raise NoReply(f"{self.endpoint.retries + 1} tries failed, the last one so: {last}")
+        told = f"{self.endpoint.retries + 1} tries failed, the last one so: {what}"
+        raise Unusable(told, reply.text) if reply else NoReply(told)
 
     def _wait(self, attempt: int, asked: float) -> float:
         """Exponential, with the upper half at random so that many do not come back together; never less than asked for."""
         longest = min(self.endpoint.longest_wait, self.endpoint.backoff * 2**attempt)
         if asked:
-            # everybody waits, not only the one who was told
-            self._not_before = max(self._not_before, time.monotonic() + asked)
+            # everybody waits, not only the one who was told; and of many who are told at once one says so
+            until = time.monotonic() + asked
+            if asked >= _LONG and until > self._not_before + _LONG:
+                log.warning("%s asks for a pause (Retry-After); going on in %s.", self.endpoint.address, _span(asked))
+            self._not_before = max(self._not_before, until)
         return max(asked, longest * (0.5 + 0.5 * self.rng.random()))
 
     async def _hold(self) -> None:
@@ -161,57 +197,50 @@ class Chat:
             raise _Passing(f"no reply within {self.endpoint.timeout:g} s") from None
         except httpx.UnsupportedProtocol as error:
             raise UserError(f"--endpoint: '{self.endpoint.url}' is no address: {error}") from None
+        except httpx.DecodingError as error:  # a reply all the same, packed in a way that cannot be undone
+            return Reply("", fault=f"{type(error).__name__}: {error}")
         except httpx.TransportError as error:
             raise _Passing(f"{type(error).__name__}: {error or 'the connection broke'}") from None
+        what = f"HTTP {answer.status_code}: {said(answer.text)}"
         if answer.status_code in _AGAIN or answer.status_code >= 500:
-            raise _Passing(
-                f"HTTP {answer.status_code}: {_said(answer.text)}", _retry_after(answer.headers.get("Retry-After"))
-            )
+            raise _Passing(what, self._asked(what, answer.headers.get("Retry-After")))
         if answer.status_code != 200:
-            raise Refused(answer.status_code, _said(answer.text))
-        return _reply(answer.text)
+            raise Refused(answer.status_code, said(answer.text))
+        return read_reply(answer.text)
 
-
-def _reply(text: str) -> Reply:
-    try:
-        body = json.loads(text)
-        content = body["choices"][0]["message"]["content"]
-        usage = body.get("usage") or {}
-        if not isinstance(content, str):
-            raise TypeError(f"content is a {type(content).__name__}")
-        content = content.encode("utf-8", "replace").decode()  # half of a character could not be written down
-        return Reply(content, _count(usage.get("prompt_tokens")), _count(usage.get("completion_tokens")))
-    except (ValueError, KeyError, IndexError, TypeError, AttributeError) as error:
-        raise _Passing(f"the reply is no chat completion ({type(error).__name__}: {error}): {_said(text)}") from None
-
-
-def _count(value: Any) -> int | None:
-    return value if isinstance(value, int) and value >= 0 else None
+    def _asked(self, what: str, header: str | None) -> float:
+        """Seconds the endpoint asks to wait, 0 where it does not say."""
+        wait = _retry_after(header)
+        if wait > self.endpoint.longest_asked:
+            raise UserError(
+                f"{self.endpoint.address} asks to wait {_span(wait)} (Retry-After: {said(header or '')}; {what}); "
+                f"{_span(self.endpoint.longest_asked)} is the most that is waited. What is done is kept: run the same command "
+                "again then."
+            )
+        return wait
 
 
 def _retry_after(text: str | None) -> float:
-    """Seconds, or an HTTP date, from a Retry-After header; 0 when there is none that can be read."""
+    """Seconds, or an HTTP date, from a Retry-After header; 0 when there is none that can be read and lies ahead."""
     if not text:
         return 0.0
     try:
-        return max(0.0, float(text))
+        wait = float(text)
     except ValueError:
-        pass
-    try:
-        return max(0.0, email.utils.parsedate_to_datetime(text).timestamp() - time.time())
-    except (TypeError, ValueError):
-        return 0.0
+        try:
+            wait = email.utils.parsedate_to_datetime(text).timestamp() - time.time()
+        except (TypeError, ValueError, OverflowError, OSError):
+            return 0.0
+    return wait if math.isfinite(wait) and wait > 0 else 0.0
 
 
-def _said(text: str) -> str:
-    """What an error body says, in one short line."""
-    try:
-        found = json.loads(text)
-        text = found["error"]["message"] if isinstance(found.get("error"), dict) else str(found.get("error") or text)
-    except (ValueError, KeyError, AttributeError):
-        pass
-    line = " ".join(str(text).split())
-    return (line if len(line) <= 200 else line[:197] + "...") or "nothing"
+def _span(seconds: float) -> str:
+    """`45 s`, `5 min`, `27.8 hours`."""
+    if seconds < 120:
+        return f"{seconds:.0f} s"
+    if seconds < 7200:
+        return f"{seconds / 60:.0f} min"
+    return f"{seconds / 3600:,.1f} hours" if seconds < 1e8 else "for years"
 
 
 def _httpx() -> Any:

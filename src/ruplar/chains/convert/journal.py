@@ -1,33 +1,54 @@
 """Rows done → an append-only file that outlives kill -9 at any moment, and final files that are whole or absent.
 
-OUTPUT.journal holds a heading, then one JSON line a row, written when the row is done; rows that were paid for are forced to
-the disk one by one. A row's last line counts. A line cut off by a kill stands at the end and has no newline: it is removed and its row done again. OUTPUT and
+OUTPUT.journal holds a heading that names the input, then one JSON line a reply, written when it is there; replies were paid for
+and are forced to the disk one by one. A line that is `open` is a reply which did not settle its row: it could not be used, or its
+chain did not hold. Any other line settles its row, the last one counts, and what a conversion used is the sum over all lines. A
+line cut off by a kill stands at the end and has no newline: it is removed and its row done again. OUTPUT and
 OUTPUT.rejected.jsonl are made from the journal when every row is there, each under another name first.
 """
 
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import json
 import logging
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
+from ruplar.chains.convert.tally import UNANSWERED, UNUSABLE
 from ruplar.errors import UserError
 
 log = logging.getLogger(__name__)
 
-FORMAT = 1
+FORMAT = 2
+"""1 had a line a row, with what all its replies used, and no input in its heading."""
+
+USED = ("tokens_in", "tokens_out", "uncounted")
 
 
 class Journal:
-    """The rows of one conversion that are done. Use it in a `with`; one process at a time."""
+    """The rows of one conversion that are done. Use it in a `with`; one process at a time.
 
-    def __init__(self, path: Path, heading: dict[str, Any]):
-        self.path, self.heading = path, {"ruplar_convert": FORMAT, **heading}
+    Args:
+        path: Of the file.
+        heading: The settings it must agree on.
+        keys: The input's rows in their order, by what they say.
+
+    Attributes:
+        entries: Key of a row → what settled it.
+        open: Key of a row → replies since it was last settled by one, whose chains did not hold.
+        used: Tokens of all replies that were ever written down.
+    """
+
+    def __init__(self, path: Path, heading: dict[str, Any], keys: Sequence[str] = ()):
+        self.path, self.keys = path, keys
+        self.heading = {"ruplar_convert": FORMAT, **heading}
         self.entries: dict[str, dict[str, Any]] = {}
+        self.open: dict[str, list[str]] = {}
+        self.used = dict.fromkeys(USED, 0)
         self._file = -1
 
     def __enter__(self) -> Journal:
@@ -47,9 +68,20 @@ class Journal:
         self._close()
 
     def add(self, key: str, entry: dict[str, Any], sync: bool = True) -> None:
-        """One row is done. A kill leaves it where it is; with `sync` it is on the disk too when this returns."""
+        """One reply, or one row that is done. A kill leaves it where it is; with `sync` it is on the disk when this returns."""
         self._append({"key": key, **entry}, sync)
-        self.entries[key] = entry
+        self._take(key, entry)
+
+    def _take(self, key: str, entry: dict[str, Any]) -> None:
+        for name in USED:
+            self.used[name] += entry.get(name, 0)
+        if not entry.get("open"):
+            self.entries[key] = entry
+            # what failed for want of a reply goes on from those there were, when it is tried again
+            if entry.get("reason") not in (UNANSWERED, UNUSABLE):
+                self.open.pop(key, None)
+        elif "reply" in entry:
+            self.open.setdefault(key, []).append(entry["reply"])
 
     def _append(self, line: dict[str, Any], sync: bool = True) -> None:
         left = memoryview(json.dumps(line, ensure_ascii=True).encode() + b"\n")
@@ -86,15 +118,42 @@ class Journal:
             os.ftruncate(self._file, len(whole))
         lines = whole.splitlines()
         if not lines:
-            self._append(self.heading)
+            self._append({**self.heading, "input": _named(self.keys)})
             sync_folder(self.path.parent)
             return
-        self._check_heading(_parsed(lines[0], self.path, 1))
+        heading = _parsed(lines[0], self.path, 1)
+        self._check_heading(heading)
+        source = heading.get("input")
         for number, line in enumerate(lines[1:], start=2):
             entry = _parsed(line, self.path, number)
-            self.entries[entry.pop("key", "")] = entry
+            if "input" in entry:
+                source = entry["input"]
+            else:
+                self._take(entry.pop("key", ""), entry)
+        self._check_input(source)
+
+    def _check_input(self, found: Any) -> None:
+        """The input is the one the journal was begun with, or begins with it: then rows were added, and that is written down."""
+        now = _named(self.keys)
+        if found == now:
+            return
+        rows = found.get("rows") if isinstance(found, dict) else None
+        if not isinstance(rows, int) or not 0 < rows < len(self.keys) or _named(self.keys[:rows]) != found:
+            told = f"one of {rows:,} rows" if isinstance(rows, int) else "one that cannot be told"
+            raise UserError(
+                f"{self.path}: belongs to another input, {told}; this one has {now['rows']:,}"
+                f"{' that say something else' if rows == now['rows'] else ''}. What was made from it would be lost: give that "
+                "input again (and its --limit), name another OUTPUT, or start over with --force."
+            )
+        self._append({"input": now})
 
     def _check_heading(self, found: dict[str, Any]) -> None:
+        form = found.get("ruplar_convert")
+        if form is not None and form != FORMAT:
+            raise UserError(
+                f"{self.path}: was written by another version of ruplar (format {form}, this one writes {FORMAT}). Finish it "
+                "with that version, name another OUTPUT, or start over with --force."
+            )
         differ = [name for name in self.heading if found.get(name) != self.heading[name]]
         if differ:
             told = "; ".join(f"{name} was {found.get(name)!r}, now {self.heading[name]!r}" for name in differ)
@@ -106,6 +165,11 @@ class Journal:
     def _close(self) -> None:
         with contextlib.suppress(OSError):
             os.close(self._file)
+
+
+def _named(keys: Sequence[str]) -> dict[str, Any]:
+    """An input by what its rows say and their order, wherever it lies."""
+    return {"rows": len(keys), "says": hashlib.sha256("\n".join(keys).encode()).hexdigest()[:16]}
 
 
 def _parsed(line: bytes, path: Path, number: int) -> dict[str, Any]:

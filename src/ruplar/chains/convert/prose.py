@@ -1,7 +1,8 @@
 """File, known name or Hub address → questions with their marked answers and, where there is one, their reasoning in prose.
 
-Three shapes are known: BIG-bench's (a JSON object with `examples`, each `input` with `target_scores` or `target`), GSM8K's
-(`answer` ends in `#### 72`), and columns of any name, given by `Columns` or found by the names that are usual.
+Three shapes are known: BIG-bench's (a JSON object with `examples`, each `input` with `target_scores` or `target`; or rows of
+`inputs` and `targets`), GSM8K's (`answer` ends in `#### 72`), and columns of any name, given by `Columns` or found by the names
+that are usual. A question wrapped for a prompt, `Q: …` and a line `A:`, is taken out of it.
 """
 
 from __future__ import annotations
@@ -20,8 +21,8 @@ from ruplar.domains._answer_text import after_hashes, boxed
 from ruplar.errors import UserError
 
 USUAL = {
-    "question": ("question", "problem", "input", "prompt"),
-    "answer": ("answer", "target_scores", "target", "cot_answer", "final_answer", "label"),
+    "question": ("question", "problem", "input", "inputs", "prompt"),
+    "answer": ("answer", "target_scores", "target", "targets", "cot_answer", "final_answer", "label"),
     "reasoning": ("reasoning", "rationale", "explanation", "solution", "cot", "steps"),
 }
 """Part of a row → the column names it is looked for under, in this order."""
@@ -140,6 +141,9 @@ def _question(fields: Mapping[str, Any], columns: Columns) -> str:
     question = _text(fields, name)
     if not question:
         raise _Unreadable(f"field '{name}' is empty")
+    if question.startswith("Q:") and question.endswith("\nA:"):
+        bare = question[2:-3].strip()
+        return question if not bare or "\nA:" in bare else bare  # one with worked examples in front is left alone
     return question
 
 

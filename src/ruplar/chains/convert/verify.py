@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
-from ruplar.domains.base import Domain
+from ruplar.domains.base import Domain, ends_as_marked, how_it_ends
 from ruplar.records import Example
 
 NO_STEP, UNCHECKED, WRONG_STEP, WRONG_END, MISFIT = (
@@ -43,19 +42,14 @@ def verify(chain: str, question: str, answer: str, domain: Domain) -> str:
             raise Rejected(UNCHECKED, f"step {number}, '{_short(step)}': {why}")
         if not domain.result(step):
             raise Rejected(UNCHECKED, f"step {number}, '{_short(step)}', states no result")
-    if not ends_in(steps, answer, domain):
-        raise Rejected(WRONG_END, f"ends in {' '.join(domain.result(steps[-1]))}, marked {answer}")
     plain = " ".join(f"<<{step}>>" for step in steps) if "<<" in chain else chain.strip()
+    example = Example(question, tuple(steps), answer, chain=plain)
+    if not ends_as_marked(domain, example):
+        raise Rejected(WRONG_END, how_it_ends(domain, example))
     whole: Any = getattr(domain, "check_chain", None)
-    for fault in whole(Example(question, tuple(steps), answer, chain=plain)) if whole else ():
+    for fault in whole(example) if whole else ():
         raise Rejected(MISFIT, fault)
     return plain
-
-
-def ends_in(steps: Sequence[str], answer: str, domain: Domain) -> bool:
-    """Whether the last step's result is the answer; symbols of one domain are written together, of another with spaces."""
-    last = domain.result(steps[-1])
-    return any(domain.same(space.join(last), answer) for space in ("", " "))
 
 
 def _short(text: str, width: int = 80) -> str:
