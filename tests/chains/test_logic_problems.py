@@ -1,4 +1,7 @@
-"""The generator of logic problems: one concept follows, by one chain alone, and parts share neither graph nor conclusion."""
+"""The generator of logic problems: one concept follows, by one chain alone, and parts share neither graph nor conclusion.
+
+What can be told of the two options without following facts is in test_logic_shortcuts.py.
+"""
 
 from collections import Counter
 from dataclasses import replace
@@ -44,6 +47,14 @@ def test_neither_place_nor_order_tells_the_answer():
     assert abs(first[True] - 1000) < 90
 
 
+def test_of_somebody_else_the_other_concept_is_true_and_the_target_is_not():
+    for e in generate(300, 9):
+        facts, asked = _facts.told(e.question)
+        target = _facts.read(e.answer).concept
+        other = asked.one if target == asked.other else asked.other
+        assert any({target, other} & _facts.follows(name, facts) == {other} for name in NAMES if name != asked.who)
+
+
 def test_a_problem_depends_on_seed_and_index_alone():
     whole = list(generate(30, 7))
     assert list(generate(30, 7)) == whole and list(generate(10, 7, start=20)) == whole[20:]
@@ -76,7 +87,7 @@ def test_parts_share_no_graph_whatever_its_words():
 def test_a_graph_has_one_fingerprint_however_its_nodes_are_numbered():
     rng = Random(0)
     for _ in range(50):
-        shape = draw(rng, 3)
+        shape = draw(rng, 3, 2)
         to = rng.sample(range(shape.size), shape.size)
         edges = [(to[a], to[b]) for a, b in shape.edges]
         rng.shuffle(edges)
@@ -84,6 +95,15 @@ def test_a_graph_has_one_fingerprint_however_its_nodes_are_numbered():
         again = Shape(tuple(to[n] for n in shape.people), shape.size, tuple(edges), path, to[shape.other])
         assert fingerprint(again) == fingerprint(shape)
         assert fingerprint(replace(shape, other=shape.path[1])) != fingerprint(shape)
+
+
+def test_a_graph_is_in_the_same_part_whichever_of_its_people_is_asked_about():
+    rng = Random(1)
+    for _ in range(50):
+        shape = draw(rng, 2, 3)
+        asked, other, third = shape.people
+        exchanged = replace(shape, people=(other, asked, third), path=(other, shape.other), other=shape.path[-1])
+        assert fingerprint(exchanged) == fingerprint(shape)
 
 
 def test_the_words_are_those_of_prosqa(shared_data):

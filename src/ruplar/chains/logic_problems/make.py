@@ -1,7 +1,8 @@
 """Seed and count → logic problems whose chains follow the facts they tell, the same ones on every machine.
 
 Problem i under seed s is a function of (s, i, steps, split) alone. Training, validation and test have no graph in common, whatever
-words it is told in, and no conclusion: where `Tom is a lempus` is an answer of the test, it is none of the training.
+words it is told in, and no conclusion: where `Tom is a lempus` is an answer of the test, it is none of the training, neither as the
+true option nor as the wrong one.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from ruplar.records import Example
 
 DOMAIN = "logic"
 STEP_WEIGHTS = {1: 0.1, 2: 0.25, 3: 0.3, 4: 0.2, 5: 0.15}
-"""How often a chain has this many steps; ProsQA's have 3 to 6, and graphs three times as large."""
+"""How often a chain has this many steps; ProsQA's have 3 to 6, and two and a half times as many facts."""
 _SALT = 0x106C
 
 NAMES = (
@@ -74,8 +75,9 @@ def verify(example: Example) -> str | None:
 def _problem(seed: int, index: int, able: dict[int, float], split: Split | None) -> Example:
     rng = Random(mix(seed ^ _SALT, index))
     while True:
-        [count] = rng.choices(list(able), list(able.values()))
-        shape = draw(rng, count)
+        # both lengths alike, or the shorter way to a name would tell the answer
+        count, others = rng.choices(list(able), list(able.values()), k=2)
+        shape = draw(rng, count, others)
         if split is not None and part_of(fingerprint(shape)) != split:
             continue
         words = _words(rng, shape, split)
@@ -84,19 +86,26 @@ def _problem(seed: int, index: int, able: dict[int, float], split: Split | None)
 
 
 @cache
-def _conclusions(split: Split | None) -> tuple[tuple[str, str], ...]:
-    """Who may be concluded to be what in this part."""
-    pairs = ((name, concept) for name in NAMES for concept in CONCEPTS)
-    return tuple(p for p in pairs if split is None or part_of(f"{Fact(*p, every=False)}.") == split)
+def _conclusions(split: Split | None) -> tuple[tuple[str, str, tuple[str, ...]], ...]:
+    """Who may be concluded to be what in this part, and what else they may: the wrong options, at least one."""
+    found = []
+    for name in NAMES:
+        own = [c for c in CONCEPTS if split is None or part_of(f"{Fact(name, c, every=False)}.") == split]
+        found += [(name, concept, tuple(c for c in own if c != concept)) for concept in own if len(own) > 1]
+    return tuple(found)
 
 
 def _words(rng: Random, shape: Shape, split: Split | None) -> list[str]:
-    """A word for each node: a name for people, a concept for the others; the conclusion is one of the part's own."""
+    """A word for each node: a name for people, a concept for the others.
+
+    The conclusion is one of the part's own, and so is the wrong one: were it drawn from all, most wrong options of a test would be
+    conclusions of the training, and whoever knows those by heart would be wrong more often than by guessing.
+    """
     pairs = _conclusions(split)
-    who, target = pairs[int(rng.random() * len(pairs))]
+    who, target, wrong = pairs[int(rng.random() * len(pairs))]
+    fixed = {shape.people[0]: who, shape.path[-1]: target, shape.other: wrong[int(rng.random() * len(wrong))]}
     names = rng.sample([name for name in NAMES if name != who], len(shape.people) - 1)
-    concepts = rng.sample([c for c in CONCEPTS if c != target], shape.size - len(shape.people) - 1)
-    fixed = {shape.people[0]: who, shape.path[-1]: target}
+    concepts = rng.sample([c for c in CONCEPTS if c not in fixed.values()], shape.size - len(shape.people) - 2)
     return [fixed.get(n) or (names if n in shape.people else concepts).pop() for n in range(shape.size)]
 
 

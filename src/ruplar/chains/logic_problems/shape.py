@@ -1,12 +1,13 @@
 """Random numbers → the graph of a problem without its words: who is asked about, what follows, what does not.
 
-Node 0 is who is asked about. The facts that lead from there are a tree, so one chain alone reaches the target:
+Two people have a side each, drawn alike; node 0, who is asked about, has the one as somebody else the other:
 
-    0 → a → b → target          somebody else → x → y → the other concept
-        └ dead end  └ dead end                └ also leads to a, b, ..: what follows from 0 follows from many
+    0 → a → b → the target          somebody → x → the other concept
+        └ dead end                      └ dead end ← a        one side's facts lead to the other's dead ends
+    a third → y → b, x, ..: what follows from one follows from others
 
-Nothing leads from node 0 to the other concept. Both concepts are ends of branches of like lengths, so neither can be told by where it
-stands, only by following facts.
+Exchange the two sides and you have a problem that is just as likely, and whose answer is the other concept. So nothing that leaves out
+who is asked about can tell the answer: no count of facts, no length, no place; only following facts from there can.
 """
 
 from __future__ import annotations
@@ -37,48 +38,54 @@ class Shape:
     other: int
 
 
-def draw(rng: Random, steps: int) -> Shape:
-    """A graph whose chain has so many steps."""
+def draw(rng: Random, steps: int, others: int) -> Shape:
+    """A graph whose chain has so many steps, and so many lead somebody else to the other concept."""
     edges: list[Edge] = []
-    grown = [0]  # how many nodes there are, less one
+    grown = [-1]  # the newest node
 
-    def grow(parent: int) -> int:
+    def grow(*parents: int) -> int:
         grown[0] += 1
-        edges.append((parent, grown[0]))
+        edges.extend((parent, grown[0]) for parent in parents)
         return grown[0]
 
-    def branch(start: int, length: int) -> list[int]:
-        """A path of new nodes, with dead ends at its sides."""
-        path = [start]
+    def side(length: int) -> tuple[list[int], list[int]]:
+        """Somebody, and a path of new nodes from there with dead ends: the path, the dead ends."""
+        path, ends = [grow()], []
         for _ in range(length):
             path.append(grow(path[-1]))
         for node in path[:-1]:
             if rng.random() < 0.6:
-                end = grow(node)
+                ends.append(grow(node))
                 if rng.random() < 0.35:
-                    grow(end)
-        return path
+                    ends.append(grow(ends[-1]))
+        return path, ends
 
-    path = branch(0, steps)
-    ours = grown[0]
-    grown[0] += 1
-    someone = grown[0]
-    theirs = branch(someone, max(2, steps + int(rng.random() * 3) - 1))
-    # facts from their side to ours: what follows from 0 is not told by counting who leads there
-    for node in range(someone, grown[0]):
-        if node not in (someone, theirs[-1]) and rng.random() < 0.25:
-            edges.append((node, 1 + int(rng.random() * ours)))
-    return Shape((0, someone), grown[0] + 1, tuple(dict.fromkeys(edges)), tuple(path), theirs[-1])
+    (path, ends), (theirs, their_ends) = side(steps), side(others)
+    for source, dead in ((path, their_ends), (theirs, ends)):
+        for node in source[1:-1]:
+            if dead and rng.random() < 0.25:
+                edges.append((node, _one(rng, dead)))
+    third = grow()
+    met = grow(third)
+    reached = [*path[1:], *ends, *theirs[1:], *their_ends]
+    edges += [(met, _one(rng, reached)) for _ in range(3) if rng.random() < 0.5]
+    return Shape((path[0], theirs[0], third), grown[0] + 1, tuple(dict.fromkeys(edges)), tuple(path), theirs[-1])
+
+
+def _one(rng: Random, nodes: list[int]) -> int:
+    return nodes[int(rng.random() * len(nodes))]
 
 
 def fingerprint(shape: Shape) -> str:
     """What two graphs have in common when they differ only in the numbers of their nodes: equal graphs have equal prints.
 
-    Each node is told by its role, then again and again by what leads to it and from it (Weisfeiler and Leman); different graphs may
-    share a print, which costs a problem and never lets one graph into two parts.
+    Each node is told by its kind, then again and again by what leads to it and from it (Weisfeiler and Leman); different graphs may
+    share a print, which costs a problem and never lets one graph into two parts. Who is asked about and which concept is true are
+    left out: were a graph trained on for one of its people and tested for the other, whoever learnt the graph's answer by heart
+    would be wrong more often than by guessing.
     """
-    roles = {shape.people[0]: "who", shape.path[-1]: "target", shape.other: "other"}
-    colours = [roles.get(n, "someone" if n in shape.people else "concept") for n in range(shape.size)]
+    options = (shape.path[-1], shape.other)
+    colours = ["somebody" if n in shape.people else "option" if n in options else "concept" for n in range(shape.size)]
     into: list[list[int]] = [[] for _ in range(shape.size)]
     out: list[list[int]] = [[] for _ in range(shape.size)]
     for subject, concept in shape.edges:
