@@ -5,13 +5,19 @@ from collections import Counter
 import pytest
 
 from ruplar.chains import date_problems
-from ruplar.chains.date_problems import OPENINGS, generate, part_of_scenario, verify
+from ruplar.chains.date_problems import OPENINGS, generate, part_of_scenario, told, verify
 from ruplar.chains.date_problems.make import _BIG_BENCH
 from ruplar.chains.date_problems.tale import EARLIEST, LATEST, amount, ordinal
 from ruplar.chains.draws import part_of
 from ruplar.domains._calendar import find_all
 from ruplar.domains._date_questions import divide
 from ruplar.errors import UserError
+
+TOLD = {
+    16640: "Today is the last day of the first quarter of 2008.",
+    34411: "Today is the first day of 2007.",
+    37860: "Today is Christmas Eve of 1937.",
+}
 
 
 def test_every_problem_re_executes_and_its_question_is_read_back_to_the_same_day():
@@ -67,16 +73,61 @@ def test_all_ways_of_telling_and_all_questions_of_date_understanding_occur():
     assert len(OPENINGS) == 13
 
 
-def test_no_scenario_of_date_understanding_is_written(shared_data):
+def scenarios_of_date_understanding(shared_data):
     from ruplar import plugins
     from ruplar.chains.read import read
 
     domain = plugins.make("domains", "dates")
     files = ("date-understanding-train", "date-understanding")
-    theirs = {domain.scenario(e.question) for name in files for e in read(name, domain, data_dir=shared_data).examples}
-    ours = {domain.scenario(e.question) for e in generate(20_000, 1)}
-    # the shortest ones ("Tomorrow is 11/12/2019.") could be drawn, once in many thousands
-    assert len(ours & theirs) <= 2
+    return {domain.scenario(e.question) for name in files for e in read(name, domain, data_dir=shared_data).examples}
+
+
+def test_the_hashes_are_those_of_all_scenarios_of_date_understanding(shared_data):
+    theirs = scenarios_of_date_understanding(shared_data)
+    assert len(theirs) == len(told.DATE_UNDERSTANDING) == 41
+    assert set(told.hashes_of(shared_data)) == told.DATE_UNDERSTANDING
+    assert all(told.is_told(scenario) for scenario in theirs)
+
+
+@pytest.mark.parametrize("part", ["train", "valid", "test"])
+def test_no_scenario_of_date_understanding_is_written_in_any_part(shared_data, part):
+    theirs = {told.plain(scenario) for scenario in scenarios_of_date_understanding(shared_data)}
+    ours = {told.plain(divide(e.question)[0]) for e in generate(20_500, 1, split=part)}
+    assert len(ours) > 15_000 and not ours & theirs
+
+
+def test_where_date_understanding_would_be_told_another_problem_is_drawn(monkeypatch):
+    # TOLD: problems of seed 1 that told it word for word before anything was held against it
+    monkeypatch.setattr("ruplar.chains.date_problems.make.is_told", lambda scenario: False)
+    before = {i: next(generate(1, 1, start=i, split="train")) for i in TOLD}
+    assert {i: divide(e.question)[0] for i, e in before.items()} == TOLD
+    monkeypatch.undo()
+    after = {i: next(generate(1, 1, start=i, split="train")) for i in TOLD}
+    assert all(after[i].source == f"date-problems:1:{i}" and verify(after[i]) is None for i in TOLD)
+    assert not {divide(e.question)[0] for e in after.values()} & set(TOLD.values())
+    assert after == {i: next(generate(1, 1, start=i, split="train")) for i in TOLD}
+    assert [verify(e) for e in before.values()] == ["Date Understanding tells it too"] * 3
+
+
+@pytest.mark.parametrize(
+    ("ours", "same"),
+    [
+        ("Tomorrow is 11/12/2019.", True),
+        ("Tomorrow is November 12, 2019.", True),
+        ("Tomorrow is 11/13/2019.", False),
+        ("Mia booked a flight for tomorrow, Jul 29, 2002.", True),  # told of Jane there
+        ("Mia booked a flight for tomorrow, Jul 30, 2002.", False),
+        ("The concert was scheduled to be on 6/1/1943, but was delayed by 1 day to today.", True),  # "one day" there
+        ("The concert was scheduled to be on 6/1/1943, but was delayed by 2 days to today.", False),
+        ("Tom thinks today is 6/18/2019, but Mia thinks today is 6/19/2019. Mia is correct.", True),
+        ("Tom thinks today is 6/18/2019, but Mia thinks today is 6/20/2019. Mia is correct.", False),
+        ("On May 9th, 2017 Tom bought 40 eggs. He ate one per day. Today he ran out of eggs.", True),
+        ("Today is the first day of 2007.", True),
+        ("This is the first day of 2007.", False),
+    ],
+)
+def test_a_scenario_is_the_same_however_its_dates_counts_and_people_are_written(ours, same):
+    assert told.is_told(ours) is same
 
 
 def test_years_stay_where_each_is_one_token():

@@ -96,6 +96,9 @@ def test_the_result_is_the_whole_date_behind_the_last_equals_sign():
         "Thanksgiving 2001 = Nov 22, 2001",  # Nov 1, 2001 was a Thursday; three weeks later
         "Last day of first quarter 2008 = Mar 31, 2008",
         "Palindrome date in 2020 = 02/02/2020",
+        "Jul 9, 1972 - 1 year = Jul 9, 1971 (Friday)",
+        "Jul 9, 1972 - 1 year = Jul 9, 1971, Friday = 07/09/1971.",
+        "MAY 27, 1900 + 1 DAY = may 28th, 1900",
     ],
 )
 def test_right_steps_re_execute(step):
@@ -110,12 +113,22 @@ def test_right_steps_re_execute(step):
         ("7/8/1972 - 1 year = 7/8/1970", "7/8/1972 - 1 year is Jul 8, 1971, not Jul 8, 1970"),
         ("Jan 1, 2019 Monday + 6 days = Jan 7, 2019", "Jan 1, 2019 is a Tuesday, not a Monday"),
         ("Thanksgiving 2001 = 11/22/2002", "Thanksgiving 2001 is Nov 22, 2001, not Nov 22, 2002"),
+        # Jul 4, 1971 was a Sunday, so Jul 9 a Friday
+        ("Jul 9, 1972 - 1 year = Jul 9, 1971 (Monday)", "Jul 9, 1971 is a Friday, not a Monday"),
+        ("Jul 9, 1972 - 1 year = Jul 9, 1971 (Monday) = 07/09/1971", "Jul 9, 1971 is a Friday, not a Monday"),
+        # 31 days of January and 28 of February lead to Mar 1: 1900 was no leap year
+        ("Jan 1, 1900 + 59 days = Feb 29, 1900", "there is no Feb 29, 1900"),
+        ("Feb 29, 1900 + 1 day = Mar 1, 1900", "there is no Feb 29, 1900"),
+        ("25/12/2012 + 1 day = 12/26/2012", "there is no 25/12/2012 (the month stands first)"),
+        # words that are left over do not hide a wrong day, nor does an equation that cannot be judged
+        ("Jul 9, 1972 - 1 year = Jul 9, 1970 or so", "Jul 9, 1972 - 1 year is Jul 9, 1971, not Jul 9, 1970"),
+        ("soon = Jul 9, 1972 - 1 year = Jul 9, 1970", "Jul 9, 1972 - 1 year is Jul 9, 1971, not Jul 9, 1970"),
         # a wrong middle is found although the end is right
         ("Jun 1, 2021 - 2 days = May 29, 2021, then +1 day = May 30, 2021", "Jun 1, 2021 - 2 days is May 30, 2021, not May 29, 2021"),
     ],
 )  # fmt: skip
 def test_wrong_steps_are_told_with_what_is_right(step, fault):
-    assert DOMAIN.check(step) == fault
+    assert DOMAIN.check(step) == fault and DOMAIN.unchecked(step) is None
 
 
 def test_hours_that_are_no_whole_day_may_end_on_two_days():
@@ -130,6 +143,30 @@ def test_hours_that_are_no_whole_day_may_end_on_two_days():
 )
 def test_what_cannot_be_carried_out_is_said_to_be_unchecked(step):
     assert DOMAIN.check(step) is None and DOMAIN.unchecked(step)
+
+
+@pytest.mark.parametrize(
+    ("step", "why"),
+    [
+        # the first equation is right, which says nothing of the second
+        ("Jul 9, 1972 = Jul 9, 1972 - 3 score years = Jul 9, 1900", "'- 3 score years' cannot be carried out"),
+        ("soon = Jul 9, 1972 - 1 year = Jul 9, 1971", "'soon' names no day we know"),
+        ("Jul 9, 1972 - 1 year = Jul 9, 1971 + 3 days", "'+ 3 days' stands behind the day it states"),
+        ("Jul 9, 1972 - 1 year = Jul 6, 1971 + 3 days", "'+ 3 days' stands behind the day it states"),
+        ("Jul 9, 1972 - 1 year = Jul 9, 1971 or so", "'or so' stands behind the day it states"),
+        ("Jul 9, 1972 - 1 year = Jul 9, 1971 =", "'' states no day"),
+    ],
+)
+def test_every_equation_must_be_judged_and_leave_nothing_over(step, why):
+    assert DOMAIN.check(step) is None and DOMAIN.unchecked(step) == why
+
+
+@pytest.mark.parametrize("written", ["MAY 27, 1900", "may 27, 1900", "27TH OF MAY, 1900", "MAY 27TH 1900"])
+def test_a_month_is_read_in_any_case(written):
+    assert _calendar.read(written) == date(1900, 5, 27) and DOMAIN.same(written, "05/27/1900")
+    assert DOMAIN.symbols(f"{written} + 1 day") == ["May", "27", "1900", "+", "1", "day"]
+    assert DOMAIN.extract(written) == written
+    assert _date_questions.today(f"Today is {written}.") == (date(1900, 5, 27),)
 
 
 def test_days_that_have_a_name_are_counted_by_the_calendar():

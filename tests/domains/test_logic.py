@@ -6,6 +6,7 @@ from dataclasses import replace
 import pytest
 
 from ruplar import plugins
+from ruplar.chains.check import check_chains
 from ruplar.chains.read import read
 from ruplar.domains import _facts
 from ruplar.domains.base import faults
@@ -53,12 +54,47 @@ def test_a_right_chain_has_no_fault():
         ({"steps": (GOOD.steps[0], GOOD.steps[2])}, "'Every brimpus is a lempus' does not go on from terpus"),
         ({"steps": GOOD.steps[:2]}, "the chain ends in brimpus, but the answer is lempus"),
         ({"answer": "Tom is a dumpus."}, "the answer is dumpus, but the question asks for scrompus or lempus"),
+        ({"answer": "Bob is a lempus."}, "the answer is about Bob, but Tom is asked about"),
+        ({"answer": "Every Tom is a lempus."}, "the answer is about every Tom, but Tom is asked about"),
         ({"answer": "Tom is a scrompus."}, "that Tom is a scrompus does not follow from the question"),
         ({"question": QUESTION.replace("Sally is a rempus.", "Tom is a rempus.")}, "that Tom is a scrompus follows as well"),
     ],
 )  # fmt: skip
 def test_what_is_wrong_with_a_chain_is_told(change, fault):
     assert fault in faults(DOMAIN, replace(GOOD, **change))
+
+
+def test_an_answer_about_somebody_else_is_wrong_even_where_the_question_tells_no_fact():
+    row = Example("Is Tom a brimpus or yumpus?", ("Tom is a brimpus.",), "Bob is a brimpus.")
+    assert faults(DOMAIN, row)[:2] == [
+        "the chain cannot be followed: the question tells no fact",
+        "the answer is about Bob, but Tom is asked about",
+    ]
+
+
+def test_a_question_with_either_is_read():
+    either = QUESTION.replace("Is Tom a scrompus or lempus?", "Is Tom either a scrompus or a lempus?")
+    assert _facts.told(either)[1] == _facts.Asked("Tom", "scrompus", "lempus")
+    assert faults(DOMAIN, replace(GOOD, question=either)) == []
+    assert faults(DOMAIN, replace(GOOD, question=either, answer="Tom is a scrompus."))
+
+
+def test_a_chain_whose_question_cannot_be_read_is_told_and_not_taken_for_right(tmp_path):
+    unread = replace(GOOD, question=QUESTION.replace("Is Tom a scrompus or lempus?", "What is Tom?"))
+    why = "the chain cannot be followed: 'What is Tom?' is no question such as 'Is Tom a lempus or a scrompus?'"
+    assert DOMAIN.unchecked_chain(GOOD) is None and DOMAIN.unchecked_chain(unread) == why
+    assert faults(DOMAIN, unread) == [why]
+    row = {"question": unread.question, "steps": list(unread.steps), "answer": unread.answer}
+    (tmp_path / "rows.json").write_text(json.dumps([row]))
+    found = check_chains(str(tmp_path / "rows.json"), DOMAIN)
+    assert [what for _, what in found.wrong_chains] == [why]
+    assert found.sound == 0 and [what for _, what in found.unchecked] == [f"{step}: {why}" for step in unread.steps]
+
+
+def test_where_a_step_cannot_be_read_the_answer_is_still_held_against_the_facts():
+    odd = replace(GOOD, steps=(GOOD.steps[0], "And so on."), answer="Tom is a scrompus.")
+    assert DOMAIN.unchecked("And so on.")
+    assert "that Tom is a scrompus does not follow from the question" in faults(DOMAIN, odd)
 
 
 def test_a_fact_that_says_nothing_is_wrong():

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from ruplar.chains.read import Problem, read
-from ruplar.chains.scenarios import remarks
-from ruplar.domains.base import Domain
+from ruplar.chains.scenarios import remarks, wrong_chains
+from ruplar.domains.base import Domain, how_it_ends
 from ruplar.records import Example
 
 Found = list[tuple[str, str]]
@@ -64,7 +64,8 @@ class ChainCheck:
     Attributes:
         source: Where it was read from.
         rows: Rows met.
-        examples: Rows with a usable chain.
+        examples: Rows with a usable chain: one that training takes.
+        refused: Rows whose chain is wrong, by domains under which training refuses it.
         step_counts: Steps in a chain → chains.
         sound: Steps that were carried out again and are right.
         left_out: Reason → rows left out.
@@ -72,7 +73,7 @@ class ChainCheck:
         unchecked: Steps that cannot be carried out again, and why.
         wrong_ends: Chains whose last result is not the marked answer.
         no_result: Steps that state no result.
-        wrong_chains: Chains that do not fit their question, by domains that can tell.
+        wrong_chains: Chains that do not fit their question, by domains that can tell; one entry a chain.
         unread_answers: Marked answers the domain cannot read; they are compared word for word.
         repeats: Rows whose question stood before.
         remarks: What is to be said of the set as a whole.
@@ -82,6 +83,7 @@ class ChainCheck:
     source: str
     rows: int = 0
     examples: int = 0
+    refused: Found = field(default_factory=list)
     step_counts: Counter[int] = field(default_factory=Counter)
     sound: int = 0
     left_out: dict[str, list[Problem]] = field(default_factory=dict)
@@ -111,6 +113,7 @@ class ChainCheck:
             "source": self.source,
             "rows": self.rows,
             "examples": self.examples,
+            "refused": [{"at": at, "what": what} for at, what in self.refused],
             "steps": {str(n): c for n, c in sorted(self.step_counts.items())},
             "sound_steps": self.sound,
             "left_out": {r: [str(p) for p in rows] for r, rows in self.left_out.items()},
@@ -120,23 +123,35 @@ class ChainCheck:
         }
 
     def text(self, show: int = 5) -> str:
-        """A page for a person: counts, then the first few of each kind of problem."""
-        total = sum(n * c for n, c in self.step_counts.items())
+        """A page for a person: counts, then the first few of each kind of problem, and how to see the others."""
+        total, chains = sum(n * c for n, c in self.step_counts.items()), sum(self.step_counts.values())
         spread = "  ".join(f"{n}: {c:,}" for n, c in sorted(self.step_counts.items()))
         lines = [line for row in self.understood for line in (*row.lines(), "")]
         lines += [
-            f"{self.source}: {self.examples:,} of {self.rows:,} rows have a usable chain",
-            f"  {total:,} steps, {total / max(self.examples, 1):.2f} a chain   ({spread})",
+            f"{self.source}: {self.examples:,} of {self.rows:,} rows have a usable chain" + self._refused(),
+            f"  {total:,} steps, {total / max(chains, 1):.2f} a chain   ({spread})",
             f"  {self.sound:,} steps carried out again and right",
         ]
         groups = [(f"left out, {r}", [str(p) for p in rows]) for r, rows in self.left_out.items()]
         for kind, title in self._KINDS.items():
-            groups.append((title, [f"{at}  {what}" for at, what in getattr(self, kind)]))
+            found = getattr(self, kind)
+            rows = len({at for at, _ in found})
+            within = f", in {rows:,} row{'s' if rows > 1 else ''}" if rows < len(found) else ""
+            groups.append((title + within, [f"{at}  {what}" for at, what in found]))
         for title, shown in groups:
             lines.append(f"  {len(shown):,} {title}")
             lines += [f"    {line}" for line in shown[:show]]
+            if 0 < show < len(shown):
+                lines.append(f"    … and {len(shown) - show:,} more (--show {len(shown)})")
         lines += [f"  {remark}" for remark in self.remarks]
+        if not self.understood:
+            lines.append("  --rows N shows what was understood of each of the first N chains")
         return "\n".join(lines)
+
+    def _refused(self) -> str:
+        if not self.refused:
+            return ""
+        return f"; {len(self.refused):,} have a wrong one, which training refuses or, with data.skip_bad: true, leaves out"
 
 
 def check_chains(
@@ -152,12 +167,15 @@ def check_chains(
         rows: Keep what was understood of so many of the first rows.
     """
     reading = read(source, domain, format=format, skip_bad=True, data_dir=data_dir)
-    found = ChainCheck(reading.place.name, reading.rows, len(reading.examples), left_out=reading.left_out)
+    refused = list(wrong_chains([reading], domain).items())
+    usable = len(reading.examples) - len(refused)
+    found = ChainCheck(reading.place.name, reading.rows, usable, refused, left_out=reading.left_out)
     found.remarks = remarks(reading, domain)
     found.repeats = [(repeat.source, repeat.excerpt) for repeat in reading.repeats]
     whole: Any = getattr(domain, "check_chain", lambda example: [])
     for example in reading.examples:
-        found.wrong_chains += [(example.source, wrong) for wrong in whole(example)]
+        if wrong := whole(example):
+            found.wrong_chains.append((example.source, "; ".join(wrong)))
         if domain.extract(example.answer) is None:
             found.unread_answers.append((example.source, example.answer))
         row = read_row(example, domain)
@@ -169,24 +187,19 @@ def check_chains(
 
 def read_row(example: Example, domain: Domain) -> RowRead:
     """One example → what the domain makes of it."""
-    steps = tuple(_read_step(step, domain) for step in example.steps)
-    last = domain.result(example.steps[-1]) if example.steps else []
-    # symbols of one domain are written together, of another with spaces
-    right = any(domain.same(space.join(last), example.answer) for space in ("", " ")) if last else None
-    said = " ".join(last)
-    end = {
-        None: f"ends in no result, marked {example.answer}",
-        True: f"ends in {said}, as marked",
-        False: f"ends in {said}, marked {example.answer}",
-    }[right]
-    return RowRead(example.source, example.question, example.answer, steps, _outside(example), end)
+    unfollowed: Any = getattr(domain, "unchecked_chain", lambda example: None)
+    steps = tuple(_read_step(step, domain, unfollowed(example)) for step in example.steps)
+    return RowRead(
+        example.source, example.question, example.answer, steps, _outside(example), how_it_ends(domain, example)
+    )
 
 
-def _read_step(step: str, domain: Domain) -> StepRead:
+def _read_step(step: str, domain: Domain, unfollowed: str | None) -> StepRead:
+    """One step; `unfollowed` says why the whole chain cannot be followed, in domains where a step alone cannot be judged."""
     symbols = tuple(domain.symbols(step))
     if wrong := domain.check(step):
         verdict = f"wrong: {wrong}"
-    elif why := domain.unchecked(step):
+    elif why := domain.unchecked(step) or unfollowed:
         verdict = f"not carried out: {why}"
     else:
         verdict = "sound"

@@ -108,7 +108,7 @@ def _shared(reading: Reading, told: Sequence[str], domain: Any, other: str, name
 
 
 def wrong_chains(readings: Sequence[Reading], domain: Domain) -> dict[str, str]:
-    """Where a chain does not re-execute → what is wrong with it; empty for a domain that does not refuse such chains."""
+    """Where a chain does not re-execute, or not to its answer → what is wrong with it; empty for a domain that refuses none."""
     if not getattr(domain, "REFUSES_WRONG", False):
         return {}
     found = {e.source: wrong for reading in readings for e in reading.examples if (wrong := faults(domain, e))}

@@ -65,7 +65,9 @@ def check(
     format: Annotated[str | None, typer.Option(help="Shape of the rows; found out when left out.")] = None,
     data_dir: DataDir = None,
     show: Annotated[int, typer.Option(min=0, help="Problems of each kind to show.")] = 5,
-    rows: Annotated[int, typer.Option(min=0, help="Rows to show in full, from the first on.")] = 0,
+    rows: Annotated[
+        int, typer.Option(min=0, help="Rows to show in full, as they were understood, from the first on.")
+    ] = 0,
     as_json: AsJson = False,
 ) -> None:
     """What was understood of every chain, what is left out and why, and which steps do not re-execute."""

@@ -32,12 +32,14 @@ MONTH = rf"(?:{'|'.join((*_NAMES, 'December'))}|Sept|{'|'.join(MONTHS)})(?![a-z]
 
 _ORDINAL = r"(?:st|nd|rd|th)?"
 DATE = (
+    r"(?i:"
     rf"(?<![A-Za-z])(?P<month>{MONTH}) ?(?P<day>[0-9]{{1,2}}){_ORDINAL},? ?(?P<year>[0-9]{{4}})(?![0-9])"
     rf"|(?<![0-9/])(?P<day2>[0-9]{{1,2}}){_ORDINAL} (?:of )?(?P<month2>{MONTH}),? (?P<year2>[0-9]{{4}})(?![0-9])"
     r"|(?<![0-9/])(?P<month3>[0-9]{1,2})/(?P<day3>[0-9]{1,2})/(?P<year3>[0-9]{4})(?![0-9/])"
     r"|(?<![0-9-])(?P<year4>[0-9]{4})-(?P<month4>[0-9]{2})-(?P<day4>[0-9]{2})(?![0-9-])"
+    r")"
 )
-"""Pattern of a date: `Jul 8, 1971`, `8 July 1971`, `07/08/1971` (month first), `1971-07-08`."""
+"""Pattern of a date: `Jul 8, 1971`, `8 July 1971`, `JULY 8TH, 1971`, `07/08/1971` (month first), `1971-07-08`."""
 
 _DATE = re.compile(DATE)
 _UNITS: dict[str, tuple[str, int]] = {

@@ -12,7 +12,8 @@ _FACT = re.compile(
     re.IGNORECASE,
 )
 _ASK = re.compile(
-    rf"Is\s+(?P<who>{_WORD})\s+an?\s+(?P<one>{_WORD})\s+or\s+(?:an?\s+)?(?P<other>{_WORD})\s*\?", re.IGNORECASE
+    rf"Is\s+(?P<who>{_WORD})\s+(?:either\s+)?an?\s+(?P<one>{_WORD})\s+or\s+(?:an?\s+)?(?P<other>{_WORD})\s*\?",
+    re.IGNORECASE,
 )
 
 
@@ -29,7 +30,7 @@ class Fact(NamedTuple):
 
 
 class Asked(NamedTuple):
-    """What a question asks: `Is Tom a lempus or scrompus?`."""
+    """What a question asks: `Is Tom a lempus or scrompus?`, `Is Tom either a lempus or a scrompus?`."""
 
     who: str
     one: str

@@ -41,11 +41,11 @@ class Domain(Protocol):
 
 
 class WholeChains(Protocol):
-    """What a domain may say beyond single steps. Both are optional: a domain without them has neither view.
+    """What a domain may say beyond single steps. Each is optional: a domain without it has no such view.
 
     Attributes:
-        REFUSES_WRONG: Whether a chain that does not re-execute is a bad row of a training set, rather than only listed by
-            `ruplar data check`.
+        REFUSES_WRONG: Whether a chain that does not re-execute, or does not end in its marked answer, is a bad row of a
+            training set, rather than only listed by `ruplar data check`.
     """
 
     REFUSES_WRONG: bool
@@ -53,12 +53,32 @@ class WholeChains(Protocol):
     def check_chain(self, example: Example) -> list[str]:
         """What is wrong with a chain in view of its question and answer, a sentence each; single steps are `check`'s."""
 
+    def unchecked_chain(self, example: Example) -> str | None:
+        """Why no step of the chain can be judged, e.g. that its question cannot be read; None when `check_chain` judges it."""
+
     def scenario(self, question: str) -> str:
         """What a question tells before it asks: questions that tell the same must not be divided over two sets."""
 
 
 def faults(domain: Any, example: Example) -> list[str]:
-    """Everything wrong with an example: its steps carried out again, then the chain as a whole; [] when nothing is."""
+    """Everything wrong with an example: its steps carried out again, the chain as a whole, its end; [] when nothing is."""
     found = [f"{step}: {wrong}" for step in example.steps if (wrong := domain.check(step))]
     whole = getattr(domain, "check_chain", None)
-    return found + (whole(example) if whole is not None else [])
+    found += whole(example) if whole is not None else []
+    if not found and example.steps and not ends_as_marked(domain, example):
+        found.append(how_it_ends(domain, example))
+    return found
+
+
+def ends_as_marked(domain: Any, example: Example) -> bool:
+    """Whether the last step's result is the marked answer; a chain without a step, or whose last states no result, does not."""
+    last = domain.result(example.steps[-1]) if example.steps else []
+    # symbols of one domain are written together, of another with spaces
+    return bool(last) and any(domain.same(space.join(last), example.answer) for space in ("", " "))
+
+
+def how_it_ends(domain: Any, example: Example) -> str:
+    """`ends in 8, as marked`, `ends in 8, marked 9` or `ends in no result, marked 9`."""
+    last = domain.result(example.steps[-1]) if example.steps else []
+    marked = "as marked" if ends_as_marked(domain, example) else f"marked {example.answer}"
+    return f"ends in {' '.join(last) or 'no result'}, {marked}"

@@ -5,8 +5,9 @@ prior never mistakes a day for a month. Counts, units (`days`, `year`), signs, `
 `the`, `in`, `then`, and commas and points that only part them, are none. The result is what stands after the last `=`: a whole date, not its year.
 
 Steps are carried out again by the calendar: leap years, ends of months, weeks, hours, weekdays, and days that have a name
-(`Thanksgiving 2001`). A chain is also held against its question, where the question says by one of the known ways which day it
-is today and which day is asked for. Numbers with slashes are read month first, as the answers of Date Understanding are.
+(`Thanksgiving 2001`). Every equation of a step is, and none may leave words over; a day that does not exist is wrong. A chain is
+also held against its question, where the question says by one of the known ways which day it is today and which day is asked for.
+Numbers with slashes are read month first, as the answers of Date Understanding are.
 """
 
 from __future__ import annotations
@@ -30,7 +31,10 @@ _OFFSET = re.compile(
     rf"[,;]?\s*(?:then\s*)?(?P<sign>[-+])\s*(?P<count>{_calendar.COUNT})\s*-?\s*(?P<unit>{_calendar.UNIT})\b",
     re.IGNORECASE,
 )
-_WEEKDAY = re.compile(rf"[ ,(]*({'|'.join(_calendar.WEEKDAYS)})\)?", re.IGNORECASE)
+_DATE = re.compile(_calendar.DATE)
+_WEEKDAY = re.compile(rf"[ ,(]*({'|'.join(_calendar.WEEKDAYS)})\b\)?", re.IGNORECASE)
+_PARTING = " ,;."
+"""What may stand behind a day or an offset and says nothing."""
 
 
 class Config(Settings):
@@ -73,11 +77,13 @@ class Domain:
         return next((fault for judged, fault in _verdicts(step) if judged and fault), None)
 
     def unchecked(self, step: str) -> str | None:
-        """Why none of the step's equations can be carried out again; None when `check` has judged at least one."""
+        """Why an equation of the step cannot be carried out again; None when `check` has judged every one, or found one wrong."""
         found = _verdicts(step)
         if not found:
             return "it states no result"
-        return None if any(judged for judged, _ in found) else found[0][1]
+        if any(judged and fault for judged, fault in found):
+            return None
+        return next((why for judged, why in found if not judged), None)
 
     def check_chain(self, example: Example) -> list[str]:
         """What the question says of today and asks for, against the marked answer; [] where it cannot be read."""
@@ -112,29 +118,56 @@ class Domain:
 
 def _verdicts(step: str) -> list[tuple[bool, str]]:
     """Each equation of a step → whether it was carried out, and its fault or why it was not; `(True, "")` is right."""
-    return [_verdict(left.strip(), right.strip()) for left, right in pairwise(step.translate(DASHES).split("="))]
+    sides = [side.strip() for side in step.translate(DASHES).split("=")]
+    # what follows the day of a middle side is the beginning of the next equation (`= May 30, 2021, then +1 day = …`)
+    return [_verdict(left, right, i == len(sides) - 2) for i, (left, right) in enumerate(pairwise(sides))]
 
 
-def _verdict(left: str, right: str) -> tuple[bool, str]:
+def _verdict(left: str, right: str, last: bool) -> tuple[bool, str]:
+    """One equation, carried out; of the `last` nothing may be left over behind the day it states."""
+    if wrong := _no_day(left) or _no_day(right):
+        return True, wrong
     start, tail = _start(left)
     if start is None:
         return False, f"'{left}' names no day we know"
-    named = _WEEKDAY.match(tail)
-    if named and named[1].title() != _calendar.weekday(start):
-        return True, f"{_calendar.show(start)} is a {_calendar.weekday(start)}, not a {named[1].title()}"
-    tail = tail[named.end() :] if named else tail
+    wrong, tail = _weekday(start, tail)
+    if wrong:
+        return True, wrong
     try:
         days, rest = _carried_out(start, tail)
     except ValueError:
         return False, f"'{left}' leaves the calendar"
     if rest:
         return False, f"'{rest}' cannot be carried out"
-    stated = _start(right)[0]
+    stated, tail = _start(right)
     if stated is None:
         return False, f"'{right}' states no day"
-    if stated in days:
-        return True, ""
-    return True, f"{left} is {_calendar.show(days[0])}, not {_calendar.show(stated)}"
+    wrong, tail = _weekday(stated, tail)
+    rest = tail.strip(_PARTING) if last else ""
+    moved = "+" in rest or "-" in rest  # then the day it states may be another
+    if stated not in days and not moved:
+        return True, f"{left} is {_calendar.show(days[0])}, not {_calendar.show(stated)}"
+    if rest and not wrong:
+        return False, f"'{rest}' stands behind the day it states"
+    return True, wrong
+
+
+def _no_day(side: str) -> str:
+    """What is wrong with a side that begins with a date which no calendar has; "" with any other."""
+    found = _DATE.match(side)
+    if found is None or _calendar.of_match(found) is not None:
+        return ""
+    return f"there is no {found[0]}" + (" (the month stands first)" if "/" in found[0] else "")
+
+
+def _weekday(day: date, tail: str) -> tuple[str, str]:
+    """A day and what follows it → what is wrong with the weekday it is given, "" with none or the right one, and the rest."""
+    found = _WEEKDAY.match(tail)
+    if found is None:
+        return "", tail
+    right = found[1].title() == _calendar.weekday(day)
+    wrong = f"{_calendar.show(day)} is a {_calendar.weekday(day)}, not a {found[1].title()}"
+    return "" if right else wrong, tail[found.end() :]
 
 
 def _carried_out(start: date, tail: str) -> tuple[list[date], str]:
@@ -144,13 +177,13 @@ def _carried_out(start: date, tail: str) -> tuple[list[date], str]:
         count = int(f"{offset['sign']}1") * _calendar.count_of(offset["count"])
         days = [d for day in days for d in _calendar.shift(day, count, offset["unit"])]
         at = offset.end()
-    return days, tail[at:].strip(" ,;")
+    return days, tail[at:].strip(_PARTING)
 
 
 def _start(text: str) -> tuple[date | None, str]:
     """The day that one side of an `=` begins with, as a date or by its name, and what follows it."""
-    if found := re.match(_calendar.DATE, text):
+    if found := _DATE.match(text):
         return _calendar.of_match(found), text[found.end() :]
     offset = _OFFSET.search(text)
     words = text[: offset.start()] if offset else text
-    return _named_days.read(words.strip(" ,;")), text[len(words) :]
+    return _named_days.read(words.strip(_PARTING)), text[len(words) :]

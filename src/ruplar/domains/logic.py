@@ -5,8 +5,8 @@ are the form of every step and no symbols of it; so the symbols of `Every terpus
 result is `brimpus`. Steps stand in `<<…>>`, or are the sentences of a chain without such marks.
 
 A step alone is right when it is a fact; whether it may be used is a matter of the whole chain: `check_chain` draws the graph of
-the question's facts and follows the chain along it. Two answers are the same when they conclude the same of the same; a bare
-concept stands for the statement that concludes it.
+the question's facts and follows the chain along it; a chain whose question cannot be read is not taken for right. Two answers are
+the same when they conclude the same of the same; a bare concept stands for the statement that concludes it.
 """
 
 from __future__ import annotations
@@ -66,19 +66,28 @@ class Domain:
         """Why the step cannot be judged; None when it is a fact."""
         return None if _facts.read(step) else f"'{step}' is no fact such as 'Every terpus is a brimpus.'"
 
-    def check_chain(self, example: Example) -> list[str]:
-        """Follow the chain along the facts of its question; what is wrong, a sentence each."""
+    def unchecked_chain(self, example: Example) -> str | None:
+        """Why no chain can be followed along the question; None when one can: it tells facts, and who and what it asks is read."""
         facts, asked = _facts.told(example.question)
+        if asked is None:
+            last = (_facts.sentences(example.question) or [""])[-1]
+            return f"the chain cannot be followed: '{last}' is no question such as 'Is Tom a lempus or a scrompus?'"
+        return None if facts else "the chain cannot be followed: the question tells no fact"
+
+    def check_chain(self, example: Example) -> list[str]:
+        """Follow the chain along the facts of its question; what is wrong, a sentence each. One that cannot be followed is not right."""
+        facts, asked = _facts.told(example.question)
+        unread = self.unchecked_chain(example)
+        found = [unread] if unread else []
+        if asked is None:
+            return found
+        found += _subject_faults(example.answer, asked)
+        if unread:
+            return found
         steps = [fact for step in example.steps if (fact := _facts.read(step))]
-        if asked is None or not facts or len(steps) != len(example.steps):
-            return []
-        found = [f"'{fact}' is not told by the question" for fact in steps if fact not in facts]
-        if steps and steps[0].subject != asked.who:
-            found.append(f"the chain begins with {steps[0].subject}, but {asked.who} is asked about")
-        for before, after in pairwise(steps):
-            if after.subject != before.concept:
-                found.append(f"'{after}' does not go on from {before.concept}")
-        return found + _answer_faults(example.answer, steps, facts, asked)
+        if len(steps) != len(example.steps):  # `unchecked` tells which
+            return found + _answer_faults(example.answer, [], facts, asked)
+        return found + _path_faults(steps, facts, asked) + _answer_faults(example.answer, steps, facts, asked)
 
     def scenario(self, question: str) -> str:
         """What a question tells before it asks: its facts, whatever their order."""
@@ -106,6 +115,23 @@ def _concluded(text: str) -> tuple[str, str]:
     if fact is not None:
         return f"every {fact.subject}" if fact.every else fact.subject, fact.concept
     return "", " ".join(text.split()).removesuffix(".")
+
+
+def _subject_faults(answer: str, asked: _facts.Asked) -> list[str]:
+    """What is wrong with whom the answer is about; a bare concept is about who is asked about."""
+    subject, _ = _concluded(answer)
+    return [f"the answer is about {subject}, but {asked.who} is asked about"] if subject not in ("", asked.who) else []
+
+
+def _path_faults(steps: list[_facts.Fact], facts: list[_facts.Fact], asked: _facts.Asked) -> list[str]:
+    """What is wrong with where the chain begins and how it goes on."""
+    found = [f"'{fact}' is not told by the question" for fact in steps if fact not in facts]
+    if steps and steps[0].subject != asked.who:
+        found.append(f"the chain begins with {steps[0].subject}, but {asked.who} is asked about")
+    for before, after in pairwise(steps):
+        if after.subject != before.concept:
+            found.append(f"'{after}' does not go on from {before.concept}")
+    return found
 
 
 def _answer_faults(answer: str, steps: list[_facts.Fact], facts: list[_facts.Fact], asked: _facts.Asked) -> list[str]:

@@ -1,7 +1,8 @@
 """Seed and count → date problems whose chains re-execute to their answers, the same ones on every machine.
 
 Problem i under seed s is a function of (s, i, steps, split) alone. What a problem *tells* decides the part it belongs to: no two
-questions about one scenario are ever divided over training, validation and test.
+questions about one scenario are ever divided over training, validation and test. What Date Understanding tells is drawn again, so
+that no problem is one of the benchmark's.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from typing import Any
 from ruplar import plugins
 from ruplar.chains.date_problems.openings import OPENINGS, WEIGHTS
 from ruplar.chains.date_problems.tale import Redraw, Tale
+from ruplar.chains.date_problems.told import is_told
 from ruplar.chains.draws import Split, mix, part_of
 from ruplar.domains._date_questions import divide, expected
 from ruplar.domains.base import faults
@@ -70,7 +72,7 @@ def verify(example: Example) -> str | None:
     """What is wrong with a generated problem; None when nothing is.
 
     Checked: every step re-executes and starts where the one before ended; the question can be read and leads to the answer; the
-    last result is the answer.
+    last result is the answer; Date Understanding does not tell it.
     """
     domain = _domain()
     if wrong := faults(domain, example):
@@ -82,6 +84,8 @@ def verify(example: Example) -> str | None:
             return f"step {after!r} does not go on from {before!r}"
     if expected(example.question) is None:
         return "the question cannot be read back"
+    if is_told(divide(example.question)[0]):
+        return "Date Understanding tells it too"
     if not domain.same("".join(domain.result(example.steps[-1])), example.answer):
         return f"the answer is {example.answer}, but the chain ends in {example.steps[-1]!r}"
     return None
@@ -94,7 +98,7 @@ def _problem(seed: int, index: int, steps: tuple[int, int], split: Split | None)
         try:
             day = OPENINGS[tale.pick(_DRAWN)](tale)
             told = " ".join(tale.said)
-            if split is not None and part_of(told) != split:
+            if (split is not None and part_of(told) != split) or is_told(told):
                 continue
             when, offset, unit = _ask(tale)
             answer = tale.move(day, offset, unit) if offset else day
