@@ -33,6 +33,16 @@ def test_generated_chains_are_chains_of_the_domain(arithmetic):
         assert arithmetic.same(example.steps[-1].rpartition("=")[2], example.answer)
 
 
+def test_records_of_problems_that_a_seed_no_longer_stands_for_are_told_apart(arithmetic):
+    from ruplar.train.data import fingerprint_of
+
+    entry = SourceConfig(source="logic-problems", count=3, seed=4)
+    opened = open_source(entry, plugins.make("domains", "logic"), need_steps=True)
+    assert fingerprint_of(opened.record) == "seed 4, 3 examples, revision 2"
+    plain = open_source(SourceConfig(source="word-problems", count=3, seed=4), arithmetic, need_steps=True)
+    assert fingerprint_of(plain.record) == "seed 4, 3 examples"  # records of before are of these still
+
+
 def test_a_family_is_named_after_a_colon_and_held_out_ones_together(arithmetic):
     from ruplar.chains.word_problems import FAMILIES, HELD_OUT
 

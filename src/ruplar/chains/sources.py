@@ -17,6 +17,7 @@ import importlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import ModuleType
 from typing import Any, Literal
 
 from pydantic import Field, model_validator
@@ -145,12 +146,18 @@ def generator(domain: str) -> Callable[..., Iterator[Example]]:
     """
     for source, about in GENERATORS.items():
         if about == domain:
-            return _generate(source)
+            return _generator(source).generate
     raise UserError(unknown("domain with a generator", domain, GENERATORS.values()))
 
 
-def _generate(source: str) -> Callable[..., Iterator[Example]]:
-    return importlib.import_module(f"ruplar.chains.{source.replace('-', '_')}").generate
+def _generator(source: str) -> ModuleType:
+    return importlib.import_module(f"ruplar.chains.{source.replace('-', '_')}")
+
+
+def _revised(source: str) -> dict[str, int]:
+    """What a record must say besides the seed: which revision of a generator wrote the problems, after the first."""
+    revision = getattr(_generator(source), "REVISION", 1)
+    return {"revision": revision} if revision > 1 else {}
 
 
 def group(name: str) -> tuple[str, ...]:
@@ -183,7 +190,7 @@ class WrittenProblems(Sequence):
     def _from(self, start: int, count: int) -> Iterator[Example]:
         c = self.config
         families = {"families": c.families} if c.source == GENERATOR else {}
-        return _generate(c.source)(count, c.seed, steps=c.steps, start=start, split=self.split, **families)
+        return _generator(c.source).generate(count, c.seed, steps=c.steps, start=start, split=self.split, **families)
 
 
 @dataclass(frozen=True)
@@ -230,7 +237,8 @@ def open_source(
         problems = WrittenProblems(config, split)
         return Opened(
             problems,
-            {"source": config.name, "split": split, "seed": config.seed, "examples": len(problems), "left_out": {}},
+            {"source": config.name, "split": split, "seed": config.seed, "examples": len(problems), "left_out": {}}
+            | _revised(config.source),
         )
     # a variant is a function of its chain's row, so the rows are the same for all methods
     need_steps = need_steps or bool(config.augment)

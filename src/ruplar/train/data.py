@@ -184,6 +184,7 @@ def _apart(sources: Iterable[SourceConfig | None]) -> bool:
 
 
 def fingerprint_of(record: dict[str, Any]) -> str:
-    """A source's record → what identifies its content: a hash, or the seed it is written from."""
+    """A source's record → what identifies its content: a hash, or the seed it is written from, and by which generator."""
     digest_found = record.get("sha256") or record.get("questions_sha256")
-    return digest_found or f"seed {record['seed']}, {record['examples']:,} examples"
+    revision = f", revision {record['revision']}" if "revision" in record else ""
+    return digest_found or f"seed {record['seed']}, {record['examples']:,} examples{revision}"

@@ -6,3 +6,6 @@ A problem is a story that says which day it is today, in one of the ways of `ope
 from ruplar.chains.date_problems.make import DOMAIN, OPENINGS, generate, part_of_scenario, verify
 
 __all__ = ["DOMAIN", "OPENINGS", "generate", "part_of_scenario", "verify"]
+
+REVISION = 2
+"""Of the problems a seed stands for; to be raised when they change. 2: none tells a scenario of Date Understanding."""

@@ -8,3 +8,6 @@ from ruplar.chains.logic_problems.make import CONCEPTS, DOMAIN, NAMES, generate,
 from ruplar.chains.logic_problems.shape import Shape, fingerprint
 
 __all__ = ["CONCEPTS", "DOMAIN", "NAMES", "Shape", "fingerprint", "generate", "verify"]
+
+REVISION = 2
+"""Of the problems a seed stands for; to be raised when they change. 2: both options are drawn alike, and so are both sides."""
