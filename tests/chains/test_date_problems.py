@@ -4,6 +4,7 @@ from collections import Counter
 
 import pytest
 
+from ruplar import plugins
 from ruplar.chains import date_problems
 from ruplar.chains.date_problems import OPENINGS, generate, part_of_scenario, told, verify
 from ruplar.chains.date_problems.make import _BIG_BENCH
@@ -14,9 +15,9 @@ from ruplar.domains._date_questions import divide
 from ruplar.errors import UserError
 
 TOLD = {
+    14318: "Today is the first day of 2007.",
     16640: "Today is the last day of the first quarter of 2008.",
-    34411: "Today is the first day of 2007.",
-    37860: "Today is Christmas Eve of 1937.",
+    28136: "Lucy thought today is Mar 11, 2002, but today is in fact Mar 12, which is 1 day later.",
 }
 
 
@@ -58,10 +59,24 @@ def test_the_first_problem_of_a_seed_is_pinned():
 
 def test_no_scenario_is_in_two_parts():
     parts = {part: list(generate(300, 1, split=part)) for part in ("train", "valid", "test")}
-    told = {part: {divide(e.question)[0] for e in found} for part, found in parts.items()}
-    assert not told["train"] & told["valid"] and not told["train"] & told["test"] and not told["valid"] & told["test"]
+    ours = {part: {told.plain(divide(e.question)[0]) for e in found} for part, found in parts.items()}
+    assert not ours["train"] & ours["valid"] and not ours["train"] & ours["test"] and not ours["valid"] & ours["test"]
     assert all(part_of_scenario(e.question) == part for part, found in parts.items() for e in found)
-    assert all(part_of(scenario) == part for part, some in told.items() for scenario in some)
+    assert all(part_of(scenario) == part for part, some in ours.items() for scenario in some)
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        "Tom thinks today is Jun 18, 2019, but Mia thinks today is Jun 19, 2019. Tom is correct.",
+        "Jane thinks today is 6/18/2019, but John thinks today is 6/19/2019. John is correct.",
+    ],
+)
+def test_a_scenario_has_one_part_however_its_dates_are_written_and_whoever_is_right(other):
+    ask = " What is the date tomorrow in MM/DD/YYYY?"
+    one = "Jane thinks today is 6/18/2019, but John thinks today is 6/19/2019. Jane is correct."
+    assert part_of_scenario(one + ask) == part_of_scenario(other + ask) == part_of(told.plain(one))
+    assert plugins.make("domains", "dates").scenario(one + ask).endswith("thinks today is 6/19/2019.")
 
 
 def test_all_ways_of_telling_and_all_questions_of_date_understanding_occur():
@@ -74,7 +89,6 @@ def test_all_ways_of_telling_and_all_questions_of_date_understanding_occur():
 
 
 def scenarios_of_date_understanding(shared_data):
-    from ruplar import plugins
     from ruplar.chains.read import read
 
     domain = plugins.make("domains", "dates")
@@ -84,7 +98,7 @@ def scenarios_of_date_understanding(shared_data):
 
 def test_the_hashes_are_those_of_all_scenarios_of_date_understanding(shared_data):
     theirs = scenarios_of_date_understanding(shared_data)
-    assert len(theirs) == len(told.DATE_UNDERSTANDING) == 41
+    assert len(theirs) == len(told.DATE_UNDERSTANDING) == 40  # of 41 texts two differ only in who is right
     assert set(told.hashes_of(shared_data)) == told.DATE_UNDERSTANDING
     assert all(told.is_told(scenario) for scenario in theirs)
 
@@ -97,7 +111,7 @@ def test_no_scenario_of_date_understanding_is_written_in_any_part(shared_data, p
 
 
 def test_where_date_understanding_would_be_told_another_problem_is_drawn(monkeypatch):
-    # TOLD: problems of seed 1 that told it word for word before anything was held against it
+    # TOLD: problems of seed 1 that told it before anything was held against it
     monkeypatch.setattr("ruplar.chains.date_problems.make.is_told", lambda scenario: False)
     before = {i: next(generate(1, 1, start=i, split="train")) for i in TOLD}
     assert {i: divide(e.question)[0] for i, e in before.items()} == TOLD

@@ -52,6 +52,16 @@ def divide(question: str) -> tuple[str, str]:
     return question[:at].strip(), question[at:].strip()
 
 
+def scenario(question: str) -> str:
+    """What a question tells, but for who of two is right: whoever it is, the story is one."""
+    return unjudged(divide(question)[0])
+
+
+def unjudged(told: str) -> str:
+    """What a question tells without `Jane is correct.`"""
+    return re.sub(rf" ?{_OPINIONS}", "", told)
+
+
 def expected(question: str) -> Expected | None:
     """What the answer to a question must be; None where it tells or asks in a way not known here."""
     told, asks = divide(question)

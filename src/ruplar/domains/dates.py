@@ -96,8 +96,8 @@ class Domain:
         return [f"today is {today} by the question, so the answer is {days}, not {_calendar.show(marked)}"]
 
     def scenario(self, question: str) -> str:
-        """What a question tells before it asks: all of it up to its last sentence."""
-        return _date_questions.divide(question)[0]
+        """What a question tells before it asks: all of it up to its last sentence, but for `Jane is correct.`"""
+        return _date_questions.scenario(question)
 
     def extract(self, text: str) -> str | None:
         r"""The answer in generated text: the last `\boxed{…}`, what follows the last `####`, or the text if it is just a date."""

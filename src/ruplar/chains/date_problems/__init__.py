@@ -7,5 +7,6 @@ from ruplar.chains.date_problems.make import DOMAIN, OPENINGS, generate, part_of
 
 __all__ = ["DOMAIN", "OPENINGS", "generate", "part_of_scenario", "verify"]
 
-REVISION = 2
-"""Of the problems a seed stands for; to be raised when they change. 2: none tells a scenario of Date Understanding."""
+REVISION = 3
+"""Of the problems a seed stands for; to be raised when they change. 2: none tells a scenario of Date Understanding. 3: a scenario has
+one part however it is written."""

@@ -1,8 +1,8 @@
 """Seed and count → date problems whose chains re-execute to their answers, the same ones on every machine.
 
-Problem i under seed s is a function of (s, i, steps, split) alone. What a problem *tells* decides the part it belongs to: no two
-questions about one scenario are ever divided over training, validation and test. What Date Understanding tells is drawn again, so
-that no problem is one of the benchmark's.
+Problem i under seed s is a function of (s, i, steps, split) alone. What a problem *tells*, in plain words (`told.plain`), decides the
+part it belongs to: no two questions about one scenario are ever divided over training, validation and test, however its dates are
+written and whoever it is told of. What Date Understanding tells is drawn again, so that no problem is one of the benchmark's.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from typing import Any
 from ruplar import plugins
 from ruplar.chains.date_problems.openings import OPENINGS, WEIGHTS
 from ruplar.chains.date_problems.tale import Redraw, Tale
-from ruplar.chains.date_problems.told import is_told
+from ruplar.chains.date_problems.told import is_told, plain
 from ruplar.chains.draws import Split, mix, part_of
-from ruplar.domains._date_questions import divide, expected
+from ruplar.domains._date_questions import expected, scenario
 from ruplar.domains.base import faults
 from ruplar.errors import UserError
 from ruplar.records import Example
@@ -65,7 +65,7 @@ def generate(
 
 def part_of_scenario(question: str) -> Split:
     """The part a question belongs to, by what it tells."""
-    return part_of(divide(question)[0])
+    return part_of(plain(scenario(question)))
 
 
 def verify(example: Example) -> str | None:
@@ -84,7 +84,7 @@ def verify(example: Example) -> str | None:
             return f"step {after!r} does not go on from {before!r}"
     if expected(example.question) is None:
         return "the question cannot be read back"
-    if is_told(divide(example.question)[0]):
+    if is_told(scenario(example.question)):
         return "Date Understanding tells it too"
     if not domain.same("".join(domain.result(example.steps[-1])), example.answer):
         return f"the answer is {example.answer}, but the chain ends in {example.steps[-1]!r}"
@@ -98,9 +98,10 @@ def _problem(seed: int, index: int, steps: tuple[int, int], split: Split | None)
         try:
             day = OPENINGS[tale.pick(_DRAWN)](tale)
             told = " ".join(tale.said)
-            if (split is not None and part_of(told) != split) or is_told(told):
-                continue
             when, offset, unit = _ask(tale)
+            question = f"{told} What is the date {when} in MM/DD/YYYY?"
+            if (split is not None and part_of_scenario(question) != split) or is_told(scenario(question)):
+                continue
             answer = tale.move(day, offset, unit) if offset else day
         except Redraw:
             continue
@@ -110,7 +111,6 @@ def _problem(seed: int, index: int, steps: tuple[int, int], split: Split | None)
             break
     chain = " ".join(f"<<{s}>>" for s in tale.steps)
     marked = f"{answer.month:02d}/{answer.day:02d}/{answer.year}"
-    question = f"{told} What is the date {when} in MM/DD/YYYY?"
     return Example(question, tuple(tale.steps), marked, f"date-problems:{seed}:{index}", chain)
 
 
