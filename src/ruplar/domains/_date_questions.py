@@ -58,7 +58,7 @@ def scenario(question: str) -> str:
 
 
 def unjudged(told: str) -> str:
-    """What a question tells without `Jane is correct.`"""
+    """What a question tells without the sentence that says which of two is right."""
     return re.sub(rf" ?{_OPINIONS}", "", told)
 
 

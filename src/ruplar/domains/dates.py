@@ -96,7 +96,7 @@ class Domain:
         return [f"today is {today} by the question, so the answer is {days}, not {_calendar.show(marked)}"]
 
     def scenario(self, question: str) -> str:
-        """What a question tells before it asks: all of it up to its last sentence, but for `Jane is correct.`"""
+        """What a question tells before it asks: all of it up to its last sentence, but for which of two is right."""
         return _date_questions.scenario(question)
 
     def extract(self, text: str) -> str | None:
