@@ -214,7 +214,9 @@ def test_all_369_rows_of_date_understanding_parse_and_are_read(shared_data):
     assert all(DOMAIN.unchecked(step) is None for example in rows for step in example.steps)
     assert all(len(DOMAIN.result(example.steps[0])) == 3 for example in rows)
     assert all(_date_questions.expected(example.question) for example in rows)
-    assert len({DOMAIN.scenario(example.question) for example in rows}) == 40  # of 41 texts two differ only in who is right
+    assert (
+        len({DOMAIN.scenario(example.question) for example in rows}) == 40
+    )  # of 41 texts two differ only in who is right
 
 
 @pytest.mark.parametrize(
