@@ -3,7 +3,9 @@ import math
 import pytest
 
 from ruplar.evaluate.stats import (
+    Grouped,
     bootstrap_mean,
+    clustered_variance,
     mcnemar,
     over_seeds,
     paired_difference,
@@ -79,3 +81,56 @@ def test_the_t_test_gives_the_level_of_its_own_quantile():
         assert t_test(t_quantile(freedom, 0.95), freedom) == pytest.approx(0.05)
     assert t_test(-1.959964, math.inf) == pytest.approx(0.05)
     assert t_test(0.0, 5) == 1.0
+
+
+TOLD = [0, 0, 0, 1, 1, 1]
+"""Two scenarios, three questions each."""
+
+
+def test_answers_that_stand_or_fall_together_make_a_mean_less_sure():
+    # 1 1 1 and 0 0 1: mean 2/3; the residuals sum to 3 - 2 = 1 and 1 - 2 = -1; 2/1 * (1 + 1) / 6^2 = 1/9
+    assert clustered_variance([1, 1, 1, 0, 0, 1], TOLD) == pytest.approx(1 / 9)
+    # every question by itself: p(1 - p) / (n - 1) = 2/9 / 5
+    assert clustered_variance([1, 1, 1, 0, 0, 1], range(6)) == pytest.approx(2 / 45)
+    # groups of unequal size, 1 1 1 1 and 0 1: mean 5/6; sums 4 - 10/3 = 2/3 and 1 - 5/3 = -2/3; 2 * (8/9) / 36 = 4/81
+    assert clustered_variance([1, 1, 1, 1, 0, 1], [0, 0, 0, 0, 1, 1]) == pytest.approx(4 / 81)
+    with pytest.raises(ValueError, match="one group"):
+        clustered_variance([1, 0, 1], [0, 0, 0])
+
+
+def test_groups_that_agree_have_no_variance_whatever_thirds_are_rounded_to():
+    assert clustered_variance([1, 0, 0, 0, 0, 1], TOLD) == 0.0
+    assert clustered_variance([1 / 3, 2 / 3, 0.1, 0.1, 2 / 3, 1 / 3], TOLD) == 0.0
+
+
+def test_the_interval_of_grouped_questions_is_that_of_as_many_as_would_have_their_variance():
+    # one seed, 2/3 right with variance 1/9: as 2/9 / (1/9) = 2 questions; one degree of freedom, t = 12.706, t² = 161.45
+    # centre (2/3 + 161.45/4) / (1 + 161.45/2) = 0.5020; half 12.706 / 81.72 * sqrt(1/9 + 161.45/16) = 0.4966
+    mean, interval = over_seeds([2 / 3], 6, grouped=Grouped(1 / 9, 2))
+    assert (mean, *interval) == pytest.approx((2 / 3, 0.0055, 0.9986), abs=5e-4)
+    # ten groups of ten, half right, variance 0.025: as ten questions; t(9) = 2.262, t² = 5.117
+    # centre 0.5; half 2.262 / 1.5117 * sqrt(0.025 + 5.117/400) = 0.2910
+    assert over_seeds([0.5], 100, grouped=Grouped(0.025, 10))[1] == pytest.approx((0.2090, 0.7910), abs=5e-4)
+
+
+def test_seeds_and_groups_bring_their_own_degrees_of_freedom():
+    # seeds 0.4, 0.5, 0.6: 0.01 / 3; questions 0.025 with 9: together 0.02833, as 8.824 questions
+    # freedom 0.02833² / (0.003333² / 2 + 0.025² / 9) = 0.00080278 / (0.00000556 + 0.00006944) = 10.7: t(10) = 2.228
+    # half 2.228 / (1 + 4.964/8.824) * sqrt(0.02833 + 4.964 / (4 * 77.85)) = 1.4260 * 0.21043 = 0.3001
+    assert over_seeds([0.4, 0.5, 0.6], 100, grouped=Grouped(0.025, 10))[1] == pytest.approx((0.2, 0.8), abs=1e-3)
+
+
+def test_groups_make_nothing_surer_and_one_group_says_nothing():
+    # no variance between groups: that of independent questions, 0.0025, with t(9): half 2.262 / 1.0512 * sqrt(0.0025 + 0.000128)
+    assert over_seeds([0.5], 100, grouped=Grouped(0.0, 10))[1] == pytest.approx((0.3897, 0.6103), abs=5e-4)
+    # all right: each group counts as one question
+    assert over_seeds([1.0, 1.0], 90, grouped=Grouped(0.0, 10))[1] == wilson(10, 10)
+    assert over_seeds([0.5], 100, grouped=Grouped(0.0, 1))[1] == (0.0, 1.0)
+
+
+def test_with_every_question_its_own_group_little_changes():
+    alone = over_seeds([0.44, 0.46, 0.48], 1000)[1]
+    # p(1 - p) / (n - 1) with 999 degrees of freedom, against p(1 - p) / n
+    assert over_seeds([0.44, 0.46, 0.48], 1000, grouped=Grouped(0.46 * 0.54 / 999, 1000))[1] == pytest.approx(
+        alone, abs=5e-4
+    )

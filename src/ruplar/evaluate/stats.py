@@ -20,6 +20,13 @@ class Interval(NamedTuple):
     high: float
 
 
+class Grouped(NamedTuple):
+    """Questions that come in groups: the variance of one seed's mean over them, and how many groups there are."""
+
+    variance: float
+    groups: int
+
+
 class Estimate(NamedTuple):
     """A mean with its interval; the bounds are None where there is nothing to estimate them from."""
 
@@ -54,7 +61,9 @@ def _score_interval(share: float, n: float, z: float) -> Interval:
     return Interval(0.0 if share == 0 else centre - half, 1.0 if share == 1 else centre + half)
 
 
-def over_seeds(shares: Sequence[float], n: int, level: float = 0.95) -> tuple[float, Interval]:
+def over_seeds(
+    shares: Sequence[float], n: int, level: float = 0.95, grouped: Grouped | None = None
+) -> tuple[float, Interval]:
     """Shares right of the same n questions, one a seed → their mean, and an interval for both kinds of chance.
 
     The variance of the mean is that of the seeds, s² / S, plus that of the questions, p (1 - p) / n: as if a question
@@ -62,21 +71,53 @@ def over_seeds(shares: Sequence[float], n: int, level: float = 0.95) -> tuple[fl
     for as many questions as would have that variance; the degrees of freedom are Hillis's (readers × cases), so that
     few seeds that scatter count for little. One seed, or seeds that agree, give Wilson's interval for n.
 
+    Of questions in G groups the variance is the `clustered_variance`, with G - 1 degrees of freedom, one seed or several.
+    It counts no less than p (1 - p) / n: groups that agree by luck make nothing surer. Where all are right or all wrong
+    nothing shows how groups vary, and each counts as one question. One group says nothing of others: all of 0..1.
+
     Args:
         shares: Between 0 and 1.
         n: Questions, more than 0.
         level: Confidence.
+        grouped: Of questions in groups, the mean of the seeds' variances; None where each stands for itself.
     """
     if not shares or n <= 0:
         raise ValueError(f"{len(shares)} seeds of {n} questions have no mean")
     mean = math.fsum(shares) / len(shares)
-    of_questions = mean * (1 - mean) / n
+    least = mean * (1 - mean) / n
     of_seeds = variance(shares) / len(shares) if len(shares) > 1 else 0.0
-    if not of_seeds or not of_questions:
-        return mean, _score_interval(mean, n, _normal(level))
+    if grouped is not None and grouped.groups < 2:
+        return mean, Interval(0.0, 1.0)
+    if not least or (grouped is None and not of_seeds):
+        return mean, _score_interval(mean, n if grouped is None else grouped.groups, _normal(level))
+    of_questions = least if grouped is None else max(least, grouped.variance)
     whole = of_seeds + of_questions
-    freedom = whole**2 / (of_seeds**2 / (len(shares) - 1))
-    return mean, _score_interval(mean, mean * (1 - mean) / whole, t_quantile(freedom, level))
+    parts = of_seeds**2 / (len(shares) - 1) if of_seeds else 0.0
+    parts += of_questions**2 / (grouped.groups - 1) if grouped is not None else 0.0
+    return mean, _score_interval(mean, mean * (1 - mean) / whole, t_quantile(whole**2 / parts, level))
+
+
+def clustered_variance(values: Sequence[float] | np.ndarray, groups: Sequence[int] | np.ndarray) -> float:
+    """Values of n questions in G groups → the variance of their mean, when those of one group vary together.
+
+    G / (G - 1) * sum over groups of (sum of the group's residuals)² / n²: Liang and Zeger's, as Miller gives it for
+    evaluations (2024, "Adding error bars to evals"), with the usual factor for few groups. Where every question is a group
+    it is the sample variance over n; of rights and wrongs that is p (1 - p) / (n - 1).
+
+    Args:
+        values: One a question.
+        groups: The number of each one's group, from 0 on; at least two of them.
+    """
+    data = np.asarray(values, dtype=float)
+    sums = np.bincount(groups, weights=data - data.mean())
+    sums[np.abs(sums) < _ROUNDING] = 0.0
+    if sums.size < 2:
+        raise ValueError(f"{data.size} values in one group say nothing of how groups vary")
+    return float(sums.size / (sums.size - 1) * (sums**2).sum() / data.size**2)
+
+
+_ROUNDING = 1e-9
+"""A group's residuals that sum to less sum to nothing: answers are counts over a few seeds."""
 
 
 def variance(values: Sequence[float]) -> float:

@@ -11,7 +11,7 @@ from typing import Any
 from ruplar.errors import UserError
 from ruplar.evaluate.record import BenchmarkResult
 from ruplar.report.paired import pairs
-from ruplar.report.rows import Row
+from ruplar.report.rows import Row, Run, pool
 from ruplar.report.subject import VALID, Subject
 from ruplar.report.table import Table
 from ruplar.report.tables import MINUS, NONE, pairs_table, results_table
@@ -50,17 +50,14 @@ def _whose(subject: Subject, label: str) -> str:
 
 
 def _alone(subject: Subject) -> Table:
-    lines = tuple(
-        (
-            _asked(r),
-            f"{r.n:,}",
-            f"{r.accuracy:.1f} [{r.low:.1f}, {r.high:.1f}]",
-            f"{r.latents:.2f}",
-            f"{r.unreadable:,}",
-        )
-        for r in sorted(subject.results, key=lambda r: r.name == VALID)
-    )
-    return Table(("benchmark", "n", "accuracy % [95 %]", "#L", "unreadable"), lines, 1)
+    lines = []
+    for r in sorted(subject.results, key=lambda r: r.name == VALID):
+        [row] = pool(
+            [Run(subject.folder, subject.record, r)], drafts=True
+        )  # it knows which questions share a scenario
+        interval = f"[{row.low:.1f}, {row.high:.1f}]"
+        lines.append((_asked(r), f"{r.n:,}", f"{r.accuracy:.1f} {interval}", f"{r.latents:.2f}", f"{r.unreadable:,}"))
+    return Table(("benchmark", "n", "accuracy % [95 %]", "#L", "unreadable"), tuple(lines), 1)
 
 
 def _asked(result: BenchmarkResult) -> str:

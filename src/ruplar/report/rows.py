@@ -4,7 +4,8 @@
     results/STUDY/LABEL-seedN/run.json       one run; `samples.jsonl.gz` beside it holds every answer
 
 Accuracy is the mean over seeds. Its 95 % interval covers the chance of the questions and, from two seeds on, that of the
-seeds (`evaluate/stats.py`: `over_seeds`). Partial runs (`RunRecord.partial`) never enter.
+seeds (`evaluate/stats.py`: `over_seeds`); where questions share a scenario, its questions' part is that of scenarios
+(`report/marks.py`). Partial runs (`RunRecord.partial`) never enter.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from ruplar import plugins
 from ruplar.errors import UserError
 from ruplar.evaluate.record import RECORD, BenchmarkResult, RunRecord, read_record
 from ruplar.evaluate.stats import over_seeds
+from ruplar.report.marks import in_groups
 
 log = logging.getLogger(__name__)
 
@@ -60,6 +62,7 @@ class Row:
         method: The row's label in its study, else the run's name.
         latents: Soft tokens, or reasoning tokens of a text method: the paper's #L.
         train_seconds: None for a model that was only evaluated; so is `peak_gb`, the most memory held in training.
+        groups: Scenarios that the questions are about; None where each has its own, or the domain knows no scenarios.
         runs: What was pooled, in the order of the seeds; not part of the JSON.
     """
 
@@ -77,6 +80,7 @@ class Row:
     ms_per_question: float
     train_seconds: float | None
     peak_gb: float | None
+    groups: int | None = None
     runs: tuple[Run, ...] = field(default=(), repr=False, compare=False)
 
     @property
@@ -192,7 +196,8 @@ def _pooled(key: Key, runs: Sequence[Run]) -> Row:
     _alike(key, runs)
     results = [run.result for run in runs]
     n = results[0].n
-    accuracy, (low, high) = over_seeds([r.correct / n for r in results], n)
+    grouped = in_groups([(run.folder, run.record, run.result) for run in runs])
+    accuracy, (low, high) = over_seeds([r.correct / n for r in results], n, grouped=grouped)
     return Row(
         *key,
         seeds=tuple(sorted({run.record.seed for run in runs})),
@@ -205,6 +210,7 @@ def _pooled(key: Key, runs: Sequence[Run]) -> Row:
         ms_per_question=_mean(r.ms_per_question for r in results) or 0.0,
         train_seconds=_mean(run.record.train_seconds for run in runs),
         peak_gb=_mean(run.record.peak_gb for run in runs),
+        groups=None if grouped is None else grouped.groups,
         runs=tuple(runs),
     )
 

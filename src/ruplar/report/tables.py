@@ -11,16 +11,13 @@ from typing import Any
 from ruplar.errors import UserError
 from ruplar.report import paper
 from ruplar.report.averages import averages
+from ruplar.report.footnotes import INTERVALS, PAIRED, scenarios_counted, scenarios_tested, scenarios_unseen
 from ruplar.report.paired import Pair, pairs
 from ruplar.report.replaced import replaced
 from ruplar.report.rows import FIELDS, Row, study_of
 from ruplar.report.table import Table
 
 MINUS, NONE = "−", "–"
-_INTERVALS = (
-    "Accuracy is the mean over seeds; its 95 % interval covers the chance of the questions and, from two seeds on, that of "
-    "the seeds."
-)
 
 
 def tables(
@@ -69,7 +66,8 @@ def results_table(rows: Sequence[Row]) -> Table:
     hidden |= set() if any(c["ms alone"] != NONE for c in cells) else {"ms alone", "GB asking"}
     names = [name for name in (cells[0] if cells else {}) if name not in hidden]
     lines = tuple(tuple(c[name] for name in names) for c in cells)
-    note = _INTERVALS if any(row.study for row in rows) else ""
+    note = INTERVALS if any(row.study for row in rows) else ""
+    note = " ".join(filter(None, (note, scenarios_counted(rows))))
     return Table(tuple(names), lines, 4 if len(studies) > 1 else 3, note=note)
 
 
@@ -111,7 +109,7 @@ def replaced_table(rows: Sequence[Row]) -> Table:
     note = (
         "Accuracy % [95 %] with its own latents (real), without any, with random vectors as long as they, with another "
         "question's (shuffled), with zeros, and with each hardened to its likeliest token (argmax)."
-    )
+    ) + scenarios_unseen(rows, {one.on for one in found})
     return Table(
         ("method", "benchmark", "n", "seeds", *modes),
         lines,
@@ -175,10 +173,7 @@ def pairs_table(found: Sequence[Pair], title: str = "") -> Table:
         )
         for pair in found
     )
-    note = (
-        "Paired by question. p (Holm) is corrected for the rows compared on one benchmark; * below 0.05. "
-        "'seeds and questions': both kinds of chance are in the test; otherwise only that of the questions."
-    )
+    note = PAIRED + scenarios_tested(found)
     return Table(("study", *names) if several else names, lines, 4 if several else 3, title, note if lines else "")
 
 
