@@ -33,7 +33,13 @@ from ruplar.records import Example
 from ruplar.settings import Settings
 
 GENERATOR = "word-problems"
-GENERATORS = {GENERATOR: "arithmetic", "drills": "arithmetic", "date-problems": "dates", "logic-problems": "logic"}
+GENERATORS = {
+    GENERATOR: "arithmetic",
+    "drills": "arithmetic",
+    "date-problems": "dates",
+    "logic-problems": "logic",
+    "logic-lookups": "logic",
+}
 """Sources that are written on demand → the packaged domain their chains are of."""
 TEST_SEED = 20_260_509
 """Seed of the word problems that `--on word-problems` asks; no recipe may train on it."""
@@ -51,7 +57,7 @@ class SourceConfig(Settings):
 
     source: str = Field(
         min_length=1,
-        description="A file, a known set, hub:owner/name, word-problems[:FAMILY], drills, date-problems or logic-problems.",
+        description="A file, a known set, hub:owner/name, word-problems[:FAMILY], drills, date-problems, logic-problems or logic-lookups.",
     )
     count: int | None = Field(None, ge=1, description="Take this many; null: all of a file, 500 written problems.")
     seed: int = Field(TEST_SEED, ge=0, description="Which written or augmented problems.")

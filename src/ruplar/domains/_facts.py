@@ -15,6 +15,7 @@ _ASK = re.compile(
     rf"Is\s+(?P<who>{_WORD})\s+(?:either\s+)?an?\s+(?P<one>{_WORD})\s+or\s+(?:an?\s+)?(?P<other>{_WORD})\s*\?",
     re.IGNORECASE,
 )
+_OPEN = re.compile(rf"What\s+is\s+(?P<who>{_WORD})\s*\?", re.IGNORECASE)
 
 
 class Fact(NamedTuple):
@@ -30,11 +31,11 @@ class Fact(NamedTuple):
 
 
 class Asked(NamedTuple):
-    """What a question asks: `Is Tom a lempus or scrompus?`, `Is Tom either a lempus or a scrompus?`."""
+    """What a question asks: `Is Tom a lempus or scrompus?`, `Is Tom either a lempus or a scrompus?`; or openly: `What is Tom?`."""
 
     who: str
-    one: str
-    other: str
+    one: str = ""
+    other: str = ""
 
 
 def read(text: str) -> Fact | None:
@@ -51,8 +52,10 @@ def sentences(text: str) -> list[str]:
 def told(question: str) -> tuple[list[Fact], Asked | None]:
     """Question → the facts it states, and what it asks, None when that is not readable."""
     found = [fact for sentence in sentences(question) if (fact := read(sentence))]
-    ask = _ASK.search(question)
-    return found, Asked(ask["who"], ask["one"], ask["other"]) if ask else None
+    if ask := _ASK.search(question):
+        return found, Asked(ask["who"], ask["one"], ask["other"])
+    ask = _OPEN.search(question)
+    return found, Asked(ask["who"]) if ask else None
 
 
 def follows(who: str, facts: Iterable[Fact]) -> set[str]:

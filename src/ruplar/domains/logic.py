@@ -71,7 +71,7 @@ class Domain:
         facts, asked = _facts.told(example.question)
         if asked is None:
             last = (_facts.sentences(example.question) or [""])[-1]
-            return f"the chain cannot be followed: '{last}' is no question such as 'Is Tom a lempus or a scrompus?'"
+            return f"the chain cannot be followed: '{last}' is no question such as 'Is Tom a lempus or a scrompus?' or 'What is Tom?'"
         return None if facts else "the chain cannot be followed: the question tells no fact"
 
     def check_chain(self, example: Example) -> list[str]:
@@ -137,7 +137,7 @@ def _path_faults(steps: list[_facts.Fact], facts: list[_facts.Fact], asked: _fac
 def _answer_faults(answer: str, steps: list[_facts.Fact], facts: list[_facts.Fact], asked: _facts.Asked) -> list[str]:
     """What is wrong with the answer and where the chain ends."""
     concept = _concluded(answer)[1]
-    if concept not in (asked.one, asked.other):
+    if asked.one and concept not in (asked.one, asked.other):
         return [f"the answer is {concept}, but the question asks for {asked.one} or {asked.other}"]
     found = []
     if steps and steps[-1].concept != concept:
@@ -145,6 +145,8 @@ def _answer_faults(answer: str, steps: list[_facts.Fact], facts: list[_facts.Fac
     true = _facts.follows(asked.who, facts)
     if concept not in true:
         found.append(f"that {asked.who} is a {concept} does not follow from the question")
+    if not asked.one:
+        return found + [f"the chain does not end in {concept}: '{fact}'" for fact in facts if fact.subject == concept]
     other = asked.other if concept == asked.one else asked.one
     if other in true:
         found.append(f"that {asked.who} is a {other} follows as well")

@@ -4,10 +4,10 @@ A problem tells facts in any order (`Every terpus is a brimpus.`), most of which
 is; only one follows.
 """
 
-from ruplar.chains.logic_problems.make import CONCEPTS, DOMAIN, NAMES, generate, verify
+from ruplar.chains.logic_problems.make import CONCEPTS, DOMAIN, NAMES, conclusions, generate, verify
 from ruplar.chains.logic_problems.shape import Shape, fingerprint
 
-__all__ = ["CONCEPTS", "DOMAIN", "NAMES", "Shape", "fingerprint", "generate", "verify"]
+__all__ = ["CONCEPTS", "DOMAIN", "NAMES", "Shape", "conclusions", "fingerprint", "generate", "verify"]
 
 REVISION = 2
 """Of the problems a seed stands for; to be raised when they change. 2: both options are drawn alike, and so are both sides."""

@@ -86,7 +86,7 @@ def _problem(seed: int, index: int, able: dict[int, float], split: Split | None)
 
 
 @cache
-def _conclusions(split: Split | None) -> tuple[tuple[str, str, tuple[str, ...]], ...]:
+def conclusions(split: Split | None) -> tuple[tuple[str, str, tuple[str, ...]], ...]:
     """Who may be concluded to be what in this part, and what else they may: the wrong options, at least one."""
     found = []
     for name in NAMES:
@@ -101,7 +101,7 @@ def _words(rng: Random, shape: Shape, split: Split | None) -> list[str]:
     The conclusion is one of the part's own, and so is the wrong one: were it drawn from all, most wrong options of a test would be
     conclusions of the training, and whoever knows those by heart would be wrong more often than by guessing.
     """
-    pairs = _conclusions(split)
+    pairs = conclusions(split)
     who, target, wrong = pairs[int(rng.random() * len(pairs))]
     fixed = {shape.people[0]: who, shape.path[-1]: target, shape.other: wrong[int(rng.random() * len(wrong))]}
     names = rng.sample([name for name in NAMES if name != who], len(shape.people) - 1)

@@ -1,0 +1,87 @@
+"""Seed and count → facts looked up one after the other, without an option to guess at: what logic is to learn before all else.
+
+    Tom is a terpus. Every brimpus is a lempus. Eva is a gorpus. Every terpus is a brimpus. What is Tom?
+    <<Tom is a terpus.>> <<Every terpus is a brimpus.>> <<Every brimpus is a lempus.>>   Tom is a lempus.
+
+Several people have a way each; no two meet and none divides, so every step follows from the one before. Where two options are
+given, a model learns to guess one and to write the chain back from there; here only looking up who is meant helps. As with
+`logic-problems` no graph and no conclusion of the test is one of the training.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from random import Random
+
+from ruplar.chains.draws import Split, mix, part_of
+from ruplar.chains.logic_problems import CONCEPTS, DOMAIN, NAMES, Shape, conclusions, fingerprint, verify
+from ruplar.domains._facts import Fact
+from ruplar.errors import UserError
+from ruplar.records import Example
+
+__all__ = ["DOMAIN", "generate", "verify"]
+
+_SALT = 0x100C
+_MOST_STEPS = 5
+_PEOPLE = (2, 6)
+
+
+def generate(
+    count: int, seed: int, *, steps: tuple[int, int] = (1, _MOST_STEPS), start: int = 0, split: Split | None = None
+) -> Iterator[Example]:
+    """Write `count` problems, from the `start`-th on.
+
+    Args:
+        count: How many.
+        seed: Which sequence of problems; any whole number.
+        steps: Fewest and most steps, both included; chains have 1 to 5.
+        start: Index of the first problem.
+        split: Only problems whose graph and conclusion belong to this part; any when None.
+
+    Yields:
+        Examples with source `logic-lookups:SEED:INDEX`.
+
+    Raises:
+        UserError: No problem has so many steps.
+    """
+    if not 1 <= steps[0] <= steps[1] or steps[0] > _MOST_STEPS:
+        raise UserError(f"steps: lookups have 1 to {_MOST_STEPS} steps, not {steps[0]} to {steps[1]}.")
+    bounds = (steps[0], min(steps[1], _MOST_STEPS))
+    return (_problem(seed, index, bounds, split) for index in range(start, start + count))
+
+
+def _problem(seed: int, index: int, bounds: tuple[int, int], split: Split | None) -> Example:
+    rng = Random(mix(seed ^ _SALT, index))
+    while True:
+        lengths = [rng.randint(*bounds) for _ in range(rng.randint(*_PEOPLE))]
+        if split is None or part_of(fingerprint(_shape(lengths))) == split:
+            break
+    pairs = conclusions(split)
+    who, target, _ = pairs[int(rng.random() * len(pairs))]
+    people = [who, *rng.sample([name for name in NAMES if name != who], len(lengths) - 1)]
+    concepts = rng.sample([c for c in CONCEPTS if c != target], sum(lengths) - 1)
+    concepts.insert(lengths[0] - 1, target)
+    ways: list[list[str]] = []
+    for name, length in zip(people, lengths, strict=True):
+        own, concepts = concepts[:length], concepts[length:]
+        firsts = [
+            Fact(name, own[0], every=False),
+            *(Fact(a, b, every=True) for a, b in zip(own, own[1:], strict=False)),
+        ]
+        ways.append([f"{fact}." for fact in firsts])
+    facts = [fact for way in ways for fact in way]
+    rng.shuffle(facts)
+    answer = f"{Fact(who, target, every=False)}."
+    chain = " ".join(f"<<{step}>>" for step in ways[0])
+    return Example(f"{' '.join(facts)} What is {who}?", tuple(ways[0]), answer, f"logic-lookups:{seed}:{index}", chain)
+
+
+def _shape(lengths: list[int]) -> Shape:
+    """The graph of the ways, as `logic-problems` would have it."""
+    edges, people, ends, size = [], [], [], 0
+    for length in lengths:
+        people.append(size)
+        edges += [(node, node + 1) for node in range(size, size + length)]
+        size += length + 1
+        ends.append(size - 1)
+    return Shape(tuple(people), size, tuple(edges), tuple(range(lengths[0] + 1)), ends[1])
