@@ -1,5 +1,7 @@
 """The generator of lookups: one way from who is asked about, and nothing of the test in the training."""
 
+from dataclasses import replace
+
 import pytest
 
 from ruplar.chains.logic_lookups import generate, verify
@@ -14,33 +16,48 @@ def test_every_chain_follows_from_its_question_and_is_the_only_one():
         facts, asked = _facts.told(example.question)
         by_subject = {fact.subject: fact for fact in facts}
         assert len(by_subject) == len(facts)  # nobody and nothing is two things: there is no choice on the way
-        at, walked = asked.who, []
-        while at in by_subject:
-            walked.append(f"{by_subject[at]}.")
-            at = by_subject[at].concept
+        walked = []
+        for at in (*asked.before, asked.who):
+            while at in by_subject:
+                walked.append(f"{by_subject[at]}.")
+                at = by_subject[at].concept
         assert tuple(walked) == example.steps and example.answer == f"{asked.who} is a {at}."
 
 
-def test_an_answer_short_of_the_end_is_noticed():
-    from dataclasses import replace
-
-    example = next(e for e in generate(50, 5) if len(e.steps) == 3)
-    before = _facts.read(example.steps[1]).concept
-    who = _facts.told(example.question)[1].who
-    assert "does not end in" in verify(replace(example, steps=example.steps[:2], answer=f"{who} is a {before}."))
+def test_what_is_wrong_with_a_chain_is_noticed():
+    example = next(e for e in generate(50, 5) if e.question.count("What is") == 2 and len(e.steps) == 5)
+    asked, last = _facts.told(example.question)[1], _facts.read(example.steps[-1])
+    (first,) = asked.before
+    assert "does not end in" in verify(
+        replace(example, steps=example.steps[:-1], answer=f"{asked.who} is a {last.subject}.")
+    )
+    ways = {True: example.steps, False: tuple(s for s in example.steps if not s.startswith(first))}
+    assert verify(replace(example, steps=ways[True])) is None
+    assert f"but {first} is asked about" in verify(replace(example, steps=ways[False]))
+    later = next(i for i, step in enumerate(example.steps) if i and not step.startswith("Every"))
+    assert "says nothing of" in verify(replace(example, steps=example.steps[:later]))
 
 
 def test_no_conclusion_is_in_two_parts_and_a_seed_stands_for_the_same_problems():
-    parts = {part: {e.answer for e in generate(300, 1, split=part)} for part in ("train", "valid", "test")}
+    def concluded(part):
+        for example in generate(300, 1, split=part):
+            ends = {fact.subject: fact.concept for fact in _facts.told(example.question)[0]}
+            for name in (fact.subject for fact in _facts.told(example.question)[0] if not fact.every):
+                at = name
+                while at in ends:
+                    at = ends[at]
+                yield f"{name} is a {at}"
+
+    parts = {part: set(concluded(part)) for part in ("train", "valid", "test")}
     assert (
         not parts["train"] & parts["valid"]
         and not parts["train"] & parts["test"]
         and not parts["valid"] & parts["test"]
     )
     some = WrittenProblems(SourceConfig(source="logic-lookups", count=9, seed=4, steps=(2, 3)), "train")
-    assert some[7] == list(some)[7] and all(2 <= len(e.steps) <= 3 for e in some)
+    assert some[7] == list(some)[7] and all(len(e.steps) >= 4 for e in some)
 
 
 def test_a_length_that_does_not_exist_is_refused():
-    with pytest.raises(UserError, match="1 to 5 steps"):
+    with pytest.raises(UserError, match="1 to 3 steps"):
         generate(1, 1, steps=(6, 7))

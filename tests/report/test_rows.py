@@ -35,7 +35,7 @@ def test_equal_seeds_do_not_make_the_questions_more():
 def test_the_json_of_a_row_has_exactly_the_promised_fields():
     assert FIELDS == (
         "study", "method", "backbone", "benchmark", "seeds", "n", "accuracy", "low", "high", "latents", "forwards",
-        "ms_per_question", "train_seconds", "peak_gb", "groups",
+        "ms_per_question", "train_seconds", "peak_gb",
     )  # fmt: skip
     (row,) = pooled(record())
     assert tuple(row.as_dict()) == FIELDS and row.as_dict()["seeds"] == [1] and row.as_dict()["peak_gb"] is None

@@ -1,20 +1,22 @@
 """Seed and count → facts looked up one after the other, without an option to guess at: what logic is to learn before all else.
 
-    Tom is a terpus. Every brimpus is a lempus. Eva is a gorpus. Every terpus is a brimpus. What is Tom?
-    <<Tom is a terpus.>> <<Every terpus is a brimpus.>> <<Every brimpus is a lempus.>>   Tom is a lempus.
+    Tom is a terpus. Every brimpus is a lempus. Eva is a gorpus. Every terpus is a brimpus. What is Eva? What is Tom?
+    <<Eva is a gorpus.>> <<Tom is a terpus.>> <<Every terpus is a brimpus.>> <<Every brimpus is a lempus.>>   Tom is a lempus.
 
 Several people have a way each; no two meet and none divides, so every step follows from the one before. Where two options are
-given, a model learns to guess one and to write the chain back from there; here only looking up who is meant helps. As with
-`logic-problems` no graph and no conclusion of the test is one of the training.
+given, a model learns to guess one and to write the chain back from there; here only looking up who is meant helps. All are asked
+about, one after the other, and the answer is that to the last: asked about one alone, a model takes far longer (docs/log.md). As
+with `logic-problems` no graph and no conclusion of the test is one of the training.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import islice, pairwise
 from random import Random
 
 from ruplar.chains.draws import Split, mix, part_of
-from ruplar.chains.logic_problems import CONCEPTS, DOMAIN, NAMES, Shape, conclusions, fingerprint, verify
+from ruplar.chains.logic_problems import CONCEPTS, DOMAIN, Shape, conclusions, fingerprint, verify
 from ruplar.domains._facts import Fact
 from ruplar.errors import UserError
 from ruplar.records import Example
@@ -22,8 +24,9 @@ from ruplar.records import Example
 __all__ = ["DOMAIN", "generate", "verify"]
 
 _SALT = 0x100C
-_MOST_STEPS = 5
-_PEOPLE = (2, 6)
+_MOST_STEPS = 3
+"""For each of those asked about."""
+_PEOPLE = (2, 5)
 
 
 def generate(
@@ -34,7 +37,7 @@ def generate(
     Args:
         count: How many.
         seed: Which sequence of problems; any whole number.
-        steps: Fewest and most steps, both included; chains have 1 to 5.
+        steps: Fewest and most steps of one person's way, both included; ways have 1 to 3.
         start: Index of the first problem.
         split: Only problems whose graph and conclusion belong to this part; any when None.
 
@@ -45,7 +48,7 @@ def generate(
         UserError: No problem has so many steps.
     """
     if not 1 <= steps[0] <= steps[1] or steps[0] > _MOST_STEPS:
-        raise UserError(f"steps: lookups have 1 to {_MOST_STEPS} steps, not {steps[0]} to {steps[1]}.")
+        raise UserError(f"steps: lookups have 1 to {_MOST_STEPS} steps a person, not {steps[0]} to {steps[1]}.")
     bounds = (steps[0], min(steps[1], _MOST_STEPS))
     return (_problem(seed, index, bounds, split) for index in range(start, start + count))
 
@@ -56,24 +59,30 @@ def _problem(seed: int, index: int, bounds: tuple[int, int], split: Split | None
         lengths = [rng.randint(*bounds) for _ in range(rng.randint(*_PEOPLE))]
         if split is None or part_of(fingerprint(_shape(lengths))) == split:
             break
-    pairs = conclusions(split)
-    who, target, _ = pairs[int(rng.random() * len(pairs))]
-    people = [who, *rng.sample([name for name in NAMES if name != who], len(lengths) - 1)]
-    concepts = rng.sample([c for c in CONCEPTS if c != target], sum(lengths) - 1)
-    concepts.insert(lengths[0] - 1, target)
-    ways: list[list[str]] = []
-    for name, length in zip(people, lengths, strict=True):
-        own, concepts = concepts[:length], concepts[length:]
-        firsts = [
-            Fact(name, own[0], every=False),
-            *(Fact(a, b, every=True) for a, b in zip(own, own[1:], strict=False)),
-        ]
-        ways.append([f"{fact}." for fact in firsts])
-    facts = [fact for way in ways for fact in way]
-    rng.shuffle(facts)
-    answer = f"{Fact(who, target, every=False)}."
-    chain = " ".join(f"<<{step}>>" for step in ways[0])
-    return Example(f"{' '.join(facts)} What is {who}?", tuple(ways[0]), answer, f"logic-lookups:{seed}:{index}", chain)
+    people, targets = _concluded(rng, len(lengths), split)
+    between = iter(rng.sample([c for c in CONCEPTS if c not in targets], sum(lengths) - len(lengths)))
+    ways = []
+    for name, target, length in zip(people, targets, lengths, strict=True):
+        own = [*islice(between, length - 1), target]
+        facts = [Fact(name, own[0], every=False), *(Fact(a, b, every=True) for a, b in pairwise(own))]
+        ways.append([f"{fact}." for fact in facts])
+    steps = tuple(step for way in ways for step in way)
+    told = rng.sample(steps, len(steps))
+    question = " ".join([*told, *(f"What is {name}?" for name in people)])
+    answer = f"{Fact(people[-1], targets[-1], every=False)}."
+    chain = " ".join(f"<<{step}>>" for step in steps)
+    return Example(question, steps, answer, f"logic-lookups:{seed}:{index}", chain)
+
+
+def _concluded(rng: Random, count: int, split: Split | None) -> tuple[list[str], list[str]]:
+    """So many people and what each is in the end: conclusions of this part, no two alike."""
+    own = conclusions(split)
+    while True:
+        found = {name: concept for name, concept, _ in rng.sample(own, 4 * count)}
+        people = list(found)[:count]
+        targets = [found[name] for name in people]
+        if len(people) == len(set(targets)) == count:
+            return people, targets
 
 
 def _shape(lengths: list[int]) -> Shape:

@@ -31,11 +31,15 @@ class Fact(NamedTuple):
 
 
 class Asked(NamedTuple):
-    """What a question asks: `Is Tom a lempus or scrompus?`, `Is Tom either a lempus or a scrompus?`; or openly: `What is Tom?`."""
+    """What a question asks: `Is Tom a lempus or scrompus?`, `Is Tom either a lempus or a scrompus?`; or openly: `What is Tom?`.
+
+    Where several are asked about, one after the other, the answer is that to the last, and `before` are the others.
+    """
 
     who: str
     one: str = ""
     other: str = ""
+    before: tuple[str, ...] = ()
 
 
 def read(text: str) -> Fact | None:
@@ -54,8 +58,8 @@ def told(question: str) -> tuple[list[Fact], Asked | None]:
     found = [fact for sentence in sentences(question) if (fact := read(sentence))]
     if ask := _ASK.search(question):
         return found, Asked(ask["who"], ask["one"], ask["other"])
-    ask = _OPEN.search(question)
-    return found, Asked(ask["who"]) if ask else None
+    *before, who = [ask["who"] for ask in _OPEN.finditer(question)] or [""]
+    return found, Asked(who, before=tuple(before)) if who else None
 
 
 def follows(who: str, facts: Iterable[Fact]) -> set[str]:

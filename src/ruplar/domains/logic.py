@@ -126,12 +126,17 @@ def _subject_faults(answer: str, asked: _facts.Asked) -> list[str]:
 def _path_faults(steps: list[_facts.Fact], facts: list[_facts.Fact], asked: _facts.Asked) -> list[str]:
     """What is wrong with where the chain begins and how it goes on."""
     found = [f"'{fact}' is not told by the question" for fact in steps if fact not in facts]
-    if steps and steps[0].subject != asked.who:
-        found.append(f"the chain begins with {steps[0].subject}, but {asked.who} is asked about")
+    first, *others = *asked.before, asked.who
+    if steps and steps[0].subject != first:
+        found.append(f"the chain begins with {steps[0].subject}, but {first} is asked about")
     for before, after in pairwise(steps):
-        if after.subject != before.concept:
+        if after.subject == before.concept:
+            continue
+        if others and after.subject == others[0]:  # the next one's way begins
+            others.pop(0)
+        else:
             found.append(f"'{after}' does not go on from {before.concept}")
-    return found
+    return found + [f"the chain says nothing of {name}" for name in others]
 
 
 def _answer_faults(answer: str, steps: list[_facts.Fact], facts: list[_facts.Fact], asked: _facts.Asked) -> list[str]:

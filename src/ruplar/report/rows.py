@@ -93,7 +93,7 @@ class Row:
         return {name: getattr(self, name) for name in FIELDS} | {"seeds": list(self.seeds)}
 
 
-FIELDS = tuple(f.name for f in fields(Row) if f.name != "runs")
+FIELDS = tuple(f.name for f in fields(Row) if f.name not in ("groups", "runs"))
 """What a row of the JSON holds, in order."""
 
 
