@@ -9,9 +9,11 @@ import pytest
 import torch
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "methods"))
-from overfitting import learn_by_heart, problems  # noqa: E402
+from overfitting import learn_by_heart, problems, tools_of  # noqa: E402
 
 from ruplar import plugins  # noqa: E402
+from ruplar.records import Visit  # noqa: E402
+from ruplar.train.batch import collate  # noqa: E402
 
 SETTINGS = {"regular": {"features": "tokens", "project": False}}
 """What a method needs to train all weights of a small model; others are taken with their defaults."""
@@ -49,3 +51,31 @@ def test_what_a_method_thinks_step_by_step_is_what_one_parallel_forward_says(lea
         torch.testing.assert_close(torch.stack(list(fed)), said.embeds[:-1], atol=1e-4, rtol=1e-3)
         assert not said.halt[:-1].any()
         assert bool(said.halt[-1]) == row.halted
+
+
+def test_the_latents_of_a_head_are_those_its_own_training_forward_would_predict(learnt, monkeypatch):
+    # the method's loss itself is computed, reading at the latents' places what was thought there
+    method, found = learnt
+    head = method.modules().get("head")
+    if head is None:
+        pytest.skip("it has no latent head; what it thinks is held against its training pass elsewhere")
+    backbone, tools, compared = found.backbone, tools_of(found.backbone), 0
+    for at, (example, row) in enumerate(zip(problems(), found.rows, strict=True)):
+        fed = torch.stack(list(row.latent_embeds))
+        prompt = list(backbone.prompt(method.question(example.question)).ids)
+        visits = (method.encode(example, tools, Visit(step, at, 1.0)) for step in range(40))
+        item = next(item for item in visits if list(item.ids[: len(prompt)]) == prompt)  # CoLaR draws a speed a visit
+        batch, said = collate([item], backbone.pad_id), []
+        both = min(
+            len(batch.latent_at), len(fed)
+        )  # it may think in more or fewer than it was taught; later ones change no earlier
+        fed = torch.cat([fed, fed.new_zeros(len(batch.latent_at), fed.shape[1])])[: len(batch.latent_at)]
+        with monkeypatch.context() as patched, torch.no_grad():
+            patched.setattr("ruplar.backbone.forward.mix", lambda *_, fed=fed: fed)
+            patched.setattr(method, "_latents", lambda *_, fed=fed: fed, raising=False)
+            hook = head.register_forward_hook(lambda _, __, out, said=said: said.append(out[0]))
+            method.loss(backbone, batch)
+            hook.remove()
+        torch.testing.assert_close(said[0][:both] * method.config.sigma, fed[:both], atol=1e-4, rtol=1e-3)
+        compared += both
+    assert compared >= 16, "about two of each problem"

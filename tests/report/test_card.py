@@ -13,13 +13,15 @@ import yaml
 from ruplar.config import from_dict
 from ruplar.errors import UserError
 from ruplar.evaluate.record import read_record, write_record
+from ruplar.evaluate.stats import wilson
 from ruplar.report.card import Written, build_card
 from ruplar.report.front_matter import front_matter, hub_model, hub_set, public, without_places
+from ruplar.report.rows import collect
 from ruplar.report.subject import differing, find_subject, of_section
 from ruplar.store import Card, Named
 
 RESULTS = Path(__file__).parents[2] / "results"
-MAIN, LOGIC, EMBEDDED = RESULTS / "main", RESULTS / "logic", RESULTS / "embedded"
+MAIN, DATES, EMBEDDED = RESULTS / "main", RESULTS / "dates", RESULTS / "embedded"
 
 
 def card_of(folder: Path, **changes) -> Card:
@@ -41,6 +43,16 @@ def made(folder: Path, paths=None, adapter=True, **options) -> str:
     return build_card(Written("toy", card, adapter, 5_000_000, 3.6), subject, **options)
 
 
+def has_line(text: str, start: str) -> bool:
+    """Whether a line begins so; `[]` stands for any interval."""
+    interval = r"\[[−+]?\d+\.\d, [−+]?\d+\.\d\]"
+    return re.search("^" + re.escape(start).replace(r"\[\]", interval), text, re.M) is not None
+
+
+def signed(points: float) -> str:
+    return f"{points:+.1f}".replace("-", "−")
+
+
 def front(text: str) -> dict:
     return yaml.safe_load(re.match(r"---\n(.*?)^---\n", text, re.S | re.M)[1])
 
@@ -59,15 +71,16 @@ def test_the_front_matter_is_what_the_hub_reads():
     found = ModelCard(text).data
     assert (found.license, found.library_name, found.pipeline_tag) == ("apache-2.0", "peft", "text-generation")
     assert found.tags == ["ruplar", "latent-reasoning"] and found.model_name == "toy"
-    # of this very run, and not on `valid`, by which settings were chosen: 857 of 1,000 and 11 of 500
+    # of this very run, and not on `valid`, by which settings were chosen
+    asked = {one.name: one for one in read_record(MAIN / "RuPLaR-plus-seed1").benchmarks}
+    assert asked.pop("valid").n == 500
     scores = {one.dataset_name: (one.metric_type, one.metric_value) for one in found.eval_results}
-    assert scores == {
-        "word-problems": ("accuracy", 85.7),
-        "word-problems:old_measures+potion_shop+theatre": ("accuracy", 2.2),
-    }
+    assert scores == {name: ("accuracy", round(100 * one.correct / one.n, 2)) for name, one in asked.items()}
+    assert set(scores) == {"word-problems", "word-problems:old_measures+potion_shop+theatre"}
     assert {one.task_type for one in found.eval_results} == {"text-generation"}
     [first, _] = front(text)["model-index"][0]["results"]
-    assert first["metrics"][0]["args"] == {"questions": 1000, "low": 83.39, "high": 87.73, "decoding": "greedy"}
+    low, high = (round(100 * share, 2) for share in wilson(asked["word-problems"].correct, 1000))
+    assert first["metrics"][0]["args"] == {"questions": 1000, "low": low, "high": high, "decoding": "greedy"}
 
 
 def test_merged_weights_are_for_transformers_and_a_licence_is_not_made_up():
@@ -99,7 +112,8 @@ def test_a_folder_is_not_taken_for_a_name_at_the_hub(tmp_path, monkeypatch):
 
 
 def test_the_card_tells_method_training_scores_tests_ablation_limits_in_this_order():
-    text = made(LOGIC / "RuPLaR-plus-seed2", [LOGIC])
+    folder = DATES / "RuPLaR-plus-seed2"
+    text = made(folder, [DATES])
     assert re.findall(r"^## (.+)$", text, re.M) == [
         "What it is",
         "How to use it",
@@ -109,19 +123,47 @@ def test_the_card_tells_method_training_scores_tests_ablation_limits_in_this_ord
         "Limits",
         "Licence",
     ]
-    record = read_record(LOGIC / "RuPLaR-plus-seed2")
-    for said in (record.commit, "NVIDIA H200", "61 seconds", "torch 2.11.0", "2 (the scores pool 1, 3 too)"):
+    record = read_record(folder)
+    assert record.commit and record.machine.gpu and len(record.data) == 5
+    about = (record.commit, record.machine.gpu, f"torch {record.versions['torch']}", *record.data.values())
+    for said in (*about, f"| {record.train_seconds:,.0f} seconds |", "2 (the scores pool 1, 3 too)"):
         assert said in text
-    assert "c74e0de24f1e90ec48b1a993e6458a7be4caeef3928f5104e3c2e45d689a5249" in text  # of prosqa-valid.json
-    # the weights alone, then the row of three seeds beside the others of the study, and the test of one of them
-    assert "| logic-problems | 1,000 | 58.0 [54.9, 61.0] | 3.05 | 0 |" in text
-    assert "| **RuPLaR-plus** | embedded-logic | logic-problems | 1,000 | 3 | 77.4 [30.6, 96.4] |" in text
-    assert "| No-CoT | embedded-logic | logic-problems | 1,000 | 3 | 7.6" in text
-    assert re.search(r"^\| CoT-SFT \| RuPLaR-plus \| logic-problems \| 1,000 \| −10.8 \[", text, re.M)
-    assert "| shuffled | another question's latents | 500 | 20.4 [17.1, 24.2] | −34.2 [−39.8, −28.6] |" in text
-    assert "**logic-problems, these weights**" in text and "no latent, `</think>` at once" in text
-    assert "at most 8 latents" in text and "2 of 300 on prosqa-valid" in text and "greedy" in text
-    assert "the weights of `logic-cot-seed777`, which this folder does not hold" in text
+    assert f"at most {record.config['method']['max_latents']} latents" in text and "greedy" in text
+    unreadable = [one for one in record.benchmarks if one.unreadable]
+    assert unreadable and all(f"{one.unreadable} of {one.n:,} on {one.name}" in text for one in unreadable)
+    start = Path(record.config["backbone"]["init"]).name
+    assert f"the weights of `{start}`, which this folder does not hold" in text
+
+
+def test_the_scores_of_the_card_are_these_weights_alone_then_all_seeds_beside_the_others():
+    text = made(DATES / "RuPLaR-plus-seed2", [DATES])
+
+    def asked(label, seed):
+        record = read_record(DATES / f"{label}-seed{seed}")
+        return next(one for one in record.benchmarks if one.name == "date-problems")
+
+    # 1,000 questions: a tenth of the right ones is percent, and so is a thirtieth of those of three seeds
+    alone = asked("RuPLaR-plus", 2)
+    score = f"{alone.correct / 10:.1f} []"
+    assert has_line(text, f"| date-problems | 1,000 | {score} | {alone.latents:.2f} | {alone.unreadable} |")
+    labels = ("RuPLaR-plus", "No-CoT", "CoT-SFT")
+    pooled = {label: sum(asked(label, seed).correct for seed in (1, 2, 3)) / 30 for label in labels}
+    rows = {row.method: row for row in collect([DATES]) if row.benchmark == "date-problems"}
+    for label, shown in (("RuPLaR-plus", "**RuPLaR-plus**"), ("No-CoT", "No-CoT")):
+        score = f"{pooled[label]:.1f} [{rows[label].low:.1f}, {rows[label].high:.1f}]"
+        assert has_line(text, f"| {shown} | embedded-dates | date-problems | 1,000 | 3 | {score} |")
+    gap = signed(pooled["CoT-SFT"] - pooled["RuPLaR-plus"])
+    assert has_line(text, f"| CoT-SFT | RuPLaR-plus | date-problems | 1,000 | {gap} [] |")
+
+
+def test_the_card_tells_what_other_latents_are_worth():
+    text = made(DATES / "RuPLaR-plus-seed2", [DATES])
+    assert "**date-problems, these weights**" in text and "no latent, `</think>` at once" in text
+    ablated = json.loads((DATES / "RuPLaR-plus-seed2" / "ablation.json").read_text(encoding="utf-8"))
+    worth = {one["mode"]: one["correct"] / 5 for one in ablated["rows"]}  # of 500 questions, in percent
+    for mode, what in (("shuffled", "another question's latents"), ("zero", "zero vectors")):
+        gap = signed(worth[mode] - worth["real"])
+        assert has_line(text, f"| {mode} | {what} | 500 | {worth[mode]:.1f} [] | {gap} [] |")
 
 
 def test_the_recipe_of_the_card_is_the_runs_own():
@@ -138,17 +180,17 @@ def test_the_question_shown_is_one_it_answered_right():
 
 
 def test_no_path_of_the_machine_enters(tmp_path):
-    record = read_record(LOGIC / "RuPLaR-plus-seed1")
+    record = read_record(DATES / "RuPLaR-plus-seed1")
     config = json.loads(json.dumps(record.config))
-    config["backbone"] |= {"init": "/home/me/runs/logic-cot", "name": "/home/me/models/base"}
+    config["backbone"] |= {"init": "/home/me/runs/dates-cot", "name": "/home/me/models/base"}
     config["data"]["train"][0] = {"source": "/home/me/data/mine.jsonl"}
     config["training"]["output_dir"] = "~/deep/place"
     asked = [r.model_copy(update={"name": "/home/me/data/asked"}) for r in record.benchmarks[1:2]]
     data = {"train 1: /home/me/data/mine.jsonl": "abc", "test: /home/me/data/asked": "def"}
-    folder = copy(tmp_path, LOGIC / "RuPLaR-plus-seed1", config=config, benchmarks=asked, data=data)
+    folder = copy(tmp_path, DATES / "RuPLaR-plus-seed1", config=config, benchmarks=asked, data=data)
     text = made(folder)
     assert "/home" not in text and "deep/" not in text and str(tmp_path) not in text
-    assert "init: logic-cot\n" in text and "| train 1 | mine.jsonl | abc |" in text and "name: asked" in text
+    assert "init: dates-cot\n" in text and "| train 1 | mine.jsonl | abc |" in text and "name: asked" in text
     assert "https://arxiv.org/abs/2605.09346" in text
 
 
@@ -193,7 +235,10 @@ def test_which_run_made_the_model_is_never_guessed(tmp_path):
     subject = find_subject(card, [MAIN], beside=tmp_path / "run" / "run.json")
     assert (subject.folder, subject.seeds) == (folder, (1, 2, 3))
     assert find_subject(card, [], beside=tmp_path / "run" / "run.json").seeds == (2,)
-    with pytest.raises(UserError, match=r"none of these 36 runs made this model; .*differs in method\.max_latents"):
+    count = len(list(MAIN.glob("*/run.json")))
+    with pytest.raises(
+        UserError, match=rf"none of these {count} runs made this model; .*differs in method\.max_latents"
+    ):
         changed = card.method.model_copy(update={"settings": {**card.method.settings, "max_latents": 5}})
         find_subject(card.model_copy(update={"method": changed}), [MAIN])
     with pytest.raises(UserError, match="is not the run that made this model; it differs in method.name"):

@@ -15,7 +15,7 @@ from ruplar.report.differences import BOTH_SCENARIOS, MCNEMAR, SCENARIOS
 from ruplar.report.marks import groups_of
 from ruplar.report.paired import pairs
 from ruplar.report.rows import collect
-from ruplar.report.tables import replaced_table, tables, to_html, to_json, to_markdown
+from ruplar.report.tables import replaced_table, tables, to_html, to_markdown
 
 STORIES = ("Today is 3/4/2020.", "Jane was born on 5/6/1999. It is her birthday today.")
 ASKED = ("tomorrow", "yesterday", "a week ago")

@@ -8,13 +8,13 @@ from report_toys import record, write_run, write_study
 
 from ruplar.errors import UserError
 from ruplar.report import paper
+from ruplar.report.csv_rows import to_csv
 from ruplar.report.rows import FIELDS, Run, collect, pool
 from ruplar.report.tables import (
     printed_table,
     replace_block,
     results_table,
     tables,
-    to_csv,
     to_html,
     to_json,
     to_markdown,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 from rich.console import Console
@@ -11,13 +11,20 @@ from rich.console import Console
 from ruplar.cli.options import AsJson, no_file, print_json
 from ruplar.errors import UserError
 
+if TYPE_CHECKING:
+    from ruplar.report.rows import Row
+
 out = Console()
 
 
 def report(
     runs: Annotated[list[Path], typer.Argument(help="run.json files, or folders that hold them.")],
     form: Annotated[
-        Literal["markdown", "csv", "json", "html"], typer.Option("--as", help="What to print; html: table fragments.")
+        Literal["markdown", "csv", "json", "html"],
+        typer.Option(
+            "--as",
+            help="What to print; html: table fragments, csv: a line a row, tests and printed numbers as columns.",
+        ),
     ] = "markdown",
     as_json: AsJson = False,
     on: Annotated[str | None, typer.Option(help="Comma-separated benchmarks; all when left out.")] = None,
@@ -43,34 +50,50 @@ def report(
             raise UserError("--on: it chooses rows of a table; --html and --figures show all benchmarks.")
         _pages(runs, html, figures, drafts)
         return
+    as_json = as_json or form == "json"
+    if as_json and not update and (tests or against is not None):
+        named = "--against" if against is not None else "--tests"
+        raise UserError(f"{named}: JSON holds the rows alone. CSV has the tests, as further columns: --as csv.")
+    from ruplar.report.csv_rows import to_csv
     from ruplar.report.rows import collect
-    from ruplar.report.tables import replace_block, tables, to_csv, to_html, to_markdown
+    from ruplar.report.tables import tables, to_html, to_markdown
 
-    rows = collect(runs)
-    if on is not None:
-        wanted_sets = [name.strip() for name in on.split(",")]
-        known = sorted({row.benchmark for row in rows})
-        for name in wanted_sets:
-            if name not in known:
-                raise UserError(f"--on: nothing was asked on '{name}'. There are: {', '.join(known)}.")
-        rows = [row for row in rows if row.benchmark in wanted_sets]
-    if as_json or form == "json":
+    rows = _on(collect(runs), on)
+    wanted = any(row.study for row in rows) if tests is None else tests
+    if as_json:
         print_json([row.as_dict() for row in rows])
     elif form == "csv" and not update:
-        _print(to_csv(rows))
-    if (as_json or form in ("json", "csv")) and not update:
+        _print(to_csv(rows, tests=wanted, against=against, printed=printed))
+    if (as_json or form == "csv") and not update:
         return
-    wanted = any(row.study for row in rows) if tests is None else tests
     found = tables(rows, tests=wanted, against=against, printed=printed)
     if not update:
         _print(to_html(found) if form == "html" else to_markdown(found))
     for target in update or []:
-        file, _, name = target.rpartition(":")
-        path = Path(file)
-        if not path.is_file():
-            raise UserError(f"--update: there is no file '{file}'. Write FILE:NAME, e.g. README.md:{name or 'demo'}.")
-        page = replace_block(path.read_text(encoding="utf-8"), name, to_markdown(found))
-        path.write_text(page, encoding="utf-8")
+        _update(target, to_markdown(found))
+
+
+def _on(rows: list[Row], sets: str | None) -> list[Row]:
+    """The rows of these benchmarks; all of them when none are named."""
+    if sets is None:
+        return rows
+    wanted = [name.strip() for name in sets.split(",")]
+    known = sorted({row.benchmark for row in rows})
+    for name in wanted:
+        if name not in known:
+            raise UserError(f"--on: nothing was asked on '{name}'. There are: {', '.join(known)}.")
+    return [row for row in rows if row.benchmark in wanted]
+
+
+def _update(target: str, text: str) -> None:
+    """The block of a page, made anew; its target is written FILE:NAME."""
+    from ruplar.report.tables import replace_block
+
+    file, _, name = target.rpartition(":")
+    path = Path(file)
+    if not path.is_file():
+        raise UserError(f"--update: there is no file '{file}'. Write FILE:NAME, e.g. README.md:{name or 'demo'}.")
+    path.write_text(replace_block(path.read_text(encoding="utf-8"), name, text), encoding="utf-8")
 
 
 def _pages(runs: list[Path], html: Path | None, figures: Path | None, drafts: bool) -> None:
@@ -85,4 +108,4 @@ def _pages(runs: list[Path], html: Path | None, figures: Path | None, drafts: bo
 
 
 def _print(text: str) -> None:
-    out.print(text, markup=False, highlight=False, soft_wrap=True, end="")
+    out.print(text, markup=False, highlight=False, emoji=False, soft_wrap=True, end="")

@@ -1,12 +1,12 @@
-"""Rows, pairs and printed numbers → tables as Markdown, HTML fragments, CSV and JSON; and the block of a page, made anew."""
+"""Rows, pairs and printed numbers → tables as Markdown and HTML fragments, rows as JSON; and the block of a page, made anew.
+
+CSV is made in `csv_rows.py`.
+"""
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
 
 from ruplar.errors import UserError
 from ruplar.report import paper
@@ -14,7 +14,7 @@ from ruplar.report.averages import averages
 from ruplar.report.footnotes import INTERVALS, PAIRED, scenarios_counted, scenarios_tested, scenarios_unseen
 from ruplar.report.paired import Pair, pairs
 from ruplar.report.replaced import replaced
-from ruplar.report.rows import FIELDS, Row, study_of
+from ruplar.report.rows import Row, study_of
 from ruplar.report.table import Table
 
 MINUS, NONE = "−", "–"
@@ -189,7 +189,7 @@ def _chance(p: float) -> str:
 
 def printed_table(rows: Sequence[Row]) -> Table:
     """Our accuracies beside what the paper printed under the same name; empty when it printed none of them."""
-    names = _printed_names(rows)
+    names = printed_names(rows)
     methods = list(dict.fromkeys((row.study, row.method) for row in rows if (row.study, row.method) in names))
     benchmarks = list(dict.fromkeys(row.benchmark for row in rows))
     ours = {(row.study, row.method, row.benchmark): row for row in rows}
@@ -231,7 +231,7 @@ def _said(rows: Sequence[Row], key: str) -> dict[str, Mapping[str, str]]:
     return said
 
 
-def _printed_names(rows: Sequence[Row]) -> dict[tuple[str, str], str]:
+def printed_names(rows: Sequence[Row]) -> dict[tuple[str, str], str]:
     """(Study, method) → the paper's name for it: as the study says, else the same name; left out where there is none."""
     known, said = {row.method for row in paper.printed()}, _said(rows, "printed")
     found = {(row.study, row.method): said.get(row.study, {}).get(row.method, row.method) for row in rows}
@@ -248,17 +248,6 @@ def _printed_cell(cell: Mapping[str, float | None] | None) -> str:
 def to_json(rows: Sequence[Row]) -> str:
     """Rows as a JSON list, each with exactly `FIELDS`."""
     return json.dumps([row.as_dict() for row in rows], indent=2, ensure_ascii=False) + "\n"
-
-
-def to_csv(rows: Sequence[Row]) -> str:
-    """Rows as CSV with a heading; seeds are joined by spaces, what is unknown is empty."""
-    out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
-    writer.writerow([*FIELDS, "acc_per_latent"])
-    for row in rows:
-        values: dict[str, Any] = {**row.as_dict(), "seeds": " ".join(map(str, row.seeds))}
-        writer.writerow("" if v is None else v for v in (*values.values(), row.acc_per_latent))
-    return out.getvalue()
 
 
 def to_markdown(found: Iterable[Table]) -> str:
