@@ -4,9 +4,9 @@
     <<Eva is a gorpus.>> <<Tom is a terpus.>> <<Every terpus is a brimpus.>> <<Every brimpus is a lempus.>>   Tom is a lempus.
 
 Several people have a way each; no two meet and none divides, so every step follows from the one before. Where two options are
-given, a model learns to guess one and to write the chain back from there; here only looking up who is meant helps. All are asked
-about, one after the other, and the answer is that to the last: asked about one alone, a model takes far longer (docs/log.md). As
-with `logic-problems` no graph and no conclusion of the test is one of the training.
+given, a model learns to guess one and to write the chain back from there (docs/log.md); here only looking up who is meant helps.
+All are asked about, one after the other, so that there is much to look up in each; the answer is that to the last. As with
+`logic-problems` no graph and no conclusion of the test is one of the training.
 """
 
 from __future__ import annotations
