@@ -53,12 +53,11 @@ def test_what_a_method_thinks_step_by_step_is_what_one_parallel_forward_says(lea
         assert bool(said.halt[-1]) == row.halted
 
 
+@pytest.mark.parametrize("learnt", ["colar", "regular"], indirect=True)  # those with a latent head
 def test_the_latents_of_a_head_are_those_its_own_training_forward_would_predict(learnt, monkeypatch):
     # the method's loss itself is computed, reading at the latents' places what was thought there
     method, found = learnt
-    head = method.modules().get("head")
-    if head is None:
-        pytest.skip("it has no latent head; what it thinks is held against its training pass elsewhere")
+    head = method.modules()["head"]
     backbone, tools, compared = found.backbone, tools_of(found.backbone), 0
     for at, (example, row) in enumerate(zip(problems(), found.rows, strict=True)):
         fed = torch.stack(list(row.latent_embeds))
