@@ -4,11 +4,12 @@ import json
 
 import pytest
 
+from ruplar import plugins
 from ruplar.engine.sampling import Decoding
 from ruplar.errors import UserError
 from ruplar.evaluate.benchmark import describe, evaluate, halted_right, latents_asked_for
 from ruplar.evaluate.compare import compare
-from ruplar.evaluate.record import read_samples, write_samples
+from ruplar.evaluate.record import BenchmarkResult, read_samples, write_samples
 from ruplar.records import Answer, Example
 
 SHORT = Decoding(max_answer_tokens=3)
@@ -215,3 +216,12 @@ def test_what_cannot_be_paired_is_refused():
         compare(rows("a", True), rows("b", True))
     with pytest.raises(UserError, match="different questions"):
         compare(rows("a", True), rows("a", True, False))
+
+
+def test_the_result_says_what_was_not_asked_and_what_was_asked_although_it_is_wrong(reasoner, shared_data):
+    reasoner.model.domain = plugins.make("domains", "dates")
+    sets = ["date-understanding", "date-understanding-by-scenario"]
+    whole, divided = evaluate(reasoner, sets, decoding=SHORT, data_dir=shared_data).results
+    assert (whole.n, whole.wrong_kept, whole.left_out) == (74, 6, {})  # the paper's test file as it is
+    assert (divided.n, divided.wrong_kept, divided.left_out) == (99, 0, {"wrong chain": 9})  # Thanksgiving of 2001
+    assert BenchmarkResult.model_validate(json.loads(divided.model_dump_json())) == divided

@@ -205,6 +205,7 @@ def _run(
     scores = [score(a.text, e.answer, domain) for a, e in zip(answers, examples, strict=True)]
     asked_for = latents_asked_for(model, examples)
     about: dict[str, Any] = {"limit": questions.limit, "seed": how.decoding.seed}
+    about |= {name: questions.record[name] for name in ("left_out", "wrong_kept") if name in questions.record}
     about |= {"decoding": describe(how.decoding, how.samples), "peak_gb": peak_memory_gb(model.backbone.device)}
     about["halted_right"] = halted_right(
         [a for some in drawn for a in some], [count for count in asked_for for _ in range(how.samples)]

@@ -80,6 +80,8 @@ class BenchmarkResult(_Record):
         description="Share with as many soft tokens as the marked chain asks for, where one is marked.",
     )
     limit: int | None = Field(None, description="Set when only the first questions were asked.")
+    left_out: dict[str, int] = Field({}, description="Why → how many of the set's rows were not asked.")
+    wrong_kept: int = Field(0, ge=0, description="Rows asked as they are although their chain or answer is wrong.")
     seed: int = 0
     decoding: str = "greedy"
     samples: int = Field(1, ge=1, description="Answers to each question; above 1 their majority is graded.")
