@@ -52,7 +52,8 @@ def test_a_wait_that_cannot_be_meant_is_passed_over(tmp_path, chat_server, sums,
     [
         ("100000", "27.8 hours .Retry-After: 100000"),
         ("1e300", "for years"),
-        (email.utils.formatdate(time.time() + 3600 * 10 + 30, usegmt=True), "10.0 hours .Retry-After: "),
+        # the date is written when the tests are gathered and may be read much later
+        (email.utils.formatdate(time.time() + 3600 * 100, usegmt=True), r"(100|99|98)\.\d hours .Retry-After: "),
     ],
     ids=["seconds", "for ever", "date"],
 )
