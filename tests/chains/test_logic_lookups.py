@@ -25,7 +25,7 @@ def test_every_chain_follows_from_its_question_and_is_the_only_one():
 
 
 def test_what_is_wrong_with_a_chain_is_noticed():
-    example = next(e for e in generate(50, 5) if e.question.count("What is") == 2 and len(e.steps) == 5)
+    example = next(e for e in generate(200, 5) if e.question.count("What is") == 2 and len(e.steps) == 5)
     asked, last = _facts.told(example.question)[1], _facts.read(example.steps[-1])
     (first,) = asked.before
     assert "does not end in" in verify(

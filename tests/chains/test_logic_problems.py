@@ -9,6 +9,7 @@ from random import Random
 
 import pytest
 
+from ruplar.chains import logic_problems, logic_ways
 from ruplar.chains.logic_problems import CONCEPTS, NAMES, Shape, fingerprint, generate, verify
 from ruplar.chains.logic_problems.shape import draw
 from ruplar.domains import _facts
@@ -79,8 +80,11 @@ def shape_of(example):
     return Shape(tuple(at[p] for p in people), len(words), edges, (at[asked.who], at[target]), at[other])
 
 
-def test_parts_share_no_graph_whatever_its_words():
-    parts = {p: {fingerprint(shape_of(e)) for e in generate(200, 1, split=p)} for p in ("train", "valid", "test")}
+@pytest.mark.parametrize("source", [logic_problems, logic_ways], ids=["logic-problems", "logic-ways"])
+def test_parts_share_no_graph_whatever_its_words(source):
+    parts = {
+        p: {fingerprint(shape_of(e)) for e in source.generate(200, 1, split=p)} for p in ("train", "valid", "test")
+    }
     assert not parts["train"] & (parts["valid"] | parts["test"]) and not parts["valid"] & parts["test"]
 
 

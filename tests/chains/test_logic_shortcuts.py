@@ -4,26 +4,27 @@ from collections import Counter, defaultdict
 
 import pytest
 
+from ruplar.chains import logic_problems, logic_ways
 from ruplar.chains.draws import part_of
-from ruplar.chains.logic_problems import CONCEPTS, NAMES, generate
+from ruplar.chains.logic_problems import CONCEPTS, NAMES
 from ruplar.domains import _facts
 
 TRAIN, TEST = 4000, 600
 
 
-def problems(count, seed, split):
+def problems(source, count, seed, split):
     """Problems as (facts, who, options, which of them is true)."""
     out = []
-    for e in generate(count, seed, split=split):
+    for e in source.generate(count, seed, split=split):
         facts, asked = _facts.told(e.question)
         options = (asked.one, asked.other)
         out.append((facts, asked.who, options, options.index(_facts.read(e.answer).concept)))
     return out
 
 
-@pytest.fixture(scope="module")
-def parts():
-    return {"train": problems(TRAIN, 1, "train"), "test": problems(TEST, 1, "test")}
+@pytest.fixture(scope="module", params=[logic_problems, logic_ways], ids=["logic-problems", "logic-ways"])
+def parts(request):
+    return {"train": problems(request.param, TRAIN, 1, "train"), "test": problems(request.param, TEST, 1, "test")}
 
 
 def leads_to(facts, concept):

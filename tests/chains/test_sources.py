@@ -64,7 +64,7 @@ def test_a_file_is_read_up_to_its_count(arithmetic, tmp_path):
     [
         (
             {"source": "a.jsonl", "seed": 1},
-            "seed can be set for 'word-problems' or 'drills' or 'date-problems' or 'logic-problems' or 'logic-lookups' only",
+            "seed can be set for 'word-problems' or 'drills' or 'date-problems' or 'logic-problems' or 'logic-ways' or 'logic-lookups' only",
         ),
         ({"source": "a.jsonl", "steps": [2, 3]}, "steps can be set"),
         ({"source": "a.jsonl", "format": "gsm8"}, "unknown format 'gsm8'. Did you mean 'gsm8k'"),

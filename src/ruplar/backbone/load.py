@@ -16,6 +16,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from ruplar.backbone.borrowed import borrow
 from ruplar.backbone.known import KNOWN, fetched
 from ruplar.backbone.lora import add_lora
 from ruplar.backbone.number_tokens import GROUPS, number_ids, with_number_tokens
@@ -245,16 +246,25 @@ def _load_model(config: BackboneConfig, dtype: torch.dtype) -> Any:
     from transformers import AutoConfig, AutoModelForCausalLM
     from transformers.utils import logging as bars
 
-    if config.name in DOMAINS and config.weights != "random":
+    if config.name in DOMAINS and config.weights == "pretrained":
         raise UserError(
-            f"backbone.name: '{config.name}' is a tokenizer and a shape without weights. Train its backbone from "
-            f"weights: random (`ruplar train {config.name.removeprefix('embedded-')}-cot`) and start from that run (init)."
+            f"backbone.name: '{config.name}' is a tokenizer and a shape without weights. Train its backbone from weights: "
+            f"random or borrowed (`ruplar train {config.name.removeprefix('embedded-')}-cot`) and start from that run (init)."
+        )
+    if config.name not in DOMAINS and config.weights == "borrowed":
+        raise UserError(
+            f"backbone.weights: only {' and '.join(DOMAINS)} borrow layers, from the embedded model; '{config.name}' has its own."
         )
     name = str(_folder(config.name))
     try:
-        if config.weights == "random":
+        if config.weights != "pretrained":
             shape = AutoConfig.from_pretrained(name, trust_remote_code=False)
-            return AutoModelForCausalLM.from_config(shape, dtype=dtype, attn_implementation=config.attention)
+            model = AutoModelForCausalLM.from_config(shape, dtype=dtype, attn_implementation=config.attention)
+            if config.weights == "borrowed":
+                lender = _load_model(BackboneConfig(attention=config.attention), dtype)
+                rows = borrow(model, load_tokenizer(config.name), lender, load_tokenizer("embedded"))
+                log.info("the embedded model's layers, and the rows of %d tokens that both know", rows)
+            return model
         shown = bars.is_progress_bar_enabled()
         bars.disable_progress_bar()  # a library does not draw on its user's terminal
         try:

@@ -48,8 +48,10 @@ class BackboneConfig(Settings):
     """Which language model is trained, and what of it."""
 
     name: Name = Field("embedded", description="A name of `ruplar list backbones`, a model folder, or a Hub name.")
-    weights: Literal["pretrained", "random"] = Field(
-        "pretrained", description="'random': the same architecture and tokenizer with fresh weights."
+    weights: Literal["pretrained", "random", "borrowed"] = Field(
+        "pretrained",
+        description="'random': the same architecture and tokenizer with fresh weights; 'borrowed': the embedded model's "
+        "layers under a domain's own tokenizer (embedded-dates, embedded-logic).",
     )
     init: Name | None = Field(
         None, description="A run or model folder (a CoT-SFT run, say) whose weights are loaded and merged first."
@@ -64,8 +66,8 @@ class BackboneConfig(Settings):
 
     @model_validator(mode="after")
     def _one_start(self) -> BackboneConfig:
-        if self.weights == "random" and self.init is not None:
-            raise ValueError("weights: random and init exclude each other; drop one of the two")
+        if self.weights != "pretrained" and self.init is not None:
+            raise ValueError(f"weights: {self.weights} and init exclude each other; drop one of the two")
         if self.lora is not None and self.lora.go_on and self.init is None:
             raise ValueError("lora.go_on trains the adapter of init further; set init to its run, or drop go_on")
         return self

@@ -26,7 +26,7 @@ __all__ = ["DOMAIN", "generate", "verify"]
 _SALT = 0x100C
 _MOST_STEPS = 3
 """For each of those asked about."""
-_PEOPLE = (2, 5)
+_PEOPLE = (1, 5)
 
 
 def generate(
@@ -93,4 +93,4 @@ def _shape(lengths: list[int]) -> Shape:
         edges += [(node, node + 1) for node in range(size, size + length)]
         size += length + 1
         ends.append(size - 1)
-    return Shape(tuple(people), size, tuple(edges), tuple(range(lengths[0] + 1)), ends[1])
+    return Shape(tuple(people), size, tuple(edges), tuple(range(lengths[0] + 1)), ends[-1])

@@ -2,7 +2,8 @@
 
 {source: gsm8k-aug-train}                        read from a file or the Hub (`chains/places.py` says where)
 {source: word-problems, count: 1000, seed: 1}    written on demand: problem i is a function of (seed, i), so a set
-                                                 of millions takes no memory; also drills, date-problems, logic-problems
+                                                 of millions takes no memory; also drills, date-problems, logic-problems,
+                                                 logic-ways, logic-lookups
 {source: gsm8k-train, augment: 60, seed: 1}      up to 60 problems of each chain, which tell it with other numbers
                                                  (`chains/augment`); the chains themselves are another entry
 {source: mine.jsonl, split_by: scenario}         the part of a file that the entry stands for (train, valid, test), no
@@ -38,6 +39,7 @@ GENERATORS = {
     "drills": "arithmetic",
     "date-problems": "dates",
     "logic-problems": "logic",
+    "logic-ways": "logic",
     "logic-lookups": "logic",
 }
 """Sources that are written on demand → the packaged domain their chains are of."""
@@ -57,7 +59,7 @@ class SourceConfig(Settings):
 
     source: str = Field(
         min_length=1,
-        description="A file, a known set, hub:owner/name, word-problems[:FAMILY], drills, date-problems, logic-problems or logic-lookups.",
+        description="A file, a known set, hub:owner/name, word-problems[:FAMILY], drills, date-problems, logic-problems, logic-ways or logic-lookups.",
     )
     count: int | None = Field(None, ge=1, description="Take this many; null: all of a file, 500 written problems.")
     seed: int = Field(TEST_SEED, ge=0, description="Which written or augmented problems.")

@@ -112,9 +112,9 @@ def train(
         TrainingStopped: A guard stopped the run.
     """
     output = Path(output)
-    if config.backbone.weights == "random" and config.backbone.lora is not None:
+    if config.backbone.weights != "pretrained" and config.backbone.lora is not None:
         raise UserError(
-            "backbone.lora: an adapter is saved without the weights under it, and random ones could not be had again. "
+            "backbone.lora: an adapter is saved without the weights under it, and those of a fresh start could not be had again. "
             "Set backbone.lora: null to train all weights, or backbone.weights: pretrained."
         )
     method, domain = config.method.make(), config.data.domain.make()

@@ -7,7 +7,7 @@ true option nor as the wrong one.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import cache
 from random import Random
 from typing import Any
@@ -24,6 +24,8 @@ DOMAIN = "logic"
 STEP_WEIGHTS = {1: 0.1, 2: 0.25, 3: 0.3, 4: 0.2, 5: 0.15}
 """How often a chain has this many steps; ProsQA's have 3 to 6, and two and a half times as many facts."""
 _SALT = 0x106C
+Draw = Callable[[Random, int, int], Shape]
+"""Random numbers, steps of the chain and steps to the other concept → a graph."""
 
 NAMES = (
     *("Alex", "Bob", "Carol", "Davis", "Eva", "Fae", "Gabriel", "Jack", "Max", "Oliver", "Polly", "Rex", "Sally"),
@@ -39,7 +41,15 @@ CONCEPTS = (
 
 
 def generate(
-    count: int, seed: int, *, steps: tuple[int, int] = (1, 5), start: int = 0, split: Split | None = None
+    count: int,
+    seed: int,
+    *,
+    steps: tuple[int, int] = (1, 5),
+    start: int = 0,
+    split: Split | None = None,
+    draw: Draw = draw,
+    name: str = "logic-problems",
+    salt: int = _SALT,
 ) -> Iterator[Example]:
     """Write `count` problems, from the `start`-th on.
 
@@ -49,9 +59,12 @@ def generate(
         steps: Fewest and most steps, both included; chains have 1 to 5.
         start: Index of the first problem.
         split: Only problems whose graph and conclusion belong to this part; any when None.
+        draw: How a graph is drawn.
+        name: What the source is called.
+        salt: What makes its problems others than those of another source with the same seed.
 
     Yields:
-        Examples with source `logic-problems:SEED:INDEX`.
+        Examples with source `NAME:SEED:INDEX`.
 
     Raises:
         UserError: No problem has so many steps.
@@ -59,7 +72,8 @@ def generate(
     able = {n: share for n, share in STEP_WEIGHTS.items() if steps[0] <= n <= steps[1]}
     if not able:
         raise UserError(f"steps: logic problems have 1 to 5 steps, not {steps[0]} to {steps[1]}.")
-    return (_problem(seed, index, able, split) for index in range(start, start + count))
+    numbers = range(start, start + count)
+    return (_problem(Random(mix(seed ^ salt, n)), draw, able, split, f"{name}:{seed}:{n}") for n in numbers)
 
 
 def verify(example: Example) -> str | None:
@@ -72,8 +86,7 @@ def verify(example: Example) -> str | None:
     return next(iter(faults(domain, example)), None)
 
 
-def _problem(seed: int, index: int, able: dict[int, float], split: Split | None) -> Example:
-    rng = Random(mix(seed ^ _SALT, index))
+def _problem(rng: Random, draw: Draw, able: dict[int, float], split: Split | None, source: str) -> Example:
     while True:
         # both lengths alike, or the shorter way to a name would tell the answer
         count, others = rng.choices(list(able), list(able.values()), k=2)
@@ -82,7 +95,7 @@ def _problem(seed: int, index: int, able: dict[int, float], split: Split | None)
             continue
         words = _words(rng, shape, split)
         answer = f"{Fact(words[0], words[shape.path[-1]], every=False)}."
-        return _told(rng, shape, words, answer, f"logic-problems:{seed}:{index}")
+        return _told(rng, shape, words, answer, source)
 
 
 @cache

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass
+from itertools import pairwise
 from random import Random
 
 Edge = tuple[int, int]
@@ -70,6 +71,44 @@ def draw(rng: Random, steps: int, others: int) -> Shape:
     reached = [*path[1:], *ends, *theirs[1:], *their_ends]
     edges += [(met, _one(rng, reached)) for _ in range(3) if rng.random() < 0.5]
     return Shape((path[0], theirs[0], third), grown[0] + 1, tuple(dict.fromkeys(edges)), tuple(path), theirs[-1])
+
+
+def draw_ways(rng: Random, steps: int, others: int) -> Shape:
+    """The same without forks: everybody and everything is one thing only, so whoever follows facts never has to choose.
+
+        0 → a → b → the target → c      somebody → x → the other concept        both sides drawn alike
+                ↑                                  ↑
+            d → e       f, a third → y             g                            what leads into them does not follow
+
+    Where a way goes on behind the option, only the question says where to stop.
+    """
+    edges: list[Edge] = []
+    grown = [-1]  # the newest node
+
+    def new() -> int:
+        grown[0] += 1
+        return grown[0]
+
+    def side(length: int) -> tuple[list[int], list[int]]:
+        """Somebody, and a way of new nodes from there, with others that lead into it: the way, the others."""
+        path = [new() for _ in range(length + 1)]
+        edges.extend(pairwise(path))
+        into = []
+        for node in path[1:]:
+            for _ in range(2):
+                if rng.random() >= 0.4:
+                    break
+                into.append(new())
+                edges.append((into[-1], node))
+                node = into[-1]
+        if rng.random() < 0.5:
+            edges.append((path[-1], new()))
+        return path, into
+
+    (path, into), (theirs, into_theirs) = side(steps), side(others)
+    third, met = new(), new()
+    edges += [(third, met), (met, _one(rng, [*path[1:], *into, *theirs[1:], *into_theirs]))]
+    return Shape((path[0], theirs[0], third), grown[0] + 1, tuple(edges), tuple(path), theirs[-1])
 
 
 def _one(rng: Random, nodes: list[int]) -> int:
