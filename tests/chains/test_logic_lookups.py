@@ -58,6 +58,20 @@ def test_no_conclusion_is_in_two_parts_and_a_seed_stands_for_the_same_problems()
     assert some[7] == list(some)[7] and all(len(e.steps) >= 4 for e in some)
 
 
+def test_a_part_without_such_graphs_is_refused_instead_of_being_looked_for_for_ever():
+    found = {}
+    for split in ("train", "valid", "test"):
+        for most in (1, 2, 3):
+            try:
+                found[split, most] = next(generate(1, 1, steps=(most, most), split=split))
+            except UserError as error:
+                assert f"in the part '{split}'" in str(error)
+    # five graphs each, of which the smallest parts have none
+    assert {("train", 1), ("train", 2), ("train", 3)} <= set(found) and ("test", 1) not in found
+    for split in ("train", "valid", "test"):
+        assert next(generate(1, 1, split=split))
+
+
 def test_a_length_that_does_not_exist_is_refused():
     with pytest.raises(UserError, match="1 to 3 steps"):
         generate(1, 1, steps=(6, 7))

@@ -1,7 +1,7 @@
 """A model with its tokenizer, and another that is to be like it → the other with the first one's layers, under a vocabulary of its own.
 
 A small model from random weights is slow to find out that facts can be looked up; one that has read word problems looks numbers up
-already (docs/log.md). Words that both tokenizers know keep their rows; the others begin at random, with the spread of the known ones.
+already (docs/log.md). Words that both tokenizers know keep their rows; the others begin at random, with the spread of the lender's rows.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def borrow(model: Any, tokenizer: Any, lender: Any, lenders: Any) -> int:
         How many rows were known.
 
     Raises:
-        UserError: The two differ in more than their vocabulary.
+        UserError: Their layers differ in name or shape.
     """
     ends = {id(end.weight) for m in (model, lender) for end in (m.get_input_embeddings(), m.get_output_embeddings())}
     own = {name: weight for name, weight in model.named_parameters() if id(weight) not in ends}

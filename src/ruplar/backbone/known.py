@@ -59,7 +59,7 @@ KNOWN: dict[str, Known] = {
 _PACKAGED = {
     "embedded": "The model inside the package: a Llama of 5 million parameters, CoT-trained on our word problems.",
     "embedded-dates": "A tokenizer and a shape for dates, without weights; `ruplar train dates-cot` makes them.",
-    "embedded-logic": "A tokenizer and a shape for logic, without weights; `ruplar train logic-cot` makes them.",
+    "embedded-logic": "A tokenizer and a shape for logic, without weights; `ruplar train logic-facts`, then logic-cot, make them.",
 }
 
 

@@ -30,6 +30,8 @@ log = logging.getLogger(__name__)
 
 OPEN, CLOSE = "<think>", "</think>"
 EMBEDDED = Path(__file__).parents[1] / "embedded" / "backbone"
+_TRAINED_BY = {"embedded-dates": "dates-cot", "embedded-logic": "logic-facts`, then `ruplar train logic-cot"}
+"""Recipes that make the weights of a domain's backbone."""
 
 
 @dataclass
@@ -249,7 +251,7 @@ def _load_model(config: BackboneConfig, dtype: torch.dtype) -> Any:
     if config.name in DOMAINS and config.weights == "pretrained":
         raise UserError(
             f"backbone.name: '{config.name}' is a tokenizer and a shape without weights. Train its backbone from weights: "
-            f"random or borrowed (`ruplar train {config.name.removeprefix('embedded-')}-cot`) and start from that run (init)."
+            f"random or borrowed (`ruplar train {_TRAINED_BY[config.name]}`) and start from that run (init)."
         )
     if config.name not in DOMAINS and config.weights == "borrowed":
         raise UserError(

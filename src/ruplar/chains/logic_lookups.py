@@ -6,13 +6,15 @@
 Several people have a way each; no two meet and none divides, so every step follows from the one before. Where two options are
 given, a model learns to guess one and to write the chain back from there (docs/log.md); here only looking up who is meant helps.
 All are asked about, one after the other, so that there is much to look up in each; the answer is that to the last. As with
-`logic-problems` no graph and no conclusion of the test is one of the training.
+`logic-problems` no conclusion of the test is one of the training, and no graph with its first and last way; the same ways in another
+order may be. These are problems to learn from: no score of a table is on them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import islice, pairwise
+from functools import cache
+from itertools import islice, pairwise, product
 from random import Random
 
 from ruplar.chains.draws import Split, mix, part_of
@@ -45,12 +47,25 @@ def generate(
         Examples with source `logic-lookups:SEED:INDEX`.
 
     Raises:
-        UserError: No problem has so many steps.
+        UserError: No problem has so many steps, or none of this part.
     """
     if not 1 <= steps[0] <= steps[1] or steps[0] > _MOST_STEPS:
         raise UserError(f"steps: lookups have 1 to {_MOST_STEPS} steps a person, not {steps[0]} to {steps[1]}.")
     bounds = (steps[0], min(steps[1], _MOST_STEPS))
+    if split is not None and not _exists(bounds, split):
+        raise UserError(
+            f"steps: lookups with ways of {bounds[0]} to {bounds[1]} steps have no graph in the part '{split}'; there are few "
+            f"of them, and each is in one part. Write other bounds, e.g. [1, {_MOST_STEPS}]."
+        )
     return (_problem(seed, index, bounds, split) for index in range(start, start + count))
+
+
+@cache
+def _exists(bounds: tuple[int, int], split: Split) -> bool:
+    """Whether any graph with such ways is in the part."""
+    one = range(bounds[0], bounds[1] + 1)
+    ways = (lengths for people in range(_PEOPLE[0], _PEOPLE[1] + 1) for lengths in product(one, repeat=people))
+    return any(part_of(fingerprint(_shape(list(lengths)))) == split for lengths in ways)
 
 
 def _problem(seed: int, index: int, bounds: tuple[int, int], split: Split | None) -> Example:

@@ -4,8 +4,8 @@
     <<Tom is a terpus.>> <<Every terpus is a brimpus.>>   Tom is a brimpus.
 
 `logic-problems` fork, as ProsQA's do: at each fork the chain takes the fact that leads on, which only looking ahead tells. Here each
-step follows from the one before; what is hard is to look up the right fact among many, five times in a row. Graphs, words and
-parts are otherwise those of `logic-problems`: two sides drawn alike, so that only following facts tells the answer.
+step follows from the one before; what is hard is to look up the right fact among many, up to five times in a row. Words and
+parts are those of `logic-problems`, and as there two sides are drawn alike, so that only following facts tells the answer.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Seed and count → logic problems whose chains follow the facts they tell, the same ones on every machine.
 
-Problem i under seed s is a function of (s, i, steps, split) alone. Training, validation and test have no graph in common, whatever
-words it is told in, and no conclusion: where `Tom is a lempus` is an answer of the test, it is none of the training, neither as the
+Problem i under seed s is a function of (s, i, steps, split) alone. Training, validation and test have no graph in common, its two
+options marked, whatever words it is told in, and no conclusion: where `Tom is a lempus` is an answer of the test, it is none of the training, neither as the
 true option nor as the wrong one.
 """
 
