@@ -16,7 +16,8 @@ from ruplar.report.rows import collect, study_of
 from ruplar.study import cell as cell_module
 from ruplar.study import disk, taken
 from ruplar.study.plan import plan
-from ruplar.study.run import How, Planned, loaders_of, run_studies, run_study
+from ruplar.study.pool import loaders_of
+from ruplar.study.run import How, Planned, run_studies, run_study
 from ruplar.study.worker import Job, work
 
 ROWS = {
@@ -158,7 +159,19 @@ def test_a_cell_held_by_a_living_process_is_left_to_it(make_study, places):
 def test_a_job_comes_back_from_its_file(make_study, places, tmp_path):
     study = make_study(rows=ROWS)
     cells = tuple(plan(study))
-    job = Job(study, cells[:2], cells, places, session="s", deadline=5.0, most=1, threads=2, data_dir=tmp_path)
+    job = Job(
+        study,
+        cells[:2],
+        cells,
+        places,
+        session="s",
+        deadline=5.0,
+        most=1,
+        threads=2,
+        data_dir=tmp_path,
+        share=0.2,
+        alone=True,
+    )
     job.write(tmp_path / "job.json")
     assert Job.read(tmp_path / "job.json") == job
 
@@ -296,9 +309,9 @@ def test_two_starts_of_a_study_give_their_workers_plans_of_their_own(make_study,
         return subprocess_popen([sys.executable, "-c", 'print(\'{"event": "ready", "room_gb": 1.0}\')'], **more)
 
     subprocess_popen = subprocess.Popen
-    monkeypatch.setattr("ruplar.study.run.subprocess.Popen", started)
+    monkeypatch.setattr("ruplar.study.pool.subprocess.Popen", started)
     for process in (11, 12):
-        monkeypatch.setattr("ruplar.study.run.os.getpid", lambda process=process: process)
+        monkeypatch.setattr("ruplar.study.pool.os.getpid", lambda process=process: process)
         run_study(study, plan(study), plan(study), places, How(jobs=1), lambda event: None)
     assert len(told) == len(set(told)) == 2
     assert not list((places.work / ".workers").iterdir())  # read, and of no use any more

@@ -58,6 +58,9 @@ def test_the_plan_shows_every_cell_and_how_far_it_is(typed):
         (["--only", "Max"], "no cell is called 'Max'. Rows: No-CoT, Mix, Short."),
         (["--only", "Short"], "'Short' asks the model of 'Mix'; name that row too"),
         (["--jobs", "many"], "--jobs: cannot read 'many'"),
+        (["--memory-share", "1.5"], "--memory-share: 1.5 is no share. Write a number above 0 and up to 1"),
+        (["--memory-share", "0"], "--memory-share: 0 is no share"),
+        (["--memory-share", "0.15"], "--memory-share: limits memory on an NVIDIA GPU, and this runs on 'cpu'"),
         (["training.max_step=9"], "Did you mean 'max_steps'"),
         (["tiny.yaml"], "two studies are both called 'tiny'"),
         (["priors", "--only", "Mix"], "--only: names rows of one study"),
@@ -88,6 +91,22 @@ def test_several_studies_are_planned_and_told_apart(typed, tmp_path):
     assert code == 3 and told["tiny"]["results"] == "there/tiny" and len(told["tiny"]["left"]) == 6
     code, _, err = typed("study", "training.max_steps=2")
     assert code == 2 and "no study is named" in err
+
+
+def test_a_second_try_is_told_in_its_lines(capsys):
+    from rich.console import Console
+
+    from ruplar.cli.study import _tell
+
+    console = Console(width=200)
+    _tell(console, {"event": "again", "cell": "A-seed1", "reason": "the GPU is out of memory."})
+    _tell(console, {"event": "start", "cell": "A-seed1", "again": True})
+    _tell(console, {"event": "start", "cell": "B-seed1", "again": False})
+    assert capsys.readouterr().out.splitlines() == [
+        "later   A-seed1  again, alone, after all the others: the GPU is out of memory.",
+        "begun   A-seed1  again, alone",
+        "begun   B-seed1",
+    ]
 
 
 def test_studies_are_listed(typed):

@@ -52,6 +52,12 @@ def study(
         bool | None,
         typer.Option(help="A worker does several cells; as a rule on a GPU only, for memory figures' sake."),
     ] = None,
+    memory_share: Annotated[
+        float | None,
+        typer.Option(
+            help="Share of the GPU's memory for each job, above 0 and up to 1; of N > 1 jobs each has 0.95 / N."
+        ),
+    ] = None,
     data_dir: DataDir = None,
     device: Device = "auto",
     as_json: AsJson = False,
@@ -76,7 +82,7 @@ def study(
         return
     from ruplar.study.run import How, run_studies
 
-    how = How(pick_device(device), _jobs(jobs), budget_seconds, data_dir, reuse)
+    how = How(pick_device(device), _jobs(jobs), budget_seconds, data_dir, reuse, memory_share)
     started = time.monotonic()
     with _watching(out, sum(len(plan.chosen) for plan in plans), as_json, several=len(plans) > 1) as watch:
         outcomes = run_studies(plans, how, watch)
@@ -201,10 +207,10 @@ def _watching(console: Console, total: int, quiet: bool, several: bool) -> Itera
                 elif event["event"] == "step" and name in tasks:
                     text = f"{name}  {event['what']}"
                     progress.update(tasks[name], description=text, completed=event["done"], total=event["of"])
-                elif event["event"] in ("done", "failed"):
+                elif event["event"] in ("done", "failed", "again"):
                     if name in tasks:
                         progress.remove_task(tasks.pop(name))
-                    progress.advance(cells)
+                    progress.advance(cells, event["event"] != "again")
                     _tell(progress.console, event)
 
             yield watch
@@ -213,12 +219,14 @@ def _watching(console: Console, total: int, quiet: bool, several: bool) -> Itera
 def _tell(console: Console, event: dict[str, Any]) -> None:
     kind = event["event"]
     if kind == "start":
-        text = f"begun   {event['cell']}"
+        text = f"begun   {event['cell']}{'  again, alone' if event['again'] else ''}"
     elif kind == "done":
         scores = ", ".join(f"{name} {score:.1f} %" for name, score in event["scores"].items())
         text = f"done    {event['cell']}  {scores}  in {event['seconds']:.0f} s"
     elif kind == "failed":
         text = f"failed  {event['cell']}  {event['reason']}"
+    elif kind == "again":
+        text = f"later   {event['cell']}  again, alone, after all the others: {event['reason']}"
     else:
         return
     console.print(text, highlight=False, markup=False, soft_wrap=True)

@@ -187,9 +187,10 @@ def held(cell: Cell, places: Places) -> bool:
         return False
 
 
-def write_failure(cell: Cell, places: Places, reason: str, session: str) -> None:
-    """Note why a cell failed; it is tried again when the study is started anew."""
-    about = {"reason": reason, "session": session, "at": time.strftime("%Y-%m-%dT%H:%M:%S%z"), "log": LOG}
+def write_failure(cell: Cell, places: Places, reason: str, session: str, again: bool = False) -> None:
+    """Note why a cell failed; it is tried again when the study is started anew, or `again` in this session already."""
+    at = time.strftime("%Y-%m-%dT%H:%M:%S%z")
+    about = {"reason": reason, "session": session, "at": at, "log": LOG, "again": again}
     write_json(places.run(cell) / FAILED, about)
 
 

@@ -23,8 +23,10 @@ from pathlib import Path
 from typing import Any
 
 from ruplar.errors import UserError
-from ruplar.study import disk, taken
+from ruplar.study import disk, memory, taken
 from ruplar.study.plan import Cell, Study
+
+log = logging.getLogger("ruplar.study.worker")  # as a program this module is called otherwise
 
 Emit = Callable[[dict[str, Any]], None]
 _EVERY = 0.5
@@ -46,6 +48,8 @@ class Job:
         most: Cells to do before ending; None: all. One a process keeps the memory figures of a CPU apart.
         threads: Of torch on the CPU; None: its own choice.
         data_dir: Folder with the files of known sets.
+        share: Of the GPU's memory, at most; None: no limit.
+        alone: Nothing runs beside its cells. Otherwise one that is out of memory is kept for such a job, which tries it again.
     """
 
     study: Study
@@ -58,10 +62,12 @@ class Job:
     most: int | None = None
     threads: int | None = None
     data_dir: Path | None = None
+    share: float | None = None
+    alone: bool = False
 
     def write(self, file: Path) -> None:
         """As JSON."""
-        plain = {key: getattr(self, key) for key in ("device", "session", "deadline", "most", "threads")}
+        plain = {key: getattr(self, key) for key in ("device", "session", "deadline", "most", "threads", "share", "alone")}  # fmt: skip
         names = [cell.name for cell in self.cells]
         paths = {"results": str(self.places.results), "work": str(self.places.work)}
         about = {"study": self.study.model_dump(mode="json"), "cells": names, "others": [c.as_dict() for c in self.others]}  # fmt: skip
@@ -130,40 +136,50 @@ def _turn(cell: Cell, job: Job, emit: Emit) -> str:
         if not mine:
             return "held"
         try:
-            known = disk.failure(cell, job.places)
-            if known is not None and known["session"] == job.session:
+            known = _failed(cell, job)
+            again = known is not None and job.alone and known["again"]
+            if known is not None and not again:
                 return "passed"
             record = disk.recorded(cell, job.places)
             if record is not None and disk.asked_all(record, job.study):
                 return "passed"
-            if not _ready(cell, job):
-                return "wait"
+            ready = _ready(cell, job)
         except UserError as error:
-            return _fail(cell, job, emit, str(error))
-        return _do(cell, job, emit)
+            return _fail(cell, job, emit, error)
+        return _do(cell, job, emit, again) if ready == "ready" else ready
 
 
-def _ready(cell: Cell, job: Job) -> bool:
-    """Whether the model a cell asks is there, or its record elsewhere; refused when it never will be."""
+def _failed(cell: Cell, job: Job) -> dict[str, Any] | None:
+    known = disk.failure(cell, job.places)
+    return known if known is not None and known["session"] == job.session else None
+
+
+def _ready(cell: Cell, job: Job) -> str:
+    """Whether the model a cell asks is there, or its record elsewhere: `ready`, or `wait`; refused when it never will be.
+
+    `passed`: it will be when the other row is tried again, alone; both are left for that.
+    """
     trained = job.places.model_of(cell) / disk.TRAINED
     if cell.of is None or trained.is_file():
-        return True
+        return "ready"
     if taken.asked_elsewhere(cell, job.places, job.study, job.others, job.data_dir) is not None:
-        return True
+        return "ready"
     [other] = [c for c in job.others if c.label == cell.of and c.seed == cell.seed]
-    known = disk.failure(other, job.places)
-    if known is not None and known["session"] == job.session:
+    known, mine = _failed(other, job), other.name in {c.name for c in job.cells}
+    if known is not None and known["again"] and not job.alone:
+        return "passed"
+    if known is not None and not (known["again"] and mine):
         raise UserError(f"it asks the model of '{cell.of}', which failed.")
-    done = other.name not in {c.name for c in job.cells} or disk.status(other, job.places, job.study) == "done"
+    done = not mine or disk.status(other, job.places, job.study) == "done"
     if done and not trained.is_file():  # nobody will make it: waiting for it would never end
         raise UserError(
             f"it asks the model of '{cell.of}', whose record is there but whose model is not ({job.places.run(other)}). "
             f"Bring the model back, or remove {job.places.result(other)}: then it is trained anew."
         )
-    return False
+    return "wait"
 
 
-def _do(cell: Cell, job: Job, emit: Emit) -> str:
+def _do(cell: Cell, job: Job, emit: Emit, again: bool) -> str:
     from ruplar.study.cell import Bench, run_cell
 
     last = {"at": 0.0, "what": ""}
@@ -174,28 +190,34 @@ def _do(cell: Cell, job: Job, emit: Emit) -> str:
             last.update(at=now, what=what)
             emit({"event": "step", "cell": cell.name, "what": what, "done": done, "of": of})
 
-    emit({"event": "start", "cell": cell.name})
+    emit({"event": "start", "cell": cell.name, "again": again})
     began = time.monotonic()
     bench = Bench(job.study, job.places, job.device, job.data_dir)
     (job.places.run(cell) / disk.FAILED).unlink(missing_ok=True)
     with logged(job.places.run(cell) / disk.LOG):
+        if again:
+            log.info("%s: again, alone; beside others it was out of memory.", cell.name)
         try:
             record = run_cell(cell, bench, job.others, tell)
         except UserError as error:
-            return _fail(cell, job, emit, str(error))
+            return _fail(cell, job, emit, error)
         except Exception as error:  # the other cells must go on; the log has the whole of it
             with (job.places.run(cell) / disk.LOG).open("a", encoding="utf-8") as file:
                 traceback.print_exc(file=file)
-            return _fail(cell, job, emit, f"{type(error).__name__}: {error}")
+            return _fail(cell, job, emit, error)
     scores = {result.name: round(result.accuracy, 2) for result in record.benchmarks}
     about = {"seconds": time.monotonic() - began, "peak_gb": record.peak_gb, "scores": scores}
     emit({"event": "done", "cell": cell.name, **about})
     return "done"
 
 
-def _fail(cell: Cell, job: Job, emit: Emit, reason: str) -> str:
-    disk.write_failure(cell, job.places, reason, job.session)
-    emit({"event": "failed", "cell": cell.name, "reason": reason})
+def _fail(cell: Cell, job: Job, emit: Emit, error: Exception) -> str:
+    reason = str(error) if isinstance(error, UserError) else f"{type(error).__name__}: {error}"
+    full = memory.out_of_memory(error)
+    if full:
+        reason += memory.way_out(job.share)
+    disk.write_failure(cell, job.places, reason, job.session, again=full and not job.alone)
+    emit({"event": "failed", "cell": cell.name, "reason": reason, "again": full and not job.alone})
     return "failed"
 
 
@@ -218,19 +240,6 @@ def logged(file: Path) -> Iterator[None]:
             os.close(old)
 
 
-def room_gb(device: str) -> float:
-    """Memory that cells may share: what is free on the GPU, or in the machine."""
-    import torch
-
-    if device.startswith("cuda"):
-        return torch.cuda.mem_get_info(device)[0] / 1e9
-    info = Path("/proc/meminfo")
-    if info.is_file():
-        found = dict(line.split(":", 1) for line in info.read_text().splitlines())
-        return int(found["MemAvailable"].split()[0]) / 1e6
-    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2e9
-
-
 def _end_with_parent() -> None:
     """End when standard input does: the process that started this one has died."""
 
@@ -249,6 +258,7 @@ def main(arguments: Sequence[str]) -> None:
     os.dup2(2, 1)  # nothing else may write among the events
     jobs = [Job.read(Path(argument)) for argument in arguments]
     job = jobs[0]  # they share everything but study, cells and places
+    memory.limit(job.device, job.share)
     import torch
 
     if job.threads is not None:  # beside a GPU too: what a worker does on the CPU would stand in the others' way
@@ -260,7 +270,7 @@ def main(arguments: Sequence[str]) -> None:
     def emit(event: dict[str, Any]) -> None:
         events.write(json.dumps(event) + "\n")
 
-    emit({"event": "ready", "room_gb": room_gb(job.device)})
+    emit({"event": "ready", "room_gb": memory.room_gb(job.device)})
     work(jobs, emit)
 
 

@@ -1,0 +1,59 @@
+"""No-CoT that is out of the GPU's memory the first times it is trained, and says in files how often it was.
+
+It fails only once another row is being trained beside it, where it is told to wait for one.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from pydantic import Field
+
+from ruplar.methods import no_cot
+
+PATIENCE = 300
+"""Seconds; on a busy machine importing torch alone may take half a minute."""
+
+
+class Config(no_cot.Config):
+    """Settings of the method."""
+
+    marks: str = Field("", description="Folder of the files.")
+    name_of: str = Field("hungry", description="What its files are called.")
+    fails: int = Field(0, description="How often it fails.")
+    wait_for: str = Field("", description="File that it waits for before anything else.")
+    takes: float = Field(0.0, description="Share of a real GPU's memory that it asks for.")
+
+
+@dataclass
+class Method(no_cot.Method):
+    """See the module's docstring."""
+
+    config: Config
+
+    def loss(self, backbone, batch):
+        """The loss of No-CoT, or the error."""
+        import torch
+
+        config, folder = self.config, Path(self.config.marks)
+        if config.takes:
+            total = torch.cuda.get_device_properties(0).total_memory
+            torch.empty(int(config.takes * total), dtype=torch.uint8, device="cuda")
+        if config.marks and self.training_begins():
+            tries = len(list(folder.glob(f"{config.name_of}-*")))
+            (folder / f"{config.name_of}-{tries + 1}").touch()
+            end = time.monotonic() + PATIENCE
+            while config.wait_for and not (folder / config.wait_for).exists():
+                assert time.monotonic() < end, f"{config.wait_for} did not come"
+                time.sleep(0.01)
+            if tries < config.fails:
+                raise torch.cuda.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB.")
+        return super().loss(backbone, batch)
+
+    def training_begins(self) -> bool:
+        """True at the first call alone."""
+        first = not getattr(self, "begun", False)
+        self.begun = True
+        return first
