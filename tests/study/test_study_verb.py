@@ -52,6 +52,14 @@ def test_the_plan_shows_every_cell_and_how_far_it_is(typed):
     assert code == 0 and "No-CoT-seed5" in out and "Mix" not in out
 
 
+@pytest.mark.parametrize("word", ["By step-seed2", "By_step-seed2", "By*2"])
+def test_a_cell_is_named_by_its_label_and_seed_or_by_its_folder(typed, tmp_path, word):
+    file = tmp_path / "tiny.yaml"
+    file.write_text(file.read_text().replace("Short:", "By step:"))
+    code, out, _ = typed("study", "tiny.yaml", "--plan", "--json", "--only", f"{word},Mix")
+    assert code == 0 and "By_step-seed2" in out and "By_step-seed1" not in out
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [

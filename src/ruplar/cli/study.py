@@ -129,10 +129,10 @@ def _wanted(only: str | None) -> list[str]:
 
 
 def _picked(cells: Sequence[Cell], wanted: Sequence[str]) -> list[Cell]:
-    """The cells that --only names, by label or by folder."""
+    """The cells that --only names, by label, by label and seed, or by folder."""
 
     def fits(cell: Cell, word: str) -> bool:
-        return fnmatch(cell.label, word) or fnmatch(cell.name, word)
+        return any(fnmatch(name, word) for name in (cell.label, f"{cell.label}-seed{cell.seed}", cell.name))
 
     found = [cell for cell in cells if any(fits(cell, word) for word in wanted)]
     nothing = [word for word in wanted if not any(fits(cell, word) for cell in cells)]
