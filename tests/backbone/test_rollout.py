@@ -113,6 +113,27 @@ def test_n_latents_take_n_plus_one_passes_whatever_the_rows(backbone, monkeypatc
     assert [tuple(shape) for shape in calls] == [(40, 9), *[(40, 1)] * 5, (40, 4)]
 
 
+@pytest.mark.parametrize("family", FAMILIES)
+def test_nobody_is_shown_nothing(backbone, family, monkeypatch):
+    """Some kernels make no number of a mask of nothing, and through the cache it would reach every row of the batch."""
+    made, plain, empty = backbone(family), torch.nn.functional.scaled_dot_product_attention, []
+
+    def strict(query, key, value, attn_mask=None, **rest):
+        assert attn_mask is None or attn_mask.dtype == torch.bool
+        out = plain(query, key, value, attn_mask=attn_mask, **rest)
+        if attn_mask is None:
+            return out
+        blind = ~attn_mask.any(-1, keepdim=True)
+        empty.append(int(blind.sum()))
+        return out.masked_fill(blind, float("nan"))
+
+    monkeypatch.setattr(torch.nn.functional, "scaled_dot_product_attention", strict)
+    batch = collate(RAGGED, made.pad_id)
+    roll_out(made, batch).at(batch.label_at).square().sum().backward()
+    assert empty and not any(empty)
+    assert all(w.grad.isfinite().all() for w in made.model.parameters() if w.grad is not None)
+
+
 def test_a_batch_without_any_latent_is_one_pass(backbone):
     made = backbone()
     batch = collate([item(4, 0, 3, 1), item(6, 0, 2, 2)], made.pad_id)

@@ -109,15 +109,12 @@ class Replay:
             out = [one.clone() for one in out]  # there may be another replay while it is needed
         return out[0], tuple(out[1:])
 
-    def recur(self, passes: Passes, embeds: Tensor, mask: Tensor, positions: Tensor, latent: Tensor) -> Any:
+    def recur(self, passes: Passes, embeds: Tensor, seen: Tensor, positions: Tensor, latent: Tensor) -> Any:
         """What `rollout.Passes` returns, of a batch that is being trained on; None where it is to be run as it is."""
-        if self._busy() or mask.numel() > LARGEST or not _takes_masks(self.backbone):
+        if self._busy() or positions.numel() > LARGEST or seen.dim() != 4:
             return None
         if passes.project is not None and not isinstance(passes.project, nn.Module):
             return None  # the weights of a function, if it has any, are not known
-        past = torch.ones(mask.shape[1], mask.shape[1], dtype=torch.bool, device=mask.device).tril()
-        # whoever stands nowhere looks at himself: a mask of nothing would be no number
-        seen = (past & mask.bool()[:, None, :] | torch.eye(len(past), dtype=torch.bool, device=mask.device))[:, None]
         key = (passes.first, passes.end, passes.all_layers, id(passes.project))
         return self._replayed(passes, key, (embeds, seen, positions, latent))
 
@@ -160,18 +157,6 @@ def _left_out(backbone: Backbone) -> bool:
     """Whether the pass is one of another model: the adapter is switched off for a while, or its start stands in for it."""
     adapted = backbone.adapted
     return adapted is not None and (adapted.disable_adapters or list(adapted.active_adapters) != [TRAINED])
-
-
-def _takes_masks(backbone: Backbone) -> bool:
-    """Whether the layers take a mask of who may look at whom as it is, and their cache keeps all it was given.
-
-    Other attention adds such a mask to its scores, and a layer with a window drops what lies before it.
-    """
-    from transformers import DynamicCache
-
-    config = backbone.plain_model.config
-    cut = any(getattr(layer, "is_sliding", False) for layer in DynamicCache(config=config).layers)
-    return config._attn_implementation == "sdpa" and not cut
 
 
 def replay_passes(backbone: Backbone) -> None:

@@ -103,8 +103,9 @@ def roll_out(backbone: Backbone, batch: Batch, project: Project | None = None, a
     rows = _align(batch, backbone.pad_id, *((BEFORE, AFTER) if replayed else (1, 1)))
     passes = Passes(backbone, project, rows.first, rows.end, all_layers)
     embeds, positions = backbone.embedding(rows.ids), (rows.mask.cumsum(1) - 1).clamp_min(0)
-    out = backbone.replay.recur(passes, embeds, rows.mask, positions, rows.latent) if replayed else None
-    hidden, latents, *layers = passes(embeds, rows.mask, positions, rows.latent) if out is None else out
+    seen = _own_past(rows.mask) if _takes_masks(backbone) else rows.mask
+    out = backbone.replay.recur(passes, embeds, seen, positions, rows.latent) if replayed else None
+    hidden, latents, *layers = passes(embeds, seen, positions, rows.latent) if out is None else out
     tail = max(rows.end - 1, 0) if rows.end > rows.first else 0
     return Rollout(hidden, latents, tuple(layers), rows.moved, batch.ids.shape[1], tail)
 
@@ -165,6 +166,29 @@ class Passes(nn.Module):
         feed(torch.cat([fed[-1][:, None], embeds[:, self.end :]], dim=1) if fed else embeds, self.all_layers)
         latents = torch.stack(fed, dim=1) if fed else embeds[:, :0]
         return torch.cat(found, dim=1), latents, *layers
+
+
+def _takes_masks(backbone: Backbone) -> bool:
+    """Whether the layers take a mask of who may look at whom as it is, and their cache keeps all it was given.
+
+    Other attention adds such a mask to its scores, and a layer with a window drops what lies before it.
+    """
+    from transformers import DynamicCache
+
+    config = backbone.plain_model.config
+    cut = any(getattr(layer, "is_sliding", False) for layer in DynamicCache(config=config).layers)
+    return config._attn_implementation == "sdpa" and not cut
+
+
+def _own_past(mask: Tensor) -> Tensor:
+    """Where something stands [B, C] → who may look at whom [B, 1, C, C].
+
+    Whoever stands nowhere looks at himself: of a mask of nothing some kernels make no number, and what is no number
+    reaches the others through the cache, however little of it they may see.
+    """
+    size, device = mask.shape[1], mask.device
+    past = torch.ones(size, size, dtype=torch.bool, device=device).tril()
+    return (past & mask.bool()[:, None, :] | torch.eye(size, dtype=torch.bool, device=device))[:, None]
 
 
 def _align(batch: Batch, pad_id: int, before: int, after: int) -> _Aligned:

@@ -229,7 +229,8 @@ def _trainer(
             False,
         )
     guard = Guard(collapse=config.validation.stop_collapsed)
-    trainer = ReasonerTrainer(Learner(backbone, method), args, dataset, validate, guard, pack=config.speed.pack)
+    learner = Learner(backbone, method, adds_up=args.gradient_accumulation_steps > 1)
+    trainer = ReasonerTrainer(learner, args, dataset, validate, guard, pack=config.speed.pack)
     trainer.add_callback(ProgressCallback(Path(args.output_dir), lambda: trainer.tally.parts, show))
     return trainer
 
@@ -237,10 +238,6 @@ def _trainer(
 def _check_graph(args: Any) -> None:
     """Refuse what a captured pass cannot be part of."""
     wrong = []
-    if args.gradient_accumulation_steps > 1:
-        wrong.append(
-            "training.gradient_accumulation_steps: a replayed pass writes its gradients where the last ones lie"
-        )
     if args.gradient_checkpointing:
         wrong.append("training.gradient_checkpointing: layers that are computed again cannot be captured")
     if args.world_size > 1:

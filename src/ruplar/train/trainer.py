@@ -45,13 +45,14 @@ class Learner(nn.Module):
     Args:
         backbone: The language model.
         method: Its loss; its own modules are trained too.
+        adds_up: Whether several micro-batches make a step.
     """
 
     accepts_loss_kwargs = True  # the totals come with the batch: the trainer is not to divide by micro-batches again
 
-    def __init__(self, backbone: Backbone, method: Method):
+    def __init__(self, backbone: Backbone, method: Method, adds_up: bool = False):
         super().__init__()
-        self.backbone, self.method = backbone, method
+        self.backbone, self.method, self.adds_up = backbone, method, adds_up
         self.model, self.extra = backbone.model, nn.ModuleDict(method.modules())
         self._set: bool | None = None
         self._trained: list[nn.Parameter] | None = None
@@ -59,6 +60,8 @@ class Learner(nn.Module):
     def forward(self, **batch: Any) -> dict[str, Any]:
         """Tensors of a `Batch` → `loss`, its `parts` and the figures to `watch`."""
         self.backbone.begin_step()
+        if self.adds_up and self.backbone.replay is not None:
+            self._own_gradients()
         loss = self.method.loss(self.backbone, Batch.from_dict(batch))
         return {"loss": loss.total, "parts": loss.parts, "watch": loss.watch}
 
@@ -75,6 +78,16 @@ class Learner(nn.Module):
                 weight.grad = None
             elif weight.grad is not None:
                 weight.grad.detach_().zero_()
+
+    def _own_gradients(self) -> None:
+        """Give weights a place of their own to add gradients up in.
+
+        A replayed pass has one place for its gradients. A weight without any would take that place for its own, and the
+        next replay would write over what is to be added to.
+        """
+        for weight in self.trained():
+            if weight.grad is None:
+                weight.grad = torch.zeros_like(weight)
 
     def train(self, mode: bool = True) -> Learner:
         """As ever, but only where the mode changes: the base trainer asks at every step, and there are hundreds of modules."""
