@@ -184,6 +184,7 @@ def test_ask_answers_with_its_thought(ruplar):
         assert latent["probs"] == sorted(latent["probs"], reverse=True) and 0 <= latent["halt"] <= 1
     said = ruplar("ask", "embedded", QUESTION, "--device", "cpu")
     assert "z1" in said.out and found["answer"] in said.out and "soft tokens" in said.out
+    assert said.out.index("loaded in") < said.out.index("z1") < said.out.rindex(" ms")
 
 
 def test_a_text_model_writes_its_thought(ruplar):

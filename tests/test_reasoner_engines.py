@@ -11,7 +11,9 @@ from ruplar.backbone.load import dress
 from ruplar.backbone.settings import BackboneConfig, PromptConfig
 from ruplar.backbone.tokenizers import load_tokenizer
 from ruplar.engine.decoder import Decoder
+from ruplar.engine.fast import FastEngine
 from ruplar.engine.hf_decoder import HFDecoder
+from ruplar.engine.sampling import Decoding
 from ruplar.errors import UserError
 from ruplar.reasoner import LatentReasoner
 from ruplar.store import Card, Model, Named
@@ -64,3 +66,18 @@ def test_the_fast_engine_is_refused_where_it_was_asked_for_and_there_is_none(mod
     ):
         LatentReasoner(made, engine="fast").ask(["1 + 1?"])
     assert LatentReasoner(made).ask(["1 + 1?"])[0].forwards > 0
+
+
+@pytest.mark.parametrize("samples", [1, 3])
+def test_a_warm_reasoner_makes_no_engine_for_its_first_question(model, monkeypatch, samples):
+    made, plain = [], FastEngine.of
+    monkeypatch.setattr(FastEngine, "of", lambda *given: made.append(given) or plain(*given))
+    reasoner, how = LatentReasoner(model(sliding_window=None)), {"return_latents": True, "batch_size": samples}
+    decoding = Decoding(noise=0.3 if samples > 1 else 0.0)
+    reasoner.warm_up(decoding=decoding, samples=samples, **how)
+    assert len(made) == 1
+    if samples == 1:
+        reasoner.ask(["1 + 1?"], decoding=decoding, **how)
+    else:
+        reasoner.sample(["1 + 1?"], samples, decoding=decoding, **how)
+    assert len(made) == 1

@@ -67,6 +67,25 @@ class LatentReasoner:
         """
         return cls(load_model(reference, device, dtype, settings), engine)
 
+    def warm_up(
+        self,
+        *,
+        return_latents: bool = False,
+        decoding: Decoding | None = None,
+        batch_size: int = 64,
+        samples: int = 1,
+    ) -> None:
+        """Make now what the first question would wait for, the engine and its copy of the weights.
+
+        Args:
+            return_latents: As the questions will be asked.
+            decoding: The same.
+            batch_size: The same.
+            samples: The same.
+        """
+        self.model.backbone.model.eval()
+        self._fast_engine(samples, _How(decoding or Decoding(), batch_size, self._kept(return_latents), None, samples))
+
     def ask(
         self,
         questions: str | Sequence[str],

@@ -52,7 +52,11 @@ def ask(
         temperature, top_p, seed, noise=drawing(samples, noise, temperature), noise_temperature=noise_temperature
     )
     check_samples(samples, decoding)
+    start = time.perf_counter()
     reasoner = LatentReasoner.from_pretrained(model, pick_device(device), settings=method_settings(settings or []))
+    reasoner.warm_up(return_latents=True, decoding=decoding, batch_size=samples, samples=samples)
+    if not as_json:
+        out.print(f"  loaded in {time.perf_counter() - start:.1f} s", style="dim", highlight=False)
     reply = _one(reasoner, decoding, as_json) if samples == 1 else _several(reasoner, decoding, samples, as_json)
     if question == "-":
         for line in sys.stdin:
