@@ -22,12 +22,15 @@ COMMANDS = [
 # the others name a model of the Hub, or a run that is trained from one; their recipes are checked below
 RUNNABLE = [words for words in COMMANDS if "embedded" in " ".join(words) or words[1] in ("preview", "list", "data")]
 RECIPES = [words for words in COMMANDS if words[1] == "train"]
+RELEASED = [words for words in COMMANDS if words[2:] and words[2].startswith("models/")]
 SHORT = {"train": ["training.max_steps=1", "--device", "cpu"], "ask": ["--device", "cpu"]}
 SHORT["evaluate"] = ["--limit", "4", "--device", "cpu"]
 
 
 def test_there_is_something_to_run():
-    assert {words[1] for words in RUNNABLE} >= {"ask", "preview", "evaluate", "train"} and len(RECIPES) >= 3
+    assert (
+        {words[1] for words in RUNNABLE} >= {"ask", "preview", "evaluate", "train"} and len(RECIPES) >= 3 and RELEASED
+    )
 
 
 @pytest.mark.parametrize("words", RUNNABLE, ids=" ".join)
@@ -49,7 +52,31 @@ def test_a_recipe_of_the_page_is_one_and_its_settings_exist(words):
     assert config.name == words[2]
 
 
-@pytest.mark.parametrize("words", [w for w in COMMANDS if w not in RUNNABLE and w not in RECIPES], ids=" ".join)
+@pytest.mark.parametrize("words", RELEASED, ids=" ".join)
+def test_the_released_model_says_what_the_page_shows(words, smollm2, monkeypatch, capsys):
+    from ruplar.cli import main
+
+    [shown] = [text for language, text in BLOCKS if language == "text"]
+    monkeypatch.chdir(ROOT)
+    monkeypatch.setattr(sys, "argv", [*words, "--device", "cpu"])
+    with pytest.raises(SystemExit) as end:
+        main()
+    assert not end.value.code and _favoured(shown) == _favoured(capsys.readouterr().out) == [
+        "z1 36",
+        "z2 26",
+        "answer 26",
+    ]
+
+
+def _favoured(text: str) -> list[str]:
+    """What each soft token favours most, and the answer."""
+    return [f"{a} {b}" for a, b in re.findall(r"^ +(z\d|answer) +(?:[█░]+ +)?(\d+)", text, re.MULTILINE)]
+
+
+OTHERS = [w for w in COMMANDS if w not in RUNNABLE and w not in RECIPES and w not in RELEASED]
+
+
+@pytest.mark.parametrize("words", OTHERS, ids=" ".join)
 def test_the_sets_of_the_page_are_known(words):
     from ruplar.chains.places import SOURCES
 
