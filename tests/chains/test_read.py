@@ -64,6 +64,48 @@ def test_coconut_lists_give_their_steps_directly(tmp_path):
     assert (second.steps, second.source) == (("Tom is a terpus.",), "a.json:2")
 
 
+def test_steps_may_be_one_text(tmp_path, write, only):
+    row = {"question": "Q?", "steps": "<<3+4=7>> <<7*2=14>>", "answer": "#### 14"}
+    assert only(write(tmp_path / "a.jsonl", row)) == Example(
+        "Q?", ("3+4=7", "7*2=14"), "14", "a.jsonl:1", "<<3+4=7>> <<7*2=14>>"
+    )
+
+
+PYTHON = "def solution():\n    return 16 * 4933828"
+
+
+@pytest.mark.parametrize(
+    ("row", "question", "answer", "chain"),
+    [
+        (
+            {"ID": "chal-1", "Body": "Tom has 8 bags. ", "Question": "How many?", "Equation": "( 8.0 - 3.0 )", "Answer": 5.0},
+            "Tom has 8 bags. How many?", "5.0", "",
+        ),
+        ({"question": "How many?", "final_ans": "9"}, "How many?", "9", ""),
+        ({"iIndex": 1, "sQuestion": "How many?", "lEquations": ["X=3+6"], "lSolutions": [9.0]}, "How many?", "9.0", ""),
+        ({"input": "How many?", "code": PYTHON, "target": 78941248.0}, "How many?", "78941248.0", PYTHON),
+        ({"input": "How many?", "target": -2}, "How many?", "-2", ""),
+    ],
+    ids=["svamp", "multiarith", "mawps", "gsm-hard", "gsm-hard without code"],
+)  # fmt: skip
+def test_benchmarks_are_read_as_they_are_published(tmp_path, write, row, question, answer, chain):
+    [found] = read(write(tmp_path / "a.jsonl", row), DOMAIN, need_steps=False).examples
+    assert found == Example(question, (), answer, "a.jsonl:1", chain)
+
+
+@pytest.mark.parametrize(
+    ("row", "said"),
+    [
+        ({"Body": "Tom has 8 bags.", "Question": "How many?", "Answer": None}, "field 'Answer' is missing"),
+        ({"sQuestion": "How many?", "lSolutions": [1, 2]}, "field 'lSolutions' is not a list of one answer"),
+        ({"question": "Q?", "steps": {"a": "1"}, "answer": "1"}, "field 'steps' is neither a list of texts nor a text"),
+    ],
+)
+def test_what_a_published_row_lacks_is_named(tmp_path, write, row, said):
+    with pytest.raises(UserError, match=said):
+        read(write(tmp_path / "a.jsonl", row), DOMAIN, need_steps=False)
+
+
 def test_plain_rows_need_only_question_and_answer(tmp_path, write):
     path = write(
         tmp_path / "a.jsonl", {"question": "Q?", "answer": 7}, {"question": "R?", "cot": "<<1+1=2>>", "answer": 2}

@@ -6,7 +6,11 @@ r"""Row → example: the column shapes in which chains are found in the wild.
 | gsm8k-aug | text: `question\|\|<<4-2=2>> <<2/.5=4>> #### 4`, one a line | GSM8k-Aug |
 | ruplar-train | problem, cot (may stand in `<think>…</think>`), cot_answer: `\boxed{72}` | the paper's training files |
 | ruplar-test | problem, answer, maybe solution: a chain, or Python source (then no steps) | the paper's test files |
-| coconut | question, steps (a list), answer | COCONUT, CODI-style and Hub sets |
+| coconut | question, steps (a list, or a chain in one text), answer | COCONUT, CODI-style and Hub sets |
+| svamp | Body, Question, Answer | SVAMP as published |
+| multiarith | question, final_ans | MultiArith on the Hub |
+| mawps | sQuestion, lSolutions (a list of one) | MultiArith as published, and its relatives |
+| gsm-hard | input, target, maybe code: Python source (no steps) | GSM-Hard as published |
 | plain | question, answer, maybe cot | anything else |
 """
 
@@ -147,12 +151,36 @@ def _ruplar_test(fields: dict[str, Any]) -> Parts:
 
 def _coconut(fields: dict[str, Any]) -> Parts:
     listed = fields.get("steps")
+    if isinstance(listed, str):
+        return Parts(_text(fields, "question"), listed.strip(), _unmarked(fields))
     if not isinstance(listed, list) or not all(isinstance(step, str) for step in listed):
-        raise BadRow(BROKEN, "field 'steps' is not a list of texts")
+        raise BadRow(BROKEN, "field 'steps' is neither a list of texts nor a text")
     steps = tuple(s for step in listed if (s := step.strip().removeprefix("<<").removesuffix(">>").strip()))
-    answer = _text(fields, "answer")
-    # COCONUT's own files write the answer plainly; some copies keep the mark in front of it
-    return Parts(_text(fields, "question"), " ".join(listed), answer.removeprefix("####").strip(), steps)
+    return Parts(_text(fields, "question"), " ".join(listed), _unmarked(fields), steps)
+
+
+def _unmarked(fields: dict[str, Any]) -> str:
+    """COCONUT's own files write the answer plainly; some copies keep the mark in front of it."""
+    return _text(fields, "answer").removeprefix("####").strip()
+
+
+def _svamp(fields: dict[str, Any]) -> Parts:
+    return Parts(f"{_text(fields, 'Body')} {_text(fields, 'Question')}", "", _text(fields, "Answer"))
+
+
+def _multiarith(fields: dict[str, Any]) -> Parts:
+    return Parts(_text(fields, "question"), "", _text(fields, "final_ans"))
+
+
+def _mawps(fields: dict[str, Any]) -> Parts:
+    found = fields.get("lSolutions")
+    if not isinstance(found, list) or len(found) != 1:
+        raise BadRow(BROKEN, "field 'lSolutions' is not a list of one answer")
+    return Parts(_text(fields, "sQuestion"), "", _text({"lSolutions": found[0]}, "lSolutions"))
+
+
+def _gsm_hard(fields: dict[str, Any]) -> Parts:
+    return Parts(_text(fields, "input"), _optional_text(fields, "code"), _text(fields, "target"))
 
 
 def _plain(fields: dict[str, Any]) -> Parts:
@@ -177,5 +205,9 @@ FORMATS: dict[str, Format] = {
     "ruplar-test": Format(frozenset({"problem", "answer"}), _ruplar_test),
     "gsm8k": Format(frozenset({"question", "answer"}), _gsm8k),
     "plain": Format(frozenset({"question", "answer"}), _plain),
+    "svamp": Format(frozenset({"Body", "Question", "Answer"}), _svamp),
+    "multiarith": Format(frozenset({"question", "final_ans"}), _multiarith),
+    "mawps": Format(frozenset({"sQuestion", "lSolutions"}), _mawps),
+    "gsm-hard": Format(frozenset({"input", "target"}), _gsm_hard),
 }
 """Name → format, in the order in which a row's columns are tried."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from ruplar.chains.rows import SUFFIXES, Row, file_rows, hub_rows
@@ -29,12 +29,10 @@ class Source:
     Attributes:
         file: Its file's name in a data folder.
         hub: Its Hub address (`owner/name[/config]:split`), "" when we know none with the same rows.
-        columns: Our column → Hub columns it is joined from with a space, where they differ.
     """
 
     file: str
     hub: str = ""
-    columns: dict[str, tuple[str, ...]] = field(default_factory=dict)
 
 
 SOURCES: dict[str, Source] = {
@@ -43,17 +41,9 @@ SOURCES: dict[str, Source] = {
     "gsm8k-aug-train": Source("gsm8k-aug-train.txt", "whynlp/gsm8k-aug:train"),
     "gsm8k-aug-valid": Source("gsm8k-aug-valid.txt", "whynlp/gsm8k-aug:validation"),
     "gsm8k-aug": Source("gsm8k-aug-test.jsonl", "whynlp/gsm8k-aug:test"),
-    "gsm-hard": Source(
-        "gsm-hard-test.jsonl",
-        "reasoning-machines/gsm-hard:train",
-        {"problem": ("input",), "solution": ("code",), "answer": ("target",)},
-    ),
-    "svamp": Source(
-        "svamp-test.jsonl", "ChilleD/SVAMP:train+test", {"problem": ("Body", "Question"), "answer": ("Answer",)}
-    ),
-    "multiarith": Source(
-        "multiarith-test.jsonl", "ChilleD/MultiArith:train+test", {"problem": ("question",), "answer": ("final_ans",)}
-    ),
+    "gsm-hard": Source("gsm-hard-test.jsonl", "reasoning-machines/gsm-hard:train"),
+    "svamp": Source("svamp-test.jsonl", "ChilleD/SVAMP:train+test"),
+    "multiarith": Source("multiarith-test.jsonl", "ChilleD/MultiArith:train+test"),
     "date-understanding-train": Source("date-understanding-train.jsonl"),
     "date-understanding": Source("date-understanding-test.jsonl"),
     "prosqa-valid": Source("prosqa-valid.json"),
@@ -63,11 +53,10 @@ SOURCES: dict[str, Source] = {
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where rows are: a file, or a Hub address with the columns to rename."""
+    """Where rows are: a file, or a Hub address."""
 
     path: Path | None = None
     hub: str = ""
-    columns: dict[str, tuple[str, ...]] = field(default_factory=dict)
 
     @property
     def name(self) -> str:
@@ -85,8 +74,7 @@ class Place:
         address = _HUB.fullmatch(self.hub)
         if address is None:
             raise UserError(f"'{self.hub}' is no Hub address. Write hub:owner/name, hub:owner/name/config:split.")
-        found = hub_rows(address["name"], address["config"], address["split"] or "train")
-        return (_renamed(row, self.columns) for row in found)
+        return hub_rows(address["name"], address["config"], address["split"] or "train")
 
 
 def locate(source: str | Path, data_dir: str | Path | None = None) -> Place:
@@ -121,20 +109,8 @@ def _known(entry: Source, folders: Sequence[Path]) -> Place:
         if (folder / entry.file).is_file():
             return Place(path=folder / entry.file)
     if entry.hub:
-        return Place(hub=entry.hub, columns=entry.columns)
+        return Place(hub=entry.hub)
     tried = ", ".join(str(folder) for folder in folders)
     raise UserError(
         f"{entry.file}: not found in {tried}, and no Hub set has the same rows. Give the folder that holds it (data_dir)."
     )
-
-
-def _renamed(row: Row, columns: dict[str, tuple[str, ...]]) -> Row:
-    """The row under our column names; a missing Hub column stays missing, so that the reader reports it."""
-    if not columns:
-        return row
-    fields = {
-        ours: row.fields[theirs[0]] if len(theirs) == 1 else " ".join(str(row.fields[name]).strip() for name in theirs)
-        for ours, theirs in columns.items()
-        if all(name in row.fields for name in theirs)
-    }
-    return replace(row, fields=fields)
