@@ -41,6 +41,10 @@ def latent_line(number: int, latent: Latent) -> Text:
     return Text.assemble((f"  z{number} ", "dim"), bar, "  ", top, (f"entropy {latent.entropy:.2f}", "dim"))
 
 
+def _tokens(count: int, kind: str) -> str:
+    return f"{count} {kind} token{'' if count == 1 else 's'}"
+
+
 def show_answer(console: Console, answer: Answer, chain: str = "") -> None:
     """A thought in readable form, then the answer and what it cost."""
     if chain:
@@ -49,12 +53,12 @@ def show_answer(console: Console, answer: Answer, chain: str = "") -> None:
         console.print(latent_line(number, latent))
     if answer.thought:
         console.print(Text.assemble(("  thought  ", "dim"), answer.thought))
-    unit = "reasoning tokens" if answer.thought else "soft tokens"
+    unit = _tokens(answer.latent_count, "reasoning" if answer.thought else "soft")
     console.print(
         Text.assemble(
             ("  answer  ", "dim"),
             (answer.text.strip() or "(empty)", "bold"),
-            (f"   {answer.latent_count} {unit}, {answer.forwards} forward passes", "dim"),
+            (f"   {unit}, {answer.forwards} forward passes", "dim"),
         )
     )
     if not answer.halted:
@@ -96,7 +100,8 @@ def show_votes(console: Console, vote: Vote, answers: Sequence[Answer]) -> None:
         )  # fmt: skip
     if vote.unreadable:
         console.print(Text(f"  {vote.unreadable:3} × could not be read", style="yellow"))
-    costs = f"   {len(answers)} samples, {vote.answer.latent_count} soft tokens, {vote.answer.forwards} forward passes"
+    thought = _tokens(vote.answer.latent_count, "soft")
+    costs = f"   {len(answers)} samples, {thought}, {vote.answer.forwards} forward passes"
     console.print(
         Text.assemble(("  answer  ", "dim"), (vote.answer.text.strip() or "(empty)", "bold"), (costs, "dim"))
     )

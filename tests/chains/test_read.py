@@ -98,7 +98,10 @@ def test_benchmarks_are_read_as_they_are_published(tmp_path, write, row, questio
     [
         ({"Body": "Tom has 8 bags.", "Question": "How many?", "Answer": None}, "field 'Answer' is missing"),
         ({"sQuestion": "How many?", "lSolutions": [1, 2]}, "field 'lSolutions' is not a list of one answer"),
-        ({"question": "Q?", "steps": {"a": "1"}, "answer": "1"}, "field 'steps' is neither a list of texts nor a text"),
+        (
+            {"question": "Q?", "steps": {"a": "1"}, "answer": "1"},
+            "field 'steps' is neither a list of texts nor a text",
+        ),
     ],
 )
 def test_what_a_published_row_lacks_is_named(tmp_path, write, row, said):

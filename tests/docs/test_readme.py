@@ -22,7 +22,7 @@ COMMANDS = [
 # the others name a model of the Hub, or a run that is trained from one; their recipes are checked below
 RUNNABLE = [words for words in COMMANDS if "embedded" in " ".join(words) or words[1] in ("preview", "list", "data")]
 RECIPES = [words for words in COMMANDS if words[1] == "train"]
-RELEASED = [words for words in COMMANDS if words[2:] and words[2].startswith("models/")]
+RELEASED = [words for words in COMMANDS if words[1] == "ask" and words[2].startswith("models/")]
 SHORT = {"train": ["training.max_steps=1", "--device", "cpu"], "ask": ["--device", "cpu"]}
 SHORT["evaluate"] = ["--limit", "4", "--device", "cpu"]
 

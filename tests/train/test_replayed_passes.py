@@ -285,6 +285,16 @@ def test_captured_micro_batches_add_up(learner, name):
             assert apart < 1e-3, weight
 
 
+@pytest.mark.parametrize("times", [1, 2])
+def test_a_run_tells_its_learner_whether_micro_batches_add_up(config, tmp_path, monkeypatch, times):
+    made = []
+    monkeypatch.setattr(
+        "ruplar.train.run.Learner", lambda *given, **how: made.append(Learner(*given, **how)) or made[-1]
+    )
+    train(config(gradient_accumulation_steps=times, max_steps=1), output=tmp_path / "run")
+    assert [learner.adds_up for learner in made] == [times > 1]
+
+
 def test_without_a_gpu_nothing_changes(config, tmp_path):
     from ruplar.config import from_dict
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Annotated, Any
 
 import typer
@@ -25,6 +26,7 @@ from ruplar.cli.options import (
     pick_device,
     print_json,
 )
+from ruplar.errors import UserError
 
 out = Console()
 
@@ -48,6 +50,8 @@ def ask(
     from ruplar.engine.sampling import Decoding
     from ruplar.reasoner import LatentReasoner, check_samples
 
+    if question is not None and not question.strip():
+        raise UserError("the question is empty.")
     decoding = Decoding(
         temperature, top_p, seed, noise=drawing(samples, noise, temperature), noise_temperature=noise_temperature
     )
@@ -55,9 +59,10 @@ def ask(
     start = time.perf_counter()
     reasoner = LatentReasoner.from_pretrained(model, pick_device(device), settings=method_settings(settings or []))
     reasoner.warm_up(return_latents=True, decoding=decoding, batch_size=samples, samples=samples)
-    if not as_json:
+    told = partial(print_json, line=question == "-") if as_json else None
+    if not told:
         out.print(f"  loaded in {time.perf_counter() - start:.1f} s", style="dim", highlight=False)
-    reply = _one(reasoner, decoding, as_json) if samples == 1 else _several(reasoner, decoding, samples, as_json)
+    reply = _one(reasoner, decoding, told) if samples == 1 else _several(reasoner, decoding, samples, told)
     if question == "-":
         for line in sys.stdin:
             if line.strip():
@@ -68,14 +73,18 @@ def ask(
         _prompt_loop(reply)
 
 
-def _one(reasoner: Any, decoding: Any, as_json: bool) -> Callable[[str], None]:
+Told = Callable[[Any], None]
+"""What writes an answer for programs."""
+
+
+def _one(reasoner: Any, decoding: Any, told: Told | None) -> Callable[[str], None]:
     from ruplar.show import answer_as_dict, show_answer
 
     def reply(text: str) -> None:
         start = time.perf_counter()
         [answer] = reasoner.ask([text], return_latents=True, decoding=decoding, batch_size=1)
-        if as_json:
-            print_json(answer_as_dict(text, answer))
+        if told:
+            told(answer_as_dict(text, answer))
         else:
             show_answer(out, answer)
             _time(start)
@@ -83,7 +92,7 @@ def _one(reasoner: Any, decoding: Any, as_json: bool) -> Callable[[str], None]:
     return reply
 
 
-def _several(reasoner: Any, decoding: Any, samples: int, as_json: bool) -> Callable[[str], None]:
+def _several(reasoner: Any, decoding: Any, samples: int, told: Told | None) -> Callable[[str], None]:
     from ruplar.evaluate.vote import majority
     from ruplar.show import answer_as_dict, show_votes, vote_as_dict
 
@@ -91,8 +100,8 @@ def _several(reasoner: Any, decoding: Any, samples: int, as_json: bool) -> Calla
         start = time.perf_counter()
         [answers] = reasoner.sample([text], samples, return_latents=True, decoding=decoding, batch_size=samples)
         vote = majority(answers, reasoner.model.domain)
-        if as_json:
-            print_json(vote_as_dict(text, vote) | {"samples": [answer_as_dict(text, a) for a in answers]})
+        if told:
+            told(vote_as_dict(text, vote) | {"samples": [answer_as_dict(text, a) for a in answers]})
         else:
             show_votes(out, vote, answers)
             _time(start)

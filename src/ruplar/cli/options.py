@@ -132,6 +132,6 @@ def free_file(file: Path, force: bool) -> None:
         raise UserError(f"{file}: exists. Name another file, or write over it with --force.")
 
 
-def print_json(value: Any) -> None:
-    """For programs: JSON and nothing else on standard output."""
-    sys.stdout.write(json.dumps(value, indent=2, ensure_ascii=False) + "\n")
+def print_json(value: Any, line: bool = False) -> None:
+    """For programs: JSON and nothing else on standard output; on one line where there may be many."""
+    sys.stdout.write(json.dumps(value, indent=None if line else 2, ensure_ascii=False) + "\n")

@@ -60,7 +60,7 @@ class Learner(nn.Module):
     def forward(self, **batch: Any) -> dict[str, Any]:
         """Tensors of a `Batch` → `loss`, its `parts` and the figures to `watch`."""
         self.backbone.begin_step()
-        if self.adds_up and self.backbone.replay is not None:
+        if self.adds_up and self.backbone.replay is not None and torch.is_grad_enabled():
             self._own_gradients()
         loss = self.method.loss(self.backbone, Batch.from_dict(batch))
         return {"loss": loss.total, "parts": loss.parts, "watch": loss.watch}
