@@ -266,6 +266,14 @@ def test_an_ablation_has_a_bar_for_each_mode():
              for m, a, d in (("real", 96.0, None), ("zero", 1.0, -95.0))]  # fmt: skip
     [axes] = ablation.draw("word-problems", modes).figure.axes
     assert [bar.get_width() for bar in axes.patches] == [96.0, 1.0]
+    assert axes.get_xlim() == pytest.approx((0, 112))
+
+
+def test_low_bars_of_an_ablation_get_the_whole_width():
+    modes = [{"mode": m, "about": "…", "n": 400, "accuracy": a, "low": 0.0, "high": a + 3, "difference": d}
+             for m, a, d in (("real", 17.0, None), ("zero", 0.0, -17.0))]  # fmt: skip
+    [axes] = ablation.draw("gsm8k-aug", modes).figure.axes
+    assert axes.get_xlim() == pytest.approx((0, 22.4))
 
 
 def test_tokens_are_labels_and_never_mathematics():

@@ -8,6 +8,9 @@ from typing import Any
 from ruplar.report.figures.frontier import slug
 from ruplar.report.figures.style import BLUE, INK, MUTED, SKY, Drawing, panels, styled
 
+_WHOLE = 50
+"""Accuracy above which all of 0 to 100 is shown; lower bars get the whole width."""
+
 
 @styled
 def draw(benchmark: str, rows: Sequence[Mapping[str, Any]]) -> Drawing:
@@ -29,8 +32,11 @@ def draw(benchmark: str, rows: Sequence[Mapping[str, Any]]) -> Drawing:
         )
     axes.set_yticks(range(len(rows)), [f"{row['mode']}: {row['about']}" for row in rows])
     axes.invert_yaxis()
-    axes.set(xlabel="accuracy, %", xlim=(0, 112), title=f"{benchmark}: what stands in the soft tokens' places")
-    axes.set_xticks(range(0, 101, 20))
+    reach = max(row["high"] for row in rows)
+    title = f"{benchmark}:\nwhat stands in the soft tokens' places"
+    axes.set(xlabel="accuracy, %", xlim=(0, 1.12 * (100 if reach > _WHOLE else max(reach, 1))), title=title)
+    if reach > _WHOLE:
+        axes.set_xticks(range(0, 101, 20))
     axes.grid(axis="y", visible=False)
     axes.tick_params(axis="y", labelcolor=MUTED if not rows else INK)
     caption = (
