@@ -2,6 +2,7 @@ import json
 
 import pytest
 
+from ruplar.config import load_recipe
 from ruplar.errors import UserError
 from ruplar.report import paper
 from ruplar.study.plan import FOLDER, Cell, load_study, plan, studies
@@ -147,3 +148,21 @@ def test_a_shorter_budget_is_one_setting(file):
     given = load_study(file.stem).set if not file.stem.startswith("_") else {}
     absolute = ("training.eval_steps", "training.save_steps", "training.warmup_steps")
     assert [key for key in absolute if given.get(key, 0) >= 1] == []
+
+
+@pytest.mark.parametrize(
+    ("study", "label", "recipe"),
+    [
+        ("smollm2", "RuPLaR-plus by step", "smollm2-ruplar-step"),
+        ("smollm2-longer", "RuPLaR-plus by step longer", "smollm2-ruplar-longer"),
+    ],
+)
+def test_a_row_with_settings_of_its_own_has_a_recipe_too(study, label, recipe):
+    cell = next(cell for cell in plan(load_study(study), check_files=False) if cell.label == label)
+    row, alone = (config.as_dict() for config in (cell.config, load_recipe(recipe, check_files=False)))
+    for section in ("backbone", "prompt", "data", "spans", "prior", "method", "speed"):
+        assert row[section] == alone[section], section
+    saved = ("eval_strategy", "save_strategy", "save_steps")  # a study asks in the end only
+    assert {k: v for k, v in row["training"].items() if k not in saved} == {
+        k: v for k, v in alone["training"].items() if k not in saved
+    }
