@@ -34,6 +34,7 @@ from ruplar.store import Card, Model, Named, open_start, save_model, take_method
 from ruplar.train import checkpoint
 from ruplar.train.ahead import ShelfDataset, changes, encoded_ahead
 from ruplar.train.arguments import training_arguments
+from ruplar.train.attention import sound_attention
 from ruplar.train.batch import ChainDataset, Encoder
 from ruplar.train.data import TrainingData
 from ruplar.train.guard import Guard
@@ -130,7 +131,8 @@ def train(
 
         check_reinforce(config, resume, args.world_size, taken)
         _note_recipe(output / RECIPE, config, resume)
-        return reinforce(config, model, data, output=output, progress=progress)
+        with sound_attention(0):
+            return reinforce(config, model, data, output=output, progress=progress)
     trainer = _trainer(config, model, data, args, progress, encoded)
     if args.world_size > 1:
         atexit.register(_leave_group)
@@ -138,7 +140,8 @@ def train(
         checkpoint.clear_drafts(output)
         _note_recipe(output / RECIPE, config, resume)
     _warn(model.backbone)
-    _run(trainer, start)
+    with sound_attention(config.speed.pack):
+        _run(trainer, start)
     return _finish(trainer, model, data, output, start)
 
 
