@@ -1,10 +1,12 @@
-"""What tests of every folder share: the benchmark files and the real tokenizers."""
+"""What tests of every folder share: the benchmark files, the real tokenizers and the command as it is typed."""
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import pytest
+from said import Said
 
 from ruplar.errors import UserError
 
@@ -100,3 +102,23 @@ def tiny_model():
         return AutoModelForCausalLM.from_config(config, dtype=torch.float32).eval()
 
     return make
+
+
+@pytest.fixture
+def ruplar(monkeypatch, capsys, tmp_path):
+    """Words → the command run in this process, in an empty working folder."""
+    from ruplar import cli
+
+    monkeypatch.chdir(tmp_path)
+
+    def run(*words: str | Path) -> Said:
+        monkeypatch.setattr(sys, "argv", ["ruplar", *map(str, words)])
+        capsys.readouterr()
+        try:
+            cli.main()
+            code = 0
+        except SystemExit as end:
+            code = end.code or 0
+        return Said(code, *capsys.readouterr())
+
+    return run

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import io
 import json
 import re
 import subprocess
 import sys
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from said import Said
 from typer.testing import CliRunner
 
 from ruplar.cli import app
@@ -24,39 +23,6 @@ prior: {name: mixtur}
 method: {name: ruplar, max_latent: 3}
 training: {learning_rate: fast}
 """
-
-
-@dataclass
-class Said:
-    """What a command said, and how it ended."""
-
-    code: int
-    out: str
-    err: str
-
-    @property
-    def json(self):
-        return json.loads(self.out)
-
-
-@pytest.fixture
-def ruplar(monkeypatch, capsys, tmp_path):
-    """Words → the command run in this process, in an empty working folder."""
-    from ruplar import cli
-
-    monkeypatch.chdir(tmp_path)
-
-    def run(*words: str | Path) -> Said:
-        monkeypatch.setattr(sys, "argv", ["ruplar", *map(str, words)])
-        capsys.readouterr()
-        try:
-            cli.main()
-            code = 0
-        except SystemExit as end:
-            code = end.code or 0
-        return Said(code, *capsys.readouterr())
-
-    return run
 
 
 @pytest.fixture
@@ -174,47 +140,6 @@ def test_version_and_help_need_no_torch():
     assert said.out.strip() == f"ruplar {__version__}" and not torch
     said, torch = apart("--help")
     assert said.code == 0 and "evaluate" in said.out and not torch
-
-
-def test_ask_answers_with_its_thought(ruplar):
-    found = ruplar("ask", "embedded", QUESTION, "--json", "--device", "cpu").json
-    assert found["question"] == QUESTION and found["thought"] == "" and found["halted"] and found["ended"]
-    assert found["latent_count"] == len(found["latents"]) > 0
-    assert found["forwards"] == found["latent_count"] + 1 + found["answer_tokens"]
-    for latent in found["latents"]:
-        assert latent["probs"] == sorted(latent["probs"], reverse=True) and 0 <= latent["halt"] <= 1
-    said = ruplar("ask", "embedded", QUESTION, "--device", "cpu")
-    assert "z1" in said.out and found["answer"] in said.out and "soft tokens" in said.out
-    assert said.out.index("loaded in") < said.out.index("z1") < said.out.rindex(" ms")
-
-
-def test_ask_makes_its_engine_while_it_loads(ruplar, monkeypatch):
-    from ruplar.engine.fast import FastEngine
-    from ruplar.reasoner import LatentReasoner
-
-    happened, of, ask = [], FastEngine.of, LatentReasoner.ask
-    monkeypatch.setattr(FastEngine, "of", lambda *given: happened.append("engine") or of(*given))
-    monkeypatch.setattr(
-        LatentReasoner, "ask", lambda self, *given, **how: happened.append("ask") or ask(self, *given, **how)
-    )
-    assert ruplar("ask", "embedded", QUESTION, "--device", "cpu").code == 0
-    assert happened == ["engine", "ask"]
-
-
-def test_questions_from_a_pipe_are_answered_a_line_each(ruplar, monkeypatch):
-    monkeypatch.setattr(sys, "stdin", io.StringIO(f"{QUESTION}\n\n{QUESTION}\n"))
-    lines = ruplar("ask", "embedded", "-", "--json", "--device", "cpu").out.splitlines()
-    assert [json.loads(line)["question"] for line in lines] == [QUESTION, QUESTION]
-
-
-def test_an_empty_question_is_refused_before_anything_is_loaded(ruplar):
-    said = ruplar("ask", "runs/nowhere", " ")
-    assert said.code == 2 and "the question is empty" in said.err
-
-
-def test_a_text_model_writes_its_thought(ruplar):
-    found = ruplar("ask", "embedded:cot", QUESTION, "--json", "--device", "cpu").json
-    assert found["thought"].startswith("<<") and found["latents"] == []
 
 
 def test_evaluate_leaves_a_record_and_every_sample(ruplar, tmp_path):
