@@ -16,21 +16,12 @@ LONG = "Tom has 3 bags of 4 apples. " * 200 + "How many apples does he have?"
 
 
 @pytest.fixture
-def typed(monkeypatch, capsys, tmp_path):
+def typed(ruplar):
     """Words → status, standard output, standard error of the command, run in an empty folder."""
-    from ruplar import cli
-
-    monkeypatch.chdir(tmp_path)
 
     def run(*words: str | Path) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["ruplar", *map(str, words)])
-        capsys.readouterr()
-        try:
-            cli.main()
-            code = 0
-        except SystemExit as end:
-            code = end.code or 0
-        return (code, *capsys.readouterr())
+        said = ruplar(*words)
+        return said.code, said.out, said.err
 
     return run
 
