@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -11,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from ruplar.errors import UserError
+from ruplar.store import CARD, find_model
 
 LONG = "Tom has 3 bags of 4 apples. " * 200 + "How many apples does he have?"
 
@@ -88,6 +90,32 @@ def test_a_place_that_cannot_be_made_is_told_before_the_model_is_looked_for(refu
     said = refused("evaluate", "runs/none", "--on", "word-problems", "--output", "file/sub", "--device", "cpu")
     assert "file/sub: cannot be made" in said and "runs/none" not in said
     assert "cannot be made" in refused("train", "embedded-live", "--output", "file/sub", "--device", "cpu")
+
+
+@pytest.fixture
+def no_weights(tmp_path) -> Path:
+    """A model folder whose weights are missing, so that loading it would fail."""
+    card = find_model("embedded:no_cot") / CARD
+    (tmp_path / "hollow").mkdir()
+    return shutil.copy(card, tmp_path / "hollow" / CARD).parent
+
+
+@pytest.mark.parametrize("verb", ["evaluate", "ablate"])
+def test_a_set_that_cannot_be_read_is_told_before_the_weights_are(refused, tmp_path, no_weights, verb):
+    good = write(tmp_path / "good.jsonl", {"question": "3+4?", "answer": "7"}, {"question": "3+5?", "answer": "8"})
+    (tmp_path / "broken.jsonl").write_text("no JSON\n", encoding="utf-8")
+    asked = (verb, no_weights, "--device", "cpu", "--on")
+    assert "missing.jsonl: no such file" in refused(*asked, f"{good},missing.jsonl")
+    assert "broken.jsonl" in refused(*asked, f"{good},broken.jsonl")
+    assert "hollow" in refused(*asked, good)  # what can be read leads on to the weights
+
+
+@pytest.mark.parametrize("verb", ["evaluate", "ablate"])
+def test_a_set_is_read_once(typed, tmp_path, caplog, verb):
+    write(tmp_path / "two.jsonl", {"question": "3+4?", "answer": "7"}, {"question": "3+5?", "answer": "8"})
+    with caplog.at_level("INFO", logger="ruplar"):
+        assert typed(verb, "embedded", "--on", "two.jsonl", "--device", "cpu")[0] == 0
+    assert [r.message for r in caplog.records if "rows read" in r.message] == ["two.jsonl: 2 of 2 rows read."]
 
 
 def test_a_benchmarks_bad_row_is_told_with_evaluates_own_option(refused, typed, tmp_path):

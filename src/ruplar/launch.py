@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from ruplar.chains.sources import SourceConfig
     from ruplar.config import RunConfig
+    from ruplar.domains.base import Domain
     from ruplar.engine.sampling import Decoding
     from ruplar.evaluate.ablate import AblationRow
     from ruplar.evaluate.record import RunRecord
@@ -75,10 +76,12 @@ def evaluate_and_record(
     output: Path | None = None,
     batch_size: int = 64,
     limit: int | None = None,
+    data_dir: Path | None = None,
+    skip_bad: bool = False,
     settings: Mapping[str, Any] | None = None,
     **options: Any,
 ) -> tuple[RunRecord, Path]:
-    """Evaluate with a progress bar and write run.json and samples.jsonl.gz.
+    """Evaluate with a progress bar and write run.json and samples.jsonl.gz; questions are read before the weights are.
 
     Results are added to the record that lies in the folder (a run's own folder when the model has one), else one is begun.
     With other `settings` of the method than the model was saved with, the folder is one of their own.
@@ -87,6 +90,7 @@ def evaluate_and_record(
         The record and the folder it was written to.
     """
     from ruplar.evaluate.benchmark import evaluate
+    from ruplar.evaluate.questions import open_questions
     from ruplar.evaluate.record import RECORD, read_record, write_samples
     from ruplar.reasoner import LatentReasoner
     from ruplar.store import find_model
@@ -100,6 +104,7 @@ def evaluate_and_record(
         else Path("runs") / f"evaluate-{reference.replace(':', '-').strip('/').replace('/', '-')}{changes}"
     )
     started, clock = datetime.now(UTC), time.monotonic()
+    questions = open_questions(on, _domain(reference), limit=limit, data_dir=data_dir, skip_bad=skip_bad)
     reasoner = LatentReasoner.from_pretrained(reference, device, settings=settings)
     begun = read_record(folder) if (folder / RECORD).is_file() else None
     if begun is not None:
@@ -107,11 +112,10 @@ def evaluate_and_record(
     with counting(console) as tell:
         found = evaluate(
             reasoner,
-            on,
+            questions,
             seeds=seeds,
             decoding=decoding,
             batch_size=batch_size,
-            limit=limit,
             on_progress=tell,
             **options,
         )
@@ -127,6 +131,15 @@ def evaluate_and_record(
     write_samples([*_kept_samples(folder, found.samples), *found.samples], folder)
     _write(record, folder)
     return record, folder
+
+
+def _domain(reference: str) -> Domain:
+    """What an answer of a model is; none of its weights is read for it."""
+    from ruplar import plugins
+    from ruplar.store import find_model, read_card
+
+    named = read_card(find_model(reference)).domain
+    return plugins.make("domains", named.name, named.settings)
 
 
 def _check_same_method(record: RunRecord, method: Named, folder: Path) -> None:
@@ -179,17 +192,21 @@ def ablate_model(
     limit: int | None = None,
     data_dir: Path | None = None,
 ) -> dict[str, list[AblationRow]]:
-    """Ablate the latents of a model on each set: name → one row a mode, the real latents first."""
+    """Ablate the latents of a model on each set: name → one row a mode, the real latents first.
+
+    All sets are read before the weights are.
+    """
     from ruplar.chains.sources import open_source
     from ruplar.evaluate.ablate import ablate
     from ruplar.reasoner import LatentReasoner
 
+    domain = _domain(reference)
+    sets = [(source.name, open_source(source, domain, need_steps=False, data_dir=data_dir)) for source in on]
     reasoner = LatentReasoner.from_pretrained(reference, device)
     found = {}
-    for source in on:
-        opened = open_source(source, reasoner.model.domain, need_steps=False, data_dir=data_dir)
+    for name, opened in sets:
         with counting(console) as tell:
-            found[source.name] = ablate(
+            found[name] = ablate(
                 reasoner,
                 opened.examples[: limit or len(opened.examples)],
                 seed=seed,

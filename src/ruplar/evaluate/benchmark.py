@@ -14,17 +14,14 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from pydantic import ValidationError
-
 from ruplar import plugins
 from ruplar.backbone.memory import forget_peak, peak_memory_gb
-from ruplar.chains.formats import BROKEN, UNREADABLE
-from ruplar.chains.sources import SourceConfig, Split, open_source
 from ruplar.chains.spans.base import attached
 from ruplar.domains.base import Domain
 from ruplar.engine.sampling import Decoding
 from ruplar.engine.thinker import HiddenThinker, TextThinker
 from ruplar.errors import UserError
+from ruplar.evaluate.questions import Benchmark, Questions, open_questions
 from ruplar.evaluate.record import BenchmarkResult
 from ruplar.evaluate.samples import Sample, sample
 from ruplar.evaluate.score import lenient as lenient_domain
@@ -36,17 +33,6 @@ from ruplar.store import Model
 
 Progress = Callable[[str, int, int], None]
 """Called after each batch with the benchmark's name, the questions answered so far and all of them."""
-
-_SKIP_WITH = "use --skip-bad (skip_bad=True in Python)"
-
-
-@dataclass(frozen=True)
-class Part:
-    """A source asked under a name of its own, and which part of the word problems it draws from."""
-
-    name: str
-    source: SourceConfig
-    split: Split = "test"
 
 
 @dataclass
@@ -65,16 +51,6 @@ class Evaluation:
 
 
 @dataclass(frozen=True)
-class _Questions:
-    """One benchmark, opened: its name, the questions to ask, the limit where it cuts some off."""
-
-    name: str
-    examples: Sequence[Example]
-    limit: int | None
-    record: dict[str, Any]
-
-
-@dataclass(frozen=True)
 class _Asking:
     """How the questions are asked."""
 
@@ -87,7 +63,7 @@ class _Asking:
 
 def evaluate(
     reasoner: LatentReasoner,
-    on: Sequence[str | SourceConfig | Part],
+    on: Sequence[Benchmark],
     *,
     limit: int | None = None,
     seeds: Sequence[int] = (0,),
@@ -104,7 +80,8 @@ def evaluate(
 
     Args:
         reasoner: The model.
-        on: Names, files, Hub sets or word problems; all are opened before the first question is asked.
+        on: Names, files, Hub sets or word problems; all are opened before the first question is asked. What
+            `open_questions` has opened is asked as it is: `limit`, `data_dir` and `skip_bad` are for the others.
         limit: Only the first questions of each; such a result enters no table.
         seeds: Of sampled answers, one result each. A greedy run has no chance in it and is made once.
         decoding: How answers are decoded, and the noise of the thoughts; greedy and none when None.
@@ -120,16 +97,13 @@ def evaluate(
     Raises:
         UserError: A benchmark cannot be found or read, or holds no question.
     """
-    if limit is not None and limit < 1:
-        raise UserError(f"limit: must be at least 1, got {limit}. Leave it out to ask every question.")
     if not seeds:
         raise UserError("seeds: none given. Name at least one.")
     decoding = decoding or Decoding()
     check_samples(samples, decoding)
     model = reasoner.model
     domain = lenient_domain(model.domain) if lenient else model.domain
-    sets = [_opened(entry, model.domain, limit, data_dir, skip_bad) for entry in on]
-    _check_names([questions.name for questions in sets])
+    sets = open_questions(on, model.domain, limit=limit, data_dir=data_dir, skip_bad=skip_bad)
     found = Evaluation(sources=[questions.record for questions in sets])
     for questions in sets:
         for seed in seeds if decoding.temperature > 0 or decoding.noisy else [0]:
@@ -144,44 +118,9 @@ def evaluate(
     return found
 
 
-def _check_names(names: Sequence[str]) -> None:
-    twice = sorted({name for name in names if names.count(name) > 1})
-    if twice:
-        raise UserError(
-            f"two benchmarks are both called {', '.join(twice)}, so a record could hold only one. Rename a file, or ask "
-            "them in two runs with different outputs."
-        )
-
-
-def _opened(
-    entry: str | SourceConfig | Part,
-    domain: Domain,
-    limit: int | None,
-    data_dir: str | Path | None,
-    skip_bad: bool,
-) -> _Questions:
-    split: Split = entry.split if isinstance(entry, Part) else "test"
-    try:
-        config = SourceConfig.model_validate(entry.source if isinstance(entry, Part) else entry)
-    except ValidationError as error:
-        raise UserError(*(e["msg"].removeprefix("Value error, ") for e in error.errors()), where=str(entry)) from error
-    name = entry.name if isinstance(entry, Part) else config.name
-    opened = open_source(
-        config, domain, need_steps=False, skip_bad=skip_bad, data_dir=data_dir, split=split, skip_with=_SKIP_WITH
-    )
-    if not opened.examples:
-        raise UserError(f"{name}: holds no question to ask.")
-    cut = limit is not None and limit < len(opened.examples)
-    # a file of which `count` rows were read may hold more, so it counts as limited; written problems have no end
-    least = limit if cut else None if config.is_generated else config.count
-    if skip_bad and any(opened.record.get("left_out", {}).get(reason) for reason in (BROKEN, UNREADABLE)):
-        least = least or len(opened.examples)
-    return _Questions(name, opened.examples[:limit] if cut else opened.examples, least, opened.record)
-
-
 def _run(
     reasoner: LatentReasoner,
-    questions: _Questions,
+    questions: Questions,
     domain: Domain,
     how: _Asking,
     tell: Callable[[int], None],
@@ -237,7 +176,7 @@ def _drawn(
     return reasoner.sample(texts, how.samples, decoding=how.decoding, batch_size=how.batch_size, on_batch=tell)
 
 
-def _alone(reasoner: LatentReasoner, questions: _Questions, decoding: Decoding, count: int) -> float | None:
+def _alone(reasoner: LatentReasoner, questions: Questions, decoding: Decoding, count: int) -> float | None:
     """Milliseconds a question asked by itself takes, on average.
 
     All are asked twice and the second time counts: a GPU's graphs are captured when a length is met for the first time.

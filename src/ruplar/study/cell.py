@@ -21,7 +21,8 @@ from ruplar.chains.sources import open_source
 from ruplar.engine.sampling import Decoding
 from ruplar.errors import UserError
 from ruplar.evaluate.ablate import ablate
-from ruplar.evaluate.benchmark import Evaluation, Part, evaluate, soft
+from ruplar.evaluate.benchmark import Evaluation, evaluate, soft
+from ruplar.evaluate.questions import Part
 from ruplar.evaluate.record import RECORD, RunRecord, read_record, write_record, write_samples
 from ruplar.launch import fingerprints, training_record
 from ruplar.reasoner import LatentReasoner
