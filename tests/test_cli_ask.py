@@ -6,6 +6,8 @@ import io
 import json
 import sys
 
+import pytest
+
 QUESTION = "Tom has 3 bags of 4 apples. He eats 2 apples. How many apples are left?"
 
 
@@ -38,6 +40,20 @@ def test_questions_from_a_pipe_are_answered_a_line_each(ruplar, monkeypatch):
     monkeypatch.setattr(sys, "stdin", io.StringIO(f"{QUESTION}\n\n{QUESTION}\n"))
     lines = ruplar("ask", "embedded", "-", "--json", "--device", "cpu").out.splitlines()
     assert [json.loads(line)["question"] for line in lines] == [QUESTION, QUESTION]
+
+
+@pytest.mark.parametrize("end", ["exit\n", " Quit \n", "\n", ""], ids=["exit", "quit", "empty line", "Ctrl-D"])
+def test_the_prompt_loop_ends_when_told_to(ruplar, monkeypatch, end):
+    monkeypatch.setattr(sys, "stdin", io.StringIO(f"{QUESTION}\n{end}{QUESTION}\n" if end else f"{QUESTION}\n"))
+    said = ruplar("ask", "embedded", "--device", "cpu")
+    assert said.code == 0 and said.out.count("> ") == 2 and said.out.count(" ms") == 1
+    assert "exit, quit, Ctrl-D or an empty line ends" in said.out.splitlines()[1]
+
+
+def test_the_words_that_end_the_loop_are_questions_elsewhere(ruplar, monkeypatch):
+    monkeypatch.setattr(sys, "stdin", io.StringIO(f"exit\n{QUESTION}\n"))
+    lines = ruplar("ask", "embedded", "-", "--json", "--device", "cpu").out.splitlines()
+    assert [json.loads(line)["question"] for line in lines] == ["exit", QUESTION]
 
 
 def test_an_empty_question_is_refused_before_anything_is_loaded(ruplar):

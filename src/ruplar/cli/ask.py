@@ -30,6 +30,9 @@ from ruplar.errors import UserError
 
 out = Console()
 
+_ENDS = ("", "exit", "quit")
+"""What is no question of the prompt loop, but its end."""
+
 
 def ask(
     model: ModelArg,
@@ -114,12 +117,13 @@ def _time(start: float) -> None:
 
 
 def _prompt_loop(reply: Callable[[str], None]) -> None:
-    out.print("Ask a word problem; an empty line ends.", style="dim")
+    out.print("Ask a word problem; exit, quit, Ctrl-D or an empty line ends.", style="dim", highlight=False)
     while True:
         try:
             text = out.input("[bold]> [/bold]").strip()
         except EOFError:
+            out.print()  # what comes next does not stand behind the prompt
             return
-        if not text:
+        if text.lower() in _ENDS:
             return
         reply(text)
