@@ -272,6 +272,30 @@ def test_what_is_not_on_record_is_not_told(tmp_path):
     assert "not its training" in made(copy(tmp_path / "b", folder, config=asked))
 
 
+def test_a_file_that_was_read_twice_is_named_where_its_rows_are_counted(tmp_path):
+    folder = MAIN / "RuPLaR-plus-seed1"
+    config = read_record(folder).config
+    [generated, *_] = config["data"]["train"]
+    file = {**generated, "source": "/home/mine/chains.jsonl"}
+    left_out = {"no step": 190}
+
+    def told(name, *train):
+        data = {**config, "data": {**config["data"], "train": list(train)}}
+        [line] = [
+            line
+            for line in made(copy(tmp_path / name, folder, config=data, left_out=left_out)).splitlines()
+            if "190" in line
+        ]
+        return line
+
+    # problems that are written on demand have no rows to leave out, however often they are named
+    assert told("once", file, generated, generated) == "Rows left out: 190 no step."
+    assert (
+        told("twice", file, {**file, "augment": 60}, generated)
+        == "Rows left out, counted each time their file was read (chains.jsonl 2 times): 190 no step."
+    )
+
+
 def test_a_fetched_backbone_is_told_from_the_hubs():
     config = read_record(MAIN / "RuPLaR-plus-seed1").config
     backbone = {**config["backbone"], "name": "smollm2-135m-instruct"}

@@ -61,6 +61,17 @@ def test_a_chain_that_tells_a_test_question_with_other_numbers_is_not_augmented(
     assert data.left_out[f"not augmented: {IN_VALID}"] == 1
 
 
+def test_a_file_read_plain_and_augmented_has_its_rows_counted_once_for_each(tmp_path):
+    rows = [
+        {"question": "Who is Tom?", "answer": "He has 4.\n#### 4"},
+        {"question": "Ann has 31 red and 45 blue cars. How many?", "answer": "<<31+45=76>>\n#### 76"},
+    ]
+    (tmp_path / "some.jsonl").write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
+    plain = {"source": str(tmp_path / "some.jsonl")}
+    data = open_data(sources(plain, {**plain, "augment": 5, "seed": 1}), None, DOMAIN, skip_bad=True)
+    assert data.left_out == {"no step": 1, "not augmented: no step": 1} and len(data.train) == 1 + 5
+
+
 def test_four_sources_are_joined_with_a_fingerprint_each(shared_data, tmp_path):
     lines = (shared_data / "gsm8k-train.jsonl").read_text(encoding="utf-8").splitlines(keepends=True)[:400]
     (tmp_path / "some.jsonl").write_text("".join(lines), encoding="utf-8")

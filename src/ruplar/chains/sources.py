@@ -15,6 +15,7 @@ Nothing is read before it is asked for, and no entry may hold settings that its 
 from __future__ import annotations
 
 import importlib
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -297,7 +298,9 @@ def _augmented(config: SourceConfig, reading: Reading, refuse: Refuse | None) ->
         "chains_used": tally.used,
         "examples": len(found),
     }
-    record["left_out"] = {**record["left_out"], **{f"not augmented: {why}": n for why, n in tally.left_out.items()}}
+    # the chains themselves may be an entry too: what that one leaves out is not counted with what cannot be told again
+    left_out = Counter(record["left_out"]) + tally.left_out
+    record["left_out"] = {f"not augmented: {why}": n for why, n in left_out.items()}
     if not len(found):
         why = "; ".join(f"{n} {reason}" for reason, n in tally.left_out.most_common())
         raise UserError(f"{config.source}: no chain can be told with other numbers: {why}.")

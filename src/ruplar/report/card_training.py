@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
+from ruplar.chains.sources import GENERATORS
 from ruplar.evaluate.record import RunRecord
 from ruplar.report.front_matter import as_yaml, public
 from ruplar.report.subject import Subject
@@ -62,9 +65,16 @@ def _data(record: RunRecord) -> str:
         else "No fingerprint is on record.\n"
     )
     left = [f"{count:,} {public(why)}" for why, count in record.left_out.items() if count]
-    text += f"\nRows left out: {'; '.join(left)}.\n" if left else "\nNo row was left out.\n"
+    text += f"\nRows left out{_again(record)}: {'; '.join(left)}.\n" if left else "\nNo row was left out.\n"
     clean = record.config.get("data", {}).get("decontaminate")
     if clean:
         sets = ", ".join(public(clean))
         text += f"Training rows that equal a question of {sets}, or share 13 words in a row with one, were dropped.\n"
     return text
+
+
+def _again(record: RunRecord) -> str:
+    """Which files were read more than once: their rows are counted as often."""
+    read = Counter(entry["source"] for entry in record.config.get("data", {}).get("train", ()))
+    often = [f"{public(name)} {n} times" for name, n in read.items() if n > 1 and name not in GENERATORS]
+    return f", counted each time their file was read ({', '.join(often)})" if often else ""
