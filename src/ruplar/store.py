@@ -197,7 +197,7 @@ def load_model(
     domain = plugins.make("domains", card.domain.name, card.domain.settings)
     if (folder / "adapter_config.json").is_file():
         config = card.backbone.model_copy(update={"dtype": dtype})
-        backbone = open_start(_relocate(config, folder), card.prompt, device, adapt=False)
+        backbone = open_start(relocated(config, folder), card.prompt, device, adapt=False)
     else:
         name = "embedded" if folder.resolve() == EMBEDDED.resolve() else str(folder)
         plain = BackboneConfig(name=name, dtype=dtype, attention=card.backbone.attention, lora=None)
@@ -264,7 +264,7 @@ def export_model(reference: str | Path, folder: Path, *, merge: bool = True, dty
     return model
 
 
-def _relocate(config: BackboneConfig, folder: Path) -> BackboneConfig:
+def relocated(config: BackboneConfig, folder: Path) -> BackboneConfig:
     """Relative paths in a card are looked for as written, then from the model's folder upwards.
 
     So a tree of runs can be moved whole, and its models opened from any folder.

@@ -94,7 +94,8 @@ def trainer(config, tmp_path):
     from ruplar.store import Model, open_start
     from ruplar.train.arguments import training_arguments
     from ruplar.train.data import open_data
-    from ruplar.train.run import ENCODED, _card, _trainer
+    from ruplar.train.kept import ENCODED
+    from ruplar.train.run import _card, _trainer
 
     def make(run: Path = tmp_path / "run", **settings):
         c = config(**settings)

@@ -18,7 +18,8 @@ from ruplar.errors import UserError
 from ruplar.records import Batch, Item, SparsePrior
 from ruplar.train.ahead import _key
 from ruplar.train.batch import collate, pack_rows
-from ruplar.train.run import ENCODED, train
+from ruplar.train.kept import ENCODED
+from ruplar.train.run import train
 from ruplar.train.shelf import batch_of, join, shelve
 
 
@@ -159,7 +160,7 @@ def test_models_that_share_a_tokenizers_text_but_end_or_frame_otherwise_have_she
 
 
 def test_training_settings_are_refused_before_the_data_is_opened(quick, tmp_path, monkeypatch):
-    monkeypatch.setattr("ruplar.train.run.open_section", lambda *_: pytest.fail("minutes would have passed"))
+    monkeypatch.setattr("ruplar.train.prepare.open_section", lambda *_: pytest.fail("minutes would have passed"))
     with pytest.raises(UserError, match="prefetch_factor"):
         train(quick({}, dataloader_prefetch_factor=2, dataloader_num_workers=0), output=tmp_path / "a")
 

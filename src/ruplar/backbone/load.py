@@ -24,11 +24,11 @@ from ruplar.backbone.prompt import PromptBuilder
 from ruplar.backbone.rows import add_mean_rows, add_number_rows
 from ruplar.backbone.settings import BackboneConfig, PromptConfig
 from ruplar.backbone.tokenizers import DOMAINS, load_tokenizer
+from ruplar.backbone.wording import wording_of
 from ruplar.errors import UserError
 
 log = logging.getLogger(__name__)
 
-OPEN, CLOSE = "<think>", "</think>"
 EMBEDDED = Path(__file__).parents[1] / "embedded" / "backbone"
 _TRAINED_BY = {"embedded-dates": "dates-cot", "embedded-logic": "logic-facts`, then `ruplar train logic-cot"}
 """Recipes that make the weights of a domain's backbone."""
@@ -205,19 +205,11 @@ def dress(model: Any, tokenizer: Any, prompt: PromptConfig, numbers: Sequence[in
         prompt: How questions are put.
         numbers: Ids of number tokens whose rows are to be trained.
     """
-    added = [token for token in (OPEN, CLOSE) if _single_id(tokenizer, token) is None]
-    if added:
-        tokenizer.add_tokens(added, special_tokens=True)
-        add_mean_rows(model, len(tokenizer), len(added))
-    think_id, end_think_id = (tokenizer.convert_tokens_to_ids(t) for t in (OPEN, CLOSE))
-    eos_id = tokenizer.eos_token_id
-    if eos_id is None:
-        raise UserError("the tokenizer names no end token (eos_token); set one in its tokenizer_config.json.")
-    pad_id = tokenizer.pad_token_id if tokenizer.pad_token_id is not None else eos_id
-    controls = frozenset(tokenizer.all_special_ids) | frozenset(tokenizer.get_added_vocab().values())
-    builder = PromptBuilder(tokenizer, prompt, controls | {think_id, end_think_id})
-    ids = tuple(i for t, i in ((OPEN, think_id), (CLOSE, end_think_id)) if t in added)
-    return Backbone(model, tokenizer, builder, think_id, end_think_id, eos_id, pad_id, (*ids, *numbers))
+    words = wording_of(tokenizer, prompt)
+    if words.added:
+        add_mean_rows(model, len(tokenizer), len(words.added))
+    ids = (words.think_id, words.end_think_id, words.eos_id, words.pad_id)
+    return Backbone(model, tokenizer, words.prompt, *ids, (*words.added, *numbers))
 
 
 def add_number_tokens(model: Any, tokenizer: Any) -> tuple[Any, list[int]]:
@@ -312,9 +304,3 @@ def _check_head(backbone: Backbone) -> None:
             f"{type(model).__name__} changes its logits after the head (scaling or soft-capping), which the losses here "
             f"do not reproduce (difference {float((ours - theirs).abs().max()):.3g})."
         )
-
-
-def _single_id(tokenizer: Any, token: str) -> int | None:
-    """The id of a token the tokenizer knows as one piece, else None."""
-    ids = tokenizer.encode(token, add_special_tokens=False)
-    return ids[0] if len(ids) == 1 and tokenizer.convert_ids_to_tokens(ids[0]) == token else None

@@ -109,7 +109,10 @@ class Method(Protocol):
         return text
 
     def encode(self, example: Example, tools: Tools, visit: Visit) -> Item:
-        """One example → one training sequence. `visit` is the only source of variation between epochs."""
+        """One example → one training sequence. `visit` is the only source of variation between epochs.
+
+        It may not look at what `attach` makes: chains are encoded where no weights are.
+        """
 
     def encodes_by(self) -> dict[str, Any]:
         """The settings `encode` looks at: where they are equal, so are the sequences. All of them, unless a method knows."""

@@ -29,8 +29,9 @@ from ruplar.reasoner import LatentReasoner
 from ruplar.study import disk, taken
 from ruplar.study.plan import VALID, Cell, Study
 from ruplar.train import checkpoint
+from ruplar.train.kept import ENCODED
 from ruplar.train.progress import METRICS, Progress, line
-from ruplar.train.run import ENCODED, MODEL, train
+from ruplar.train.run import MODEL, train
 
 log = logging.getLogger(__name__)
 

@@ -77,13 +77,18 @@ def encoded_ahead(dataset: ChainDataset, names: Mapping[str, Any], folder: Path,
         workers: Processes that encode; 0: this one.
     """
     assert not changes(dataset), "the trainer asks for this only where it holds"
-    place = folder / _key(dataset, names)
+    place = place_of(dataset, names, folder)
     if not is_kept(place):  # else nothing is written, not even a lock: the folder may be another's
         with alone(place):
             if not is_kept(place):
                 _keep(_encode(dataset, workers), place)
                 log.info("%s: %d chains encoded.", place, len(dataset))
     return ShelfDataset(_open(place), dataset.method)
+
+
+def place_of(dataset: ChainDataset, names: Mapping[str, Any], folder: Path) -> Path:
+    """Where the shelf of a data set is kept, there or not; see `encoded_ahead`."""
+    return folder / _key(dataset, names)
 
 
 @dataclass

@@ -16,6 +16,8 @@ from typing import Any
 
 from ruplar.errors import UserError
 
+ENCODED = ".encoded"
+"""The folder, beside the runs that share it, where such things are kept."""
 _SIZES = "sizes.json"
 
 
@@ -62,6 +64,11 @@ def is_kept(place: Path) -> bool:
             "Remove the folder; the next run makes it anew."
         )
     return True
+
+
+def bytes_of(place: Path) -> int:
+    """How much disk a kept folder takes."""
+    return sum(file.stat().st_size for file in place.rglob("*") if file.is_file())
 
 
 @contextmanager

@@ -47,15 +47,11 @@ def open_section(section: DataSettings, domain: Domain, need_steps: bool) -> Tra
 def open_kept(section: DataSettings, domain: Domain, need_steps: bool, folder: Path) -> TrainingData:
     """The same, from the folder where an earlier run has left it; opened and left there otherwise.
 
-    Only what takes long to open is kept. Sets of the Hub are opened every time: what they hold is not known before they are
-    read.
+    Only what takes long to open is kept; see `place_of`.
     """
-    long = bool(section.decontaminate) or any(source.augment for source in section.train)
-    files = _files(section) if long else None
-    if files is None:
+    place = place_of(section, domain, need_steps, folder)
+    if place is None:
         return open_section(section, domain, need_steps)
-    names = {"section": section.model_dump(mode="json"), "need_steps": need_steps, "files": files}
-    place = folder / key_of(names, source_of(domain))
     if not is_kept(place):  # else nothing is written, not even a lock: the folder may be another's
         with alone(place):
             if not is_kept(place):
@@ -64,6 +60,19 @@ def open_kept(section: DataSettings, domain: Domain, need_steps: bool, folder: P
                     _write(data, draft)
                 log.info("%s: %d chains kept.", place, len(data.train))
     return _read(place)
+
+
+def place_of(section: DataSettings, domain: Domain, need_steps: bool, folder: Path) -> Path | None:
+    """Where a section's data is kept, there or not; None where it is opened every time.
+
+    That is what opens in moments, and sets of the Hub: what they hold is not known before they are read.
+    """
+    long = bool(section.decontaminate) or any(source.augment for source in section.train)
+    files = _files(section) if long else None
+    if files is None:
+        return None
+    names = {"section": section.model_dump(mode="json"), "need_steps": need_steps, "files": files}
+    return folder / key_of(names, source_of(domain))
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 RUN/recipe.yaml      the whole config          RUN/metrics.jsonl    the curve
 RUN/checkpoint-N/    to resume from            RUN/model/           the model, ready to use
-.encoded/ beside it  chains opened and encoded ahead, shared by runs
+.encoded/ beside it  chains opened and encoded ahead, shared by runs; see `prepare.py`
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ import atexit
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -27,24 +26,23 @@ from ruplar.config import RunConfig, to_yaml
 from ruplar.domains.base import Domain
 from ruplar.errors import UserError
 from ruplar.methods.base import Method
-from ruplar.priors.base import PriorTable
 from ruplar.reasoner import LatentReasoner
 from ruplar.records import Example
 from ruplar.store import Card, Model, Named, open_start, save_model, take_method_weights
 from ruplar.train import checkpoint
-from ruplar.train.ahead import ShelfDataset, changes, encoded_ahead
+from ruplar.train.ahead import ShelfDataset
 from ruplar.train.arguments import training_arguments
 from ruplar.train.attention import sound_attention
-from ruplar.train.batch import ChainDataset, Encoder
 from ruplar.train.data import TrainingData
 from ruplar.train.guard import Guard
-from ruplar.train.opened import open_kept, open_section
+from ruplar.train.kept import ENCODED
+from ruplar.train.prepare import chains_of, dataset_of, open_chains
 from ruplar.train.progress import METRICS, ProgressCallback, Show
 from ruplar.train.trainer import Learner, ReasonerTrainer, Validate
 
 log = logging.getLogger(__name__)
 
-RECIPE, MODEL, ENCODED = "recipe.yaml", "model", ".encoded"
+RECIPE, MODEL = "recipe.yaml", "model"
 _KEPT_ROWS = 50_000
 """Encoded rows are kept between epochs up to so many, about 200 MB; beyond that they are encoded again."""
 
@@ -123,8 +121,7 @@ def train(
     start = _prepare(output, resume)
     args = training_arguments(config.training, output, config.seed, device, validates=config.data.valid is not None)
     encoded = encoded or output.parent / ENCODED
-    open_it = partial(open_kept, folder=encoded) if config.speed.encode_ahead else open_section
-    data = open_it(config.data, domain, method.needs_steps)
+    data = open_chains(config, domain, method, encoded)
     model, taken = _open_model(config, method, domain, str(args.device))
     if getattr(method.config, "grpo", None) is not None:
         from ruplar.train.reinforce import check_reinforce, reinforce
@@ -197,17 +194,8 @@ def _trainer(
     config: RunConfig, model: Model, data: TrainingData, args: Any, show: Show | None, encoded: Path
 ) -> ReasonerTrainer:
     backbone, method = model.backbone, model.method
-    table = PriorTable(config.prior.make(), backbone.prompt.plain, config.seed)
-    encoder = Encoder(
-        backbone.prompt,
-        backbone.think_id,
-        backbone.end_think_id,
-        backbone.eos_id,
-        model.domain,
-        config.spans.make(),
-        table,
-    )
     keep = len(data.train) <= _KEPT_ROWS and args.dataloader_num_workers == 0
+    chains = chains_of(config, data.train, method, model.domain, backbone, keep)
     validate = None
     if data.valid:
         validate = validation(model, data.valid[: config.validation.questions], config.validation.batch_size)
@@ -222,9 +210,7 @@ def _trainer(
         _check_graph(args)
         args.dataloader_pin_memory = False  # a thread that pins memory would break a capture under way
         replay_passes(backbone)
-    dataset = _dataset(
-        config, data, ChainDataset(data.train, method, encoder, keep), encoded, args.dataloader_num_workers
-    )
+    dataset = dataset_of(config, data, chains, encoded, args.dataloader_num_workers)
     if isinstance(dataset, ShelfDataset):  # a batch is made in less time than a process needs to hand it over
         args.dataloader_num_workers, args.dataloader_prefetch_factor, args.dataloader_persistent_workers = (
             0,
@@ -249,18 +235,6 @@ def _check_graph(args: Any) -> None:
         )
     if wrong:
         raise UserError(*(f"{one}. Set speed.graph: false, or do without it." for one in wrong))
-
-
-def _dataset(
-    config: RunConfig, data: TrainingData, chains: ChainDataset, folder: Path, workers: int
-) -> ChainDataset | ShelfDataset:
-    """The chains, encoded ahead where the recipe wants it and where no row changes from visit to visit."""
-    if not config.speed.encode_ahead or changes(chains):
-        return chains
-    sections = config.model_dump(mode="json", include={"prompt", "data", "spans", "prior"})
-    method = {"name": config.method.name, **chains.method.encodes_by()}
-    names = {**sections, "method": method, "fingerprints": data.fingerprints, "left_out": data.left_out}
-    return encoded_ahead(chains, names, folder, workers)
 
 
 def validation(model: Model, examples: Sequence[Example], batch_size: int) -> Validate:

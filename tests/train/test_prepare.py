@@ -1,0 +1,168 @@
+"""What is prepared ahead, without weights and before its start is trained, is what training finds."""
+
+from __future__ import annotations
+
+import json
+import logging
+import shutil
+
+import pytest
+
+from ruplar import plugins
+from ruplar.backbone.settings import BackboneConfig, PromptConfig
+from ruplar.config import from_dict
+from ruplar.store import Card, Model, Named, open_start, save_model
+from ruplar.train.kept import ENCODED
+from ruplar.train.prepare import encoding_of, prepare, start_wording
+from ruplar.train.run import train
+
+PROMPT = PromptConfig(template="plain", instruction="")
+LORA = {"rank": 4, "alpha": 8}
+
+
+@pytest.fixture
+def recipe(config, tmp_path):
+    """Settings → a recipe of one step that is encoded ahead and takes long to open: it is held against a test set."""
+    row = {"question": "Tom has 2 apples and buys 3 more. How many?", "answer": "<<2+3=5>>\n#### 5"}
+    (tmp_path / "test.jsonl").write_text(json.dumps(row), encoding="utf-8")
+
+    def make(speed=True, against=True, backbone=None, seed=5, **settings):
+        made = config(max_steps=1, per_device_train_batch_size=2, **settings).as_dict()
+        made["data"]["decontaminate"] = [str(tmp_path / "test.jsonl")] if against else []
+        made["backbone"] |= backbone or {}
+        return from_dict({**made, "speed": {"encode_ahead": speed}, "seed": seed})
+
+    return make
+
+
+def _files(folder):
+    """Every file of what is kept, locks apart, and when it was written."""
+    return {f: f.stat().st_mtime_ns for f in folder.glob("[!.]*/**/*") if f.is_file()}
+
+
+def _trains_on_it(config, run, caplog):
+    """Train beside what was prepared; true where nothing was opened or encoded again."""
+    before = _files(run.parent / ENCODED)
+    caplog.clear()
+    with caplog.at_level(logging.INFO, logger="ruplar.train"):
+        train(config, output=run)
+    made = [text for text in caplog.messages if text.endswith(("chains encoded.", "chains kept."))]
+    return bool(before) and _files(run.parent / ENCODED) == before and not made
+
+
+def test_training_finds_what_was_prepared_without_any_weights(recipe, backbone_folder, tmp_path, caplog):
+    shutil.copytree(backbone_folder, tmp_path / "bare", ignore=shutil.ignore_patterns("*.safetensors"))
+    done = prepare(recipe(backbone={"name": str(tmp_path / "bare")}), tmp_path / ENCODED)
+    assert done.chains == 64 and not done.notes
+    assert {done.opened.folder, done.encoded.folder} == set((tmp_path / ENCODED).glob("[!.]*"))
+    sizes = [sum(f.stat().st_size for f in place.folder.rglob("*.*")) for place in (done.opened, done.encoded)]
+    assert [done.opened.bytes, done.encoded.bytes] == sizes and not done.opened.there and not done.encoded.there
+    assert _trains_on_it(recipe(), tmp_path / "run", caplog)
+    again = prepare(recipe(seed=6), tmp_path / ENCODED)  # the seed changes no sequence
+    assert again.opened.there and again.encoded.there and again.encoded.folder == done.encoded.folder
+
+
+def test_another_prior_is_another_encoding_and_training_then_makes_its_own(recipe, tmp_path, caplog):
+    prepare(recipe(prior="temperature"), tmp_path / ENCODED)
+    assert not _trains_on_it(recipe(), tmp_path / "run", caplog)
+
+
+@pytest.mark.parametrize(
+    ("first", "lora"),
+    [(None, LORA), (LORA, LORA), (LORA, {**LORA, "go_on": True})],
+    ids=["all weights", "an adapter, merged", "an adapter, trained further"],
+)
+def test_a_start_that_is_trained_later_changes_nothing(recipe, tmp_path, caplog, first, lora):
+    config = recipe(backbone={"init": str(tmp_path / "start"), "lora": lora})
+    done = prepare(config, tmp_path / ENCODED)
+    # going on, training refuses a start of another tokenizer; otherwise it is said what was taken for granted
+    assert [("start' is not there yet" in note) for note in done.notes] == ([] if lora.get("go_on") else [True])
+    train(recipe(lora=first, speed=False, method="cot"), output=tmp_path / "start")
+    assert _trains_on_it(config, tmp_path / "run", caplog)
+    now = prepare(config, tmp_path / ENCODED)
+    assert now.encoded.there and not now.notes
+
+
+@pytest.mark.parametrize("first", [{}, {"number_tokens": True}, {"lora": None}], ids=str)
+@pytest.mark.parametrize("second", [{}, {"number_tokens": True}], ids=str)
+def test_tokens_are_those_of_the_start_that_training_opens(
+    tmp_path, tiny_model, digit_tokenizer, monkeypatch, first, second
+):
+    monkeypatch.chdir(tmp_path)
+    digit_tokenizer.save_pretrained("base")
+    tiny_model("llama", len(digit_tokenizer)).save_pretrained("base")
+    below = BackboneConfig(name="base", **first)
+    card = Card(method=Named(name="cot"), backbone=below, prompt=PROMPT, domain=Named(name="arithmetic"))
+    made = Model(
+        open_start(below, PROMPT), plugins.make("methods", "cot"), plugins.make("domains", "arithmetic"), card
+    )
+    save_model(tmp_path / "start", made)
+    # `name` is not looked at where there is a start: what lies there says whose tokens it has
+    config = BackboneConfig(name="embedded", init="start", **second)
+    words, model = start_wording(config, PROMPT), open_start(config, PROMPT)
+    assert words.tokenizer.backend_tokenizer.to_str() == model.tokenizer.backend_tokenizer.to_str()
+    assert words.prompt("1234 + 7") == model.prompt("1234 + 7") and words.prompt.controls == model.prompt.controls
+    ids = ("think_id", "end_think_id", "eos_id", "pad_id")
+    assert [getattr(words, key) for key in ids] == [getattr(model, key) for key in ids]
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [({"method": "coconut"}, "method 'coconut' changes"), ({"prior": "gumbel"}, "prior 'gumbel' changes")],
+    ids=["method", "prior"],
+)
+def test_rows_that_change_from_visit_to_visit_are_opened_only(recipe, tmp_path, settings, said):
+    done = prepare(recipe(**settings), tmp_path / ENCODED)
+    assert done.encoded is None and done.notes[0].startswith(said) and len(done.notes) == 1
+    assert list((tmp_path / ENCODED).glob("[!.]*")) == [done.opened.folder] and done.chains == 64
+    nothing = prepare(recipe(against=False, **settings), tmp_path / "other")
+    assert nothing.opened is None and "nothing is kept of it either" in nothing.notes[1]
+    assert not (tmp_path / "other").exists()
+
+
+MEASURING = '''"""CoT with a setting that is measured on the weights."""
+from dataclasses import dataclass
+from ruplar.methods import cot
+
+class Config(cot.Config):
+    """Settings."""
+    width: int | None = None
+
+@dataclass
+class Method(cot.Method):
+    """It is told the model's width when the weights are there."""
+    config: Config
+    measured = ("width",)
+
+    def attach(self, backbone):
+        self.config = self.config.model_copy(update={"width": self.config.width or backbone.embedding_weight.shape[1]})
+'''
+
+
+def test_a_method_that_measures_the_weights_is_left_to_training_unless_the_recipe_settles_it(
+    recipe, tmp_path, monkeypatch, caplog
+):
+    (tmp_path / "prepared_plugs").mkdir()
+    (tmp_path / "prepared_plugs" / "measuring.py").write_text(MEASURING, encoding="utf-8")
+    monkeypatch.syspath_prepend(tmp_path)
+    name = "prepared_plugs.measuring"
+    done = prepare(recipe(method=name), tmp_path / ENCODED)
+    assert done.encoded is None and f"'{name}' measures width on the weights" in done.notes[0]
+    settled = recipe(method={"name": name, "width": 16})
+    assert prepare(settled, tmp_path / ENCODED).encoded is not None
+    assert _trains_on_it(settled, tmp_path / "run", caplog)
+
+
+def test_a_recipe_that_encodes_as_it_goes_keeps_nothing_and_says_how_to(recipe, tmp_path):
+    done = prepare(recipe(speed=False), tmp_path / ENCODED)
+    assert done.chains is done.opened is done.encoded is None and "Add speed.encode_ahead=true" in done.notes[0]
+    assert not (tmp_path / ENCODED).exists()
+
+
+def test_recipes_share_an_encoding_where_they_differ_in_what_no_sequence_shows(recipe):
+    plain = encoding_of(recipe())
+    weights = {"name": "ruplar", "align_weight": 0.5}
+    assert plain == encoding_of(recipe(seed=9)) == encoding_of(recipe(method=weights, learning_rate=1e-3))
+    others = [recipe(prior="uniform"), recipe(method="cot"), recipe(rows=65), recipe(speed=False)]
+    others.append(recipe(backbone={"init": "runs/first"}))
+    assert len({plain, *map(encoding_of, others)}) == 6
