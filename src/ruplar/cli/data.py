@@ -1,4 +1,4 @@
-"""`ruplar data …` → chains written and checked; `cli/convert.py` and `cli/augment.py` have the other verbs."""
+"""`ruplar data …` → chains written and checked; `cli/convert.py`, `cli/augment.py` and `cli/prepare.py` have the other verbs."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from ruplar import plugins
 from ruplar.cli.augment import augment, overlap
 from ruplar.cli.convert import convert
 from ruplar.cli.options import AsJson, DataDir, free_file, integers, print_json
+from ruplar.cli.prepare import prepare
 from ruplar.errors import UserError
 from ruplar.records import Example
 
@@ -22,6 +23,7 @@ data = typer.Typer(
 data.command("convert")(convert)
 data.command("augment")(augment)
 data.command("overlap")(overlap)
+data.command("prepare")(prepare)
 out = Console()
 
 

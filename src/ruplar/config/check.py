@@ -52,7 +52,7 @@ def _named(key: str, value: Any) -> Any:
     return {key: value} if isinstance(value, str) else value
 
 
-def check(data: Mapping[str, Any], where: str, *, check_files: bool = True) -> RunConfig:
+def check(data: Mapping[str, Any], where: str, *, check_files: bool = True, check_init: bool = True) -> RunConfig:
     """Data in any form a recipe may have → the config.
 
     Raises:
@@ -78,7 +78,7 @@ def check(data: Mapping[str, Any], where: str, *, check_files: bool = True) -> R
         single = len(_at(data, "data.train") or ()) == 1
         details = [d for d in error.errors() if ".".join(map(str, d["loc"])) not in told]
         problems += [explain(detail, RunConfig, one_train=single) for detail in details]
-    problems += list(_across(data, config, check_files))
+    problems += list(_across(data, config, check_files, check_init))
     if problems or config is None:
         raise UserError(*problems, where=where)
     return config
@@ -134,10 +134,10 @@ def _plugin_problems(section: Mapping[str, Any], path: str, kind: str) -> Iterab
             yield explain(detail, config, prefix=path, owner=f" of {kind.removesuffix('s')} {name}")
 
 
-def _across(data: Mapping[str, Any], config: RunConfig | None, check_files: bool) -> Iterable[str]:
+def _across(data: Mapping[str, Any], config: RunConfig | None, check_files: bool, check_init: bool) -> Iterable[str]:
     """What one field cannot know alone: files that are missing, sets that leak into each other."""
     if check_files:
-        yield from _missing(data)
+        yield from _missing(data, check_init)
     if config is None:
         return
     for item in config.data.train:
@@ -146,7 +146,7 @@ def _across(data: Mapping[str, Any], config: RunConfig | None, check_files: bool
         yield "training.eval_strategy: there is nothing to evaluate on. Set data.valid, or eval_strategy: no."
 
 
-def _missing(data: Mapping[str, Any]) -> Iterable[str]:
+def _missing(data: Mapping[str, Any], check_init: bool) -> Iterable[str]:
     """Files and folders that are not there; read from the plain data, so that they are told along with other mistakes."""
     train = _at(data, "data.train")
     many = isinstance(train, list) and len(train) > 1
@@ -171,7 +171,7 @@ def _missing(data: Mapping[str, Any]) -> Iterable[str]:
             fetched(name)
         except UserError as error:
             yield f"backbone.name: {error}"
-    init = _at(data, "backbone.init")
+    init = _at(data, "backbone.init") if check_init else None
     if isinstance(init, str) and not init.startswith("embedded") and not Path(init).is_dir():
         yield f"backbone.init: no folder '{init}'. Train it first, or set it to null to start from the plain model."
 

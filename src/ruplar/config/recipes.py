@@ -24,13 +24,16 @@ def recipes() -> dict[str, str]:
     return {f.stem: f.read_text(encoding="utf-8").split("\n", 1)[0].lstrip("# ") for f in files}
 
 
-def load_recipe(name_or_path: str | Path, overrides: Sequence[str] = (), *, check_files: bool = True) -> RunConfig:
+def load_recipe(
+    name_or_path: str | Path, overrides: Sequence[str] = (), *, check_files: bool = True, check_init: bool = True
+) -> RunConfig:
     """A packaged recipe by name or any recipe by path, with `key=value` overrides, checked.
 
     Args:
         name_or_path: `ruplar`, or `experiments/mine.yaml`.
         overrides: Dotted, values in YAML: `prior.operand_share=0.3`, `backbone.lora=null`.
         check_files: Whether data files and folders must exist; off for listing and documentation.
+        check_init: Whether the run that `backbone.init` names must be there too; off where no weights are needed.
 
     Raises:
         UserError: With all problems of the recipe.
@@ -39,7 +42,7 @@ def load_recipe(name_or_path: str | Path, overrides: Sequence[str] = (), *, chec
     data = text.override(check.normal(_read(file, ())), overrides, list(check.PLUGIN_SECTIONS), check.normal)
     where = str(name_or_path) if file.parent != FOLDER else f"recipe {file.stem}"
     try:
-        return check.check(data, where, check_files=check_files)
+        return check.check(data, where, check_files=check_files, check_init=check_init)
     except UserError as error:
         raise UserError(*(_mark(p, overrides) for p in error.problems), where=error.where) from None
 

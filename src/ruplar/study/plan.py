@@ -216,6 +216,7 @@ def plan(
     folder: Path | None = None,
     *,
     check_files: bool = True,
+    check_init: bool = True,
     wanted: Callable[[str], bool] = lambda label: True,
 ) -> list[Cell]:
     """All cells of a study, seed by seed, so that a study cut short has whole seeds.
@@ -225,13 +226,14 @@ def plan(
         overrides: From the command line, laid on every row.
         folder: Where recipes given by a relative path are looked for.
         check_files: Whether data files and folders must exist; off for listing.
+        check_init: Whether the runs they start from must be there too; off where no weights are needed.
         wanted: Label → whether its cells are to be done. A row that is not, and whose recipe is not there, is left out.
 
     Raises:
         UserError: A row's recipe or settings are wrong, or rows differ in what must be the same; all at once.
     """
     wrong: list[str] = []
-    read = _reader(folder, check_files)
+    read = _reader(folder, check_files, check_init)
     by_seed: dict[int, list[Cell]] = {seed: [] for seed in study.seeds}
     for seed in study.seeds:
         for label, row, given in _rows(study):
@@ -279,13 +281,13 @@ def _cell(study: Study, label: str, row: RowSettings, last: Sequence[str], read:
     return Cell(label, config.seed, config, tuple(overrides), row.of, printed, asks)
 
 
-def _reader(folder: Path | None, check_files: bool) -> Callable[..., RunConfig]:
+def _reader(folder: Path | None, check_files: bool, check_init: bool) -> Callable[..., RunConfig]:
     """Reads recipes; those given by a relative path lie beside the study, or where the command was typed."""
 
     def read(recipe: str, overrides: Sequence[str]) -> RunConfig:
         if recipe.endswith((".yaml", ".yml")) and folder is not None and (folder / recipe).is_file():
             recipe = str(folder / recipe)
-        return load_recipe(recipe, overrides, check_files=check_files)
+        return load_recipe(recipe, overrides, check_files=check_files, check_init=check_init)
 
     return read
 

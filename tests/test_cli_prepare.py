@@ -1,0 +1,130 @@
+"""`ruplar data prepare`, as it is typed: recipes and studies → what `ruplar train` and `ruplar study` then find."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import yaml
+
+ENCODED = Path("runs/.encoded")
+SET = {
+    "training.max_steps": 1,
+    "training.per_device_train_batch_size": 2,
+    "training.dataloader_num_workers": 0,
+    "training.dataloader_prefetch_factor": None,
+    "training.bf16": False,
+    "training.eval_strategy": "no",
+    "training.save_strategy": "no",
+    "data.train": {"source": "word-problems", "count": 40, "seed": 5, "steps": [1, 2]},
+    "data.valid.count": 3,
+    "speed.pack": 0,
+    "speed.encode_ahead": True,
+    "backbone.dtype": "float32",
+}
+WORDS = [f"{key}={yaml.safe_dump(value, default_flow_style=True).split(chr(10))[0]}" for key, value in SET.items()]
+
+
+def _written() -> dict[Path, int]:
+    return {file: file.stat().st_mtime_ns for file in ENCODED.glob("[!.]*/**/*") if file.is_file()}
+
+
+@pytest.fixture
+def study(tmp_path):
+    """A study file with four rows that train: two share their sequences, and one's change from visit to visit."""
+    rows = {
+        "Mix": "embedded-ruplar",
+        "Short": {"of": "Mix", "set": {"method.max_latents": 1}},
+        "Weak": {"recipe": "embedded-ruplar", "set": {"method.prior_weight": 0.1}},
+        "Temp": {"recipe": "embedded-ruplar", "set": {"prior.name": "temperature"}},
+        "COCONUT": "embedded-coconut",
+    }
+    asked = [{"source": "word-problems", "count": 2}]
+    made = {"name": "tiny", "seeds": [1, 2], "on": asked, "set": SET, "rows": rows}
+    (tmp_path / "tiny.yaml").write_text(yaml.safe_dump(made, sort_keys=False), encoding="utf-8")
+    return "tiny.yaml"
+
+
+def test_ruplar_train_finds_what_was_prepared(ruplar):
+    said = ruplar("data", "prepare", "embedded-ruplar", *WORDS)
+    [folder] = ENCODED.glob("[!.]*")
+    assert said.code == 0 and said.out.startswith("embedded-ruplar: 40 chains, ")
+    assert f" MB  {folder}\n" in said.out and "already" not in said.out
+    assert f"{folder}  was there already" in ruplar("data", "prepare", "embedded-ruplar", *WORDS).out
+    before = _written()
+    assert ruplar("train", "embedded-ruplar", *WORDS, "--device", "cpu").code == 0
+    assert _written() == before and before
+
+
+def test_a_study_finds_every_encoding_of_its_cells(ruplar, study):
+    said = ruplar("data", "prepare", study, "--json").json
+    assert [one["rows"] for one in said] == [["Mix", "Weak"], ["Temp"], ["COCONUT"]]
+    assert [one["encoded"] is None for one in said] == [False, False, True]
+    assert [one["chains"] for one in said] == [40, 40, 40]
+    assert said[0]["bytes"] == said[0]["encoded"]["bytes"] > 0 and said[2]["bytes"] == 0
+    assert "method 'coconut' changes rows from visit to visit" in said[2]["notes"][0]
+    before = _written()
+    assert {file.parent.name for file in before} == {Path(one["encoded"]["folder"]).name for one in said[:2]}
+    done = ruplar(
+        "study", study, "--only", "Mix,Weak,Temp", "--seeds", "1", "--jobs", "0", "--device", "cpu", "--json"
+    )
+    assert done.code == 0 and done.json["done"] == 3
+    assert _written() == before
+
+
+def test_recipes_and_studies_are_prepared_together_and_told_apart(ruplar, study, tmp_path):
+    recipe = {"base": "embedded-no_cot", "name": "mine"}
+    (tmp_path / "mine.yaml").write_text(yaml.safe_dump(recipe), encoding="utf-8")
+    said = ruplar("data", "prepare", "mine.yaml", study, *WORDS, "--output", "kept/.encoded").out
+    heads = [line.split(": 40 chains")[0] for line in said.splitlines() if line[0] != " "]
+    assert heads == ["mine", "tiny: Mix, Weak", "tiny: Temp", "tiny: COCONUT"]
+    assert len(list(Path("kept/.encoded").glob("[!.]*"))) == 3 and not ENCODED.exists()
+
+
+def test_a_start_that_is_not_trained_yet_is_no_hindrance(ruplar):
+    words = [*WORDS, "backbone.init=runs/later"]
+    assert "no folder 'runs/later'" in ruplar("train", "embedded-ruplar", *words, "--check").err
+    said = ruplar("data", "prepare", "embedded-ruplar", *words)
+    assert said.code == 0 and "backbone.init 'runs/later' is not there yet" in said.out
+    assert len(list(ENCODED.glob("[!.]*"))) == 1
+
+
+def test_a_packaged_study_needs_no_run_to_start_from(ruplar):
+    few = ["data.train.0.count=20", "data.valid.count=3"]
+    alone = ["training.dataloader_num_workers=0", "training.dataloader_prefetch_factor=null"]
+    said = ruplar("data", "prepare", "dates", *few, *alone, "--json").json
+    rows = [["CoT-SFT"], ["No-CoT"], ["RuPLaR"], ["RuPLaR, pieces in order"], ["RuPLaR-plus"]]
+    assert [one["rows"] for one in said] == rows
+    assert all("'runs/dates-cot-seed777' is not there yet" in one["notes"][0] for one in said)
+    assert {one["encoded"]["folder"] for one in said} == {str(folder) for folder in ENCODED.glob("[!.]*")}
+
+
+def test_what_keeps_nothing_is_said_with_the_way_out(ruplar):
+    said = ruplar("data", "prepare", "embedded-ruplar", *WORDS, "speed.encode_ahead=false")
+    assert said.code == 0 and "nothing is kept. Add speed.encode_ahead=true" in said.out and not ENCODED.exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["seed=1"], "no recipe and no study is named"),
+        (["embeded-ruplar"], "unknown recipe or study 'embeded-ruplar'. Did you mean 'embedded-ruplar'?"),
+        (["gone.yaml"], "no recipe or study file 'gone.yaml'"),
+        (["embedded-ruplar", "nowhere"], "unknown recipe or study 'nowhere'"),
+        (["embedded-ruplar", "method.latnts=1"], "unknown setting"),
+        (["embedded-ruplar", "data.train=gone.jsonl"], "gone.jsonl"),
+        (["embedded-ruplar", "--output", "file"], "file is a file"),
+    ],
+    ids=str,
+)
+def test_mistakes_are_told_before_anything_is_done(ruplar, tmp_path, words, said):
+    (tmp_path / "file").write_text("")
+    done = ruplar("data", "prepare", *words)
+    assert done.code == 2 and said in done.err and not ENCODED.exists()
+
+
+def test_no_name_is_both_a_recipe_and_a_study():
+    from ruplar.config import recipes
+    from ruplar.study.plan import studies
+
+    assert not recipes().keys() & studies().keys()
