@@ -146,6 +146,7 @@ def raised_from(error, cause):
         (torch.cuda.OutOfMemoryError(FULL), True),
         (raised_from(UserError("the GPU is out of memory."), torch.cuda.OutOfMemoryError(FULL)), True),
         (RuntimeError("CUDA error: out of memory\nCUDA kernel errors might be ..."), True),
+        (RuntimeError("Unexpected error from cudaGetDeviceCount(). Error 2: out of memory"), True),
         (RuntimeError("CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`"), True),
         (RuntimeError("CUDA error: an illegal memory access was encountered"), False),
         (UserError("the GPU is out of memory."), False),  # words alone say nothing of where it came from

@@ -13,7 +13,7 @@ from ruplar.errors import UserError
 
 _ALL = 0.95
 """What workers share of a GPU; the rest is for what each has there besides PyTorch's own memory."""
-_SAID = ("CUDA error: out of memory", "CUBLAS_STATUS_ALLOC_FAILED")
+_SAID = ("CUDA error: out of memory", "Error 2: out of memory", "CUBLAS_STATUS_ALLOC_FAILED")
 """How libraries beside PyTorch's own store of memory say that there is none."""
 
 

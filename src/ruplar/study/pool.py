@@ -1,7 +1,8 @@
 """What workers are told → the workers, several at once where memory allows, followed until the last has ended.
 
 Their number is given, or found out: one does the first cell, and its most memory says how many fit. A cell for which the
-GPU's memory did not do while others ran beside it is handed back, to be done again with nothing beside it.
+GPU's memory did not do while others ran beside it is handed back, to be done again with nothing beside it. Where a worker
+finds no room to start beside others, those go on without it; one that finds none alone ends the study.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from ruplar.study.worker import Job
 log = logging.getLogger(__name__)
 
 Watch = Callable[[dict[str, Any]], None]
-"""Gets every event: ready, start, step, done, failed (see `worker.py`), and again: failed, but its last try is to come."""
+"""Gets every event: ready or no room, start, step, done, failed (see `worker.py`), and again: failed, its last try to come."""
 _ROOM = 0.8
 """Share of the free memory that workers may fill; the rest is for what the first cell did not show."""
 
@@ -41,7 +42,7 @@ def loaders_of(cell: Cell) -> int:
 
 @dataclass
 class _Worker:
-    """A process, the plans it was given, its own log, what it is at (study and cell), whether others were at work meanwhile."""
+    """A process, the plans it was given, its own log, what it is at (study and cell), whether others were there meanwhile."""
 
     process: subprocess.Popen
     plans: Sequence[Path]
@@ -51,6 +52,7 @@ class _Worker:
     ready: bool = False
     ended: bool = False
     beside: bool = False
+    no_room: str = ""
 
     def clear(self) -> None:
         """Remove its plans, and its log when it said nothing."""
@@ -77,6 +79,7 @@ class Pool:
         self.events: queue.Queue[tuple[_Worker, dict[str, Any] | None]] = queue.Queue()
         self.workers: list[_Worker] = []
         self.room = 0.0
+        self.fit = len(self.cells)  # never more at once: fewer after one that found no room to start
         known = (disk.recorded(cell, job.places) for job in plans for cell in job.others)
         self.peak = max((record.peak_gb or 0.0 for record in known if record is not None), default=0.0)
         self.over: set[tuple[str, str]] = set()
@@ -136,7 +139,10 @@ class Pool:
                 [sys.executable, "-m", "ruplar.study.worker", *map(str, files)],
                 stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=file, text=True,
             )  # fmt: skip
-        worker = _Worker(process, files, said)
+        others = [other for other in self.workers if not other.ended]
+        worker = _Worker(process, files, said, beside=bool(others))
+        for other in others:
+            other.beside = other.beside or not other.ready
         self.workers.append(worker)
         threading.Thread(target=self._listen, args=(worker,), daemon=True).start()
 
@@ -151,6 +157,8 @@ class Pool:
         kind = event["event"]
         if kind == "ready":
             worker.ready, self.room = True, self.room or event["room_gb"]
+        elif kind == "no room":
+            worker.no_room = event["reason"]
         elif kind == "start":
             worker.cell = (event["study"], event["cell"])
             others = [other for other in self.workers if other.cell and not other.ended and other is not worker]
@@ -180,7 +188,7 @@ class Pool:
         """As many as fit: by the memory of the largest cell so far, and by cores, of which an average cell takes so many."""
         loaders = [loaders_of(cell) for _, cell in self.cells.values()]
         cores = int((os.cpu_count() or 1) / (1 + sum(loaders) / len(loaders)))
-        fitting = max(1, min(cores, int(_ROOM * self.room / self.peak), len(self.cells)))
+        fitting = max(1, min(cores, int(_ROOM * self.room / self.peak), self.fit))
         if fitting != self.jobs:
             log.info("%d at once: %.1f GB each, %.1f GB free at the start.", fitting, self.peak, self.room)
         self.jobs, self.sought = fitting, False
@@ -195,6 +203,9 @@ class Pool:
             self.over.add(worker.cell)
             self.watch({"event": "failed", "cell": cell.name, "reason": reason, "study": job.study.name})
             return
+        if worker.no_room:
+            self._shrink(worker)
+            return
         if not worker.ready:
             said = worker.log.read_text(encoding="utf-8", errors="replace").strip().splitlines()
             raise UserError(f"a worker could not start: {said[-1] if said else f'status {code}'} ({worker.log}).")
@@ -202,3 +213,14 @@ class Pool:
         if not worker.did:
             taken = {other.cell for other in self.workers if not other.ended}
             self.over |= self.cells.keys() - taken
+
+    def _shrink(self, worker: _Worker) -> None:
+        """Go on with fewer than there were when a worker found no room to start; alone it had all there is."""
+        if not worker.beside:
+            raise UserError(
+                f"no worker could start, the GPU is full: {worker.no_room} ({worker.log}). Free its memory or choose another "
+                "--device, and run the study again: it goes on where it stopped."
+            )
+        alive = sum(not other.ended for other in self.workers)
+        self.jobs = self.fit = max(1, alive)
+        log.warning("a worker found no room to start (%s); from now on %d at once.", worker.no_room, self.jobs)

@@ -258,7 +258,17 @@ def main(arguments: Sequence[str]) -> None:
     os.dup2(2, 1)  # nothing else may write among the events
     jobs = [Job.read(Path(argument)) for argument in arguments]
     job = jobs[0]  # they share everything but study, cells and places
-    memory.limit(job.device, job.share)
+
+    def emit(event: dict[str, Any]) -> None:
+        events.write(json.dumps(event) + "\n")
+
+    try:
+        memory.limit(job.device, job.share)
+        room = memory.room_gb(job.device)
+    except Exception as error:
+        if memory.out_of_memory(error):  # even what every process has on a GPU may find no room there
+            emit({"event": "no room", "reason": f"{type(error).__name__}: {str(error).splitlines()[0]}"})
+        raise
     import torch
 
     if job.threads is not None:  # beside a GPU too: what a worker does on the CPU would stand in the others' way
@@ -267,10 +277,7 @@ def main(arguments: Sequence[str]) -> None:
     logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(message)s", stream=sys.stderr)
     logging.getLogger("ruplar").setLevel(logging.INFO)
 
-    def emit(event: dict[str, Any]) -> None:
-        events.write(json.dumps(event) + "\n")
-
-    emit({"event": "ready", "room_gb": memory.room_gb(job.device)})
+    emit({"event": "ready", "room_gb": room})
     work(jobs, emit)
 
 

@@ -1,0 +1,91 @@
+"""Workers that cannot start: those for which the GPU has no room are done without, any other end the study."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from ruplar.errors import UserError
+from ruplar.study import disk
+from ruplar.study.plan import plan
+from ruplar.study.run import How, run_study
+
+FULL = 'RuntimeError("CUDA error: out of memory\\nCUDA kernel errors might be asynchronously reported")'
+AT_START = '''"""Python imports this as it starts: a worker whose number is among those that fail raises instead of measuring memory."""
+import itertools, pathlib, sys
+
+if "ruplar.study.worker" in sys.orig_argv:
+    from ruplar.study import memory
+
+    measured = memory.room_gb
+
+    def room_gb(device):
+        for number in itertools.count(1):
+            try:
+                pathlib.Path({marks!r}, f"start-{{number}}").touch(exist_ok=False)
+                break
+            except FileExistsError:
+                pass
+        if number in {fails!r}:
+            raise {error}
+        return measured(device)
+
+    memory.room_gb = room_gb
+'''
+
+
+@pytest.fixture
+def start(make_study, tmp_path, monkeypatch):
+    """Which starts fail → a study run by real workers: what came of it, its events, how many were started."""
+
+    def run(fails, error=FULL, rows="AB", **how):
+        marks = tmp_path / "marks"
+        marks.mkdir()
+        (tmp_path / "early").mkdir()
+        code = AT_START.format(marks=str(marks), fails=fails, error=error)
+        (tmp_path / "early" / "sitecustomize.py").write_text(code)
+        paths = (str(tmp_path / "early"), os.environ.get("PYTHONPATH"))
+        monkeypatch.setenv("PYTHONPATH", os.pathsep.join(filter(None, paths)))
+        study, events = make_study(rows=dict.fromkeys(rows, "embedded-no_cot")), []
+        places = disk.Places(tmp_path / "results", tmp_path / "runs")
+        try:
+            found = run_study(study, plan(study), plan(study), places, How(**how), events.append)
+        except UserError as refused:
+            found = refused
+        return found, [event["event"] for event in events], len(list(marks.iterdir()))
+
+    return run
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("fails", [(2,), (1, 2)], ids=["one of two", "both, beside each other"])
+def test_a_study_goes_on_with_the_workers_that_find_room(start, fails, caplog):
+    found, events, started = start(fails, jobs=2)
+    assert (found.failed, found.left) == ({}, [])
+    assert events.count("no room") == len(fails) and started == 2 + len(fails)
+    # one after another from then on
+    assert [e for e in events if e in ("start", "done")] == ["start", "done"] * 2
+    assert "found no room to start (RuntimeError: CUDA error: out of memory); from now on 1 at once" in caplog.text
+
+
+@pytest.mark.slow
+def test_a_number_that_was_found_out_stays_below_what_found_no_room(start, monkeypatch):
+    monkeypatch.setattr("ruplar.study.pool.os.cpu_count", lambda: 4)
+    monkeypatch.setattr("ruplar.study.pool._ROOM", 1e6)  # memory for all, by what the first cell shows
+    found, events, _ = start((2, 3), rows="ABC", jobs=None)
+    assert (found.failed, found.left) == ({}, [])
+    assert events.count("no room") == 2 and [e for e in events if e in ("start", "done")] == ["start", "done"] * 3
+
+
+@pytest.mark.slow
+def test_a_study_ends_when_no_worker_finds_room(start):
+    found, events, started = start(range(1, 99), jobs=2)
+    assert "no worker could start, the GPU is full: RuntimeError: CUDA error: out of memory (" in str(found)
+    assert started == 3 and "start" not in events  # two, then one alone
+
+
+@pytest.mark.slow
+def test_a_worker_that_cannot_start_for_another_reason_ends_the_study(start):
+    found, events, _ = start((2,), 'RuntimeError("ours")', jobs=2)
+    assert "a worker could not start: RuntimeError: ours" in str(found) and "no room" not in events
