@@ -73,9 +73,9 @@ def test_a_study_goes_on_with_the_workers_that_find_room(start, fails, caplog):
 def test_a_number_that_was_found_out_stays_below_what_found_no_room(start, monkeypatch):
     monkeypatch.setattr("ruplar.study.pool.os.cpu_count", lambda: 4)
     monkeypatch.setattr("ruplar.study.pool._ROOM", 1e6)  # memory for all, by what the first cell shows
-    found, events, _ = start((2, 3), rows="ABC", jobs=None)
+    found, events, _ = start((2, 3), rows="ABCD", jobs=None)
     assert (found.failed, found.left) == ({}, [])
-    assert events.count("no room") == 2 and [e for e in events if e in ("start", "done")] == ["start", "done"] * 3
+    assert events.count("no room") == 2 and [e for e in events if e in ("start", "done")] == ["start", "done"] * 4
 
 
 @pytest.mark.slow
