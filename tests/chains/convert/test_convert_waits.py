@@ -5,6 +5,7 @@ from __future__ import annotations
 import email.utils
 import json
 import logging
+import signal
 import time
 
 import pytest
@@ -16,6 +17,20 @@ from ruplar.chains.convert.prompt import load_prompt
 from ruplar.errors import UserError
 
 BUSY = json.dumps({"error": {"message": "quota used up"}})
+
+
+@pytest.fixture(autouse=True)
+def _soon():
+    """No test here waits as long as its endpoint asks for: after 15 seconds it fails."""
+
+    def over(*_):
+        raise TimeoutError("it waited, or asked again, for 15 seconds")
+
+    before = signal.signal(signal.SIGALRM, over)
+    signal.alarm(15)
+    yield
+    signal.alarm(0)
+    signal.signal(signal.SIGALRM, before)
 
 
 def right_chain(question: str) -> str:

@@ -13,8 +13,8 @@ from pydantic import Field
 
 from ruplar.methods import no_cot
 
-PATIENCE = 300
-"""Seconds; on a busy machine importing torch alone may take half a minute."""
+PATIENCE = 60
+"""Seconds; both rows start at once, but on a busy machine importing torch alone may take half a minute."""
 
 
 class Config(no_cot.Config):
