@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -103,6 +104,23 @@ def method_settings(pairs: list[str]) -> dict[str, Any]:
         except yaml.YAMLError as error:
             raise UserError(f"--set: cannot read the value of '{pair}'; quote it.") from error
     return found
+
+
+def names_and_settings(words: Sequence[str], kind: str, listed: str) -> tuple[list[str], list[str]]:
+    """Words of a command → names, and `key=value` settings.
+
+    Args:
+        words: Both, in any order.
+        kind: What the names name, for the message.
+        listed: What `ruplar list` calls them.
+
+    Raises:
+        UserError: There is no name among them.
+    """
+    names = [word for word in words if "=" not in word]
+    if not names:
+        raise UserError(f"no {kind} is named, only settings. `ruplar list {listed}` names those there are.")
+    return names, [word for word in words if "=" in word]
 
 
 def no_file(folder: Path) -> Path:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.console import Console
 
-from ruplar.cli.options import AsJson, no_file, print_json
+from ruplar.cli.options import AsJson, names_and_settings, no_file, print_json
 from ruplar.errors import UserError, unknown
 
 if TYPE_CHECKING:
@@ -48,10 +48,7 @@ def prepare(
     """Open and encode the chains of recipes ahead of training, without a GPU and without any weights."""
     from ruplar.train.kept import ENCODED
 
-    names = [word for word in words if "=" not in word]
-    overrides = [word for word in words if "=" in word]
-    if not names:
-        raise UserError("no recipe and no study is named, only settings. `ruplar list recipes` names those there are.")
+    names, overrides = names_and_settings(words, "recipe and no study", "recipes")
     folder = no_file(output or Path("runs") / ENCODED)
     wanted = [one for name in dict.fromkeys(names) for one in _wanted(name, overrides)]
     from ruplar.train.prepare import prepare as prepare_one

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.console import Console
 
-from ruplar.cli.options import AsJson, DataDir, Device, integers, no_file, pick_device, print_json
+from ruplar.cli.options import AsJson, DataDir, Device, integers, names_and_settings, no_file, pick_device, print_json
 from ruplar.errors import UserError
 
 if TYPE_CHECKING:
@@ -63,10 +63,7 @@ def study(
     as_json: AsJson = False,
 ) -> None:
     """Methods × seeds under equal conditions: train, ask, record; goes on where it was stopped."""
-    names = [word for word in words if "=" not in word]
-    overrides = [word for word in words if "=" in word]
-    if not names:
-        raise UserError("no study is named, only settings. `ruplar list studies` names those there are.")
+    names, overrides = names_and_settings(words, "study", "studies")
     if only is not None and len(names) > 1:
         raise UserError("--only: names rows of one study; several are named.")
     plans = [_planned(name, overrides, only, seeds, (output, work), alone=len(names) == 1) for name in names]
