@@ -155,6 +155,7 @@ def test_a_shorter_budget_is_one_setting(file):
     [
         ("smollm2", "RuPLaR-plus by step", "smollm2-ruplar-step"),
         ("smollm2-longer", "RuPLaR-plus by step longer", "smollm2-ruplar-longer"),
+        ("smollm2-longest", "RuPLaR-plus by step longest", "smollm2-ruplar-longest"),
     ],
 )
 def test_a_row_with_settings_of_its_own_has_a_recipe_too(study, label, recipe):
