@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import pytest
 import torch
-from transformers import AutoConfig, AutoModelForCausalLM
+from transformers import AutoConfig, AutoModelForCausalLM, TrainerCallback
 
 from ruplar import plugins
 from ruplar.backbone.fold import fold_adapters
@@ -332,3 +332,39 @@ def test_a_batch_of_recurrent_latents_that_is_too_large_is_run_as_it_is(learner,
     monkeypatch.setattr("ruplar.backbone.graphed.LARGEST", batch.ids.numel() - 1)
     again, _ = _step(learner, batch)
     assert again == pytest.approx(parts) and not replay.found
+
+
+def test_where_recurrent_latents_grow_in_number_the_graphs_of_fewer_are_let_go(trainer):
+    made = trainer(method={"name": "coconut", "latent_by": 0.6}, max_steps=15)
+    replay = made.learner.backbone.replay = Replay(made.learner.backbone, still)
+    held = []
+
+    class Watch(TrainerCallback):
+        def on_step_end(self, args, state, control, **kwargs):
+            held.append({end - first for _, first, end, *_ in replay.found})
+
+    made.add_callback(Watch())
+    made.train()
+    assert held == [{2}] * 3 + [{4}] * 3 + [{6}] * 9
+
+
+def test_methods_whose_rows_can_be_packed_keep_their_graphs_from_stage_to_stage(trainer):
+    made = trainer(method="icot", max_steps=6)
+    replay = made.learner.backbone.replay = Replay(made.learner.backbone, still)
+    assert made.learner.method.stage(5 / 6) > made.learner.method.stage(0)
+    replay.forget = lambda: pytest.fail("a packed row is as long in every stage")
+    made.train()
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs an NVIDIA GPU")
+def test_graphs_that_are_let_go_leave_their_memory(learner):
+    learner, batch = learner("coconut", {})
+    learner.to("cuda")
+    batch = batch.to("cuda")
+    replay = learner.backbone.replay = Replay(learner.backbone)
+    _step(learner, batch)
+    held = torch.cuda.memory_reserved()
+    replay.forget()
+    assert torch.cuda.memory_reserved() < held
+    _step(learner, batch)  # captured anew
+    assert len(replay.found) == 1

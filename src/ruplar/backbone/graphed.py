@@ -15,6 +15,7 @@ gradient is the last that is replayed in it: another would write over what its b
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -89,6 +90,14 @@ class Replay:
     def begin(self) -> None:
         """A new step: nothing of the last one is needed any more."""
         self._under_way = False
+
+    def forget(self) -> None:
+        """Let go of all graphs and of the memory they work in."""
+        self.found.clear()
+        self.pool = None
+        gc.collect()  # a graph and its autograd function hold each other
+        if self.backbone.device.type == "cuda":
+            torch.cuda.empty_cache()
 
     def __call__(self, embeds: Tensor, mask: Tensor | None, positions: Tensor, all_layers: bool) -> Any:
         """What `Backbone.trunk` returns; None where the pass is to be run as it is."""

@@ -1,4 +1,4 @@
-"""Stages of a run: where one rises the optimiser starts afresh, and only the last one is chosen from.
+"""Stages of a run: where one rises the optimiser starts afresh, graphs of other lengths go, and only the last is chosen from.
 
 Both ask the method what stage a step belongs to, rather than remember it, so that a resumed run does the same.
 """
@@ -9,20 +9,22 @@ from collections.abc import Callable
 
 from transformers import TrainerCallback
 
+from ruplar.backbone.load import Backbone
 from ruplar.methods.base import Method
 from ruplar.train.order import Order
 
 
 class CurriculumCallback(TrainerCallback):
-    """Tells the order of rows which epoch it is, and forgets the optimiser's moments where a method wants it.
+    """Tells the order of rows which epoch it is, and lets go of what belongs to a stage that is over.
 
     Args:
-        method: Says which stage it is, and by `config.reset_optimizer` whether to forget.
+        method: Says which stage it is, and by `config.reset_optimizer` whether the optimiser's moments are forgotten.
+        backbone: Has the graphs that passes are replayed from, if any.
         order: The order of rows in use.
     """
 
-    def __init__(self, method: Method, order: Callable[[], Order]):
-        self.method, self.order = method, order
+    def __init__(self, method: Method, backbone: Backbone, order: Callable[[], Order]):
+        self.method, self.backbone, self.order = method, backbone, order
 
     def on_epoch_begin(self, args, state, control, **kwargs):
         """Accelerate does not reach the order when it skips batches or shards them."""
@@ -34,6 +36,8 @@ class CurriculumCallback(TrainerCallback):
         rises = step > 0 and stage(step / steps) > stage((step - 1) / steps)
         if rises and getattr(self.method.config, "reset_optimizer", False):
             optimizer.state.clear()
+        if rises and not self.method.packs and self.backbone.replay is not None:
+            self.backbone.replay.forget()  # a row each: with the number of latents lengths change, and no graph fits again
 
 
 def in_last_stage(method: Method, step: int, steps: int) -> bool:

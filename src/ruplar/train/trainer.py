@@ -139,7 +139,7 @@ class ReasonerTrainer(Trainer):
             train_dataset=dataset,
             eval_dataset=[] if validate else None,  # only its presence is looked at
             data_collator=partial(_collated, dataset=dataset, pad_id=learner.backbone.pad_id, width=pack),
-            callbacks=[CurriculumCallback(learner.method, lambda: self.order), *callbacks],
+            callbacks=[CurriculumCallback(learner.method, learner.backbone, lambda: self.order), *callbacks],
         )
         if self.is_fsdp_enabled or self.is_deepspeed_enabled:
             raise UserError("sharded training (FSDP, DeepSpeed) is not supported; launch with plain data parallelism.")
