@@ -6,6 +6,8 @@ come from one place, and a replay writes over those of the last.
 
 from __future__ import annotations
 
+import weakref
+
 import pytest
 import torch
 from transformers import AutoConfig, AutoModelForCausalLM, TrainerCallback
@@ -363,8 +365,10 @@ def test_graphs_that_are_let_go_leave_their_memory(learner):
     batch = batch.to("cuda")
     replay = learner.backbone.replay = Replay(learner.backbone)
     _step(learner, batch)
-    held = torch.cuda.memory_reserved()
+    learner.zero_grad()  # until then gradients lie where the graph left them
+    torch.cuda.empty_cache()
+    held, graph = torch.cuda.memory_reserved(), weakref.ref(next(iter(replay.found.values())))
     replay.forget()
-    assert torch.cuda.memory_reserved() < held
+    assert graph() is None and torch.cuda.memory_reserved() < held
     _step(learner, batch)  # captured anew
     assert len(replay.found) == 1

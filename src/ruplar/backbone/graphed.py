@@ -92,10 +92,10 @@ class Replay:
         self._under_way = False
 
     def forget(self) -> None:
-        """Let go of all graphs and of the memory they work in."""
+        """Let go of all graphs and of the memory they work in; gradients taken from a replay must be gone by then."""
         self.found.clear()
         self.pool = None
-        gc.collect()  # a graph and its autograd function hold each other
+        gc.collect()  # a captured module and what was put in its forward's place hold each other
         if self.backbone.device.type == "cuda":
             torch.cuda.empty_cache()
 

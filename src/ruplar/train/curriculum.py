@@ -37,7 +37,7 @@ class CurriculumCallback(TrainerCallback):
         if rises and getattr(self.method.config, "reset_optimizer", False):
             optimizer.state.clear()
         if rises and not self.method.packs and self.backbone.replay is not None:
-            self.backbone.replay.forget()  # a row each: with the number of latents lengths change, and no graph fits again
+            self.backbone.replay.forget()  # latents made one from another: lengths change, few graphs would fit
 
 
 def in_last_stage(method: Method, step: int, steps: int) -> bool:
