@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
-from ruplar.chains.spans.base import Spans, attached
+from ruplar.chains.spans.base import Spans, attached, cut_chain
 from ruplar.domains.base import Domain
 from ruplar.errors import UserError
 from ruplar.priors.base import PriorTable, focus, ids_of
@@ -120,9 +120,9 @@ def preview(
     attached(spans, prior_table.encode, tokenizer)
     rows: list[PreviewStep] = []
     latent = 0
-    for step in steps:
+    for step, cut in zip(steps, cut_chain(spans, steps, domain), strict=True):
         seen = []
-        for span in spans.cut(step, domain):
+        for span in cut:
             seen.append(_preview_span(span, latent, tokenizer, prior_table, threshold))
             latent += 1
         rows.append(PreviewStep(step, tuple(seen)))

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ruplar import plugins
-from ruplar.chains.spans.base import attached
+from ruplar.chains.spans.base import attached, cut_chain
 from ruplar.domains import arithmetic
 from ruplar.errors import UserError
 from ruplar.records import Span
@@ -24,7 +24,7 @@ def written(spans):
 
 
 def test_the_ways_of_cutting_are_found_by_name():
-    assert plugins.names("spans") == ["every_k", "result_pieces", "result_split", "step"]
+    assert plugins.names("spans") == ["every_k", "result_pieces", "result_split", "running", "step"]
     assert all(plugins.describe("spans", name) for name in plugins.names("spans"))
     with pytest.raises(UserError, match="Did you mean 'every_k'"):
         plugins.load("spans", "every_2")
@@ -152,3 +152,34 @@ def test_every_prior_is_certain_of_a_later_piece():
 @pytest.mark.parametrize(("step", "domain"), [("", EXACT), ("  ", EXACT), ("half of it", PUBLISHED)])
 def test_a_step_without_a_symbol_gives_no_span(name, step, domain):
     assert cut(name, step, domain) == []
+
+
+def running(*steps, domain=EXACT):
+    return [[span.text for span in cut] for cut in cut_chain(plugins.make("spans", "running"), steps, domain)]
+
+
+def test_running_thinks_a_result_where_the_next_step_computes_with_it_and_leaves_the_last_to_the_answer():
+    assert running("39+47=86", "86-20=66") == [["39 +", "47 ="], ["86 -", "20 ="]]
+    assert running("39+47=86", "2*86=172") == [["39 +", "47 ="], ["2 *", "86 ="]]
+    assert running("20 * 1.20 = 24") == [["20 *", "1.20 ="]]
+
+
+def test_running_gives_a_result_that_is_needed_later_a_latent_of_its_own():
+    assert running("7*5=35", "3*5=15", "35+15=50") == [["7 *", "5 =", "35"], ["3 *", "5 ="], ["35 +", "15 ="]]
+
+
+def test_running_favours_nothing_and_keeps_every_symbol_of_a_step_without_a_result():
+    [[first, _], [], [only]] = cut_chain(plugins.make("spans", "running"), ["3+4", "", "7"], EXACT)
+    assert first == Span("3 +", ("3", "+")) and only == Span("7", ("7",))
+    assert running() == []
+
+
+def test_running_is_never_longer_than_two_symbols_a_latent_step_by_step():
+    chain = ["16-3-4=9", "9*2=18", "18/3=6"]
+    assert sum(map(len, running(*chain))) == 7
+    assert sum(len(cut("every_k", step)) for step in chain) == 10
+
+
+def test_a_rule_that_looks_at_single_steps_cuts_a_chain_step_by_step():
+    rule = plugins.make("spans", "step")
+    assert cut_chain(rule, ["3+4=7", "7*2=14"], EXACT) == [rule.cut("3+4=7", EXACT), rule.cut("7*2=14", EXACT)]

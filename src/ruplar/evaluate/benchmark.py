@@ -16,7 +16,7 @@ from typing import Any
 
 from ruplar import plugins
 from ruplar.backbone.memory import forget_peak, peak_memory_gb
-from ruplar.chains.spans.base import attached
+from ruplar.chains.spans.base import attached, cut_chain
 from ruplar.domains.base import Domain
 from ruplar.engine.sampling import Decoding
 from ruplar.engine.thinker import HiddenThinker, TextThinker
@@ -221,7 +221,7 @@ def latents_asked_for(model: Model, examples: Sequence[Example]) -> list[int | N
         return [None] * len(examples)
     rule = plugins.make("spans", model.card.spans.name, model.card.spans.settings)
     spans = attached(rule, model.backbone.prompt.plain, model.backbone.tokenizer)
-    return [sum(len(spans.cut(step, model.domain)) for step in e.steps) if e.steps else None for e in examples]
+    return [sum(map(len, cut_chain(spans, e.steps, model.domain))) if e.steps else None for e in examples]
 
 
 def halted_right(answers: Sequence[Answer], asked_for: Sequence[int | None]) -> float | None:

@@ -18,7 +18,7 @@ import torch
 from torch.utils.data import Dataset
 
 from ruplar.backbone.prompt import PromptBuilder
-from ruplar.chains.spans.base import attached
+from ruplar.chains.spans.base import attached, cut_chain
 from ruplar.domains.base import Domain
 from ruplar.methods.base import Method
 from ruplar.priors.base import KEPT_SPANS, PriorTable
@@ -50,7 +50,9 @@ class Encoder:
         return [*self.prompt.answer(answer), self.eos_id]
 
     def spans(self, example: Example) -> list[Span]:
-        """The spans of all steps in order; each distinct step is cut once."""
+        """The spans of all steps in order; each distinct step is cut once, unless the rule looks at the whole chain."""
+        if hasattr(self.span_rule, "cut_chain"):
+            return [span for cut in cut_chain(self.span_rule, example.steps, self.domain) for span in cut]
         out: list[Span] = []
         for step in example.steps:
             found = self._spans.get(step)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
@@ -13,6 +14,7 @@ class Spans(Protocol):
     """A way of cutting a step into the pieces that become one latent each.
 
     One that must know how the tokenizer writes a symbol also has `attach(pieces: Pieces)`, called before the first cut.
+    One whose spans depend on the steps before also has `cut_chain(steps, domain)`: the spans of each step of a chain.
     """
 
     config: Any
@@ -49,6 +51,12 @@ def attached(rule: _Rule, encode: Encode, tokenizer: Any) -> _Rule:
     if hasattr(rule, "attach"):
         rule.attach(Pieces(encode, tokenizer))
     return rule
+
+
+def cut_chain(rule: Spans, steps: Sequence[str], domain: Domain) -> list[list[Span]]:
+    """The spans of each step of a chain, in view of the others where the rule has a view of them."""
+    together = getattr(rule, "cut_chain", None)
+    return together(steps, domain) if together is not None else [rule.cut(step, domain) for step in steps]
 
 
 def whole(step: str, domain: Domain) -> list[Span]:

@@ -6,6 +6,7 @@ last one is shorter when k does not divide the count. A step with fewer than k s
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from pydantic import Field
@@ -30,15 +31,19 @@ class Spans:
 
     def cut(self, step: str, domain: Domain) -> list[Span]:
         """Step → spans of k symbols, the last may be shorter; their text is the symbols, a space between them."""
-        k = self.config.k
-        symbols = _join_decimals(domain.symbols(step))
-        if len(symbols) < k:
+        symbols = domain.symbols(step)
+        if len(_join_decimals(symbols)) < self.config.k:
             return whole(step, domain)
-        groups = (tuple(symbols[at : at + k]) for at in range(0, len(symbols), k))
-        return [Span(" ".join(group), group) for group in groups]
+        return [Span(" ".join(group), group) for group in grouped(symbols, self.config.k)]
 
 
-def _join_decimals(symbols: list[str]) -> list[str]:
+def grouped(symbols: Sequence[str], k: int) -> list[tuple[str, ...]]:
+    """Symbols by k, a decimal number counted as one; the last group may be shorter."""
+    joined = _join_decimals(symbols)
+    return [tuple(joined[at : at + k]) for at in range(0, len(joined), k)]
+
+
+def _join_decimals(symbols: Sequence[str]) -> list[str]:
     """`1 . 20` → `1.20`; other symbols stay."""
     out: list[str] = []
     for symbol in symbols:
