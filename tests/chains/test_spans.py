@@ -165,7 +165,9 @@ def test_running_thinks_a_result_where_the_next_step_computes_with_it_and_leaves
 
 
 def test_running_gives_a_result_that_is_needed_later_a_latent_of_its_own():
-    assert running("7*5=35", "3*5=15", "35+15=50") == [["7 *", "5 =", "35"], ["3 *", "5 ="], ["35 +", "15 ="]]
+    chain = "7*5=35", "3*5=15", "35+15=50"
+    assert running(*chain) == [["7 *", "5 =", "35"], ["3 *", "5 ="], ["35 +", "15 ="]]
+    assert running("3*.5=1.5", "2+2=4", domain=PUBLISHED)[0][-1] == "1.5"  # three symbols there, and one number
 
 
 def test_running_favours_nothing_and_keeps_every_symbol_of_a_step_without_a_result():
@@ -174,7 +176,7 @@ def test_running_favours_nothing_and_keeps_every_symbol_of_a_step_without_a_resu
     assert running() == []
 
 
-def test_running_is_never_longer_than_two_symbols_a_latent_step_by_step():
+def test_running_is_shorter_than_two_symbols_a_latent_step_by_step():
     chain = ["16-3-4=9", "9*2=18", "18/3=6"]
     assert sum(map(len, running(*chain))) == 7
     assert sum(len(cut("every_k", step)) for step in chain) == 10

@@ -119,9 +119,8 @@ def main() -> None:
     soft = [{}, {"halt": "argmax"}, {"drop_halt": False}, {"harden": True}, {"top_k": 16}, {"halt_threshold": 0.001}]
     thinkers = [SoftThinker(embedding, 7, cap=3, **options) for options in soft]
     for number, thinker in enumerate([*thinkers, TextThinker(embedding, 7, cap=3), NoThinker()]):
-        for seed in (
-            (0, 1, 2, 3, 4, 5) if number == 0 else (2, 3)
-        ):  # rows by slice or by index, ahead or not: all four, then two
+        # rows by slice or by index, ahead or not: all four, then two
+        for seed in range(6) if number == 0 else (2, 3):
             assert check_decision(thinker, decoder, seed) == 0, (thinker, seed)
         sys.stdout.write(f"decision {type(thinker).__name__} agrees\n")
 

@@ -14,7 +14,7 @@ class Spans(Protocol):
     """A way of cutting a step into the pieces that become one latent each.
 
     One that must know how the tokenizer writes a symbol also has `attach(pieces: Pieces)`, called before the first cut.
-    One whose spans depend on the steps before also has `cut_chain(steps, domain)`: the spans of each step of a chain.
+    One whose spans depend on the other steps of a chain also has `cut_chain(steps, domain)`: the spans of each step of a chain.
     """
 
     config: Any

@@ -41,7 +41,7 @@ class Spans:
         for at, (left, result) in enumerate(parts):
             # differs from the paper: D72. With k=2 it thinks every symbol of every step
             taken_up = at + 1 == len(parts) or set(result) <= set(parts[at + 1][0])
-            groups = [*grouped(left, 2), *([] if taken_up else [result])]
+            groups = [*grouped(left, 2), *grouped(() if taken_up else result, 2)]
             out.append([Span(" ".join(group), group) for group in groups])
         return out
 
