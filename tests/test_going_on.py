@@ -14,7 +14,18 @@ from ruplar.backbone.settings import BackboneConfig, LoraSettings, PromptConfig
 from ruplar.backbone.unadapted import unadapted
 from ruplar.config import load_recipe
 from ruplar.errors import UserError
-from ruplar.store import Card, Model, Named, export_model, find_model, load_model, open_start, read_card, save_model
+from ruplar.store import (
+    Card,
+    Model,
+    Named,
+    export_model,
+    find_model,
+    load_model,
+    open_start,
+    read_card,
+    save_model,
+    start_mark,
+)
 
 PROMPT = PromptConfig(instruction="", answer="{answer}")
 LORA = LoraSettings(rank=2, alpha=4, dropout=0.0)
@@ -159,7 +170,8 @@ def test_a_training_run_goes_on_with_the_embedded_models_adapter_its_teacher_bei
             "training.learning_rate=1e-3", "training.warmup_steps=0", "speed.compile=false", "speed.pack=0",
         ],
     )  # fmt: skip
-    train(config, output=tmp_path / "run")
+    result = train(config, output=tmp_path / "run")
+    assert start_mark("embedded:ruplar").items() <= result.fingerprints.items()
     found, start = load_model("run"), load_model("embedded:ruplar")
     assert found.card.backbone.init is None
     ids = torch.tensor([start.backbone.prompt("Tom has 3 bags of 4 apples. How many apples?").ids])

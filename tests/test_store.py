@@ -12,7 +12,7 @@ from ruplar import plugins, store
 from ruplar.backbone.settings import BackboneConfig, LoraSettings, PromptConfig
 from ruplar.backbone.tokenizers import load_tokenizer
 from ruplar.errors import UserError
-from ruplar.store import CARD, Card, Model, Named, find_model, load_model, open_start, save_model
+from ruplar.store import CARD, Card, Model, Named, find_model, load_model, open_start, save_model, start_mark
 
 PROMPT = PromptConfig(instruction="", answer="{answer}")
 LORA = LoraSettings(rank=2, alpha=4, dropout=0.0)
@@ -178,3 +178,18 @@ def test_a_methods_own_weights_are_saved_read_and_exported_with_the_model(tree, 
     (tree / "run" / "method.safetensors").unlink()
     with pytest.raises(UserError, match="method.safetensors: no such file"):
         load_model("run")
+
+
+def test_a_start_is_told_apart_by_its_weights_and_by_those_under_them(tree):
+    assert start_mark(None) == {}
+    save_model(tree / "cot" / "model", trained())
+    first = start_mark("cot")
+    [(name, mark)] = first.items()
+    assert name == "start: cot" and len(mark) == 64
+    shutil.copytree("cot", "copy")
+    assert start_mark("copy") == {"start: copy": mark}  # another place, the same weights
+    save_model(tree / "second", trained(init="cot"))
+    above = start_mark("second")
+    save_model(tree / "cot" / "model", trained(seed=2))
+    assert start_mark("cot") != first
+    assert start_mark("second") != above  # its own adapter is the same; what it stands on is not

@@ -9,6 +9,7 @@ MODEL/
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 from collections.abc import Mapping, Sequence
@@ -25,6 +26,7 @@ from ruplar.backbone.lora import add_lora, keep_start, merged
 from ruplar.backbone.number_tokens import number_ids
 from ruplar.backbone.settings import BackboneConfig, PromptConfig
 from ruplar.backbone.weights import load_method_weights, load_weights, save_weights
+from ruplar.chains.questions import fingerprint
 from ruplar.domains.base import Domain
 from ruplar.errors import UserError, unknown
 from ruplar.methods.base import Method
@@ -262,6 +264,23 @@ def export_model(reference: str | Path, folder: Path, *, merge: bool = True, dty
         model.card = model.card.model_copy(update={"backbone": backbone})
     save_model(folder, model, dtype)
     return model
+
+
+def start_mark(init: str | None) -> dict[str, str]:
+    """What training begins at → `start: FOLDER` with a hash of its weights; empty at the plain backbone.
+
+    A folder's name alone does not tell two starts apart: the run in it may have been trained anew. Where the start is an
+    adapter on weights of another start, those count too.
+    """
+    if init is None:
+        return {}
+    digest, folder = hashlib.sha256(), find_model(init)
+    for file in sorted(folder.glob("*.safetensors")):
+        digest.update(f"{file.name} {fingerprint(file)}\n".encode())
+    if (folder / "adapter_config.json").is_file():
+        for mark in start_mark(relocated(read_card(folder).backbone, folder).init).values():
+            digest.update(f"on {mark}\n".encode())
+    return {f"start: {init}": digest.hexdigest()}
 
 
 def relocated(config: BackboneConfig, folder: Path) -> BackboneConfig:

@@ -3,13 +3,13 @@ import subprocess
 
 import pytest
 
+from ruplar.chains.questions import fingerprint
 from ruplar.errors import UserError
 from ruplar.evaluate.record import (
     BenchmarkResult,
     Machine,
     RunRecord,
     commit_of,
-    fingerprint,
     machine,
     read_record,
     read_samples,

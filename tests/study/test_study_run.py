@@ -131,6 +131,28 @@ def test_a_cell_cut_off_after_training_is_asked_but_not_trained_again(make_study
     )
 
 
+def test_rows_that_began_at_another_start_of_one_name_are_noticed(make_study, places):
+    study = make_study(rows={"A": "embedded-no_cot", "B": "embedded-no_cot", "C": "embedded-no_cot"})
+    run(study, places)
+
+    def begins(row, name, mark):
+        file = places.work / f"{row}-seed1" / disk.TRAINED
+        record = json.loads(file.read_text())
+        record["data"][name] = mark
+        file.write_text(json.dumps(record))
+
+    begins("A", "start: runs/cot", "one")
+    begins("B", "start: runs/other", "three")  # C does not say where it began, as records of old do not
+    (places.results / "A-seed1" / RECORD).unlink()
+    assert not run(study, places)[0].failed
+    begins("B", "start: runs/cot", "two")
+    (places.results / "A-seed1" / RECORD).unlink()
+    assert run(study, places)[0].failed == {
+        "A-seed1": "A, seed 1: runs/cot, which it began at, was trained anew since 'B', seed 1, began there. "
+        "Train both from the same start."
+    }
+
+
 def test_an_error_of_ours_fails_its_cell_alone_and_stands_in_its_log(make_study, places, monkeypatch):
     def breaks(*arguments):
         raise ZeroDivisionError("our own mistake")

@@ -297,12 +297,6 @@ def _write(path: Path, content: bytes) -> Path:
     return path
 
 
-def fingerprint(path: str | Path) -> str:
-    """SHA-256 of a file's bytes."""
-    with open(path, "rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
-
-
 def versions() -> dict[str, str]:
     """Python and the packages a number depends on; read without importing them."""
     found = {"python": platform.python_version(), "ruplar": __version__}

@@ -164,6 +164,14 @@ def _check_same_data(cell: Cell, trained: RunRecord, places: disk.Places, others
             continue
         theirs = _training_data(read_record(file))
         for name in sorted({*mine, *theirs}):
+            begins = name.startswith("start: ")
+            if begins and not (name in mine and name in theirs):
+                continue  # another row begins elsewhere, and an earlier record does not say what its start was
+            if begins and mine[name] != theirs[name]:
+                raise UserError(
+                    f"{cell.label}, seed {cell.seed}: {name.removeprefix('start: ')}, which it began at, was trained anew "
+                    f"since '{other.label}', seed {other.seed}, began there. Train both from the same start."
+                )
             if mine.get(name) != theirs.get(name):
                 raise UserError(
                     f"{cell.label}, seed {cell.seed}: '{name}' is {mine.get(name)}, but {theirs.get(name)} in "
@@ -172,7 +180,7 @@ def _check_same_data(cell: Cell, trained: RunRecord, places: disk.Places, others
 
 
 def _training_data(record: RunRecord) -> dict[str, str]:
-    return {name: mark for name, mark in record.data.items() if name.startswith(("train ", "valid: "))}
+    return {name: mark for name, mark in record.data.items() if name.startswith(("train ", "valid: ", "start: "))}
 
 
 def _asked(cell: Cell, trained: RunRecord, bench: Bench, tell: Tell) -> RunRecord:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import atexit
 import logging
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +28,7 @@ from ruplar.errors import UserError
 from ruplar.methods.base import Method
 from ruplar.reasoner import LatentReasoner
 from ruplar.records import Example
-from ruplar.store import Card, Model, Named, open_start, save_model, take_method_weights
+from ruplar.store import Card, Model, Named, open_start, save_model, start_mark, take_method_weights
 from ruplar.train import checkpoint
 from ruplar.train.ahead import ShelfDataset
 from ruplar.train.arguments import training_arguments
@@ -62,7 +62,7 @@ class TrainResult:
         parameters: Weights in all.
         best_step: The step the model was taken from; None when it is the last.
         best_accuracy: Its validation accuracy, 0 to 1.
-        fingerprints: Part and source (`train 1: gsm8k-aug-train.txt`) → what identifies its content.
+        fingerprints: Part and source (`train 1: gsm8k-aug-train.txt`, `start: runs/cot`) → what identifies its content.
         left_out: Reason → rows left out.
         resumed_from: The checkpoint this session started at.
         main: Whether this process wrote the files; false on the others of a distributed run.
@@ -123,13 +123,14 @@ def train(
     encoded = encoded or output.parent / ENCODED
     data = open_chains(config, domain, method, encoded)
     model, taken = _open_model(config, method, domain, str(args.device))
+    recorded = replace(data, fingerprints={**start_mark(config.backbone.init), **data.fingerprints})
     if getattr(method.config, "grpo", None) is not None:
         from ruplar.train.reinforce import check_reinforce, reinforce
 
         check_reinforce(config, resume, args.world_size, taken)
         _note_recipe(output / RECIPE, config, resume)
         with sound_attention(0):
-            return reinforce(config, model, data, output=output, progress=progress)
+            return reinforce(config, model, recorded, output=output, progress=progress)
     trainer = _trainer(config, model, data, args, progress, encoded)
     if args.world_size > 1:
         atexit.register(_leave_group)
@@ -139,7 +140,7 @@ def train(
     _warn(model.backbone)
     with sound_attention(config.speed.pack):
         _run(trainer, start)
-    return _finish(trainer, model, data, output, start)
+    return _finish(trainer, model, recorded, output, start)
 
 
 def _check_pack(config: RunConfig, method: Method) -> None:
