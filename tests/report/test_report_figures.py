@@ -155,6 +155,30 @@ def test_every_method_is_a_point_with_its_interval(rows):
         assert low <= min(row.low for row in rows) and high >= max(row.high for row in rows)
 
 
+def test_averages_of_several_studies_share_a_picture_and_a_record_of_two_is_one_point(rows):
+    from dataclasses import replace
+
+    from ruplar.report.averages import ALL, averages
+    from ruplar.report.figures import _averages
+
+    base = replace(rows[0], backbone="b")
+    table = {("one", "text"): (80, 25), ("one", "soft"): (60, 6), ("two", "soft"): (60, 6), ("two", "long"): (70, 11)}
+    made = [
+        replace(base, study=study, method=method, benchmark=name, accuracy=mean + 2 * i - 3, forwards=cost)
+        for (study, method), (mean, cost) in table.items()
+        for i, name in enumerate(ALL)
+    ]
+    [drawing] = _averages(made)
+    [axes] = drawing.figure.axes
+    points = {c.get_label(): c.lines[0].get_xydata()[0].tolist() for c in axes.containers}
+    assert points == {"text": [25, 80], "soft": [6, 60], "long": [11, 70]} and len(axes.containers) == 3
+    assert drawing.name == "frontier-average" and "(one, two)" in drawing.caption
+    assert "(the Pareto front): soft, long, text." in drawing.caption
+    low, high = axes.get_ylim()
+    assert low <= min(a.low for a in averages(made, {})) and high >= max(a.high for a in averages(made, {}))
+    assert _averages([row for row in made if row.study == "one"]) == []  # two points are no picture
+
+
 def test_milliseconds_of_two_machines_are_not_drawn_side_by_side(rows):
     from dataclasses import replace
 

@@ -153,8 +153,14 @@ def test_a_shorter_budget_is_one_setting(file):
 @pytest.mark.parametrize(
     ("study", "label", "recipe"),
     [
+        ("smollm2", "CoT-SFT", "smollm2-cot-further"),
         ("smollm2", "RuPLaR-plus by step", "smollm2-ruplar-step"),
+        ("smollm2-baselines", "CoLaR-2", "smollm2-colar-2"),
+        ("smollm2-k2", "RuPLaR-plus-2", "smollm2-ruplar-plus-2"),
+        ("smollm2-k2", "RuPLaR-plus-2 running", "smollm2-ruplar-running"),
+        ("smollm2-longer", "CoT-SFT longer", "smollm2-cot-longer"),
         ("smollm2-longer", "RuPLaR-plus by step longer", "smollm2-ruplar-longer"),
+        ("smollm2-longer", "RuPLaR-plus-2 longer", "smollm2-ruplar-plus-2-longer"),
         ("smollm2-longest", "RuPLaR-plus by step longest", "smollm2-ruplar-longest"),
     ],
 )

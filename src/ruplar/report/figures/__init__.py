@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from ruplar.report.averages import Average, averages
 from ruplar.report.figures import ablation, frontier, speed, statistics, sweeps, thought, training
 from ruplar.report.figures.style import Drawing
 from ruplar.report.material import Material, best_thinker, thoughts_of
@@ -19,7 +20,7 @@ INDEX = "figures.md"
 
 def draw_all(material: Material) -> list[Drawing]:
     """Every figure the material has something for, the most telling first; each under a name of its own."""
-    found = [*_frontiers(material.rows)]
+    found = [*_frontiers(material.rows), *_averages(material.rows)]
     found += [ablation.draw(name, rows) for name, rows in material.ablations.items()]
     found += _thoughts(material.rows)
     swept = sweeps.find(material.rows)
@@ -34,6 +35,14 @@ def _frontiers(rows: Sequence[Row]) -> list[Drawing]:
     for row in rows:
         groups.setdefault((row.study, row.backbone, row.benchmark), []).append(row)
     return [frontier.draw(group) for group in groups.values() if len(group) > 2]
+
+
+def _averages(rows: Sequence[Row]) -> list[Drawing]:
+    """A picture for every backbone; a record that two studies share is one point."""
+    points: dict[str, dict[tuple[str, float, float], Average]] = {}
+    for one in averages(rows, {}):
+        points.setdefault(one.backbone, {}).setdefault((one.method, one.accuracy, one.forwards), one)
+    return [frontier.draw_averages(list(found.values())) for found in points.values() if len(found) > 2]
 
 
 def _thoughts(rows: Sequence[Row]) -> list[Drawing]:
