@@ -18,15 +18,15 @@ from typing import Any
 FILE, SET, COUNT, EVERY = "ci-answers.json", "svamp", 64, 15
 
 
-def answers(model: str | Path, data_dir: Path | None = None) -> dict[str, Any]:
-    """What the model says to each question, and in how many soft tokens it thought."""
+def answers(model: str | Path, data_dir: Path | None = None, count: int = COUNT) -> dict[str, Any]:
+    """What the model says to each of the first `count` questions, and in how many soft tokens it thought."""
     from ruplar.chains.sources import SourceConfig, open_source
     from ruplar.reasoner import LatentReasoner
 
     reasoner = LatentReasoner.from_pretrained(model, device="cpu", dtype="float32")
     domain = reasoner.model.domain
     found = open_source(SourceConfig(source=SET), domain, need_steps=False, data_dir=data_dir).examples
-    asked = found[: COUNT * EVERY : EVERY]
+    asked = found[: count * EVERY : EVERY]
     said = reasoner.ask([example.question for example in asked], batch_size=16)
     marked = [domain.extract(answer.text) for answer in said]
     right = sum(m is not None and domain.same(m, e.answer) for m, e in zip(marked, asked, strict=True))
@@ -42,10 +42,11 @@ def answers(model: str | Path, data_dir: Path | None = None) -> dict[str, Any]:
 
 
 def differences(recorded: dict[str, Any], found: dict[str, Any]) -> list[str]:
-    """One line for each thing that is not as recorded."""
-    told = [f"{key}: recorded {recorded[key]}, found {found[key]}" for key in found if key not in ("answers", "latents")
-            and recorded[key] != found[key]]  # fmt: skip
-    for i in range(COUNT):
+    """One line for each thing that is not as recorded; where fewer were asked, of their answers alone."""
+    asked = len(found["answers"])
+    whole = ("set", "every", "questions_sha256", "right") if asked == COUNT else ()
+    told = [f"{key}: recorded {recorded[key]}, found {found[key]}" for key in whole if recorded[key] != found[key]]
+    for i in range(asked):
         ours, theirs = ((d["answers"][i], d["latents"][i]) for d in (found, recorded))
         if ours != theirs:
             told.append(f"question {i * EVERY + 1}: recorded {theirs}, found {ours}")

@@ -270,12 +270,18 @@ def start_mark(init: str | None) -> dict[str, str]:
     """What training begins at → `start: FOLDER` with a hash of its weights; empty at the plain backbone.
 
     A folder's name alone does not tell two starts apart: the run in it may have been trained anew. Where the start is an
-    adapter on weights of another start, those count too.
+    adapter on weights of another start, those count too; a backbone that is named is taken for what its name says.
+
+    Raises:
+        UserError: There is no such model, or its folder holds no weights.
     """
     if init is None:
         return {}
     digest, folder = hashlib.sha256(), find_model(init)
-    for file in sorted(folder.glob("*.safetensors")):
+    files = sorted(folder.glob("*.safetensors"))
+    if not files:
+        raise UserError(f"{folder}: holds no weights (*.safetensors), so nothing can begin there. Train it again.")
+    for file in files:
         digest.update(f"{file.name} {fingerprint(file)}\n".encode())
     if (folder / "adapter_config.json").is_file():
         for mark in start_mark(relocated(read_card(folder).backbone, folder).init).values():

@@ -160,7 +160,7 @@ def test_a_shorter_budget_is_one_setting(file):
         ("smollm2-k2", "RuPLaR-plus-2 running", "smollm2-ruplar-running"),
         ("smollm2-longer", "CoT-SFT longer", "smollm2-cot-longer"),
         ("smollm2-longer", "RuPLaR-plus by step longer", "smollm2-ruplar-longer"),
-        ("smollm2-longer", "RuPLaR-plus-2 longer", "smollm2-ruplar-plus-2-longer"),
+        ("smollm2-longer", "RuPLaR-plus-2 longer", "smollm2-ruplar-longer-2"),
         ("smollm2-longest", "RuPLaR-plus by step longest", "smollm2-ruplar-longest"),
     ],
 )

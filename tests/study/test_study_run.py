@@ -8,6 +8,7 @@ import subprocess
 import sys
 
 import pytest
+from test_alike import record_of
 
 from ruplar.chains.sources import SourceConfig
 from ruplar.errors import UserError
@@ -131,26 +132,14 @@ def test_a_cell_cut_off_after_training_is_asked_but_not_trained_again(make_study
     )
 
 
-def test_rows_that_began_at_another_start_of_one_name_are_noticed(make_study, places):
-    study = make_study(rows={"A": "embedded-no_cot", "B": "embedded-no_cot", "C": "embedded-no_cot"})
-    run(study, places)
-
-    def begins(row, name, mark):
-        file = places.work / f"{row}-seed1" / disk.TRAINED
-        record = json.loads(file.read_text())
-        record["data"][name] = mark
-        file.write_text(json.dumps(record))
-
-    begins("A", "start: runs/cot", "one")
-    begins("B", "start: runs/other", "three")  # C does not say where it began, as records of old do not
-    (places.results / "A-seed1" / RECORD).unlink()
-    assert not run(study, places)[0].failed
-    begins("B", "start: runs/cot", "two")
-    (places.results / "A-seed1" / RECORD).unlink()
-    assert run(study, places)[0].failed == {
-        "A-seed1": "A, seed 1: runs/cot, which it began at, was trained anew since 'B', seed 1, began there. "
-        "Train both from the same start."
-    }
+def test_a_cell_whose_start_was_trained_anew_is_refused_before_it_is_trained(make_study, places):
+    study = make_study(rows=dict.fromkeys("AB", "embedded-no_cot"))
+    first, second = plan(study, ["backbone.init=embedded:ruplar", "backbone.lora.go_on=false"])
+    record = record_of({"start: embedded:ruplar": "of other weights"}, "embedded:ruplar")
+    disk.write_json(places.run(second) / disk.TRAINED, record.model_dump(mode="json"))
+    found = run_study(study, [first, second], [first], places, How(jobs=0), lambda event: None)
+    assert "embedded:ruplar, where it begins, holds other weights than when 'B', seed 1" in found.failed["A-seed1"]
+    assert not (places.run(first) / "metrics.jsonl").exists()
 
 
 def test_an_error_of_ours_fails_its_cell_alone_and_stands_in_its_log(make_study, places, monkeypatch):

@@ -42,7 +42,7 @@ def write_backbone(folder: Path) -> Path:
 
 
 def make_config(
-    backbone: Path, *, method="ruplar", prior="mixture", lora=LORA, valid=False, rows=64, **training
+    backbone: Path, *, method="ruplar", prior="mixture", lora=LORA, init=None, valid=False, rows=64, **training
 ) -> RunConfig:
     """A recipe over 64 word problems; `training` are TrainingArguments."""
     defaults = {"per_device_train_batch_size": 8, "learning_rate": 3e-3, "max_steps": 8, "logging_steps": 2}
@@ -50,7 +50,7 @@ def make_config(
         {
             "name": "tiny",
             "seed": 5,
-            "backbone": {"name": str(backbone), "dtype": "float32", "lora": lora},
+            "backbone": {"name": str(backbone), "dtype": "float32", "lora": lora, "init": init},
             "prompt": {"template": "plain", "instruction": ""},
             "data": {
                 "train": {"source": "word-problems", "count": rows, "seed": 1, "steps": [1, 3]},

@@ -71,6 +71,21 @@ def test_a_run_cut_in_two_ends_as_the_whole_one_and_a_finished_one_stays(config,
     assert again.tokens == result.tokens and 0 < spent[0] < spent[1] < again.seconds  # time adds up over sessions
 
 
+def test_a_run_is_not_resumed_upon_another_start(config, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    train(config(max_steps=2), output=tmp_path / "first")
+    train(config(max_steps=3), output=tmp_path / "other")
+    on = {"max_steps": 2, "init": "first", **SAVING}
+    train(config(**on), output=tmp_path / "run")
+    begun = json.loads((tmp_path / "run" / "start.json").read_text())
+    assert list(begun) == ["start: first"]
+    (tmp_path / "first").rename(tmp_path / "moved")
+    assert train(config(**on | {"max_steps": 4, "init": "moved"}), output=tmp_path / "run", resume=True).steps == 4
+    (tmp_path / "other").rename(tmp_path / "first")
+    with pytest.raises(UserError, match="start.json: this run began at other weights than first holds now"):
+        train(config(**on | {"max_steps": 6}), output=tmp_path / "run", resume=True)
+
+
 def test_a_changed_recipe_is_said_aloud_when_a_run_is_resumed(config, tmp_path, caplog):
     train(config(max_steps=2, **SAVING), output=tmp_path)
     with caplog.at_level(logging.WARNING):

@@ -23,10 +23,12 @@ from ruplar.errors import UserError
 from ruplar.evaluate.ablate import ablate
 from ruplar.evaluate.benchmark import Evaluation, evaluate, soft
 from ruplar.evaluate.questions import Part
-from ruplar.evaluate.record import RECORD, RunRecord, read_record, write_record, write_samples
+from ruplar.evaluate.record import RunRecord, read_record, write_record, write_samples
 from ruplar.launch import fingerprints, training_record
 from ruplar.reasoner import LatentReasoner
+from ruplar.store import start_mark
 from ruplar.study import disk, taken
+from ruplar.study.alike import check_same_data, check_same_start, start_of
 from ruplar.study.plan import VALID, Cell, Study
 from ruplar.train import checkpoint
 from ruplar.train.kept import ENCODED
@@ -64,14 +66,19 @@ def run_cell(cell: Cell, bench: Bench, others: Sequence[Cell], tell: Tell) -> Ru
     elsewhere = None if asked_for(cell, others, bench) else _elsewhere(cell, bench, others)
     if elsewhere is not None:
         log.info("%s: trained and asked under these very settings already; its record is taken.", elsewhere)
+        record = read_record(elsewhere)
         if "data" in bench.study.same:
-            _check_same_data(cell, read_record(elsewhere), bench.places, others)
+            check_same_data(cell, record, bench.places, others)
+        if "init" in bench.study.same:
+            check_same_start(cell, start_of(record), bench.places, others)
         return taken.take_record(elsewhere, cell, bench.places, bench.study)
     _release(bench.device)
     forget_peak(bench.device)
+    if "init" in bench.study.same:
+        check_same_start(cell, _begins(cell, bench), bench.places, others)
     trained = _trained(cell, bench, tell)
     if "data" in bench.study.same:
-        _check_same_data(cell, trained, bench.places, others)
+        check_same_data(cell, trained, bench.places, others)
     record = _asked(cell, trained, bench, tell)
     for stale in bench.places.run(cell).glob("checkpoint-*"):
         shutil.rmtree(stale)
@@ -100,6 +107,12 @@ def _release(device: str) -> None:
         import torch
 
         torch.cuda.empty_cache()
+
+
+def _begins(cell: Cell, bench: Bench) -> dict[str, str]:
+    """The weights the cell began at, or is about to."""
+    done = bench.places.model_of(cell) / disk.TRAINED
+    return start_of(read_record(done)) if done.is_file() else start_mark(cell.config.backbone.init)
 
 
 def _trained(cell: Cell, bench: Bench, tell: Tell) -> RunRecord:
@@ -152,35 +165,6 @@ def _shown(tell: Tell) -> Callable[[Progress], None]:
             log.info(line(progress))
 
     return show
-
-
-def _check_same_data(cell: Cell, trained: RunRecord, places: disk.Places, others: Sequence[Cell]) -> None:
-    """Fingerprints of files are known only once they are read: the file may have changed between two cells."""
-    mine = _training_data(trained)
-    for other in others:
-        files = (places.run(other) / disk.TRAINED, places.result(other) / RECORD)  # a record may have been taken
-        file = next((file for file in files if file.is_file()), None)
-        if other.name == cell.name or file is None:
-            continue
-        theirs = _training_data(read_record(file))
-        for name in sorted({*mine, *theirs}):
-            begins = name.startswith("start: ")
-            if begins and not (name in mine and name in theirs):
-                continue  # another row begins elsewhere, and an earlier record does not say what its start was
-            if begins and mine[name] != theirs[name]:
-                raise UserError(
-                    f"{cell.label}, seed {cell.seed}: {name.removeprefix('start: ')}, which it began at, was trained anew "
-                    f"since '{other.label}', seed {other.seed}, began there. Train both from the same start."
-                )
-            if mine.get(name) != theirs.get(name):
-                raise UserError(
-                    f"{cell.label}, seed {cell.seed}: '{name}' is {mine.get(name)}, but {theirs.get(name)} in "
-                    f"'{other.label}', seed {other.seed}. The data changed between them; train both anew."
-                )
-
-
-def _training_data(record: RunRecord) -> dict[str, str]:
-    return {name: mark for name, mark in record.data.items() if name.startswith(("train ", "valid: ", "start: "))}
 
 
 def _asked(cell: Cell, trained: RunRecord, bench: Bench, tell: Tell) -> RunRecord:

@@ -2,12 +2,14 @@
 
 RUN/recipe.yaml      the whole config          RUN/metrics.jsonl    the curve
 RUN/checkpoint-N/    to resume from            RUN/model/           the model, ready to use
+RUN/start.json       the weights of `backbone.init` it began at, by their hash
 .encoded/ beside it  chains opened and encoded ahead, shared by runs; see `prepare.py`
 """
 
 from __future__ import annotations
 
 import atexit
+import json
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -42,7 +44,7 @@ from ruplar.train.trainer import Learner, ReasonerTrainer, Validate
 
 log = logging.getLogger(__name__)
 
-RECIPE, MODEL = "recipe.yaml", "model"
+RECIPE, START, MODEL = "recipe.yaml", "start.json", "model"
 _KEPT_ROWS = 50_000
 """Encoded rows are kept between epochs up to so many, about 200 MB; beyond that they are encoded again."""
 
@@ -123,7 +125,8 @@ def train(
     encoded = encoded or output.parent / ENCODED
     data = open_chains(config, domain, method, encoded)
     model, taken = _open_model(config, method, domain, str(args.device))
-    recorded = replace(data, fingerprints={**start_mark(config.backbone.init), **data.fingerprints})
+    begins = start_mark(config.backbone.init)
+    recorded = replace(data, fingerprints={**begins, **data.fingerprints})
     if getattr(method.config, "grpo", None) is not None:
         from ruplar.train.reinforce import check_reinforce, reinforce
 
@@ -137,6 +140,7 @@ def train(
     if trainer.is_world_process_zero():
         checkpoint.clear_drafts(output)
         _note_recipe(output / RECIPE, config, resume)
+        _note_start(output / START, begins, resume)
     _warn(model.backbone)
     with sound_attention(config.speed.pack):
         _run(trainer, start)
@@ -331,6 +335,18 @@ def _note_recipe(file: Path, config: RunConfig, resume: bool) -> None:
     if before and file.read_text(encoding="utf-8") != text:
         log.warning("%s: the recipe has changed since this run began; it goes on under the present one.", file)
     file.write_text(text, encoding="utf-8")
+
+
+def _note_start(file: Path, begins: dict[str, str], resume: bool) -> None:
+    """Keep what the run began at: going on upon other weights, under whatever name, would be neither run."""
+    before = json.loads(file.read_text(encoding="utf-8")) if resume and file.is_file() else begins
+    if [*before.values()] != [*begins.values()]:
+        raise UserError(
+            f"{file}: this run began at other weights than {' '.join(begins).removeprefix('start: ') or 'the plain backbone'} "
+            "holds now. Put those back, or begin anew in another --output."
+        )
+    if begins:
+        file.write_text(json.dumps(begins, indent=2) + "\n", encoding="utf-8")
 
 
 def _warn(backbone: Backbone) -> None:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from ruplar.report.averages import Average, averages
-from ruplar.report.figures import ablation, frontier, speed, statistics, sweeps, thought, training
+from ruplar.report.figures import ablation, frontier, overview, speed, statistics, sweeps, thought, training
 from ruplar.report.figures.style import Drawing
 from ruplar.report.material import Material, best_thinker, thoughts_of
 from ruplar.report.rows import Row
@@ -20,7 +20,7 @@ INDEX = "figures.md"
 
 def draw_all(material: Material) -> list[Drawing]:
     """Every figure the material has something for, the most telling first; each under a name of its own."""
-    found = [*_frontiers(material.rows), *_averages(material.rows)]
+    found = [*_averages(material.rows), *_frontiers(material.rows)]
     found += [ablation.draw(name, rows) for name, rows in material.ablations.items()]
     found += _thoughts(material.rows)
     swept = sweeps.find(material.rows)
@@ -42,7 +42,7 @@ def _averages(rows: Sequence[Row]) -> list[Drawing]:
     points: dict[str, dict[tuple[str, float, float], Average]] = {}
     for one in averages(rows, {}):
         points.setdefault(one.backbone, {}).setdefault((one.method, one.accuracy, one.forwards), one)
-    return [frontier.draw_averages(list(found.values())) for found in points.values() if len(found) > 2]
+    return [overview.draw(list(found.values())) for found in points.values() if len(found) > 2]
 
 
 def _thoughts(rows: Sequence[Row]) -> list[Drawing]:

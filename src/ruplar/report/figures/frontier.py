@@ -1,4 +1,4 @@
-"""Rows of one benchmark, or averages over four → accuracy against cost, every method a point, those that nothing beats joined."""
+"""Rows of one benchmark → accuracy against cost, every method a point, those that nothing beats joined."""
 
 from __future__ import annotations
 
@@ -31,36 +31,8 @@ def draw(rows: Sequence[Row]) -> Drawing:
     )
 
 
-@styled
-def draw_averages(averages: Sequence[Average]) -> Drawing:
-    """Averages over the four benchmarks, of one backbone, whatever their studies → the figure."""
-    figure, axes = panels(1, 1, 10, 7.2)
-    _panel(axes[0], averages, "forwards", "forward passes a question")
-    axes[0].set_ylabel("accuracy on average, %")
-    figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=min(3, len(averages) + 1))
-    studies = list(dict.fromkeys(one.study for one in averages))
-    apart = (
-        f" The methods are those of several studies ({', '.join(studies)}); what sets these apart, their files say."
-    )
-    return Drawing(
-        "frontier-average",
-        f"Accuracy against cost, average of four benchmarks ({averages[0].backbone})",
-        "Each point is a way to answer the questions of GSM8k-Aug, GSM-Hard, SVAMP and MultiArith, each of which counts a quarter: "
-        "higher is more often right, further left takes fewer runs of the network. Bars are 95 % intervals; those of one seed "
-        f"cover the chance of the questions alone. {_front(averages)}" + (apart if len(studies) > 1 else ""),
-        figure,
-    )
-
-
-def _front(points: Sequence[Point]) -> str:
-    best = [point.method for point in frontier(points, "forwards")]
-    return (
-        f"The line joins the methods that nothing beats on both counts (the Pareto front): {', '.join(best)}. Every other method "
-        "is beaten by one that costs no more and is right at least as often."
-    )
-
-
 def _caption(rows: Sequence[Row], same: bool) -> str:
+    best = [row.method for row in frontier(rows, "forwards")]
     when = (
         "right: milliseconds, all measured on one machine, but batch by batch, so for proportion only"
         if same
@@ -68,7 +40,9 @@ def _caption(rows: Sequence[Row], same: bool) -> str:
     )
     return (
         f"Each point is a way to answer the {rows[0].n:,} questions of {rows[0].benchmark}: higher is more often right, further "
-        f"left is cheaper. Bars are 95 % intervals. Left: runs of the network a question needs; {when}. {_front(rows)}"
+        f"left is cheaper. Bars are 95 % intervals. Left: runs of the network a question needs; {when}. The line joins the "
+        f"methods that nothing beats on both counts (the Pareto front): {', '.join(best)}. Every other method "
+        "is beaten by one that costs no more and is right at least as often."
     )
 
 
@@ -100,7 +74,7 @@ def slug(text: str) -> str:
     return re.sub(r"[^\w.]+", "-", text).strip("-")
 
 
-def _panel(axes: Any, rows: Sequence[Point], cost: str, label: str) -> None:
+def _panel(axes: Any, rows: Sequence[Row], cost: str, label: str) -> None:
     front = frontier(rows, cost)
     axes.plot(
         [getattr(r, cost) for r in front], [r.accuracy for r in front],
