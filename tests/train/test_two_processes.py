@@ -12,6 +12,7 @@ import pytest
 import torch
 from pytest import approx
 from safetensors.torch import load_file
+from train_in_two import train_tiny
 
 from ruplar.train.progress import METRICS, rows
 
@@ -32,9 +33,9 @@ def start(*arguments):
 
 
 @pytest.mark.slow
-def test_two_processes_learn_what_one_does(backbone_folder, tmp_path):
+def test_two_processes_learn_what_one_does(config, backbone_folder, tmp_path):
     shutil.copytree(backbone_folder, tmp_path / "backbone")
-    start(SCRIPT, tmp_path, "one", 8, 8)
+    train_tiny(config, tmp_path / "one", 8, 8)
     start(*TWO, SCRIPT, tmp_path, "two", 4, 5)
     start(*TWO, SCRIPT, tmp_path, "two", 4, 8)  # goes on from step 5, in the middle of a row
     one = load_file(tmp_path / "one" / "model" / "adapter_model.safetensors")
@@ -54,9 +55,9 @@ def test_two_processes_learn_what_one_does(backbone_folder, tmp_path):
     [{"name": "coconut", "latent_by": 0.6}, {"name": "codi", "distill_weight": 0.0}],  # its spread is of one process
     ids=lambda method: method["name"],
 )
-def test_curricula_and_companions_are_the_same_on_two_processes(backbone_folder, tmp_path, method):
+def test_curricula_and_companions_are_the_same_on_two_processes(config, backbone_folder, tmp_path, method):
     shutil.copytree(backbone_folder, tmp_path / "backbone")
-    start(SCRIPT, tmp_path, "one", 8, 8, json.dumps(method))
+    train_tiny(config, tmp_path / "one", 8, 8, method)
     start(*TWO, SCRIPT, tmp_path, "two", 4, 8, json.dumps(method))
     for name in ("adapter_model", *(["method"] if method["name"] == "codi" else [])):
         one, two = (load_file(tmp_path / run / "model" / f"{name}.safetensors") for run in ("one", "two"))

@@ -13,6 +13,7 @@ import os
 import platform
 import subprocess
 from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -233,7 +234,7 @@ def read_samples(folder: str | Path) -> list[dict[str, Any]]:
         UserError: The file with their questions is not where it was put.
     """
     rows = _read_lines(Path(folder) / SAMPLES)
-    shared: dict[str, dict[tuple[str, int], dict[str, Any]]] = {}
+    shared: dict[str, Mapping[tuple[str, int], dict[str, Any]]] = {}
     for row in rows:
         name = row.pop("asked", None)
         if name is None:
@@ -244,9 +245,15 @@ def read_samples(folder: str | Path) -> list[dict[str, Any]]:
                 raise UserError(
                     f"{Path(folder) / SAMPLES}: its questions are in {file}, which is missing. Bring it too."
                 )
-            shared[name] = {(one["benchmark"], one["index"]): one for one in _read_lines(file)}
+            shared[name] = _questions(file, file.stat().st_mtime_ns)
         row.update(shared[name][row["benchmark"], row["index"]])
     return rows
+
+
+@lru_cache(maxsize=4)
+def _questions(file: Path, written: int) -> Mapping[tuple[str, int], dict[str, Any]]:
+    """Benchmark and index → what was asked; the runs of a study share the file, so it is read once for all of them."""
+    return {(one["benchmark"], one["index"]): one for one in _read_lines(file)}
 
 
 def _asked(row: Mapping[str, Any]) -> dict[str, Any]:

@@ -26,10 +26,10 @@ from ruplar.evaluate.record import (
     write_record,
     write_samples,
 )
+from ruplar.report.material import METRICS
 from ruplar.report.rows import STUDY, differences
 from ruplar.study.disk import GREEDY, TRAINED, Places, asked_all, asking, asks_plainly
 from ruplar.study.plan import VALID, Cell, Study, folder_name
-from ruplar.train.progress import METRICS
 
 log = logging.getLogger(__name__)
 
