@@ -24,6 +24,7 @@ def script():
     return module
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("released", "asked"), RELEASED.items(), ids=[folder.name for folder in RELEASED])
 def test_a_released_model_answers_as_recorded(script, request, shared_data, released, asked):
     request.getfixturevalue("smollm2")  # skips, with the reason, where the backbone cannot be had

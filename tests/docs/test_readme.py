@@ -71,6 +71,7 @@ def asked(smollm2, monkeypatch, capsys):
     return ask
 
 
+@pytest.mark.slow
 def test_the_released_models_say_what_the_page_shows(asked):
     short, long = (text for language, text in BLOCKS if language == "text")
     assert _favoured(short) == _favoured(asked(LATENT)) == ["z1 36", "z2 26", "answer 26"]
@@ -78,6 +79,7 @@ def test_the_released_models_say_what_the_page_shows(asked):
     assert _held(long) == _held(said) == ["* 3", "12 =", "36", "- 36", "10 =", "26"] and "answer  26" in said
 
 
+@pytest.mark.slow
 def test_the_written_chain_beside_it_writes_the_same_steps(asked):
     assert "<<3*12=36>> <<36-10=26>>" in (said := asked(WRITTEN)) and _favoured(said) == ["answer 26"]
 
