@@ -11,11 +11,6 @@ from said import Said
 from ruplar.errors import UserError
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Slow tests first: one that begins last keeps a single core busy while the others have nothing left to do."""
-    items.sort(key=lambda item: item.get_closest_marker("slow") is None)
-
-
 @pytest.fixture(scope="session")
 def shared_data() -> Path:
     """The folder of benchmark files that lies beside the repository."""
