@@ -19,7 +19,7 @@ from ruplar.engine.options import EngineOptions
 from ruplar.engine.reference import Generation, Keep, generate
 from ruplar.engine.sampling import SAMPLE_NOISE, Decoding
 from ruplar.engine.scheduler import Scheduler
-from ruplar.engine.thinker import TextThinker, Thinker
+from ruplar.engine.thinker import TextThinker, Thinker, room
 from ruplar.errors import UserError
 from ruplar.records import Answer, Latent, Prompt
 from ruplar.store import Model, load_model
@@ -207,7 +207,7 @@ class LatentReasoner:
         length = len(prompt.ids)
         if length >= window:
             raise TooLong(place, length, window)
-        most = length + self.model.method.thinker(self.model.backbone).cap + 2 + decoding.max_answer_tokens
+        most = length + room(self.model.method.thinker(self.model.backbone)) + decoding.max_answer_tokens
         if most > window:
             log.warning(
                 "question %d takes %s positions, and up to %s with thought and answer; the model was made for %s.",

@@ -146,3 +146,10 @@ def test_a_single_character_that_is_a_control_token_cannot_be_asked_about(byte_t
     letter = byte_tokenizer.convert_tokens_to_ids("a")
     with pytest.raises(UserError, match="the single character 'a' is a control token"):
         PlainText(byte_tokenizer, frozenset([letter]))("banana")
+
+
+def test_a_question_may_be_written_more_than_once(byte_tokenizer):
+    config = PromptConfig(template="plain", instruction="Think.", readings=2)
+    prompt = PromptBuilder(byte_tokenizer, config, frozenset())("How many?")
+    assert byte_tokenizer.decode(prompt.ids) == "Question: Think.\nHow many?\nHow many?\nAnswer: "
+    assert byte_tokenizer.decode(prompt.ids[: prompt.question_at + 1]).endswith("How many?\nHow many?")

@@ -24,7 +24,7 @@ def written(spans):
 
 
 def test_the_ways_of_cutting_are_found_by_name():
-    assert plugins.names("spans") == ["every_k", "result_pieces", "result_split", "running", "step"]
+    assert plugins.names("spans") == ["ahead", "every_k", "result_pieces", "result_split", "running", "step"]
     assert all(plugins.describe("spans", name) for name in plugins.names("spans"))
     with pytest.raises(UserError, match="Did you mean 'every_k'"):
         plugins.load("spans", "every_2")
@@ -180,6 +180,35 @@ def test_running_is_shorter_than_two_symbols_a_latent_step_by_step():
     chain = ["16-3-4=9", "9*2=18", "18/3=6"]
     assert sum(map(len, running(*chain))) == 7
     assert sum(len(cut("every_k", step)) for step in chain) == 10
+
+
+def ahead(*steps, domain=EXACT, **settings):
+    rule = plugins.make("spans", "ahead", settings)
+    return [[span.text for span in cut] for cut in cut_chain(rule, steps, domain)]
+
+
+def test_ahead_lays_out_what_a_step_computes_with_beside_what_the_last_came_to():
+    assert ahead("39+47=86", "86-20=66") == [["=", "39", "+", "47", "=", "="], ["86", "=", "-", "20", "=", "="]]
+    assert ahead("7*5=35", "3*5=15", "35+15=50", width=4) == [
+        ["=", "7", "*", "5"], ["35", "3", "*", "5"], ["15", "35", "+", "="]
+    ]  # fmt: skip
+    assert ahead("20 * 1.20 = 24", "2+2=4", width=4) == [["=", "20", "*", "1.20"], ["24", "2", "+", "2"]]
+
+
+def test_ahead_gives_every_step_a_block_of_the_same_width_and_loses_nothing():
+    assert ahead("3+4+5+6=18", "18/2=9", width=4) == [["=", "3", "+", "4 + 5 + 6"], ["18", "=", "/", "2"]]
+    assert ahead("600*30/100=180", width=4, k=2) == [["=", "600 *", "30 /", "100"]]
+    assert ahead("3+4", "5*2=10", width=4) == [
+        ["=", "3", "+", "4"],
+        ["=", "5", "*", "2"],
+    ]  # no result, so none is shown
+    assert ahead("", "7") == [[], ["=", "7", "=", "=", "=", "="]] and ahead() == []
+
+
+def test_ahead_gives_a_number_of_several_tokens_as_many_places(byte_tokenizer):
+    rule = attached(plugins.make("spans", "ahead"), byte_tokenizer.encode, byte_tokenizer)
+    blocks = cut_chain(rule, ["6*2=12", "12+5=17"], EXACT)
+    assert [span.text for span in blocks[1]] == ["1", "2", "=", "+", "5", "="]
 
 
 def test_a_rule_that_looks_at_single_steps_cuts_a_chain_step_by_step():

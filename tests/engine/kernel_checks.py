@@ -101,7 +101,7 @@ def check_decision(thinker, decoder: Decoder, seed: int) -> int:
         book.rows[:, spare] = 0
     same_rows = (books[0].rows == books[1].rows).all(1)
     fed = books[0].rows[:, 0] == 0  # what a finished row would feed is never read
-    same_embeds = torch.isclose(books[0].embeds, books[1].embeds, atol=1e-5).all(1) | ~fed
+    same_embeds = torch.isclose(books[0].embeds, books[1].embeds, atol=1e-5).flatten(1).all(1) | ~fed
     return int((~(same_rows & same_embeds)).sum())
 
 

@@ -127,8 +127,7 @@ class PromptBuilder:
     def __call__(self, question: str) -> Prompt:
         """The prompt of one question, up to the opening of the assistant's turn."""
         before, after = self._frame
-        text = f"{self.config.instruction}\n{question}" if self.config.instruction else question
-        middle = self.plain(text)
+        middle = self.plain("\n".join([*filter(None, [self.config.instruction]), *[question] * self.config.readings]))
         if not question.strip():
             raise UserError("the question is empty.")
         end = len(before) + len(middle)

@@ -84,6 +84,12 @@ class PromptConfig(Settings):
         "Please reason step by step, and put your final answer within \\boxed{}.",
         description="Stands above the question; may be empty.",
     )
+    readings: int = Field(
+        1,
+        ge=1,
+        le=4,
+        description="Times the question is written. A causal model knows what is asked from the second on.",
+    )
     answer: str = Field("\\boxed{{answer}}", description="Text of the answer; {answer} stands for the marked answer.")
 
     @field_validator("answer")

@@ -83,7 +83,7 @@ class Between:
 
     @torch.inference_mode()
     def difference(self) -> float:
-        """Relative difference of a prefill and two steps from the plain operators'; leaves no cache."""
+        """Relative difference of a prefill, two steps and a block from the plain operators'; leaves no cache."""
         decoder, device = self.decoder, self.decoder.device
         few, decoder.few_rows = decoder.few_rows, None
         generator = torch.Generator().manual_seed(0)
@@ -96,6 +96,7 @@ class Between:
             for step in range(2):
                 positions = (lengths + step)[at.argsort()]
                 got.append(decoder.step(decoder.embed(tokens[:, 20 + step]), positions, 24))
+            got.append(decoder.block(decoder.embed(tokens[:, :3]), positions + 1, 28).flatten(0, 1))
             found.append(torch.cat(got).float())
         decoder.between, decoder.few_rows = None, few
         plain, ours = found

@@ -52,7 +52,10 @@ class SlotDecoder(Protocol):
         """Hidden [B, D] → float32 logits [B, V]."""
 
     def prefill(self, embeds: Tensor, lengths: Tensor, at: At) -> Tensor:
-        """Embeddings [P, L, D], real lengths [P] and slots → hidden of each prompt's last position [P, D]."""
+        """Embeddings [P, L, D], real lengths [P] and slots → hidden of each prompt's last position [P, D].
+
+        `Decoder` gives the last W positions' [P, W, D] where W is given too, and has a `block`.
+        """
 
     def copy(self, source: Tensor, target: Tensor, columns: int) -> None:
         """Give slots `target` [P] the first columns of slots `source` [P]; a slot may be given its own."""
@@ -136,7 +139,7 @@ class Decoder:
             return self.few_rows.logits(hidden)
         return self.weights.head(hidden).float()
 
-    def prefill(self, embeds: Tensor, lengths: Tensor, at: At) -> Tensor:
+    def prefill(self, embeds: Tensor, lengths: Tensor, at: At, wide: int | None = None) -> Tensor:
         """See `SlotDecoder`."""
         w, x, width = self.weights, embeds, embeds.shape[1]
         slots = self.every[at] if self.between is not None else None
@@ -145,10 +148,12 @@ class Decoder:
             k, v = kv.permute(2, 0, 3, 1, 4)
             read = _causal(q.transpose(1, 2), k, v)
             x = self._finish(layer, x, read.transpose(1, 2).flatten(2))
-        # of the last layer every key and value is read later, but only the last position's output
+        # of the last layer every key and value is read later, but only the last positions' output
         q, kv = self._prompt_qkv(len(w.layers) - 1, w.layers[-1], x, at, slots)
         rows, last = torch.arange(len(x), device=x.device), lengths - 1
         k, v = kv.permute(2, 0, 3, 1, 4)
+        if wide is not None:
+            rows, last = rows[:, None], last[:, None] + (self.arange[:wide] - wide + 1)
         read = _grouped(q[rows, last], k, v, self._mask(last, width, x.dtype))
         return self._norm(self._finish(w.layers[-1], x[rows, last], read), w.norm)
 
@@ -172,6 +177,25 @@ class Decoder:
             else:
                 q, kv = self._qkv(layer, x, self.cos[positions, None], self.sin[positions, None])
                 cache[:, self.every[:rows], :, positions] = kv
+            k, v = cache[:, :, :, :used]
+            x = self._finish(layer, x, _grouped(q, k, v, mask))
+        return self._norm(x, w.norm)
+
+    def block(self, embeds: Tensor, positions: Tensor, used: int) -> Tensor:
+        """Feed slots 0..B-1 several embeddings each [B, C, D] from positions [B] on, the later ones reading the earlier."""
+        x, (rows, wide), w = embeds, embeds.shape[:2], self.weights
+        columns = positions[:, None] + self.arange[:wide]  # [B, C]
+        slots = self.every[:rows, None].expand(-1, wide)
+        mask = self._mask(columns, used, x.dtype)
+        for index, layer in enumerate(w.layers):
+            cache = self.cache[index, :, :rows]
+            if self.between is not None:
+                whole = layer.qkv(self._norm(x, layer.norm_in)).unflatten(-1, (-1, w.head_dim))
+                self.between.turn(index, whole.flatten(0, 1), slots.flatten(), columns.flatten())
+                q = whole[..., : w.heads, :]
+            else:
+                q, kv = self._qkv(layer, x, self.cos[columns, None], self.sin[columns, None])
+                cache[:, slots, :, columns] = kv
             k, v = cache[:, :, :, :used]
             x = self._finish(layer, x, _grouped(q, k, v, mask))
         return self._norm(x, w.norm)
@@ -219,11 +243,9 @@ class Decoder:
         return (x * power.add_(self.weights.eps).rsqrt_().to(x.dtype)).mul_(scale)
 
     def _mask(self, positions: Tensor, used: int, dtype: torch.dtype) -> Tensor:
-        """[B, 1, 1, C] 0 where a row at that position may read, -inf elsewhere."""
-        hidden = self.arange[:used] > positions[:, None]
-        return torch.zeros(hidden.shape, dtype=dtype, device=hidden.device).masked_fill_(hidden, -torch.inf)[
-            :, None, None
-        ]
+        """Positions [B] or [B, W] → [B, 1, 1 or W, C], 0 where a row at that position may read, -inf elsewhere."""
+        hidden = self.arange[:used] > positions.reshape(len(positions), 1, -1, 1)
+        return torch.zeros(hidden.shape, dtype=dtype, device=hidden.device).masked_fill_(hidden, -torch.inf)
 
 
 def _causal(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
@@ -234,10 +256,17 @@ def _causal(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
 
 
 def _grouped(q: Tensor, k: Tensor, v: Tensor, mask: Tensor) -> Tensor:
-    """One query a row: [B, H, d] over [B, G, C, d] → [B, H·d]; queries that share a key head stand in as its positions."""
+    """One query a row [B, H, d], or W of them [B, W, H, d], over [B, G, C, d] → [B, H·d] or [B, W, H·d].
+
+    Queries that share a key head stand in as its positions.
+    """
     kv_heads = k.shape[1]
-    read = F.scaled_dot_product_attention(q.unflatten(1, (kv_heads, -1)), k, v, attn_mask=mask)
-    return read.flatten(1)
+    if q.dim() == 3:
+        return F.scaled_dot_product_attention(q.unflatten(1, (kv_heads, -1)), k, v, attn_mask=mask).flatten(1)
+    shared = q.shape[2] // kv_heads
+    each = q.unflatten(2, (kv_heads, shared)).permute(0, 2, 3, 1, 4).flatten(2, 3)  # [B, G, H/G · W, d]
+    read = F.scaled_dot_product_attention(each, k, v, attn_mask=mask.repeat(1, 1, shared, 1))
+    return read.unflatten(2, (shared, -1)).permute(0, 3, 1, 2, 4).flatten(2)
 
 
 def tolerance(dtype: torch.dtype) -> float:

@@ -2,7 +2,9 @@
 
 A step feeds every busy slot one embedding, be it a soft token, `</think>` or an answer token, and decides on the device
 what each feeds next; the host only learns, a step later, who is done. On a GPU a step is one captured graph per number
-of rows and of columns read.
+of rows and of columns read. Where a forward makes a block of W soft tokens, a step feeds every slot 2 W - 1 embeddings while
+one of them may be thinking; of a slot that is not, only the first counts, and what the others leave in the cache is written
+over before it is read.
 
     admit   prompts –prefill→ hidden –head→ logits –decide→ embeds, ledger
     step    embeds –decoder→ hidden –head→ logits –decide→ embeds, ledger
@@ -25,12 +27,12 @@ from ruplar.engine.few_rows import few_rows, fused_decision
 from ruplar.engine.graphs import Graphs, Views
 from ruplar.engine.halting import check_threshold
 from ruplar.engine.hf_decoder import HFDecoder
-from ruplar.engine.ledger import DONE, POSITION, Kind, Ledger, Markers, kind_of
+from ruplar.engine.ledger import DONE, POSITION, THINKING, Kind, Ledger, Markers, kind_of
 from ruplar.engine.options import EngineOptions, Request
 from ruplar.engine.reference import Generation
 from ruplar.engine.sampling import Decoding, Key
 from ruplar.engine.shared import prefill_shared
-from ruplar.engine.thinker import ReplayThinker, Thinker, check_noise
+from ruplar.engine.thinker import ReplayThinker, Thinker, asking_of, check_noise, room
 from ruplar.errors import UserError
 from ruplar.records import Prompt
 
@@ -47,6 +49,7 @@ class _Busy:
     since: int  # first snapshot that knows of this question
     listen: Callable[[Generation], None] | None = None
     told: int = 0  # latents already told of
+    thinks: bool = True  # as far as is known
 
 
 @dataclass
@@ -91,7 +94,7 @@ class FastEngine:
             decoder.between = between(decoder)
             decoder.few_rows = few_rows(decoder, options.early)
         decoder = decoder or HFDecoder.of(backbone)
-        if decoder is None:
+        if decoder is None or (asking_of(thinker) and not isinstance(decoder, Decoder)):
             return None
         engine = cls(backbone, thinker, kind, decoding or Decoding(), slots, options, decoder)
         engine._allocate(options.columns)
@@ -118,8 +121,9 @@ class FastEngine:
             self.options.keep,
         )
         on_gpu = self.decoder.device.type == "cuda"
-        if on_gpu and self.options.kernels and isinstance(self.decoder, Decoder):
+        if on_gpu and self.options.kernels and isinstance(self.decoder, Decoder) and self.wide == 1:
             self.ledger.fused = fused_decision(self.ledger, self.decoder)
+        self._asking = torch.tensor(asking_of(self.thinker), dtype=torch.long, device=self.decoder.device)
         self.views = Views(self.ledger.rows, lag=int(on_gpu))
         if on_gpu and self.options.graphs and isinstance(self.decoder, Decoder):
             self.graphs = Graphs([self.ledger.rows, self.ledger.embeds])
@@ -128,12 +132,21 @@ class FastEngine:
     def opening(self) -> list[int]:
         """The markers that follow every prompt."""
         b = self.backbone
-        return [b.think_id] if self.thinker.thinks else [b.think_id, b.end_think_id]
+        return [b.think_id, *asking_of(self.thinker), *([] if self.thinker.thinks else [b.end_think_id])]
+
+    @property
+    def wide(self) -> int:
+        """Latents that one forward makes."""
+        return 1 + len(asking_of(self.thinker)) if self.thinker.thinks else 1
+
+    @property
+    def thought(self) -> int:
+        """Decisions a thought takes at most, the last one on its end included."""
+        return self.thinker.cap // self.wide + 1 if self.thinker.thinks else 0
 
     def need(self, prompt: Prompt, decoding: Decoding) -> int:
         """Columns a question takes at most."""
-        thought = self.thinker.cap + 1 if self.thinker.thinks else 0
-        return len(prompt.ids) + len(self.opening) + thought + decoding.max_answer_tokens
+        return len(prompt.ids) + room(self.thinker) + decoding.max_answer_tokens
 
     @property
     def prefill_tokens(self) -> int:
@@ -159,8 +172,7 @@ class FastEngine:
         if self.kind == "replay":
             self.ledger.load_replay(slots, [r.replay for r in requests if r.replay is not None])
         for slot, request, length in zip(slots, requests, lengths, strict=True):
-            thought = self.thinker.cap + 1 if self.thinker.thinks else 0
-            left = thought + request.decoding.max_answer_tokens - 1
+            left = self.thought + request.decoding.max_answer_tokens - 1
             self.busy[slot] = _Busy(length, left, self.views.taken, request.listen)
         shared = len(set(map(tuple, sequences))) < len(sequences)
         prefill_shared(self, slots, sequences) if shared else self._prefill(list(slots), sequences)
@@ -192,13 +204,20 @@ class FastEngine:
         static.copy_(ids)
         self._captured(key, lambda: self.prompt_logits(static), static[:, -1])
 
+    _asking: Tensor = field(init=False, repr=False)
     _inputs: dict[tuple, Tensor] = field(init=False, default_factory=dict, repr=False)
 
     def prompt_logits(self, ids: Tensor) -> tuple[Tensor, Tensor]:
         """[P, L + 2]: ids, then each row's length and slot → hidden and logits of each last position."""
         lengths, at = ids[:, -2], ids[:, -1]
-        hidden = self.decoder.prefill(self.decoder.embed(ids[:, :-2]), lengths, at)
-        return hidden, self.decoder.logits(hidden)
+        embeds = self.decoder.embed(ids[:, :-2])
+        if self.wide > 1 and isinstance(self.decoder, Decoder):
+            return self._read(self.decoder.prefill(embeds, lengths, at, self.wide))
+        return self._read(self.decoder.prefill(embeds, lengths, at))
+
+    def _read(self, hidden: Tensor) -> tuple[Tensor, Tensor]:
+        """Hidden [B, D] or [B, W, D] and their logits."""
+        return hidden, self.decoder.logits(hidden.flatten(0, -2)).unflatten(0, hidden.shape[:-1])
 
     def _prefilled(self, ids: Tensor, sampled: bool) -> None:
         self.ledger.decide(ids[:, -1], *self.prompt_logits(ids), sampled, advance=False)
@@ -209,24 +228,32 @@ class FastEngine:
         waiting = {slot: b for slot, b in self.busy.items() if b.left > 0}
         if not waiting:
             return False
-        rows, used = max(self.busy) + 1, max(b.position for b in waiting.values()) + 1
+        wide = self.wide if any(b.thinks for b in waiting.values()) else 1
+        rows, used = max(self.busy) + 1, max(b.position for b in waiting.values()) + 2 * wide - 1
         if self.graphs is not None:
             rows = _bucket(rows, self.slots)
             few = getattr(self.decoder, "few_rows", None)
-            whole = few is not None and rows <= few.most  # these kernels see for themselves how far to read
+            whole = (
+                few is not None and rows <= few.most and wide == 1
+            )  # these kernels see for themselves how far to read
             used = self.decoder.columns if whole else min(-(-used // COLUMN_STEP) * COLUMN_STEP, self.decoder.columns)
-            self._captured(("step", rows, used), lambda: self._step_logits(rows, used), slice(0, rows))
+            self._captured(("step", wide, rows, used), lambda: self._step_logits(rows, used, wide), slice(0, rows))
         else:
-            self.ledger.decide(slice(0, rows), *self._step_logits(rows, used), self.ledger.sampling)
+            used = min(used, self.decoder.columns)
+            self.ledger.decide(slice(0, rows), *self._step_logits(rows, used, wide), self.ledger.sampling)
         for b in waiting.values():
-            b.left, b.position = b.left - 1, b.position + 1
+            b.left, b.position = b.left - 1, b.position + 2 * wide - 1
         self.views.take()
         return True
 
-    def _step_logits(self, rows: int, used: int) -> tuple[Tensor, Tensor]:
+    def _step_logits(self, rows: int, used: int, wide: int) -> tuple[Tensor, Tensor]:
         at, book = slice(0, rows), self.ledger
-        hidden = self.decoder.step(book.embeds[at], book.rows[at, POSITION], used)
-        return hidden, self.decoder.logits(hidden)
+        if wide == 1 or not isinstance(self.decoder, Decoder):
+            return self._read(self.decoder.step(book.embeds[at, 0], book.rows[at, POSITION], used))
+        behind = self.decoder.embed(self._asking).expand(rows, -1, -1)
+        hidden = self.decoder.block(torch.cat([book.embeds[at], behind], dim=1), book.rows[at, POSITION], used)
+        thinking = book.rows[at, THINKING, None, None].bool()
+        return self._read(torch.where(thinking, hidden[:, wide - 1 :], hidden[:, :1]))
 
     def _captured(self, key: tuple, logits, at: At) -> None:
         """Logits and decision as one graph; the decision outside it where it sorts the vocabulary or is not ours."""
@@ -249,7 +276,9 @@ class FastEngine:
         idle = all(b.left == 0 for b in self.busy.values())
         found = []
         for number, rows in self.views.read(all_of_them=idle):
-            done = rows[:, DONE].tolist()
+            done, thinking = rows[:, DONE].tolist(), rows[:, THINKING].tolist()
+            for slot, b in self.busy.items():
+                b.thinks = b.thinks and (number < b.since or bool(thinking[slot]))
             ready = [s for s, b in self.busy.items() if done[s] and number >= b.since]
             for slot in ready:
                 del self.busy[slot]

@@ -6,7 +6,7 @@ One row of whole numbers a slot, so that a single copy tells the host everything
 
 A slot that has nothing to write down writes into the spare place. An idle slot is a done one.
 
-Axes: S slots, B rows decided on, V vocabulary, D width, T most answer tokens, N most latents.
+Axes: S slots, B rows decided on, W latents of a block (usually 1), V vocabulary, D width, T most answer tokens, N most latents.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from ruplar.engine.mixture import soft_thought
 from ruplar.engine.noise import Noise, noised, noised_tokens
 from ruplar.engine.reference import Generation, Keep
 from ruplar.engine.sampling import Decoding, Key, pick, uniforms
-from ruplar.engine.thinker import NoThinker, ReplayThinker, SoftThinker, TextThinker, Thinker, Thought
+from ruplar.engine.thinker import NoThinker, ReplayThinker, SoftThinker, TextThinker, Thinker, Thought, asking_of
 
 DONE, THINKING, MADE, SAID, HALTED, ENDED, POSITION, LIMIT, HEAD = range(9)
 
@@ -84,7 +84,9 @@ class Ledger:
     answers: int
     keep: Keep = "none"
     rows: Tensor = field(init=False, repr=False)  # [S, HEAD + T + 1 + N + 1] int64
-    embeds: Tensor = field(init=False, repr=False)  # [S, D] what each slot feeds next
+    embeds: Tensor = field(
+        init=False, repr=False
+    )  # [S, W, D] what each slot feeds next; a token stands in every place
     temperature: Tensor = field(init=False, repr=False)  # [S] float64, 1 where greedy
     top_p: Tensor = field(init=False, repr=False)  # [S] float64
     greedy: Tensor = field(init=False, repr=False)  # [S] bool
@@ -100,7 +102,8 @@ class Ledger:
         self.rows = torch.zeros(s, self.thoughts_at + thoughts + 1, dtype=torch.long, device=device)
         self.rows[:, DONE] = 1
         sample = self.decoder.embed(torch.zeros(1, dtype=torch.long, device=device))
-        self.embeds = sample.new_zeros((s, sample.shape[1]))
+        self.wide = 1 + len(asking_of(self.thinker))
+        self.embeds = sample.new_zeros((s, self.wide, sample.shape[1]))
         self.temperature, self.top_p = (torch.ones(s, dtype=torch.float64, device=device) for _ in range(2))
         self.greedy = torch.ones(s, dtype=torch.bool, device=device)
         self.noise = torch.zeros(s, t, dtype=torch.float64, device=device)
@@ -179,36 +182,42 @@ class Ledger:
 
         Args:
             at: Which slots: a slice, or indices.
-            hidden: [B, D] last hidden of each.
-            logits: [B, V] float32.
+            hidden: [B, W, D], or [B, D] where W is 1: the hidden states that make the next block; the first of them makes
+                the next token of an answer.
+            logits: [B, W, V] or [B, V] float32.
             sampled: Some row among them may draw; False skips the sorting and the noise.
             advance: The rows have just been fed; False right after a prefill.
         """
         if self.fused is not None and not sampled:
             self.fused.decide(at, logits, advance)
             return
-        rows, every = self.rows[at], self.every[at]
+        if logits.dim() == 2:
+            hidden, logits = hidden.reshape(len(logits), 1, -1), logits[:, None]
+        rows, every, wide = self.rows[at], self.every[at], logits.shape[1]
         thinking, done = rows[:, THINKING].bool(), rows[:, DONE].bool()
         made, said = rows[:, MADE], rows[:, SAID]
-        says = ~(thinking | done)
-        tokens = self._pick(at, logits, said, sampled and bool(self._sampling))
+        says, thinks = ~(thinking | done), thinking & ~done
+        tokens = self._pick(at, logits[:, 0], said, sampled and bool(self._sampling))
         fed = torch.where(says, tokens, self.pad)
         goes_on, halted = torch.zeros_like(thinking), rows[:, HALTED]
         embeds = None
         if rows.is_cuda or bool(thinking.any()):  # on a GPU, asking would make the host wait
             noise = self.thought_noise[at] if sampled and self._noisy else None
-            thought = self._think(at, hidden, logits, made, noise)
+            block = [self._think(at, hidden[:, i], logits[:, i], made + i, noise) for i in range(wide)]
+            halt = block[0].halt
             if sampled and self._halts:
                 own = [self._halts.get(slot) for slot in every.tolist()]
-                thought.halt = own_halt(thought.halt, logits, self.markers.end_think, own)
-            thinking = thinking & ~done
-            goes_on = thinking & ~thought.halt & (made < self.thinker.cap)
-            halted = halted * (~(thinking & ~goes_on & ~thought.halt)).long()
-            fed = torch.where(thinking, self.end_think, fed)
-            embeds = torch.where(goes_on[:, None], thought.embeds, self.decoder.embed(fed))
-            self._keep(every, made, goes_on, thought, logits)
-        self.embeds[at] = embeds if embeds is not None else self.decoder.embed(fed)
-        self.rows[at, POSITION] += (~done).long() * int(advance)
+                halt = own_halt(halt, logits[:, 0], self.markers.end_think, own)
+            goes_on = thinks & ~halt & (made + wide <= self.thinker.cap)
+            halted = halted * (~(thinks & ~goes_on & ~halt)).long()
+            fed = torch.where(thinks, self.end_think, fed)
+            embeds = torch.stack([thought.embeds for thought in block], dim=1)
+            embeds = torch.where(goes_on[:, None, None], embeds, self.decoder.embed(fed)[:, None])
+            for i, thought in enumerate(block):
+                self._keep(every, made + i, goes_on, thought, logits[:, i])
+        self.embeds[at, :wide] = embeds if embeds is not None else self.decoder.embed(fed)[:, None]
+        # whoever was thinking has just read its block and the tokens behind it
+        self.rows[at, POSITION] += ((~done).long() + 2 * (self.wide - 1) * thinks.long()) * int(advance)
         self._write(at, goes_on, halted, says, tokens)
 
     def _write(self, at: At, goes_on: Tensor, halted: Tensor, says: Tensor, tokens: Tensor) -> None:
@@ -217,7 +226,7 @@ class Ledger:
         said = rows[:, SAID] + says
         ends = says & (tokens == self.markers.eos)
         done = rows[:, DONE].bool() | ends | (says & (said >= rows[:, LIMIT]))
-        columns = [done, goes_on, rows[:, MADE] + goes_on, said, halted, ends | (rows[:, ENDED] > 0)]
+        columns = [done, goes_on, rows[:, MADE] + self.wide * goes_on, said, halted, ends | (rows[:, ENDED] > 0)]
         self.rows[at, :POSITION] = torch.stack([c.long() for c in columns], dim=1)
 
     def _pick(self, at: At, logits: Tensor, said: Tensor, sampled: bool) -> Tensor:
@@ -282,7 +291,7 @@ class Ledger:
             answer_ids=list(row[HEAD : HEAD + said]),
             thought_ids=list(row[self.thoughts_at : self.thoughts_at + made]) if self.written else [],
             latent_count=made,
-            forwards=made + 1 + said if self.thinker.thinks else said,
+            forwards=made // self.wide + 1 + said if self.thinker.thinks else said,
             halted=bool(row[HALTED]),
             ended=bool(row[ENDED]),
             latent_logits=list(self.latents["logits"][slot, told:made].cpu().clone())

@@ -7,7 +7,12 @@ neighbour feeds `</think>` and a third an answer token.
     row 0       · · How many ..      <think>  z_1   z_2  </think>  18   ·
     row 1       Anna has ..          <think>  z_1 </think>  7     ·    ·
 
-Axes: B rows, V vocabulary, D width.
+Where a forward makes a block of W latents, it takes 2 W - 1 columns of a row that thinks, and one of any other:
+
+    row 0       · · How many ..      <think> a  z_1 z_2 a  </think>  18  ·
+    row 1       Anna has ..          <think> a  </think> · ·  7  eos  ·
+
+Axes: B rows, W latents of a block, V vocabulary, D width.
 """
 
 from __future__ import annotations
@@ -23,7 +28,7 @@ from ruplar.backbone.load import Backbone
 from ruplar.engine.halting import check_threshold, own_halt
 from ruplar.engine.noise import Noise
 from ruplar.engine.sampling import Decoding, Key, pick, uniforms
-from ruplar.engine.thinker import Thinker, Thought, check_noise
+from ruplar.engine.thinker import Thinker, Thought, asking_of, check_noise
 from ruplar.records import Prompt
 
 Keep = Literal["none", "embeds", "all"]
@@ -87,7 +92,7 @@ def generate(
     loop = _Loop.start(backbone, thinker, prompts)
     loop.noise = Noise.of([decoding] * len(prompts), keys, backbone.device)
     while not bool(loop.done.all()):
-        logits = backbone.logits(loop.last)
+        logits = backbone.logits(loop.last.flatten(0, 1)).unflatten(0, loop.last.shape[:2])
         embeds = _decide(loop, rows, logits, decoding, noise, keep_latents)
         if bool(loop.done.all()):
             break
@@ -106,7 +111,9 @@ class _Loop:
     cache: Any
     mask: Tensor  # [B, columns so far]
     position: Tensor  # [B] next position id
-    last: Tensor  # [B, D] hidden state of the newest column
+    last: (
+        Tensor  # [B, W, D] hidden states that make the next block; the first of them makes the next token of an answer
+    )
     thinking: Tensor  # [B] bool
     done: Tensor  # [B] bool
     made: Tensor  # [B] latents made
@@ -118,13 +125,14 @@ class _Loop:
         """Prefill: every prompt with its `<think>`, and at once `</think>` for a method that does not think."""
         from transformers import DynamicCache
 
-        opening = [backbone.think_id] if thinker.thinks else [backbone.think_id, backbone.end_think_id]
+        asking = asking_of(thinker)
+        opening = [backbone.think_id, *asking, *([] if thinker.thinks else [backbone.end_think_id])]
         different = list(dict.fromkeys(p.ids for p in prompts))
         ids, mask = left_pad([[*given, *opening] for given in different], backbone.pad_id, backbone.device)
         positions = (mask.cumsum(1) - 1).clamp_min(0)
         cache = DynamicCache(config=backbone.plain_model.config)
         hidden, _ = backbone.trunk(backbone.embedding(ids), mask, positions, cache)
-        last, position = hidden[:, -1], positions[:, -1] + 1
+        last, position = hidden[:, -1 - len(asking) if thinker.thinks else -1 :], positions[:, -1] + 1
         if len(different) < len(prompts):  # from here on every sample of a question has a row of its own
             place = {given: row for row, given in enumerate(different)}
             index = torch.tensor([place[p.ids] for p in prompts], device=backbone.device)
@@ -137,42 +145,52 @@ class _Loop:
             torch.zeros_like(thinking), count, count.clone(),
         )  # fmt: skip
 
-    def think(self, logits: Tensor) -> Thought:
-        """The thinker's decision on every row."""
-        if self.noise is None:
-            return self.thinker.next(logits, self.last, self.made)
+    def think(self, logits: Tensor) -> list[Thought]:
+        """The thinker's decision on every row, once for each latent of the block."""
+        given = () if self.noise is None else (self.noise,)
         thinker: Any = self.thinker
-        return thinker.next(logits, self.last, self.made, self.noise)
+        return [thinker.next(logits[:, i], self.last[:, i], self.made + i, *given) for i in range(logits.shape[1])]
 
     def forward(self, embeds: Tensor) -> None:
-        """Feed one column [B, D]; finished rows get a masked one."""
-        self.mask = torch.cat([self.mask, (~self.done).long()[:, None]], dim=1)
-        hidden, _ = self.backbone.trunk(embeds[:, None], self.mask, self.position[:, None], self.cache)
-        self.last = hidden[:, -1]
-        self.position = self.position + (~self.done).long()
+        """Feed every row one block [B, W, D], or what comes first of it where a row does not think; others are masked."""
+        wide, on, thinking = embeds.shape[1], (~self.done).long(), self.thinking.long()
+        if wide > 1 and not bool(self.thinking.any()):
+            wide = 1
+        asked = self.backbone.embedding(
+            torch.tensor(asking_of(self.thinker)[: wide - 1], dtype=torch.long, device=on.device)
+        )
+        embeds = torch.cat([embeds[:, :wide], asked.to(embeds).expand(len(embeds), -1, -1)], dim=1)
+        more = thinking[:, None].expand(-1, embeds.shape[1] - 1)
+        self.mask = torch.cat([self.mask, on[:, None], more], dim=1)
+        positions = self.position[:, None] + torch.arange(embeds.shape[1], device=on.device) * thinking[:, None]
+        hidden, _ = self.backbone.trunk(embeds, self.mask, positions, self.cache)
+        self.last = torch.where(self.thinking[:, None, None], hidden[:, wide - 1 :], hidden[:, :1])
+        self.position = self.position + on + thinking * (embeds.shape[1] - 1)
 
 
 def _decide(
     loop: _Loop, rows: list[Generation], logits: Tensor, decoding: Decoding, noise: Tensor | None, keep: Keep
 ) -> Tensor:
-    """What every row feeds next [B, D], after noting down what it thought or said."""
+    """What every row feeds next [B, W, D], W logits a row [B, W, V] given, after noting down what it thought or said."""
     backbone, was_thinking = loop.backbone, loop.thinking.clone()
-    embeds = backbone.embedding(torch.full_like(loop.made, backbone.pad_id))
+    embeds = backbone.embedding(torch.full_like(loop.made, backbone.pad_id))[:, None].expand(-1, logits.shape[1], -1)
     if bool(was_thinking.any()):
-        thought = loop.think(logits)
+        block = loop.think(logits)
+        halt = block[0].halt
         if decoding.halt_threshold is not None:
             own = [decoding.halt_threshold] * len(rows)
-            thought.halt = own_halt(thought.halt, logits, backbone.end_think_id, own)
-        capped = loop.made >= loop.thinker.cap
-        goes_on = was_thinking & ~thought.halt & ~capped
+            halt = own_halt(halt, logits[:, 0], backbone.end_think_id, own)
+        capped = loop.made + len(block) > loop.thinker.cap
+        goes_on = was_thinking & ~halt & ~capped
         closes = was_thinking & ~goes_on
-        embeds = torch.where(goes_on[:, None], thought.embeds, embeds)
-        embeds = torch.where(
-            closes[:, None], backbone.embedding(torch.full_like(loop.made, backbone.end_think_id)), embeds
-        )
-        loop.made = loop.made + goes_on.long()
+        made = torch.stack([thought.embeds for thought in block], dim=1)
+        embeds = torch.where(goes_on[:, None, None], made, embeds)
+        ending = backbone.embedding(torch.full_like(loop.made, backbone.end_think_id))
+        embeds = torch.where(closes[:, None, None], ending[:, None], embeds)
+        loop.made = loop.made + goes_on.long() * len(block)
         loop.thinking = goes_on
-        _note_thought(rows, thought, goes_on, closes & ~thought.halt, logits, keep)
+        for i, thought in enumerate(block):
+            _note_thought(rows, thought, goes_on, closes & ~halt, logits[:, i], keep)
     says = ~was_thinking & ~loop.done
     if bool(says.any()):
         column = (
@@ -180,8 +198,8 @@ def _decide(
             if noise is not None
             else None
         )
-        tokens = pick(logits, decoding, column.to(logits.device) if column is not None else None)
-        embeds = torch.where(says[:, None], backbone.embedding(tokens), embeds)
+        tokens = pick(logits[:, 0], decoding, column.to(logits.device) if column is not None else None)
+        embeds = torch.where(says[:, None, None], backbone.embedding(tokens)[:, None], embeds)
         loop.said = loop.said + says.long()
         ends = says & (tokens == backbone.eos_id)
         loop.done = loop.done | ends | (says & (loop.said >= decoding.max_answer_tokens))

@@ -7,6 +7,9 @@ A text chain is the same loop with a token's embedding in place of a soft token.
 A thinker that can think noisily says `takes_noise` and is given each row's `Noise` as a fourth argument of `next`, when
 some row has any; others are never given it, and a question with noise is refused for them.
 
+A thinker may make a block of W latents a forward: it has W - 1 tokens `asking`, which are fed behind `<think>` and behind
+every block, and is then asked once for each latent of the block, with what was read there; the first decides on the halt.
+
 Axes: B rows, V vocabulary, D width.
 """
 
@@ -56,6 +59,22 @@ class Thinker(Protocol):
         """Logits [B, V] float32 and last hidden [B, D] of each row, and how many latents it has made → the decision."""
 
 
+def asking_of(thinker: Thinker) -> tuple[int, ...]:
+    """The tokens fed behind every block of latents; () where a forward makes one."""
+    return getattr(thinker, "asking", ())
+
+
+def room(thinker: Thinker) -> int:
+    """Positions a question takes at most beside its prompt and its answer."""
+    asking = len(asking_of(thinker))
+    if not thinker.thinks:
+        return 2 + asking  # <think>, </think>
+    block = (
+        1 + 2 * asking
+    )  # W latents and the tokens behind them; as many are fed, and left, by whoever does not think
+    return 2 + asking + thinker.cap // (1 + asking) * block + 2 * asking
+
+
 def check_noise(thinker: Thinker, decoding: Decoding) -> None:
     """Refuse noise where the thinker has no use for it, rather than give many times the same answer."""
     if decoding.noisy and not getattr(thinker, "takes_noise", False):
@@ -78,6 +97,7 @@ class SoftThinker:
         drop_halt: Take the halt token out of the mixture; training never mixes it in.
         harden: Feed only the likeliest token: an ablation.
         cap: Most latents.
+        asking: See the module's docstring.
     """
 
     embedding: nn.Module
@@ -89,6 +109,7 @@ class SoftThinker:
     harden: bool = False
     cap: int = 16
     thinks: bool = True
+    asking: tuple[int, ...] = ()
     takes_noise: ClassVar[bool] = True
 
     def next(self, logits: Tensor, hidden: Tensor, made: Tensor, noise: Noise | None = None) -> Thought:
@@ -160,10 +181,11 @@ class HiddenThinker:
 
 @dataclass
 class NoThinker:
-    """No thought at all: `</think>` follows `<think>` at once."""
+    """No thought at all: `</think>` follows `<think>` at once, or what is fed behind that where latents come in blocks."""
 
     cap: int = 0
     thinks: bool = False
+    asking: tuple[int, ...] = ()
 
     def next(self, logits: Tensor, hidden: Tensor, made: Tensor) -> Thought:
         """See `Thinker.next`."""
@@ -176,10 +198,12 @@ class ReplayThinker:
 
     Attributes:
         latents: One [N_b, D] tensor a row; N_b may be 0.
+        asking: See the module's docstring.
     """
 
     latents: list[Tensor]
     thinks: bool = True
+    asking: tuple[int, ...] = ()
 
     @property
     def cap(self) -> int:

@@ -1,4 +1,6 @@
-"""What helps ruplar's training beyond the paper, each off unless it is set: none of it costs anything at inference.
+"""What helps ruplar beyond the paper, each off unless it is set: none of it costs a forward more at inference.
+
+    block             a forward makes several latents at once; see `_block` and the layout in `ruplar`.
 
     own soft tokens   pass 1, without gradient, gives what the model itself would feed at each latent; pass 2 feeds that at
                       some latents and the prior's at the others, and is trained. Both are parallel.
@@ -36,6 +38,10 @@ STEPS, TEACHER = "steps", "teacher"
 class AidSettings(Settings):
     """What may be set beyond the paper."""
 
+    # differs from the paper: D73. It makes one latent a forward
+    block: int = Field(
+        1, ge=1, le=16, description="Latents one forward makes; spans must come in as many (spans: ahead, its width)."
+    )
     # differs from the paper: D61. Training never shows the model its own soft tokens
     own_latents: float = Field(
         0.0, ge=0, le=1, description="Probability that a latent's training input is the model's own soft token."
@@ -138,7 +144,7 @@ def inputs(config: AidSettings, backbone: Backbone, batch: Batch, thinker: SoftT
     with torch.no_grad():
         for _ in range(config.own_passes):
             hidden, _ = flat_hidden(backbone, batch, embeds=embed(backbone, batch, fed))
-            last = hidden[batch.latent_at - 1]
+            last = hidden[batch.latent_at - config.block]
             mine = thinker.next(backbone.logits(last), last, batch.latent_at).embeds
             fed = torch.where(own, mine, soft.detach())
     return torch.where(own, fed, soft)
@@ -174,7 +180,7 @@ def step_loss(config: AidSettings, backbone: Backbone, batch: Batch, hidden: Ten
     steps = batch.also[STEPS]
     if not len(steps.ids):
         return hidden.sum() * 0.0
-    read = hidden[batch.latent_at - int(config.step_reads == "predicting")]
+    read = hidden[batch.latent_at - config.block * int(config.step_reads == "predicting")]
     embeds = backbone.embedding(steps.ids).detach()
     if config.step_decoder == "backbone":
         refuse_checkpointing(backbone, "method.step_decoder: backbone")

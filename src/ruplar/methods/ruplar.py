@@ -4,7 +4,11 @@
           KL→z_1   ..  KL→z_N  CE→</think>, CE→answer, CE→eos      (each read one position earlier)
 
 Input z_i is the prior's own expected embedding (teacher forcing); at inference it is the model's (see `SoftThinker`).
-What may be added to that, beyond the paper, is in `_aids`.
+What may be added to that, beyond the paper, is in `_aids`. Where a forward makes a `block` of W latents, W - 1 fixed tokens
+stand behind `<think>` and behind every block, and the next block is read off them and the token before; with W = 3:
+
+    P | <think> a b | z_1 z_2 z_3 a b | </think> | answer eos
+         KL→z_1 z_2 z_3       CE→</think>
 """
 
 from __future__ import annotations
@@ -14,7 +18,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from pydantic import Field
 
-from ruplar.methods import _aids, base
+from ruplar.methods import _aids, _block, base
 from ruplar.methods.base import Loss, Tools
 from ruplar.records import Batch, Example, Item, Visit
 
@@ -94,16 +98,19 @@ class Method(base.Method):
         # differs from the paper: D8. Its code crashes where there is no step
         spans = tools.spans(example)
         priors = [tools.prior(span, (visit.epoch, visit.row, i)) for i, span in enumerate(spans)]
-        start = len(prompt.ids) + 1
         # differs from the paper: D11. Each marker is one token; on Llama its code writes them in three pieces
         tail = [tools.end_think_id, *tools.answer(example.answer)]
+        wide, blocks = self.config.block, _block.count(len(priors), self.config.block)
+        asking = _block.asking(wide, tools.encode)
+        start = len(prompt.ids) + 1 + len(asking)
+        end = start + blocks * (wide + len(asking))  # where </think> stands; it is decided on before the fixed tokens
         return Item(
-            ids=[*prompt.ids, tools.think_id, *([tools.think_id] * len(priors)), *tail],
-            labels=[*([-100] * (start + len(priors))), *tail],
-            latent_at=list(range(start, start + len(priors))),
+            ids=[*prompt.ids, tools.think_id, *asking, *[*[tools.think_id] * wide, *asking] * blocks, *tail],
+            labels=[*[-100] * (end - len(asking)), tools.end_think_id, *[-100] * len(asking), *tail[1:]],
+            latent_at=[at + i for at in range(start, end, wide + len(asking)) for i in range(wide)],
             priors=priors,
             question_at=prompt.question_at,
-            mark_at=[start + len(priors) + _aids.lead(example.answer, tools)] if self.config.teaches else [],
+            mark_at=[end + _aids.lead(example.answer, tools)] if self.config.teaches else [],
             features=self.features(visit, len(priors)),
             also=_aids.companions(self.config, example, spans, prompt, tools),
         )
@@ -111,7 +118,7 @@ class Method(base.Method):
     def encodes_by(self) -> dict[str, Any]:
         """Which companions go with a sequence; weights, halting and feeding change nothing of it."""
         c = self.config
-        return {"steps": bool(c.step_weight), "teaches": c.teaches, "draws": c.draws}
+        return {"steps": bool(c.step_weight), "teaches": c.teaches, "draws": c.draws, "block": c.block}
 
     def loss(self, backbone: Backbone, batch: Batch) -> Loss:
         """Answer, prior and alignment, from one forward pass; more of them for what is set beyond the paper."""
@@ -126,7 +133,7 @@ class Method(base.Method):
         labels, rows = batch.totals[0], batch.totals[1]
         # one pass through the head: the latents' predictions first, then the labels'
         width = batch.prior_ids.shape[1]
-        at = _cat(batch.latent_at - 1, batch.label_at)
+        at = _cat(batch.latent_at - c.block, batch.label_at)
         ids = _cat(batch.prior_ids, batch.label_ids[:, None].expand(-1, width))
         read = objective.read(backbone.logits, hidden[at], ids, c.head_chunk)
         m = len(batch.latent_at)
@@ -165,6 +172,7 @@ class Method(base.Method):
             c.feed_top_k,
             c.feed_drop_halt,
             cap=c.max_latents,
+            asking=tuple(_block.asking(c.block, backbone.prompt.plain)),
         )
 
 

@@ -16,7 +16,7 @@ from ruplar.engine.options import EngineOptions
 from ruplar.engine.reference import Keep
 from ruplar.engine.sampling import Decoding
 from ruplar.engine.scheduler import EngineDead, QueueFull, Scheduler
-from ruplar.engine.thinker import SoftThinker, TextThinker
+from ruplar.engine.thinker import SoftThinker, TextThinker, room
 from ruplar.errors import UserError, unknown
 from ruplar.records import Prompt
 from ruplar.serve.call import Call
@@ -53,10 +53,10 @@ class Worker:
         """Load a model and make its slots."""
         model = load_model(reference, device, dtype)
         thinker = model.method.thinker(model.backbone)
-        frame = thinker.cap + 3 + limits.max_tokens  # <think>, the latents, </think>, the answer
+        frame = room(thinker) + 1 + limits.max_tokens
         positions = getattr(model.backbone.plain_model.config, "max_position_embeddings", None) or math.inf
-        room = int(min(limits.max_prompt, positions - frame))
-        if room < _LEAST_PROMPT:
+        most = int(min(limits.max_prompt, positions - frame))
+        if most < _LEAST_PROMPT:
             raise UserError(
                 f"{reference} has {positions} positions; thought and answer may take {frame} of them, which leaves too few "
                 f"for a question. Lower --max-tokens, now {limits.max_tokens}."
@@ -65,11 +65,11 @@ class Worker:
         keep: Keep = "none" if isinstance(thinker, TextThinker) or not thinker.thinks else "all"
         engine = FastEngine.of(
             model.backbone, thinker, Decoding(max_answer_tokens=limits.max_tokens), limits.slots,
-            EngineOptions(columns=room + frame, keep=keep, release=True),
+            EngineOptions(columns=most + frame, keep=keep, release=True),
         )  # fmt: skip
         if engine is None:
             raise UserError(f"{reference} runs only in the plain loop, one batch at a time, and cannot be served.")
-        return cls(name, model, Scheduler(engine, limits.max_queue), limits, room)
+        return cls(name, model, Scheduler(engine, limits.max_queue), limits, most)
 
     @property
     def text_thinker(self) -> bool:
