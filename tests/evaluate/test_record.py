@@ -1,5 +1,6 @@
 import json
 import subprocess
+from pathlib import Path
 
 import pytest
 
@@ -150,3 +151,15 @@ def test_versions_machine_and_fingerprints_say_what_is_there(tmp_path):
     assert machine().cores >= 1
     (tmp_path / "x").write_bytes(b"abc")
     assert fingerprint(tmp_path / "x").startswith("ba7816bf")  # the standard's own example
+
+
+def test_a_record_older_than_a_setting_says_what_it_was_made_under(tmp_path):
+    folder = Path(__file__).parents[2] / "results" / "smollm2" / "RuPLaR-Mix-seed1"
+    raw = json.loads((folder / "run.json").read_text(encoding="utf-8"))
+    assert "block" not in raw["config"]["method"] and "readings" not in raw["config"]["prompt"]
+    config = read_record(folder).config
+    assert config["method"]["block"] == 1 and config["prompt"]["readings"] == 1
+    assert "block" not in read_record(folder.with_name("CoT-SFT-seed1")).config["method"], "it is ruplar's alone"
+    raw["config"]["method"]["block"] = 6
+    (tmp_path / "run.json").write_text(json.dumps(raw), encoding="utf-8")
+    assert read_record(tmp_path).config["method"]["block"] == 6

@@ -18,7 +18,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, computed_field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, computed_field, field_validator, model_validator
 
 from ruplar import __version__
 from ruplar.errors import UserError
@@ -152,6 +152,10 @@ class Machine(_Record):
     gpu: str | None = None
 
 
+YOUNGER = {"prompt": {"readings": 1}, "method": {"block": 1}}
+"""Settings that came after the first records, and what a record without them was made under; those of `method` are ruplar's."""
+
+
 class RunRecord(_Record):
     """One run, from recipe to scores."""
 
@@ -172,6 +176,14 @@ class RunRecord(_Record):
     peak_gb: float | None = Field(None, description="Most memory held: the GPU's, or the process's without one.")
     finished: bool = True
     benchmarks: list[BenchmarkResult] = []
+
+    @field_validator("config")
+    @classmethod
+    def _complete(cls, config: dict[str, Any]) -> dict[str, Any]:
+        """With the settings that an older record could not name, so that it compares with newer ones."""
+        known = {"prompt": True, "method": config.get("method", {}).get("name") == "ruplar"}
+        filled = {key: {**values, **config[key]} for key, values in YOUNGER.items() if known[key] and key in config}
+        return {**config, **filled}
 
     @computed_field  # type: ignore[prop-decorator]
     @property
