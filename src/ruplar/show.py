@@ -28,8 +28,8 @@ def percent(value: float | None, low: float | None = None, high: float | None = 
     return f"{value:.1f}" + (f" ({low:.1f}–{high:.1f})" if low is not None and high is not None else "")
 
 
-def latent_line(number: int, latent: Latent) -> Text:
-    """One soft token on one line: its likeliest tokens with a bar for the first, its entropy."""
+def latent_line(number: int, latent: Latent, count: int = 1) -> Text:
+    """One soft token of so many, on one line: its likeliest tokens with a bar for the first, its entropy."""
     top = Text()
     for token, prob in zip(latent.tokens, latent.probs, strict=True):
         if prob < _SHARE_SHOWN:
@@ -38,7 +38,8 @@ def latent_line(number: int, latent: Latent) -> Text:
         top.append(f" {prob:.2f}  ", style="dim")
     filled = round(latent.probs[0] * _BAR)
     bar = Text("█" * filled + "░" * (_BAR - filled), style="green")
-    return Text.assemble((f"  z{number} ", "dim"), bar, "  ", top, (f"entropy {latent.entropy:.2f}", "dim"))
+    name = f"z{number}".ljust(len(f"z{count}"))
+    return Text.assemble((f"  {name} ", "dim"), bar, "  ", top, (f"entropy {latent.entropy:.2f}", "dim"))
 
 
 def _tokens(count: int, kind: str) -> str:
@@ -50,7 +51,7 @@ def show_answer(console: Console, answer: Answer, chain: str = "") -> None:
     if chain:
         console.print(Text.assemble(("  text chain  ", "dim"), chain))
     for number, latent in enumerate(answer.latents, start=1):
-        console.print(latent_line(number, latent))
+        console.print(latent_line(number, latent, len(answer.latents)))
     if answer.thought:
         console.print(Text.assemble(("  thought  ", "dim"), answer.thought))
     unit = _tokens(answer.latent_count, "reasoning" if answer.thought else "soft")

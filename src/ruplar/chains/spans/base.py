@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar
 
 from ruplar.domains.base import Domain
@@ -23,9 +23,15 @@ class Spans(Protocol):
         """The spans of one step in order. A step without any symbol has none, so it gets no latent."""
 
 
+KEPT_SYMBOLS = 200_000
+"""Symbols whose pieces are remembered: some ten megabytes."""
+
+
 @dataclass(frozen=True)
 class Pieces:
     """Symbol → the texts of its tokens, in order; the symbol itself where one of them cannot be written by itself.
+
+    Numbers recur and the tokenizer is the slow part, so what was asked is remembered.
 
     Attributes:
         encode: Text → ids.
@@ -34,9 +40,18 @@ class Pieces:
 
     encode: Encode
     tokenizer: Any
+    _known: dict[str, tuple[str, ...]] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def __call__(self, symbol: str) -> tuple[str, ...]:
         """See the class."""
+        found = self._known.get(symbol)
+        if found is None:
+            found = self._written(symbol)
+            if len(self._known) < KEPT_SYMBOLS:
+                self._known[symbol] = found
+        return found
+
+    def _written(self, symbol: str) -> tuple[str, ...]:
         ids = self.encode(symbol)
         texts = [self.tokenizer.decode([i], clean_up_tokenization_spaces=False) for i in ids]
         apart = all(self.encode(text) == [i] for text, i in zip(texts, ids, strict=True))
