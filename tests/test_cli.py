@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -14,6 +15,7 @@ from typer.testing import CliRunner
 
 from ruplar.cli import app
 from ruplar.errors import UserError
+from ruplar.store import find_model
 
 QUESTION = "Tom has 3 bags of 4 apples. He eats 2 apples. How many apples are left?"
 MISTAKES = """
@@ -232,6 +234,14 @@ def test_an_exported_model_is_a_plain_one_with_the_same_logits_and_answers(rupla
     here, there = (ruplar("ask", model, *asked).json for model in ("embedded:ruplar", tmp_path / "plain"))
     assert [z["tokens"] for z in there["latents"]] == [z["tokens"] for z in here["latents"]]
     assert {k: v for k, v in there.items() if k != "latents"} == {k: v for k, v in here.items() if k != "latents"}
+
+
+def test_average_writes_one_model_and_never_over_something(ruplar, refused, tmp_path):
+    shutil.copytree(find_model("embedded:ruplar"), tmp_path / "other")
+    found = ruplar("average", tmp_path / "mean", "embedded:ruplar", tmp_path / "other")
+    assert found.code == 0 and "the mean of 2 models" in found.out
+    assert "mean exists. Name another folder." in refused("average", tmp_path / "mean", "embedded:ruplar", "other")
+    assert "at least two models" in refused("average", tmp_path / "alone", "embedded:ruplar")
 
 
 def test_export_writes_the_bare_adapter_and_never_over_something(ruplar, refused, tmp_path):

@@ -9,7 +9,7 @@ import pytest
 
 ORDER = [
     *("errors", "records", "settings", "plugins", "domains", "chains", "embedded", "priors", "backbone", "preview"),
-    *("config", "objective", "engine", "methods", "store", "reasoner", "train", "evaluate", "report"),
+    *("config", "objective", "engine", "methods", "store", "average", "reasoner", "train", "evaluate", "report"),
     *("serve", "bench", "show", "launch", "study", "demo", "cli"),
 ]
 THROUGH_PLUGINS = ("domains", "priors", "methods")

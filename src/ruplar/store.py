@@ -12,7 +12,8 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -145,16 +146,24 @@ def _going_on(config: BackboneConfig, prompt: PromptConfig, device: str) -> Back
 
 
 def save_model(folder: Path, model: Model, dtype: Any = None) -> Path:
-    """Write a model folder, complete or not at all: files go to a folder beside it, which then takes its name."""
-    folder = Path(folder)
-    draft = folder.with_name(f".{folder.name}.{os.getpid()}")
-    draft.mkdir(parents=True)
-    try:
+    """Write a model folder, complete or not at all."""
+    with whole_folder(folder) as draft:
         save_weights(model.backbone, model.method.kept(), draft, dtype)
         if not hasattr(model.backbone.model, "peft_config"):
             model.backbone.tokenizer.save_pretrained(draft)
         card = _as_saved(model)
         (draft / CARD).write_text(json.dumps(card.model_dump(mode="json"), indent=2) + "\n", encoding="utf-8")
+    return Path(folder)
+
+
+@contextmanager
+def whole_folder(folder: Path) -> Iterator[Path]:
+    """A folder to write in, which takes its name, and the place of what was there, when the block ends well."""
+    folder = Path(folder)
+    draft = folder.with_name(f".{folder.name}.{os.getpid()}")
+    draft.mkdir(parents=True)
+    try:
+        yield draft
     except BaseException:  # an interrupt too: what is left would stand in the way of the next save
         _remove(draft)
         raise
@@ -165,7 +174,6 @@ def save_model(folder: Path, model: Model, dtype: Any = None) -> Path:
         _remove(old)
     else:
         draft.rename(folder)
-    return folder
 
 
 def _as_saved(model: Model) -> Card:

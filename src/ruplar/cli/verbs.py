@@ -16,6 +16,7 @@ from rich.console import Console
 
 from ruplar import __version__
 from ruplar.cli.ask import ask
+from ruplar.cli.average import average
 from ruplar.cli.bench import bench
 from ruplar.cli.data import data
 from ruplar.cli.export import export
@@ -56,6 +57,7 @@ app.add_typer(data, name="data")
 app.add_typer(bench, name="bench")
 app.command()(ask)
 app.command()(export)
+app.command()(average)
 app.command()(fetch)
 app.command("serve")(serve)
 app.command()(report)

@@ -1,0 +1,92 @@
+"""Models of one recipe and one start → the model of their mean weights: better than each of them, at the cost of one.
+
+Trainings that begin at the same weights and differ in their seed end in one valley, and the middle of it is often the better
+place (model soups, Wortsman et al. 2022). Trainings from different starts do not: their mean is worth less than either.
+Of an adapter both factors are averaged, each by itself: it went on from the same ones.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from ruplar.errors import UserError
+from ruplar.store import CARD, find_model, read_card, whole_folder
+
+START = "start.json"
+"""What a run's folder says of the weights it began at; see `train.run`."""
+
+
+def average(references: Sequence[str | Path], folder: Path, dtype: Any = None) -> Path:
+    """Write the mean of several models, whole or not at all.
+
+    Args:
+        references: At least two; see `store.find_model`.
+        folder: Where it goes; not there yet.
+        dtype: Precision of the written weights; None: as the first model has them.
+
+    Raises:
+        UserError: They differ in anything but their weights, or are known to have begun at different ones.
+    """
+    folders = [find_model(reference) for reference in references]
+    if len(folders) < 2:
+        raise UserError("an average needs at least two models.")
+    if len({one.resolve() for one in folders}) < len(folders):
+        raise UserError("the same model is named twice; its weight in the average would be doubled.")
+    _check_alike(folders)
+    with whole_folder(folder) as draft:
+        for file in sorted(folders[0].iterdir()):
+            if file.suffix == ".safetensors":
+                _average_file([one / file.name for one in folders], draft / file.name, dtype)
+            elif file.is_file() and file.name != "README.md":  # a card of the first alone would be wrong
+                shutil.copyfile(file, draft / file.name)
+    return Path(folder)
+
+
+def _check_alike(folders: Sequence[Path]) -> None:
+    first, *others = folders
+    for other in others:
+        known, found = (read_card(one).model_dump(mode="json", exclude={"ruplar"}) for one in (first, other))
+        differing = [key for key in known if known[key] != found[key]]
+        if differing:
+            raise UserError(
+                f"{other / CARD}: its {differing[0]} is not that of {first / CARD}. Models that are averaged differ in their "
+                "weights alone."
+            )
+        marks = [_start(one) for one in (first, other)]
+        if None not in marks and marks[0] != marks[1]:
+            raise UserError(
+                f"{other}: began at other weights than {first} ({START} beside them). The mean of such models is worth less "
+                "than either; average trainings that differ in their seed alone."
+            )
+        names = [sorted(file.name for file in one.glob("*.safetensors")) for one in (first, other)]
+        if names[0] != names[1] or not names[0]:
+            raise UserError(f"{other}: holds the weights {names[1]}, {first} holds {names[0]}.")
+
+
+def _start(model: Path) -> str | None:
+    """The hash of the weights a run began at, where its folder says so."""
+    file = model.parent / START
+    if not file.is_file():
+        return None
+    known: Mapping[str, str] = json.loads(file.read_text(encoding="utf-8"))
+    return next(iter(known.values()), None)
+
+
+def _average_file(files: Sequence[Path], to: Path, dtype: Any) -> None:
+    from safetensors.torch import load_file, save_file
+
+    first = load_file(files[0])
+    total = {name: weight.float().clone() for name, weight in first.items()}  # float() of float32 is the weight itself
+    for file in files[1:]:
+        weights = load_file(file)
+        wrong = sorted({*total} ^ {*weights}) or [n for n in total if total[n].shape != weights[n].shape]
+        if wrong:
+            raise UserError(f"{file}: the weight {wrong[0]} is missing, or has another shape than in {files[0]}.")
+        for name in total:
+            total[name] += weights[name].float()
+    mean = {name: (weight / len(files)).to(dtype or first[name].dtype).contiguous() for name, weight in total.items()}
+    save_file(mean, to, metadata={"format": "pt"})

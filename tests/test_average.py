@@ -1,0 +1,98 @@
+"""The mean of several trainings: of the same recipe and the same start, or not at all."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+
+from ruplar.average import average
+from ruplar.errors import UserError
+from ruplar.store import find_model, load_model, read_card
+
+WEIGHTS = "adapter_model.safetensors"
+
+
+@pytest.fixture
+def two(tmp_path) -> list[Path]:
+    """The embedded model, and one whose weights lie a little beside it, each in a run's folder that names its start."""
+    made = []
+    for seed in (1, 2):
+        run = tmp_path / f"seed{seed}"
+        shutil.copytree(find_model("embedded:ruplar"), run / "model")
+        (run / "start.json").write_text(json.dumps({"start: runs/cot": "ab12"}), encoding="utf-8")
+        (run / "model" / "README.md").write_text(f"seed {seed}", encoding="utf-8")
+        made.append(run)
+    file = made[1] / "model" / WEIGHTS
+    save_file({name: weight + 0.5 for name, weight in load_file(file).items()}, file)
+    return made
+
+
+def test_every_weight_is_the_mean_and_the_model_answers(two, tmp_path):
+    folder = average(two, tmp_path / "mean", torch.float32)
+    ours, first = load_file(folder / WEIGHTS), load_file(two[0] / "model" / WEIGHTS)
+    assert ours.keys() == first.keys()
+    for name, weight in ours.items():
+        assert weight.dtype == torch.float32
+        second = load_file(two[1] / "model" / WEIGHTS)[name].float()
+        torch.testing.assert_close(weight, (first[name].float() + second) / 2)
+    assert read_card(folder) == read_card(two[0] / "model")
+    assert not (folder / "README.md").exists(), "the card of one of them says nothing of the mean"
+    assert load_model(folder).method.config.max_latents > 0
+    assert [file.name for file in tmp_path.iterdir() if file.name.startswith(".")] == []
+
+
+def test_precision_is_the_first_models_when_left_out(two, tmp_path):
+    kept = {weight.dtype for weight in load_file(two[0] / "model" / WEIGHTS).values()}
+    assert {weight.dtype for weight in load_file(average(two, tmp_path / "mean") / WEIGHTS).values()} == kept
+
+
+def test_three_models_weigh_alike(two, tmp_path):
+    third = tmp_path / "seed3"
+    shutil.copytree(two[0], third)
+    folder = average([*two, third], tmp_path / "mean", torch.float32)
+    name, weight = next(iter(load_file(folder / WEIGHTS).items()))
+    expected = load_file(two[0] / "model" / WEIGHTS)[name].float() + 0.5 / 3
+    torch.testing.assert_close(weight, expected, atol=2e-3, rtol=1e-2)  # the second model's was rounded
+
+
+def test_models_of_two_starts_are_refused(two, tmp_path):
+    (two[1] / "start.json").write_text(json.dumps({"start: runs/cot": "cd34"}), encoding="utf-8")
+    with pytest.raises(UserError, match="began at other weights than"):
+        average(two, tmp_path / "mean")
+    assert not (tmp_path / "mean").exists()
+    (two[1] / "start.json").unlink()  # not known, so it is not held against it
+    assert average(two, tmp_path / "mean").is_dir()
+
+
+def test_models_that_differ_in_more_than_weights_are_refused(two, tmp_path):
+    card = two[1] / "model" / "ruplar.json"
+    raw = json.loads(card.read_text(encoding="utf-8"))
+    raw["method"]["settings"]["halt_threshold"] = 0.25
+    card.write_text(json.dumps(raw), encoding="utf-8")
+    with pytest.raises(UserError, match=r"ruplar.json: its method is not that of"):
+        average(two, tmp_path / "mean")
+
+
+def test_weights_of_other_shapes_or_names_are_refused_and_leave_nothing(two, tmp_path):
+    file = two[1] / "model" / WEIGHTS
+    weights = load_file(file)
+    name = next(iter(weights))
+    save_file({**weights, name: weights[name][:1].clone()}, file)
+    with pytest.raises(UserError, match=f"the weight {name} is missing, or has another shape"):
+        average(two, tmp_path / "mean")
+    file.rename(file.with_name("other.safetensors"))
+    with pytest.raises(UserError, match="holds the weights"):
+        average(two, tmp_path / "mean")
+    assert not [one for one in tmp_path.iterdir() if one.name.startswith(".") or one.name == "mean"]
+
+
+def test_one_model_and_one_named_twice_are_refused(two, tmp_path):
+    with pytest.raises(UserError, match="at least two"):
+        average(two[:1], tmp_path / "mean")
+    with pytest.raises(UserError, match="named twice"):
+        average([two[0], two[0] / "model"], tmp_path / "mean")
