@@ -160,6 +160,9 @@ def test_a_record_older_than_a_setting_says_what_it_was_made_under(tmp_path):
     config = read_record(folder).config
     assert config["method"]["block"] == 1 and config["prompt"]["readings"] == 1
     assert "block" not in read_record(folder.with_name("CoT-SFT-seed1")).config["method"], "it is ruplar's alone"
+    raw["config"]["method"] = {"name": "ruplar", "settings": {"block": 6}}  # as a model's card has it
+    (tmp_path / "run.json").write_text(json.dumps(raw), encoding="utf-8")
+    assert read_record(tmp_path).config["method"] == raw["config"]["method"]
     raw["config"]["method"]["block"] = 6
     (tmp_path / "run.json").write_text(json.dumps(raw), encoding="utf-8")
     assert read_record(tmp_path).config["method"]["block"] == 6

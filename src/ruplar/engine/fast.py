@@ -233,9 +233,8 @@ class FastEngine:
         if self.graphs is not None:
             rows = _bucket(rows, self.slots)
             few = getattr(self.decoder, "few_rows", None)
-            whole = (
-                few is not None and rows <= few.most and wide == 1
-            )  # these kernels see for themselves how far to read
+            # kernels for few rows see for themselves how far to read
+            whole = few is not None and rows <= few.most and wide == 1
             used = self.decoder.columns if whole else min(-(-used // COLUMN_STEP) * COLUMN_STEP, self.decoder.columns)
             self._captured(("step", wide, rows, used), lambda: self._step_logits(rows, used, wide), slice(0, rows))
         else:

@@ -84,9 +84,7 @@ class Ledger:
     answers: int
     keep: Keep = "none"
     rows: Tensor = field(init=False, repr=False)  # [S, HEAD + T + 1 + N + 1] int64
-    embeds: Tensor = field(
-        init=False, repr=False
-    )  # [S, W, D] what each slot feeds next; a token stands in every place
+    embeds: Tensor = field(init=False, repr=False)  # [S, W, D] what each slot feeds next; a token in every place
     temperature: Tensor = field(init=False, repr=False)  # [S] float64, 1 where greedy
     top_p: Tensor = field(init=False, repr=False)  # [S] float64
     greedy: Tensor = field(init=False, repr=False)  # [S] bool

@@ -111,9 +111,7 @@ class _Loop:
     cache: Any
     mask: Tensor  # [B, columns so far]
     position: Tensor  # [B] next position id
-    last: (
-        Tensor  # [B, W, D] hidden states that make the next block; the first of them makes the next token of an answer
-    )
+    last: Tensor  # [B, W, D] hidden states that make the next block; of an answer's next token, the first
     thinking: Tensor  # [B] bool
     done: Tensor  # [B] bool
     made: Tensor  # [B] latents made
@@ -156,9 +154,8 @@ class _Loop:
         wide, on, thinking = embeds.shape[1], (~self.done).long(), self.thinking.long()
         if wide > 1 and not bool(self.thinking.any()):
             wide = 1
-        asked = self.backbone.embedding(
-            torch.tensor(asking_of(self.thinker)[: wide - 1], dtype=torch.long, device=on.device)
-        )
+        asking = torch.tensor(asking_of(self.thinker)[: wide - 1], dtype=torch.long, device=on.device)
+        asked = self.backbone.embedding(asking)
         embeds = torch.cat([embeds[:, :wide], asked.to(embeds).expand(len(embeds), -1, -1)], dim=1)
         more = thinking[:, None].expand(-1, embeds.shape[1] - 1)
         self.mask = torch.cat([self.mask, on[:, None], more], dim=1)

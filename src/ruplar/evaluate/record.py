@@ -181,7 +181,8 @@ class RunRecord(_Record):
     @classmethod
     def _complete(cls, config: dict[str, Any]) -> dict[str, Any]:
         """With the settings that an older record could not name, so that it compares with newer ones."""
-        known = {"prompt": True, "method": config.get("method", {}).get("name") == "ruplar"}
+        method = config.get("method", {})  # of a model that no run made, its card: name and settings
+        known = {"prompt": True, "method": method.get("name") == "ruplar" and "settings" not in method}
         filled = {key: {**values, **config[key]} for key, values in YOUNGER.items() if known[key] and key in config}
         return {**config, **filled}
 
