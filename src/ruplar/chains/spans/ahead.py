@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 from pydantic import Field
 
@@ -37,6 +38,7 @@ class Spans:
     """One block of `width` spans a step, each uniform."""
 
     config: Config
+    filler: ClassVar[str] = NOTHING
     _pieces: Pieces | None = field(default=None, repr=False)
 
     def attach(self, pieces: Pieces) -> None:

@@ -15,6 +15,7 @@ class Spans(Protocol):
 
     One that must know how the tokenizer writes a symbol also has `attach(pieces: Pieces)`, called before the first cut.
     One whose spans depend on the other steps of a chain also has `cut_chain(steps, domain)`: the spans of each step of a chain.
+    One that fills places with a symbol that says nothing there names it as `filler`.
     """
 
     config: Any
