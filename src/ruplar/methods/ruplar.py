@@ -172,7 +172,7 @@ class Method(base.Method):
             c.feed_top_k,
             c.feed_drop_halt,
             cap=c.max_latents,
-            asking=tuple(_block.asking(c.block, backbone.prompt.plain)),
+            asking=tuple(_block.asking(c.block, backbone.prompt.plain)) if c.block > 1 else (),
         )
 
 
