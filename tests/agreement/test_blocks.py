@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 import torch
 
+from ruplar.backbone.forward import embed, flat_hidden
 from ruplar.config import load_recipe
 from ruplar.engine.fast import FastEngine
 from ruplar.engine.options import EngineOptions
@@ -159,6 +160,11 @@ def test_training_reads_each_latent_where_thinking_makes_it(backbone, steps):
     assert torch.isfinite(loss.total)
     if steps:  # the first latent of a block is read where the block before ends
         assert [at - 6 for at in item.latent_at[:2]] == [len(prompt.ids), len(prompt.ids) + 1]
+        hidden, _ = flat_hidden(backbone, batch, embeds=embed(backbone, batch, None))
+        said = backbone.logits(hidden[batch.latent_at - 6]).log_softmax(-1).gather(1, batch.prior_ids)
+        sure = batch.prior_probs > 0
+        kl = (batch.prior_probs * (batch.prior_probs.clamp_min(1e-30).log() - said))[sure].sum() / len(item.latent_at)
+        torch.testing.assert_close(loss.parts["prior"], kl, atol=1e-4, rtol=1e-4)
 
 
 def test_latents_that_are_no_whole_blocks_are_refused(backbone):
