@@ -136,9 +136,9 @@ def _picked(cells: Sequence[Cell], wanted: Sequence[str]) -> list[Cell]:
     if nothing or not found:
         labels = ", ".join(dict.fromkeys(cell.label for cell in cells))
         raise UserError(f"--only: no cell is called '{' '.join(nothing)}'. Rows: {labels}.")
-    names = {(cell.label, cell.seed) for cell in found}
+    names = {cell.name for cell in found}
     for cell in found:
-        if cell.of is not None and (cell.of, cell.seed) not in names:
+        if any(cell.needs(other) and other.name not in names for other in cells):
             raise UserError(f"--only: '{cell.label}' asks the model of '{cell.of}'; name that row too.")
     return found
 

@@ -170,6 +170,9 @@ class RunRecord(_Record):
     machine: Machine
     data: dict[str, str] = Field({}, description="Source → fingerprint of its content.")
     left_out: dict[str, int] = Field({}, description="Why → how many rows were left out.")
+    mean_of: list[int] = Field(
+        [], description="Seeds of the trainings whose mean the model is; empty: one training's."
+    )
     started: str
     seconds: float = 0
     train_seconds: float | None = None

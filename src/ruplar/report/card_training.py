@@ -43,7 +43,7 @@ def _facts(subject: Subject) -> str:
     facts = (
         ("recipe", str(record.config.get("name", record.name)) + (f", study {record.study}" if record.study else "")),
         ("start", "the backbone" if init is None else f"the run `{public(init, ['init'])}`, on the backbone"),
-        ("seed", str(record.seed) + (f" (the scores pool {seeds} too)" if seeds else "")),
+        _seed(record, seeds),
         ("commit", (record.commit or "unknown") + (", with uncommitted changes" if record.dirty else "")),
         ("versions", ", ".join(f"{name} {version}" for name, version in record.versions.items()) or "unknown"),
         ("machine", ", ".join(filter(None, [machine.gpu, f"{machine.cpu}, {machine.cores} cores{memory}"]))),
@@ -52,6 +52,15 @@ def _facts(subject: Subject) -> str:
         ("started", record.started[:10]),
     )
     return Table(("what", "value"), facts, 2).markdown()
+
+
+def _seed(record: RunRecord, others: str) -> tuple[str, str]:
+    if record.mean_of:
+        return (
+            "seeds",
+            f"{', '.join(map(str, record.mean_of))}: the mean of the weights of {len(record.mean_of)} trainings",
+        )
+    return "seed", str(record.seed) + (f" (the scores pool {others} too)" if others else "")
 
 
 def _data(record: RunRecord) -> str:

@@ -16,6 +16,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from ruplar.average import average
 from ruplar.backbone.memory import forget_peak
 from ruplar.chains.sources import open_source
 from ruplar.engine.sampling import Decoding
@@ -76,7 +77,7 @@ def run_cell(cell: Cell, bench: Bench, others: Sequence[Cell], tell: Tell) -> Ru
     forget_peak(bench.device)
     if "init" in bench.study.same:
         check_same_start(cell, _begins(cell, bench), bench.places, others)
-    trained = _trained(cell, bench, tell)
+    trained = _averaged(cell, bench, others) if cell.mean else _trained(cell, bench, tell)
     if "data" in bench.study.same:
         check_same_data(cell, trained, bench.places, others)
     record = _asked(cell, trained, bench, tell)
@@ -88,7 +89,7 @@ def run_cell(cell: Cell, bench: Bench, others: Sequence[Cell], tell: Tell) -> Ru
 
 def asked_for(cell: Cell, others: Sequence[Cell], bench: Bench) -> bool:
     """Whether another cell will ask this one's model, so that its record alone would not do."""
-    for other in (o for o in others if o.of == cell.label and o.seed == cell.seed):
+    for other in (o for o in others if o.needs(cell)):
         record = disk.recorded(other, bench.places)
         done = record is not None and disk.asked_all(record, bench.study)
         if not done and _elsewhere(other, bench, others) is None:
@@ -148,6 +149,32 @@ def _trained(cell: Cell, bench: Bench, tell: Tell) -> RunRecord:
         encoded=bench.places.work.parent / ENCODED,
     )
     record = training_record(cell.config, cell.overrides, result, started, bench.device)
+    disk.write_json(done, record.model_dump(mode="json"))
+    return record
+
+
+def _averaged(cell: Cell, bench: Bench, others: Sequence[Cell]) -> RunRecord:
+    """The record of a mean's trainings, together; its model is written now unless it was before."""
+    run = bench.places.run(cell)
+    done = run / disk.TRAINED
+    if done.is_file():
+        record = read_record(done)
+        disk.check_same_settings(cell, record.config, run)
+        disk.check_same_mean(cell, record, run)
+        return record
+    trainings = [bench.places.run(other) for other in others if cell.needs(other)]
+    records = [read_record(training / disk.TRAINED) for training in trainings]
+    if (run / MODEL).exists():
+        shutil.rmtree(run / MODEL)  # killed before its figures were written
+    average([training / MODEL for training in trainings], run / MODEL)
+    record = records[0].model_copy(
+        update={
+            "mean_of": [record.seed for record in records],
+            "seconds": sum(record.seconds for record in records),
+            "train_seconds": sum(record.train_seconds or 0.0 for record in records),
+            "peak_gb": max(record.peak_gb or 0.0 for record in records) or None,
+        }
+    )
     disk.write_json(done, record.model_dump(mode="json"))
     return record
 

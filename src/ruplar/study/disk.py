@@ -52,8 +52,8 @@ class Places:
         return self.work / cell.name
 
     def model_of(self, cell: Cell) -> Path:
-        """The folder of the run whose model a cell asks: its own, or the row's it names."""
-        return self.work / (cell.name if cell.of is None else folder_name(cell.of, cell.seed))
+        """The folder of the run whose model a cell asks: its own, or the row's it names. A mean lies in its own."""
+        return self.work / (cell.name if cell.of is None or cell.mean else folder_name(cell.of, cell.seed))
 
 
 def status(cell: Cell, places: Places, study: Study) -> Status:
@@ -82,6 +82,7 @@ def recorded(cell: Cell, places: Places) -> RunRecord | None:
         return None
     record = read_record(folder)
     check_same_settings(cell, record.config, folder)
+    check_same_mean(cell, record, folder)
     return record
 
 
@@ -97,6 +98,16 @@ def check_same_settings(cell: Cell, config: Mapping[str, Any], folder: Path) -> 
             f"{_at(cell.config.as_dict(), first)!r}"
             + (f" (also {', '.join(differing[1:])})" if differing[1:] else "")
             + ". Take the change back, choose another --output and --work, or remove the folder."
+        )
+
+
+def check_same_mean(cell: Cell, record: RunRecord, folder: Path) -> None:
+    """Refuse the record of a mean of other seeds, or of one training where a mean is planned."""
+    if record.mean_of != list(cell.mean):
+        were, are = (", ".join(map(str, seeds)) or "one training" for seeds in (record.mean_of, cell.mean))
+        raise UserError(
+            f"{folder}: the seeds of the mean were {were}, and are now {are}. Name those seeds, choose another --output and "
+            "--work, or remove the folder."
         )
 
 
@@ -137,6 +148,7 @@ def trained_elsewhere(cell: Cell, places: Places, model: str) -> Path | None:
             log.info("%s: passed over, not a record this version reads (%s).", file, error)
             continue
         same = record.seed == cell.seed and not differences(record.config, cell.config.as_dict())
+        same = same and not record.mean_of  # it has the settings of what it is the mean of
         if same and (record.commit, record.dirty, record.versions) == here:
             return file.parent
     return None
@@ -221,7 +233,7 @@ def write_study(study: Study, cells: Sequence[Cell], places: Places) -> None:
         "grid": sorted({*study.grid, *(key for row in study.rows.values() for key in row.grid)}),
         "reference": study.reference,
         "rows": {
-            key: {"label": cell.label, "set": list(cell.overrides[:-1]), "of": cell.of}
+            key: {"label": cell.label, "set": list(cell.overrides[:-1]), "of": cell.of, "mean": len(cell.mean)}
             for key, cell in reversed(rows.items())
         },
         "printed": {cell.label: cell.printed for cell in cells if cell.printed},

@@ -6,6 +6,7 @@
       RuPLaR-Mix: embedded-ruplar
       RuPLaR-Temp: {recipe: embedded-ruplar, set: {prior.name: temperature}}
       CoLaR-2: {of: CoLaR-5, set: {method.compression: 2}}      the other row's model, asked under other settings
+      Mix mean: {mean_of: RuPLaR-Mix, take: 3}           the mean of the weights of three seeds' models of that row
     grid: {prior.operand_share: [0.1, 0.2]}            every row once for each combination
     seeds: [1, 2, 3]
     on: [valid, word-problems]                         valid: the recipe's own validation questions, to choose by
@@ -52,6 +53,10 @@ class RowSettings(Settings):
 
     recipe: str | None = Field(None, description="A packaged recipe, or a file seen from the study's folder.")
     of: str | None = Field(None, description="Ask the model trained in this row, under other settings of its method.")
+    mean_of: str | None = Field(None, description="Ask the mean of the weights of this row's models (`average`).")
+    take: int | None = Field(
+        None, ge=2, description="With mean_of, seeds to a mean: the first so many, the next, …; all when left out."
+    )
     set: dict[str, Any] = Field({}, description="Dotted settings of this row.")
     grid: dict[str, list[Any]] = Field({}, description="Dotted setting → values; the row once for each combination.")
     printed: str | None = Field(None, description="The paper's name for this row, when it is another.")
@@ -63,9 +68,18 @@ class RowSettings(Settings):
 
     @model_validator(mode="after")
     def _one_model(self) -> RowSettings:
-        if (self.recipe is None) == (self.of is None):
-            raise ValueError("a row has either a recipe, or of: the row whose model it asks")
+        if [self.recipe, self.of, self.mean_of].count(None) != 2:
+            raise ValueError("a row has either a recipe, or of: or mean_of: the row whose model or models it asks")
+        if self.mean_of is not None and (self.set or self.grid):
+            raise ValueError("the mean of a row's models is asked as they are: mean_of goes with no set and no grid")
+        if self.take is not None and self.mean_of is None:
+            raise ValueError("take says how many models a mean is of: it goes with mean_of")
         return self
+
+    @property
+    def trained_in(self) -> str | None:
+        """The row whose models it asks; None when it trains its own."""
+        return self.of or self.mean_of
 
 
 class Study(Settings):
@@ -106,8 +120,12 @@ class Study(Settings):
             wrong.append(f"seeds: {list(self.seeds)} names one twice")
         wrong += [f"rows.{label}: a label has letters, digits, spaces and ._,=+-" for label in self.rows if not _LABEL.fullmatch(label)]  # fmt: skip
         for label, row in self.rows.items():
-            if row.of is not None and (row.of not in self.rows or self.rows[row.of].of is not None):
-                wrong.append(f"rows.{label}.of: '{row.of}' is not a row that is trained")
+            if row.trained_in is not None:
+                key, base = "of" if row.of else "mean_of", self.rows.get(row.trained_in)
+                if base is None or base.recipe is None:
+                    wrong.append(f"rows.{label}.{key}: '{row.trained_in}' is not a row that is trained")
+                elif self.grid or base.grid or row.grid:
+                    wrong.append(f"rows.{label}.{key}: of a row with a grid it is not said which model is meant")
             if row.of is not None and (bad := [key for key in row.set if not key.startswith("method.")]):
                 wrong.append(f"rows.{label}.set: {bad[0]} cannot change once the model of '{row.of}' is trained")
         if self.reference is not None and self.reference not in {*self.rows, *self.recipes}:
@@ -127,6 +145,7 @@ class Cell:
         config: Checked; for a row that asks another's model, that one's with this row's method settings.
         overrides: What was laid on the recipe, in order.
         of: The label whose model is asked; None when this cell trains its own.
+        mean: The seeds of that label whose models' mean is asked; empty: the model of this cell's seed.
         printed: The paper's name for the row.
         asks: Settings of the method for a row that asks another's model, in place of those it was trained with.
     """
@@ -138,6 +157,11 @@ class Cell:
     of: str | None = None
     printed: str | None = None
     asks: Mapping[str, Any] = field(default_factory=dict)
+    mean: tuple[int, ...] = ()
+
+    def needs(self, other: Cell) -> bool:
+        """Whether it asks the model the other one trains, or a mean with it."""
+        return self.of == other.label and other.seed in (self.mean or (self.seed,))
 
     @property
     def name(self) -> str:
@@ -147,13 +171,14 @@ class Cell:
     def as_dict(self) -> dict[str, Any]:
         """Plain data; `from_dict` reads it back."""
         plain = {key: getattr(self, key) for key in ("label", "seed", "of", "printed", "asks")}
-        return {**plain, "overrides": list(self.overrides), "config": self.config.as_dict()}
+        lists = {"overrides": list(self.overrides), "mean": list(self.mean)}
+        return {**plain, **lists, "config": self.config.as_dict()}
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Cell:
         """What `as_dict` wrote → the cell."""
         config = from_dict(data["config"], f"the plan of {data['label']}")
-        return cls(**{**data, "config": config, "overrides": tuple(data["overrides"])})
+        return cls(**{**data, "config": config, "overrides": tuple(data["overrides"]), "mean": tuple(data["mean"])})
 
 
 def folder_name(label: str, seed: int) -> str:
@@ -219,7 +244,7 @@ def plan(
     check_init: bool = True,
     wanted: Callable[[str], bool] = lambda label: True,
 ) -> list[Cell]:
-    """All cells of a study, seed by seed, so that a study cut short has whole seeds.
+    """All cells of a study, seed by seed, so that a study cut short has whole seeds; a mean with the last of its seeds.
 
     Args:
         study: Checked.
@@ -240,13 +265,20 @@ def plan(
             if not wanted(label) and row.recipe is not None and _missing(row.recipe):
                 log.warning("row '%s' is left out: there is no recipe '%s'.", label, row.recipe)
                 continue
+            mean = _mean(study, row, seed)
+            if row.mean_of is not None and not mean:
+                continue
+            last = [*given, *overrides, f"seed={mean[0] if mean else seed}"]
             try:
-                by_seed[seed].append(_cell(study, label, row, [*given, *overrides, f"seed={seed}"], read))
+                by_seed[seed].append(_cell(study, label, row, last, read, mean))
             except UserError as error:
                 wrong += [f"rows.{label}: {problem}" for problem in error.problems]
         if wrong:
             break  # the next seed would say the same
     cells = [cell for found in by_seed.values() for cell in found]
+    for label, row in study.rows.items():
+        if row.mean_of is not None and wanted(label) and label not in {cell.label for cell in cells}:
+            log.warning("row '%s' is left out: %d seeds are too few for a mean.", label, len(study.seeds))
     if not wrong:
         wrong += problems({cell.label: cell.config for cell in cells if cell.of is None}, study.same)
     if wrong:
@@ -256,6 +288,14 @@ def plan(
 
 def _missing(recipe: str) -> bool:
     return not recipe.endswith((".yaml", ".yml")) and recipe not in recipes()
+
+
+def _mean(study: Study, row: RowSettings, seed: int) -> tuple[int, ...]:
+    """The seeds of the mean whose last one this is; none for another seed, or where seeds are left over."""
+    take, at = row.take or len(study.seeds), study.seeds.index(seed) + 1
+    if row.mean_of is None or at % take or take < 2:
+        return ()
+    return study.seeds[at - take : at]
 
 
 def _rows(study: Study) -> Iterator[tuple[str, RowSettings, list[str]]]:
@@ -269,8 +309,15 @@ def _rows(study: Study) -> Iterator[tuple[str, RowSettings, list[str]]]:
             yield f"{label} {tail}".strip(), row, [_written(*item) for item in chosen.items()]
 
 
-def _cell(study: Study, label: str, row: RowSettings, last: Sequence[str], read: Callable[..., RunConfig]) -> Cell:
-    base = row if row.of is None else study.rows[row.of]
+def _cell(
+    study: Study,
+    label: str,
+    row: RowSettings,
+    last: Sequence[str],
+    read: Callable[..., RunConfig],
+    mean: tuple[int, ...],
+) -> Cell:
+    base = row if row.trained_in is None else study.rows[row.trained_in]
     sets = [study.set, base.set, *([row.set] if row.of is not None else [])]
     overrides = [*(_written(*item) for part in sets for item in part.items()), *last]
     config = read(str(base.recipe), overrides)
@@ -278,7 +325,7 @@ def _cell(study: Study, label: str, row: RowSettings, last: Sequence[str], read:
         raise UserError(f"on: {VALID} asks its validation questions, but it has none (data.valid).")
     asks = {} if row.of is None else {key.removeprefix("method."): value for key, value in row.set.items()}
     printed = row.printed or study.printed.get(label)
-    return Cell(label, config.seed, config, tuple(overrides), row.of, printed, asks)
+    return Cell(label, config.seed, config, tuple(overrides), row.trained_in, printed, asks, mean)
 
 
 def _reader(folder: Path | None, check_files: bool, check_init: bool) -> Callable[..., RunConfig]:

@@ -180,7 +180,7 @@ class Pool:
     def _postpone(self, key: tuple[str, str], beside: bool) -> None:
         """Keep a cell that was out of memory for the end, unless it had all of it; what asks its model must wait for it."""
         job, cell = self.cells[key]
-        asking = {(key[0], other.name) for other in job.cells if other.of == cell.label and other.seed == cell.seed}
+        asking = {(key[0], other.name) for other in job.cells if other.needs(cell)}
         self.over |= asking
         self.later |= asking | ({key} if beside else set())
 

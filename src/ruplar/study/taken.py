@@ -41,7 +41,7 @@ def asked_elsewhere(
 
     It is taken as it is, with the commit and versions it was made by, as the records of a study that is gone on with are;
     one of changed code only by changed code, since no table takes it. A study that also ablates asks for itself, and so
-    does a cell whose model is here.
+    does a cell whose model is here, or that asks a mean.
 
     Args:
         cell: Of the study.
@@ -50,7 +50,7 @@ def asked_elsewhere(
         others: All cells of the study: of a cell that asks another's model, that one must have been trained alike too.
         data_dir: Folder with the files of known sets.
     """
-    if study.ablate is not None or (places.model_of(cell) / TRAINED).is_file():
+    if study.ablate is not None or cell.mean or (places.model_of(cell) / TRAINED).is_file():
         return None
     base = next((other for other in others if (other.label, other.seed) == (cell.of, cell.seed)), None)
     for beside in sorted(file.parent for file in places.results.parent.glob(f"*/{STUDY}")):
@@ -58,7 +58,8 @@ def asked_elsewhere(
         if beside == places.results or about.get("asking") != asking(study):
             continue
         for name, row in about["rows"].items():
-            if (row["of"] is None) != (cell.of is None):  # trained under these settings is not asked under them
+            # trained under these settings is not asked under them; a mean has the settings of what it is of
+            if (row["of"] is None) != (cell.of is None) or row.get("mean"):
                 continue
             folder = beside / f"{name}-seed{cell.seed}"
             if not _made_alike(folder, cell, study):

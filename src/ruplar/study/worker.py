@@ -164,7 +164,15 @@ def _ready(cell: Cell, job: Job) -> str:
         return "ready"
     if taken.asked_elsewhere(cell, job.places, job.study, job.others, job.data_dir) is not None:
         return "ready"
-    [other] = [c for c in job.others if c.label == cell.of and c.seed == cell.seed]
+    found = [_awaited(cell, other, job) for other in job.others if cell.needs(other)]
+    return next((how for how in ("passed", "wait") if how in found), "ready")
+
+
+def _awaited(cell: Cell, other: Cell, job: Job) -> str:
+    """The same of one of the models it asks."""
+    trained = job.places.run(other) / disk.TRAINED
+    if trained.is_file():
+        return "ready"
     known, mine = _failed(other, job), other.name in {c.name for c in job.cells}
     if known is not None and known["again"] and not job.alone:
         return "passed"
