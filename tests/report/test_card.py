@@ -173,6 +173,18 @@ def test_the_recipe_of_the_card_is_the_runs_own():
     assert from_dict(shown) == from_dict(record.config)
 
 
+def test_the_card_of_a_mean_names_its_trainings_and_how_to_make_it_again():
+    text = made(RESULTS / "smollm2-means" / "RuPLaR-plus_by_step_mean_of_3-seed1")
+    assert "| seeds | 1, 2, 3: the mean of the weights of 3 trainings |" in text
+    assert "`ruplar train recipe.yaml` with seed=1, seed=2, seed=3 trains what `ruplar average` makes it of." in text
+    assert (
+        "- Only one mean of trainings is on record: the intervals cover the chance of the questions, not that of other"
+        in text
+    )
+    single = made(RESULTS / "smollm2-means" / "RuPLaR-plus_by_step_longer-seed1")
+    assert "| seed | 1 |" in single and "trains it again" in single and "- Only one seed is on record" in single
+
+
 def test_the_question_shown_is_one_it_answered_right():
     text = made(EMBEDDED / "embedded-ruplar-seed777")
     assert "ruplar ask toy 'At the market Kate buys 3 shirts at $7 each" in text

@@ -30,15 +30,23 @@ def limits(card: Card, subject: Subject, adapter: bool, parameters: int) -> str:
         _thoughts(card, subject),
         _decoding(subject),
         _unreadable(subject),
-        "Only one seed is on record: the intervals cover the chance of the questions, not that of another training."
-        if len(subject.seeds) == 1
-        else "",
+        _chance(subject),
         "The scores were measured on the weights as they were trained: in another precision"
         + ("" if adapter else ", or with the adapter folded in,")
         + " a near tie can fall the other way.",
         f"Milliseconds are those of {machine.gpu or f'{machine.cpu}, {machine.cores} cores'}.",
     ]
     return "\n".join(f"- {one}" for one in found if one)
+
+
+def _chance(subject: Subject) -> str:
+    """What the intervals do not cover."""
+    if len(subject.seeds) > 1:
+        return ""
+    one, other = (
+        ("mean of trainings", "of other trainings") if subject.record.mean_of else ("seed", "of another training")
+    )
+    return f"Only one {one} is on record: the intervals cover the chance of the questions, not that {other}."
 
 
 def _backbone(name: str) -> str:

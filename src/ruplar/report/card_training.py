@@ -19,11 +19,15 @@ def training(subject: Subject) -> str:
         return "The records hold its scores, not its training; `ruplar.json` has the settings it was saved with."
     init = record.config.get("backbone", {}).get("init")
     again = " `backbone.init` must then lead to the run it names." if init else ""
+    what = "trains it again"
+    if record.mean_of:
+        seeds = ", ".join(f"seed={seed}" for seed in record.mean_of)
+        what = f"with {seeds} trains what `ruplar average` makes it of"
     return f"""{_facts(subject)}
 **Data**
 
 {_data(record)}
-This is the recipe with every setting written out. Saved as `recipe.yaml`, `ruplar train recipe.yaml` trains it again.{again}
+This is the recipe with every setting written out. Saved as `recipe.yaml`, `ruplar train recipe.yaml` {what}.{again}
 
 <details>
 <summary>recipe.yaml</summary>
