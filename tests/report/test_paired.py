@@ -1,3 +1,4 @@
+import json
 from pathlib import Path
 
 import pytest
@@ -6,9 +7,9 @@ from report_toys import record, write_run, write_study
 from ruplar.errors import UserError
 from ruplar.evaluate.record import read_record, read_samples, write_record, write_samples
 from ruplar.launch import _kept_samples
-from ruplar.report.differences import SHARED
+from ruplar.report.differences import BOTH, SHARED
 from ruplar.report.paired import marks, pairs
-from ruplar.report.rows import collect
+from ruplar.report.rows import STUDY, collect
 
 
 def test_a_row_that_asks_anothers_models_is_paired_with_it_by_seed():
@@ -18,6 +19,18 @@ def test_a_row_that_asks_anothers_models_is_paired_with_it_by_seed():
     assert {name for name, test in tests.items() if test == SHARED} == {
         "whole mixture fed", "halt mass fed", "argmax halting", "early halting",
     }  # fmt: skip
+
+
+def test_a_mean_is_none_of_the_models_it_is_of(tmp_path):
+    for label, mean in (("short", 0), ("mean", 2)):
+        for seed, right in ((1, "1110"), (3, "1010")):
+            write_run(tmp_path, label, seed, right, mean_of=[seed, seed + 1] if mean else [])
+    about = {
+        label: {"label": label, "set": [], "of": "mix", "mean": mean} for label, mean in (("short", 0), ("mean", 2))
+    }
+    (tmp_path / STUDY).write_text(json.dumps({"rows": about}), encoding="utf-8")
+    [pair] = pairs(collect(tmp_path), "short")
+    assert pair.test == BOTH
 
 
 def test_rows_are_compared_with_the_best_or_with_one_named(tmp_path):

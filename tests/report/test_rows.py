@@ -46,12 +46,20 @@ def test_methods_and_decodings_have_rows_of_their_own():
     assert [row.method for row in table] == ["ruplar", "cot", "ruplar (T=0.6, p=0.95)"]
 
 
+def test_means_of_different_trainings_are_draws_as_seeds_are():
+    [row] = pooled(record(1, correct=400, mean_of=[1, 2]), record(3, correct=420, mean_of=[3, 4]))
+    assert row.seeds == (1, 3) and row.accuracy == pytest.approx(41.0)
+
+
 @pytest.mark.parametrize(
     ("records", "message"),
     [
         ([record(1), record(2, prior="gumbel")], "differ in prior.name"),
         ([record(1), record(1)], "two runs have seed 1"),
         ([record(1), record(2, n=900)], "asked 1,000 questions and another 900"),
+        ([record(1, mean_of=[1, 2]), record(2, mean_of=[2, 3])], "two means have the training of seed 2 in common"),
+        ([record(1, mean_of=[1, 2]), record(3, mean_of=[3, 4, 5])], "means of different numbers of trainings"),
+        ([record(1, mean_of=[1, 2]), record(3)], "or a mean and a training, are not one row"),
         ([record(limit=10)], "cannot enter a table"),
         ([record(dirty=True)], "uncommitted changes"),
     ],

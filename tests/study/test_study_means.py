@@ -103,6 +103,22 @@ def test_the_mean_of_two_trainings_is_made_asked_and_recorded(make_study, places
     again = read_record(places.results / "Mean-seed1")
     assert again.mean_of == [1, 2] and [b.correct for b in again.benchmarks] == [b.correct for b in record.benchmarks]
 
+    # in what they were made with trainings may differ; a mean with one of changed code enters no table
+    made = read_record(places.work / "Mix-seed2" / disk.TRAINED)
+    other = made.model_copy(update={"dirty": True, "commit": "abc", "versions": {**made.versions, "torch": "9"}})
+    disk.write_json(places.work / "Mix-seed2" / disk.TRAINED, other.model_dump(mode="json"))
+    for stale in (places.results / "Mean-seed1" / RECORD, places.work / "Mean-seed1" / disk.TRAINED):
+        stale.unlink()
+    run(study, places)
+    mixed = read_record(places.results / "Mean-seed1")
+    assert mixed.partial == ["the code had uncommitted changes"] and mixed.commit.endswith(", abc")
+    assert mixed.versions["torch"].endswith(", 9") and mixed.versions["python"] == made.versions["python"]
+
+    # the same seeds in another order are the same mean; a run of too few seeds leaves its row in study.json
+    assert disk.recorded(plan(make_study(rows=ROWS, seeds=[2, 1]))[-1], places) is None, "it lies under its first seed"
+    run(make_study(rows=ROWS, seeds=[1]), places)
+    assert list(study_of(places.results)["rows"]) == ["Mix", "Mean"]
+
     # the mean of other seeds is another model, and a mean is nobody's training
     with pytest.raises(UserError, match=r"Mean-seed1: the seeds of the mean were 1, 2, and are now 1, 3\. Name those"):
         run(make_study(rows=ROWS, seeds=[1, 3]), places)
@@ -115,6 +131,47 @@ def test_the_mean_of_two_trainings_is_made_asked_and_recorded(make_study, places
     assert disk.trained_elsewhere(plan(plain)[0], other, "model") is None
     asks = make_study(rows={"Mix": "embedded-ruplar", "Same": {"of": "Mix"}}, name="other")
     assert taken.asked_elsewhere(plan(asks)[1], other, asks, plan(asks)) is None
+
+
+def test_rows_stay_in_order_where_seeds_are_left_over(make_study, places):
+    rows = {"Mix": "embedded-ruplar", "B": "embedded-no_cot", "Mean": {"mean_of": "Mix", "take": 3}}
+    study = make_study(rows=rows, seeds=[1, 2, 3, 4])
+    disk.write_study(study, plan(study), places)
+    assert list(study_of(places.results)["rows"]) == ["Mix", "B", "Mean"]
+    assert study_of(places.results)["rows"]["Mean"]["mean"] == 3
+
+
+def test_what_was_begun_before_there_were_means_is_read(make_study):
+    [cell] = plan(make_study(rows={"Mix": "embedded-ruplar"}))
+    older = {key: value for key, value in cell.as_dict().items() if key != "mean"}
+    assert Cell.from_dict(older) == cell
+
+
+def test_a_mean_whose_recipe_is_not_there_is_left_out_with_its_row(make_study, caplog):
+    rows = {"Lost": "nowhere", "Mean": {"mean_of": "Lost"}, "Mix": "embedded-ruplar"}
+    with caplog.at_level(logging.WARNING):
+        found = plan(make_study(rows=rows, seeds=[1, 2]), wanted=lambda label: label == "Mix")
+    assert {cell.label for cell in found} == {"Mix"}
+    with pytest.raises(UserError, match="rows.Mean: "):
+        plan(make_study(rows=rows, seeds=[1, 2]), wanted=lambda label: label == "Mean")
+    assert not [r for r in caplog.records if "too few" in r.getMessage()]
+
+
+def test_a_mean_began_where_its_trainings_did(make_study, places, monkeypatch):
+    from ruplar.study import cell as cells
+
+    study = make_study(rows=ROWS, seeds=[1, 2])
+    run(study, places)
+    mean = plan(study)[-1]
+    (places.results / mean.name / RECORD).unlink()
+    for name in ("Mix-seed1", "Mix-seed2", mean.name):
+        file = places.work / name / disk.TRAINED
+        record = read_record(file)
+        disk.write_json(
+            file, record.model_copy(update={"data": {**record.data, "start: x": "then"}}).model_dump(mode="json")
+        )
+    monkeypatch.setattr(cells, "start_mark", lambda init: {"start: x": "now"})
+    assert run(study, places).failed == {}, "what the start holds today says nothing of a mean"
 
 
 def test_a_mean_waits_for_all_of_its_models_and_fails_with_one(make_study, places):

@@ -43,6 +43,12 @@ def _whose(subject: Subject, label: str) -> str:
         return f"**{label}** is this model. "
     seeds = ", ".join(map(str, subject.seeds))
     others = ", beside the others of its study" if subject.beside else ""
+    if subject.record.mean_of:
+        averaged = ", ".join(map(str, subject.record.mean_of))
+        return (
+            f"These weights alone, the mean of seeds {averaged}:\n\n{_alone(subject).markdown()}\n"
+            f"Their row, **{label}**, is of {len(subject.seeds)} such means{others}. "
+        )
     return (
         f"These weights alone, those of seed {subject.record.seed}:\n\n{_alone(subject).markdown()}\n"
         f"Their recipe, **{label}**, trained with seeds {seeds}{others}. "
@@ -86,7 +92,8 @@ def ablation(subject: Subject) -> str:
             (m["mode"], as_code(m["about"]), f"{m['n']:,}", _interval(m, "accuracy", ""), _gap(m)) for m in modes
         )
         names = ("latents", "what stands in their places", "n", "accuracy % [95 %]", "difference, points [95 %]")
-        whose = "these weights" if seed == subject.record.seed else f"the same recipe with seed {seed}"
+        other = "another such mean, from" if subject.record.mean_of else "the same recipe with"
+        whose = "these weights" if seed == subject.record.seed else f"{other} seed {seed}"
         title = f"{name}, {whose}"
         parts.append(Table(names, lines, 2, title).markdown())
     head = "What the answers are worth when something else stands in the latents' places; differences are paired by question."

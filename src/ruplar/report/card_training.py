@@ -60,10 +60,8 @@ def _facts(subject: Subject) -> str:
 
 def _seed(record: RunRecord, others: str) -> tuple[str, str]:
     if record.mean_of:
-        return (
-            "seeds",
-            f"{', '.join(map(str, record.mean_of))}: the mean of the weights of {len(record.mean_of)} trainings",
-        )
+        what = f"{', '.join(map(str, record.mean_of))}: the mean of the weights of {len(record.mean_of)} trainings"
+        return "seeds", what + (" (the scores pool other such means too)" if others else "")
     return "seed", str(record.seed) + (f" (the scores pool {others} too)" if others else "")
 
 

@@ -103,9 +103,10 @@ def _family(reference: Row, others: Sequence[Row]) -> list[Pair]:
 
 
 def _model_of(row: Row) -> str:
-    """The row of its study whose models it asks: its own, or the one it names."""
+    """The row of its study whose models it asks: its own, or the one it names. A mean of models is none of them."""
     rows = study_of(row.runs[0].folder.parent).get("rows", {}) if row.runs else {}
-    return next((one["of"] for one in rows.values() if one.get("label") == row.method and one.get("of")), row.method)
+    named = (one["of"] for one in rows.values() if one.get("label") == row.method and not one.get("mean"))
+    return next(filter(None, named), row.method)
 
 
 def marks(row: Row) -> dict[Question, list[bool]]:

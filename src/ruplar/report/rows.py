@@ -232,6 +232,15 @@ def _alike(key: Key, runs: Sequence[Run]) -> None:
     twice = next((seed for seed in seeds if seeds.count(seed) > 1), None)
     if twice is not None:
         raise UserError(f"{place}: two runs have seed {twice[0]}; the same run twice is not a second seed.")
+    of = [run.record.mean_of for run in runs]
+    if len({len(seeds) for seeds in of}) > 1:
+        raise UserError(
+            f"{place}: means of different numbers of trainings, or a mean and a training, are not one row."
+        )
+    members = [(seed, run.result.seed) for run in runs for seed in run.record.mean_of]
+    shared = next((seed for seed, _ in members if members.count((seed, _)) > 1), None)
+    if shared is not None:
+        raise UserError(f"{place}: two means have the training of seed {shared} in common, so they are not two draws.")
 
 
 def differences(first: Mapping[str, Any], second: Mapping[str, Any], prefix: str = "") -> list[str]:

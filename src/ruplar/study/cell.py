@@ -30,7 +30,7 @@ from ruplar.reasoner import LatentReasoner
 from ruplar.store import start_mark
 from ruplar.study import disk, taken
 from ruplar.study.alike import check_same_data, check_same_start, start_of
-from ruplar.study.plan import VALID, Cell, Study
+from ruplar.study.plan import VALID, Cell, Study, folder_name
 from ruplar.train import checkpoint
 from ruplar.train.kept import ENCODED
 from ruplar.train.progress import METRICS, Progress, line
@@ -111,8 +111,13 @@ def _release(device: str) -> None:
 
 
 def _begins(cell: Cell, bench: Bench) -> dict[str, str]:
-    """The weights the cell began at, or is about to."""
-    done = bench.places.model_of(cell) / disk.TRAINED
+    """The weights the cell began at, or is about to; those of a mean are its trainings'."""
+    run = (
+        bench.places.work / folder_name(cell.of, cell.mean[0])
+        if cell.of and cell.mean
+        else bench.places.model_of(cell)
+    )
+    done = run / disk.TRAINED
     return start_of(read_record(done)) if done.is_file() else start_mark(cell.config.backbone.init)
 
 
@@ -124,6 +129,7 @@ def _trained(cell: Cell, bench: Bench, tell: Tell) -> RunRecord:
         record = read_record(done)
         if cell.of is None:
             disk.check_same_settings(cell, record.config, run)
+            disk.check_same_mean(cell, record, run)
         return record
     if cell.of is not None:
         raise UserError(f"{run}: holds no trained model; '{cell.label}' asks the one of '{cell.of}'.")
@@ -167,16 +173,28 @@ def _averaged(cell: Cell, bench: Bench, others: Sequence[Cell]) -> RunRecord:
     if (run / MODEL).exists():
         shutil.rmtree(run / MODEL)  # killed before its figures were written
     average([training / MODEL for training in trainings], run / MODEL)
-    record = records[0].model_copy(
+    record = _together(records)
+    disk.write_json(done, record.model_dump(mode="json"))
+    return record
+
+
+def _together(records: Sequence[RunRecord]) -> RunRecord:
+    """What several trainings have in common, and the sum of what they took; they may have been made by different commits."""
+    first = records[0]
+    commits = list(dict.fromkeys(record.commit for record in records if record.commit))
+    found = {key: list(dict.fromkeys(record.versions.get(key, "") for record in records)) for key in first.versions}
+    return first.model_copy(
         update={
             "mean_of": [record.seed for record in records],
+            "commit": ", ".join(commits) or None,
+            "dirty": None if any(record.dirty is None for record in records) else any(r.dirty for r in records),
+            "versions": {key: ", ".join(values) for key, values in found.items()},
+            "finished": all(record.finished for record in records),
             "seconds": sum(record.seconds for record in records),
             "train_seconds": sum(record.train_seconds or 0.0 for record in records),
             "peak_gb": max(record.peak_gb or 0.0 for record in records) or None,
         }
     )
-    disk.write_json(done, record.model_dump(mode="json"))
-    return record
 
 
 def _read_json(file: Path) -> Any:

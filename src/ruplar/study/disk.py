@@ -26,7 +26,7 @@ from ruplar.chains.sources import SourceConfig
 from ruplar.errors import UserError
 from ruplar.evaluate.record import RECORD, BenchmarkResult, RunRecord, commit_of, read_record, versions
 from ruplar.report.rows import STUDY, differences
-from ruplar.study.plan import Cell, Study, folder_name
+from ruplar.study.plan import Cell, Study, folder_name, labels
 
 log = logging.getLogger(__name__)
 
@@ -103,7 +103,7 @@ def check_same_settings(cell: Cell, config: Mapping[str, Any], folder: Path) -> 
 
 def check_same_mean(cell: Cell, record: RunRecord, folder: Path) -> None:
     """Refuse the record of a mean of other seeds, or of one training where a mean is planned."""
-    if record.mean_of != list(cell.mean):
+    if sorted(record.mean_of) != sorted(cell.mean):
         were, are = (", ".join(map(str, seeds)) or "one training" for seeds in (record.mean_of, cell.mean))
         raise UserError(
             f"{folder}: the seeds of the mean were {were}, and are now {are}. Name those seeds, choose another --output and "
@@ -222,7 +222,8 @@ def write_json(file: Path, value: Any) -> None:
 
 def write_study(study: Study, cells: Sequence[Cell], places: Places) -> None:
     """`study.json`: what a report needs to know of the plan."""
-    rows = {folder_name(cell.label, 0).removesuffix("-seed0"): cell for cell in reversed(cells)}
+    firsts = {cell.label: cell for cell in reversed(cells)}
+    rows = {label: _row(study, label, firsts.get(label)) for label in labels(study)}
     about = {
         "name": study.name,
         "about": study.about,
@@ -232,11 +233,18 @@ def write_study(study: Study, cells: Sequence[Cell], places: Places) -> None:
         "same": list(study.same),
         "grid": sorted({*study.grid, *(key for row in study.rows.values() for key in row.grid)}),
         "reference": study.reference,
-        "rows": {
-            key: {"label": cell.label, "set": list(cell.overrides[:-1]), "of": cell.of, "mean": len(cell.mean)}
-            for key, cell in reversed(rows.items())
-        },
+        "rows": {folder_name(label, 0).removesuffix("-seed0"): row for label, row in rows.items() if row},
         "printed": {cell.label: cell.printed for cell in cells if cell.printed},
         "not_run": study.not_run,
     }
     write_json(places.results / STUDY, about)
+
+
+def _row(study: Study, label: str, cell: Cell | None) -> dict[str, Any]:
+    """What `study.json` says of a row; of a mean that these seeds are too few for as well, since its record may be there."""
+    if cell is not None:
+        return {"label": label, "set": list(cell.overrides[:-1]), "of": cell.of, "mean": len(cell.mean)}
+    row = study.rows.get(label)
+    if row is None or row.mean_of is None:
+        return {}
+    return {"label": label, "set": [], "of": row.mean_of, "mean": row.take or len(study.seeds)}

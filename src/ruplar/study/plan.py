@@ -178,7 +178,9 @@ class Cell:
     def from_dict(cls, data: Mapping[str, Any]) -> Cell:
         """What `as_dict` wrote → the cell."""
         config = from_dict(data["config"], f"the plan of {data['label']}")
-        return cls(**{**data, "config": config, "overrides": tuple(data["overrides"]), "mean": tuple(data["mean"])})
+        return cls(
+            **{**data, "config": config, "overrides": tuple(data["overrides"]), "mean": tuple(data.get("mean", ()))}
+        )
 
 
 def folder_name(label: str, seed: int) -> str:
@@ -262,8 +264,9 @@ def plan(
     by_seed: dict[int, list[Cell]] = {seed: [] for seed in study.seeds}
     for seed in study.seeds:
         for label, row, given in _rows(study):
-            if not wanted(label) and row.recipe is not None and _missing(row.recipe):
-                log.warning("row '%s' is left out: there is no recipe '%s'.", label, row.recipe)
+            recipe = _trains(study, row).recipe
+            if not wanted(label) and recipe is not None and _missing(recipe):
+                log.warning("row '%s' is left out: there is no recipe '%s'.", label, recipe)
                 continue
             mean = _mean(study, row, seed)
             if row.mean_of is not None and not mean:
@@ -276,14 +279,28 @@ def plan(
         if wrong:
             break  # the next seed would say the same
     cells = [cell for found in by_seed.values() for cell in found]
-    for label, row in study.rows.items():
-        if row.mean_of is not None and wanted(label) and label not in {cell.label for cell in cells}:
-            log.warning("row '%s' is left out: %d seeds are too few for a mean.", label, len(study.seeds))
     if not wrong:
+        _tell_of_means_left_out(study, cells, wanted)
         wrong += problems({cell.label: cell.config for cell in cells if cell.of is None}, study.same)
     if wrong:
         raise UserError(*wrong, where=f"study {study.name}")
     return cells
+
+
+def _tell_of_means_left_out(study: Study, cells: Sequence[Cell], wanted: Callable[[str], bool]) -> None:
+    for label, row in study.rows.items():
+        if row.mean_of is not None and wanted(label) and label not in {cell.label for cell in cells}:
+            log.warning("row '%s' is left out: %d seeds are too few for a mean.", label, len(study.seeds))
+
+
+def _trains(study: Study, row: RowSettings) -> RowSettings:
+    """The row whose training it asks for: itself, or the one it names."""
+    return row if row.trained_in is None else study.rows[row.trained_in]
+
+
+def labels(study: Study) -> list[str]:
+    """Of all rows, grids spelled out, in the order of the table."""
+    return [label for label, _, _ in _rows(study)]
 
 
 def _missing(recipe: str) -> bool:
@@ -317,7 +334,7 @@ def _cell(
     read: Callable[..., RunConfig],
     mean: tuple[int, ...],
 ) -> Cell:
-    base = row if row.trained_in is None else study.rows[row.trained_in]
+    base = _trains(study, row)
     sets = [study.set, base.set, *([row.set] if row.of is not None else [])]
     overrides = [*(_written(*item) for part in sets for item in part.items()), *last]
     config = read(str(base.recipe), overrides)

@@ -106,7 +106,7 @@ def _alike(folder: Path, cell: Cell) -> RunRecord | None:
         log.info("%s: passed over, not a record this version reads (%s).", folder, error)
         return None
     same = record.seed == cell.seed and not differences(record.config, cell.config.as_dict())
-    return record if same else None
+    return record if same and not record.mean_of else None
 
 
 def _made_alike(folder: Path, cell: Cell, study: Study) -> bool:

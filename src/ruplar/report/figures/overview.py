@@ -37,7 +37,7 @@ def draw(averages: Sequence[Average]) -> Drawing:
     cost.grid(axis="y", visible=False)
     marks: dict[str, Any] = {"marker": "o", "markersize": 9, "markeredgewidth": 2, "linestyle": "none"}
     for colour, face, label in (
-        (BLUE, BLUE, "no other as cheap is right as often"), (MUTED, MUTED, "another as cheap is right as often"), (MUTED, PAPER, "one seed"),
+        (BLUE, BLUE, "no other as cheap is right as often"), (MUTED, MUTED, "another as cheap is right as often"), (MUTED, PAPER, "one model"),
     ):  # fmt: skip
         right.plot([], [], color=colour, markerfacecolor=face, label=label, **marks)
     figure.legend(*right.get_legend_handles_labels(), loc="outside lower center", ncols=3)
@@ -64,7 +64,7 @@ def _caption(rows: Sequence[Average], best: Sequence[str]) -> str:
     )
     return (
         "Left: how often each method is right on GSM8k-Aug, GSM-Hard, SVAMP and MultiArith, each of which counts a quarter, with "
-        "95 % intervals; those of hollow points, one seed, cover the chance of the questions alone. Right: runs of the network a "
+        "95 % intervals; those of hollow points, one model, cover the chance of the questions alone. Right: runs of the network a "
         "question takes; #L is how many soft tokens, or tokens of written reasoning, are among them. Blue rows are beaten by none "
         f"that costs no more and is right at least as often, going by these averages alone: {', '.join(best)}. Where intervals "
         f"overlap the order is open.{apart}"
