@@ -103,22 +103,6 @@ def test_the_mean_of_two_trainings_is_made_asked_and_recorded(make_study, places
     again = read_record(places.results / "Mean-seed1")
     assert again.mean_of == [1, 2] and [b.correct for b in again.benchmarks] == [b.correct for b in record.benchmarks]
 
-    # in what they were made with trainings may differ; a mean with one of changed code enters no table
-    made = read_record(places.work / "Mix-seed2" / disk.TRAINED)
-    other = made.model_copy(update={"dirty": True, "commit": "abc", "versions": {**made.versions, "torch": "9"}})
-    disk.write_json(places.work / "Mix-seed2" / disk.TRAINED, other.model_dump(mode="json"))
-    for stale in (places.results / "Mean-seed1" / RECORD, places.work / "Mean-seed1" / disk.TRAINED):
-        stale.unlink()
-    run(study, places)
-    mixed = read_record(places.results / "Mean-seed1")
-    assert mixed.partial == ["the code had uncommitted changes"] and mixed.commit.endswith(", abc")
-    assert mixed.versions["torch"].endswith(", 9") and mixed.versions["python"] == made.versions["python"]
-
-    # the same seeds in another order are the same mean; a run of too few seeds leaves its row in study.json
-    assert disk.recorded(plan(make_study(rows=ROWS, seeds=[2, 1]))[-1], places) is None, "it lies under its first seed"
-    run(make_study(rows=ROWS, seeds=[1]), places)
-    assert list(study_of(places.results)["rows"]) == ["Mix", "Mean"]
-
     # the mean of other seeds is another model, and a mean is nobody's training
     with pytest.raises(UserError, match=r"Mean-seed1: the seeds of the mean were 1, 2, and are now 1, 3\. Name those"):
         run(make_study(rows=ROWS, seeds=[1, 3]), places)
@@ -126,11 +110,34 @@ def test_the_mean_of_two_trainings_is_made_asked_and_recorded(make_study, places
         run(make_study(rows={"Mix": "embedded-ruplar", "Mean": "embedded-ruplar"}), places)
     other = disk.Places(tmp_path / "results" / "other", tmp_path / "runs" / "other")
     for seed in (1, 2):
-        (places.work / f"Mix-seed{seed}" / disk.TRAINED).unlink()
+        (places.work / f"Mix-seed{seed}" / disk.TRAINED).rename(places.work / f"Mix-seed{seed}" / "aside")
     plain = make_study(rows={"Mix": "embedded-ruplar"}, name="other")
     assert disk.trained_elsewhere(plan(plain)[0], other, "model") is None
     asks = make_study(rows={"Mix": "embedded-ruplar", "Same": {"of": "Mix"}}, name="other")
     assert taken.asked_elsewhere(plan(asks)[1], other, asks, plan(asks)) is None
+    for seed in (1, 2):
+        (places.work / f"Mix-seed{seed}" / "aside").rename(places.work / f"Mix-seed{seed}" / disk.TRAINED)
+
+    # in what they were made with trainings may differ; a mean with one of changed code enters no table
+    made = read_record(places.work / "Mix-seed2" / disk.TRAINED)
+    changes = {"dirty": True, "commit": "abc", "versions": {**made.versions, "torch": "9"}}
+    for seed, about in ((1, {"dirty": False}), (2, changes)):
+        disk.write_json(
+            places.work / f"Mix-seed{seed}" / disk.TRAINED,
+            made.model_copy(update={**about, "seed": seed, "config": {**made.config, "seed": seed}}).model_dump(
+                mode="json"
+            ),
+        )
+    for stale in (places.results / "Mean-seed1" / RECORD, places.work / "Mean-seed1" / disk.TRAINED):
+        stale.unlink()
+    run(study, places)
+    mixed = read_record(places.results / "Mean-seed1")
+    assert mixed.partial == ["the code had uncommitted changes"] and mixed.commit.endswith(", abc")
+    assert mixed.versions["torch"].endswith(", 9") and mixed.versions["python"] == made.versions["python"]
+
+    # a run of too few seeds leaves its row in study.json
+    run(make_study(rows=ROWS, seeds=[1]), places)
+    assert list(study_of(places.results)["rows"]) == ["Mix", "Mean"]
 
 
 def test_rows_stay_in_order_where_seeds_are_left_over(make_study, places):
