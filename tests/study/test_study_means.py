@@ -170,8 +170,9 @@ def test_a_mean_began_where_its_trainings_did(make_study, places, monkeypatch):
     study = make_study(rows=ROWS, seeds=[1, 2])
     run(study, places)
     mean = plan(study)[-1]
-    (places.results / mean.name / RECORD).unlink()
-    for name in ("Mix-seed1", "Mix-seed2", mean.name):
+    for stale in (places.results / mean.name / RECORD, places.work / mean.name / disk.TRAINED):
+        stale.unlink()
+    for name in ("Mix-seed1", "Mix-seed2"):
         file = places.work / name / disk.TRAINED
         record = read_record(file)
         disk.write_json(
