@@ -47,8 +47,9 @@ GENERATORS = {
 TEST_SEED = 20_260_509
 """Seed of the word problems that `--on word-problems` asks; no recipe may train on it."""
 TEST_COUNT = 500
-HELD_OUT, SHORT = "held-out", "short"
-"""`word-problems:held-out`: the families that no packaged model was trained on; `:short`: those of one or two steps."""
+HELD_OUT, SHORT, SITUATIONS = "held-out", "short", "situations"
+"""`word-problems:held-out`: the families that no packaged model was trained on; `:short`: those of one or two steps; `:situations`:
+short ones in many more words."""
 
 
 Refuse = Callable[[Example], str | None]
@@ -80,7 +81,7 @@ class SourceConfig(Settings):
     @model_validator(mode="before")
     @classmethod
     def _bare_name(cls, value: Any) -> Any:
-        """A bare string is a source; `word-problems:bakery` names a family, `:held-out` and `:short` several."""
+        """A bare string is a source; `word-problems:bakery` names a family, `:held-out`, `:short` and `:situations` several."""
         value = {"source": value} if isinstance(value, str) else value
         if isinstance(value, dict) and str(value.get("source", "")).startswith(f"{GENERATOR}:"):
             family = value["source"].partition(":")[2]
@@ -140,8 +141,9 @@ class SourceConfig(Settings):
     def name(self) -> str:
         """What tables call it."""
         if self.is_generated:
-            if self.families and self.families == group(SHORT):
-                return f"{self.source}:{SHORT}"
+            for some in (SHORT, SITUATIONS):
+                if self.families and self.families == group(some):
+                    return f"{self.source}:{some}"
             return self.source + (":" + "+".join(self.families) if self.families else "")
         name = Path(self.source).name.split(".")[0] if Path(self.source).suffix else self.source
         return f"{name}, augmented" if self.augment else name
@@ -173,7 +175,8 @@ def group(name: str) -> tuple[str, ...]:
     """What stands behind `word-problems:` → the families meant."""
     from ruplar.chains import word_problems
 
-    return tuple({HELD_OUT: word_problems.HELD_OUT, SHORT: word_problems.SHORT}.get(name, (name,)))
+    groups = {HELD_OUT: word_problems.HELD_OUT, SHORT: word_problems.SHORT, SITUATIONS: word_problems.SITUATIONS}
+    return tuple(groups.get(name, (name,)))
 
 
 @dataclass(frozen=True)

@@ -1,8 +1,8 @@
 """Seed and count → varied, solvable, multi-step word problems with `<<…>>` chains: the built-in source of training data.
 
 A family of problems is one file in `families/`: a first line that describes it, `STEPS` (fewest and most), and
-`build(story)`. `HELD_OUT = True` keeps it out of the embedded model's training, `SHORT = True` puts it among the short problems
-(`word-problems:short`) and out of the default ones. Nothing else is to be edited.
+`build(story)`. `HELD_OUT = True` keeps it out of the embedded model's training, `GROUP = "short"` or `"situations"` puts it among
+those (`word-problems:short`) and out of the default ones. Nothing else is to be edited.
 """
 
 from ruplar.chains.word_problems.check import verify, written
@@ -11,6 +11,7 @@ from ruplar.chains.word_problems.make import (
     FAMILIES,
     HELD_OUT,
     SHORT,
+    SITUATIONS,
     STEP_WEIGHTS,
     TRAIN_FAMILIES,
     Family,
@@ -27,6 +28,7 @@ __all__ = [
     "FAMILIES",
     "HELD_OUT",
     "SHORT",
+    "SITUATIONS",
     "STEP_WEIGHTS",
     "TRAIN_FAMILIES",
     "Family",

@@ -26,8 +26,8 @@ from ruplar.records import Example
 
 STEP_WEIGHTS = {1: 0.08, 2: 0.22, 3: 0.30, 4: 0.22, 5: 0.11, 6: 0.07}
 """How often a problem has this many steps: 3.3 on average, as in GSM8K."""
-SHORT_WEIGHTS = {1: 0.6, 2: 0.4}
-"""The same where only families of short problems are asked: SVAMP has one step mostly, MultiArith two."""
+GROUP_WEIGHTS = {"short": {1: 0.6, 2: 0.4}, "situations": {1: 0.5, 2: 0.4, 3: 0.1}}
+"""The same where only families of one group are asked: SVAMP has one step mostly, MultiArith two."""
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class Family:
         build: Writes one problem of `story.goal` steps into a story.
         steps: Fewest and most steps it can write.
         held_out: Kept out of the embedded model's training.
-        short: Of one or two steps, in the manner of SVAMP and MultiArith; not among the default families.
+        group: Asked for by this name and not among the default families: `short`, `situations`; empty for the others.
         constants: Word → the numbers it implies, beyond those of `words.IMPLIED`.
         about: First line of its docstring.
     """
@@ -50,7 +50,7 @@ class Family:
     held_out: bool
     constants: dict[str, tuple[int, ...]]
     about: str
-    short: bool = False
+    group: str = ""
 
     def __call__(self, story: Story) -> None:
         """Write one problem into the story."""
@@ -60,8 +60,8 @@ class Family:
 def _read(name: str) -> Family:
     module = importlib.import_module(f"{_families.__name__}.{name}")
     about = (module.__doc__ or "").split("\n")[0]
-    held_out, short = getattr(module, "HELD_OUT", False), getattr(module, "SHORT", False)
-    return Family(name, module.build, module.STEPS, held_out, getattr(module, "CONSTANTS", {}), about, short)
+    held_out, group = getattr(module, "HELD_OUT", False), getattr(module, "GROUP", "")
+    return Family(name, module.build, module.STEPS, held_out, getattr(module, "CONSTANTS", {}), about, group)
 
 
 FAMILIES: dict[str, Family] = {m.name: _read(m.name) for m in pkgutil.iter_modules(_families.__path__)}
@@ -73,10 +73,13 @@ DRILLS = ("drills",)
 HELD_OUT = tuple(name for name, family in FAMILIES.items() if family.held_out)
 """Families the embedded model never saw."""
 
-SHORT = tuple(name for name, family in FAMILIES.items() if family.short)
+SHORT = tuple(name for name, family in FAMILIES.items() if family.group == "short")
 """Families of short problems, made for models that learn from real text; `word-problems:short` names them all."""
 
-TRAIN_FAMILIES = tuple(name for name in FAMILIES if name not in HELD_OUT + DRILLS + SHORT)
+SITUATIONS = tuple(name for name, family in FAMILIES.items() if family.group == "situations")
+"""Short problems in many more words (`situations/`); `word-problems:situations` names them all."""
+
+TRAIN_FAMILIES = tuple(name for name, family in FAMILIES.items() if name not in HELD_OUT + DRILLS and not family.group)
 """Families the embedded model was trained on."""
 
 
@@ -130,7 +133,8 @@ def _table(chosen: tuple[str, ...], bounds: tuple[int, int]) -> Table:
     wrong = [unknown("family", name, FAMILIES) for name in chosen if name not in FAMILIES]
     if wrong:
         raise UserError(*wrong, where="families")
-    weights = SHORT_WEIGHTS if all(FAMILIES[c].short for c in chosen) else STEP_WEIGHTS
+    groups = {FAMILIES[c].group for c in chosen}
+    weights = GROUP_WEIGHTS.get(groups.pop(), STEP_WEIGHTS) if len(groups) == 1 else STEP_WEIGHTS
     able = {
         n: tuple(FAMILIES[c] for c in chosen if FAMILIES[c].steps[0] <= n <= FAMILIES[c].steps[1])
         for n in weights

@@ -4,7 +4,7 @@ from ruplar.chains.word_problems.short import ANIMALS, apart, begin, count, tell
 from ruplar.chains.word_problems.story import Story
 
 STEPS = (1, 2)
-SHORT = True
+GROUP = "short"
 
 _ONE = (
     ("{a} has {n} {things} and {b} has {m}.", "How many {things} do {a} and {b} have altogether?"),

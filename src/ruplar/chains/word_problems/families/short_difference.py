@@ -4,7 +4,7 @@ from ruplar.chains.word_problems.short import apart, begin, count, tell
 from ruplar.chains.word_problems.story import Story
 
 STEPS = (1, 2)
-SHORT = True
+GROUP = "short"
 
 _TWO = (
     ("{a} has {h} {things} and {b} has {l}.", "How many more {things} does {a} have than {b}?"),

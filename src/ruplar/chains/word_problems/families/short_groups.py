@@ -4,7 +4,7 @@ from ruplar.chains.word_problems.short import apart, begin, count, lots, tell
 from ruplar.chains.word_problems.story import Story
 
 STEPS = (1, 2)
-SHORT = True
+GROUP = "short"
 
 _ALL = (
     ("{a} has {k} {many} with {m} {things} {put} each.", "How many {things} does {a} have?"),

@@ -4,7 +4,7 @@ from ruplar.chains.word_problems.short import KINDS, apart, begin, count, tell
 from ruplar.chains.word_problems.story import Redraw, Story
 
 STEPS = (1, 2)
-SHORT = True
+GROUP = "short"
 
 _LIST = (
     "{a} has {p} {kind} {things}, {q} {other} {things} and {r} {third} {things}.",

@@ -4,7 +4,7 @@ from ruplar.chains.word_problems.short import apart, begin, lots, tell
 from ruplar.chains.word_problems.story import Story
 
 STEPS = (1, 2)
-SHORT = True
+GROUP = "short"
 
 _GOODS = (
     "notebooks",

@@ -4,7 +4,7 @@ from ruplar.chains.word_problems.short import apart, begin, lots, tell
 from ruplar.chains.word_problems.story import LARGEST, Redraw, Story
 
 STEPS = (1, 2)
-SHORT = True
+GROUP = "short"
 
 _ALL = (
     ("{a} types {m} words a minute.", "How many words does {he} type in {k} minutes?"),

@@ -4,7 +4,7 @@ from ruplar.chains.word_problems.short import apart, begin, count, lots, tell
 from ruplar.chains.word_problems.story import LARGEST, Redraw, Story
 
 STEPS = (1, 2)
-SHORT = True
+GROUP = "short"
 
 _EACH = (
     ("{a} has {t} {things} and shares them equally among {k} friends.", "How many {things} does each friend get?"),
