@@ -87,10 +87,10 @@ def test_nothing_is_held_against_training_sets(source):
 
 def test_our_own_short_problems_and_drills_share_nothing_with_the_tests(shared_data, tmp_path):
     from ruplar.chains.drills import generate as drills
-    from ruplar.chains.word_problems import SHORT, generate
+    from ruplar.chains.word_problems import SHORT, SITUATIONS, generate
 
     file = tmp_path / "ours.jsonl"
-    rows = [*generate(3000, 1, families=SHORT), *drills(500, 1)]
+    rows = [*generate(3000, 1, families=SHORT), *generate(3000, 1, families=SITUATIONS), *drills(500, 1)]
     file.write_text("".join(json.dumps({"question": e.question, "answer": e.answer}) + "\n" for e in rows))
     index = index_of(["svamp", "multiarith", "gsm8k-aug"], DOMAIN, shared_data)
     assert not share(str(file), index, DOMAIN).hits

@@ -1,0 +1,151 @@
+"""Situations: frames are whole, a schema is told in many ways, and what is told still says what is asked."""
+
+import re
+from collections import Counter
+from random import Random
+
+import pytest
+
+from ruplar.chains.sources import SourceConfig
+from ruplar.chains.word_problems import SHORT, SITUATIONS, generate, part_of
+from ruplar.chains.word_problems.situations.frames import frame
+from ruplar.chains.word_problems.situations.people import PERSONS
+from ruplar.chains.word_problems.situations.telling import FRAMES, OWNED, Clause, Tale, idle
+from ruplar.chains.word_problems.story import Redraw, Story
+from ruplar.chains.word_problems.words import PEOPLE, Person
+
+
+def tales(count, frames=FRAMES, goal=1):
+    return (Tale(Story(Random(seed), goal), frames) for seed in range(count))
+
+
+def passages(examples, words=6):
+    """All runs of so many words, numbers and names masked."""
+    names = {p.name for p in (*PERSONS, *PEOPLE)}
+    found = set()
+    for e in examples:
+        text = [
+            "#" if w.strip("$.,?").isdigit() else "@" if w.strip(".,?'s") in names else w for w in e.question.split()
+        ]
+        found.update(tuple(text[i : i + words]) for i in range(len(text) - words + 1))
+    return found
+
+
+def test_a_frame_is_written_with_commas():
+    found = frame(
+        "apples, pears",
+        "red/green",
+        gain="picked {x} up|pick up, got {x}|get",
+        holders="box/boxes/in",
+        keeps="at home",
+    )
+    assert found.things == ("apples", "pears") and found.kinds == (("red", "green"),)
+    assert found.gain == (("picked {x} up", "pick up"), ("got {x}", "get")) and found.acts == found.gain
+    assert found.holders == (("box", "boxes", "in"),) and found.keeps == ("at home",) and not found.place
+
+
+@pytest.mark.parametrize("one", FRAMES, ids=lambda f: f.things[0])
+def test_every_frame_is_whole(one):
+    assert one.acts and len(set(one.things)) == len(one.things)
+    assert all(len(pair) == 2 and all(pair) and pair[0] != pair[1] for pair in one.kinds)
+    for verb in one.acts:
+        assert verb.past.count("{x}") == 1 and verb.base, verb
+        assert set(re.findall(r"\{(\w+)\}", verb.past + verb.base)) <= {"x", "b", "his"}, verb
+        assert verb.past.startswith("{x} ") == bool(one.place), verb
+    assert all(len(holder) == 3 and all(holder) for holder in one.holders)
+    assert not (one.place and (one.keeps or one.workers or one.holders)), "nobody owns what is at a place"
+
+
+def test_names_are_many_and_none_is_twice():
+    names = Counter(p.name for p in PERSONS)
+    assert len(names) > 400 and max(names.values()) == 1
+    assert {p.he for p in PERSONS} == {"he", "she"}
+
+
+def test_wordings_are_many_more_than_those_of_the_short_problems():
+    situations, short = (passages(generate(3000, 1, families=group)) for group in (SITUATIONS, SHORT))
+    # measured: 60,900 and 25,200 runs of six words, names and numbers masked
+    assert len(situations) > 2 * len(short)
+
+
+def test_steps_and_numbers_too_many_are_as_promised():
+    found = list(generate(3000, 3, families=SITUATIONS))
+    steps = Counter(len(e.steps) for e in found)
+    # four standard errors of 3,000 are at most 4 * sqrt(0.25 / 3,000) = 0.037
+    for n, share in {1: 0.5, 2: 0.4, 3: 0.1}.items():
+        assert steps[n] / 3000 == pytest.approx(share, abs=0.037)
+    spare = sum(bool(set(re.findall(r"\d+", e.question)) - set(re.findall(r"\d+", e.chain))) for e in found)
+    assert 0.15 < spare / 3000 < 0.4
+    signs = Counter(re.search(r"\d([-+*/])", e.steps[0])[1] for e in found)
+    assert min(signs[sign] for sign in "+-*/") > 150
+
+
+def test_problems_repeat_hardly_ever_and_never_disagree():
+    answers = {}
+    for e in generate(8000, 0, families=SITUATIONS):
+        answers.setdefault(e.question, set()).add(e.answer)
+    assert len(answers) >= 8000 * 0.999 and all(len(a) == 1 for a in answers.values())
+
+
+def test_parts_are_apart():
+    assert {part_of(e.question) for e in generate(200, 1, families=SITUATIONS, split="valid")} == {"valid"}
+
+
+def test_the_source_is_named_by_its_group():
+    config = SourceConfig.model_validate("word-problems:situations")
+    assert config.name == "word-problems:situations" and config.families == SITUATIONS
+
+
+def test_small_words_stay_small_within_a_sentence():
+    for e in generate(4000, 9, families=SITUATIONS):
+        assert not re.search(r"(?:[Ii]f|and|,) (?:There|Now|After|The|Each|Every|Today|All) ", e.question), e.question
+
+
+def test_the_one_who_is_asked_about_is_named_where_another_came_between():
+    for tale in tales(300, tuple(f for f in OWNED if not f.place)):
+        try:
+            other = Clause("is 12 years old", tale.c)
+            tale.tell([tale.has(7, tale.x)], f"How many {tale.x} does {tale.a.he} have now?", other, share=1.0)
+        except Redraw:
+            continue
+        assert f"does {tale.a.he} have" not in " ".join(tale.story.text)
+
+
+def test_two_people_are_never_he():
+    for tale in tales(200, tuple(f for f in OWNED if not f.place)):
+        tale.two_people()
+        tale.tell([tale.has(7, tale.x), tale.has(9, tale.x)], tale.ask_has(tale.x, "now"))
+        assert not re.search(r"\b(?:[Hh]e|[Ss]he)\b", " ".join(tale.story.text))
+
+
+def test_an_idle_number_is_none_that_is_needed():
+    used = tuple(range(2, 58))
+    for tale in tales(400):
+        try:
+            clause = idle(tale, *used)
+        except Redraw:
+            continue
+        assert int(re.search(r"\d+", clause.text)[0]) in (58, 59, 60)
+
+
+def test_things_of_two_kinds_are_told_apart():
+    for tale in tales(300, tuple(f for f in OWNED if f.kinds)):
+        assert len({tale.x, tale.y}) == 2
+        if tale.by_kind:
+            assert tale.x == f"{tale.kinds[0]} {tale.things}" and tale.y == f"{tale.kinds[1]} {tale.things}"
+
+
+def test_dollars_are_written_as_dollars():
+    money = next(f for f in FRAMES if f.money)
+    [tale] = tales(1, (money,))
+    assert tale.some(12, "dollars") == "$12" and tale.some(None, "dollars") == "some money"
+    assert tale.some(12, "dollars", more=True) == "$12 more" and tale.many("dollars") in (
+        "How much money",
+        "How many dollars",
+    )
+
+
+def test_numbers_above_999_are_drawn_again():
+    [tale] = tales(1, OWNED)
+    with pytest.raises(Redraw):
+        tale.tell([Clause("had 1200 coins", Person("Ann", "she", "her", "her"))], "How many?")
