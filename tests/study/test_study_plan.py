@@ -161,6 +161,9 @@ def test_a_shorter_budget_is_one_setting(file):
         ("smollm2-longer", "CoT-SFT longer", "smollm2-cot-longer"),
         ("smollm2-longer", "RuPLaR-plus by step longer", "smollm2-ruplar-longer"),
         ("smollm2-longer", "RuPLaR-plus-2 longer", "smollm2-ruplar-longer-2"),
+        ("smollm2-wider", "CoT-SFT wider", "smollm2-cot-wider"),
+        ("smollm2-wider", "No-CoT wider", "smollm2-no_cot-wider"),
+        ("smollm2-wider", "RuPLaR-plus wider", "smollm2-ruplar-wider"),
         ("smollm2-longest", "RuPLaR-plus by step longest", "smollm2-ruplar-longest"),
     ],
 )

@@ -33,7 +33,7 @@ def make(
     count: Annotated[int, typer.Option(min=1, help="How many problems.")] = 1000,
     seed: Annotated[int, typer.Option(min=0, help="Which ones.")] = 1,
     families: Annotated[
-        str | None, typer.Option(help="Comma-separated, or short, or held-out; see `ruplar list families`.")
+        str | None, typer.Option(help="Comma-separated, or short, situations or held-out; see `ruplar list families`.")
     ] = None,
     steps: Annotated[str, typer.Option(help="Fewest and most steps.")] = "1,6",
     domain: Annotated[str, typer.Option(help="What they are about: arithmetic, dates or logic.")] = "arithmetic",
