@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import shutil
 from pathlib import Path
@@ -44,6 +45,18 @@ def test_every_weight_is_the_mean_and_the_model_answers(two, tmp_path):
     assert not (folder / "README.md").exists(), "the card of one of them says nothing of the mean"
     assert load_model(folder).method.config.max_latents > 0
     assert [file.name for file in tmp_path.iterdir() if file.name.startswith(".")] == []
+
+
+def test_it_says_what_it_is_the_mean_of(two, tmp_path):
+    (two[0] / "model" / "average.json").write_text("{}", encoding="utf-8")  # the first is a mean itself
+    (two[0] / "model" / "ci-answers.json").write_text("{}", encoding="utf-8")
+    folder = average(two, tmp_path / "mean")
+    said = json.loads((folder / "average.json").read_text(encoding="utf-8"))
+    hashes = [hashlib.sha256((run / "model" / WEIGHTS).read_bytes()).hexdigest() for run in two]
+    assert hashes[0] != hashes[1]
+    assert said["models"] == [{"name": f"seed{n}", "sha256": found} for n, found in zip((1, 2), hashes, strict=True)]
+    assert said["start"] == "ab12" and str(tmp_path) not in json.dumps(said)
+    assert not (folder / "ci-answers.json").exists(), "answers of one of them are not the mean's"
 
 
 def test_precision_is_the_first_models_when_left_out(two, tmp_path):

@@ -2,11 +2,13 @@
 
 Trainings that begin at the same weights and differ in their seed end in one valley, and the middle of it is often the better
 place (model soups, Wortsman et al. 2022). Trainings from different starts do not: their mean is worth less than either.
-Of an adapter both factors are averaged, each by itself: it went on from the same ones.
+Of an adapter both factors are averaged, each by itself: it went on from the same ones. `average.json` beside the weights says
+which models they are the mean of.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 import shutil
 from collections.abc import Mapping, Sequence
@@ -18,6 +20,10 @@ from ruplar.store import CARD, find_model, read_card, whole_folder
 
 START = "start.json"
 """What a run's folder says of the weights it began at; see `train.run`."""
+AVERAGE = "average.json"
+"""What a mean is of: each model's name and the hash of its weights, and the hash of those they began at, where it is known."""
+_OF_ONE = ("README.md", "ci-answers.json", AVERAGE)
+"""Files that say something of one model's weights, which is not true of the mean."""
 
 
 def average(references: Sequence[str | Path], folder: Path, dtype: Any = None) -> Path:
@@ -41,8 +47,10 @@ def average(references: Sequence[str | Path], folder: Path, dtype: Any = None) -
         for file in sorted(folders[0].iterdir()):
             if file.suffix == ".safetensors":
                 _average_file([one / file.name for one in folders], draft / file.name, dtype)
-            elif file.is_file() and file.name != "README.md":  # a card of the first alone would be wrong
+            elif file.is_file() and file.name not in _OF_ONE:
                 shutil.copyfile(file, draft / file.name)
+        known = {"models": [_told(one) for one in folders], "start": _start(folders[0])}
+        (draft / AVERAGE).write_text(json.dumps(known, indent=2) + "\n", encoding="utf-8")
     return Path(folder)
 
 
@@ -65,6 +73,15 @@ def _check_alike(folders: Sequence[Path]) -> None:
         names = [sorted(file.name for file in one.glob("*.safetensors")) for one in (first, other)]
         if names[0] != names[1] or not names[0]:
             raise UserError(f"{other}: holds the weights {names[1]}, {first} holds {names[0]}.")
+
+
+def _told(model: Path) -> dict[str, str]:
+    """A model as `average.json` names it: by its run's folder, where it lies in one, and by its weights."""
+    digest = hashlib.sha256()
+    for file in sorted(model.glob("*.safetensors")):
+        digest.update(file.read_bytes())
+    place = model.resolve()
+    return {"name": place.parent.name if place.name == "model" else place.name, "sha256": digest.hexdigest()}
 
 
 def _start(model: Path) -> str | None:
