@@ -185,6 +185,22 @@ def test_the_card_of_a_mean_names_its_trainings_and_how_to_make_it_again():
     assert "| seed | 1 |" in single and "trains it again" in single and "- Only one seed is on record" in single
 
 
+def test_the_card_of_one_of_several_means_says_which_it_is_and_how_many_there_are(tmp_path):
+    first = RESULTS / "smollm2-means" / "RuPLaR-plus_by_step_mean_of_3-seed1"
+    shutil.copytree(first, tmp_path / "one")
+    shutil.copytree(first, tmp_path / "two")
+    record = read_record(first)
+    other = {"seed": 4, "mean_of": [4, 5, 6], "config": {**record.config, "seed": 4}}
+    write_record(record.model_copy(update=other), tmp_path / "two")
+    shutil.copy(first.parent / "questions-ac56dd47e809.jsonl.gz", tmp_path)
+    text = made(tmp_path / "two", [tmp_path])
+    assert "These weights alone, the mean of seeds 4, 5, 6:" in text
+    assert "Their row, **RuPLaR-plus by step mean of 3**, is of 2 such means" in text
+    assert "**gsm8k-aug, these weights**" in text and "Only one mean of trainings" not in text
+    (tmp_path / "two" / "ablation.json").unlink()  # then what is known of the other is told
+    assert "**gsm8k-aug, another such mean, from seed 1**" in made(tmp_path / "two", [tmp_path])
+
+
 def test_the_question_shown_is_one_it_answered_right():
     text = made(EMBEDDED / "embedded-ruplar-seed777")
     assert "ruplar ask toy 'At the market Kate buys 3 shirts at $7 each" in text

@@ -58,7 +58,7 @@ def _labels(rows: Sequence[Average]) -> list[str]:
 def _caption(rows: Sequence[Average], best: Sequence[str]) -> str:
     studies = list(dict.fromkeys(row.study for row in rows))
     apart = (
-        f" The rows are those of the studies {', '.join(studies)}, which may differ in steps or start."
+        f" The rows are those of the studies {', '.join(studies)}, which may differ in data, steps or start."
         if studies[1:]
         else ""
     )
