@@ -238,7 +238,7 @@ def _alike(key: Key, runs: Sequence[Run]) -> None:
             f"{place}: means of different numbers of trainings, or a mean and a training, are not one row."
         )
     members = [(seed, run.result.seed) for run in runs for seed in run.record.mean_of]
-    shared = next((seed for seed, _ in members if members.count((seed, _)) > 1), None)
+    shared = next((member[0] for member in members if members.count(member) > 1), None)
     if shared is not None:
         raise UserError(f"{place}: two means have the training of seed {shared} in common, so they are not two draws.")
 

@@ -1,6 +1,7 @@
 """Situation, a change: something is there, comes and goes; how many there are in the end."""
 
-from ruplar.chains.word_problems.situations.telling import HELD, OWNED, Clause, Tale, idle, number
+from ruplar.chains.word_problems.short import count
+from ruplar.chains.word_problems.situations.telling import HELD, OWNED, Clause, Tale, idle
 from ruplar.chains.word_problems.story import Redraw, Story
 
 STEPS = (1, 3)
@@ -14,12 +15,12 @@ def build(story: Story) -> None:
     if lots:
         told, value = _lots(story, tale)
     else:
-        value = number(story)
+        value = count(story)
         told = [tale.has(value, tale.x, now=story.chance(0.1) and not tale.place)]
     used, kind = [value], ""
     while story.left:
         kind = story.pick([k for k in ("gain", "lose", "lose") if k != kind] or ["lose"])
-        n = number(story, 2, 99 if kind == "gain" else max(2, value - 1))
+        n = count(story, 2, 99 if kind == "gain" else max(2, value - 1))
         item = _named(story, tale, kind)
         told.append(tale.did(tale.verb(kind), n, item, more=kind == "gain" and item == tale.x and story.chance(0.6)))
         value = story.add(value, n) if kind == "gain" else story.sub(value, n)

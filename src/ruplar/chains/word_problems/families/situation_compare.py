@@ -1,6 +1,7 @@
 """Situation, a comparison: how many more or fewer, how many the other has, or both; with the words for it either way round."""
 
-from ruplar.chains.word_problems.situations.telling import COUNTED, DONE, Clause, Tale, idle, number
+from ruplar.chains.word_problems.short import count
+from ruplar.chains.word_problems.situations.telling import COUNTED, DONE, Clause, Tale, idle
 from ruplar.chains.word_problems.story import Redraw, Story
 
 STEPS = (1, 3)
@@ -37,7 +38,7 @@ def _rel(tale: Tale, n: int, word: str, item: str) -> str:
 
 def _difference(story: Story) -> None:
     tale, past, ask = _start(story)
-    n, m = number(story), number(story)
+    n, m = count(story), count(story)
     told = [Clause(past.replace("{x}", tale.some(v, tale.x)), p) for v, p in ((n, tale.a), (m, tale.b))]
     more, less = (tale.a, tale.b) if n > m else (tale.b, tale.a)
     if story.chance(0.6):
@@ -56,7 +57,7 @@ def _difference(story: Story) -> None:
 
 def _kinds(story: Story) -> None:
     tale = Tale(story, COUNTED)
-    n, m = number(story), number(story)
+    n, m = count(story), count(story)
     listed = f"{tale.some(n, tale.x)} and {tale.some(m, tale.y)}"
     more, less = (tale.x, tale.y) if n > m else (tale.y, tale.x)
     word = story.pick(("more", "more", "fewer"))
@@ -84,7 +85,7 @@ def _told(story: Story, tale: Tale, past: str, n: int, d: int, word: str) -> lis
 
 def _other(story: Story) -> None:
     tale, past, ask = _start(story)
-    n, d, word = number(story), number(story, 2, 60), story.pick(("more", "fewer"))
+    n, d, word = count(story), count(story, 2, 60), story.pick(("more", "fewer"))
     tale.tell(
         _told(story, tale, past, n, d, word),
         f"{tale.many(tale.x)} {ask.format(who=tale.b.name)}?",
@@ -97,7 +98,7 @@ def _other(story: Story) -> None:
 def _turned(story: Story) -> None:
     """The one that is known is told beside the one that is asked."""
     tale, past, ask = _start(story)
-    n, d, word = number(story), number(story, 2, 60), story.pick(("more", "fewer"))
+    n, d, word = count(story), count(story, 2, 60), story.pick(("more", "fewer"))
     rel = _rel(tale, d, word, tale.x)
     if story.chance(0.5):
         less = "less" if tale.frame.money else "fewer"
@@ -115,7 +116,7 @@ def _many_times(tale: Tale, k: int) -> str:
 
 def _times(story: Story) -> None:
     tale, past, ask = _start(story)
-    n, k = number(story, 2, 60), story.between(2, 9)
+    n, k = count(story, 2, 60), story.between(2, 9)
     turned = story.chance(0.4)
     known, asked = (tale.b, tale.a) if turned else (tale.a, tale.b)
     value = n * k if turned else n
@@ -126,7 +127,7 @@ def _times(story: Story) -> None:
 
 def _times_both(story: Story) -> None:
     tale, past, ask = _start(story)
-    n, k = number(story, 2, 60), story.between(2, 9)
+    n, k = count(story, 2, 60), story.between(2, 9)
     told = [Clause(past.replace("{x}", tale.some(n, tale.x)), tale.a), Clause(f"{past.replace('{x}', _many_times(tale, k))} as {tale.a.name}", tale.b)]  # fmt: skip
     value = story.mul(n, k)
     if story.chance(0.5):
@@ -146,14 +147,14 @@ def _together(story: Story, tale: Tale, ask: str) -> str:
 
 def _both(story: Story) -> None:
     tale, past, ask = _start(story)
-    n, d, word = number(story), number(story, 2, 60), story.pick(("more", "fewer"))
+    n, d, word = count(story), count(story, 2, 60), story.pick(("more", "fewer"))
     tale.tell(_told(story, tale, past, n, d, word), _together(story, tale, ask), idle(tale, n, d), 0.2)
     story.add(n, story.add(n, d) if word == "more" else story.sub(n, d))
 
 
 def _three(story: Story) -> None:
     tale, past, ask = _start(story)
-    n, d, e = number(story), number(story, 2, 60), number(story, 2, 40)
+    n, d, e = count(story), count(story, 2, 60), count(story, 2, 40)
     words = story.pick(("more", "fewer")), story.pick(("more", "fewer"))
     told = [Clause(past.replace("{x}", tale.some(n, tale.x)), tale.a)]
     told.append(Clause(f"{past.replace('{x}', _rel(tale, d, words[0], tale.x))} than {tale.a.name}", tale.b))

@@ -1,7 +1,7 @@
 """Situation, equal groups: all of them, how many in each, how many groups; then more, fewer or other groups."""
 
-from ruplar.chains.word_problems.short import lots
-from ruplar.chains.word_problems.situations.telling import HELD, Clause, Tale, idle, number
+from ruplar.chains.word_problems.short import count, lots
+from ruplar.chains.word_problems.situations.telling import HELD, Clause, Tale, idle
 from ruplar.chains.word_problems.story import Redraw, Story
 
 STEPS = (1, 3)
@@ -82,7 +82,7 @@ def _groups(story: Story, tale: Tale) -> None:
 
 def _and_loose(story: Story, tale: Tale) -> None:
     """So many groups and some besides."""
-    (k, m), (one, many, put), n = lots(story), _box(story, tale), number(story)
+    (k, m), (one, many, put), n = lots(story), _box(story, tale), count(story)
     x, a = tale.x, tale.a
     told = [Clause(f"has {k} {many} with {m} {x} {put} each", a)]
     told.append(story.pick((Clause(f"also has {n} {x} that are {put} no {one}", a), Clause(f"bought {n} more {x}", a), Clause(f"{tale.b.name} brought {n} more {x}"))))  # fmt: skip
@@ -92,7 +92,7 @@ def _and_loose(story: Story, tale: Tale) -> None:
 
 def _less(story: Story, tale: Tale) -> None:
     """So many groups and some of it gone."""
-    (k, m), (_, many, put), n = lots(story), _box(story, tale), number(story)
+    (k, m), (_, many, put), n = lots(story), _box(story, tale), count(story)
     told = [Clause(f"had {k} {many} of {tale.x} with {m} {put} each", tale.a)]
     verb = tale.verb("lose") if tale.frame.lose else tale.verb()
     told.append(tale.did(verb, n, story.pick((tale.x, "of them"))))
@@ -121,7 +121,7 @@ def _of_two(story: Story, tale: Tale) -> None:
 
 def _groups_of_sum(story: Story, tale: Tale) -> None:
     """Some are gone, the rest goes into groups."""
-    (k, m), (one, many, put), n = lots(story), _box(story, tale), number(story)
+    (k, m), (one, many, put), n = lots(story), _box(story, tale), count(story)
     total = k * m + n
     told = [Clause(f"had {total} {tale.x}", tale.a)]
     verb = tale.verb("lose") if tale.frame.lose else tale.verb()

@@ -1,6 +1,7 @@
 """Situation, something is missing: how many came, went or were there before, from what is there now."""
 
-from ruplar.chains.word_problems.situations.telling import OWNED, Clause, Tale, idle, number
+from ruplar.chains.word_problems.short import count
+from ruplar.chains.word_problems.situations.telling import OWNED, Clause, Tale, idle
 from ruplar.chains.word_problems.story import Redraw, Story
 
 STEPS = (1, 2)
@@ -12,10 +13,10 @@ def build(story: Story) -> None:
     tale = Tale(story, OWNED)
     first, unknown = story.chance(0.45), story.pick(("gain", "lose"))
     kinds = [unknown] if story.goal == 1 else [story.pick(("gain", "lose")), unknown]
-    values = [number(story)]
+    values = [count(story)]
     amounts = []
     for kind in kinds:
-        n = number(story, 2, 99 if kind == "gain" else max(2, values[-1] - 1))
+        n = count(story, 2, 99 if kind == "gain" else max(2, values[-1] - 1))
         amounts.append(n)
         values.append(values[-1] + n if kind == "gain" else values[-1] - n)
     if min(values) < 2 or len({*values, *amounts}) < len(values) + len(amounts):

@@ -1,6 +1,7 @@
 """Situation, a whole and its parts: two or three lots make one, and one of them or all are asked."""
 
-from ruplar.chains.word_problems.situations.telling import COUNTED, DONE, OWNED, Clause, Tale, idle, number
+from ruplar.chains.word_problems.short import count
+from ruplar.chains.word_problems.situations.telling import COUNTED, DONE, OWNED, Clause, Tale, idle
 from ruplar.chains.word_problems.story import Redraw, Story
 
 STEPS = (1, 2)
@@ -15,7 +16,7 @@ def build(story: Story) -> None:
 def _lots(story: Story) -> None:
     """So many of one kind, so many of the other: all."""
     tale = Tale(story, COUNTED)
-    values = [number(story) for _ in range(story.goal + 1)]
+    values = [count(story) for _ in range(story.goal + 1)]
     items = [tale.x, tale.y, tale.z][: len(values)]
     if len(set(items)) < len(items):
         raise Redraw
@@ -45,8 +46,8 @@ def _lots(story: Story) -> None:
 def _rest(story: Story) -> None:
     """So many in all, so many of them of one kind: the others."""
     tale = Tale(story, COUNTED)
-    values = [number(story) for _ in range(story.goal)]
-    total = sum(values) + number(story)
+    values = [count(story) for _ in range(story.goal)]
+    total = sum(values) + count(story)
     whole = tale.things if tale.by_kind or story.goal == 1 else ""
     if not whole or tale.z in (tale.x, tale.y):
         raise Redraw
@@ -76,7 +77,7 @@ def _people(story: Story) -> None:
     """Two or three have, or did, so many each: all."""
     tale = Tale(story, DONE)
     tale.two_people()
-    values = [number(story) for _ in range(story.goal + 1)]
+    values = [count(story) for _ in range(story.goal + 1)]
     who = [tale.a, tale.b, tale.c][: len(values)]
     names = f"{', '.join(p.name for p in who[:-1])} and {who[-1].name}"
     ends = ("altogether", "in all", "in total", "together")
@@ -99,8 +100,8 @@ def _people_rest(story: Story) -> None:
     tale = Tale(story, tuple(f for f in OWNED if not f.place))
     tale.two_people()
     tale.keep = ""
-    values = [number(story) for _ in range(story.goal)]
-    total = sum(values) + number(story)
+    values = [count(story) for _ in range(story.goal)]
+    total = sum(values) + count(story)
     who = [tale.a, tale.b, tale.c][: story.goal + 1]
     names = f"{', '.join(p.name for p in who[:-1])} and {who[-1].name}"
     told = [Clause(f"{names} have {tale.some(total, tale.x)} {story.pick(('altogether', 'together', 'in all'))}")]

@@ -1,7 +1,7 @@
 """Situation, prices: what things cost one by one and together, what is left, how many there are for the money."""
 
-from ruplar.chains.word_problems.short import lots
-from ruplar.chains.word_problems.situations.telling import PRICED, Clause, Tale, idle, number
+from ruplar.chains.word_problems.short import count, lots
+from ruplar.chains.word_problems.situations.telling import PRICED, Clause, Tale, idle
 from ruplar.chains.word_problems.story import Redraw, Story
 
 STEPS = (1, 3)
@@ -46,15 +46,15 @@ def _afford(story: Story, tale: Tale) -> None:
 
 
 def _change(story: Story, tale: Tale) -> None:
-    n = number(story)
-    rest, x, a = number(story, 2, 60), tale.x, tale.a
+    n = count(story)
+    rest, x, a = count(story, 2, 60), tale.x, tale.a
     told = [Clause(f"had ${n + rest}", a), Clause(story.pick((f"spent ${n} on {x}", f"bought some {x} for ${n}")), a)]
     tale.tell(told, story.pick((f"How much money does {a.name} have left?", "How much money is left?", f"How many dollars does {a.name} still have?")), idle(tale, n, n + rest), 0.3)  # fmt: skip
     story.sub(n + rest, n)
 
 
 def _dearer(story: Story, tale: Tale) -> None:
-    n, m = number(story), number(story)
+    n, m = count(story), count(story)
     if tale.x == tale.y or n <= m:
         raise Redraw
     told = [Clause(f"spent ${n} on {tale.x} and ${m} on {tale.y}", tale.a)]
@@ -67,7 +67,7 @@ def _dearer(story: Story, tale: Tale) -> None:
 
 
 def _discount(story: Story, tale: Tale) -> None:
-    m, d = number(story), number(story, 2, 40)
+    m, d = count(story), count(story, 2, 40)
     box = story.pick(tale.frame.holders) if tale.frame.holders else None
     if box is None or d >= m:
         raise Redraw
@@ -83,7 +83,7 @@ def _discount(story: Story, tale: Tale) -> None:
 
 
 def _cost_and(story: Story, tale: Tale) -> None:
-    (k, m), n = lots(story), number(story)
+    (k, m), n = lots(story), count(story)
     if tale.x == tale.y:
         raise Redraw
     told = [Clause(f"bought {k} {tale.x} for ${m} each", tale.a), Clause(f"also spent ${n} on {tale.y}", tale.a)]
@@ -92,7 +92,7 @@ def _cost_and(story: Story, tale: Tale) -> None:
 
 
 def _left(story: Story, tale: Tale) -> None:
-    (k, m), rest = lots(story), number(story)
+    (k, m), rest = lots(story), count(story)
     told = [Clause(f"had ${k * m + rest}", tale.a), Clause(f"bought {k} {tale.x} for ${m} each", tale.a)]
     tale.tell(told, story.pick((f"How much money does {tale.a.name} have left?", "How many dollars are left?")))
     story.sub(k * m + rest, story.mul(k, m))
@@ -106,7 +106,7 @@ def _cheaper(story: Story, tale: Tale) -> None:
 
 
 def _afford_rest(story: Story, tale: Tale) -> None:
-    (k, m), n = lots(story), number(story)
+    (k, m), n = lots(story), count(story)
     if tale.x == tale.y:
         raise Redraw
     told = [Clause(f"had ${k * m + n}", tale.a), Clause(f"spent ${n} on {tale.y}", tale.a)]
@@ -143,7 +143,7 @@ def _two_goods(story: Story, tale: Tale) -> None:
 
 def _two_goods_left(story: Story, tale: Tale) -> None:
     k, m, _, n = _goods(story, tale)
-    rest = number(story)
+    rest = count(story)
     told = [Clause(f"had ${k * m + n + rest}", tale.a), Clause(f"bought {k} {tale.x} for ${m} each", tale.a), Clause(f"also paid ${n} for {tale.y}", tale.a)]  # fmt: skip
     tale.tell(told, f"How much money does {tale.a.name} have left?")
     story.sub(story.sub(k * m + n + rest, story.mul(k, m)), n)

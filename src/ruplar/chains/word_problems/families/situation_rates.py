@@ -1,8 +1,8 @@
 """Situation, so many a day: all of them, how many a day, how many days; two who work together, or what is left to do."""
 
-from ruplar.chains.word_problems.short import lots
+from ruplar.chains.word_problems.short import count, lots
 from ruplar.chains.word_problems.situations.frames import Verb
-from ruplar.chains.word_problems.situations.telling import DONE, Clause, Tale, idle, number
+from ruplar.chains.word_problems.situations.telling import DONE, Clause, Tale, idle
 from ruplar.chains.word_problems.story import Redraw, Story
 
 STEPS = (1, 2)
@@ -72,7 +72,7 @@ def _two(story: Story, tale: Tale, verb: Verb, unit: tuple[str, str]) -> None:
 
 def _more(story: Story, tale: Tale, verb: Verb, unit: tuple[str, str]) -> None:
     """Some days at one rate, and some besides."""
-    (k, m), (one, many), n = lots(story), unit, number(story)
+    (k, m), (one, many), n = lots(story), unit, count(story)
     told = [Clause(f"{verb.past.replace('{x}', tale.some(m, tale.x))} each {one} for {k} {many}", tale.a)]
     told.append(tale.did(verb, n, tale.x, more=True, when="after that"))
     tale.tell(told, tale.ask_did(verb, tale.x, total=True))
@@ -81,7 +81,7 @@ def _more(story: Story, tale: Tale, verb: Verb, unit: tuple[str, str]) -> None:
 
 def _left(story: Story, tale: Tale, verb: Verb, unit: tuple[str, str]) -> None:
     """So many are to be done: how many are left after some days."""
-    (k, m), (one, many), rest = lots(story), unit, number(story)
+    (k, m), (one, many), rest = lots(story), unit, count(story)
     if not verb.past.endswith("{x}"):
         raise Redraw
     told = [Clause(f"wanted to {verb.base} {tale.some(k * m + rest, tale.x)}", tale.a)]
@@ -93,7 +93,7 @@ def _left(story: Story, tale: Tale, verb: Verb, unit: tuple[str, str]) -> None:
 
 def _and(story: Story, tale: Tale, verb: Verb, unit: tuple[str, str]) -> None:
     """Some were done at once, the rest at so many a day: how many days."""
-    (k, m), (one, many), n = lots(story), unit, number(story)
+    (k, m), (one, many), n = lots(story), unit, count(story)
     if not verb.past.endswith("{x}"):
         raise Redraw
     told = [Clause(f"had to {verb.base} {tale.some(k * m + n, tale.x)}", tale.a)]

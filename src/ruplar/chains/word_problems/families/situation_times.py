@@ -1,6 +1,7 @@
 """Situation, two or three times: so many on one day, so many on another; some of them together, or how many more."""
 
-from ruplar.chains.word_problems.situations.telling import DONE, TIMES, Clause, Tale, idle, number
+from ruplar.chains.word_problems.short import count
+from ruplar.chains.word_problems.situations.telling import DONE, TIMES, Clause, Tale, idle
 from ruplar.chains.word_problems.story import Redraw, Story
 
 STEPS = (1, 2)
@@ -15,7 +16,7 @@ def build(story: Story) -> None:
     if any(word in verb.past for word in ("morning", "lunch", "week", "breakfast", "dinner", "birthday", "Halloween")):
         raise Redraw
     times = list(story.pick(TIMES))
-    values = [number(story) for _ in range(3)]
+    values = [count(story) for _ in range(3)]
     if len(set(values)) < 3:
         raise Redraw
     third = story.goal == 2 or story.chance(0.5)

@@ -1,7 +1,8 @@
 """Situation, two kinds and what happens to them: four numbers, of which the question needs two, or all."""
 
+from ruplar.chains.word_problems.short import count
 from ruplar.chains.word_problems.situations.frames import Verb
-from ruplar.chains.word_problems.situations.telling import COUNTED, OWNED, Clause, Tale, number
+from ruplar.chains.word_problems.situations.telling import COUNTED, OWNED, Clause, Tale
 from ruplar.chains.word_problems.story import Redraw, Story
 
 STEPS = (1, 3)
@@ -14,8 +15,8 @@ def build(story: Story) -> None:
     if tale.x == tale.y:
         raise Redraw
     kind = story.pick(("gain", "lose", "lose"))
-    n, m = number(story), number(story)
-    p, q = (number(story, 2, 60 if kind == "gain" else max(2, v - 1)) for v in (n, m))
+    n, m = count(story), count(story)
+    p, q = (count(story, 2, 60 if kind == "gain" else max(2, v - 1)) for v in (n, m))
     if len({n, m, p, q}) < 4 or (kind == "lose" and (p >= n or q >= m)):
         raise Redraw
     verb = tale.verb(kind)

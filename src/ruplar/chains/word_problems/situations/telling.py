@@ -10,9 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from random import Random
 
-from ruplar.chains.word_problems.short import count
 from ruplar.chains.word_problems.situations import at_home, out_and_about, places
 from ruplar.chains.word_problems.situations.frames import Frame, Verb
 from ruplar.chains.word_problems.situations.people import PERSONS
@@ -254,11 +252,6 @@ class Tale:
         return f"{who.he if use_he else who.name} {clause.text}"
 
 
-def number(story: Story, least: int = 2, most: int = 99) -> int:
-    """A number as short problems have them."""
-    return count(story, least, most)
-
-
 def idle(tale: Tale, *used: int) -> Clause:
     """A clause with a number that is not needed and is none of those that are."""
     story = tale.story
@@ -280,13 +273,6 @@ def idle(tale: Tale, *used: int) -> Clause:
         if tale.b.name not in verb.past and not tale.frame.measure:
             options.append(tale.did(verb, x, tale.z, tale.c))
     return story.pick(options)
-
-
-def shuffled(rng: Random, items: Sequence) -> list:
-    """The items in another order."""
-    found = list(items)
-    rng.shuffle(found)
-    return found
 
 
 def _past(verb: Verb) -> str:
