@@ -1,6 +1,7 @@
 """Training questions held against test questions: the same words, thirteen in a row, and the same but for numbers."""
 
 import json
+from pathlib import Path
 
 import pytest
 
@@ -9,6 +10,7 @@ from ruplar.chains.ngrams import EQUAL, PASSAGE, RETOLD, Index, index_of, why_no
 from ruplar.chains.overlap import share
 from ruplar.errors import UserError
 
+RESULTS = Path(__file__).parents[2] / "results"
 DOMAIN = plugins.make("domains", "arithmetic")
 TEST = "Ann has 1,200 red cars and she sells 5 of them to Tom's friend on Monday. How many are left?"
 
@@ -94,3 +96,17 @@ def test_our_own_short_problems_and_drills_share_nothing_with_the_tests(shared_d
     file.write_text("".join(json.dumps({"question": e.question, "answer": e.answer}) + "\n" for e in rows))
     index = index_of(["svamp", "multiarith", "gsm8k-aug"], DOMAIN, shared_data)
     assert not share(str(file), index, DOMAIN).hits
+
+
+def test_questions_near_a_training_problem_are_found_and_left_out_of_a_score(monkeypatch):
+    monkeypatch.syspath_prepend(str(Path(__file__).parents[2] / "benchmarks"))
+    from near_questions import near, scores
+
+    problems = ["Ann had 7 red apples and 9 green apples in a bowl."]
+    asked = {"toy": ["Bob had 3 red apples and 12 green apples in a box.", "Bob had 3 red pears and 12 green apples."]}
+    assert near(problems, asked, 8) == {"toy": {0}}  # `had # red apples and # green apples`
+    assert near(problems, asked, 11) == {"toy": set()}
+    record = RESULTS / "smollm2-wider" / "No-CoT_wider-seed1"
+    whole, rest = scores(record, "svamp", set(range(500)))
+    assert whole == pytest.approx(35.2) and rest != whole
+    assert scores(record, "svamp", set()) == (whole, whole)

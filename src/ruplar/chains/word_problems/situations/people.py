@@ -1,4 +1,4 @@
-"""Names of people in situations: ten times those of the stories, so that no name stands for a story."""
+"""Names of people in situations: thirteen times those of the stories, so that no name stands for a story."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
 A schema (`families/situation_*.py`) says what is the case and what is asked, as clauses and one question; how they are put is
 drawn here: who is named and who is `he`, which clauses share a sentence, whether the last one is told as an `if`, whether the
-question comes first. So a dozen schemas and some forty frames make a great many wordings.
+question comes first. So nine schemas and some forty frames make a great many wordings.
 """
 
 from __future__ import annotations
