@@ -54,7 +54,9 @@ def test_it_says_what_it_is_the_mean_of(two, tmp_path):
     said = json.loads((folder / "average.json").read_text(encoding="utf-8"))
     hashes = [hashlib.sha256((run / "model" / WEIGHTS).read_bytes()).hexdigest() for run in two]
     assert hashes[0] != hashes[1]
-    assert said["models"] == [{"name": f"seed{n}", "sha256": found} for n, found in zip((1, 2), hashes, strict=True)]
+    assert said["models"] == [
+        {"name": f"seed{n}", "sha256": {WEIGHTS: found}} for n, found in zip((1, 2), hashes, strict=True)
+    ]
     assert said["start"] == "ab12" and str(tmp_path) not in json.dumps(said)
     assert not (folder / "ci-answers.json").exists(), "answers of one of them are not the mean's"
 

@@ -8,20 +8,20 @@ which models they are the mean of.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from ruplar.chains.questions import fingerprint
 from ruplar.errors import UserError
 from ruplar.store import CARD, find_model, read_card, whole_folder
 
 START = "start.json"
 """What a run's folder says of the weights it began at; see `train.run`."""
 AVERAGE = "average.json"
-"""What a mean is of: each model's name and the hash of its weights, and the hash of those they began at, where it is known."""
+"""What a mean is of: each model's name and the hash of each file of its weights, and the hash of those they began at, where it is known."""
 _OF_ONE = ("README.md", "ci-answers.json", AVERAGE)
 """Files that say something of one model's weights, which is not true of the mean."""
 
@@ -75,13 +75,11 @@ def _check_alike(folders: Sequence[Path]) -> None:
             raise UserError(f"{other}: holds the weights {names[1]}, {first} holds {names[0]}.")
 
 
-def _told(model: Path) -> dict[str, str]:
+def _told(model: Path) -> dict[str, Any]:
     """A model as `average.json` names it: by its run's folder, where it lies in one, and by its weights."""
-    digest = hashlib.sha256()
-    for file in sorted(model.glob("*.safetensors")):
-        digest.update(file.read_bytes())
     place = model.resolve()
-    return {"name": place.parent.name if place.name == "model" else place.name, "sha256": digest.hexdigest()}
+    weights = {file.name: fingerprint(file) for file in sorted(model.glob("*.safetensors"))}
+    return {"name": place.parent.name if place.name == "model" else place.name, "sha256": weights}
 
 
 def _start(model: Path) -> str | None:

@@ -6,12 +6,13 @@ from ruplar.chains.word_problems.story import Redraw, Story
 
 STEPS = (1, 3)
 GROUP = "situations"
+_IN_LOTS = tuple(f for f in OWNED if f in HELD and not f.place)
 
 
 def build(story: Story) -> None:
     """Write one problem."""
     lots = story.goal > 1 and story.chance(0.3)
-    tale = Tale(story, tuple(f for f in OWNED if f in HELD and not f.place) if lots else OWNED)
+    tale = Tale(story, _IN_LOTS if lots else OWNED)
     if lots:
         told, value = _lots(story, tale)
     else:

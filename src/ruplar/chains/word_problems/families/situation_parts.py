@@ -1,11 +1,13 @@
 """Situation, a whole and its parts: two or three lots make one, and one of them or all are asked."""
 
+from ruplar.chains.word_problems.parts import listing
 from ruplar.chains.word_problems.short import count
 from ruplar.chains.word_problems.situations.telling import COUNTED, DONE, OWNED, Clause, Tale, idle
 from ruplar.chains.word_problems.story import Redraw, Story
 
 STEPS = (1, 2)
 GROUP = "situations"
+_KEPT = tuple(f for f in OWNED if not f.place)
 
 
 def build(story: Story) -> None:
@@ -22,7 +24,7 @@ def _lots(story: Story) -> None:
         raise Redraw
     amounts = [tale.some(n, item) for n, item in zip(values, items, strict=True)]
     whole = tale.things if tale.by_kind or len(values) == 2 else f"{tale.x}, {tale.y} and {tale.z}"
-    listed = f"{', '.join(amounts[:-1])} and {amounts[-1]}"
+    listed = listing(amounts)
     if tale.place:
         told = [Clause(f"There {story.pick(('are', 'were'))} {listed} {tale.place}")]
         now = " are" in told[0].text
@@ -79,7 +81,7 @@ def _people(story: Story) -> None:
     tale.two_people()
     values = [count(story) for _ in range(story.goal + 1)]
     who = [tale.a, tale.b, tale.c][: len(values)]
-    names = f"{', '.join(p.name for p in who[:-1])} and {who[-1].name}"
+    names = listing([p.name for p in who])
     ends = ("altogether", "in all", "in total", "together")
     if tale.frame.gain and story.chance(0.4):
         tale.keep = ""
@@ -97,13 +99,13 @@ def _people(story: Story) -> None:
 
 def _people_rest(story: Story) -> None:
     """Two or three have so many together, and so many of it is the others': the rest."""
-    tale = Tale(story, tuple(f for f in OWNED if not f.place))
+    tale = Tale(story, _KEPT)
     tale.two_people()
     tale.keep = ""
     values = [count(story) for _ in range(story.goal)]
     total = sum(values) + count(story)
     who = [tale.a, tale.b, tale.c][: story.goal + 1]
-    names = f"{', '.join(p.name for p in who[:-1])} and {who[-1].name}"
+    names = listing([p.name for p in who])
     told = [Clause(f"{names} have {tale.some(total, tale.x)} {story.pick(('altogether', 'together', 'in all'))}")]
     told += [tale.has(n, tale.x, p, now=True) for n, p in zip(values, who, strict=False)]
     tale.tell(told, f"{tale.many(tale.x)} does {who[-1].name} have?")

@@ -7,11 +7,12 @@ from ruplar.chains.word_problems.story import Redraw, Story
 
 STEPS = (1, 3)
 GROUP = "situations"
+_FRAMES = tuple(f for f in OWNED if f in COUNTED)
 
 
 def build(story: Story) -> None:
     """Write one problem."""
-    tale = Tale(story, tuple(f for f in OWNED if f in COUNTED))
+    tale = Tale(story, _FRAMES)
     if tale.x == tale.y:
         raise Redraw
     kind = story.pick(("gain", "lose", "lose"))

@@ -9,6 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from ruplar.chains.word_problems.short import Holder
+
 
 class Verb(NamedTuple):
     """What somebody did with things.
@@ -20,14 +22,6 @@ class Verb(NamedTuple):
 
     past: str
     base: str
-
-
-class Holder(NamedTuple):
-    """Something that holds things: one, many, and the word before it."""
-
-    one: str
-    many: str
-    put: str
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from ruplar.chains.word_problems.short import DAYS
 from ruplar.chains.word_problems.situations import at_home, out_and_about, places
 from ruplar.chains.word_problems.situations.frames import Frame, Verb
 from ruplar.chains.word_problems.situations.people import PERSONS
@@ -27,7 +28,6 @@ DONE = tuple(f for f in FRAMES if f.acts and not f.place)
 COUNTED = tuple(f for f in FRAMES if f.kinds)
 """Frames whose things come in kinds."""
 
-DAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 TIMES = (
     *tuple((f"on {a}", f"on {b}", f"on {c}") for a, b, c in zip(DAYS, DAYS[1:], DAYS[2:], strict=False)),
     ("in the morning", "in the afternoon", "in the evening"),
@@ -58,12 +58,10 @@ class Clause:
     Attributes:
         text: What is said of the subject, or all of it when there is none.
         subject: Who; None where the text names it.
-        near: Others it names, after whom `he` could be meant for them.
     """
 
     text: str
     subject: Person | None = None
-    near: tuple[Person, ...] = ()
 
 
 class Tale:
@@ -158,7 +156,7 @@ class Tale:
         text = verb.past.replace("{x}", self.some(n, item, more)) + (f" {when}" if when else "")
         if self.place:
             return Clause(text)
-        return Clause(text, who or self.a, (self.b,) if self.b.name in verb.past else ())
+        return Clause(text, who or self.a)
 
     # --- questions ---
     def ask_has(self, item: str, how: str, who: Person | None = None) -> str:
