@@ -24,7 +24,15 @@ def written(spans):
 
 
 def test_the_ways_of_cutting_are_found_by_name():
-    assert plugins.names("spans") == ["ahead", "every_k", "result_pieces", "result_split", "running", "step"]
+    assert plugins.names("spans") == [
+        "ahead",
+        "every_k",
+        "operation",
+        "result_pieces",
+        "result_split",
+        "running",
+        "step",
+    ]
     assert all(plugins.describe("spans", name) for name in plugins.names("spans"))
     with pytest.raises(UserError, match="Did you mean 'every_k'"):
         plugins.load("spans", "every_2")
@@ -135,6 +143,43 @@ def test_result_pieces_under_the_published_rule_needs_the_result_to_stand_last()
     # of 25% the published rule reads 25 and no %, so 25 stands last; behind a second = it does not
     assert written(pieces("1/4=25%", group=1, domain=PUBLISHED)) == ["1 / 4 = 2", "5"]
     assert pieces("6*2=12=", group=1, domain=PUBLISHED) == cut("step", "6*2=12=", PUBLISHED)
+
+
+def operation(step: str, domain=EXACT):
+    tokenizer = Tokenizer(3)
+    return attached(plugins.make("spans", "operation"), tokenizer.encode, tokenizer).cut(step, domain)
+
+
+def test_operation_gives_every_operation_a_span_that_favours_its_result():
+    assert operation("16-3-4=9") == [
+        Span("16-3=13", ("16", "-", "3", "=", "13"), ("13",)),
+        Span("13-4=9", ("13", "-", "4", "=", "9"), ("9",)),
+    ]
+    assert written(operation("2*3+4*5=26")) == ["2 * 3 = 6", "4 * 5 = 20", "6 + 20 = 26"]
+    assert written(operation("(5+7)/(8-4)=$3")) == ["5 + 7 = 12", "8 - 4 = 4", "12 / 4 = $ 3"]
+
+
+@pytest.mark.parametrize(
+    "step",
+    ["3+4=7", "16-3-4", "600*30/100=180", "30/100*600=180", "2-5+9=6", "10/3*3=10", "3+4+5=12=12", "5%*40+2=4", "2^3+1=9", "6/0+1=7", "3 apples+4+5=12"],
+)  # fmt: skip
+def test_operation_keeps_a_step_whole_where_it_cannot_be_taken_apart(step):
+    assert operation(step) == cut("step", step)
+
+
+def test_operation_keeps_steps_of_other_domains_whole():
+    logic = plugins.make("domains", "logic")
+    step = logic.split(logic.EXAMPLE[0])[0]
+    assert operation(step, logic) == cut("step", step, logic)
+
+
+@given(st.lists(st.integers(1, 99), min_size=2, max_size=6), st.data())
+def test_operations_carried_out_one_by_one_end_where_the_step_does(numbers, data):
+    signs = data.draw(st.lists(st.sampled_from("+-*"), min_size=len(numbers) - 1, max_size=len(numbers) - 1))
+    left = "".join(f"{n}{s}" for n, s in zip(numbers, [*signs, ""], strict=True))
+    parts = EXACT.operations(f"{left}={eval(left)}")
+    assert len(parts) == len(signs) and all(EXACT.check(part) is None for part in parts)
+    assert parts[-1].rpartition("=")[2] == str(eval(left))
 
 
 def test_every_prior_is_certain_of_a_later_piece():

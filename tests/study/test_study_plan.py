@@ -164,6 +164,10 @@ def test_a_shorter_budget_is_one_setting(file):
         ("smollm2-wider", "CoT-SFT wider", "smollm2-cot-wider"),
         ("smollm2-wider", "No-CoT wider", "smollm2-no_cot-wider"),
         ("smollm2-wider", "RuPLaR-plus wider", "smollm2-ruplar-wider"),
+        ("smollm2-tales", "CoT-SFT tales", "smollm2-cot-tales"),
+        ("smollm2-tales", "No-CoT tales", "smollm2-no_cot-tales"),
+        ("smollm2-tales", "RuPLaR-plus tales", "smollm2-ruplar-tales"),
+        ("smollm2-tales", "CoLaR-2 tales", "smollm2-colar-2-tales"),
         ("smollm2-longest", "RuPLaR-plus by step longest", "smollm2-ruplar-longest"),
     ],
 )

@@ -15,6 +15,7 @@ _SIGNS = str.maketrans({"×": "*", "✕": "*", "·": "*", "⋅": "*", "÷": "/",
 _SYMBOL = re.compile(rf"(?P<number>{NUMBER})(?:\.(?![0-9.]))?|[^\W0-9_]+|\*\*|//|<=|>=|!=|\S")
 _OPENS = frozenset({"+", "-", "*", "/", "**", "//", "^", "=", "(", "[", "{", "<", ">", "<=", ">=", "!=", ","})
 _CURRENCY = frozenset("$€£")
+_PLAIN = frozenset("+-*/()")
 
 _MOST_SYMBOLS, _DEEPEST, _MOST_BITS = 200, 40, 4096
 """Bounds of what is carried out again; no real step comes near them, and hostile text cannot make us work."""
@@ -73,6 +74,23 @@ def evaluate(text: str) -> Fraction:
     return value
 
 
+def carried_out(text: str) -> list[tuple[Fraction, str, Fraction, Fraction]]:
+    """Expression of `+ - * /` → its operations in the order they are carried out: left, sign, right, value.
+
+    Raises:
+        Unreadable: The text is no expression, or has more in it than numbers, parentheses and these four signs.
+        ZeroDivisionError: It divides by zero.
+    """
+    marks = [s for s in symbols(text) if s not in _CURRENCY]
+    if not marks or len(marks) > _MOST_SYMBOLS or any(not _is_number(s) and s not in _PLAIN for s in marks):
+        raise Unreadable(text)
+    reader = _Reader(marks)
+    reader.sum()
+    if reader.mark:
+        raise Unreadable(text)
+    return reader.done
+
+
 def _bounded(value: Fraction) -> Fraction:
     if value.numerator.bit_length() + value.denominator.bit_length() > _MOST_BITS:
         raise Unreadable("too large")
@@ -84,6 +102,7 @@ class _Reader:
 
     def __init__(self, marks: list[str]):
         self.marks, self.at, self.depth = marks, 0, 0
+        self.done: list[tuple[Fraction, str, Fraction, Fraction]] = []
 
     @property
     def mark(self) -> str:
@@ -101,19 +120,22 @@ class _Reader:
     def sum(self) -> Fraction:
         value = self.product()
         while self.mark in ("+", "-"):
-            value = _bounded(value + self.product() if self.take() == "+" else value - self.product())
+            operator, left, right = self.take(), value, self.product()
+            value = _bounded(left + right if operator == "+" else left - right)
+            self.done.append((left, operator, right, value))
         return value
 
     def product(self) -> Fraction:
         value = self.signed()
         while self.mark in ("*", "/", "//") or (self.mark == "%" and self.value_follows):
-            operator, right = self.take(), self.signed()
+            operator, left, right = self.take(), value, self.signed()
             if operator == "*":
-                value = _bounded(value * right)
+                value = _bounded(left * right)
             elif operator == "/":
-                value = _bounded(value / right)
+                value = _bounded(left / right)
             else:
-                value = Fraction(value // right) if operator == "//" else value % right
+                value = Fraction(left // right) if operator == "//" else left % right
+            self.done.append((left, operator, right, value))
         return value
 
     def signed(self) -> Fraction:

@@ -81,6 +81,25 @@ class Domain:
         last = len(found) - 1 - found[::-1].index("=")
         return found[last + 1 :]
 
+    def operations(self, step: str) -> list[str]:
+        """Step → a step for each of its operations, in the order they are carried out: `16-3-4=9` → `16-3=13`, `13-4=9`.
+
+        The last has the result as the step states it. One that cannot be taken apart is returned as it is: it has one operation
+        or none, states no result or several, holds more than numbers, parentheses and `+ - * /`, or comes by a value
+        that no short decimal writes.
+        """
+        left, _, stated = step.partition("=")
+        try:
+            done = _expression.carried_out(left)
+        except (_expression.Unreadable, ZeroDivisionError):
+            return [step]
+        if len(done) < 2 or not stated or "=" in stated:
+            return [step]
+        found = [f"{show(a)}{sign}{show(b)}={show(value)}" for a, sign, b, value in done]
+        if any("about" in part for part in found):
+            return [step]
+        return [*found[:-1], f"{found[-1].rpartition('=')[0]}={stated.strip()}"]
+
     def check(self, step: str) -> str | None:
         """Carry the step out again in exact fractions → `3+4 is 7, not 8`, or None when right or not checkable.
 

@@ -13,7 +13,8 @@ class Domain(Protocol):
     `EXAMPLE` is a chain of the domain with its answer, used by the contract tests and by `ruplar list`.
 
     A domain may also define `marked(answer)`: a data set's marked answer → the form it is taught and compared in, say
-    `12 apples` → `12`; without it answers stay as they are written.
+    `12 apples` → `12`; without it answers stay as they are written. And `operations(step)`: a step → the smaller steps it is
+    made of, `16-3-4=9` → `16-3=13`, `13-4=9`; without it a step is as small as it gets.
     """
 
     EXAMPLE: tuple[str, str]

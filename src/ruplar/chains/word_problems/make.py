@@ -26,8 +26,8 @@ from ruplar.records import Example
 
 STEP_WEIGHTS = {1: 0.08, 2: 0.22, 3: 0.30, 4: 0.22, 5: 0.11, 6: 0.07}
 """How often a problem has this many steps: 3.3 on average, as in GSM8K."""
-GROUP_WEIGHTS = {"short": {1: 0.6, 2: 0.4}, "situations": {1: 0.5, 2: 0.4, 3: 0.1}}
-"""The same where only families of one group are asked: SVAMP has one step mostly, MultiArith two."""
+GROUP_WEIGHTS = {"short": {1: 0.6, 2: 0.4}, "situations": {1: 0.35, 2: 0.4, 3: 0.15, 4: 0.1}}
+"""The same where only families of one group are asked: SVAMP has one step mostly, MultiArith two, GSM8K more."""
 
 
 @dataclass(frozen=True)

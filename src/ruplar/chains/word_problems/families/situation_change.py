@@ -14,15 +14,16 @@ def build(story: Story) -> None:
     lots = story.goal > 1 and story.chance(0.3)
     tale = Tale(story, _IN_LOTS if lots else OWNED)
     if lots:
+        tale.about = "holders"
         told, value = _lots(story, tale)
     else:
         value = count(story)
-        told = [tale.has(value, tale.x, now=story.chance(0.1) and not tale.place)]
+        told = [tale.has(value, tale.x)]
     used, kind = [value], ""
     while story.left:
         kind = story.pick([k for k in ("gain", "lose", "lose") if k != kind] or ["lose"])
         n = count(story, 2, 99 if kind == "gain" else max(2, value - 1))
-        item = _named(story, tale, kind)
+        item = tale.x if lots else _named(story, tale, kind)
         told.append(tale.did(tale.verb(kind), n, item, more=kind == "gain" and item == tale.x and story.chance(0.6)))
         value = story.add(value, n) if kind == "gain" else story.sub(value, n)
         used.append(n)

@@ -100,7 +100,7 @@ def _turned(story: Story) -> None:
     tale, past, ask = _start(story)
     n, d, word = count(story), count(story, 2, 60), story.pick(("more", "fewer"))
     rel = _rel(tale, d, word, tale.x)
-    if story.chance(0.5):
+    if story.chance(0.5) or not past.startswith("has"):  # told anew, what was done would be done twice
         less = "less" if tale.frame.money else "fewer"
         told = [Clause(f"{past.replace('{x}', tale.some(n, tale.x))}, which is {f'${d}' if tale.frame.money else d} {'more' if word == 'more' else less} than {tale.b.name}", tale.a)]  # fmt: skip
     else:
@@ -120,7 +120,11 @@ def _times(story: Story) -> None:
     turned = story.chance(0.4)
     known, asked = (tale.b, tale.a) if turned else (tale.a, tale.b)
     value = n * k if turned else n
-    told = [Clause(past.replace("{x}", tale.some(value, tale.x)), known), Clause(f"{past.replace('{x}', _many_times(tale, k))} as {tale.a.name}", tale.b)]  # fmt: skip
+    first = past.replace("{x}", tale.some(value, tale.x))
+    told = [Clause(first, known), Clause(f"{past.replace('{x}', _many_times(tale, k))} as {tale.a.name}", tale.b)]
+    if turned and not past.startswith("has"):
+        times = _many_times(tale, k).removesuffix(f" {tale.x}").removesuffix(" money")
+        told = [Clause(f"{first}, which is {times} as {tale.a.name}", known)]
     tale.tell(told, f"{tale.many(tale.x)} {ask.format(who=asked.name)}?", idle(tale, value, k), 0.2)
     _ = story.div(value, k) if turned else story.mul(n, k)
 

@@ -12,6 +12,7 @@ _CREW = ("friends", "children", "students", "people", "kids", "neighbors", "clas
 def build(story: Story) -> None:
     """Write one problem."""
     tale = Tale(story, HELD)
+    tale.about = "holders"
     way = {1: (_all, _all, _each, _shared, _groups), 2: (_and_loose, _less, _of_two, _groups_of_sum, _fewer_groups), 3: (_two_sizes,)}  # fmt: skip
     story.pick(way[story.goal])(story, tale)
 
@@ -32,6 +33,10 @@ def _all(story: Story, tale: Tale) -> None:
         [Clause(f"There are {k} {many} and {m} {x} {put} each of them")],
     ))  # fmt: skip
     question = story.pick((f"How many {x} are there in all?", f"How many {x} are there altogether?", f"How many {x} does {a.name} have?", f"How many {x} is that in total?"))  # fmt: skip
+    if told[0].text.startswith("needs"):
+        question = f"How many {x} does {a.name} need?"
+    elif told[-1].subject is None and len(told) == 1:
+        question = story.pick((f"How many {x} are there in all?", f"How many {x} are there altogether?"))
     tale.tell(told, question, idle(tale, k, m), 0.3)
     story.mul(k, m)
 
@@ -40,7 +45,7 @@ def _each(story: Story, tale: Tale) -> None:
     (k, m), (one, many, put) = lots(story), _box(story, tale)
     x, a = tale.x, tale.a
     told = story.pick((
-        [Clause(f"has {k * m} {x}", a), Clause(f"put them {put} {k} {many} with the same number {put} each", a)],
+        [Clause(f"had {k * m} {x}", a), Clause(f"put them {put} {k} {many} with the same number {put} each", a)],
         [Clause(f"divided {k * m} {x} equally among {k} {many}", a)],
         [Clause(f"has {k} {many} with {k * m} {x} in total", a), Clause(f"Every {one} has the same number of {x}")],
         [Clause(f"There are {k * m} {x} {put} {k} {many}"), Clause(f"There are as many {put} one {one} as {put} another")],
@@ -73,9 +78,11 @@ def _groups(story: Story, tale: Tale) -> None:
         [Clause(f"packed {k * m} {x} {put} {many} of {m} each", a)],
         [Clause(f"There are {k * m} {x}"), Clause(f"{m} {x} fit {put} one {one}")],
     ))  # fmt: skip
-    question = story.pick((f"How many {many} are there?", f"How many {many} does {a.name} need?", f"How many {many} can be filled?", f"How many {many} are needed for all the {x}?"))  # fmt: skip
-    if put == "on":
-        question = f"How many {many} are needed for all the {x}?"
+    question = f"How many {many} are needed for all the {x}?"
+    if told[0].subject is a:
+        question = story.pick((f"How many {many} are there?" if len(told) == 1 else question, f"How many {many} did {a.name} use?" if len(told) == 1 else f"How many {many} does {a.name} need?"))  # fmt: skip
+    elif put == "in" and story.chance(0.5):
+        question = f"How many {many} can be filled?"
     tale.tell(told, question, idle(tale, m, k * m), 0.3)
     story.div(k * m, m)
 
@@ -84,8 +91,8 @@ def _and_loose(story: Story, tale: Tale) -> None:
     """So many groups and some besides."""
     (k, m), (one, many, put), n = lots(story), _box(story, tale), count(story)
     x, a = tale.x, tale.a
-    told = [Clause(f"has {k} {many} with {m} {x} {put} each", a)]
-    told.append(story.pick((Clause(f"also has {n} {x} that are {put} no {one}", a), Clause(f"bought {n} more {x}", a), Clause(f"{tale.b.name} brought {n} more {x}"))))  # fmt: skip
+    told = [Clause(f"had {k} {many} with {m} {x} {put} each", a)]
+    told.append(story.pick((Clause(f"also had {n} {x} that were {put} no {one}", a), Clause(f"bought {n} more {x}", a), Clause(f"{tale.b.name} brought {n} more {x}"))))  # fmt: skip
     tale.tell(told, story.pick((f"How many {x} are there in all?", f"How many {x} are there altogether?")))
     story.add(story.mul(k, m), n)
 
@@ -94,8 +101,7 @@ def _less(story: Story, tale: Tale) -> None:
     """So many groups and some of it gone."""
     (k, m), (_, many, put), n = lots(story), _box(story, tale), count(story)
     told = [Clause(f"had {k} {many} of {tale.x} with {m} {put} each", tale.a)]
-    verb = tale.verb("lose") if tale.frame.lose else tale.verb()
-    told.append(tale.did(verb, n, story.pick((tale.x, "of them"))))
+    told.append(tale.did(tale.verb("lose"), n, tale.x))
     tale.tell(told, tale.ask_has(tale.x, "left"), None)
     story.sub(story.mul(k, m), n)
 
@@ -124,8 +130,7 @@ def _groups_of_sum(story: Story, tale: Tale) -> None:
     (k, m), (one, many, put), n = lots(story), _box(story, tale), count(story)
     total = k * m + n
     told = [Clause(f"had {total} {tale.x}", tale.a)]
-    verb = tale.verb("lose") if tale.frame.lose else tale.verb()
-    told.append(tale.did(verb, n, story.pick((tale.x, "of them"))))
+    told.append(tale.did(tale.verb("lose"), n, story.pick((tale.x, "of them"))))
     if story.chance(0.5):
         told.append(Clause(f"put the rest {put} {many} of {m} each", tale.a))
         tale.tell(told, story.pick((f"How many {many} were there?", f"How many {many} did {tale.a.name} fill?" if put == "in" else f"How many {many} did {tale.a.name} use?")))  # fmt: skip
@@ -148,7 +153,7 @@ def _fewer_groups(story: Story, tale: Tale) -> None:
         )
         story.mul(story.add(k, j), m)
     else:
-        tell([first, Clause(story.pick((f"gave {j} of the {many} to {tale.b.name}", f"lost {j} {many}", f"sold {j} {many}")), tale.a)], f"How many {tale.x} does {tale.a.name} have left?")  # fmt: skip
+        tell([first, Clause(story.pick((f"gave {j} of the {many} to {tale.b.name}", f"sold {j} {many}")), tale.a)], f"How many {tale.x} does {tale.a.name} have left?")  # fmt: skip
         story.mul(story.sub(k, j), m)
 
 

@@ -22,6 +22,8 @@ def build(story: Story) -> None:
     if min(values) < 2 or len({*values, *amounts}) < len(values) + len(amounts):
         raise Redraw
     verbs = [tale.verb(kind) for kind in kinds]
+    if len(set(verbs)) < len(verbs):  # the question would not tell which of the two
+        raise Redraw
     if first:
         told = [tale.has(None, tale.x)] if story.chance(0.5) else []
         told += [tale.did(v, n, tale.x) for v, n in zip(verbs, amounts, strict=True)]

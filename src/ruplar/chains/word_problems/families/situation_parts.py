@@ -8,6 +8,7 @@ from ruplar.chains.word_problems.story import Redraw, Story
 STEPS = (1, 2)
 GROUP = "situations"
 _KEPT = tuple(f for f in OWNED if not f.place)
+_SORTED = tuple(f for f in COUNTED if f.gain)
 
 
 def build(story: Story) -> None:
@@ -20,10 +21,11 @@ def _lots(story: Story) -> None:
     tale = Tale(story, COUNTED)
     values = [count(story) for _ in range(story.goal + 1)]
     items = [tale.x, tale.y, tale.z][: len(values)]
-    if len(set(items)) < len(items):
+    if len(set(items)) < len(items) or f"other {tale.things}" in items:
         raise Redraw
     amounts = [tale.some(n, item) for n, item in zip(values, items, strict=True)]
-    whole = tale.things if tale.by_kind or len(values) == 2 else f"{tale.x}, {tale.y} and {tale.z}"
+    sorts = [tale.things] if tale.by_kind else [tale.x, tale.y]
+    whole = listing([*sorts, tale.z][: len(sorts) + (len(values) > 2)])
     listed = listing(amounts)
     if tale.place:
         told = [Clause(f"There {story.pick(('are', 'were'))} {listed} {tale.place}")]
@@ -31,7 +33,7 @@ def _lots(story: Story) -> None:
         question = (
             f"How many {whole} {'are' if now else 'were'} there {story.pick(('in all', 'altogether', 'in total'))}?"
         )
-    elif story.chance(0.5):
+    elif tale.frame.gain and story.chance(0.5):
         tale.keep = ""
         told = (
             [Clause(f"has {listed}", tale.a)] if story.chance(0.6) else [Clause(f"has {a}", tale.a) for a in amounts]
@@ -47,16 +49,15 @@ def _lots(story: Story) -> None:
 
 def _rest(story: Story) -> None:
     """So many in all, so many of them of one kind: the others."""
-    tale = Tale(story, COUNTED)
+    tale = Tale(story, _SORTED)
     values = [count(story) for _ in range(story.goal)]
     total = sum(values) + count(story)
-    whole = tale.things if tale.by_kind or story.goal == 1 else ""
-    if not whole or tale.z in (tale.x, tale.y):
+    if tale.by_kind and story.goal > 1:
         raise Redraw
-    said = [
-        f"{n} of them {'were' if tale.place else 'are'} {kind}" for n, kind in zip(values, _kinds(tale), strict=False)
-    ]
-    last = _kinds(tale)[story.goal]
+    kinds = [*tale.kinds, tale.z][: story.goal + 1]
+    whole = tale.things if tale.by_kind else listing(kinds)
+    said = [f"{n} of them {'were' if tale.place else 'are'} {kind}" for n, kind in zip(values, kinds, strict=False)]
+    last = kinds[-1]
     told = [tale.has(total, whole, now=not tale.place), Clause(" and ".join(said))]
     are = "were" if tale.place else "are"
     told.append(Clause(story.pick((f"The rest {are} {last}", f"The others {are} {last}"))))
@@ -68,11 +69,6 @@ def _rest(story: Story) -> None:
     )
     for n in values:
         total = story.sub(total, n)
-
-
-def _kinds(tale: Tale) -> tuple[str, str, str]:
-    third = tale.z.removesuffix(f" {tale.things}") if tale.by_kind else tale.z
-    return tale.kinds[0], tale.kinds[1], third
 
 
 def _people(story: Story) -> None:

@@ -6,11 +6,14 @@ from ruplar.chains.word_problems.story import Redraw, Story
 
 STEPS = (1, 3)
 GROUP = "situations"
+_PACKS = ("box", "bag", "basket", "crate", "carton", "tray", "jar", "tin", "packet", "pack", "case", "bunch", "bucket", "set", "booklet")  # fmt: skip
+"""Holders that things are sold in."""
 
 
 def build(story: Story) -> None:
     """Write one problem."""
     tale = Tale(story, PRICED)
+    tale.about = "prices"
     ways = {1: (_cost, _unit, _afford, _change, _dearer, _discount), 2: (_cost_and, _left, _cheaper, _afford_rest, _sets), 3: (_two_goods, _two_goods_left)}  # fmt: skip
     story.pick(ways[story.goal])(story, tale)
 
@@ -69,13 +72,13 @@ def _dearer(story: Story, tale: Tale) -> None:
 def _discount(story: Story, tale: Tale) -> None:
     m, d = count(story), count(story, 2, 40)
     box = story.pick(tale.frame.holders) if tale.frame.holders else None
-    if box is None or d >= m:
+    if box is None or box.one not in _PACKS or d >= m:
         raise Redraw
     up = story.chance(0.3)
-    told = [Clause(f"A {box.one} of {tale.x} costs ${m}"), Clause(f"Today {'it costs' if up else 'there is a discount of'} ${d} {'more' if up else ''}".rstrip())]  # fmt: skip
+    told = [Clause(f"One {box.one} of {tale.x} costs ${m}"), Clause(f"Today {'it costs' if up else 'there is a discount of'} ${d} {'more' if up else ''}".rstrip())]  # fmt: skip
     tale.tell(
         told,
-        story.pick((f"How much does a {box.one} cost today?", f"How much is one {box.one} now?")),
+        story.pick((f"How much does one {box.one} cost today?", f"How much is one {box.one} now?")),
         idle(tale, m, d),
         0.2,
     )

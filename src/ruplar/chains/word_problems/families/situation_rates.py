@@ -7,7 +7,9 @@ from ruplar.chains.word_problems.story import Redraw, Story
 
 STEPS = (1, 2)
 GROUP = "situations"
-_UNITS = (("day", "days"), ("hour", "hours"), ("week", "weeks"), ("month", "months"), ("minute", "minutes"), ("morning", "mornings"))  # fmt: skip
+_UNITS = (("day", "days"), ("hour", "hours"), ("week", "weeks"), ("month", "months"), ("afternoon", "afternoons"), ("morning", "mornings"))  # fmt: skip
+_MISHAPS = ("lost", "broke", "wasted", "spilled", "threw")
+"""What nobody sets out to do, nor does day after day."""
 
 
 def build(story: Story) -> None:
@@ -17,7 +19,7 @@ def build(story: Story) -> None:
     if tale.frame.measure and tale.x in ("hours", "minutes", "days"):
         raise Redraw
     verb = tale.verb()
-    if len(verb.past.split()) > 2 or tale.b.name in verb.past:
+    if len(verb.past.split()) > 2 or tale.b.name in verb.past or verb.past.split()[0] in _MISHAPS:
         raise Redraw
     ways = {1: (_all, _each, _times), 2: (_two, _more, _left, _and)}
     story.pick(ways[story.goal])(story, tale, verb, story.pick(_UNITS))
@@ -26,7 +28,7 @@ def build(story: Story) -> None:
 def _all(story: Story, tale: Tale, verb: Verb, unit: tuple[str, str]) -> None:
     (k, m), (one, many) = lots(story), unit
     text = verb.past.replace("{x}", tale.some(m, tale.x))
-    told = story.pick(([Clause(f"{text} {story.pick(('every', 'each'))} {one} for {k} {many}", tale.a)], [Clause(f"{text} a {one}", tale.a), Clause(f"did so for {k} {many}", tale.a)]))  # fmt: skip
+    told = story.pick(([Clause(f"{text} {story.pick(('every', 'each'))} {one} for {k} {many}", tale.a)], [Clause(f"{text} every {one}", tale.a), Clause(f"did so for {k} {many}", tale.a)]))  # fmt: skip
     tale.tell(told, tale.ask_did(verb, tale.x, total=story.chance(0.7)), idle(tale, k, m), 0.25)
     story.mul(k, m)
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from ruplar.chains.word_problems.words import Person
 
 _SHE = """
-Abigail Ada Adele Agnes Aisha Alexa Alma Amanda Amber Amelia Amina Amy Andrea Angela Anita Annie April Ariel Ashley Audrey
+Abigail Ada Adele Agnes Aisha Alexa Alma Amanda Amber Amelia Amina Amy Andrea Angela Anita Annie Ariel Ashley Audrey
 Aurora Beatrice Becky Bella Bethany Bianca Bonnie Brenda Bridget Brooke Camila Carla Carmen Carol Caroline Cassie Catherine
 Cecilia Celeste Charlotte Chloe Christine Cindy Claudia Colleen Cora Daisy Dana Daphne Deborah Delia Denise Diana Dora Dorothy
 Edith Eileen Elaine Eleanor Elena Elise Ellen Elsa Emily Erica Erin Esther Ethel Evelyn Faith Fatima Faye Fiona Flora Frances
 Freya Gabriela Gemma Georgia Gina Gloria Grace Greta Gwen Hannah Harriet Hazel Heather Heidi Helen Holly Hope Ida Ingrid Irene
-Iris Isabel Ivy Jacqueline Jada Janet Jasmine Jenna Jennifer Jessica Jill Joan Joanna Josie Joy Joyce Judith Julia June Karen
+Iris Isabel Ivy Jacqueline Jada Janet Jasmine Jenna Jennifer Jessica Jill Joan Joanna Josie Joy Joyce Judith Julia Karen
 Kayla Keisha Kelly Kim Kirsten Kristen Lara Laura Lauren Leah Lena Leslie Lila Linda Lisa Lola Lorraine Louise Luna Lydia Mabel
 Mackenzie Madison Maggie Mandy Margaret Maria Marisol Martha Mary Megan Melanie Melissa Mercedes Michelle Mildred Miranda Molly
 Monica Myra Nadia Nancy Naomi Natalie Nicole Olga Olivia Paige Pamela Patricia Paula Pearl Penny Phoebe Polly Priya Rachel
@@ -31,7 +31,7 @@ Louis Lucas Luke Malcolm Malik Manuel Marco Marcus Mario Mark Marshall Martin Ma
 Miles Mitchell Mohammed Morgan Nathan Ned Neil Nelson Nick Nolan Norman Oliver Omari Otto Owen Pablo Patrick Pedro Perry Pete
 Peter Philip Quentin Ralph Ramon Randy Ray Raymond Reggie Rex Ricardo Richard Rick Rob Robert Rodney Roger Roland Roman Ron
 Rory Ross Roy Russell Ryan Samir Samuel Scott Sean Seth Shane Shawn Sidney Simon Spencer Stan Stephen Steve Stuart Terrence
-Terry Theo Thomas Tim Timothy Todd Tony Travis Trevor Tyler Tyrone Vernon Victor Vincent Wade Walter Warren Wayne Wesley Will
+Terry Theo Thomas Tim Timothy Todd Tony Travis Trevor Tyler Tyrone Vernon Victor Vincent Wade Walter Warren Wayne Wesley
 William Winston Wyatt Xavier Yusuf Zachary Zane
 """
 

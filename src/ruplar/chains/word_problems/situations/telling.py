@@ -2,7 +2,7 @@
 
 A schema (`families/situation_*.py`) says what is the case and what is asked, as clauses and one question; how they are put is
 drawn here: who is named and who is `he`, which clauses share a sentence, whether the last one is told as an `if`, whether the
-question comes first. So nine schemas and some forty frames make a great many wordings.
+question comes first. So a dozen schemas and some forty frames make a great many wordings.
 """
 
 from __future__ import annotations
@@ -32,20 +32,43 @@ TIMES = (
     *tuple((f"on {a}", f"on {b}", f"on {c}") for a, b, c in zip(DAYS, DAYS[1:], DAYS[2:], strict=False)),
     ("in the morning", "in the afternoon", "in the evening"),
     ("in the first week", "in the second week", "in the third week"),
-    ("yesterday", "today", "the day before yesterday"),
-    ("last month", "this month", "the month before"),
+    ("the day before yesterday", "yesterday", "today"),
+    ("two months ago", "last month", "this month"),
     ("in May", "in June", "in July"),
     ("in January", "in February", "in March"),
-    ("last year", "this year", "two years ago"),
+    ("two years ago", "last year", "this year"),
     ("before lunch", "after lunch", "at night"),
-    ("last summer", "this summer", "in the winter"),
+    ("last summer", "in the winter", "this summer"),
     ("on the first day", "on the second day", "on the third day"),
 )  # fmt: skip
-"""Three times each at which something is done."""
-_LEADS = ("Last week", "One day", "During the summer", "Yesterday", "Over the weekend", "This morning", "On {day}", "In {month}", "After school")  # fmt: skip
-_TIMED = (" on ", " in the ", "last ", "yesterday", "today", " has ", " are ", "lunch", "night")
-"""Where a clause has one of these, the tale is not opened with a time."""
-_OPENERS = ("There", "Now", "After", "In", "The", "Each", "Every", "Today", "A", "All")
+"""Three times each at which something is done, one after the other."""
+_LEADS = ("Last week", "One day", "During the summer", "Yesterday", "Over the weekend", "This morning", "On {day}", "In {month}", "A while ago")  # fmt: skip
+_TIMED = re.compile(
+    r"\b(?:on|in the|last|yesterday|today|now|lunch|night|birthday|vacation|later|after"
+    r"|has|have|is|are|lives|wants|needs|puts|holds?|fits?|shares?|costs?|can|earns|gets)\b",
+    re.IGNORECASE,
+)
+"""Where a clause has one of these, a time or a verb in the present, the tale is not opened with a time."""
+_STATE = re.compile(
+    r"(?:also |now |still |already )?(?:has|had|is|lives|wants|wanted|needs|can|earns|gets|ended up|did so)\b"
+)
+"""How a clause begins that tells no event of its own: `then` does not go before it."""
+_BESIDE = re.compile(r" than | as (?:many|much)\b")
+"""What sets one beside another, which is no further event either."""
+_BACK = re.compile(
+    r"\b(?:them|these|they|that|everyone|rest|others|it costs|did so|same number|\d+ (?:in|on)|more(?!.* than ))\b"
+    r"|\b(?:one|each)\?",
+    re.IGNORECASE,
+)
+"""Words that need what was said just before."""
+_WIDE = frozenset((
+    *("people", "passengers", "students", "tourists", "guests", "visitors", "kids", "fans", "teenagers", "players"),
+    *("workers", "members", "volunteers", "employees", "children", "adults", "soldiers", "scouts", "campers", "dancers"),
+    *("singers", "actors", "swimmers", "musicians", "customers", "clients", "birds", "fish", "boats"),
+    *("ships", "books", "trees", "bushes", "candies", "tickets", "photos", "pictures", "toys"),
+))  # fmt: skip
+"""Things that others of their frame may be as well: they are told by kind only, never beside those."""
+_OPENERS = ("There", "They", "One", "Together", "Now", "After", "In", "The", "Each", "Every", "Today", "A", "All")
 """Words that a clause without a subject may begin with; within a sentence they are small. All else is a name."""
 _NUMBERS = re.compile(r"\d+")
 _MONTHS = ("January", "March", "April", "June", "August", "October", "December")
@@ -81,7 +104,8 @@ class Tale:
         z: A third lot.
         things: What x and y are together: `apples`; `apples and pears`.
         kinds: What tells them apart: `red` and `green`; the things themselves where they are of two sorts.
-        by_kind: Whether x and y are of one sort.
+        by_kind: Whether x and y are of one sort; z is of another then, or is `other apples`.
+        about: `holders` or `prices` where the tale is about these, so that idle clauses say nothing of them.
         timed: Whether it needs no `last week` at the beginning.
     """
 
@@ -94,20 +118,23 @@ class Tale:
         self.place = story.pick(self.frame.place) if self.frame.place else ""
         self.keep = self._fill(story.pick(self.frame.keeps)) if self.frame.keeps and story.chance(0.5) else ""
         things = self.frame.things
-        if self.frame.kinds and (len(things) < 3 or story.chance(0.55)):
+        sorts = [thing for thing in things if thing not in _WIDE]
+        if self.frame.kinds and (len(sorts) < 3 or story.chance(0.55)):
             self.things = story.pick(things)
             kinds = list(story.pick(self.frame.kinds))
             story.rng.shuffle(kinds)
-            third = story.pick([k for pair in self.frame.kinds for k in pair if k not in kinds] or ["other"])
-            self.x, self.y, self.z = (f"{kind} {self.things}" for kind in (*kinds, third))
+            self.x, self.y = (f"{kind} {self.things}" for kind in kinds)
+            others = [thing for thing in sorts if thing != self.things and self.things not in _WIDE]
+            self.z = story.pick(others) if others else f"other {self.things}"
             self.kinds = tuple(kinds)
             self.by_kind = True
         else:
-            drawn = story.rng.sample(things, min(3, len(things)))
+            drawn = story.rng.sample(sorts, min(3, len(sorts)))
             self.x, self.y, self.z = (drawn * 3)[:3]
             self.things = f"{self.x} and {self.y}"
             self.by_kind = False
             self.kinds = (self.x, self.y)
+        self.about = ""
         self.timed = not story.chance(0.15)
         self._two, self._opening = False, ""
 
@@ -167,13 +194,13 @@ class Tale:
             return pick({
                 "now": (f"{many} are {self.place} now?", f"{many} are there {self.place} now?"),
                 "left": (f"{many} are left {self.place}?", f"{many} are still {self.place}?", f"{many} are {self.place} now?"),
-                "first": (f"{many} were {self.place} at first?", f"{many} were there {self.place} in the beginning?", f"{many} were {self.place} before?"),
+                "first": (f"{many} were {self.place} at first?", f"{many} were there {self.place} in the beginning?", f"{many} were {self.place} to begin with?"),
                 "all": (f"{many} are {self.place} in all?", f"{many} are there altogether?", f"{many} are there in total {self.place}?"),
             }[how])  # fmt: skip
         return pick({
             "now": (f"{many} does {name} have now?", f"{many} does {name} now have?", f"{many} does {name} have in the end?", f"{many} does {name} have?"),
             "left": (f"{many} does {name} have left?", f"{many} are left?" if many != "How much money" else "How much money is left?", f"{many} does {name} still have?", f"{many} did {name} have left?", f"{many} remain?" if many != "How much money" else "How much money remains?"),
-            "first": (f"{many} did {name} have at first?", f"{many} did {name} have to start with?", f"{many} did {name} have in the beginning?", f"{many} did {name} have before that?", f"{many} did {name} start with?"),
+            "first": (f"{many} did {name} have at first?", f"{many} did {name} have to start with?", f"{many} did {name} have in the beginning?", f"{many} did {name} start with?"),
             "all": (f"{many} does {name} have in all?", f"{many} does {name} have altogether?", f"{many} does {name} have in total?"),
         }[how])  # fmt: skip
 
@@ -198,15 +225,17 @@ class Tale:
         """Say the clauses and the question, now and then with an idle clause among them."""
         story, told = self.story, list(clauses)
         if idle is not None and story.chance(share):
-            told.insert(story.between(0 if idle.subject else 1, len(told)), idle)
+            first = 0 if idle.subject else 1
+            at = [i for i in range(first, len(told) + 1) if i == len(told) or not _BACK.search(told[i].text)]
+            told.insert(story.pick(at), idle)
             question = question.replace(f" {self.a.he} ", f" {self.a.name} ")
-        if not self.timed and not any(word in clause.text for clause in told for word in _TIMED):
+        if not self.timed and not any(_TIMED.search(clause.text) for clause in told):
             self._opening = story.pick(_LEADS).format(day=story.pick(DAYS), month=story.pick(_MONTHS)) + ", "
         way = story.rng.random()
         if way < 0.12 and len(told) > 1 and told[-1] is not idle:
             story.text.extend(self._sentences(told[:-1]))
             story.text.append(f"If {self._whole(told[-1], told[-2].subject)}, {_lower(question)}")
-        elif way < 0.2 and len(told) <= 2:
+        elif way < 0.2 and len(told) <= 2 and idle not in told and not _BACK.search(question):
             said = [
                 self._whole(c, before.subject if before else None)
                 for before, c in zip([None, *told], told, strict=False)
@@ -226,15 +255,16 @@ class Tale:
         before: Clause | None = None
         for clause in told:
             same = before is not None and clause.subject is not None and clause.subject is before.subject
-            if found and same and " and " not in found[-1] and " than " not in found[-1] and self.story.chance(0.3):
-                joint = (
-                    self.story.pick((" and ", " and ", " and then ", ", then "))
-                    if not clause.text.startswith("ha")
-                    else " and "
-                )
+            beside = _BESIDE.search(clause.text) is not None
+            event = not beside and not _STATE.match(clause.text)
+            apart = beside or (found and (" and " in found[-1] or _BESIDE.search(found[-1])))
+            if found and same and not apart and self.story.chance(0.3):
+                joint = self.story.pick((" and ", " and ", " and then ", ", then ")) if event else " and "
                 found[-1] = f"{found[-1][:-1]}{joint}{clause.text}."
             else:
-                lead = self.story.pick(("Then ", "Later ", "After that, ")) if same and self.story.chance(0.15) else ""
+                lead = ""
+                if same and event and self.story.chance(0.15):
+                    lead = self.story.pick(("Then ", "Later ", "After that, "))
                 found.append(f"{lead}{self._whole(clause, before.subject if before else None)}.")
             before = clause
         if found and self._opening:
@@ -251,24 +281,24 @@ class Tale:
 
 
 def idle(tale: Tale, *used: int) -> Clause:
-    """A clause with a number that is not needed and is none of those that are."""
+    """A clause with a number that is not needed, is none of those that are, and says nothing of what the tale is about."""
     story = tale.story
     x = story.between(2, 60)
     if x in used:
         raise Redraw
-    options = [
-        Clause(f"is {x} years old", tale.c),
-        Clause(f"has {x} {tale.z}", tale.c) if not tale.frame.measure and tale.z not in (tale.x, tale.y) else Clause(f"has {x} cousins", tale.c),
-        Clause(f"lives {x} miles away", tale.c),
-    ]  # fmt: skip
-    if tale.frame.holders:
+    apart = not tale.place and not tale.frame.measure and tale.z not in (tale.x, tale.y, f"other {tale.things}")
+    own = tale.z if apart and tale.frame.gain else "cousins"
+    options = [Clause(f"{said} {x} {what}", tale.c) for said, what in (("is", "years old"), ("has", own), ("lives", "miles away"))]  # fmt: skip
+    if tale.frame.holders and tale.about != "holders":
         holder = story.pick(tale.frame.holders)
-        options += [Clause(f"Each {holder.one} can hold {x} {tale.z}"), Clause(f"had {x} empty {holder.many}", tale.c)]
-    if tale.frame.priced:
+        options.append(Clause(f"had {x} empty {holder.many}", tale.c))
+        if apart:
+            options.append(Clause(f"Each {holder.one} can hold {x} {tale.z}"))
+    if tale.frame.priced and tale.about != "prices":
         options += [Clause(f"The {tale.things} cost ${x} each"), Clause(f"had ${x}", tale.c)]
-    if not tale.place:
+    if apart:
         verb = tale.verb()
-        if tale.b.name not in verb.past and not tale.frame.measure:
+        if tale.b.name not in verb.past and tale.a.his not in verb.past.split():
             options.append(tale.did(verb, x, tale.z, tale.c))
     return story.pick(options)
 

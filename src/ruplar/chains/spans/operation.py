@@ -1,0 +1,42 @@
+"""One span an operation: `16-3-4=9` is `16-3=13`, then `13-4=9`, so that no latent has more than one thing to work out.
+
+A step is taken apart where every result on the way is a single token (`attach`). `600*30/100=180` stays whole: 18000 is more
+than one token, as is the 0.3 of `30/100*600=180`, and a latent that mixes the tokens of a number loses their order. A domain that
+does not take its steps apart (`operations`, domains/base.py) has them whole, as `step` has.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from ruplar.chains.spans.base import Pieces, whole
+from ruplar.domains.base import Domain
+from ruplar.records import Span
+from ruplar.settings import Settings
+
+
+class Config(Settings):
+    """Nothing to set."""
+
+
+@dataclass
+class Spans:
+    """Takes steps of several operations apart."""
+
+    config: Config
+    pieces: Pieces | None = field(default=None, repr=False)
+
+    def attach(self, pieces: Pieces) -> None:
+        """Learn how the tokenizer writes a symbol."""
+        self.pieces = pieces
+
+    def cut(self, step: str, domain: Domain) -> list[Span]:
+        """Step → one span an operation, or one in all where a result on the way is no single token; [] without any symbol."""
+        assert self.pieces is not None, "attach comes first"
+        # differs from the paper: D76. It has one latent a step, however much the step works out
+        apart = getattr(domain, "operations", None)
+        parts = apart(step) if apart is not None else [step]
+        on_the_way = [symbol for part in parts[:-1] for symbol in (domain.result(part) or [""])]
+        if any(len(self.pieces(symbol)) != 1 for symbol in on_the_way) or len(on_the_way) != len(parts) - 1:
+            parts = [step]
+        return [span for part in parts for span in whole(part, domain)]
