@@ -167,6 +167,15 @@ def test_operation_keeps_a_step_whole_where_it_cannot_be_taken_apart(step):
     assert operation(step) == cut("step", step)
 
 
+def test_operation_keeps_a_step_whole_whose_parts_have_results_of_several_symbols_or_none():
+    class Parting(arithmetic.Domain):
+        def operations(self, step):
+            return ["3+4=7 apples", "7+5=12"] if "12" in step else ["3+4", "7-5=2"]
+
+    for step in ("3+4+5=12", "3+4-5=2"):
+        assert operation(step, Parting(arithmetic.Config())) == cut("step", step)
+
+
 def test_operation_keeps_steps_of_other_domains_whole():
     logic = plugins.make("domains", "logic")
     step = logic.split(logic.EXAMPLE[0])[0]

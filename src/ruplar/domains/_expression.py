@@ -64,14 +64,7 @@ def evaluate(text: str) -> Fraction:
         Unreadable: The text is no expression.
         ZeroDivisionError: It divides by zero.
     """
-    marks = [s for s in symbols(text) if s not in _CURRENCY]
-    if not marks or len(marks) > _MOST_SYMBOLS:
-        raise Unreadable(text)
-    reader = _Reader(marks)
-    value = reader.sum()
-    if reader.mark:
-        raise Unreadable(text)
-    return value
+    return _read(text)[0]
 
 
 def carried_out(text: str) -> list[tuple[Fraction, str, Fraction, Fraction]]:
@@ -81,14 +74,22 @@ def carried_out(text: str) -> list[tuple[Fraction, str, Fraction, Fraction]]:
         Unreadable: The text is no expression, or has more in it than numbers, parentheses and these four signs.
         ZeroDivisionError: It divides by zero.
     """
-    marks = [s for s in symbols(text) if s not in _CURRENCY]
-    if not marks or len(marks) > _MOST_SYMBOLS or any(not _is_number(s) and s not in _PLAIN for s in marks):
-        raise Unreadable(text)
-    reader = _Reader(marks)
-    reader.sum()
-    if reader.mark:
+    _, reader = _read(text)
+    if any(not _is_number(s) and s not in _PLAIN for s in reader.marks):
         raise Unreadable(text)
     return reader.done
+
+
+def _read(text: str) -> tuple[Fraction, _Reader]:
+    """The value of an expression, and the reader that has read all of it."""
+    marks = [s for s in symbols(text) if s not in _CURRENCY]
+    if not marks or len(marks) > _MOST_SYMBOLS:
+        raise Unreadable(text)
+    reader = _Reader(marks)
+    value = reader.sum()
+    if reader.mark:
+        raise Unreadable(text)
+    return value, reader
 
 
 def _bounded(value: Fraction) -> Fraction:

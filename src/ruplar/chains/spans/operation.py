@@ -1,7 +1,7 @@
 """One span an operation: `16-3-4=9` is `16-3=13`, then `13-4=9`, so that no latent has more than one thing to work out.
 
 A step is taken apart where every result on the way is a single token (`attach`). `600*30/100=180` stays whole: 18000 is more
-than one token, as is the 0.3 of `30/100*600=180`, and a latent that mixes the tokens of a number loses their order. A domain that
+than one token, as are the 0.3 of `30/100*600=180` and the -3 of `2-5+9=6`, and a latent that mixes the tokens of a number loses their order. A domain that
 does not take its steps apart (`operations`, domains/base.py) has them whole, as `step` has.
 """
 
@@ -36,7 +36,7 @@ class Spans:
         # differs from the paper: D76. It has one latent a step, however much the step works out
         apart = getattr(domain, "operations", None)
         parts = apart(step) if apart is not None else [step]
-        on_the_way = [symbol for part in parts[:-1] for symbol in (domain.result(part) or [""])]
-        if any(len(self.pieces(symbol)) != 1 for symbol in on_the_way) or len(on_the_way) != len(parts) - 1:
+        on_the_way = [domain.result(part) for part in parts[:-1]]
+        if any(len(result) != 1 or len(self.pieces(result[0])) != 1 for result in on_the_way):
             parts = [step]
         return [span for part in parts for span in whole(part, domain)]

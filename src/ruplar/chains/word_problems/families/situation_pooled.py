@@ -2,7 +2,7 @@
 
 from ruplar.chains.word_problems.parts import listing
 from ruplar.chains.word_problems.short import count
-from ruplar.chains.word_problems.situations.telling import DONE, HELD, OWNED, TIMES, Clause, Tale
+from ruplar.chains.word_problems.situations.telling import DONE, OWNED, TIMES, Clause, Tale
 from ruplar.chains.word_problems.situations.then import RESTS, then
 from ruplar.chains.word_problems.story import Redraw, Story
 
@@ -36,7 +36,7 @@ def _people(story: Story, adds: int, ends: int) -> None:
     told = [tale.has(n, tale.x, p) for n, p in zip(values, who, strict=True)]
     pool = story.pick(("They put all of them together", "They pooled them", f"Together they put them into one {story.pick(('pile', 'heap', 'box'))}"))  # fmt: skip
     told.append(Clause(pool))
-    then(story, tale, told, story.add_up(values), ends, who="they")
+    then(story, tale, told, story.add_up(values), ends, together=True)
 
 
 def _times(story: Story, adds: int, ends: int) -> None:
@@ -50,12 +50,12 @@ def _times(story: Story, adds: int, ends: int) -> None:
         raise Redraw
     values = _counts(story, adds + 1)
     told = [tale.did(verb, n, tale.x, when=when) for n, when in zip(values, story.pick(TIMES), strict=False)]
-    then(story, tale, told, story.add_up(values), ends, who="")
+    then(story, tale, told, story.add_up(values), ends)
 
 
 def _boxes(story: Story, adds: int, ends: int) -> None:
     """What one box has and what another has."""
-    tale = Tale(story, tuple(f for f in _KEPT if f in HELD))
+    tale = Tale(story, _KEPT)
     tale.keep = ""
     if adds > 2:
         raise Redraw
@@ -64,7 +64,7 @@ def _boxes(story: Story, adds: int, ends: int) -> None:
         told = [Clause(f"has a big {holder.one} with {values[0]} {tale.x} and a small one with {values[1]} {tale.x}", tale.a)]  # fmt: skip
     else:
         told = [Clause(f"has three {holder.many} of {tale.x}", tale.a), Clause(f"There are {listing([str(n) for n in values])} {tale.x} {holder.put} them")]  # fmt: skip
-    then(story, tale, told, story.add_up(values), ends, who="")
+    then(story, tale, told, story.add_up(values), ends)
 
 
 def _sources(story: Story, adds: int, ends: int) -> None:
@@ -76,7 +76,7 @@ def _sources(story: Story, adds: int, ends: int) -> None:
     values = _counts(story, adds + 1)
     told = [tale.has(values[0], tale.x)]
     told += [tale.did(verb, n, tale.x, more=story.chance(0.5)) for verb, n in zip(verbs, values[1:], strict=True)]
-    then(story, tale, told, story.add_up(values), ends, who="")
+    then(story, tale, told, story.add_up(values), ends)
 
 
 def _kinds(story: Story, adds: int, ends: int) -> None:
@@ -88,4 +88,4 @@ def _kinds(story: Story, adds: int, ends: int) -> None:
     values = _counts(story, 2)
     told = [Clause(f"has {values[0]} {tale.x} and {values[1]} {tale.y}", tale.a)]
     tale.x = tale.things
-    then(story, tale, told, story.add_up(values), ends, who="", only=RESTS)
+    then(story, tale, told, story.add_up(values), ends, only=RESTS)
