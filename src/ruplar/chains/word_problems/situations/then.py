@@ -91,9 +91,8 @@ def _parted(
 
 def _priced(story: Story, tale: Tale, said: list[Clause], value: int, together: bool) -> tuple[list[Clause], str]:
     """All of it is sold at so much each."""
-    if not tale.frame.priced or any(
-        "sold" in clause.text for clause in said
-    ):  # which of the two sales is asked about?
+    sold = any("sold" in clause.text for clause in said)  # which of the two sales would be asked about?
+    if sold or not tale.frame.priced:
         raise Redraw
     k = story.between(2, 12)
     subject, opening = (None, "They ") if together else (tale.a, "")
