@@ -182,6 +182,11 @@ def test_operation_keeps_steps_of_other_domains_whole():
     assert operation(step, logic) == cut("step", step, logic)
 
 
+@pytest.mark.parametrize("step", ["10/3*3=10", "3+4", "3+4=", "5%*40+2=4", "6/0+1=7"])
+def test_a_step_that_cannot_be_taken_apart_is_its_one_operation(step):
+    assert EXACT.operations(step) == [step]
+
+
 @given(st.lists(st.integers(1, 99), min_size=2, max_size=6), st.data())
 def test_operations_carried_out_one_by_one_end_where_the_step_does(numbers, data):
     signs = data.draw(st.lists(st.sampled_from("+-*"), min_size=len(numbers) - 1, max_size=len(numbers) - 1))
