@@ -59,6 +59,21 @@ class Pieces:
         return tuple(texts) if apart and texts else (symbol,)
 
 
+@dataclass
+class Attached:
+    """What a rule that must know how the tokenizer writes a symbol begins with.
+
+    Attributes:
+        pieces: Symbol → the texts of its tokens; None until `attach`.
+    """
+
+    pieces: Pieces | None = field(default=None, repr=False, kw_only=True)
+
+    def attach(self, pieces: Pieces) -> None:
+        """Learn how the tokenizer writes a symbol."""
+        self.pieces = pieces
+
+
 _Rule = TypeVar("_Rule")
 
 

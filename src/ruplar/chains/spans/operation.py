@@ -1,15 +1,15 @@
 """One span an operation: `16-3-4=9` is `16-3=13`, then `13-4=9`, so that no latent has more than one thing to work out.
 
-A step is taken apart where every result on the way is a single token (`attach`). `600*30/100=180` stays whole: 18000 is more
-than one token, as are the 0.3 of `30/100*600=180` and the -3 of `2-5+9=6`, and a latent that mixes the tokens of a number loses their order. A domain that
-does not take its steps apart (`operations`, domains/base.py) has them whole, as `step` has.
+A step is taken apart where every result on the way is a single token. `600*30/100=180` stays whole: 18000 is more than one
+token, as are the 0.3 of `30/100*600=180` and the -3 of `2-5+9=6`, and a latent that mixes the tokens of a number loses their
+order. A domain that does not take its steps apart (`operations`, domains/base.py) has them whole, as `step` has.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
-from ruplar.chains.spans.base import Pieces, whole
+from ruplar.chains.spans.base import Attached, whole
 from ruplar.domains.base import Domain
 from ruplar.records import Span
 from ruplar.settings import Settings
@@ -20,15 +20,10 @@ class Config(Settings):
 
 
 @dataclass
-class Spans:
+class Spans(Attached):
     """Takes steps of several operations apart."""
 
     config: Config
-    pieces: Pieces | None = field(default=None, repr=False)
-
-    def attach(self, pieces: Pieces) -> None:
-        """Learn how the tokenizer writes a symbol."""
-        self.pieces = pieces
 
     def cut(self, step: str, domain: Domain) -> list[Span]:
         """Step → one span an operation, or one in all where a result on the way is no single token; [] without any symbol."""

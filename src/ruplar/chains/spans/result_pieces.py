@@ -7,9 +7,9 @@ step whole, as does a symbol whose tokens cannot be written one by one (parts of
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
-from ruplar.chains.spans.base import Pieces, whole
+from ruplar.chains.spans.base import Attached, whole
 from ruplar.domains.base import Domain
 from ruplar.records import Span
 from ruplar.settings import Settings
@@ -20,15 +20,10 @@ class Config(Settings):
 
 
 @dataclass
-class Spans:
+class Spans(Attached):
     """Keeps the order of a result of several tokens."""
 
     config: Config
-    pieces: Pieces | None = field(default=None, repr=False)
-
-    def attach(self, pieces: Pieces) -> None:
-        """Learn how the tokenizer writes a symbol."""
-        self.pieces = pieces
 
     def cut(self, step: str, domain: Domain) -> list[Span]:
         """Step → one span a token of its result; one span where it states none; [] when it holds no symbol."""
