@@ -28,6 +28,7 @@ def test_the_ways_of_cutting_are_found_by_name():
         "ahead",
         "every_k",
         "operation",
+        "plan",
         "result_pieces",
         "result_split",
         "running",
@@ -194,6 +195,60 @@ def test_operations_carried_out_one_by_one_end_where_the_step_does(numbers, data
     parts = EXACT.operations(f"{left}={eval(left)}")
     assert len(parts) == len(signs) and all(EXACT.check(part) is None for part in parts)
     assert parts[-1].rpartition("=")[2] == str(eval(left))
+
+
+def plan(*steps, domain=EXACT, **settings):
+    tokenizer = Tokenizer(3)
+    rule = attached(plugins.make("spans", "plan", settings), tokenizer.encode, tokenizer)
+    return cut_chain(rule, steps, domain)
+
+
+def test_plan_favours_the_last_result_and_lays_out_what_is_done_with_it():
+    assert plan("39+47=86", "86-20=66") == [
+        [Span("39+47=", ("39", "+", "47"), ("39",))],
+        [Span("86-20=", ("86", "-", "20"), ("86",))],
+    ]
+    [_, [later], [last]] = plan("7*5=35", "3*5=15", "35+15=50")
+    assert later == Span("3*5=", ("35", "3", "*", "5"), ("35",)), (
+        "a result that is needed later is thought where it comes out"
+    )
+    assert last == Span("35+15=", ("35", "+", "15"), ("15",))
+
+
+def test_plan_takes_operations_apart_and_leaves_the_last_result_to_the_answer():
+    assert [written(spans) for spans in plan("16-3-4=9", "9*2=18")] == [["16 - 3", "13 - 4"], ["9 * 2"]]
+    assert written(plan("600*30/100=180")[0]) == ["600 * 30 / 100"], "18000 is more than one token"
+
+
+def test_plan_thinks_a_result_of_several_tokens_in_order():
+    assert plan("1000+234=1234", "1234*2=2468")[1] == [
+        Span("123", ("123",), ("123",)),
+        Span("1234*2=", ("4", "1234", "*", "2"), ("4",)),
+    ]
+
+
+def test_plan_may_leave_all_but_the_first_symbols_to_the_forward_that_computes():
+    assert [written(spans) for spans in plan("39+47=86", "2*86=172", symbols=2)] == [["39 +"], ["86 2 *"]]
+    assert written(plan("20*1.20=24", domain=PUBLISHED, symbols=3)[0]) == ["20 * 1.20"], "a decimal is one symbol"
+
+
+def test_plan_goes_on_over_steps_that_say_nothing_or_state_no_result():
+    assert plan("39+47=86", "", "86-20=66")[1:] == [[], [Span("86-20=", ("86", "-", "20"), ("86",))]]
+    assert plan("3+4", "7*2=14") == [
+        [Span("3+4", ("3", "+", "4"), ("3",))],
+        [Span("7*2=", ("7", "*", "2"), ("7",))],
+    ]
+    assert plan() == []
+
+
+def test_a_mixture_of_a_plan_has_the_last_result_first_and_the_share_of_the_rest_in_equal_parts():
+    tokenizer = Tokenizer(3)
+    [_, [span]] = plan("39+47=86", "86-20=66")
+    mixed = plugins.make("priors", "mixture", {"operand_share": 0.4}).build(
+        span, tokenizer.encode, np.random.default_rng(0)
+    )
+    assert tokenizer.decode(mixed.ids[:1]) == "86"
+    assert mixed.probs.tolist() == pytest.approx([0.6, 0.2, 0.2])
 
 
 def test_every_prior_is_certain_of_a_later_piece():

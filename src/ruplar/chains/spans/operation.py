@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ruplar.chains.spans.base import Attached, whole
+from ruplar.chains.spans.base import Attached, Pieces, whole
 from ruplar.domains.base import Domain
 from ruplar.records import Span
 from ruplar.settings import Settings
@@ -29,9 +29,12 @@ class Spans(Attached):
         """Step → one span an operation, or one in all where a result on the way is no single token; [] without any symbol."""
         assert self.pieces is not None, "attach comes first"
         # differs from the paper: D76. It has one latent a step, however much the step works out
-        apart = getattr(domain, "operations", None)
-        parts = apart(step) if apart is not None else [step]
-        on_the_way = [domain.result(part) for part in parts[:-1]]
-        if any(len(result) != 1 or len(self.pieces(result[0])) != 1 for result in on_the_way):
-            parts = [step]
-        return [span for part in parts for span in whole(part, domain)]
+        return [span for part in taken_apart(step, domain, self.pieces) for span in whole(part, domain)]
+
+
+def taken_apart(step: str, domain: Domain, pieces: Pieces) -> list[str]:
+    """Step → its operations as steps of their own; the step alone where a result on the way is no single token."""
+    apart = getattr(domain, "operations", None)
+    parts = apart(step) if apart is not None else [step]
+    on_the_way = [domain.result(part) for part in parts[:-1]]
+    return [step] if any(len(result) != 1 or len(pieces(result[0])) != 1 for result in on_the_way) else parts
