@@ -15,5 +15,10 @@ class Said:
     err: str
 
     @property
+    def words(self):
+        """What it said in one line: where a line is broken depends on how long the paths in it are."""
+        return " ".join(self.out.split())
+
+    @property
     def json(self):
         return json.loads(self.out)

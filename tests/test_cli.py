@@ -239,7 +239,7 @@ def test_an_exported_model_is_a_plain_one_with_the_same_logits_and_answers(rupla
 def test_average_writes_one_model_and_never_over_something(ruplar, refused, tmp_path):
     shutil.copytree(find_model("embedded:ruplar"), tmp_path / "other")
     found = ruplar("average", tmp_path / "mean", "embedded:ruplar", tmp_path / "other")
-    assert found.code == 0 and "the mean of 2 models" in found.out
+    assert found.code == 0 and "the mean of 2 models" in found.words
     assert "mean exists. Name another folder." in refused("average", tmp_path / "mean", "embedded:ruplar", "other")
     assert "at least two models" in refused("average", tmp_path / "alone", "embedded:ruplar")
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
 import torch
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from ruplar.engine.reference import generate
 from ruplar.engine.sampling import Decoding
@@ -69,3 +71,24 @@ def test_an_answer_ends_at_the_end_token_or_at_the_limit(backbone, thinker, prom
 
 def test_no_prompts_give_no_rows(backbone, thinker):
     assert generate(backbone, thinker, [], DECODING) == []
+
+
+class _Readings(TorchDispatchMode):
+    """Counts single values read by the host; on a GPU each waits for everything asked of it before."""
+
+    count = 0
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        self.count += func is torch.ops.aten._local_scalar_dense.default
+        return func(*args, **(kwargs or {}))
+
+
+@pytest.mark.parametrize("keep", ["none", "embeds", "all"])
+def test_more_rows_are_not_more_readings(backbone, thinker, prompts, keep):
+    thinker, found = replace(thinker, halt_threshold=0.999, cap=3), []
+    for count in (1, 4):
+        with _Readings() as readings:
+            rows = generate(backbone, thinker, prompts[:1] * count, DECODING, keep_latents=keep)
+        assert [row.latent_count for row in rows] == [3] * count and rows[0].answer_ids
+        found.append(readings.count)
+    assert found[0] == found[1] > 0

@@ -46,7 +46,7 @@ class Generation:
         forwards: Model calls in which this row took part, the prefill included.
         halted: The thought ended by itself, not at the cap.
         ended: The answer ended by itself, not at the limit.
-        latent_logits: One [V] a latent, float32 on the CPU: what it was made from; empty unless kept.
+        latent_logits: One [V] a latent, float32: what it was made from; empty unless kept.
         latent_embeds: One [D] a latent: the soft token itself; empty unless kept.
     """
 
@@ -200,9 +200,11 @@ def _decide(
         loop.said = loop.said + says.long()
         ends = says & (tokens == backbone.eos_id)
         loop.done = loop.done | ends | (says & (loop.said >= decoding.max_answer_tokens))
-        for b in says.nonzero().flatten().tolist():
-            rows[b].answer_ids.append(int(tokens[b]))
-            rows[b].ended = bool(ends[b])
+        # each reading waits for the device, so a column is read at once
+        for row, talks, token, over in zip(rows, says.tolist(), tokens.tolist(), ends.tolist(), strict=True):
+            if talks:
+                row.answer_ids.append(token)
+                row.ended = over
     return embeds
 
 
@@ -210,14 +212,18 @@ def _note_thought(
     rows: list[Generation], thought: Thought, goes_on: Tensor, cut: Tensor, logits: Tensor, keep: Keep
 ) -> None:
     logits = logits if thought.logits is None else thought.logits
-    for b in goes_on.nonzero().flatten().tolist():
+    on = goes_on.nonzero().flatten()
+    tokens = None if thought.tokens is None else thought.tokens[on].tolist()
+    kept_logits = logits[on] if keep == "all" else None
+    kept_embeds = thought.embeds[on] if keep != "none" else None
+    for at, b in enumerate(on.tolist()):
         rows[b].latent_count += 1
-        if thought.tokens is not None:
-            rows[b].thought_ids.append(int(thought.tokens[b]))
-        if keep == "all":
-            rows[b].latent_logits.append(logits[b].cpu())
-        if keep != "none":
-            rows[b].latent_embeds.append(thought.embeds[b].clone())
+        if tokens is not None:
+            rows[b].thought_ids.append(tokens[at])
+        if kept_logits is not None:
+            rows[b].latent_logits.append(kept_logits[at])
+        if kept_embeds is not None:
+            rows[b].latent_embeds.append(kept_embeds[at])
     for b in cut.nonzero().flatten().tolist():
         rows[b].halted = False
 
