@@ -11,7 +11,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 from ruplar import plugins
 from ruplar.backbone.load import open_backbone
 from ruplar.backbone.number_tokens import GROUPS, number_ids, with_number_tokens
-from ruplar.backbone.rows import number_row
+from ruplar.backbone.rows import add_mean_rows, number_row
 from ruplar.backbone.settings import BackboneConfig, LoraSettings, PromptConfig
 from ruplar.backbone.tokenizers import load_tokenizer
 from ruplar.errors import UserError
@@ -126,6 +126,19 @@ def test_a_row_is_made_of_its_digits_in_their_order():
     torch.testing.assert_close(number_row(digits, "12"), raw * length / raw.norm())
     assert not torch.allclose(number_row(digits, "12"), number_row(digits, "21"))
     assert not torch.allclose(number_row(digits, "1" * 2), number_row(digits, "1" * 3))
+
+
+@pytest.mark.parametrize("tied", [True, False])
+def test_room_for_rows_is_made_without_drawing_any(tiny_model, tied):
+    model = tiny_model("llama", 40, tied=tied)
+    before, state = model.get_output_embeddings().weight.detach().clone(), torch.get_rng_state()
+    add_mean_rows(model, 43, 2)
+    rows = model.get_output_embeddings().weight.detach()
+    assert torch.equal(torch.get_rng_state(), state), "a matrix was drawn, which takes seconds where it is large"
+    assert torch.equal(rows[:40], before) and not rows[40].any()  # one more than asked for, and nothing by chance
+    torch.testing.assert_close(rows[41:], rows[:41].mean(0).expand(2, -1))
+    assert "_init_weights" not in vars(model) and model.config.vocab_size == 43
+    assert (model.get_input_embeddings().weight is model.get_output_embeddings().weight) == tied
 
 
 @pytest.mark.parametrize("base", [True, False], indirect=True, ids=["tied", "untied"])

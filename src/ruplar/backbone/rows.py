@@ -55,8 +55,19 @@ def number_row(digits: Tensor, group: str) -> Tensor:
 
 
 def _make_room(model: Any, size: int) -> None:
-    if size > model.get_input_embeddings().weight.shape[0]:
-        model.resize_token_embeddings(size, mean_resizing=False)
+    """Rows up to `size`, of zeros where there were none; as it is done otherwise, whole matrices are drawn first, for seconds."""
+    from transformers.initialization import no_init_weights
+
+    known = model.get_input_embeddings().weight.shape[0]
+    if size > known:
+        with no_init_weights():  # torch's own drawing; the model's is left out beside it
+            model._init_weights = lambda module: None
+            try:
+                model.resize_token_embeddings(size, mean_resizing=False)
+            finally:
+                del model._init_weights  # the class's is there again
+        for rows in _matrices(model):
+            rows[known:] = 0
 
 
 def _matrices(model: Any) -> list[Tensor]:
