@@ -128,17 +128,29 @@ def test_a_row_is_made_of_its_digits_in_their_order():
     assert not torch.allclose(number_row(digits, "1" * 2), number_row(digits, "1" * 3))
 
 
-@pytest.mark.parametrize("tied", [True, False])
-def test_room_for_rows_is_made_without_drawing_any(tiny_model, tied):
+@pytest.fixture
+def no_number_by_chance():
+    """Memory that was not written to holds no number, so that whoever reads it is found out."""
+    torch.use_deterministic_algorithms(True)
+    yield
+    torch.use_deterministic_algorithms(False)
+
+
+@pytest.mark.parametrize(("tied", "bias"), [(True, False), (False, False), (False, True)])
+def test_room_for_rows_is_made_without_drawing_any(tiny_model, no_number_by_chance, tied, bias):
     model = tiny_model("llama", 40, tied=tied)
+    if bias:
+        model.lm_head = torch.nn.Linear(model.config.hidden_size, 40)
     before, state = model.get_output_embeddings().weight.detach().clone(), torch.get_rng_state()
     add_mean_rows(model, 43, 2)
-    rows = model.get_output_embeddings().weight.detach()
+    head = model.get_output_embeddings()
+    rows = head.weight.detach()
     assert torch.equal(torch.get_rng_state(), state), "a matrix was drawn, which takes seconds where it is large"
-    assert torch.equal(rows[:40], before) and not rows[40].any()  # one more than asked for, and nothing by chance
+    assert torch.equal(rows[:40], before) and torch.equal(rows[40], torch.zeros_like(rows[40]))  # none asked for it
     torch.testing.assert_close(rows[41:], rows[:41].mean(0).expand(2, -1))
+    assert (head.bias is not None) == bias and not (bias and head.bias[40:].any())
     assert "_init_weights" not in vars(model) and model.config.vocab_size == 43
-    assert (model.get_input_embeddings().weight is model.get_output_embeddings().weight) == tied
+    assert (model.get_input_embeddings().weight is head.weight) == tied
 
 
 @pytest.mark.parametrize("base", [True, False], indirect=True, ids=["tied", "untied"])

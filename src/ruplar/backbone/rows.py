@@ -58,19 +58,26 @@ def _make_room(model: Any, size: int) -> None:
     """Rows up to `size`, of zeros where there were none; as it is done otherwise, whole matrices are drawn first, for seconds."""
     from transformers.initialization import no_init_weights
 
-    known = model.get_input_embeddings().weight.shape[0]
-    if size > known:
-        with no_init_weights():  # torch's own drawing; the model's is left out beside it
-            model._init_weights = lambda module: None
-            try:
-                model.resize_token_embeddings(size, mean_resizing=False)
-            finally:
-                del model._init_weights  # the class's is there again
-        for rows in _matrices(model):
-            rows[known:] = 0
+    known = [len(module.weight) for module in _ends(model)]
+    if size <= known[0]:
+        return
+    with no_init_weights():  # torch's own drawing; the model's is left out beside it
+        model._init_weights = lambda module: None
+        try:
+            model.resize_token_embeddings(size, mean_resizing=False)
+        finally:
+            del model._init_weights  # the class's is there again
+    for module, before in zip(_ends(model), known, strict=True):
+        for rows in (module.weight, getattr(module, "bias", None)):
+            if rows is not None:
+                rows[before:] = 0  # until now whatever lay in that memory
+
+
+def _ends(model: Any) -> list[Any]:
+    """The input embedding, and the head where there is one."""
+    return [module for module in (model.get_input_embeddings(), model.get_output_embeddings()) if module is not None]
 
 
 def _matrices(model: Any) -> list[Tensor]:
-    modules = (model.get_input_embeddings(), model.get_output_embeddings())
-    found = {module.weight.data_ptr(): module.weight for module in modules if module is not None}
+    found = {module.weight.data_ptr(): module.weight for module in _ends(model)}
     return list(found.values())
