@@ -202,6 +202,17 @@ def test_the_panels_of_a_grid_say_what_is_left_as_it_is_and_share_a_scale(rows):
     assert len(scales) == 1
 
 
+@pytest.mark.parametrize("unlike", ["another method", "many settings"])
+def test_sweeps_of_unlike_rows_go_by_the_rows_names_and_not_by_all_that_tells_them_apart(rows, unlike):
+    base = next(row for row in rows if row.method == "embedded-ruplar")
+    others = [{}, {"method__name": "cot"}] if unlike == "another method" else [{}, {f"method__{n}": 7 for n in "abc"}]
+    made = [variant(base, f"{name} read {n} times", 50, **other, prompt__readings=n)
+            for name, other in zip(("soft", "written"), others, strict=True) for n in (1, 2)]  # fmt: skip
+    axes = [panel for panel in sweeps.draw(sweeps.find(made)).figure.axes if panel.get_visible()]
+    titles = [panel.get_title() or panel.get_title(loc="left") for panel in axes]
+    assert titles == ["readings, soft read 1 times", "readings, written read 1 times"]
+
+
 def test_the_parts_of_a_loss_are_those_that_add_up():
     rows = [{"kind": "train", "step": s, "loss": 3.0, "grad_norm": 1.0, "learning_rate": 0.1, "answer": 1.0, "prior": 2.0, "entropy": 0.0}
             for s in (1, 2)]  # fmt: skip

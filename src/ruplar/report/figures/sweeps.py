@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
+from textwrap import fill
 from typing import Any
 
 from ruplar.report.figures.style import MARKERS, SERIES, Drawing, panels, styled
@@ -15,12 +16,16 @@ ABOUT = {
     "prior.temperature": ("τ", "temperature of the target: lower is sharper"),
     "prior.result_logit": ("β", "how far a step's result is lifted above its other symbols"),
     "method.prior_weight": ("weight of the prior loss", "how strongly the thought is taught, beside the answer"),
+    "prompt.readings": ("readings", "how many times the question is written"),
     "method.halt_threshold": ("halting threshold", "probability of the end at which the thought stops"),
 }
 """Setting → its sign and what it does; others go by their own name."""
 
 _NAME, _ALIKE = 26, 0.15
 """Characters of a benchmark's name that a legend has room for; soft tokens that make no difference to a reader."""
+
+_GRID, _TITLE = 2, 40
+"""Most settings by which the sweeps of a grid are told apart, beyond which rows go by their name; characters of a line of a title."""
 
 
 @dataclass(frozen=True)
@@ -29,15 +34,16 @@ class Sweep:
 
     Attributes:
         setting: Its dotted name.
-        prior: The prior of these runs.
+        told: What tells it from the other sweeps of the setting: in a grid the prior and the other settings' values, else the
+            name of its first row.
         lines: Benchmark → value of the setting → its row; ascending.
-        beside: What tells it from the other sweeps of the setting, in a grid: another setting → its value here.
+        scale: Sweeps of one scale are read across their panels.
     """
 
     setting: str
-    prior: str
+    told: tuple[str, ...]
     lines: dict[str, dict[float, Row]]
-    beside: dict[str, float]
+    scale: str
 
 
 def find(rows: Sequence[Row]) -> list[Sweep]:
@@ -63,9 +69,19 @@ def _sweep(setting: str, cluster: Sequence[Row], others: Sequence[Row]) -> Sweep
     lines: dict[str, dict[float, Row]] = {}
     for row in sorted(cluster, key=lambda r: value_of(r, setting) or 0.0):
         lines.setdefault(row.benchmark, {})[value_of(row, setting) or 0.0] = row
-    apart = {name for other in others for name in _differs(cluster[0], other)} - {setting}
-    beside = {name: value for name in sorted(apart) if (value := value_of(cluster[0], name)) is not None}
-    return Sweep(setting, str(_config(cluster[0]).get("prior", {}).get("name", "")), lines, beside)
+    apart = sorted({name for other in others for name in _differs(cluster[0], other)} - {setting})
+    values = {name: value_of(cluster[0], name) for name in apart if name != "prior.name"}
+    prior = str(_config(cluster[0]).get("prior", {}).get("name", ""))
+    if len(values) > _GRID or None in values.values():  # other methods or data, no grid of numbers
+        first = min(cluster, key=lambda r: value_of(r, setting) or 0.0)
+        return Sweep(setting, (first.method,), lines, "")
+    told = [f"{prior} prior"] if prior else []
+    told += [f"{_sign(name)} = {value:g}" for name, value in values.items()]
+    return Sweep(setting, tuple(told), lines, prior)
+
+
+def _sign(setting: str) -> str:
+    return ABOUT.get(setting, (setting, ""))[0]
 
 
 def _config(row: Row) -> Mapping[str, Any]:
@@ -105,14 +121,17 @@ def draw(sweeps: Sequence[Sweep]) -> Drawing:
     columns = min(3, len(sweeps))
     rows = -(-len(sweeps) // columns)
     figure, axes = panels(rows, columns, 4.8 * columns + 1.5, 4.6 * rows)
+    benchmarks = list(dict.fromkeys(name for sweep in sweeps for name in sweep.lines))
     for panel, sweep in zip(axes, sweeps, strict=False):
-        _panel(panel, sweep)
+        _panel(panel, sweep, benchmarks)
     for panel, sweep in zip(axes, sweeps, strict=False):  # a grid is read across its panels, so they share a scale
-        alike = [p for p, s in zip(axes, sweeps, strict=False) if (s.setting, s.prior) == (sweep.setting, sweep.prior)]
+        alike = [p for p, s in zip(axes, sweeps, strict=False) if (s.setting, s.scale) == (sweep.setting, sweep.scale)]
         limits = [p.get_ylim() for p in alike]
         panel.set_ylim(min(low for low, _ in limits), max(high for _, high in limits))
     for empty in axes[len(sweeps) :]:
         empty.set_visible(False)
+    lines = {name: line for panel in axes for line, name in zip(*panel.get_legend_handles_labels(), strict=True)}
+    figure.legend(lines.values(), lines, loc="outside lower center", ncols=min(len(lines), 5))
     return Drawing("sweeps", "One setting at a time", _caption(sweeps), figure)
 
 
@@ -135,10 +154,10 @@ def _lengths(latents: Sequence[float]) -> str:
     return f"#L {high:.1f}" if high - low < _ALIKE else f"#L {low:.1f}–{high:.1f}"
 
 
-def _panel(axes: Any, sweep: Sweep) -> None:
-    sign = ABOUT.get(sweep.setting, (sweep.setting, ""))[0]
-    for i, (benchmark, line) in enumerate(sweep.lines.items()):
-        rows = list(line.values())
+def _panel(axes: Any, sweep: Sweep, benchmarks: Sequence[str]) -> None:
+    sign = _sign(sweep.setting)
+    for benchmark, line in sweep.lines.items():
+        i, rows = benchmarks.index(benchmark), list(line.values())  # one colour a benchmark in all panels
         low, high = ([abs(bound - r.accuracy) for r, bound in pairs] for pairs in (
             [(r, r.low) for r in rows], [(r, r.high) for r in rows],
         ))  # fmt: skip
@@ -157,7 +176,4 @@ def _panel(axes: Any, sweep: Sweep) -> None:
     axes.set_xticks(sorted({x for line in sweep.lines.values() for x in line}))
     axes.xaxis.set_major_formatter(lambda value, place=None: f"{value:g}")
     axes.margins(x=0.15, y=0.22)
-    told = [f"{sweep.prior} prior"] if sweep.prior else []
-    told += [f"{ABOUT.get(name, (name, ''))[0]} = {value:g}" for name, value in sweep.beside.items()]
-    axes.set_title(", ".join([sign, *told]))
-    axes.legend(loc="best")
+    axes.set_title(fill(", ".join([sign, *sweep.told]), _TITLE))
