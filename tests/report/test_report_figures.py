@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 from collections import Counter
+from dataclasses import replace
 from xml.etree import ElementTree
 
 import numpy as np
@@ -202,15 +203,46 @@ def test_the_panels_of_a_grid_say_what_is_left_as_it_is_and_share_a_scale(rows):
     assert len(scales) == 1
 
 
+def titles_of(drawing):
+    return [panel.get_title() or panel.get_title(loc="left") for panel in drawing.figure.axes if panel.get_visible()]
+
+
 @pytest.mark.parametrize("unlike", ["another method", "many settings"])
 def test_sweeps_of_unlike_rows_go_by_the_rows_names_and_not_by_all_that_tells_them_apart(rows, unlike):
     base = next(row for row in rows if row.method == "embedded-ruplar")
     others = [{}, {"method__name": "cot"}] if unlike == "another method" else [{}, {f"method__{n}": 7 for n in "abc"}]
     made = [variant(base, f"{name} read {n} times", 50, **other, prompt__readings=n)
             for name, other in zip(("soft", "written"), others, strict=True) for n in (1, 2)]  # fmt: skip
-    axes = [panel for panel in sweeps.draw(sweeps.find(made)).figure.axes if panel.get_visible()]
-    titles = [panel.get_title() or panel.get_title(loc="left") for panel in axes]
-    assert titles == ["readings, soft read 1 times", "readings, written read 1 times"]
+    assert titles_of(sweeps.draw(sweeps.find(made))) == [
+        "readings, soft read 1 times",
+        "readings, written read 1 times",
+    ]
+
+
+def test_a_mean_of_trainings_is_not_a_point_of_its_trainings_sweep(rows):
+    base = next(row for row in rows if row.method == "embedded-ruplar")
+    made = [variant(base, f"read {n}", 50 + n, prompt__readings=n) for n in (1, 2)]
+    record = made[0].runs[0].record.model_copy(update={"mean_of": [1, 2, 3]})
+    mean = replace(made[0], method="mean", accuracy=90.0, runs=(replace(made[0].runs[0], record=record),))
+    [sweep] = sweeps.find([*made, mean])
+    assert {x: row.accuracy for x, row in sweep.lines["word-problems"].items()} == {1: 51, 2: 52}
+
+
+def test_sweeps_have_one_legend_one_colour_a_benchmark_and_titles_that_fit(rows):
+    base = next(row for row in rows if row.method == "embedded-ruplar")
+    long = "a row of " + "many " * 9 + "words"
+    sets = {
+        "cot": ["a benchmark with a long name, first", "a benchmark with a long name, second"],
+        "ruplar": ["second", "a benchmark with a long name, second"],
+    }
+    made = [replace(variant(base, long, 50, method__name=method, prompt__readings=n), benchmark=name)
+            for method, names in sets.items() for name in names for n in (1, 2)]  # fmt: skip
+    drawing = sweeps.draw(sweeps.find(made))
+    [legend] = drawing.figure.legends
+    assert len(legend.get_texts()) == 3 and not any(panel.get_legend() for panel in drawing.figure.axes)
+    first, second = (panel.containers for panel in drawing.figure.axes[:2])
+    assert first[1].lines[0].get_color() == second[1].lines[0].get_color() != second[0].lines[0].get_color()
+    assert all(max(map(len, title.splitlines())) <= 40 for title in titles_of(drawing))
 
 
 def test_the_parts_of_a_loss_are_those_that_add_up():

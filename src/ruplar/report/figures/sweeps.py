@@ -58,26 +58,34 @@ def find(rows: Sequence[Row]) -> list[Sweep]:
         if home is None:
             clusters.append(home := [])
         home += [row for row in (a, b) if row not in home]
-    return [
-        _sweep(setting, cluster, [other[0] for other in clusters])
-        for setting, clusters in groups.items()
-        for cluster in clusters
-    ]
+    return [sweep for setting, clusters in groups.items() for sweep in _sweeps(setting, clusters)]
 
 
-def _sweep(setting: str, cluster: Sequence[Row], others: Sequence[Row]) -> Sweep:
+def _sweeps(setting: str, clusters: Sequence[Sequence[Row]]) -> list[Sweep]:
+    """The sweeps of one setting, told apart by their prior and a number or two (a grid), else by the names of their rows."""
+    firsts = [min(cluster, key=lambda row: value_of(row, setting) or 0.0) for cluster in clusters]
+    priors = [str((_config(row).get("prior") or {}).get("name", "")) for row in firsts]
+    apart = sorted({name for row in firsts for name in _differs(firsts[0], row)} - {setting, "prior.name"})
+    values = {name: [value_of(row, name) for row in firsts] for name in apart}
+    if len(set(priors)) > 1:  # what one prior has and another has not is told by their names
+        values = {name: found for name, found in values.items() if not (name.startswith("prior.") and None in found)}
+    unlike = any(None in found for found in values.values()) or len({_kind(row) for row in firsts}) > 1
+    grid = len(values) <= _GRID and not unlike
+    made = []
+    for i, (cluster, first, prior) in enumerate(zip(clusters, firsts, priors, strict=True)):
+        told = [f"{prior} prior"] if prior else []
+        told += [f"{_sign(name)} = {found[i]:g}" for name, found in values.items() if grid]
+        made.append(
+            Sweep(setting, tuple(told) if grid else (first.method,), _lines(setting, cluster), prior if grid else "")
+        )
+    return made
+
+
+def _lines(setting: str, cluster: Sequence[Row]) -> dict[str, dict[float, Row]]:
     lines: dict[str, dict[float, Row]] = {}
-    for row in sorted(cluster, key=lambda r: value_of(r, setting) or 0.0):
+    for row in sorted(cluster, key=lambda row: value_of(row, setting) or 0.0):
         lines.setdefault(row.benchmark, {})[value_of(row, setting) or 0.0] = row
-    apart = sorted({name for other in others for name in _differs(cluster[0], other)} - {setting})
-    values = {name: value_of(cluster[0], name) for name in apart if name != "prior.name"}
-    prior = str(_config(cluster[0]).get("prior", {}).get("name", ""))
-    if len(values) > _GRID or None in values.values():  # other methods or data, no grid of numbers
-        first = min(cluster, key=lambda r: value_of(r, setting) or 0.0)
-        return Sweep(setting, (first.method,), lines, "")
-    told = [f"{prior} prior"] if prior else []
-    told += [f"{_sign(name)} = {value:g}" for name, value in values.items()]
-    return Sweep(setting, tuple(told), lines, prior)
+    return lines
 
 
 def _sign(setting: str) -> str:
@@ -88,18 +96,23 @@ def _config(row: Row) -> Mapping[str, Any]:
     return row.runs[0].record.config
 
 
+def _kind(row: Row) -> tuple[Any, ...]:
+    """What rows of one sweep share that their configs do not tell; a mean of trainings has the config of each."""
+    return row.study, row.backbone, tuple(row.runs[0].record.mean_of or ())
+
+
 def _differs(a: Row, b: Row) -> list[str]:
     return [name for name in differences(_config(a), _config(b)) if name != "name"]
 
 
 def _same_but(a: Row, b: Row, setting: str) -> bool:
     """Whether two rows are of one sweep; benchmarks may differ, they become lines of one panel."""
-    return set(_differs(a, b)) <= {setting}
+    return _kind(a) == _kind(b) and set(_differs(a, b)) <= {setting}
 
 
 def _only_difference(a: Row, b: Row) -> str | None:
     """The one numeric setting in which two rows of one benchmark differ, else None."""
-    if (a.study, a.benchmark, a.backbone) != (b.study, b.benchmark, b.backbone):
+    if a.benchmark != b.benchmark or _kind(a) != _kind(b):
         return None
     found = _differs(a, b)
     if len(found) != 1 or None in (value_of(a, found[0]), value_of(b, found[0])):
@@ -122,16 +135,17 @@ def draw(sweeps: Sequence[Sweep]) -> Drawing:
     rows = -(-len(sweeps) // columns)
     figure, axes = panels(rows, columns, 4.8 * columns + 1.5, 4.6 * rows)
     benchmarks = list(dict.fromkeys(name for sweep in sweeps for name in sweep.lines))
+    drawn: dict[str, Any] = {}
     for panel, sweep in zip(axes, sweeps, strict=False):
-        _panel(panel, sweep, benchmarks)
+        drawn |= _panel(panel, sweep, benchmarks)
     for panel, sweep in zip(axes, sweeps, strict=False):  # a grid is read across its panels, so they share a scale
         alike = [p for p, s in zip(axes, sweeps, strict=False) if (s.setting, s.scale) == (sweep.setting, sweep.scale)]
         limits = [p.get_ylim() for p in alike]
         panel.set_ylim(min(low for low, _ in limits), max(high for _, high in limits))
     for empty in axes[len(sweeps) :]:
         empty.set_visible(False)
-    lines = {name: line for panel in axes for line, name in zip(*panel.get_legend_handles_labels(), strict=True)}
-    figure.legend(lines.values(), lines, loc="outside lower center", ncols=min(len(lines), 5))
+    names = [name if len(name) <= _NAME else name[: _NAME - 1] + "…" for name in drawn]
+    figure.legend(list(drawn.values()), names, loc="outside lower center", ncols=min(len(names), 5))
     return Drawing("sweeps", "One setting at a time", _caption(sweeps), figure)
 
 
@@ -154,17 +168,18 @@ def _lengths(latents: Sequence[float]) -> str:
     return f"#L {high:.1f}" if high - low < _ALIKE else f"#L {low:.1f}–{high:.1f}"
 
 
-def _panel(axes: Any, sweep: Sweep, benchmarks: Sequence[str]) -> None:
+def _panel(axes: Any, sweep: Sweep, benchmarks: Sequence[str]) -> dict[str, Any]:
+    """Draw one sweep → benchmark and its line, for the legend."""
+    drawn = {}
     sign = _sign(sweep.setting)
     for benchmark, line in sweep.lines.items():
         i, rows = benchmarks.index(benchmark), list(line.values())  # one colour a benchmark in all panels
         low, high = ([abs(bound - r.accuracy) for r, bound in pairs] for pairs in (
             [(r, r.low) for r in rows], [(r, r.high) for r in rows],
         ))  # fmt: skip
-        axes.errorbar(
+        drawn[benchmark] = axes.errorbar(
             list(line), [r.accuracy for r in rows], [low, high],
             color=SERIES[i % len(SERIES)], marker=MARKERS[i % len(MARKERS)], capsize=5,
-            label=benchmark if len(benchmark) <= _NAME else benchmark[: _NAME - 1] + "…",
         )  # fmt: skip
     for x in {x for line in sweep.lines.values() for x in line}:
         rows = [line[x] for line in sweep.lines.values() if x in line]
@@ -177,3 +192,4 @@ def _panel(axes: Any, sweep: Sweep, benchmarks: Sequence[str]) -> None:
     axes.xaxis.set_major_formatter(lambda value, place=None: f"{value:g}")
     axes.margins(x=0.15, y=0.22)
     axes.set_title(fill(", ".join([sign, *sweep.told]), _TITLE))
+    return drawn
