@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from ruplar.evaluate.record import read_record, read_samples
 from ruplar.store import find_model
 
 ROOT = Path(__file__).parents[1]
@@ -31,6 +32,37 @@ def test_a_released_model_answers_as_recorded(script, request, shared_data, rele
     recorded = json.loads((released / script.FILE).read_text(encoding="utf-8"))
     assert len(recorded["answers"]) == 64
     assert script.differences(recorded, script.answers(released, shared_data, asked)) == []
+
+
+BODY, ASKED = "Nina baked 4 trays of 9 rolls.", "How many rolls did she bake?"
+SHAPES = {
+    "plain": {"question": f"{BODY} {ASKED}", "answer": 36},
+    "gsm8k": {"question": f"{BODY} {ASKED}", "answer": "She baked 4*9=<<4*9=36>>36 rolls.\n#### 36"},
+    "gsm8k-aug": {"question": f"{BODY} {ASKED}", "cot": "<<4*9=36>>", "answer": "36"},
+    "coconut": {"question": f"{BODY} {ASKED}", "steps": ["<<4*9=36>>"], "answer": "36"},
+    "svamp": {"ID": "1", "Body": BODY, "Question": ASKED, "Equation": "( 4.0 * 9.0 )", "Answer": 36.0},
+    "multiarith": {"question": f"{BODY} {ASKED}", "final_ans": "36"},
+    "mawps": {"iIndex": 1, "sQuestion": f"{BODY} {ASKED}", "lEquations": ["X=4*9"], "lSolutions": [36.0]},
+    "gsm-hard": {"input": f"{BODY} {ASKED}", "code": "def solution():\n    return 4 * 9", "target": 36.0},
+}
+"""One question in each shape in which files of problems are published."""
+
+
+@pytest.mark.slow
+def test_a_released_model_is_asked_any_file_of_a_known_shape(ruplar, request, tmp_path):
+    request.getfixturevalue("smollm2")
+    for shape, row in SHAPES.items():
+        (tmp_path / f"{shape}.jsonl").write_text(json.dumps(row) + "\n", encoding="utf-8")
+    on = ",".join(f"{shape}.jsonl" for shape in SHAPES)
+    [released, *_] = RELEASED
+    said = ruplar("evaluate", str(released), "--on", on, "--device", "cpu", "--output", "asked")
+    assert said.code == 0, said
+    found = {result.name: result for result in read_record(tmp_path / "asked").benchmarks}
+    assert set(found) == set(SHAPES) and all(result.n == 1 for result in found.values())
+    rows = read_samples(tmp_path / "asked")
+    # the same question in every shape, so the same answer, graded against the same mark
+    assert len(rows) == len(SHAPES) and len({(row["text"], row["correct"], row["latent_count"]) for row in rows}) == 1
+    assert all(result.correct == rows[0]["correct"] and result.latents > 0 for result in found.values())
 
 
 @pytest.mark.parametrize("released", RELEASED, ids=lambda folder: folder.name)
