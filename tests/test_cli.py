@@ -15,6 +15,7 @@ from typer.testing import CliRunner
 
 from ruplar.cli import app
 from ruplar.errors import UserError
+from ruplar.evaluate.record import read_record, read_samples
 from ruplar.store import find_model
 
 QUESTION = "Tom has 3 bags of 4 apples. He eats 2 apples. How many apples are left?"
@@ -262,6 +263,23 @@ def test_ablate_reports_every_mode_against_the_real_latents(ruplar, refused):
         assert rows[mode]["difference"] == pytest.approx(rows[mode]["accuracy"] - rows["real"]["accuracy"])
     assert rows["random"]["latents"] == rows["real"]["latents"] > 1
     assert "no soft tokens" in refused("ablate", "embedded:cot", "--device", "cpu")
+
+
+def test_what_is_evaluated_is_on_record_before_the_next_set_is_asked(ruplar, tmp_path):
+    for name, question in (("short", "What is 2+3?"), ("long", "What is 2" + " plus 3" * 4000 + "?")):
+        (tmp_path / f"{name}.jsonl").write_text(
+            json.dumps({"question": question, "answer": 5}) + "\n", encoding="utf-8"
+        )
+    words = ("evaluate", "embedded:no_cot", "--on", "short.jsonl,long.jsonl", "--device", "cpu", "--output", "asked")
+    said = ruplar(*words)
+    assert (
+        said.code == 2
+        and "long.jsonl:1" in said.err
+        and re.search(r"short: \d+\.\d % of 1 questions, \d+ s", said.err)
+    )
+    [result] = read_record(tmp_path / "asked").benchmarks
+    assert (result.name, result.n) == ("short", 1)
+    assert [row["benchmark"] for row in read_samples(tmp_path / "asked")] == ["short"]
 
 
 def test_report_tables_the_runs_of_a_folder_and_leaves_partial_ones_out(ruplar, refused, tmp_path):

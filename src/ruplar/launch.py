@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from ruplar.domains.base import Domain
     from ruplar.engine.sampling import Decoding
     from ruplar.evaluate.ablate import AblationRow
-    from ruplar.evaluate.record import RunRecord
+    from ruplar.evaluate.record import BenchmarkResult, RunRecord
     from ruplar.store import Named
     from ruplar.train.run import TrainResult
 
@@ -81,7 +81,8 @@ def evaluate_and_record(
     settings: Mapping[str, Any] | None = None,
     **options: Any,
 ) -> tuple[RunRecord, Path]:
-    """Evaluate with a progress bar and write run.json and samples.jsonl.gz; questions are read before the weights are.
+    """Evaluate with a progress bar and write run.json and samples.jsonl.gz after each benchmark; questions are read before
+    the weights are.
 
     Results are added to the record that lies in the folder (a run's own folder when the model has one), else one is begun.
     With other `settings` of the method than the model was saved with, the folder is one of their own.
@@ -109,28 +110,34 @@ def evaluate_and_record(
     begun = read_record(folder) if (folder / RECORD).is_file() else None
     if begun is not None:
         _check_same_method(begun, reasoner.model.card.method, folder)
-    with counting(console) as tell:
-        found = evaluate(
-            reasoner,
-            questions,
-            seeds=seeds,
-            decoding=decoding,
-            batch_size=batch_size,
-            on_progress=tell,
-            **options,
-        )
     if begun is not None:
         record = begun
     else:
         card = reasoner.model.card.model_dump(mode="json")
-        name = reasoner.model.card.method.name
-        record = _record(name, card, seeds[0], started, device, seconds=time.monotonic() - clock)
-    for result in found.results:
-        record = record.with_benchmark(result)
-    record = record.model_copy(update={"data": {**record.data, **fingerprints(found.sources)}})
-    write_samples([*_kept_samples(folder, found.samples), *found.samples], folder)
-    _write(record, folder)
+        record = _record(reasoner.model.card.method.name, card, seeds[0], started, device)
+    with counting(console) as tell:
+        for asked in questions:  # each is on record before the next is asked: an hour may lie between them
+            found = evaluate(
+                reasoner, [asked], seeds=seeds, decoding=decoding, batch_size=batch_size, on_progress=tell, **options
+            )
+            for result in found.results:
+                record = record.with_benchmark(result)
+                _tell_result(console, result)
+            data = {**record.data, **fingerprints(found.sources)}
+            seconds = record.seconds if begun is not None else time.monotonic() - clock
+            record = record.model_copy(update={"data": data, "seconds": seconds})
+            write_samples([*_kept_samples(folder, found.samples), *found.samples], folder)
+            _write(record, folder)
     return record, folder
+
+
+def _tell_result(console: Console, result: BenchmarkResult) -> None:
+    """One line where no progress bar is seen, in a log say."""
+    if not console.is_terminal:
+        seconds = result.ms_per_question * result.n / 1000
+        console.print(
+            f"{result.name}: {result.accuracy:.1f} % of {result.n:,} questions, {seconds:.0f} s", highlight=False
+        )
 
 
 def _domain(reference: str) -> Domain:
