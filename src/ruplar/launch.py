@@ -83,8 +83,9 @@ def evaluate_and_record(
 ) -> tuple[RunRecord, Path]:
     """Evaluate with a progress bar and write run.json and samples.jsonl.gz after each benchmark.
 
-    Questions are read before the weights are. Results are added to the record that lies in the folder (a run's own folder when the model has one), else one is begun.
-    With other `settings` of the method than the model was saved with, the folder is one of their own.
+    Questions are read before the weights are. Results are added to the record that lies in the folder (a run's own folder
+    when the model has one), else one is begun. With other `settings` of the method than the model was saved with, the folder
+    is one of their own.
 
     Returns:
         The record and the folder it was written to.
