@@ -13,8 +13,12 @@ from ruplar.evaluate.record import read_record, read_samples
 from ruplar.store import find_model
 
 ROOT = Path(__file__).parents[1]
-RELEASED = {ROOT / "models" / "smollm2-135m-ruplar": 64, ROOT / "models" / "smollm2-135m-ruplar-2": 16}
-"""Folder → how many of the 64 questions are asked here: the longer thoughts take their time."""
+RELEASED = {
+    ROOT / "models" / "smollm2-135m-ruplar": 64,
+    ROOT / "models" / "smollm2-135m-ruplar-plan": 16,
+    ROOT / "models" / "smollm2-135m-ruplar-2": 16,
+}
+"""Folder → how many of the 64 questions are asked here: all of the first, of the others enough to know them by."""
 
 
 @pytest.fixture(scope="module")

@@ -23,7 +23,9 @@ COMMANDS = [
 RUNNABLE = [words for words in COMMANDS if "embedded" in " ".join(words) or words[1] in ("preview", "list", "data")]
 RECIPES = [words for words in COMMANDS if words[1] == "train"]
 RELEASED = {words[2]: words for words in COMMANDS if words[1] == "ask" and words[2].startswith("models/")}
-LATENT, LONGER, WRITTEN = (f"models/smollm2-135m-{name}" for name in ("ruplar", "ruplar-2", "cot"))
+LATENT, PLANNED, LONGER, WRITTEN = (
+    f"models/smollm2-135m-{name}" for name in ("ruplar", "ruplar-plan", "ruplar-2", "cot")
+)
 SHORT = {"train": ["training.max_steps=1", "--device", "cpu"], "ask": ["--device", "cpu"]}
 SHORT["evaluate"] = ["--limit", "4", "--device", "cpu"]
 
@@ -32,7 +34,7 @@ def test_there_is_something_to_run():
     assert (
         {words[1] for words in RUNNABLE} >= {"ask", "preview", "evaluate", "train"}
         and len(RECIPES) >= 3
-        and RELEASED.keys() == {LATENT, LONGER, WRITTEN}
+        and RELEASED.keys() == {LATENT, PLANNED, LONGER, WRITTEN}
     )
 
 
@@ -73,8 +75,10 @@ def asked(smollm2, monkeypatch, capsys):
 
 @pytest.mark.slow
 def test_the_released_models_say_what_the_page_shows(asked):
-    short, long = (text for language, text in BLOCKS if language == "text")
+    short, planned, long = (text for language, text in BLOCKS if language == "text")
     assert _favoured(short) == _favoured(asked(LATENT)) == ["z1 36", "z2 26", "answer 26"]
+    said = asked(PLANNED)
+    assert _held(planned) == _held(said) == ["* 3", "- 36"] and "answer  26" in planned and "answer  26" in said
     said = asked(LONGER)
     assert _held(long) == _held(said) == ["* 3", "12 =", "36", "- 36", "10 =", "26"] and "answer  26" in said
 
