@@ -1,0 +1,95 @@
+"""Sweeps: rows that differ in one number, told apart by what a reader needs to know and drawn in one figure."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from figure_toys import RECORDS, variant
+
+from ruplar.report.figures import sweeps
+from ruplar.report.rows import collect
+
+
+@pytest.fixture(scope="module")
+def rows():
+    return collect(RECORDS)
+
+
+def test_a_sweep_is_rows_that_differ_in_one_number_alone(rows):
+    base = next(row for row in rows if row.method == "embedded-ruplar")
+    made = [variant(base, f"l{share}", 95 - 10 * share, prior__operand_share=share) for share in (0.7, 0.2, 0.3)]
+    gumbel = {"prior__name": "gumbel", "prior__temperature": 0.5}
+    made += [variant(base, "b2.3", 90, **gumbel, prior__result_logit=2.3)]
+    made += [variant(base, "b2.8", 95, **gumbel, prior__result_logit=2.8)]
+    made += [variant(base, "t0.8", 93, **{**gumbel, "prior__temperature": 0.8}, prior__result_logit=2.8)]
+    made += [variant(base, "both", 80, prior__operand_share=0.5, method__feed_top_k=3)]  # two settings: in no sweep
+    found = {sweep.setting: sweep for sweep in sweeps.find(made)}
+    assert set(found) == {"prior.operand_share", "prior.result_logit", "prior.temperature"}
+    line = found["prior.operand_share"].lines["word-problems"]
+    assert {x: row.accuracy for x, row in line.items()} == {0.2: 93, 0.3: 92, 0.7: 88} and list(line) == [
+        0.2,
+        0.3,
+        0.7,
+    ]
+    drawing = sweeps.draw(list(found.values()))
+    drawn = drawing.figure.axes[0].containers[0].lines[0]
+    assert drawn.get_xdata().tolist() == [0.2, 0.3, 0.7] and drawn.get_ydata().tolist() == [93, 92, 88]
+    assert "one seed" in drawing.caption and "λ" in drawing.caption
+    assert sweeps.find(rows) == []  # those differ in more than one number
+
+
+def test_the_panels_of_a_grid_say_what_is_left_as_it_is_and_share_a_scale(rows):
+    base = next(row for row in rows if row.method == "embedded-ruplar")
+    made = [
+        variant(base, f"{logit} {heat}", 10 * logit + heat, prior__name="gumbel", prior__result_logit=logit, prior__temperature=heat)
+        for logit in (2.3, 2.8) for heat in (0.5, 0.8)
+    ]  # fmt: skip
+    axes = sweeps.draw(sweeps.find(made)).figure.axes
+    assert sorted(panel.get_title() or panel.get_title(loc="left") for panel in axes if panel.get_visible()) == [
+        "β, gumbel prior, τ = 0.5", "β, gumbel prior, τ = 0.8", "τ, gumbel prior, β = 2.3", "τ, gumbel prior, β = 2.8",
+    ]  # fmt: skip
+    scales = {panel.get_ylim() for panel in axes if (panel.get_title() or panel.get_title(loc="left")).startswith("τ")}
+    assert len(scales) == 1
+
+
+def titles_of(drawing):
+    return [panel.get_title() or panel.get_title(loc="left") for panel in drawing.figure.axes if panel.get_visible()]
+
+
+@pytest.mark.parametrize("unlike", ["another method", "many settings"])
+def test_sweeps_of_unlike_rows_go_by_the_rows_names_and_not_by_all_that_tells_them_apart(rows, unlike):
+    base = next(row for row in rows if row.method == "embedded-ruplar")
+    others = [{}, {"method__name": "cot"}] if unlike == "another method" else [{}, {f"method__{n}": 7 for n in "abc"}]
+    made = [variant(base, f"{name} read {n} times", 50, **other, prompt__readings=n)
+            for name, other in zip(("soft", "written"), others, strict=True) for n in (1, 2)]  # fmt: skip
+    assert titles_of(sweeps.draw(sweeps.find(made))) == [
+        "readings, soft read 1 times",
+        "readings, written read 1 times",
+    ]
+
+
+def test_a_mean_of_trainings_is_not_a_point_of_its_trainings_sweep(rows):
+    base = next(row for row in rows if row.method == "embedded-ruplar")
+    made = [variant(base, f"read {n}", 50 + n, prompt__readings=n) for n in (1, 2)]
+    record = made[0].runs[0].record.model_copy(update={"mean_of": [1, 2, 3]})
+    mean = replace(made[0], method="mean", accuracy=90.0, runs=(replace(made[0].runs[0], record=record),))
+    [sweep] = sweeps.find([*made, mean])
+    assert {x: row.accuracy for x, row in sweep.lines["word-problems"].items()} == {1: 51, 2: 52}
+
+
+def test_sweeps_have_one_legend_one_colour_a_benchmark_and_titles_that_fit(rows):
+    base = next(row for row in rows if row.method == "embedded-ruplar")
+    long = "a row of " + "many " * 9 + "words"
+    sets = {
+        "cot": ["a benchmark with a long name, first", "a benchmark with a long name, second"],
+        "ruplar": ["a benchmark with a long name, second", "third"],
+    }
+    made = [replace(variant(base, long, 50, method__name=method, prompt__readings=n), benchmark=name)
+            for method, names in sets.items() for name in names for n in (1, 2)]  # fmt: skip
+    drawing = sweeps.draw(sweeps.find(made))
+    [legend] = drawing.figure.legends
+    assert len(legend.get_texts()) == 3 and not any(panel.get_legend() for panel in drawing.figure.axes)
+    first, second = (panel.containers for panel in drawing.figure.axes[:2])
+    assert first[1].lines[0].get_color() == second[0].lines[0].get_color() != second[1].lines[0].get_color()
+    assert all(max(map(len, title.splitlines())) <= 40 for title in titles_of(drawing))
