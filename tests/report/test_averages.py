@@ -44,7 +44,7 @@ def test_every_benchmark_counts_a_quarter_whatever_its_size(tmp_path):
     assert (text.accuracy, text.latents, text.share) == (40.0, 2.5, None)
     assert (soft.accuracy, soft.share, soft.seeds) == (30.0, 75.0, 1)
     [line, _] = averages_table(study(tmp_path)).lines
-    assert line[0] == "soft" and line[-1] == "75 % of text" and line[3].startswith("30.0 [")
+    assert line[0] == "soft" and line[-1] == "75.0 % of text" and line[3].startswith("30.0 [")
 
 
 def test_a_benchmark_that_was_not_asked_or_other_seeds_make_no_average(tmp_path):

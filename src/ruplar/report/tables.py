@@ -83,7 +83,7 @@ def averages_table(rows: Sequence[Row]) -> Table:
             f"{one.latents:.2f}",
             f"{one.accuracy / one.latents:.1f}" if one.latents else NONE,
             f"{one.forwards:.1f}",
-            NONE if one.share is None else f"{one.share:.0f} % of {references[one.study]}",
+            NONE if one.share is None else f"{one.share:.1f} % of {references[one.study]}",
         )
         for one in averages(rows, references)
     )
