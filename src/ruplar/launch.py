@@ -110,7 +110,6 @@ def evaluate_and_record(
     begun = read_record(folder) if (folder / RECORD).is_file() else None
     if begun is not None:
         _check_same_method(begun, reasoner.model.card.method, folder)
-    if begun is not None:
         record = begun
     else:
         card = reasoner.model.card.model_dump(mode="json")

@@ -38,6 +38,28 @@ def test_there_is_something_to_run():
     )
 
 
+REAL = {
+    "written chain (CoT-SFT)": "CoT-SFT tales",
+    "soft tokens that plan, the question written twice": "RuPLaR-plan-2 tales twice",
+    "a soft token an operation (RuPLaR-plus)": "RuPLaR-plus tales",
+    "CoLaR-2, of the other latent methods the best on narrower data (one seed)": "CoLaR-2 tales",
+    "direct answer (No-CoT)": "No-CoT tales",
+}
+"""Row of the page's table of the real model → the row of docs/results.md, made from the records, that it tells."""
+
+
+@pytest.mark.parametrize(("row", "method"), REAL.items(), ids=REAL.values())
+def test_the_table_of_the_real_model_is_that_of_the_results(row, method):
+    said = [cell.strip() for cell in re.search(rf"^\| {re.escape(row)} \|(.*)\|$", PAGE, re.MULTILINE)[1].split("|")]
+    results = (ROOT / "docs" / "results.md").read_text(encoding="utf-8")
+    made = re.search(
+        rf"^\| {re.escape(method)} \| smollm2-135m-instruct \| \d \| (.* % of .*|.* –) \|$", results, re.MULTILINE
+    )
+    accuracy, latents, _, forwards, kept = (cell.strip() for cell in made[1].split("|"))
+    assert (said[0], said[2]) == (accuracy, forwards) and said[3] == kept.removesuffix(" of CoT-SFT tales").strip("–")
+    assert said[1] == "–" or float(said[1]) == pytest.approx(float(latents), abs=0.05)
+
+
 @pytest.mark.parametrize("words", RUNNABLE, ids=" ".join)
 def test_a_command_of_the_page_runs(words, tmp_path, monkeypatch, capsys):
     from ruplar.cli import main

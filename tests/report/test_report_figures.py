@@ -89,7 +89,6 @@ def _parts(step):
 
 
 def test_a_thought_nobody_marked_has_no_orange_and_says_so(found):
-
     from matplotlib.colors import to_rgb
 
     one = replace(pick(found), steps=(), results=None)
@@ -154,7 +153,6 @@ def test_every_method_is_a_point_with_its_interval(rows):
 
 
 def test_milliseconds_of_two_machines_are_not_drawn_side_by_side(rows):
-
     run = rows[0].runs[0]
     other = run.record.model_copy(update={"machine": run.record.machine.model_copy(update={"cpu": "another"})})
     mixed = [replace(rows[0], runs=(replace(run, record=other),)), *rows[1:]]
