@@ -172,6 +172,7 @@ def test_a_shorter_budget_is_one_setting(file):
         ("smollm2-tales", "RuPLaR-plan-2 tales", "smollm2-ruplar-plan-2"),
         ("smollm2-tales", "RuPLaR-plus tales words", "smollm2-ruplar-words"),
         ("smollm2-tales", "RuPLaR-plan-2 tales twice", "smollm2-plan-2-twice"),
+        ("smollm2-tales", "RuPLaR-plan-2 tales twice own", "smollm2-plan-2-own"),
         ("smollm2-tales", "CoT-SFT tales twice", "smollm2-cot-twice"),
         ("smollm2-tales", "No-CoT tales twice", "smollm2-no_cot-twice"),
         ("smollm2-tales", "CoLaR-2 tales", "smollm2-colar-2-tales"),
