@@ -174,6 +174,8 @@ def test_a_shorter_budget_is_one_setting(file):
         ("smollm2-tales", "RuPLaR-plan-2 tales twice", "smollm2-plan-2-twice"),
         ("smollm2-tales", "RuPLaR-plan-2 tales twice own", "smollm2-plan-2-own"),
         ("smollm2-tales", "CoT-SFT tales twice", "smollm2-cot-twice"),
+        ("smollm2-read", "CoT-SFT read", "smollm2-cot-read"),
+        ("smollm2-read", "RuPLaR-plan-2 read twice", "smollm2-plan-2-read"),
         ("smollm2-tales", "No-CoT tales twice", "smollm2-no_cot-twice"),
         ("smollm2-tales", "CoLaR-2 tales", "smollm2-colar-2-tales"),
         ("smollm2-longest", "RuPLaR-plus by step longest", "smollm2-ruplar-longest"),

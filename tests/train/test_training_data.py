@@ -54,3 +54,22 @@ def test_written_problems_are_identified_by_seed_and_count(domain):
     found = open_data([source], None, domain)
     assert found.fingerprints == {"train 1: word-problems": "seed 3, 5 examples"} and len(found.train) == 5
     assert found.valid == ()
+
+
+def test_operands_are_put_in_order_when_the_recipe_says_so_and_validation_stays_as_it_is(tmp_path, domain):
+    file = tmp_path / "a.txt"
+    file.write_text("3 boxes of 12.||<<12*3=36>> #### 36\nHow many?||<<1+2=3>> #### 3\n")
+    source, valid = SourceConfig(source=str(file)), chains(tmp_path, "v", "2 and 1?")
+    written = open_data([source], valid, domain)
+    found = open_data([source], valid, domain, operands="as_read")
+    assert [e.steps for e in written.train] == [("12*3=36",), ("1+2=3",)]
+    assert [e.steps for e in found.train] == [("3*12=36",), ("1+2=3",)] == [e.steps for e in found.train[:]]
+    assert len(found.train) == 2 and found.train[-1] == written.train[-1]
+    assert [e.steps for e in found.valid] == [e.steps for e in written.valid] == [("1+2=3",)]
+    assert found.fingerprints == written.fingerprints
+
+
+def test_chains_without_operands_are_refused_that_order():
+    source = SourceConfig(source="date-problems", count=5, seed=3)
+    with pytest.raises(UserError, match=r"data\.operands: as_read .* data\.domain: arithmetic"):
+        open_data([source], None, plugins.make("domains", "dates"), operands="as_read")

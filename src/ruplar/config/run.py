@@ -6,7 +6,7 @@ filled in, so that the written-out config says everything the run depended on.
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import yaml
 from pydantic import ConfigDict, Field, field_validator, model_validator
@@ -78,6 +78,11 @@ class DataSettings(Settings):
         default_factory=lambda: DomainConfig(name="arithmetic"), description="What a step and a right answer are."
     )
     skip_bad: bool = Field(False, description="Leave rows without a usable chain out, counted, instead of stopping.")
+    # differs from the paper: D78. Its chains are as they were written
+    operands: Literal["as_written", "as_read"] = Field(
+        "as_written",
+        description="Order of the operands of sums and products; as_read: the last result, others, the question's as it is read.",
+    )
     exclude_valid: bool = Field(True, description="Drop training rows whose question also stands in valid.")
     decontaminate: tuple[str, ...] = Field(
         (),

@@ -152,7 +152,11 @@ class Machine(_Record):
     gpu: str | None = None
 
 
-YOUNGER = {"prompt": {"readings": 1}, "method": {"block": 1}}
+YOUNGER: dict[str, dict[str, Any]] = {
+    "prompt": {"readings": 1},
+    "method": {"block": 1},
+    "data": {"operands": "as_written"},
+}
 """Settings that came after the first records, and what a record without them was made under; those of `method` are ruplar's."""
 
 
@@ -185,7 +189,7 @@ class RunRecord(_Record):
     def _complete(cls, config: dict[str, Any]) -> dict[str, Any]:
         """With the settings that an older record could not name, so that it compares with newer ones."""
         method = config.get("method", {})  # of a model that no run made, its card: name and settings
-        known = {"prompt": True, "method": method.get("name") == "ruplar" and "settings" not in method}
+        known = {"prompt": True, "data": True, "method": method.get("name") == "ruplar" and "settings" not in method}
         filled = {key: {**values, **config[key]} for key, values in YOUNGER.items() if known[key] and key in config}
         return {**config, **filled}
 

@@ -14,9 +14,10 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, overload
+from typing import Any, Literal, overload
 
 from ruplar.chains.ngrams import Index, index_of
+from ruplar.chains.operands import as_read
 from ruplar.chains.questions import digest
 from ruplar.chains.sources import SourceConfig, open_source
 from ruplar.domains.base import Domain
@@ -78,6 +79,21 @@ class Joined(Sequence):
 
 
 @dataclass(frozen=True)
+class AsRead(Sequence):
+    """Rows whose operands are put in order when they are asked for."""
+
+    examples: Sequence[Example]
+
+    def __len__(self) -> int:
+        return len(self.examples)
+
+    def __getitem__(self, index: Any) -> Any:
+        """One row, or a list of them."""
+        found = self.examples[index]
+        return [as_read(one) for one in found] if isinstance(index, slice) else as_read(found)
+
+
+@dataclass(frozen=True)
 class TrainingData:
     """What a run learns from and is chosen on.
 
@@ -101,6 +117,7 @@ def open_data(
     *,
     need_steps: bool = True,
     skip_bad: bool = False,
+    operands: Literal["as_written", "as_read"] = "as_written",
     exclude_valid: bool = True,
     decontaminate: Sequence[str] = (),
 ) -> TrainingData:
@@ -112,13 +129,20 @@ def open_data(
         domain: What a step is.
         need_steps: Whether the method learns from steps, so that a row without one is bad.
         skip_bad: Leave bad rows out instead of stopping.
+        operands: Their order in the training chains' sums and products; see `chains/operands.py`.
         exclude_valid: Drop training rows whose question stands in `valid`.
         decontaminate: Test sets; training rows that equal one of their questions or share 13 words in a row are dropped.
 
     Raises:
-        UserError: A source or a test set cannot be read, or nothing is left to train on.
+        UserError: A source or a test set cannot be read, or nothing is left to train on; or the operands of a domain that is
+            no arithmetic are to be put in order.
     """
     train = list(train)
+    if operands == "as_read" and not hasattr(domain, "operations"):
+        raise UserError(
+            "data.operands: as_read puts the operands of sums and products in order, and chains of this data.domain have "
+            "none. Leave it out, or set data.domain: arithmetic."
+        )
     asked = None
     if valid is not None:
         asked = open_source(valid, domain, need_steps=False, skip_bad=skip_bad, split="valid")
@@ -141,6 +165,8 @@ def open_data(
         raise UserError(
             "data.train: every row's question stands in data.valid or a test set; nothing is left to train on."
         )
+    if operands == "as_read":
+        examples = AsRead(examples)
     prints = {
         f"train {i}: {one.record['source']}": fingerprint_of(one.record) for i, one in enumerate(opened, start=1)
     }

@@ -39,6 +39,7 @@ def open_section(section: DataSettings, domain: Domain, need_steps: bool) -> Tra
         domain,
         need_steps=need_steps,
         skip_bad=section.skip_bad,
+        operands=section.operands,
         exclude_valid=section.exclude_valid,
         decontaminate=section.decontaminate,
     )

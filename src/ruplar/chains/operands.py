@@ -1,0 +1,72 @@
+"""Chain → the same chain with the operands of its sums and products in one order: the last result first, the question's as read.
+
+    Diane bought twenty more apples than Cecile. If Cecile bought 15 apples, how many did they buy altogether?
+    15+20=35, 15+35=50      →      20+15=35, 35+15=50
+
+Whoever writes a chain may write `3*12` or `12*3`. Text can do either and go on from there; a latent that favours an
+operation's first number (`spans: plan`) has to favour both, and what comes of it is blurred. In one order there is one first
+number, and it can be told from the question and what was worked out before.
+
+What the step before came to stands first, since that is what a chain has at hand; then other results, in the order of their
+steps; then the question's numbers, in its order; then those that come from neither (a week's 7 days). A step that does
+anything but add, or anything but multiply, stays as it is written, and so does one with a number that may come from the
+question and from an earlier step alike.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from ruplar.chains.augment import mentions, program
+from ruplar.chains.augment.mentions import Value
+from ruplar.chains.augment.template import SHARES
+from ruplar.records import Example
+
+_COMMUTE = ({"+"}, {"*"})
+
+
+def as_read(example: Example) -> Example:
+    """Example → the same with its operands in order; itself where nothing moves."""
+    places = _places(example.question)
+    results: dict[Value, int] = {}
+    steps = []
+    for at, step in enumerate(example.steps):
+        steps.append(_ordered(step, places, results, at))
+        found = program.parse(step)
+        if found is not None:
+            results[program.value_of(found.result)] = at
+    if tuple(steps) == example.steps:
+        return example
+    # differs from the paper: D78. Its chains are as they were written
+    return replace(example, steps=tuple(steps), chain=" ".join(f"<<{step}>>" for step in steps))
+
+
+def _places(question: str) -> dict[Value, int]:
+    """Every number a question gives → where it gives it first; a percentage gives its shares too."""
+    found: dict[Value, int] = {}
+    for mention in mentions.find(question):
+        shares = SHARES if mention.kind == "percent" else ("",)
+        for share in shares:
+            found.setdefault(SHARES[share](mention.value), mention.start)
+    return found
+
+
+def _ordered(step: str, places: dict[Value, int], results: dict[Value, int], at: int) -> str:
+    """Step number `at`, given where the question's numbers stand and which step each result so far is of."""
+    parsed = program.parse(step)
+    if parsed is None or {mark for mark in parsed.code if isinstance(mark, str)} not in _COMMUTE:
+        return step
+    values = [program.value_of(literal) for literal in parsed.literals]
+    if any(value in places and value in results for value in values):
+        return step
+
+    def rank(operand: int) -> tuple[int, int]:
+        value = values[operand]
+        if value in results:
+            return int(results[value] < at - 1), results[value]
+        return (2, places[value]) if value in places else (3, 0)
+
+    order = sorted(range(len(values)), key=rank)
+    if order == list(range(len(values))):
+        return step
+    return parsed.write([parsed.literals[i] for i in order], parsed.result)
