@@ -40,6 +40,15 @@ APPLES = "Diane bought twenty more apples than Cecile. If Cecile bought 15 apple
         ("2 trees with 10 each, 3 with 20.", ("2*10=20", "20*3=60"), ("2*10=20", "20*3=60")),
         ("Three cats of 4.", ("x*3=12", "3 cats"), ("x*3=12", "3 cats")),
         ("Nothing to work out.", (), ()),
+        # what the question says comes before what a percentage of it may be written as
+        ("She saves 25%. She has 10 boxes with 75 red.", ("75*10=750",), ("10*75=750",)),
+        ("4 pens, 50 cents each.", (".50*4=2",), ("4*.50=2",)),
+        ("50 cents each, 4 pens.", ("4*0.5=2",), ("0.5*4=2",)),
+        ("He pays 2.5% of 400, later 150% of that.", ("400*0.025=10", "10*1.5=15"), ("0.025*400=10", "10*1.5=15")),
+        # the 2 of 1/2 is no number by itself
+        ("1/2 of 10 apples and 2 pears.", ("2+10=12",), ("10+2=12",)),
+        # a result counts even where its step cannot be carried out again; what moves loses its spaces
+        ("Ann has 5 left.", ("9 cats - 2 = 7", "5 + 7 = 12"), ("9 cats - 2 = 7", "7+5=12")),
     ],
 )
 def test_results_come_first_the_last_before_all_then_the_numbers_as_the_question_has_them(question, steps, ordered):

@@ -1,20 +1,22 @@
-"""Chain → the same chain with the operands of its sums and products in one order: the last result first, the question's as read.
+"""Chain → the same with the operands of sums and products in one order: the last result, other results, the question's.
 
     Diane bought twenty more apples than Cecile. If Cecile bought 15 apples, how many did they buy altogether?
     15+20=35, 15+35=50      →      20+15=35, 35+15=50
 
 Whoever writes a chain may write `3*12` or `12*3`. Text can do either and go on from there; a latent that favours an
-operation's first number (`spans: plan`) has to favour both, and what comes of it is blurred. In one order there is one first
-number, and it can be told from the question and what was worked out before.
+operation's first number (`spans: plan`) has to favour both. In one order there is one first number, and it can be told from
+the question and what was worked out before.
 
 What the step before came to stands first, since that is what a chain has at hand; then other results, in the order of their
-steps; then the question's numbers, in its order; then those that come from neither (a week's 7 days). A step that does
-anything but add, or anything but multiply, stays as it is written, and so does one with a number that may come from the
-question and from an earlier step alike.
+steps; then the question's numbers, in its order; then those that come from neither (a week's 7 days). These stay as they are
+written: steps that do anything but add, or anything but multiply; numbers of one place among each other (two that come from
+neither); and a step with a number that may come from the question and from an earlier step alike, which is one in twelve of
+GSM8K's sums and products. A step that changes is written without spaces.
 """
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 from ruplar.chains.augment import mentions, program
@@ -23,18 +25,19 @@ from ruplar.chains.augment.template import SHARES
 from ruplar.records import Example
 
 _COMMUTE = ({"+"}, {"*"})
+_RESULT = re.compile(r"=\s*(\d+\.\d+|\d+|\.\d+)\s*$")
 
 
 def as_read(example: Example) -> Example:
-    """Example → the same with its operands in order; itself where nothing moves."""
+    """Example → the same with its operands in order, its `chain` the marked steps alone; itself where nothing moves."""
     places = _places(example.question)
     results: dict[Value, int] = {}
     steps = []
     for at, step in enumerate(example.steps):
         steps.append(_ordered(step, places, results, at))
-        found = program.parse(step)
+        found = _RESULT.search(step)
         if found is not None:
-            results[program.value_of(found.result)] = at
+            results[program.value_of(found[1])] = at
     if tuple(steps) == example.steps:
         return example
     # differs from the paper: D78. Its chains are as they were written
@@ -42,13 +45,19 @@ def as_read(example: Example) -> Example:
 
 
 def _places(question: str) -> dict[Value, int]:
-    """Every number a question gives → where it gives it first; a percentage gives its shares too."""
+    """Every number a question gives → where it gives it first; then what a percentage, or cents, may be written as."""
+    given = [m for m in mentions.find(question) if m.kind != "time" and not _in_fraction(question, m)]
     found: dict[Value, int] = {}
-    for mention in mentions.find(question):
-        shares = SHARES if mention.kind == "percent" else ("",)
-        for share in shares:
+    for mention in given:
+        found.setdefault(mention.value, mention.start)
+    for mention in given:
+        for share in SHARES if mention.unit == "%" else ("%",) if mention.cents else ():
             found.setdefault(SHARES[share](mention.value), mention.start)
     return found
+
+
+def _in_fraction(question: str, mention: mentions.Mention) -> bool:
+    return question[mention.end :].lstrip()[:1] == "/" or question[: mention.start].rstrip()[-1:] == "/"
 
 
 def _ordered(step: str, places: dict[Value, int], results: dict[Value, int], at: int) -> str:

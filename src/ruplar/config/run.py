@@ -81,7 +81,7 @@ class DataSettings(Settings):
     # differs from the paper: D78. Its chains are as they were written
     operands: Literal["as_written", "as_read"] = Field(
         "as_written",
-        description="Order of the operands of sums and products; as_read: the last result, others, the question's as it is read.",
+        description="Operands of sums and products; as_read: the last result, others, then the question's in its order.",
     )
     exclude_valid: bool = Field(True, description="Drop training rows whose question also stands in valid.")
     decontaminate: tuple[str, ...] = Field(

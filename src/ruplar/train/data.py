@@ -11,7 +11,7 @@ import itertools
 import logging
 from array import array
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Literal, overload
@@ -92,6 +92,9 @@ class AsRead(Sequence):
         found = self.examples[index]
         return [as_read(one) for one in found] if isinstance(index, slice) else as_read(found)
 
+    def __iter__(self) -> Iterator[Example]:
+        return map(as_read, self.examples)
+
 
 @dataclass(frozen=True)
 class TrainingData:
@@ -140,8 +143,8 @@ def open_data(
     train = list(train)
     if operands == "as_read" and not hasattr(domain, "operations"):
         raise UserError(
-            "data.operands: as_read puts the operands of sums and products in order, and chains of this data.domain have "
-            "none. Leave it out, or set data.domain: arithmetic."
+            "data.operands: as_read puts the operands of sums and products in order, and this data.domain takes no step "
+            "apart into operations. Leave it out, or set data.domain: arithmetic."
         )
     asked = None
     if valid is not None:
@@ -165,7 +168,7 @@ def open_data(
         raise UserError(
             "data.train: every row's question stands in data.valid or a test set; nothing is left to train on."
         )
-    if operands == "as_read":
+    if operands == "as_read" and need_steps:
         examples = AsRead(examples)
     prints = {
         f"train {i}: {one.record['source']}": fingerprint_of(one.record) for i, one in enumerate(opened, start=1)
