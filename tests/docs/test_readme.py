@@ -119,7 +119,7 @@ def _held(text: str) -> list[str]:
     """The symbols that share each soft token, a near tie in either order."""
     lines = re.findall(r"^ +z\d +[█░]+ +(.*)entropy", text, re.MULTILINE)
     shares = [dict(zip(words[::2], map(float, words[1::2]), strict=True)) for words in map(str.split, lines)]
-    return [" ".join(sorted(symbol for symbol, share in one.items() if share > 0.3)) for one in shares]
+    return [" ".join(sorted(symbol for symbol, share in one.items() if share > 0.2)) for one in shares]
 
 
 OTHERS = [w for w in COMMANDS if w not in RUNNABLE and w not in RECIPES and w not in RELEASED.values()]
