@@ -37,7 +37,7 @@ APPLES = "Diane bought twenty more apples than Cecile. If Cecile bought 15 apple
         # what does not commute stays, however it is written
         ("10 apples, 4 eaten.", ("14-4-10=0", "8/2*3=12", "1+2*3=7"), ("14-4-10=0", "8/2*3=12", "1+2*3=7")),
         # 20 is what the first step comes to, and the question has one too
-        ("2 trees with 10 each, 3 with 20.", ("2*10=20", "20*3=60"), ("2*10=20", "20*3=60")),
+        ("2 trees with 10 each, 3 with 20.", ("2*10=20", "3*20=60"), ("2*10=20", "3*20=60")),
         ("Three cats of 4.", ("x*3=12", "3 cats"), ("x*3=12", "3 cats")),
         ("Nothing to work out.", (), ()),
         # what the question says comes before what a percentage of it may be written as

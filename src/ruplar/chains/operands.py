@@ -10,7 +10,7 @@ the question and what was worked out before.
 What the step before came to stands first, since that is what a chain has at hand; then other results, in the order of their
 steps; then the question's numbers, in its order; then those that come from neither (a week's 7 days). These stay as they are
 written: steps that do anything but add, or anything but multiply; numbers of one place among each other (two that come from
-neither); and a step with a number that may come from the question and from an earlier step alike, which is one in twelve of
+neither); and a step with a number that may come from the question and from an earlier step alike, which is one in thirteen of
 GSM8K's sums and products. A step that changes is written without spaces.
 """
 
