@@ -173,6 +173,7 @@ def test_a_shorter_budget_is_one_setting(file):
         ("smollm2-tales", "RuPLaR-plus tales words", "smollm2-ruplar-words"),
         ("smollm2-tales", "RuPLaR-plan-2 tales twice", "smollm2-plan-2-twice"),
         ("smollm2-tales", "RuPLaR-plan-2 tales twice own", "smollm2-plan-2-own"),
+        ("smollm2-tales", "RuPLaR-plan-2 tales thrice", "smollm2-plan-2-thrice"),
         ("smollm2-tales", "CoT-SFT tales twice", "smollm2-cot-twice"),
         ("smollm2-read", "CoT-SFT read", "smollm2-cot-read"),
         ("smollm2-read", "RuPLaR-plan-2 read twice", "smollm2-plan-2-read"),
