@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from ruplar.train.kept import ABOVE
+
 ORDER = [
     *("errors", "records", "settings", "plugins", "domains", "chains", "embedded", "priors", "backbone", "preview"),
     *("config", "objective", "engine", "methods", "store", "average", "reasoner", "train", "evaluate", "report"),
@@ -50,6 +52,10 @@ def test_imports_never_point_back(file):
         assert here != "config" or parts[1] not in THROUGH_PLUGINS, f"{file.name} imports {name}, not through plugins"
         if here == parts[1] == "methods":
             assert parts[2] in ("base", file.stem) or parts[2][0] == "_", f"{file.name} imports another method, {name}"
+
+
+def test_what_is_encoded_ahead_depends_on_all_that_training_may_import_and_on_nothing_else():
+    assert list(ABOVE) == ORDER[ORDER.index("train") + 1 :]
 
 
 def test_only_the_command_line_prints():

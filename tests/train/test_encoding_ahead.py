@@ -18,7 +18,7 @@ from ruplar.errors import UserError
 from ruplar.records import Batch, Item, SparsePrior
 from ruplar.train.ahead import _key
 from ruplar.train.batch import collate, pack_rows
-from ruplar.train.kept import ENCODED
+from ruplar.train.kept import ENCODED, package_source
 from ruplar.train.run import train
 from ruplar.train.shelf import batch_of, join, shelve
 
@@ -120,6 +120,21 @@ def test_a_second_run_finds_the_shelf_and_another_prior_makes_its_own(quick, tmp
         config = quick({"encode_ahead": True}, prior=prior, seed=ord(name))
         train(config, output=tmp_path / name)
     assert len(list((tmp_path / ENCODED).glob("[!.]*"))) == 2
+
+
+def test_code_that_makes_rows_makes_other_shelves_and_code_that_shows_results_does_not(tmp_path):
+    def package(name, changed):
+        for file in ("errors.py", "chains/read.py", "train/batch.py", "report/table.py", "study/plan.py", "demo.py"):
+            place = tmp_path / name / file
+            place.parent.mkdir(parents=True, exist_ok=True)
+            place.write_text("other" if file == changed else "code")
+        return package_source(tmp_path / name)
+
+    plain = package("plain", None)
+    for file in ("errors.py", "chains/read.py", "train/batch.py"):
+        assert package(f"with {file}", file) != plain
+    for file in ("report/table.py", "study/plan.py", "demo.py"):
+        assert package(f"with {file}", file) == plain
 
 
 def test_what_changes_at_every_visit_is_encoded_on_demand(quick, tmp_path):

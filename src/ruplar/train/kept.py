@@ -18,6 +18,8 @@ from ruplar.errors import UserError
 
 ENCODED = ".encoded"
 """The folder, beside the runs that share it, where such things are kept."""
+ABOVE = ("evaluate", "report", "serve", "bench", "show", "launch", "study", "demo", "cli")
+"""Parts of the package that training never imports, so that nothing it makes depends on them."""
 _SIZES = "sizes.json"
 
 
@@ -30,15 +32,19 @@ def key_of(names: Mapping[str, Any], *texts: str) -> str:
 
 
 def source_of(*plugged: Any) -> str:
-    """A hash of the package's code and of the plug-ins', which may lie beside it: other code makes other things."""
+    """A hash of the code that makes things, the package's and the plug-ins', which may lie beside it.
+
+    Other code makes other things; but a table or a server that is mended makes none of them, so what is `ABOVE` is not in it.
+    """
     outside = sorted({str(inspect.getsourcefile(type(one))) for one in plugged})
-    return "".join([_package(), *(_hash(Path(file)) for file in outside)])
+    return "".join([package_source(Path(__file__).parents[1]), *(_hash(Path(file)) for file in outside)])
 
 
 @cache
-def _package() -> str:
-    files = sorted(Path(__file__).parents[1].rglob("*.py"))
-    return "".join(_hash(file) for file in files)
+def package_source(root: Path) -> str:
+    """A hash of the package that lies there, without what is `ABOVE`; it is read once."""
+    files = (file.relative_to(root) for file in sorted(root.rglob("*.py")))
+    return "".join(_hash(root / file) for file in files if file.with_suffix("").parts[0] not in ABOVE)
 
 
 def _hash(file: Path) -> str:
