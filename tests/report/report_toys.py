@@ -22,7 +22,7 @@ def record(seed=1, correct=460, name="ruplar", n=1000, prior="mixture", **change
 def write_run(folder, label, seed, marks, **changes):
     """A run that answered the questions of `marks` ("1101": right, right, wrong, right), with its samples."""
     right = [mark == "1" for mark in marks]
-    about = record(seed, sum(right), label, len(right), study="toy", **changes)
+    about = record(seed, sum(right), label, len(right), **{"study": "toy", **changes})
     home = folder / f"{label}-seed{seed}"
     write_record(about, home)
     rows = [

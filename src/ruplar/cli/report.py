@@ -31,7 +31,9 @@ def report(
     tests: Annotated[
         bool | None, typer.Option(help="Test every row against the best, question by question; as a rule for studies.")
     ] = None,
-    against: Annotated[str | None, typer.Option(help="Test every row against this one too.")] = None,
+    against: Annotated[
+        str | None, typer.Option(help="Test every row against this one too; it may be of another study.")
+    ] = None,
     printed: Annotated[bool, typer.Option(help="Set the paper's printed numbers beside a study's.")] = True,
     update: Annotated[
         list[str] | None, typer.Option(help="FILE:NAME: replace the block results:NAME in FILE.")

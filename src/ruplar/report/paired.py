@@ -1,11 +1,11 @@
-"""Rows of one study → who is ahead of whom, question by question: difference, interval, p-value, Holm's correction.
+"""Rows of a study → who is ahead of whom, question by question: difference, interval, p-value, Holm's correction.
 
 Both methods of a pair answered the same questions, so what counts is where they differ (`report/differences.py`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -46,8 +46,9 @@ class Pair:
 def pairs(rows: Sequence[Row], against: str | None = None) -> list[Pair]:
     """Every row against the best of its study, backbone and benchmark, or against the one named.
 
-    The best has the highest accuracy; of equals, the one with fewer forwards. A benchmark on which the named row was
-    not asked is left out.
+    The best has the highest accuracy; of equals, the one with fewer forwards. The row that is named may be of another study
+    where no other is called so; rows of a study that were asked other questions than it, or whose answers were not kept, are
+    then left out, and so is a benchmark on which it was not asked.
 
     Raises:
         UserError: No row has that name, or what is needed for pairing (samples, the same questions) is not there.
@@ -59,12 +60,39 @@ def pairs(rows: Sequence[Row], against: str | None = None) -> list[Pair]:
         groups.setdefault((row.study, row.backbone, row.benchmark), []).append(row)
     found = []
     for group in groups.values():
-        named = [row for row in group if row.method == against]
-        if against is not None and not named:
+        reference = _reference(group, rows, against)
+        if reference is None:
             continue
-        reference = named[0] if named else min(group, key=lambda row: (-row.accuracy, row.forwards))
-        found += _family(reference, [row for row in group if row is not reference])
+        others = [row for row in group if row is not reference]
+        if reference not in group:
+            asked = marks(reference).keys()
+            others = [row for row in others if _questions(row) == asked]
+        found += _family(reference, others)
     return found
+
+
+def _reference(group: Sequence[Row], rows: Sequence[Row], against: str | None) -> Row | None:
+    """The best of a group, or the row that is named: the group's own, or the only one of that name elsewhere."""
+    if against is None:
+        return min(group, key=lambda row: (-row.accuracy, row.forwards))
+    first = group[0]
+    own = [row for row in group if row.method == against]
+    named = [
+        row
+        for row in rows
+        if row.method == against and (row.backbone, row.benchmark) == (first.backbone, first.benchmark)
+    ]
+    if own or len(named) == 1:
+        return (own or named)[0]
+    return None
+
+
+def _questions(row: Row) -> Set[Question] | None:
+    """What a row was asked; None where its answers were not kept, so that it can be compared with none."""
+    try:
+        return marks(row).keys()
+    except UserError:
+        return None
 
 
 def _family(reference: Row, others: Sequence[Row]) -> list[Pair]:
@@ -77,7 +105,8 @@ def _family(reference: Row, others: Sequence[Row]) -> list[Pair]:
                 f"{row.benchmark}: '{row.method}' and '{reference.method}' were asked different questions, so they "
                 "cannot be compared one by one."
             )
-        shared = _model_of(row) == _model_of(reference) and row.seeds == reference.seeds
+        alike = (row.study, row.seeds) == (reference.study, reference.seeds)
+        shared = alike and _model_of(row) == _model_of(reference)
         groups = groups_of(row.runs[0].record, first)
         ours, theirs = _matrix(first), _matrix({question: second[question] for question in first})
         d = difference(ours, theirs, shared=shared, groups=groups)
