@@ -11,7 +11,7 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from ruplar.average import average
+from ruplar.average import average, seeds_of
 from ruplar.errors import UserError
 from ruplar.store import find_model, load_model, read_card
 
@@ -55,10 +55,28 @@ def test_it_says_what_it_is_the_mean_of(two, tmp_path):
     hashes = [hashlib.sha256((run / "model" / WEIGHTS).read_bytes()).hexdigest() for run in two]
     assert hashes[0] != hashes[1]
     assert said["models"] == [
-        {"name": f"seed{n}", "sha256": {WEIGHTS: found}} for n, found in zip((1, 2), hashes, strict=True)
+        {"name": f"seed{n}", "seed": None, "sha256": {WEIGHTS: found}} for n, found in zip((1, 2), hashes, strict=True)
     ]
     assert said["start"] == "ab12" and str(tmp_path) not in json.dumps(said)
     assert not (folder / "ci-answers.json").exists(), "answers of one of them are not the mean's"
+
+
+def test_seeds_and_start_are_those_of_the_runs_records(two, tmp_path):
+    for seed, (run, name) in enumerate(zip(two, ("run.json", "trained.json"), strict=True), start=1):
+        (run / "start.json").unlink()
+        about = {"seed": seed, "data": {"start: runs/cot": "ab12", "train 1: chains": "ef56"}}
+        (run / name).write_text(json.dumps(about), encoding="utf-8")
+    folder = average(two, tmp_path / "mean")
+    assert seeds_of(folder) == [1, 2] and seeds_of(two[0] / "model") == []
+    assert json.loads((folder / "average.json").read_text(encoding="utf-8"))["start"] == "ab12"
+    (two[1] / "trained.json").write_text(json.dumps({**about, "data": {"start: runs/cot": "cd34"}}), encoding="utf-8")
+    with pytest.raises(UserError, match="began at other weights than"):
+        average(two, tmp_path / "other")
+    (two[1] / "trained.json").unlink()
+    assert seeds_of(average(two, tmp_path / "other")) == [], "of one of them the seed is not known"
+    (two[0] / "run.json").write_text("{", encoding="utf-8")
+    with pytest.raises(UserError, match=r"run\.json: is not JSON"):
+        average(two, tmp_path / "third")
 
 
 def test_precision_is_the_first_models_when_left_out(two, tmp_path):

@@ -245,6 +245,17 @@ def test_average_writes_one_model_and_never_over_something(ruplar, refused, tmp_
     assert "at least two models" in refused("average", tmp_path / "alone", "embedded:ruplar")
 
 
+def test_the_record_of_a_mean_says_of_which_trainings_it_is_one(ruplar, tmp_path):
+    for seed in (4, 5):
+        shutil.copytree(find_model("embedded:ruplar"), tmp_path / f"run{seed}" / "model")
+        (tmp_path / f"run{seed}" / "trained.json").write_text(json.dumps({"seed": seed}), encoding="utf-8")
+    assert ruplar("average", "mean", "run4", "run5").code == 0
+    for model, seeds in {"mean": [4, 5], "run4": []}.items():
+        folder, on = tmp_path / f"asked-{model}", ("--on", "word-problems", "--limit", "2", "--device", "cpu")
+        assert ruplar("evaluate", model, *on, "--output", folder).code == 0
+        assert read_record(folder).mean_of == seeds
+
+
 def test_export_writes_the_bare_adapter_and_never_over_something(ruplar, refused, tmp_path):
     assert ruplar("export", "embedded:ruplar", "bare", "--no-merge", "--dtype", "bfloat16").code == 0
     assert {f.name for f in (tmp_path / "bare").iterdir()} == {

@@ -21,7 +21,9 @@ from ruplar.store import CARD, find_model, read_card, whole_folder
 START = "start.json"
 """What a run's folder says of the weights it began at; see `train.run`."""
 AVERAGE = "average.json"
-"""What a mean is of: each model's name and the hash of each file of its weights, and the hash of those they began at, where it is known."""
+"""What a mean is of: each model's name and seed and the hash of each file of its weights, and the hash of those they began at, where it is known."""
+_RECORDS = ("run.json", "trained.json")
+"""What a run's folder says of its training: `ruplar train` writes the first, `ruplar study` the second."""
 _OF_ONE = ("README.md", "ci-answers.json", AVERAGE)
 """Files that say something of one model's weights, which is not true of the mean."""
 
@@ -54,6 +56,13 @@ def average(references: Sequence[str | Path], folder: Path, dtype: Any = None) -
     return Path(folder)
 
 
+def seeds_of(model: Path) -> list[int]:
+    """Seeds of the trainings a saved model is the mean of; none where it is one training's, or they are not known."""
+    file = model / AVERAGE
+    seeds = [one.get("seed") for one in _read(file).get("models", [])] if file.is_file() else []
+    return [] if None in seeds else seeds
+
+
 def _check_alike(folders: Sequence[Path]) -> None:
     first, *others = folders
     for other in others:
@@ -67,8 +76,8 @@ def _check_alike(folders: Sequence[Path]) -> None:
         marks = [_start(one) for one in (first, other)]
         if None not in marks and marks[0] != marks[1]:
             raise UserError(
-                f"{other}: began at other weights than {first} ({START} beside them). The mean of such models is worth less "
-                "than either; average trainings that differ in their seed alone."
+                f"{other}: began at other weights than {first}, as their runs' folders say. The mean of such models is worth "
+                "less than either; average trainings that differ in their seed alone."
             )
         names = [sorted(file.name for file in one.glob("*.safetensors")) for one in (first, other)]
         if names[0] != names[1] or not names[0]:
@@ -79,16 +88,34 @@ def _told(model: Path) -> dict[str, Any]:
     """A model as `average.json` names it: by its run's folder, where it lies in one, and by its weights."""
     place = model.resolve()
     weights = {file.name: fingerprint(file) for file in sorted(model.glob("*.safetensors"))}
-    return {"name": place.parent.name if place.name == "model" else place.name, "sha256": weights}
+    name = place.parent.name if place.name == "model" else place.name
+    return {"name": name, "seed": _record(model).get("seed"), "sha256": weights}
 
 
 def _start(model: Path) -> str | None:
     """The hash of the weights a run began at, where its folder says so."""
     file = model.parent / START
-    if not file.is_file():
-        return None
-    known: Mapping[str, str] = json.loads(file.read_text(encoding="utf-8"))
-    return next(iter(known.values()), None)
+    if file.is_file():
+        return next(iter(_read(file).values()), None)
+    marks = _record(model).get("data", {})
+    return next((mark for source, mark in marks.items() if source.startswith("start: ")), None)
+
+
+def _record(model: Path) -> Mapping[str, Any]:
+    """What the run's folder that a model lies in says of its training; nothing where there is none."""
+    place = model.resolve()
+    found = [place.parent / name for name in _RECORDS] if place.name == "model" else []
+    return next((_read(file) for file in found if file.is_file()), {})
+
+
+def _read(file: Path) -> Mapping[str, Any]:
+    try:
+        read: Mapping[str, Any] = json.loads(file.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise UserError(
+            f"{file}: is not JSON ({error}). Take it away, or fetch the folder it lies in anew."
+        ) from error
+    return read
 
 
 def _average_file(files: Sequence[Path], to: Path, dtype: Any) -> None:

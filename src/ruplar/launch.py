@@ -90,6 +90,7 @@ def evaluate_and_record(
     Returns:
         The record and the folder it was written to.
     """
+    from ruplar.average import seeds_of
     from ruplar.evaluate.benchmark import evaluate
     from ruplar.evaluate.questions import open_questions
     from ruplar.evaluate.record import RECORD, read_record, write_samples
@@ -114,6 +115,7 @@ def evaluate_and_record(
     else:
         card = reasoner.model.card.model_dump(mode="json")
         record = _record(reasoner.model.card.method.name, card, seeds[0], started, device)
+        record = record.model_copy(update={"mean_of": seeds_of(model_folder)})
     with counting(console) as tell:
         for asked in questions:  # each is on record before the next is asked: an hour may lie between them
             found = evaluate(

@@ -297,7 +297,10 @@ def test_what_is_not_on_record_is_not_told(tmp_path):
     text = made(alone, [alone, others])
     assert "do not allow a test question by question" in text and "| No-CoT | embedded | word-problems |" in text
     asked = {key: value for key, value in read_record(folder).config.items() if key != "training"}
-    assert "not its training" in made(copy(tmp_path / "b", folder, config=asked))
+    text = made(copy(tmp_path / "b", folder, config=asked))
+    assert "not its training" in text and "the mean of the weights" not in text
+    text = made(copy(tmp_path / "c", folder, config=asked, mean_of=[1, 2]))
+    assert "It is the mean of the weights of the trainings of seeds 1, 2." in text and "Only one mean of" in text
 
 
 def test_a_file_that_was_read_twice_is_named_where_its_rows_are_counted(tmp_path):

@@ -16,7 +16,9 @@ def training(subject: Subject) -> str:
     """The section; where the record is of an evaluation alone, it says so."""
     record = subject.record
     if "training" not in record.config:
-        return "The records hold its scores, not its training; `ruplar.json` has the settings it was saved with."
+        known = "The records hold its scores, not its training; `ruplar.json` has the settings it was saved with."
+        of = ", ".join(map(str, record.mean_of))
+        return f"{known} It is the mean of the weights of the trainings of seeds {of}." if of else known
     init = record.config.get("backbone", {}).get("init")
     again = " `backbone.init` must then lead to the run it names." if init else ""
     what = "trains it again"
