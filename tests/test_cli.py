@@ -172,6 +172,15 @@ def test_evaluate_leaves_a_record_and_every_sample(ruplar, tmp_path):
     assert len(read_samples(tmp_path / "run")) == 40
 
 
+def test_evaluate_tells_what_a_question_alone_takes_where_it_was_asked_for(ruplar, tmp_path):
+    run = ("evaluate", "embedded:no_cot", "--device", "cpu", "--limit", "3", "--output", "run", "--on")
+    assert "ms alone" not in ruplar(*run, "word-problems").words
+    said = ruplar(*run, "word-problems:bakery", "--alone", "2").words
+    first, second = read_record(tmp_path / "run").benchmarks
+    assert first.ms_alone is None and second.ms_alone > 0 and "ms alone" in said
+    assert f"{second.ms_alone:.1f}" in said and "–" in said  # the first was not asked so
+
+
 def test_evaluate_names_models_sets_and_files_it_cannot_find_or_read(refused, tmp_path):
     on = ("--on", "word-problems")
     assert "unknown embedded model 'ruplr'. Did you mean 'ruplar'?" in refused("evaluate", "embedded:ruplr", *on)

@@ -134,10 +134,12 @@ def pass_table(title: str, results: Iterable[BenchmarkResult]) -> Table:
 
 def benchmark_table(title: str, results: Iterable[BenchmarkResult]) -> Table:
     """One row a benchmark: accuracy with its interval, what it cost."""
-    columns = ("benchmark", "n", "accuracy (95 %)", "#L", "Acc/#L", "forwards", "ms each")
+    results = list(results)
+    columns = ["benchmark", "n", "accuracy (95 %)", "#L", "Acc/#L", "forwards", "ms each"]
+    alone = any(r.ms_alone is not None for r in results)
     return table(
         title,
-        columns,
+        columns + ["ms alone"] * alone,
         (
             (
                 r.name
@@ -149,6 +151,7 @@ def benchmark_table(title: str, results: Iterable[BenchmarkResult]) -> Table:
                 percent(r.acc_per_latent),
                 f"{r.forwards:.1f}",
                 f"{r.ms_per_question:.1f}",
+                *(["–" if r.ms_alone is None else f"{r.ms_alone:.1f}"] * alone),
             )
             for r in results
         ),

@@ -194,6 +194,9 @@ def evaluate(
     max_answer_tokens: Annotated[int, typer.Option(min=1, help="An answer is cut here.")] = 64,
     lenient: Annotated[bool, typer.Option(help="Grade as the published code does; labelled in every table.")] = False,
     batch_size: BatchSize = 64,
+    alone: Annotated[
+        int, typer.Option(min=0, help="Ask so many of the first questions one by one too, for what one alone takes.")
+    ] = 0,
     data_dir: DataDir = None,
     skip_bad: Annotated[
         bool, typer.Option("--skip-bad", help="Leave unreadable rows out; such a run enters no table.")
@@ -214,7 +217,7 @@ def evaluate(
     record, folder = evaluate_and_record(
         model, _sources(on), decoding, integers(seeds, "--seeds"), limit=limit, lenient=lenient, batch_size=batch_size,
         data_dir=data_dir, skip_bad=skip_bad, output=output, device=pick_device(device), console=err,
-        settings=method_settings(settings or []), samples=samples,
+        settings=method_settings(settings or []), samples=samples, latency_questions=alone,
     )  # fmt: skip
     if as_json:
         print_json([b.model_dump(mode="json") for b in record.benchmarks])

@@ -179,7 +179,8 @@ pip install .    # in a checkout of ruplar
 from ruplar import LatentReasoner
 
 reasoner = LatentReasoner.from_pretrained({_quoted(written.name)})
-[answer] = reasoner.ask([{_quoted(question)}]{", return_latents=True" if soft else ""})
+question = {_quoted(question)}
+[answer] = reasoner.ask([question]{", return_latents=True" if soft else ""})
 print(answer.text{shown})
 ```
 
