@@ -81,3 +81,16 @@ def test_a_warm_reasoner_makes_no_engine_for_its_first_question(model, monkeypat
     else:
         reasoner.sample(["1 + 1?"], samples, decoding=decoding, **how)
     assert len(made) == 1
+
+
+def test_a_model_is_taken_out_of_training_once_and_not_with_every_question(model, monkeypatch):
+    made = model(sliding_window=None)
+    reasoner, network, told = LatentReasoner(made, engine="reference"), made.backbone.model, []
+    plain = network.train
+    monkeypatch.setattr(network, "train", lambda mode=True: told.append(mode) or plain(mode))
+    reasoner.ask("1 + 1?")
+    assert told == [], "it was not in training"
+    network.train()
+    reasoner.ask("1 + 1?")
+    reasoner.ask("1 + 2?")
+    assert told == [True, False] and not any(module.training for module in network.modules())

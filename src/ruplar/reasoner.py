@@ -83,7 +83,7 @@ class LatentReasoner:
             batch_size: The same.
             samples: The same.
         """
-        self.model.backbone.model.eval()
+        self._settle()
         self._fast_engine(samples, _How(decoding or Decoding(), batch_size, self._kept(return_latents), None, samples))
 
     def ask(
@@ -170,7 +170,7 @@ class LatentReasoner:
     ) -> Iterator[tuple[list[tuple[int, int]], list[Generation]]]:
         """(Place, sample) of a batch's rows and what came out for them, shortest prompts first."""
         backbone = self.model.backbone
-        backbone.model.eval()
+        self._settle()
         prompts = [backbone.prompt(self.model.method.question(q)) for q in questions]
         order = sorted(range(len(prompts)), key=lambda i: len(prompts[i].ids))
         if order:
@@ -193,6 +193,11 @@ class LatentReasoner:
                 yield names, generate(backbone, chosen, batch, how.decoding, names, how.keep)
                 if how.on_batch:
                     how.on_batch(len(names))
+
+    def _settle(self) -> None:
+        """Out of training, where it is in it: to tell so to every module of an adapted model takes milliseconds a call."""
+        if self.model.backbone.model.training:
+            self.model.backbone.model.eval()
 
     def _kept(self, return_latents: bool) -> Keep:
         """What is kept of each latent to make it readable; a written thought is read as it is."""

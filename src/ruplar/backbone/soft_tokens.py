@@ -33,7 +33,8 @@ def readable(logits: Tensor, tokenizer: Any, end_think_id: int, top: int = 10) -
     entropy = -(probs * log_probs).nan_to_num(0.0).sum(-1)
     weights, ids = probs.topk(min(top, probs.shape[-1]), dim=-1)
     columns = (ids.tolist(), weights.tolist(), entropy.tolist(), probs[:, end_think_id].tolist())
+    words = {i: tokenizer.decode([i]) for i in ids.unique().tolist()}  # many latents favour the same few tokens
     return [
-        Latent(tokens=tuple(tokenizer.decode([i]) for i in some), probs=tuple(each), entropy=nats, halt=halt)
+        Latent(tokens=tuple(words[i] for i in some), probs=tuple(each), entropy=nats, halt=halt)
         for some, each, nats, halt in zip(*columns, strict=True)
     ]
