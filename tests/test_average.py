@@ -74,6 +74,8 @@ def test_seeds_and_start_are_those_of_the_runs_records(two, tmp_path):
         average(two, tmp_path / "other")
     (two[1] / "trained.json").unlink()
     assert seeds_of(average(two, tmp_path / "other")) == [], "of one of them the seed is not known"
+    (two[1] / "trained.json").write_text(json.dumps({**about, "mean_of": [2, 3]}), encoding="utf-8")
+    assert seeds_of(average(two, tmp_path / "of-a-mean")) == [], "one of them is a mean itself"
     (two[0] / "run.json").write_text("{", encoding="utf-8")
     with pytest.raises(UserError, match=r"run\.json: is not JSON"):
         average(two, tmp_path / "third")

@@ -89,7 +89,9 @@ def _told(model: Path) -> dict[str, Any]:
     place = model.resolve()
     weights = {file.name: fingerprint(file) for file in sorted(model.glob("*.safetensors"))}
     name = place.parent.name if place.name == "model" else place.name
-    return {"name": name, "seed": _record(model).get("seed"), "sha256": weights}
+    record = _record(model)
+    seed = None if record.get("mean_of") else record.get("seed")  # a mean's record has the seed of the first of them
+    return {"name": name, "seed": seed, "sha256": weights}
 
 
 def _start(model: Path) -> str | None:
