@@ -10,7 +10,7 @@ import pytest
 from ruplar.train.kept import ABOVE
 
 ORDER = [
-    *("errors", "records", "settings", "plugins", "domains", "chains", "embedded", "priors", "backbone", "preview"),
+    *("errors", "cache", "records", "settings", "plugins", "domains", "chains", "embedded", "priors", "backbone", "preview"),
     *("config", "objective", "engine", "methods", "store", "average", "reasoner", "train", "evaluate", "report"),
     *("serve", "bench", "show", "launch", "study", "demo", "cli"),
 ]
