@@ -1,4 +1,4 @@
-"""`ruplar data …` → chains written and checked; `cli/convert.py`, `cli/augment.py` and `cli/prepare.py` have the other verbs."""
+"""`ruplar data …` → chains written and checked; the other verbs are in `cli/convert.py`, `cli/augment.py`, `cli/data_fetch.py`, `cli/prepare.py`."""
 
 from __future__ import annotations
 
@@ -12,17 +12,20 @@ from rich.console import Console
 from ruplar import plugins
 from ruplar.cli.augment import augment, overlap
 from ruplar.cli.convert import convert
+from ruplar.cli.data_fetch import fetch
 from ruplar.cli.options import AsJson, DataDir, free_file, integers, print_json
 from ruplar.cli.prepare import prepare
 from ruplar.errors import UserError
 from ruplar.records import Example
 
 data = typer.Typer(
-    help="Chains: write them, multiply them, convert them, find what is wrong with them.", no_args_is_help=True
+    help="Chains: download them, write them, multiply them, convert them, find what is wrong with them.",
+    no_args_is_help=True,
 )
 data.command("convert")(convert)
 data.command("augment")(augment)
 data.command("overlap")(overlap)
+data.command("fetch")(fetch)
 data.command("prepare")(prepare)
 out = Console()
 
