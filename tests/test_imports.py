@@ -10,9 +10,9 @@ import pytest
 from ruplar.train.kept import ABOVE
 
 ORDER = [
-    *("errors", "records", "settings", "plugins", "domains", "chains", "embedded", "priors", "backbone", "preview"),
-    *("config", "objective", "engine", "methods", "store", "average", "reasoner", "train", "evaluate", "report"),
-    *("serve", "bench", "show", "launch", "study", "demo", "cli"),
+    *("errors", "cache", "records", "settings", "plugins", "domains", "chains", "embedded", "priors", "backbone"),
+    *("preview", "config", "objective", "engine", "methods", "store", "average", "reasoner", "train", "evaluate"),
+    *("report", "serve", "bench", "show", "launch", "study", "demo", "cli"),
 ]
 THROUGH_PLUGINS = ("domains", "priors", "methods")
 PACKAGE = Path(__file__).parents[1] / "src" / "ruplar"

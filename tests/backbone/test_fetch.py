@@ -16,9 +16,10 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 from ruplar.backbone import fetch as fetching
 from ruplar.backbone import from_gguf, known
 from ruplar.backbone.fetch import fetch, flaw
-from ruplar.backbone.known import Known, cache_folder, fetched, folder_of
+from ruplar.backbone.known import Known, fetched, folder_of
 from ruplar.backbone.load import open_backbone
 from ruplar.backbone.settings import BackboneConfig, PromptConfig
+from ruplar.cache import cache_folder
 from ruplar.errors import UserError
 
 gguf = pytest.importorskip(

