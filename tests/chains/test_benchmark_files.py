@@ -11,8 +11,8 @@ ROWS = {
     "gsm8k-train": (7473, 7378),  # 95 have no step
     "gsm8k-aug-valid": (500, 494),  # 6
     "gsm8k-aug": (1319, 1301),  # 18
-    "gsm8k-aug-3000": (3000, None),
-    "gsm8k-train-equations": (6973, None),
+    "gsm8k-aug-3000": (3000, 2999),
+    "gsm8k-train-equations": (6973, 6884),  # 7378 - 494
     "gsm-hard": (1319, 0),
     "svamp": (1000, 0),
     "multiarith": (600, 0),

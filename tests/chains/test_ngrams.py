@@ -75,7 +75,8 @@ def test_all_validation_questions_stand_in_the_training_set(data, benchmark_data
 
 
 @pytest.mark.parametrize(
-    "source", ["hub:mwpt5/MAWPS", "data/mawps-train.jsonl", "hub:apple/GSM-Symbolic", "gsm_symbolic.json", "svamp"]
+    "source",
+    ["hub:mwpt5/MAWPS", "data/mawps-train.jsonl", "hub:apple/GSM-Symbolic", "gsm_symbolic.json", "svamp", "short-dev"],
 )
 def test_sets_that_hold_test_questions_are_known_by_name(source):
     assert why_not_train(source)
