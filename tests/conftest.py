@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -10,14 +12,36 @@ from said import Said
 
 from ruplar.errors import UserError
 
+REAL_DATA = Path(os.environ.get("RUPLAR_DATA") or Path(__file__).parents[1] / "data").expanduser().resolve()
+"""The folder that may hold the real benchmark files."""
+
+
+@pytest.fixture(autouse=True)
+def no_data_folder(monkeypatch):
+    """Hide RUPLAR_DATA, so that a test reads the real benchmark files only through `benchmark_data`."""
+    monkeypatch.delenv("RUPLAR_DATA", raising=False)
+
 
 @pytest.fixture(scope="session")
-def shared_data() -> Path:
-    """The folder of benchmark files that lies beside the repository."""
-    folder = Path(__file__).resolve().parents[1].parent / "shared" / "data"
-    if not folder.is_dir():
-        pytest.fail(f"the benchmark files are not at {folder}; these tests read the real ones.")
-    return folder
+def data() -> Path:
+    """A folder with small files of invented questions, in the formats and with the oddities of the real benchmark files."""
+    return Path(__file__).parent / "fixtures" / "data"
+
+
+@pytest.fixture(scope="session")
+def benchmark_data() -> Callable[..., Path]:
+    """Names of known sets → the folder of the real benchmark files; skips the test when a file is missing."""
+    from ruplar.chains.places import SOURCES
+
+    def folder_with(*names: str) -> Path:
+        missing = [name for name in names if not (REAL_DATA / SOURCES[name].file).is_file()]
+        if missing:
+            pytest.skip(
+                f"needs the real benchmark files ({', '.join(missing)}): set RUPLAR_DATA to a folder that holds them"
+            )
+        return REAL_DATA
+
+    return folder_with
 
 
 @pytest.fixture(scope="session")

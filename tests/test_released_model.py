@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from ruplar.chains.word_problems import SHORT, generate
 from ruplar.evaluate.record import read_record, read_samples
 from ruplar.store import find_model
 
@@ -31,11 +32,12 @@ def script():
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("released", "asked"), RELEASED.items(), ids=[folder.name for folder in RELEASED])
-def test_a_released_model_answers_as_recorded(script, request, shared_data, released, asked):
+def test_a_released_model_answers_as_recorded(script, request, benchmark_data, released, asked):
+    folder = benchmark_data("svamp")
     request.getfixturevalue("smollm2")  # skips, with the reason, where the backbone cannot be had
     recorded = json.loads((released / script.FILE).read_text(encoding="utf-8"))
     assert len(recorded["answers"]) == 64
-    assert script.differences(recorded, script.answers(released, shared_data, asked)) == []
+    assert script.differences(recorded, script.answers(released, folder, asked)) == []
 
 
 BODY, ASKED = "Nina baked 4 trays of 9 rolls.", "How many rolls did she bake?"
@@ -78,20 +80,18 @@ def test_a_released_adapter_is_small_and_names_no_place_of_the_machine_it_was_ma
     assert card["name"] == "smollm2-135m-instruct" and card["init"] is None
 
 
-def test_the_script_writes_answers_finds_them_again_and_tells_a_difference(
-    script, tmp_path, shared_data, monkeypatch, capsys
-):
+def test_the_script_writes_answers_finds_them_again_and_tells_a_difference(script, tmp_path, monkeypatch, capsys):
     import sys
 
     model = tmp_path / "model"
     shutil.copytree(find_model("embedded:ruplar"), model)
-    words = ["fixed_answers.py", str(model), "--data-dir", str(shared_data)]
+    rows = ({"problem": e.question, "answer": float(e.answer)} for e in generate(64 * 15, 1, families=SHORT))
+    (tmp_path / "svamp-test.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    words = ["fixed_answers.py", str(model), "--data-dir", str(tmp_path)]
     monkeypatch.setattr(sys, "argv", words)
     script.main()
     recorded = json.loads((model / script.FILE).read_text(encoding="utf-8"))
     assert len(recorded["answers"]) == len(recorded["latents"]) == 64 and "64 answers" in capsys.readouterr().out
-    with (shared_data / "svamp-test.jsonl").open(encoding="utf-8") as lines:
-        assert len(lines.readlines()) >= 64 * 15
     recorded["answers"][2] = "another"
     (model / script.FILE).write_text(json.dumps(recorded), encoding="utf-8")
     monkeypatch.setattr(sys, "argv", [*words, "--check"])

@@ -14,6 +14,7 @@ from ruplar.backbone.number_tokens import GROUPS, number_ids, with_number_tokens
 from ruplar.backbone.rows import add_mean_rows, number_row
 from ruplar.backbone.settings import BackboneConfig, LoraSettings, PromptConfig
 from ruplar.backbone.tokenizers import load_tokenizer
+from ruplar.chains.word_problems import generate
 from ruplar.errors import UserError
 from ruplar.reasoner import LatentReasoner
 from ruplar.store import Card, Model, Named, export_model, load_model, open_start, save_model
@@ -66,10 +67,13 @@ def test_numbers_are_cut_from_the_left_into_groups_of_three(digit_tokenizer):
     assert made.decode(made.encode("12345 ½ the")) == "12345 ½ the"
 
 
-def test_other_text_is_cut_as_before_other_scripts_digits_included(digit_tokenizer, shared_data):
+@pytest.mark.parametrize("real", [False, True], ids=["invented", "gsm8k-train"])
+def test_other_text_is_cut_as_before_other_scripts_digits_included(digit_tokenizer, data, benchmark_data, real):
     made = with_number_tokens(digit_tokenizer)
-    with (shared_data / "gsm8k-train.jsonl").open() as lines:
+    folder = benchmark_data("gsm8k-train") if real else data
+    with (folder / "gsm8k-train.jsonl").open(encoding="utf-8") as lines:
         questions = [json.loads(line)["question"] for _, line in zip(range(200), lines, strict=False)]
+    questions += [] if real else [example.question for example in generate(200, 1)]
     bare = ["".join(c for c in q if c not in "0123456789") for q in questions]
     for text in [*bare, "½½ ٣٤٥ x²³ <|end|>", "  \n\t the"]:
         assert made.encode(text) == digit_tokenizer.encode(text)

@@ -14,6 +14,7 @@ from ruplar.backbone.number_tokens import GROUPS, number_ids, with_number_tokens
 from ruplar.backbone.rows import number_row
 from ruplar.backbone.settings import BackboneConfig, PromptConfig
 from ruplar.backbone.tokenizers import load_tokenizer
+from ruplar.chains.word_problems import generate
 
 NAME = "smollm2-135m-instruct"
 SYSTEM = "<|im_start|>system\nYou are a helpful AI assistant named SmolLM, trained by Hugging Face<|im_end|>\n"
@@ -24,10 +25,13 @@ def tokenizer(smollm2):
     return load_tokenizer(NAME)
 
 
-@pytest.fixture(scope="module")
-def questions(shared_data) -> list[str]:
-    with (shared_data / "gsm8k-train.jsonl").open(encoding="utf-8") as lines:
-        return [json.loads(line)["question"] for _, line in zip(range(1000), lines, strict=False)]
+@pytest.fixture(scope="module", params=["invented", "gsm8k-train"])
+def questions(request, data, benchmark_data) -> list[str]:
+    """The first 1,000 questions of GSM8K; and without its file, our few and 500 word problems."""
+    folder = data if request.param == "invented" else benchmark_data("gsm8k-train")
+    with (folder / "gsm8k-train.jsonl").open(encoding="utf-8") as lines:
+        read = [json.loads(line)["question"] for _, line in zip(range(1000), lines, strict=False)]
+    return read if request.param == "gsm8k-train" else [*read, *(e.question for e in generate(500, 1))]
 
 
 def test_weights_and_tokenizer_are_those_on_record(smollm2):

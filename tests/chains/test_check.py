@@ -76,23 +76,37 @@ def test_arithmetic_reads_what_it_read_wrong_ends_and_all(tmp_path):
     assert "1 of 1 rows have a usable chain\n" in found.text()
 
 
-def test_chains_that_training_refuses_are_not_called_usable(wrong_ends, shared_data):
+def test_chains_that_training_refuses_are_not_called_usable(wrong_ends, data):
     found = check_chains(wrong_ends, DATES)
     assert (found.examples, len(found.refused), found.as_dict()["examples"]) == (1, 2, 1)
     first = found.text().splitlines()[0]
     assert "days.jsonl: 1 of 3 rows have a usable chain; 2 have a wrong one, which training refuses" in first
     assert found.as_dict()["refused"][0] == {"at": "days.jsonl:2", "what": "ends in Jul 12 1972, marked 07/11/1972"}
-    train = check_chains("date-understanding-train", DATES, data_dir=shared_data)
-    assert "273 of 295 rows have a usable chain; 22 have" in train.text()  # 295 - 22, as training counts them
-    assert "295 steps, 1.00 a chain" in train.text()
+    train = check_chains("date-understanding-train", DATES, data_dir=data)
+    assert "8 of 11 rows have a usable chain; 3 have" in train.text()  # 11 - 3, as training counts them
+    assert "11 steps, 1.00 a chain" in train.text()
 
 
-def test_what_is_not_shown_is_counted_with_the_way_to_see_it(shared_data):
-    found = check_chains("date-understanding-train", DATES, data_dir=shared_data)
+def test_the_wrong_rows_of_date_understanding_are_counted(benchmark_data):
+    found = check_chains("date-understanding-train", DATES, data_dir=benchmark_data("date-understanding-train"))
+    assert "273 of 295 rows have a usable chain; 22 have" in found.text()  # 295 - 22, as training counts them
+    assert "295 steps, 1.00 a chain" in found.text() and "    … and 17 more (--show 22)\n" in found.text()
+    assert "date-understanding-train.jsonl:292" in found.text(show=22)
+
+
+def test_what_is_not_shown_is_counted_with_the_way_to_see_it(tmp_path):
+    later = [f"<<Jul {day + 1}, 1972 + 1 day = Jul {day + 2}, 1972>>" for day in range(9, 16)]
+    slips = [f"<<Jul {day}, 1972 + 2 days = Jul {day + 1}, 1972>>" for day in range(16, 19)]
+    rows = [
+        {"question": TOLD.format(day), "cot": chain, "answer": chain[-15:-2]}
+        for day, chain in enumerate([*later, *slips], start=9)
+    ]
+    (tmp_path / "days.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    found = check_chains(str(tmp_path / "days.jsonl"), DATES)
     page = found.text()
-    assert "  22 chains that do not fit their question\n" in page and "    … and 17 more (--show 22)\n" in page
+    assert "  7 chains that do not fit their question\n" in page and "    … and 2 more (--show 7)\n" in page
     assert page.count("… and") == 1  # of the three wrong steps all are shown
-    assert "… and" not in found.text(show=22) and "date-understanding-train.jsonl:292" in found.text(show=22)
+    assert "… and" not in found.text(show=7) and "days.jsonl:7" in found.text(show=7)
     assert "… and" not in found.text(show=0)
 
 

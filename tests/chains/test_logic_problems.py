@@ -110,10 +110,11 @@ def test_a_graph_is_in_the_same_part_whichever_of_its_people_is_asked_about():
         assert fingerprint(exchanged) == fingerprint(shape)
 
 
-def test_the_words_are_those_of_prosqa(shared_data):
+def test_the_words_are_those_of_prosqa(benchmark_data):
     import json
 
-    words = {w for row in json.loads((shared_data / "prosqa-valid.json").read_text()) for w in row["idx_to_symbol"]}
+    rows = json.loads((benchmark_data("prosqa-valid") / "prosqa-valid.json").read_text())
+    words = {w for row in rows for w in row["idx_to_symbol"]}
     assert words == {*NAMES, *CONCEPTS}
 
 

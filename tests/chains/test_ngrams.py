@@ -55,23 +55,28 @@ def test_a_set_that_cannot_be_read_is_told_and_not_passed_over(tmp_path):
         index_of([], DOMAIN)
 
 
-def test_gsm8k_shares_four_passages_with_its_test_set(shared_data):
+@pytest.mark.parametrize(("real", "rows", "hits"), [(False, 12, 1), (True, 7473, 4)], ids=["invented", "real"])
+def test_passages_that_gsm8k_shares_with_its_test_set_are_counted(data, benchmark_data, real, rows, hits):
     sets = ["gsm8k-aug", "gsm-hard", "svamp", "multiarith"]
-    index = index_of(sets, DOMAIN, shared_data)
-    found = share("gsm8k-train", index, DOMAIN, data_dir=shared_data)
-    assert dict(found.hits) == {(PASSAGE, "gsm8k-aug"): 4} and found.rows == 7473
+    folder = benchmark_data("gsm8k-train", *sets) if real else data
+    index = index_of(sets, DOMAIN, folder)
+    found = share("gsm8k-train", index, DOMAIN, data_dir=folder)
+    assert dict(found.hits) == {(PASSAGE, "gsm8k-aug"): hits} and found.rows == rows
     assert set(index.sets) == set(sets) and all(record["sha256"] for record in index.sets.values())
-    assert len(found.as_dict()["pairs"]) == 4 + sum(found.retold.values())
-    assert "4 13 words in a row: gsm8k-aug" in found.text(1)
+    assert len(found.as_dict()["pairs"]) == hits + sum(found.retold.values())
+    assert f"{hits} 13 words in a row: gsm8k-aug" in found.text(1)
 
 
-def test_all_500_validation_questions_stand_in_the_training_set(shared_data):
-    found = share("gsm8k-train", index_of(["gsm8k-aug-valid"], DOMAIN, shared_data), DOMAIN, data_dir=shared_data)
-    assert found.hits[EQUAL, "gsm8k-aug-valid"] == 500
+@pytest.mark.parametrize(("real", "rows"), [(False, 5), (True, 500)], ids=["invented", "real"])
+def test_all_validation_questions_stand_in_the_training_set(data, benchmark_data, real, rows):
+    folder = benchmark_data("gsm8k-train", "gsm8k-aug-valid") if real else data
+    found = share("gsm8k-train", index_of(["gsm8k-aug-valid"], DOMAIN, folder), DOMAIN, data_dir=folder)
+    assert found.hits[EQUAL, "gsm8k-aug-valid"] == rows
 
 
 @pytest.mark.parametrize(
-    "source", ["hub:mwpt5/MAWPS", "data/mawps-train.jsonl", "hub:apple/GSM-Symbolic", "gsm_symbolic.json", "svamp"]
+    "source",
+    ["hub:mwpt5/MAWPS", "data/mawps-train.jsonl", "hub:apple/GSM-Symbolic", "gsm_symbolic.json", "svamp", "short-dev"],
 )
 def test_sets_that_hold_test_questions_are_known_by_name(source):
     assert why_not_train(source)
@@ -87,14 +92,15 @@ def test_nothing_is_held_against_training_sets(source):
     assert why_not_train(source) is None
 
 
-def test_our_own_short_problems_and_drills_share_nothing_with_the_tests(shared_data, tmp_path):
+def test_our_own_short_problems_and_drills_share_nothing_with_the_tests(benchmark_data, tmp_path):
     from ruplar.chains.drills import generate as drills
     from ruplar.chains.word_problems import SHORT, SITUATIONS, generate
 
     file = tmp_path / "ours.jsonl"
     rows = [*generate(3000, 1, families=SHORT), *generate(3000, 1, families=SITUATIONS), *drills(500, 1)]
     file.write_text("".join(json.dumps({"question": e.question, "answer": e.answer}) + "\n" for e in rows))
-    index = index_of(["svamp", "multiarith", "gsm8k-aug"], DOMAIN, shared_data)
+    sets = ["svamp", "multiarith", "gsm8k-aug"]
+    index = index_of(sets, DOMAIN, benchmark_data(*sets))
     assert not share(str(file), index, DOMAIN).hits
 
 

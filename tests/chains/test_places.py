@@ -4,6 +4,7 @@ import sys
 from types import SimpleNamespace
 
 import pytest
+from huggingface_hub import constants
 
 from ruplar.chains.places import locate
 from ruplar.chains.read import read
@@ -28,22 +29,45 @@ def test_a_missing_file_a_folder_and_an_unknown_name_are_told_apart(tmp_path):
         read(tmp_path / "a.csv", DOMAIN)
 
 
-def test_a_known_name_is_its_file_where_there_is_one_and_its_hub_set_otherwise(shared_data, tmp_path):
-    assert locate("svamp", shared_data).path == shared_data / "svamp-test.jsonl"
-    assert locate("svamp", tmp_path).name == "hub:ChilleD/SVAMP:train+test"
-    with pytest.raises(UserError, match="date-understanding-test.jsonl: not found in"):
-        locate("date-understanding", tmp_path)
+@pytest.fixture
+def bare(tmp_path, monkeypatch):
+    """An empty working directory and an empty cache."""
+    monkeypatch.setenv("RUPLAR_CACHE", str(tmp_path / "cache"))
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    return tmp_path
 
 
-def test_known_names_are_found_in_the_data_folder_of_the_working_directory(tmp_path, monkeypatch, write, only):
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "data").mkdir()
-    write(tmp_path / "data" / "svamp-test.jsonl", {"problem": "Q?", "answer": 51.0})
-    assert only("svamp", need_steps=False).answer == "51.0"
+def test_a_known_name_is_its_file_where_there_is_one_and_its_hub_set_otherwise(data, bare):
+    assert locate("svamp", data).path == data / "svamp-test.jsonl"
+    assert locate("svamp", bare).name == "hub:ChilleD/SVAMP:train+test"
+    with pytest.raises(UserError, match="date-understanding-test.jsonl: not found in .*no Hub set.*Set RUPLAR_DATA"):
+        locate("date-understanding", bare)
 
 
-def hub(monkeypatch, rows):
+def test_the_folders_of_known_sets_are_searched_in_order(bare, monkeypatch, write, only):
+    monkeypatch.setenv("RUPLAR_DATA", str(bare / "set"))
+    folders = [bare / "given", bare / "set", bare / "here" / "data", bare / "cache" / "data"]
+    for number, folder in enumerate(folders):
+        folder.mkdir(parents=True)
+        write(folder / "svamp-test.jsonl", {"problem": "Q?", "answer": float(number)})
+    for number, folder in enumerate(folders):
+        assert only("svamp", need_steps=False, data_dir=bare / "given").answer == f"{number}.0"
+        (folder / "svamp-test.jsonl").unlink()
+    assert locate("svamp", bare / "given").hub
+
+
+def test_a_data_folder_that_is_none_is_refused(bare, monkeypatch):
+    with pytest.raises(UserError, match="data_dir: 'nowhere' is not a folder"):
+        locate("svamp", "nowhere")
+    monkeypatch.setenv("RUPLAR_DATA", str(bare / "none"))
+    with pytest.raises(UserError, match="RUPLAR_DATA: '.*none' is not a folder"):
+        locate("svamp")
+
+
+def hub(monkeypatch, rows, offline=False):
     """Stands in for the `datasets` package, which needs a network; notes what it was asked for."""
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", offline)
     asked = []
 
     def load_dataset(name, config, split):
@@ -70,9 +94,9 @@ def test_a_hub_address_names_set_config_and_split(monkeypatch, source, asked, on
     assert calls == [asked]
 
 
-def test_hub_columns_of_a_known_set_are_renamed_and_joined(monkeypatch, tmp_path, only):
+def test_hub_columns_of_a_known_set_are_renamed_and_joined(monkeypatch, bare, only):
     hub(monkeypatch, [{"Body": "He has 3.", "Question": "How many?", "Answer": 3.0, "ID": "x"}])
-    example = only("svamp", need_steps=False, data_dir=tmp_path)
+    example = only("svamp", need_steps=False, data_dir=bare)
     assert example == Example("He has 3. How many?", (), "3.0", "ChilleD/SVAMP:1", "")
 
 
@@ -85,3 +109,22 @@ def test_hub_without_its_package_or_without_network_is_a_clear_error(monkeypatch
         read("hub:a/b", DOMAIN)
     with pytest.raises(UserError, match="'nothing' is no Hub address"):
         read("hub:nothing", DOMAIN)
+
+
+def test_offline_the_sets_in_the_hubs_cache_are_read_and_the_others_refused(monkeypatch, only):
+    hub(monkeypatch, [{"question": "Q?", "steps": ["<<3+4=7>>"], "answer": "7"}], offline=True)
+    assert only("hub:a/b").answer == "7"
+    hub(monkeypatch, ConnectionError("offline mode"), offline=True)
+    with pytest.raises(UserError, match=r"'hub:a/b:test' is not in the cache.*HF_HUB_OFFLINE=1 is set.*local file"):
+        read("hub:a/b:test", DOMAIN)
+
+
+def test_a_known_set_that_is_nowhere_names_the_places_and_the_command_that_gets_it(monkeypatch, bare):
+    tried = rf"svamp-test.jsonl: not found in data, {bare}/cache/data. Run `ruplar data fetch svamp`"
+    monkeypatch.setitem(sys.modules, "datasets", None)
+    with pytest.raises(UserError, match=f"needs the package 'datasets'.*{tried}"):
+        read("svamp", DOMAIN, need_steps=False)
+    for offline, message in [(True, "HF_HUB_OFFLINE=1 is set"), (False, "ConnectionError: no route")]:
+        hub(monkeypatch, ConnectionError("no route."), offline=offline)
+        with pytest.raises(UserError, match=f"{message}.*{tried}"):
+            read("svamp", DOMAIN, need_steps=False)

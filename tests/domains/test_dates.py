@@ -12,6 +12,7 @@ from ruplar.records import Example
 
 DOMAIN = plugins.make("domains", "dates")
 
+SETS = ("date-understanding-train", "date-understanding")
 WRONG_TRAIN = [
     *(1, 9, 18, 29, 30, 37, 55, 63, 64, 65, 76, 128, 135, 142, 170, 171, 172, 212, 254, 256, 290, 292),
 ]
@@ -204,26 +205,43 @@ def test_a_story_told_in_another_way_has_no_reading():
     assert DOMAIN.check_chain(Example("It rained. What is the date today in MM/DD/YYYY?", (), "07/08/1971")) == []
 
 
-def test_all_369_rows_of_date_understanding_parse_and_are_read(shared_data):
-    rows = [
-        example
-        for name in ("date-understanding-train", "date-understanding")
-        for example in read(name, DOMAIN, data_dir=shared_data).examples
-    ]
-    assert len(rows) == 369 and all(len(example.steps) == 1 for example in rows)
+def test_all_369_rows_of_date_understanding_parse_and_are_read(benchmark_data):
+    rows = parse_and_are_read(benchmark_data(*SETS))
+    assert len(rows) == 369
+    # of 41 texts two differ only in who is right
+    assert len({DOMAIN.scenario(example.question) for example in rows}) == 40
+
+
+def test_rows_in_the_format_of_date_understanding_parse_and_are_read(data):
+    rows = parse_and_are_read(data)
+    assert len(rows) == 16
+    # of 7 texts two differ only in who is right
+    assert len({DOMAIN.scenario(example.question) for example in rows}) == 6
+
+
+def parse_and_are_read(folder):
+    rows = [example for name in SETS for example in read(name, DOMAIN, data_dir=folder).examples]
+    assert all(len(example.steps) == 1 for example in rows)
     assert all(DOMAIN.unchecked(step) is None for example in rows for step in example.steps)
     assert all(len(DOMAIN.result(example.steps[0])) == 3 for example in rows)
     assert all(_date_questions.expected(example.question) for example in rows)
-    assert (
-        len({DOMAIN.scenario(example.question) for example in rows}) == 40
-    )  # of 41 texts two differ only in who is right
+    return rows
 
 
 @pytest.mark.parametrize(
     ("name", "wrong"), [("date-understanding-train", WRONG_TRAIN), ("date-understanding", WRONG_TEST)]
 )
-def test_the_wrong_gold_chains_are_found(shared_data, name, wrong):
-    found = [e.source for e in read(name, DOMAIN, data_dir=shared_data).examples if faults(DOMAIN, e)]
-    assert [int(source.partition(":")[2]) for source in found] == wrong
+def test_the_wrong_gold_chains_are_found(benchmark_data, name, wrong):
+    assert wrong_rows(benchmark_data(name), name) == wrong
     # 9 of Thanksgiving 2001, 9 of the 36 hours before 2015, 9 of a 5-year anniversary, and Jan 31 + 7 days
     assert len(WRONG_TRAIN) + len(WRONG_TEST) == 9 + 9 + 9 + 1
+
+
+@pytest.mark.parametrize(("name", "wrong"), [("date-understanding-train", [1, 4, 6]), ("date-understanding", [2])])
+def test_wrong_chains_in_files_of_that_format_are_found(data, name, wrong):
+    assert wrong_rows(data, name) == wrong
+
+
+def wrong_rows(folder, name):
+    found = [e.source for e in read(name, DOMAIN, data_dir=folder).examples if faults(DOMAIN, e)]
+    return [int(source.partition(":")[2]) for source in found]

@@ -142,6 +142,7 @@ def index_of(sets: Iterable[str], domain: Domain, data_dir: str | Path | None = 
 _FORBIDDEN = (
     (re.compile(r"mawps", re.I), "MAWPS contains MultiArith, on which models are tested"),
     (re.compile(r"gsm[-_ ]?symbolic", re.I), "GSM-Symbolic is made from templates of GSM8K's test questions"),
+    (re.compile(r"short-dev"), "short-dev is for choosing between trained models"),
     (re.compile(r"gsm[-_ ]?plus", re.I), "GSM-Plus is made from GSM8K's test questions"),
 )
 TEST_SETS = ("gsm8k-aug", "gsm8k-test", "gsm-hard", "svamp", "multiarith")

@@ -47,30 +47,48 @@ def file_rows(path: Path) -> Iterator[Row]:
     return reader(path)
 
 
-def hub_rows(name: str, config: str | None, split: str) -> Iterator[Row]:
+def hub_rows(name: str, config: str | None, split: str, hint: str = "") -> Iterator[Row]:
     """Rows of a Hugging Face data set, through the `datasets` package and its cache.
 
+    Args:
+        name: `owner/name`.
+        config: The set's configuration, None for its only one.
+        split: As `datasets` writes it: `test`, `train+test`, `train[:10%]`.
+        hint: How to get the rows without the Hub, for the message when they cannot be loaded.
+
     Raises:
-        UserError: `datasets` is not installed, or the set cannot be had (no network, no such name or split).
+        UserError: `datasets` is not installed, or the set cannot be loaded (offline, no network, no such name or split).
     """
-    datasets = _optional("datasets", f"Reading '{name}' from the Hugging Face Hub")
+    hint = hint or "Or give the path of a local file."
+    datasets = _optional("datasets", f"Reading '{name}' from the Hugging Face Hub", hint)
     try:
         found = datasets.load_dataset(name, config, split=split)
     except Exception as error:  # the hub raises many kinds: offline, not found, gated, wrong split
-        what = f"hub:{name}" + (f"/{config}" if config else "") + f":{split}"
+        what = f"'hub:{name}" + (f"/{config}" if config else "") + f":{split}'"
+        if _offline():
+            raise UserError(
+                f"{what} is not in the cache of `datasets`, and HF_HUB_OFFLINE=1 is set. {hint}"
+            ) from error
         raise UserError(
-            f"'{what}' cannot be loaded from the Hugging Face Hub: {type(error).__name__}: {error} "
-            "Check the name, the split and the network, or give the path of a local file."
+            f"{what} cannot be loaded from the Hugging Face Hub: {type(error).__name__}: {error} "
+            f"Check the name, the split and the network. {hint}"
         ) from error
     for index, fields in enumerate(found, start=1):
         yield _plain_row(f"{name}:{index}", fields)
 
 
-def _optional(module: str, purpose: str) -> Any:
+def _offline() -> bool:
+    from huggingface_hub import constants
+
+    return bool(constants.HF_HUB_OFFLINE)
+
+
+def _optional(module: str, purpose: str, otherwise: str = "") -> Any:
     try:
         return importlib.import_module(module)
     except ImportError as error:
-        raise UserError(f"{purpose} needs the package '{module}'. Install it: pip install 'ruplar[data]'.") from error
+        install = f"{purpose} needs the package '{module}'. Install it: pip install 'ruplar[data]'."
+        raise UserError(f"{install} {otherwise}".rstrip()) from error
 
 
 def _lines(path: Path) -> Iterator[tuple[int, bytes]]:

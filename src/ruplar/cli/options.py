@@ -14,7 +14,10 @@ import typer
 from ruplar.errors import UserError
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
-DataDir = Annotated[Path | None, typer.Option(help="Folder with the files of known sets.")]
+DataDir = Annotated[
+    Path | None,
+    typer.Option(help="Folder with the files of known sets, searched before $RUPLAR_DATA, data/ and the cache."),
+]
 Device = Annotated[str, typer.Option(help="cpu, cuda, cuda:1, mps; auto takes the best there is.")]
 ModelArg = Annotated[
     str, typer.Argument(help="A folder `ruplar train` wrote, or embedded:ruplar, embedded:cot, embedded:no_cot.")

@@ -11,6 +11,7 @@ from ruplar.chains.augment.mentions import WORDS
 from ruplar.chains.questions import digest
 from ruplar.chains.read import read
 from ruplar.chains.sources import SourceConfig, open_source
+from ruplar.chains.word_problems import generate
 from ruplar.errors import UserError
 from ruplar.records import Example
 
@@ -26,9 +27,12 @@ PENS = Example(
 CARS = Example("Tom has 40 cars and sells 15% of them. How many?", ("40*.15=6",), "6", "toy:2", "<<40*.15=6>>")
 
 
-@pytest.fixture(scope="module")
-def chains(shared_data):
-    return read(shared_data / "gsm8k-train.jsonl", DOMAIN, skip_bad=True, limit=700).examples
+@pytest.fixture(scope="module", params=["word-problems", "gsm8k-train"])
+def chains(request, benchmark_data):
+    """700 chains: of generated word problems, and of GSM8K where its file is there."""
+    if request.param == "word-problems":
+        return list(generate(700, 1))
+    return read("gsm8k-train", DOMAIN, skip_bad=True, limit=700, data_dir=benchmark_data("gsm8k-train")).examples
 
 
 @pytest.fixture(scope="module")
@@ -133,9 +137,10 @@ def test_chains_that_tell_the_same_are_used_once():
     assert tally.used == 1 and sum(tally.left_out.values()) == 1
 
 
-def test_the_whole_training_set_gives_three_problems_in_five_and_no_validation_question(shared_data):
-    train = read(shared_data / "gsm8k-train.jsonl", DOMAIN, skip_bad=True).examples
-    valid = {digest(e.question) for e in read(shared_data / "gsm8k-aug-valid.txt", DOMAIN, need_steps=False, skip_bad=True).examples}  # fmt: skip
+def test_the_whole_training_set_gives_three_problems_in_five_and_no_validation_question(benchmark_data):
+    folder = benchmark_data("gsm8k-train", "gsm8k-aug-valid")
+    train = read(folder / "gsm8k-train.jsonl", DOMAIN, skip_bad=True).examples
+    valid = {digest(e.question) for e in read(folder / "gsm8k-aug-valid.txt", DOMAIN, need_steps=False, skip_bad=True).examples}  # fmt: skip
     tally = Tally()
     plans = make_plans(train, tally, lambda e: "held out" if digest(e.question) in valid else None)
     # 494 of the 500 have steps; 7,378 - 494 = 6,884 chains are left
@@ -144,21 +149,28 @@ def test_the_whole_training_set_gives_three_problems_in_five_and_no_validation_q
     assert not any(digest(plan.template.example.question) in valid for plan in plans)
 
 
-def test_a_recipe_names_a_set_to_be_augmented(shared_data, tmp_path):
-    lines = (shared_data / "gsm8k-train.jsonl").read_text(encoding="utf-8").splitlines(keepends=True)[:300]
-    file = str(tmp_path / "some.jsonl")
-    (tmp_path / "some.jsonl").write_text("".join(lines), encoding="utf-8")
-    config = SourceConfig.model_validate({"source": file, "augment": 2, "seed": 1, "count": 150})
+def test_a_held_out_question_gives_no_variant(data):
+    train = read("gsm8k-train", DOMAIN, skip_bad=True, data_dir=data).examples
+    valid = {digest(e.question) for e in read("gsm8k-aug-valid", DOMAIN, need_steps=False, data_dir=data).examples}
+    tally = Tally()
+    plans = make_plans(train, tally, lambda e: "held out" if digest(e.question) in valid else None)
+    # 4 of the 5 validation questions have steps, as 10 of the 12 chains do
+    assert (tally.rows, tally.left_out, tally.used) == (10, {"held out": 4}, 6)
+    assert len(plans) == 6 and not any(digest(plan.template.example.question) in valid for plan in plans)
+
+
+def test_a_recipe_names_a_set_to_be_augmented(data):
+    file = str(data / "gsm8k-train.jsonl")
+    config = SourceConfig.model_validate({"source": file, "augment": 20, "seed": 1, "count": 150})
     opened = open_source(
-        config, DOMAIN, skip_bad=True, split="train", refuse=lambda e: "mine" if "Natalia" in e.question else None
+        config, DOMAIN, skip_bad=True, split="train", refuse=lambda e: "mine" if "Greta" in e.question else None
     )
     assert len(opened.examples) == opened.record["examples"] == 150
     assert opened.record["sha256"] == opened.examples.sha256 and opened.record["of_sha256"]
     left_out = opened.record["left_out"]
-    assert (
-        left_out["not augmented: mine"] >= 1 and left_out["not augmented: no step"] >= 1 and "no step" not in left_out
-    )
-    assert not any("Natalia" in e.question for e in opened.examples)
+    assert left_out["not augmented: mine"] == 1 and left_out["not augmented: no step"] == 2
+    assert "no step" not in left_out
+    assert not any("Greta" in e.question for e in opened.examples)
     with pytest.raises(UserError, match="augment makes training data"):
         open_source(config, DOMAIN, skip_bad=True, split="valid")
 

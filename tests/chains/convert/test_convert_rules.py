@@ -50,21 +50,37 @@ def test_the_work_on_hostile_prose_grows_with_its_length_alone():
         assert rule_of("arithmetic")("", prose) is None
 
 
-def test_nine_in_ten_of_gsm8ks_solutions_are_converted_and_every_one_re_executes(shared_data, tmp_path):
-    rows = read_prose(shared_data / "gsm8k-train.jsonl", limit=1000)
+def test_nine_in_ten_of_gsm8ks_solutions_are_converted_and_every_one_re_executes(benchmark_data):
+    rows = read_prose(benchmark_data("gsm8k-train") / "gsm8k-train.jsonl", limit=1000)
+    assert len(converted(rows)) > 900
+
+
+def test_solutions_with_equations_are_converted_and_every_one_re_executes(data):
+    rows = read_prose(data / "gsm8k-train.jsonl")
+    assert sorted({row.source for row in rows} - set(converted(rows))) == [
+        "gsm8k-train.jsonl:3",
+        "gsm8k-train.jsonl:7",
+    ]
+    assert converted(rows)["gsm8k-train.jsonl:1"] == "<<4/2=2>> <<4+2=6>> <<6*12=72>>"
+
+
+def converted(rows):
+    """Source → chain, of the rows whose prose gives one that holds."""
     assert not any("<<" in row.reasoning for row in rows)
-    rule, found = rule_of("arithmetic"), 0
+    rule, found = rule_of("arithmetic"), {}
     for row in rows:
         try:
-            found += bool(verify(rule(row.question, row.reasoning) or "", row.question, row.answer, DOMAIN))
+            found[row.source] = verify(rule(row.question, row.reasoning) or "", row.question, row.answer, DOMAIN)
         except Rejected:
             continue
-    assert found > 900
+    return found
 
 
-def test_date_understanding_in_big_benchs_own_shape_is_converted(shared_data, tmp_path):
+@pytest.mark.parametrize(("real", "rows", "kept"), [(False, 5, 3), (True, 74, 60)], ids=["invented", "real"])
+def test_date_understanding_in_big_benchs_own_shape_is_converted(data, benchmark_data, tmp_path, real, rows, kept):
+    folder = benchmark_data("date-understanding") if real else data
     examples = []
-    for line in (shared_data / "date-understanding-test.jsonl").read_text(encoding="utf-8").splitlines():
+    for line in (folder / "date-understanding-test.jsonl").read_text(encoding="utf-8").splitlines():
         row = json.loads(line)
         scores = {row["answer"]: 1, "01/01/2000": 0, "12/31/1999": 0}
         examples.append({"input": row["problem"], "target_scores": scores})
@@ -72,7 +88,7 @@ def test_date_understanding_in_big_benchs_own_shape_is_converted(shared_data, tm
     task = {"name": "date_understanding", "preferred_score": "multiple_choice_grade", "examples": examples}
     (tmp_path / "task.json").write_text(json.dumps(task, indent=2), encoding="utf-8")
     found = convert(read_prose(tmp_path / "task.json"), tmp_path / "dates.jsonl", "dates", ByRules())
-    assert found.tally.total == 74 and found.tally.kept >= 60
+    assert found.tally.total == rows and found.tally.kept >= kept
     rejected = [json.loads(line) for line in found.rejected.read_text(encoding="utf-8").splitlines()]
     assert rejected[0]["reason"] == "broken row" and "marks 2 of 3 choices as right" in rejected[0]["detail"]
     domain = plugins.make("domains", "dates")
