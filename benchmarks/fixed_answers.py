@@ -20,7 +20,7 @@ FILE, SET, COUNT, EVERY = "ci-answers.json", "svamp", 64, 15
 
 def answers(model: str | Path, data_dir: Path | None = None, count: int = COUNT) -> dict[str, Any]:
     """What the model says to each of the first `count` questions, and in how many soft tokens it thought."""
-    from ruplar.chains.sources import SourceConfig, open_source
+    from ruplar.data.sources import SourceConfig, open_source
     from ruplar.reasoner import LatentReasoner
 
     reasoner = LatentReasoner.from_pretrained(model, device="cpu", dtype="float32")

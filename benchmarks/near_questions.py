@@ -16,7 +16,7 @@ from pathlib import Path
 
 def runs(question: str, length: int) -> Iterator[tuple[str, ...]]:
     """All runs of so many words, numbers masked."""
-    from ruplar.chains.ngrams import masked, words
+    from ruplar.data.decontamination import masked, words
 
     found = masked(words(question))
     return (tuple(found[i : i + length]) for i in range(len(found) - length + 1))
@@ -42,7 +42,7 @@ def scores(record: Path, name: str, left_out: set[int]) -> tuple[float, float]:
 def main() -> None:
     """Print a line for each record and set."""
     from ruplar import plugins
-    from ruplar.chains.sources import SourceConfig, open_source
+    from ruplar.data.sources import SourceConfig, open_source
 
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("source", help="what was trained on: word-problems:situations")

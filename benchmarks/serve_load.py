@@ -230,7 +230,7 @@ def measure(
 
 def known_answers(model: str, count: int, seed: int) -> dict[str, str]:
     """Held-out problems and what the offline engine says to them."""
-    from ruplar.chains.word_problems import generate
+    from ruplar.problems.word_problems import generate
     from ruplar.reasoner import LatentReasoner
 
     questions = [e.question for e in generate(count, seed, split="test")]

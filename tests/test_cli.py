@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 from ruplar.cli import app
 from ruplar.errors import UserError
 from ruplar.evaluate.record import read_record, read_samples
-from ruplar.store import find_model
+from ruplar.model.store import find_model
 
 QUESTION = "Tom has 3 bags of 4 apples. He eats 2 apples. How many apples are left?"
 MISTAKES = """
@@ -231,7 +231,7 @@ def test_an_exported_model_is_a_plain_one_with_the_same_logits_and_answers(rupla
     import torch
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
-    from ruplar.store import load_model
+    from ruplar.model.store import load_model
 
     assert ruplar("export", "embedded:ruplar", tmp_path / "plain").code == 0
     plain = AutoModelForCausalLM.from_pretrained(tmp_path / "plain", local_files_only=True).eval()

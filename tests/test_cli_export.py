@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 from ruplar.cli import app
 from ruplar.errors import UserError
-from ruplar.store import find_model
+from ruplar.model.store import find_model
 
 EMBEDDED = Path(__file__).parents[1] / "results" / "embedded"
 MODEL = "embedded:ruplar"

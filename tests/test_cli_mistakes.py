@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from ruplar.errors import UserError
-from ruplar.store import CARD, find_model
+from ruplar.model.store import METADATA_FILE, find_model
 
 LONG = "Tom has 3 bags of 4 apples. " * 200 + "How many apples does he have?"
 
@@ -95,9 +95,9 @@ def test_a_place_that_cannot_be_made_is_told_before_the_model_is_looked_for(refu
 @pytest.fixture
 def no_weights(tmp_path) -> Path:
     """A model folder whose weights are missing, so that loading it would fail."""
-    card = find_model("embedded:no_cot") / CARD
+    card = find_model("embedded:no_cot") / METADATA_FILE
     (tmp_path / "hollow").mkdir()
-    return shutil.copy(card, tmp_path / "hollow" / CARD).parent
+    return shutil.copy(card, tmp_path / "hollow" / METADATA_FILE).parent
 
 
 @pytest.mark.parametrize("verb", ["evaluate", "ablate"])

@@ -125,6 +125,6 @@ def test_mistakes_are_told_before_anything_is_done(ruplar, tmp_path, words, said
 
 def test_no_name_is_both_a_recipe_and_a_study():
     from ruplar.config import recipes
-    from ruplar.study.plan import studies
+    from ruplar.experiments.plan import studies
 
     assert not recipes().keys() & studies().keys()

@@ -52,7 +52,7 @@ def test_the_demo_compares_ablates_trains_and_shows_thoughts(tmp_path):
     assert (folder / "figures" / "thought.png").is_file() and "page.html" in text
 
     # an earlier demo's folder is replaced, and the model it trained is one
-    from ruplar.store import find_model
+    from ruplar.model.store import find_model
 
     assert find_model(folder / "live") == folder / "live" / "model"
 

@@ -9,23 +9,23 @@ import pytest
 import torch
 
 from ruplar import plugins
-from ruplar.backbone.lora import START
-from ruplar.backbone.settings import BackboneConfig, LoraSettings, PromptConfig
-from ruplar.backbone.unadapted import unadapted
 from ruplar.config import load_recipe
 from ruplar.errors import UserError
-from ruplar.store import (
-    Card,
+from ruplar.model.lora import START
+from ruplar.model.settings import BackboneConfig, LoraSettings, PromptConfig
+from ruplar.model.store import (
     Model,
-    Named,
+    ModelMetadata,
+    PluginSpec,
     export_model,
     find_model,
     load_model,
     open_start,
-    read_card,
+    read_metadata,
     save_model,
     start_mark,
 )
+from ruplar.model.without_adapter import unadapted
 
 PROMPT = PromptConfig(instruction="", answer="{answer}")
 LORA = LoraSettings(rank=2, alpha=4, dropout=0.0)
@@ -55,7 +55,9 @@ def moved(model: Model, seed: int) -> Model:
 
 def opened(method="ruplar", **backbone) -> Model:
     config = BackboneConfig(**{"name": "base", "number_tokens": True, "lora": LORA, **backbone})
-    card = Card(method=Named(name=method), backbone=config, prompt=PROMPT, domain=Named(name="arithmetic"))
+    card = ModelMetadata(
+        method=PluginSpec(name=method), backbone=config, prompt=PROMPT, domain=PluginSpec(name="arithmetic")
+    )
     made = open_start(config, PROMPT)
     made.model.eval()
     return Model(made, plugins.make("methods", method), plugins.make("domains", "arithmetic"), card)
@@ -82,7 +84,7 @@ def test_it_starts_where_the_first_run_ended_and_its_adapter_alone_loads_on_the_
     shutil.rmtree(tree / "cot")  # what it came from is not needed
     found = load_model("second")
     assert torch.equal(logits(found), logits(second)) and not torch.allclose(logits(found), before, atol=1e-3)
-    card = read_card(tree / "second").backbone
+    card = read_metadata(tree / "second").backbone
     assert card.init is None and card.lora == adapters["lora"] and card.number_tokens
     third = opened(init="second", **on)
     assert torch.equal(logits(third), logits(second)), "and so on"
@@ -158,7 +160,7 @@ def test_a_training_run_goes_on_with_the_embedded_models_adapter_its_teacher_bei
     from ruplar.train.run import train
 
     monkeypatch.chdir(tmp_path)
-    lora = read_card(find_model("embedded:ruplar")).backbone.lora
+    lora = read_metadata(find_model("embedded:ruplar")).backbone.lora
     config = load_recipe(
         "embedded-ruplar",
         [

@@ -6,15 +6,15 @@ import pytest
 import torch
 
 from ruplar import plugins
-from ruplar.backbone.load import open_backbone
-from ruplar.backbone.settings import BackboneConfig, LoraSettings, PromptConfig
 from ruplar.cli.options import method_settings
 from ruplar.errors import UserError
 from ruplar.evaluate.record import BenchmarkResult, RunRecord
-from ruplar.launch import _check_same_method
+from ruplar.model.backbone import open_backbone
+from ruplar.model.settings import BackboneConfig, LoraSettings, PromptConfig
+from ruplar.model.store import Model, ModelMetadata, PluginSpec, load_model, save_model, take_method_weights
 from ruplar.reasoner import LatentReasoner
 from ruplar.report.rows import Run, pool
-from ruplar.store import Card, Model, Named, load_model, save_model, take_method_weights
+from ruplar.runs import _check_same_method
 
 PROMPT = PromptConfig(instruction="", answer="{answer}")
 
@@ -30,8 +30,11 @@ def folder(tmp_path_factory):
     torch.manual_seed(0)
     torch.nn.init.normal_(method.head.mean.weight)
     settings = {"head_width": 16, "max_latents": 3}
-    card = Card(
-        method=Named(name="colar", settings=settings), backbone=config, prompt=PROMPT, domain=Named(name="arithmetic")
+    card = ModelMetadata(
+        method=PluginSpec(name="colar", settings=settings),
+        backbone=config,
+        prompt=PROMPT,
+        domain=PluginSpec(name="arithmetic"),
     )
     model = Model(backbone, method, plugins.make("domains", "arithmetic"), card)
     return save_model(tmp_path_factory.mktemp("colar") / "model", model)
@@ -76,9 +79,9 @@ def test_a_method_goes_on_with_the_weights_of_its_own_kind_alone(folder):
     method = plugins.make("methods", "colar", {"head_width": 16})
     method.attach(stored.backbone)
     assert not torch.equal(method.head.mean.weight, stored.method.head.mean.weight)
-    assert take_method_weights(method, Named(name="colar", settings={"sigma": None}), folder)
+    assert take_method_weights(method, PluginSpec(name="colar", settings={"sigma": None}), folder)
     assert torch.equal(method.head.mean.weight, stored.method.head.mean.weight)
-    assert not take_method_weights(method, Named(name="colar"), "embedded:no_cot")
+    assert not take_method_weights(method, PluginSpec(name="colar"), "embedded:no_cot")
 
 
 def record(name: str, settings: dict, seed: int = 0) -> RunRecord:
@@ -93,11 +96,11 @@ def record(name: str, settings: dict, seed: int = 0) -> RunRecord:
 
 def test_results_of_two_speeds_do_not_meet_in_one_record(tmp_path):
     begun = record("colar", {"method": "colar", "speed": 5, "sigma": None})
-    _check_same_method(begun, Named(name="colar", settings={"speed": 5, "sigma": 0.07}), tmp_path)
+    _check_same_method(begun, PluginSpec(name="colar", settings={"speed": 5, "sigma": 0.07}), tmp_path)
     with pytest.raises(UserError, match=r"another method\.speed"):
-        _check_same_method(begun, Named(name="colar", settings={"speed": 2, "sigma": 0.07}), tmp_path)
+        _check_same_method(begun, PluginSpec(name="colar", settings={"speed": 2, "sigma": 0.07}), tmp_path)
     with pytest.raises(UserError, match="not 'ruplar'"):
-        _check_same_method(begun, Named(name="ruplar"), tmp_path)
+        _check_same_method(begun, PluginSpec(name="ruplar"), tmp_path)
 
 
 def test_tables_name_what_a_run_really_is(tmp_path):

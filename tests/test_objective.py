@@ -17,11 +17,11 @@ import torch
 import torch.nn.functional as F
 
 from ruplar import objective, plugins
-from ruplar.backbone.load import dress
-from ruplar.backbone.settings import PromptConfig
+from ruplar.data.collate import Encoder, collate
+from ruplar.model.backbone import attach_markers
+from ruplar.model.settings import PromptConfig
 from ruplar.priors.base import PriorTable
-from ruplar.records import Example, Visit
-from ruplar.train.batch import Encoder, collate
+from ruplar.types import Example, SampleContext
 
 EXAMPLES = [
     Example("Tom has 3 bags of 4 apples and eats 2. How many are left?", ("3*4=12", "12-2=10"), "10"),
@@ -107,7 +107,7 @@ def test_alignment_normalised_sees_shape_and_not_size():
 
 @pytest.fixture(params=["llama", "gpt2"])
 def backbone(request, tiny_model, byte_tokenizer):
-    return dress(
+    return attach_markers(
         tiny_model(request.param, len(byte_tokenizer), tied=request.param == "gpt2"),
         byte_tokenizer,
         PromptConfig(instruction=""),
@@ -118,7 +118,7 @@ def items_of(backbone, method, prior: str = "mixture"):
     table = PriorTable(plugins.make("priors", prior), backbone.prompt.plain)
     domain, spans = plugins.make("domains", "arithmetic"), plugins.make("spans", "step")
     encoder = Encoder(backbone.prompt, backbone.think_id, backbone.end_think_id, backbone.eos_id, domain, spans, table)
-    return [method.encode(example, encoder, Visit(0, row)) for row, example in enumerate(EXAMPLES)]
+    return [method.encode(example, encoder, SampleContext(0, row)) for row, example in enumerate(EXAMPLES)]
 
 
 def plain_losses(backbone, items, delta=0.0, layer=-1, normalize=False, stop=False) -> dict[str, torch.Tensor]:

@@ -13,7 +13,7 @@ from ruplar.errors import UserError
 from ruplar.plugins import make
 from ruplar.preview import bar, preview, render, token_text
 from ruplar.priors.base import PriorTable
-from ruplar.records import Span
+from ruplar.types import Span
 
 
 class WholeStep:

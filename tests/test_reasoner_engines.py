@@ -7,16 +7,16 @@ import torch
 from transformers import AutoConfig, AutoModelForCausalLM
 
 from ruplar import plugins
-from ruplar.backbone.load import dress
-from ruplar.backbone.settings import BackboneConfig, PromptConfig
-from ruplar.backbone.tokenizers import load_tokenizer
 from ruplar.engine.decoder import Decoder
 from ruplar.engine.fast import FastEngine
 from ruplar.engine.hf_decoder import HFDecoder
 from ruplar.engine.sampling import Decoding
 from ruplar.errors import UserError
+from ruplar.model.backbone import attach_markers
+from ruplar.model.settings import BackboneConfig, PromptConfig
+from ruplar.model.store import Model, ModelMetadata, PluginSpec
+from ruplar.model.tokenizers import load_tokenizer
 from ruplar.reasoner import LatentReasoner
-from ruplar.store import Card, Model, Named
 
 LONG = "one two three four five " * 60
 
@@ -32,14 +32,16 @@ def model():
             "mistral", vocab_size=2304, intermediate_size=48, max_position_embeddings=2048, **shape, **settings
         )
         torch.manual_seed(0)
-        backbone = dress(AutoModelForCausalLM.from_config(config, dtype=torch.float32).eval(), tokenizer, prompt)
+        backbone = attach_markers(
+            AutoModelForCausalLM.from_config(config, dtype=torch.float32).eval(), tokenizer, prompt
+        )
         method = plugins.make("methods", "ruplar", {"max_latents": 4})
         method.attach(backbone)
-        card = Card(
-            method=Named(name="ruplar"),
+        card = ModelMetadata(
+            method=PluginSpec(name="ruplar"),
             backbone=BackboneConfig(name="tiny"),
             prompt=prompt,
-            domain=Named(name="arithmetic"),
+            domain=PluginSpec(name="arithmetic"),
         )
         return Model(backbone, method, plugins.make("domains", "arithmetic"), card)
 

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from ruplar.chains.word_problems import SHORT, generate
 from ruplar.evaluate.record import read_record, read_samples
-from ruplar.store import find_model
+from ruplar.model.store import find_model
+from ruplar.problems.word_problems import SHORT, generate
 
 ROOT = Path(__file__).parents[1]
 RELEASED = {

@@ -6,8 +6,8 @@ import io
 
 from rich.console import Console
 
-from ruplar.records import Answer, Latent
-from ruplar.show import show_answer
+from ruplar.display import show_answer
+from ruplar.types import Answer, Latent
 
 
 def shown(count: int) -> list[str]:

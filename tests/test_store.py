@@ -8,11 +8,22 @@ import shutil
 import pytest
 import torch
 
-from ruplar import plugins, store
-from ruplar.backbone.settings import BackboneConfig, LoraSettings, PromptConfig
-from ruplar.backbone.tokenizers import load_tokenizer
+from ruplar import plugins
 from ruplar.errors import UserError
-from ruplar.store import CARD, Card, Model, Named, find_model, load_model, open_start, save_model, start_mark
+from ruplar.model import store
+from ruplar.model.settings import BackboneConfig, LoraSettings, PromptConfig
+from ruplar.model.store import (
+    METADATA_FILE,
+    Model,
+    ModelMetadata,
+    PluginSpec,
+    find_model,
+    load_model,
+    open_start,
+    save_model,
+    start_mark,
+)
+from ruplar.model.tokenizers import load_tokenizer
 
 PROMPT = PromptConfig(instruction="", answer="{answer}")
 LORA = LoraSettings(rank=2, alpha=4, dropout=0.0)
@@ -39,7 +50,9 @@ def trained(method="ruplar", seed=1, **backbone) -> Model:
             if weight.requires_grad:
                 weight.add_(torch.randn_like(weight) * 0.1)
     made.model.eval()
-    card = Card(method=Named(name=method), backbone=config, prompt=PROMPT, domain=Named(name="arithmetic"))
+    card = ModelMetadata(
+        method=PluginSpec(name=method), backbone=config, prompt=PROMPT, domain=PluginSpec(name="arithmetic")
+    )
     way = plugins.make("methods", method)
     way.attach(made)
     with torch.no_grad():
@@ -67,7 +80,11 @@ def test_a_saved_model_comes_back_bit_for_bit_with_its_card(tree, lora):
 def test_an_adapter_folder_holds_the_adapter_alone_and_a_full_one_stands_by_itself(tree):
     save_model(tree / "small", trained())
     save_model(tree / "full", trained(lora=None))
-    assert {f.name for f in (tree / "small").iterdir()} == {CARD, "adapter_config.json", "adapter_model.safetensors"}
+    assert {f.name for f in (tree / "small").iterdir()} == {
+        METADATA_FILE,
+        "adapter_config.json",
+        "adapter_model.safetensors",
+    }
     wanted = logits(load_model("full"))
     shutil.rmtree(tree / "base")
     assert torch.equal(logits(load_model("full")), wanted)
@@ -124,7 +141,7 @@ def test_what_is_not_a_model_is_refused_with_the_way_out(tree):
 
 def test_a_later_format_and_a_broken_card_are_refused_with_their_file(tree):
     save_model(tree / "run", trained())
-    file = tree / "run" / CARD
+    file = tree / "run" / METADATA_FILE
     card = json.loads(file.read_text())
     file.write_text(json.dumps({**card, "format": 2}))
     with pytest.raises(UserError, match=r"run/ruplar.json: format 2 was written by a later ruplar"):
@@ -161,8 +178,8 @@ def test_an_interrupted_save_leaves_no_half_folder_and_can_be_made_again(tree, m
 
 @pytest.mark.parametrize("lora", [LORA, None])
 def test_a_methods_own_weights_are_saved_read_and_exported_with_the_model(tree, lora):
+    from ruplar.model.store import export_model
     from ruplar.reasoner import LatentReasoner
-    from ruplar.store import export_model
 
     model = trained("codi", lora=lora)
     save_model(tree / "run", model)

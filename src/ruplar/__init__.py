@@ -19,7 +19,7 @@ _HOME = {
     "Decoding": "ruplar.engine.sampling",
     "UserError": "ruplar.errors",
     "load_recipe": "ruplar.config",
-    "load_tokenizer": "ruplar.backbone.tokenizers",
+    "load_tokenizer": "ruplar.model.tokenizers",
 }
 
 __all__ = ["__version__", *sorted(_HOME)]

@@ -92,10 +92,10 @@ def _clear(folder: Path) -> None:
 
 
 def _compare(demo: _Demo) -> None:
-    from ruplar.chains.sources import SourceConfig
+    from ruplar.data.sources import SourceConfig
+    from ruplar.display import percent, table
     from ruplar.engine.sampling import Decoding
-    from ruplar.launch import evaluate_and_record
-    from ruplar.show import percent, table
+    from ruplar.runs import evaluate_and_record
 
     demo.say(f"\n1  The same {demo.questions} held-out word problems, three ways to think", "bold")
     on = [SourceConfig(source=OLD, count=demo.questions)]
@@ -137,9 +137,9 @@ def _compare(demo: _Demo) -> None:
 
 
 def _ablate(demo: _Demo) -> None:
-    from ruplar.chains.sources import SourceConfig
-    from ruplar.launch import ablate_model
-    from ruplar.show import ablation_table
+    from ruplar.data.sources import SourceConfig
+    from ruplar.display import ablation_table
+    from ruplar.runs import ablate_model
 
     demo.say("\n2  Do the soft tokens matter? The same problems with the thought taken away or replaced", "bold")
     on = [SourceConfig(source=OLD, count=demo.questions)]
@@ -153,9 +153,9 @@ def _ablate(demo: _Demo) -> None:
 
 
 def _show_thoughts(demo: _Demo) -> None:
+    from ruplar.display import show_answer
     from ruplar.evaluate.record import read_samples
     from ruplar.reasoner import LatentReasoner
-    from ruplar.show import show_answer
 
     demo.say(f"\n3  {_SHOWN} thoughts, each beside the text chain it replaces", "bold")
     chains = {row["question"]: row for row in read_samples(demo.folder / "cot")}
@@ -180,8 +180,8 @@ def _different(rows: Sequence[dict[str, Any]], count: int) -> list[dict[str, Any
 
 def _learn_live(demo: _Demo) -> None:
     from ruplar.config import load_recipe
-    from ruplar.launch import train_and_record
-    from ruplar.show import percent, table
+    from ruplar.display import percent, table
+    from ruplar.runs import train_and_record
 
     demo.say("\n4  Live training: a family of problems this model has never seen, learnt here and now", "bold")
     before = _accuracy(demo, "embedded:ruplar", LIVE_FAMILY, "live-before")
@@ -206,9 +206,9 @@ def _learn_live(demo: _Demo) -> None:
 
 def _accuracy(demo: _Demo, model: str, source: str, name: str) -> BenchmarkResult:
     """The model on held-out problems of one source, added to the record in the demo's folder of that name."""
-    from ruplar.chains.sources import SourceConfig
+    from ruplar.data.sources import SourceConfig
     from ruplar.engine.sampling import Decoding
-    from ruplar.launch import evaluate_and_record
+    from ruplar.runs import evaluate_and_record
 
     config = SourceConfig.model_validate({"source": source, "count": demo.questions})
     record, _ = evaluate_and_record(

@@ -22,7 +22,7 @@ Head = Callable[[Tensor], Tensor]
 
 
 @dataclass
-class Reading:
+class HeadOutputs:
     """What the losses need of the logits at some positions, and nothing V-sized.
 
     Attributes:
@@ -36,7 +36,7 @@ class Reading:
     entropy: Tensor
 
 
-def read(head: Head, hidden: Tensor, ids: Tensor, chunk: int = 0) -> Reading:
+def read(head: Head, hidden: Tensor, ids: Tensor, chunk: int = 0) -> HeadOutputs:
     """Log-probabilities of chosen tokens at chosen positions.
 
     Args:
@@ -47,12 +47,12 @@ def read(head: Head, hidden: Tensor, ids: Tensor, chunk: int = 0) -> Reading:
             [chunk, V] instead of [N, V]. 0: all at once.
     """
     if not chunk or len(hidden) <= chunk:
-        return Reading(*_read(head, hidden, ids))
+        return HeadOutputs(*_read(head, hidden, ids))
     parts = [
         checkpoint(_read, head, h, i, use_reentrant=False)
         for h, i in zip(hidden.split(chunk), ids.split(chunk), strict=True)
     ]
-    return Reading(*(torch.cat(column) for column in zip(*parts, strict=True)))
+    return HeadOutputs(*(torch.cat(column) for column in zip(*parts, strict=True)))
 
 
 def _read(head: Head, hidden: Tensor, ids: Tensor) -> tuple[Tensor, Tensor, Tensor]:

@@ -22,14 +22,11 @@ CLASSES = {"domains": "Domain", "priors": "Prior", "spans": "Spans", "methods": 
 METHODS = {"domains": ("EXAMPLE", "split", "symbols", "result", "check", "unchecked", "extract", "same")}
 """Kind → what its class must have, where that is told before it is missed."""
 
-PACKAGES = {"spans": "ruplar.chains.spans"}
-"""Where a kind lives when that is not `ruplar.<kind>`."""
-
 _NOT_PLUGINS = {"base"}
 
 
 def _package(kind: str) -> str:
-    return PACKAGES.get(kind, f"ruplar.{kind}")
+    return f"ruplar.{kind}"
 
 
 def names(kind: str) -> list[str]:

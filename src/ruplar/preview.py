@@ -12,11 +12,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
-from ruplar.chains.spans.base import Spans, attached, cut_chain
 from ruplar.domains.base import Domain
 from ruplar.errors import UserError
 from ruplar.priors.base import PriorTable, focus, ids_of
-from ruplar.records import Span
+from ruplar.spans.base import Spans, attached, cut_chain
+from ruplar.types import Span
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -127,7 +127,7 @@ def preview(
             latent += 1
         rows.append(PreviewStep(step, tuple(seen)))
     name = str(getattr(tokenizer, "name_or_path", "") or type(tokenizer).__name__)
-    return Preview(name, _plugin_name(prior_table.prior), prior_table.prior.fresh, tuple(rows))
+    return Preview(name, _plugin_name(prior_table.prior), prior_table.prior.dynamic, tuple(rows))
 
 
 def _preview_span(span: Span, index: int, tokenizer: Any, table: PriorTable, threshold: float) -> PreviewSpan:

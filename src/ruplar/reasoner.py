@@ -13,7 +13,6 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
-from ruplar.backbone.soft_tokens import readable
 from ruplar.engine.fast import FastEngine
 from ruplar.engine.options import EngineOptions
 from ruplar.engine.reference import Generation, Keep, generate
@@ -21,8 +20,9 @@ from ruplar.engine.sampling import SAMPLE_NOISE, Decoding
 from ruplar.engine.scheduler import Scheduler
 from ruplar.engine.thinker import TextThinker, Thinker, room
 from ruplar.errors import UserError
-from ruplar.records import Answer, Latent, Prompt
-from ruplar.store import Model, load_model
+from ruplar.model.soft_tokens import readable
+from ruplar.model.store import Model, load_model
+from ruplar.types import Answer, Latent, Prompt
 
 log = logging.getLogger(__name__)
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 import torch
 
-from ruplar.backbone.load import dress
-from ruplar.backbone.settings import PromptConfig
 from ruplar.engine.thinker import SoftThinker
+from ruplar.model.backbone import attach_markers
+from ruplar.model.settings import PromptConfig
 
 QUESTIONS = [
     "How many?",
@@ -34,7 +34,9 @@ def family(request) -> str:
 @pytest.fixture
 def backbone(family, tiny_model, byte_tokenizer):
     """A random backbone of each family, GPT-2's tied; its markers were not in the tokenizer and have been added."""
-    made = dress(tiny_model(family, len(byte_tokenizer), tied=family == "gpt2"), byte_tokenizer, PromptConfig())
+    made = attach_markers(
+        tiny_model(family, len(byte_tokenizer), tied=family == "gpt2"), byte_tokenizer, PromptConfig()
+    )
     assert len(made.added) == 2
     with torch.no_grad():  # the rows of both markers start alike, at the mean of the others, and would never stand out
         made.head.weight[made.end_think_id] = 0.3 * torch.randn(32, generator=torch.Generator().manual_seed(3))

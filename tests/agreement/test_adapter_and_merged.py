@@ -6,9 +6,9 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM
 
-from ruplar.backbone.load import dress
-from ruplar.backbone.lora import add_lora, merged
-from ruplar.backbone.settings import LoraSettings, PromptConfig
+from ruplar.model.backbone import attach_markers
+from ruplar.model.lora import add_lora, merged
+from ruplar.model.settings import LoraSettings, PromptConfig
 
 IDS = torch.tensor([[5, 17, 200, 258, 42, 259, 7, 257]])  # 258 and 259 are the added markers, where they are added
 
@@ -38,7 +38,7 @@ def shaken(backbone, embedding: bool):
 def test_merging_changes_no_logit(family, tied, added, embedding, tiny_model, byte_tokenizer, tmp_path):
     if not added:
         byte_tokenizer.add_tokens(["<think>", "</think>"], special_tokens=True)
-    plain = dress(tiny_model(family, len(byte_tokenizer), tied), byte_tokenizer, PromptConfig())
+    plain = attach_markers(tiny_model(family, len(byte_tokenizer), tied), byte_tokenizer, PromptConfig())
     assert bool(plain.added) == added
     before = logits_of(plain)
     backbone = shaken(plain, embedding)
@@ -57,19 +57,19 @@ def test_merging_changes_no_logit(family, tied, added, embedding, tiny_model, by
 
 def test_a_head_stays_tied_unless_the_embedding_alone_was_adapted(tiny_model, byte_tokenizer):
     for embedding in (False, True):
-        backbone = shaken(dress(tiny_model("llama", 260), byte_tokenizer, PromptConfig()), embedding)
+        backbone = shaken(attach_markers(tiny_model("llama", 260), byte_tokenizer, PromptConfig()), embedding)
         whole = merged(backbone)
         shared = whole.get_input_embeddings().weight.data_ptr() == whole.get_output_embeddings().weight.data_ptr()
         assert shared == whole.config.tie_word_embeddings == (not embedding)
 
 
 def test_a_plain_model_is_its_own_merge(tiny_model, byte_tokenizer):
-    backbone = dress(tiny_model("llama", 258), byte_tokenizer, PromptConfig())
+    backbone = attach_markers(tiny_model("llama", 258), byte_tokenizer, PromptConfig())
     assert merged(backbone) is backbone.model
 
 
 def test_an_adapter_trains_the_rows_of_added_markers_and_no_other_row(tiny_model, byte_tokenizer):
-    backbone = dress(tiny_model("llama", 258), byte_tokenizer, PromptConfig())
+    backbone = attach_markers(tiny_model("llama", 258), byte_tokenizer, PromptConfig())
     before = backbone.embedding_weight.detach().clone()
     whole = merged(shaken(backbone, embedding=False))
     moved = (whole.get_input_embeddings().weight - before).abs().amax(-1) > 1e-6

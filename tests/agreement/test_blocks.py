@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 import torch
 
-from ruplar.backbone.forward import embed, flat_hidden
 from ruplar.config import load_recipe
+from ruplar.data.collate import Encoder, collate
 from ruplar.engine.fast import FastEngine
 from ruplar.engine.options import EngineOptions
 from ruplar.engine.reference import generate
@@ -16,9 +16,9 @@ from ruplar.engine.sampling import Decoding
 from ruplar.engine.scheduler import Scheduler
 from ruplar.engine.thinker import NoThinker, ReplayThinker
 from ruplar.errors import UserError
+from ruplar.model.forward import embed, flat_hidden
 from ruplar.priors.base import PriorTable
-from ruplar.records import Example, Visit
-from ruplar.train.batch import Encoder, collate
+from ruplar.types import Example, SampleContext
 
 DECODING = Decoding(max_answer_tokens=5)
 WIDE = 3
@@ -145,7 +145,7 @@ def made_for(backbone, *overrides: str):
 def test_training_reads_each_latent_where_thinking_makes_it(backbone, steps):
     method, tools = made_for(backbone, "spans=ahead")
     example = Example("How many?", steps, "14")
-    item = method.encode(example, tools, Visit(0, 0))
+    item = method.encode(example, tools, SampleContext(0, 0))
     asking, prompt = list(method.thinker(backbone).asking), backbone.prompt("How many?")
     blank = [*[backbone.think_id] * 6, *asking] * len(steps)
     answer = tools.answer("14")
@@ -172,4 +172,4 @@ def test_latents_that_are_no_whole_blocks_are_refused(backbone):
     with pytest.raises(
         UserError, match=r"method.block is 6, but a chain has 2 latents.*spans: \{name: ahead, width: 6\}"
     ):
-        method.encode(Example("How many?", ("3+4=7", "7*2=14"), "14"), tools, Visit(0, 0))
+        method.encode(Example("How many?", ("3+4=7", "7*2=14"), "14"), tools, SampleContext(0, 0))

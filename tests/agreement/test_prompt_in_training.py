@@ -6,11 +6,11 @@ import pytest
 import torch
 
 from ruplar import plugins
+from ruplar.data.collate import Encoder
 from ruplar.engine.reference import generate
 from ruplar.engine.sampling import Decoding
 from ruplar.priors.base import PriorTable
-from ruplar.records import Example, Visit
-from ruplar.train.batch import Encoder
+from ruplar.types import Example, SampleContext
 
 EXAMPLES = [
     Example("Tom has 3 bags of 4 apples. He eats 2. How many are left?", ("3*4=12", "12-2=10"), "10"),
@@ -43,7 +43,7 @@ def prefilled(backbone, thinker, prompts, monkeypatch) -> list[torch.Tensor]:
 @pytest.mark.parametrize("name", ["ruplar", "cot", "no_cot"])
 def test_thinking_reads_the_prompt_that_was_trained_on(name, backbone, encoder, monkeypatch):
     method = plugins.make("methods", name)
-    items = [method.encode(example, encoder, Visit(0, row)) for row, example in enumerate(EXAMPLES)]
+    items = [method.encode(example, encoder, SampleContext(0, row)) for row, example in enumerate(EXAMPLES)]
     # what the model is given in training: everything before the first latent and the first label
     given = [
         item.ids[: min([*item.latent_at, *(i for i, x in enumerate(item.labels) if x != -100)])] for item in items
@@ -61,7 +61,7 @@ def test_thinking_reads_the_prompt_that_was_trained_on(name, backbone, encoder, 
 
 @pytest.mark.parametrize("name", ["ruplar", "cot", "no_cot"])
 def test_what_follows_the_prompt_in_training_is_what_thinking_would_append(name, backbone, encoder):
-    item = plugins.make("methods", name).encode(EXAMPLES[0], encoder, Visit(0, 0))
+    item = plugins.make("methods", name).encode(EXAMPLES[0], encoder, SampleContext(0, 0))
     start = len(backbone.prompt(EXAMPLES[0].question).ids)
     tail = [backbone.end_think_id, *backbone.prompt.plain("\\boxed{10}"), backbone.eos_id]
     thought = {
@@ -76,7 +76,7 @@ def test_what_follows_the_prompt_in_training_is_what_thinking_would_append(name,
 
 
 def test_a_chain_without_steps_goes_straight_to_the_end_marker(backbone, encoder):
-    item = plugins.make("methods", "ruplar").encode(EXAMPLES[1], encoder, Visit(0, 0))
+    item = plugins.make("methods", "ruplar").encode(EXAMPLES[1], encoder, SampleContext(0, 0))
     start = len(backbone.prompt(EXAMPLES[1].question).ids)
     assert item.ids[start : start + 2] == [backbone.think_id, backbone.end_think_id]
     assert item.latent_at == [] and item.priors == []

@@ -6,15 +6,15 @@ import pytest
 import torch
 
 from ruplar import plugins
-from ruplar.backbone.load import Backbone
 from ruplar.bench import published, shapes
 from ruplar.bench.latency import Lengths, tireless
 from ruplar.bench.train import TrainOptions, random_items
+from ruplar.data.collate import collate
 from ruplar.engine.reference import generate
 from ruplar.engine.sampling import Decoding
 from ruplar.engine.thinker import SoftThinker
+from ruplar.model.backbone import Backbone
 from ruplar.priors.base import PriorTable
-from ruplar.train.batch import collate
 
 PAD, EOS, THINK, END = 0, 1, 62, 63
 

@@ -12,8 +12,8 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "methods"))
 from overfitting import learn_by_heart, problems, tools_of  # noqa: E402
 
 from ruplar import plugins  # noqa: E402
-from ruplar.records import Visit  # noqa: E402
-from ruplar.train.batch import collate  # noqa: E402
+from ruplar.data.collate import collate  # noqa: E402
+from ruplar.types import SampleContext  # noqa: E402
 
 SETTINGS = {"regular": {"features": "tokens", "project": False}}
 """What a method needs to train all weights of a small model; others are taken with their defaults."""
@@ -62,15 +62,17 @@ def test_the_latents_of_a_head_are_those_its_own_training_forward_would_predict(
     for at, (example, row) in enumerate(zip(problems(), found.rows, strict=True)):
         fed = torch.stack(list(row.latent_embeds))
         prompt = list(backbone.prompt(method.question(example.question)).ids)
-        visits = (method.encode(example, tools, Visit(step, at, 1.0)) for step in range(40))
-        item = next(item for item in visits if list(item.ids[: len(prompt)]) == prompt)  # CoLaR draws a speed a visit
+        contexts = (method.encode(example, tools, SampleContext(step, at, 1.0)) for step in range(40))
+        item = next(
+            item for item in contexts if list(item.ids[: len(prompt)]) == prompt
+        )  # CoLaR draws a speed a visit
         batch, said = collate([item], backbone.pad_id), []
         both = min(
             len(batch.latent_at), len(fed)
         )  # it may think in more or fewer than it was taught; later ones change no earlier
         fed = torch.cat([fed, fed.new_zeros(len(batch.latent_at), fed.shape[1])])[: len(batch.latent_at)]
         with monkeypatch.context() as patched, torch.no_grad():
-            patched.setattr("ruplar.backbone.forward.mix", lambda *_, fed=fed: fed)
+            patched.setattr("ruplar.model.forward.mix", lambda *_, fed=fed: fed)
             patched.setattr(method, "_latents", lambda *_, fed=fed: fed, raising=False)
             hook = head.register_forward_hook(lambda _, __, out, said=said: said.append(out[0]))
             method.loss(backbone, batch)

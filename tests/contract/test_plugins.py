@@ -12,10 +12,10 @@ import yaml
 from pydantic import ValidationError
 
 from ruplar import plugins
-from ruplar.chains.spans.base import attached, cut_chain
 from ruplar.errors import UserError
 from ruplar.priors.base import PriorTable
-from ruplar.records import Example, Visit
+from ruplar.spans.base import attached, cut_chain
+from ruplar.types import Example, SampleContext
 
 ALL = [(kind, name) for kind in plugins.CLASSES for name in plugins.names(kind)]
 DOMAINS, SPANS, PRIORS, METHODS = (plugins.names(kind) for kind in ("domains", "spans", "priors", "methods"))
@@ -145,12 +145,12 @@ def test_a_prior_is_a_distribution_over_the_spans_own_tokens(name, rule):
 def test_a_prior_repeats_under_one_seed_and_draws_anew_only_when_it_says_so(name):
     span = spans_of(DOMAINS[0])[0]
 
-    def built(seed, visit):
-        found = PriorTable(plugins.make("priors", name), encode, seed).of(span, visit)
+    def built(seed, context):
+        found = PriorTable(plugins.make("priors", name), encode, seed).of(span, context)
         return dict(zip(found.ids.tolist(), found.probs.tolist(), strict=True))
 
     assert built(3, (0, 1, 2)) == built(3, (0, 1, 2))
-    assert (built(3, (0, 1, 2)) != built(3, (1, 1, 2))) == plugins.make("priors", name).fresh
+    assert (built(3, (0, 1, 2)) != built(3, (1, 1, 2))) == plugins.make("priors", name).dynamic
 
 
 @pytest.mark.parametrize("name", PRIORS)
@@ -165,11 +165,13 @@ def backbone(tiny_model, byte_tokenizer):
     """A random Llama with a LoRA adapter, every trained weight at random; its markers were added."""
     import torch
 
-    from ruplar.backbone.load import dress
-    from ruplar.backbone.lora import add_lora
-    from ruplar.backbone.settings import LoraSettings, PromptConfig
+    from ruplar.model.backbone import attach_markers
+    from ruplar.model.lora import add_lora
+    from ruplar.model.settings import LoraSettings, PromptConfig
 
-    made = dress(tiny_model("llama", len(byte_tokenizer), tied=False), byte_tokenizer, PromptConfig(instruction=""))
+    made = attach_markers(
+        tiny_model("llama", len(byte_tokenizer), tied=False), byte_tokenizer, PromptConfig(instruction="")
+    )
     add_lora(made, LoraSettings(rank=2, alpha=4, dropout=0.0))
     torch.manual_seed(0)
     for weight in made.model.parameters():
@@ -182,7 +184,7 @@ def backbone(tiny_model, byte_tokenizer):
 @pytest.fixture
 def batch_of(backbone):
     """Method → a batch of two chains of different lengths and, where it needs no steps, one without any."""
-    from ruplar.train.batch import Encoder, collate
+    from ruplar.data.collate import Encoder, collate
 
     table = PriorTable(plugins.make("priors", "mixture"), backbone.prompt.plain)
     ids = backbone.think_id, backbone.end_think_id, backbone.eos_id
@@ -193,7 +195,7 @@ def batch_of(backbone):
         rows = [Example("3+4?", ("3+4=7",), "7"), Example("(3+4)*2-1?", ("3+4=7", "7*2=14", "14-1=13"), "13")]
         if not method.needs_steps:
             rows.append(Example("What is 5?", (), "5"))
-        items = [method.encode(example, tools, Visit(0, row)) for row, example in enumerate(rows)]
+        items = [method.encode(example, tools, SampleContext(0, row)) for row, example in enumerate(rows)]
         for item in items:
             assert len(item.ids) == len(item.labels) and len(item.priors) in (0, len(item.latent_at))
             assert item.ids[-1] == item.labels[-1] == backbone.eos_id, "the answer ends, and its end is taught"

@@ -12,7 +12,7 @@ import pytest
 
 from ruplar import plugins
 from ruplar.errors import UserError
-from ruplar.records import Example, Visit
+from ruplar.types import Example, SampleContext
 
 PAGE = Path(__file__).parents[2] / "docs" / "extending.md"
 FILES = dict(re.findall(r'^```python title="([\w/.]+)"\n(.*?)^```$', PAGE.read_text(encoding="utf-8"), re.M | re.S))
@@ -78,21 +78,21 @@ def test_the_spans_rule_of_the_page_echoes_the_result():
 
 
 def test_the_method_of_the_page_encodes_learns_and_thinks(tiny_model, byte_tokenizer):
-    from ruplar.backbone.load import dress
-    from ruplar.backbone.settings import PromptConfig
+    from ruplar.data.collate import Encoder, collate
     from ruplar.engine.reference import generate
     from ruplar.engine.sampling import Decoding
+    from ruplar.model.backbone import attach_markers
+    from ruplar.model.settings import PromptConfig
     from ruplar.priors.base import PriorTable
-    from ruplar.train.batch import Encoder, collate
 
-    backbone = dress(tiny_model("llama", len(byte_tokenizer)), byte_tokenizer, PromptConfig())
+    backbone = attach_markers(tiny_model("llama", len(byte_tokenizer)), byte_tokenizer, PromptConfig())
     method = plugins.make("methods", "extras.pause", {"pauses": 2})
     table = PriorTable(plugins.make("priors", "mixture"), backbone.prompt.plain)
     domain, spans = plugins.make("domains", "arithmetic"), plugins.make("spans", "step")
     ids = backbone.think_id, backbone.end_think_id, backbone.eos_id
     tools = Encoder(backbone.prompt, *ids, domain, spans, table)
 
-    item = method.encode(Example("3+4?", ("3+4=7",), "7"), tools, Visit(0, 0))
+    item = method.encode(Example("3+4?", ("3+4=7",), "7"), tools, SampleContext(0, 0))
     answer = tools.answer("7")
     opening, closing = [backbone.think_id] * 3, [backbone.end_think_id]
     assert item.ids == [*backbone.prompt("3+4?").ids, *opening, *closing, *answer]
@@ -111,7 +111,7 @@ def test_the_walk_of_the_page_can_be_followed_command_by_command(tmp_path, monke
     from typer.testing import CliRunner
 
     from ruplar.cli import app
-    from ruplar.store import load_model
+    from ruplar.model.store import load_model
 
     monkeypatch.chdir(tmp_path)
     page = PAGE.read_text(encoding="utf-8")

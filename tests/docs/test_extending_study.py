@@ -6,7 +6,7 @@ import re
 import sys
 from pathlib import Path
 
-from ruplar.study.plan import load_study, plan
+from ruplar.experiments.plan import load_study, plan
 
 PAGE = (Path(__file__).parents[2] / "docs" / "extending.md").read_text(encoding="utf-8")
 

@@ -60,7 +60,7 @@ def test_a_wrong_step_and_one_that_cannot_be_carried_out_are_told_apart(units):
 
 
 def test_the_units_words_are_single_tokens_of_the_embedded_model(units):
-    from ruplar.backbone.tokenizers import load_tokenizer
+    from ruplar.model.tokenizers import load_tokenizer
 
     tokenizer = load_tokenizer("embedded")
     for symbol in units.symbols("3 hours = 3 * 60 minutes = 180 minutes"):
@@ -123,7 +123,7 @@ def test_a_domain_that_lacks_a_method_is_told_which(walk):
 
 
 def test_a_rule_beside_the_class_converts_prose(walk):
-    from ruplar.chains.convert import ByRules, convert, read_prose
+    from ruplar.data.convert import ByRules, convert, read_prose
 
     rule = """
 

@@ -133,7 +133,7 @@ OTHERS = [w for w in COMMANDS if w not in RUNNABLE and w not in RECIPES and w no
 
 @pytest.mark.parametrize("words", OTHERS, ids=" ".join)
 def test_the_sets_of_the_page_are_known(words):
-    from ruplar.chains.places import SOURCES
+    from ruplar.data.locations import SOURCES
 
     assert words[1] == "evaluate"
     assert [name for name in words[words.index("--on") + 1].split(",") if name not in SOURCES] == []

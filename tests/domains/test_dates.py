@@ -5,10 +5,10 @@ from datetime import date
 import pytest
 
 from ruplar import plugins
-from ruplar.chains.read import read
+from ruplar.data.read import read
 from ruplar.domains import _calendar, _date_questions, _named_days
 from ruplar.domains.base import faults
-from ruplar.records import Example
+from ruplar.types import Example
 
 DOMAIN = plugins.make("domains", "dates")
 

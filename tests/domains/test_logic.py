@@ -6,11 +6,11 @@ from dataclasses import replace
 import pytest
 
 from ruplar import plugins
-from ruplar.chains.check import check_chains
-from ruplar.chains.read import read
+from ruplar.data.check import check_chains
+from ruplar.data.read import read
 from ruplar.domains import _facts
 from ruplar.domains.base import faults
-from ruplar.records import Example
+from ruplar.types import Example
 
 DOMAIN = plugins.make("domains", "logic")
 QUESTION = (

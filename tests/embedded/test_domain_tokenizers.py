@@ -5,10 +5,10 @@ import json
 import pytest
 
 from ruplar import plugins
-from ruplar.backbone.tokenizers import DOMAINS, load_tokenizer, of_domain
-from ruplar.chains import date_problems, logic_problems
 from ruplar.embedded import make_domain_tokenizer
 from ruplar.errors import UserError
+from ruplar.model.tokenizers import DOMAINS, load_tokenizer, of_domain
+from ruplar.problems import date_problems, logic_problems
 
 GENERATORS = {"dates": date_problems, "logic": logic_problems}
 
@@ -60,7 +60,7 @@ def test_months_and_years_are_single_tokens():
 
 
 def test_a_prior_of_the_dates_domain_shows_months_days_and_years():
-    from ruplar.backbone.prompt import PlainText
+    from ruplar.model.prompt import PlainText
     from ruplar.preview import preview
     from ruplar.priors.base import PriorTable
 
@@ -84,8 +84,8 @@ def test_a_domain_without_a_tokenizer_of_its_own_has_the_common_one():
 
 
 def test_a_shape_without_weights_says_how_to_get_some():
-    from ruplar.backbone.load import open_backbone
-    from ruplar.backbone.settings import BackboneConfig, PromptConfig
+    from ruplar.model.backbone import open_backbone
+    from ruplar.model.settings import BackboneConfig, PromptConfig
 
     with pytest.raises(UserError, match="ruplar train logic-cot"):
         open_backbone(BackboneConfig(name="embedded-logic"), PromptConfig())

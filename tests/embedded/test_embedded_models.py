@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 
 from ruplar import embedded
-from ruplar.chains.sources import SourceConfig, open_source
-from ruplar.chains.word_problems import generate
-from ruplar.chains.word_problems.make import part_of
+from ruplar.data.sources import SourceConfig, open_source
 from ruplar.evaluate.ablate import ablate
 from ruplar.evaluate.score import score
 from ruplar.plugins import make
+from ruplar.problems.word_problems import generate
+from ruplar.problems.word_problems.make import part_of
 from ruplar.reasoner import LatentReasoner
 
 MODELS = ("cot", "no_cot", "ruplar")
@@ -111,8 +111,8 @@ def test_no_training_problem_can_be_a_test_problem(problems):
 
 @pytest.mark.parametrize("name", MODELS)
 def test_the_recipes_that_made_them_train_on_no_test_seed(name):
-    from ruplar.chains.sources import TEST_SEED
     from ruplar.config import load_recipe
+    from ruplar.data.sources import TEST_SEED
 
     config = load_recipe(f"embedded-{'backbone' if name == 'cot' else name}")
     assert all(source.seed != TEST_SEED and source.is_generated for source in (*config.data.train, config.data.valid))

@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from transformers import AutoTokenizer
 
-from ruplar.chains import word_problems
 from ruplar.embedded import TOKENIZER, make_tokenizer
+from ruplar.problems import word_problems
 
 SHIPPED = AutoTokenizer.from_pretrained(TOKENIZER, local_files_only=True)
 

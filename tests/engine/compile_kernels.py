@@ -13,7 +13,8 @@ import triton
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 
-from ruplar.engine import deciding, kernels
+from ruplar.engine import decision_kernels as deciding
+from ruplar.engine import kernels
 
 BF16, F32, I32, I64 = "*bf16", "*fp32", "*i32", "*i64"
 SHAPE = {"H": 32, "G": 8, "HALF": 32}

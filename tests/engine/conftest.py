@@ -6,9 +6,9 @@ import pytest
 import torch
 from engine_toys import END_THINK, THINK, VOCAB, backbone_of
 
-from ruplar.backbone.load import Backbone
-from ruplar.backbone.lora import add_lora
-from ruplar.backbone.settings import LoraSettings
+from ruplar.model.backbone import Backbone
+from ruplar.model.lora import add_lora
+from ruplar.model.settings import LoraSettings
 
 
 @pytest.fixture

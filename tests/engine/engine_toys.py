@@ -8,9 +8,9 @@ from types import SimpleNamespace
 
 import torch
 
-from ruplar.backbone.load import Backbone
 from ruplar.engine.thinker import SoftThinker
-from ruplar.records import Prompt
+from ruplar.model.backbone import Backbone
+from ruplar.types import Prompt
 
 VOCAB, PAD, EOS, THINK, END_THINK = 60, 0, 1, 2, 3
 FAMILIES = ["llama", "qwen2", "qwen3", "gpt2"]

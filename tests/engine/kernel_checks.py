@@ -10,11 +10,11 @@ import sys
 import torch
 from transformers import AutoConfig, AutoModelForCausalLM
 
-from ruplar.engine.between import Between
 from ruplar.engine.decoder import Decoder
-from ruplar.engine.few_rows import FewRows, FusedDecision
 from ruplar.engine.fused import read_weights
-from ruplar.engine.ledger import HEAD, Ledger, Markers
+from ruplar.engine.layer_kernels import Between
+from ruplar.engine.slot_state import HEAD, Markers, SlotState
+from ruplar.engine.small_batch import FewRows, FusedDecision
 from ruplar.engine.thinker import NoThinker, SoftThinker, TextThinker
 
 
@@ -77,7 +77,7 @@ def check_decision(thinker, decoder: Decoder, seed: int) -> int:
     """Rows that differ between the kernels and the plain operators, from equal ledgers."""
     generator = torch.Generator().manual_seed(seed)
     kind = {SoftThinker: "soft", TextThinker: "text", NoThinker: "none"}[type(thinker)]
-    books = [Ledger(decoder, thinker, kind, Markers(7, 9, 0), 6, 5) for _ in range(2)]
+    books = [SlotState(decoder, thinker, kind, Markers(7, 9, 0), 6, 5) for _ in range(2)]
     header = torch.randint(0, 2, (6, HEAD), generator=generator)
     header[:, 2] = torch.randint(0, 4, (6,), generator=generator)  # made, up to the cap
     header[:, 3] = torch.randint(0, 5, (6,), generator=generator)

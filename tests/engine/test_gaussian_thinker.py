@@ -8,8 +8,6 @@ from dataclasses import replace
 import pytest
 import torch
 
-from ruplar.backbone.load import dress
-from ruplar.backbone.settings import PromptConfig
 from ruplar.engine.fast import FastEngine
 from ruplar.engine.gaussian import GaussianThinker, LatentHead, log_density, normal
 from ruplar.engine.noise import Noise
@@ -17,6 +15,8 @@ from ruplar.engine.options import EngineOptions
 from ruplar.engine.reference import generate
 from ruplar.engine.sampling import Decoding
 from ruplar.engine.scheduler import Scheduler
+from ruplar.model.backbone import attach_markers
+from ruplar.model.settings import PromptConfig
 
 QUESTIONS = ["How many?", "Anna has 3 bags of 4 apples each. How many apples?", "3*4", "What is 2+2, Tom?"]
 GREEDY, DRAWN = Decoding(max_answer_tokens=4), Decoding(max_answer_tokens=4, noise=1.0, seed=3)
@@ -25,7 +25,7 @@ GREEDY, DRAWN = Decoding(max_answer_tokens=4), Decoding(max_answer_tokens=4, noi
 @pytest.fixture
 def backbone(tiny_model, byte_tokenizer):
     """A random Llama whose `</think>` is likely enough to end some thoughts."""
-    made = dress(tiny_model("llama", len(byte_tokenizer), tied=False), byte_tokenizer, PromptConfig())
+    made = attach_markers(tiny_model("llama", len(byte_tokenizer), tied=False), byte_tokenizer, PromptConfig())
     with torch.no_grad():
         made.head.weight[made.end_think_id] = torch.randn(32, generator=torch.Generator().manual_seed(1))
     return made

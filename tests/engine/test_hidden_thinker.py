@@ -6,15 +6,15 @@ import pytest
 import torch
 from engine_toys import FAMILIES, many_prompts
 
-from ruplar.backbone.projector import Projector
 from ruplar.engine.fast import FastEngine
-from ruplar.engine.ledger import kind_of
 from ruplar.engine.options import EngineOptions
 from ruplar.engine.reference import generate
 from ruplar.engine.sampling import Decoding
 from ruplar.engine.scheduler import Scheduler
+from ruplar.engine.slot_state import kind_of
 from ruplar.engine.thinker import HiddenThinker
 from ruplar.errors import UserError
+from ruplar.model.projector import Projector
 
 GREEDY = Decoding(max_answer_tokens=6)
 SAMPLED = Decoding(temperature=1.3, top_p=0.9, seed=3, max_answer_tokens=6)

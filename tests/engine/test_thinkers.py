@@ -6,8 +6,8 @@ import pytest
 import torch
 from torch import nn
 
-from ruplar.backbone.soft_tokens import mix, mix_all, readable
 from ruplar.engine.thinker import NoThinker, ReplayThinker, SoftThinker, TextThinker
+from ruplar.model.soft_tokens import mix, mix_all, readable
 
 END = 3
 ROWS = torch.tensor([[1.0, 0.0], [0.0, 1.0], [2.0, 2.0], [-8.0, 8.0]])  # the last is </think>

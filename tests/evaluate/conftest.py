@@ -9,10 +9,10 @@ import pytest
 import torch
 
 from ruplar import plugins
-from ruplar.backbone.load import dress
-from ruplar.backbone.settings import BackboneConfig, PromptConfig
+from ruplar.model.backbone import attach_markers
+from ruplar.model.settings import BackboneConfig, PromptConfig
+from ruplar.model.store import Model, ModelMetadata, PluginSpec
 from ruplar.reasoner import LatentReasoner
-from ruplar.store import Card, Model, Named
 
 QUESTIONS = [
     "How many?",
@@ -36,17 +36,17 @@ def make_reasoner(tiny_model, byte_tokenizer):
     """Method and its settings → a reasoner whose only likely tokens are digits, `</think>` and the end token."""
 
     def make(method: str = "ruplar", **settings) -> LatentReasoner:
-        backbone = dress(tiny_model("llama", len(byte_tokenizer), tied=False), byte_tokenizer, PromptConfig())
+        backbone = attach_markers(tiny_model("llama", len(byte_tokenizer), tied=False), byte_tokenizer, PromptConfig())
         digits = [*byte_tokenizer.convert_tokens_to_ids(list("0123456789")), backbone.eos_id]
         with torch.no_grad():
             rows = torch.randn(len(digits) + 1, 32, generator=torch.Generator().manual_seed(1))
             backbone.head.weight.zero_()  # every other token has logit 0, below the largest of eleven random ones
             backbone.head.weight[[*digits, backbone.end_think_id]] = rows
-        card = Card(
-            method=Named(name=method, settings=settings),
+        card = ModelMetadata(
+            method=PluginSpec(name=method, settings=settings),
             backbone=BackboneConfig(),
             prompt=PromptConfig(),
-            domain=Named(name="arithmetic"),
+            domain=PluginSpec(name="arithmetic"),
         )
         made = plugins.make("methods", method, settings)
         made.attach(backbone)

@@ -9,7 +9,7 @@ from ruplar.errors import UserError
 from ruplar.evaluate import ablate as module
 from ruplar.evaluate.ablate import MODES, AblationRow, ablate, derangement
 from ruplar.evaluate.record import BenchmarkResult
-from ruplar.records import Example
+from ruplar.types import Example
 
 SHORT = Decoding(max_answer_tokens=3)
 

@@ -10,7 +10,7 @@ from ruplar.errors import UserError
 from ruplar.evaluate.benchmark import describe, evaluate, halted_right, latents_asked_for
 from ruplar.evaluate.compare import compare
 from ruplar.evaluate.record import BenchmarkResult, read_samples, write_samples
-from ruplar.records import Answer, Example
+from ruplar.types import Answer, Example
 
 SHORT = Decoding(max_answer_tokens=3)
 

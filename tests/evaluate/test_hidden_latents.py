@@ -11,7 +11,7 @@ from ruplar.errors import UserError
 from ruplar.evaluate.ablate import ablate
 from ruplar.evaluate.benchmark import evaluate
 from ruplar.reasoner import LatentReasoner
-from ruplar.records import Example
+from ruplar.types import Example
 
 SHORT = Decoding(max_answer_tokens=3)
 HIDDEN = ["coconut", "codi"]

@@ -4,7 +4,6 @@ from pathlib import Path
 
 import pytest
 
-from ruplar.chains.questions import fingerprint
 from ruplar.errors import UserError
 from ruplar.evaluate.record import (
     BenchmarkResult,
@@ -19,7 +18,8 @@ from ruplar.evaluate.record import (
     write_record,
     write_samples,
 )
-from ruplar.records import Answer, Score
+from ruplar.fingerprints import fingerprint
+from ruplar.types import Answer, Score
 
 
 def result(**changes):

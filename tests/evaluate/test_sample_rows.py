@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ruplar.evaluate.samples import sample
-from ruplar.records import Answer, Example, Latent, Score
+from ruplar.types import Answer, Example, Latent, Score
 
 
 def row(probs):

@@ -5,7 +5,7 @@ import pytest
 from ruplar import plugins
 from ruplar.errors import UserError
 from ruplar.evaluate.score import lenient, score
-from ruplar.records import Score
+from ruplar.types import Score
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from ruplar.engine.sampling import Decoding
 from ruplar.errors import UserError
 from ruplar.evaluate.benchmark import describe, evaluate
 from ruplar.evaluate.vote import majority, pass_at_k, passes
-from ruplar.records import Answer
+from ruplar.types import Answer
 
 DOMAIN = plugins.make("domains", "arithmetic")
 NOISY = Decoding(max_answer_tokens=3, noise=1.0)

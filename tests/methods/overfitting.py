@@ -9,15 +9,15 @@ import torch
 from transformers import AutoConfig, AutoModelForCausalLM
 
 from ruplar import plugins
-from ruplar.backbone.load import Backbone, dress
-from ruplar.backbone.settings import PromptConfig
-from ruplar.backbone.tokenizers import load_tokenizer
-from ruplar.chains.word_problems import generate as write_problems
+from ruplar.data.collate import Encoder, collate
 from ruplar.engine.reference import Generation, generate
 from ruplar.engine.sampling import Decoding
+from ruplar.model.backbone import Backbone, attach_markers
+from ruplar.model.settings import PromptConfig
+from ruplar.model.tokenizers import load_tokenizer
 from ruplar.priors.base import PriorTable
-from ruplar.records import Example, Visit
-from ruplar.train.batch import Encoder, collate
+from ruplar.problems.word_problems import generate as write_problems
+from ruplar.types import Example, SampleContext
 
 SHAPE = {
     "hidden_size": 64,
@@ -38,7 +38,7 @@ def small_backbone() -> Backbone:
     ids = {"eos_token_id": tokenizer.eos_token_id, "pad_token_id": tokenizer.pad_token_id}
     torch.manual_seed(0)
     model = AutoModelForCausalLM.from_config(AutoConfig.for_model("llama", vocab_size=len(tokenizer), **SHAPE, **ids))
-    return dress(model, tokenizer, PromptConfig(template="chat", instruction="", answer="{answer}"))
+    return attach_markers(model, tokenizer, PromptConfig(template="chat", instruction="", answer="{answer}"))
 
 
 def tools_of(backbone: Backbone, prior: str = "mixture") -> Encoder:
@@ -68,7 +68,7 @@ def learn_by_heart(method, steps: int = 120, rate: float = 5e-3, examples: list[
     backbone.model.train()
     losses = []
     for step in range(steps):
-        items = [method.encode(e, tools, Visit(step, row, step / steps)) for row, e in enumerate(examples)]
+        items = [method.encode(e, tools, SampleContext(step, row, step / steps)) for row, e in enumerate(examples)]
         loss = method.loss(backbone, collate(items, backbone.pad_id)).total
         optimizer.zero_grad()
         loss.backward()

@@ -7,9 +7,9 @@ import torch
 from overfitting import answers_of, learn_by_heart, problems, small_backbone, tools_of
 
 from ruplar import plugins
-from ruplar.backbone.rollout import roll_out
-from ruplar.records import Example, Visit
-from ruplar.train.batch import collate
+from ruplar.data.collate import collate
+from ruplar.model.rollout import roll_out
+from ruplar.types import Example, SampleContext
 
 EXAMPLE = Example("3+4, then times 2?", ("3+4=7", "7*2=14"), "14")
 
@@ -32,7 +32,7 @@ def test_every_stage_replaces_one_more_step_by_two_latents(backbone):
     think, close = backbone.think_id, backbone.end_think_id
 
     def check(progress, latents, text, labels):
-        item = method.encode(EXAMPLE, tools, Visit(0, 0, progress))
+        item = method.encode(EXAMPLE, tools, SampleContext(0, 0, progress))
         head = [*prompt, *[think] * (1 + latents)]
         assert item.ids == [*head, *text, close, *answer]
         assert item.labels == [-100] * len(head) + labels
@@ -47,15 +47,15 @@ def test_every_stage_replaces_one_more_step_by_two_latents(backbone):
 
 def test_in_the_last_stage_steps_beyond_the_latent_ones_are_not_written(backbone):
     tools, method = tools_of(backbone), plugins.make("methods", "coconut", {"max_stage": 1, "latent_by": 0.5})
-    longer = method.encode(EXAMPLE, tools, Visit(0, 0, 0.4))
-    last = method.encode(EXAMPLE, tools, Visit(0, 0, 0.5))
+    longer = method.encode(EXAMPLE, tools, SampleContext(0, 0, 0.4))
+    last = method.encode(EXAMPLE, tools, SampleContext(0, 0, 0.5))
     assert len(longer.latent_at) == len(last.latent_at) == 2
     assert len(longer.ids) - len(last.ids) == len(tools.encode("<<7*2=14>>"))
 
 
 def test_the_latents_of_training_are_those_of_thinking_and_so_are_the_answers(backbone):
     method, tools, examples = plugins.make("methods", "coconut"), tools_of(backbone), problems(5)
-    items = [method.encode(e, tools, Visit(0, row, 0.9)) for row, e in enumerate(examples)]
+    items = [method.encode(e, tools, SampleContext(0, row, 0.9)) for row, e in enumerate(examples)]
     rows = answers_of(backbone, method, [e.question for e in examples])
     with torch.no_grad():
         rolled = roll_out(backbone, collate(items, backbone.pad_id))

@@ -9,10 +9,10 @@ import torch
 from overfitting import answers_of, learn_by_heart, problems, small_backbone, tools_of
 
 from ruplar import plugins
-from ruplar.backbone.rollout import roll_out
+from ruplar.data.collate import collate
 from ruplar.methods.codi import distance
-from ruplar.records import Example, Visit
-from ruplar.train.batch import collate
+from ruplar.model.rollout import roll_out
+from ruplar.types import Example, SampleContext
 
 EXAMPLE = Example("3+4, then times 2?", ("3+4=7", "7*2=14"), "14")
 
@@ -30,12 +30,12 @@ def codi(backbone, **settings):
 
 def batch_of(backbone, method, examples):
     tools = tools_of(backbone)
-    return collate([method.encode(e, tools, Visit(0, i)) for i, e in enumerate(examples)], backbone.pad_id)
+    return collate([method.encode(e, tools, SampleContext(0, i)) for i, e in enumerate(examples)], backbone.pad_id)
 
 
 def test_student_and_teacher_have_the_same_question_and_answer_and_the_teacher_all_steps_but_the_last(backbone):
     tools = tools_of(backbone)
-    item = plugins.make("methods", "codi", {"latents": 3}).encode(EXAMPLE, tools, Visit(0, 0))
+    item = plugins.make("methods", "codi", {"latents": 3}).encode(EXAMPLE, tools, SampleContext(0, 0))
     [teacher] = item.also["teacher"]
     head, answer = [*tools.prompt(EXAMPLE.question).ids, backbone.think_id], tools.answer("14")
     text, close = tools.encode("<<3+4=7>>"), backbone.end_think_id
@@ -46,7 +46,7 @@ def test_student_and_teacher_have_the_same_question_and_answer_and_the_teacher_a
     assert teacher.labels == [-100] * len(head) + [*text, close, *answer]
     # the answer is the number alone, so the token before it is </think>
     assert item.ids[item.mark_at[0]] == teacher.ids[teacher.mark_at[0]] == close
-    whole = plugins.make("methods", "codi", {"include_last_step": True}).encode(EXAMPLE, tools, Visit(0, 0))
+    whole = plugins.make("methods", "codi", {"include_last_step": True}).encode(EXAMPLE, tools, SampleContext(0, 0))
     assert whole.also["teacher"][0].ids == [*head, *tools.encode("<<3+4=7>> <<7*2=14>>"), close, *answer]
 
 
@@ -62,7 +62,7 @@ def test_the_mark_is_the_last_token_before_the_answer_proper(backbone, answer):
             prompt=tools.prompt, encode=tools.encode, answer=boxed, think_id=backbone.think_id,
             end_think_id=backbone.end_think_id,
         ),
-        Visit(0, 0),
+        SampleContext(0, 0),
     )  # fmt: skip
     [teacher] = item.also["teacher"]
     for one in (item, teacher):
@@ -81,7 +81,7 @@ def test_the_distance_is_smooth_l1_over_the_teachers_spread_in_each_layer():
 
 
 def test_the_teacher_is_not_drawn_to_the_student(backbone, monkeypatch):
-    from ruplar.backbone import forward
+    from ruplar.model import forward
 
     method = codi(backbone, answer_weight=0, teacher_weight=0)
     batch, kept = batch_of(backbone, method, problems(2)), []

@@ -10,10 +10,10 @@ from gaussian_checks import assert_latents_are_the_parallel_forwards
 from overfitting import answers_of, learn_by_heart, problems, small_backbone, tools_of
 
 from ruplar import plugins
-from ruplar.backbone.forward import embed
+from ruplar.data.collate import collate
 from ruplar.methods._gaussian import latent_loss, summed
-from ruplar.records import Example, Visit
-from ruplar.train.batch import collate
+from ruplar.model.forward import embed
+from ruplar.types import Example, SampleContext
 
 EXAMPLE = Example("3+4, doubled?", ("3+4=7", "7*2=14"), "14")
 CHAIN = "<<3+4=7>> <<7*2=14>>"
@@ -28,9 +28,9 @@ def backbone():
     return small_backbone()
 
 
-def visit_at(method, speed: int) -> Visit:
+def visit_at(method, speed: int) -> SampleContext:
     """A visit that draws this speed."""
-    return next(v for v in (Visit(epoch, 0) for epoch in range(99)) if method._speed(v) == speed)
+    return next(v for v in (SampleContext(epoch, 0) for epoch in range(99)) if method._speed(v) == speed)
 
 
 def test_the_chain_is_cut_into_groups_of_the_drawn_speed(backbone):
@@ -52,7 +52,7 @@ def test_the_chain_is_cut_into_groups_of_the_drawn_speed(backbone):
 
 def test_speed_one_is_the_plain_chain(backbone):
     method, tools = colar(max_speed=1), tools_of(backbone)
-    item, cot = (m.encode(EXAMPLE, tools, Visit(0, 0)) for m in (method, plugins.make("methods", "cot")))
+    item, cot = (m.encode(EXAMPLE, tools, SampleContext(0, 0)) for m in (method, plugins.make("methods", "cot")))
     taught = [label for label in item.labels if label != -100]
     assert taught == [label for label in cot.labels if label != -100]
     embeds = embed(backbone, collate([item], backbone.pad_id))[0]
@@ -67,11 +67,14 @@ def test_a_group_is_the_sum_of_its_tokens_over_the_root_of_their_number(backbone
 
 def test_speeds_are_drawn_evenly_and_tokens_anew_at_every_visit(backbone):
     method, tools = colar(), tools_of(backbone)
-    drawn = [method._speed(Visit(0, row)) for row in range(1000)]
+    drawn = [method._speed(SampleContext(0, row)) for row in range(1000)]
     assert all(150 < drawn.count(speed) < 250 for speed in range(1, 6))
-    labels = {tuple(method.encode(EXAMPLE, tools, Visit(epoch, 3)).labels) for epoch in range(20)}
-    assert len(labels) > 10 and method.fresh
-    assert method.encode(EXAMPLE, tools, Visit(4, 3)).labels == method.encode(EXAMPLE, tools, Visit(4, 3)).labels
+    labels = {tuple(method.encode(EXAMPLE, tools, SampleContext(epoch, 3)).labels) for epoch in range(20)}
+    assert len(labels) > 10 and method.dynamic
+    assert (
+        method.encode(EXAMPLE, tools, SampleContext(4, 3)).labels
+        == method.encode(EXAMPLE, tools, SampleContext(4, 3)).labels
+    )
 
 
 def test_training_and_thinking_write_the_speed_in_the_same_way(backbone):
@@ -112,7 +115,7 @@ def test_the_latent_losses_are_what_they_say():
 def test_the_loss_of_a_batch_is_that_of_its_rows_one_by_one(backbone, kind):
     method, tools = colar(latent_loss=kind), tools_of(backbone)
     method.attach(backbone)
-    items = [method.encode(e, tools, Visit(0, row)) for row, e in enumerate(problems(4))]
+    items = [method.encode(e, tools, SampleContext(0, row)) for row, e in enumerate(problems(4))]
     whole = collate(items, backbone.pad_id)
     expected = {name: value.item() for name, value in method.loss(backbone, whole).parts.items()}
     assert set(expected) == {"answer", "thought", "latent"}
@@ -128,7 +131,7 @@ def test_the_loss_of_a_batch_is_that_of_its_rows_one_by_one(backbone, kind):
 def test_the_head_is_taught_the_embedding_that_follows_the_last_one_too(backbone):
     method, tools = colar(), tools_of(backbone)
     method.attach(backbone)
-    batch = collate([method.encode(EXAMPLE, tools, Visit(0, 0))], backbone.pad_id)
+    batch = collate([method.encode(EXAMPLE, tools, SampleContext(0, 0))], backbone.pad_id)
     with torch.no_grad():  # a head that is certain of 0 has the mean square of its targets as loss
         for layer, bias in ((method.head.mean, 0.0), (method.head.log_std, -30.0)):
             layer.weight.zero_()

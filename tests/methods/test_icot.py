@@ -6,7 +6,7 @@ import pytest
 from overfitting import learn_by_heart, small_backbone, tools_of
 
 from ruplar import plugins
-from ruplar.records import Example, Visit
+from ruplar.types import Example, SampleContext
 
 EXAMPLE = Example("3+4, then times 2?", ("3+4=7", "7*2=14"), "14")
 
@@ -31,16 +31,16 @@ def test_the_chain_is_removed_from_its_beginning_and_all_of_it_at_the_set_share_
     chain = tools.encode("<<3+4=7>> <<7*2=14>>")
     assert len(chain) > 10
     for progress, removed in ((0.0, 0), (0.049, 0), (0.05, 1), (0.249, 4), (0.25, 5), (0.499, 9)):
-        item = method.encode(EXAMPLE, tools, Visit(0, 0, progress))
+        item = method.encode(EXAMPLE, tools, SampleContext(0, 0, progress))
         assert thought_of(backbone, item) == chain[removed:], progress
         assert method.stage(progress) == removed
     for progress in (0.5, 0.7, 0.999):
-        assert thought_of(backbone, method.encode(EXAMPLE, tools, Visit(0, 0, progress))) == []
+        assert thought_of(backbone, method.encode(EXAMPLE, tools, SampleContext(0, 0, progress))) == []
         assert method.stage(progress) == 10
 
 
 def test_everything_after_the_opening_marker_is_taught_and_nothing_before(backbone):
-    item = icot().encode(EXAMPLE, tools_of(backbone), Visit(0, 0, 0.1))
+    item = icot().encode(EXAMPLE, tools_of(backbone), SampleContext(0, 0, 0.1))
     start = item.ids.index(backbone.think_id) + 1
     assert item.labels == [-100] * start + item.ids[start:]
     assert item.ids[-1] == backbone.eos_id and item.latent_at == []
@@ -50,7 +50,7 @@ def test_a_chain_shorter_than_what_is_removed_is_empty(backbone):
     short = Example("1+1?", ("1+1=2",), "2")
     tools = tools_of(backbone)
     assert len(tools.encode("<<1+1=2>>")) < 30
-    item = icot().encode(short, tools, Visit(0, 0, 0.4))  # 31 of 39
+    item = icot().encode(short, tools, SampleContext(0, 0, 0.4))  # 31 of 39
     assert thought_of(backbone, item) == []
 
 
@@ -59,7 +59,7 @@ def test_a_few_rows_are_ahead_by_the_published_law_and_each_visit_draws_its_own(
     full = len(tools.encode("<<3+4=7>> <<7*2=14>>"))
 
     def ahead(epoch, row):
-        return full - len(thought_of(backbone, method.encode(EXAMPLE, tools, Visit(epoch, row))))
+        return full - len(thought_of(backbone, method.encode(EXAMPLE, tools, SampleContext(epoch, row))))
 
     drawn = [ahead(0, row) for row in range(3000)]
     # P(o = 0) = 1 - e^-4 = 0.9817, so 55 of 3000 are ahead, give or take 7; P(o >= 2) = e^-8, so one

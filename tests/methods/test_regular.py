@@ -13,13 +13,13 @@ from overfitting import learn_by_heart, problems, small_backbone, tools_of
 from pydantic import ValidationError
 
 from ruplar import plugins
-from ruplar.backbone.lora import add_lora
-from ruplar.backbone.settings import LoraSettings
+from ruplar.data.collate import collate
 from ruplar.errors import UserError
 from ruplar.methods._features import FeatureFile, step_key, write_features
 from ruplar.methods.regular import frozen_means, make_projector
-from ruplar.records import Example, Visit
-from ruplar.train.batch import collate
+from ruplar.model.lora import add_lora
+from ruplar.model.settings import LoraSettings
+from ruplar.types import Example, SampleContext
 
 EXAMPLE = Example("3+4, doubled?", ("3+4=7", "7*2=14"), "14")
 
@@ -50,12 +50,12 @@ def file(request, tmp_path):
 
 def test_a_step_is_one_latent_taught_one_of_its_tokens(backbone):
     method, tools = regular(), tools_of(backbone)
-    item = method.encode(EXAMPLE, tools, Visit(0, 0))
+    item = method.encode(EXAMPLE, tools, SampleContext(0, 0))
     assert len(item.latent_at) == 2 and item.ids[item.mark_at[0]] == backbone.end_think_id
     for at, step in zip(item.latent_at, EXAMPLE.steps, strict=True):
         assert item.labels[at] in tools.encode(step)
-    drawn = {tuple(method.encode(EXAMPLE, tools, Visit(epoch, 0)).labels) for epoch in range(30)}
-    assert len(drawn) > 5 and method.fresh
+    drawn = {tuple(method.encode(EXAMPLE, tools, SampleContext(epoch, 0)).labels) for epoch in range(30)}
+    assert len(drawn) > 5 and method.dynamic
     assert [s.ids for s in item.also["steps"]] == [tools.encode(step) for step in EXAMPLE.steps]
 
 
@@ -92,7 +92,7 @@ def test_the_projector_is_the_papers_for_vectors():
 
 def test_hidden_features_are_means_of_the_model_without_its_adapter(backbone):
     method, tools = regular(), tools_of(backbone)
-    batch = collate([method.encode(EXAMPLE, tools, Visit(0, 0))], backbone.pad_id)
+    batch = collate([method.encode(EXAMPLE, tools, SampleContext(0, 0))], backbone.pad_id)
     found = frozen_means(backbone, batch.also["steps"])
     with torch.no_grad(), backbone.model.disable_adapter():
         for row, step in enumerate(EXAMPLE.steps):
@@ -106,7 +106,7 @@ def test_hidden_features_need_a_frozen_model():
     plain = small_backbone()
     method = regular()
     method.attach(plain)
-    batch = collate([method.encode(EXAMPLE, tools_of(plain), Visit(0, 0))], plain.pad_id)
+    batch = collate([method.encode(EXAMPLE, tools_of(plain), SampleContext(0, 0))], plain.pad_id)
     with pytest.raises(UserError, match="backbone.lora: null trains all of it"):
         method.loss(plain, batch)
 
@@ -115,7 +115,7 @@ def test_unprojected_tokens_are_one_group_a_step(backbone):
     method, tools = regular(features="tokens", project=False), tools_of(backbone)
     method.attach(backbone)
     assert "projector" not in method.modules()
-    batch = collate([method.encode(EXAMPLE, tools, Visit(0, 0))], backbone.pad_id)
+    batch = collate([method.encode(EXAMPLE, tools, SampleContext(0, 0))], backbone.pad_id)
     for found, step in zip(method._latents(backbone, batch), EXAMPLE.steps, strict=True):
         rows = backbone.embedding(torch.tensor(tools.encode(step)))
         torch.testing.assert_close(found, rows.sum(0) / len(rows) ** 0.5, atol=1e-6, rtol=1e-4)
@@ -124,7 +124,7 @@ def test_unprojected_tokens_are_one_group_a_step(backbone):
 def test_the_heads_target_does_not_move_the_projector(backbone):
     method, tools = regular(features="tokens"), tools_of(backbone)
     method.attach(backbone)
-    batch = collate([method.encode(EXAMPLE, tools, Visit(0, 0))], backbone.pad_id)
+    batch = collate([method.encode(EXAMPLE, tools, SampleContext(0, 0))], backbone.pad_id)
     with torch.no_grad():  # a head that reads nothing: only through its targets could its loss reach the projector
         for layer in (method.head.mean, method.head.log_std):
             layer.weight.zero_()
@@ -185,7 +185,7 @@ def test_visual_features_reach_the_latents_and_a_kept_model_needs_no_file(file, 
     path, vectors = file
     method, tools = regular(features="visual", feature_file=str(path)), tools_of(backbone)
     method.attach(backbone)
-    batch = collate([method.encode(EXAMPLE, tools, Visit(0, 0))], backbone.pad_id)
+    batch = collate([method.encode(EXAMPLE, tools, SampleContext(0, 0))], backbone.pad_id)
     given = torch.stack([torch.from_numpy(vectors[step]) for step in EXAMPLE.steps])
     assert torch.equal(batch.features, given)
     expected = method.projector(given) * method.config.sigma
@@ -215,7 +215,7 @@ def test_it_learns_eight_problems_by_heart(kind, tmp_path):
 def test_the_projector_has_a_learning_rate_of_its_own(tmp_path, backbone):
     from transformers import TrainingArguments
 
-    from ruplar.train.batch import ChainDataset
+    from ruplar.data.collate import ChainDataset
     from ruplar.train.trainer import Learner, ReasonerTrainer
 
     method = regular()

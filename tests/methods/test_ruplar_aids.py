@@ -11,18 +11,18 @@ import torch
 from overfitting import problems, small_backbone, tools_of
 
 from ruplar import objective, plugins
-from ruplar.backbone.forward import flat_layers
-from ruplar.backbone.lora import add_lora
-from ruplar.backbone.settings import LoraSettings
-from ruplar.backbone.unadapted import unadapted
+from ruplar.data.collate import collate
 from ruplar.engine.reference import generate
 from ruplar.engine.sampling import Decoding
 from ruplar.engine.thinker import SoftThinker
 from ruplar.errors import UserError
-from ruplar.methods import _aids
-from ruplar.records import Visit
-from ruplar.store import Card, Model, Named, load_model, save_model
-from ruplar.train.batch import collate
+from ruplar.methods import _extensions as _extensions
+from ruplar.model.forward import flat_layers
+from ruplar.model.lora import add_lora
+from ruplar.model.settings import LoraSettings
+from ruplar.model.store import Model, ModelMetadata, PluginSpec, load_model, save_model
+from ruplar.model.without_adapter import unadapted
+from ruplar.types import SampleContext
 
 ALL = {
     "own_latents": 0.6,
@@ -62,8 +62,8 @@ def method_with(backbone, **settings):
     return method
 
 
-def items_of(method, tools, count: int = 4, visit: Visit = Visit(0, 0)):  # noqa: B008
-    return [method.encode(e, tools, visit._replace(row=row)) for row, e in enumerate(problems(count))]
+def items_of(method, tools, count: int = 4, context: SampleContext = SampleContext(0, 0)):  # noqa: B008
+    return [method.encode(e, tools, context._replace(row=row)) for row, e in enumerate(problems(count))]
 
 
 def losses(method, backbone, batch) -> dict[str, float]:
@@ -73,8 +73,8 @@ def losses(method, backbone, batch) -> dict[str, float]:
 def test_without_a_setting_there_is_nothing_beyond_the_paper(backbone, tools):
     method = method_with(backbone)
     [item] = items_of(method, tools, 1)
-    assert (item.features, item.also, item.mark_at) == ([], {}, []) and not method.fresh and not method.draws
-    assert method.modules() == method.kept() == {}
+    assert (item.features, item.also, item.mark_at) == ([], {}, []) and not method.dynamic and not method.draws
+    assert method.modules() == method.inference_modules() == {}
     assert set(losses(method, backbone, collate([item], 0))) == {"answer", "prior", "align"}
 
 
@@ -100,7 +100,7 @@ def test_the_share_of_own_latents_grows_with_the_run_and_repeats_for_a_visit():
     config = plugins.load("methods", "ruplar").Config(own_latents=0.8, own_latents_ramp=0.5)
 
     def own(progress: float, epoch: int = 0) -> list[bool]:
-        rows = (_aids.features(config, Visit(epoch, row, progress), 3) for row in range(400))
+        rows = (_extensions.features(config, SampleContext(epoch, row, progress), 3) for row in range(400))
         return [bool(vector[0]) for vectors in rows for vector in vectors]
 
     # 1,200 draws: three standard errors of a share of 0.4 are 0.042
@@ -112,9 +112,9 @@ def test_after_n_passes_the_first_n_own_latents_are_what_inference_feeds(backbon
     method = method_with(backbone, own_latents=1.0, own_passes=3)
     examples = [e for e in problems(8) if len(e.steps) == 3][:2]
     assert len(examples) == 2
-    items = [method.encode(e, tools, Visit(0, row)) for row, e in enumerate(examples)]
+    items = [method.encode(e, tools, SampleContext(0, row)) for row, e in enumerate(examples)]
     batch = collate(items, backbone.pad_id)
-    found = _aids.inputs(method.config, backbone, batch, method.thinker(backbone))
+    found = _extensions.inputs(method.config, backbone, batch, method.thinker(backbone))
     backbone.model.eval()
     # as many latents as the chains have: three, whatever the model would like
     thinker = replace(method.thinker(backbone), halt_threshold=0.9999, cap=3)
@@ -124,7 +124,9 @@ def test_after_n_passes_the_first_n_own_latents_are_what_inference_feeds(backbon
     torch.testing.assert_close(
         found, torch.stack([z for row in rows for z in row.latent_embeds]), atol=1e-5, rtol=1e-4
     )
-    one = _aids.inputs(method.config.model_copy(update={"own_passes": 1}), backbone, batch, method.thinker(backbone))
+    one = _extensions.inputs(
+        method.config.model_copy(update={"own_passes": 1}), backbone, batch, method.thinker(backbone)
+    )
     torch.testing.assert_close(one[::3], found[::3], atol=1e-5, rtol=1e-4)
     assert not torch.allclose(one[2::3], found[2::3], atol=1e-3), "the third still stands on priors after one pass"
 
@@ -134,10 +136,10 @@ def test_only_chosen_latents_are_own_and_no_gradient_flows_into_them(backbone, t
     batch = collate(items_of(method, tools, 8), backbone.pad_id)
     own = batch.features[:, 0] > 0
     assert 0 < own.sum() < len(own)
-    plain = _aids.inputs(
+    plain = _extensions.inputs(
         method.config.model_copy(update={"own_latents": 0.0}), backbone, batch, method.thinker(backbone)
     )
-    mixed = _aids.inputs(method.config, backbone, batch, method.thinker(backbone))
+    mixed = _extensions.inputs(method.config, backbone, batch, method.thinker(backbone))
     assert torch.equal(mixed[~own], plain[~own]) and not torch.isclose(mixed[own], plain[own]).all(-1).any()
     assert not mixed.requires_grad
 
@@ -145,10 +147,10 @@ def test_only_chosen_latents_are_own_and_no_gradient_flows_into_them(backbone, t
 def test_noised_inputs_leave_the_targets_alone(backbone, tools):
     quiet, noisy = method_with(backbone), method_with(backbone, input_noise=1.0)
     batch = collate(items_of(noisy, tools), backbone.pad_id)
-    probs = _aids._noised(batch, 1.0)
+    probs = _extensions._noised(batch, 1.0)
     torch.testing.assert_close(probs.sum(-1), torch.ones(len(probs)))
     assert ((probs > 0) == (batch.prior_probs > 0)).all() and not torch.allclose(probs, batch.prior_probs, atol=0.05)
-    torch.testing.assert_close(_aids._noised(batch, 1e-6), batch.prior_probs, atol=1e-5, rtol=1e-4)
+    torch.testing.assert_close(_extensions._noised(batch, 1e-6), batch.prior_probs, atol=1e-5, rtol=1e-4)
     # the first latent is predicted from the question alone, so its loss is the same whatever is fed
     first = [replace_latents(item, 1) for item in items_of(noisy, tools)]
     same = [losses(m, backbone, collate(first, backbone.pad_id))["prior"] for m in (quiet, noisy)]
@@ -218,15 +220,15 @@ def test_a_step_decoder_teaches_the_adapter_and_learns_itself_while_the_base_sta
 def test_the_step_decoder_is_the_same_every_time_and_not_kept_with_the_model(backbone, tmp_path):
     method, again = (method_with(backbone, step_weight=1.0) for _ in range(2))
     ours, theirs = (m.modules()["step_decoder"].state_dict() for m in (method, again))
-    assert all(torch.equal(ours[name], theirs[name]) for name in ours) and method.kept() == {}
+    assert all(torch.equal(ours[name], theirs[name]) for name in ours) and method.inference_modules() == {}
     small = small_backbone()
     prompt = small.prompt.config
     method.attach(small)
     settings = method.config.model_dump(mode="json")
     backbone_settings = {"name": "embedded", "lora": None}
-    card = Card(
-        method=Named(name="ruplar", settings=settings), backbone=backbone_settings, prompt=prompt,
-        domain=Named(name="arithmetic"),
+    card = ModelMetadata(
+        method=PluginSpec(name="ruplar", settings=settings), backbone=backbone_settings, prompt=prompt,
+        domain=PluginSpec(name="arithmetic"),
     )  # fmt: skip
     folder = save_model(tmp_path / "model", Model(small, method, plugins.make("domains", "arithmetic"), card))
     assert not (folder / "method.safetensors").exists()
@@ -286,7 +288,7 @@ def test_teacher_and_model_are_marked_at_the_same_token_before_the_same_answer(b
 def test_the_mark_stands_behind_what_every_answer_begins_with(backbone, tools):
     backbone.prompt.config = backbone.prompt.config.model_copy(update={"answer": r"\boxed{{answer}}"})
     lead = len(backbone.prompt.plain(r"\boxed{"))
-    assert lead > 0 and _aids.lead("18", tools) == _aids.lead("-7", tools) == lead
+    assert lead > 0 and _extensions.lead("18", tools) == _extensions.lead("-7", tools) == lead
 
 
 def test_the_teacher_is_the_model_training_started_from(backbone, tools):
@@ -347,7 +349,7 @@ def test_each_parts_loss_falls_in_training(settings, part, to, backbone, tools):
     optimizer = torch.optim.AdamW(weights, lr=1e-2, weight_decay=0.0)
     seen = []
     for step in range(30):
-        batch = collate(items_of(method, tools, 4, Visit(step, 0, step / 30)), backbone.pad_id)
+        batch = collate(items_of(method, tools, 4, SampleContext(step, 0, step / 30)), backbone.pad_id)
         loss = method.loss(backbone, batch)
         optimizer.zero_grad()
         loss.total.backward()

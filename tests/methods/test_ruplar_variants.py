@@ -6,11 +6,11 @@ import pytest
 import torch
 from overfitting import problems, small_backbone
 
-from ruplar.backbone.lora import add_lora
 from ruplar.config import load_recipe
+from ruplar.data.collate import Encoder, collate
+from ruplar.model.lora import add_lora
 from ruplar.priors.base import PriorTable
-from ruplar.records import Visit
-from ruplar.train.batch import Encoder, collate
+from ruplar.types import SampleContext
 
 ABLATIONS = {
     "temperature": "prior=temperature",
@@ -48,7 +48,7 @@ def one_step(recipe: str, overrides: str) -> dict[str, float]:
     table = PriorTable(config.prior.make(), backbone.prompt.plain, config.seed)
     ids = backbone.think_id, backbone.end_think_id, backbone.eos_id
     tools = Encoder(backbone.prompt, *ids, config.data.domain.make(), config.spans.make(), table)
-    items = [method.encode(e, tools, Visit(0, row, 0.9)) for row, e in enumerate(problems(4))]
+    items = [method.encode(e, tools, SampleContext(0, row, 0.9)) for row, e in enumerate(problems(4))]
     weights = [w for w in backbone.model.parameters() if w.requires_grad]
     weights += [w for module in method.modules().values() for w in module.parameters()]
     before = [w.detach().clone() for w in weights]

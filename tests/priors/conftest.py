@@ -7,7 +7,7 @@ import re
 import numpy as np
 import pytest
 
-from ruplar.records import Span, SparsePrior
+from ruplar.types import Span, SparsePrior
 
 
 class ToyTokenizer:

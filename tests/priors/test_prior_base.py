@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from ruplar.plugins import make, names
 from ruplar.priors.base import PriorTable, even, focus, ids_of, rng_of, soften, sparse
-from ruplar.records import Span
+from ruplar.types import Span
 
 FRESH = {"gumbel", "learned", "random", "uniform"}
 
@@ -101,8 +101,8 @@ def test_spans_that_read_alike_but_favour_another_result_are_told_apart(toy):
 
 
 def test_a_fresh_prior_depends_on_seed_and_visit_and_on_nothing_else(toy, vector):
-    def draw(seed: int, visit: tuple[int, ...]) -> dict[str, float]:
-        return toy.named(PriorTable(make("priors", "gumbel"), toy.encode, seed).of(vector, visit))
+    def draw(seed: int, context: tuple[int, ...]) -> dict[str, float]:
+        return toy.named(PriorTable(make("priors", "gumbel"), toy.encode, seed).of(vector, context))
 
     assert draw(1, (0, 5, 2)) == draw(1, (0, 5, 2))
     assert draw(1, (0, 5, 2)) != draw(1, (1, 5, 2))
@@ -110,7 +110,7 @@ def test_a_fresh_prior_depends_on_seed_and_visit_and_on_nothing_else(toy, vector
 
 
 def test_every_prior_says_whether_it_draws_anew():
-    assert {n for n in names("priors") if make("priors", n).fresh} == FRESH
+    assert {n for n in names("priors") if make("priors", n).dynamic} == FRESH
 
 
 @pytest.mark.parametrize("name", ["mixture", "gumbel", "random"])

@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ruplar.backbone.tokenizers import load_tokenizer
 from ruplar.domains import arithmetic
+from ruplar.model.tokenizers import load_tokenizer
 from ruplar.plugins import make, names
 from ruplar.priors import random as random_prior
 from ruplar.priors.base import PriorTable, focus
-from ruplar.records import Span
+from ruplar.types import Span
 
 OPERANDS = ("20", "*", "1", ".", "=")
 

@@ -14,32 +14,32 @@ from ruplar.config import from_dict
 from ruplar.errors import UserError
 from ruplar.evaluate.record import read_record, write_record
 from ruplar.evaluate.stats import wilson
+from ruplar.model.store import ModelMetadata, PluginSpec
 from ruplar.report.card import Written, build_card
 from ruplar.report.front_matter import front_matter, hub_model, hub_set, public, without_places
+from ruplar.report.model_records import differing, find_model_records, of_section
 from ruplar.report.rows import collect
-from ruplar.report.subject import differing, find_subject, of_section
-from ruplar.store import Card, Named
 
 RESULTS = Path(__file__).parents[2] / "results"
 MAIN, DATES, EMBEDDED = RESULTS / "main", RESULTS / "dates", RESULTS / "embedded"
 
 
-def card_of(folder: Path, **changes) -> Card:
+def card_of(folder: Path, **changes) -> ModelMetadata:
     """What the model of a run says of itself: the run's own settings."""
     config = {**read_record(folder).config, **changes}
 
     def named(raw):
         name, settings = of_section(raw)
-        return Named(name=name, settings=settings)
+        return PluginSpec(name=name, settings=settings)
 
     plugins = {key: named(config[key]) for key in ("method", "spans", "prior")}
     domain = named(config["data"]["domain"])
-    return Card(backbone=config["backbone"], prompt=config["prompt"], domain=domain, **plugins)
+    return ModelMetadata(backbone=config["backbone"], prompt=config["prompt"], domain=domain, **plugins)
 
 
 def made(folder: Path, paths=None, adapter=True, **options) -> str:
     card = card_of(folder)
-    subject = find_subject(card, paths or [folder], made_by=folder)
+    subject = find_model_records(card, paths or [folder], made_by=folder)
     return build_card(Written("toy", card, adapter, 5_000_000, 3.6), subject, **options)
 
 
@@ -241,13 +241,13 @@ def test_a_partial_run_is_refused_and_as_a_draft_says_so_on_top(tmp_path):
     folder = copy(tmp_path, EMBEDDED / "embedded-ruplar-seed777", dirty=True)
     card = card_of(folder)
     with pytest.raises(UserError, match=r"uncommitted changes.*committed code; with --drafts"):
-        find_subject(card, [tmp_path])
-    text = build_card(Written("toy", card, True, 5_000_000, 3.6), find_subject(card, [tmp_path], drafts=True))
+        find_model_records(card, [tmp_path])
+    text = build_card(Written("toy", card, True, 5_000_000, 3.6), find_model_records(card, [tmp_path], drafts=True))
     assert re.search(r"^# toy\n\n> \*\*Draft\.\*\* .*the code had uncommitted changes\.$", text, re.M)
     assert "model-index" not in front(text) and "94.8" in text
     unasked = copy(tmp_path / "b", EMBEDDED / "embedded-ruplar-seed777", benchmarks=[])
     with pytest.raises(UserError, match="nothing has been asked of this run"):
-        find_subject(card, [], beside=unasked / "run.json")
+        find_model_records(card, [], beside=unasked / "run.json")
 
 
 def test_which_run_made_the_model_is_never_guessed(tmp_path):
@@ -256,23 +256,23 @@ def test_which_run_made_the_model_is_never_guessed(tmp_path):
     with pytest.raises(
         UserError, match=r"3 of these runs have the settings of this model .*--run .*RuPLaR-plus-seed1"
     ):
-        find_subject(card, [MAIN])
-    assert find_subject(card, [MAIN], made_by=folder / "run.json").record.seed == 2
+        find_model_records(card, [MAIN])
+    assert find_model_records(card, [MAIN], made_by=folder / "run.json").record.seed == 2
     # the copy that lies beside the model is known among the records, so no seed counts twice
     shutil.copytree(folder, tmp_path / "run")
-    subject = find_subject(card, [MAIN], beside=tmp_path / "run" / "run.json")
+    subject = find_model_records(card, [MAIN], beside=tmp_path / "run" / "run.json")
     assert (subject.folder, subject.seeds) == (folder, (1, 2, 3))
-    assert find_subject(card, [], beside=tmp_path / "run" / "run.json").seeds == (2,)
+    assert find_model_records(card, [], beside=tmp_path / "run" / "run.json").seeds == (2,)
     count = len(list(MAIN.glob("*/run.json")))
     with pytest.raises(
         UserError, match=rf"none of these {count} runs made this model; .*differs in method\.max_latents"
     ):
         changed = card.method.model_copy(update={"settings": {**card.method.settings, "max_latents": 5}})
-        find_subject(card.model_copy(update={"method": changed}), [MAIN])
+        find_model_records(card.model_copy(update={"method": changed}), [MAIN])
     with pytest.raises(UserError, match="is not the run that made this model; it differs in method.name"):
-        find_subject(card, [], made_by=MAIN / "No-CoT-seed1")
+        find_model_records(card, [], made_by=MAIN / "No-CoT-seed1")
     with pytest.raises(UserError, match="no run.json lies beside the model"):
-        find_subject(card, [])
+        find_model_records(card, [])
 
 
 def test_a_run_is_compared_in_what_a_model_keeps():
@@ -331,7 +331,7 @@ def test_a_fetched_backbone_is_told_from_the_hubs():
     config = read_record(MAIN / "RuPLaR-plus-seed1").config
     backbone = {**config["backbone"], "name": "smollm2-135m-instruct"}
     card = card_of(MAIN / "RuPLaR-plus-seed1", backbone=backbone)
-    subject = find_subject(card_of(MAIN / "RuPLaR-plus-seed1"), [MAIN / "RuPLaR-plus-seed1"])
+    subject = find_model_records(card_of(MAIN / "RuPLaR-plus-seed1"), [MAIN / "RuPLaR-plus-seed1"])
     text = build_card(Written("toy", card, True, 135_000_000, 20.8), subject)
     assert front(text)["base_model"] == "HuggingFaceTB/SmolLM2-135M-Instruct"
     assert "ruplar fetch smollm2-135m-instruct    # once, 93 MB\nruplar ask toy" in text

@@ -12,10 +12,10 @@ from report_toys import record
 from ruplar.evaluate.record import SAMPLES, write_record, write_samples
 from ruplar.evaluate.stats import Grouped, over_seeds, wilson
 from ruplar.report.differences import BOTH_SCENARIOS, MCNEMAR, SCENARIOS
-from ruplar.report.marks import groups_of
+from ruplar.report.outcomes import groups_of
 from ruplar.report.paired import pairs
 from ruplar.report.rows import collect
-from ruplar.report.tables import replaced_table, tables, to_html, to_markdown
+from ruplar.report.tables import latent_ablation_table, tables, to_html, to_markdown
 
 STORIES = ("Today is 3/4/2020.", "Jane was born on 5/6/1999. It is her birthday today.")
 ASKED = ("tomorrow", "yesterday", "a week ago")
@@ -98,7 +98,7 @@ def test_ablations_have_counts_alone_and_say_so(tmp_path):
     home = write(tmp_path, "good", 1, "111001")
     for on in ("svamp", "another"):
         (home / "ablation.json").write_text(json.dumps({"on": on, "rows": [{"mode": "real", "n": 6, "correct": 4}]}))
-        assert ("taken as independent" in replaced_table(collect(tmp_path)).note) == (on == "svamp")
+        assert ("taken as independent" in latent_ablation_table(collect(tmp_path)).note) == (on == "svamp")
 
 
 def test_without_samples_the_questions_are_taken_as_independent_and_that_is_told(tmp_path, caplog):

@@ -6,10 +6,10 @@ from report_toys import record, write_run, write_study
 
 from ruplar.errors import UserError
 from ruplar.evaluate.record import read_record, read_samples, write_record, write_samples
-from ruplar.launch import _kept_samples
 from ruplar.report.differences import BOTH, SHARED
 from ruplar.report.paired import marks, pairs
 from ruplar.report.rows import STUDY, collect
+from ruplar.runs import _kept_samples
 
 
 def test_a_row_that_asks_anothers_models_is_paired_with_it_by_seed():

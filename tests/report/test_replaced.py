@@ -8,9 +8,9 @@ import pytest
 from report_toys import write_study
 
 from ruplar.errors import UserError
-from ruplar.report.replaced import FILE, replaced
+from ruplar.report.latent_ablation import FILE, replaced
 from ruplar.report.rows import collect
-from ruplar.report.tables import replaced_table
+from ruplar.report.tables import latent_ablation_table
 
 
 def ablate(folder, label, seed, on="svamp", **right):
@@ -31,13 +31,13 @@ def test_modes_are_means_over_seeds_with_an_interval_for_both_kinds_of_chance(fo
     mean, low, high = one.modes["real"]
     assert mean == pytest.approx(85) and low < 75 and high > 90, "seeds that scatter widen it"
     assert one.modes["none"] == pytest.approx((1.0, 0.27, 3.57), abs=0.01), "Wilson's, where they agree"
-    [line] = replaced_table(collect(folder)).lines
+    [line] = latent_ablation_table(collect(folder)).lines
     assert line[:4] == ("good", "svamp", "200", "2") and line[5] == "1.0 [0.3, 3.6]"
 
 
 def test_a_method_with_a_seed_that_was_not_ablated_has_no_line(folder):
     ablate(folder, "good", 1, real=180)
-    assert replaced(collect(folder)) == [] and replaced_table(collect(folder)).note == ""
+    assert replaced(collect(folder)) == [] and latent_ablation_table(collect(folder)).note == ""
 
 
 @pytest.mark.parametrize("other", [{"on": "gsm8k", "real": 160}, {"none": 1}])

@@ -16,17 +16,7 @@ from figure_toys import RECORDS, folder
 from ruplar.errors import UserError
 from ruplar.evaluate.record import read_record, read_samples, write_record
 from ruplar.report import material
-from ruplar.report.figures import (
-    ablation,
-    draw_all,
-    frontier,
-    speed,
-    statistics,
-    style,
-    thought,
-    training,
-    write,
-)
+from ruplar.report.figures import ablation, draw_all, frontier, speed, statistics, style, thought, training, write
 from ruplar.report.material import gather
 from ruplar.report.rows import collect
 from ruplar.report.thoughts import domain_of, pick, thoughts

@@ -10,15 +10,7 @@ from ruplar.errors import UserError
 from ruplar.report import paper
 from ruplar.report.csv_rows import to_csv
 from ruplar.report.rows import FIELDS, Run, collect, pool
-from ruplar.report.tables import (
-    printed_table,
-    replace_block,
-    results_table,
-    tables,
-    to_html,
-    to_json,
-    to_markdown,
-)
+from ruplar.report.tables import printed_table, replace_block, results_table, tables, to_html, to_json, to_markdown
 
 # good: shares 0.75 and 0.5; of the seeds 0.0156, of the questions 0.0586: as 3.16 questions, t(22) = 2.074
 # bad: shares 0.25 and 0; of the seeds 0.0156, of the questions 0.0273: as 2.55 questions, t(7) = 2.365

@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from ruplar.serve.desk import Desk
 from ruplar.serve.limits import Limits
+from ruplar.serve.registry import ModelRegistry
 from ruplar.serve.run import ServerConfig, make_desk, make_server
 
 APPLES = "Tom has 3 bags of 4 apples. He eats 2 apples. How many apples are left?"  # 3*4 = 12, 12-2 = 10
@@ -28,12 +28,12 @@ class Served:
     """A running server."""
 
     url: str
-    desk: Desk
+    registry: ModelRegistry
     server: Any
 
     @property
     def scheduler(self):
-        return self.desk.main.scheduler
+        return self.registry.main.scheduler
 
     def quiet(self, seconds: float = 20.0) -> bool:
         """Wait until nothing waits and nothing flies."""
@@ -51,8 +51,8 @@ def running(
 ) -> Iterator[Served]:
     """Start a server on a free port; stop it at the end."""
     config = ServerConfig(model=model, compare=compare, port=0, key=key, joins=joins)
-    desk = make_desk(config, Limits(**limits))
-    server = make_server(desk, config)
+    registry = make_desk(config, Limits(**limits))
+    server = make_server(registry, config)
     thread = threading.Thread(target=server.run, daemon=True)
     thread.start()
     ends = time.monotonic() + 60
@@ -61,7 +61,7 @@ def running(
         time.sleep(0.01)
     port = server.servers[0].sockets[0].getsockname()[1]
     try:
-        yield Served(f"http://127.0.0.1:{port}", desk, server)
+        yield Served(f"http://127.0.0.1:{port}", registry, server)
     finally:
         server.should_exit = True
         thread.join(30)

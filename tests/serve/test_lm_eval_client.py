@@ -30,7 +30,7 @@ def test_the_bodies_it_sends_are_answered(served):
 @pytest.mark.parametrize("kind", ["local-completions", "local-chat-completions"])
 def test_it_runs_a_task_file(served, offline, tmp_path, kind):
     pytest.importorskip("lm_eval", reason='pip install "lm_eval[api]" to run it')
-    from ruplar.chains.word_problems import generate
+    from ruplar.problems.word_problems import generate
 
     rows = [{"problem": e.question, "answer": e.answer} for e in generate(12, 5, split="test")]
     (tmp_path / "problems.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")

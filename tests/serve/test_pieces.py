@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from ruplar.serve.errors import Refusal
 from ruplar.serve.fields import IGNORED, NEUTRAL, check_fields
-from ruplar.serve.plan import question_of
-from ruplar.serve.problems import Refusal
+from ruplar.serve.requests import question_of
 from ruplar.serve.schemas import Message
 from ruplar.serve.stops import Pieces
 

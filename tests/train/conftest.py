@@ -27,7 +27,7 @@ def write_backbone(folder: Path) -> Path:
     import torch
     from transformers import AutoConfig, AutoModelForCausalLM
 
-    from ruplar.backbone.tokenizers import load_tokenizer
+    from ruplar.model.tokenizers import load_tokenizer
 
     tokenizer = load_tokenizer("embedded")
     tokenizer.save_pretrained(folder)
@@ -91,10 +91,10 @@ def trainer(config, tmp_path):
     """Recipe settings → a `ReasonerTrainer` as `train` builds it."""
     from transformers import set_seed
 
-    from ruplar.store import Model, open_start
+    from ruplar.data.cache import ENCODED
+    from ruplar.model.store import Model, open_start
     from ruplar.train.arguments import training_arguments
-    from ruplar.train.data import open_data
-    from ruplar.train.kept import ENCODED
+    from ruplar.train.dataset import open_data
     from ruplar.train.run import _card, _trainer
 
     def make(run: Path = tmp_path / "run", **settings):

@@ -96,17 +96,17 @@ def test_companions_accumulate_like_everything_else(trainer, tmp_path):
 
 
 def test_a_methods_own_weights_come_back_with_the_model(config, tmp_path):
-    from ruplar.store import load_model
+    from ruplar.model.store import load_model
 
     result = train(config(method={"name": "codi", "latents": 2}, max_steps=2), output=tmp_path / "run")
     first, second = (load_model(result.path) for _ in range(2))
     assert (result.path / "method.safetensors").is_file()
-    fresh = type(first.method)(first.method.config)
-    fresh.attach(first.backbone)
+    dynamic = type(first.method)(first.method.config)
+    dynamic.attach(first.backbone)
     for (name, a), b, new in zip(
         first.method.projector.state_dict().items(),
         second.method.projector.state_dict().values(),
-        fresh.projector.state_dict().values(),
+        dynamic.projector.state_dict().values(),
         strict=True,
     ):
         assert torch.equal(a, b) and not torch.equal(a, new), name

@@ -14,13 +14,13 @@ import torch
 from safetensors.torch import load_file
 
 from ruplar.config import from_dict
+from ruplar.data.cache import ENCODED, package_source
+from ruplar.data.collate import collate, pack_rows
+from ruplar.data.columnar import batch_of, join, to_columns
+from ruplar.data.pretokenize import _key
 from ruplar.errors import UserError
-from ruplar.records import Batch, Item, SparsePrior
-from ruplar.train.ahead import _key
-from ruplar.train.batch import collate, pack_rows
-from ruplar.train.kept import ENCODED, package_source
 from ruplar.train.run import train
-from ruplar.train.shelf import batch_of, join, shelve
+from ruplar.types import Batch, Item, SparsePrior
 
 
 def _item(seed: int, companions: int = 2) -> Item:
@@ -71,14 +71,14 @@ def _same(a: Batch, b: Batch) -> None:
 @pytest.mark.parametrize("width", [0, 64, 8], ids=["padded", "packed", "packed, some items wider than the rows"])
 def test_rows_of_a_shelf_make_the_batch_their_items_make(width):
     items = [_item(seed) for seed in range(40)]
-    shelf = join([shelve(items[:7]), shelve(items[7:25]), shelve(items[25:])])
+    columns = join([to_columns(items[:7]), to_columns(items[7:25]), to_columns(items[25:])])
     rows = np.random.default_rng(3).permutation(40)[:17]
-    _same(batch_of(shelf, rows, 5, width), collate([items[row] for row in rows], 5, width))
+    _same(batch_of(columns, rows, 5, width), collate([items[row] for row in rows], 5, width))
 
 
 def test_items_without_latents_labels_or_marks_make_a_batch_too():
     items = [Item(ids=[3, 4, 5], labels=[-100, -100, -100]) for _ in range(3)]
-    _same(batch_of(shelve(items), np.arange(3), 0, 8), collate(items, 0, 8))
+    _same(batch_of(to_columns(items), np.arange(3), 0, 8), collate(items, 0, 8))
 
 
 def test_packing_fills_the_fullest_row_that_has_room():
@@ -223,7 +223,7 @@ def test_what_several_processes_need_is_made_by_one_of_them(tmp_path):
     code = f"""
 import time
 from pathlib import Path
-from ruplar.train.kept import alone, is_kept, kept_whole
+from ruplar.data.cache import alone, is_kept, kept_whole
 place = Path({str(tmp_path)!r}) / "place"
 with alone(place):
     if not is_kept(place):

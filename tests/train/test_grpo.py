@@ -14,12 +14,12 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "methods"))
 from overfitting import learn_by_heart, problems  # noqa: E402
 
 from ruplar import plugins  # noqa: E402
-from ruplar.backbone.forward import embed, flat_hidden  # noqa: E402
 from ruplar.config import from_dict  # noqa: E402
+from ruplar.data.collate import collate  # noqa: E402
 from ruplar.errors import UserError  # noqa: E402
 from ruplar.methods._grpo import GrpoConfig  # noqa: E402
-from ruplar.store import Model, load_model  # noqa: E402
-from ruplar.train.batch import collate  # noqa: E402
+from ruplar.model.forward import embed, flat_hidden  # noqa: E402
+from ruplar.model.store import Model, load_model  # noqa: E402
 from ruplar.train.grpo import Reinforcer, advantages, clipped, draw, policy_loss  # noqa: E402
 from ruplar.train.run import train  # noqa: E402
 

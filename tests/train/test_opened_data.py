@@ -10,8 +10,8 @@ import pytest
 from ruplar.config import DataSettings
 from ruplar.domains.arithmetic import Config, Domain
 from ruplar.errors import UserError
-from ruplar.train import opened
-from ruplar.train.opened import open_kept, open_section
+from ruplar.train import dataset_cache as opened
+from ruplar.train.dataset_cache import load_cached, load_section
 
 
 @pytest.fixture
@@ -34,15 +34,15 @@ def section(tmp_path):
 
 def _opened(monkeypatch):
     calls = []
-    first = opened.open_section
+    first = opened.load_section
     monkeypatch.setattr(opened, "open_section", lambda *args: calls.append(args) or first(*args))
     return calls
 
 
 def test_what_is_found_again_is_what_was_opened(section, tmp_path, monkeypatch):
     domain, calls = Domain(Config()), _opened(monkeypatch)
-    plain = open_section(section, domain, True)
-    first, second = (open_kept(section, domain, True, tmp_path / "kept") for _ in range(2))
+    plain = load_section(section, domain, True)
+    first, second = (load_cached(section, domain, True, tmp_path / "kept") for _ in range(2))
     assert len(calls) == 1
     for found in (first, second):
         assert list(found.train) == list(plain.train)
@@ -57,33 +57,33 @@ def test_what_is_found_again_is_what_was_opened(section, tmp_path, monkeypatch):
 
 def test_a_file_that_has_changed_is_opened_anew(section, tmp_path, monkeypatch):
     domain, calls = Domain(Config()), _opened(monkeypatch)
-    open_kept(section, domain, True, tmp_path / "kept")
+    load_cached(section, domain, True, tmp_path / "kept")
     file = tmp_path / "train.jsonl"
     file.write_text("\n".join(file.read_text().splitlines()[1:]), encoding="utf-8")
-    assert len(open_kept(section, domain, True, tmp_path / "kept").train) == 8
+    assert len(load_cached(section, domain, True, tmp_path / "kept").train) == 8
     assert len(calls) == 2
 
 
 def test_what_opens_at_once_is_not_kept(section, tmp_path):
     quick = section.model_copy(update={"decontaminate": ()})
-    open_kept(quick, Domain(Config()), True, tmp_path / "kept")
+    load_cached(quick, Domain(Config()), True, tmp_path / "kept")
     assert not (tmp_path / "kept").exists()
 
 
 def test_an_opening_that_fails_leaves_nothing_behind(section, tmp_path, monkeypatch):
     monkeypatch.setattr(opened, "_write_rows", lambda *_: 1 / 0)
     with pytest.raises(ZeroDivisionError):
-        open_kept(section, Domain(Config()), True, tmp_path / "kept")
+        load_cached(section, Domain(Config()), True, tmp_path / "kept")
     assert not list((tmp_path / "kept").glob("[!.]*"))
 
 
 @pytest.mark.parametrize("name", ["train.jsonl", "about.json", "valid.npy"])
 def test_data_that_was_damaged_is_refused_with_the_way_out(section, tmp_path, name):
     domain, folder = Domain(Config()), tmp_path / "kept"
-    open_kept(section, domain, True, folder)
+    load_cached(section, domain, True, folder)
     (file,) = folder.glob(f"*/{name}")
     file.write_bytes(file.read_bytes()[:-5])
     with pytest.raises(UserError, match=f"{name} is missing or not as long as it was written.* Remove the folder"):
-        open_kept(section, domain, True, folder)
+        load_cached(section, domain, True, folder)
     file.parent.rename(tmp_path / "away")
-    assert len(open_kept(section, domain, True, folder).train) == 9
+    assert len(load_cached(section, domain, True, folder).train) == 9

@@ -8,16 +8,16 @@ import pytest
 import torch
 
 from ruplar import plugins
-from ruplar.backbone.load import dress
-from ruplar.backbone.lora import add_lora, merged
-from ruplar.backbone.settings import LoraSettings, PromptConfig
-from ruplar.backbone.tokenizers import load_tokenizer
-from ruplar.backbone.weights import load_weights, save_weights
-from ruplar.chains.word_problems import generate
+from ruplar.data.collate import Encoder, collate
 from ruplar.errors import UserError
+from ruplar.model.backbone import attach_markers
+from ruplar.model.lora import add_lora, merged
+from ruplar.model.settings import LoraSettings, PromptConfig
+from ruplar.model.tokenizers import load_tokenizer
+from ruplar.model.weights import load_weights, save_weights
 from ruplar.priors.base import PriorTable
-from ruplar.records import Item, Visit
-from ruplar.train.batch import Encoder, collate
+from ruplar.problems.word_problems import generate
+from ruplar.types import Item, SampleContext
 
 FAMILIES = ["llama", "qwen2", "gpt2"]
 WORDS = ("dozen", "fortnight")
@@ -28,7 +28,7 @@ def backbone(tiny_model):
     """Family → a random model with the packaged tokenizer."""
 
     def make(family="llama", seed=0, **kinds):
-        return dress(tiny_model(family, 2304, seed=seed, **kinds), load_tokenizer("embedded"), PromptConfig())
+        return attach_markers(tiny_model(family, 2304, seed=seed, **kinds), load_tokenizer("embedded"), PromptConfig())
 
     return make
 
@@ -38,7 +38,10 @@ def items_of(backbone, method, count=6):
     ids = backbone.think_id, backbone.end_think_id, backbone.eos_id
     parts = plugins.make("domains", "arithmetic"), plugins.make("spans", "step")
     tools = Encoder(backbone.prompt, *ids, *parts, table)
-    return [method.encode(example, tools, Visit(0, i)) for i, example in enumerate(generate(count, 7, steps=(1, 4)))]
+    return [
+        method.encode(example, tools, SampleContext(0, i))
+        for i, example in enumerate(generate(count, 7, steps=(1, 4)))
+    ]
 
 
 def loss_and_gradient(backbone, method, batch):

@@ -9,11 +9,11 @@ import shutil
 import pytest
 
 from ruplar import plugins
-from ruplar.backbone.settings import BackboneConfig, PromptConfig
 from ruplar.config import from_dict
-from ruplar.store import Card, Model, Named, open_start, save_model
-from ruplar.train.kept import ENCODED
-from ruplar.train.prepare import encoding_of, prepare, start_wording
+from ruplar.data.cache import ENCODED
+from ruplar.model.settings import BackboneConfig, PromptConfig
+from ruplar.model.store import Model, ModelMetadata, PluginSpec, open_start, save_model
+from ruplar.train.prepare import encoding_of, prepare, start_prompt_format
 from ruplar.train.run import train
 
 PROMPT = PromptConfig(template="plain", instruction="")
@@ -92,14 +92,16 @@ def test_tokens_are_those_of_the_start_that_training_opens(
     digit_tokenizer.save_pretrained("base")
     tiny_model("llama", len(digit_tokenizer)).save_pretrained("base")
     below = BackboneConfig(name="base", **first)
-    card = Card(method=Named(name="cot"), backbone=below, prompt=PROMPT, domain=Named(name="arithmetic"))
+    card = ModelMetadata(
+        method=PluginSpec(name="cot"), backbone=below, prompt=PROMPT, domain=PluginSpec(name="arithmetic")
+    )
     made = Model(
         open_start(below, PROMPT), plugins.make("methods", "cot"), plugins.make("domains", "arithmetic"), card
     )
     save_model(tmp_path / "start", made)
     # `name` is not looked at where there is a start: what lies there says whose tokens it has
     config = BackboneConfig(name="embedded", init="start", **second)
-    words, model = start_wording(config, PROMPT), open_start(config, PROMPT)
+    words, model = start_prompt_format(config, PROMPT), open_start(config, PROMPT)
     assert words.tokenizer.backend_tokenizer.to_str() == model.tokenizer.backend_tokenizer.to_str()
     assert words.prompt("1234 + 7") == model.prompt("1234 + 7") and words.prompt.controls == model.prompt.controls
     ids = ("think_id", "end_think_id", "eos_id", "pad_id")
@@ -132,7 +134,7 @@ class Config(cot.Config):
 class Method(cot.Method):
     """It is told the model's width when the weights are there."""
     config: Config
-    measured = ("width",)
+    calibrated = ("width",)
 
     def attach(self, backbone):
         self.config = self.config.model_copy(update={"width": self.config.width or backbone.embedding_weight.shape[1]})

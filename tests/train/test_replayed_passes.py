@@ -13,22 +13,22 @@ import torch
 from transformers import AutoConfig, AutoModelForCausalLM, TrainerCallback
 
 from ruplar import plugins
-from ruplar.backbone.fold import fold_adapters
-from ruplar.backbone.forward import embed, flat_hidden, packed_mask
-from ruplar.backbone.graphed import ROWS, Replay
-from ruplar.backbone.load import dress
-from ruplar.backbone.lora import add_lora
-from ruplar.backbone.rollout import roll_out
-from ruplar.backbone.settings import LoraSettings, PromptConfig
-from ruplar.backbone.tokenizers import load_tokenizer
-from ruplar.backbone.unadapted import unadapted
-from ruplar.chains.word_problems import generate
+from ruplar.data.collate import Encoder, collate
 from ruplar.errors import UserError
+from ruplar.model.backbone import attach_markers
+from ruplar.model.cuda_graphs import ROWS, Replay
+from ruplar.model.fold_lora import fold_adapters
+from ruplar.model.forward import embed, flat_hidden, packed_mask
+from ruplar.model.lora import add_lora
+from ruplar.model.rollout import roll_out
+from ruplar.model.settings import LoraSettings, PromptConfig
+from ruplar.model.tokenizers import load_tokenizer
+from ruplar.model.without_adapter import unadapted
 from ruplar.priors.base import PriorTable
-from ruplar.records import Item, Visit
-from ruplar.train.batch import Encoder, collate
+from ruplar.problems.word_problems import generate
 from ruplar.train.run import train
 from ruplar.train.trainer import Learner
+from ruplar.types import Item, SampleContext
 
 PLUS = {"own_latents": 0.5, "step_weight": 0.3, "distill_logits": 0.5, "distill_hidden": 1.0}
 METHODS = [
@@ -77,7 +77,7 @@ def learner(tiny_model):
     """Method and settings → what is trained, with a folded adapter that has learnt something, and packed batches."""
 
     def make(name, settings, count=6, rows=3):
-        backbone = dress(tiny_model("llama", 2304, seed=0), load_tokenizer("embedded"), PromptConfig())
+        backbone = attach_markers(tiny_model("llama", 2304, seed=0), load_tokenizer("embedded"), PromptConfig())
         add_lora(backbone, LoraSettings(rank=4, alpha=8, dropout=0.0))
         torch.manual_seed(3)
         for weight in (w for n, w in backbone.model.named_parameters() if "lora_B" in n):
@@ -91,7 +91,8 @@ def learner(tiny_model):
             backbone.prompt, *ids, plugins.make("domains", "arithmetic"), plugins.make("spans", "step"), table
         )
         items = [
-            method.encode(e, tools, Visit(0, i, progress=1.0)) for i, e in enumerate(generate(count, 7, steps=(1, 4)))
+            method.encode(e, tools, SampleContext(0, i, progress=1.0))
+            for i, e in enumerate(generate(count, 7, steps=(1, 4)))
         ]
         longest = max(len(item.ids) for item in items)
         return Learner(backbone, method).train(), collate(items, backbone.pad_id, rows * longest * method.packs)
@@ -224,7 +225,7 @@ def test_latents_are_replayed_only_where_the_layers_take_a_whole_mask(attention,
     torch.manual_seed(0)
     shape = AutoConfig.for_model("mistral", vocab_size=2304, initializer_range=0.2, sliding_window=window, **SHAPE)
     model = AutoModelForCausalLM.from_config(shape, dtype=torch.float32, attn_implementation=attention)
-    backbone = dress(model, load_tokenizer("embedded"), PromptConfig())
+    backbone = attach_markers(model, load_tokenizer("embedded"), PromptConfig())
     items = [Item([*range(5, 16 + i)], [-100] * (11 + i), [3 + i, 4 + i]) for i in range(3)]
     batch = collate(items, backbone.pad_id)
     run = roll_out(backbone, batch).at(batch.latent_at)
@@ -331,7 +332,7 @@ def test_a_batch_of_recurrent_latents_that_is_too_large_is_run_as_it_is(learner,
     learner.double()
     parts, _ = _step(learner, batch)
     replay = learner.backbone.replay = Replay(learner.backbone, still)
-    monkeypatch.setattr("ruplar.backbone.graphed.LARGEST", batch.ids.numel() - 1)
+    monkeypatch.setattr("ruplar.model.cuda_graphs.LARGEST", batch.ids.numel() - 1)
     again, _ = _step(learner, batch)
     assert again == pytest.approx(parts) and not replay.found
 

@@ -146,10 +146,10 @@ def test_every_visit_is_told_its_epoch_and_how_far_the_run_is(trainer):
     made = trainer(max_steps=-1, num_train_epochs=3, rows=8, prior="gumbel", per_device_train_batch_size=2)
     seen = []
     encode = made.dataset.method.encode
-    made.dataset.method.encode = lambda e, tools, visit: (seen.append(visit), encode(e, tools, visit))[1]
+    made.dataset.method.encode = lambda e, tools, context: (seen.append(context), encode(e, tools, context))[1]
     made.train()
     # 4 steps of 2 rows an epoch, 12 in all
-    assert [(visit.epoch, visit.progress) for visit in seen] == [(i // 8, i // 2 / 12) for i in range(24)]
+    assert [(context.epoch, context.progress) for context in seen] == [(i // 8, i // 2 / 12) for i in range(24)]
     assert [sorted(v.row for v in seen[e : e + 8]) for e in (0, 8, 16)] == [list(range(8))] * 3
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from ruplar import plugins
-from ruplar.chains.sources import SourceConfig
+from ruplar.data.sources import SourceConfig
 from ruplar.errors import UserError
-from ruplar.train.data import IN_VALID, Joined, Rows, open_data
+from ruplar.train.dataset import IN_VALID, Joined, Rows, open_data
 
 
 @pytest.fixture

@@ -5,11 +5,11 @@ import json
 import pytest
 
 from ruplar import plugins
-from ruplar.chains.ngrams import EQUAL, PASSAGE
-from ruplar.chains.sources import SourceConfig
 from ruplar.config.check import check
+from ruplar.data.decontamination import EQUAL, PASSAGE
+from ruplar.data.sources import SourceConfig
 from ruplar.errors import UserError
-from ruplar.train.data import IN_VALID, open_data
+from ruplar.train.dataset import IN_VALID, open_data
 
 DOMAIN = plugins.make("domains", "arithmetic")
 TEST = "Ann has 12 red cars and she sells 5 of them to her friend Tom on Monday. How many are left?"

@@ -21,7 +21,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 import torch
 from conftest import make_config, write_backbone
 
-import ruplar.store  # noqa: F401  (imported before forking)
+import ruplar.model.store  # noqa: F401  (imported before forking)
 from ruplar.train import checkpoint
 from ruplar.train.run import train
 

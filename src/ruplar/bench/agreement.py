@@ -10,12 +10,12 @@ from typing import Any
 import torch
 
 from ruplar.bench.report import about
-from ruplar.chains.sources import SourceConfig, open_source
+from ruplar.data.sources import SourceConfig, open_source
 from ruplar.engine.options import EngineOptions
 from ruplar.engine.sampling import Decoding
 from ruplar.engine.selfcheck import check_agreement
+from ruplar.model.store import load_model
 from ruplar.plugins import make
-from ruplar.store import load_model
 
 SLOTS = (1, 8, 64)
 

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 
 import torch
 
-from ruplar.backbone.load import Backbone
 from ruplar.bench.timing import repeat
+from ruplar.model.backbone import Backbone
 
 _MOST_COPIED = 4 * 2**30
 

@@ -8,7 +8,6 @@ from typing import Any
 
 import torch
 
-from ruplar.backbone.load import Backbone
 from ruplar.bench import published
 from ruplar.bench.floor import Load, ceilings, question_floor_ms
 from ruplar.bench.report import about, ratio
@@ -21,7 +20,8 @@ from ruplar.engine.scheduler import Scheduler
 from ruplar.engine.selfcheck import check_agreement
 from ruplar.engine.thinker import SoftThinker
 from ruplar.errors import UserError
-from ruplar.records import Prompt
+from ruplar.model.backbone import Backbone
+from ruplar.types import Prompt
 
 
 @dataclass(frozen=True)

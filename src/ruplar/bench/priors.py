@@ -12,18 +12,18 @@ from pathlib import Path
 from typing import Any
 
 from ruplar import plugins
-from ruplar.backbone.prompt import PromptBuilder
-from ruplar.backbone.settings import PromptConfig
-from ruplar.backbone.tokenizers import load_tokenizer
 from ruplar.bench.published import dense_prior
 from ruplar.bench.report import about, ratio
 from ruplar.bench.shapes import sizes_of
 from ruplar.bench.timing import Peak, Spread, held_gb
-from ruplar.chains.read import iterate
-from ruplar.chains.word_problems import generate
+from ruplar.data.collate import Encoder
+from ruplar.data.read import iterate
+from ruplar.model.prompt import PromptBuilder
+from ruplar.model.settings import PromptConfig
+from ruplar.model.tokenizers import load_tokenizer
 from ruplar.priors.base import PriorTable
-from ruplar.records import Example
-from ruplar.train.batch import Encoder
+from ruplar.problems.word_problems import generate
+from ruplar.types import Example
 
 
 def priors(

@@ -19,9 +19,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from ruplar.backbone.load import Backbone
 from ruplar.domains.base import Domain
-from ruplar.records import Encode, Item, Prompt
+from ruplar.model.backbone import Backbone
+from ruplar.types import Encode, Item, Prompt
 
 
 def dense_prior(

@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 import torch
 
-from ruplar.backbone.load import Backbone
 from ruplar.errors import UserError, unknown
-from ruplar.records import Prompt
+from ruplar.model.backbone import Backbone
+from ruplar.types import Prompt
 
 _LLAMA3_ROPE = {
     "rope_type": "llama3",

@@ -18,7 +18,7 @@ from ruplar.bench.latency import Lengths, time_engine
 from ruplar.bench.report import about, ratio
 from ruplar.bench.shapes import build, gsm8k_lengths, random_prompts
 from ruplar.bench.timing import Peak, Spread, repeat
-from ruplar.records import Prompt
+from ruplar.types import Prompt
 
 ALL = 1319
 """Questions in GSM8K's test set."""

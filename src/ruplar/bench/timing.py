@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from ruplar.backbone.memory import forget_peak, peak_memory_gb
+from ruplar.model.memory import forget_peak, peak_memory_gb
 
 
 @dataclass(frozen=True)

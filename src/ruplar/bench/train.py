@@ -22,16 +22,16 @@ import torch
 from torch import Tensor
 
 from ruplar import plugins
-from ruplar.backbone.load import Backbone
-from ruplar.backbone.lora import add_lora
-from ruplar.backbone.settings import LoraSettings
 from ruplar.bench import published
 from ruplar.bench.floor import Ceilings, Load, ceilings
 from ruplar.bench.report import about, ratio
 from ruplar.bench.shapes import build, gsm8k_lengths
 from ruplar.bench.timing import Peak, Spread, repeat
-from ruplar.records import Item, SparsePrior
-from ruplar.train.batch import collate
+from ruplar.data.collate import collate
+from ruplar.model.backbone import Backbone
+from ruplar.model.lora import add_lora
+from ruplar.model.settings import LoraSettings
+from ruplar.types import Item, SparsePrior
 
 _PUBLISHED = ("published_ms", "published_p10_ms", "published_p90_ms")
 _BATCHES = 4

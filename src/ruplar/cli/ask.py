@@ -81,7 +81,7 @@ Told = Callable[[Any], None]
 
 
 def _one(reasoner: Any, decoding: Any, told: Told | None) -> Callable[[str], None]:
-    from ruplar.show import answer_as_dict, show_answer
+    from ruplar.display import answer_as_dict, show_answer
 
     def reply(text: str) -> None:
         start = time.perf_counter()
@@ -96,8 +96,8 @@ def _one(reasoner: Any, decoding: Any, told: Told | None) -> Callable[[str], Non
 
 
 def _several(reasoner: Any, decoding: Any, samples: int, told: Told | None) -> Callable[[str], None]:
+    from ruplar.display import answer_as_dict, show_votes, vote_as_dict
     from ruplar.evaluate.vote import majority
-    from ruplar.show import answer_as_dict, show_votes, vote_as_dict
 
     def reply(text: str) -> None:
         start = time.perf_counter()

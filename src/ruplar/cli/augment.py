@@ -11,10 +11,10 @@ from rich.console import Console
 from ruplar import plugins
 from ruplar.cli.options import AsJson, DataDir, free_file, print_json
 from ruplar.errors import UserError
-from ruplar.records import Example
+from ruplar.types import Example
 
 if TYPE_CHECKING:
-    from ruplar.chains.augment import Tally
+    from ruplar.data.augment import Tally
 
 out = Console()
 
@@ -44,11 +44,11 @@ def augment(
     as_json: AsJson = False,
 ) -> None:
     """Tell chains again with other numbers: drawn in sensible ranges, carried out exactly, kept where they make sense."""
-    from ruplar.chains.augment import Tally, deal, make_plans
-    from ruplar.chains.ngrams import index_of, why_not_train
-    from ruplar.chains.questions import digest
-    from ruplar.chains.read import read
-    from ruplar.chains.word_problems import write_jsonl
+    from ruplar.data.augment import Tally, deal, make_plans
+    from ruplar.data.decontamination import index_of, why_not_train
+    from ruplar.data.read import read
+    from ruplar.fingerprints import digest
+    from ruplar.problems.word_problems import write_jsonl
 
     domain = plugins.make("domains", "arithmetic")
     if why := why_not_train(source):
@@ -117,8 +117,8 @@ def overlap(
     as_json: AsJson = False,
 ) -> None:
     """Which training questions equal a test question or share 13 words in a row with one; also with numbers masked."""
-    from ruplar.chains.ngrams import index_of
-    from ruplar.chains.overlap import Shared, share
+    from ruplar.data.decontamination import index_of
+    from ruplar.data.overlap import Shared, share
 
     domain = plugins.make("domains", "arithmetic")
     index = index_of(_names(against), domain, data_dir)

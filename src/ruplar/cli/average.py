@@ -27,7 +27,7 @@ def average(
         raise UserError(f"{folder} exists. Name another folder.")
     import torch
 
-    from ruplar.average import average as write
+    from ruplar.model.soup import average as write
 
     write(models, folder, getattr(torch, dtype) if dtype else None)
     out.print(f"written  {folder}, the mean of {len(models)} models", highlight=False)

@@ -16,7 +16,7 @@ from ruplar.cli.options import AsJson, DataDir, print_json
 from ruplar.errors import UserError
 
 if TYPE_CHECKING:
-    from ruplar.chains.convert import Outcome, Tally
+    from ruplar.data.convert import Outcome, Tally
 
 out = Console()
 err = Console(stderr=True)
@@ -58,9 +58,9 @@ def convert(
     A run that was stopped, or killed, goes on when the same command is given again; rows may have been added to INPUT.
     OUTPUT.rejected.jsonl holds what failed, with its reason; OUTPUT.journal holds what is done, and every reply.
     """
-    from ruplar.chains.convert import ByModel, ByRules, Columns, Endpoint, read_prose
-    from ruplar.chains.convert import convert as run
-    from ruplar.chains.convert.prompt import load_prompt
+    from ruplar.data.convert import ByModel, ByRules, Columns, Endpoint, read_prose
+    from ruplar.data.convert import convert as run
+    from ruplar.data.convert.prompt import load_prompt
 
     plugins.make("domains", domain)
     way: ByRules | ByModel = ByRules()

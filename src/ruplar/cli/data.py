@@ -16,7 +16,7 @@ from ruplar.cli.data_fetch import fetch
 from ruplar.cli.options import AsJson, DataDir, free_file, integers, print_json
 from ruplar.cli.prepare import prepare
 from ruplar.errors import UserError
-from ruplar.records import Example
+from ruplar.types import Example
 
 data = typer.Typer(
     help="Chains: download them, write them, multiply them, convert them, find what is wrong with them.",
@@ -44,9 +44,9 @@ def make(
     force: Annotated[bool, typer.Option("--force", help="Write over a file that is there.")] = False,
 ) -> None:
     """Write problems with chains that re-execute to their answers."""
-    from ruplar.chains.drills import generate as generate_drills
-    from ruplar.chains.sources import generator, group
-    from ruplar.chains.word_problems import write_jsonl
+    from ruplar.data.sources import generator, group
+    from ruplar.problems.drills import generate as generate_drills
+    from ruplar.problems.word_problems import write_jsonl
 
     low, high = integers(steps, "--steps", 2)
     if families is not None and (domain != "arithmetic" or drills):
@@ -76,7 +76,7 @@ def check(
     as_json: AsJson = False,
 ) -> None:
     """What was understood of every chain, what is left out and why, and which steps do not re-execute."""
-    from ruplar.chains.check import check_chains
+    from ruplar.data.check import check_chains
 
     found = check_chains(file, plugins.make("domains", domain), format=format, data_dir=data_dir, rows=rows)
     if as_json:

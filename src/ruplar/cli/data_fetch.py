@@ -15,7 +15,7 @@ from ruplar.cache import data_folder
 from ruplar.errors import UserError
 
 if TYPE_CHECKING:
-    from ruplar.chains.fetch import Progress as Report
+    from ruplar.data.fetch import Progress as Report
 
 out = Console()
 err = Console(stderr=True)
@@ -35,7 +35,7 @@ def fetch(
     ] = False,
 ) -> None:
     """Download benchmark files by name and verify their content; without a name, list the known sets."""
-    from ruplar.chains.fetch import Fetcher, check_names
+    from ruplar.data.fetch import Fetcher, check_names
 
     if not names:
         _list(to)
@@ -58,8 +58,8 @@ def fetch(
 
 def _list(folder: Path | None) -> None:
     """Print every known set: its rows, where it is downloaded from, and where its file is."""
-    from ruplar.chains.downloads import DOWNLOADS, hub_files
-    from ruplar.chains.places import SOURCES
+    from ruplar.data.downloads import DOWNLOADS, hub_files
+    from ruplar.data.locations import SOURCES
 
     table = Table("name", "rows", "download", "file")
     table.columns[1].justify = "right"
@@ -79,7 +79,7 @@ def _github(url: str) -> str:
 
 def _file(name: str, folder: Path | None) -> str:
     """The path of a set's file in the folder, or else in the first place where readers find it; "not there" without one."""
-    from ruplar.chains.places import SOURCES, locate
+    from ruplar.data.locations import SOURCES, locate
 
     file = (folder or data_folder()) / SOURCES[name].file
     if file.is_file():

@@ -13,8 +13,8 @@ from ruplar.cli.options import ModelArg, free_file, no_file
 from ruplar.errors import UserError
 
 if TYPE_CHECKING:
+    from ruplar.model.store import Model
     from ruplar.report.card import Written
-    from ruplar.store import Model
 
 out = Console()
 
@@ -61,9 +61,9 @@ def export(
         _written(model, folder, merge, dtype)
         return
     from ruplar.evaluate.record import RECORD
+    from ruplar.model.store import find_model, read_metadata
     from ruplar.report.card import README, build_card
-    from ruplar.report.subject import find_subject
-    from ruplar.store import find_model, read_card
+    from ruplar.report.model_records import find_model_records
 
     source = find_model(model)
     alone = folder.exists() and folder.resolve() == source.resolve()
@@ -74,8 +74,8 @@ def export(
     said = _text(limits) if limits else ""
     beside = source.parent / RECORD
     # what is wrong with the records is told before anything is written
-    subject = find_subject(
-        read_card(source), runs or [], made_by=run, beside=beside if beside.is_file() else None, drafts=drafts
+    subject = find_model_records(
+        read_metadata(source), runs or [], made_by=run, beside=beside if beside.is_file() else None, drafts=drafts
     )
     _checked(licence)
     about = _as_it_is(folder) if alone else _written(model, folder, merge, dtype)
@@ -92,7 +92,7 @@ def _free(folder: Path, but: str = "") -> None:
 def _written(model: str, folder: Path, merge: bool, dtype: str) -> Written:
     import torch
 
-    from ruplar.store import export_model
+    from ruplar.model.store import export_model
 
     found = export_model(model, folder, merge=merge, dtype=getattr(torch, dtype))
     out.print(f"written  {folder}", highlight=False)
@@ -100,7 +100,7 @@ def _written(model: str, folder: Path, merge: bool, dtype: str) -> Written:
 
 
 def _as_it_is(folder: Path) -> Written:
-    from ruplar.store import load_model
+    from ruplar.model.store import load_model
 
     return _about(load_model(folder), folder)
 

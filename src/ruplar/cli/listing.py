@@ -25,12 +25,12 @@ def list_(
     ] = None,
 ) -> None:
     """The plug-ins and recipes, each with its first line."""
-    from ruplar.backbone.known import backbones
-    from ruplar.chains.sources import GENERATORS
-    from ruplar.chains.word_problems import FAMILIES
     from ruplar.config import recipes
+    from ruplar.data.sources import GENERATORS
     from ruplar.errors import unknown
-    from ruplar.study.plan import studies
+    from ruplar.experiments.plan import studies
+    from ruplar.model.registry import backbones
+    from ruplar.problems.word_problems import FAMILIES
 
     shelves: dict[str, dict[str, str]] = {
         **{k: {n: plugins.describe(k, n) for n in plugins.names(k)} for k in plugins.CLASSES},
@@ -53,5 +53,5 @@ def list_(
 
 def _about(generator: str) -> str:
     """First line of a generator's docstring."""
-    module = importlib.import_module(f"ruplar.chains.{generator.replace('-', '_')}")
+    module = importlib.import_module(f"ruplar.data.{generator.replace('-', '_')}")
     return (module.__doc__ or "").split("\n")[0]

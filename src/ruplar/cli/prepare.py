@@ -46,7 +46,7 @@ def prepare(
     as_json: AsJson = False,
 ) -> None:
     """Open and encode the chains of recipes ahead of training, without a GPU and without any weights."""
-    from ruplar.train.kept import ENCODED
+    from ruplar.data.cache import ENCODED
 
     names, overrides = names_and_settings(words, "recipe and no study", "recipes")
     folder = no_file(output or Path("runs") / ENCODED)
@@ -66,7 +66,7 @@ def prepare(
 def _wanted(name: str, overrides: Sequence[str]) -> list[_Wanted]:
     """A recipe, or every distinct encoding of a study's cells; all settings are checked before anything is opened."""
     from ruplar.config import load_recipe
-    from ruplar.study.plan import find_study, load_study, plan
+    from ruplar.experiments.plan import find_study, load_study, plan
 
     if not _is_study(name):
         config = load_recipe(name, overrides, check_init=False)
@@ -90,7 +90,7 @@ def _is_study(name: str) -> bool:
     """
     from ruplar.config import RunConfig, recipes
     from ruplar.config.text import parse
-    from ruplar.study.plan import Study, studies
+    from ruplar.experiments.plan import Study, studies
 
     if name.endswith((".yaml", ".yml")):
         file = Path(name)

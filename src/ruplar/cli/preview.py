@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from ruplar import plugins
-from ruplar.chains.rows import SUFFIXES
+from ruplar.data.rows import SUFFIXES
 from ruplar.errors import UserError
 
 
@@ -49,6 +49,6 @@ def chains_of(text: str, domain: Any, limit: int) -> list[Any]:
         if "<<" not in text and Path(text).suffix in SUFFIXES and len(text.split()) == 1:
             raise UserError(f"{text}: no such file. Give a file of chains, or a chain such as '<<20*1.20=24>>'.")
         return [text]
-    from ruplar.chains.read import iterate
+    from ruplar.data.read import iterate
 
     return [example.steps for example in iterate(text, domain, limit=limit, skip_bad=True)]

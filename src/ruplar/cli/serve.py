@@ -62,9 +62,9 @@ def serve(
         model=model, name=name, compare=compare, host=host, port=port, key=api_key, device=pick_device(device),
         joins=join_messages,
     )  # fmt: skip
-    desk = make_desk(config, limits)
-    server = make_server(desk, config)
-    serve_and_tell(server, desk.main.name)
+    registry = make_desk(config, limits)
+    server = make_server(registry, config)
+    serve_and_tell(server, registry.main.name)
 
 
 def serve_and_tell(server, name: str) -> None:

@@ -16,8 +16,8 @@ from ruplar.cli.options import AsJson, DataDir, Device, integers, names_and_sett
 from ruplar.errors import UserError
 
 if TYPE_CHECKING:
-    from ruplar.study.plan import Cell
-    from ruplar.study.run import Outcome, Planned
+    from ruplar.experiments.plan import Cell
+    from ruplar.experiments.run import Outcome, Planned
 
 out = Console()
 SOME_FAILED, SOME_LEFT = 1, 3
@@ -77,7 +77,7 @@ def study(
         if as_json:
             print_json(found[0] if len(plans) == 1 else dict(zip((p.study.name for p in plans), found, strict=True)))
         return
-    from ruplar.study.run import How, run_studies
+    from ruplar.experiments.run import How, run_studies
 
     how = How(pick_device(device), _jobs(jobs), budget_seconds, data_dir, reuse, memory_share)
     started = time.monotonic()
@@ -95,9 +95,9 @@ def _planned(
     alone: bool,
 ) -> Planned:
     """A study by its name or file, checked, with the cells that are to be done and where they go."""
-    from ruplar.study import disk
-    from ruplar.study.plan import find_study, load_study, plan
-    from ruplar.study.run import Planned
+    from ruplar.experiments import storage as disk
+    from ruplar.experiments.plan import find_study, load_study, plan
+    from ruplar.experiments.run import Planned
 
     chosen, wanted = load_study(name, {"seeds": integers(seeds, "--seeds") if seeds else None}), _wanted(only)
     cells = plan(
@@ -145,8 +145,8 @@ def _picked(cells: Sequence[Cell], wanted: Sequence[str]) -> list[Cell]:
 
 def _show_plan(plan: Planned, as_json: bool) -> list[dict[str, Any]]:
     """The cells and how far each is: printed as a table, unless it is for programs."""
-    from ruplar.show import table
-    from ruplar.study import disk
+    from ruplar.display import table
+    from ruplar.experiments import storage as disk
 
     chosen, places = plan.study, plan.places
     rows: list[dict[str, Any]] = [

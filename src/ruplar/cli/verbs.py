@@ -123,9 +123,9 @@ def preview(
     as_json: AsJson = False,
 ) -> None:
     """What a chain teaches: its steps, its spans, and the prior of each latent as the tokenizer sees it."""
-    from ruplar.backbone.number_tokens import with_number_tokens
-    from ruplar.backbone.prompt import PlainText
-    from ruplar.backbone.tokenizers import load_tokenizer, of_domain
+    from ruplar.model.number_tokens import with_number_tokens
+    from ruplar.model.prompt import PlainText
+    from ruplar.model.tokenizers import load_tokenizer, of_domain
     from ruplar.preview import preview as make_preview
     from ruplar.preview import render
     from ruplar.priors.base import PriorTable
@@ -167,7 +167,7 @@ def train(
     if check:
         out.print(to_yaml(config), markup=False, highlight=False)
         return
-    from ruplar.launch import train_and_record
+    from ruplar.runs import train_and_record
 
     folder = no_file(output or Path("runs") / f"{config.name}-seed{config.seed}")
     found = train_and_record(config, folder, overrides or [], resume=resume, device=pick_device(device), console=out)
@@ -208,7 +208,7 @@ def evaluate(
 ) -> None:
     """Accuracy with its interval, #L, forwards, latency and memory on any benchmark or file."""
     from ruplar.engine.sampling import Decoding
-    from ruplar.launch import evaluate_and_record
+    from ruplar.runs import evaluate_and_record
 
     noise = drawing(samples, noise, temperature)
     decoding = Decoding(temperature, top_p, 0, max_answer_tokens, noise, noise_temperature)
@@ -222,7 +222,7 @@ def evaluate(
     if as_json:
         print_json([b.model_dump(mode="json") for b in record.benchmarks])
         return
-    from ruplar.show import benchmark_table, pass_table
+    from ruplar.display import benchmark_table, pass_table
 
     out.print(benchmark_table(f"{model} on {on}", record.benchmarks))
     if any(b.pass_at for b in record.benchmarks):
@@ -244,8 +244,8 @@ def ablate(
     as_json: AsJson = False,
 ) -> None:
     """Do the latents matter? Real against none, random, shuffled, zeroed, and hardened to their likeliest token."""
-    from ruplar.launch import ablate_model
-    from ruplar.show import ablation_table
+    from ruplar.display import ablation_table
+    from ruplar.runs import ablate_model
 
     found = ablate_model(
         model, _sources(on), limit=limit, seed=seed, batch_size=batch_size, data_dir=data_dir, device=pick_device(device), console=err
@@ -272,7 +272,7 @@ def main() -> None:
 def _sources(text: str) -> list[Any]:
     from pydantic import ValidationError
 
-    from ruplar.chains.sources import SourceConfig
+    from ruplar.data.sources import SourceConfig
 
     names = [part.strip() for part in text.split(",") if part.strip()]
     if not names:

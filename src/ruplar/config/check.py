@@ -14,14 +14,14 @@ from typing import Any
 from pydantic import BaseModel, ValidationError
 
 from ruplar import plugins
-from ruplar.backbone.known import KNOWN, fetched
-from ruplar.chains.ngrams import why_not_train
-from ruplar.chains.places import locate
-from ruplar.chains.scenarios import JOINED
-from ruplar.chains.sources import GENERATORS, TEST_SEED, SourceConfig
 from ruplar.config import training
 from ruplar.config.run import RunConfig
+from ruplar.data.decontamination import why_not_train
+from ruplar.data.locations import locate
+from ruplar.data.scenarios import JOINED
+from ruplar.data.sources import GENERATORS, TEST_SEED, SourceConfig
 from ruplar.errors import UserError, unknown
+from ruplar.model.registry import KNOWN, fetched
 
 PLUGIN_SECTIONS = {"spans": "spans", "prior": "priors", "method": "methods", "data.domain": "domains"}
 """Where a plug-in is named → its kind."""

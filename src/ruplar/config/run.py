@@ -12,8 +12,8 @@ import yaml
 from pydantic import ConfigDict, Field, field_validator, model_validator
 
 from ruplar import plugins
-from ruplar.backbone.settings import BackboneConfig, PromptConfig
-from ruplar.chains.sources import SourceConfig
+from ruplar.data.sources import SourceConfig
+from ruplar.model.settings import BackboneConfig, PromptConfig
 from ruplar.settings import Settings
 
 
@@ -126,7 +126,7 @@ class SpeedSettings(Settings):
         False,
         description="Multiply by W + s·BA at once instead of by W, A and B: faster for a narrow model and long batches.",
     )
-    encode_ahead: bool = Field(
+    pretokenize: bool = Field(
         False,
         description="Open and encode all chains before training, into files other runs share; on demand where visits differ.",
     )

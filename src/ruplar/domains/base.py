@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Protocol
 
-from ruplar.records import Example
+from ruplar.types import Example
 
 
 class Domain(Protocol):

@@ -21,8 +21,8 @@ from typing import ClassVar
 from ruplar.domains import _calendar, _date_questions, _named_days
 from ruplar.domains._answer_text import after_hashes, boxed
 from ruplar.domains._numbers import DASHES
-from ruplar.records import Example
 from ruplar.settings import Settings
+from ruplar.types import Example
 
 _STEP = re.compile(r"<<(?!<)(.*?)>>", re.DOTALL)
 _SYMBOL = re.compile(rf"(?P<date>{_calendar.DATE})|[0-9]+(?:\.[0-9]+)?|[^\W0-9_]+(?:'[a-z]+)?|[^\s,.;]")

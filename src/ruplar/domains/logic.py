@@ -18,8 +18,8 @@ from typing import ClassVar
 
 from ruplar.domains import _facts
 from ruplar.domains._answer_text import after_hashes, boxed
-from ruplar.records import Example
 from ruplar.settings import Settings
+from ruplar.types import Example
 
 _STEP = re.compile(r"<<(?!<)(.*?)>>", re.DOTALL)
 _SYMBOL = re.compile(r"[^\W_][\w'-]*|[^\s.,;]")

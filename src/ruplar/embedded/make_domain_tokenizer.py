@@ -15,10 +15,10 @@ import sys
 from collections.abc import Iterable
 from pathlib import Path
 
-from ruplar.chains import date_problems, logic_problems
-from ruplar.chains.date_problems.tale import EARLIEST, FULL_MONTHS, LATEST
 from ruplar.domains._calendar import MONTHS
-from ruplar.embedded.make_tokenizer import MARKS, Plan, write
+from ruplar.embedded.make_tokenizer import MARKS, TokenizerPlan, write
+from ruplar.problems import date_problems, logic_problems
+from ruplar.problems.date_problems.tale import EARLIEST, FULL_MONTHS, LATEST
 
 _SEED, _COUNT = 1, 3000
 _OPEN = r" (?=\\boxed\{)|\\boxed\{| ?<<|>>"
@@ -49,13 +49,13 @@ def _texts(problems) -> Iterable[str]:
 
 _NUMBERS = (*(f"{n:02d}" for n in range(100)), *map(str, range(100, 400)), *map(str, range(EARLIEST, LATEST + 1)))
 PLANS = {
-    "dates": Plan(
+    "dates": TokenizerPlan(
         DATES_PATTERN,
         lambda: _texts(date_problems),
         tuple(dict.fromkeys((*_NUMBERS, *MARKS, *_WORDS))),
         1216,
     ),
-    "logic": Plan(
+    "logic": TokenizerPlan(
         LOGIC_PATTERN,
         lambda: _texts(logic_problems),
         MARKS,

@@ -24,7 +24,7 @@ from typing import Any
 
 from tokenizers import Regex, Tokenizer, models, pre_tokenizers, trainers
 
-from ruplar.chains import word_problems
+from ruplar.problems import word_problems
 
 SPECIAL = ("<|pad|>", "<|user|>", "<|end|>", "<|assistant|>", "<think>", "</think>")
 VOCABULARY = 2304
@@ -55,7 +55,7 @@ _PER_FAMILY = 500  # at 300 no further word turns up
 
 
 @dataclass(frozen=True)
-class Plan:
+class TokenizerPlan:
     """What a tokenizer is made of.
 
     Attributes:
@@ -80,10 +80,10 @@ def _word_problems() -> Iterable[str]:
 
 MARKS = ("\\boxed{", "<<", "Ġ<<", ">>")
 DIGITS = tuple(f"{n:0{width}d}" for width in (2, 3) for n in range(10**width))
-WORD_PROBLEMS = Plan(PATTERN, _word_problems, (*DIGITS, *MARKS), VOCABULARY)
+WORD_PROBLEMS = TokenizerPlan(PATTERN, _word_problems, (*DIGITS, *MARKS), VOCABULARY)
 
 
-def pieces(plan: Plan = WORD_PROBLEMS) -> Counter[str]:
+def pieces(plan: TokenizerPlan = WORD_PROBLEMS) -> Counter[str]:
     """Every piece of the generator's questions and chains as the pattern cuts them, in byte-level spelling, with its count."""
     cut = _pre_tokenizer(plan.pattern)
     found: Counter[str] = Counter()
@@ -92,7 +92,7 @@ def pieces(plan: Plan = WORD_PROBLEMS) -> Counter[str]:
     return found
 
 
-def build(plan: Plan = WORD_PROBLEMS) -> tuple[dict[str, Any], dict[str, Any]]:
+def build(plan: TokenizerPlan = WORD_PROBLEMS) -> tuple[dict[str, Any], dict[str, Any]]:
     """The contents of tokenizer.json and of tokenizer_config.json."""
     alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
     fixed = [*SPECIAL, *alphabet, *plan.fixed]
@@ -122,7 +122,7 @@ def build(plan: Plan = WORD_PROBLEMS) -> tuple[dict[str, Any], dict[str, Any]]:
     return contents, config
 
 
-def write(folder: Path, plan: Plan = WORD_PROBLEMS) -> None:
+def write(folder: Path, plan: TokenizerPlan = WORD_PROBLEMS) -> None:
     """Write both files into the folder, making it if need be."""
     folder.mkdir(parents=True, exist_ok=True)
     for name, contents in zip(("tokenizer.json", "tokenizer_config.json"), build(plan), strict=True):

@@ -20,8 +20,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from ruplar.backbone.load import Backbone
 from ruplar.engine.fused import Layer, Weights, covers, read_weights
+from ruplar.model.backbone import Backbone
 
 log = logging.getLogger(__name__)
 

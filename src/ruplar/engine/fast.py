@@ -20,21 +20,21 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
-from ruplar.backbone.load import Backbone
-from ruplar.engine.between import between
 from ruplar.engine.decoder import At, Decoder, SlotDecoder
-from ruplar.engine.few_rows import few_rows, fused_decision
 from ruplar.engine.graphs import Graphs, Views
 from ruplar.engine.halting import check_threshold
 from ruplar.engine.hf_decoder import HFDecoder
-from ruplar.engine.ledger import DONE, POSITION, THINKING, Kind, Ledger, Markers, kind_of
+from ruplar.engine.layer_kernels import between
 from ruplar.engine.options import EngineOptions, Request
+from ruplar.engine.prefix_sharing import prefill_shared
 from ruplar.engine.reference import Generation
 from ruplar.engine.sampling import Decoding, Key
-from ruplar.engine.shared import prefill_shared
+from ruplar.engine.slot_state import DONE, POSITION, THINKING, Kind, Markers, SlotState, kind_of
+from ruplar.engine.small_batch import few_rows, fused_decision
 from ruplar.engine.thinker import ReplayThinker, Thinker, asking_of, check_noise, room
 from ruplar.errors import UserError
-from ruplar.records import Prompt
+from ruplar.model.backbone import Backbone
+from ruplar.types import Prompt
 
 COLUMN_STEP = 64  # on a GPU, attention reads a multiple of this many columns, so that few graphs are captured
 CAPTURED_PREFILL = 1024  # tokens; a larger prefill is long enough to hide its launches
@@ -63,7 +63,7 @@ class FastEngine:
     slots: int
     options: EngineOptions
     decoder: SlotDecoder
-    ledger: Ledger = field(init=False, repr=False)
+    ledger: SlotState = field(init=False, repr=False)
     views: Views = field(init=False, repr=False)
     graphs: Graphs | None = field(init=False, default=None, repr=False)
     busy: dict[int, _Busy] = field(init=False, default_factory=dict, repr=False)
@@ -111,7 +111,7 @@ class FastEngine:
             )
         markers = Markers(self.backbone.end_think_id, self.backbone.eos_id, self.backbone.pad_id)
         self.decoder.allocate(self.slots + 1, columns)  # one to spare, never busy, for rows that only fill a bucket
-        self.ledger = Ledger(
+        self.ledger = SlotState(
             self.decoder,
             self.thinker,
             self.kind,

@@ -16,8 +16,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from ruplar.backbone.load import Backbone
-from ruplar.backbone.lora import merged
+from ruplar.model.backbone import Backbone
+from ruplar.model.lora import merged
 
 LAYER_PARTS = {"self_attn", "mlp", "input_layernorm", "post_attention_layernorm"}
 ATTENTION_PARTS = {"q_proj", "k_proj", "v_proj", "o_proj"}

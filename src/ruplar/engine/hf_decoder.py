@@ -12,9 +12,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ruplar.backbone.load import Backbone
-from ruplar.backbone.soft_tokens import mix_all
 from ruplar.engine.decoder import At, log, probe, tolerance
+from ruplar.model.backbone import Backbone
+from ruplar.model.soft_tokens import mix_all
 
 
 @dataclass

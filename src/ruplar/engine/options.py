@@ -9,7 +9,7 @@ from torch import Tensor
 
 from ruplar.engine.reference import Generation, Keep
 from ruplar.engine.sampling import Decoding, Key
-from ruplar.records import Prompt
+from ruplar.types import Prompt
 
 
 @dataclass(frozen=True)

@@ -24,12 +24,12 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
-from ruplar.backbone.load import Backbone
 from ruplar.engine.halting import check_threshold, own_halt
 from ruplar.engine.noise import Noise
 from ruplar.engine.sampling import Decoding, Key, pick, uniforms
 from ruplar.engine.thinker import Thinker, Thought, asking_of, check_noise
-from ruplar.records import Prompt
+from ruplar.model.backbone import Backbone
+from ruplar.types import Prompt
 
 Keep = Literal["none", "embeds", "all"]
 """What is kept of each latent: nothing; its embedding, to be fed again; or also the logits it was made from (V-sized)."""

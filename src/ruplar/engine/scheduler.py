@@ -16,11 +16,11 @@ from dataclasses import dataclass, field, replace
 
 from ruplar.engine.fast import FastEngine
 from ruplar.engine.options import Request
+from ruplar.engine.prefix_sharing import split, together
 from ruplar.engine.reference import Generation
 from ruplar.engine.sampling import Decoding, Key
-from ruplar.engine.shared import split, together
 from ruplar.errors import UserError
-from ruplar.records import Prompt
+from ruplar.types import Prompt
 
 log = logging.getLogger(__name__)
 

@@ -12,7 +12,6 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ruplar.backbone.load import Backbone
 from ruplar.engine.decoder import SlotDecoder
 from ruplar.engine.fast import FastEngine
 from ruplar.engine.options import EngineOptions
@@ -21,7 +20,8 @@ from ruplar.engine.sampling import Decoding
 from ruplar.engine.scheduler import Scheduler
 from ruplar.engine.thinker import Thinker
 from ruplar.errors import UserError
-from ruplar.records import Prompt
+from ruplar.model.backbone import Backbone
+from ruplar.types import Prompt
 
 
 def check_agreement(

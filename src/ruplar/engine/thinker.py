@@ -21,10 +21,10 @@ from typing import ClassVar, Literal, Protocol
 import torch
 from torch import Tensor, nn
 
-from ruplar.backbone.soft_tokens import mix, mix_all
 from ruplar.engine.noise import Noise, noised, noised_tokens
 from ruplar.engine.sampling import Decoding
 from ruplar.errors import UserError
+from ruplar.model.soft_tokens import mix, mix_all
 
 
 @dataclass

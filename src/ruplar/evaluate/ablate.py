@@ -30,9 +30,9 @@ from ruplar.evaluate.benchmark import Progress, counted, describe, halted_right,
 from ruplar.evaluate.record import BenchmarkResult
 from ruplar.evaluate.score import score
 from ruplar.evaluate.stats import Estimate, paired_difference
+from ruplar.model.store import Model
 from ruplar.reasoner import LatentReasoner
-from ruplar.records import Example, Score
-from ruplar.store import Model
+from ruplar.types import Example, Score
 
 REAL = "real"
 MODES = {

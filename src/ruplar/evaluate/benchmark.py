@@ -15,21 +15,21 @@ from pathlib import Path
 from typing import Any
 
 from ruplar import plugins
-from ruplar.backbone.memory import forget_peak, peak_memory_gb
-from ruplar.chains.spans.base import attached, cut_chain
 from ruplar.domains.base import Domain
 from ruplar.engine.sampling import Decoding
 from ruplar.engine.thinker import HiddenThinker, TextThinker
 from ruplar.errors import UserError
-from ruplar.evaluate.questions import Benchmark, Questions, open_questions
+from ruplar.evaluate.question_sets import Benchmark, Questions, open_questions
 from ruplar.evaluate.record import BenchmarkResult
 from ruplar.evaluate.samples import Sample, sample
 from ruplar.evaluate.score import lenient as lenient_domain
 from ruplar.evaluate.score import score
 from ruplar.evaluate.vote import Vote, grade, majority, passes, voted
+from ruplar.model.memory import forget_peak, peak_memory_gb
+from ruplar.model.store import Model
 from ruplar.reasoner import LatentReasoner, TooLong, check_samples
-from ruplar.records import Answer, Example
-from ruplar.store import Model
+from ruplar.spans.base import attached, cut_chain
+from ruplar.types import Answer, Example
 
 Progress = Callable[[str, int, int], None]
 """Called after each batch with the benchmark's name, the questions answered so far and all of them."""

@@ -23,7 +23,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, computed_fie
 from ruplar import __version__
 from ruplar.errors import UserError
 from ruplar.evaluate.stats import wilson
-from ruplar.records import Answer, Score
+from ruplar.types import Answer, Score
 
 RECORD = "run.json"
 SAMPLES = "samples.jsonl.gz"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, replace
 from typing import Any
 
-from ruplar.records import Answer, Example, Latent, Score
+from ruplar.types import Answer, Example, Latent, Score
 
 Sample = dict[str, Any]
 _LEAST_TOKENS = 10

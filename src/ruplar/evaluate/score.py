@@ -9,7 +9,7 @@ from typing import Any
 
 from ruplar.domains.base import Domain
 from ruplar.errors import UserError
-from ruplar.records import Score
+from ruplar.types import Score
 
 
 def score(answer_text: str, marked: str, domain: Domain) -> Score:

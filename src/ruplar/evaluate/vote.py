@@ -16,7 +16,7 @@ from ruplar.domains.base import Domain
 from ruplar.evaluate.record import Share
 from ruplar.evaluate.score import score
 from ruplar.evaluate.stats import bootstrap_mean
-from ruplar.records import Answer, Score
+from ruplar.types import Answer, Score
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ruplar.errors import UserError
-from ruplar.records import Encode
+from ruplar.types import Encode
 
 _LETTERS = "abcdefghijklmno"
 

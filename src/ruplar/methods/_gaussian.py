@@ -18,14 +18,14 @@ import numpy as np
 from pydantic import Field
 
 from ruplar.methods.base import Loss
-from ruplar.records import Batch, SparsePrior
 from ruplar.settings import Settings
+from ruplar.types import Batch, SparsePrior
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from ruplar.backbone.load import Backbone
     from ruplar.engine.gaussian import GaussianThinker, LatentHead
+    from ruplar.model.backbone import Backbone
 
 
 class GaussianConfig(Settings):
@@ -103,7 +103,7 @@ def gaussian_loss(backbone: Backbone, batch: Batch, embeds: Tensor, head: Latent
     import torch
 
     from ruplar import objective
-    from ruplar.backbone.forward import flat_hidden
+    from ruplar.model.forward import flat_hidden
 
     hidden, _ = flat_hidden(backbone, batch, embeds=embeds)
     read = objective.read(backbone.logits, hidden[batch.label_at], batch.label_ids[:, None], config.head_chunk)

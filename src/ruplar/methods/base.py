@@ -10,14 +10,14 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
-from ruplar.records import Batch, Example, Item, Prompt, Span, SparsePrior, Visit
+from ruplar.types import Batch, Example, Item, Prompt, SampleContext, Span, SparsePrior
 
 if TYPE_CHECKING:
     import numpy as np
     from torch import Tensor, nn
 
-    from ruplar.backbone.load import Backbone
     from ruplar.engine.thinker import Thinker
+    from ruplar.model.backbone import Backbone
 
 
 class Tools(Protocol):
@@ -39,7 +39,7 @@ class Tools(Protocol):
     def spans(self, example: Example) -> list[Span]:
         """The spans of all steps in order: one latent each."""
 
-    def prior(self, span: Span, visit: tuple[int, ...]) -> SparsePrior:
+    def prior(self, span: Span, context: tuple[int, ...]) -> SparsePrior:
         """The span's target distribution; `visit` (epoch, row, latent) seeds priors that draw anew each time."""
 
 
@@ -70,14 +70,14 @@ class Method(Protocol):
         needs_steps: Whether it learns from steps, so that a row without one is bad.
         packs: Whether several of its sequences may share a row (`speed.pack`).
         follows_spans: Whether a thought should have as many latents as its chain has spans.
-        measured: Settings that `attach` fills in where they are null, and that are kept with the model.
+        calibrated: Settings that `attach` fills in where they are null, and that are kept with the model.
     """
 
     config: Any
     needs_steps: ClassVar[bool] = True
     packs: ClassVar[bool] = True
     follows_spans: ClassVar[bool] = True
-    measured: ClassVar[tuple[str, ...]] = ()
+    calibrated: ClassVar[tuple[str, ...]] = ()
 
     @property
     def label(self) -> str:
@@ -85,7 +85,7 @@ class Method(Protocol):
         return ""
 
     @property
-    def fresh(self) -> bool:
+    def dynamic(self) -> bool:
         """Whether `encode` depends on the visit beyond its priors (a curriculum, a draw); if not, items may be kept."""
         return False
 
@@ -94,7 +94,7 @@ class Method(Protocol):
         """Whether `features` are drawn anew at every visit, where nothing else of an item changes."""
         return False
 
-    def features(self, visit: Visit, latents: int) -> list[np.ndarray]:
+    def features(self, context: SampleContext, latents: int) -> list[np.ndarray]:
         """The features of an item with so many latents at this visit, for a method that draws them; [] for others."""
         return []
 
@@ -104,11 +104,11 @@ class Method(Protocol):
         The same weights every time: float32, drawn from a seeded generator of their own, on the backbone's device.
         """
 
-    def question(self, text: str, visit: Visit | None = None) -> str:
+    def question(self, text: str, context: SampleContext | None = None) -> str:
         """A question as this method puts it: with the visit's own wording in training, with the settings' in use."""
         return text
 
-    def encode(self, example: Example, tools: Tools, visit: Visit) -> Item:
+    def encode(self, example: Example, tools: Tools, context: SampleContext) -> Item:
         """One example → one training sequence. `visit` is the only source of variation between epochs.
 
         It may not look at what `attach` makes: chains are encoded where no weights are.
@@ -128,7 +128,7 @@ class Method(Protocol):
         """Extra weights to train; usually {}, and {} before `attach`."""
         return {}
 
-    def kept(self) -> dict[str, nn.Module]:
+    def inference_modules(self) -> dict[str, nn.Module]:
         """Those of them that thinking needs, which are saved with a finished model; the others only helped training."""
         return self.modules()
 
@@ -143,7 +143,7 @@ class Method(Protocol):
 
 def label_loss(backbone: Backbone, batch: Batch, head_chunk: int = 0) -> Loss:
     """Cross-entropy of every label of the batch: the whole loss of methods that think in text or not at all."""
-    from ruplar.backbone.forward import flat_hidden
+    from ruplar.model.forward import flat_hidden
 
     hidden, _ = flat_hidden(backbone, batch)
     return label_loss_at(backbone, batch, hidden[batch.label_at], head_chunk)

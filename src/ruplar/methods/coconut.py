@@ -16,12 +16,12 @@ from pydantic import Field
 
 from ruplar.methods import base
 from ruplar.methods.base import Loss, Tools
-from ruplar.records import Batch, Example, Item, Visit
 from ruplar.settings import Settings
+from ruplar.types import Batch, Example, Item, SampleContext
 
 if TYPE_CHECKING:
-    from ruplar.backbone.load import Backbone
     from ruplar.engine.thinker import HiddenThinker
+    from ruplar.model.backbone import Backbone
 
 
 class Config(Settings):
@@ -41,16 +41,16 @@ class Method(base.Method):
 
     config: Config
     packs: ClassVar[bool] = False
-    fresh: ClassVar[bool] = True
+    dynamic: ClassVar[bool] = True
 
     def stage(self, progress: float) -> int:
         """1 .. max_stage: so many steps are latent; max_stage + 1: all the others are gone too."""
         c = self.config
         return 1 + min(int(progress / c.latent_by * c.max_stage), c.max_stage)
 
-    def encode(self, example: Example, tools: Tools, visit: Visit) -> Item:
+    def encode(self, example: Example, tools: Tools, context: SampleContext) -> Item:
         """Every row of a stage has as many latents, however many steps its chain has, as published."""
-        c, stage = self.config, self.stage(visit.progress)
+        c, stage = self.config, self.stage(context.progress)
         prompt = tools.prompt(example.question)
         left = example.steps[stage:] if stage <= c.max_stage else ()
         # differs from the paper: D33. It ends the latents by a marker of their own; here steps left stand in the thought
@@ -69,7 +69,7 @@ class Method(base.Method):
 
     def loss(self, backbone: Backbone, batch: Batch) -> Loss:
         """Cross-entropy of the steps still written and of the answer."""
-        from ruplar.backbone.rollout import roll_out
+        from ruplar.model.rollout import roll_out
 
         return base.label_loss_at(
             backbone, batch, roll_out(backbone, batch).at(batch.label_at), self.config.head_chunk

@@ -16,14 +16,14 @@ from pydantic import Field
 
 from ruplar.methods import base
 from ruplar.methods.base import Loss, Tools
-from ruplar.records import Batch, Example, Item, Visit
 from ruplar.settings import Settings
+from ruplar.types import Batch, Example, Item, SampleContext
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
 
-    from ruplar.backbone.load import Backbone
     from ruplar.engine.thinker import HiddenThinker
+    from ruplar.model.backbone import Backbone
 
 
 class Config(Settings):
@@ -49,7 +49,7 @@ class Method(base.Method):
 
     def attach(self, backbone: Backbone) -> None:
         """Make g."""
-        from ruplar.backbone.projector import Projector
+        from ruplar.model.projector import Projector
 
         width = backbone.embedding_weight.shape[1]
         inner = self.config.projector_width or width
@@ -59,7 +59,7 @@ class Method(base.Method):
         """The projector g."""
         return {} if self.projector is None else {"projector": self.projector}
 
-    def encode(self, example: Example, tools: Tools, visit: Visit) -> Item:
+    def encode(self, example: Example, tools: Tools, context: SampleContext) -> Item:
         """The student's sequence, with the teacher's beside it; both end alike, so their marks stand at the same token."""
         c, prompt = self.config, tools.prompt(example.question)
         answer = tools.answer(example.answer)
@@ -87,8 +87,8 @@ class Method(base.Method):
 
     def loss(self, backbone: Backbone, batch: Batch) -> Loss:
         """Student, teacher and the distance between them: N + 1 passes for the student, one for the teacher."""
-        from ruplar.backbone.forward import flat_layers
-        from ruplar.backbone.rollout import roll_out
+        from ruplar.model.forward import flat_layers
+        from ruplar.model.rollout import roll_out
 
         c, taught = self.config, batch.also["teacher"]
         rolled = roll_out(backbone, batch, self.projector, all_layers=c.distill_weight > 0)

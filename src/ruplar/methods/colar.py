@@ -18,13 +18,13 @@ from ruplar.methods._gaussian import GaussianConfig, gaussian_loss, make_head, m
 from ruplar.methods._grpo import GrpoConfig
 from ruplar.methods.base import Loss, Tools
 from ruplar.priors.base import rng_of
-from ruplar.records import Batch, Example, Item, Visit
+from ruplar.types import Batch, Example, Item, SampleContext
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
 
-    from ruplar.backbone.load import Backbone
     from ruplar.engine.gaussian import GaussianThinker, LatentHead
+    from ruplar.model.backbone import Backbone
 
 
 class Config(GaussianConfig):
@@ -42,7 +42,7 @@ class Method(base.Method):
     config: Config
     needs_steps: ClassVar[bool] = True
     follows_spans: ClassVar[bool] = False
-    measured: ClassVar[tuple[str, ...]] = ("sigma",)
+    calibrated: ClassVar[tuple[str, ...]] = ("sigma",)
     head: LatentHead | None = field(default=None, init=False, repr=False)
 
     @property
@@ -51,7 +51,7 @@ class Method(base.Method):
         return f"CoLaR-{self.config.speed}"
 
     @property
-    def fresh(self) -> bool:
+    def dynamic(self) -> bool:
         """Every visit draws its speed and the tokens that are taught."""
         return True
 
@@ -60,20 +60,20 @@ class Method(base.Method):
         self.config = with_sigma(self.config, backbone)  # type: ignore[assignment]
         self.head = make_head(self.config, backbone)
 
-    def question(self, text: str, visit: Visit | None = None) -> str:
+    def question(self, text: str, context: SampleContext | None = None) -> str:
         """The question with its thinking speed after it."""
         # differs from the paper: D45. It writes this after "Let's think step by step:", outside any chat template
-        return f"{text} (Thinking speed: {self.config.speed if visit is None else self._speed(visit)})"
+        return f"{text} (Thinking speed: {self.config.speed if context is None else self._speed(context)})"
 
-    def _speed(self, visit: Visit) -> int:
+    def _speed(self, context: SampleContext) -> int:
         # differs from the paper: D46. It draws one speed for a whole batch
-        return int(rng_of("speed", *visit.key).integers(1, self.config.max_speed + 1))
+        return int(rng_of("speed", *context.key).integers(1, self.config.max_speed + 1))
 
-    def encode(self, example: Example, tools: Tools, visit: Visit) -> Item:
+    def encode(self, example: Example, tools: Tools, context: SampleContext) -> Item:
         """The chain as CoT-SFT writes it, cut into groups of the visit's speed."""
-        prompt = tools.prompt(self.question(example.question, visit))
+        prompt = tools.prompt(self.question(example.question, context))
         chain = tools.encode(" ".join(f"<<{step}>>" for step in example.steps))
-        speed, rng = self._speed(visit), rng_of("token", *visit.key)
+        speed, rng = self._speed(context), rng_of("token", *context.key)
         groups = [chain[at : at + speed] for at in range(0, len(chain), speed)]
         tail = [tools.end_think_id, *tools.answer(example.answer)]
         start = len(prompt.ids) + 1
@@ -89,7 +89,7 @@ class Method(base.Method):
 
     def loss(self, backbone: Backbone, batch: Batch) -> Loss:
         """Cross-entropy and the latent head's loss, both of weight 1 unless set."""
-        from ruplar.backbone.forward import embed
+        from ruplar.model.forward import embed
 
         assert self.head is not None, "attach comes first"
         return gaussian_loss(backbone, batch, embed(backbone, batch), self.head, self.config)
@@ -109,8 +109,8 @@ class Method(base.Method):
         That of a latent is averaged over its width, as published: a whole vector's would drown every token's.
         """
         from ruplar import objective
-        from ruplar.backbone.forward import embed, flat_hidden
         from ruplar.engine.gaussian import log_density
+        from ruplar.model.forward import embed, flat_hidden
 
         assert self.head is not None, "attach comes first"
         embeds = embed(backbone, batch, batch.features * unit(self.config))

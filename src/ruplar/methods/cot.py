@@ -12,12 +12,12 @@ from pydantic import Field
 
 from ruplar.methods import base
 from ruplar.methods.base import Loss, Tools
-from ruplar.records import Batch, Example, Item, Visit
 from ruplar.settings import Settings
+from ruplar.types import Batch, Example, Item, SampleContext
 
 if TYPE_CHECKING:
-    from ruplar.backbone.load import Backbone
     from ruplar.engine.thinker import TextThinker
+    from ruplar.model.backbone import Backbone
 
 
 class Config(Settings):
@@ -34,7 +34,7 @@ class Method(base.Method):
     config: Config
     needs_steps: ClassVar[bool] = True
 
-    def encode(self, example: Example, tools: Tools, visit: Visit) -> Item:
+    def encode(self, example: Example, tools: Tools, context: SampleContext) -> Item:
         """Steps joined by a space, as GSM8k-Aug writes them."""
         prompt = tools.prompt(example.question)
         chain = tools.encode(" ".join(f"<<{step}>>" for step in example.steps))

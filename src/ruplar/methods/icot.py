@@ -17,12 +17,12 @@ from pydantic import Field
 
 from ruplar.methods import base
 from ruplar.methods.base import Loss, Tools
-from ruplar.records import Batch, Example, Item, Visit
 from ruplar.settings import Settings
+from ruplar.types import Batch, Example, Item, SampleContext
 
 if TYPE_CHECKING:
-    from ruplar.backbone.load import Backbone
     from ruplar.engine.thinker import TextThinker
+    from ruplar.model.backbone import Backbone
 
 
 class Config(Settings):
@@ -42,20 +42,20 @@ class Method(base.Method):
     """See the module's docstring."""
 
     config: Config
-    fresh: ClassVar[bool] = True
+    dynamic: ClassVar[bool] = True
 
     def stage(self, progress: float) -> int:
         """Tokens removed from the beginning of every chain, `remove_all_from` at most: then all of them are."""
         c = self.config
         return min(int(progress / c.removed_by * c.remove_all_from), c.remove_all_from)
 
-    def encode(self, example: Example, tools: Tools, visit: Visit) -> Item:
+    def encode(self, example: Example, tools: Tools, context: SampleContext) -> Item:
         """The chain without its first tokens; a few rows are a token or two ahead of the others."""
         c = self.config
         prompt = tools.prompt(example.question)
         chain = tools.encode(" ".join(f"<<{step}>>" for step in example.steps))
-        removed = self.stage(visit.progress)
-        left = chain[removed + _ahead(visit, c.smoothing) :] if removed < c.remove_all_from else []
+        removed = self.stage(context.progress)
+        left = chain[removed + _ahead(context, c.smoothing) :] if removed < c.remove_all_from else []
         written = [*left, tools.end_think_id, *tools.answer(example.answer)]
         ids = [*prompt.ids, tools.think_id, *written]
         labels = [*([-100] * (len(ids) - len(written))), *written]
@@ -73,7 +73,7 @@ class Method(base.Method):
         return TextThinker(backbone.embedding, backbone.end_think_id, cap=self.config.max_thought)
 
 
-def _ahead(visit: Visit, smoothing: float) -> int:
+def _ahead(context: SampleContext, smoothing: float) -> int:
     """Tokens removed ahead of time, o with P(o) = (1 - e^-λ) e^(-λ o): 0 for 98 % of the visits at λ = 4."""
-    drawn = np.random.default_rng(visit.key).random()
+    drawn = np.random.default_rng(context.key).random()
     return int(-math.log1p(-drawn) / smoothing)

@@ -12,12 +12,12 @@ from pydantic import Field
 
 from ruplar.methods import base
 from ruplar.methods.base import Loss, Tools
-from ruplar.records import Batch, Example, Item, Visit
 from ruplar.settings import Settings
+from ruplar.types import Batch, Example, Item, SampleContext
 
 if TYPE_CHECKING:
-    from ruplar.backbone.load import Backbone
     from ruplar.engine.thinker import NoThinker
+    from ruplar.model.backbone import Backbone
 
 
 class Config(Settings):
@@ -33,7 +33,7 @@ class Method(base.Method):
     config: Config
     needs_steps: ClassVar[bool] = False  # rows without a chain are as good as others
 
-    def encode(self, example: Example, tools: Tools, visit: Visit) -> Item:
+    def encode(self, example: Example, tools: Tools, context: SampleContext) -> Item:
         """The steps are left out."""
         prompt = tools.prompt(example.question)
         answer = tools.answer(example.answer)

@@ -20,13 +20,13 @@ from ruplar.methods._features import FeatureFile, write_features
 from ruplar.methods._gaussian import GaussianConfig, gaussian_loss, make_head, make_thinker, summed, unit, with_sigma
 from ruplar.methods.base import Loss, Tools
 from ruplar.priors.base import rng_of
-from ruplar.records import Batch, Example, Item, Visit
+from ruplar.types import Batch, Example, Item, SampleContext
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
 
-    from ruplar.backbone.load import Backbone
     from ruplar.engine.gaussian import GaussianThinker, LatentHead
+    from ruplar.model.backbone import Backbone
 
 __all__ = ["Config", "Method", "write_features"]
 
@@ -68,7 +68,7 @@ class Method(base.Method):
 
     config: Config
     needs_steps: ClassVar[bool] = True
-    measured: ClassVar[tuple[str, ...]] = ("sigma", "feature_width")
+    calibrated: ClassVar[tuple[str, ...]] = ("sigma", "feature_width")
     head: LatentHead | None = field(default=None, init=False, repr=False)
     projector: nn.Module | None = field(default=None, init=False, repr=False)
     stored: FeatureFile | None = field(default=None, init=False, repr=False)
@@ -83,7 +83,7 @@ class Method(base.Method):
         return "ReGuLaR" if self.config.features == "visual" else "ReGuLaR-T"
 
     @property
-    def fresh(self) -> bool:
+    def dynamic(self) -> bool:
         """Every visit draws the tokens that are taught."""
         return True
 
@@ -98,12 +98,12 @@ class Method(base.Method):
         if self.config.project:
             self.projector = make_projector(self.config.feature_width or width, width).to(backbone.device)
 
-    def encode(self, example: Example, tools: Tools, visit: Visit) -> Item:
+    def encode(self, example: Example, tools: Tools, context: SampleContext) -> Item:
         """One latent per step."""
         # differs from the paper: D54. Its prompt ends in "(Thinking speed: 1)", always the same and so left out
         prompt = tools.prompt(example.question)
         # differs from the paper: D55. Its step texts may hold markup; here the step without << and >>
-        steps, rng = [tools.encode(step) for step in example.steps], rng_of("token", *visit.key)
+        steps, rng = [tools.encode(step) for step in example.steps], rng_of("token", *context.key)
         tail = [tools.end_think_id, *tools.answer(example.answer)]
         start = len(prompt.ids) + 1
         end = start + len(steps)
@@ -121,7 +121,7 @@ class Method(base.Method):
 
     def loss(self, backbone: Backbone, batch: Batch) -> Loss:
         """Cross-entropy and the latent head's loss, whose targets are detached: they do not move to be easy to hit."""
-        from ruplar.backbone.forward import embed
+        from ruplar.model.forward import embed
 
         assert self.head is not None, "attach comes first"
         soft = self._latents(backbone, batch) if len(batch.latent_at) else None
@@ -138,7 +138,7 @@ class Method(base.Method):
         """[M, F] float32, frozen; those of tokens in units of sigma."""
         import torch
 
-        from ruplar.backbone.soft_tokens import mix
+        from ruplar.model.soft_tokens import mix
 
         if self.config.features == "visual":
             return batch.features
@@ -189,8 +189,8 @@ def frozen_means(backbone: Backbone, steps: Batch) -> Tensor:
     """
     import torch
 
-    from ruplar.backbone.forward import flat_hidden
-    from ruplar.backbone.unadapted import unadapted
+    from ruplar.model.forward import flat_hidden
+    from ruplar.model.without_adapter import unadapted
 
     if not hasattr(backbone.model, "peft_config"):
         raise UserError(

@@ -18,19 +18,20 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from pydantic import Field
 
-from ruplar.methods import _aids, _block, base
+from ruplar.methods import _block, base
+from ruplar.methods import _extensions as _extensions
 from ruplar.methods.base import Loss, Tools
-from ruplar.records import Batch, Example, Item, Visit
+from ruplar.types import Batch, Example, Item, SampleContext
 
 if TYPE_CHECKING:
     import numpy as np
     from torch import Tensor, nn
 
-    from ruplar.backbone.load import Backbone
     from ruplar.engine.thinker import SoftThinker
+    from ruplar.model.backbone import Backbone
 
 
-class Config(_aids.AidSettings):
+class Config(_extensions.ExtensionSettings):
     """Settings of RuPLaR."""
 
     answer_weight: float = Field(1.0, ge=0, description="Weight of the answer's cross-entropy, </think> included.")
@@ -68,9 +69,9 @@ class Method(base.Method):
         """Whether inputs are drawn anew at every visit."""
         return self.config.draws
 
-    def features(self, visit: Visit, latents: int) -> list[np.ndarray]:
+    def features(self, context: SampleContext, latents: int) -> list[np.ndarray]:
         """What each latent's input is to be at this visit."""
-        return _aids.features(self.config, visit, latents)
+        return _extensions.features(self.config, context, latents)
 
     def attach(self, backbone: Backbone) -> None:
         """Remember where a step decoder would go; it is made when training asks for it."""
@@ -82,22 +83,22 @@ class Method(base.Method):
         if self._place is None or not c.step_weight:
             return {}
         if self._decoder is None:
-            from ruplar.backbone.step_decoder import StepDecoder
+            from ruplar.model.step_decoder import StepDecoder
 
             width, device = self._place
             self._decoder = StepDecoder(width, c.step_layers if c.step_decoder == "small" else 0).to(device)
         return {"step_decoder": self._decoder}
 
-    def kept(self) -> dict[str, nn.Module]:
+    def inference_modules(self) -> dict[str, nn.Module]:
         """Nothing: thinking needs no weights of the method's own."""
         return {}
 
-    def encode(self, example: Example, tools: Tools, visit: Visit) -> Item:
+    def encode(self, example: Example, tools: Tools, context: SampleContext) -> Item:
         """One latent per span; a chain without steps has N = 0 and goes straight to `</think>`."""
         prompt = tools.prompt(example.question)
         # differs from the paper: D8. Its code crashes where there is no step
         spans = tools.spans(example)
-        priors = [tools.prior(span, (visit.epoch, visit.row, i)) for i, span in enumerate(spans)]
+        priors = [tools.prior(span, (context.epoch, context.row, i)) for i, span in enumerate(spans)]
         # differs from the paper: D11. Each marker is one token; on Llama its code writes them in three pieces
         tail = [tools.end_think_id, *tools.answer(example.answer)]
         wide, blocks = self.config.block, _block.count(len(priors), self.config.block)
@@ -110,9 +111,9 @@ class Method(base.Method):
             latent_at=[at + i for at in range(start, end, wide + len(asking)) for i in range(wide)],
             priors=priors,
             question_at=prompt.question_at,
-            mark_at=[end + _aids.lead(example.answer, tools)] if self.config.teaches else [],
-            features=self.features(visit, len(priors)),
-            also=_aids.companions(self.config, example, spans, prompt, tools),
+            mark_at=[end + _extensions.lead(example.answer, tools)] if self.config.teaches else [],
+            features=self.features(context, len(priors)),
+            also=_extensions.companions(self.config, example, spans, prompt, tools),
         )
 
     def encodes_by(self) -> dict[str, Any]:
@@ -123,10 +124,10 @@ class Method(base.Method):
     def loss(self, backbone: Backbone, batch: Batch) -> Loss:
         """Answer, prior and alignment, from one forward pass; more of them for what is set beyond the paper."""
         from ruplar import objective
-        from ruplar.backbone.forward import embed, flat_states
+        from ruplar.model.forward import embed, flat_states
 
         c = self.config
-        soft = _aids.inputs(c, backbone, batch, self.thinker(backbone))
+        soft = _extensions.inputs(c, backbone, batch, self.thinker(backbone))
         # differs from the paper: D16. Its code detaches all embeddings; here those that are trained get gradient
         all_layers = bool(c.distill_hidden or (c.align_weight and c.align_layer != -1))
         hidden, layers = flat_states(backbone, batch, embed(backbone, batch, soft), all_layers)
@@ -154,9 +155,9 @@ class Method(base.Method):
             parts["align"] = c.align_weight * value
         if c.step_weight:
             decoder = self.modules()["step_decoder"]
-            parts["step_words"] = c.step_weight * _aids.step_loss(c, backbone, batch, hidden, decoder)  # type: ignore[arg-type]
+            parts["step_words"] = c.step_weight * _extensions.step_loss(c, backbone, batch, hidden, decoder)  # type: ignore[arg-type]
         if c.teaches:
-            parts |= _aids.teacher_losses(c, backbone, batch, hidden, layers)
+            parts |= _extensions.teacher_losses(c, backbone, batch, hidden, layers)
         return Loss(parts, _watch(read, batch, m, backbone.end_think_id))
 
     def thinker(self, backbone: Backbone) -> SoftThinker:

@@ -16,7 +16,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from ruplar.records import Encode, Span, SparsePrior
+from ruplar.types import Encode, Span, SparsePrior
 
 KEPT_SPANS = 500_000
 """Priors a table remembers: about half a gigabyte. Building one again costs microseconds, so the rest are not kept."""
@@ -31,7 +31,7 @@ class Prior(Protocol):
     """
 
     config: Any
-    fresh: bool
+    dynamic: bool
 
     def build(self, span: Span, encode: Encode, rng: np.random.Generator) -> SparsePrior:
         """The prior of one span. Randomness comes from `rng` alone.
@@ -137,19 +137,19 @@ class PriorTable:
     _ids: dict[str, list[int]] = field(default_factory=dict, init=False, repr=False)
     _priors: dict[Span, SparsePrior] = field(default_factory=dict, init=False, repr=False)
 
-    def of(self, span: Span, visit: tuple[int, ...] = ()) -> SparsePrior:
+    def of(self, span: Span, context: tuple[int, ...] = ()) -> SparsePrior:
         """The prior of a span.
 
         Args:
             span: The piece of a step.
-            visit: What tells one draw from another, e.g. (epoch, row, latent). It seeds a fresh prior together with the
+            context: What tells one draw from another, e.g. (epoch, row, latent). It seeds a fresh prior together with the
                 run's seed; any other prior depends on the span alone and ignores it.
 
         Raises:
             ValueError: The span has no symbol the tokenizer can write.
         """
-        if self.prior.fresh:
-            return self.prior.build(span, self.encode_symbol, rng_of(self.seed, *visit))
+        if self.prior.dynamic:
+            return self.prior.build(span, self.encode_symbol, rng_of(self.seed, *context))
         found = self._priors.get(span)
         if found is None:
             found = self.prior.build(span, self.encode_symbol, rng_of(self.seed, span.text))

@@ -12,8 +12,8 @@ import numpy as np
 from pydantic import Field
 
 from ruplar.priors.base import even, ids_of_span, soften, two_logits
-from ruplar.records import Encode, Span, SparsePrior
 from ruplar.settings import Settings
+from ruplar.types import Encode, Span, SparsePrior
 
 
 class Config(Settings):
@@ -29,7 +29,7 @@ class Prior:
     """softmax((logit + Gumbel(0, 1)) / temperature) over the span's tokens; soft, never hardened to one token."""
 
     config: Config
-    fresh: bool = True
+    dynamic: bool = True
 
     def build(self, span: Span, encode: Encode, rng: np.random.Generator) -> SparsePrior:
         """One draw of the prior of one span."""

@@ -17,8 +17,8 @@ import numpy as np
 from pydantic import Field
 
 from ruplar.priors.base import even, ids_of_span, soften, two_logits
-from ruplar.records import Encode, Span, SparsePrior
 from ruplar.settings import Settings
+from ruplar.types import Encode, Span, SparsePrior
 
 
 class Config(Settings):
@@ -35,10 +35,10 @@ class Prior:
     """softmax((mean score + Gumbel(0, 1)) / temperature), one mean for the span and one for its result."""
 
     config: Config
-    fresh: bool = field(init=False)
+    dynamic: bool = field(init=False)
 
     def __post_init__(self):
-        self.fresh = self.config.noise
+        self.dynamic = self.config.noise
 
     def build(self, span: Span, encode: Encode, rng: np.random.Generator) -> SparsePrior:
         """The prior of one span.

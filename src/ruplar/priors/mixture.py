@@ -27,8 +27,8 @@ import numpy as np
 from pydantic import Field
 
 from ruplar.priors.base import even, ids_of_span, sparse
-from ruplar.records import Encode, Span, SparsePrior
 from ruplar.settings import Settings
+from ruplar.types import Encode, Span, SparsePrior
 
 
 class Config(Settings):
@@ -50,7 +50,7 @@ class Prior:
     """operand_share over the operands, 1 - operand_share over the result."""
 
     config: Config
-    fresh: bool = False
+    dynamic: bool = False
 
     def build(self, span: Span, encode: Encode, rng: np.random.Generator) -> SparsePrior:
         """The prior of one span; `rng` is not used. A span that is all result has all its mass there."""

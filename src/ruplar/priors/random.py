@@ -14,8 +14,8 @@ import numpy as np
 from pydantic import Field, model_validator
 
 from ruplar.priors.base import even, ids_of_span, soften
-from ruplar.records import Encode, Span, SparsePrior
 from ruplar.settings import Settings
+from ruplar.types import Encode, Span, SparsePrior
 
 
 class Config(Settings):
@@ -40,10 +40,10 @@ class Prior:
     """softmax((U[low, high] + Gumbel(0, 1)) / temperature), the uniform part fixed per span."""
 
     config: Config
-    fresh: bool = field(init=False)
+    dynamic: bool = field(init=False)
 
     def __post_init__(self):
-        self.fresh = self.config.noise
+        self.dynamic = self.config.noise
 
     def build(self, span: Span, encode: Encode, rng: np.random.Generator) -> SparsePrior:
         """The prior of one span: its fixed importances, and one draw of noise from `rng` where noise is on."""

@@ -13,8 +13,8 @@ import numpy as np
 from pydantic import Field
 
 from ruplar.priors.base import even, ids_of_span, soften, two_logits
-from ruplar.records import Encode, Span, SparsePrior
 from ruplar.settings import Settings
+from ruplar.types import Encode, Span, SparsePrior
 
 
 class Config(Settings):
@@ -30,7 +30,7 @@ class Prior:
     """softmax(logit / temperature) over the span's tokens."""
 
     config: Config
-    fresh: bool = False
+    dynamic: bool = False
 
     def build(self, span: Span, encode: Encode, rng: np.random.Generator) -> SparsePrior:
         """The prior of one span; `rng` is not used."""

@@ -11,8 +11,8 @@ import numpy as np
 from pydantic import Field
 
 from ruplar.priors.base import even, ids_of_span, soften
-from ruplar.records import Encode, Span, SparsePrior
 from ruplar.settings import Settings
+from ruplar.types import Encode, Span, SparsePrior
 
 
 class Config(Settings):
@@ -27,10 +27,10 @@ class Prior:
     """softmax(Gumbel(0, 1) / temperature): the shared logit (the paper's 2.0) cancels, so it is no setting."""
 
     config: Config
-    fresh: bool = field(init=False)
+    dynamic: bool = field(init=False)
 
     def __post_init__(self):
-        self.fresh = self.config.noise
+        self.dynamic = self.config.noise
 
     def build(self, span: Span, encode: Encode, rng: np.random.Generator) -> SparsePrior:
         """The prior of one span; even where noise is off or the span has no result."""

@@ -15,19 +15,19 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ruplar import plugins
-from ruplar.backbone.known import KNOWN, backbones
 from ruplar.errors import UserError
 from ruplar.evaluate.record import SAMPLES, read_samples
+from ruplar.model.registry import KNOWN, backbones
 from ruplar.report.card_limits import limits
 from ruplar.report.card_scores import ablation, as_code, scores
 from ruplar.report.card_training import training
 from ruplar.report.front_matter import as_yaml, front_matter, hub_model, public, without_places
-from ruplar.report.subject import VALID, Subject, filled
+from ruplar.report.model_records import VALID, ModelRecords, filled
 from ruplar.report.table import Table
 from ruplar.report.tables import NONE
 
 if TYPE_CHECKING:
-    from ruplar.store import Card
+    from ruplar.model.store import ModelMetadata
 
 README = "README.md"
 PACKAGED = tuple(name for name in backbones() if name not in KNOWN)
@@ -49,13 +49,13 @@ class Written:
     """
 
     name: str
-    card: Card
+    card: ModelMetadata
     adapter: bool
     parameters: int
     megabytes: float
 
 
-def build_card(written: Written, subject: Subject, *, licence: str | None = None, more_limits: str = "") -> str:
+def build_card(written: Written, subject: ModelRecords, *, licence: str | None = None, more_limits: str = "") -> str:
     """The card as text.
 
     Args:
@@ -84,7 +84,7 @@ def build_card(written: Written, subject: Subject, *, licence: str | None = None
     return f"---\n{without_places(as_yaml(fields))}---\n\n# {written.name}\n\n{draft}{body}"
 
 
-def _what(written: Written, subject: Subject) -> str:
+def _what(written: Written, subject: ModelRecords) -> str:
     card, size = written.card, f"{written.parameters / 1e6:,.0f} million parameters"
     name = _linked(card.backbone.name)
     weights = (
@@ -116,7 +116,7 @@ def _thinks(method: str, latents: Sequence[float]) -> str:
     )
 
 
-def _settings(card: Card) -> list[tuple[str, str, str]]:
+def _settings(card: ModelMetadata) -> list[tuple[str, str, str]]:
     """What makes this model think as it does: plug-ins, what differs from their defaults, the adapter."""
     found = []
     for kind, section in (("methods", "method"), ("priors", "prior"), ("spans", "spans"), ("domains", "domain")):
@@ -149,7 +149,7 @@ def _help(kind: str, name: str, key: str) -> str:
     return (field.description if field else None) or NONE
 
 
-def _use(written: Written, subject: Subject) -> str:
+def _use(written: Written, subject: ModelRecords) -> str:
     backbone, init = written.card.backbone.name, written.card.backbone.init
     question, answered = _example(subject)
     fetch = (
@@ -191,7 +191,7 @@ def _quoted(text: str) -> str:
     return json.dumps(text, ensure_ascii=False)
 
 
-def _example(subject: Subject) -> tuple[str, str]:
+def _example(subject: ModelRecords) -> tuple[str, str]:
     """A short question that these weights answered right, and what they said; three dots where no answers were kept."""
     rows = read_samples(subject.folder) if (subject.folder / SAMPLES).is_file() else []
     rows = [r for r in rows if r["correct"] and len(r["question"]) <= LONGEST and "\n" not in r["question"]]

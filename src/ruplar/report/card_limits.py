@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ruplar.backbone.known import KNOWN
+from ruplar.model.registry import KNOWN
 from ruplar.report.front_matter import public, trained_on
-from ruplar.report.subject import VALID, Subject
+from ruplar.report.model_records import VALID, ModelRecords
 
 if TYPE_CHECKING:
-    from ruplar.store import Card
+    from ruplar.model.store import ModelMetadata
 
 
-def limits(card: Card, subject: Subject, adapter: bool, parameters: int) -> str:
+def limits(card: ModelMetadata, subject: ModelRecords, adapter: bool, parameters: int) -> str:
     """The section, as a list.
 
     Args:
@@ -39,7 +39,7 @@ def limits(card: Card, subject: Subject, adapter: bool, parameters: int) -> str:
     return "\n".join(f"- {one}" for one in found if one)
 
 
-def _chance(subject: Subject) -> str:
+def _chance(subject: ModelRecords) -> str:
     """What the intervals do not cover."""
     if len(subject.seeds) > 1:
         return ""
@@ -59,7 +59,7 @@ def _backbone(name: str) -> str:
     )
 
 
-def _domain(card: Card, subject: Subject) -> str:
+def _domain(card: ModelMetadata, subject: ModelRecords) -> str:
     sources = ", ".join(f"`{source}`" for source in public(trained_on(subject.record)))
     init = subject.record.config.get("backbone", {}).get("init")
     before = f", after what `{public(init, ['init'])}` was trained on" if init else ""
@@ -70,7 +70,7 @@ def _domain(card: Card, subject: Subject) -> str:
     )
 
 
-def _tested(subject: Subject) -> str:
+def _tested(subject: ModelRecords) -> str:
     asked = [r for r in subject.results if r.name != VALID] or subject.results
     worst = min(asked, key=lambda r: r.accuracy)
     lowest = (
@@ -83,7 +83,7 @@ def _tested(subject: Subject) -> str:
     )
 
 
-def _thoughts(card: Card, subject: Subject) -> str:
+def _thoughts(card: ModelMetadata, subject: ModelRecords) -> str:
     cap = card.method.settings.get("max_latents")
     shares = [r.halted for r in subject.results if r.halted is not None]
     if cap is None or not shares:
@@ -95,13 +95,13 @@ def _thoughts(card: Card, subject: Subject) -> str:
     )
 
 
-def _decoding(subject: Subject) -> str:
+def _decoding(subject: ModelRecords) -> str:
     ways = list(dict.fromkeys(r.decoding for r in subject.results))
     if ways == ["greedy"]:
         return "All scores are of greedy decoding; sampling was not tested."
     return f"The scores are of these ways to decode: {'; '.join(ways)}."
 
 
-def _unreadable(subject: Subject) -> str:
+def _unreadable(subject: ModelRecords) -> str:
     told = [f"{r.unreadable:,} of {r.n:,} on {r.name}" for r in subject.results if r.unreadable]
     return f"Some answers could not be read, and count as wrong: {', '.join(told)}." if told else ""

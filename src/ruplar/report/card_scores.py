@@ -10,16 +10,16 @@ from typing import Any
 
 from ruplar.errors import UserError
 from ruplar.evaluate.record import BenchmarkResult
+from ruplar.report.model_records import VALID, ModelRecords
 from ruplar.report.paired import pairs
 from ruplar.report.rows import Row, Run, pool
-from ruplar.report.subject import VALID, Subject
 from ruplar.report.table import Table
 from ruplar.report.tables import MINUS, NONE, pairs_table, results_table
 
 log = logging.getLogger(__name__)
 
 
-def scores(subject: Subject) -> str:
+def scores(subject: ModelRecords) -> str:
     """These weights alone where several seeds were trained; their row beside the others; the paired tests."""
     label = subject.rows[0].method
     place = {row.benchmark: (row.benchmark == VALID, i) for i, row in enumerate(subject.rows)}
@@ -38,7 +38,7 @@ def scores(subject: Subject) -> str:
     return text + "\n\n" + replace(table, lines=lines, note="").markdown() + _tests(rows, label, subject)
 
 
-def _whose(subject: Subject, label: str) -> str:
+def _whose(subject: ModelRecords, label: str) -> str:
     if len(subject.seeds) == 1:
         return f"**{label}** is this model. "
     seeds = ", ".join(map(str, subject.seeds))
@@ -55,7 +55,7 @@ def _whose(subject: Subject, label: str) -> str:
     )
 
 
-def _alone(subject: Subject) -> Table:
+def _alone(subject: ModelRecords) -> Table:
     lines = []
     for r in sorted(subject.results, key=lambda r: r.name == VALID):
         [row] = pool(
@@ -71,7 +71,7 @@ def _asked(result: BenchmarkResult) -> str:
     return result.name + (f" ({', '.join(how)})" if how else "")
 
 
-def _tests(rows: Sequence[Row], label: str, subject: Subject) -> str:
+def _tests(rows: Sequence[Row], label: str, subject: ModelRecords) -> str:
     """The other rows of its study against this model, question by question; "" outside a study."""
     if not (subject.record.study and subject.beside):
         return ""
@@ -84,7 +84,7 @@ def _tests(rows: Sequence[Row], label: str, subject: Subject) -> str:
     return f"\n<details>\n<summary>Each of the others against {label}, question by question</summary>\n\n{table}\n</details>\n"
 
 
-def ablation(subject: Subject) -> str:
+def ablation(subject: ModelRecords) -> str:
     """What stands in the latents' places, and what the answers are then worth; "" where nothing was ablated."""
     parts = []
     for (seed, name), modes in subject.ablated.items():

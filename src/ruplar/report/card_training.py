@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections import Counter
 
-from ruplar.chains.sources import GENERATORS
+from ruplar.data.sources import GENERATORS
 from ruplar.evaluate.record import RunRecord
 from ruplar.report.front_matter import as_yaml, public
-from ruplar.report.subject import Subject
+from ruplar.report.model_records import ModelRecords
 from ruplar.report.table import Table
 from ruplar.report.tables import NONE
 
 
-def training(subject: Subject) -> str:
+def training(subject: ModelRecords) -> str:
     """The section; where the record is of an evaluation alone, it says so."""
     record = subject.record
     if "training" not in record.config:
@@ -41,7 +41,7 @@ This is the recipe with every setting written out. Saved as `recipe.yaml`, `rupl
 """
 
 
-def _facts(subject: Subject) -> str:
+def _facts(subject: ModelRecords) -> str:
     record, machine = subject.record, subject.record.machine
     memory = "" if machine.memory_gb is None else f", {machine.memory_gb:.0f} GB"
     init = record.config.get("backbone", {}).get("init")

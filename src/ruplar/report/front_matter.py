@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
-from ruplar.backbone.known import KNOWN
-from ruplar.chains.places import SOURCES
+from ruplar.data.locations import SOURCES
 from ruplar.evaluate.record import BenchmarkResult, RunRecord
-from ruplar.report.subject import VALID
+from ruplar.model.registry import KNOWN
+from ruplar.report.model_records import VALID
 
 if TYPE_CHECKING:
     from huggingface_hub import EvalResult

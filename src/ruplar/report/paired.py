@@ -13,7 +13,7 @@ import numpy as np
 
 from ruplar.errors import UserError, unknown
 from ruplar.report.differences import Marks, difference, holm
-from ruplar.report.marks import Question, groups_of, marks_of
+from ruplar.report.outcomes import Question, groups_of, marks_of
 from ruplar.report.rows import Row, study_of
 
 

@@ -23,7 +23,7 @@ from ruplar import plugins
 from ruplar.errors import UserError
 from ruplar.evaluate.record import RECORD, BenchmarkResult, RunRecord, read_record
 from ruplar.evaluate.stats import over_seeds
-from ruplar.report.marks import in_groups
+from ruplar.report.outcomes import in_groups
 
 log = logging.getLogger(__name__)
 

@@ -12,8 +12,8 @@ from ruplar.errors import UserError
 from ruplar.report import paper
 from ruplar.report.averages import averages
 from ruplar.report.footnotes import INTERVALS, PAIRED, scenarios_counted, scenarios_tested, scenarios_unseen
+from ruplar.report.latent_ablation import replaced
 from ruplar.report.paired import Pair, pairs
-from ruplar.report.replaced import replaced
 from ruplar.report.rows import Row, study_of
 from ruplar.report.table import Table
 
@@ -31,7 +31,7 @@ def tables(
         against: Compare with this row too; None: with each study's own `reference`, where it has one.
         printed: Set the paper's numbers beside those rows that it printed too.
     """
-    found = [results_table(rows), averages_table(rows), replaced_table(rows)]
+    found = [results_table(rows), averages_table(rows), latent_ablation_table(rows)]
     if tests:
         found.append(pairs_table(pairs(rows), "Against the best of each benchmark"))
     if against is not None:
@@ -92,7 +92,7 @@ def averages_table(rows: Sequence[Row]) -> Table:
     return Table(names, lines, 2, "On average", note if lines else "")
 
 
-def replaced_table(rows: Sequence[Row]) -> Table:
+def latent_ablation_table(rows: Sequence[Row]) -> Table:
     """One line for every method whose latents were replaced; empty when none's were."""
     found = replaced(rows)
     modes = list(dict.fromkeys(mode for one in found for mode in one.modes))

@@ -14,7 +14,7 @@ from ruplar import plugins
 from ruplar.domains.base import Domain
 from ruplar.errors import UserError
 from ruplar.evaluate.record import RunRecord
-from ruplar.records import Latent
+from ruplar.types import Latent
 
 
 @dataclass(frozen=True)

@@ -16,10 +16,11 @@ from starlette.responses import Response
 from starlette.staticfiles import StaticFiles
 
 from ruplar import __version__
-from ruplar.serve import think, v1
-from ruplar.serve.desk import Desk
-from ruplar.serve.gate import Gate
-from ruplar.serve.problems import Refusal, of_validation
+from ruplar.serve import openai_routes as v1
+from ruplar.serve import playground_routes as think
+from ruplar.serve.auth import AuthMiddleware
+from ruplar.serve.errors import Refusal, of_validation
+from ruplar.serve.registry import ModelRegistry
 from ruplar.serve.schemas import ERRORS
 
 log = logging.getLogger(__name__)
@@ -41,23 +42,23 @@ class _Static(StaticFiles):
         return response
 
 
-def make_app(desk: Desk, key: str | None = None) -> Any:
+def make_app(registry: ModelRegistry, key: str | None = None) -> Any:
     """The application; its engines start and stop with it.
 
     Args:
-        desk: The models.
+        registry: The models.
         key: Asked for on every route but /health; None: no key.
     """
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
-        desk.start()
+        registry.start()
         try:
             yield
         finally:
-            desk.stop()
+            registry.stop()
 
-    desk.needs_key = key is not None
+    registry.needs_key = key is not None
     app = FastAPI(
         title="ruplar",
         version=__version__,
@@ -66,7 +67,7 @@ def make_app(desk: Desk, key: str | None = None) -> Any:
         docs_url=None,  # these pages load scripts from elsewhere
         redoc_url=None,
     )
-    app.state.desk = desk
+    app.state.registry = registry
     _add_errors(app)
     app.include_router(v1.routes)
     app.include_router(think.routes)
@@ -75,20 +76,20 @@ def make_app(desk: Desk, key: str | None = None) -> Any:
     app.add_api_route("/", page, methods=["GET"], include_in_schema=False)
     if PAGE.is_dir():
         app.mount("/static", _Static(directory=PAGE))
-    return Gate(app, desk.metrics, desk.limits.max_body, desk.limits.timeout, key)
+    return AuthMiddleware(app, registry.metrics, registry.limits.max_body, registry.limits.timeout, key)
 
 
 async def health(request: Request) -> Response:
     """200 while every engine's thread lives and moves, else 503. Open even when a key is set."""
-    desk: Desk = request.app.state.desk
-    found = {name: "ok" if w.healthy else "dead" for name, w in desk.workers.items()}
+    registry: ModelRegistry = request.app.state.registry
+    found = {name: "ok" if w.healthy else "dead" for name, w in registry.workers.items()}
     well = all(word == "ok" for word in found.values())
     return JSONResponse({"status": "ok" if well else "dead", "models": found}, 200 if well else 503)
 
 
 async def metrics(request: Request) -> Response:
     """Requests, latency, latents, queue and slots."""
-    text, kind = request.app.state.desk.metrics.text()
+    text, kind = request.app.state.registry.metrics.text()
     return Response(text, media_type=kind)
 
 

@@ -15,7 +15,7 @@ from typing import Any
 
 from ruplar.engine.reference import Generation
 from ruplar.engine.scheduler import EngineDead, Ticket
-from ruplar.serve.problems import Refusal
+from ruplar.serve.errors import Refusal
 
 
 class ClientLeft(Exception):

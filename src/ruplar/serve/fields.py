@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ruplar.serve.problems import Refusal, unsupported
+from ruplar.serve.errors import Refusal, unsupported
 
 IGNORED = frozenset(
     {

@@ -10,8 +10,8 @@ import uvicorn
 
 from ruplar.errors import UserError
 from ruplar.serve.api import make_app
-from ruplar.serve.desk import Desk, Worker
 from ruplar.serve.limits import Limits
+from ruplar.serve.registry import ModelRegistry, Worker
 from ruplar.settings import Settings
 
 log = logging.getLogger(__name__)
@@ -43,7 +43,7 @@ class ServerConfig(Settings):
     joins: bool = False
 
 
-def make_desk(config: ServerConfig, limits: Limits) -> Desk:
+def make_desk(config: ServerConfig, limits: Limits) -> ModelRegistry:
     """Load the models."""
     if config.key is not None and not config.key:
         raise UserError("--api-key: is empty. Leave it out to ask for none.")
@@ -58,7 +58,7 @@ def make_desk(config: ServerConfig, limits: Limits) -> Desk:
             raise UserError(f"--compare: both models would be called '{main.name}'. Give the first another --name.")
         if not compare.text_thinker:
             raise UserError(f"--compare: {beside} does not think in text. Name a model trained with the method cot.")
-    return Desk(main, compare, joins=config.joins)
+    return ModelRegistry(main, compare, joins=config.joins)
 
 
 def served_name(reference: str) -> str:
@@ -69,11 +69,11 @@ def served_name(reference: str) -> str:
     return parts[-1]
 
 
-def make_server(desk: Desk, config: ServerConfig) -> uvicorn.Server:
+def make_server(registry: ModelRegistry, config: ServerConfig) -> uvicorn.Server:
     """A server that is ready to run; `run_server` runs it."""
     if config.key is None and config.host not in _LOCAL:
         log.warning("no API key is set and %s can be reached from elsewhere: anyone may ask.", config.host)
-    limits = desk.limits
+    limits = registry.limits
     options: dict[str, Any] = {
         "host": config.host,
         "port": config.port,
@@ -86,4 +86,4 @@ def make_server(desk: Desk, config: ServerConfig) -> uvicorn.Server:
         # what was begun is answered or timed out by then
         "timeout_graceful_shutdown": int(limits.timeout) + _DRAIN_EXTRA,
     }
-    return uvicorn.Server(uvicorn.Config(make_app(desk, config.key), **options))
+    return uvicorn.Server(uvicorn.Config(make_app(registry, config.key), **options))

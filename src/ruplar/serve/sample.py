@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from ruplar.engine.reference import Generation
-from ruplar.records import Latent
+from ruplar.model.store import Model
 from ruplar.serve.stops import Pieces
-from ruplar.store import Model
+from ruplar.types import Latent
 
 Finish = Literal["stop", "length"]
 
@@ -86,7 +86,7 @@ class Sample:
             return []
         import torch
 
-        from ruplar.backbone.soft_tokens import readable
+        from ruplar.model.soft_tokens import readable
 
         backbone = self.model.backbone
         logits = torch.stack(row.latent_logits[-fresh:])

@@ -9,9 +9,9 @@ from collections.abc import Callable
 
 from transformers import TrainerCallback
 
-from ruplar.backbone.load import Backbone
 from ruplar.methods.base import Method
-from ruplar.train.order import Order
+from ruplar.model.backbone import Backbone
+from ruplar.train.sampler import Order
 
 
 class CurriculumCallback(TrainerCallback):

@@ -19,15 +19,15 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ruplar.backbone.load import Backbone
+from ruplar.data.collate import collate
 from ruplar.engine.reference import Generation, generate
 from ruplar.engine.sampling import Decoding
 from ruplar.engine.thinker import Thinker
 from ruplar.methods._grpo import GrpoConfig
+from ruplar.model.backbone import Backbone
+from ruplar.model.store import Model
 from ruplar.priors.base import rng_of
-from ruplar.records import Batch, Example, Item
-from ruplar.store import Model
-from ruplar.train.batch import collate
+from ruplar.types import Batch, Example, Item
 
 OnRound = Callable[[int, Mapping[str, float]], None]
 """Called after each round with its number, from 1, and its figures."""

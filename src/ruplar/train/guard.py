@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from ruplar.errors import TrainingStopped
-from ruplar.train.tally import NORM
+from ruplar.train.metrics import NORM
 
 LastGood = Callable[[], Path | None]
 """Looks for the newest complete checkpoint; only asked when a run is stopped."""

@@ -14,24 +14,25 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ruplar.backbone.load import EMBEDDED, Backbone
-from ruplar.backbone.number_tokens import with_number_tokens
-from ruplar.backbone.settings import BackboneConfig, PromptConfig
-from ruplar.backbone.tokenizers import load_tokenizer
-from ruplar.backbone.wording import Wording, plain_tokenizer, wording_of
 from ruplar.config import RunConfig
+from ruplar.data import pretokenize as ahead
+from ruplar.data.cache import bytes_of, is_complete
+from ruplar.data.collate import ChainDataset, Encoder
+from ruplar.data.pretokenize import PretokenizedDataset, changes, pretokenize
 from ruplar.domains.base import Domain
 from ruplar.errors import UserError
 from ruplar.methods.base import Method
+from ruplar.model.backbone import EMBEDDED, Backbone
+from ruplar.model.number_tokens import with_number_tokens
+from ruplar.model.prompt_format import PromptFormat, plain_tokenizer, prompt_format_of
+from ruplar.model.settings import BackboneConfig, PromptConfig
+from ruplar.model.store import find_model, read_metadata, relocated
+from ruplar.model.tokenizers import load_tokenizer
 from ruplar.priors.base import PriorTable
-from ruplar.records import Example
-from ruplar.store import find_model, read_card, relocated
-from ruplar.train import ahead, opened
-from ruplar.train.ahead import ShelfDataset, changes, encoded_ahead
-from ruplar.train.batch import ChainDataset, Encoder
-from ruplar.train.data import TrainingData
-from ruplar.train.kept import bytes_of, is_kept
-from ruplar.train.opened import open_kept, open_section
+from ruplar.train import dataset_cache as opened
+from ruplar.train.dataset import TrainingData
+from ruplar.train.dataset_cache import load_cached, load_section
+from ruplar.types import Example
 
 
 @dataclass(frozen=True)
@@ -78,15 +79,15 @@ def prepare(config: RunConfig, folder: Path) -> Prepared:
     Raises:
         UserError: The data or the tokenizer cannot be read, or the folder cannot be written.
     """
-    if not config.speed.encode_ahead:
+    if not config.speed.pretokenize:
         note = "speed.encode_ahead is false, so nothing is kept. Add speed.encode_ahead=true here and when training."
         return Prepared(None, 0.0, notes=(note,))
     started = time.monotonic()
     method, domain = config.method.make(), config.data.domain.make()
     place = opened.place_of(config.data, domain, method.needs_steps, folder)
-    there = place is not None and is_kept(place)
+    there = place is not None and is_complete(place)
     data = open_chains(config, domain, method, folder)
-    chains = chains_of(config, data.train, method, domain, start_wording(config.backbone, config.prompt))
+    chains = chains_of(config, data.train, method, domain, start_prompt_format(config.backbone, config.prompt))
     found = Kept(place, bytes_of(place), there) if place is not None else None
     why = _why_not(config, chains)
     if why:
@@ -94,27 +95,27 @@ def prepare(config: RunConfig, folder: Path) -> Prepared:
             () if found else ("Their source opens in moments, or lies on the Hub, so nothing is kept of it either.",)
         )
         return Prepared(len(data.train), time.monotonic() - started, found, notes=(why, *more))
-    shelf = ahead.place_of(chains, _names(config, data, method), folder)
-    there = is_kept(shelf)
+    columns = ahead.place_of(chains, _names(config, data, method), folder)
+    there = is_complete(columns)
     # as many processes as training would take, but no more than can run at once
     dataset_of(config, data, chains, folder, min(config.training.get("dataloader_num_workers", 0), _cores()))
     note = _taken_for_granted(config.backbone)
     seconds = time.monotonic() - started
-    return Prepared(len(data.train), seconds, found, Kept(shelf, bytes_of(shelf), there), (note,) if note else ())
+    return Prepared(len(data.train), seconds, found, Kept(columns, bytes_of(columns), there), (note,) if note else ())
 
 
 def encoding_of(config: RunConfig) -> str:
     """What a recipe says of its encoding: where two recipes say the same, preparing one of them does for both."""
     method, backbone = config.method.make(), config.backbone
     start = (backbone.name, backbone.number_tokens, backbone.init, _goes_on(backbone))
-    return json.dumps([_sections(config, method), start, method.needs_steps, method.fresh, config.speed.encode_ahead])
+    return json.dumps([_sections(config, method), start, method.needs_steps, method.dynamic, config.speed.pretokenize])
 
 
 def open_chains(config: RunConfig, domain: Domain, method: Method, folder: Path) -> TrainingData:
     """The recipe's data: from the folder, or left there, where the recipe has `speed.encode_ahead`."""
-    if config.speed.encode_ahead:
-        return open_kept(config.data, domain, method.needs_steps, folder)
-    return open_section(config.data, domain, method.needs_steps)
+    if config.speed.pretokenize:
+        return load_cached(config.data, domain, method.needs_steps, folder)
+    return load_section(config.data, domain, method.needs_steps)
 
 
 def chains_of(
@@ -122,7 +123,7 @@ def chains_of(
     examples: Sequence[Example],
     method: Method,
     domain: Domain,
-    words: Wording | Backbone,
+    words: PromptFormat | Backbone,
     keep: bool = False,
 ) -> ChainDataset:
     """Training chains as the items of a method, encoded when asked for; kept after that when `keep` is set."""
@@ -133,37 +134,37 @@ def chains_of(
 
 def dataset_of(
     config: RunConfig, data: TrainingData, chains: ChainDataset, folder: Path, workers: int
-) -> ChainDataset | ShelfDataset:
+) -> ChainDataset | PretokenizedDataset:
     """The chains, encoded ahead where the recipe wants it and where no row changes from visit to visit."""
-    if not config.speed.encode_ahead or changes(chains):
+    if not config.speed.pretokenize or changes(chains):
         return chains
-    return encoded_ahead(chains, _names(config, data, chains.method), folder, workers)
+    return pretokenize(chains, _names(config, data, chains.method), folder, workers)
 
 
-def start_wording(config: BackboneConfig, prompt: PromptConfig) -> Wording:
+def start_prompt_format(config: BackboneConfig, prompt: PromptConfig) -> PromptFormat:
     """How the model that `store.open_start` opens writes, found without its weights.
 
     Where `init` is not there yet it is taken to have the tokenizer of `name`, as a run of the same family has.
     """
-    return wording_of(_start_tokenizer(config), prompt)
+    return prompt_format_of(_start_tokenizer(config), prompt)
 
 
 def _start_tokenizer(config: BackboneConfig) -> Any:
     if config.init is None or _goes_on(config) or not _is_there(config.init):
         return plain_tokenizer(config)
     folder = find_model(config.init)
-    card = read_card(folder)
+    card = read_metadata(folder)
     if (folder / "adapter_config.json").is_file():
         tokenizer = _start_tokenizer(relocated(card.backbone, folder))
     else:
         tokenizer = load_tokenizer("embedded" if folder.resolve() == EMBEDDED.resolve() else str(folder))
-    tokenizer = wording_of(tokenizer, card.prompt).tokenizer  # its markers come before tokens added now
+    tokenizer = prompt_format_of(tokenizer, card.prompt).tokenizer  # its markers come before tokens added now
     return with_number_tokens(tokenizer) if config.number_tokens and not card.backbone.number_tokens else tokenizer
 
 
 def _goes_on(config: BackboneConfig) -> bool:
     """Whether `init`'s adapter is trained further: its backbone and tokens are then those that the recipe names."""
-    return config.lora is not None and config.lora.go_on
+    return config.lora is not None and config.lora.continue_adapter
 
 
 def _is_there(init: str) -> bool:
@@ -187,9 +188,9 @@ def _taken_for_granted(config: BackboneConfig) -> str:
 def _why_not(config: RunConfig, chains: ChainDataset) -> str:
     """Why only training can encode these chains; "" where it can be done ahead."""
     method = chains.method
-    measured = [name for name in method.measured if getattr(method.config, name) is None]
-    if method.fresh or changes(chains):
-        what = f"method '{config.method.name}'" if method.fresh else f"prior '{config.prior.name}'"
+    measured = [name for name in method.calibrated if getattr(method.config, name) is None]
+    if method.dynamic or changes(chains):
+        what = f"method '{config.method.name}'" if method.dynamic else f"prior '{config.prior.name}'"
         return f"{what} changes rows from visit to visit, so they are opened only; training encodes them as it goes."
     if measured:
         return (

@@ -20,27 +20,35 @@ import torch
 import yaml
 from transformers import set_seed
 
-from ruplar.backbone.fold import fold_adapters
-from ruplar.backbone.graphed import replay_passes
-from ruplar.backbone.load import Backbone
-from ruplar.backbone.memory import peak_memory_gb
 from ruplar.config import RunConfig, to_yaml
+from ruplar.data.cache import ENCODED
+from ruplar.data.pretokenize import PretokenizedDataset
 from ruplar.domains.base import Domain
 from ruplar.errors import UserError
 from ruplar.methods.base import Method
+from ruplar.model.backbone import Backbone
+from ruplar.model.cuda_graphs import replay_passes
+from ruplar.model.fold_lora import fold_adapters
+from ruplar.model.memory import peak_memory_gb
+from ruplar.model.store import (
+    Model,
+    ModelMetadata,
+    PluginSpec,
+    open_start,
+    save_model,
+    start_mark,
+    take_method_weights,
+)
 from ruplar.reasoner import LatentReasoner
-from ruplar.records import Example
-from ruplar.store import Card, Model, Named, open_start, save_model, start_mark, take_method_weights
 from ruplar.train import checkpoint
-from ruplar.train.ahead import ShelfDataset
 from ruplar.train.arguments import training_arguments
 from ruplar.train.attention import sound_attention
-from ruplar.train.data import TrainingData
+from ruplar.train.dataset import TrainingData
 from ruplar.train.guard import Guard
-from ruplar.train.kept import ENCODED
 from ruplar.train.prepare import chains_of, dataset_of, open_chains
 from ruplar.train.progress import METRICS, ProgressCallback, Show
 from ruplar.train.trainer import Learner, ReasonerTrainer, Validate
+from ruplar.types import Example
 
 log = logging.getLogger(__name__)
 
@@ -128,7 +136,7 @@ def train(
     begins = start_mark(config.backbone.init)
     recorded = replace(data, fingerprints={**begins, **data.fingerprints})
     if getattr(method.config, "grpo", None) is not None:
-        from ruplar.train.reinforce import check_reinforce, reinforce
+        from ruplar.train.grpo_stage import check_reinforce, reinforce
 
         check_reinforce(config, resume, args.world_size, taken)
         _note_recipe(output / RECIPE, config, resume)
@@ -216,7 +224,7 @@ def _trainer(
         args.dataloader_pin_memory = False  # a thread that pins memory would break a capture under way
         replay_passes(backbone)
     dataset = dataset_of(config, data, chains, encoded, args.dataloader_num_workers)
-    if isinstance(dataset, ShelfDataset):  # a batch is made in less time than a process needs to hand it over
+    if isinstance(dataset, PretokenizedDataset):  # a batch is made in less time than a process needs to hand it over
         args.dataloader_num_workers, args.dataloader_prefetch_factor, args.dataloader_persistent_workers = (
             0,
             None,
@@ -225,7 +233,7 @@ def _trainer(
     guard = Guard(collapse=config.validation.stop_collapsed)
     learner = Learner(backbone, method, adds_up=args.gradient_accumulation_steps > 1)
     trainer = ReasonerTrainer(learner, args, dataset, validate, guard, pack=config.speed.pack)
-    trainer.add_callback(ProgressCallback(Path(args.output_dir), lambda: trainer.tally.parts, show))
+    trainer.add_callback(ProgressCallback(Path(args.output_dir), lambda: trainer.accumulator.parts, show))
     return trainer
 
 
@@ -303,12 +311,12 @@ def _finish(
     )
 
 
-def _named(section: Any) -> Named:
-    return Named(name=section.name, settings=section.model_extra or {})
+def _named(section: Any) -> PluginSpec:
+    return PluginSpec(name=section.name, settings=section.model_extra or {})
 
 
-def _card(config: RunConfig) -> Card:
-    return Card(
+def _card(config: RunConfig) -> ModelMetadata:
+    return ModelMetadata(
         method=_named(config.method),
         backbone=config.backbone,
         prompt=config.prompt,

@@ -19,19 +19,19 @@ from torch import Tensor, nn
 from transformers import PrinterCallback, Trainer, TrainerCallback, TrainerState, TrainingArguments
 from transformers.trainer_utils import rotate_checkpoints
 
-from ruplar.backbone.load import Backbone
-from ruplar.backbone.memory import peak_memory_gb
-from ruplar.backbone.weights import load_weights, save_weights
+from ruplar.data.collate import ChainDataset, share_totals
+from ruplar.data.pretokenize import PretokenizedDataset
 from ruplar.errors import UserError
 from ruplar.methods.base import Method
-from ruplar.records import Batch
+from ruplar.model.backbone import Backbone
+from ruplar.model.memory import peak_memory_gb
+from ruplar.model.weights import load_weights, save_weights
 from ruplar.train import checkpoint
-from ruplar.train.ahead import ShelfDataset
-from ruplar.train.batch import ChainDataset, share_totals
 from ruplar.train.curriculum import CurriculumCallback, in_last_stage
 from ruplar.train.guard import Guard
-from ruplar.train.order import Order, Plan, as_they_stand, by_length, shuffled
-from ruplar.train.tally import Tally
+from ruplar.train.metrics import MetricAccumulator
+from ruplar.train.sampler import EpochPlan, Order, as_they_stand, by_length, shuffled
+from ruplar.types import Batch
 
 Validate = Callable[[Backbone, Method], Mapping[str, float]]
 """Asks the validation questions: `accuracy`, and whatever else is worth logging."""
@@ -101,7 +101,9 @@ class Learner(nn.Module):
         self.backbone.plain_model.gradient_checkpointing_enable(**settings)
 
 
-def _collated(items: Sequence[Any], dataset: ChainDataset | ShelfDataset, pad_id: int, width: int) -> dict[str, Any]:
+def _collated(
+    items: Sequence[Any], dataset: ChainDataset | PretokenizedDataset, pad_id: int, width: int
+) -> dict[str, Any]:
     return dataset.collate(items, pad_id, width).as_dict()
 
 
@@ -122,13 +124,18 @@ class ReasonerTrainer(Trainer):
         self,
         learner: Learner,
         args: TrainingArguments,
-        dataset: ChainDataset | ShelfDataset,
+        dataset: ChainDataset | PretokenizedDataset,
         validate: Validate | None = None,
         guard: Guard | None = None,
         callbacks: Sequence[TrainerCallback] = (),
         pack: int = 0,
     ):
-        self.learner, self.validate, self.guard, self.tally = learner, validate, guard or Guard(), Tally()
+        self.learner, self.validate, self.guard, self.accumulator = (
+            learner,
+            validate,
+            guard or Guard(),
+            MetricAccumulator(),
+        )
         self.run, self.dataset = Path(str(args.output_dir)), dataset
         self._began = self._mark = time.monotonic()
         self._draft: Path | None = None
@@ -154,7 +161,7 @@ class ReasonerTrainer(Trainer):
         if not batches:
             return batches, None
         totals = share_totals(batches, lambda rows: self.accelerator.reduce(rows.to(device), "sum"))
-        self.tally.steps += 1
+        self.accumulator.steps += 1
         return batches, totals[0]
 
     def compute_loss(self, model, inputs, return_outputs=False, num_items_in_batch=None):
@@ -162,7 +169,7 @@ class ReasonerTrainer(Trainer):
         out = model(**inputs)
         tokens = sum(batch["mask"].ne(0).sum() for batch in (inputs, *inputs["also"].values()))
         watch = {**out["watch"], "tokens": tokens}
-        self.tally.add(out["parts"], watch, self.state.global_step + 1)
+        self.accumulator.add(out["parts"], watch, self.state.global_step + 1)
         loss = out["loss"] * self.accelerator.num_processes  # gradients are averaged over processes; ours are sums
         return (loss, out) if return_outputs else loss
 
@@ -185,7 +192,7 @@ class ReasonerTrainer(Trainer):
     def _get_grad_norm(self, model, grad_norm=None):
         norm = super()._get_grad_norm(model, grad_norm)
         if isinstance(norm, Tensor) and not self.args.fp16:  # fp16 loss scaling meets infinities on purpose
-            self.tally.add_norm(norm, self.state.global_step + 1)
+            self.accumulator.add_norm(norm, self.state.global_step + 1)
         return norm
 
     def _get_train_sampler(self, train_dataset=None):
@@ -194,7 +201,7 @@ class ReasonerTrainer(Trainer):
         if args.train_sampling_strategy == "group_by_length":
             arrange = by_length(self.dataset.lengths(), args.train_batch_size * args.gradient_accumulation_steps)
         seed = args.data_seed if args.data_seed is not None else args.seed
-        self.order = Order(arrange, Plan.of(count, args), seed)
+        self.order = Order(arrange, EpochPlan.of(count, args), seed)
         return self.order
 
     # rows
@@ -206,7 +213,7 @@ class ReasonerTrainer(Trainer):
         reading = self._read_tally()
         seconds, self._mark = time.monotonic() - self._mark, time.monotonic()
         memory = peak_memory_gb(self.args.device)
-        self.tally.reset(reading.tokens)
+        self.accumulator.reset(reading.tokens)
         rate = {"tokens_per_second": reading.tokens / max(seconds, 1e-9), "memory_gb": memory}
         row = {**logs, "loss": reading.loss, **reading.parts, **reading.figures, **rate}
         super().log(row, start_time)
@@ -214,7 +221,7 @@ class ReasonerTrainer(Trainer):
         self.guard.check_row(row, self.state.global_step / max(self.state.max_steps, 1), self._last_good)
 
     def _read_tally(self):
-        return self.tally.read(self.accelerator.gather if self.accelerator.num_processes > 1 else None)
+        return self.accumulator.read(self.accelerator.gather if self.accelerator.num_processes > 1 else None)
 
     def _last_good(self) -> Path | None:
         return checkpoint.latest(self.run)
@@ -258,7 +265,7 @@ class ReasonerTrainer(Trainer):
         written = draft / checkpoint.folder_of(run, step).name
         gather = self.accelerator.gather if self.accelerator.num_processes > 1 else None
         self._keep_time()
-        self.tally.save(written / _TALLY, gather, write=self.args.should_save)
+        self.accumulator.save(written / _TALLY, gather, write=self.args.should_save)
         self.accelerator.wait_for_everyone()  # every process has written its random state
         if self.args.should_save:
             self.state.save_to_json(str(written / "trainer_state.json"))
@@ -291,7 +298,7 @@ class ReasonerTrainer(Trainer):
         if wrong:
             raise UserError(f"{folder}: cannot be resumed from: {wrong}. Choose another checkpoint, or start afresh.")
         load_weights(self.learner.backbone, self.learner.method.modules(), folder)
-        self.tally = Tally.load(folder / _TALLY, main=self.is_world_process_zero())
+        self.accumulator = MetricAccumulator.load(folder / _TALLY, main=self.is_world_process_zero())
 
     def _load_best_model(self):
         folder = Path(str(self.state.best_model_checkpoint))
@@ -309,12 +316,12 @@ class ReasonerTrainer(Trainer):
 
     def _keep_time(self) -> None:
         now = time.monotonic()
-        self.tally.seconds, self._began = self.tally.seconds + now - self._began, now
+        self.accumulator.seconds, self._began = self.accumulator.seconds + now - self._began, now
 
     def spent(self) -> tuple[float, int]:
         """Seconds and tokens so far, those before a resume included."""
         self._keep_time()
-        return self.tally.seconds, self.tally.tokens + self._read_tally().tokens
+        return self.accumulator.seconds, self.accumulator.tokens + self._read_tally().tokens
 
     def check_last_steps(self) -> None:
         """Look at the steps since the last row: a model that is no longer finite must not be saved as finished."""

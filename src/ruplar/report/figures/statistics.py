@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from ruplar.errors import UserError
-from ruplar.records import Latent
 from ruplar.report.figures.style import BLUE, INK, MUTED, RED, SKY, Drawing, panels, show_token, styled
 from ruplar.report.thoughts import Thought, share_of_results_on_top
+from ruplar.types import Latent
 
 LEAST = 50
 """Questions below which a histogram says little."""

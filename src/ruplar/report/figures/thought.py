@@ -7,7 +7,7 @@ from itertools import accumulate
 from textwrap import wrap
 from typing import Any
 
-from ruplar.report.figures.style import (
+from ruplar.report.figures.style import (  # fmt: skip
     BLUE,
     FAINT,
     INK,
@@ -21,7 +21,7 @@ from ruplar.report.figures.style import (
     panels,
     show_token,
     styled,
-)  # fmt: skip
+)
 from ruplar.report.thoughts import Thought
 
 RANKS = 10

@@ -1,0 +1,161 @@
+"""Step → a little program that can be carried out again on other numbers, exactly, and written in the same hand.
+
+`16*.25=4` has the operands 16 and .25; on 20 and .5 it becomes `20*.5=10`. Whole numbers stay `int`, so that most steps
+cost no fraction.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+from ruplar.data.augment.mentions import Value, whole
+
+_TOKEN = re.compile(r"(?P<number>\d+\.\d+|\d+|\.\d+)|(?P<sign>[-+*/()])")
+_BINDS = {"+": 1, "-": 1, "*": 2, "/": 2}
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """One step.
+
+    Attributes:
+        literals: Its operands as written.
+        between: What stands around them, one more than there are operands; the last ends in `=`.
+        result: What it states.
+        code: Postfix: the number of an operand, or a sign.
+    """
+
+    literals: tuple[str, ...]
+    between: tuple[str, ...]
+    result: str
+    code: tuple[int | str, ...]
+
+    def run(self, operands: Sequence[Value]) -> Value | None:
+        """Carry it out; None where it divides by nothing."""
+        stack: list[Value] = []
+        for mark in self.code:
+            if isinstance(mark, int):
+                stack.append(operands[mark])
+                continue
+            right = stack.pop()
+            left = stack.pop()
+            if mark == "+":
+                stack.append(left + right)
+            elif mark == "-":
+                stack.append(left - right)
+            elif mark == "*":
+                stack.append(left * right)
+            elif not right:
+                return None
+            else:
+                stack.append(_over(left, right))
+        found = stack[0]
+        return found if isinstance(found, int) else whole(found)
+
+    def write(self, operands: Sequence[str], result: str) -> str:
+        """The step with other numbers in its places."""
+        parts = [piece for pair in zip(self.between, operands, strict=False) for piece in pair]
+        return "".join((*parts, self.between[-1], result))
+
+
+def _over(left: Value, right: Value) -> Value:
+    if isinstance(left, int) and isinstance(right, int) and not left % right:
+        return left // right
+    return Fraction(left) / right
+
+
+def parse(step: str) -> Program | None:
+    """Step → its program; None for anything but `+ - * / ( )` on unsigned numbers with one plain result."""
+    left, equals, result = step.replace(" ", "").partition("=")
+    if not equals or not re.fullmatch(r"\d+\.\d+|\d+|\.\d+", result):
+        return None
+    literals: list[str] = []
+    between = [""]
+    tokens: list[int | str] = []
+    at = 0
+    for match in _TOKEN.finditer(left):
+        if match.start() != at:
+            return None
+        at = match.end()
+        if match["number"]:
+            tokens.append(len(literals))
+            literals.append(match["number"])
+            between.append("")
+        else:
+            tokens.append(match["sign"])
+            between[-1] += match["sign"]
+    code = _postfix(tokens) if at == len(left) else None
+    if code is None:
+        return None
+    between[-1] += "="
+    return Program(tuple(literals), tuple(between), result, code)
+
+
+def _postfix(tokens: Sequence[int | str]) -> tuple[int | str, ...] | None:
+    """Infix → postfix by precedence; None where a sign lacks an operand or a bracket its partner."""
+    out: list[int | str] = []
+    signs: list[str] = []
+    wants_value = True
+    for token in tokens:
+        if isinstance(token, int) or token == "(":
+            if not wants_value:
+                return None
+            if isinstance(token, int):
+                out.append(token)
+                wants_value = False
+            else:
+                signs.append(token)
+            continue
+        if wants_value:
+            return None
+        if token == ")":
+            while signs and signs[-1] != "(":
+                out.append(signs.pop())
+            if not signs:
+                return None
+            signs.pop()
+            continue
+        while signs and signs[-1] != "(" and _BINDS[signs[-1]] >= _BINDS[token]:
+            out.append(signs.pop())
+        signs.append(token)
+        wants_value = True
+    if wants_value or "(" in signs:
+        return None
+    return (*out, *reversed(signs))
+
+
+def value_of(literal: str) -> Value:
+    """A number as written in a step → its value."""
+    return int(literal) if literal.isdigit() else whole(Fraction(literal))
+
+
+def write(value: Value, like: str, places: int | None = None) -> str | None:
+    """Value → text in the hand of another number; None where no short decimal says it exactly.
+
+    `like` ".50" gives ".75", "144.00" gives "96.00", "2.5" gives "3"; where zeros end a decimal, its length is kept.
+
+    Args:
+        value: What to write; not negative.
+        like: The number whose hand is copied.
+        places: Decimals to write; found out when None.
+    """
+    like = like.replace(",", "")
+    point = like.find(".")
+    had = len(like) - point - 1 if point >= 0 else 0
+    if places is None:
+        places = had if had and like.endswith("0") else 0
+    if isinstance(value, int):
+        return f"{value}.{'0' * places}" if places else str(value)
+    for short in range(1, 5):
+        scaled = value * 10**short
+        if scaled.denominator == 1:
+            break
+    else:
+        return None
+    digits = str(scaled.numerator).rjust(short + 1, "0")
+    text = f"{digits[:-short]}.{digits[-short:]}"
+    text += "0" * max(0, places - short)
+    return text[1:] if text.startswith("0.") and like.startswith(".") else text

@@ -1,0 +1,119 @@
+"""Number of a text → the numbers that may stand in its place: as large, as round, as fine, and sensible with what follows it.
+
+3 → 2..9      14 → 5..35      45 → 20, 25 .. 110      $2.50 → $1.00, $1.50 .. $6.00      30% → 5, 10 .. 95 %
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from random import Random
+
+from ruplar.data.augment.mentions import SPELLED, Mention, Value, whole
+
+LEAST_LARGE, MOST_LARGE = 1_000, 5_000_000
+"""What a number is drawn from where a large one is wanted."""
+
+_LOW, _HIGH = Fraction(2, 5), Fraction(5, 2)
+_SCALES = tuple(Fraction(a, b) for a, b in ((1, 2), (2, 1), (3, 2), (2, 3), (3, 1), (1, 3), (5, 2), (4, 3), (5, 4)))
+_FINE = (
+    Fraction(1, 2),
+    Fraction(1, 4),
+    Fraction(1, 5),
+    Fraction(1, 10),
+    Fraction(1, 20),
+    Fraction(1, 100),
+    Fraction(1, 1000),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """The numbers that may stand in a number's place: `grid` over `parts`.
+
+    Attributes:
+        value: The number itself.
+        grid: Numerators.
+        parts: Denominator of all of them.
+        can_be_large: Whether a number of thousands or millions makes sense there.
+    """
+
+    value: Value
+    grid: range
+    parts: int
+    can_be_large: bool
+
+    def draw(self, rng: Random) -> Value:
+        """One of them; now and then the number itself by a small factor, which keeps what divides it."""
+        if rng.random() < 0.25:
+            scaled = self.value * _SCALES[int(rng.random() * len(_SCALES))] * self.parts
+            if scaled.denominator == 1 and int(scaled) in self.grid:
+                return self._over(int(scaled))
+        return self._over(self.grid[int(rng.random() * len(self.grid))])
+
+    def draw_large(self, rng: Random) -> Value:
+        """A number of four to seven digits, evenly by its length."""
+        return int(LEAST_LARGE * (MOST_LARGE / LEAST_LARGE) ** rng.random())
+
+    def _over(self, numerator: int) -> Value:
+        return numerator if self.parts == 1 else whole(Fraction(numerator, self.parts))
+
+
+def range_of(value: Value, percent: bool, places: Sequence[Mention]) -> Range:
+    """A number and the places it stands in → what may stand there."""
+    most = min(mention.most for mention in places)
+    spelled = any(mention.kind == "word" for mention in places)
+    if isinstance(value, int) and (percent or spelled):
+        grid = _words(value) if spelled else _percents(value)
+        return Range(
+            value, range(grid.start, min(grid.stop, most + 1), grid.step) or range(value, value + 1), 1, False
+        )
+    step = _step(value)
+    low = max(step, 2 if isinstance(value, int) else step, _LOW * value)
+    high: Value = min(max(_HIGH * value, Fraction(value + 4 if isinstance(value, int) else 0)), Fraction(most))
+    parts = step.denominator
+    unit = int(step * parts)
+    first = -int(-low * parts // unit) * unit
+    # a number beyond what we take for sensible stays as it is
+    grid = range(first, int(high * parts) + 1, unit) or range(int(value * parts), int(value * parts) + 1)
+    return Range(value, grid, parts, most >= 10**9 and value >= 5 and len(places) == 1 and not places[0].cents)
+
+
+def _percents(value: int) -> range:
+    if value % 5 == 0:
+        return range(5, 96, 5)
+    return range(max(2, value // 2), min(98, 2 * value + 2) + 1)
+
+
+def _words(value: int) -> range:
+    """Small words among small ones, tens among tens."""
+    if value > 20:
+        return range(20, 91, 10) if value % 10 == 0 else range(21, 100)
+    return range(2, 7 if value <= 3 else 13) if value <= 12 else range(11, 21)
+
+
+def _step(value: Value) -> Fraction:
+    """How round the number is, a little finer: 300 is one of the tens, 45 of the fives, 2.75 of the quarters."""
+    if isinstance(value, Fraction):
+        return next((step for step in _FINE if (value / step).denominator == 1), Fraction(1, 10_000))
+    if value < 20:
+        return Fraction(1)
+    for unit, finer in (
+        (1_000_000, 100_000),
+        (100_000, 10_000),
+        (10_000, 1_000),
+        (1_000, 100),
+        (100, 10),
+        (10, 5),
+        (5, 5),
+    ):
+        if value % unit == 0:
+            return Fraction(finer if value >= 100 or unit <= 10 else 5)
+    return Fraction(1)
+
+
+def spelled(value: Value, like: str) -> str | None:
+    """A number in letters, capital where the other was; None from 100 on."""
+    word = SPELLED.get(value) if isinstance(value, int) else None
+    return word.capitalize() if word and like[0].isupper() else word

@@ -1,0 +1,210 @@
+"""Template, seed and attempt → a problem with other numbers, or None where those drawn make no sense.
+
+An attempt is a pure function of (seed, row, number of the attempt): nothing is remembered from one to the next, so any
+variant can be made again alone.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from random import Random
+
+from ruplar.data.augment import program
+from ruplar.data.augment.mentions import Mention, Value, article
+from ruplar.data.augment.ranges import Range, range_of, spelled
+from ruplar.data.augment.template import Template, take
+from ruplar.problems.seeding import mix
+from ruplar.types import Example
+
+FACTOR = 5
+"""No result may be more times larger, or smaller, than that of the example."""
+_MOST = 10**9
+_REDRAWN = (0.9, 0.7, 0.5)
+"""Chance of a number to be drawn again, by attempts in turn: where few combinations come out whole, some must stay."""
+
+Numbers = tuple[Value, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class VariantPlan:
+    """A template and all that its attempts need, worked out once.
+
+    Attributes:
+        template: The example with its numbers taken out.
+        row: Its number in the source.
+        ranges: What may stand in the place of each variable.
+        idle: Numbers of the text that stay.
+        order: Pairs of places in (variables, idle numbers): the first stays below the second, as what was cheaper
+            stays cheaper.
+        bounds: Least and most of each step's result.
+        places: Most decimals of each step's result; 0 where it was whole.
+        percents: Variables that are percentages.
+        shares: Whether the percentages may not make a whole: they did not in the example.
+        at_most: The answer's limit: 100 where a percentage is asked for.
+    """
+
+    template: Template
+    row: int
+    ranges: tuple[Range, ...]
+    idle: Numbers
+    order: tuple[tuple[int, int], ...]
+    bounds: tuple[tuple[Value, Value], ...]
+    places: tuple[int, ...]
+    percents: tuple[int, ...]
+    shares: bool
+    at_most: int
+
+
+def make_plan(template: Template, row: int) -> VariantPlan:
+    """Template → its plan."""
+    t = template
+    percents = tuple(i for i, v in enumerate(t.variables) if v.percent)
+    bound = {i for v in t.variables for i in v.mentions}
+    idle = [m for i, m in enumerate(t.mentions) if i not in bound and m.kind != "time"]
+    asked = t.example.question.rpartition(". ")[2].casefold()
+    return VariantPlan(
+        t,
+        row,
+        tuple(range_of(v.value, v.percent, [t.mentions[i] for i in v.mentions]) for v in t.variables),
+        tuple(m.value for m in idle),
+        tuple(_order([(v.value, {t.mentions[i].unit for i in v.mentions}) for v in t.variables], idle)),
+        tuple(_bounds(result) for result in t.results),
+        tuple(_places(result) for result in t.results),
+        percents,
+        len(percents) > 1 and sum(t.variables[i].value for i in percents) < 100,
+        100 if "percent" in asked and t.results[-1] <= 100 else _MOST,
+    )
+
+
+def attempt(plan: VariantPlan, seed: int, number: int, large: float = 0.0) -> Numbers | None:
+    """The numbers of one attempt, or None where they make no sense or are those of the example.
+
+    Args:
+        plan: What is drawn.
+        seed: Which sequence.
+        number: Which attempt of it.
+        large: Share of attempts in which one number has four to seven digits.
+    """
+    rng = Random(mix(mix(seed, plan.row), number))
+    chance = _REDRAWN[number % len(_REDRAWN)]
+    old = [v.value for v in plan.template.variables]
+    values = [r.draw(rng) if rng.random() < chance else value for r, value in zip(plan.ranges, old, strict=True)]
+    huge = large > 0 and rng.random() < large
+    if huge:
+        able = [i for i, r in enumerate(plan.ranges) if r.can_be_large]
+        if not able:
+            return None
+        values[able[int(rng.random() * len(able))]] = plan.ranges[able[0]].draw_large(rng)
+    if values == old or not (huge or _ordered(plan, values)):
+        return None
+    if plan.shares and sum(values[i] for i in plan.percents) >= 100:
+        return None
+    return tuple(values) if _results(plan, values, huge) else None
+
+
+def is_large(plan: VariantPlan, values: Sequence[Value]) -> bool:
+    """Whether one of the numbers is beyond what its place would draw by itself."""
+    return any(value * r.parts > r.grid[-1] and value != r.value for r, value in zip(plan.ranges, values, strict=True))
+
+
+def write(plan: VariantPlan, values: Sequence[Value]) -> Example | None:
+    """Numbers → the problem; None where a number cannot be written in its place."""
+    t = plan.template
+    question = _question(t, values)
+    results = _results(plan, values, True)
+    if question is None or results is None:
+        return None
+    steps, stated = [], ""
+    for step, sources, result in zip(t.programs, t.sources, results, strict=True):
+        taken = [take(source, values, results) for source in sources]
+        texts = [program.write(v, like) for v, like in zip(taken, step.literals, strict=True) if v is not None]
+        stated = program.write(result, step.result) or ""
+        if None in texts or not stated:
+            return None
+        steps.append(step.write(texts, stated))  # type: ignore[arg-type]
+    answer = program.write(results[-1], t.example.answer) or stated
+    return Example(question, tuple(steps), answer, t.example.source, " ".join(f"<<{step}>>" for step in steps))
+
+
+def _order(variables: Sequence[tuple[Value, set[str]]], idle: Sequence[Mention]) -> Iterator[tuple[int, int]]:
+    """Places of one unit, the lower one first; two idle numbers need no watching."""
+    numbers = [*variables, *((m.value, {m.unit}) for m in idle)]
+    for i, j in itertools.combinations(range(len(numbers)), 2):
+        (a, units), (b, others) = numbers[i], numbers[j]
+        if i < len(variables) and a != b and (units & others) - {""}:
+            yield (i, j) if a < b else (j, i)
+
+
+def _ordered(plan: VariantPlan, values: Sequence[Value]) -> bool:
+    numbers = [*values, *plan.idle]
+    return all(numbers[i] < numbers[j] for i, j in plan.order)
+
+
+def _bounds(result: Value) -> tuple[Value, Value]:
+    if result < 1:
+        return Fraction(result) / FACTOR, Fraction(99, 100)
+    return max(math.ceil(result / FACTOR), 2 if result >= 2 else 1), max(result * FACTOR, 12)
+
+
+def _places(result: Value) -> int:
+    if isinstance(result, int):
+        return 0
+    return max(2, next((n for n in range(1, 5) if (result * 10**n).denominator == 1), 4))
+
+
+def _results(plan: VariantPlan, values: Sequence[Value], huge: bool) -> list[Value] | None:
+    """What the steps come to; None as soon as one is less whole than it was, or out of bounds."""
+    results: list[Value] = []
+    t = plan.template
+    for at, (step, sources) in enumerate(zip(t.programs, t.sources, strict=True)):
+        found = step.run([take(source, values, results) for source in sources])  # type: ignore[misc]
+        if found is None or found <= 0:
+            return None
+        places = plan.places[at]
+        if isinstance(found, Fraction) and (not places or (found * 10**places).denominator != 1):
+            return None
+        low, high = plan.bounds[at]
+        if not (low <= found <= high) and not (huge and low >= 1 and 1 <= found <= _MOST):
+            return None
+        results.append(found)
+    return results if results[-1] <= plan.at_most else None
+
+
+def _question(template: Template, values: Sequence[Value]) -> str | None:
+    text, at, parts = template.example.question, 0, []
+    for mention, value in sorted(
+        (
+            (template.mentions[i], value)
+            for v, value in zip(template.variables, values, strict=True)
+            for i in v.mentions
+        ),
+        key=lambda pair: pair[0].start,
+    ):
+        written = _mention(mention, value)
+        if written is None:
+            return None
+        parts += [text[at : mention.start], written]
+        at = mention.end
+    return "".join((*parts, text[at:]))
+
+
+def _mention(mention: Mention, value: Value) -> str | None:
+    """A number in the place of another, in its hand; None where it cannot stand there."""
+    if value == 1 and mention.unit != "$":
+        return None  # one hours
+    if mention.text[0].isalpha():
+        written = spelled(value, mention.text)
+    else:
+        money = mention.unit == "$" and isinstance(value, Fraction)
+        decimals = len(mention.text.partition(".")[2])
+        written = program.write(value, mention.text, max(decimals, 2) if money or decimals > 1 else None)
+        if written is not None and value >= 1000 and ("," in mention.text or mention.value < 1000 and value >= 10_000):
+            whole_part, point, rest = written.partition(".")
+            written = f"{int(whole_part):,}{point}{rest}"
+    if written is None or (mention.article and article(written) != mention.article):
+        return None
+    return written

@@ -1,0 +1,253 @@
+"""Name of a known set → its file in the download cache, verified, complete or absent.
+
+    GitHub file, else Hub Parquet files –download→ temporary folder –convert, verify→ CACHE/data/svamp-test.jsonl
+
+Requests go through the session of `huggingface_hub`, which knows the Hub's address (`HF_ENDPOINT`), the user's token,
+proxies and the offline mode (`HF_HUB_OFFLINE`).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+from urllib.parse import urlsplit
+
+from ruplar.cache import data_folder
+from ruplar.data.downloads import DOWNLOADS, PARQUET, HubFile, difference, examples, hub_files
+from ruplar.data.locations import SOURCES
+from ruplar.data.rows import file_rows
+from ruplar.errors import UserError, unknown
+
+CONNECT_SECONDS = 5.0
+"""How long to wait for a host to answer before it counts as unreachable."""
+
+READ_SECONDS = 30.0
+"""How long to wait for the next bytes of a download."""
+
+Progress = Callable[[int, int | None], None]
+"""Called with the bytes downloaded so far and their total, where the server states it."""
+
+Files = Sequence[str | HubFile]
+"""The files that hold a set together: one on GitHub, or one per split on the Hub."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fetched:
+    """A file that is there now.
+
+    Attributes:
+        path: The file.
+        state: Whether it was there before, and whether its content is that of the known set.
+        origin: The address it was downloaded from; "" when it was there before.
+    """
+
+    path: Path
+    state: Literal["verified", "not verified", "already there", "already there, not verified"]
+    origin: str = ""
+
+
+@dataclass(slots=True)
+class Fetcher:
+    """Downloads known sets into one folder.
+
+    Attributes:
+        folder: The folder to write to.
+        unverified: Accept files whose content differs from that of the known set.
+    """
+
+    folder: Path = field(default_factory=data_folder)
+    unverified: bool = False
+    _answers: dict[str, bool] = field(default_factory=dict)
+
+    def fetch(self, name: str, progress: Progress = lambda done, total: None) -> Fetched:
+        """Download a set unless its file is there; `progress` is called as bytes arrive.
+
+        Raises:
+            UserError: No such set, no download known, no connection, the download failed, or its content differs from
+                that of the known set and `unverified` is off. The folder is then as it was.
+        """
+        check_names([name])
+        target = self.folder / SOURCES[name].file
+        if target.exists():
+            return self._existing(name, target)
+        addresses: list[Files] = [[DOWNLOADS[name].url]]
+        if on_hub := hub_files(name):
+            addresses.append(on_hub)
+        self._check_connection(name, addresses)
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            with tempfile.TemporaryDirectory(prefix=".fetch-", dir=self.folder) as scratch:
+                return self._first(name, addresses, Path(scratch), progress)
+        except OSError as error:
+            raise UserError(
+                f"{target}: cannot be written ({error.strerror}). Name another folder with --to."
+            ) from error
+
+    def _existing(self, name: str, target: Path) -> Fetched:
+        differs = difference(name, target)
+        if differs and not self.unverified:
+            raise UserError(
+                f"{target}: exists, but is not the known set: {differs}. "
+                "Delete it to download it again, or use it as it is with --unverified."
+            )
+        return Fetched(target, "already there, not verified" if differs else "already there")
+
+    def _first(self, name: str, addresses: Iterable[Files], scratch: Path, progress: Progress) -> Fetched:
+        """Try the addresses in order; move the first file that can be downloaded and verified to its place."""
+        target = self.folder / SOURCES[name].file
+        failures = []
+        for files in addresses:
+            origin = " and ".join(map(str, files))
+            if not all(self._answers[_origin(_url(file))] for file in files):
+                failures.append(f"{origin}: no connection (tried for up to {CONNECT_SECONDS:g} s).")
+                continue
+            try:
+                parts = [_download(_url(file), scratch, progress) for file in files]
+                draft = _convert(name, parts, scratch / target.name)
+                differs = difference(name, draft)
+            except UserError as error:
+                failures.append(f"{origin}: {error}")
+                continue
+            if not differs or self.unverified:
+                os.replace(draft, target)
+                return Fetched(target, "not verified" if differs else "verified", origin)
+            failures.append(f"{origin}: is not the known set: {differs}. Accept it with --unverified.")
+        raise UserError("\n  ".join([f"'{name}' cannot be downloaded.", *failures, by_hand(name, self.folder)]))
+
+    def _check_connection(self, name: str, addresses: Iterable[Files]) -> None:
+        """Ask all hosts at once, each once per `Fetcher`.
+
+        Raises:
+            UserError: Offline mode is on, or no host answers.
+        """
+        from huggingface_hub import is_offline_mode
+
+        if is_offline_mode():
+            raise UserError(
+                f"offline mode is on (HF_HUB_OFFLINE): nothing is downloaded. {by_hand(name, self.folder)}"
+            )
+        origins = {_origin(_url(file)) for files in addresses for file in files}
+        self._answers |= _answering(origins - self._answers.keys())
+        if not any(self._answers[origin] for origin in origins):
+            raise UserError(
+                f"no connection to {' or '.join(sorted(origins))} (tried for up to {CONNECT_SECONDS:g} s). "
+                f"{by_hand(name, self.folder)}"
+            )
+
+
+def check_names(names: Iterable[str]) -> None:
+    """Check that every name is a known set with a download.
+
+    Raises:
+        UserError: Some are not; all of them are reported.
+    """
+    problems = []
+    for name in names:
+        if name not in SOURCES:
+            problems.append(unknown("data set", name, SOURCES))
+        elif name not in DOWNLOADS:
+            problems.append(f"'{name}': no download known. Put the file in data/ as {SOURCES[name].file}.")
+    if problems:
+        raise UserError(*problems)
+
+
+def by_hand(name: str, folder: Path) -> str:
+    """A sentence that says how to do without the download."""
+    return f"By hand: save {DOWNLOADS[name].url} as {folder / SOURCES[name].file}."
+
+
+def _url(file: str | HubFile) -> str:
+    """The address to download a file from."""
+    if isinstance(file, str):
+        return file
+    from huggingface_hub import hf_hub_url
+
+    return hf_hub_url(file.repo, file.file, repo_type="dataset", revision=PARQUET)
+
+
+def _origin(url: str) -> str:
+    parts = urlsplit(url)
+    return f"{parts.scheme}://{parts.netloc}"
+
+
+def _answering(origins: Iterable[str]) -> dict[str, bool]:
+    """Origins → whether each answers in time; any HTTP response is an answer.
+
+    In threads that nobody waits for: a connection attempt tries every address of a host in turn, each with its own
+    timeout, and cannot be cancelled.
+    """
+    import httpx
+    from huggingface_hub.utils import get_session
+
+    answers = dict.fromkeys(origins, False)
+
+    def ask(origin: str) -> None:
+        try:
+            get_session().head(origin, timeout=CONNECT_SECONDS, follow_redirects=False)
+            answers[origin] = True
+        except httpx.HTTPError:
+            pass
+
+    threads = [threading.Thread(target=ask, args=(origin,), daemon=True) for origin in answers]
+    end = time.monotonic() + CONNECT_SECONDS
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(max(0.0, end - time.monotonic()))
+    return dict(answers)
+
+
+def _download(url: str, scratch: Path, progress: Progress) -> Path:
+    """Download one file into the temporary folder, under a name of its own.
+
+    Raises:
+        UserError: The server refuses, or the connection breaks before the end.
+    """
+    import httpx
+    from huggingface_hub import constants
+    from huggingface_hub.utils import build_hf_headers, get_session
+
+    headers = build_hf_headers() if url.startswith(constants.ENDPOINT) else {}
+    timeout = httpx.Timeout(READ_SECONDS, connect=CONNECT_SECONDS)
+    path = scratch / f"{len(list(scratch.iterdir()))}-{Path(urlsplit(url).path).name}"
+    try:
+        with get_session().stream("GET", url, headers=headers, timeout=timeout, follow_redirects=True) as response:
+            response.raise_for_status()
+            total = int(response.headers.get("content-length", 0)) or None
+            with path.open("wb") as out:
+                for chunk in response.iter_bytes():
+                    out.write(chunk)
+                    progress(response.num_bytes_downloaded, total)
+    except httpx.HTTPStatusError as error:
+        status = error.response
+        raise UserError(f"the server answers {status.status_code} {status.reason_phrase}.") from error
+    except httpx.HTTPError as error:
+        raise UserError(f"the download broke off: {error or type(error).__name__}.") from error
+    return path
+
+
+def _convert(name: str, parts: Sequence[Path], draft: Path) -> Path:
+    """Downloaded files → one file in the format that the set's file name states.
+
+    Raises:
+        UserError: A row cannot be read, or Parquet cannot be read here.
+    """
+    if len(parts) == 1 and parts[0].suffix == draft.suffix:
+        return parts[0]
+    with draft.open("w", encoding="utf-8") as out:
+        for part in parts:
+            if draft.suffix == ".txt":  # one line per row: question||<<step>> <<step>> #### answer
+                for example in examples(name, part):
+                    steps = "".join(f"<<{step}>> " for step in example.steps)
+                    out.write(f"{' '.join(example.question.split())}||{steps}#### {example.answer}\n")
+            else:
+                for row in file_rows(part):
+                    out.write(json.dumps(row.fields, ensure_ascii=False) + "\n")
+    return draft

@@ -1,0 +1,213 @@
+r"""Row → example: the column shapes in which chains are found in the wild.
+
+| format | columns | where it is found |
+|---|---|---|
+| gsm8k | question, answer: prose with `<<48/2=24>>` inside, `#### 72` at its end | GSM8K |
+| gsm8k-aug | text: `question\|\|<<4-2=2>> <<2/.5=4>> #### 4`, one a line | GSM8k-Aug |
+| ruplar-train | problem, cot (may stand in `<think>…</think>`), cot_answer: `\boxed{72}` | the paper's training files |
+| ruplar-test | problem, answer, maybe solution: a chain, or Python source (then no steps) | the paper's test files |
+| coconut | question, steps (a list, or a chain in one text), answer | COCONUT, CODI-style and Hub sets |
+| svamp | Body, Question, Answer | SVAMP as published |
+| multiarith | question, final_ans | MultiArith on the Hub |
+| mawps | sQuestion, lSolutions (a list of one) | MultiArith as published, and its relatives |
+| gsm-hard | input, target, maybe code: Python source (no steps) | GSM-Hard as published |
+| plain | question, answer, maybe cot | anything else |
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from ruplar.data.rows import Row
+from ruplar.domains._answer_text import after_hashes, boxed
+from ruplar.domains.base import Domain
+from ruplar.errors import UserError, unknown
+from ruplar.types import Example
+
+BROKEN, NO_STEP, UNREADABLE, DUPLICATE = "broken row", "no step", "unreadable answer", "duplicate"
+"""Why a row may be left out."""
+
+_PYTHON = re.compile(r"^\s*def \w+\(.*\)\s*(->.*)?:", re.MULTILINE)
+_HALF = re.compile(r"[\ud800-\udfff]")
+_THINK = re.compile(r"\s*<think>(.*)</think>\s*", re.DOTALL)
+
+
+class BadRow(Exception):
+    """A row that gives no example: `reason` is one of the four above, `detail` a sentence's end, `about` what to show."""
+
+    def __init__(self, reason: str, detail: str, about: str = ""):
+        super().__init__(detail)
+        self.reason, self.detail, self.about = reason, detail, about
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """What a row says, before the domain reads it; `steps` is None where they are to be found in the chain."""
+
+    question: str
+    chain: str
+    answer: str | None
+    steps: tuple[str, ...] | None = None
+
+
+def to_example(row: Row, format: str, domain: Domain, need_steps: bool) -> Example:
+    """Row → example.
+
+    Raises:
+        BadRow: It is broken, has no answer, or has no step where one is needed.
+    """
+    if row.fault:
+        raise BadRow(BROKEN, row.fault)
+    parts = FORMATS[format].read(row.fields)
+    if _HALF.search(parts.question + parts.chain + (parts.answer or "")):
+        raise BadRow(BROKEN, "it holds half of a character (a lone surrogate)", _HALF.sub("\ufffd", parts.question))
+    if not parts.question:
+        raise BadRow(BROKEN, "the question is empty")
+    if not parts.answer:
+        raise BadRow(UNREADABLE, "no answer is marked", parts.chain)
+    steps = parts.steps if parts.steps is not None else _steps(parts.chain, domain)
+    marked: Any = getattr(domain, "marked", None)
+    if need_steps and not steps:
+        raise BadRow(NO_STEP, "no step", parts.chain or parts.question)
+    return Example(parts.question, steps, marked(parts.answer) if marked else parts.answer, row.source, parts.chain)
+
+
+def detect(row: Row, where: str) -> str:
+    """The format whose columns the row has.
+
+    Raises:
+        UserError: None fits; the message lists the columns found and those of each format.
+    """
+    if {"question", "answer"} <= row.fields.keys() and "steps" not in row.fields:
+        return "gsm8k" if "####" in str(row.fields["answer"]) else "plain"
+    for name, format in FORMATS.items():
+        if format.needs <= row.fields.keys():
+            return name
+    shapes = "; ".join(f"{name}: {', '.join(sorted(f.needs))}" for name, f in FORMATS.items())
+    raise UserError(f"{where}: columns {', '.join(row.fields) or 'none'} fit no format. Known are {shapes}.")
+
+
+def known(format: str) -> str:
+    """The format's name, checked.
+
+    Raises:
+        UserError: No such format.
+    """
+    if format not in FORMATS:
+        raise UserError(f"data.format: {unknown('format', format, FORMATS)}")
+    return format
+
+
+def _steps(chain: str, domain: Domain) -> tuple[str, ...]:
+    if _PYTHON.search(chain):
+        return ()
+    if chain.count("<<") != chain.count(">>"):
+        raise BadRow(BROKEN, "a step is opened with << but not closed with >>, or the other way round", chain)
+    return tuple(domain.split(chain))
+
+
+def _text(fields: dict[str, Any], name: str) -> str:
+    """A column as text; numbers keep their written form."""
+    value = fields.get(name)
+    if isinstance(value, str):
+        return value.strip()
+    found = "is missing" if value is None else f"is a {type(value).__name__} ({str(value)[:30]}), not text or a number"
+    raise BadRow(BROKEN, f"field '{name}' {found}")
+
+
+def _optional_text(fields: dict[str, Any], name: str) -> str:
+    return _text(fields, name) if fields.get(name) is not None else ""
+
+
+def _before_hashes(text: str) -> str:
+    return (text.rpartition("####")[0] if "####" in text else text).strip()
+
+
+def _gsm8k(fields: dict[str, Any]) -> Parts:
+    prose = _text(fields, "answer")
+    return Parts(_text(fields, "question"), _before_hashes(prose), after_hashes(prose))
+
+
+def _gsm8k_aug(fields: dict[str, Any]) -> Parts:
+    question, bars, rest = _text(fields, "text").partition("||")
+    if not bars:
+        raise BadRow(BROKEN, "no || between question and chain")
+    return Parts(question.strip(), _before_hashes(rest), after_hashes(rest))
+
+
+def _ruplar_train(fields: dict[str, Any]) -> Parts:
+    chain = _text(fields, "cot")
+    wrapped = _THINK.fullmatch(chain)
+    answer = boxed(_text(fields, "cot_answer"))
+    return Parts(_text(fields, "problem"), wrapped[1].strip() if wrapped else chain, answer)
+
+
+def _ruplar_test(fields: dict[str, Any]) -> Parts:
+    return Parts(_text(fields, "problem"), _optional_text(fields, "solution"), _text(fields, "answer"))
+
+
+def _coconut(fields: dict[str, Any]) -> Parts:
+    listed = fields.get("steps")
+    if isinstance(listed, str):
+        return Parts(_text(fields, "question"), listed.strip(), _unmarked(fields))
+    if not isinstance(listed, list) or not all(isinstance(step, str) for step in listed):
+        raise BadRow(BROKEN, "field 'steps' is neither a list of texts nor a text")
+    steps = tuple(s for step in listed if (s := step.strip().removeprefix("<<").removesuffix(">>").strip()))
+    return Parts(_text(fields, "question"), " ".join(listed), _unmarked(fields), steps)
+
+
+def _unmarked(fields: dict[str, Any]) -> str:
+    """COCONUT's own files write the answer plainly; some copies keep the mark in front of it."""
+    return _text(fields, "answer").removeprefix("####").strip()
+
+
+def _svamp(fields: dict[str, Any]) -> Parts:
+    return Parts(f"{_text(fields, 'Body')} {_text(fields, 'Question')}", "", _text(fields, "Answer"))
+
+
+def _multiarith(fields: dict[str, Any]) -> Parts:
+    return Parts(_text(fields, "question"), "", _text(fields, "final_ans"))
+
+
+def _mawps(fields: dict[str, Any]) -> Parts:
+    found = fields.get("lSolutions")
+    if not isinstance(found, list) or len(found) != 1:
+        raise BadRow(BROKEN, "field 'lSolutions' is not a list of one answer")
+    return Parts(_text(fields, "sQuestion"), "", _text({"lSolutions": found[0]}, "lSolutions"))
+
+
+def _gsm_hard(fields: dict[str, Any]) -> Parts:
+    return Parts(_text(fields, "input"), _optional_text(fields, "code"), _text(fields, "target"))
+
+
+def _plain(fields: dict[str, Any]) -> Parts:
+    answer = _text(fields, "answer")
+    if "####" in answer:
+        raise BadRow(BROKEN, "the answer holds a #### mark; set data.format: gsm8k", answer)
+    return Parts(_text(fields, "question"), _optional_text(fields, "cot"), answer)
+
+
+@dataclass(frozen=True, slots=True)
+class Format:
+    """The columns a format must have, and how they are read."""
+
+    needs: frozenset[str]
+    read: Callable[[dict[str, Any]], Parts]
+
+
+FORMATS: dict[str, Format] = {
+    "gsm8k-aug": Format(frozenset({"text"}), _gsm8k_aug),
+    "coconut": Format(frozenset({"question", "steps", "answer"}), _coconut),
+    "ruplar-train": Format(frozenset({"problem", "cot", "cot_answer"}), _ruplar_train),
+    "ruplar-test": Format(frozenset({"problem", "answer"}), _ruplar_test),
+    "gsm8k": Format(frozenset({"question", "answer"}), _gsm8k),
+    "plain": Format(frozenset({"question", "answer"}), _plain),
+    "svamp": Format(frozenset({"Body", "Question", "Answer"}), _svamp),
+    "multiarith": Format(frozenset({"question", "final_ans"}), _multiarith),
+    "mawps": Format(frozenset({"sQuestion", "lSolutions"}), _mawps),
+    "gsm-hard": Format(frozenset({"input", "target"}), _gsm_hard),
+}
+"""Name → format, in the order in which a row's columns are tried."""

@@ -1,0 +1,185 @@
+"""Answers, latents and results → what a terminal shows. Only `cli` and `demo` use it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from rich.table import Table
+from rich.text import Text
+
+from ruplar.types import Answer, Latent
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from ruplar.evaluate.ablate import AblationRow
+    from ruplar.evaluate.record import BenchmarkResult
+    from ruplar.evaluate.vote import Vote
+
+_BAR = 20
+_SHARE_SHOWN = 0.02
+
+
+def percent(value: float | None, low: float | None = None, high: float | None = None) -> str:
+    """`93.4 (90.9–95.3)`, or a dash."""
+    if value is None:
+        return "–"
+    return f"{value:.1f}" + (f" ({low:.1f}–{high:.1f})" if low is not None and high is not None else "")
+
+
+def latent_line(number: int, latent: Latent, count: int = 1) -> Text:
+    """One soft token of so many, on one line: its likeliest tokens with a bar for the first, its entropy."""
+    top = Text()
+    for token, prob in zip(latent.tokens, latent.probs, strict=True):
+        if prob < _SHARE_SHOWN:
+            break
+        top.append(f"{token.strip() or repr(token)}", style="bold green" if not top else "cyan")
+        top.append(f" {prob:.2f}  ", style="dim")
+    filled = round(latent.probs[0] * _BAR)
+    bar = Text("█" * filled + "░" * (_BAR - filled), style="green")
+    name = f"z{number}".ljust(len(f"z{count}"))
+    return Text.assemble((f"  {name} ", "dim"), bar, "  ", top, (f"entropy {latent.entropy:.2f}", "dim"))
+
+
+def _tokens(count: int, kind: str) -> str:
+    return f"{count} {kind} token{'' if count == 1 else 's'}"
+
+
+def show_answer(console: Console, answer: Answer, chain: str = "") -> None:
+    """A thought in readable form, then the answer and what it cost."""
+    if chain:
+        console.print(Text.assemble(("  text chain  ", "dim"), chain))
+    for number, latent in enumerate(answer.latents, start=1):
+        console.print(latent_line(number, latent, len(answer.latents)))
+    if answer.thought:
+        console.print(Text.assemble(("  thought  ", "dim"), answer.thought))
+    unit = _tokens(answer.latent_count, "reasoning" if answer.thought else "soft")
+    console.print(
+        Text.assemble(
+            ("  answer  ", "dim"),
+            (answer.text.strip() or "(empty)", "bold"),
+            (f"   {unit}, {answer.forwards} forward passes", "dim"),
+        )
+    )
+    if not answer.halted:
+        console.print(Text("  the thought did not end by itself; it was cut at the cap", style="yellow"))
+
+
+def answer_as_dict(question: str, answer: Answer) -> dict[str, Any]:
+    """An answer as plain JSON values."""
+    return {
+        "question": question,
+        "answer": answer.text,
+        "thought": answer.thought,
+        "latents": [
+            {"tokens": list(z.tokens), "probs": list(z.probs), "entropy": z.entropy, "halt": z.halt}
+            for z in answer.latents
+        ],
+        "latent_count": answer.latent_count,
+        "answer_tokens": answer.answer_tokens,
+        "forwards": answer.forwards,
+        "halted": answer.halted,
+        "ended": answer.ended,
+    }
+
+
+def show_votes(console: Console, vote: Vote, answers: Sequence[Answer]) -> None:
+    """The votes, most first, each beside its first thought in its likeliest tokens; then what won, and what it cost."""
+    most = max((count for _, count in vote.tally), default=1)
+    width = max((len(text) for text, _ in vote.tally), default=0)
+    shown = {a.text.strip(): a for a in reversed(answers)}
+    for text, count in vote.tally:
+        bar = "█" * round(_BAR * count / most)
+        first = shown.get(text.strip())
+        thought = " ".join(z.tokens[0].strip() for z in first.latents) if first else ""
+        console.print(
+            Text.assemble(
+                (f"  {count:3} × ", "dim"), (text.rjust(width), "bold"), "  ", (bar.ljust(_BAR), "green"),
+                (f"  {thought}", "cyan"),
+            )
+        )  # fmt: skip
+    if vote.unreadable:
+        console.print(Text(f"  {vote.unreadable:3} × could not be read", style="yellow"))
+    thought = _tokens(vote.answer.latent_count, "soft")
+    costs = f"   {len(answers)} samples, {thought}, {vote.answer.forwards} forward passes"
+    console.print(
+        Text.assemble(("  answer  ", "dim"), (vote.answer.text.strip() or "(empty)", "bold"), (costs, "dim"))
+    )
+
+
+def vote_as_dict(question: str, vote: Vote) -> dict[str, Any]:
+    """A vote as plain JSON values; its costs are those of all samples together."""
+    return {
+        **{key: value for key, value in answer_as_dict(question, vote.answer).items() if key != "latents"},
+        "votes": [{"answer": text, "votes": count} for text, count in vote.tally],
+        "unreadable": vote.unreadable,
+    }
+
+
+def pass_table(title: str, results: Iterable[BenchmarkResult]) -> Table:
+    """One row a benchmark that was sampled: pass@k with its interval for each k."""
+    from ruplar.evaluate.record import Share
+
+    sampled = [r for r in results if r.pass_at]
+    ks = sorted({k for r in sampled for k in r.pass_at})
+    nothing = Share(mean=0.0, low=None, high=None)
+    rows = []
+    for r in sampled:
+        shares = [r.pass_at.get(k, nothing) for k in ks]
+        name = f"{r.name} {r.decoding} seed {r.seed}"
+        rows.append((name, *(percent(s.mean, s.low, s.high) if s is not nothing else "–" for s in shares)))
+    return table(title, ("benchmark", *(f"k={k}" for k in ks)), rows)
+
+
+def benchmark_table(title: str, results: Iterable[BenchmarkResult]) -> Table:
+    """One row a benchmark: accuracy with its interval, what it cost."""
+    results = list(results)
+    columns = ["benchmark", "n", "accuracy (95 %)", "#L", "Acc/#L", "forwards", "ms each"]
+    alone = any(r.ms_alone is not None for r in results)
+    return table(
+        title,
+        columns + ["ms alone"] * alone,
+        (
+            (
+                r.name
+                + (" (lenient)" if r.lenient else "")
+                + ("" if r.decoding == "greedy" else f" {r.decoding} seed {r.seed}"),
+                f"{r.n:,}",
+                percent(r.accuracy, r.low, r.high),
+                f"{r.latents:.2f}",
+                percent(r.acc_per_latent),
+                f"{r.forwards:.1f}",
+                f"{r.ms_per_question:.1f}",
+                *(["–" if r.ms_alone is None else f"{r.ms_alone:.1f}"] * alone),
+            )
+            for r in results
+        ),
+    )
+
+
+def ablation_table(title: str, rows: Iterable[AblationRow]) -> Table:
+    """One row a mode: what stands in the latents' places, accuracy, difference to the real ones."""
+    columns = ("latents", "what stands in their places", "accuracy (95 %)", "difference (95 %)")
+    shown = []
+    for row in rows:
+        about = row.as_dict()
+        difference = (
+            f"{row.difference.mean:+.1f} ({row.difference.low:+.1f} to {row.difference.high:+.1f})"
+            if row.difference
+            else ""
+        )
+        shown.append(
+            (row.mode, str(about["about"]), percent(row.result.accuracy, row.result.low, row.result.high), difference)
+        )
+    return table(title, columns, shown, texts=2)
+
+
+def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]], texts: int = 1) -> Table:
+    """A plain table: the first `texts` columns left, the others, which are numbers, right."""
+    shown = Table(title=title, title_justify="left", title_style="bold", header_style="dim")
+    for index, column in enumerate(columns):
+        shown.add_column(column, justify="left" if index < texts else "right")
+    for row in rows:
+        shown.add_row(*row)
+    return shown

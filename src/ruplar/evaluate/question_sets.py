@@ -1,0 +1,102 @@
+"""Names of benchmarks → their questions, opened and checked; no model is needed for it, only the domain of its answers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from ruplar.data.formats import BROKEN, UNREADABLE
+from ruplar.data.sources import SourceConfig, Split, open_source
+from ruplar.domains.base import Domain
+from ruplar.errors import UserError
+from ruplar.types import Example
+
+_SKIP_WITH = "use --skip-bad (skip_bad=True in Python)"
+
+
+@dataclass(frozen=True)
+class Part:
+    """A source asked under a name of its own, and which part of the word problems it draws from."""
+
+    name: str
+    source: SourceConfig
+    split: Split = "test"
+
+
+@dataclass(frozen=True)
+class Questions:
+    """One benchmark, opened: its name, the questions to ask, the limit where it cuts some off, what run.json keeps of it."""
+
+    name: str
+    examples: Sequence[Example]
+    limit: int | None
+    record: dict[str, Any]
+
+
+Benchmark = str | SourceConfig | Part | Questions
+"""A benchmark by name, file or entry; one opened before is passed on as it is."""
+
+
+def open_questions(
+    on: Sequence[Benchmark],
+    domain: Domain,
+    *,
+    limit: int | None = None,
+    data_dir: str | Path | None = None,
+    skip_bad: bool = False,
+) -> list[Questions]:
+    """Open every benchmark.
+
+    Args:
+        on: Names, files, Hub sets or word problems.
+        domain: What an answer is.
+        limit: Only the first questions of each.
+        data_dir: Folder with the files of known benchmarks.
+        skip_bad: Leave rows out that cannot be read, counted, instead of stopping.
+
+    Raises:
+        UserError: A benchmark cannot be found or read, or holds no question; or two have one name.
+    """
+    if limit is not None and limit < 1:
+        raise UserError(f"limit: must be at least 1, got {limit}. Leave it out to ask every question.")
+    found = [
+        entry if isinstance(entry, Questions) else _opened(entry, domain, limit, data_dir, skip_bad) for entry in on
+    ]
+    names = [questions.name for questions in found]
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise UserError(
+            f"two benchmarks are both called {', '.join(twice)}, so a record could hold only one. Rename a file, or ask "
+            "them in two runs with different outputs."
+        )
+    return found
+
+
+def _opened(
+    entry: str | SourceConfig | Part,
+    domain: Domain,
+    limit: int | None,
+    data_dir: str | Path | None,
+    skip_bad: bool,
+) -> Questions:
+    split: Split = entry.split if isinstance(entry, Part) else "test"
+    try:
+        config = SourceConfig.model_validate(entry.source if isinstance(entry, Part) else entry)
+    except ValidationError as error:
+        raise UserError(*(e["msg"].removeprefix("Value error, ") for e in error.errors()), where=str(entry)) from error
+    name = entry.name if isinstance(entry, Part) else config.name
+    opened = open_source(
+        config, domain, need_steps=False, skip_bad=skip_bad, data_dir=data_dir, split=split, skip_with=_SKIP_WITH
+    )
+    if not opened.examples:
+        raise UserError(f"{name}: holds no question to ask.")
+    cut = limit is not None and limit < len(opened.examples)
+    # a file of which `count` rows were read may hold more, so it counts as limited; written problems have no end
+    least = limit if cut else None if config.is_generated else config.count
+    if skip_bad and any(opened.record.get("left_out", {}).get(reason) for reason in (BROKEN, UNREADABLE)):
+        least = least or len(opened.examples)
+    return Questions(name, opened.examples[:limit] if cut else opened.examples, least, opened.record)

@@ -1,0 +1,177 @@
+"""Backbone and a method's own weights ↔ safetensors files in a folder; nothing is ever unpickled.
+
+adapter_model.safetensors + adapter_config.json   when the backbone carries a LoRA adapter, or
+model.safetensors + config.json                   when all its weights are trained
+method.safetensors                                the method's own modules, when it has any
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections.abc import Mapping
+from pathlib import Path
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+from torch import Tensor, nn
+
+from ruplar.errors import UserError
+from ruplar.model.backbone import EMBEDDED, Backbone
+from ruplar.model.registry import KNOWN, folder_of
+
+ADAPTER, ADAPTER_CONFIG, EXTRA = "adapter_model.safetensors", "adapter_config.json", "method.safetensors"
+
+
+def save_weights(
+    backbone: Backbone, extra: Mapping[str, nn.Module], folder: Path, dtype: torch.dtype | None = None
+) -> None:
+    """Write what was trained: the adapter where there is one, else the whole model; then the method's own weights.
+
+    Args:
+        backbone: The model.
+        extra: The method's own modules by name.
+        folder: Where the files go; made when it does not exist.
+        dtype: Floating weights are stored in it, e.g. bfloat16 to ship them; None keeps each as it is.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    if hasattr(backbone.model, "peft_config"):
+        config = copy.copy(backbone.model.peft_config["default"])
+        config.inference_mode = True  # what PEFT itself writes, so that its own loader takes the folder
+        if config.base_model_name_or_path in (str(EMBEDDED), *(str(folder_of(name)) for name in KNOWN)):
+            # where this machine has the package or its cache; `ruplar.json` says which model it is
+            config.base_model_name_or_path = None
+        config.save_pretrained(str(folder))
+        save_file(_stored(_adapter(backbone.model), dtype), folder / ADAPTER, metadata={"format": "pt"})
+    else:
+        weights = None if dtype is None else _stored(backbone.model.state_dict(), dtype, copies=False)
+        backbone.model.save_pretrained(folder, state_dict=weights)
+        if dtype is not None:
+            _note_dtype(folder / "config.json", dtype)
+    if extra:
+        save_file(_stored(_flat(extra), dtype), folder / EXTRA, metadata={"format": "pt"})
+    for file in folder.glob("*.safetensors"):
+        file.chmod(0o644)  # safetensors writes for the owner alone; a model folder is there to be shared
+
+
+def load_weights(backbone: Backbone, extra: Mapping[str, nn.Module], folder: Path) -> None:
+    """Read what `save_weights` wrote into a model of the same shape; each weight keeps the model's own precision.
+
+    A plain model given an adapter's folder gets that adapter, frozen, as for use rather than training.
+
+    Raises:
+        UserError: A file is missing or broken, or holds other weights than the model has.
+    """
+    if (folder / ADAPTER_CONFIG).is_file():
+        _load_adapter(backbone, folder)
+    elif hasattr(backbone.model, "peft_config"):
+        raise UserError(f"{folder}: holds no adapter ({ADAPTER_CONFIG}), but the model has one. Is it another run's?")
+    else:
+        _load_whole(backbone, folder)
+    if extra:
+        load_method_weights(extra, folder)
+
+
+def load_method_weights(extra: Mapping[str, nn.Module], folder: Path) -> None:
+    """Read only the method's own weights of what `save_weights` wrote.
+
+    Raises:
+        UserError: As for `load_weights`.
+    """
+    found = _read(folder / EXTRA)
+    _check({name: tensor.shape for name, tensor in _flat(extra).items()}, found, folder / EXTRA)
+    for name, module in extra.items():
+        prefix = f"{name}."
+        module.load_state_dict({k.removeprefix(prefix): v for k, v in found.items() if k.startswith(prefix)})
+
+
+def _adapter(model: nn.Module) -> dict[str, Tensor]:
+    from peft import get_peft_model_state_dict
+
+    return get_peft_model_state_dict(model, save_embedding_layers=False)
+
+
+def _load_adapter(backbone: Backbone, folder: Path) -> None:
+    from peft import PeftConfig, get_peft_model, set_peft_model_state_dict
+
+    found = _read(folder / ADAPTER)
+    if not hasattr(backbone.model, "peft_config"):
+        config = PeftConfig.from_pretrained(str(folder))
+        config.base_model_name_or_path = backbone.model.name_or_path  # already found; PEFT warns when it has moved
+        try:
+            backbone.model = get_peft_model(backbone.model, config)
+        except ValueError as error:
+            raise UserError(f"{folder / ADAPTER_CONFIG}: does not fit this model: {error}") from error
+        backbone.__dict__.pop("plain_model", None)  # it is cached, and was the model without its wrapper
+    _check({name: tensor.shape for name, tensor in _adapter(backbone.model).items()}, found, folder / ADAPTER)
+    set_peft_model_state_dict(backbone.model, found)
+
+
+def _load_whole(backbone: Backbone, folder: Path) -> None:
+    # transformers may store some architectures under other names than it holds them by; its own reader knows
+    model = backbone.model
+    try:
+        stored, notes = type(model).from_pretrained(
+            folder, dtype=model.dtype, use_safetensors=True, trust_remote_code=False, output_loading_info=True
+        )
+    except (OSError, ValueError, SafetensorError, RuntimeError) as error:
+        raise UserError(f"{folder}: its weights cannot be read: {str(error).splitlines()[0]}") from error
+    problems = [f"{kind.removesuffix('_keys')} {sorted(map(str, keys))[0]}" for kind, keys in notes.items() if keys]
+    if stored.config.tie_word_embeddings != model.config.tie_word_embeddings:
+        problems.append(
+            "its head is tied to the embedding" if stored.config.tie_word_embeddings else "its head is not tied"
+        )
+    shapes = {name: tensor.shape for name, tensor in model.state_dict().items()}
+    if problems or {name: tensor.shape for name, tensor in stored.state_dict().items()} != shapes:
+        raise UserError(
+            f"{folder}: its weights are not this model's ({'; '.join(problems) or 'other shapes'}). Is it another run's?"
+        )
+    model.load_state_dict(stored.state_dict())
+
+
+def _flat(extra: Mapping[str, nn.Module]) -> dict[str, Tensor]:
+    return {f"{name}.{key}": tensor for name, module in extra.items() for key, tensor in module.state_dict().items()}
+
+
+def _read(file: Path) -> dict[str, Tensor]:
+    try:
+        return load_file(file)
+    except FileNotFoundError as error:
+        raise UserError(
+            f"{file}: no such file; the folder is not a complete model. Copy or train it again."
+        ) from error
+    except (SafetensorError, OSError) as error:
+        raise UserError(f"{file}: cannot be read ({error}); it is cut short or no safetensors file.") from error
+
+
+def _check(expected: Mapping[str, torch.Size], found: Mapping[str, Tensor], file: Path) -> None:
+    """Refuse weights of another model: every name and every shape must agree."""
+    missing, surplus = sorted(expected.keys() - found.keys()), sorted(found.keys() - expected.keys())
+    other = [name for name in sorted(expected.keys() & found.keys()) if expected[name] != found[name].shape]
+    problems = [f"lacks {len(missing)} weights the model has, e.g. {missing[0]}"] if missing else []
+    problems += [f"holds {len(surplus)} weights the model lacks, e.g. {surplus[0]}"] if surplus else []
+    problems += [f"{n} is {list(found[n].shape)}, the model's {list(expected[n])}" for n in other[:1]]
+    if problems:
+        raise UserError(f"{file}: {'; '.join(problems)}. It was saved from another model or with other LoRA settings.")
+
+
+def _stored(tensors: Mapping[str, Tensor], dtype: torch.dtype | None, copies: bool = True) -> dict[str, Tensor]:
+    """Tensors as they are written. Tied ones stay one tensor, so that transformers still sees the tie, unless `copies`."""
+    made: dict[tuple[int, torch.Size], Tensor] = {}
+    stored = {}
+    for name, tensor in tensors.items():
+        key = (tensor.data_ptr(), tensor.shape)
+        if copies or key not in made:
+            made[key] = tensor.detach().to(dtype=dtype if tensor.is_floating_point() else None).contiguous()
+            if copies:
+                made[key] = made[key].to("cpu").clone()  # safetensors refuses two names for one memory
+        stored[name] = made[key]
+    return stored
+
+
+def _note_dtype(file: Path, dtype: torch.dtype) -> None:
+    """Let the config name the precision the weights are stored in."""
+    config = json.loads(file.read_text(encoding="utf-8"))
+    config["dtype"] = str(dtype).removeprefix("torch.")
+    file.write_text(json.dumps(config, indent=2) + "\n", encoding="utf-8")

@@ -1,0 +1,212 @@
+"""Random numbers → one problem in the making: sentences, steps, and the rules that keep its arithmetic small and exact.
+
+A family's builder receives a `Story`, says sentences and takes steps on it. Every step is carried out here, so a chain
+cannot disagree with its answer; a step that would be inexact, below 1 or above 999 raises `Redraw` and the problem is
+drawn again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from random import Random
+from typing import TypeVar
+
+from ruplar.problems.word_problems.words import DIGIT_WORDS, DISTRACTORS, PEOPLE, Person
+
+T = TypeVar("T")
+
+LARGEST = 999
+"""No number of a problem is larger: each is one token of the embedded tokenizer."""
+
+PERCENTS = (5, 10, 15, 20, 25, 30, 40, 50, 60, 75, 80, 90)
+_ROUND = (15, 20, 25, 30, 40, 50, 60, 80, 100)
+
+
+class Redraw(Exception):
+    """The numbers drawn so far lead nowhere; the problem starts over with the next random numbers."""
+
+
+class Story:
+    """One problem in the making.
+
+    Args:
+        rng: The only source of randomness.
+        goal: How many steps the finished chain must have.
+
+    Attributes:
+        text: Sentences so far; the question is the last.
+        steps: Steps so far, e.g. `12*3=36`.
+        words: Slots every template may use: `a`, `He`, `he`, `him`, `his` of the main person, `b` and `c` of two others.
+    """
+
+    __slots__ = ("rng", "goal", "text", "steps", "words", "_random", "_opened")
+
+    def __init__(self, rng: Random, goal: int):
+        self.rng, self.goal = rng, goal
+        self._random = rng.random
+        self._opened = ""
+        self.text: list[str] = []
+        self.steps: list[str] = []
+        a, b, c = rng.sample(PEOPLE, 3)
+        self.words: dict[str, object] = {"a": a.name, "b": b.name, "c": c.name, "he": a.he, "him": a.him, "his": a.his}
+        self.words["He"], self.words["His"] = a.he.capitalize(), a.his.capitalize()
+
+    # --- choosing ---
+    def pick(self, options: Sequence[T]) -> T:
+        """One of the options, each equally likely."""
+        return options[int(self._random() * len(options))]
+
+    def chance(self, share: float) -> bool:
+        """True with this probability."""
+        return self._random() < share
+
+    def between(self, low: int, high: int) -> int:
+        """A whole number from low to high, both included.
+
+        Raises:
+            Redraw: There is none.
+        """
+        if high < low:
+            raise Redraw
+        return low + int(self._random() * (high - low + 1))
+
+    def person(self) -> Person:
+        """Some person, who may already be in the story."""
+        return self.pick(PEOPLE)
+
+    # --- drawing numbers ---
+    def amount(self, multiple_of: int = 1, most: int = 300) -> int:
+        """How much there is at first: small, round, or rich in divisors; always a multiple of `multiple_of`."""
+        kind = self._random()
+        if kind < 0.5:
+            value = self.between(6, 99)
+        elif kind < 0.8:
+            value = 10 * self.between(2, most // 10)
+        else:
+            value = 12 * self.between(2, max(2, most // 12))
+        value -= value % multiple_of
+        return value if value >= 4 else 2 * multiple_of + 4 - 4 % multiple_of
+
+    def some(self, most: int = 99) -> int:
+        """How much comes or goes in one event.
+
+        Raises:
+            Redraw: `most` is below 2.
+        """
+        kind = self._random()
+        if kind < 0.55 or most < 20:
+            return self.between(2, min(30, most))
+        if kind < 0.8:
+            return self.between(2, most)
+        return 5 * self.between(2, most // 5)
+
+    def lots(self, most: int = 240) -> tuple[int, int]:
+        """How many lots (2-9) of how many (2-12, or a round number), at most `most` in all."""
+        count = self.between(2, 9)
+        size = self.between(2, 12) if self.chance(0.65) else self.pick(_ROUND)
+        if count * size > most:
+            raise Redraw
+        return count, size
+
+    def percent_for(self, value: int, most: int = 90, least: int = 5) -> int:
+        """A percentage from `least` to `most` that makes a whole number of the value.
+
+        Raises:
+            Redraw: There is none.
+        """
+        exact = [p for p in PERCENTS if value * p % 100 == 0 and least <= p <= most]
+        if not exact:
+            raise Redraw
+        return self.pick(exact)
+
+    def divisor_of(self, value: int, low: int = 2, high: int = 12) -> int:
+        """A number from low to high that divides the value into at least two each.
+
+        Raises:
+            Redraw: There is none.
+        """
+        exact = [k for k in range(low, min(high, value // 2) + 1) if value % k == 0]
+        if not exact:
+            raise Redraw
+        return self.pick(exact)
+
+    def factor_for(self, value: int, high: int = 12) -> int:
+        """A number from 2 to `high` whose product with the value is small enough.
+
+        Raises:
+            Redraw: There is none.
+        """
+        return self.between(2, min(high, LARGEST // value))
+
+    # --- taking steps ---
+    def add(self, a: int, b: int) -> int:
+        """Take the step a+b."""
+        return self._take(f"{a}+{b}", a + b)
+
+    def sub(self, a: int, b: int) -> int:
+        """Take the step a-b."""
+        return self._take(f"{a}-{b}", a - b)
+
+    def mul(self, a: int, b: int) -> int:
+        """Take the step a*b."""
+        return self._take(f"{a}*{b}", a * b)
+
+    def div(self, a: int, b: int) -> int:
+        """Take the step a/b, which must be exact."""
+        if a % b:
+            raise Redraw
+        return self._take(f"{a}/{b}", a // b)
+
+    def percent(self, a: int, p: int) -> int:
+        """Take the step a*p/100, which must be exact."""
+        if a * p % 100:
+            raise Redraw
+        return self._take(f"{a}*{p}/100", a * p // 100)
+
+    def add_up(self, values: Sequence[int]) -> int:
+        """Add the values from left to right, a step each."""
+        total = values[0]
+        for value in values[1:]:
+            total = self.add(total, value)
+        return total
+
+    def _take(self, left: str, result: int) -> int:
+        if not 1 <= result <= LARGEST or len(self.steps) >= self.goal:
+            raise Redraw
+        self.steps.append(f"{left}={result}")
+        return result
+
+    @property
+    def left(self) -> int:
+        """Steps still to be taken."""
+        return self.goal - len(self.steps)
+
+    # --- saying ---
+    def line(self, options: Sequence[str]) -> str:
+        """One of the templates, if possible one that does not open like the last one drawn ("Then … Then …")."""
+        for _ in range(4):
+            found = self.pick(options)
+            if found[:5] != self._opened or found.startswith("{He"):
+                break
+        self._opened = found[:5]
+        return found
+
+    def say(self, template: str, **slots: object) -> None:
+        """Add one or more sentences; `{slots}` come from the arguments, then from `words`."""
+        self.text.append(template.format_map({**self.words, **slots} if slots else self.words))
+
+    def spell(self, value: int) -> str:
+        """A small count in digits, now and then in letters."""
+        return DIGIT_WORDS[value] if value <= 10 and self.chance(0.15) else str(value)
+
+    def distract(self, share: float = 0.2, lines: Sequence[str] = DISTRACTORS) -> None:
+        """Now and then put a sentence with an idle number somewhere before the last sentence.
+
+        A sentence about "the shop" cannot come first, before there is a shop.
+        """
+        if self.chance(share):
+            line = self.pick(lines)
+            first = 0 if line.startswith(("{a}", "It ")) else 1
+            if len(self.text) > first:
+                at = self.between(first, len(self.text) - 1)
+                self.text.insert(at, line.format_map({**self.words, "x": self.between(5, 40)}))

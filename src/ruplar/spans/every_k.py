@@ -1,0 +1,54 @@
+"""One span for every k symbols of a step, each uniform: `20*1.20=24` is `20 *`, `1.20 =`, `24` for k=2.
+
+A decimal number counts as one symbol, also under a rule that writes it as three (`1 . 20`). Groups never cross steps; the
+last one is shorter when k does not divide the count. A step with fewer than k symbols stays whole and keeps its result.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from pydantic import Field
+
+from ruplar.domains.base import Domain
+from ruplar.settings import Settings
+from ruplar.spans.base import whole
+from ruplar.types import Span
+
+
+class Config(Settings):
+    """Settings of the every-k cut."""
+
+    k: int = Field(2, ge=1, description="Symbols that share one latent.")
+
+
+@dataclass
+class Spans:
+    """Groups the symbols of each step by k."""
+
+    config: Config
+
+    def cut(self, step: str, domain: Domain) -> list[Span]:
+        """Step → spans of k symbols, the last may be shorter; their text is the symbols, a space between them."""
+        symbols = domain.symbols(step)
+        if len(_join_decimals(symbols)) < self.config.k:
+            return whole(step, domain)
+        return [Span(" ".join(group), group) for group in grouped(symbols, self.config.k)]
+
+
+def grouped(symbols: Sequence[str], k: int) -> list[tuple[str, ...]]:
+    """Symbols by k, a decimal number counted as one; the last group may be shorter."""
+    joined = _join_decimals(symbols)
+    return [tuple(joined[at : at + k]) for at in range(0, len(joined), k)]
+
+
+def _join_decimals(symbols: Sequence[str]) -> list[str]:
+    """`1 . 20` → `1.20`; other symbols stay."""
+    out: list[str] = []
+    for symbol in symbols:
+        if symbol.isdigit() and len(out) >= 2 and out[-1] == "." and out[-2].isdigit():
+            out[-2:] = [f"{out[-2]}.{symbol}"]
+        else:
+            out.append(symbol)
+    return out

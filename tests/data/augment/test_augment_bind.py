@@ -1,0 +1,161 @@
+"""Which numbers of a text feed which operands, and when that cannot be told."""
+
+from fractions import Fraction
+
+import pytest
+
+from ruplar.data.augment import facts, mentions, program
+from ruplar.data.augment import template as binding
+from ruplar.data.augment.bind import bind
+from ruplar.data.augment.template import Unbound
+from ruplar.types import Example
+
+
+def example(question, *steps, answer=None):
+    chain = " ".join(f"<<{step}>>" for step in steps)
+    return Example(question, steps, answer or steps[-1].rpartition("=")[2], "toy:1", chain)
+
+
+def kinds(text):
+    return [(m.text, m.kind) for m in mentions.find(text)]
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("He paid $1,200.50 for 3 pens.", [("1,200.50", "money"), ("3", "plain")]),
+        ("Four of twenty-five boys", [("Four", "word"), ("twenty-five", "word")]),
+        ("25% off, thirty percent more", [("25", "percent"), ("thirty", "percent")]),
+        ("at 10:30 or 5 pm on May 4", [("10", "time"), ("30", "time"), ("5", "time"), ("4", "time")]),
+        ("1/2 of 30 and two-thirds of it", [("1", "fixed"), ("2", "fixed"), ("30", "plain"), ("two", "fixed")]),
+        ("in 2019 she sold 2019 cars", [("2019", "time"), ("2019", "plain")]),
+        ("7 days, 60 minutes, 4 legs, day 3", [("7", "fixed"), ("60", "fixed"), ("4", "fixed"), ("3", "fixed")]),
+        ("a 4x6 photo, the 3rd of 2 million", [("4", "fixed"), ("3", "fixed"), ("2", "fixed")]),
+        ("half, twice, a dozen, the second", []),
+        ("a ratio of 3:5", [("3", "fixed"), ("5", "fixed")]),
+    ],
+)
+def test_numbers_are_found_and_told_apart(text, found):
+    # `4x6` gives the 4 alone: the 6 stands right behind a letter
+    assert kinds(text) == found
+
+
+def test_words_bring_numbers_in():
+    assert {7, 2, Fraction(1, 2)} <= facts.implied("half a week")
+    assert {100, Fraction(1, 100)} <= facts.implied("20%")
+    assert {2, 5, 3, Fraction(2, 5), Fraction(3, 5)} <= facts.implied("2/5 of them")
+    assert 60 in facts.implied("an hour and a minute") and 60 not in facts.implied("an hour")
+
+
+def test_a_step_is_carried_out_on_other_numbers_and_written_in_the_same_hand():
+    step = program.parse("(16+4)*.25=5")
+    assert step.literals == ("16", "4", ".25")
+    # (20 + 8) * .5 = 14
+    assert step.run([20, 8, Fraction(1, 2)]) == 14
+    assert step.write(["20", "8", ".5"], "14") == "(20+8)*.5=14"
+    assert step.run([1, 1, 1]) == 2 and program.parse("6/0=1").run([6, 0]) is None
+
+
+@pytest.mark.parametrize("step", ["-3+4=1", "4(2)=8", "x+2=4", "3+4", "5=5=5", "(3+4=7", "3**2=9", "20%*5=1"])
+def test_what_is_no_plain_arithmetic_has_no_program(step):
+    assert program.parse(step) is None
+
+
+@pytest.mark.parametrize(
+    ("value", "like", "text"),
+    [
+        (Fraction(3, 4), ".50", ".75"),
+        (Fraction(3, 4), "0.5", "0.75"),
+        (96, "144.00", "96.00"),
+        (3, "2.5", "3"),
+        (Fraction(7, 2), "2.50", "3.50"),
+        (Fraction(1, 3), "0.5", None),
+    ],
+)
+def test_numbers_are_written_in_the_hand_of_another(value, like, text):
+    assert program.write(value, like) == text
+
+
+def test_operands_are_numbers_of_the_text_results_or_constants():
+    bound = bind(
+        example(
+            "Mia buys 12 boxes with 15 pens each. She uses 20% of them every week.",
+            "12*15=180",
+            "180*.2=36",
+            "36*7=252",
+        )
+    )
+    assert [v.value for v in bound.variables] == [12, 15, 20]
+    first, second, third = bound.sources
+    assert [s.variable for s in first] == [0, 1]
+    assert (second[0].step, second[1].variable, second[1].share) == (0, 2, "%")
+    assert (third[0].step, third[1].constant) == (1, 7)
+    # 10 boxes of 20 pens, 30 %: 200, 60, 420
+    assert bound.run([10, 20, 30]) == [200, 60, 420]
+
+
+def test_one_number_in_two_places_is_drawn_once():
+    bound = bind(example("Tom has 15 red and 15 blue cars.", "15+15=30"))
+    assert [(v.value, v.mentions) for v in bound.variables] == [(15, (0, 1))]
+
+
+def test_a_number_that_could_be_the_constant_of_a_word_stays():
+    bound = bind(
+        example("He has 2 dogs, each eats twice as much as a cat, a cat eats 14 bones.", "14*2=28", "28*2=56")
+    )
+    assert [v.value for v in bound.variables] == [14]
+
+
+def test_a_percentage_used_as_a_plain_number_stays():
+    # 40/10 is 10 % of 40, but 40/20 is not 20 % of it
+    bound = bind(example("Adam has $40 and pays 10% tax. What is left?", "40/10=4", "40-4=36"))
+    assert [v.value for v in bound.variables] == [40]
+
+
+@pytest.mark.parametrize(
+    ("question", "steps", "reason"),
+    [
+        ("Tom has 31 and 45 cars.", ("31+45=76", "76*13=988"), binding.UNKNOWN),
+        ("Tom has 31 and 45 cars and 9 cats.", ("31+45=76",), binding.IDLE),
+        ("Tom leaves at 9:15 and walks 31 miles.", ("31-9=22",), binding.TIME),
+        ("Tom has 31 cars.", ("31+x=40",), binding.NOT_PLAIN),
+        ("Tom has 10 cars and 3 boxes.", ("10/3=3.33",), binding.INEXACT),
+        ("Half a week.", ("7/2=3.5",), binding.NO_NUMBER),
+        ("Of 41 cars 14 are red and 27 blue. Red ones cost $5.", ("14*5=70", "70+27=97"), binding.IDLE),
+        ("Tom has 31 and 45 cars.", ("31+45=76", "31*2=62"), binding.UNWRITTEN),
+        # 24 may be what the text says or what 12*2 gave
+        ("Ann has twice 12 cars and 24 dolls and 24 cats.", ("12*2=24", "24+24=48", "48+24=72"), binding.AMBIGUOUS),
+        # 30 is 13+17: other numbers would contradict it
+        ("13 boys and 17 girls; the 30 children pay $5 and $4.", ("13*5=65", "17*4=68", "65+68=133", "133*30=3990"), binding.RESTATED),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_told_is_left_out_with_its_reason(question, steps, reason):
+    with pytest.raises(Unbound, match=reason):
+        bind(example(question, *steps))
+
+
+def test_an_answer_that_is_not_the_last_result_is_left_out():
+    with pytest.raises(Unbound, match=binding.NOT_LAST):
+        bind(example("Tom has 31 and 45 cars.", "31+45=76", answer="75"))
+
+
+@pytest.mark.parametrize("answer", ["1/0", "½", "nan", ""])
+def test_an_answer_that_is_no_number_is_left_out(answer):
+    with pytest.raises(Unbound, match=binding.NOT_LAST):
+        bind(Example("Tom has 40 cars and buys 35. How many?", ("40+35=75",), answer))
+
+
+def test_a_chain_without_steps_is_left_out():
+    with pytest.raises(Unbound, match=binding.NO_STEP):
+        bind(Example("Tom has 31 and 45 cars.", (), "76"))
+
+
+def test_an_equation_in_the_prose_of_a_chain_is_a_missing_step():
+    prose = "An hour less 10 minutes and 0 more is 60 = 60. Then 60/5 = <<60/5=12>>12"
+    with pytest.raises(Unbound, match=binding.UNWRITTEN):
+        bind(Example("Songs of 5 minutes in an hour and 30 minutes.", ("60/5=12",), "12", "toy:1", prose))
+
+
+@pytest.mark.parametrize(("number", "word"), [("8", "an"), ("11", "an"), ("18", "an"), ("80", "an"), ("10", "a"), ("110", "a"), ("1,100", "a"), ("11,000", "an"), ("eight", "an"), ("two", "a")])  # fmt: skip
+def test_articles_go_by_how_a_number_is_said(number, word):
+    assert mentions.article(number) == word

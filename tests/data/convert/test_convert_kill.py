@@ -1,0 +1,181 @@
+"""A conversion killed at any moment goes on where it was: no row is lost, none stands twice, none is asked for again."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from ruplar.data.convert import ByRules, convert, read_prose
+from ruplar.data.convert.journal import Journal, publish
+from ruplar.errors import UserError
+
+SCRIPT = Path(__file__).with_name("convert_and_die.py")
+PROSE = [
+    {"question": "Half of 48, and both?", "answer": "It is 48/2 = 24.\nTogether 48+24 = 72.\n#### 72"},
+    {"question": "3 bags of 4?", "answer": "That is 3 x 4 = 12 apples.\n#### 12"},
+    {"question": "A wrong one?", "answer": "It is 3 + 4 = 8.\n#### 8"},
+    {"question": "3 bags of 4?", "answer": "That is 3 x 4 = 12 apples.\n#### 12"},
+    {"question": "No sum at all?", "answer": "It is seven.\n#### 7"},
+]
+
+
+@pytest.fixture
+def prose(tmp_path):
+    """A small file in prose: three rows can be converted, two of them alike; two cannot."""
+    path = tmp_path / "prose.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in PROSE), encoding="utf-8")
+    return path
+
+
+def lines(path):
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+
+
+def both(output):
+    return lines(output), lines(output.with_name(f"{output.name}.rejected.jsonl"))
+
+
+@pytest.fixture
+def whole(prose, tmp_path):
+    """What a run gives that nobody disturbs."""
+    convert(read_prose(prose), tmp_path / "whole.jsonl", "arithmetic", ByRules())
+    kept, rejected = both(tmp_path / "whole.jsonl")
+    assert [row["solution"] for row in kept] == ["<<48/2=24>> <<48+24=72>>", "<<3*4=12>>", "<<3*4=12>>"]
+    assert [row["reason"] for row in rejected] == ["a step does not re-execute", "no rule reads it"]
+    return kept, rejected
+
+
+def test_a_journal_cut_off_at_any_byte_is_gone_on_with(prose, whole, tmp_path):
+    journal = (tmp_path / "whole.jsonl.journal").read_bytes()
+    rows, output = read_prose(prose), tmp_path / "cut.jsonl"
+    ends = [at for at, byte in enumerate(journal) if byte == ord("\n")]
+    places = sorted({*range(0, len(journal) + 1, 11), *(at + off for at in ends for off in (0, 1)), len(journal)})
+    assert len(places) > 40
+    for cut in places:
+        (tmp_path / "cut.jsonl.journal").write_bytes(journal[:cut])
+        convert(rows, output, "arithmetic", ByRules())
+        assert both(output) == whole
+        keys = [row.get("key") for row in lines(tmp_path / "cut.jsonl.journal")[1:]]
+        assert len(keys) == len(set(keys)) == len(PROSE)
+        output.unlink()
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="processes cannot be forked on this system")
+def test_a_process_killed_at_every_call_that_touches_the_disk_is_gone_on_with(prose, whole, tmp_path):
+    folder = tmp_path / "dead"
+    folder.mkdir()
+    done = subprocess.run([sys.executable, SCRIPT, prose, folder], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    calls = int(done.stdout)
+    # a heading is written and synced with its folder, five rows are written, two files are synced and renamed with their folder
+    assert calls == 3 + 5 + 2 * 3
+    for last in range(1, calls + 1):
+        assert both(folder / f"{last}.jsonl") == whole, f"killed at call {last}"
+
+
+def test_the_command_killed_again_and_again_asks_for_every_row_until_all_are_there(tmp_path, chat_server, sums):
+    def script(question, times):
+        a, b = (int(word) for word in question.rstrip("?").split() if word.isdigit())
+        wrong = a % 7 == 0
+        return {"text": f"<<{a}+{b}={a + b + wrong}>>", "delay": 0.03}
+
+    count, rng = 150, Random(3)
+    source, output, server = sums(count), tmp_path / "out.jsonl", chat_server(script)
+    command = [
+        *(sys.executable, "-m", "ruplar", "data", "convert", source, output, "--by", "llm", "--endpoint", server.url),
+        *("--model", "m", "--attempts", "1", "--concurrency", "3"),
+    ]
+    quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    kills = 0
+    for _ in range(4):
+        before = sum(server.asked.values())
+        process = subprocess.Popen(command, **quiet)
+        while sum(server.asked.values()) < before + rng.randint(2, 30) and process.poll() is None:
+            time.sleep(0.01)
+        time.sleep(rng.random() * 0.03)
+        if process.poll() is None:
+            os.kill(process.pid, signal.SIGKILL)
+            kills += 1
+        process.wait()
+    assert kills == 4 and not output.exists()
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    kept, rejected = both(output)
+    assert [row["answer"] for row in kept] == [str(3 * n) for n in range(1, count + 1) if n % 7]
+    assert [row["answer"] for row in rejected] == [str(3 * n) for n in range(1, count + 1) if n % 7 == 0]
+    # a row in flight at a kill is asked again, no other
+    assert sum(server.asked.values()) <= count + kills * 3 and max(server.asked.values()) <= 1 + kills
+    keys = [row["key"] for row in lines(tmp_path / "out.jsonl.journal")[1:]]
+    assert len(keys) == len(set(keys)) == count
+
+
+def test_a_reply_outlives_a_kill_while_its_correction_is_in_flight(tmp_path, chat_server, sums):
+    server = chat_server(
+        lambda question, times: "<<1+2=4>>" if times == 1 else {"text": "<<1+2=3>>", "delay": 30 if times == 2 else 0}
+    )
+    command = [
+        *(sys.executable, "-m", "ruplar", "data", "convert", sums(1), tmp_path / "out.jsonl", "--json"),
+        *("--by", "llm", "--endpoint", server.url, "--model", "m"),
+    ]
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    while sum(server.asked.values()) < 2 and process.poll() is None:
+        time.sleep(0.01)
+    os.kill(process.pid, signal.SIGKILL)
+    process.wait()
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert [len(body["messages"]) for body in server.bodies] == [2, 4, 4], "it goes on with the correction"
+    # the wrong reply and the right one; what was in flight at the kill has told nobody what it used
+    assert json.loads(done.stdout)["tokens_in"] == 200
+
+
+def test_a_journal_begun_with_other_settings_is_refused(prose, tmp_path):
+    rows, output = read_prose(prose), tmp_path / "out.jsonl"
+    convert(rows, output, "arithmetic", ByRules())
+    with pytest.raises(UserError, match="begun with other settings.*domain was 'arithmetic', now 'dates'.*--force"):
+        convert(rows, output, "dates", ByRules())
+
+
+def test_a_journal_that_was_changed_is_refused_by_line(tmp_path, prose):
+    output = tmp_path / "out.jsonl"
+    convert(read_prose(prose), output, "arithmetic", ByRules())
+    journal = tmp_path / "out.jsonl.journal"
+    text = journal.read_text().splitlines()
+    journal.write_text("\n".join([*text[:2], "{nonsense", *text[2:]]) + "\n")
+    with pytest.raises(UserError, match=r"out.jsonl.journal:3 cannot be read"):
+        convert(read_prose(prose), output, "arithmetic", ByRules())
+
+
+def test_two_conversions_into_one_file_are_refused(tmp_path):
+    pytest.importorskip("fcntl")
+    with Journal(tmp_path / "a.journal", {}), pytest.raises(UserError, match="another conversion is writing"):
+        Journal(tmp_path / "a.journal", {}).__enter__()
+    with Journal(tmp_path / "a.journal", {}) as journal:
+        assert journal.entries == {}
+
+
+def test_a_file_that_cannot_be_finished_is_not_there(tmp_path):
+    def rows():
+        yield {"a": 1}
+        raise RuntimeError("half way")
+
+    with pytest.raises(RuntimeError):
+        publish(tmp_path / "out.jsonl", rows())
+    assert not (tmp_path / "out.jsonl").exists()
+
+
+def test_rows_that_were_added_to_the_input_are_all_that_is_done_again(prose, tmp_path):
+    output, told = tmp_path / "out.jsonl", []
+    convert(read_prose(prose), output, "arithmetic", ByRules())
+    with prose.open("a", encoding="utf-8") as file:
+        file.write(json.dumps({"question": "2 and 2?", "answer": "2 + 2 = 4\n#### 4"}) + "\n")
+    convert(read_prose(prose), output, "arithmetic", ByRules(), on_progress=lambda tally: told.append(tally.done))
+    assert told == [5, 6] and lines(output)[-1] == {"problem": "2 and 2?", "solution": "<<2+2=4>>", "answer": "4"}

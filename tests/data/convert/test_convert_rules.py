@@ -1,0 +1,137 @@
+"""Prose → chains by rules: what is read, what is left, and how much of the real sets that is."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from ruplar import plugins
+from ruplar.data.convert import ByRules, Columns, Rejected, convert, read_prose, verify
+from ruplar.data.convert.rules import rule_of
+from ruplar.errors import UserError
+
+DOMAIN = plugins.make("domains", "arithmetic")
+
+
+@pytest.mark.parametrize(
+    ("prose", "chain"),
+    [
+        ("Natalia sold 48/2 = 24 clips in May.\nSo 48+24 = 72 clips.", "<<48/2=24>> <<48+24=72>>"),
+        ("The cost is 5 x 3 = 15 dollars.", "<<5*3=15>>"),
+        ("She paid $5 x 3 = $15.", "<<5*3=15>>"),
+        ("3 hours * 60 minutes/hour = 180 minutes", "<<3*60=180>>"),
+        ("He spends $40 on t-shirts / 2 = $20 on jeans.", "<<40/2=20>>"),
+        ("45 push-ups - 5 push-ups = 40 push-ups", "<<45-5=40>>"),
+        ("(5 + 3) * 2 = 16 in all", "<<(5+3)*2=16>>"),
+        ("All of it (5 x 3 = 15) is gone.", "<<5*3=15>>"),
+        ("It is 20% of 50 = 10.", "<<20%*50=10>>"),
+        ("It grew by 5 times 3 is 15 feet.", "<<5*3=15>>"),
+        ("10 divided by 4 equals 2.5", "<<10/4=2.5>>"),
+        ("8 x 1 1/2 = 12 rolls", "<<8*(1+1/2)=12>>"),
+        ("1,200 − 200 = 1,000 seats", "<<1200-200=1000>>"),
+        ("5+5+5 = 3*5 = 15", "<<3*5=15>>"),
+        ("It costs 2*3=6 and 2*3=6 again.", "<<2*3=6>>"),
+        ("3 + 4 = 8, they say.", "<<3+4=8>>"),  # for the check to judge
+        ("There are 12 apples, which is 3 more than 8.", None),
+        ("He ran 3 - 5 is what they said, 7.", None),
+        ("4x + 12 = 56", None),
+        ("So x = 7.", None),
+        ("", None),
+    ],
+)
+def test_equations_in_prose_are_steps(prose, chain):
+    assert rule_of("arithmetic")("", prose) == chain
+
+
+def test_the_work_on_hostile_prose_grows_with_its_length_alone():
+    # a rule that tried every beginning of an expression would still be at it tomorrow
+    for prose in ("1 a " * 5_000 + "= 3", "(" * 20_000 + "=1", "1+" * 20_000 + "= 7", "= " * 20_000, "1 1/" * 20_000):
+        assert rule_of("arithmetic")("", prose) is None
+
+
+def test_nine_in_ten_of_gsm8ks_solutions_are_converted_and_every_one_re_executes(benchmark_data):
+    rows = read_prose(benchmark_data("gsm8k-train") / "gsm8k-train.jsonl", limit=1000)
+    assert len(converted(rows)) > 900
+
+
+def test_solutions_with_equations_are_converted_and_every_one_re_executes(data):
+    rows = read_prose(data / "gsm8k-train.jsonl")
+    assert sorted({row.source for row in rows} - set(converted(rows))) == [
+        "gsm8k-train.jsonl:3",
+        "gsm8k-train.jsonl:7",
+    ]
+    assert converted(rows)["gsm8k-train.jsonl:1"] == "<<4/2=2>> <<4+2=6>> <<6*12=72>>"
+
+
+def converted(rows):
+    """Source → chain, of the rows whose prose gives one that holds."""
+    assert not any("<<" in row.reasoning for row in rows)
+    rule, found = rule_of("arithmetic"), {}
+    for row in rows:
+        try:
+            found[row.source] = verify(rule(row.question, row.reasoning) or "", row.question, row.answer, DOMAIN)
+        except Rejected:
+            continue
+    return found
+
+
+@pytest.mark.parametrize(("real", "rows", "kept"), [(False, 5, 3), (True, 74, 60)], ids=["invented", "real"])
+def test_date_understanding_in_big_benchs_own_shape_is_converted(data, benchmark_data, tmp_path, real, rows, kept):
+    folder = benchmark_data("date-understanding") if real else data
+    examples = []
+    for line in (folder / "date-understanding-test.jsonl").read_text(encoding="utf-8").splitlines():
+        row = json.loads(line)
+        scores = {row["answer"]: 1, "01/01/2000": 0, "12/31/1999": 0}
+        examples.append({"input": row["problem"], "target_scores": scores})
+    examples[0]["target_scores"]["12/31/1999"] = 1
+    task = {"name": "date_understanding", "preferred_score": "multiple_choice_grade", "examples": examples}
+    (tmp_path / "task.json").write_text(json.dumps(task, indent=2), encoding="utf-8")
+    found = convert(read_prose(tmp_path / "task.json"), tmp_path / "dates.jsonl", "dates", ByRules())
+    assert found.tally.total == rows and found.tally.kept >= kept
+    rejected = [json.loads(line) for line in found.rejected.read_text(encoding="utf-8").splitlines()]
+    assert rejected[0]["reason"] == "broken row" and "marks 2 of 3 choices as right" in rejected[0]["detail"]
+    domain = plugins.make("domains", "dates")
+    for line in found.output.read_text(encoding="utf-8").splitlines():
+        row = json.loads(line)
+        assert verify(row["solution"], row["problem"], row["answer"], domain) == row["solution"]
+
+
+def test_columns_of_any_name_are_read_when_named_and_a_misspelt_one_is_told(tmp_path):
+    rows = [{"frage": "3 mal 4?", "loesung": "3 x 4 = 12", "ergebnis": 12}, {"frage": "?", "ergebnis": None}]
+    path = tmp_path / "mine.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    first, second = read_prose(path, Columns("frage", "ergebnis", "loesung"))
+    assert (first.question, first.answer, first.reasoning, first.source) == (
+        "3 mal 4?",
+        "12",
+        "3 x 4 = 12",
+        "mine.jsonl:1",
+    )
+    assert "ergebnis" in second.fault
+    with pytest.raises(UserError, match="no row has a column 'antwort'.*frage, loesung, ergebnis"):
+        read_prose(path, Columns("frage", "antwort"))
+    [unnamed, _] = read_prose(path)
+    assert "name it with --question" in unnamed.fault
+
+
+def test_equal_rows_have_keys_of_their_own_wherever_they_stand(tmp_path):
+    row = json.dumps({"question": "3+4?", "answer": "7"})
+    other = json.dumps({"question": "3+5?", "answer": "8"})
+    (tmp_path / "a.jsonl").write_text(f"{row}\n{other}\n{row}\n", encoding="utf-8")
+    (tmp_path / "b.jsonl").write_text(f"{other}\n{row}\n{row}\n", encoding="utf-8")
+    a, b = ([row.key for row in read_prose(tmp_path / name)] for name in ("a.jsonl", "b.jsonl"))
+    assert len(set(a)) == 3 and set(a) == set(b)
+
+
+def test_a_domain_without_a_rule_is_told_so():
+    with pytest.raises(UserError, match="domain 'logic' has no rule. Rules are known for arithmetic, dates"):
+        rule_of("logic")
+
+
+def test_a_row_with_half_a_character_is_set_aside_and_written_down(tmp_path):
+    path = tmp_path / "half.jsonl"
+    path.write_text('{"question": "3 \\ud83d?", "answer": "7"}\n{"question": "3+4?", "answer": "3+4=7\\n#### 7"}\n')
+    found = convert(read_prose(path), tmp_path / "out.jsonl", "arithmetic", ByRules())
+    [row] = [json.loads(line) for line in found.rejected.read_text(encoding="utf-8").splitlines()]
+    assert "half of a character" in row["detail"] and found.tally.kept == 1

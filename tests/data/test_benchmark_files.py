@@ -1,0 +1,115 @@
+"""Every row of every known file loads, and what is known of the files holds: of our small ones, and of the real ones."""
+
+import pytest
+
+from ruplar.data.read import SOURCES, iterate, overlap, read
+from ruplar.domains.arithmetic import Config, Domain
+from ruplar.errors import UserError
+
+DOMAIN = Domain(Config())
+ROWS = {
+    "gsm8k-train": (7473, 7378),  # 95 have no step
+    "gsm8k-aug-valid": (500, 494),  # 6
+    "gsm8k-aug": (1319, 1301),  # 18
+    "gsm8k-aug-3000": (3000, 2999),
+    "gsm8k-train-equations": (6973, 6884),  # 7378 - 494
+    "gsm-hard": (1319, 0),
+    "svamp": (1000, 0),
+    "multiarith": (600, 0),
+    "short-dev": (833, 0),
+    "date-understanding-train": (295, 295),
+    "date-understanding": (74, 74),
+    "prosqa-valid": (300, 300),
+}
+"""Name of a real file → its rows, and those with steps."""
+INVENTED = {
+    "gsm8k-train": (12, 10),
+    "gsm8k-aug-valid": (5, 4),
+    "gsm8k-aug": (6, 5),
+    "gsm8k-aug-3000": (5, 5),
+    "gsm8k-train-equations": (7, 6),
+    "gsm-hard": (6, 0),
+    "svamp": (6, 0),
+    "multiarith": (6, 0),
+    "short-dev": (5, 0),
+    "date-understanding-train": (11, 11),
+    "date-understanding": (5, 5),
+    "prosqa-valid": (6, 6),
+}
+"""The same of our small files."""
+
+
+def loads(name, folder, rows, with_steps):
+    reading = read(name, DOMAIN, need_steps=False, data_dir=folder)
+    assert (reading.rows, len(reading.examples), reading.left_out) == (rows, rows, {})
+    assert sum(bool(e.steps) for e in reading.examples) == with_steps
+    assert all(DOMAIN.same(e.answer, e.answer) for e in reading.examples)
+
+
+@pytest.mark.parametrize("name", ROWS)
+def test_every_benchmark_file_loads_with_all_its_rows(benchmark_data, name):
+    loads(name, benchmark_data(name), *ROWS[name])
+
+
+@pytest.mark.parametrize("name", INVENTED)
+def test_every_format_of_a_benchmark_file_loads_with_all_rows(data, name):
+    loads(name, data, *INVENTED[name])
+
+
+@pytest.mark.parametrize(("real", "rows", "repeats"), [(False, 6, 1), (True, 600, 20)], ids=["invented", "real"])
+def test_multiarith_repeats_questions_and_an_evaluation_keeps_them(data, benchmark_data, real, rows, repeats):
+    reading = read("multiarith", DOMAIN, need_steps=False, data_dir=benchmark_data("multiarith") if real else data)
+    assert (len(reading.examples), len(reading.repeats)) == (rows, repeats)
+
+
+@pytest.mark.parametrize(
+    ("real", "no_step", "rows", "first"), [(False, 2, "12", 3), (True, 95, "7,473", 30)], ids=["invented", "real"]
+)
+def test_gsm8k_rows_without_a_step_are_refused_for_training_unless_skipped(
+    data, benchmark_data, real, no_step, rows, first
+):
+    folder = benchmark_data("gsm8k-train") if real else data
+    with pytest.raises(UserError, match=rf"{no_step} of {rows} rows have no step \(first: gsm8k-train.jsonl:{first} "):
+        read("gsm8k-train", DOMAIN, data_dir=folder)
+    reading = read("gsm8k-train", DOMAIN, skip_bad=True, data_dir=folder)
+    assert len(reading.examples) == int(rows.replace(",", "")) - no_step
+    assert {r: len(p) for r, p in reading.left_out.items()} == {"no step": no_step}
+
+
+@pytest.mark.parametrize(("real", "left", "held_out"), [(False, 7, 5), (True, 6973, 500)], ids=["invented", "real"])
+def test_the_validation_questions_all_stand_in_gsm8k_train_and_are_taken_out(
+    data, benchmark_data, real, left, held_out
+):
+    folder = benchmark_data("gsm8k-train", "gsm8k-aug-valid") if real else data
+    train = read("gsm8k-train", DOMAIN, need_steps=False, data_dir=folder).examples
+    valid = read("gsm8k-aug-valid", DOMAIN, need_steps=False, data_dir=folder).examples
+    kept, taken_out = overlap(train, valid)
+    assert (len(kept), len(taken_out)) == (left, held_out)
+
+
+@pytest.mark.parametrize(
+    ("real", "negative", "fractions", "one"),
+    [(False, 1, 3, "2.188641551523654e-09"), (True, 146, 303, "3244047.0999999996")],
+    ids=["invented", "real"],
+)
+def test_gsm_hard_answers_compare_as_they_are_written(data, benchmark_data, real, negative, fractions, one):
+    folder = benchmark_data("gsm-hard") if real else data
+    answers = [e.answer for e in read("gsm-hard", DOMAIN, need_steps=False, data_dir=folder).examples]
+    assert sum(a.startswith("-") for a in answers) == negative
+    assert sum(not DOMAIN.same(a, a.split(".")[0]) for a in answers) == fractions
+    assert one in answers
+
+
+@pytest.mark.parametrize(("real", "least"), [(False, 8), (True, 4000)], ids=["invented", "real"])
+def test_every_step_of_gsm8k_aug_is_carried_out_again_without_a_fault(data, benchmark_data, real, least):
+    folder = benchmark_data("gsm8k-aug") if real else data
+    steps = [step for e in iterate("gsm8k-aug", DOMAIN, need_steps=False, data_dir=folder) for step in e.steps]
+    assert len(steps) >= least
+    assert [fault for step in steps if (fault := DOMAIN.check(step))] == []
+
+
+def test_known_names_are_benchmarks_by_their_bare_name_and_files_of_the_data_folder(data):
+    # two known files are on the Hub alone
+    files = {path.name for path in data.iterdir()}
+    assert {source.file for source in SOURCES.values()} - files == {"gsm8k-test.jsonl", "gsm8k-aug-train.txt"}
+    assert files <= {source.file for source in SOURCES.values()}

@@ -1,0 +1,138 @@
+"""`data check`'s page: rows counted as rows, nothing cut off in silence, and what training refuses is not called usable."""
+
+import json
+
+import pytest
+
+from ruplar import plugins
+from ruplar.data.check import check_chains
+from ruplar.data.sources import SourceConfig, open_source
+from ruplar.errors import UserError
+
+DATES, LOGIC, ARITHMETIC = (plugins.make("domains", name) for name in ("dates", "logic", "arithmetic"))
+TOLD = "Today is Jul {}, 1972. What is the date tomorrow in MM/DD/YYYY?"
+
+
+def dates_file(folder, *chains):
+    """Questions for the day after Jul 9, 10, …, each with its chain and the right answer."""
+    rows = [
+        {"question": TOLD.format(day), "cot": chain, "answer": f"07/{day + 1:02d}/1972"}
+        for day, chain in enumerate(chains, start=9)
+    ]
+    file = folder / "days.jsonl"
+    file.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    return str(file)
+
+
+@pytest.fixture
+def wrong_ends(tmp_path):
+    """The first chain is right; every step of the others is too, but they end in another day than marked, or in none."""
+    return dates_file(
+        tmp_path,
+        "<<Jul 9, 1972 + 1 day = Jul 10, 1972>>",
+        "<<Jul 10, 1972 + 2 days = Jul 12, 1972>>",
+        "<<Jul 11, 1972 + 1 day>>",
+    )
+
+
+def test_a_chain_that_does_not_end_in_its_answer_is_no_training_row(wrong_ends):
+    source = SourceConfig(source=wrong_ends)
+    with pytest.raises(
+        UserError, match=r"2 of 3 chains are wrong \(first: days.jsonl:2 ends in Jul 12 1972, marked 07/11"
+    ):
+        open_source(source, DATES, split="train")
+    kept = open_source(source, DATES, split="train", skip_bad=True)
+    assert [e.source for e in kept.examples] == ["days.jsonl:1"] and kept.record["left_out"] == {"wrong chain": 2}
+    asked = open_source(source, DATES, split="test")
+    assert len(asked.examples) == 3 and asked.record["wrong_kept"] == 2
+
+
+def test_a_wrong_last_step_is_no_training_row_although_its_end_is_the_answer(tmp_path):
+    file = dates_file(tmp_path, "<<Jul 9, 1972 + 2 days = Jul 10, 1972>>")
+    with pytest.raises(UserError, match="Jul 9, 1972 [+] 2 days is Jul 11, 1972, not Jul 10, 1972"):
+        open_source(SourceConfig(source=file), DATES, split="train")
+
+
+def test_a_logic_chain_that_stops_too_early_is_no_training_row(tmp_path):
+    told = "Every terpus is a brimpus. Tom is a terpus. Every brimpus is a lempus. Every dumpus is a rempus."
+    row = {
+        "question": f"{told} Is Tom a rempus or lempus?",
+        "cot": "<<Tom is a terpus.>>",
+        "answer": "Tom is a lempus.",
+    }
+    (tmp_path / "facts.jsonl").write_text(json.dumps(row) + "\n", encoding="utf-8")
+    with pytest.raises(UserError, match="the chain ends in terpus, but the answer is lempus"):
+        open_source(SourceConfig(source=str(tmp_path / "facts.jsonl")), LOGIC, split="train")
+
+
+def test_arithmetic_reads_what_it_read_wrong_ends_and_all(tmp_path):
+    # GSM8K has chains whose last result is not the marked answer; the domain lists them and refuses none
+    row = {"question": "How many?", "cot": "<<1+1=2>>", "answer": "3"}
+    file = tmp_path / "sums.jsonl"
+    file.write_text(json.dumps(row) + "\n", encoding="utf-8")
+    assert len(open_source(SourceConfig(source=str(file)), ARITHMETIC, split="train").examples) == 1
+    found = check_chains(str(file), ARITHMETIC)
+    assert found.examples == 1 and found.refused == [] and len(found.wrong_ends) == 1
+    assert "1 of 1 rows have a usable chain\n" in found.text()
+
+
+def test_chains_that_training_refuses_are_not_called_usable(wrong_ends, data):
+    found = check_chains(wrong_ends, DATES)
+    assert (found.examples, len(found.refused), found.as_dict()["examples"]) == (1, 2, 1)
+    first = found.text().splitlines()[0]
+    assert "days.jsonl: 1 of 3 rows have a usable chain; 2 have a wrong one, which training refuses" in first
+    assert found.as_dict()["refused"][0] == {"at": "days.jsonl:2", "what": "ends in Jul 12 1972, marked 07/11/1972"}
+    train = check_chains("date-understanding-train", DATES, data_dir=data)
+    assert "8 of 11 rows have a usable chain; 3 have" in train.text()  # 11 - 3, as training counts them
+    assert "11 steps, 1.00 a chain" in train.text()
+
+
+def test_the_wrong_rows_of_date_understanding_are_counted(benchmark_data):
+    found = check_chains("date-understanding-train", DATES, data_dir=benchmark_data("date-understanding-train"))
+    assert "273 of 295 rows have a usable chain; 22 have" in found.text()  # 295 - 22, as training counts them
+    assert "295 steps, 1.00 a chain" in found.text() and "    … and 17 more (--show 22)\n" in found.text()
+    assert "date-understanding-train.jsonl:292" in found.text(show=22)
+
+
+def test_what_is_not_shown_is_counted_with_the_way_to_see_it(tmp_path):
+    later = [f"<<Jul {day + 1}, 1972 + 1 day = Jul {day + 2}, 1972>>" for day in range(9, 16)]
+    slips = [f"<<Jul {day}, 1972 + 2 days = Jul {day + 1}, 1972>>" for day in range(16, 19)]
+    rows = [
+        {"question": TOLD.format(day), "cot": chain, "answer": chain[-15:-2]}
+        for day, chain in enumerate([*later, *slips], start=9)
+    ]
+    (tmp_path / "days.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    found = check_chains(str(tmp_path / "days.jsonl"), DATES)
+    page = found.text()
+    assert "  7 chains that do not fit their question\n" in page and "    … and 2 more (--show 7)\n" in page
+    assert page.count("… and") == 1  # of the three wrong steps all are shown
+    assert "… and" not in found.text(show=7) and "days.jsonl:7" in found.text(show=7)
+    assert "… and" not in found.text(show=0)
+
+
+def test_chains_are_counted_once_however_much_is_wrong_with_them(tmp_path):
+    told = "Every terpus is a brimpus. Tom is a terpus. Every brimpus is a lempus. Every dumpus is a rempus."
+    # neither step is told, the chain begins with another, and it ends elsewhere
+    bad = "<<Every rempus is a terpus.>> <<Every terpus is a dumpus.>>"
+    rows = [
+        {"question": f"{told} Is {who} a rempus or lempus?", "cot": bad, "answer": f"{who} is a lempus."}
+        for who in ("Tom", "Tom ")
+    ]
+    file = tmp_path / "facts.jsonl"
+    file.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    found = check_chains(str(file), LOGIC)
+    assert [at for at, _ in found.wrong_chains] == ["facts.jsonl:1", "facts.jsonl:2"]
+    assert "is not told by the question; " in found.wrong_chains[0][1]
+    assert "  2 chains that do not fit their question\n" in found.text()
+
+
+def test_steps_are_counted_as_steps_and_the_rows_they_stand_in_are_named(tmp_path):
+    bad = "<<Jul 9, 1972 + 2 days = Jul 10, 1972>> <<Jul 10, 1972 - 1 day = Jul 10, 1972>>"
+    found = check_chains(dates_file(tmp_path, bad), DATES)
+    assert "  2 steps that do not re-execute, in 1 row\n" in found.text()
+
+
+def test_the_page_says_how_to_see_what_was_understood(wrong_ends):
+    hint = "--rows N shows what was understood of each of the first N chains"
+    assert check_chains(wrong_ends, DATES).text().endswith(hint)
+    assert hint not in check_chains(wrong_ends, DATES, rows=1).text()

@@ -1,0 +1,294 @@
+"""Benchmark files are downloaded over real HTTP from a local server that stands for GitHub and the Hub."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import socket
+import subprocess
+import sys
+import threading
+from dataclasses import replace
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from urllib.parse import unquote
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from huggingface_hub import constants
+
+from ruplar.data import fetch as fetching
+from ruplar.data.downloads import DOWNLOADS, Download, difference, fingerprint, hub_files
+from ruplar.data.fetch import Fetcher
+from ruplar.data.locations import SOURCES
+from ruplar.errors import UserError
+from ruplar.types import Example
+
+ROWS = [
+    {"problem": "Ann has 3 bags of 4 apples. How many apples?", "answer": 12.0},
+    {"problem": "Bob had 9 pens and lost 2. How many are left?", "answer": 7.0},
+    {"problem": "Cy saves 5 a day. How much in 1,000 days?", "answer": 5000.0},
+]
+LINES = "".join(json.dumps(row) + "\n" for row in ROWS).encode()
+HUB = "/datasets/{}/resolve/refs/convert/parquet/default/{}/0000.parquet"
+
+
+class Server:
+    """A local HTTP server: path → body; a body in `cut` is announced whole and broken off half-way."""
+
+    def __init__(self):
+        self.files: dict[str, bytes] = {}
+        self.cut: set[str] = set()
+        self.requests: list[str] = []
+        outer = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_HEAD(self):
+                self.answer(body=False)
+
+            def do_GET(self):
+                self.answer(body=True)
+
+            def answer(self, body):
+                path = unquote(self.path)
+                outer.requests.append(f"{self.command} {path}")
+                content = outer.files.get(path)
+                self.send_response(404 if content is None else 200)
+                self.send_header("Content-Length", str(len(content or b"")))
+                self.end_headers()
+                if body and content:
+                    self.wfile.write(content[: len(content) // 2] if path in outer.cut else content)
+
+            def log_message(self, *args):
+                pass
+
+        self.http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.url = f"http://127.0.0.1:{self.http.server_port}"
+        threading.Thread(target=self.http.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
+
+
+def endpoint(monkeypatch, url):
+    """Set what `HF_ENDPOINT` sets when huggingface_hub is imported."""
+    template = constants.HUGGINGFACE_CO_URL_TEMPLATE.replace(constants.ENDPOINT, url)
+    monkeypatch.setattr(constants, "HUGGINGFACE_CO_URL_TEMPLATE", template)
+    monkeypatch.setattr(constants, "ENDPOINT", url)
+
+
+@pytest.fixture
+def server(monkeypatch, tmp_path):
+    """A server for both GitHub and the Hub; `svamp` is the three rows above, at /svamp.jsonl and nowhere else yet."""
+    running = Server()
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
+    endpoint(monkeypatch, running.url)
+    monkeypatch.setenv("RUPLAR_CACHE", str(tmp_path / "cache"))
+    examples = [Example(row["problem"], (), str(row["answer"]), "", "") for row in ROWS]
+    monkeypatch.setitem(DOWNLOADS, "svamp", Download(f"{running.url}/svamp.jsonl", *fingerprint(examples)))
+    yield running
+    running.http.shutdown()
+    running.http.server_close()
+
+
+def parquet(rows):
+    sink = pa.BufferOutputStream()
+    pq.write_table(pa.Table.from_pylist(rows), sink)
+    return sink.getvalue().to_pybytes()
+
+
+def contents(folder):
+    """Every file and folder below a folder, hidden ones too."""
+    return sorted(str(path.relative_to(folder)) for path in folder.rglob("*"))
+
+
+def test_a_set_is_downloaded_verified_and_not_downloaded_twice(server, ruplar, tmp_path):
+    server.files["/svamp.jsonl"] = LINES
+    file = tmp_path / "cache" / "data" / "svamp-test.jsonl"
+    first = ruplar("data", "fetch", "svamp")
+    assert first.code == 0 and first.out == f"svamp: verified, {file}, from {server.url}/svamp.jsonl\n"
+    assert contents(file.parent) == ["svamp-test.jsonl"] and file.read_bytes() == LINES
+    asked = len(server.requests)
+    assert ruplar("data", "fetch", "svamp").out == f"svamp: already there, {file}\n"
+    assert len(server.requests) == asked
+    assert ruplar("data", "fetch", "svamp", "--to", tmp_path / "own").code == 0
+    assert (tmp_path / "own" / "svamp-test.jsonl").read_bytes() == LINES
+
+
+def test_the_hub_is_second_and_its_parquet_splits_become_one_file(server):
+    rows = [
+        {"Body": "Cy saves 5 a day.", "Question": "How much in  1,000 days?", "Answer": "5000"},
+        {"Body": "Ann has 3 bags of 4 apples.", "Question": "How many apples?", "Answer": "12"},
+        {"Body": "Bob had 9 pens and lost 2.", "Question": "How many are left?", "Answer": "7.0"},
+    ]
+    server.files[HUB.format("ChilleD/SVAMP", "train")] = parquet(rows[:2])
+    server.files[HUB.format("ChilleD/SVAMP", "test")] = parquet(rows[2:])
+    seen = []
+    found = Fetcher().fetch("svamp", lambda done, total: seen.append((done, total)))
+    assert found.state == "verified" and found.origin.startswith("hub:ChilleD/SVAMP/default/train/0000.parquet and ")
+    assert [json.loads(line) for line in found.path.read_text().splitlines()] == rows
+    assert f"GET {HUB.format('ChilleD/SVAMP', 'train')}" in server.requests
+    assert seen[-1] == (len(parquet(rows[2:])),) * 2
+
+
+def test_hub_rows_of_gsm8k_aug_become_its_text_lines(server, monkeypatch):
+    rows = [{"question": "2 and 3,\ndoubled?", "steps": ["<<2+3=5>>", "<<5*2=10>>"], "answer": "10"}]
+    known = Download(f"{server.url}/none", *fingerprint([Example("2 and 3, doubled?", (), "10", "", "")]))
+    monkeypatch.setitem(DOWNLOADS, "gsm8k-aug-valid", known)
+    server.files[HUB.format("whynlp/gsm8k-aug", "validation")] = parquet(rows)
+    found = Fetcher().fetch("gsm8k-aug-valid")
+    assert found.state == "verified"
+    assert found.path.read_text() == "2 and 3, doubled?||<<2+3=5>> <<5*2=10>> #### 10\n"
+
+
+def test_other_content_is_refused_unless_it_is_accepted(server, ruplar, tmp_path):
+    server.files["/svamp.jsonl"] = LINES.replace(b"12.0", b"13.0")
+    folder = tmp_path / "cache" / "data"
+    refused = ruplar("data", "fetch", "svamp")
+    assert refused.code == 2 and contents(folder) == []
+    known = DOWNLOADS["svamp"].fingerprint[:12]
+    assert "3 rows instead of 3, fingerprint " in refused.err and f"… instead of {known}…" in refused.err
+    assert "Accept it with --unverified." in refused.err
+    assert f"By hand: save {server.url}/svamp.jsonl as {folder / 'svamp-test.jsonl'}." in refused.err
+    accepted = ruplar("data", "fetch", "svamp", "--unverified")
+    assert accepted.code == 0 and accepted.out.startswith("svamp: not verified, ")
+    again = ruplar("data", "fetch", "svamp")
+    assert again.code == 2 and "exists, but is not the known set: 3 rows instead of 3" in again.err
+    assert contents(folder) == ["svamp-test.jsonl"]
+    assert ruplar("data", "fetch", "svamp", "--unverified").out.startswith("svamp: already there, not verified, ")
+
+
+def test_a_file_with_a_known_sha256_is_verified_by_its_bytes(server, monkeypatch):
+    known = Download(f"{server.url}/svamp.jsonl", 3, sha256=hashlib.sha256(LINES).hexdigest())
+    monkeypatch.setitem(DOWNLOADS, "svamp", known)
+    server.files["/svamp.jsonl"] = LINES + b"\n"
+    with pytest.raises(UserError, match=r"SHA-256 .{12}… instead of " + known.sha256[:12]):
+        Fetcher().fetch("svamp")
+    server.files["/svamp.jsonl"] = LINES
+    assert Fetcher().fetch("svamp").state == "verified"
+
+
+def test_a_download_that_breaks_off_leaves_nothing(server, tmp_path):
+    server.files["/svamp.jsonl"] = LINES
+    server.cut.add("/svamp.jsonl")
+    with pytest.raises(
+        UserError, match=r"svamp.jsonl: the download broke off: .*\n.*the server answers 404 Not Found"
+    ):
+        Fetcher().fetch("svamp")
+    assert contents(tmp_path / "cache" / "data") == []
+
+
+def test_an_interrupted_fetch_leaves_nothing(server, tmp_path):
+    server.files["/svamp.jsonl"] = LINES
+
+    def interrupt(done, total):
+        assert contents(tmp_path / "cache" / "data") != []
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        Fetcher().fetch("svamp", interrupt)
+    assert contents(tmp_path / "cache" / "data") == []
+
+
+def test_offline_mode_is_reported_without_a_request(server, monkeypatch, tmp_path):
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
+    file = tmp_path / "cache" / "data" / "svamp-test.jsonl"
+    with pytest.raises(UserError, match=rf"offline mode is on \(HF_HUB_OFFLINE\).* By hand: .* as {file}\."):
+        Fetcher().fetch("svamp")
+    assert server.requests == [] and not file.parent.exists()
+
+
+def test_hosts_that_refuse_or_never_answer_are_given_up_together_after_the_timeout(server, monkeypatch, tmp_path):
+    monkeypatch.setattr(fetching, "CONNECT_SECONDS", 0.3)
+    with socket.create_server(("127.0.0.1", 0)) as silent, socket.socket() as closed:
+        closed.bind(("127.0.0.1", 0))
+        endpoint(monkeypatch, f"http://127.0.0.1:{silent.getsockname()[1]}")
+        nowhere = replace(DOWNLOADS["svamp"], url=f"http://127.0.0.1:{closed.getsockname()[1]}/svamp.jsonl")
+        monkeypatch.setitem(DOWNLOADS, "svamp", nowhere)
+        with pytest.raises(
+            UserError, match=r"no connection to http://127.0.0.1:\d+ or http://127.0.0.1:\d+ .*By hand"
+        ):
+            Fetcher().fetch("svamp")
+    assert not (tmp_path / "cache").exists()
+
+
+@pytest.mark.parametrize("offline", ["0", "1"])
+def test_the_environment_names_the_hub_and_turns_the_command_offline(server, tmp_path, offline):
+    server.files[HUB.format("ChilleD/SVAMP", "train")] = parquet(ROWS[:2])
+    server.files[HUB.format("ChilleD/SVAMP", "test")] = parquet(ROWS[2:])
+    code = f"""
+import sys
+from ruplar import cli
+from ruplar.data.downloads import DOWNLOADS, Download
+DOWNLOADS["svamp"] = {DOWNLOADS["svamp"]!r}
+sys.argv = ["ruplar", "data", "fetch", "svamp"]
+cli.main()
+"""
+    environment = os.environ | {"HF_ENDPOINT": server.url, "HF_HUB_OFFLINE": offline, "RUPLAR_CACHE": str(tmp_path)}
+    found = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, cwd=tmp_path)
+    if offline == "1":
+        assert found.returncode == 2 and "ruplar: offline mode is on (HF_HUB_OFFLINE)" in found.stderr
+        assert server.requests == []
+    else:
+        assert found.returncode == 0 and "svamp: verified" in found.stdout and "from hub:ChilleD/SVAMP" in found.stdout
+
+
+def test_one_failure_does_not_stop_the_others_but_the_command_fails(server, ruplar, monkeypatch, tmp_path):
+    server.files["/svamp.jsonl"] = LINES
+    missing = Download(f"{server.url}/missing", 1, "0" * 64)
+    monkeypatch.setitem(DOWNLOADS, "multiarith", missing)
+    found = ruplar("data", "fetch", "multiarith", "svamp")
+    assert found.code == 2 and found.out.startswith("svamp: verified") and "multiarith" not in found.out
+    assert "'multiarith' cannot be downloaded." in found.err
+    assert contents(tmp_path / "cache" / "data") == ["svamp-test.jsonl"]
+
+
+def test_unknown_names_and_sets_without_a_download_are_reported_before_anything_is_downloaded(
+    server, ruplar, monkeypatch
+):
+    monkeypatch.delitem(DOWNLOADS, "prosqa-valid")
+    found = ruplar("data", "fetch", "svamp", "svmp", "prosqa-valid")
+    assert found.code == 2 and server.requests == []
+    assert "unknown data set 'svmp'. Did you mean 'svamp'?" in found.err
+    assert "'prosqa-valid': no download known. Put the file in data/ as prosqa-valid.json." in found.err
+
+
+def test_without_a_name_the_sets_are_listed(server, ruplar, monkeypatch, tmp_path):
+    from rich.console import Console
+
+    from ruplar.cli import data_fetch
+
+    monkeypatch.setattr(data_fetch, "out", Console(width=200))
+    (tmp_path / "own").mkdir()
+    (tmp_path / "own" / "gsm-hard-test.jsonl").write_bytes(LINES)
+    found = ruplar("data", "fetch", "--to", tmp_path / "own")
+    assert found.code == 0 and server.requests == []
+    rows = {cells[0]: cells[1:] for line in found.out.splitlines() if len(cells := line.strip("│ ").split(" │ ")) > 1}
+    rows = {name.strip(): [cell.strip() for cell in cells] for name, cells in rows.items()}
+    assert rows["gsm-hard"] == ["1,319", "github:xiaocen-luo/RuPLaR", str(tmp_path / "own" / "gsm-hard-test.jsonl")]
+    assert rows["gsm8k-aug-train"] == ["385,620", "github:da03/Internalize_CoT_Step_by_Step", "not there"]
+
+
+def test_the_fingerprint_ignores_order_and_how_numbers_and_spaces_are_written_and_nothing_else():
+    def of(*pairs):
+        return fingerprint([Example(question, (), answer, "", "") for question, answer in pairs])
+
+    known = of(("How many?", "51"), ("Which  day?", "09/09/1909"), ("How much?", "14224748.8"))
+    same = (("which day?", "09/09/1909"), ("How much?", "$14,224,748.8000000007"), ("How many?", "51.0"))
+    assert of(*same) == known and known[0] == 3
+    assert of(*same[:2], ("How many?", "52"))[1] != known[1]
+    assert of(*same[:2], ("How  many", "51"))[1] != known[1]
+    assert of(*same, same[0]) != known
+
+
+@pytest.mark.parametrize("name", sorted(DOWNLOADS.keys() - {"gsm8k-aug-train", "gsm8k-test"}))
+def test_the_benchmark_files_are_verified(name, shared_data):
+    assert difference(name, shared_data / SOURCES[name].file) == ""
+
+
+def test_every_download_is_a_known_set_at_a_fixed_commit_with_something_to_verify_it_by():
+    for name, known in DOWNLOADS.items():
+        assert name in SOURCES and known.rows > 0
+        assert any(len(part) == 40 for part in known.url.split("/")), known.url
+        assert sorted([len(known.fingerprint), len(known.sha256)]) == [0, 64]
+        assert known.url.endswith(os.path.splitext(SOURCES[name].file)[1])
+    assert [str(file) for file in hub_files("gsm8k-test")] == ["hub:openai/gsm8k/main/test/0000.parquet"]
+    assert hub_files("prosqa-valid") == []

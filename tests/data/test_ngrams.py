@@ -1,0 +1,118 @@
+"""Training questions held against test questions: the same words, thirteen in a row, and the same but for numbers."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from ruplar import plugins
+from ruplar.data.decontamination import EQUAL, PASSAGE, RETOLD, Index, index_of, why_not_train, words
+from ruplar.data.overlap import share
+from ruplar.errors import UserError
+
+RESULTS = Path(__file__).parents[2] / "results"
+DOMAIN = plugins.make("domains", "arithmetic")
+TEST = "Ann has 1,200 red cars and she sells 5 of them to Tom's friend on Monday. How many are left?"
+
+
+@pytest.fixture
+def index():
+    found = Index()
+    found.add("mine", "mine:1", TEST)
+    found.add("mine", "mine:2", "What is 3 + 4?")
+    return found
+
+
+def test_the_normal_form_has_words_and_numbers_alone():
+    assert words("Tom's  $1,200.50 – 3/4, OK?") == ["toms", "1200.50", "3", "4", "ok"]
+
+
+def test_the_same_question_is_found_whatever_its_case_and_points(index):
+    assert (
+        index.hit("ann has 1200 red cars, and she sells 5 of them to Toms friend on monday -- how many are left").kind
+        == EQUAL
+    )
+    assert index.hit("what is 3 4").kind == EQUAL  # too short for a passage
+
+
+def test_thirteen_words_in_a_row_are_a_hit_and_twelve_are_not(index):
+    shared = "she sells 5 of them to Tom's friend on Monday. How many are left"  # 13 words
+    assert len(words(shared)) == 13 + 1
+    hit = index.hit(f"Bob and Eve: {shared} now")
+    assert (hit.kind, hit.set, hit.at) == (PASSAGE, "mine", "mine:1") and len(hit.passage.split()) == 13
+    assert index.hit("Bob: sells 5 of them to Tom's friend on Monday. How many are now") is None
+
+
+def test_other_numbers_are_told_apart_unless_masked(index):
+    retold = TEST.replace("1,200", "37").replace("5", "8")
+    assert index.hit(retold) is None and index.retold(retold).kind == RETOLD
+
+
+def test_a_set_that_cannot_be_read_is_told_and_not_passed_over(tmp_path):
+    with pytest.raises(UserError, match="'nowhere.jsonl' cannot be read, so training data cannot be held against it"):
+        index_of(["nowhere.jsonl"], DOMAIN)
+    with pytest.raises(UserError, match="no test set is named"):
+        index_of([], DOMAIN)
+
+
+@pytest.mark.parametrize(("real", "rows", "hits"), [(False, 12, 1), (True, 7473, 4)], ids=["invented", "real"])
+def test_passages_that_gsm8k_shares_with_its_test_set_are_counted(data, benchmark_data, real, rows, hits):
+    sets = ["gsm8k-aug", "gsm-hard", "svamp", "multiarith"]
+    folder = benchmark_data("gsm8k-train", *sets) if real else data
+    index = index_of(sets, DOMAIN, folder)
+    found = share("gsm8k-train", index, DOMAIN, data_dir=folder)
+    assert dict(found.hits) == {(PASSAGE, "gsm8k-aug"): hits} and found.rows == rows
+    assert set(index.sets) == set(sets) and all(record["sha256"] for record in index.sets.values())
+    assert len(found.as_dict()["pairs"]) == hits + sum(found.retold.values())
+    assert f"{hits} 13 words in a row: gsm8k-aug" in found.text(1)
+
+
+@pytest.mark.parametrize(("real", "rows"), [(False, 5), (True, 500)], ids=["invented", "real"])
+def test_all_validation_questions_stand_in_the_training_set(data, benchmark_data, real, rows):
+    folder = benchmark_data("gsm8k-train", "gsm8k-aug-valid") if real else data
+    found = share("gsm8k-train", index_of(["gsm8k-aug-valid"], DOMAIN, folder), DOMAIN, data_dir=folder)
+    assert found.hits[EQUAL, "gsm8k-aug-valid"] == rows
+
+
+@pytest.mark.parametrize(
+    "source",
+    ["hub:mwpt5/MAWPS", "data/mawps-train.jsonl", "hub:apple/GSM-Symbolic", "gsm_symbolic.json", "svamp", "short-dev"],
+)
+def test_sets_that_hold_test_questions_are_known_by_name(source):
+    assert why_not_train(source)
+
+
+@pytest.mark.parametrize("source", ["../data/gsm8k-aug-test.jsonl", "svamp-test.jsonl", "hub:openai/gsm8k/main:test"])
+def test_test_sets_are_known_by_their_files_and_hub_addresses_too(source):
+    assert "is a test set" in why_not_train(source)
+
+
+@pytest.mark.parametrize("source", ["gsm8k-train", "gsm8k-aug-train", "mine.jsonl", "hub:whynlp/gsm8k-aug"])
+def test_nothing_is_held_against_training_sets(source):
+    assert why_not_train(source) is None
+
+
+def test_our_own_short_problems_and_drills_share_nothing_with_the_tests(benchmark_data, tmp_path):
+    from ruplar.problems.drills import generate as drills
+    from ruplar.problems.word_problems import SHORT, SITUATIONS, generate
+
+    file = tmp_path / "ours.jsonl"
+    rows = [*generate(3000, 1, families=SHORT), *generate(3000, 1, families=SITUATIONS), *drills(500, 1)]
+    file.write_text("".join(json.dumps({"question": e.question, "answer": e.answer}) + "\n" for e in rows))
+    sets = ["svamp", "multiarith", "gsm8k-aug"]
+    index = index_of(sets, DOMAIN, benchmark_data(*sets))
+    assert not share(str(file), index, DOMAIN).hits
+
+
+def test_questions_near_a_training_problem_are_found_and_left_out_of_a_score(monkeypatch):
+    monkeypatch.syspath_prepend(str(Path(__file__).parents[2] / "benchmarks"))
+    from near_questions import near, scores
+
+    problems = ["Ann had 7 red apples and 9 green apples in a bowl."]
+    asked = {"toy": ["Bob had 3 red apples and 12 green apples in a box.", "Bob had 3 red pears and 12 green apples."]}
+    assert near(problems, asked, 8) == {"toy": {0}}  # `had # red apples and # green apples`
+    assert near(problems, asked, 11) == {"toy": set()}
+    record = RESULTS / "smollm2-wider" / "No-CoT_wider-seed1"
+    whole, rest = scores(record, "svamp", set(range(500)))
+    assert whole == pytest.approx(35.2) and rest != whole
+    assert scores(record, "svamp", set()) == (whole, whole)

@@ -1,0 +1,130 @@
+"""A path, a known name and a Hub address are told apart, and each is found where it should be."""
+
+import sys
+from types import SimpleNamespace
+
+import pytest
+from huggingface_hub import constants
+
+from ruplar.data.locations import locate
+from ruplar.data.read import read
+from ruplar.domains.arithmetic import Config, Domain
+from ruplar.errors import UserError
+from ruplar.types import Example
+
+DOMAIN = Domain(Config())
+
+
+def test_a_missing_file_a_folder_and_an_unknown_name_are_told_apart(tmp_path):
+    for source, message in [
+        (str(tmp_path / "none.jsonl"), "none.jsonl: no such file"),
+        ("runs/none.jsonl", "runs/none.jsonl: no such file"),
+        (str(tmp_path), "is a folder"),
+        ("gsm-hrd", "Did you mean 'gsm-hard'"),
+    ]:
+        with pytest.raises(UserError, match=message):
+            locate(source)
+    (tmp_path / "a.csv").write_text("x")
+    with pytest.raises(UserError, match=r"cannot tell what a '.csv' file holds.*\.jsonl"):
+        read(tmp_path / "a.csv", DOMAIN)
+
+
+@pytest.fixture
+def bare(tmp_path, monkeypatch):
+    """An empty working directory and an empty cache."""
+    monkeypatch.setenv("RUPLAR_CACHE", str(tmp_path / "cache"))
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    return tmp_path
+
+
+def test_a_known_name_is_its_file_where_there_is_one_and_its_hub_set_otherwise(data, bare):
+    assert locate("svamp", data).path == data / "svamp-test.jsonl"
+    assert locate("svamp", bare).name == "hub:ChilleD/SVAMP:train+test"
+    with pytest.raises(UserError, match="date-understanding-test.jsonl: not found in .*no Hub set.*Set RUPLAR_DATA"):
+        locate("date-understanding", bare)
+
+
+def test_the_folders_of_known_sets_are_searched_in_order(bare, monkeypatch, write, only):
+    monkeypatch.setenv("RUPLAR_DATA", str(bare / "set"))
+    folders = [bare / "given", bare / "set", bare / "here" / "data", bare / "cache" / "data"]
+    for number, folder in enumerate(folders):
+        folder.mkdir(parents=True)
+        write(folder / "svamp-test.jsonl", {"problem": "Q?", "answer": float(number)})
+    for number, folder in enumerate(folders):
+        assert only("svamp", need_steps=False, data_dir=bare / "given").answer == f"{number}.0"
+        (folder / "svamp-test.jsonl").unlink()
+    assert locate("svamp", bare / "given").hub
+
+
+def test_a_data_folder_that_is_none_is_refused(bare, monkeypatch):
+    with pytest.raises(UserError, match="data_dir: 'nowhere' is not a folder"):
+        locate("svamp", "nowhere")
+    monkeypatch.setenv("RUPLAR_DATA", str(bare / "none"))
+    with pytest.raises(UserError, match="RUPLAR_DATA: '.*none' is not a folder"):
+        locate("svamp")
+
+
+def hub(monkeypatch, rows, offline=False):
+    """Stands in for the `datasets` package, which needs a network; notes what it was asked for."""
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", offline)
+    asked = []
+
+    def load_dataset(name, config, split):
+        asked.append((name, config, split))
+        if isinstance(rows, Exception):
+            raise rows
+        return rows
+
+    monkeypatch.setitem(sys.modules, "datasets", SimpleNamespace(load_dataset=load_dataset))
+    return asked
+
+
+@pytest.mark.parametrize(
+    ("source", "asked"),
+    [
+        ("hub:whynlp/gsm8k-aug", ("whynlp/gsm8k-aug", None, "train")),
+        ("whynlp/gsm8k-aug:test", ("whynlp/gsm8k-aug", None, "test")),
+        ("hub:openai/gsm8k/main:train[:10%]", ("openai/gsm8k", "main", "train[:10%]")),
+    ],
+)
+def test_a_hub_address_names_set_config_and_split(monkeypatch, source, asked, only):
+    calls = hub(monkeypatch, [{"question": "Q?", "steps": ["<<3+4=7>>"], "answer": "7"}])
+    assert only(source).steps == ("3+4=7",)
+    assert calls == [asked]
+
+
+def test_hub_columns_of_a_known_set_are_renamed_and_joined(monkeypatch, bare, only):
+    hub(monkeypatch, [{"Body": "He has 3.", "Question": "How many?", "Answer": 3.0, "ID": "x"}])
+    example = only("svamp", need_steps=False, data_dir=bare)
+    assert example == Example("He has 3. How many?", (), "3.0", "ChilleD/SVAMP:1", "")
+
+
+def test_hub_without_its_package_or_without_network_is_a_clear_error(monkeypatch):
+    monkeypatch.setitem(sys.modules, "datasets", None)
+    with pytest.raises(UserError, match=r"needs the package 'datasets'.*ruplar\[data\]"):
+        read("hub:a/b", DOMAIN)
+    hub(monkeypatch, ConnectionError("offline."))
+    with pytest.raises(UserError, match=r"'hub:a/b:train' cannot be loaded.*ConnectionError: offline.*local file"):
+        read("hub:a/b", DOMAIN)
+    with pytest.raises(UserError, match="'nothing' is no Hub address"):
+        read("hub:nothing", DOMAIN)
+
+
+def test_offline_the_sets_in_the_hubs_cache_are_read_and_the_others_refused(monkeypatch, only):
+    hub(monkeypatch, [{"question": "Q?", "steps": ["<<3+4=7>>"], "answer": "7"}], offline=True)
+    assert only("hub:a/b").answer == "7"
+    hub(monkeypatch, ConnectionError("offline mode"), offline=True)
+    with pytest.raises(UserError, match=r"'hub:a/b:test' is not in the cache.*HF_HUB_OFFLINE=1 is set.*local file"):
+        read("hub:a/b:test", DOMAIN)
+
+
+def test_a_known_set_that_is_nowhere_names_the_places_and_the_command_that_gets_it(monkeypatch, bare):
+    tried = rf"svamp-test.jsonl: not found in data, {bare}/cache/data. Run `ruplar data fetch svamp`"
+    monkeypatch.setitem(sys.modules, "datasets", None)
+    with pytest.raises(UserError, match=f"needs the package 'datasets'.*{tried}"):
+        read("svamp", DOMAIN, need_steps=False)
+    for offline, message in [(True, "HF_HUB_OFFLINE=1 is set"), (False, "ConnectionError: no route")]:
+        hub(monkeypatch, ConnectionError("no route."), offline=offline)
+        with pytest.raises(UserError, match=f"{message}.*{tried}"):
+            read("svamp", DOMAIN, need_steps=False)

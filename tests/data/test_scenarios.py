@@ -1,0 +1,172 @@
+"""Sets divided by scenario, and wrong gold chains: listed, refused in training, counted in a benchmark."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from pydantic import ValidationError
+
+from ruplar import plugins
+from ruplar.data.check import check_chains
+from ruplar.data.scenarios import part_of_scenario
+from ruplar.data.sources import SourceConfig, generator, open_source
+from ruplar.errors import UserError
+
+DATES, LOGIC, ARITHMETIC = (plugins.make("domains", name) for name in ("dates", "logic", "arithmetic"))
+PARTS = ("train", "valid", "test")
+BY_SCENARIO = SourceConfig.model_validate("date-understanding-by-scenario")
+
+SETS = ("date-understanding-train", "date-understanding")
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What is known of the two files of Date Understanding in a folder.
+
+    Attributes:
+        rows: Of the training and of the test file.
+        wrong: Chains of each that are wrong.
+        wrong_steps: Steps of the training file that do not re-execute.
+        at: Places of the last wrong chain of the test file and of the second wrong step of the training file.
+        counts: Part → right rows when divided by scenario.
+        scenarios: Part → scenarios of these.
+        prosqa: Part → rows of ProsQA when divided by scenario.
+    """
+
+    folder: Path
+    rows: tuple[int, int]
+    wrong: tuple[int, int]
+    wrong_steps: int
+    at: tuple[int, int]
+    counts: tuple[int, int, int]
+    scenarios: tuple[int, int, int]
+    prosqa: tuple[int, int, int]
+
+
+@pytest.fixture(params=["invented", "real"])
+def facts(request, data, benchmark_data):
+    """Our small files; and the real ones, where they are there.
+
+    Of the real files: 41 texts of 9 questions: 25, 4 and 12; two of test differ only in who is right and are one
+    scenario. Two scenarios and a row of train are wrong, one of test is.
+    """
+    if request.param == "invented":
+        return Facts(data, (11, 5), (3, 1), 2, (2, 4), (4, 5, 3), (2, 2, 1), (2, 3, 1))
+    folder = benchmark_data(*SETS, "prosqa-valid")
+    return Facts(folder, (295, 74), (22, 6), 3, (63, 9), (206, 36, 99), (23, 4, 10), (213, 32, 55))
+
+
+def opened(source, split, folder, domain=DATES, **rules):
+    return open_source(SourceConfig.model_validate(source), domain, split=split, data_dir=folder, **rules)
+
+
+def test_the_scenario_split_has_no_scenario_in_two_parts_and_loses_no_row(facts):
+    kept = {part: opened(BY_SCENARIO, part, facts.folder, skip_bad=True) for part in PARTS}
+    told = {part: {DATES.scenario(e.question) for e in found.examples} for part, found in kept.items()}
+    assert not told["train"] & told["valid"] and not told["train"] & told["test"] and not told["valid"] & told["test"]
+    assert tuple(len(found.examples) for found in kept.values()) == facts.counts
+    assert tuple(found.record["scenarios"] for found in kept.values()) == facts.scenarios
+    lost = sum(sum(found.record["left_out"].values()) for found in kept.values())
+    assert sum(facts.counts) + lost == sum(facts.rows)
+
+
+def test_a_scenarios_part_does_not_depend_on_what_else_was_read(facts):
+    # with the wrong chains kept (as a benchmark keeps them) and left out (as training must) the parts are the same
+    every = {
+        DATES.scenario(e.question): part_of_scenario(DATES.scenario(e.question))
+        for e in opened("date-understanding-train", "test", facts.folder).examples
+    }
+    for part in PARTS:
+        for example in opened(BY_SCENARIO, part, facts.folder, skip_bad=True).examples:
+            assert every[DATES.scenario(example.question)] == part
+
+
+def test_the_papers_split_is_still_there_and_leaks(facts):
+    train, test = (opened(name, "test", facts.folder) for name in SETS)
+    known = {DATES.scenario(e.question) for e in train.examples}
+    assert (len(train.examples), len(test.examples)) == facts.rows
+    assert all(DATES.scenario(e.question) in known for e in test.examples)
+
+
+def test_data_check_says_that_the_papers_split_leaks_and_lists_the_wrong_chains(facts):
+    found = check_chains("date-understanding", DATES, data_dir=facts.folder)
+    assert any(f"leaks: {facts.rows[1]} of these {facts.rows[1]}" in remark for remark in found.remarks)
+    assert len(found.wrong_chains) == facts.wrong[1]
+    assert f"date-understanding-test.jsonl:{facts.at[0]}" in found.text(show=10)
+    train = check_chains("date-understanding-train", DATES, data_dir=facts.folder).as_dict()
+    assert (len(train["wrong_steps"]), len(train["wrong_chains"])) == (facts.wrong_steps, facts.wrong[0])
+    assert train["wrong_steps"][1]["at"] == f"date-understanding-train.jsonl:{facts.at[1]}"
+
+
+def test_wrong_chains_are_no_training_rows_and_are_counted_in_a_benchmark(facts):
+    (rows, tests), (wrong, wrong_tests) = facts.rows, facts.wrong
+    with pytest.raises(UserError, match=f"{wrong} of {rows} chains are wrong.*:1 Thanksgiving.*skip_bad: true"):
+        opened("date-understanding-train", "train", facts.folder)
+    kept = opened("date-understanding-train", "train", facts.folder, skip_bad=True)
+    assert len(kept.examples) == rows - wrong and kept.record["left_out"] == {"wrong chain": wrong}
+    asked = opened("date-understanding", "test", facts.folder)
+    assert len(asked.examples) == tests and asked.record["wrong_kept"] == wrong_tests
+
+
+def test_any_file_can_be_divided_by_what_its_questions_tell(facts, data):
+    config = {"source": "prosqa-valid", "split_by": "scenario"}
+    found = {part: opened(config, part, facts.folder, LOGIC).examples for part in PARTS}
+    assert tuple(len(rows) for rows in found.values()) == facts.prosqa
+    fewer = facts.prosqa[0] - 1
+    assert len(opened({**config, "count": fewer}, "train", facts.folder, LOGIC).examples) == fewer
+    with pytest.raises(UserError, match="'arithmetic' does not say what a scenario is"):
+        opened({"source": "svamp", "split_by": "scenario"}, "test", data, ARITHMETIC, need_steps=False)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"source": "date-problems", "families": ["farm"]}, "families can be set for 'word-problems' only"),
+        ({"source": "date-problems", "split_by": "scenario"}, "split_by cannot be set for 'date-problems'"),
+        ({"source": "date-problems:farm"}, "'date-problems' has no families"),
+        ({"source": "date-understanding-by-scenario", "split_by": None}, "is divided by scenario"),
+        ({"source": "a.jsonl", "split_by": "day"}, "Input should be 'scenario'"),
+    ],
+)
+def test_settings_that_do_not_fit_are_refused(settings, message):
+    with pytest.raises(ValidationError, match=message):
+        SourceConfig.model_validate(settings)
+
+
+@pytest.mark.parametrize(
+    ("source", "domain"), [("date-problems", LOGIC), ("logic-problems", ARITHMETIC), ("word-problems", DATES)]
+)
+def test_problems_of_one_domain_are_not_read_by_the_rules_of_another(source, domain):
+    with pytest.raises(UserError, match="Set data.domain"):
+        open_source(SourceConfig(source=source, count=3, seed=1), domain)
+
+
+@pytest.mark.parametrize(("source", "domain"), [("date-problems", DATES), ("logic-problems", LOGIC)])
+def test_generated_problems_are_written_on_demand(source, domain):
+    config = SourceConfig(source=source, count=1_000_000, seed=5)
+    found = open_source(config, domain, split="train")
+    assert len(found.examples) == 1_000_000 and found.record["source"] == source
+    example = found.examples[999_999]
+    assert tuple(domain.split(example.chain)) == example.steps
+    assert domain.same("".join(domain.result(example.steps[-1])), example.answer)
+
+
+def test_problems_of_every_domain_can_be_written_to_a_file_that_checks(tmp_path):
+    from typer.testing import CliRunner
+
+    from ruplar.cli.verbs import app
+
+    for domain in ("dates", "logic"):
+        file = str(tmp_path / f"{domain}.jsonl")
+        done = CliRunner().invoke(app, ["data", "make", file, "--count", "20", "--domain", domain])
+        assert done.exit_code == 0, done.output
+        found = check_chains(file, plugins.make("domains", domain))
+        assert (found.examples, found.wrong_steps, found.wrong_chains, found.unchecked, found.wrong_ends) == (
+            20,
+            [],
+            [],
+            [],
+            [],
+        )
+    with pytest.raises(UserError, match="Did you mean 'dates'"):
+        generator("date")

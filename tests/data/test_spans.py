@@ -1,0 +1,330 @@
+import re
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ruplar import plugins
+from ruplar.domains import arithmetic
+from ruplar.errors import UserError
+from ruplar.spans.base import attached, cut_chain
+from ruplar.types import Span
+
+EXACT = arithmetic.Domain(arithmetic.Config())
+PUBLISHED = arithmetic.Domain(arithmetic.Config(rule="published"))
+
+
+def cut(name, step, domain=EXACT, **settings):
+    return plugins.make("spans", name, settings).cut(step, domain)
+
+
+def written(spans):
+    return [" ".join(span.symbols) for span in spans]
+
+
+def test_the_ways_of_cutting_are_found_by_name():
+    assert plugins.names("spans") == [
+        "ahead",
+        "every_k",
+        "operation",
+        "plan",
+        "result_pieces",
+        "result_split",
+        "running",
+        "step",
+    ]
+    assert all(plugins.describe("spans", name) for name in plugins.names("spans"))
+    with pytest.raises(UserError, match="Did you mean 'every_k'"):
+        plugins.load("spans", "every_2")
+
+
+def test_step_keeps_the_step_whole_with_its_result():
+    assert cut("step", "20*1.20=24") == [Span("20*1.20=24", ("20", "*", "1.20", "=", "24"), ("24",))]
+
+
+def test_result_split_parts_at_the_last_equals_sign_and_favours_nothing():
+    assert cut("result_split", "20 * 1.20 = 24") == [
+        Span("20 * 1.20", ("20", "*", "1.20")),
+        Span("= 24", ("=", "24")),
+    ]
+    assert written(cut("result_split", "3+4=7=-7")) == ["3 + 4 = 7", "= -7"]
+
+
+@pytest.mark.parametrize("step", ["3+4", "3+4=", "3>=2"])
+def test_result_split_keeps_a_step_that_states_no_result_whole(step):
+    assert cut("result_split", step) == cut("step", step)
+
+
+def test_result_split_under_the_published_rule_keeps_its_last_number_as_result():
+    assert cut("result_split", "3+4", PUBLISHED) == [Span("3+4", ("3", "+", "4"), ("4",))]
+    assert written(cut("result_split", "20*1.20=24", PUBLISHED)) == ["20 * 1 . 20", "= 24"]
+
+
+@pytest.mark.parametrize(
+    ("k", "groups"),
+    [
+        (1, ["20", "*", "1.20", "=", "24"]),
+        (2, ["20 *", "1.20 =", "24"]),
+        (3, ["20 * 1.20", "= 24"]),
+        (4, ["20 * 1.20 =", "24"]),
+        (5, ["20 * 1.20 = 24"]),
+    ],
+)
+@pytest.mark.parametrize("domain", [EXACT, PUBLISHED])
+def test_every_k_groups_five_symbols_by_k_under_either_rule(k, groups, domain):
+    spans = cut("every_k", "20 * 1.20 = 24", domain, k=k)
+    assert written(spans) == groups
+    assert all(span.result == () for span in spans)
+
+
+def test_every_k_keeps_a_step_shorter_than_k_whole_with_its_result():
+    assert cut("every_k", "20*1.20=24", k=6) == [Span("20*1.20=24", ("20", "*", "1.20", "=", "24"), ("24",))]
+
+
+@given(st.lists(st.integers(0, 999), min_size=1, max_size=20), st.integers(1, 12))
+def test_every_k_uses_each_symbol_once_and_only_the_last_group_is_short(numbers, k):
+    step = "+".join(map(str, numbers))
+    spans = cut("every_k", step, k=k)
+    assert [s for span in spans for s in span.symbols] == EXACT.symbols(step)
+    assert all(len(span.symbols) == k for span in spans[:-1])
+
+
+def test_every_k_refuses_k_below_one():
+    with pytest.raises(ValueError, match="greater than or equal to 1"):
+        plugins.make("spans", "every_k", {"k": 0})
+
+
+class Tokenizer:
+    """Digits in groups from the left, as Llama-3 has them; any other letter by itself."""
+
+    def __init__(self, group: int):
+        self.pattern, self.known = re.compile(rf"[0-9]{{1,{group}}}|."), []
+
+    def encode(self, text: str) -> list[int]:
+        found = self.pattern.findall(text)
+        self.known += [piece for piece in found if piece not in self.known]
+        return [self.known.index(piece) for piece in found]
+
+    def decode(self, ids, **_) -> str:
+        return "".join(self.known[i] for i in ids)
+
+
+def pieces(step: str, group: int = 3, domain=EXACT):
+    tokenizer = Tokenizer(group)
+    return attached(plugins.make("spans", "result_pieces"), tokenizer.encode, tokenizer).cut(step, domain)
+
+
+def test_result_pieces_gives_every_token_of_a_result_a_span_in_order():
+    assert pieces("1000+234=1234") == [
+        Span("1000+234=1234", ("1000", "+", "234", "=", "123"), ("123",)),
+        Span("4", ("4",), ("4",)),
+    ]
+    assert written(pieces("20*1.20=24", group=1)) == ["20 * 1.20 = 2", "4"]
+    assert written(pieces("3-33=-30")) == ["3 - 33 = -", "30"]
+    assert written(pieces("12/10=1.20")) == ["12 / 10 = 1", ".", "20"]
+    assert written(pieces("1111*1111=1234321")) == ["1111 * 1111 = 123", "432", "1"]
+
+
+@pytest.mark.parametrize("step", ["3+4=7", "3+4", "3+4=", "20*1.20=24"])
+def test_result_pieces_keeps_a_step_whole_whose_result_is_one_token_or_none(step):
+    assert pieces(step) == cut("step", step)
+
+
+def test_result_pieces_keeps_a_symbol_whole_whose_tokens_cannot_be_written_alone():
+    class Halves(Tokenizer):
+        def decode(self, ids, **_):
+            return "\ufffd"  # half of a letter
+
+    rule = attached(plugins.make("spans", "result_pieces"), Tokenizer(1).encode, Halves(1))
+    assert rule.cut("20+4=24", EXACT) == cut("step", "20+4=24")
+
+
+def test_result_pieces_under_the_published_rule_needs_the_result_to_stand_last():
+    # of 25% the published rule reads 25 and no %, so 25 stands last; behind a second = it does not
+    assert written(pieces("1/4=25%", group=1, domain=PUBLISHED)) == ["1 / 4 = 2", "5"]
+    assert pieces("6*2=12=", group=1, domain=PUBLISHED) == cut("step", "6*2=12=", PUBLISHED)
+
+
+def operation(step: str, domain=EXACT):
+    tokenizer = Tokenizer(3)
+    return attached(plugins.make("spans", "operation"), tokenizer.encode, tokenizer).cut(step, domain)
+
+
+def test_operation_gives_every_operation_a_span_that_favours_its_result():
+    assert operation("16-3-4=9") == [
+        Span("16-3=13", ("16", "-", "3", "=", "13"), ("13",)),
+        Span("13-4=9", ("13", "-", "4", "=", "9"), ("9",)),
+    ]
+    assert written(operation("2*3+4*5=26")) == ["2 * 3 = 6", "4 * 5 = 20", "6 + 20 = 26"]
+    assert written(operation("(5+7)/(8-4)=$3")) == ["5 + 7 = 12", "8 - 4 = 4", "12 / 4 = $ 3"]
+
+
+@pytest.mark.parametrize(
+    "step",
+    ["3+4=7", "16-3-4", "600*30/100=180", "30/100*600=180", "2-5+9=6", "10/3*3=10", "3+4+5=12=12", "5%*40+2=4", "2^3+1=9", "6/0+1=7", "3 apples+4+5=12"],
+)  # fmt: skip
+def test_operation_keeps_a_step_whole_where_it_cannot_be_taken_apart(step):
+    assert operation(step) == cut("step", step)
+
+
+def test_operation_keeps_a_step_whole_whose_parts_have_results_of_several_symbols_or_none():
+    class Parting(arithmetic.Domain):
+        def operations(self, step):
+            return ["3+4=7 apples", "7+5=12"] if "12" in step else ["3+4", "7-5=2"]
+
+    for step in ("3+4+5=12", "3+4-5=2"):
+        assert operation(step, Parting(arithmetic.Config())) == cut("step", step)
+
+
+def test_operation_keeps_steps_of_other_domains_whole():
+    logic = plugins.make("domains", "logic")
+    step = logic.split(logic.EXAMPLE[0])[0]
+    assert operation(step, logic) == cut("step", step, logic)
+
+
+@pytest.mark.parametrize("step", ["10/3*3=10", "3+4", "3+4=", "5%*40+2=4", "6/0+1=7"])
+def test_a_step_that_cannot_be_taken_apart_is_its_one_operation(step):
+    assert EXACT.operations(step) == [step]
+
+
+@given(st.lists(st.integers(1, 99), min_size=2, max_size=6), st.data())
+def test_operations_carried_out_one_by_one_end_where_the_step_does(numbers, data):
+    signs = data.draw(st.lists(st.sampled_from("+-*"), min_size=len(numbers) - 1, max_size=len(numbers) - 1))
+    left = "".join(f"{n}{s}" for n, s in zip(numbers, [*signs, ""], strict=True))
+    parts = EXACT.operations(f"{left}={eval(left)}")
+    assert len(parts) == len(signs) and all(EXACT.check(part) is None for part in parts)
+    assert parts[-1].rpartition("=")[2] == str(eval(left))
+
+
+def plan(*steps, domain=EXACT, **settings):
+    tokenizer = Tokenizer(3)
+    rule = attached(plugins.make("spans", "plan", settings), tokenizer.encode, tokenizer)
+    return cut_chain(rule, steps, domain)
+
+
+def test_plan_favours_the_last_result_and_lays_out_what_is_done_with_it():
+    assert plan("39+47=86", "86-20=66") == [
+        [Span("39+47=", ("39", "+", "47"), ("39",))],
+        [Span("86-20=", ("86", "-", "20"), ("86",))],
+    ]
+    [_, [later], [last]] = plan("7*5=35", "3*5=15", "35+15=50")
+    assert later == Span("3*5=", ("35", "3", "*", "5"), ("35",)), (
+        "a result that is needed later is thought where it comes out"
+    )
+    assert last == Span("35+15=", ("35", "+", "15"), ("15",))
+
+
+def test_plan_takes_operations_apart_and_leaves_the_last_result_to_the_answer():
+    assert [written(spans) for spans in plan("16-3-4=9", "9*2=18")] == [["16 - 3", "13 - 4"], ["9 * 2"]]
+    assert written(plan("600*30/100=180")[0]) == ["600 * 30 / 100"], "18000 is more than one token"
+
+
+def test_plan_thinks_a_result_of_several_tokens_in_order():
+    assert plan("1000+234=1234", "1234*2=2468")[1] == [
+        Span("123", ("123",), ("123",)),
+        Span("1234*2=", ("4", "1234", "*", "2"), ("4",)),
+    ]
+
+
+def test_plan_may_leave_all_but_the_first_symbols_to_the_forward_that_computes():
+    assert [written(spans) for spans in plan("39+47=86", "2*86=172", symbols=2)] == [["39 +"], ["86 2 *"]]
+    assert written(plan("20*1.20=24", domain=PUBLISHED, symbols=3)[0]) == ["20 * 1.20"], "a decimal is one symbol"
+
+
+def test_plan_goes_on_over_steps_that_say_nothing_or_state_no_result():
+    assert plan("39+47=86", "", "86-20=66")[1:] == [[], [Span("86-20=", ("86", "-", "20"), ("86",))]]
+    assert plan("3+4", "7*2=14") == [
+        [Span("3+4", ("3", "+", "4"), ("3",))],
+        [Span("7*2=", ("7", "*", "2"), ("7",))],
+    ]
+    assert plan() == []
+
+
+def test_a_mixture_of_a_plan_has_the_last_result_first_and_the_share_of_the_rest_in_equal_parts():
+    tokenizer = Tokenizer(3)
+    [_, [span]] = plan("39+47=86", "86-20=66")
+    mixed = plugins.make("priors", "mixture", {"operand_share": 0.4}).build(
+        span, tokenizer.encode, np.random.default_rng(0)
+    )
+    assert tokenizer.decode(mixed.ids[:1]) == "86"
+    assert mixed.probs.tolist() == pytest.approx([0.6, 0.2, 0.2])
+
+
+def test_every_prior_is_certain_of_a_later_piece():
+    tokenizer = Tokenizer(3)
+    first, last = pieces("1000+234=1234")
+    for name in plugins.names("priors"):
+        prior = plugins.make("priors", name)
+        built = prior.build(last, tokenizer.encode, np.random.default_rng(0))
+        assert built.probs.tolist() == [1.0] and tokenizer.decode(built.ids) == "4"
+    mixed = plugins.make("priors", "mixture").build(first, tokenizer.encode, np.random.default_rng(0))
+    assert tokenizer.decode(mixed.ids[:1]) == "123" and mixed.probs[0] == pytest.approx(0.8)
+
+
+@pytest.mark.parametrize("name", ["step", "result_split", "every_k"])
+@pytest.mark.parametrize(("step", "domain"), [("", EXACT), ("  ", EXACT), ("half of it", PUBLISHED)])
+def test_a_step_without_a_symbol_gives_no_span(name, step, domain):
+    assert cut(name, step, domain) == []
+
+
+def running(*steps, domain=EXACT):
+    return [[span.text for span in cut] for cut in cut_chain(plugins.make("spans", "running"), steps, domain)]
+
+
+def test_running_thinks_a_result_where_the_next_step_computes_with_it_and_leaves_the_last_to_the_answer():
+    assert running("39+47=86", "86-20=66") == [["39 +", "47 ="], ["86 -", "20 ="]]
+    assert running("39+47=86", "2*86=172") == [["39 +", "47 ="], ["2 *", "86 ="]]
+    assert running("20 * 1.20 = 24") == [["20 *", "1.20 ="]]
+
+
+def test_running_gives_a_result_that_is_needed_later_a_latent_of_its_own():
+    chain = "7*5=35", "3*5=15", "35+15=50"
+    assert running(*chain) == [["7 *", "5 =", "35"], ["3 *", "5 ="], ["35 +", "15 ="]]
+    assert running("3*.5=1.5", "2+2=4", domain=PUBLISHED)[0][-1] == "1.5"  # three symbols there, and one number
+
+
+def test_running_favours_nothing_and_keeps_every_symbol_of_a_step_without_a_result():
+    [[first, _], [], [only]] = cut_chain(plugins.make("spans", "running"), ["3+4", "", "7"], EXACT)
+    assert first == Span("3 +", ("3", "+")) and only == Span("7", ("7",))
+    assert running() == []
+
+
+def test_running_is_shorter_than_two_symbols_a_latent_step_by_step():
+    chain = ["16-3-4=9", "9*2=18", "18/3=6"]
+    assert sum(map(len, running(*chain))) == 7
+    assert sum(len(cut("every_k", step)) for step in chain) == 10
+
+
+def ahead(*steps, domain=EXACT, **settings):
+    rule = plugins.make("spans", "ahead", settings)
+    return [[span.text for span in cut] for cut in cut_chain(rule, steps, domain)]
+
+
+def test_ahead_lays_out_what_a_step_computes_with_beside_what_the_last_came_to():
+    assert ahead("39+47=86", "86-20=66") == [["=", "39", "+", "47", "=", "="], ["86", "=", "-", "20", "=", "="]]
+    assert ahead("7*5=35", "3*5=15", "35+15=50", width=4) == [
+        ["=", "7", "*", "5"], ["35", "3", "*", "5"], ["15", "35", "+", "="]
+    ]  # fmt: skip
+    assert ahead("20 * 1.20 = 24", "2+2=4", width=4) == [["=", "20", "*", "1.20"], ["24", "2", "+", "2"]]
+
+
+def test_ahead_gives_every_step_a_block_of_the_same_width_and_loses_nothing():
+    assert ahead("3+4+5+6=18", "18/2=9", width=4) == [["=", "3", "+", "4 + 5 + 6"], ["18", "=", "/", "2"]]
+    assert ahead("600*30/100=180", width=4, k=2) == [["=", "600 *", "30 /", "100"]]
+    assert ahead("3+4", "5*2=10", width=4) == [
+        ["=", "3", "+", "4"],
+        ["=", "5", "*", "2"],
+    ]  # no result, so none is shown
+    assert ahead("", "7") == [[], ["=", "7", "=", "=", "=", "="]] and ahead() == []
+
+
+def test_ahead_gives_a_number_of_several_tokens_as_many_places(byte_tokenizer):
+    rule = attached(plugins.make("spans", "ahead"), byte_tokenizer.encode, byte_tokenizer)
+    blocks = cut_chain(rule, ["6*2=12", "12+5=17"], EXACT)
+    assert [span.text for span in blocks[1]] == ["1", "2", "=", "+", "5", "="]
+
+
+def test_a_rule_that_looks_at_single_steps_cuts_a_chain_step_by_step():
+    rule = plugins.make("spans", "step")
+    assert cut_chain(rule, ["3+4=7", "7*2=14"], EXACT) == [rule.cut("3+4=7", EXACT), rule.cut("7*2=14", EXACT)]

@@ -1,0 +1,117 @@
+"""kill -9 of the study, then of its worker: what is left goes on to the very same records as an undisturbed study."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import yaml
+from study_toys import TINY
+
+from ruplar.evaluate.record import SAMPLES, read_record
+from ruplar.experiments import storage as disk
+from ruplar.experiments.plan import load_study, plan
+from ruplar.experiments.run import How, run_study
+
+PATIENCE = 300
+"""Seconds; on a busy machine importing torch alone may take half a minute."""
+TIMING = {"tokens_per_second", "memory_gb"}
+
+
+def start(folder: Path, *words: str) -> subprocess.Popen:
+    command = [
+        sys.executable,
+        "-m",
+        "ruplar",
+        "study",
+        "tiny.yaml",
+        "--device",
+        "cpu",
+        "--jobs",
+        "1",
+        "--json",
+        *words,
+    ]
+    return subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+
+
+def until(holds, process: subprocess.Popen | None = None):
+    end = time.monotonic() + PATIENCE
+    while not (found := holds()):
+        assert time.monotonic() < end, "it did not happen"
+        assert process is None or process.poll() is None, process.stdout.read()
+        time.sleep(0.01)
+    return found
+
+
+def children(pid: int) -> list[int]:
+    return [int(word) for word in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+
+
+def alive(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+def undisturbed(folder: Path, results: str, work: str):
+    study = load_study(str(folder / "tiny.yaml"))
+    cells = plan(study)
+    return run_study(
+        study, cells, cells, disk.Places(folder / results, folder / work), How(jobs=0), lambda event: None
+    )
+
+
+def curve(folder: Path):
+    rows = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+    return [{key: value for key, value in row.items() if key not in TIMING} for row in rows]
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not Path("/proc/self/task").is_dir(), reason="finds the worker through /proc")
+def test_a_killed_study_and_a_killed_worker_end_in_the_records_of_an_undisturbed_one(tmp_path):
+    entries = {"name": "tiny", "seeds": [1], "on": [{"source": "word-problems", "count": 4}]}
+    entries["rows"] = {"Mix": "embedded-ruplar", "Short": {"of": "Mix", "set": {"method.max_latents": 1}}}
+    entries["set"] = {**TINY, "training.max_steps": 24, "training.save_steps": 4}
+    (tmp_path / "tiny.yaml").write_text(yaml.safe_dump(entries, sort_keys=False))
+    run = tmp_path / "runs" / "tiny" / "Mix-seed1"
+
+    study = start(tmp_path)
+    until(lambda: any(run.glob("checkpoint-*")), study)
+    [worker] = children(study.pid)
+    study.kill()
+    study.wait()
+    until(lambda: not alive(worker))  # it ends with the study
+    assert not (run / disk.TRAINED).exists()
+    reached = {path.name for path in run.glob("checkpoint-*")}
+
+    study = start(tmp_path)
+    until(lambda: {path.name for path in run.glob("checkpoint-*")} - reached, study)
+    [worker] = children(study.pid)
+    os.kill(worker, signal.SIGKILL)
+    said = study.communicate(timeout=PATIENCE)[0]
+    assert study.returncode == 1
+    told = json.loads(said[said.index("{") :])
+    assert told["failed"] == {
+        "Mix-seed1": "its process ended with signal 9",
+        "Short-seed1": "it asks the model of 'Mix', which failed.",
+    }
+    assert not (run / disk.TRAINED).exists()
+
+    again = undisturbed(tmp_path, "results/tiny", "runs/tiny")
+    whole = undisturbed(tmp_path, "other/results", "other/runs")
+    assert not (again.failed or again.left or whole.failed or whole.left)
+    for cell in ("Mix-seed1", "Short-seed1"):
+        one, two = tmp_path / "results" / "tiny" / cell, tmp_path / "other" / "results" / cell
+        assert (one / SAMPLES).read_bytes() == (two / SAMPLES).read_bytes()
+        assert curve(one) == curve(two) and len(curve(one)) == 24
+        first, second = read_record(one), read_record(two)
+        assert first.config == second.config and first.data == second.data
+        assert [b.correct for b in first.benchmarks] == [b.correct for b in second.benchmarks]

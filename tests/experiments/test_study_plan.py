@@ -1,0 +1,193 @@
+import json
+
+import pytest
+
+from ruplar.config import load_recipe
+from ruplar.errors import UserError
+from ruplar.experiments.plan import FOLDER, Cell, load_study, plan, studies
+from ruplar.report import paper
+
+ROWS = {"No-CoT": "embedded-no_cot", "Mix": {"recipe": "embedded-ruplar", "set": {"prior.operand_share": 0.3}}}
+
+
+def test_every_row_has_a_cell_for_every_seed_and_seeds_come_whole(make_study):
+    cells = plan(make_study(rows=ROWS, seeds=[1, 2]))
+    assert [cell.name for cell in cells] == ["No-CoT-seed1", "Mix-seed1", "No-CoT-seed2", "Mix-seed2"]
+    assert [cell.config.seed for cell in cells] == [1, 1, 2, 2]
+    assert cells[1].config.prior.settings.operand_share == 0.3
+    assert [cell.label for cell in plan(make_study(recipes=["embedded-no_cot"]))] == ["embedded-no_cot"]
+
+
+def test_later_settings_win_recipe_study_row_grid_command_line(make_study):
+    row = {"recipe": "embedded-ruplar", "set": {"prior.operand_share": 0.3, "method.prior_weight": 0.5}}
+    study = make_study(rows={"Mix": row}, grid={"method.prior_weight": [1.0, 2.0]}, set={"prior.operand_share": 0.4})
+    cells = plan(study, ["training.max_steps=7"])
+    assert [cell.label for cell in cells] == ["Mix prior_weight=1.0", "Mix prior_weight=2.0"]
+    assert cells[0].name == "Mix_prior_weight=1.0-seed1"
+    assert [cell.config.method.settings.prior_weight for cell in cells] == [1.0, 2.0]
+    assert {cell.config.prior.settings.operand_share for cell in cells} == {0.3}
+    assert {cell.config.training["max_steps"] for cell in cells} == {7}
+
+
+def test_a_row_may_ask_anothers_model_under_other_settings_of_its_method(make_study):
+    rows = {"A": "embedded-ruplar", "B": {"of": "A", "set": {"method.max_latents": 2}}}
+    first, second = plan(make_study(rows=rows))
+    assert (second.of, second.asks, second.config.method.settings.max_latents) == ("A", {"max_latents": 2}, 2)
+    assert first.config.method.settings.max_latents != 2
+
+
+def test_a_cell_comes_back_from_its_json(make_study):
+    [cell] = plan(make_study(rows={"Mix": ROWS["Mix"]}))
+    assert Cell.from_dict(json.loads(json.dumps(cell.as_dict()))) == cell
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"training.max_steps": 8}, "rows.B: training.max_steps is 8, but 2 in 'A'"),
+        ({"training.gradient_accumulation_steps": 4}, "rows.B: chains a step is 8, but 2 in 'A'"),
+        ({"data.train": {"source": "word-problems", "count": 41, "seed": 5}}, "rows.B: data.train is"),
+        ({"backbone.init": "embedded:ruplar"}, "rows.B: backbone.init is embedded:ruplar, but None in 'A'"),
+        ({"backbone.lora.rank": 8}, "rows.B: backbone.lora is"),
+        ({"prompt.instruction": "Think."}, "rows.B: prompt.instruction is Think., but  in 'A'"),
+    ],
+)
+def test_rows_with_unequal_budgets_data_or_starts_are_refused_by_name(make_study, change, said):
+    rows = {"A": "embedded-no_cot", "B": {"recipe": "embedded-no_cot", "set": change}}
+    with pytest.raises(UserError) as refused:
+        plan(make_study(rows=rows))
+    assert said in str(refused.value) and "out of same:" in str(refused.value)
+
+
+def test_the_same_batch_may_be_made_of_more_and_smaller_parts(make_study):
+    parts = {"training.per_device_train_batch_size": 1, "training.gradient_accumulation_steps": 2}
+    assert len(plan(make_study(rows={"A": "embedded-no_cot", "B": {"recipe": "embedded-no_cot", "set": parts}}))) == 2
+
+
+def test_what_a_study_is_about_need_not_be_the_same(make_study):
+    rows = {"A": "embedded-no_cot", "B": {"recipe": "embedded-no_cot", "set": {"training.max_steps": 8}}}
+    assert len(plan(make_study(rows=rows, same=["data"]))) == 2
+
+
+def test_a_missing_recipe_is_named_and_does_not_stop_the_other_rows_alone(make_study):
+    study = make_study(rows={"A": "embedded-no_cot", "B": "embedded-no_cott"})
+    with pytest.raises(UserError, match="rows.B: unknown recipe 'embedded-no_cott'. Did you mean 'embedded-no_cot'"):
+        plan(study)
+    assert [cell.label for cell in plan(study, wanted=lambda label: label == "A")] == ["A"]
+
+
+def test_every_problem_of_a_study_is_told_at_once(tmp_path):
+    (tmp_path / "x.yaml").write_text("name: x\nseed: [1]\nrows: {A: {recipe: cot, of: B}}\non: []\nsame: [date]\n")
+    with pytest.raises(UserError) as refused:
+        load_study(str(tmp_path / "x.yaml"))
+    said = str(refused.value)
+    assert "unknown section 'seed'. Did you mean 'seeds'" in said
+    assert "rows.A" in said and "either a recipe, or of" in said
+    assert "on: " in said and "same.0: must be 'data'" in said
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("name: x\non: [svamp]\n", "either recipes or rows"),
+        ("name: x\non: [svamp]\nrecipes: [cot]\nseeds: [1, 1]\n", "names one twice"),
+        ("name: x\non: [svamp]\nrows: {A: cot, B: {of: C}}\n", "'C' is not a row that is trained"),
+        ("name: x\non: [svamp]\nrows: {A: cot, B: {of: A, set: {prior.name: gumbel}}}\n", "cannot change once"),
+        ("name: x\non: [svamp]\nrows: {a/b: cot}\n", "rows.a/b: a label has"),
+        ("name: x\non: [svamp]\nrows: {A: cot}\nreference: C\n", "unknown row 'C'"),
+        ("- x\n", "this file has none"),
+        ("base: nothing\n", "no study 'nothing' to build on"),
+    ],
+)
+def test_a_study_that_cannot_be_is_refused(tmp_path, text, said):
+    (tmp_path / "x.yaml").write_text(text)
+    with pytest.raises(UserError) as refused:
+        load_study(str(tmp_path / "x.yaml"))
+    assert said in str(refused.value)
+
+
+def test_a_study_that_is_not_there_is_told_with_the_nearest():
+    with pytest.raises(UserError, match="unknown study 'mian'. Did you mean 'main'"):
+        load_study("mian")
+    with pytest.raises(UserError, match="no study file 'x.yaml'"):
+        load_study("x.yaml")
+
+
+def test_the_papers_tables_and_sweeps_are_shipped_and_described():
+    wanted = {
+        "main",
+        "priors",
+        "prior-strength",
+        "losses",
+        "k2",
+        "gumbel",
+        "lambda",
+        "efficiency",
+        "backbones",
+        "init",
+    }
+    assert wanted <= set(studies())
+    assert all(line.endswith(".") and len(line) > 30 for line in studies().values())
+
+
+@pytest.mark.parametrize("name", sorted(studies()))
+def test_a_shipped_study_plans(name):
+    study = load_study(name)
+    assert study.name == name
+    cells = plan(study, check_files=False)
+    assert len(cells) == len({cell.name for cell in cells}) >= 3 * len(study.seeds)
+    known = {row.method for row in paper.printed()}
+    assert {cell.printed for cell in cells} - {None} <= known
+    assert set(study.printed) <= {cell.label for cell in cells}
+    assert set(study.not_run.values()) <= known and not set(study.not_run) & {cell.label for cell in cells}
+
+
+@pytest.mark.parametrize("file", sorted(FOLDER.glob("*.yaml")), ids=lambda f: f.stem)
+def test_a_shorter_budget_is_one_setting(file):
+    """No study may set a number of steps besides max_steps, or a shorter budget would have to change both."""
+    given = load_study(file.stem).set if not file.stem.startswith("_") else {}
+    absolute = ("training.eval_steps", "training.save_steps", "training.warmup_steps")
+    assert [key for key in absolute if given.get(key, 0) >= 1] == []
+
+
+@pytest.mark.parametrize(
+    ("study", "label", "recipe"),
+    [
+        ("smollm2", "CoT-SFT", "smollm2-cot-further"),
+        ("smollm2", "RuPLaR-plus by step", "smollm2-ruplar-step"),
+        ("smollm2-baselines", "CoLaR-2", "smollm2-colar-2"),
+        ("smollm2-k2", "RuPLaR-plus-2", "smollm2-ruplar-plus-2"),
+        ("smollm2-k2", "RuPLaR-plus-2 running", "smollm2-ruplar-running"),
+        ("smollm2-longer", "CoT-SFT longer", "smollm2-cot-longer"),
+        ("smollm2-longer", "RuPLaR-plus by step longer", "smollm2-ruplar-longer"),
+        ("smollm2-longer", "RuPLaR-plus-2 longer", "smollm2-ruplar-longer-2"),
+        ("smollm2-wider", "CoT-SFT wider", "smollm2-cot-wider"),
+        ("smollm2-wider", "No-CoT wider", "smollm2-no_cot-wider"),
+        ("smollm2-wider", "RuPLaR-plus wider", "smollm2-ruplar-wider"),
+        ("smollm2-tales", "CoT-SFT tales", "smollm2-cot-tales"),
+        ("smollm2-tales", "No-CoT tales", "smollm2-no_cot-tales"),
+        ("smollm2-tales", "RuPLaR-plus tales", "smollm2-ruplar-tales"),
+        ("smollm2-tales", "RuPLaR-plus tales twice", "smollm2-ruplar-twice"),
+        ("smollm2-tales", "RuPLaR-plan tales", "smollm2-ruplar-plan"),
+        ("smollm2-tales", "RuPLaR-plan-2 tales", "smollm2-ruplar-plan-2"),
+        ("smollm2-tales", "RuPLaR-plus tales words", "smollm2-ruplar-words"),
+        ("smollm2-tales", "RuPLaR-plan-2 tales twice", "smollm2-plan-2-twice"),
+        ("smollm2-tales", "RuPLaR-plan-2 tales twice own", "smollm2-plan-2-own"),
+        ("smollm2-tales", "RuPLaR-plan-2 tales thrice", "smollm2-plan-2-thrice"),
+        ("smollm2-tales", "CoT-SFT tales twice", "smollm2-cot-twice"),
+        ("smollm2-read", "CoT-SFT read", "smollm2-cot-read"),
+        ("smollm2-read", "RuPLaR-plan-2 read twice", "smollm2-plan-2-read"),
+        ("smollm2-tales", "No-CoT tales twice", "smollm2-no_cot-twice"),
+        ("smollm2-tales", "CoLaR-2 tales", "smollm2-colar-2-tales"),
+        ("smollm2-longest", "RuPLaR-plus by step longest", "smollm2-ruplar-longest"),
+    ],
+)
+def test_a_row_with_settings_of_its_own_has_a_recipe_too(study, label, recipe):
+    cell = next(cell for cell in plan(load_study(study), check_files=False) if cell.label == label)
+    row, alone = (config.as_dict() for config in (cell.config, load_recipe(recipe, check_files=False)))
+    for section in ("backbone", "prompt", "data", "spans", "prior", "method", "speed"):
+        assert row[section] == alone[section], section
+    saved = ("eval_strategy", "save_strategy", "save_steps")  # a study asks in the end only
+    assert {k: v for k, v in row["training"].items() if k not in saved} == {
+        k: v for k, v in alone["training"].items() if k not in saved
+    }

