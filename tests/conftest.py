@@ -37,7 +37,7 @@ def benchmark_data() -> Callable[..., Path]:
         missing = [name for name in names if not (REAL_DATA / SOURCES[name].file).is_file()]
         if missing:
             pytest.skip(
-                f"needs the real benchmark files ({', '.join(missing)}): set RUPLAR_DATA to a folder that holds them"
+                f"needs the real benchmark files ({', '.join(missing)}): run `ruplar data fetch NAME --to data`, or set RUPLAR_DATA to a folder that holds them"
             )
         return REAL_DATA
 

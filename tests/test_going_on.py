@@ -175,7 +175,7 @@ def test_a_training_run_goes_on_with_the_embedded_models_adapter_its_teacher_bei
     result = train(config, output=tmp_path / "run")
     assert start_mark("embedded:ruplar").items() <= result.fingerprints.items()
     found, start = load_model("run"), load_model("embedded:ruplar")
-    assert found.card.backbone.init is None
+    assert found.metadata.backbone.init is None
     ids = torch.tensor([start.backbone.prompt("Tom has 3 bags of 4 apples. How many apples?").ids])
     with torch.no_grad():
         a, b = (model.backbone.model(input_ids=ids).logits for model in (found, start))

@@ -10,9 +10,10 @@ import pytest
 from ruplar.data.cache import ABOVE
 
 ORDER = [
-    *("errors", "cache", "records", "settings", "plugins", "domains", "chains", "embedded", "priors", "backbone"),
-    *("preview", "config", "objective", "engine", "methods", "store", "average", "reasoner", "train", "evaluate"),
-    *("report", "serve", "bench", "show", "launch", "study", "demo", "cli"),
+    *("errors", "types", "settings", "plugins", "io", "cache", "renamed", "fingerprints"),
+    *("domains", "problems", "spans", "priors", "data", "embedded", "model", "preview", "config"),
+    *("objective", "engine", "methods", "reasoner", "train", "evaluate", "report", "serve", "bench"),
+    *("display", "runs", "experiments", "demo", "cli"),
 ]
 THROUGH_PLUGINS = ("domains", "priors", "methods")
 PACKAGE = Path(__file__).parents[1] / "src" / "ruplar"

@@ -49,7 +49,7 @@ def test_settings_are_read_as_yaml():
 
 def test_what_was_measured_is_kept_with_the_model(folder):
     found = load_model(folder)
-    sigma = found.card.method.settings["sigma"]
+    sigma = found.metadata.method.settings["sigma"]
     assert sigma == found.method.config.sigma == pytest.approx(found.backbone.embedding_weight.detach().std().item())
 
 
@@ -57,7 +57,7 @@ def test_one_model_thinks_at_two_speeds(folder):
     slow = LatentReasoner.from_pretrained(folder, settings={"speed": 2})
     assert slow.model.method.question("Why?") == "Why? (Thinking speed: 2)"
     assert (slow.model.method.label, load_model(folder).method.label) == ("CoLaR-2", "CoLaR-5")
-    assert slow.model.card.method.settings["speed"] == 2
+    assert slow.model.metadata.method.settings["speed"] == 2
     seen = []
     prompt = slow.model.backbone.prompt
     slow.model.backbone.prompt = lambda text: seen.append(text) or prompt(text)

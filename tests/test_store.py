@@ -71,7 +71,7 @@ def test_a_saved_model_comes_back_bit_for_bit_with_its_card(tree, lora):
     model = trained(lora=lora)
     save_model(tree / "run" / "model", model)
     found = load_model("run")
-    assert torch.equal(logits(found), logits(model)) and found.card == model.card
+    assert torch.equal(logits(found), logits(model)) and found.metadata == model.metadata
     assert not torch.equal(logits(found), logits(trained(lora=lora, seed=2)))
     assert found.method.config == model.method.config and not found.backbone.model.training
     assert found.backbone.tokenizer.get_vocab() == model.backbone.tokenizer.get_vocab()
@@ -98,7 +98,7 @@ def test_a_run_may_start_from_another_runs_adapter(tree):
     found = load_model("runs/ruplar")
     torch.testing.assert_close(logits(found), logits(second), atol=1e-6, rtol=0)
     # the first adapter is under it: without the second's weights it is the first run's model
-    start = open_start(second.card.backbone, PROMPT, adapt=False)
+    start = open_start(second.metadata.backbone, PROMPT, adapt=False)
     with torch.no_grad():
         torch.testing.assert_close(start.model(input_ids=IDS).logits, logits(first), atol=1e-5, rtol=1e-4)
     third = trained("ruplar", seed=3, init="runs/ruplar")

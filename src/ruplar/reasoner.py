@@ -171,7 +171,7 @@ class LatentReasoner:
         """(Place, sample) of a batch's rows and what came out for them, shortest prompts first."""
         backbone = self.model.backbone
         self._settle()
-        prompts = [backbone.prompt(self.model.method.question(q)) for q in questions]
+        prompts = [self.model.prompt(question) for question in questions]
         order = sorted(range(len(prompts)), key=lambda i: len(prompts[i].ids))
         if order:
             self._check_room(order[-1], prompts[order[-1]], how.decoding)

@@ -110,11 +110,11 @@ def evaluate_and_record(
     reasoner = LatentReasoner.from_pretrained(reference, device, settings=settings)
     begun = read_record(folder) if (folder / RECORD).is_file() else None
     if begun is not None:
-        _check_same_method(begun, reasoner.model.card.method, folder)
+        _check_same_method(begun, reasoner.model.metadata.method, folder)
         record = begun
     else:
-        card = reasoner.model.card.model_dump(mode="json")
-        record = _record(reasoner.model.card.method.name, card, seeds[0], started, device)
+        card = reasoner.model.metadata.model_dump(mode="json")
+        record = _record(reasoner.model.metadata.method.name, card, seeds[0], started, device)
         record = record.model_copy(update={"mean_of": seeds_of(model_folder)})
     with counting(console) as tell:
         for asked in questions:  # each is on record before the next is asked: an hour may lie between them

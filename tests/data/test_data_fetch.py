@@ -280,8 +280,8 @@ def test_the_fingerprint_ignores_order_and_how_numbers_and_spaces_are_written_an
 
 
 @pytest.mark.parametrize("name", sorted(DOWNLOADS.keys() - {"gsm8k-aug-train", "gsm8k-test"}))
-def test_the_benchmark_files_are_verified(name, shared_data):
-    assert difference(name, shared_data / SOURCES[name].file) == ""
+def test_the_benchmark_files_are_verified(name, benchmark_data):
+    assert difference(name, benchmark_data(name) / SOURCES[name].file) == ""
 
 
 def test_every_download_is_a_known_set_at_a_fixed_commit_with_something_to_verify_it_by():

@@ -156,13 +156,13 @@ def test_versions_machine_and_fingerprints_say_what_is_there(tmp_path):
 def test_a_record_older_than_a_setting_says_what_it_was_made_under(tmp_path):
     folder = Path(__file__).parents[2] / "results" / "smollm2" / "RuPLaR-Mix-seed1"
     raw = json.loads((folder / "run.json").read_text(encoding="utf-8"))
-    assert "block" not in raw["config"]["method"] and "readings" not in raw["config"]["prompt"]
-    assert "operands" not in raw["config"]["data"]
+    assert "block" not in raw["config"]["method"] and "question_repeats" not in raw["config"]["prompt"]
+    assert "canonical_operands" not in raw["config"]["data"]
     config = read_record(folder).config
-    assert config["method"]["block"] == 1 and config["prompt"]["readings"] == 1
-    assert config["data"]["operands"] == "as_written"
+    assert config["prompt"]["question_repeats"] == 1
+    assert config["data"]["canonical_operands"] is False
     assert "block" not in read_record(folder.with_name("CoT-SFT-seed1")).config["method"], "it is ruplar's alone"
-    raw["config"]["method"] = {"name": "ruplar", "settings": {"block": 6}}  # as a model's card has it
+    raw["config"]["method"] = {"name": "ruplar", "settings": {"block": 6}}  # as a model's metadata has it
     (tmp_path / "run.json").write_text(json.dumps(raw), encoding="utf-8")
     assert read_record(tmp_path).config["method"] == raw["config"]["method"]
     raw["config"]["method"]["block"] = 6

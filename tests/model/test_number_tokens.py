@@ -190,7 +190,7 @@ def test_trained_rows_are_saved_read_back_and_exported_as_a_plain_model(base, tm
     export_model(tmp_path / "run", tmp_path / "plain")
     wanted, found = logits(model.backbone.model, ids), load_model(tmp_path / "run")
     torch.testing.assert_close(logits(found.backbone.model, ids), wanted, atol=1e-6, rtol=0)
-    assert found.backbone.tokenizer.encode(QUESTION) == ids and found.card.backbone.number_tokens
+    assert found.backbone.tokenizer.encode(QUESTION) == ids and found.metadata.backbone.number_tokens
     tokenizer = AutoTokenizer.from_pretrained(tmp_path / "plain")
     plain = AutoModelForCausalLM.from_pretrained(tmp_path / "plain", dtype=torch.float32).eval()
     assert tokenizer.encode(QUESTION) == ids and tokenizer.get_vocab() == model.backbone.tokenizer.get_vocab()

@@ -149,7 +149,7 @@ def test_a_single_character_that_is_a_control_token_cannot_be_asked_about(byte_t
 
 
 def test_a_question_may_be_written_more_than_once(byte_tokenizer):
-    config = PromptConfig(template="plain", instruction="Think.", readings=2)
+    config = PromptConfig(template="plain", instruction="Think.", question_repeats=2)
     prompt = PromptBuilder(byte_tokenizer, config, frozenset())("How many?")
     assert byte_tokenizer.decode(prompt.ids) == "Question: Think.\nHow many?\nHow many?\nAnswer: "
     assert byte_tokenizer.decode(prompt.ids[: prompt.question_at + 1]).endswith("How many?\nHow many?")

@@ -61,17 +61,17 @@ def titles_of(drawing):
 def test_sweeps_of_unlike_rows_go_by_the_rows_names_and_not_by_all_that_tells_them_apart(rows, unlike):
     base = next(row for row in rows if row.method == "embedded-ruplar")
     others = [{}, {"method__name": "cot"}] if unlike == "another method" else [{}, {f"method__{n}": 7 for n in "abc"}]
-    made = [variant(base, f"{name} read {n} times", 50, **other, prompt__readings=n)
+    made = [variant(base, f"{name} read {n} times", 50, **other, prompt__question_repeats=n)
             for name, other in zip(("soft", "written"), others, strict=True) for n in (1, 2)]  # fmt: skip
     assert titles_of(sweeps.draw(sweeps.find(made))) == [
-        "readings, soft read 1 times",
-        "readings, written read 1 times",
+        "question_repeats, soft read 1 times",
+        "question_repeats, written read 1 times",
     ]
 
 
 def test_a_mean_of_trainings_is_not_a_point_of_its_trainings_sweep(rows):
     base = next(row for row in rows if row.method == "embedded-ruplar")
-    made = [variant(base, f"read {n}", 50 + n, prompt__readings=n) for n in (1, 2)]
+    made = [variant(base, f"read {n}", 50 + n, prompt__question_repeats=n) for n in (1, 2)]
     record = made[0].runs[0].record.model_copy(update={"mean_of": [1, 2, 3]})
     mean = replace(made[0], method="mean", accuracy=90.0, runs=(replace(made[0].runs[0], record=record),))
     [sweep] = sweeps.find([*made, mean])
@@ -85,7 +85,7 @@ def test_sweeps_have_one_legend_one_colour_a_benchmark_and_titles_that_fit(rows)
         "cot": ["a benchmark with a long name, first", "a benchmark with a long name, second"],
         "ruplar": ["a benchmark with a long name, second", "third"],
     }
-    made = [replace(variant(base, long, 50, method__name=method, prompt__readings=n), benchmark=name)
+    made = [replace(variant(base, long, 50, method__name=method, prompt__question_repeats=n), benchmark=name)
             for method, names in sets.items() for name in names for n in (1, 2)]  # fmt: skip
     drawing = sweeps.draw(sweeps.find(made))
     [legend] = drawing.figure.legends

@@ -61,7 +61,7 @@ def test_operands_are_put_in_order_when_the_recipe_says_so_and_validation_stays_
     file.write_text("3 boxes of 12.||<<12*3=36>> #### 36\nHow many?||<<1+2=3>> #### 3\n")
     source, valid = SourceConfig(source=str(file)), chains(tmp_path, "v", "2 and 1?")
     written = open_data([source], valid, domain)
-    found = open_data([source], valid, domain, operands="as_read")
+    found = open_data([source], valid, domain, reorder_operands=True)
     assert [e.steps for e in written.train] == [("12*3=36",), ("1+2=3",)]
     assert [e.steps for e in found.train] == [("3*12=36",), ("1+2=3",)] == [e.steps for e in found.train[:]]
     assert len(found.train) == 2 and found.train[-1] == written.train[-1]
@@ -71,5 +71,5 @@ def test_operands_are_put_in_order_when_the_recipe_says_so_and_validation_stays_
 
 def test_chains_without_operands_are_refused_that_order():
     source = SourceConfig(source="date-problems", count=5, seed=3)
-    with pytest.raises(UserError, match=r"data\.operands: as_read .* data\.domain: arithmetic"):
-        open_data([source], None, plugins.make("domains", "dates"), operands="as_read")
+    with pytest.raises(UserError, match=r"data\.canonical_operands: true .* data\.domain: arithmetic"):
+        open_data([source], None, plugins.make("domains", "dates"), reorder_operands=True)

@@ -42,7 +42,7 @@ def agreement(device: str, questions: int = 300, dtypes: tuple[str, ...] = ("flo
             found = check_agreement(
                 backbone,
                 model.method.thinker(backbone),
-                [backbone.prompt(question) for question in some],
+                [model.prompt(question) for question in some],
                 Decoding(max_answer_tokens=16),
                 slots,
                 EngineOptions(release=True),

@@ -14,7 +14,7 @@ from ruplar.errors import UserError
 from ruplar.types import Example
 
 if TYPE_CHECKING:
-    from ruplar.data.augment import Tally
+    from ruplar.data.augment import AugmentReport
 
 out = Console()
 
@@ -44,7 +44,7 @@ def augment(
     as_json: AsJson = False,
 ) -> None:
     """Tell chains again with other numbers: drawn in sensible ranges, carried out exactly, kept where they make sense."""
-    from ruplar.data.augment import Tally, deal, make_plans
+    from ruplar.data.augment import AugmentReport, deal, make_plans
     from ruplar.data.decontamination import index_of, why_not_train
     from ruplar.data.read import read
     from ruplar.fingerprints import digest
@@ -68,7 +68,7 @@ def augment(
         hit = index and (index.hit(example.question) or index.retold(example.question))
         return f"{hit.kind} as in {hit.set}" if hit else None
 
-    tally = Tally()
+    tally = AugmentReport()
     plans = make_plans(chains.examples, tally, refuse)
     dealt = deal(plans, seed, tally, count=count, per_chain=per_chain, large=large)
     if plans:
@@ -82,7 +82,7 @@ def augment(
         raise typer.Exit(1)
 
 
-def _report(tally: Tally, output: Path, count: int, per_chain: int, show: int) -> str:
+def _report(tally: AugmentReport, output: Path, count: int, per_chain: int, show: int) -> str:
     if not tally.used:
         lines = [f"none of {tally.rows:,} chains can be told with other numbers; {output} is not written"]
     else:

@@ -16,7 +16,7 @@ from ruplar.cli.options import AsJson, DataDir, print_json
 from ruplar.errors import UserError
 
 if TYPE_CHECKING:
-    from ruplar.data.convert import Outcome, Tally
+    from ruplar.data.convert import ConversionProgress, Outcome
 
 out = Console()
 err = Console(stderr=True)
@@ -136,7 +136,7 @@ def _make_room(output: Path, force: bool) -> None:
 
 
 @contextmanager
-def _progress(price_in: float, price_out: float) -> Iterator[Callable[[Tally], None]]:
+def _progress(price_in: float, price_out: float) -> Iterator[Callable[[ConversionProgress], None]]:
     """A bar with rows, rejected ones, tokens and cost so far."""
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
@@ -144,7 +144,7 @@ def _progress(price_in: float, price_out: float) -> Iterator[Callable[[Tally], N
     with Progress(*columns, console=err) as bar:
         task = bar.add_task("", total=None)
 
-        def tell(tally: Tally) -> None:
+        def tell(tally: ConversionProgress) -> None:
             told = f"{sum(tally.rejected.values()):,} rejected"
             if tally.tokens_in or tally.tokens_out:
                 told += f"  {_used(tally, price_in, price_out)}"
@@ -155,7 +155,7 @@ def _progress(price_in: float, price_out: float) -> Iterator[Callable[[Tally], N
         yield tell
 
 
-def _used(tally: Tally, price_in: float, price_out: float) -> str:
+def _used(tally: ConversionProgress, price_in: float, price_out: float) -> str:
     """`12,400 + 3,100 tokens, 0.0125`: what was used, and its price where prices were given."""
     text = f"{tally.tokens_in:,} + {tally.tokens_out:,} tokens"
     if price_in or price_out:

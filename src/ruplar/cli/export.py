@@ -112,7 +112,7 @@ def _about(model: Model, folder: Path) -> Written:
     parameters = sum(p.numel() for name, p in named if "lora_" not in name and "trainable_tokens" not in name)
     size = sum(file.stat().st_size for file in folder.glob("*.safetensors"))
     adapter = (folder / "adapter_config.json").is_file()
-    return Written(folder.resolve().name, model.card, adapter, parameters, size / 1e6)
+    return Written(folder.resolve().name, model.metadata, adapter, parameters, size / 1e6)
 
 
 def _checked(licence: str | None) -> None:

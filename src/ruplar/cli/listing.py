@@ -53,5 +53,5 @@ def list_(
 
 def _about(generator: str) -> str:
     """First line of a generator's docstring."""
-    module = importlib.import_module(f"ruplar.data.{generator.replace('-', '_')}")
+    module = importlib.import_module(f"ruplar.problems.{generator.replace('-', '_')}")
     return (module.__doc__ or "").split("\n")[0]

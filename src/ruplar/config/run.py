@@ -6,7 +6,7 @@ filled in, so that the written-out config says everything the run depended on.
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar
 
 import yaml
 from pydantic import ConfigDict, Field, field_validator, model_validator
@@ -79,9 +79,9 @@ class DataSettings(Settings):
     )
     skip_bad: bool = Field(False, description="Leave rows without a usable chain out, counted, instead of stopping.")
     # differs from the paper: D78. Its chains are as they were written
-    operands: Literal["as_written", "as_read"] = Field(
-        "as_written",
-        description="Operands of sums and products; as_read: the last result, others, then the question's in its order.",
+    canonical_operands: bool = Field(
+        False,
+        description="Reorder the operands of sums and products: the last result, earlier results, then numbers in question order.",
     )
     exclude_valid: bool = Field(True, description="Drop training rows whose question also stands in valid.")
     decontaminate: tuple[str, ...] = Field(

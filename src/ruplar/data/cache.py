@@ -18,7 +18,7 @@ from ruplar.errors import UserError
 
 ENCODED = ".encoded"
 """The folder, beside the runs that share it, where such things are kept."""
-ABOVE = ("evaluate", "report", "serve", "bench", "show", "launch", "study", "demo", "cli")
+ABOVE = ("evaluate", "report", "serve", "bench", "display", "runs", "experiments", "demo", "cli")
 """Parts of the package that training never imports, so that nothing it makes depends on them."""
 _SIZES = "sizes.json"
 
@@ -120,5 +120,5 @@ def _writable(place: Path) -> Iterator[None]:
     except OSError as error:
         raise UserError(
             f"{place.parent}: cannot be written ({error.strerror or error}). Name another --output (of a study: --work), or "
-            "set speed.encode_ahead: false, which keeps nothing there."
+            "set speed.pretokenize: false, which keeps nothing there."
         ) from error

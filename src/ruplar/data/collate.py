@@ -11,18 +11,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 from torch.utils.data import Dataset
 
 from ruplar.domains.base import Domain
-from ruplar.methods.base import Method
-from ruplar.model.prompt import PromptBuilder
 from ruplar.priors.base import KEPT_SPANS, PriorTable
 from ruplar.spans.base import attached, cut_chain
 from ruplar.types import Batch, Example, Item, SampleContext, Span, SparsePrior
+
+if TYPE_CHECKING:
+    from ruplar.methods.base import Method
+    from ruplar.model.prompt import PromptBuilder
 
 
 @dataclass

@@ -128,18 +128,19 @@ def to_columns(items: Sequence[Item]) -> ColumnarDataset:
     )
 
 
-def join(parts: Sequence[ColumnarDataset]) -> ColumnarDataset:
-    """Shelves one after another, in the order of their items."""
-    names = sorted(frozenset().union(*(columns.also for columns in parts)))
+def join(datasets: Sequence[ColumnarDataset]) -> ColumnarDataset:
+    """Concatenate data sets in the order of their items."""
+    names = sorted(frozenset().union(*(one.also for one in datasets)))
     columns = {}
     for name in COLUMNS:
-        parts = [getattr(columns, name) for columns in parts]
+        parts = [getattr(one, name) for one in datasets]
         wide = max((part.values.shape[1] for part in parts if part.values.ndim == 2), default=0)
         columns[name] = Ragged.joined([_widened(part, wide) for part in parts])
+    starts = {name: [np.diff(one.also_at[name].starts) for one in datasets] for name in names}
     return ColumnarDataset(
         **columns,
-        also={name: join([columns.also[name] for columns in parts]) for name in names},
-        also_at={name: _numbers(np.concatenate([np.diff(s.also_at[name].starts) for s in parts])) for name in names},
+        also={name: join([one.also[name] for one in datasets]) for name in names},
+        also_at={name: _numbers(np.concatenate(starts[name])) for name in names},
     )
 
 

@@ -17,7 +17,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Thread
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from torch.utils.data import DataLoader, Dataset
@@ -25,8 +25,10 @@ from torch.utils.data import DataLoader, Dataset
 from ruplar.data.cache import alone, is_complete, key_of, source_of, write_complete
 from ruplar.data.collate import ChainDataset, Encoder
 from ruplar.data.columnar import COLUMNS, ColumnarDataset, Ragged, batch_of, join, to_columns
-from ruplar.methods.base import Method
 from ruplar.types import Batch, SampleContext
+
+if TYPE_CHECKING:
+    from ruplar.methods.base import Method
 
 log = logging.getLogger(__name__)
 

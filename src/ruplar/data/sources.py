@@ -162,7 +162,7 @@ def generator(domain: str) -> Callable[..., Iterator[Example]]:
 
 
 def _generator(source: str) -> ModuleType:
-    return importlib.import_module(f"ruplar.data.{source.replace('-', '_')}")
+    return importlib.import_module(f"ruplar.problems.{source.replace('-', '_')}")
 
 
 def _revised(source: str) -> dict[str, int]:

@@ -119,7 +119,7 @@ def check_ablatable(model: Model, count: int) -> None:
     """Refuse what cannot be ablated, before anything runs."""
     if not soft(model):
         raise UserError(
-            f"the method '{model.card.method.name}' has no soft tokens to ablate: it thinks in text or not at all. "
+            f"the method '{model.metadata.method.name}' has no soft tokens to ablate: it thinks in text or not at all. "
             "Give a model trained with a latent method, such as ruplar."
         )
     if count < 2:

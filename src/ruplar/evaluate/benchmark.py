@@ -219,7 +219,7 @@ def latents_asked_for(model: Model, examples: Sequence[Example]) -> list[int | N
     fixed = isinstance(model.method.thinker(model.backbone), HiddenThinker)
     if not soft(model) or fixed or not model.method.follows_spans:
         return [None] * len(examples)
-    rule = plugins.make("spans", model.card.spans.name, model.card.spans.settings)
+    rule = plugins.make("spans", model.metadata.spans.name, model.metadata.spans.settings)
     spans = attached(rule, model.backbone.prompt.plain, model.backbone.tokenizer)
     return [sum(map(len, cut_chain(spans, e.steps, model.domain))) if e.steps else None for e in examples]
 

@@ -23,6 +23,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, computed_fie
 from ruplar import __version__
 from ruplar.errors import UserError
 from ruplar.evaluate.stats import wilson
+from ruplar.renamed import upgrade
 from ruplar.types import Answer, Score
 
 RECORD = "run.json"
@@ -152,14 +153,6 @@ class Machine(_Record):
     gpu: str | None = None
 
 
-YOUNGER: dict[str, dict[str, Any]] = {
-    "prompt": {"readings": 1},
-    "method": {"block": 1},
-    "data": {"operands": "as_written"},
-}
-"""Settings that came after the first records, and what a record without them was made under; those of `method` are ruplar's."""
-
-
 class RunRecord(_Record):
     """One run, from recipe to scores."""
 
@@ -187,11 +180,8 @@ class RunRecord(_Record):
     @field_validator("config")
     @classmethod
     def _complete(cls, config: dict[str, Any]) -> dict[str, Any]:
-        """With the settings that an older record could not name, so that it compares with newer ones."""
-        method = config.get("method", {})  # of a model that no run made, its card: name and settings
-        known = {"prompt": True, "data": True, "method": method.get("name") == "ruplar" and "settings" not in method}
-        filled = {key: {**values, **config[key]} for key, values in YOUNGER.items() if known[key] and key in config}
-        return {**config, **filled}
+        """Return the config in today's terms, so that an older record compares with newer ones."""
+        return upgrade(config, strict=False)
 
     @computed_field  # type: ignore[prop-decorator]
     @property

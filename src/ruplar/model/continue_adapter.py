@@ -1,6 +1,6 @@
 """Two `backbone:` sections → whether one run may train the other's adapter further, and what is saved when it has.
 
-With `backbone.lora.go_on` the adapter of `init` is not merged: it stays one adapter on the plain backbone, through as many
+With `backbone.lora.continue_adapter` the adapter of `init` is not merged: it stays one adapter on the plain backbone, through as many
 runs as one likes, and the last one loads without the others.
 """
 
@@ -25,13 +25,13 @@ def check_same_adapter(config: BackboneConfig, first: BackboneConfig, folder: Pa
     """
     if not (folder / "adapter_config.json").is_file() or first.lora is None or config.lora is None:
         raise UserError(
-            f"backbone.lora.go_on: {folder} holds no adapter, all its weights were trained. Leave go_on out; a fresh adapter "
+            f"backbone.lora.continue_adapter: {folder} holds no adapter, all its weights were trained. Leave continue_adapter out; a fresh adapter "
             "is then put on its weights."
         )
     if first.init is not None:
         raise UserError(
-            f"backbone.lora.go_on: the adapter in {folder} stands on the merged weights of '{first.init}', not on "
-            f"'{first.name}' itself. Leave go_on out, or train that run with go_on too."
+            f"backbone.lora.continue_adapter: the adapter in {folder} stands on the merged weights of '{first.init}', not on "
+            f"'{first.name}' itself. Leave continue_adapter out, or train that run with continue_adapter too."
         )
     shapes = [("lora." + key, getattr(config.lora, key), getattr(first.lora, key)) for key in _SHAPE]
     whole = [(key, getattr(config, key), getattr(first, key)) for key in ("name", "number_tokens")]
@@ -41,11 +41,11 @@ def check_same_adapter(config: BackboneConfig, first: BackboneConfig, folder: Pa
         if ours != theirs
     ]
     if other:
-        raise UserError(*(f"{line} Set it so, or leave backbone.lora.go_on out." for line in other))
+        raise UserError(*(f"{line} Set it so, or leave backbone.lora.continue_adapter out." for line in other))
 
 
 def alone(config: BackboneConfig) -> BackboneConfig:
     """The section of a model whose adapter stands on the plain backbone: no run that it came from is needed."""
     if config.lora is None or not config.lora.continue_adapter:
         return config
-    return config.model_copy(update={"init": None, "lora": config.lora.model_copy(update={"go_on": False})})
+    return config.model_copy(update={"init": None, "lora": config.lora.model_copy(update={"continue_adapter": False})})

@@ -1,6 +1,6 @@
 """Backbone → the same with a trainable adapter, or with a trained one folded into its weights.
 
-An adapter that goes on from another run's (`go_on`) has a frozen copy of its start beside it, named `START`: losses that
+An adapter that goes on from another run's (`continue_adapter`) has a frozen copy of its start beside it, named `START`: losses that
 look back at the model training started from switch to it, where otherwise they switch the adapter off.
 """
 

@@ -127,7 +127,9 @@ class PromptBuilder:
     def __call__(self, question: str) -> Prompt:
         """The prompt of one question, up to the opening of the assistant's turn."""
         before, after = self._frame
-        middle = self.plain("\n".join([*filter(None, [self.config.instruction]), *[question] * self.config.readings]))
+        middle = self.plain(
+            "\n".join([*filter(None, [self.config.instruction]), *[question] * self.config.question_repeats])
+        )
         if not question.strip():
             raise UserError("the question is empty.")
         end = len(before) + len(middle)

@@ -69,7 +69,9 @@ class BackboneConfig(Settings):
         if self.weights != "pretrained" and self.init is not None:
             raise ValueError(f"weights: {self.weights} and init exclude each other; drop one of the two")
         if self.lora is not None and self.lora.continue_adapter and self.init is None:
-            raise ValueError("lora.go_on trains the adapter of init further; set init to its run, or drop go_on")
+            raise ValueError(
+                "lora.continue_adapter trains the adapter of init further; set init to its run, or drop continue_adapter"
+            )
         return self
 
 
@@ -84,7 +86,7 @@ class PromptConfig(Settings):
         "Please reason step by step, and put your final answer within \\boxed{}.",
         description="Stands above the question; may be empty.",
     )
-    readings: int = Field(
+    question_repeats: int = Field(
         1,
         ge=1,
         le=4,

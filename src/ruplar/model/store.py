@@ -16,7 +16,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pydantic import Field, ValidationError
 
@@ -24,14 +24,18 @@ from ruplar import __version__, plugins
 from ruplar.domains.base import Domain
 from ruplar.errors import UserError, unknown
 from ruplar.fingerprints import fingerprint
-from ruplar.methods.base import Method
 from ruplar.model.backbone import EMBEDDED, Backbone, add_number_tokens, attach_markers, open_backbone
 from ruplar.model.continue_adapter import alone, check_same_adapter
 from ruplar.model.lora import add_lora, keep_start, merged
 from ruplar.model.number_tokens import number_ids
 from ruplar.model.settings import BackboneConfig, PromptConfig
 from ruplar.model.weights import load_method_weights, load_weights, save_weights
+from ruplar.renamed import upgrade
 from ruplar.settings import Settings
+from ruplar.types import Prompt
+
+if TYPE_CHECKING:
+    from ruplar.methods.base import Method
 
 METADATA_FILE = "ruplar.json"
 FORMAT = 1
@@ -64,7 +68,14 @@ class Model:
     backbone: Backbone
     method: Method
     domain: Domain
-    card: ModelMetadata
+    metadata: ModelMetadata
+
+    def prompt(self, question: str) -> Prompt:
+        """Build the prompt of a question: the one way for training, evaluation, serving and benchmarks.
+
+        A method may add to the question (CoLaR writes its thinking speed), so a prompt is never made of the question alone.
+        """
+        return self.backbone.prompt(self.method.question(question))
 
 
 def find_model(reference: str | Path) -> Path:
@@ -104,7 +115,7 @@ def read_metadata(folder: Path) -> ModelMetadata:
             raise UserError(
                 f"{folder / METADATA_FILE}: format {raw['format']} was written by a later ruplar; this one reads up to {FORMAT}."
             )
-        return ModelMetadata(**raw)
+        return ModelMetadata(**upgrade(raw, str(folder / METADATA_FILE)))
     except (json.JSONDecodeError, ValidationError) as error:
         raise UserError(f"{folder / METADATA_FILE} cannot be read: {error}") from error
 
@@ -116,7 +127,7 @@ def open_start(config: BackboneConfig, prompt: PromptConfig, device: str = "cpu"
         config: The recipe's `backbone:` section.
         prompt: The recipe's `prompt:` section.
         device: Where it goes.
-        adapt: Add a fresh LoRA when the config has one, or with `go_on` the one of `init`.
+        adapt: Add a fresh LoRA when the config has one, or with `continue_adapter` the one of `init`.
 
     Raises:
         UserError: The model cannot be loaded, or `init`'s adapter is not one to go on with.
@@ -128,7 +139,7 @@ def open_start(config: BackboneConfig, prompt: PromptConfig, device: str = "cpu"
     first = load_model(config.init, device, config.dtype)
     model, tokenizer = merged(first.backbone), first.backbone.tokenizer
     numbers: Sequence[int] = ()
-    if config.number_tokens and first.card.backbone.number_tokens:
+    if config.number_tokens and first.metadata.backbone.number_tokens:
         numbers = number_ids(tokenizer)
     elif config.number_tokens:
         tokenizer, numbers = add_number_tokens(model, tokenizer)
@@ -183,9 +194,9 @@ def whole_folder(folder: Path) -> Iterator[Path]:
 def _as_saved(model: Model) -> ModelMetadata:
     """The card with what the method measured where the recipe left it open, and without a start it does not need."""
     found = {key: getattr(model.method.config, key) for key in model.method.calibrated}
-    named = model.card.method
+    named = model.metadata.method
     method = PluginSpec(name=named.name, settings={**named.settings, **found})
-    return model.card.model_copy(update={"method": method, "backbone": alone(model.card.backbone)})
+    return model.metadata.model_copy(update={"method": method, "backbone": alone(model.metadata.backbone)})
 
 
 def load_model(
@@ -272,8 +283,8 @@ def export_model(reference: str | Path, folder: Path, *, merge: bool = True, dty
     if merge:
         model.backbone.model = merged(model.backbone)
         model.backbone.__dict__.pop("plain_model", None)
-        backbone = model.card.backbone.model_copy(update={"lora": None, "init": None})
-        model.card = model.card.model_copy(update={"backbone": backbone})
+        backbone = model.metadata.backbone.model_copy(update={"lora": None, "init": None})
+        model.metadata = model.metadata.model_copy(update={"backbone": backbone})
     save_model(folder, model, dtype)
     return model
 

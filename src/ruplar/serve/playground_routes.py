@@ -37,9 +37,9 @@ async def info(request: Request) -> dict[str, Any]:
     return {
         "version": __version__,
         "model": main.name,
-        "method": main.model.card.method.name,
+        "method": main.model.metadata.method.name,
         "latent": main.scheduler.engine.thinker.thinks and not main.text_thinker,
-        "compare": {"model": compare.name, "method": compare.model.card.method.name} if compare else None,
+        "compare": {"model": compare.name, "method": compare.model.metadata.method.name} if compare else None,
         "needs_key": registry.needs_key,
         "halt": {
             "rule": getattr(main.scheduler.engine.thinker, "halt", None),
@@ -53,7 +53,7 @@ async def info(request: Request) -> dict[str, Any]:
             "max_tokens": min(DEFAULT_TOKENS, limits.max_tokens),
             "timeout_s": limits.timeout,
         },
-        "examples": examples(main.model.card.domain.name),
+        "examples": examples(main.model.metadata.domain.name),
     }
 
 

@@ -104,7 +104,7 @@ class Worker:
                 "context_length_exceeded",
             )  # fmt: skip
         try:
-            prompt = self.model.backbone.prompt(question)
+            prompt = self.model.prompt(question)
         except UserError as error:
             raise Refusal(400, f"{param}: {error}", param, "invalid_value") from None
         if len(prompt.ids) > self.room:

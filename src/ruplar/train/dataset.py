@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Literal, overload
+from typing import Any, overload
 
 from ruplar.data.canonical_operands import canonical_operands
 from ruplar.data.decontamination import Index, index_of
@@ -120,7 +120,7 @@ def open_data(
     *,
     need_steps: bool = True,
     skip_bad: bool = False,
-    operands: Literal["as_written", "as_read"] = "as_written",
+    reorder_operands: bool = False,
     exclude_valid: bool = True,
     decontaminate: Sequence[str] = (),
 ) -> TrainingData:
@@ -132,7 +132,7 @@ def open_data(
         domain: What a step is.
         need_steps: Whether the method learns from steps, so that a row without one is bad.
         skip_bad: Leave bad rows out instead of stopping.
-        operands: Their order in the training chains' sums and products; see `chains/operands.py`.
+        reorder_operands: Put the operands of sums and products in canonical order; see `data/canonical_operands.py`.
         exclude_valid: Drop training rows whose question stands in `valid`.
         decontaminate: Test sets; training rows that equal one of their questions or share 13 words in a row are dropped.
 
@@ -141,9 +141,9 @@ def open_data(
             no arithmetic are to be put in order.
     """
     train = list(train)
-    if operands == "as_read" and not hasattr(domain, "operations"):
+    if reorder_operands and not hasattr(domain, "operations"):
         raise UserError(
-            "data.operands: as_read puts the operands of sums and products in order, and this data.domain takes no step "
+            "data.canonical_operands: true puts the operands of sums and products in order, and this data.domain takes no step "
             "apart into operations. Leave it out, or set data.domain: arithmetic."
         )
     asked = None
@@ -168,7 +168,7 @@ def open_data(
         raise UserError(
             "data.train: every row's question stands in data.valid or a test set; nothing is left to train on."
         )
-    if operands == "as_read" and need_steps:
+    if reorder_operands and need_steps:
         examples = CanonicalOperands(examples)
     prints = {
         f"train {i}: {one.record['source']}": fingerprint_of(one.record) for i, one in enumerate(opened, start=1)

@@ -39,7 +39,7 @@ def load_section(section: DataSettings, domain: Domain, need_steps: bool) -> Tra
         domain,
         need_steps=need_steps,
         skip_bad=section.skip_bad,
-        operands=section.operands,
+        reorder_operands=section.canonical_operands,
         exclude_valid=section.exclude_valid,
         decontaminate=section.decontaminate,
     )

@@ -73,7 +73,7 @@ def advantages(rewards: Tensor) -> Tensor:
 def draw(model: Model, examples: Sequence[Example], config: GrpoConfig, seed: int, number: int) -> list[Drawn]:
     """Ask each question `config.group` times with noise; thoughts of one question stand together."""
     backbone, policy = model.backbone, cast(Policy, model.method)
-    prompts = [backbone.prompt(model.method.question(e.question)) for e in examples]
+    prompts = [model.prompt(e.question) for e in examples]
     decoding = Decoding(1.0, seed=seed, max_answer_tokens=config.max_answer_tokens, noise=1.0)
     # a round's streams are its own: place in the round, round and seed name them
     keys = [number * len(examples) * config.group + i for i in range(len(examples) * config.group)]

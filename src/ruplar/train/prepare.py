@@ -80,7 +80,7 @@ def prepare(config: RunConfig, folder: Path) -> Prepared:
         UserError: The data or the tokenizer cannot be read, or the folder cannot be written.
     """
     if not config.speed.pretokenize:
-        note = "speed.encode_ahead is false, so nothing is kept. Add speed.encode_ahead=true here and when training."
+        note = "speed.pretokenize is false, so nothing is kept. Add speed.pretokenize=true here and when training."
         return Prepared(None, 0.0, notes=(note,))
     started = time.monotonic()
     method, domain = config.method.make(), config.data.domain.make()
@@ -112,7 +112,7 @@ def encoding_of(config: RunConfig) -> str:
 
 
 def open_chains(config: RunConfig, domain: Domain, method: Method, folder: Path) -> TrainingData:
-    """The recipe's data: from the folder, or left there, where the recipe has `speed.encode_ahead`."""
+    """The recipe's data: from the folder, or left there, where the recipe has `speed.pretokenize`."""
     if config.speed.pretokenize:
         return load_cached(config.data, domain, method.needs_steps, folder)
     return load_section(config.data, domain, method.needs_steps)

@@ -1,10 +1,6 @@
 """What a problem tells → whether Date Understanding tells it too; such a problem is never written, in no part.
 
-The benchmark is no part of the package, so hashes of its 40 scenarios are. They are made from its two files with
-
-    python -c "from ruplar.problems.date_problems.told import hashes_of; print(*hashes_of('FOLDER'))"
-
-and a test holds them against the files. Two texts tell the same when they differ only in how a date or a count is written
+The benchmark is not part of the package, so hashes of its 40 scenarios are. A test makes them from its two files and compares. Two texts tell the same when they differ only in how a date or a count is written
 (`11/12/2019`, `Nov 12, 2019`; `one day`, `1 day`), in who it is told of, in which of two is said to be right, in case, or in points
 and commas.
 """
@@ -12,11 +8,7 @@ and commas.
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
-from ruplar import plugins
-from ruplar.data.read import read
-from ruplar.data.scenarios import JOINED
 from ruplar.domains import _calendar
 from ruplar.domains._date_questions import unjudged
 from ruplar.fingerprints import digest
@@ -63,18 +55,6 @@ def plain(scenario: str) -> str:
             word = people.setdefault(word, f"who{len(people)}")
         words.append(_PRONOUNS.get(word.lower(), word))
     return " ".join(words)
-
-
-def hashes_of(data_dir: str | Path) -> list[str]:
-    """A folder with the files of Date Understanding → the hashes of all scenarios they tell, sorted.
-
-    Raises:
-        UserError: A file is missing or cannot be read.
-    """
-    domain = plugins.make("domains", "dates")
-    names = JOINED["date-understanding-by-scenario"]
-    readings = (read(name, domain, data_dir=data_dir, need_steps=False) for name in names)
-    return sorted({hash_of(domain.scenario(e.question)) for reading in readings for e in reading.examples})
 
 
 def _digits(found: re.Match[str]) -> str:

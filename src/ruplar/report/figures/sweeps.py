@@ -16,7 +16,7 @@ ABOUT = {
     "prior.temperature": ("τ", "temperature of the target: lower is sharper"),
     "prior.result_logit": ("β", "how far a step's result is lifted above its other symbols"),
     "method.prior_weight": ("weight of the prior loss", "how strongly the thought is taught, beside the answer"),
-    "prompt.readings": ("readings", "how many times the question is written"),
+    "prompt.question_repeats": ("question_repeats", "how many times the question is written"),
     "method.halt_threshold": ("halting threshold", "probability of the end at which the thought stops"),
 }
 """Setting → its sign and what it does; others go by their own name."""

@@ -1,0 +1,91 @@
+"""Settings as earlier versions wrote them → today's settings: how old records and model folders stay readable.
+
+`RENAMED` maps an old dotted path to the new one. `RETIRED` lists settings that no longer exist, with the value at which they
+did nothing: at that value they are dropped, at any other value the file describes a feature this version does not have.
+`ADDED` holds settings that came later, with the value that older files were made under.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping
+from typing import Any
+
+from ruplar.errors import UserError
+
+RENAMED: dict[str, str] = {
+    "backbone.lora.go_on": "backbone.lora.continue_adapter",
+    "data.operands": "data.canonical_operands",
+    "prompt.readings": "prompt.question_repeats",
+    "speed.encode_ahead": "speed.pretokenize",
+}
+"""Old path → new path."""
+
+VALUES: dict[str, dict[Any, Any]] = {"data.canonical_operands": {"as_written": False, "as_read": True}}
+"""New path → old value → new value, where the values changed with the name."""
+
+RETIRED: dict[str, Any] = {}
+"""Path of a removed setting → the value at which it had no effect. Those of `method` belong to ruplar."""
+
+ADDED: dict[str, Any] = {"data.canonical_operands": False, "prompt.question_repeats": 1}
+"""Path of a setting that later versions added → what files without it were made under."""
+
+_MISSING = object()
+
+
+def upgrade(config: Mapping[str, Any], where: str = "", strict: bool = True) -> dict[str, Any]:
+    """Return a config in today's terms; the input is not changed.
+
+    Args:
+        config: A whole recipe, or the metadata of a model (`method: {name, settings}`).
+        where: The file it comes from, for the message.
+        strict: Refuse a retired setting that is in use. Records pass False: they keep it, as what the run was made with.
+
+    Raises:
+        UserError: A retired setting is in use, so this version cannot run the model as it was trained.
+    """
+    found = copy.deepcopy(dict(config))
+    for old, new in RENAMED.items():
+        value = _pop(found, old)
+        if value is not _MISSING:
+            _put(found, new, VALUES.get(new, {}).get(value, value))
+    in_use = []
+    for path, neutral in RETIRED.items():
+        value = _pop(found, path)
+        if value is not _MISSING and value != neutral:
+            in_use.append(f"{path}: {value!r} was removed from ruplar. Version 0.1 is the last one that has it.")
+            _put(found, path, value)
+    if in_use and strict:
+        raise UserError(*in_use, where=where)
+    for path, value in ADDED.items():
+        if path.split(".")[0] in found and _get(found, path) is _MISSING:
+            _put(found, path, value)
+    return found
+
+
+def _section(config: dict[str, Any], path: str) -> tuple[dict[str, Any] | None, str]:
+    """The mapping that holds a setting, and its key there; plug-in sections of a model's metadata keep theirs in `settings`."""
+    *above, key = path.split(".")
+    at: Any = config
+    for name in above:
+        at = at.get(name) if isinstance(at, dict) else None
+    if not isinstance(at, dict):
+        return None, key
+    nested = at.get("settings")
+    return (nested if isinstance(nested, dict) else at), key
+
+
+def _get(config: dict[str, Any], path: str) -> Any:
+    at, key = _section(config, path)
+    return _MISSING if at is None else at.get(key, _MISSING)
+
+
+def _pop(config: dict[str, Any], path: str) -> Any:
+    at, key = _section(config, path)
+    return _MISSING if at is None else at.pop(key, _MISSING)
+
+
+def _put(config: dict[str, Any], path: str, value: Any) -> None:
+    at, key = _section(config, path)
+    if at is not None:
+        at[key] = value
