@@ -1,4 +1,4 @@
-"""The tables of docs/results.md are those of the records under results/, to the letter."""
+"""Tables between `results:NAME` marks are what the command above them makes from the records, to the letter."""
 
 from __future__ import annotations
 
@@ -16,7 +16,6 @@ PAGE = ROOT / "docs" / "results.md"
 MADE_BY = re.compile(r"^<!-- made by: ruplar (.*) -->$", re.M)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("line", MADE_BY.findall(PAGE.read_text(encoding="utf-8")))
 def test_a_table_is_what_its_command_makes(line, tmp_path, monkeypatch):
     monkeypatch.chdir(ROOT)
@@ -30,5 +29,4 @@ def test_a_table_is_what_its_command_makes(line, tmp_path, monkeypatch):
 def test_every_table_says_what_made_it():
     page = PAGE.read_text(encoding="utf-8")
     blocks = re.findall(r"^<!-- results:(\S+) -->$", page, re.M)
-    named = [line.rpartition(":")[2] for line in MADE_BY.findall(page)]
-    assert blocks == named and len(blocks) > 10
+    assert blocks == [line.rpartition(":")[2] for line in MADE_BY.findall(page)] != []

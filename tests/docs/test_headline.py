@@ -1,0 +1,122 @@
+"""The headline tables of docs/results.md and README.md are those of the records under results/."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+ROOT = Path(__file__).parents[2]
+RESULTS = (ROOT / "docs" / "results.md").read_text(encoding="utf-8")
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+SETS = ("gsm8k-aug", "gsm-hard", "svamp", "multiarith")
+STUDIES = ("smollm2", "smollm2-read", "smollm2-tales")
+ROWS = {
+    "CoT-SFT": ("smollm2-read", "CoT-SFT read"),
+    "RuPLaR-plan": ("smollm2-read", "RuPLaR-plan-2 read twice"),
+    "CoT-SFT, model soup of 3 seeds": ("smollm2-read", "CoT-SFT read mean of 3"),
+    "RuPLaR-plan, model soup of 3 seeds": ("smollm2-read", "RuPLaR-plan-2 read twice mean of 3"),
+    "CoT-SFT, original operand order": ("smollm2-tales", "CoT-SFT tales"),
+    "RuPLaR, one soft token per operation": ("smollm2-tales", "RuPLaR-plus tales"),
+    "CoLaR-2": ("smollm2-tales", "CoLaR-2 tales"),
+    "No-CoT (direct answer)": ("smollm2-tales", "No-CoT tales"),
+    "CoT-SFT, 800 steps": ("smollm2", "CoT-SFT"),
+    "RuPLaR-Mix, 800 steps": ("smollm2", "RuPLaR-Mix"),
+}
+"""Row of the headline table → study and row of the records."""
+SHARES = {
+    "RuPLaR-plan": ("RuPLaR-plan", "CoT-SFT"),
+    "RuPLaR-plan, soup against CoT soup": ("RuPLaR-plan, model soup of 3 seeds", "CoT-SFT, model soup of 3 seeds"),
+    "RuPLaR, one soft token per operation": (
+        "RuPLaR, one soft token per operation",
+        "CoT-SFT, original operand order",
+    ),
+    "CoLaR-2 (one seed)": ("CoLaR-2", "CoT-SFT, original operand order"),
+    "No-CoT": ("No-CoT (direct answer)", "CoT-SFT, original operand order"),
+}
+"""Row of the table of % of CoT → the two rows it is the ratio of."""
+IN_README = {
+    "written chain (CoT-SFT)": "CoT-SFT",
+    "RuPLaR-plan (ours)": "RuPLaR-plan",
+    "CoLaR-2": "CoLaR-2",
+    "direct answer (No-CoT)": "No-CoT (direct answer)",
+    "RuPLaR close to the paper": "RuPLaR-Mix, 800 steps",
+    "written chain, model soup of 3 seeds": "CoT-SFT, model soup of 3 seeds",
+    "RuPLaR-plan, model soup of 3 seeds (released)": "RuPLaR-plan, model soup of 3 seeds",
+}
+
+
+def table(page: str, first: str) -> dict[str, list[str]]:
+    """The table whose header starts with these cells: plain label → its other cells."""
+    [body] = re.findall(rf"^\| {re.escape(first)}.*\n\|[-:| ]+\|\n((?:\|.*\n)+)", page, re.M)
+    rows = [
+        [re.sub(r"\*\*| [ᵃᵇ¹²]", "", cell).strip() for cell in line.split("|")[1:-1]] for line in body.splitlines()
+    ]
+    return {label: cells for label, *cells in rows}
+
+
+HEADLINE = table(RESULTS, "method | seeds | GSM8K (n = 1,319)")
+
+
+@pytest.fixture(scope="module")
+def records() -> dict[tuple[str, str], dict[str, dict]]:
+    """(study, row) → benchmark → what `ruplar report --json` says."""
+    from ruplar.cli import app
+
+    made = CliRunner().invoke(app, ["report", *(str(ROOT / "results" / name) for name in STUDIES), "--json"])
+    assert made.exit_code == 0, made.output
+    found: dict[tuple[str, str], dict[str, dict]] = {}
+    for row in json.loads(made.stdout):
+        found.setdefault((row["study"], row["method"]), {})[row["benchmark"]] = row
+    return found
+
+
+def plus_minus(row: dict) -> str:
+    half = max(row["high"] - row["accuracy"], row["accuracy"] - row["low"])
+    return f"{row['accuracy']:.1f} ±{half:.1f}"
+
+
+@pytest.mark.parametrize("label", ROWS)
+def test_a_row_of_the_headline_is_that_of_its_records(label, records):
+    seeds, *cells, average = HEADLINE[label]
+    made = records[ROWS[label]]
+    assert int(seeds) == len(made["gsm8k-aug"]["seeds"])
+    assert cells == [plus_minus(made[name]) for name in SETS]
+    assert average.split(" ±")[0] == f"{sum(made[name]['accuracy'] for name in SETS) / 4:.1f}"
+
+
+@pytest.mark.parametrize("label", SHARES)
+def test_a_share_of_cot_is_the_ratio_of_two_rows(label, records):
+    *cells, average = table(RESULTS, "method | GSM8K | GSM-Hard")[label]
+    ours, cot = (records[ROWS[name]] for name in SHARES[label])
+    for cell, name in zip(cells, SETS, strict=True):
+        assert cell == share(ours[name], cot[name])
+    ratio = sum(ours[name]["accuracy"] for name in SETS) / sum(cot[name]["accuracy"] for name in SETS)
+    assert average.split()[0] == f"{100 * ratio:.1f}"
+
+
+def share(ours: dict, cot: dict) -> str:
+    """Delta method on the log ratio: relative standard errors, from the widths of the intervals, add in quadrature."""
+    ratio = ours["accuracy"] / cot["accuracy"]
+    error = math.hypot(*((row["high"] - row["low"]) / 2 / row["accuracy"] for row in (ours, cot)))
+    return f"{100 * ratio:.0f} [{100 * ratio * math.exp(-error):.0f}, {100 * ratio * math.exp(error):.0f}]"
+
+
+def test_the_table_of_the_readme_is_that_of_the_results():
+    rows = table(README, "method | seeds | GSM8K")
+    assert rows.keys() == IN_README.keys()
+    for label, (seeds, gsm8k, average, *_) in rows.items():
+        made = HEADLINE[IN_README[label]]
+        assert [seeds, gsm8k, average] == [made[0], made[1], made[-1]], label
+
+
+def test_soft_tokens_and_forward_passes_of_the_readme_are_means_over_the_four_sets(records):
+    for label, (*_, latents, forwards, _, _) in table(README, "method | seeds | GSM8K").items():
+        made = records[ROWS[IN_README[label]]]
+        mean = {what: sum(made[name][what] for name in SETS) / 4 for what in ("latents", "forwards")}
+        assert forwards == f"{mean['forwards']:.1f}", label
+        assert latents == "–" or float(latents) == pytest.approx(mean["latents"], abs=0.05), label

@@ -1,0 +1,37 @@
+"""The file and the commands of "Your own data" in docs/domains.md: copied, checked, trained on, evaluated."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from pathlib import Path
+
+from ruplar.data.formats import FORMATS
+
+PAGE = (Path(__file__).parents[2] / "docs" / "domains.md").read_text(encoding="utf-8")
+BLOCKS = dict(re.findall(r'^```(?:json|sh) title="([\w.]+)"\n(.*?)^```$', PAGE, re.M | re.S))
+
+
+def test_the_file_of_the_page_can_be_checked_previewed_trained_on_and_evaluated(tmp_path, monkeypatch):
+    from typer.testing import CliRunner
+
+    from ruplar.cli import app
+
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "mine.jsonl").write_text(BLOCKS["mine.jsonl"], encoding="utf-8")
+    said = []
+    for program, *words in map(shlex.split, BLOCKS["mine"].splitlines()):
+        assert program == "ruplar"
+        done = CliRunner().invoke(app, words)
+        assert done.exit_code == 0, f"{words}\n{done.output}\n{done.exception!r}"
+        said.append(done.output)
+    check, preview, trained, evaluated = said
+    # five rows: four chains of two steps and one of a single one
+    assert "5 of 5 rows" in check and "9 steps" in check
+    assert "36" in preview and "26" in preview
+    assert "runs/mine/model" in trained and "mine" in evaluated
+
+
+def test_the_page_lists_every_format():
+    table = PAGE.partition("| format | columns |")[2].partition("\n\n")[0]
+    assert set(re.findall(r"^\| ([\w-]+) \|", table, re.M)) == set(FORMATS)
