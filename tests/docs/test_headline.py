@@ -76,8 +76,7 @@ def records() -> dict[tuple[str, str], dict[str, dict]]:
 
 
 def plus_minus(row: dict) -> str:
-    half = max(row["high"] - row["accuracy"], row["accuracy"] - row["low"])
-    return f"{row['accuracy']:.1f} ±{half:.1f}"
+    return f"{row['accuracy']:.1f} ±{(row['high'] - row['low']) / 2:.1f}"
 
 
 @pytest.mark.parametrize("label", ROWS)
@@ -120,3 +119,30 @@ def test_soft_tokens_and_forward_passes_of_the_readme_are_means_over_the_four_se
         mean = {what: sum(made[name][what] for name in SETS) / 4 for what in ("latents", "forwards")}
         assert forwards == f"{mean['forwards']:.1f}", label
         assert latents == "–" or float(latents) == pytest.approx(mean["latents"], abs=0.05), label
+
+
+ABLATED = {
+    "RuPLaR-plan": "RuPLaR-plan",
+    "RuPLaR-plan, soup (released)": "RuPLaR-plan, model soup of 3 seeds",
+    "RuPLaR, one soft token per operation": "RuPLaR, one soft token per operation",
+    "CoLaR-2": "CoLaR-2",
+}
+MODES = ("real", "none", "random", "shuffled", "zero", "argmax")
+
+
+@pytest.mark.parametrize("label", ABLATED)
+def test_a_row_of_the_latent_ablation_is_the_mean_over_its_seeds(label):
+    seeds, *cells = table(RESULTS, "method | seeds | real")[label]
+    study, row = ROWS[ABLATED[label]]
+    found = [
+        file.with_name("ablation.json") for file in (ROOT / "results" / study).glob("*/run.json") if named(file) == row
+    ]
+    modes = [{one["mode"]: one["accuracy"] for one in json.loads(file.read_text())["rows"]} for file in found]
+    assert len(modes) == int(seeds)
+    for mode, cell in zip(MODES, cells, strict=True):
+        shown = "–" if mode not in modes[0] else f"{sum(one[mode] for one in modes) / len(modes):.1f}"
+        assert cell.split(" ±")[0] == shown, mode
+
+
+def named(file: Path) -> str:
+    return json.loads(file.read_text(encoding="utf-8"))["name"]
