@@ -51,7 +51,7 @@ def _commands(path: str, command: Any) -> Any:
 
 def _row(parameter: Any) -> str:
     flags = ", ".join([*parameter.opts, *parameter.secondary_opts])
-    name = flags if parameter.param_type_name == "option" else str(parameter.human_readable_name).upper()
+    name = flags if parameter.param_type_name == "option" else str(parameter.name).upper()
     default = "" if parameter.required or parameter.default in (None, (), []) else parameter.default
     default = "" if callable(default) else str(default)
     text = (getattr(parameter, "help", None) or "").replace("|", "\\|").replace("\n", " ")
