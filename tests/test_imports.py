@@ -59,6 +59,39 @@ def test_what_is_encoded_ahead_depends_on_all_that_training_may_import_and_on_no
     assert list(ABOVE) == ORDER[ORDER.index("train") + 1 :]
 
 
+def module_name(file):
+    parts = file.relative_to(PACKAGE.parent).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def test_no_module_imports_itself_through_others():
+    """Imports inside functions count too: a circle that is only put off is still a circle."""
+    modules = {module_name(file) for file in PACKAGE.rglob("*.py")}
+    graph = {}
+    for file in PACKAGE.rglob("*.py"):
+        found = set()
+        for name in imports(ast.parse(file.read_text(encoding="utf-8"))):
+            while name and name not in modules:
+                name = name.rpartition(".")[0]
+            found.add(name)
+        graph[module_name(file)] = found - {"", "ruplar", module_name(file)}
+    done, path = set(), []
+
+    def walk(module):
+        assert module not in path, " → ".join([*path[path.index(module) :], module])
+        if module in done:
+            return
+        path.append(module)
+        for other in sorted(graph[module]):
+            if not (f"{module}.".startswith(f"{other}.")):  # a package's own __init__ is imported before its modules
+                walk(other)
+        path.pop()
+        done.add(module)
+
+    for module in sorted(graph):
+        walk(module)
+
+
 def test_only_the_command_line_prints():
     for file in FILES:
         if place(file) == "cli":
