@@ -70,7 +70,7 @@ def test_seeds_and_start_are_those_of_the_runs_records(two, tmp_path):
     assert seeds_of(folder) == [1, 2] and seeds_of(two[0] / "model") == []
     assert json.loads((folder / "average.json").read_text(encoding="utf-8"))["start"] == "ab12"
     (two[1] / "trained.json").write_text(json.dumps({**about, "data": {"start: runs/cot": "cd34"}}), encoding="utf-8")
-    with pytest.raises(UserError, match="began at other weights than"):
+    with pytest.raises(UserError, match="started from other weights than"):
         average(two, tmp_path / "other")
     (two[1] / "trained.json").unlink()
     assert seeds_of(average(two, tmp_path / "other")) == [], "of one of them the seed is not known"
@@ -97,7 +97,7 @@ def test_three_models_weigh_alike(two, tmp_path):
 
 def test_models_of_two_starts_are_refused(two, tmp_path):
     (two[1] / "start.json").write_text(json.dumps({"start: runs/cot": "cd34"}), encoding="utf-8")
-    with pytest.raises(UserError, match="began at other weights than"):
+    with pytest.raises(UserError, match="started from other weights than"):
         average(two, tmp_path / "mean")
     assert not (tmp_path / "mean").exists()
     (two[1] / "start.json").unlink()  # not known, so it is not held against it

@@ -11,7 +11,7 @@ import torch
 from ruplar import plugins
 from ruplar.config import load_recipe
 from ruplar.errors import UserError
-from ruplar.model.lora import START
+from ruplar.model.lora import START, unadapted
 from ruplar.model.settings import BackboneConfig, LoraSettings, PromptConfig
 from ruplar.model.store import (
     Model,
@@ -20,12 +20,11 @@ from ruplar.model.store import (
     export_model,
     find_model,
     load_model,
-    open_start,
+    load_start,
     read_metadata,
     save_model,
     start_mark,
 )
-from ruplar.model.without_adapter import unadapted
 
 PROMPT = PromptConfig(instruction="", answer="{answer}")
 LORA = LoraSettings(rank=2, alpha=4, dropout=0.0)
@@ -58,7 +57,7 @@ def opened(method="ruplar", **backbone) -> Model:
     card = ModelMetadata(
         method=PluginSpec(name=method), backbone=config, prompt=PROMPT, domain=PluginSpec(name="arithmetic")
     )
-    made = open_start(config, PROMPT)
+    made = load_start(config, PROMPT)
     made.model.eval()
     return Model(made, plugins.make("methods", method), plugins.make("domains", "arithmetic"), card)
 

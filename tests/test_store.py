@@ -19,7 +19,7 @@ from ruplar.model.store import (
     PluginSpec,
     find_model,
     load_model,
-    open_start,
+    load_start,
     save_model,
     start_mark,
 )
@@ -43,7 +43,7 @@ def tree(tmp_path, tiny_model, monkeypatch):
 def trained(method="ruplar", seed=1, **backbone) -> Model:
     """A model as a run would leave it: every trained weight moved."""
     config = BackboneConfig(**{"name": "base", "lora": LORA, **backbone})
-    made = open_start(config, PROMPT)
+    made = load_start(config, PROMPT)
     torch.manual_seed(seed)
     with torch.no_grad():
         for weight in made.model.parameters():
@@ -98,7 +98,7 @@ def test_a_run_may_start_from_another_runs_adapter(tree):
     found = load_model("runs/ruplar")
     torch.testing.assert_close(logits(found), logits(second), atol=1e-6, rtol=0)
     # the first adapter is under it: without the second's weights it is the first run's model
-    start = open_start(second.metadata.backbone, PROMPT, adapt=False)
+    start = load_start(second.metadata.backbone, PROMPT, adapt=False)
     with torch.no_grad():
         torch.testing.assert_close(start.model(input_ids=IDS).logits, logits(first), atol=1e-5, rtol=1e-4)
     third = trained("ruplar", seed=3, init="runs/ruplar")

@@ -13,10 +13,9 @@ from transformers import AutoConfig, AutoModelForCausalLM
 from ruplar.errors import UserError
 from ruplar.model.backbone import attach_markers
 from ruplar.model.fold_lora import FoldedLinear, fold_adapters
-from ruplar.model.lora import keep_start
+from ruplar.model.lora import copy_start, unadapted
 from ruplar.model.settings import PromptConfig
 from ruplar.model.tokenizers import load_tokenizer
-from ruplar.model.without_adapter import unadapted
 
 
 @pytest.fixture
@@ -115,11 +114,11 @@ def test_folded_once_a_step_is_folded_at_every_pass_and_anew_in_the_next_step(ba
         for name in every:
             torch.testing.assert_close(every[name], single[name], msg=name)
     layers = [module for module in once.model.modules() if isinstance(module, FoldedLinear)]
-    assert {layer.kept[0] for layer in layers} == {(3, "default")} and "kept" not in "".join(once.model.state_dict())
+    assert {layer.folded[0] for layer in layers} == {(3, "default")} and "folded" not in "".join(once.model.state_dict())
 
 
 def test_folded_once_a_step_the_start_that_stands_in_for_a_while_is_folded_apart(backbone):
-    keep_start(adapt(backbone))
+    copy_start(adapt(backbone))
     with torch.no_grad():
         for name, weight in backbone.model.named_parameters():
             if "lora_B.default" in name:  # training has moved on from the start

@@ -92,7 +92,7 @@ def trainer(config, tmp_path):
     from transformers import set_seed
 
     from ruplar.data.cache import ENCODED
-    from ruplar.model.store import Model, open_start
+    from ruplar.model.store import Model, load_start
     from ruplar.train.arguments import training_arguments
     from ruplar.train.dataset import open_data
     from ruplar.train.run import _card, _trainer
@@ -103,7 +103,7 @@ def trainer(config, tmp_path):
         data = open_data(c.data.train, c.data.valid, domain)
         args = training_arguments(c.training, run, c.seed, "cpu", validates=c.data.valid is not None)
         set_seed(c.seed)
-        backbone, method = open_start(c.backbone, c.prompt), c.method.make()
+        backbone, method = load_start(c.backbone, c.prompt), c.method.make()
         method.attach(backbone)
         model = Model(backbone, method, domain, _card(c))
         return _trainer(c, model, data, args, None, run.parent / ENCODED)

@@ -35,9 +35,8 @@ def backbone(tiny_model):
 
 def items_of(backbone, method, count=6):
     table = PriorTable(plugins.make("priors", "mixture"), backbone.prompt.plain)
-    ids = backbone.think_id, backbone.end_think_id, backbone.eos_id
     parts = plugins.make("domains", "arithmetic"), plugins.make("spans", "step")
-    tools = Encoder(backbone.prompt, *ids, *parts, table)
+    tools = Encoder(backbone.prompt, backbone.markers, *parts, table)
     return [
         method.encode(example, tools, SampleContext(0, i))
         for i, example in enumerate(generate(count, 7, steps=(1, 4)))

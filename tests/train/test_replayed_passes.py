@@ -19,11 +19,10 @@ from ruplar.model.backbone import attach_markers
 from ruplar.model.cuda_graphs import ROWS, Replay
 from ruplar.model.fold_lora import fold_adapters
 from ruplar.model.forward import embed, flat_hidden, packed_mask
-from ruplar.model.lora import add_lora
+from ruplar.model.lora import add_lora, unadapted
 from ruplar.model.rollout import roll_out
 from ruplar.model.settings import LoraSettings, PromptConfig
 from ruplar.model.tokenizers import load_tokenizer
-from ruplar.model.without_adapter import unadapted
 from ruplar.priors.base import PriorTable
 from ruplar.problems.word_problems import generate
 from ruplar.train.run import train
@@ -86,9 +85,12 @@ def learner(tiny_model):
         fold_adapters(backbone, once=not method.packs)
         method.attach(backbone)
         table = PriorTable(plugins.make("priors", "mixture"), backbone.prompt.plain)
-        ids = backbone.think_id, backbone.end_think_id, backbone.eos_id
         tools = Encoder(
-            backbone.prompt, *ids, plugins.make("domains", "arithmetic"), plugins.make("spans", "step"), table
+            backbone.prompt,
+            backbone.markers,
+            plugins.make("domains", "arithmetic"),
+            plugins.make("spans", "step"),
+            table,
         )
         items = [
             method.encode(e, tools, SampleContext(0, i, progress=1.0))

@@ -24,7 +24,7 @@ from ruplar.errors import UserError
 from ruplar.methods.base import Method
 from ruplar.model.backbone import EMBEDDED, Backbone
 from ruplar.model.number_tokens import with_number_tokens
-from ruplar.model.prompt_format import PromptFormat, plain_tokenizer, prompt_format_of
+from ruplar.model.prompt import PromptFormat, plain_tokenizer, prompt_format_of
 from ruplar.model.settings import BackboneConfig, PromptConfig
 from ruplar.model.store import find_model, read_metadata, relocated
 from ruplar.model.tokenizers import load_tokenizer
@@ -128,8 +128,9 @@ def chains_of(
 ) -> ChainDataset:
     """Training chains as the items of a method, encoded when asked for; kept after that when `keep` is set."""
     table = PriorTable(config.prior.make(), words.prompt.plain, config.seed)
-    ids = (words.think_id, words.end_think_id, words.eos_id)
-    return ChainDataset(examples, method, Encoder(words.prompt, *ids, domain, config.spans.make(), table), keep)
+    return ChainDataset(
+        examples, method, Encoder(words.prompt, words.markers, domain, config.spans.make(), table), keep
+    )
 
 
 def dataset_of(
@@ -142,7 +143,7 @@ def dataset_of(
 
 
 def start_prompt_format(config: BackboneConfig, prompt: PromptConfig) -> PromptFormat:
-    """How the model that `store.open_start` opens writes, found without its weights.
+    """How the model that `store.load_start` opens writes, found without its weights.
 
     Where `init` is not there yet it is taken to have the tokenizer of `name`, as a run of the same family has.
     """

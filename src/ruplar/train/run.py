@@ -34,10 +34,10 @@ from ruplar.model.store import (
     Model,
     ModelMetadata,
     PluginSpec,
-    open_start,
+    init_method,
+    load_start,
     save_model,
     start_mark,
-    take_method_weights,
 )
 from ruplar.reasoner import LatentReasoner
 from ruplar.train import checkpoint
@@ -177,10 +177,10 @@ def _leave_group() -> None:
 def _open_model(config: RunConfig, method: Method, domain: Domain, device: str) -> tuple[Model, bool]:
     """The model training starts from, and whether the method's own weights came from `backbone.init`."""
     set_seed(config.seed)  # fresh weights and adapters
-    backbone = open_start(config.backbone, config.prompt, device)
+    backbone = load_start(config.backbone, config.prompt, device)
     method.attach(backbone)
     init = config.backbone.init
-    taken = init is not None and take_method_weights(method, _named(config.method), init)
+    taken = init is not None and init_method(method, _named(config.method), init)
     return Model(backbone, method, domain, _card(config)), taken
 
 
