@@ -109,7 +109,7 @@ def test_models_that_differ_in_more_than_weights_are_refused(two, tmp_path):
     raw = json.loads(card.read_text(encoding="utf-8"))
     raw["method"]["settings"]["halt_threshold"] = 0.25
     card.write_text(json.dumps(raw), encoding="utf-8")
-    with pytest.raises(UserError, match=r"ruplar.json: its method is not that of"):
+    with pytest.raises(UserError, match=r"ruplar.json: its method differs from that of"):
         average(two, tmp_path / "mean")
 
 
@@ -121,7 +121,7 @@ def test_weights_of_other_shapes_or_names_are_refused_and_leave_nothing(two, tmp
     with pytest.raises(UserError, match=f"the weight {name} is missing, or has another shape"):
         average(two, tmp_path / "mean")
     file.rename(file.with_name("other.safetensors"))
-    with pytest.raises(UserError, match="holds the weights"):
+    with pytest.raises(UserError, match="has the weight files"):
         average(two, tmp_path / "mean")
     assert not [one for one in tmp_path.iterdir() if one.name.startswith(".") or one.name == "mean"]
 
@@ -129,5 +129,5 @@ def test_weights_of_other_shapes_or_names_are_refused_and_leave_nothing(two, tmp
 def test_one_model_and_one_named_twice_are_refused(two, tmp_path):
     with pytest.raises(UserError, match="at least two"):
         average(two[:1], tmp_path / "mean")
-    with pytest.raises(UserError, match="named twice"):
+    with pytest.raises(UserError, match="given twice"):
         average([two[0], two[0] / "model"], tmp_path / "mean")

@@ -184,7 +184,13 @@ class Backbone:
         return [*self.prompt.answer(answer), self.eos_id]
 
 
-def load_backbone(config: BackboneConfig, prompt: PromptConfig, device: str = "cpu", adapt: bool = True) -> Backbone:
+def load_backbone(
+    config: BackboneConfig,
+    prompt: PromptConfig,
+    device: str = "cpu",
+    adapt: bool = True,
+    base: tuple[Any, Any] | None = None,
+) -> Backbone:
     """Load a backbone.
 
     Args:
@@ -192,12 +198,12 @@ def load_backbone(config: BackboneConfig, prompt: PromptConfig, device: str = "c
         prompt: The recipe's `prompt:` section.
         device: Device of the weights.
         adapt: Add a new LoRA if the config has one; False if a trained adapter will be loaded instead.
+        base: Causal LM and tokenizer in memory, changed in place; None: loaded by `config.name`.
 
     Raises:
         UserError: The model cannot be found or read, or its logits are not head(last hidden state).
     """
-    tokenizer = load_tokenizer(config.name)
-    model = _load_model(config, _dtype(config.dtype, device))
+    model, tokenizer = base or (load_causal_lm(config, device), load_tokenizer(config.name))
     numbers: Sequence[int] = ()
     if config.number_tokens:
         tokenizer, numbers = add_number_tokens(model, tokenizer)
@@ -241,10 +247,10 @@ def add_number_tokens(model: Any, tokenizer: Any) -> tuple[Any, list[int]]:
     return tokenizer, ids
 
 
-def _dtype(name: str, device: str) -> torch.dtype:
-    if name == "auto":
-        return torch.float32 if device.startswith("cpu") else torch.bfloat16
-    return getattr(torch, name)
+def load_causal_lm(config: BackboneConfig, device: str = "cpu") -> Any:
+    """Load the plain causal LM of a backbone section; `dtype: auto` is float32 on a CPU and bfloat16 elsewhere."""
+    auto = torch.float32 if device.startswith("cpu") else torch.bfloat16
+    return _load_model(config, auto if config.dtype == "auto" else getattr(torch, config.dtype))
 
 
 def _load_model(config: BackboneConfig, dtype: torch.dtype) -> Any:

@@ -113,7 +113,13 @@ def read_metadata(folder: Path) -> ModelMetadata:
         raise UserError(f"{file} cannot be read: {error}") from error
 
 
-def load_start(config: BackboneConfig, prompt: PromptConfig, device: str = "cpu", adapt: bool = True) -> Backbone:
+def load_start(
+    config: BackboneConfig,
+    prompt: PromptConfig,
+    device: str = "cpu",
+    adapt: bool = True,
+    base: tuple[Any, Any] | None = None,
+) -> Backbone:
     """Load the backbone that training starts from: the named model, or `init` with its adapter merged or continued.
 
     Args:
@@ -121,12 +127,17 @@ def load_start(config: BackboneConfig, prompt: PromptConfig, device: str = "cpu"
         prompt: The recipe's `prompt:` section.
         device: Device of the weights.
         adapt: Add a new LoRA if the config has one; with `continue_adapter`, load the adapter of `init`.
+        base: Causal LM and tokenizer in memory instead of the named model.
 
     Raises:
         UserError: The model cannot be loaded, or the adapter of `init` does not fit.
     """
     if config.init is None:
-        return load_backbone(config, prompt, device, adapt)
+        return load_backbone(config, prompt, device, adapt, base)
+    if base is not None:
+        raise UserError(
+            "backbone.init: cannot be set for a model in memory. Pass the folder of that run as the model."
+        )
     if config.lora is not None and config.lora.continue_adapter:
         return _load_continued(config, prompt, device)
     first = load_model(config.init, device, config.dtype)

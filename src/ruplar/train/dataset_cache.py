@@ -26,7 +26,7 @@ from ruplar.data.locations import locate
 from ruplar.domains.base import Domain
 from ruplar.fingerprints import fingerprint
 from ruplar.io import write_json
-from ruplar.train.dataset import TrainingData, ExampleView, load_data
+from ruplar.train.dataset import ExampleView, TrainingData, load_data
 from ruplar.types import Example
 
 log = logging.getLogger(__name__)
