@@ -114,7 +114,9 @@ def test_folded_once_a_step_is_folded_at_every_pass_and_anew_in_the_next_step(ba
         for name in every:
             torch.testing.assert_close(every[name], single[name], msg=name)
     layers = [module for module in once.model.modules() if isinstance(module, FoldedLinear)]
-    assert {layer.folded[0] for layer in layers} == {(3, "default")} and "folded" not in "".join(once.model.state_dict())
+    assert {layer.folded[0] for layer in layers} == {(3, "default")} and "folded" not in "".join(
+        once.model.state_dict()
+    )
 
 
 def test_folded_once_a_step_the_start_that_stands_in_for_a_while_is_folded_apart(backbone):

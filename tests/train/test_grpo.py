@@ -138,10 +138,10 @@ def test_the_stage_goes_on_from_a_trained_model_and_saves_a_usable_one(tmp_path)
     before, after = load_model(first), load_model(result.path)
     assert after.method.config.sigma == before.method.config.sigma
     assert result.best_accuracy is not None
-    with pytest.raises(UserError, match="leaves no checkpoints"):
+    with pytest.raises(UserError, match="writes no checkpoints"):
         train(recipe(str(tmp_path / "first"), settings), output=tmp_path / "third", resume=True)
 
 
 def test_the_stage_needs_a_trained_model_of_its_method(tmp_path):
-    with pytest.raises(UserError, match="method.grpo goes on from a trained model of method 'colar'"):
+    with pytest.raises(UserError, match="method.grpo starts from a trained model of method 'colar'"):
         train(recipe("embedded:no_cot", {"rounds": 1}), output=tmp_path / "run")

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from ruplar.errors import TrainingStopped
-from ruplar.train.guard import Guard
+from ruplar.train.metrics import Guard
 
 
 def nothing():

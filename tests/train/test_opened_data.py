@@ -11,7 +11,8 @@ from ruplar.config import DataSettings
 from ruplar.domains.arithmetic import Config, Domain
 from ruplar.errors import UserError
 from ruplar.train import dataset_cache as opened
-from ruplar.train.dataset_cache import load_cached, load_section
+from ruplar.train.dataset import load_data
+from ruplar.train.dataset_cache import load_cached
 
 
 @pytest.fixture
@@ -34,14 +35,14 @@ def section(tmp_path):
 
 def _opened(monkeypatch):
     calls = []
-    first = opened.load_section
-    monkeypatch.setattr(opened, "open_section", lambda *args: calls.append(args) or first(*args))
+    first = opened.load_data
+    monkeypatch.setattr(opened, "load_data", lambda *args: calls.append(args) or first(*args))
     return calls
 
 
 def test_what_is_found_again_is_what_was_opened(section, tmp_path, monkeypatch):
     domain, calls = Domain(Config()), _opened(monkeypatch)
-    plain = load_section(section, domain, True)
+    plain = load_data(section, domain, True)
     first, second = (load_cached(section, domain, True, tmp_path / "kept") for _ in range(2))
     assert len(calls) == 1
     for found in (first, second):

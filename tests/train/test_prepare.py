@@ -69,14 +69,16 @@ def test_another_prior_is_another_encoding_and_training_then_makes_its_own(recip
 
 @pytest.mark.parametrize(
     ("first", "lora"),
-    [(None, LORA), (LORA, LORA), (LORA, {**LORA, "go_on": True})],
+    [(None, LORA), (LORA, LORA), (LORA, {**LORA, "continue_adapter": True})],
     ids=["all weights", "an adapter, merged", "an adapter, trained further"],
 )
 def test_a_start_that_is_trained_later_changes_nothing(recipe, tmp_path, caplog, first, lora):
     config = recipe(backbone={"init": str(tmp_path / "start"), "lora": lora})
     done = prepare(config, tmp_path / ENCODED)
     # going on, training refuses a start of another tokenizer; otherwise it is said what was taken for granted
-    assert [("start' is not there yet" in note) for note in done.notes] == ([] if lora.get("go_on") else [True])
+    assert [("start' does not exist yet" in note) for note in done.notes] == (
+        [] if lora.get("continue_adapter") else [True]
+    )
     train(recipe(lora=first, speed=False, method="cot"), output=tmp_path / "start")
     assert _trains_on_it(config, tmp_path / "run", caplog)
     now = prepare(config, tmp_path / ENCODED)
@@ -117,7 +119,7 @@ def test_rows_that_change_from_visit_to_visit_are_opened_only(recipe, tmp_path, 
     assert done.encoded is None and done.notes[0].startswith(said) and len(done.notes) == 1
     assert list((tmp_path / ENCODED).glob("[!.]*")) == [done.opened.folder] and done.chains == 64
     nothing = prepare(recipe(against=False, **settings), tmp_path / "other")
-    assert nothing.opened is None and "nothing is kept of it either" in nothing.notes[1]
+    assert nothing.opened is None and "so they are not cached either" in nothing.notes[1]
     assert not (tmp_path / "other").exists()
 
 
@@ -148,7 +150,7 @@ def test_a_method_that_measures_the_weights_is_left_to_training_unless_the_recip
     monkeypatch.syspath_prepend(tmp_path)
     name = "prepared_plugs.measuring"
     done = prepare(recipe(method=name), tmp_path / ENCODED)
-    assert done.encoded is None and f"'{name}' measures width on the weights" in done.notes[0]
+    assert done.encoded is None and f"'{name}' calibrates width on the weights" in done.notes[0]
     settled = recipe(method={"name": name, "width": 16})
     assert prepare(settled, tmp_path / ENCODED).encoded is not None
     assert _trains_on_it(settled, tmp_path / "run", caplog)
@@ -156,7 +158,7 @@ def test_a_method_that_measures_the_weights_is_left_to_training_unless_the_recip
 
 def test_a_recipe_that_encodes_as_it_goes_keeps_nothing_and_says_how_to(recipe, tmp_path):
     done = prepare(recipe(speed=False), tmp_path / ENCODED)
-    assert done.chains is done.opened is done.encoded is None and "Add speed.encode_ahead=true" in done.notes[0]
+    assert done.chains is done.opened is done.encoded is None and "Add speed.pretokenize=true" in done.notes[0]
     assert not (tmp_path / ENCODED).exists()
 
 

@@ -7,7 +7,8 @@ import json
 
 import pytest
 
-from ruplar.train.progress import METRICS, BarProgress, Progress, duration, line, rows, truncate
+from ruplar.train import METRICS
+from ruplar.train.progress import BarProgress, Progress, duration, line, rows, truncate
 
 ROW = {
     "loss": 0.412,

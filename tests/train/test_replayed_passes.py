@@ -265,7 +265,7 @@ def _added_up(learner, batches):
 def test_micro_batches_add_up_when_they_are_replayed(learner, name):
     learner, batch = learner(name, {})
     learner.double()
-    learner.adds_up = True
+    learner.accumulates = True
     plain = _added_up(learner, [batch, batch, batch])
     replay = learner.backbone.replay = Replay(learner.backbone, still)
     for _ in range(2):  # captured, then replayed
@@ -280,7 +280,7 @@ def test_micro_batches_add_up_when_they_are_replayed(learner, name):
 def test_captured_micro_batches_add_up(learner, name):
     learner, batch = learner(name, {})
     learner.to("cuda")
-    learner.adds_up, batch = True, batch.to("cuda")
+    learner.accumulates, batch = True, batch.to("cuda")
     plain = _added_up(learner, [batch, batch, batch])
     learner.backbone.replay = Replay(learner.backbone)
     for _ in range(2):
@@ -297,7 +297,7 @@ def test_a_run_tells_its_learner_whether_micro_batches_add_up(config, tmp_path, 
         "ruplar.train.run.Learner", lambda *given, **how: made.append(Learner(*given, **how)) or made[-1]
     )
     train(config(gradient_accumulation_steps=times, max_steps=1), output=tmp_path / "run")
-    assert [learner.adds_up for learner in made] == [times > 1]
+    assert [learner.accumulates for learner in made] == [times > 1]
 
 
 def test_without_a_gpu_nothing_changes(config, tmp_path):

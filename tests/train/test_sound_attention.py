@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from ruplar.train import run
-from ruplar.train.attention import sound_attention
+from ruplar.train.arguments import sound_attention
 from ruplar.train.run import train
 
 

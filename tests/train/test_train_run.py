@@ -9,7 +9,8 @@ import pytest
 
 from ruplar.config import from_dict
 from ruplar.errors import UserError
-from ruplar.train.progress import METRICS, rows
+from ruplar.train import METRICS
+from ruplar.train.progress import rows
 from ruplar.train.run import train
 
 SAVING = {"save_strategy": "steps", "save_steps": 2}
@@ -50,7 +51,7 @@ def test_text_methods_train_the_same_way(config, tmp_path, method):
 
 def test_an_existing_run_is_neither_overwritten_nor_resumed_unasked(config, tmp_path):
     train(config(max_steps=2, **SAVING), output=tmp_path)
-    with pytest.raises(UserError, match="holds a run already. Add --resume"):
+    with pytest.raises(UserError, match="contains a run already. Add --resume"):
         train(config(max_steps=2, **SAVING), output=tmp_path)
 
 
@@ -82,7 +83,7 @@ def test_a_run_is_not_resumed_upon_another_start(config, tmp_path, monkeypatch):
     (tmp_path / "first").rename(tmp_path / "moved")
     assert train(config(**on | {"max_steps": 4, "init": "moved"}), output=tmp_path / "run", resume=True).steps == 4
     (tmp_path / "other").rename(tmp_path / "first")
-    with pytest.raises(UserError, match="start.json: this run began at other weights than first holds now"):
+    with pytest.raises(UserError, match="start.json: this run was started from other weights than first has now"):
         train(config(**on | {"max_steps": 6}), output=tmp_path / "run", resume=True)
 
 

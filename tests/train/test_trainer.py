@@ -8,7 +8,8 @@ import pytest
 import torch
 from pytest import approx
 
-from ruplar.train.progress import METRICS, rows
+from ruplar.train import METRICS
+from ruplar.train.progress import rows
 
 
 def weights(trainer):

@@ -41,7 +41,7 @@ def test_saving_apart_from_validation_keeps_the_last(tmp_path):
     [
         ({"eval_strategy": "epoch"}, "data.valid"),
         ({"train_sampling_strategy": "batch_rebalance"}, "train_sampling_strategy: must be one of random"),
-        ({"accelerator_config": {"split_batches": True}}, "accelerator_config.split_batches: batches are dealt out"),
+        ({"accelerator_config": {"split_batches": True}}, "accelerator_config.split_batches: batches are distributed"),
         ({"lr_scheduler_type": "upwards"}, "upwards"),
         ({"learning_rte": 1}, "learning_rte"),
     ],
@@ -56,5 +56,5 @@ def test_a_device_that_is_not_there_is_refused(tmp_path):
 
     if torch.cuda.is_available():
         pytest.skip("there is a GPU")
-    with pytest.raises(UserError, match="no GPU is usable here"):
+    with pytest.raises(UserError, match="no GPU is available"):
         arguments(tmp_path, device="cuda")

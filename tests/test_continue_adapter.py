@@ -1,4 +1,4 @@
-"""`backbone.lora.go_on`: an adapter is trained through several runs and stays one adapter on the plain backbone."""
+"""`backbone.lora.continue_adapter`: an adapter is trained through several runs and stays one adapter on the plain backbone."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from ruplar.model.store import (
 
 PROMPT = PromptConfig(instruction="", answer="{answer}")
 LORA = LoraSettings(rank=2, alpha=4, dropout=0.0)
-ON = LORA.model_copy(update={"go_on": True})
+ON = LORA.model_copy(update={"continue_adapter": True})
 TEXT = "the 216 apples and 7 more: how many of 1234?"
 
 
@@ -74,7 +74,7 @@ def test_it_starts_where_the_first_run_ended_and_its_adapter_alone_loads_on_the_
     adapters = {"lora": LORA.model_copy(update={"embedding": embedding})}
     first = moved(opened("cot", **adapters), 1)
     save_model(tree / "cot", first)
-    on = {"lora": adapters["lora"].model_copy(update={"go_on": True})}
+    on = {"lora": adapters["lora"].model_copy(update={"continue_adapter": True})}
     second = opened(init="cot", **on)
     assert torch.equal(logits(second), logits(first)), "markers and number tokens included"
     before = logits(second)
@@ -145,14 +145,18 @@ def test_dropout_may_change(tree):
 
 def test_a_run_of_all_weights_or_one_on_merged_weights_is_not_gone_on_with(tree):
     save_model(tree / "full", moved(opened("cot", lora=None), 1))
-    with pytest.raises(UserError, match="go_on: full holds no adapter, all its weights were trained. Leave go_on out"):
+    with pytest.raises(
+        UserError, match="continue_adapter: full has no adapter, all its weights were trained. Remove continue_adapter"
+    ):
         opened(init="full", lora=ON)
     save_model(tree / "cot", moved(opened("cot"), 1))
     save_model(tree / "merged", moved(opened(init="cot"), 2))
-    with pytest.raises(UserError, match="go_on: the adapter in merged stands on the merged weights of 'cot'"):
+    with pytest.raises(
+        UserError, match="continue_adapter: the adapter in merged belongs to the merged weights of 'cot'"
+    ):
         opened(init="merged", lora=ON)
-    with pytest.raises(UserError, match="lora.go_on trains the adapter of init further; set init"):
-        load_recipe("embedded-no_cot", ["backbone.init=null", "backbone.lora.go_on=true"])
+    with pytest.raises(UserError, match="lora.continue_adapter needs init"):
+        load_recipe("embedded-no_cot", ["backbone.init=null", "backbone.lora.continue_adapter=true"])
 
 
 def test_a_training_run_goes_on_with_the_embedded_models_adapter_its_teacher_being_that_model(tmp_path, monkeypatch):
@@ -163,7 +167,7 @@ def test_a_training_run_goes_on_with_the_embedded_models_adapter_its_teacher_bei
     config = load_recipe(
         "embedded-ruplar",
         [
-            "backbone.init=embedded:ruplar", "backbone.lora.go_on=true", f"backbone.lora.rank={lora.rank}",
+            "backbone.init=embedded:ruplar", "backbone.lora.continue_adapter=true", f"backbone.lora.rank={lora.rank}",
             f"backbone.lora.alpha={lora.alpha}", "backbone.lora.dropout=0", "method.distill_logits=1.0", "data.valid=null",
             "data.train={source: word-problems, count: 16, seed: 3}", "training.max_steps=2", "training.eval_strategy=no",
             "training.per_device_train_batch_size=4", "training.save_strategy=no", "training.logging_steps=1",
