@@ -33,7 +33,7 @@ def two(tmp_path) -> list[Path]:
     return made
 
 
-def test_every_weight_is_the_mean_and_the_model_answers(two, tmp_path):
+def test_every_weight_of_a_soup_is_the_mean(two, tmp_path):
     folder = average(two, tmp_path / "mean", torch.float32)
     ours, first = load_file(folder / WEIGHTS), load_file(two[0] / "model" / WEIGHTS)
     assert ours.keys() == first.keys()
@@ -47,7 +47,7 @@ def test_every_weight_is_the_mean_and_the_model_answers(two, tmp_path):
     assert [file.name for file in tmp_path.iterdir() if file.name.startswith(".")] == []
 
 
-def test_it_says_what_it_is_the_mean_of(two, tmp_path):
+def test_a_soup_lists_its_models(two, tmp_path):
     (two[0] / "model" / "average.json").write_text("{}", encoding="utf-8")  # the first is a mean itself
     (two[0] / "model" / "ci-answers.json").write_text("{}", encoding="utf-8")
     folder = average(two, tmp_path / "mean")
@@ -86,7 +86,7 @@ def test_precision_is_the_first_models_when_left_out(two, tmp_path):
     assert {weight.dtype for weight in load_file(average(two, tmp_path / "mean") / WEIGHTS).values()} == kept
 
 
-def test_three_models_weigh_alike(two, tmp_path):
+def test_three_models_have_equal_weight(two, tmp_path):
     third = tmp_path / "seed3"
     shutil.copytree(two[0], third)
     folder = average([*two, third], tmp_path / "mean", torch.float32)
@@ -105,10 +105,10 @@ def test_models_of_two_starts_are_refused(two, tmp_path):
 
 
 def test_models_that_differ_in_more_than_weights_are_refused(two, tmp_path):
-    card = two[1] / "model" / "ruplar.json"
-    raw = json.loads(card.read_text(encoding="utf-8"))
+    file = two[1] / "model" / "ruplar.json"
+    raw = json.loads(file.read_text(encoding="utf-8"))
     raw["method"]["settings"]["halt_threshold"] = 0.25
-    card.write_text(json.dumps(raw), encoding="utf-8")
+    file.write_text(json.dumps(raw), encoding="utf-8")
     with pytest.raises(UserError, match=r"ruplar.json: its method differs from that of"):
         average(two, tmp_path / "mean")
 

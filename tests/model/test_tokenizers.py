@@ -73,7 +73,7 @@ def test_a_tokenizer_is_the_callers_own_to_change(llama3_tokenizer):
     assert len(mine) == 128257 and len(llama3_tokenizer) == 128256 and len(load_tokenizer("llama-3")) == 128256
 
 
-def test_a_tiktoken_file_and_the_folder_it_came_in_are_read_alike(llama3_tokenizer, tmp_path):
+def test_a_tiktoken_file_and_its_folder_give_the_same_tokenizer(llama3_tokenizer, tmp_path):
     # as Meta hands it out; a link, so that the conversion of this session serves again
     (tmp_path / "tokenizer.model").symlink_to(llama3_file())
     for name in (str(tmp_path / "tokenizer.model"), tmp_path):
@@ -98,7 +98,7 @@ def test_llama_3_without_its_package_says_what_to_install(monkeypatch):
         load_tokenizer("llama-3")
 
 
-def test_a_hub_name_without_a_network_says_so_at_once(monkeypatch):
+def test_a_hub_name_without_a_network_fails_quickly(monkeypatch):
     monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
     with pytest.raises(
         UserError, match="'nobody/no-such-model' is not a local folder, and the Hugging Face Hub cannot be reached"
@@ -119,7 +119,7 @@ def test_what_the_hub_refuses_is_passed_on_in_one_line(monkeypatch):
 
 
 @pytest.mark.parametrize("name", ["./no/such/folder", "/no/such/tokenizer.model", "tokenizer.model", "a/b/c"])
-def test_a_path_that_is_not_there_is_not_looked_for_on_the_hub(name, monkeypatch, tmp_path):
+def test_a_missing_path_is_not_looked_up_on_the_hub(name, monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
     with pytest.raises(UserError, match="no file or folder"):
         load_tokenizer(name)
@@ -145,7 +145,7 @@ def test_a_file_in_another_format_is_refused_with_its_line(tmp_path, line):
         load_tokenizer(file)
 
 
-def test_a_tiktoken_file_of_another_model_is_not_taken_for_llama_3(tmp_path):
+def test_a_tiktoken_file_of_another_model_is_refused(tmp_path):
     file = tmp_path / "tokenizer.model"
     file.write_text("IQ== 0\nIg== 1\n")
     with pytest.raises(UserError, match="has 2 tokens; Llama-3's tokenizer.model has 128,000"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -73,6 +74,14 @@ def one_thread():
     torch.set_num_threads(1)
     yield
     torch.set_num_threads(before)
+
+
+@pytest.fixture(autouse=True)
+def short_answers(monkeypatch):
+    """Cut validation answers after 8 tokens: those of an untrained model would never end."""
+    from ruplar.engine.sampling import Decoding
+
+    monkeypatch.setattr("ruplar.reasoner.Decoding", partial(Decoding, max_answer_tokens=8))
 
 
 @pytest.fixture(scope="session")

@@ -39,7 +39,10 @@ def losses(run):
 @pytest.mark.parametrize("lora", [LORA, None], ids=["adapter", "all weights"])
 def test_a_model_in_memory_trains_answers_and_loads_again(tiny, tmp_path, monkeypatch, lora):
     trainer = LatentTrainer(
-        **tiny, train_dataset=ROWS, eval_dataset=ROWS[:3], args=arguments(tmp_path / "run", lora=lora, eval_strategy="no")
+        **tiny,
+        train_dataset=ROWS,
+        eval_dataset=ROWS[:3],
+        args=arguments(tmp_path / "run", lora=lora, eval_strategy="no"),
     )
     result = trainer.train()
     assert result.steps == 3 and result.rows == len(ROWS) - 3, "validation questions are not trained on"
@@ -79,10 +82,14 @@ def test_the_losses_are_those_of_the_recipe_on_the_same_data(tiny, tmp_path):
 
 def test_chains_as_text_other_column_names_and_plugins_by_name_or_settings(tiny, tmp_path):
     renamed = [
-        {"problem": r["question"], "cot": " ".join(f"<<{s}>>" for s in r["steps"]), "result": str(r["answer"])} for r in ROWS
+        {"problem": r["question"], "cot": " ".join(f"<<{s}>>" for s in r["steps"]), "result": str(r["answer"])}
+        for r in ROWS
     ]
     args = arguments(
-        tmp_path / "run", method_args={"align_weight": 0.5}, prior={"name": "mixture", "operand_share": 0.3}, spans="operation"
+        tmp_path / "run",
+        method_args={"align_weight": 0.5},
+        prior={"name": "mixture", "operand_share": 0.3},
+        spans="operation",
     )
     columns = {"question": "problem", "steps": "cot", "answer": "result"}
     trainer = LatentTrainer(**tiny, train_dataset=renamed, args=args, columns=columns)

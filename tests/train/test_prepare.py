@@ -30,7 +30,7 @@ def recipe(config, tmp_path):
         made = config(max_steps=1, per_device_train_batch_size=2, **settings).as_dict()
         made["data"]["decontaminate"] = [str(tmp_path / "test.jsonl")] if against else []
         made["backbone"] |= backbone or {}
-        return from_dict({**made, "speed": {"encode_ahead": speed}, "seed": seed})
+        return from_dict({**made, "speed": {"pretokenize": speed}, "seed": seed})
 
     return make
 
@@ -94,11 +94,11 @@ def test_tokens_are_those_of_the_start_that_training_opens(
     digit_tokenizer.save_pretrained("base")
     tiny_model("llama", len(digit_tokenizer)).save_pretrained("base")
     below = BackboneConfig(name="base", **first)
-    card = ModelMetadata(
+    metadata = ModelMetadata(
         method=PluginSpec(name="cot"), backbone=below, prompt=PROMPT, domain=PluginSpec(name="arithmetic")
     )
     made = Model(
-        load_start(below, PROMPT), plugins.make("methods", "cot"), plugins.make("domains", "arithmetic"), card
+        load_start(below, PROMPT), plugins.make("methods", "cot"), plugins.make("domains", "arithmetic"), metadata
     )
     save_model(tmp_path / "start", made)
     # `name` is not looked at where there is a start: what lies there says whose tokens it has
@@ -114,7 +114,7 @@ def test_tokens_are_those_of_the_start_that_training_opens(
     [({"method": "coconut"}, "method 'coconut' changes"), ({"prior": "gumbel"}, "prior 'gumbel' changes")],
     ids=["method", "prior"],
 )
-def test_rows_that_change_from_visit_to_visit_are_opened_only(recipe, tmp_path, settings, said):
+def test_rows_that_change_between_epochs_are_loaded_but_not_pretokenized(recipe, tmp_path, settings, said):
     done = prepare(recipe(**settings), tmp_path / ENCODED)
     assert done.encoded is None and done.notes[0].startswith(said) and len(done.notes) == 1
     assert list((tmp_path / ENCODED).glob("[!.]*")) == [done.opened.folder] and done.chains == 64
@@ -156,7 +156,7 @@ def test_a_method_that_measures_the_weights_is_left_to_training_unless_the_recip
     assert _trains_on_it(settled, tmp_path / "run", caplog)
 
 
-def test_a_recipe_that_encodes_as_it_goes_keeps_nothing_and_says_how_to(recipe, tmp_path):
+def test_a_recipe_without_pretokenize_caches_nothing(recipe, tmp_path):
     done = prepare(recipe(speed=False), tmp_path / ENCODED)
     assert done.chains is done.opened is done.encoded is None and "Add speed.pretokenize=true" in done.notes[0]
     assert not (tmp_path / ENCODED).exists()

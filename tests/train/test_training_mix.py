@@ -48,7 +48,7 @@ def files(tmp_path):
     return str(test), valid, train
 
 
-def test_rows_that_stand_in_a_test_set_are_dropped_counted_and_the_set_is_named(files):
+def test_rows_that_are_in_a_test_set_are_dropped_and_counted(files):
     test, valid, train = files
     data = load(sources(train), sources(valid)[0], decontaminate=(test,))
     assert [e.question[:3] for e in data.train] == ["Bob", "Ann"]
@@ -57,7 +57,7 @@ def test_rows_that_stand_in_a_test_set_are_dropped_counted_and_the_set_is_named(
     assert len(load(sources(train), None).train) == 5
 
 
-def test_a_chain_that_tells_a_test_question_with_other_numbers_is_not_augmented(files):
+def test_a_chain_that_equals_a_test_question_up_to_numbers_is_not_augmented(files):
     test, valid, train = files
     entry = {"source": train, "augment": 5, "seed": 1}
     data = load(sources(entry), sources(valid)[0], decontaminate=(test,))

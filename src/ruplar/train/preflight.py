@@ -40,7 +40,6 @@ def find_checkpoint(output: Path, resume: bool) -> Path | None:
         raise UserError(
             f"{output}: contains a run already. Add --resume to resume it, choose another --output, or remove the folder."
         )
-    output.mkdir(parents=True, exist_ok=True)
     return None
 
 

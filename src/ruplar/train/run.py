@@ -209,6 +209,7 @@ class TrainingRun:
             progress: Called with every log row.
             callbacks: Additional Hugging Face callbacks.
         """
+        self.output.mkdir(parents=True, exist_ok=True)
         if getattr(self.model.method.config, "grpo", None) is not None:
             return self._reinforce(resume, progress)
         trainer = self.trainer(progress, callbacks)

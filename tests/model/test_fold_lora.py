@@ -82,14 +82,14 @@ def test_a_folded_adapter_is_merged_like_any_other(backbone):
     torch.testing.assert_close(folded.model.merge_and_unload()(input_ids=ids).logits, before)
 
 
-def test_what_cannot_be_folded_is_refused_with_the_way_out(backbone):
+def test_adapters_that_cannot_be_folded_are_refused(backbone):
     with pytest.raises(UserError, match=r"no adapter to fold.*fold_lora: false"):
         fold_adapters(backbone)
     with pytest.raises(UserError, match=r"lora\.dropout: 0"):
         fold_adapters(adapt(backbone, lora_dropout=0.1))
 
 
-def test_folded_once_a_step_is_folded_at_every_pass_and_anew_in_the_next_step(backbone):
+def test_folding_once_per_step_equals_folding_in_every_pass(backbone):
     plain = adapt(backbone)
     once = copy.deepcopy(plain)
     fold_adapters(plain)
@@ -119,7 +119,7 @@ def test_folded_once_a_step_is_folded_at_every_pass_and_anew_in_the_next_step(ba
     )
 
 
-def test_folded_once_a_step_the_start_that_stands_in_for_a_while_is_folded_apart(backbone):
+def test_folding_once_per_step_separates_the_start_adapter(backbone):
     copy_start(adapt(backbone))
     with torch.no_grad():
         for name, weight in backbone.model.named_parameters():

@@ -69,7 +69,7 @@ def _same(a: Batch, b: Batch) -> None:
 
 
 @pytest.mark.parametrize("width", [0, 64, 8], ids=["padded", "packed", "packed, some items wider than the rows"])
-def test_rows_of_a_shelf_make_the_batch_their_items_make(width):
+def test_columnar_rows_give_the_same_batch_as_their_items(width):
     items = [_item(seed) for seed in range(40)]
     columns = join([to_columns(items[:7]), to_columns(items[7:25]), to_columns(items[25:])])
     rows = np.random.default_rng(3).permutation(40)[:17]
@@ -105,7 +105,7 @@ DRAWN = {"name": "ruplar", "own_latents": 0.5, "own_latents_ramp": 0.5, "input_n
 @pytest.mark.parametrize(
     ("method", "pack"), [("ruplar", 128), ("cot", 128), ({"name": "codi", "latents": 2}, 0), (DRAWN, 128)], ids=str
 )
-def test_training_on_a_shelf_is_training(quick, tmp_path, method, pack):
+def test_training_on_pretokenized_data_gives_the_same_weights(quick, tmp_path, method, pack):
     weights = []
     for name, ahead in (("plain", False), ("ahead", True)):
         config = quick({"pack": pack, "pretokenize": ahead}, method=method, max_steps=3, rows=6)  # two epochs
@@ -115,14 +115,14 @@ def test_training_on_a_shelf_is_training(quick, tmp_path, method, pack):
     assert len(list((tmp_path / "runs" / ENCODED).glob("[!.]*"))) == 1
 
 
-def test_a_second_run_finds_the_shelf_and_another_prior_makes_its_own(quick, tmp_path):
+def test_a_second_run_reuses_the_cache_and_another_prior_does_not(quick, tmp_path):
     for name, prior in (("a", "mixture"), ("b", "mixture"), ("c", "temperature")):
         config = quick({"pretokenize": True}, prior=prior, seed=ord(name))
         train(config, output=tmp_path / name)
     assert len(list((tmp_path / ENCODED).glob("[!.]*"))) == 2
 
 
-def test_code_that_makes_rows_makes_other_shelves_and_code_that_shows_results_does_not(tmp_path):
+def test_the_cache_key_depends_on_training_code_and_not_on_reporting_code(tmp_path):
     def package(name, changed):
         for file in (
             "errors.py",
@@ -144,32 +144,30 @@ def test_code_that_makes_rows_makes_other_shelves_and_code_that_shows_results_do
         assert package(f"with {file}", file) == plain
 
 
-def test_what_changes_at_every_visit_is_encoded_on_demand(quick, tmp_path):
+def test_rows_that_change_between_epochs_are_not_pretokenized(quick, tmp_path):
     config = quick({"pretokenize": True}, prior="gumbel")
     train(config, output=tmp_path / "run")
     assert not (tmp_path / ENCODED).exists()
 
 
-@pytest.mark.parametrize("damage", ["cut", "empty", "gone"])
-def test_a_shelf_that_was_damaged_is_refused_with_the_way_out(quick, tmp_path, damage):
+def test_a_damaged_cache_is_refused(quick, tmp_path):
     config = quick({"pretokenize": True})
     train(config, output=tmp_path / "a")
     (file,) = (tmp_path / ENCODED).glob("*/label_ids.values.npy")
-    if damage == "gone":
-        file.unlink()
-    else:
-        file.write_bytes(file.read_bytes()[: -8 if damage == "cut" else 0])
-    with pytest.raises(UserError, match=r"label_ids.values.npy is missing or not as long .* Remove the folder"):
-        train(config, output=tmp_path / "b")
+    content = file.read_bytes()
+    for damaged in (content[:-8], b"", None):
+        file.unlink() if damaged is None else file.write_bytes(damaged)
+        with pytest.raises(UserError, match=r"label_ids.values.npy is missing or not as long .* Remove the folder"):
+            train(config, output=tmp_path / "b")
 
 
-def test_a_place_that_cannot_be_written_is_told(quick, tmp_path):
+def test_a_cache_that_cannot_be_written_is_an_error(quick, tmp_path):
     (tmp_path / ENCODED).write_text("")
     with pytest.raises(UserError, match=r"\.encoded: cannot be written .* speed.pretokenize: false"):
         train(quick({"pretokenize": True}), output=tmp_path / "a")
 
 
-def test_models_that_share_a_tokenizers_text_but_end_or_frame_otherwise_have_shelves_of_their_own(trainer):
+def test_the_cache_key_depends_on_end_token_and_chat_template(trainer):
     dataset = trainer().dataset
     keys = {_key(dataset, {})}
     encoder = dataset.encoder
@@ -181,7 +179,7 @@ def test_models_that_share_a_tokenizers_text_but_end_or_frame_otherwise_have_she
     assert len(keys) == 3
 
 
-def test_training_settings_are_refused_before_the_data_is_opened(quick, tmp_path, monkeypatch):
+def test_training_settings_are_checked_before_the_data_is_loaded(quick, tmp_path, monkeypatch):
     monkeypatch.setattr("ruplar.train.prepare.load_data", lambda *_: pytest.fail("minutes would have passed"))
     with pytest.raises(UserError, match="prefetch_factor"):
         train(quick({}, dataloader_prefetch_factor=2, dataloader_num_workers=0), output=tmp_path / "a")

@@ -28,7 +28,7 @@ def test_without_max_steps_the_epochs_say_how_long_it_is(epochs, steps):
 
 @pytest.mark.parametrize("rows", [12, 13, 15, 5])
 @pytest.mark.parametrize("drop_last", [False, True])
-def test_on_several_processes_each_batch_is_told_the_step_it_is_used_in(rows, drop_last):
+def test_on_several_processes_each_batch_has_the_progress_of_its_step(rows, drop_last):
     plan = EpochPlan(rows, batch=2, processes=3, accumulate=2, drop_last=drop_last, max_steps=20)
     for epoch in (0, 1):
         order = Order(shuffled(rows), plan, seed=3)

@@ -14,7 +14,7 @@ def opened(name, weights):
     return load_backbone(BackboneConfig(name=name, weights=weights, lora=None), PromptConfig())
 
 
-def test_layers_are_the_embedded_models_and_known_words_keep_their_rows():
+def test_layers_and_shared_rows_are_those_of_the_embedded_model():
     torch.manual_seed(0)
     borrowed, lender = opened("embedded-logic", "borrowed"), opened("embedded", "pretrained")
     layers = borrowed.plain_model.model.layers.state_dict()
