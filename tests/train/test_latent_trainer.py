@@ -109,6 +109,15 @@ def test_a_method_without_steps_needs_none_and_a_run_is_resumed(tiny, tmp_path):
     assert trainer.train(resume=True).resumed_from == tmp_path / "run" / "checkpoint-3"
 
 
+def test_the_base_model_of_an_earlier_run_is_not_overwritten(tiny, tiny_model, tmp_path):
+    LatentTrainer(**tiny, train_dataset=ROWS, args=arguments(tmp_path / "run"))
+    before = (tmp_path / "run" / "backbone" / "model.safetensors").read_bytes()
+    tiny["model"] = tiny_model("llama", len(tiny["tokenizer"]), seed=1)
+    with pytest.raises(UserError, match="backbone: is another model than the one passed"):
+        LatentTrainer(**tiny, train_dataset=ROWS, args=arguments(tmp_path / "run"))
+    assert (tmp_path / "run" / "backbone" / "model.safetensors").read_bytes() == before
+
+
 def test_a_hugging_face_dataset_is_a_dataset(tiny, tmp_path):
     datasets = pytest.importorskip("datasets")
     rows_ = datasets.Dataset.from_list(ROWS)

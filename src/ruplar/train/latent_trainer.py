@@ -25,6 +25,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase, TrainerCallba
 
 from ruplar.config import RunConfig, from_dict
 from ruplar.errors import UserError
+from ruplar.fingerprints import fingerprint
 from ruplar.io import atomic_folder
 from ruplar.model.backbone import load_causal_lm
 from ruplar.model.settings import BackboneConfig
@@ -138,9 +139,7 @@ class LatentTrainer:
         if (
             base is not None and config.backbone.lora is not None
         ):  # an adapter is loaded on the weights it was trained on
-            with atomic_folder(folder, replace=True) as draft:
-                for part in base:
-                    part.save_pretrained(draft)
+            _save_base(base, folder)
         self.run = TrainingRun(config, args.output_dir, device=device, data=data, base=base)
 
     @property
@@ -191,6 +190,18 @@ class LatentTrainer:
         save_model(self.args.output_dir / MODEL, self.model)
         export_model(self.args.output_dir / MODEL, Path(path), dtype=self.model.backbone.embedding_weight.dtype)
         return Path(path)
+
+
+def _save_base(base: tuple[Any, Any], folder: Path) -> None:
+    """Save the plain model and tokenizer, unless an earlier session of this run has saved the same ones."""
+    with atomic_folder(folder) as draft:
+        for part in base:
+            part.save_pretrained(draft)
+        new, old = (
+            {file.name: fingerprint(file) for file in place.glob("*.safetensors")} for place in (draft, folder)
+        )
+        if old and new != old:
+            raise UserError(f"{folder}: is another model than the one passed. Choose another output_dir.")
 
 
 def _base(model: Any, tokenizer: Any, config: BackboneConfig, device: str) -> tuple[Any, Any]:
