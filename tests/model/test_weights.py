@@ -135,5 +135,5 @@ def test_whole_models_of_another_shape_or_none_at_all_are_refused(backbone, tmp_
     (tmp_path / "empty").mkdir()
     with pytest.raises(UserError, match="empty: its weights cannot be read"):
         load_weights(backbone(), {}, tmp_path / "empty")
-    with pytest.raises(UserError, match="holds no adapter"):
+    with pytest.raises(UserError, match="has no adapter"):
         load_weights(backbone(lora=LoraSettings(rank=2, alpha=4)), {}, tmp_path / "untied")
