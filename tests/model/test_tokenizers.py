@@ -67,17 +67,14 @@ def test_llama_3_reads_as_the_original_tokenizer_does(llama3_tokenizer):
         assert llama3_tokenizer.decode(ids) == text
 
 
-def test_a_tokenizer_is_the_callers_own_to_change(llama3_tokenizer):
-    mine = load_tokenizer("llama-3")
-    mine.add_tokens(["<think>"], special_tokens=True)
-    assert len(mine) == 128257 and len(llama3_tokenizer) == 128256 and len(load_tokenizer("llama-3")) == 128256
-
-
-def test_a_tiktoken_file_and_its_folder_give_the_same_tokenizer(llama3_tokenizer, tmp_path):
-    # as Meta hands it out; a link, so that the conversion of this session serves again
+def test_a_tiktoken_file_and_its_folder_load_and_the_caller_may_change_them(llama3_tokenizer, tmp_path):
+    # as published by Meta; a link, so that the cached conversion of this session is reused
     (tmp_path / "tokenizer.model").symlink_to(llama3_file())
-    for name in (str(tmp_path / "tokenizer.model"), tmp_path):
-        assert load_tokenizer(name).encode("1400 apples") == llama3_tokenizer.encode("1400 apples")
+    mine = load_tokenizer(str(tmp_path / "tokenizer.model"))
+    mine.add_tokens(["<think>"], special_tokens=True)
+    other = load_tokenizer(tmp_path)
+    assert (len(mine), len(other), len(llama3_tokenizer)) == (128257, 128256, 128256)
+    assert mine.encode("1400 apples") == other.encode("1400 apples") == llama3_tokenizer.encode("1400 apples")
 
 
 def test_a_folder_saved_by_hugging_face_loads_with_its_template(tmp_path):
