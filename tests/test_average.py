@@ -33,7 +33,7 @@ def two(tmp_path) -> list[Path]:
     return made
 
 
-def test_every_weight_is_the_mean_and_the_model_answers(two, tmp_path):
+def test_every_weight_of_a_soup_is_the_mean(two, tmp_path):
     folder = average(two, tmp_path / "mean", torch.float32)
     ours, first = load_file(folder / WEIGHTS), load_file(two[0] / "model" / WEIGHTS)
     assert ours.keys() == first.keys()
@@ -47,7 +47,7 @@ def test_every_weight_is_the_mean_and_the_model_answers(two, tmp_path):
     assert [file.name for file in tmp_path.iterdir() if file.name.startswith(".")] == []
 
 
-def test_it_says_what_it_is_the_mean_of(two, tmp_path):
+def test_a_soup_lists_its_models(two, tmp_path):
     (two[0] / "model" / "average.json").write_text("{}", encoding="utf-8")  # the first is a mean itself
     (two[0] / "model" / "ci-answers.json").write_text("{}", encoding="utf-8")
     folder = average(two, tmp_path / "mean")
@@ -70,7 +70,7 @@ def test_seeds_and_start_are_those_of_the_runs_records(two, tmp_path):
     assert seeds_of(folder) == [1, 2] and seeds_of(two[0] / "model") == []
     assert json.loads((folder / "average.json").read_text(encoding="utf-8"))["start"] == "ab12"
     (two[1] / "trained.json").write_text(json.dumps({**about, "data": {"start: runs/cot": "cd34"}}), encoding="utf-8")
-    with pytest.raises(UserError, match="began at other weights than"):
+    with pytest.raises(UserError, match="started from other weights than"):
         average(two, tmp_path / "other")
     (two[1] / "trained.json").unlink()
     assert seeds_of(average(two, tmp_path / "other")) == [], "of one of them the seed is not known"
@@ -86,7 +86,7 @@ def test_precision_is_the_first_models_when_left_out(two, tmp_path):
     assert {weight.dtype for weight in load_file(average(two, tmp_path / "mean") / WEIGHTS).values()} == kept
 
 
-def test_three_models_weigh_alike(two, tmp_path):
+def test_three_models_have_equal_weight(two, tmp_path):
     third = tmp_path / "seed3"
     shutil.copytree(two[0], third)
     folder = average([*two, third], tmp_path / "mean", torch.float32)
@@ -97,7 +97,7 @@ def test_three_models_weigh_alike(two, tmp_path):
 
 def test_models_of_two_starts_are_refused(two, tmp_path):
     (two[1] / "start.json").write_text(json.dumps({"start: runs/cot": "cd34"}), encoding="utf-8")
-    with pytest.raises(UserError, match="began at other weights than"):
+    with pytest.raises(UserError, match="started from other weights than"):
         average(two, tmp_path / "mean")
     assert not (tmp_path / "mean").exists()
     (two[1] / "start.json").unlink()  # not known, so it is not held against it
@@ -105,11 +105,11 @@ def test_models_of_two_starts_are_refused(two, tmp_path):
 
 
 def test_models_that_differ_in_more_than_weights_are_refused(two, tmp_path):
-    card = two[1] / "model" / "ruplar.json"
-    raw = json.loads(card.read_text(encoding="utf-8"))
+    file = two[1] / "model" / "ruplar.json"
+    raw = json.loads(file.read_text(encoding="utf-8"))
     raw["method"]["settings"]["halt_threshold"] = 0.25
-    card.write_text(json.dumps(raw), encoding="utf-8")
-    with pytest.raises(UserError, match=r"ruplar.json: its method is not that of"):
+    file.write_text(json.dumps(raw), encoding="utf-8")
+    with pytest.raises(UserError, match=r"ruplar.json: its method differs from that of"):
         average(two, tmp_path / "mean")
 
 
@@ -121,7 +121,7 @@ def test_weights_of_other_shapes_or_names_are_refused_and_leave_nothing(two, tmp
     with pytest.raises(UserError, match=f"the weight {name} is missing, or has another shape"):
         average(two, tmp_path / "mean")
     file.rename(file.with_name("other.safetensors"))
-    with pytest.raises(UserError, match="holds the weights"):
+    with pytest.raises(UserError, match="has the weight files"):
         average(two, tmp_path / "mean")
     assert not [one for one in tmp_path.iterdir() if one.name.startswith(".") or one.name == "mean"]
 
@@ -129,5 +129,5 @@ def test_weights_of_other_shapes_or_names_are_refused_and_leave_nothing(two, tmp
 def test_one_model_and_one_named_twice_are_refused(two, tmp_path):
     with pytest.raises(UserError, match="at least two"):
         average(two[:1], tmp_path / "mean")
-    with pytest.raises(UserError, match="named twice"):
+    with pytest.raises(UserError, match="given twice"):
         average([two[0], two[0] / "model"], tmp_path / "mean")

@@ -129,9 +129,9 @@ def test_a_benchmarks_bad_row_is_told_with_evaluates_own_option(refused, typed, 
 
 def test_a_question_longer_than_the_model_reads_is_told_by_its_row(refused, tmp_path):
     said = refused("ask", "embedded", LONG, "--device", "cpu")
-    assert "question 1 takes" in said and "the model reads 1,024" in said
+    assert "question 1 has" in said and "the model supports 1,024" in said
     write(tmp_path / "long.jsonl", {"question": "3+4?", "answer": "7"}, {"question": LONG, "answer": "12"})
-    assert "long.jsonl:2: question 2 takes" in refused("evaluate", "embedded", "--on", "long.jsonl", "--device", "cpu")
+    assert "long.jsonl:2: question 2 has" in refused("evaluate", "embedded", "--on", "long.jsonl", "--device", "cpu")
 
 
 def test_a_question_that_leaves_little_room_is_answered_with_a_warning(caplog):

@@ -85,7 +85,7 @@ def test_a_start_that_is_not_trained_yet_is_no_hindrance(ruplar):
     words = [*WORDS, "backbone.init=runs/later"]
     assert "no folder 'runs/later'" in ruplar("train", "embedded-ruplar", *words, "--check").err
     said = ruplar("data", "prepare", "embedded-ruplar", *words)
-    assert said.code == 0 and "backbone.init 'runs/later' is not there yet" in said.out
+    assert said.code == 0 and "backbone.init 'runs/later' does not exist yet" in said.out
     assert len(list(ENCODED.glob("[!.]*"))) == 1
 
 
@@ -95,7 +95,7 @@ def test_a_packaged_study_needs_no_run_to_start_from(ruplar):
     said = ruplar("data", "prepare", "dates", *few, *alone, "--json").json
     rows = [["CoT-SFT"], ["No-CoT"], ["RuPLaR"], ["RuPLaR, pieces in order"], ["RuPLaR-plus"]]
     assert [one["rows"] for one in said] == rows
-    assert all("'runs/dates-cot-seed777' is not there yet" in one["notes"][0] for one in said)
+    assert all("'runs/dates-cot-seed777' does not exist yet" in one["notes"][0] for one in said)
     assert {one["encoded"]["folder"] for one in said} == {str(folder) for folder in ENCODED.glob("[!.]*")}
 
 

@@ -9,9 +9,9 @@ from ruplar import plugins
 from ruplar.cli.options import method_settings
 from ruplar.errors import UserError
 from ruplar.evaluate.record import BenchmarkResult, RunRecord
-from ruplar.model.backbone import open_backbone
+from ruplar.model.backbone import load_backbone
 from ruplar.model.settings import BackboneConfig, LoraSettings, PromptConfig
-from ruplar.model.store import Model, ModelMetadata, PluginSpec, load_model, save_model, take_method_weights
+from ruplar.model.store import Model, ModelMetadata, PluginSpec, init_method, load_model, save_model
 from ruplar.reasoner import LatentReasoner
 from ruplar.report.rows import Run, pool
 from ruplar.runs import _check_same_method
@@ -25,18 +25,18 @@ def folder(tmp_path_factory):
     torch.set_num_threads(1)
     config = BackboneConfig(name="embedded", dtype="float32", lora=LoraSettings(rank=2, alpha=4))
     method = plugins.make("methods", "colar", {"head_width": 16, "max_latents": 3})
-    backbone = open_backbone(config, PROMPT)
+    backbone = load_backbone(config, PROMPT)
     method.attach(backbone)
     torch.manual_seed(0)
     torch.nn.init.normal_(method.head.mean.weight)
     settings = {"head_width": 16, "max_latents": 3}
-    card = ModelMetadata(
+    metadata = ModelMetadata(
         method=PluginSpec(name="colar", settings=settings),
         backbone=config,
         prompt=PROMPT,
         domain=PluginSpec(name="arithmetic"),
     )
-    model = Model(backbone, method, plugins.make("domains", "arithmetic"), card)
+    model = Model(backbone, method, plugins.make("domains", "arithmetic"), metadata)
     return save_model(tmp_path_factory.mktemp("colar") / "model", model)
 
 
@@ -47,7 +47,7 @@ def test_settings_are_read_as_yaml():
             method_settings([bad])
 
 
-def test_what_was_measured_is_kept_with_the_model(folder):
+def test_calibrated_settings_are_saved_with_the_model(folder):
     found = load_model(folder)
     sigma = found.metadata.method.settings["sigma"]
     assert sigma == found.method.config.sigma == pytest.approx(found.backbone.embedding_weight.detach().std().item())
@@ -74,14 +74,14 @@ def test_a_setting_the_method_does_not_have_or_take_is_named(folder):
         load_model(folder, settings={"head_width": 8})
 
 
-def test_a_method_goes_on_with_the_weights_of_its_own_kind_alone(folder):
+def test_method_weights_are_loaded_only_from_the_same_method(folder):
     stored = load_model(folder)
     method = plugins.make("methods", "colar", {"head_width": 16})
     method.attach(stored.backbone)
     assert not torch.equal(method.head.mean.weight, stored.method.head.mean.weight)
-    assert take_method_weights(method, PluginSpec(name="colar", settings={"sigma": None}), folder)
+    assert init_method(method, PluginSpec(name="colar", settings={"sigma": None}), folder)
     assert torch.equal(method.head.mean.weight, stored.method.head.mean.weight)
-    assert not take_method_weights(method, PluginSpec(name="colar"), "embedded:no_cot")
+    assert not init_method(method, PluginSpec(name="colar"), "embedded:no_cot")
 
 
 def record(name: str, settings: dict, seed: int = 0) -> RunRecord:

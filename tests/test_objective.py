@@ -117,7 +117,7 @@ def backbone(request, tiny_model, byte_tokenizer):
 def items_of(backbone, method, prior: str = "mixture"):
     table = PriorTable(plugins.make("priors", prior), backbone.prompt.plain)
     domain, spans = plugins.make("domains", "arithmetic"), plugins.make("spans", "step")
-    encoder = Encoder(backbone.prompt, backbone.think_id, backbone.end_think_id, backbone.eos_id, domain, spans, table)
+    encoder = Encoder(backbone.prompt, backbone.markers, domain, spans, table)
     return [method.encode(example, encoder, SampleContext(0, row)) for row, example in enumerate(EXAMPLES)]
 
 

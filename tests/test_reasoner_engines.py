@@ -1,4 +1,4 @@
-"""Which engine answers: the fast one where it can, the plain loop where it cannot, and no quiet change of what was asked for."""
+"""Which engine answers: the fast one where it is supported, else the reference engine; and token ids in and out."""
 
 from __future__ import annotations
 
@@ -37,18 +37,18 @@ def model():
         )
         method = plugins.make("methods", "ruplar", {"max_latents": 4})
         method.attach(backbone)
-        card = ModelMetadata(
+        metadata = ModelMetadata(
             method=PluginSpec(name="ruplar"),
             backbone=BackboneConfig(name="tiny"),
             prompt=prompt,
             domain=PluginSpec(name="arithmetic"),
         )
-        return Model(backbone, method, plugins.make("domains", "arithmetic"), card)
+        return Model(backbone, method, plugins.make("domains", "arithmetic"), metadata)
 
     return make
 
 
-def test_questions_longer_than_the_layers_read_back_go_through_the_plain_loop(model):
+def test_questions_beyond_the_attention_window_use_the_reference_engine(model):
     made = model(sliding_window=256)
     auto, plain = LatentReasoner(made), LatentReasoner(made, engine="reference")
     for asked in (["1 + 1?"], ["1 + 1?", LONG]):
@@ -59,19 +59,19 @@ def test_questions_longer_than_the_layers_read_back_go_through_the_plain_loop(mo
         fast.ask([LONG])
 
 
-def test_the_fast_engine_is_refused_where_it_was_asked_for_and_there_is_none(model, monkeypatch):
+def test_engine_fast_is_refused_for_unsupported_layers(model, monkeypatch):
     for decoder in (Decoder, HFDecoder):  # as for layers that neither knows
         monkeypatch.setattr(decoder, "of", lambda *arguments: None)
     made = model(sliding_window=None)
     with pytest.raises(
-        UserError, match=r"engine 'fast': it does not know the layers of Mistral.*'auto' or 'reference'"
+        UserError, match=r"engine 'fast': does not support the layers of Mistral.*'auto' or 'reference'"
     ):
         LatentReasoner(made, engine="fast").ask(["1 + 1?"])
     assert LatentReasoner(made).ask(["1 + 1?"])[0].forwards > 0
 
 
 @pytest.mark.parametrize("samples", [1, 3])
-def test_a_warm_reasoner_makes_no_engine_for_its_first_question(model, monkeypatch, samples):
+def test_warm_up_builds_the_engine(model, monkeypatch, samples):
     made, plain = [], FastEngine.of
     monkeypatch.setattr(FastEngine, "of", lambda *given: made.append(given) or plain(*given))
     reasoner, how = LatentReasoner(model(sliding_window=None)), {"return_latents": True, "batch_size": samples}
@@ -85,7 +85,7 @@ def test_a_warm_reasoner_makes_no_engine_for_its_first_question(model, monkeypat
     assert len(made) == 1
 
 
-def test_a_model_is_taken_out_of_training_once_and_not_with_every_question(model, monkeypatch):
+def test_eval_mode_is_set_once_and_not_for_every_question(model, monkeypatch):
     made = model(sliding_window=None)
     reasoner, network, told = LatentReasoner(made, engine="reference"), made.backbone.model, []
     plain = network.train
@@ -96,3 +96,22 @@ def test_a_model_is_taken_out_of_training_once_and_not_with_every_question(model
     reasoner.ask("1 + 1?")
     reasoner.ask("1 + 2?")
     assert told == [True, False] and not any(module.training for module in network.modules())
+
+
+@pytest.mark.parametrize("engine", ["fast", "reference"])
+def test_generate_takes_prompts_as_ids_and_returns_ids(model, engine):
+    made = model(sliding_window=None)
+    reasoner, questions = LatentReasoner(made, engine=engine), ["1 + 1?", "How many apples are there?"]
+    prompts = [list(made.prompt(question).ids) for question in questions]
+    wanted = [row.answer_ids for row in reasoner.generate(questions)]
+    assert [row.answer_ids for row in reasoner.generate(prompts)] == wanted
+    width = max(map(len, prompts))
+    ids = torch.tensor([[0] * (width - len(prompt)) + prompt for prompt in prompts])
+    mask = torch.tensor([[0] * (width - len(prompt)) + [1] * len(prompt) for prompt in prompts])
+    assert [row.answer_ids for row in reasoner.generate(ids, attention_mask=mask)] == wanted
+    texts = [
+        made.backbone.tokenizer.decode(found[:-1] if found[-1] == made.backbone.eos_id else found) for found in wanted
+    ]
+    assert texts == [answer.text for answer in reasoner.ask(questions)]
+    with pytest.raises(UserError, match="input 2: the prompt is empty"):
+        reasoner.generate([prompts[0], []])

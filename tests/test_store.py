@@ -19,7 +19,7 @@ from ruplar.model.store import (
     PluginSpec,
     find_model,
     load_model,
-    open_start,
+    load_start,
     save_model,
     start_mark,
 )
@@ -43,14 +43,14 @@ def tree(tmp_path, tiny_model, monkeypatch):
 def trained(method="ruplar", seed=1, **backbone) -> Model:
     """A model as a run would leave it: every trained weight moved."""
     config = BackboneConfig(**{"name": "base", "lora": LORA, **backbone})
-    made = open_start(config, PROMPT)
+    made = load_start(config, PROMPT)
     torch.manual_seed(seed)
     with torch.no_grad():
         for weight in made.model.parameters():
             if weight.requires_grad:
                 weight.add_(torch.randn_like(weight) * 0.1)
     made.model.eval()
-    card = ModelMetadata(
+    metadata = ModelMetadata(
         method=PluginSpec(name=method), backbone=config, prompt=PROMPT, domain=PluginSpec(name="arithmetic")
     )
     way = plugins.make("methods", method)
@@ -58,7 +58,7 @@ def trained(method="ruplar", seed=1, **backbone) -> Model:
     with torch.no_grad():
         for weight in (w for module in way.modules().values() for w in module.parameters()):
             weight.add_(torch.randn_like(weight) * 0.1)
-    return Model(made, way, plugins.make("domains", "arithmetic"), card)
+    return Model(made, way, plugins.make("domains", "arithmetic"), metadata)
 
 
 def logits(model: Model) -> torch.Tensor:
@@ -67,7 +67,7 @@ def logits(model: Model) -> torch.Tensor:
 
 
 @pytest.mark.parametrize("lora", [LORA, LORA.model_copy(update={"words": ("dozen",)}), None])
-def test_a_saved_model_comes_back_bit_for_bit_with_its_card(tree, lora):
+def test_a_saved_model_loads_bit_for_bit_with_its_metadata(tree, lora):
     model = trained(lora=lora)
     save_model(tree / "run" / "model", model)
     found = load_model("run")
@@ -77,7 +77,7 @@ def test_a_saved_model_comes_back_bit_for_bit_with_its_card(tree, lora):
     assert found.backbone.tokenizer.get_vocab() == model.backbone.tokenizer.get_vocab()
 
 
-def test_an_adapter_folder_holds_the_adapter_alone_and_a_full_one_stands_by_itself(tree):
+def test_an_adapter_folder_has_only_the_adapter_and_a_full_one_is_self_contained(tree):
     save_model(tree / "small", trained())
     save_model(tree / "full", trained(lora=None))
     assert {f.name for f in (tree / "small").iterdir()} == {
@@ -98,7 +98,7 @@ def test_a_run_may_start_from_another_runs_adapter(tree):
     found = load_model("runs/ruplar")
     torch.testing.assert_close(logits(found), logits(second), atol=1e-6, rtol=0)
     # the first adapter is under it: without the second's weights it is the first run's model
-    start = open_start(second.metadata.backbone, PROMPT, adapt=False)
+    start = load_start(second.metadata.backbone, PROMPT, adapt=False)
     with torch.no_grad():
         torch.testing.assert_close(start.model(input_ids=IDS).logits, logits(first), atol=1e-5, rtol=1e-4)
     third = trained("ruplar", seed=3, init="runs/ruplar")
@@ -106,7 +106,7 @@ def test_a_run_may_start_from_another_runs_adapter(tree):
     torch.testing.assert_close(logits(load_model("runs/third")), logits(third), atol=1e-6, rtol=0)
 
 
-def test_a_tree_of_runs_can_be_moved_whole(tree, tmp_path, monkeypatch):
+def test_a_tree_of_runs_can_be_moved(tree, tmp_path, monkeypatch):
     save_model(tree / "runs/cot/model", trained("cot"))
     second = trained("ruplar", seed=2, init="runs/cot")
     save_model(tree / "runs/ruplar/model", second)
@@ -115,14 +115,14 @@ def test_a_tree_of_runs_can_be_moved_whole(tree, tmp_path, monkeypatch):
     torch.testing.assert_close(logits(load_model("moved/runs/ruplar")), logits(second), atol=1e-6, rtol=0)
 
 
-def test_a_backbone_that_is_gone_is_named(tree):
+def test_a_missing_backbone_is_named(tree):
     save_model(tree / "run", trained())
     shutil.rmtree(tree / "base")
     with pytest.raises(UserError, match="'base'"):
         load_model("run")
 
 
-def test_an_init_that_is_gone_is_named(tree):
+def test_a_missing_init_is_named(tree):
     save_model(tree / "cot", trained("cot"))
     save_model(tree / "run", trained(init="cot"))
     shutil.rmtree(tree / "cot")
@@ -130,7 +130,7 @@ def test_an_init_that_is_gone_is_named(tree):
         load_model("run")
 
 
-def test_what_is_not_a_model_is_refused_with_the_way_out(tree):
+def test_folders_that_are_not_models_are_refused(tree):
     with pytest.raises(UserError, match="base: no ruplar.json in this folder.*ruplar train"):
         find_model("base")
     with pytest.raises(UserError, match="nowhere: no such model folder.*embedded:ruplar"):
@@ -139,14 +139,14 @@ def test_what_is_not_a_model_is_refused_with_the_way_out(tree):
         find_model("embedded:ruplr")
 
 
-def test_a_later_format_and_a_broken_card_are_refused_with_their_file(tree):
+def test_a_later_format_and_broken_metadata_are_refused(tree):
     save_model(tree / "run", trained())
     file = tree / "run" / METADATA_FILE
-    card = json.loads(file.read_text())
-    file.write_text(json.dumps({**card, "format": 2}))
+    metadata = json.loads(file.read_text())
+    file.write_text(json.dumps({**metadata, "format": 2}))
     with pytest.raises(UserError, match=r"run/ruplar.json: format 2 was written by a later ruplar"):
         load_model("run")
-    file.write_text(json.dumps({**card, "metod": {}}))
+    file.write_text(json.dumps({**metadata, "metod": {}}))
     with pytest.raises(UserError, match=r"(?s)run/ruplar.json cannot be read: .*metod"):
         load_model("run")
     file.write_text("{")
@@ -197,7 +197,7 @@ def test_a_methods_own_weights_are_saved_read_and_exported_with_the_model(tree, 
         load_model("run")
 
 
-def test_a_start_is_told_apart_by_its_weights_and_by_those_under_them(tree):
+def test_a_start_is_identified_by_its_weights_and_those_under_its_adapter(tree):
     assert start_mark(None) == {}
     save_model(tree / "cot" / "model", trained())
     first = start_mark("cot")

@@ -1,6 +1,6 @@
-"""Content and a path → a file that is whole or not there: the only place that writes files atomically.
+"""Content and a path → a file or folder that is complete or does not exist: the only place that writes atomically.
 
-A file is written beside its final name and renamed, so a reader never meets half of one, whatever ends the process.
+Content is written under a temporary name in the same folder and renamed, so a reader never sees half of it.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import json
 import os
 import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any
 
@@ -18,11 +18,11 @@ from ruplar.errors import UserError
 
 @contextmanager
 def atomic(path: str | Path, *, sync: bool = False) -> Iterator[IO[bytes]]:
-    """Open a binary file for writing that takes its name when the block ends, and vanishes when the block fails.
+    """Open a binary file for writing; it gets its name when the block ends and is removed when the block fails.
 
     Args:
-        path: The final name; missing parent folders are made.
-        sync: Flush to disk before the rename, so that the content outlives a power cut.
+        path: The final name; missing parent folders are created.
+        sync: Flush to disk before the rename, so that the content survives a power cut.
 
     Raises:
         UserError: The file cannot be written there.
@@ -40,35 +40,64 @@ def atomic(path: str | Path, *, sync: bool = False) -> Iterator[IO[bytes]]:
     except OSError as error:
         raise UserError(f"{path}: cannot be written: {error.strerror or error}.") from error
     finally:
-        draft.unlink(missing_ok=True)
+        with suppress(OSError):
+            draft.unlink()
 
 
 @contextmanager
 def atomic_folder(folder: str | Path, *, replace: bool = False) -> Iterator[Path]:
-    """Give a folder to write in that takes its name when the block ends, and vanishes when the block fails.
+    """Yield a folder to write in; it gets its name when the block ends and is removed when the block fails.
 
     Args:
-        folder: The final name; missing parent folders are made.
-        replace: Take the place of a folder of that name. Without it the first of several writers wins.
+        folder: The final name; missing parent folders are created.
+        replace: Replace a folder of that name. Without it the first of several writers wins.
 
     Raises:
         OSError: The folder cannot be written; callers say what to do about it.
     """
     folder = Path(folder)
-    draft, old = (folder.with_name(f".{folder.name}.{os.getpid()}{suffix}") for suffix in ("", ".old"))
+    draft = folder.with_name(f".{folder.name}.{os.getpid()}")
     shutil.rmtree(draft, ignore_errors=True)
     draft.mkdir(parents=True)
     try:
         yield draft
-        if replace and folder.exists():
-            folder.rename(old)
         try:
-            draft.rename(folder)
+            publish_folder(draft, folder, replace=replace)
         except OSError:
             if replace or not folder.is_dir():
                 raise
     finally:
         shutil.rmtree(draft, ignore_errors=True)
+
+
+def publish_folder(draft: Path, folder: Path, *, replace: bool = False, sync: bool = False) -> None:
+    """Rename a finished draft to its final name.
+
+    Args:
+        draft: A folder on the same disk.
+        folder: The final name.
+        replace: Replace a folder of that name; it is restored if the rename fails.
+        sync: Flush all files to disk first, so that the folder survives a power cut.
+
+    Raises:
+        OSError: The folder exists and `replace` is False, or it cannot be written.
+    """
+    if sync:
+        for path in (*sorted(draft.rglob("*")), draft):
+            _sync(path)
+    old = folder.with_name(f".{folder.name}.{os.getpid()}.old") if replace and folder.exists() else None
+    if old is not None:
+        shutil.rmtree(old, ignore_errors=True)
+        folder.rename(old)
+    try:
+        draft.rename(folder)
+    except BaseException:
+        if old is not None:
+            old.rename(folder)
+        raise
+    if sync:
+        _sync(folder.parent)
+    if old is not None:
         shutil.rmtree(old, ignore_errors=True)
 
 
@@ -87,3 +116,11 @@ def write_text(path: str | Path, text: str, *, sync: bool = False) -> Path:
 def write_json(path: str | Path, value: Any, *, sync: bool = False) -> Path:
     """Write indented JSON atomically and return its path."""
     return write_text(path, json.dumps(value, indent=2, ensure_ascii=False) + "\n", sync=sync)
+
+
+def _sync(path: Path) -> None:
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

@@ -1,4 +1,4 @@
-"""Questions → answers with their thoughts: the few lines most users of the library need.
+"""Questions → answers with their thoughts: what most users of the library need.
 
 reasoner = LatentReasoner.from_pretrained("embedded")
 [answer] = reasoner.ask(["Tom has 3 bags of 4 apples. How many apples does he have?"], return_latents=True)
@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from ruplar.engine.fast import FastEngine
 from ruplar.engine.options import EngineOptions
@@ -24,28 +24,30 @@ from ruplar.model.soft_tokens import readable
 from ruplar.model.store import Model, load_model
 from ruplar.types import Answer, Latent, Prompt
 
+if TYPE_CHECKING:
+    from torch import Tensor
+
 log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 Engine = Literal["auto", "fast", "reference"]
 _REFILLS = 8
-"""Batches the fast engine is given at a time; latents kept with their logits are made readable after each."""
+"""Batches passed to the fast engine at a time; latents are made readable after each, because their logits are large."""
 _READ_AT_ONCE = 64
-"""Rows whose latents are made readable together; each holds logits over the whole vocabulary a latent."""
+"""Rows whose latents are made readable together; each latent has logits over the whole vocabulary."""
 _SHOWN = 20
-"""Tokens told of each latent: enough for every figure drawn of a record."""
+"""Top tokens reported for each latent: enough for every figure of a record."""
 
 
 @dataclass
 class LatentReasoner:
-    """A model that thinks, ready to be asked.
+    """A model that answers questions.
 
     Attributes:
-        model: The model; its weights must not change while it is asked through the fast engine, which copies them.
-        engine: `fast`: slots refilled as they fall free; `reference`: the plain loop, the definition of what is right;
-            `auto`: fast on a CPU or an NVIDIA GPU where it knows the model's layers and they read as far back as the
-            questions are long, else the plain loop. Both give the same tokens in float32; in bfloat16 a near tie may fall
-            the other way (docs/results.md, "Speed", says how often).
+        model: The model; its weights must not change between calls with the fast engine, which copies them.
+        engine: `fast`: continuous batching over slots; `reference`: the simple loop that defines correct output; `auto`: fast
+            on a CPU or an NVIDIA GPU if it supports the model's layers and their attention window covers the questions,
+            else reference. Both give the same tokens in float32; in bfloat16 near ties may differ (docs/results.md, "Speed").
     """
 
     model: Model
@@ -61,9 +63,18 @@ class LatentReasoner:
         engine: Engine = "auto",
         settings: Mapping[str, Any] | None = None,
     ) -> LatentReasoner:
-        """Load a model folder, or one that ships with the package: `embedded`, `embedded:cot`, `embedded:no_cot`.
+        """Load a model.
 
-        `settings` of its method take the place of those it was saved with, e.g. `{"speed": 2}` for CoLaR.
+        Args:
+            reference: A folder of `ruplar train`, `LatentTrainer.save_model` or `ruplar export`; or a packaged model:
+                `embedded`, `embedded:cot`, `embedded:no_cot`.
+            device: `cpu`, `cuda` or `mps`.
+            dtype: `auto`, `float32` or `bfloat16`.
+            engine: See `LatentReasoner`.
+            settings: Method settings that replace the saved ones, e.g. `{"speed": 2}` for CoLaR.
+
+        Raises:
+            UserError: The model does not exist or cannot be loaded, or the method has no such setting.
         """
         return cls(load_model(reference, device, dtype, settings), engine)
 
@@ -75,16 +86,18 @@ class LatentReasoner:
         batch_size: int = 64,
         samples: int = 1,
     ) -> None:
-        """Make now what the first question would wait for, the engine and its copy of the weights.
+        """Build the engine and its copy of the weights now, so that the first question does not wait for them.
 
         Args:
-            return_latents: As the questions will be asked.
-            decoding: The same.
-            batch_size: The same.
-            samples: The same.
+            return_latents: As in the later calls of `ask` or `sample`.
+            decoding: As in the later calls.
+            batch_size: As in the later calls.
+            samples: As in the later calls.
         """
-        self._settle()
-        self._fast_engine(samples, _How(decoding or Decoding(), batch_size, self._kept(return_latents), None, samples))
+        self._set_eval()
+        self._fast_engine(
+            samples, _Options(decoding or Decoding(), batch_size, self._keep(return_latents), None, samples)
+        )
 
     def ask(
         self,
@@ -95,18 +108,24 @@ class LatentReasoner:
         batch_size: int = 64,
         on_batch: Callable[[int], None] | None = None,
     ) -> list[Answer]:
-        """Answer questions, in the order given.
+        """Answer questions.
 
         Args:
-            questions: One or many; they are batched by length and come back in their own order.
-            return_latents: Also say what each soft token was, in readable tokens.
-            decoding: How the answer is decoded; greedy when None.
-            batch_size: Questions in one batch.
+            questions: One or many; they are batched by length.
+            return_latents: Also return the most probable tokens of each latent.
+            decoding: How the answer is decoded; None: greedy.
+            batch_size: Questions per batch.
             on_batch: Called with the number of questions just answered, for progress bars.
+
+        Returns:
+            One answer per question, in the order of the questions.
+
+        Raises:
+            UserError: A question is empty or too long for the model.
         """
         questions = [questions] if isinstance(questions, str) else list(questions)
-        how = _How(decoding or Decoding(), batch_size, self._kept(return_latents), on_batch)
-        # made readable batch by batch: the logits of a whole benchmark's latents are gigabytes
+        how = _Options(decoding or Decoding(), batch_size, self._keep(return_latents), on_batch)
+        # latents are made readable batch by batch: the logits of a whole benchmark take gigabytes
         return _in_order(self._batches(questions, how), self.answers_of)
 
     def sample(
@@ -119,59 +138,71 @@ class LatentReasoner:
         batch_size: int = 64,
         on_batch: Callable[[int], None] | None = None,
     ) -> list[list[Answer]]:
-        """Think each question through several times, from one reading of it → a list of answers a question.
+        """Sample several thoughts and answers per question, sharing its prefill.
 
-        Sample s of question q draws from (seed, q, s) alone, so asking for more samples adds to the first ones. What they
-        agree on is told by `ruplar.evaluate.vote.majority`.
+        Sample s of question q depends only on (seed, q, s), so requesting more samples extends the first ones.
+        `ruplar.evaluate.vote.majority` takes the majority of their answers.
 
         Args:
             questions: One or many.
-            samples: Answers to each.
-            return_latents: Also say what each soft token was; with noise, what it became.
-            decoding: The noise of the thoughts, and how answers are decoded; `SAMPLE_NOISE` and greedy when None.
-            batch_size: Answers in one batch.
+            samples: Answers per question.
+            return_latents: Also return the most probable tokens of each latent, after noise.
+            decoding: Noise of the thoughts and decoding of the answers; None: `SAMPLE_NOISE` and greedy.
+            batch_size: Answers per batch.
             on_batch: Called with the number of answers just given.
 
+        Returns:
+            A list of answers per question.
+
         Raises:
-            UserError: `samples` is below 1, nothing is drawn, or the method's thoughts take no noise.
+            UserError: `samples` is below 1, nothing is random, or the method does not support noise.
         """
         questions = [questions] if isinstance(questions, str) else list(questions)
         decoding = decoding or Decoding(noise=SAMPLE_NOISE)
         check_samples(samples, decoding)
-        how = _How(decoding, batch_size, self._kept(return_latents), on_batch, samples)
+        how = _Options(decoding, batch_size, self._keep(return_latents), on_batch, samples)
         flat = _in_order(self._batches(questions, how), self.answers_of)
         return [flat[at : at + samples] for at in range(0, len(flat), samples)]
 
     def generate(
         self,
-        questions: Sequence[str],
+        inputs: Sequence[str] | Sequence[Sequence[int]] | Tensor,
         *,
+        attention_mask: Tensor | None = None,
         thinker: Callable[[list[int]], Thinker] | None = None,
         decoding: Decoding | None = None,
         batch_size: int = 64,
         keep: Keep = "none",
         on_batch: Callable[[int], None] | None = None,
     ) -> list[Generation]:
-        """Like `ask`, in ids and tensors.
+        """Token ids in, token ids out: like `ask`, without decoding to text.
 
         Args:
-            questions: The questions.
-            thinker: Places of a batch's questions → how they think; the method's own way when None.
-            decoding: How the answer is decoded; greedy when None.
-            batch_size: Questions in one batch.
-            keep: What to keep of each latent: `none`, `embeds`, or `all`, its logits too.
+            inputs: Prompts as token ids, as `model.prompt(question).ids` gives them: a list of id lists, or a tensor [B, S];
+                or questions as text.
+            attention_mask: [B, S], 0 at padding of a tensor of ids.
+            thinker: Positions of a batch's questions → how they think; None: the method's own thinker.
+            decoding: How the answer is decoded; None: greedy.
+            batch_size: Questions per batch.
+            keep: What to return of each latent: `none`, `embeds`, or `all`: its logits too.
             on_batch: Called with the number of questions just answered.
+
+        Returns:
+            One `Generation` per input: `answer_ids`, `latent_count`, ….
+
+        Raises:
+            UserError: A prompt is empty or too long for the model.
         """
-        how = _How(decoding or Decoding(), batch_size, keep, on_batch)
-        return _in_order(self._batches(questions, how, thinker), lambda rows: rows)
+        how = _Options(decoding or Decoding(), batch_size, keep, on_batch)
+        return _in_order(self._batches(_as_prompts(inputs, attention_mask), how, thinker), lambda rows: rows)
 
     def _batches(
-        self, questions: Sequence[str], how: _How, thinker: Callable[[list[int]], Thinker] | None = None
+        self, questions: Sequence[str | Prompt], how: _Options, thinker: Callable[[list[int]], Thinker] | None = None
     ) -> Iterator[tuple[list[tuple[int, int]], list[Generation]]]:
-        """(Place, sample) of a batch's rows and what came out for them, shortest prompts first."""
+        """Yield (question, sample) of a batch's rows and their results, shortest prompts first."""
         backbone = self.model.backbone
-        self._settle()
-        prompts = [self.model.prompt(question) for question in questions]
+        self._set_eval()
+        prompts = [one if isinstance(one, Prompt) else self.model.prompt(one) for one in questions]
         order = sorted(range(len(prompts)), key=lambda i: len(prompts[i].ids))
         if order:
             self._check_room(order[-1], prompts[order[-1]], how.decoding)
@@ -179,11 +210,11 @@ class LatentReasoner:
         if fast and self.engine == "auto" and not fast.has_room(fast.need(prompts[order[-1]], how.decoding)):
             fast = None
         own = self.model.method.thinker(backbone)
-        # the fast engine refills its slots, so it is given several batches at a time; samples of a question stay together
+        # the fast engine refills its slots, so it gets several batches at a time; samples of a question stay together
         size = max(1, how.batch_size * (_REFILLS if fast else 1) // how.samples)
         for start in range(0, len(order), size):
             places = order[start : start + size]
-            # a row's random stream is named by its question's place among all and its sample, so batching changes no draw
+            # a row's random stream is named by its question and sample, so batching does not change the samples
             names = [(i, sample) for i in places for sample in range(how.samples)]
             batch = [prompts[i] for i, _ in names]
             if fast:
@@ -194,18 +225,18 @@ class LatentReasoner:
                 if how.on_batch:
                     how.on_batch(len(names))
 
-    def _settle(self) -> None:
-        """Out of training, where it is in it: to tell so to every module of an adapted model takes milliseconds a call."""
+    def _set_eval(self) -> None:
+        """Switch to eval mode if needed: setting it on every module of an adapted model takes milliseconds."""
         if self.model.backbone.model.training:
             self.model.backbone.model.eval()
 
-    def _kept(self, return_latents: bool) -> Keep:
-        """What is kept of each latent to make it readable; a written thought is read as it is."""
+    def _keep(self, return_latents: bool) -> Keep:
+        """Return what the engine must return of each latent to make it readable; a written thought needs nothing."""
         thinker = self.model.method.thinker(self.model.backbone)
         return "all" if return_latents and thinker.thinks and not isinstance(thinker, TextThinker) else "none"
 
     def _check_room(self, place: int, prompt: Prompt, decoding: Decoding) -> None:
-        """Refuse a longest question that does not fit into the model; say so where its thought and answer may not."""
+        """Refuse a question that is too long for the model; warn if its thought and answer may be."""
         window = getattr(self.model.backbone.plain_model.config, "max_position_embeddings", None)
         if window is None:
             return
@@ -215,30 +246,30 @@ class LatentReasoner:
         most = length + room(self.model.method.thinker(self.model.backbone)) + decoding.max_answer_tokens
         if most > window:
             log.warning(
-                "question %d takes %s positions, and up to %s with thought and answer; the model was made for %s.",
+                "question %d has %s tokens, and up to %s with thought and answer; the model supports %s.",
                 place + 1,
                 f"{length:,}",
                 f"{most:,}",
                 f"{window:,}",
             )
 
-    def _fast_engine(self, rows: int, how: _How) -> FastEngine | None:
-        """An engine for so many rows, made once and kept until another is needed; None where the plain loop serves."""
+    def _fast_engine(self, rows: int, how: _Options) -> FastEngine | None:
+        """Return a cached fast engine for this many rows; None to use the reference engine."""
         backbone = self.model.backbone
         if self.engine == "reference" or (self.engine == "auto" and backbone.device.type not in ("cpu", "cuda")):
             return None
         most = max(how.batch_size, how.samples)
-        # a slot holds memory for a whole question: nearly as many as there are rows, rounded so that few sizes are made
+        # a slot needs memory for a whole question: about as many as rows, rounded up so that few sizes are built
         slots = min(most, 1 << max(rows - 1, 0).bit_length())
         wanted, (made_for, engine) = (how.keep, how.decoding.max_answer_tokens), self._fast
         if made_for != wanted or (engine is not None and not slots <= engine.slots <= most):
-            engine, self._fast = None, (None, None)  # its copy of the weights goes before the next one comes
+            engine, self._fast = None, (None, None)  # frees its copy of the weights before the next one is made
             thinker, options = self.model.method.thinker(backbone), EngineOptions(keep=how.keep)
             self._fast = (wanted, FastEngine.of(backbone, thinker, how.decoding, slots, options))
         engine = self._fast[1]
         if engine is None and self.engine == "fast":
             raise UserError(
-                f"engine 'fast': it does not know the layers of {type(backbone.plain_model).__name__}. Choose 'auto' or 'reference'."
+                f"engine 'fast': does not support the layers of {type(backbone.plain_model).__name__}. Use 'auto' or 'reference'."
             )
         if engine is not None:
             engine.decoding = how.decoding
@@ -251,7 +282,7 @@ class LatentReasoner:
         return [self._answer(row, latents.get(id(row), ())) for row in rows]
 
     def _latents(self, rows: Sequence[Generation]) -> Iterator[tuple[Latent, ...]]:
-        """The readable latents of each row: many rows' are read from the device at once, since every reading waits for it."""
+        """Yield the readable latents of each row; many rows are copied from the device at once, since each copy waits for it."""
         import torch
 
         backbone = self.model.backbone
@@ -277,19 +308,19 @@ class LatentReasoner:
 
 
 class TooLong(UserError):
-    """A question that does not fit into the model: `place` is its number among those asked, from 0."""
+    """A question that is too long for the model: `place` is its index."""
 
     def __init__(self, place: int, length: int, window: int):
         self.place = place
         super().__init__(
-            f"question {place + 1} takes {length:,} positions with its prompt, but the model reads {window:,}, thought and "
-            "answer included. Shorten it, or leave it out."
+            f"question {place + 1} has {length:,} tokens with its prompt, but the model supports {window:,}, including "
+            "thought and answer. Shorten it, or remove it."
         )
 
 
 @dataclass(frozen=True)
-class _How:
-    """How questions are asked; see `LatentReasoner.sample`."""
+class _Options:
+    """Options of one call; see `LatentReasoner.sample`."""
 
     decoding: Decoding
     batch_size: int
@@ -299,19 +330,32 @@ class _How:
 
 
 def check_samples(samples: int, decoding: Decoding) -> None:
-    """Refuse to draw nothing, or the same thing again and again."""
+    """Refuse a number of samples below 1, or several samples without randomness."""
     if samples < 1:
         raise UserError(f"samples: must be at least 1, got {samples}.")
     if samples > 1 and not decoding.noisy and decoding.temperature == 0:
         raise UserError(
-            f"samples: {samples}, but nothing is drawn, so they would all be the same. Set noise above 0, or a temperature."
+            f"samples: {samples}, but nothing is random, so they would all be equal. Set noise or temperature above 0."
         )
+
+
+def _as_prompts(
+    inputs: Sequence[str] | Sequence[Sequence[int]] | Tensor, attention_mask: Tensor | None
+) -> list[str | Prompt]:
+    """Return questions unchanged, and prompts of token ids without their padding."""
+    rows: list[Any] = inputs.tolist() if hasattr(inputs, "tolist") else list(inputs)
+    if attention_mask is not None:
+        masks = attention_mask.tolist()
+        rows = [[i for i, real in zip(row, mask, strict=True) if real] for row, mask in zip(rows, masks, strict=True)]
+    if any(not row for row in rows):
+        raise UserError(f"input {next(n for n, row in enumerate(rows) if not row) + 1}: the prompt is empty.")
+    return [row if isinstance(row, str) else Prompt(tuple(row), len(row) - 1) for row in rows]
 
 
 def _in_order(
     batches: Iterable[tuple[list[Any], list[Generation]]], convert: Callable[[list[Generation]], Sequence[T]]
 ) -> list[T]:
-    """Batches in any order → one converted row a name, in the names' order."""
+    """Batches in any order → converted rows in the order of their names."""
     found: dict[Any, T] = {}
     for names, rows in batches:
         found.update(zip(names, convert(rows), strict=True))

@@ -18,6 +18,14 @@ Encode = Callable[[str], list[int]]
 """Text → token ids: no special tokens are added and none can be written by the text."""
 
 
+class Markers(NamedTuple):
+    """Token ids that delimit thought and answer: `<think>`, `</think>` (the halt token), and the end of the answer."""
+
+    think_id: int
+    end_think_id: int
+    eos_id: int
+
+
 @dataclass(frozen=True, slots=True)
 class Example:
     """One problem with its written reasoning.

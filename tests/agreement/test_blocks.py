@@ -137,8 +137,7 @@ def made_for(backbone, *overrides: str):
     method = config.method.make()
     method.attach(backbone)
     table = PriorTable(config.prior.make(), backbone.prompt.plain, config.seed)
-    ids = backbone.think_id, backbone.end_think_id, backbone.eos_id
-    return method, Encoder(backbone.prompt, *ids, config.data.domain.make(), config.spans.make(), table)
+    return method, Encoder(backbone.prompt, backbone.markers, config.data.domain.make(), config.spans.make(), table)
 
 
 @pytest.mark.parametrize("steps", [("3+4=7", "7*2=14"), ("3+4=7",), ()])

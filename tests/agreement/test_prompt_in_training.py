@@ -22,7 +22,7 @@ EXAMPLES = [
 def encoder(backbone) -> Encoder:
     priors = PriorTable(plugins.make("priors", "mixture"), backbone.prompt.plain)
     domain, spans = plugins.make("domains", "arithmetic"), plugins.make("spans", "step")
-    return Encoder(backbone.prompt, backbone.think_id, backbone.end_think_id, backbone.eos_id, domain, spans, priors)
+    return Encoder(backbone.prompt, backbone.markers, domain, spans, priors)
 
 
 def prefilled(backbone, thinker, prompts, monkeypatch) -> list[torch.Tensor]:

@@ -15,6 +15,7 @@ from ruplar.engine.sampling import Decoding
 from ruplar.engine.thinker import SoftThinker
 from ruplar.model.backbone import Backbone
 from ruplar.priors.base import PriorTable
+from ruplar.types import Markers
 
 PAD, EOS, THINK, END = 0, 1, 62, 63
 
@@ -27,7 +28,7 @@ def halting(tiny_model):
         model.get_output_embeddings().weight[END] *= 2.2
         model.get_output_embeddings().weight[EOS] *= 4
     model.generation_config.eos_token_id = None
-    return Backbone(model, None, None, THINK, END, EOS, PAD)
+    return Backbone(model, None, None, Markers(THINK, END, EOS), PAD)
 
 
 def test_it_thinks_and_answers_as_the_plain_loop_does_with_the_whole_vocabulary(halting):

@@ -187,9 +187,8 @@ def batch_of(backbone):
     from ruplar.data.collate import Encoder, collate
 
     table = PriorTable(plugins.make("priors", "mixture"), backbone.prompt.plain)
-    ids = backbone.think_id, backbone.end_think_id, backbone.eos_id
     parts = plugins.make("domains", "arithmetic"), plugins.make("spans", "step")
-    tools = Encoder(backbone.prompt, *ids, *parts, table)
+    tools = Encoder(backbone.prompt, backbone.markers, *parts, table)
 
     def make(method):
         rows = [Example("3+4?", ("3+4=7",), "7"), Example("(3+4)*2-1?", ("3+4=7", "7*2=14", "14-1=13"), "13")]

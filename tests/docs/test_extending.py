@@ -89,8 +89,7 @@ def test_the_method_of_the_page_encodes_learns_and_thinks(tiny_model, byte_token
     method = plugins.make("methods", "extras.pause", {"pauses": 2})
     table = PriorTable(plugins.make("priors", "mixture"), backbone.prompt.plain)
     domain, spans = plugins.make("domains", "arithmetic"), plugins.make("spans", "step")
-    ids = backbone.think_id, backbone.end_think_id, backbone.eos_id
-    tools = Encoder(backbone.prompt, *ids, domain, spans, table)
+    tools = Encoder(backbone.prompt, backbone.markers, domain, spans, table)
 
     item = method.encode(Example("3+4?", ("3+4=7",), "7"), tools, SampleContext(0, 0))
     answer = tools.answer("7")

@@ -84,10 +84,10 @@ def test_a_domain_without_a_tokenizer_of_its_own_has_the_common_one():
 
 
 def test_a_shape_without_weights_says_how_to_get_some():
-    from ruplar.model.backbone import open_backbone
+    from ruplar.model.backbone import load_backbone
     from ruplar.model.settings import BackboneConfig, PromptConfig
 
     with pytest.raises(UserError, match="ruplar train logic-cot"):
-        open_backbone(BackboneConfig(name="embedded-logic"), PromptConfig())
-    made = open_backbone(BackboneConfig(name="embedded-logic", weights="random", lora=None), PromptConfig())
+        load_backbone(BackboneConfig(name="embedded-logic"), PromptConfig())
+    made = load_backbone(BackboneConfig(name="embedded-logic", weights="random", lora=None), PromptConfig())
     assert made.embedding_weight.shape[0] == 384

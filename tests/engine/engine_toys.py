@@ -10,7 +10,7 @@ import torch
 
 from ruplar.engine.thinker import SoftThinker
 from ruplar.model.backbone import Backbone
-from ruplar.types import Prompt
+from ruplar.types import Markers, Prompt
 
 VOCAB, PAD, EOS, THINK, END_THINK = 60, 0, 1, 2, 3
 FAMILIES = ["llama", "qwen2", "qwen3", "gpt2"]
@@ -27,7 +27,7 @@ def backbone_of(model) -> Backbone:
     with torch.no_grad():
         model.get_output_embeddings().weight[EOS] *= 2.5  # so that answers end at different lengths
     nothing = SimpleNamespace()
-    return Backbone(model, nothing, nothing, THINK, END_THINK, EOS, PAD)
+    return Backbone(model, nothing, nothing, Markers(THINK, END_THINK, EOS), PAD)
 
 
 @dataclass

@@ -14,7 +14,7 @@ from ruplar.engine.scheduler import Scheduler
 from ruplar.engine.slot_state import kind_of
 from ruplar.engine.thinker import HiddenThinker
 from ruplar.errors import UserError
-from ruplar.model.projector import Projector
+from ruplar.model.rollout import Projector
 
 GREEDY = Decoding(max_answer_tokens=6)
 SAMPLED = Decoding(temperature=1.3, top_p=0.9, seed=3, max_answer_tokens=6)

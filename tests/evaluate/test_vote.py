@@ -77,7 +77,7 @@ def test_readable_latents_of_a_noised_thought_are_what_was_fed(reasoner, questio
 
 
 def test_samples_that_would_all_be_the_same_are_refused(reasoner, make_reasoner, questions):
-    with pytest.raises(UserError, match="samples: 4, but nothing is drawn"):
+    with pytest.raises(UserError, match="samples: 4, but nothing is random"):
         reasoner.sample(questions, 4, decoding=Decoding())
     with pytest.raises(UserError, match="samples: must be at least 1, got 0"):
         reasoner.sample(questions, 0)

@@ -44,8 +44,9 @@ def small_backbone() -> Backbone:
 def tools_of(backbone: Backbone, prior: str = "mixture") -> Encoder:
     """What `encode` may use, over this backbone."""
     table = PriorTable(plugins.make("priors", prior), backbone.prompt.plain)
-    ids = backbone.think_id, backbone.end_think_id, backbone.eos_id
-    return Encoder(backbone.prompt, *ids, plugins.make("domains", "arithmetic"), plugins.make("spans", "step"), table)
+    return Encoder(
+        backbone.prompt, backbone.markers, plugins.make("domains", "arithmetic"), plugins.make("spans", "step"), table
+    )
 
 
 def problems(count: int = 8, steps: tuple[int, int] = (1, 3)) -> list[Example]:

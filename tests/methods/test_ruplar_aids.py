@@ -18,10 +18,9 @@ from ruplar.engine.thinker import SoftThinker
 from ruplar.errors import UserError
 from ruplar.methods import _extensions as _extensions
 from ruplar.model.forward import flat_layers
-from ruplar.model.lora import add_lora
+from ruplar.model.lora import add_lora, unadapted
 from ruplar.model.settings import LoraSettings
 from ruplar.model.store import Model, ModelMetadata, PluginSpec, load_model, save_model
-from ruplar.model.without_adapter import unadapted
 from ruplar.types import SampleContext
 
 ALL = {

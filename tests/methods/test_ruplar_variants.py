@@ -46,8 +46,7 @@ def one_step(recipe: str, overrides: str) -> dict[str, float]:
     method = config.method.make()
     method.attach(backbone)
     table = PriorTable(config.prior.make(), backbone.prompt.plain, config.seed)
-    ids = backbone.think_id, backbone.end_think_id, backbone.eos_id
-    tools = Encoder(backbone.prompt, *ids, config.data.domain.make(), config.spans.make(), table)
+    tools = Encoder(backbone.prompt, backbone.markers, config.data.domain.make(), config.spans.make(), table)
     items = [method.encode(e, tools, SampleContext(0, row, 0.9)) for row, e in enumerate(problems(4))]
     weights = [w for w in backbone.model.parameters() if w.requires_grad]
     weights += [w for module in method.modules().values() for w in module.parameters()]

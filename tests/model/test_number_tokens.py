@@ -10,11 +10,11 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from ruplar import plugins
 from ruplar.errors import UserError
-from ruplar.model.backbone import open_backbone
-from ruplar.model.embedding_rows import add_mean_rows, number_row
+from ruplar.model.backbone import load_backbone
+from ruplar.model.embeddings import add_mean_rows, number_row
 from ruplar.model.number_tokens import GROUPS, number_ids, with_number_tokens
 from ruplar.model.settings import BackboneConfig, LoraSettings, PromptConfig
-from ruplar.model.store import Model, ModelMetadata, PluginSpec, export_model, load_model, open_start, save_model
+from ruplar.model.store import Model, ModelMetadata, PluginSpec, export_model, load_model, load_start, save_model
 from ruplar.model.tokenizers import load_tokenizer
 from ruplar.problems.word_problems import generate
 from ruplar.reasoner import LatentReasoner
@@ -39,17 +39,17 @@ def base(tmp_path, tiny_model, digit_tokenizer, request):
 
 def trained(config: BackboneConfig, seed: int = 1, method: str = "ruplar") -> Model:
     """A model as a run would leave it: every trained weight moved."""
-    made = open_start(config, PROMPT)
+    made = load_start(config, PROMPT)
     torch.manual_seed(seed)
     with torch.no_grad():
         for weight in made.model.parameters():
             if weight.requires_grad:
                 weight.add_(torch.randn_like(weight) * 0.1)
     made.model.eval()
-    card = ModelMetadata(
+    metadata = ModelMetadata(
         method=PluginSpec(name=method), backbone=config, prompt=PROMPT, domain=PluginSpec(name="arithmetic")
     )
-    return Model(made, plugins.make("methods", method), plugins.make("domains", "arithmetic"), card)
+    return Model(made, plugins.make("methods", method), plugins.make("domains", "arithmetic"), metadata)
 
 
 def logits(model, ids) -> torch.Tensor:
@@ -112,7 +112,7 @@ def test_a_tokenizer_that_has_such_groups_or_cannot_have_them_is_refused(llama3_
     from transformers import PreTrainedTokenizerFast
 
     for tokenizer in (llama3_tokenizer, load_tokenizer("embedded")):
-        with pytest.raises(UserError, match="backbone.number_tokens: .*already.*nothing to add. Leave it out"):
+        with pytest.raises(UserError, match="backbone.number_tokens: .*already.*nothing to add. Remove the setting"):
             with_number_tokens(tokenizer)
     words = Tokenizer(models.WordLevel({"the": 0, "[UNK]": 1}, unk_token="[UNK]"))
     words.pre_tokenizer = pre_tokenizers.Whitespace()
@@ -162,8 +162,8 @@ def test_room_for_rows_is_made_without_drawing_any(tiny_model, no_number_by_chan
 @pytest.mark.parametrize("base", [True, False], indirect=True, ids=["tied", "untied"])
 def test_rows_are_the_same_at_every_load_and_the_old_ones_stay(base):
     config = BackboneConfig(name=str(base), number_tokens=True, lora=None)
-    first, second = (open_backbone(config, PROMPT) for _ in range(2))
-    plain = open_backbone(config.model_copy(update={"number_tokens": False}), PROMPT)
+    first, second = (load_backbone(config, PROMPT) for _ in range(2))
+    plain = load_backbone(config.model_copy(update={"number_tokens": False}), PROMPT)
     for matrix in ("embedding", "head"):
         rows, again, before = (getattr(b, matrix).weight.detach() for b in (first, second, plain))
         assert torch.equal(rows, again) and torch.equal(rows[:262], before[:262]) and len(rows) == 1364
@@ -180,7 +180,7 @@ def test_rows_are_the_same_at_every_load_and_the_old_ones_stay(base):
 )
 def test_trained_rows_are_saved_read_back_and_exported_as_a_plain_model(base, tmp_path, lora):
     model = trained(BackboneConfig(name=str(base), number_tokens=True, lora=lora))
-    start = open_backbone(BackboneConfig(name=str(base), number_tokens=True, lora=None), PROMPT)
+    start = load_backbone(BackboneConfig(name=str(base), number_tokens=True, lora=None), PROMPT)
     ids = model.backbone.tokenizer.encode(QUESTION)
     row = model.backbone.tokenizer.convert_tokens_to_ids("216")
     with torch.no_grad():
@@ -242,7 +242,7 @@ def test_a_run_from_another_keeps_its_number_tokens_and_trains_their_rows_again(
     )
     # a run without them can get them afterwards; its markers keep their ids, 262 and 263
     save_model(tmp_path / "digits", trained(BackboneConfig(name=str(base), lora=LORA), method="cot"))
-    later = open_start(config.model_copy(update={"init": str(tmp_path / "digits")}), PROMPT)
+    later = load_start(config.model_copy(update={"init": str(tmp_path / "digits")}), PROMPT)
     assert pieces(later.tokenizer, "1234") == ["123", "4"] and later.think_id == 262
     assert sorted(later.added) == list(range(264, 1364)) == sorted(number_ids(later.tokenizer))
     later.tokenizer.save_pretrained(tmp_path / "kept")

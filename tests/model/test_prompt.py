@@ -142,7 +142,7 @@ def test_a_tokenizer_without_a_chat_template_says_what_to_set(byte_tokenizer):
         PromptBuilder(byte_tokenizer, PromptConfig(), frozenset())("How many?")
 
 
-def test_a_single_character_that_is_a_control_token_cannot_be_asked_about(byte_tokenizer):
+def test_a_single_control_character_is_refused(byte_tokenizer):
     letter = byte_tokenizer.convert_tokens_to_ids("a")
     with pytest.raises(UserError, match="the single character 'a' is a control token"):
         PlainText(byte_tokenizer, frozenset([letter]))("banana")

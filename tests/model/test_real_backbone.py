@@ -7,11 +7,10 @@ import json
 import pytest
 import torch
 
-from ruplar.model.backbone import open_backbone
-from ruplar.model.embedding_rows import number_row
-from ruplar.model.fetch import flaw
+from ruplar.model.backbone import load_backbone
+from ruplar.model.embeddings import number_row
+from ruplar.model.fetch import KNOWN, flaw
 from ruplar.model.number_tokens import GROUPS, number_ids, with_number_tokens
-from ruplar.model.registry import KNOWN
 from ruplar.model.settings import BackboneConfig, PromptConfig
 from ruplar.model.tokenizers import load_tokenizer
 from ruplar.problems.word_problems import generate
@@ -64,7 +63,7 @@ def test_with_number_tokens_only_numbers_are_cut_otherwise(tokenizer, questions)
 
 
 def test_it_talks_and_its_number_rows_lie_near_their_neighbours(smollm2):
-    backbone = open_backbone(BackboneConfig(name=NAME, number_tokens=True, lora=None), PromptConfig(instruction=""))
+    backbone = load_backbone(BackboneConfig(name=NAME, number_tokens=True, lora=None), PromptConfig(instruction=""))
     prompt = torch.tensor([backbone.prompt("What is the capital of France?").ids])
     said = backbone.model.generate(prompt, max_new_tokens=8, do_sample=False, pad_token_id=2)[0, prompt.shape[1] :]
     assert backbone.tokenizer.decode(said) == "The capital of France is Paris.<|im_end|>"

@@ -9,8 +9,7 @@ from ruplar.data.collate import collate
 from ruplar.errors import UserError
 from ruplar.model.backbone import attach_markers
 from ruplar.model.lora import add_lora
-from ruplar.model.projector import Projector
-from ruplar.model.rollout import roll_out
+from ruplar.model.rollout import Projector, roll_out
 from ruplar.model.settings import LoraSettings, PromptConfig
 from ruplar.types import Item
 
@@ -60,7 +59,7 @@ def by_whole_sequences(backbone, one: Item, project=None):
 
 @pytest.mark.parametrize("family", FAMILIES)
 @pytest.mark.parametrize("projected", [False, True])
-def test_a_ragged_batch_has_the_values_of_each_row_alone_and_uncached(backbone, family, projected):
+def test_a_ragged_batch_equals_its_rows_at_batch_size_1_without_cache(backbone, family, projected):
     made = backbone(family)
     project = Projector(32, 16) if projected else None
     batch = collate(RAGGED, made.pad_id)
@@ -147,11 +146,11 @@ def test_gradient_checkpointing_is_refused_since_it_would_drop_the_cache(backbon
     made = backbone()
     made.plain_model.gradient_checkpointing_enable()
     made.model.train()
-    with pytest.raises(UserError, match="gradient_checkpointing.*one from another"):
+    with pytest.raises(UserError, match="gradient_checkpointing.*recurrently"):
         roll_out(made, collate(RAGGED, made.pad_id))
 
 
-def test_the_projector_is_the_same_every_time_and_leaves_the_random_numbers_alone():
+def test_the_projector_is_seeded_and_leaves_the_global_random_state():
     torch.manual_seed(7)
     before = torch.rand(3)
     torch.manual_seed(7)

@@ -115,7 +115,7 @@ def test_missing_and_mismatched_files_are_refused_with_their_name(backbone, tmp_
         UserError, match=r"adapter_model.safetensors: .*down_proj.lora_A.weight is \[4, 48\], the model's \[2, 48\]"
     ):
         load_weights(backbone(lora=LoraSettings(rank=2, alpha=4)), {}, tmp_path / "a")
-    with pytest.raises(UserError, match="holds 24 weights the model lacks"):
+    with pytest.raises(UserError, match="has 24 weights the model lacks"):
         load_weights(backbone(lora=LoraSettings(rank=4, alpha=8, targets=("q_proj",))), {}, tmp_path / "a")
     with pytest.raises(UserError, match="method.safetensors: no such file"):
         load_weights(backbone(lora=lora), {"gate": nn.Linear(1, 1)}, tmp_path / "a")
@@ -130,10 +130,10 @@ def test_missing_and_mismatched_files_are_refused_with_their_name(backbone, tmp_
 
 def test_whole_models_of_another_shape_or_none_at_all_are_refused(backbone, tmp_path):
     save_weights(backbone("llama", tied=False), {}, tmp_path / "untied")
-    with pytest.raises(UserError, match="untied: its weights are not this model's"):
+    with pytest.raises(UserError, match="untied: its weights do not fit this model"):
         load_weights(backbone("llama", tied=True), {}, tmp_path / "untied")
     (tmp_path / "empty").mkdir()
     with pytest.raises(UserError, match="empty: its weights cannot be read"):
         load_weights(backbone(), {}, tmp_path / "empty")
-    with pytest.raises(UserError, match="holds no adapter"):
+    with pytest.raises(UserError, match="has no adapter"):
         load_weights(backbone(lora=LoraSettings(rank=2, alpha=4)), {}, tmp_path / "untied")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -75,6 +76,14 @@ def one_thread():
     torch.set_num_threads(before)
 
 
+@pytest.fixture(autouse=True)
+def short_answers(monkeypatch):
+    """Cut validation answers after 8 tokens: those of an untrained model would never end."""
+    from ruplar.engine.sampling import Decoding
+
+    monkeypatch.setattr("ruplar.reasoner.Decoding", partial(Decoding, max_answer_tokens=8))
+
+
 @pytest.fixture(scope="session")
 def backbone_folder(tmp_path_factory) -> Path:
     return write_backbone(tmp_path_factory.mktemp("backbone"))
@@ -89,23 +98,9 @@ def config(backbone_folder):
 @pytest.fixture
 def trainer(config, tmp_path):
     """Recipe settings → a `ReasonerTrainer` as `train` builds it."""
-    from transformers import set_seed
-
-    from ruplar.data.cache import ENCODED
-    from ruplar.model.store import Model, open_start
-    from ruplar.train.arguments import training_arguments
-    from ruplar.train.dataset import open_data
-    from ruplar.train.run import _card, _trainer
+    from ruplar.train.run import TrainingRun
 
     def make(run: Path = tmp_path / "run", **settings):
-        c = config(**settings)
-        domain = c.data.domain.make()
-        data = open_data(c.data.train, c.data.valid, domain)
-        args = training_arguments(c.training, run, c.seed, "cpu", validates=c.data.valid is not None)
-        set_seed(c.seed)
-        backbone, method = open_start(c.backbone, c.prompt), c.method.make()
-        method.attach(backbone)
-        model = Model(backbone, method, domain, _card(c))
-        return _trainer(c, model, data, args, None, run.parent / ENCODED)
+        return TrainingRun(config(**settings), run).trainer()
 
     return make

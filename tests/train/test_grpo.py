@@ -26,14 +26,14 @@ from ruplar.train.run import train  # noqa: E402
 ROUND = GrpoConfig(questions=8, group=8, rows=16, learning_rate=2e-3, weight_decay=0.0, max_answer_tokens=3)
 
 
-def test_advantages_are_standard_deviations_from_the_groups_mean():
+def test_advantages_are_standard_deviations_from_the_group_mean():
     found = advantages(torch.tensor([[1.0, 0.0, 0.0, 0.0], [1.0, 1.0, 1.0, 1.0]]))
     # mean 1/4, sample variance (9/16 + 3/16) / 3 = 1/4, so 3/4 over 1/2 and -1/4 over 1/2; no spread, no advantage
     assert found[0].tolist() == pytest.approx([1.5, -0.5, -0.5, -0.5], abs=1e-6)
     assert found[1].tolist() == [0, 0, 0, 0]
 
 
-def test_a_choice_that_has_moved_far_enough_is_left_alone():
+def test_a_choice_beyond_the_clip_range_gets_no_gradient():
     old, advantage = torch.zeros(4), torch.tensor([1.0, 1.0, -1.0, -1.0])
     new = torch.tensor([1.1, 1.5, 0.9, 0.5]).log().requires_grad_()
     loss = clipped(new, old, advantage, 0.2)
@@ -126,7 +126,7 @@ def recipe(init, grpo):
     )
 
 
-def test_the_stage_goes_on_from_a_trained_model_and_saves_a_usable_one(tmp_path):
+def test_grpo_starts_from_a_trained_model_and_saves_a_usable_one(tmp_path):
     first = train(recipe(None, None), output=tmp_path / "first").path
     settings = {"rounds": 2, "questions": 2, "group": 2, "validate_every": 1, "max_answer_tokens": 4}
     result = train(recipe(str(tmp_path / "first"), settings), output=tmp_path / "second")
@@ -138,10 +138,10 @@ def test_the_stage_goes_on_from_a_trained_model_and_saves_a_usable_one(tmp_path)
     before, after = load_model(first), load_model(result.path)
     assert after.method.config.sigma == before.method.config.sigma
     assert result.best_accuracy is not None
-    with pytest.raises(UserError, match="leaves no checkpoints"):
+    with pytest.raises(UserError, match="writes no checkpoints"):
         train(recipe(str(tmp_path / "first"), settings), output=tmp_path / "third", resume=True)
 
 
-def test_the_stage_needs_a_trained_model_of_its_method(tmp_path):
-    with pytest.raises(UserError, match="method.grpo goes on from a trained model of method 'colar'"):
+def test_grpo_needs_a_trained_model_of_its_method(tmp_path):
+    with pytest.raises(UserError, match="method.grpo starts from a trained model of method 'colar'"):
         train(recipe("embedded:no_cot", {"rounds": 1}), output=tmp_path / "run")

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from ruplar.errors import TrainingStopped
-from ruplar.train.guard import Guard
+from ruplar.train.metrics import Guard
 
 
 def nothing():
@@ -62,7 +62,7 @@ def test_collapsed_latents_stop_a_run_once_the_window_is_full():
         guard.check_row(COLLAPSED, 0.5, nothing)
 
 
-def test_a_run_that_is_to_be_seen_to_its_end_goes_on_without_a_thought():
+def test_collapse_does_not_stop_a_run_with_the_check_off():
     guard = Guard(window=1, collapse=False)
     guard.check_row(COLLAPSED, 0.5, nothing)
     guard.check_row({**COLLAPSED, "went_on": 0.0}, 0.5, nothing)

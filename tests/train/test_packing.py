@@ -35,9 +35,8 @@ def backbone(tiny_model):
 
 def items_of(backbone, method, count=6):
     table = PriorTable(plugins.make("priors", "mixture"), backbone.prompt.plain)
-    ids = backbone.think_id, backbone.end_think_id, backbone.eos_id
     parts = plugins.make("domains", "arithmetic"), plugins.make("spans", "step")
-    tools = Encoder(backbone.prompt, *ids, *parts, table)
+    tools = Encoder(backbone.prompt, backbone.markers, *parts, table)
     return [
         method.encode(example, tools, SampleContext(0, i))
         for i, example in enumerate(generate(count, 7, steps=(1, 4)))
@@ -72,7 +71,7 @@ def plain_item(*ids: int) -> Item:
     return Item(ids=list(ids), labels=[-100] * (len(ids) - 1) + [ids[-1]])
 
 
-def test_items_are_packed_whole_longest_first_and_positions_restart():
+def test_items_are_packed_longest_first_and_positions_restart():
     # lengths 2, 5, 3 in rows of 6: the 5 alone, then 3 and 2 side by side
     batch = collate([plain_item(11, 12), plain_item(21, 22, 23, 24, 25), plain_item(31, 32, 33)], 0, 6)
     assert batch.ids.tolist() == [[21, 22, 23, 24, 25, 0], [31, 32, 33, 11, 12, 0]]

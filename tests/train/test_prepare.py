@@ -12,7 +12,7 @@ from ruplar import plugins
 from ruplar.config import from_dict
 from ruplar.data.cache import ENCODED
 from ruplar.model.settings import BackboneConfig, PromptConfig
-from ruplar.model.store import Model, ModelMetadata, PluginSpec, open_start, save_model
+from ruplar.model.store import Model, ModelMetadata, PluginSpec, load_start, save_model
 from ruplar.train.prepare import encoding_of, prepare, start_prompt_format
 from ruplar.train.run import train
 
@@ -30,7 +30,7 @@ def recipe(config, tmp_path):
         made = config(max_steps=1, per_device_train_batch_size=2, **settings).as_dict()
         made["data"]["decontaminate"] = [str(tmp_path / "test.jsonl")] if against else []
         made["backbone"] |= backbone or {}
-        return from_dict({**made, "speed": {"encode_ahead": speed}, "seed": seed})
+        return from_dict({**made, "speed": {"pretokenize": speed}, "seed": seed})
 
     return make
 
@@ -69,14 +69,16 @@ def test_another_prior_is_another_encoding_and_training_then_makes_its_own(recip
 
 @pytest.mark.parametrize(
     ("first", "lora"),
-    [(None, LORA), (LORA, LORA), (LORA, {**LORA, "go_on": True})],
+    [(None, LORA), (LORA, LORA), (LORA, {**LORA, "continue_adapter": True})],
     ids=["all weights", "an adapter, merged", "an adapter, trained further"],
 )
 def test_a_start_that_is_trained_later_changes_nothing(recipe, tmp_path, caplog, first, lora):
     config = recipe(backbone={"init": str(tmp_path / "start"), "lora": lora})
     done = prepare(config, tmp_path / ENCODED)
     # going on, training refuses a start of another tokenizer; otherwise it is said what was taken for granted
-    assert [("start' is not there yet" in note) for note in done.notes] == ([] if lora.get("go_on") else [True])
+    assert [("start' does not exist yet" in note) for note in done.notes] == (
+        [] if lora.get("continue_adapter") else [True]
+    )
     train(recipe(lora=first, speed=False, method="cot"), output=tmp_path / "start")
     assert _trains_on_it(config, tmp_path / "run", caplog)
     now = prepare(config, tmp_path / ENCODED)
@@ -92,20 +94,19 @@ def test_tokens_are_those_of_the_start_that_training_opens(
     digit_tokenizer.save_pretrained("base")
     tiny_model("llama", len(digit_tokenizer)).save_pretrained("base")
     below = BackboneConfig(name="base", **first)
-    card = ModelMetadata(
+    metadata = ModelMetadata(
         method=PluginSpec(name="cot"), backbone=below, prompt=PROMPT, domain=PluginSpec(name="arithmetic")
     )
     made = Model(
-        open_start(below, PROMPT), plugins.make("methods", "cot"), plugins.make("domains", "arithmetic"), card
+        load_start(below, PROMPT), plugins.make("methods", "cot"), plugins.make("domains", "arithmetic"), metadata
     )
     save_model(tmp_path / "start", made)
     # `name` is not looked at where there is a start: what lies there says whose tokens it has
     config = BackboneConfig(name="embedded", init="start", **second)
-    words, model = start_prompt_format(config, PROMPT), open_start(config, PROMPT)
+    words, model = start_prompt_format(config, PROMPT), load_start(config, PROMPT)
     assert words.tokenizer.backend_tokenizer.to_str() == model.tokenizer.backend_tokenizer.to_str()
     assert words.prompt("1234 + 7") == model.prompt("1234 + 7") and words.prompt.controls == model.prompt.controls
-    ids = ("think_id", "end_think_id", "eos_id", "pad_id")
-    assert [getattr(words, key) for key in ids] == [getattr(model, key) for key in ids]
+    assert (words.markers, words.pad_id) == (model.markers, model.pad_id)
 
 
 @pytest.mark.parametrize(
@@ -113,12 +114,12 @@ def test_tokens_are_those_of_the_start_that_training_opens(
     [({"method": "coconut"}, "method 'coconut' changes"), ({"prior": "gumbel"}, "prior 'gumbel' changes")],
     ids=["method", "prior"],
 )
-def test_rows_that_change_from_visit_to_visit_are_opened_only(recipe, tmp_path, settings, said):
+def test_rows_that_change_between_epochs_are_loaded_but_not_pretokenized(recipe, tmp_path, settings, said):
     done = prepare(recipe(**settings), tmp_path / ENCODED)
     assert done.encoded is None and done.notes[0].startswith(said) and len(done.notes) == 1
     assert list((tmp_path / ENCODED).glob("[!.]*")) == [done.opened.folder] and done.chains == 64
     nothing = prepare(recipe(against=False, **settings), tmp_path / "other")
-    assert nothing.opened is None and "nothing is kept of it either" in nothing.notes[1]
+    assert nothing.opened is None and "so they are not cached either" in nothing.notes[1]
     assert not (tmp_path / "other").exists()
 
 
@@ -149,15 +150,15 @@ def test_a_method_that_measures_the_weights_is_left_to_training_unless_the_recip
     monkeypatch.syspath_prepend(tmp_path)
     name = "prepared_plugs.measuring"
     done = prepare(recipe(method=name), tmp_path / ENCODED)
-    assert done.encoded is None and f"'{name}' measures width on the weights" in done.notes[0]
+    assert done.encoded is None and f"'{name}' calibrates width on the weights" in done.notes[0]
     settled = recipe(method={"name": name, "width": 16})
     assert prepare(settled, tmp_path / ENCODED).encoded is not None
     assert _trains_on_it(settled, tmp_path / "run", caplog)
 
 
-def test_a_recipe_that_encodes_as_it_goes_keeps_nothing_and_says_how_to(recipe, tmp_path):
+def test_a_recipe_without_pretokenize_caches_nothing(recipe, tmp_path):
     done = prepare(recipe(speed=False), tmp_path / ENCODED)
-    assert done.chains is done.opened is done.encoded is None and "Add speed.encode_ahead=true" in done.notes[0]
+    assert done.chains is done.opened is done.encoded is None and "Add speed.pretokenize=true" in done.notes[0]
     assert not (tmp_path / ENCODED).exists()
 
 

@@ -7,7 +7,8 @@ import json
 
 import pytest
 
-from ruplar.train.progress import METRICS, BarProgress, Progress, duration, line, rows, truncate
+from ruplar.train import METRICS
+from ruplar.train.progress import BarProgress, Progress, duration, line, rows, truncate
 
 ROW = {
     "loss": 0.412,
@@ -39,7 +40,7 @@ def test_a_validation_line_gives_accuracy_and_cost():
     )
 
 
-def test_nothing_is_said_before_the_first_row():
+def test_an_empty_row_gives_no_line():
     assert line(Progress(0, 100)) == ""
 
 

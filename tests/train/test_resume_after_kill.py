@@ -10,7 +10,8 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from ruplar.train.progress import METRICS, rows
+from ruplar.train import METRICS
+from ruplar.train.progress import rows
 
 TIMING = {"tokens_per_second", "memory_gb"}
 

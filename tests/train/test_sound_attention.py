@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from ruplar.train import run
-from ruplar.train.attention import sound_attention
+from ruplar.train.arguments import sound_attention
 from ruplar.train.run import train
 
 
@@ -22,13 +22,13 @@ def switch():
 @pytest.mark.parametrize(
     ("width", "kept"), [(0, False), (64, False), (128, True), (192, False), (200, False), (256, True)]
 )
-def test_only_rows_of_whole_tiles_keep_it(width, kept):
+def test_cudnn_attention_stays_on_for_multiples_of_128(width, kept):
     with sound_attention(width):
         assert torch.backends.cuda.cudnn_sdp_enabled() == kept
     assert torch.backends.cuda.cudnn_sdp_enabled()
 
 
-def test_it_stays_off_where_it_was_off_and_comes_back_after_a_failure():
+def test_the_switch_is_restored_also_after_a_failure():
     torch.backends.cuda.enable_cudnn_sdp(False)
     with sound_attention(256):
         assert not torch.backends.cuda.cudnn_sdp_enabled()
@@ -40,7 +40,7 @@ def test_it_stays_off_where_it_was_off_and_comes_back_after_a_failure():
 
 
 @pytest.mark.parametrize(("pack", "kept"), [(0, False), (128, True)])
-def test_training_runs_within_it(config, tmp_path, monkeypatch, pack, kept):
+def test_training_runs_with_sound_attention(config, tmp_path, monkeypatch, pack, kept):
     from ruplar.config import from_dict
 
     seen, plain = [], run._run
@@ -53,7 +53,7 @@ def test_training_runs_within_it(config, tmp_path, monkeypatch, pack, kept):
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs an NVIDIA GPU")
 @pytest.mark.parametrize(("queries", "keys"), [(64, 64), (1, 128), (192, 192)])
-def test_gradients_of_very_low_scores_are_numbers(queries, keys):
+def test_gradients_of_very_low_scores_are_finite(queries, keys):
     torch.manual_seed(0)
     q, k, v = (torch.randn(1, 1, n, 64, device="cuda", dtype=torch.bfloat16) * 0.1 for n in (queries, keys, keys))
     q[..., 0], k[..., 0] = 1.0, -120 * 8.0  # every score is about -120

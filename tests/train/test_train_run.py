@@ -9,8 +9,9 @@ import pytest
 
 from ruplar.config import from_dict
 from ruplar.errors import UserError
-from ruplar.train.progress import METRICS, rows
-from ruplar.train.run import train
+from ruplar.train import METRICS
+from ruplar.train.progress import rows
+from ruplar.train.run import TrainingRun, train
 
 SAVING = {"save_strategy": "steps", "save_steps": 2}
 VALIDATING = {"valid": True, "eval_strategy": "steps", "eval_steps": 2, **SAVING}
@@ -22,24 +23,23 @@ def weights(folder):
     return {name: tensor.tolist() for file in folder.glob("*.safetensors") for name, tensor in load_file(file).items()}
 
 
-def test_a_recipe_becomes_a_model_that_answers(config, tmp_path):
+def test_a_recipe_becomes_the_best_model_and_a_moved_run_still_knows_it(config, tmp_path):
     from ruplar.reasoner import LatentReasoner
 
-    shown = []
-    result = train(config(max_steps=4, **VALIDATING), output=tmp_path / "run", progress=shown.append)
-    assert result.path == tmp_path / "run" / "model" and result.steps == 4 and result.rows == 64
+    shown, here, there = [], tmp_path / "here", tmp_path / "there"
+    result = train(config(max_steps=4, **VALIDATING), output=here, progress=shown.append)
+    assert result.path == here / "model" and result.steps == 4 and result.rows == 64
     assert result.trainable < result.parameters and result.tokens > 0 and result.seconds > 0 and result.best_step == 2
     assert set(result.fingerprints) == {"train 1: word-problems", "valid: word-problems"}
     assert [p.step for p in shown] == [0, 2, 2, 4, 4, 4]  # begin; two rows, each with a validation; end
-    answers = LatentReasoner.from_pretrained(tmp_path / "run").ask(["How many?", "Why is it so?"], return_latents=True)
+    # both validations of an untrained model have the same accuracy, so the first stays the best
+    assert weights(here / "model") == weights(here / "checkpoint-2") != weights(here / "checkpoint-4")
+    answers = LatentReasoner.from_pretrained(here).ask(["How many?", "Why is it so?"], return_latents=True)
     assert len(answers) == 2 and all(answer.forwards > 1 for answer in answers)
-
-
-def test_the_saved_model_is_the_best_not_the_last(config, tmp_path):
-    train(config(max_steps=4, **VALIDATING), output=tmp_path / "run")
-    run = tmp_path / "run"
-    # both validations score alike on an untrained model, so the first stays the best
-    assert weights(run / "model") == weights(run / "checkpoint-2") != weights(run / "checkpoint-4")
+    here.rename(there)
+    for steps in (4, 6):  # finished, and trained further
+        result = train(config(max_steps=steps, **VALIDATING), output=there, resume=True)
+        assert result.best_step == 2 and weights(there / "model") == weights(there / "checkpoint-2")
 
 
 @pytest.mark.parametrize("method", ["cot", "no_cot"])
@@ -48,13 +48,7 @@ def test_text_methods_train_the_same_way(config, tmp_path, method):
     assert (result.path / "model.safetensors").is_file() and result.trainable == result.parameters
 
 
-def test_an_existing_run_is_neither_overwritten_nor_resumed_unasked(config, tmp_path):
-    train(config(max_steps=2, **SAVING), output=tmp_path)
-    with pytest.raises(UserError, match="holds a run already. Add --resume"):
-        train(config(max_steps=2, **SAVING), output=tmp_path)
-
-
-def test_a_run_cut_in_two_ends_as_the_whole_one_and_a_finished_one_stays(config, tmp_path):
+def test_a_resumed_run_equals_an_uninterrupted_one(config, tmp_path):
     whole, cut = tmp_path / "whole", tmp_path / "cut"
     # a constant rate: the first half must not know how long the run will be
     settings = {"logging_steps": 3, "lr_scheduler_type": "constant", "prior": "gumbel", **SAVING}
@@ -82,25 +76,21 @@ def test_a_run_is_not_resumed_upon_another_start(config, tmp_path, monkeypatch):
     (tmp_path / "first").rename(tmp_path / "moved")
     assert train(config(**on | {"max_steps": 4, "init": "moved"}), output=tmp_path / "run", resume=True).steps == 4
     (tmp_path / "other").rename(tmp_path / "first")
-    with pytest.raises(UserError, match="start.json: this run began at other weights than first holds now"):
+    with pytest.raises(UserError, match="start.json: this run was started from other weights than first has now"):
         train(config(**on | {"max_steps": 6}), output=tmp_path / "run", resume=True)
 
 
-def test_a_changed_recipe_is_said_aloud_when_a_run_is_resumed(config, tmp_path, caplog):
+def test_an_existing_run_is_not_overwritten_and_resuming_with_a_changed_recipe_warns(config, tmp_path, caplog):
     train(config(max_steps=2, **SAVING), output=tmp_path)
+    with pytest.raises(UserError, match="contains a run already. Add --resume"):
+        train(config(max_steps=2, **SAVING), output=tmp_path)
     with caplog.at_level(logging.WARNING):
         train(config(max_steps=2, **SAVING), output=tmp_path, resume=True)
         assert "the recipe has changed" not in caplog.text
         train(config(max_steps=4, **SAVING), output=tmp_path, resume=True)
     assert "the recipe has changed" in caplog.text
-
-
-def test_a_moved_run_still_knows_its_best_checkpoint(config, tmp_path):
-    train(config(max_steps=4, **VALIDATING), output=tmp_path / "here")
-    (tmp_path / "here").rename(tmp_path / "there")
-    for steps in (4, 6):  # finished already, and going on
-        result = train(config(max_steps=steps, **VALIDATING), output=tmp_path / "there", resume=True)
-        assert result.best_step == 2 and weights(tmp_path / "there/model") == weights(tmp_path / "there/checkpoint-2")
+    with pytest.raises(UserError, match="recipe.yaml: prior differ from the config this run was started with"):
+        train(config(max_steps=4, prior="uniform", **SAVING), output=tmp_path, resume=True)
 
 
 def test_random_weights_under_an_adapter_are_refused_because_they_would_be_lost(config, tmp_path):
@@ -111,16 +101,14 @@ def test_random_weights_under_an_adapter_are_refused_because_they_would_be_lost(
 
 
 def test_random_weights_follow_the_seed(config, tmp_path):
-    recipe = config(lora=None, max_steps=1).as_dict()
+    recipe = config(lora=None).as_dict()
     recipe["backbone"]["weights"] = "random"
-    found = []
-    for name, seed in (("a", 1), ("b", 1), ("c", 2)):
-        train(from_dict({**recipe, "seed": seed}), output=tmp_path / name)
-        found.append(weights(tmp_path / name / "model"))
+    runs = [TrainingRun(from_dict({**recipe, "seed": seed}), tmp_path) for seed in (1, 1, 2)]
+    found = [{name: w.tolist() for name, w in run.model.backbone.model.state_dict().items()} for run in runs]
     assert found[0] == found[1] != found[2]
 
 
-def test_folded_adapters_train_alike_where_layers_are_computed_again(config, tmp_path):
+def test_folded_adapters_work_with_gradient_checkpointing(config, tmp_path):
     losses = []
     for again in (False, True):
         made = config(

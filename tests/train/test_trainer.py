@@ -8,7 +8,8 @@ import pytest
 import torch
 from pytest import approx
 
-from ruplar.train.progress import METRICS, rows
+from ruplar.train import METRICS
+from ruplar.train.progress import rows
 
 
 def weights(trainer):
@@ -41,7 +42,7 @@ def test_eight_batches_of_one_accumulate_to_exactly_one_batch_of_eight(trainer, 
     assert moved, "one step must move something, or the comparison above means nothing"
 
 
-def test_totals_of_every_micro_batch_are_those_of_the_whole_step(trainer):
+def test_every_micro_batch_has_the_totals_of_its_step(trainer):
     made = trainer(per_device_train_batch_size=2, gradient_accumulation_steps=3, rows=6)
     batches, count = made.get_batch_samples(iter(made.get_train_dataloader()), 3, torch.device("cpu"))
     labels = sum(len(batch["label_ids"]) for batch in batches)
@@ -142,7 +143,7 @@ def test_rows_grouped_by_length_are_all_there_and_waste_less_padding(trainer, tm
     assert padding(grouped) < 0.75 * padding(plain)
 
 
-def test_every_visit_is_told_its_epoch_and_how_far_the_run_is(trainer):
+def test_every_sample_has_its_epoch_and_progress(trainer):
     made = trainer(max_steps=-1, num_train_epochs=3, rows=8, prior="gumbel", per_device_train_batch_size=2)
     seen = []
     encode = made.dataset.method.encode
@@ -153,7 +154,7 @@ def test_every_visit_is_told_its_epoch_and_how_far_the_run_is(trainer):
     assert [sorted(v.row for v in seen[e : e + 8]) for e in (0, 8, 16)] == [list(range(8))] * 3
 
 
-def test_validation_chooses_the_checkpoint_and_leaves_training_alone(trainer, tmp_path):
+def test_validation_selects_the_checkpoint_and_does_not_change_training(trainer, tmp_path):
     scores = iter([0.1, 0.9, 0.4])
     made = trainer(valid=True, max_steps=6, eval_strategy="steps", eval_steps=2, save_strategy="steps", save_steps=2)
     kept = {}

@@ -12,24 +12,24 @@ def arguments(tmp_path, validates=False, device="cpu", **section):
     return training_arguments(section, tmp_path, seed=7, device=device, validates=validates)
 
 
-def test_what_the_recipe_says_is_passed_on_and_the_seed_is_the_runs(tmp_path):
+def test_arguments_are_passed_on_with_the_seed_of_the_run(tmp_path):
     args = arguments(tmp_path, learning_rate=0.5, logging_steps=3)
     assert (args.learning_rate, args.logging_steps, args.seed, args.data_seed) == (0.5, 3, 7, 7)
     assert args.report_to == [] and args.disable_tqdm and not args.logging_nan_inf_filter
 
 
-def test_with_validation_and_no_word_on_when_every_epoch_is_validated_and_the_best_is_kept(tmp_path):
+def test_by_default_every_epoch_is_validated_and_the_best_is_loaded(tmp_path):
     args = arguments(tmp_path, validates=True)
     assert args.eval_strategy == "epoch" == args.save_strategy and args.load_best_model_at_end
     assert args.metric_for_best_model == "accuracy" and args.greater_is_better
 
 
-def test_saving_follows_validation_when_only_that_is_said(tmp_path):
+def test_saving_follows_validation_by_default(tmp_path):
     args = arguments(tmp_path, validates=True, eval_strategy="steps", eval_steps=50)
     assert args.save_strategy == "steps" and args.save_steps == 50 and args.load_best_model_at_end
 
 
-def test_saving_apart_from_validation_keeps_the_last(tmp_path):
+def test_with_another_save_strategy_the_last_model_is_used(tmp_path):
     args = arguments(tmp_path, validates=True, eval_strategy="epoch", save_strategy="steps", save_steps=10)
     assert not args.load_best_model_at_end
     args = arguments(tmp_path, validates=True, eval_strategy="no")
@@ -41,7 +41,7 @@ def test_saving_apart_from_validation_keeps_the_last(tmp_path):
     [
         ({"eval_strategy": "epoch"}, "data.valid"),
         ({"train_sampling_strategy": "batch_rebalance"}, "train_sampling_strategy: must be one of random"),
-        ({"accelerator_config": {"split_batches": True}}, "accelerator_config.split_batches: batches are dealt out"),
+        ({"accelerator_config": {"split_batches": True}}, "accelerator_config.split_batches: batches are distributed"),
         ({"lr_scheduler_type": "upwards"}, "upwards"),
         ({"learning_rte": 1}, "learning_rte"),
     ],
@@ -51,10 +51,10 @@ def test_what_cannot_work_is_refused_by_name(tmp_path, section, message):
         arguments(tmp_path, **section)
 
 
-def test_a_device_that_is_not_there_is_refused(tmp_path):
+def test_a_missing_device_is_refused(tmp_path):
     import torch
 
     if torch.cuda.is_available():
         pytest.skip("there is a GPU")
-    with pytest.raises(UserError, match="no GPU is usable here"):
+    with pytest.raises(UserError, match="no GPU is available"):
         arguments(tmp_path, device="cuda")

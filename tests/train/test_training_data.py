@@ -5,14 +5,19 @@ from __future__ import annotations
 import pytest
 
 from ruplar import plugins
+from ruplar.config import DataSettings
 from ruplar.data.sources import SourceConfig
 from ruplar.errors import UserError
-from ruplar.train.dataset import IN_VALID, Joined, Rows, open_data
+from ruplar.train.dataset import IN_VALID, Joined, Rows, load_data
 
 
 @pytest.fixture
 def domain():
     return plugins.make("domains", "arithmetic")
+
+
+def load(train, valid, domain, **settings):
+    return load_data(DataSettings(train=train, valid=valid, **settings), domain)
 
 
 def chains(tmp_path, name, *questions):
@@ -34,34 +39,34 @@ def test_chosen_rows_are_a_view():
     assert list(view) == ["a", "c", "d"] and list(view[1:]) == ["c", "d"] and view[-1] == "d"
 
 
-def test_training_rows_whose_question_stands_in_valid_are_left_out_and_counted(tmp_path, domain):
+def test_training_rows_that_are_in_valid_are_left_out_and_counted(tmp_path, domain):
     first, second = chains(tmp_path, "a", "How many?", "What  IS it?"), chains(tmp_path, "b", "How far?")
-    found = open_data([first, second], chains(tmp_path, "v", "what is it?", "Else?"), domain)
+    found = load([first, second], chains(tmp_path, "v", "what is it?", "Else?"), domain)
     assert [e.question for e in found.train] == ["How many?", "How far?"] and found.left_out == {IN_VALID: 1}
     assert [e.question for e in found.valid] == ["what is it?", "Else?"]
     assert list(found.fingerprints) == ["train 1: a.txt", "train 2: b.txt", "valid: v.txt"]
 
 
-def test_they_stay_when_the_recipe_says_so(tmp_path, domain):
+def test_exclude_valid_can_be_turned_off(tmp_path, domain):
     both = chains(tmp_path, "a", "How many?"), chains(tmp_path, "v", "How many?")
-    assert len(open_data([both[0]], both[1], domain, exclude_valid=False).train) == 1
-    with pytest.raises(UserError, match="nothing is left to train on"):
-        open_data([both[0]], both[1], domain)
+    assert len(load([both[0]], both[1], domain, exclude_valid=False).train) == 1
+    with pytest.raises(UserError, match="no row is left to train on"):
+        load([both[0]], both[1], domain)
 
 
 def test_written_problems_are_identified_by_seed_and_count(domain):
     source = SourceConfig(source="word-problems", count=5, seed=3)
-    found = open_data([source], None, domain)
+    found = load([source], None, domain)
     assert found.fingerprints == {"train 1: word-problems": "seed 3, 5 examples"} and len(found.train) == 5
     assert found.valid == ()
 
 
-def test_operands_are_put_in_order_when_the_recipe_says_so_and_validation_stays_as_it_is(tmp_path, domain):
+def test_canonical_operands_apply_to_training_rows_only(tmp_path, domain):
     file = tmp_path / "a.txt"
     file.write_text("3 boxes of 12.||<<12*3=36>> #### 36\nHow many?||<<1+2=3>> #### 3\n")
     source, valid = SourceConfig(source=str(file)), chains(tmp_path, "v", "2 and 1?")
-    written = open_data([source], valid, domain)
-    found = open_data([source], valid, domain, reorder_operands=True)
+    written = load([source], valid, domain)
+    found = load([source], valid, domain, canonical_operands=True)
     assert [e.steps for e in written.train] == [("12*3=36",), ("1+2=3",)]
     assert [e.steps for e in found.train] == [("3*12=36",), ("1+2=3",)] == [e.steps for e in found.train[:]]
     assert len(found.train) == 2 and found.train[-1] == written.train[-1]
@@ -69,7 +74,7 @@ def test_operands_are_put_in_order_when_the_recipe_says_so_and_validation_stays_
     assert found.fingerprints == written.fingerprints
 
 
-def test_chains_without_operands_are_refused_that_order():
+def test_canonical_operands_need_a_domain_with_operations():
     source = SourceConfig(source="date-problems", count=5, seed=3)
     with pytest.raises(UserError, match=r"data\.canonical_operands: true .* data\.domain: arithmetic"):
-        open_data([source], None, plugins.make("domains", "dates"), reorder_operands=True)
+        load([source], None, plugins.make("domains", "dates"), canonical_operands=True)

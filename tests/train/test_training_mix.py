@@ -5,11 +5,12 @@ import json
 import pytest
 
 from ruplar import plugins
+from ruplar.config import DataSettings
 from ruplar.config.check import check
 from ruplar.data.decontamination import EQUAL, PASSAGE
 from ruplar.data.sources import SourceConfig
 from ruplar.errors import UserError
-from ruplar.train.dataset import IN_VALID, open_data
+from ruplar.train.dataset import IN_VALID, load_data
 
 DOMAIN = plugins.make("domains", "arithmetic")
 TEST = "Ann has 12 red cars and she sells 5 of them to her friend Tom on Monday. How many are left?"
@@ -17,6 +18,10 @@ TEST = "Ann has 12 red cars and she sells 5 of them to her friend Tom on Monday.
 
 def sources(*entries):
     return [SourceConfig.model_validate(entry) for entry in entries]
+
+
+def load(train, valid, **settings):
+    return load_data(DataSettings(train=train, valid=valid, **settings), DOMAIN)
 
 
 def chains(path, questions):
@@ -43,19 +48,19 @@ def files(tmp_path):
     return str(test), valid, train
 
 
-def test_rows_that_stand_in_a_test_set_are_dropped_counted_and_the_set_is_named(files):
+def test_rows_that_are_in_a_test_set_are_dropped_and_counted(files):
     test, valid, train = files
-    data = open_data(sources(train), sources(valid)[0], DOMAIN, decontaminate=(test,))
+    data = load(sources(train), sources(valid)[0], decontaminate=(test,))
     assert [e.question[:3] for e in data.train] == ["Bob", "Ann"]
     assert data.left_out == {f"{EQUAL} as in {test}": 1, f"{PASSAGE} as in {test}": 1, IN_VALID: 1}
     assert len(data.fingerprints[f"held against: {test}"]) == 64
-    assert len(open_data(sources(train), None, DOMAIN).train) == 5
+    assert len(load(sources(train), None).train) == 5
 
 
-def test_a_chain_that_tells_a_test_question_with_other_numbers_is_not_augmented(files):
+def test_a_chain_that_equals_a_test_question_up_to_numbers_is_not_augmented(files):
     test, valid, train = files
     entry = {"source": train, "augment": 5, "seed": 1}
-    data = open_data(sources(entry), sources(valid)[0], DOMAIN, decontaminate=(test,))
+    data = load(sources(entry), sources(valid)[0], decontaminate=(test,))
     assert {e.question[:3] for e in data.train} == {"Bob"}
     assert sum(n for why, n in data.left_out.items() if why.startswith("not augmented: 13 words in a row but")) == 1
     assert data.left_out[f"not augmented: {IN_VALID}"] == 1
@@ -68,7 +73,7 @@ def test_a_file_read_plain_and_augmented_has_its_rows_counted_once_for_each(tmp_
     ]
     (tmp_path / "some.jsonl").write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
     plain = {"source": str(tmp_path / "some.jsonl")}
-    data = open_data(sources(plain, {**plain, "augment": 5, "seed": 1}), None, DOMAIN, skip_bad=True)
+    data = load(sources(plain, {**plain, "augment": 5, "seed": 1}), None, skip_bad=True)
     assert data.left_out == {"no step": 1, "not augmented: no step": 1} and len(data.train) == 1 + 5
 
 
@@ -81,7 +86,7 @@ def test_four_sources_are_joined_with_a_fingerprint_each(data):
     )
     valid = sources({"source": str(data / "gsm8k-aug-valid.txt")})[0]
     tests = tuple(str(data / f"{name}-test.jsonl") for name in ("svamp", "multiarith", "gsm-hard", "gsm8k-aug"))
-    mixed = open_data(sources(*entries), valid, DOMAIN, skip_bad=True, decontaminate=tests)
+    mixed = load(sources(*entries), valid, skip_bad=True, decontaminate=tests)
     assert len(mixed.train) == 280
     assert [len(list(mixed.train[i].steps)) > 0 for i in (0, 119, 120, 180, 279)] == [True] * 5
     # 5 of the 12 questions are held out, and one of these has no step
@@ -90,9 +95,9 @@ def test_four_sources_are_joined_with_a_fingerprint_each(data):
     assert [name.partition(": ")[0] for name in names[:5]] == ["train 1", "train 2", "train 3", "train 4", "valid"]
     assert sum(name.startswith("held against") for name in names) == 4
     assert len(mixed.fingerprints[names[0]]) == 64 and "augmented" in names[0]
-    again = open_data(sources(*entries), valid, DOMAIN, skip_bad=True, decontaminate=tests)
+    again = load(sources(*entries), valid, skip_bad=True, decontaminate=tests)
     assert again.fingerprints == mixed.fingerprints
-    other = open_data(sources({**entries[0], "seed": 2}), valid, DOMAIN, skip_bad=True)
+    other = load(sources({**entries[0], "seed": 2}), valid, skip_bad=True)
     assert next(iter(other.fingerprints.values())) != mixed.fingerprints[names[0]]
 
 

@@ -14,7 +14,8 @@ from pytest import approx
 from safetensors.torch import load_file
 from train_in_two import train_tiny
 
-from ruplar.train.progress import METRICS, rows
+from ruplar.train import METRICS
+from ruplar.train.progress import rows
 
 SCRIPT = str(Path(__file__).with_name("train_in_two.py"))
 TWO = ["-m", "torch.distributed.run", "--standalone", "--nproc_per_node", "2"]

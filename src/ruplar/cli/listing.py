@@ -29,7 +29,7 @@ def list_(
     from ruplar.data.sources import GENERATORS
     from ruplar.errors import unknown
     from ruplar.experiments.plan import studies
-    from ruplar.model.registry import backbones
+    from ruplar.model.fetch import backbones
     from ruplar.problems.word_problems import FAMILIES
 
     shelves: dict[str, dict[str, str]] = {

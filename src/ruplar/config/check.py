@@ -21,7 +21,7 @@ from ruplar.data.locations import locate
 from ruplar.data.scenarios import JOINED
 from ruplar.data.sources import GENERATORS, TEST_SEED, SourceConfig
 from ruplar.errors import UserError, unknown
-from ruplar.model.registry import KNOWN, fetched
+from ruplar.model.fetch import KNOWN, fetched
 
 PLUGIN_SECTIONS = {"spans": "spans", "prior": "priors", "method": "methods", "data.domain": "domains"}
 """Where a plug-in is named → its kind."""

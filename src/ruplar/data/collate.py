@@ -20,7 +20,7 @@ from torch.utils.data import Dataset
 from ruplar.domains.base import Domain
 from ruplar.priors.base import KEPT_SPANS, PriorTable
 from ruplar.spans.base import attached, cut_chain
-from ruplar.types import Batch, Example, Item, SampleContext, Span, SparsePrior
+from ruplar.types import Batch, Example, Item, Markers, SampleContext, Span, SparsePrior
 
 if TYPE_CHECKING:
     from ruplar.methods.base import Method
@@ -32,9 +32,7 @@ class Encoder:
     """The recipe's prompt, spans and prior behind plain calls: what a method's `encode` may use (`methods.base.Tools`)."""
 
     prompt: PromptBuilder
-    think_id: int
-    end_think_id: int
-    eos_id: int
+    markers: Markers
     domain: Domain
     span_rule: Any
     priors: PriorTable
@@ -42,6 +40,21 @@ class Encoder:
 
     def __post_init__(self):
         attached(self.span_rule, self.prompt.plain, self.prompt.tokenizer)
+
+    @property
+    def think_id(self) -> int:
+        """Id of `<think>`."""
+        return self.markers.think_id
+
+    @property
+    def end_think_id(self) -> int:
+        """Id of `</think>`."""
+        return self.markers.end_think_id
+
+    @property
+    def eos_id(self) -> int:
+        """Id that ends an answer."""
+        return self.markers.eos_id
 
     def encode(self, text: str) -> list[int]:
         """Plain text → ids."""

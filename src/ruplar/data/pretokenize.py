@@ -141,8 +141,7 @@ def _key(dataset: ChainDataset, names: Mapping[str, Any]) -> str:
 def _frame_of(encoder: Encoder) -> str:
     """What stands around a question and ends an answer: two models may share a tokenizer's text and differ in these."""
     prompt = encoder.prompt("?")
-    ends = (encoder.think_id, encoder.end_think_id, encoder.eos_id)
-    return json.dumps([prompt.ids, prompt.question_at, ends, sorted(encoder.prompt.controls)])
+    return json.dumps([prompt.ids, prompt.question_at, encoder.markers, sorted(encoder.prompt.controls)])
 
 
 def _text_of(tokenizer: Any) -> str:

@@ -62,8 +62,8 @@ class _Asking:
 
 
 def evaluate(
-    reasoner: LatentReasoner,
-    on: Sequence[Benchmark],
+    model: LatentReasoner | str | Path,
+    on: str | Sequence[Benchmark],
     *,
     limit: int | None = None,
     seeds: Sequence[int] = (0,),
@@ -79,7 +79,7 @@ def evaluate(
     """Ask a model the questions of each benchmark and grade its answers.
 
     Args:
-        reasoner: The model.
+        model: A `LatentReasoner`, or a model folder or name to load.
         on: Names, files, Hub sets or word problems; all are opened before the first question is asked. What
             `open_questions` has opened is asked as it is: `limit`, `data_dir` and `skip_bad` are for the others.
         limit: Only the first questions of each; such a result enters no table.
@@ -101,9 +101,10 @@ def evaluate(
         raise UserError("seeds: none given. Name at least one.")
     decoding = decoding or Decoding()
     check_samples(samples, decoding)
-    model = reasoner.model
-    domain = lenient_domain(model.domain) if lenient else model.domain
-    sets = open_questions(on, model.domain, limit=limit, data_dir=data_dir, skip_bad=skip_bad)
+    reasoner = model if isinstance(model, LatentReasoner) else LatentReasoner.from_pretrained(model)
+    own = reasoner.model.domain
+    domain = lenient_domain(own) if lenient else own
+    sets = open_questions([on] if isinstance(on, str) else on, own, limit=limit, data_dir=data_dir, skip_bad=skip_bad)
     found = Evaluation(sources=[questions.record for questions in sets])
     for questions in sets:
         for seed in seeds if decoding.temperature > 0 or decoding.noisy else [0]:

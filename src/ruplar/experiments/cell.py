@@ -33,9 +33,9 @@ from ruplar.model.soup import average
 from ruplar.model.store import start_mark
 from ruplar.reasoner import LatentReasoner
 from ruplar.runs import fingerprints, training_record
-from ruplar.train import checkpoint
-from ruplar.train.progress import METRICS, Progress, line
-from ruplar.train.run import MODEL, train
+from ruplar.train import METRICS, MODEL, checkpoint
+from ruplar.train.progress import Progress, line
+from ruplar.train.run import train
 
 log = logging.getLogger(__name__)
 

@@ -20,8 +20,8 @@ from ruplar.errors import UserError
 from ruplar.evaluate.record import RECORD, RunRecord, commit_of, read_record, read_samples, write_record, write_samples
 from ruplar.experiments.plan import VALID, Cell, Study, folder_name
 from ruplar.experiments.storage import GREEDY, TRAINED, Places, asked_all, asking, asks_plainly
-from ruplar.report.material import METRICS
 from ruplar.report.rows import STUDY, differences
+from ruplar.train import METRICS
 
 log = logging.getLogger(__name__)
 

@@ -177,7 +177,7 @@ def step_loss(
     import torch
 
     from ruplar import objective
-    from ruplar.model.without_adapter import refuse_checkpointing, unadapted
+    from ruplar.model.lora import refuse_checkpointing, unadapted
 
     steps = batch.also[STEPS]
     if not len(steps.ids):
@@ -212,7 +212,7 @@ def teacher_losses(
 
     from ruplar import objective
     from ruplar.model.forward import flat_layers
-    from ruplar.model.without_adapter import unadapted
+    from ruplar.model.lora import unadapted
 
     taught, parts = batch.also[TEACHER], {}
     with torch.no_grad(), unadapted(backbone, "method.distill_hidden, method.distill_logits"):

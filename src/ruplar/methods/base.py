@@ -23,9 +23,17 @@ if TYPE_CHECKING:
 class Tools(Protocol):
     """What `encode` may use: the recipe's prompt, spans and prior behind plain calls."""
 
-    think_id: int
-    end_think_id: int
-    eos_id: int
+    @property
+    def think_id(self) -> int:
+        """Id of `<think>`."""
+
+    @property
+    def end_think_id(self) -> int:
+        """Id of `</think>`, the halt token."""
+
+    @property
+    def eos_id(self) -> int:
+        """Id that ends an answer."""
 
     def prompt(self, question: str) -> Prompt:
         """The question as the model reads it, up to the opening of the assistant's turn."""

@@ -49,7 +49,7 @@ class Method(base.Method):
 
     def attach(self, backbone: Backbone) -> None:
         """Make g."""
-        from ruplar.model.projector import Projector
+        from ruplar.model.rollout import Projector
 
         width = backbone.embedding_weight.shape[1]
         inner = self.config.projector_width or width

@@ -190,7 +190,7 @@ def frozen_means(backbone: Backbone, steps: Batch) -> Tensor:
     import torch
 
     from ruplar.model.forward import flat_hidden
-    from ruplar.model.without_adapter import unadapted
+    from ruplar.model.lora import unadapted
 
     if not hasattr(backbone.model, "peft_config"):
         raise UserError(

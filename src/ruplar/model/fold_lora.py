@@ -1,11 +1,11 @@
 """A backbone with a LoRA adapter → the same backbone whose adapted layers multiply once, by W + s·BA.
 
-    as PEFT does it   y = x Wᵀ + s (x Aᵀ) Bᵀ     reads x twice, and four small products more in the backward pass
-    folded            y = x (W + s BA)ᵀ           one product; the gradient of W + s BA goes on to A and B
+    PEFT      y = x Wᵀ + s (x Aᵀ) Bᵀ     reads x twice; four more small products in the backward pass
+    folded    y = x (W + s BA)ᵀ           one product; the gradient of W + s BA flows on to A and B
 
-The two are one function. With many positions and a narrow model, what costs is moving x, and folding moves it once; with a
-wide model the gradient of the whole weight costs more than it saves. Nothing is merged: the adapter stays what is trained.
-Where a step passes through the layers several times (latents made one from another), W + s BA is made once for all of them.
+Both compute the same function. With many positions and a narrow model, reading x dominates, and folding reads it once; with
+a wide model the gradient of the whole weight costs more than it saves. Nothing is merged: the adapter is still what is
+trained. If a step runs the layers several times (recurrent latents), W + s BA is computed once for all of them.
 """
 
 from __future__ import annotations
@@ -24,32 +24,32 @@ from ruplar.model.backbone import Backbone
 
 @dataclass
 class Steps:
-    """Which step of the training it is; what was made in another is not used again."""
+    """Number of the training step; folded weights of earlier steps are not reused."""
 
     number: int = 0
 
 
 class FoldedLinear(Linear):
-    """PEFT's own layer with another order of multiplication in training; everything else is inherited."""
+    """PEFT's LoRA layer with another order of multiplication in training; everything else is inherited."""
 
     steps: Steps | None = None
 
     def forward(self, x: Tensor, *args, **kwargs) -> Tensor:
         """[..., in] → [..., out]."""
         if self.disable_adapters or self.merged or not torch.is_grad_enabled():
-            return super().forward(x, *args, **kwargs)  # a decoding step has few positions: folding would cost more
+            return super().forward(x, *args, **kwargs)  # decoding has few positions: folding would be slower
         layer: Any = self.base_layer
         return F.linear(x, self._weight(layer.weight), layer.bias)
 
     def _weight(self, weight: Tensor) -> Tensor:
-        """W + s BA: made now, or earlier in the same step."""
+        """Return W + s BA, cached within a step."""
         if self.steps is None:
             return self._folded(weight)
-        now = (self.steps.number, *self.active_adapters)  # for a while another adapter may stand in, within one step
-        made, found = self.__dict__.get("kept", (None, weight))
+        now = (self.steps.number, *self.active_adapters)  # the active adapter may change within a step
+        made, found = self.__dict__.get("folded", (None, weight))
         if made != now:
             found = self._folded(weight)
-            self.__dict__["kept"] = (now, found)  # past Module's own bookkeeping: it is no part of the model
+            self.__dict__["folded"] = (now, found)  # bypasses Module.__setattr__: not part of the model
         return found
 
     def _folded(self, weight: Tensor) -> Tensor:
@@ -59,34 +59,34 @@ class FoldedLinear(Linear):
         return weight
 
 
-def forget(backbone: Backbone) -> None:
-    """Have every layer fold anew where folding is done once a step, and let go of what was made."""
+def clear_folded(backbone: Backbone) -> None:
+    """Discard the folded weights that are cached within a step."""
     if backbone.steps is not None:
         for module in backbone.model.modules():
-            module.__dict__.pop("kept", None)
+            module.__dict__.pop("folded", None)
 
 
 def fold_adapters(backbone: Backbone, once: bool = False) -> int:
-    """Have every adapted linear layer fold in training.
+    """Make every adapted linear layer fold its adapter in training.
 
     Args:
-        backbone: With an adapter.
-        once: Fold once a step instead of at every pass; `Backbone.begin_step` says where one begins.
+        backbone: A backbone with an adapter.
+        once: Fold once per step instead of in every pass; `Backbone.begin_step` starts a step.
 
     Returns:
-        How many layers do.
+        The number of layers.
 
     Raises:
-        UserError: There is no adapter, it has dropout, or a layer of it is of another kind.
+        UserError: There is no adapter, it has dropout, or an adapted layer is not a plain linear layer.
     """
     model = backbone.model
     if not hasattr(model, "peft_config"):
         raise UserError(
-            "speed.fold_lora: there is no adapter to fold: backbone.lora is null. Set speed.fold_lora: false."
+            "speed.fold_lora: there is no adapter to fold, because backbone.lora is null. Set speed.fold_lora: false."
         )
     if model.peft_config["default"].lora_dropout:
         raise UserError(
-            "speed.fold_lora: dropout stands between the two factors of an adapter, so they cannot be multiplied first. "
+            "speed.fold_lora: an adapter with dropout cannot be folded. "
             "Set backbone.lora.dropout: 0, or speed.fold_lora: false."
         )
     adapted = [module for module in model.modules() if hasattr(module, "lora_A") and len(module.lora_A)]
@@ -98,9 +98,9 @@ def fold_adapters(backbone: Backbone, once: bool = False) -> int:
             or module.lora_variant
         ):
             raise UserError(
-                f"speed.fold_lora: the adapter of a {type(module.get_base_layer()).__name__} is not folded here, only that "
-                "of a plain linear layer. Set speed.fold_lora: false."
+                f"speed.fold_lora: the adapter of a {type(module.get_base_layer()).__name__} cannot be folded, only that of "
+                "a plain linear layer. Set speed.fold_lora: false."
             )
         module.steps = backbone.steps
-        module.__class__ = FoldedLinear  # the same fields, so that saving, loading and merging find what they know
+        module.__class__ = FoldedLinear  # same attributes, so saving, loading and merging work unchanged
     return len(adapted)

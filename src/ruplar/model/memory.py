@@ -1,4 +1,4 @@
-"""Device → the most memory held on it: the GPU's tensors, or the whole process where there is none."""
+"""Device → its peak memory: of the GPU's tensors, or of the whole process without a GPU."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import torch
 
 
 def peak_memory_gb(device: torch.device | str) -> float:
-    """Gigabytes (1e9 bytes): the GPU's most since `forget_peak`; without a GPU, the process's most since it began."""
+    """Return gigabytes (1e9 bytes): the GPU's peak since `forget_peak`, or the process's peak since its start."""
     if torch.device(device).type == "cuda":
         return torch.cuda.max_memory_allocated(device) / 1e9
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
@@ -17,6 +17,6 @@ def peak_memory_gb(device: torch.device | str) -> float:
 
 
 def forget_peak(device: torch.device | str) -> None:
-    """Count from here on. The process's own peak cannot be forgotten."""
+    """Reset the GPU's peak; the process's own peak cannot be reset."""
     if torch.device(device).type == "cuda":
         torch.cuda.reset_peak_memory_stats(device)

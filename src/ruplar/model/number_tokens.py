@@ -1,11 +1,11 @@
-r"""Tokenizer → the same with a token for every group of two or three digits, as Llama-3's has: 1234 is 123, 4.
+r"""Tokenizer → the same with a token for every group of two or three digits, like Llama-3's: 1234 → 123, 4.
 
-With digit tokens a result such as 216 is a bag of 2, 1 and 6; with these it is one token, one row, one place in a prior.
-Numbers are cut from the left into groups of at most three ASCII digits; all other text is cut as before, other scripts'
-digits included. The tokenizer's own JSON is extended, vocabulary, merges and the rule that cuts text, so a saved folder
-is a plain Hugging Face tokenizer.
+With digit tokens a prior sees a result such as 216 as a bag of 2, 1 and 6; with these tokens it is one token with one row.
+Numbers are split from the left into groups of at most three ASCII digits; all other text is split as before, including
+digits of other scripts. The tokenizer's own JSON is extended (vocabulary, merges, pre-tokenizer), so a saved folder is a
+plain Hugging Face tokenizer.
 
-    merges  1 2 → 12    12 3 → 123    1 23 → 123      so that any order of merging ends in one token
+    merges  1 2 → 12    12 3 → 123    1 23 → 123      any order of merging ends in one token
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any
 from ruplar.errors import UserError
 
 GROUPS = tuple(f"{number:0{digits}d}" for digits in (2, 3) for number in range(10**digits))
-"""Every group of two or three digits, in the order their tokens are added."""
+"""Every group of two or three digits, in the order of their ids."""
 
 _SETTING = "backbone.number_tokens"
 _GROUPED = r"[0-9]{1,3}|\p{N}"
@@ -27,10 +27,10 @@ _KEPT = ("model_max_length", "padding_side", "truncation_side", "clean_up_tokeni
 
 
 def number_ids(tokenizer: Any) -> list[int]:
-    """The ids of all groups.
+    """Return the ids of all groups.
 
     Raises:
-        UserError: The tokenizer does not write them as single tokens.
+        UserError: The tokenizer does not encode them as single tokens.
     """
     if not _groups(tokenizer):
         raise UserError(f"{_SETTING}: this tokenizer has no tokens for groups of digits.")
@@ -38,18 +38,20 @@ def number_ids(tokenizer: Any) -> list[int]:
 
 
 def with_number_tokens(tokenizer: Any) -> Any:
-    """A tokenizer that also has the groups; their ids come after all others. The one given is left as it is.
+    """Return a new tokenizer with the groups added after all other ids.
 
     Raises:
-        UserError: It has them already, or is of a kind that cannot be extended exactly.
+        UserError: The tokenizer has them already, or is of a kind that cannot be extended exactly.
     """
     backend = getattr(tokenizer, "backend_tokenizer", None)
     if backend is None:
-        raise UserError(f"{_SETTING}: {_kind(tokenizer)} is not a fast tokenizer (tokenizer.json). Leave it out.")
+        raise UserError(
+            f"{_SETTING}: {_kind(tokenizer)} is not a fast tokenizer (tokenizer.json). Remove the setting."
+        )
     if _groups(tokenizer):
         raise UserError(
-            f"{_SETTING}: this tokenizer already writes every group of up to three digits as one token (216 is one), so "
-            "there is nothing to add. Leave it out."
+            f"{_SETTING}: this tokenizer already encodes every group of up to three digits as one token (216 is one), so "
+            "there is nothing to add. Remove the setting."
         )
     content = json.loads(backend.to_str())
     _refuse_other_kinds(content, tokenizer)
@@ -60,14 +62,14 @@ def with_number_tokens(tokenizer: Any) -> Any:
     same = same and tokenizer.get_vocab().items() <= made.get_vocab().items()
     if not same or not _groups(made):
         raise UserError(
-            f"{_SETTING}: {_kind(tokenizer)} cuts text in a way that cannot be extended exactly. Leave it out, or take "
-            "spans: result_pieces, which keeps the order of digits."
+            f"{_SETTING}: {_kind(tokenizer)} splits text in a way that cannot be extended exactly. Remove the setting, or "
+            "use spans: result_pieces, which keeps the order of digits."
         )
     return made
 
 
 def _groups(tokenizer: Any) -> bool:
-    """Whether every group is one token, and longer numbers are cut into groups from the left."""
+    """Return whether every group is one token and longer numbers are split into groups from the left."""
     encode = lambda text: tokenizer.encode(text, add_special_tokens=False)  # noqa: E731
     if any(len(encode(group)) != 1 for group in GROUPS):
         return False
@@ -79,8 +81,8 @@ def _refuse_other_kinds(content: dict[str, Any], tokenizer: Any) -> None:
     bytes_ = any(part["type"] == "ByteLevel" for part in _parts(cutter))
     if model["type"] != "BPE" or not bytes_ or any(str(digit) not in model["vocab"] for digit in range(10)):
         raise UserError(
-            f"{_SETTING}: {_kind(tokenizer)} is no byte-level BPE tokenizer with a token for each digit, and only such a "
-            "one can be extended. Leave it out."
+            f"{_SETTING}: {_kind(tokenizer)} is not a byte-level BPE tokenizer with a token for each digit, and only such "
+            "a tokenizer can be extended. Remove the setting."
         )
 
 
@@ -92,7 +94,7 @@ def _parts(cutter: dict[str, Any] | None) -> Iterable[dict[str, Any]]:
 
 def _add_tokens(content: dict[str, Any], tokenizer: Any) -> None:
     model = content["model"]
-    # control tokens that stand outside the vocabulary are numbered anew when it grows, unless it names their ids
+    # control tokens outside the vocabulary would get new ids when it grows, unless it lists them
     model["vocab"].update({token["content"]: token["id"] for token in content["added_tokens"]})
     free = max(tokenizer.get_vocab().values()) + 1
     for group in GROUPS:
@@ -106,7 +108,7 @@ def _add_tokens(content: dict[str, Any], tokenizer: Any) -> None:
 
 
 def _grouping(cutter: dict[str, Any]) -> dict[str, Any]:
-    """The rule that cuts text, with digits in groups: where it cut single digits, or else before all that it does."""
+    """Return the pre-tokenizer with digits in groups: in place of its split into single digits, else before all else."""
     parts, done = [], False
     for part in _parts(cutter):
         pattern = part.get("pattern", {}).get("Regex", "") if part["type"] == "Split" else ""
@@ -120,7 +122,7 @@ def _grouping(cutter: dict[str, Any]) -> dict[str, Any]:
 
 
 def _rebuilt(content: dict[str, Any], tokenizer: Any) -> Any:
-    """A tokenizer of the plain class, which takes its JSON as it is: some models' own classes build their rules anew."""
+    """Build a tokenizer of the generic class, which uses its JSON unchanged; some models' classes rebuild their rules."""
     from tokenizers import Tokenizer
     from transformers import PreTrainedTokenizerFast
 

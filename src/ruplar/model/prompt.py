@@ -1,8 +1,8 @@
-r"""Question → prompt ids: the only file that knows chat templates, used by training and thinking alike.
+r"""Tokenizer and prompt settings → `PromptFormat`: marker ids and the one way to build a prompt. No weights are needed.
 
-The template is rendered once around a placeholder and cut there; what stands before and after is encoded once, the
-user's text is encoded as plain text, and the three are joined by id. So no merge crosses a boundary and nothing a user
-writes can become a control token.
+The chat template is rendered once around a placeholder and split there. The text before and after is encoded once, the
+user's text is encoded as plain text, and the ids are concatenated. So no BPE merge crosses a boundary and nothing a user
+writes can become a control token. Training, evaluation and serving all use this file.
 
     [ before | instruction \n question | closing of the turn, opening of the assistant's ]
                                          ^ question_at when it is a control token, else the question's last token
@@ -16,10 +16,13 @@ from functools import cached_property
 from typing import Any
 
 from ruplar.errors import UserError
-from ruplar.model.settings import PromptConfig
-from ruplar.types import Prompt
+from ruplar.model.number_tokens import with_number_tokens
+from ruplar.model.settings import BackboneConfig, PromptConfig
+from ruplar.model.tokenizers import load_tokenizer
+from ruplar.types import Markers, Prompt
 
-_HALF = re.compile(r"[\ud800-\udfff]")
+OPEN, CLOSE = "<think>", "</think>"
+_SURROGATE = re.compile(r"[\ud800-\udfff]")
 _PLACEHOLDER = "RUPLARQUESTIONRUPLAR"
 _DATE = "26 Jul 2024"
 _PLAIN_BEFORE, _PLAIN_AFTER = "Question: ", "\nAnswer: "
@@ -27,11 +30,11 @@ _PLAIN_BEFORE, _PLAIN_AFTER = "Question: ", "\nAnswer: "
 
 @dataclass
 class PlainText:
-    """Text → ids that decode to the same text and hold no control token, whatever the text says.
+    """Text → ids that decode to the same text and contain no control token, whatever the text is.
 
     Attributes:
         tokenizer: Any Hugging Face tokenizer.
-        controls: Ids a user may not write: special tokens, added tokens and the think markers.
+        controls: Ids a user must not be able to write: special tokens, added tokens and the markers.
     """
 
     tokenizer: Any
@@ -43,56 +46,53 @@ class PlainText:
         self._pattern = re.compile("|".join(re.escape(w) for w in sorted(written, key=len, reverse=True)))
 
     def __call__(self, text: str) -> list[int]:
-        """Ids of the text; a control token's name is broken in two pieces that mean nothing.
+        """Encode the text; the name of a control token is split into two harmless pieces.
 
         Raises:
-            UserError: The text holds half of a character (a lone surrogate), which no tokenizer can read.
+            UserError: The text contains half of a character (a lone surrogate), which no tokenizer can encode.
         """
-        half = _HALF.search(text)
+        half = _SURROGATE.search(text)
         if half:
             raise UserError(
-                f"the text holds half of a character (U+{ord(half[0]):04X}, a lone surrogate) after "
+                f"the text contains half of a character (U+{ord(half[0]):04X}, a lone surrogate) after "
                 f"'{text[max(0, half.start() - 20) : half.start()]}'. Remove it, or write the whole character."
             )
         out: list[int] = []
-        waiting = [text]  # the next piece last; a text may hold thousands of names, so no recursion
-        while waiting:
-            piece = waiting.pop()
+        pending = [text]  # a stack, because a text may contain thousands of names; the next piece is last
+        while pending:
+            piece = pending.pop()
             ids = self._ids(piece) if piece else []
             if self.controls.isdisjoint(ids):
                 out += ids
             else:
-                waiting += reversed(self._broken(piece))
+                pending += reversed(self._split_controls(piece))
         return out
 
     def _ids(self, text: str) -> list[int]:
         fast = getattr(self.tokenizer, "backend_tokenizer", None)
         if fast is None:
             return self.tokenizer.encode(text, add_special_tokens=False)
-        return fast.encode(
-            text, add_special_tokens=False
-        ).ids  # the same ids; the wrapper around it costs twice as much
+        return fast.encode(text, add_special_tokens=False).ids  # same ids, half the time of the wrapper
 
-    def _broken(self, text: str) -> list[str]:
-        """The text cut in the middle of every control token's name; in its own middle where there is none to find."""
+    def _split_controls(self, text: str) -> list[str]:
+        """Split the text in the middle of every control token's name, or in its own middle if no name is found."""
         if len(text) == 1:
             raise UserError(
-                f"the single character {text!r} is a control token of this tokenizer and cannot be asked about."
+                f"the single character {text!r} is a control token of this tokenizer and cannot be part of a question."
             )
         found = self._pattern.finditer(text) if self._pattern.pattern else ()
-        # a control written some other way (say, after normalisation) has no name to find
+        # a control token may be written differently (e.g. before normalisation), so its name may not occur
         cuts = [cut for m in found if 0 < (cut := (m.start() + m.end() + 1) // 2) < len(text)] or [len(text) // 2]
         return [text[a:b] for a, b in zip([0, *cuts], [*cuts, len(text)], strict=True)]
 
 
 @dataclass
 class PromptBuilder:
-    """Builds every prompt of one backbone under one `PromptConfig`."""
+    """Build every prompt of one tokenizer under one `PromptConfig`."""
 
     tokenizer: Any
     config: PromptConfig
     controls: frozenset[int]
-    open_marker: str = "<think>"
     plain: PlainText = field(init=False)
 
     def __post_init__(self):
@@ -100,7 +100,7 @@ class PromptBuilder:
 
     @cached_property
     def _frame(self) -> tuple[list[int], list[int]]:
-        """Ids before and after the user's text."""
+        """Return the ids before and after the user's text."""
         if self.config.template == "plain":
             before, after = _PLAIN_BEFORE, _PLAIN_AFTER
         else:
@@ -114,18 +114,19 @@ class PromptBuilder:
                 "prompt.template: chat, but this tokenizer has no chat template. Set prompt.template: plain."
             )
         turn = [{"role": "user", "content": _PLACEHOLDER}]
-        # some templates write today's date; a model must be asked as it was trained, whatever the day
+        # some templates write today's date; the prompt must be the one the model was trained on
         text = self.tokenizer.apply_chat_template(turn, tokenize=False, add_generation_prompt=True, date_string=_DATE)
         if text.count(_PLACEHOLDER) != 1:
             raise UserError(
-                "prompt.template: the tokenizer's chat template does not show the user's text exactly once."
+                "prompt.template: the tokenizer's chat template does not contain the user's text exactly once. Set "
+                "prompt.template: plain."
             )
         before, after = text.split(_PLACEHOLDER)
-        # some templates open the thought themselves; the method's layout does that
-        return before, after.split(self.open_marker)[0]
+        # some templates open the thought themselves; here the method does that
+        return before, after.split(OPEN)[0]
 
     def __call__(self, question: str) -> Prompt:
-        """The prompt of one question, up to the opening of the assistant's turn."""
+        """Build the prompt of one question, up to the opening of the assistant's turn."""
         before, after = self._frame
         middle = self.plain(
             "\n".join([*filter(None, [self.config.instruction]), *[question] * self.config.question_repeats])
@@ -137,5 +138,60 @@ class PromptBuilder:
         return Prompt(tuple(before + middle + after), question_at=end if closes else end - 1)
 
     def answer(self, answer: str) -> list[int]:
-        """The answer in the recipe's format, without the end token."""
+        """Encode the answer in the recipe's format, without the end token."""
         return self.plain(self.config.answer.replace("{answer}", answer))
+
+
+@dataclass(frozen=True)
+class PromptFormat:
+    """A tokenizer with marker tokens, and the prompts it builds.
+
+    Attributes:
+        tokenizer: The tokenizer, markers included.
+        prompt: Question → ids.
+        markers: Ids of `<think>`, `</think>` and the end of the answer.
+        pad_id: Padding id; never attended to.
+        added: Ids of the markers that the tokenizer did not have.
+    """
+
+    tokenizer: Any
+    prompt: PromptBuilder
+    markers: Markers
+    pad_id: int
+    added: tuple[int, ...]
+
+
+def named_tokenizer(config: BackboneConfig) -> Any:
+    """Load the tokenizer of `backbone.name`, with number tokens if the recipe adds them."""
+    tokenizer = load_tokenizer(config.name)
+    return with_number_tokens(tokenizer) if config.number_tokens else tokenizer
+
+
+def prompt_format_of(tokenizer: Any, prompt: PromptConfig) -> PromptFormat:
+    """Find or add the marker tokens and determine the pad and end ids.
+
+    Args:
+        tokenizer: Missing markers are added to it.
+        prompt: The recipe's prompt settings.
+
+    Raises:
+        UserError: The tokenizer has no end token.
+    """
+    added = [token for token in (OPEN, CLOSE) if _single_id(tokenizer, token) is None]
+    if added:
+        tokenizer.add_tokens(added, special_tokens=True)
+    think_id, end_think_id = (tokenizer.convert_tokens_to_ids(t) for t in (OPEN, CLOSE))
+    eos_id = tokenizer.eos_token_id
+    if eos_id is None:
+        raise UserError("the tokenizer has no end token (eos_token); set one in its tokenizer_config.json.")
+    pad_id = tokenizer.pad_token_id if tokenizer.pad_token_id is not None else eos_id
+    controls = frozenset(tokenizer.all_special_ids) | frozenset(tokenizer.get_added_vocab().values())
+    builder = PromptBuilder(tokenizer, prompt, controls | {think_id, end_think_id})
+    ids = tuple(i for t, i in ((OPEN, think_id), (CLOSE, end_think_id)) if t in added)
+    return PromptFormat(tokenizer, builder, Markers(think_id, end_think_id, eos_id), pad_id, ids)
+
+
+def _single_id(tokenizer: Any, token: str) -> int | None:
+    """Return the id of a token that the tokenizer encodes as one piece, else None."""
+    ids = tokenizer.encode(token, add_special_tokens=False)
+    return ids[0] if len(ids) == 1 and tokenizer.convert_ids_to_tokens(ids[0]) == token else None

@@ -1,18 +1,18 @@
-"""Batch whose latents are made one from another → hidden states: the recurrent forward pass, with gradient through it all.
+"""Batch with recurrent latents → hidden states: one forward pass per latent, with gradients through all of them.
 
-A latent's input is made from the hidden state one position earlier, so latents cannot be computed side by side. Rows
-are moved so that all thoughts end at the same column, and share every pass; one cache goes through them all:
+A latent's input is computed from the hidden state one position earlier, so latents cannot be computed in parallel. Rows
+are shifted right so that all thoughts end at the same column and share every pass and one KV cache:
 
     [ How many <think> · · · </think> 18 eos ]             [ pad pad How many <think> | · | · | · </think> 18 eos ]
     [ Anna has 3 bags <think> · · · </think> 7 eos ]   →   [ Anna   has   3   bags <think> | · | · | · </think> 7 eos ]
     [ Why <think> · </think> 5 eos ]                       [ pad pad pad pad  pad Why | <think> | · </think> 5 eos ]
                                                                  first pass            one each    last pass
 
-So N latents take N + 1 passes. A row with fewer latents reads its own tokens in the columns before its first. On a GPU
-with `speed.graph` all of them are replayed as one, forward and backward; rows are then moved a little further, so that
-few graphs do.
+So N latents take N + 1 passes. A row with fewer latents reads its own tokens in the columns before its first latent. On a
+GPU with `speed.graph` all passes are replayed as one graph, forward and backward; shifts are then rounded up so that few
+graphs are needed.
 
-Axes: B rows, S positions of the batch, C columns (S and what rows are moved by), D width, M latents, N most latents of a row.
+Axes: B rows, S positions of the batch, C columns (S plus shifts), D width, M latents, N most latents in a row.
 """
 
 from __future__ import annotations
@@ -28,29 +28,53 @@ from ruplar.model.backbone import Backbone
 from ruplar.types import Batch
 
 Project = Callable[[Tensor], Tensor]
-"""Hidden states [B, D] → the inputs made from them [B, D]."""
+"""Hidden states [B, D] → the next inputs [B, D]."""
 BEFORE, AFTER = 32, 16
-"""Where passes are replayed, the columns before the first latent and after the last are multiples of these."""
+"""For replayed passes, the columns before the first latent and after the last are multiples of these."""
+
+
+class Projector(nn.Module):
+    """Hidden state → next latent input: dropout, linear D → inner, GELU, linear inner → D, LayerNorm; float32 weights.
+
+    Args:
+        width: D.
+        inner: Inner width.
+        dropout: Dropout before the first layer.
+        seed: Random seed of the weights.
+    """
+
+    def __init__(self, width: int, inner: int, dropout: float = 0.0, seed: int = 0):
+        super().__init__()
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seed)
+            self.layers = nn.Sequential(
+                nn.Dropout(dropout), nn.Linear(width, inner), nn.GELU(), nn.Linear(inner, width), nn.LayerNorm(width)
+            )
+
+    def forward(self, hidden: Tensor) -> Tensor:
+        """Hidden states [..., D] → inputs [..., D], in the dtype of the hidden states."""
+        weight = next(self.parameters())
+        return self.layers(hidden.to(weight.dtype)).to(hidden.dtype)
 
 
 @dataclass
 class Rollout:
-    """What came out of the passes.
+    """The result of all passes.
 
     Attributes:
-        hidden: [B, C, D] the head's own input at every column.
-        latents: [B, N, D] what was fed in the columns of latents; a row's own tokens before its first.
-        layers: Every layer's hidden states in the last pass, the embedding's first, each [B, C - tail, D]; () unless
-            asked for.
-        moved: [B] how many columns each row was moved to the right.
+        hidden: [B, C, D] the input of the head at every column.
+        latents: [B, N, D] the inputs at latent columns; a row's own tokens before its first latent.
+        layers: Every layer's hidden states in the last pass, the embedding first, each [B, C - tail, D]; () unless
+            requested.
+        shift: [B] columns each row was shifted to the right.
         width: S.
-        tail: Column the last pass begins at: the last latent's, or 0 without latents.
+        tail: First column of the last pass: the last latent's, or 0 without latents.
     """
 
     hidden: Tensor
     latents: Tensor
     layers: tuple[Tensor, ...]
-    moved: Tensor
+    shift: Tensor
     width: int
     tail: int
 
@@ -66,38 +90,38 @@ class Rollout:
 
     def _find(self, places: Tensor) -> tuple[Tensor, Tensor]:
         rows = places // self.width
-        return rows, places % self.width + self.moved[rows]
+        return rows, places % self.width + self.shift[rows]
 
 
 @dataclass
 class _Aligned:
-    """A batch moved so that all thoughts end at one column."""
+    """A batch shifted so that all thoughts end at one column."""
 
     ids: Tensor  # [B, C]
-    mask: Tensor  # [B, C] 1 where something stands
+    mask: Tensor  # [B, C] 1 at real tokens
     latent: Tensor  # [B, C] bool
-    moved: Tensor  # [B]
+    shift: Tensor  # [B]
     first: int  # first column that is a latent in some row
     end: int  # one past the last
 
 
 def roll_out(backbone: Backbone, batch: Batch, project: Project | None = None, all_layers: bool = False) -> Rollout:
-    """Run a batch whose latents are each made from the hidden state before them.
+    """Run a batch whose latents are each computed from the previous hidden state.
 
     Args:
         backbone: The model.
-        batch: Not packed; the latents of a row stand side by side.
-        project: What makes an input of a hidden state; None feeds it as it is.
-        all_layers: Also keep every layer of the last pass, which holds everything from the last latent on.
+        batch: Not packed; the latents of a row are contiguous.
+        project: Hidden state → next input; None: the hidden state itself.
+        all_layers: Also return every layer of the last pass, which covers everything from the last latent on.
 
     Raises:
-        UserError: Gradient checkpointing is on, under which the model keeps no cache.
+        UserError: Gradient checkpointing is on, which disables the KV cache.
     """
-    assert not batch.packed, "recurrent latents need a row a sequence"
+    assert not batch.packed, "recurrent latents need one sequence per row"
     if backbone.plain_model.training and backbone.plain_model.is_gradient_checkpointing:
         raise UserError(
-            "training.gradient_checkpointing: this method makes its latents one from another through the model's cache, "
-            "which checkpointing turns off. Set it to false and make training.per_device_train_batch_size smaller."
+            "training.gradient_checkpointing: this method computes its latents recurrently through the KV cache, which "
+            "checkpointing disables. Set it to false and lower training.per_device_train_batch_size."
         )
     replayed = backbone.replay is not None and torch.is_grad_enabled()
     rows = _align(batch, backbone.pad_id, *((BEFORE, AFTER) if replayed else (1, 1)))
@@ -107,17 +131,17 @@ def roll_out(backbone: Backbone, batch: Batch, project: Project | None = None, a
     out = backbone.replay.recur(passes, embeds, seen, positions, rows.latent) if replayed else None
     hidden, latents, *layers = passes(embeds, seen, positions, rows.latent) if out is None else out
     tail = max(rows.end - 1, 0) if rows.end > rows.first else 0
-    return Rollout(hidden, latents, tuple(layers), rows.moved, batch.ids.shape[1], tail)
+    return Rollout(hidden, latents, tuple(layers), rows.shift, batch.ids.shape[1], tail)
 
 
 class Passes(nn.Module):
-    """All passes of a batch as one function, whose weights are known: what a graph is captured of.
+    """All passes of a batch as one module, so that a CUDA graph can be captured of it.
 
     Args:
         backbone: The model.
         project: See `roll_out`.
-        first: First column that is a latent in some row.
-        end: One past the last.
+        first: First column with a latent in any row.
+        end: One past the last such column.
         all_layers: See `roll_out`.
     """
 
@@ -127,16 +151,16 @@ class Passes(nn.Module):
         self.first, self.end, self.all_layers = first, end, all_layers
 
     def forward(self, embeds: Tensor, mask: Tensor, positions: Tensor, latent: Tensor) -> tuple[Tensor, ...]:
-        """Pass after pass through one cache.
+        """Run all passes through one KV cache.
 
         Args:
             embeds: [B, C, D].
-            mask: [B, C] 1 where something stands, or [B, 1, C, C] who may look at whom.
+            mask: [B, C] 1 at real tokens, or [B, 1, C, C] attention mask.
             positions: [B, C].
             latent: [B, C] bool.
 
         Returns:
-            The head's own input [B, C, D], what was fed as latents [B, N, D], and every layer of the last pass if asked for.
+            The input of the head [B, C, D], the latent inputs [B, N, D], and every layer of the last pass if requested.
         """
         from transformers import DynamicCache
 
@@ -162,16 +186,16 @@ class Passes(nn.Module):
             fed.append(torch.where(latent[:, column, None], made, embeds[:, column]))
             if column < self.end - 1:
                 feed(fed[-1][:, None])
-        # the last latent and all that follows it are known now: one pass
+        # the last latent and everything after it are known now: one pass
         feed(torch.cat([fed[-1][:, None], embeds[:, self.end :]], dim=1) if fed else embeds, self.all_layers)
         latents = torch.stack(fed, dim=1) if fed else embeds[:, :0]
         return torch.cat(found, dim=1), latents, *layers
 
 
 def _takes_masks(backbone: Backbone) -> bool:
-    """Whether the layers take a mask of who may look at whom as it is, and their cache keeps all it was given.
+    """Return whether the layers accept a 4-d boolean mask and their cache keeps all positions.
 
-    Other attention adds such a mask to its scores, and a layer with a window drops what lies before it.
+    Other attention implementations add the mask to the scores, and sliding-window layers drop old positions.
     """
     from transformers import DynamicCache
 
@@ -181,10 +205,10 @@ def _takes_masks(backbone: Backbone) -> bool:
 
 
 def _own_past(mask: Tensor) -> Tensor:
-    """Where something stands [B, C] → who may look at whom [B, 1, C, C].
+    """Real tokens [B, C] → causal attention mask [B, 1, C, C].
 
-    Whoever stands nowhere looks at himself: of a mask of nothing some kernels make no number, and what is no number
-    reaches the others through the cache, however little of it they may see.
+    Padding positions attend to themselves: some kernels return NaN for a fully masked row, and the NaN would reach other
+    positions through the cache.
     """
     size, device = mask.shape[1], mask.device
     past = torch.ones(size, size, dtype=torch.bool, device=device).tril()
@@ -192,7 +216,7 @@ def _own_past(mask: Tensor) -> Tensor:
 
 
 def _align(batch: Batch, pad_id: int, before: int, after: int) -> _Aligned:
-    """Move every row to the right until its last latent stands where the others' do, and columns are so many."""
+    """Shift every row to the right until all last latents share a column; round column counts to `before` and `after`."""
     size, width = batch.ids.shape
     latent = torch.zeros_like(batch.ids, dtype=torch.bool)
     latent.view(-1)[batch.latent_at] = True
@@ -201,21 +225,21 @@ def _align(batch: Batch, pad_id: int, before: int, after: int) -> _Aligned:
     firsts = torch.where(latent, place, width).amin(1)
     lengths = batch.mask.ne(0).sum(1)
     end = ends.max()
-    moved = torch.where(ends > 0, end - ends, 0)
-    first = torch.where(ends > 0, firsts + moved, end).min()
+    shift = torch.where(ends > 0, end - ends, 0)
+    first = torch.where(ends > 0, firsts + shift, end).min()
     more = torch.where(end > first, -first % before, 0)
-    end, first, moved = end + more, first + more, torch.where(ends > 0, moved + more, 0)
-    numbers = torch.stack([end, first, (lengths + moved).max()]).tolist()  # the one wait for the device
+    end, first, shift = end + more, first + more, torch.where(ends > 0, shift + more, 0)
+    numbers = torch.stack([end, first, (lengths + shift).max()]).tolist()  # the one wait for the device
     rest = max(numbers[2] - numbers[0], 0)
     columns = torch.arange(numbers[0] + rest + -rest % after, device=batch.ids.device)
-    source = columns - moved[:, None]  # [B, C]
+    source = columns - shift[:, None]  # [B, C]
     real = (source >= 0) & (source < lengths[:, None])
     source = source.clamp(0, width - 1)
     return _Aligned(
         ids=torch.where(real, batch.ids.gather(1, source), pad_id),
         mask=real.long(),
         latent=real & latent.gather(1, source),
-        moved=moved,
+        shift=shift,
         first=numbers[1],
         end=numbers[0],
     )

@@ -1,7 +1,7 @@
-"""Distribution → soft token: the expected embedding under a distribution over the vocabulary, and back to readable tokens.
+"""Distribution → soft token: the expected embedding under a distribution over the vocabulary; and back to tokens.
 
-For weights p over vocabulary rows W, the soft token is sum_v p[v] * W[v]. Priors are sparse, so we gather K rows
-instead of multiplying by all V.  Axes: B questions, M latents, K kept, V vocabulary, D width.
+For weights p over embedding rows W, the soft token is sum_v p[v] * W[v]. Priors are sparse, so we gather K rows instead
+of multiplying by all V.  Axes: B questions, M latents, K tokens of a prior, V vocabulary, D width.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def mix_all(embedding: nn.Module, weights: Tensor) -> Tensor:
 
 
 def readable(logits: Tensor, tokenizer: Any, end_think_id: int, top: int = 10) -> list[Latent]:
-    """Logits [M, V] the latents were made from → what a person can read of each: top tokens, entropy, P(halt)."""
+    """Logits of latents [M, V] → their readable form: top tokens, entropy, P(halt)."""
     log_probs = logits.float().log_softmax(-1)
     probs = log_probs.exp()
     entropy = -(probs * log_probs).nan_to_num(0.0).sum(-1)

@@ -1,9 +1,8 @@
-"""Models of one recipe and one start → the model of their mean weights: better than each of them, at the cost of one.
+"""Models of one recipe and one start → a model soup: the mean of their weights, often better than each of them.
 
-Trainings that begin at the same weights and differ in their seed end in one valley, and the middle of it is often the better
-place (model soups, Wortsman et al. 2022). Trainings from different starts do not: their mean is worth less than either.
-Of an adapter both factors are averaged, each by itself: it went on from the same ones. `average.json` beside the weights says
-which models they are the mean of.
+Runs that start from the same weights and differ only in their seed end in the same basin, and its centre often generalises
+better (Wortsman et al. 2022). Runs from different starts do not: their soup is worse than either. Both factors of an adapter
+are averaged separately, which is valid because they continue the same start. `average.json` lists the averaged models.
 """
 
 from __future__ import annotations
@@ -16,86 +15,88 @@ from typing import Any
 
 from ruplar.errors import UserError
 from ruplar.fingerprints import fingerprint
-from ruplar.model.store import METADATA_FILE, find_model, read_metadata, whole_folder
+from ruplar.io import atomic_folder, write_json
+from ruplar.model.store import METADATA_FILE, find_model, read_metadata
 
 START = "start.json"
-"""What a run's folder says of the weights it began at; see `train.run`."""
+"""File of a run folder that identifies its start weights; see `train.run`."""
 AVERAGE = "average.json"
-"""What a mean is of: each model's name and seed and the hash of each file of its weights, and the hash of those they began at, where it is known."""
+"""Describes a soup: name, seed and weight hashes of each model, and the hash of their start weights where known."""
 _RECORDS = ("run.json", "trained.json")
-"""What a run's folder says of its training: `ruplar train` writes the first, `ruplar study` the second."""
-_OF_ONE = ("README.md", "ci-answers.json", AVERAGE)
-"""Files that say something of one model's weights, which is not true of the mean."""
+"""Records of a training: `ruplar train` writes the first, `ruplar study` the second."""
+_NOT_COPIED = ("README.md", "ci-answers.json", AVERAGE)
+"""Files that describe one model's weights and are not valid for the soup."""
 
 
 def average(references: Sequence[str | Path], folder: Path, dtype: Any = None) -> Path:
-    """Write the mean of several models, whole or not at all.
+    """Write the soup of several models atomically.
 
     Args:
-        references: At least two; see `store.find_model`.
-        folder: Where it goes; not there yet.
-        dtype: Precision of the written weights; None: as the first model has them.
+        references: At least two models; see `store.find_model`.
+        folder: Where to write it.
+        dtype: Precision of the written weights; None: that of the first model.
 
     Raises:
-        UserError: They differ in anything but their weights, or are known to have begun at different ones.
+        UserError: The models differ in anything but their weights, or are known to have different start weights.
     """
     folders = [find_model(reference) for reference in references]
     if len(folders) < 2:
-        raise UserError("an average needs at least two models.")
+        raise UserError("a model soup needs at least two models.")
     if len({one.resolve() for one in folders}) < len(folders):
-        raise UserError("the same model is named twice; its weight in the average would be doubled.")
-    _check_alike(folders)
-    with whole_folder(folder) as draft:
+        raise UserError("the same model is given twice; it would count twice in the average.")
+    _check_same_kind(folders)
+    with atomic_folder(folder, replace=True) as draft:
         for file in sorted(folders[0].iterdir()):
             if file.suffix == ".safetensors":
                 _average_file([one / file.name for one in folders], draft / file.name, dtype)
-            elif file.is_file() and file.name not in _OF_ONE:
+            elif file.is_file() and file.name not in _NOT_COPIED:
                 shutil.copyfile(file, draft / file.name)
-        known = {"models": [_told(one) for one in folders], "start": _start(folders[0])}
-        (draft / AVERAGE).write_text(json.dumps(known, indent=2) + "\n", encoding="utf-8")
+        write_json(draft / AVERAGE, {"models": [_describe(one) for one in folders], "start": _start(folders[0])})
     return Path(folder)
 
 
 def seeds_of(model: Path) -> list[int]:
-    """Seeds of the trainings a saved model is the mean of; none where it is one training's, or they are not known."""
+    """Return the seeds of the runs in a soup; [] for a single run, or where they are not known."""
     file = model / AVERAGE
     seeds = [one.get("seed") for one in _read(file).get("models", [])] if file.is_file() else []
     return [] if None in seeds else seeds
 
 
-def _check_alike(folders: Sequence[Path]) -> None:
+def _check_same_kind(folders: Sequence[Path]) -> None:
     first, *others = folders
     for other in others:
         known, found = (read_metadata(one).model_dump(mode="json", exclude={"ruplar"}) for one in (first, other))
         differing = [key for key in known if known[key] != found[key]]
         if differing:
             raise UserError(
-                f"{other / METADATA_FILE}: its {differing[0]} is not that of {first / METADATA_FILE}. Models that are averaged differ in their "
-                "weights alone."
+                f"{other / METADATA_FILE}: its {differing[0]} differs from that of {first / METADATA_FILE}. Averaged models "
+                "may differ only in their weights."
             )
         marks = [_start(one) for one in (first, other)]
         if None not in marks and marks[0] != marks[1]:
             raise UserError(
-                f"{other}: began at other weights than {first}, as their runs' folders say. The mean of such models is worth "
-                "less than either; average trainings that differ in their seed alone."
+                f"{other}: started from other weights than {first}, according to their run folders. The soup of such models "
+                "is worse than either; average runs that differ only in their seed."
             )
         names = [sorted(file.name for file in one.glob("*.safetensors")) for one in (first, other)]
         if names[0] != names[1] or not names[0]:
-            raise UserError(f"{other}: holds the weights {names[1]}, {first} holds {names[0]}.")
+            raise UserError(f"{other}: has the weight files {names[1]}, but {first} has {names[0]}.")
 
 
-def _told(model: Path) -> dict[str, Any]:
-    """A model as `average.json` names it: by its run's folder, where it lies in one, and by its weights."""
+def _describe(model: Path) -> dict[str, Any]:
+    """Return the entry of a model in `average.json`: the name of its run, its seed, and its weight hashes."""
     place = model.resolve()
     weights = {file.name: fingerprint(file) for file in sorted(model.glob("*.safetensors"))}
     name = place.parent.name if place.name == "model" else place.name
     record = _record(model)
-    seed = None if record.get("mean_of") else record.get("seed")  # a mean's record has the seed of the first of them
+    seed = (
+        None if record.get("mean_of") else record.get("seed")
+    )  # the record of a soup has the seed of its first model
     return {"name": name, "seed": seed, "sha256": weights}
 
 
 def _start(model: Path) -> str | None:
-    """The hash of the weights a run began at, where its folder says so."""
+    """Return the hash of a run's start weights, or None if its folder does not say."""
     file = model.parent / START
     if file.is_file():
         return next(iter(_read(file).values()), None)
@@ -104,7 +105,7 @@ def _start(model: Path) -> str | None:
 
 
 def _record(model: Path) -> Mapping[str, Any]:
-    """What the run's folder that a model lies in says of its training; nothing where there is none."""
+    """Return the record of the run folder that contains a model; {} without one."""
     place = model.resolve()
     found = [place.parent / name for name in _RECORDS] if place.name == "model" else []
     return next((_read(file) for file in found if file.is_file()), {})
@@ -114,9 +115,7 @@ def _read(file: Path) -> Mapping[str, Any]:
     try:
         read: Mapping[str, Any] = json.loads(file.read_text(encoding="utf-8"))
     except ValueError as error:
-        raise UserError(
-            f"{file}: is not JSON ({error}). Take it away, or fetch the folder it lies in anew."
-        ) from error
+        raise UserError(f"{file}: is not JSON ({error}). Remove it, or download its folder again.") from error
     return read
 
 

@@ -1,19 +1,17 @@
-"""A trained model ↔ its folder: `ruplar.json` says what it is, safetensors hold the weights.
+"""A trained model ↔ its folder: metadata in `ruplar.json`, weights in safetensors.
 
 MODEL/
-  ruplar.json                 method, prompt, domain, spans, prior, backbone: everything needed to use it again
+  ruplar.json                 model metadata: method, prompt, domain, spans, prior, backbone
   adapter_model.safetensors   the LoRA adapter (with adapter_config.json), or
   model.safetensors           all weights (with config.json and the tokenizer)
-  method.safetensors          the method's own weights, when it has any
+  method.safetensors          the method's own weights, if it has any
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-import os
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -24,9 +22,9 @@ from ruplar import __version__, plugins
 from ruplar.domains.base import Domain
 from ruplar.errors import UserError, unknown
 from ruplar.fingerprints import fingerprint
-from ruplar.model.backbone import EMBEDDED, Backbone, add_number_tokens, attach_markers, open_backbone
-from ruplar.model.continue_adapter import alone, check_same_adapter
-from ruplar.model.lora import add_lora, keep_start, merged
+from ruplar.io import atomic_folder, write_json
+from ruplar.model.backbone import EMBEDDED, Backbone, add_number_tokens, attach_markers, load_backbone
+from ruplar.model.lora import add_lora, check_same_adapter, copy_start, merged, standalone
 from ruplar.model.number_tokens import number_ids
 from ruplar.model.settings import BackboneConfig, PromptConfig
 from ruplar.model.weights import load_method_weights, load_weights, save_weights
@@ -49,7 +47,7 @@ class PluginSpec(Settings):
 
 
 class ModelMetadata(Settings):
-    """What a model folder says of itself."""
+    """Content of `ruplar.json`: everything needed to use a model again, apart from its weights."""
 
     format: int = FORMAT
     ruplar: str = __version__
@@ -63,7 +61,7 @@ class ModelMetadata(Settings):
 
 @dataclass
 class Model:
-    """A model in memory: its backbone with weights, how it thinks, what its answers mean."""
+    """A model in memory: backbone, method, domain and metadata."""
 
     backbone: Backbone
     method: Method
@@ -71,25 +69,19 @@ class Model:
     metadata: ModelMetadata
 
     def prompt(self, question: str) -> Prompt:
-        """Build the prompt of a question: the one way for training, evaluation, serving and benchmarks.
+        """Build the prompt of a question, for training, evaluation, serving and benchmarks.
 
-        A method may add to the question (CoLaR writes its thinking speed), so a prompt is never made of the question alone.
+        A method may add to the question (CoLaR writes its thinking speed), so always build prompts with this function.
         """
         return self.backbone.prompt(self.method.question(question))
 
 
 def find_model(reference: str | Path) -> Path:
-    """A model folder by path, or `embedded` / `embedded:NAME` for those that ship with the package."""
+    """Return a model folder by path, or by `embedded` / `embedded:NAME` for the packaged models."""
     text = str(reference)
     if text == "embedded" or text.startswith("embedded:"):
-        known = {
-            "cot": EMBEDDED,
-            **{
-                p.name: p
-                for p in EMBEDDED.parent.iterdir()
-                if p.name != EMBEDDED.name and (p / METADATA_FILE).is_file()
-            },
-        }
+        folders = (p for p in EMBEDDED.parent.iterdir() if p != EMBEDDED and (p / METADATA_FILE).is_file())
+        known = {"cot": EMBEDDED, **{folder.name: folder for folder in folders}}
         name = text.partition(":")[2] or "ruplar"
         if name not in known:
             raise UserError(unknown("embedded model", name, known))
@@ -108,34 +100,46 @@ def find_model(reference: str | Path) -> Path:
 
 
 def read_metadata(folder: Path) -> ModelMetadata:
-    """The card of a model folder, checked."""
+    """Read and check the metadata of a model folder."""
+    file = folder / METADATA_FILE
     try:
-        raw = json.loads((folder / METADATA_FILE).read_text(encoding="utf-8"))
+        raw = json.loads(file.read_text(encoding="utf-8"))
         if raw.get("format", 0) > FORMAT:
             raise UserError(
-                f"{folder / METADATA_FILE}: format {raw['format']} was written by a later ruplar; this one reads up to {FORMAT}."
+                f"{file}: format {raw['format']} was written by a later ruplar; this one reads up to {FORMAT}. Upgrade ruplar."
             )
-        return ModelMetadata(**upgrade(raw, str(folder / METADATA_FILE)))
+        return ModelMetadata(**upgrade(raw, str(file)))
     except (json.JSONDecodeError, ValidationError) as error:
-        raise UserError(f"{folder / METADATA_FILE} cannot be read: {error}") from error
+        raise UserError(f"{file} cannot be read: {error}") from error
 
 
-def open_start(config: BackboneConfig, prompt: PromptConfig, device: str = "cpu", adapt: bool = True) -> Backbone:
-    """The backbone training starts from: the named model, `init`'s weights with its adapter folded in, or with it in place.
+def load_start(
+    config: BackboneConfig,
+    prompt: PromptConfig,
+    device: str = "cpu",
+    adapt: bool = True,
+    base: tuple[Any, Any] | None = None,
+) -> Backbone:
+    """Load the backbone that training starts from: the named model, or `init` with its adapter merged or continued.
 
     Args:
         config: The recipe's `backbone:` section.
         prompt: The recipe's `prompt:` section.
-        device: Where it goes.
-        adapt: Add a fresh LoRA when the config has one, or with `continue_adapter` the one of `init`.
+        device: Device of the weights.
+        adapt: Add a new LoRA if the config has one; with `continue_adapter`, load the adapter of `init`.
+        base: Causal LM and tokenizer in memory instead of the named model.
 
     Raises:
-        UserError: The model cannot be loaded, or `init`'s adapter is not one to go on with.
+        UserError: The model cannot be loaded, or the adapter of `init` does not fit.
     """
     if config.init is None:
-        return open_backbone(config, prompt, device, adapt)
+        return load_backbone(config, prompt, device, adapt, base)
+    if base is not None:
+        raise UserError(
+            "backbone.init: cannot be set for a model in memory. Pass the folder of that run as the model."
+        )
     if config.lora is not None and config.lora.continue_adapter:
-        return _going_on(config, prompt, device)
+        return _load_continued(config, prompt, device)
     first = load_model(config.init, device, config.dtype)
     model, tokenizer = merged(first.backbone), first.backbone.tokenizer
     numbers: Sequence[int] = ()
@@ -150,139 +154,116 @@ def open_start(config: BackboneConfig, prompt: PromptConfig, device: str = "cpu"
     return backbone
 
 
-def _going_on(config: BackboneConfig, prompt: PromptConfig, device: str) -> Backbone:
-    """The plain backbone with `init`'s adapter and trained rows, to be trained further; nothing is merged."""
+def _load_continued(config: BackboneConfig, prompt: PromptConfig, device: str) -> Backbone:
+    """Load the plain backbone with the adapter and trained rows of `init`, to train them further; nothing is merged."""
     folder = find_model(str(config.init))
     check_same_adapter(config, read_metadata(folder).backbone, folder)
-    backbone = open_backbone(alone(config), prompt, device)
+    backbone = load_backbone(standalone(config), prompt, device)
     load_weights(backbone, {}, folder)
-    keep_start(backbone)
+    copy_start(backbone)
     return backbone
 
 
 def save_model(folder: Path, model: Model, dtype: Any = None) -> Path:
-    """Write a model folder, complete or not at all."""
-    with whole_folder(folder) as draft:
+    """Write a model folder atomically, replacing an earlier one."""
+    with atomic_folder(folder, replace=True) as draft:
         save_weights(model.backbone, model.method.inference_modules(), draft, dtype)
         if not hasattr(model.backbone.model, "peft_config"):
             model.backbone.tokenizer.save_pretrained(draft)
-        card = _as_saved(model)
-        (draft / METADATA_FILE).write_text(json.dumps(card.model_dump(mode="json"), indent=2) + "\n", encoding="utf-8")
+        write_json(draft / METADATA_FILE, _saved_metadata(model).model_dump(mode="json"))
     return Path(folder)
 
 
-@contextmanager
-def whole_folder(folder: Path) -> Iterator[Path]:
-    """A folder to write in, which takes its name, and the place of what was there, when the block ends well."""
-    folder = Path(folder)
-    draft = folder.with_name(f".{folder.name}.{os.getpid()}")
-    draft.mkdir(parents=True)
-    try:
-        yield draft
-    except BaseException:  # an interrupt too: what is left would stand in the way of the next save
-        _remove(draft)
-        raise
-    if folder.exists():
-        old = folder.with_name(f".{folder.name}.{os.getpid()}.old")
-        folder.rename(old)
-        draft.rename(folder)
-        _remove(old)
-    else:
-        draft.rename(folder)
-
-
-def _as_saved(model: Model) -> ModelMetadata:
-    """The card with what the method measured where the recipe left it open, and without a start it does not need."""
+def _saved_metadata(model: Model) -> ModelMetadata:
+    """Return the metadata with the settings the method calibrated, and without an `init` that is not needed to load it."""
     found = {key: getattr(model.method.config, key) for key in model.method.calibrated}
     named = model.metadata.method
     method = PluginSpec(name=named.name, settings={**named.settings, **found})
-    return model.metadata.model_copy(update={"method": method, "backbone": alone(model.metadata.backbone)})
+    return model.metadata.model_copy(update={"method": method, "backbone": standalone(model.metadata.backbone)})
 
 
 def load_model(
     reference: str | Path, device: str = "cpu", dtype: str = "auto", settings: Mapping[str, Any] | None = None
 ) -> Model:
-    """A model folder in memory, ready to think.
+    """Load a model for inference.
 
     Args:
         reference: See `find_model`.
-        device: Where it goes.
-        dtype: Precision of its weights.
-        settings: Of its method, in place of those it was saved with: another speed, another cap.
+        device: Device of the weights.
+        dtype: Precision of the weights.
+        settings: Method settings that replace the saved ones, e.g. another speed or latent limit.
 
     Raises:
-        UserError: There is no such folder, what it needs (its backbone, its `init`) is not where it was, or its method
-            has no such setting.
+        UserError: The folder, its backbone or its `init` is missing, or the method has no such setting.
     """
     folder = find_model(reference)
-    card = read_metadata(folder)
+    metadata = read_metadata(folder)
     if settings:
-        card = _changed(card, settings)
-    method = plugins.make("methods", card.method.name, card.method.settings)
-    domain = plugins.make("domains", card.domain.name, card.domain.settings)
+        metadata = _with_settings(metadata, settings)
+    method = plugins.make("methods", metadata.method.name, metadata.method.settings)
+    domain = plugins.make("domains", metadata.domain.name, metadata.domain.settings)
     if (folder / "adapter_config.json").is_file():
-        config = card.backbone.model_copy(update={"dtype": dtype})
-        backbone = open_start(relocated(config, folder), card.prompt, device, adapt=False)
+        config = metadata.backbone.model_copy(update={"dtype": dtype})
+        backbone = load_start(relocated(config, folder), metadata.prompt, device, adapt=False)
     else:
         name = "embedded" if folder.resolve() == EMBEDDED.resolve() else str(folder)
-        plain = BackboneConfig(name=name, dtype=dtype, attention=card.backbone.attention, lora=None)
-        backbone = open_backbone(plain, card.prompt, device)
+        plain = BackboneConfig(name=name, dtype=dtype, attention=metadata.backbone.attention, lora=None)
+        backbone = load_backbone(plain, metadata.prompt, device)
     method.attach(backbone)
     if method.inference_modules() or (folder / "adapter_config.json").is_file():
         load_weights(backbone, method.inference_modules(), folder)
     backbone.model.to(device)
     for module in (backbone.model, *method.inference_modules().values()):
         module.eval()
-    return Model(backbone, method, domain, card)
+    return Model(backbone, method, domain, metadata)
 
 
-def _changed(card: ModelMetadata, settings: Mapping[str, Any]) -> ModelMetadata:
-    """The card with other settings of the method, checked by the method's own `Config`."""
-    name = card.method.name
+def _with_settings(metadata: ModelMetadata, settings: Mapping[str, Any]) -> ModelMetadata:
+    """Replace method settings in the metadata, checked by the method's own `Config`."""
+    name = metadata.method.name
     try:
-        checked = plugins.load("methods", name).Config(**{**card.method.settings, **settings})
+        checked = plugins.load("methods", name).Config(**{**metadata.method.settings, **settings})
     except ValidationError as error:
         raise UserError(
             *(f"method.{'.'.join(map(str, e['loc']))}: {e['msg']} (method '{name}')." for e in error.errors())
         ) from error
-    return card.model_copy(update={"method": PluginSpec(name=name, settings=checked.model_dump(mode="json"))})
+    return metadata.model_copy(update={"method": PluginSpec(name=name, settings=checked.model_dump(mode="json"))})
 
 
-def take_method_weights(method: Method, given: PluginSpec, reference: str | Path) -> bool:
-    """Give a method the weights of its own (a latent head) that a model of the same method has learnt.
+def init_method(method: Method, given: PluginSpec, reference: str | Path) -> bool:
+    """Load the method's own weights (a latent head) from a start model of the same method.
 
-    What that model measured, and the recipe leaves open, is taken with them: they were learnt in its units.
+    Calibrated settings that the recipe leaves open are loaded with them, because the weights depend on them.
 
     Args:
-        method: Attached.
-        given: Its name, and its settings as the recipe has them.
+        method: An attached method.
+        given: Its name and settings in the recipe.
         reference: The model training starts from.
 
     Returns:
-        Whether there were any to take: the model is of that method, and has weights of its own.
+        Whether weights were loaded: the model has the same method, and the method has weights of its own.
     """
     folder = find_model(reference)
-    card = read_metadata(folder)
-    if card.method.name != given.name or not method.inference_modules():
+    metadata = read_metadata(folder)
+    if metadata.method.name != given.name or not method.inference_modules():
         return False
     load_method_weights(method.inference_modules(), folder)
-    kept = {key: card.method.settings[key] for key in method.calibrated if given.settings.get(key) is None}
-    method.config = method.config.model_copy(update=kept)
+    calibrated = {key: metadata.method.settings[key] for key in method.calibrated if given.settings.get(key) is None}
+    method.config = method.config.model_copy(update=calibrated)
     return True
 
 
 def export_model(reference: str | Path, folder: Path, *, merge: bool = True, dtype: Any = None) -> Model:
-    """Write a model for others: merged, a plain folder that `AutoModelForCausalLM` loads; else the adapter as it is.
+    """Write a model to share: merged, a folder that `AutoModelForCausalLM` loads; otherwise the adapter itself.
 
-    Both keep `ruplar.json`, so `ruplar ask` and `evaluate` take the folder too.
+    Both contain `ruplar.json`, so `ruplar ask` and `evaluate` work on the folder too.
 
     Returns:
-        The model as it was written.
+        The written model.
     """
     model = load_model(reference, dtype="float32")
     if merge:
-        model.backbone.model = merged(model.backbone)
-        model.backbone.__dict__.pop("plain_model", None)
+        model.backbone.set_model(merged(model.backbone))
         backbone = model.metadata.backbone.model_copy(update={"lora": None, "init": None})
         model.metadata = model.metadata.model_copy(update={"backbone": backbone})
     save_model(folder, model, dtype)
@@ -290,20 +271,20 @@ def export_model(reference: str | Path, folder: Path, *, merge: bool = True, dty
 
 
 def start_mark(init: str | None) -> dict[str, str]:
-    """What training begins at → `start: FOLDER` with a hash of its weights; empty at the plain backbone.
+    """`backbone.init` → `start: FOLDER` with a hash of its weights; empty without `init`.
 
-    A folder's name alone does not tell two starts apart: the run in it may have been trained anew. Where the start is an
-    adapter on weights of another start, those count too; a backbone that is named is taken for what its name says.
+    The folder's name does not identify the weights: the run in it may have been repeated. If the start is an adapter on
+    another start, the weights of both count; a named backbone is identified by its name.
 
     Raises:
-        UserError: There is no such model, or its folder holds no weights.
+        UserError: The model does not exist, or its folder has no weights.
     """
     if init is None:
         return {}
     digest, folder = hashlib.sha256(), find_model(init)
     files = sorted(folder.glob("*.safetensors"))
     if not files:
-        raise UserError(f"{folder}: holds no weights (*.safetensors), so nothing can begin there. Train it again.")
+        raise UserError(f"{folder}: has no weights (*.safetensors) to start from. Train it again.")
     for file in files:
         digest.update(f"{file.name} {fingerprint(file)}\n".encode())
     if (folder / "adapter_config.json").is_file():
@@ -313,9 +294,9 @@ def start_mark(init: str | None) -> dict[str, str]:
 
 
 def relocated(config: BackboneConfig, folder: Path) -> BackboneConfig:
-    """Relative paths in a card are looked for as written, then from the model's folder upwards.
+    """Resolve relative paths in a model's metadata: as written, else from the model's folder upwards.
 
-    So a tree of runs can be moved whole, and its models opened from any folder.
+    So a tree of runs can be moved, and its models loaded from any working directory.
     """
     found = {}
     for key, signs in (("name", ("config.json",)), ("init", (METADATA_FILE, f"model/{METADATA_FILE}"))):
@@ -327,9 +308,3 @@ def relocated(config: BackboneConfig, folder: Path) -> BackboneConfig:
         if at is not None:
             found[key] = str(at)
     return config.model_copy(update=found)
-
-
-def _remove(folder: Path) -> None:
-    import shutil
-
-    shutil.rmtree(folder)

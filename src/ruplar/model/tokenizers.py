@@ -1,7 +1,7 @@
 """Name → tokenizer: the packaged one, a folder, a Hub name, or Llama-3's own `tokenizer.model`.
 
-Llama-3's file is in tiktoken's format: one `base64(bytes) rank` a line. It holds no pattern and no control tokens; both
-are given here as Llama-3.1 and 3.2 have them on the Hub, so the ids are those of the checkpoints.
+Llama-3's file is in tiktoken's format: `base64(bytes) rank` per line. It has no pattern and no control tokens; both are
+defined here as Llama-3.1 and 3.2 have them on the Hub, so the ids are those of the checkpoints.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ruplar.errors import UserError
-from ruplar.model.registry import KNOWN, fetched
+from ruplar.model.fetch import KNOWN, fetched
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
 _PACKAGE = Path(__file__).parents[1] / "embedded"
 EMBEDDED = _PACKAGE / "tokenizer"
-"""The tokenizer that ships with the package."""
+"""The packaged tokenizer."""
 DOMAINS = {f"embedded-{name}": _PACKAGE / name for name in ("dates", "logic")}
-"""Name → folder of the tokenizers that ship for one domain each, with the shape of a model and no weights."""
+"""Name → folder of the packaged domain tokenizers, each with a model config and no weights."""
 
 _HUB_NAME = re.compile(r"[\w-][\w.-]*(/[\w-][\w.-]*)?")
 
@@ -50,20 +50,20 @@ _LLAMA3_CHAT = (
 
 
 def load_tokenizer(name: str | Path) -> PreTrainedTokenizerBase:
-    """The tokenizer of that name, the caller's own to change.
+    """Load a tokenizer; the caller may change it.
 
     Args:
-        name: One of `ruplar list backbones`; `llama-3` (needs the PyPI package llama-models, for its file alone); a folder
-            saved by Hugging Face; a `tokenizer.model` of Llama-3; or a name on the Hub.
+        name: One of `ruplar list backbones`; `llama-3` (reads a file of the PyPI package llama-models); a folder saved by
+            Hugging Face; a `tokenizer.model` of Llama-3; or a name on the Hub.
 
     Raises:
-        UserError: There is no such tokenizer, or it cannot be read or reached.
+        UserError: The tokenizer does not exist, or cannot be read or reached.
     """
     text = str(name)
     if text == "embedded" or text in DOMAINS:
         return _from_folder(DOMAINS.get(text, EMBEDDED))
     if text in KNOWN:
-        return _from_folder(fetched(text), f" Run `ruplar fetch {text}`, which makes it anew.")
+        return _from_folder(fetched(text), f" Run `ruplar fetch {text}`, which rebuilds it.")
     if text == "llama-3":
         return _from_tiktoken(llama3_file())
     path = Path(name)
@@ -72,22 +72,22 @@ def load_tokenizer(name: str | Path) -> PreTrainedTokenizerBase:
     if path.is_file():
         return _from_tiktoken(path)
     if isinstance(name, Path) or not _HUB_NAME.fullmatch(text) or text.endswith(".model"):
-        raise UserError(f"tokenizer: there is no file or folder '{text}'.")
+        raise UserError(f"tokenizer: no file or folder '{text}'.")
     return _from_hub(text)
 
 
 def of_domain(domain: str) -> str:
-    """A domain's name → the packaged tokenizer that writes its symbols whole: its own, where it has one."""
+    """Domain → name of the packaged tokenizer that encodes its symbols as single tokens."""
     return f"embedded-{domain}" if f"embedded-{domain}" in DOMAINS else "embedded"
 
 
 def llama3_file() -> Path:
-    """Where the installed package llama-models keeps Llama-3's `tokenizer.model`.
+    """Return the path of Llama-3's `tokenizer.model` in the installed package llama-models.
 
     Raises:
         UserError: It is not installed.
     """
-    # the package is found, not imported: its dependencies need not be installed
+    # located without importing: its dependencies need not be installed
     found = importlib.util.find_spec("llama_models")
     for folder in (found.submodule_search_locations or []) if found else []:
         file = Path(folder) / "llama3" / "tokenizer.model"
@@ -95,27 +95,27 @@ def llama3_file() -> Path:
             return file
     raise UserError(
         "tokenizer: 'llama-3' is read from the PyPI package llama-models, which is not installed. "
-        "Run `pip install --no-deps llama-models`, or give a folder that holds a tokenizer."
+        "Run `pip install --no-deps llama-models`, or give a folder with a tokenizer."
     )
 
 
-def _from_folder(folder: Path, way_out: str = "") -> PreTrainedTokenizerBase:
+def _from_folder(folder: Path, fix: str = "") -> PreTrainedTokenizerBase:
     from transformers import AutoTokenizer
 
     if not folder.is_dir():
         raise UserError(f"tokenizer: this installation lacks the packaged tokenizer ({folder}). Install ruplar again.")
-    # a folder as Meta hands it out has the tiktoken file and nothing of Hugging Face's
+    # a folder as published by Meta has the tiktoken file and no Hugging Face files
     if (folder / "tokenizer.model").is_file() and not any(folder.glob("*.json")):
         return _from_tiktoken(folder / "tokenizer.model")
     if not any((folder / file).is_file() for file in ("tokenizer.json", "tokenizer_config.json", "vocab.json")):
         raise UserError(
-            f"tokenizer: the folder '{folder}' holds no tokenizer (no tokenizer.json). "
+            f"tokenizer: the folder '{folder}' has no tokenizer (no tokenizer.json). "
             "Save one there with tokenizer.save_pretrained(folder)."
         )
     try:
         return AutoTokenizer.from_pretrained(str(folder), local_files_only=True, trust_remote_code=False)
-    except Exception as error:  # a broken file surfaces as almost any exception, down to Rust's own
-        raise UserError(f"tokenizer: the folder '{folder}' cannot be read: {_first_line(error)}{way_out}") from error
+    except Exception as error:  # a broken file raises almost any exception, including Rust's own
+        raise UserError(f"tokenizer: the folder '{folder}' cannot be read: {_first_line(error)}{fix}") from error
 
 
 def _from_hub(name: str) -> PreTrainedTokenizerBase:
@@ -126,9 +126,9 @@ def _from_hub(name: str) -> PreTrainedTokenizerBase:
         return AutoTokenizer.from_pretrained(name, local_files_only=not reachable, trust_remote_code=False)
     except (OSError, ValueError) as error:
         raise UserError(
-            f"tokenizer: '{name}' is no folder here, and "
+            f"tokenizer: '{name}' is not a local folder, and "
             + (
-                f"the Hugging Face Hub did not give it: {_first_line(error)} Check the name and `hf auth login`"
+                f"the Hugging Face Hub refused it: {_first_line(error)} Check the name and `hf auth login`"
                 if reachable
                 else "the Hugging Face Hub cannot be reached, nor was it downloaded before. Check the network"
             )
@@ -137,7 +137,7 @@ def _from_hub(name: str) -> PreTrainedTokenizerBase:
 
 
 def hub_is_reachable() -> bool:
-    """Whether the Hub answers one request in a few seconds; the hub library itself would retry for most of a minute."""
+    """Return whether the Hub responds within a few seconds; the hub library itself would retry for most of a minute."""
     from huggingface_hub import constants
     from huggingface_hub.utils import get_session
 
@@ -145,7 +145,7 @@ def hub_is_reachable() -> bool:
         return False
     try:
         get_session().head(constants.ENDPOINT, timeout=5)
-    except Exception:  # the library's transport has changed before (requests, httpx), and its exceptions with it
+    except Exception:  # exceptions differ between versions of the library (requests, httpx)
         return False
     return True
 
@@ -156,13 +156,13 @@ def _first_line(error: Exception) -> str:
 
 
 def _from_tiktoken(file: Path) -> PreTrainedTokenizerBase:
-    # a copy, because adding a token to the remembered one would change it for everybody
+    # a copy, because adding a token to the cached one would change it for all callers
     return copy.deepcopy(_converted(file.resolve()))
 
 
 @functools.cache
 def _converted(file: Path) -> PreTrainedTokenizerBase:
-    """Llama-3's tiktoken file → tokenizer; takes seconds, so once per process."""
+    """Llama-3's tiktoken file → tokenizer; slow, so cached."""
     from transformers import PreTrainedTokenizerFast
     from transformers.convert_slow_tokenizer import TikTokenConverter
 
@@ -170,7 +170,7 @@ def _converted(file: Path) -> PreTrainedTokenizerBase:
     if len(ranks) != _LLAMA3_RANKS:
         raise UserError(
             f"tokenizer: '{file}' has {len(ranks):,} tokens; Llama-3's tokenizer.model has {_LLAMA3_RANKS:,}, and only its "
-            "pattern and control tokens are known here. Give the model's Hugging Face folder instead."
+            "pattern and control tokens are supported. Give the model's Hugging Face folder instead."
         )
 
     class Converter(TikTokenConverter):
@@ -193,7 +193,7 @@ def _converted(file: Path) -> PreTrainedTokenizerBase:
 
 
 def llama3_controls() -> list[str]:
-    """Llama-3's 256 control tokens in the order of their ids, from 128000 on; those without a use are numbered."""
+    """Return Llama-3's 256 control tokens in the order of their ids, from 128000 on."""
     spare = iter(range(_LLAMA3_CONTROLS))
     return [_LLAMA3_NAMED.get(i) or f"<|reserved_special_token_{next(spare)}|>" for i in range(_LLAMA3_CONTROLS)]
 
@@ -215,6 +215,6 @@ def read_ranks(file: Path) -> dict[bytes, int]:
             except (ValueError, binascii.Error):
                 raise UserError(
                     f"tokenizer: {file}:{number} is not a line of a tiktoken file (`base64 rank`). For a SentencePiece "
-                    "model or a tokenizer.json give the folder it lies in."
+                    "model or a tokenizer.json give its folder."
                 ) from None
     return ranks

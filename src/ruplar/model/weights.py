@@ -1,8 +1,8 @@
 """Backbone and a method's own weights ↔ safetensors files in a folder; nothing is ever unpickled.
 
-adapter_model.safetensors + adapter_config.json   when the backbone carries a LoRA adapter, or
-model.safetensors + config.json                   when all its weights are trained
-method.safetensors                                the method's own modules, when it has any
+adapter_model.safetensors + adapter_config.json   if the backbone has a LoRA adapter, or
+model.safetensors + config.json                   if all its weights are trained
+method.safetensors                                the method's own modules, if it has any
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from torch import Tensor, nn
 
 from ruplar.errors import UserError
 from ruplar.model.backbone import EMBEDDED, Backbone
-from ruplar.model.registry import KNOWN, folder_of
+from ruplar.model.fetch import KNOWN, folder_of
 
 ADAPTER, ADAPTER_CONFIG, EXTRA = "adapter_model.safetensors", "adapter_config.json", "method.safetensors"
 
@@ -27,20 +27,20 @@ ADAPTER, ADAPTER_CONFIG, EXTRA = "adapter_model.safetensors", "adapter_config.js
 def save_weights(
     backbone: Backbone, extra: Mapping[str, nn.Module], folder: Path, dtype: torch.dtype | None = None
 ) -> None:
-    """Write what was trained: the adapter where there is one, else the whole model; then the method's own weights.
+    """Write the trained weights: the adapter if there is one, else the whole model; and the method's own weights.
 
     Args:
         backbone: The model.
         extra: The method's own modules by name.
-        folder: Where the files go; made when it does not exist.
-        dtype: Floating weights are stored in it, e.g. bfloat16 to ship them; None keeps each as it is.
+        folder: Created if it does not exist.
+        dtype: Precision of the written floating-point weights; None: unchanged.
     """
     folder.mkdir(parents=True, exist_ok=True)
     if hasattr(backbone.model, "peft_config"):
         config = copy.copy(backbone.model.peft_config["default"])
-        config.inference_mode = True  # what PEFT itself writes, so that its own loader takes the folder
+        config.inference_mode = True  # as PEFT itself writes it, so that its own loader reads the folder
         if config.base_model_name_or_path in (str(EMBEDDED), *(str(folder_of(name)) for name in KNOWN)):
-            # where this machine has the package or its cache; `ruplar.json` says which model it is
+            # a path of this machine; `ruplar.json` names the model
             config.base_model_name_or_path = None
         config.save_pretrained(str(folder))
         save_file(_stored(_adapter(backbone.model), dtype), folder / ADAPTER, metadata={"format": "pt"})
@@ -52,21 +52,21 @@ def save_weights(
     if extra:
         save_file(_stored(_flat(extra), dtype), folder / EXTRA, metadata={"format": "pt"})
     for file in folder.glob("*.safetensors"):
-        file.chmod(0o644)  # safetensors writes for the owner alone; a model folder is there to be shared
+        file.chmod(0o644)  # safetensors makes files readable for the owner only
 
 
 def load_weights(backbone: Backbone, extra: Mapping[str, nn.Module], folder: Path) -> None:
-    """Read what `save_weights` wrote into a model of the same shape; each weight keeps the model's own precision.
+    """Load what `save_weights` wrote into a model of the same shape; each weight keeps the model's precision.
 
-    A plain model given an adapter's folder gets that adapter, frozen, as for use rather than training.
+    A plain model given an adapter's folder gets that adapter, frozen, for inference.
 
     Raises:
-        UserError: A file is missing or broken, or holds other weights than the model has.
+        UserError: A file is missing or broken, or its weights are not those of the model.
     """
     if (folder / ADAPTER_CONFIG).is_file():
         _load_adapter(backbone, folder)
     elif hasattr(backbone.model, "peft_config"):
-        raise UserError(f"{folder}: holds no adapter ({ADAPTER_CONFIG}), but the model has one. Is it another run's?")
+        raise UserError(f"{folder}: has no adapter ({ADAPTER_CONFIG}), but the model has one. Is it of another run?")
     else:
         _load_whole(backbone, folder)
     if extra:
@@ -74,7 +74,7 @@ def load_weights(backbone: Backbone, extra: Mapping[str, nn.Module], folder: Pat
 
 
 def load_method_weights(extra: Mapping[str, nn.Module], folder: Path) -> None:
-    """Read only the method's own weights of what `save_weights` wrote.
+    """Load only the method's own weights of what `save_weights` wrote.
 
     Raises:
         UserError: As for `load_weights`.
@@ -98,18 +98,17 @@ def _load_adapter(backbone: Backbone, folder: Path) -> None:
     found = _read(folder / ADAPTER)
     if not hasattr(backbone.model, "peft_config"):
         config = PeftConfig.from_pretrained(str(folder))
-        config.base_model_name_or_path = backbone.model.name_or_path  # already found; PEFT warns when it has moved
+        config.base_model_name_or_path = backbone.model.name_or_path  # avoids PEFT's warning about a moved model
         try:
-            backbone.model = get_peft_model(backbone.model, config)
+            backbone.set_model(get_peft_model(backbone.model, config))
         except ValueError as error:
             raise UserError(f"{folder / ADAPTER_CONFIG}: does not fit this model: {error}") from error
-        backbone.__dict__.pop("plain_model", None)  # it is cached, and was the model without its wrapper
     _check({name: tensor.shape for name, tensor in _adapter(backbone.model).items()}, found, folder / ADAPTER)
     set_peft_model_state_dict(backbone.model, found)
 
 
 def _load_whole(backbone: Backbone, folder: Path) -> None:
-    # transformers may store some architectures under other names than it holds them by; its own reader knows
+    # transformers may store some architectures under other names than in memory, so use its own loader
     model = backbone.model
     try:
         stored, notes = type(model).from_pretrained(
@@ -125,7 +124,7 @@ def _load_whole(backbone: Backbone, folder: Path) -> None:
     shapes = {name: tensor.shape for name, tensor in model.state_dict().items()}
     if problems or {name: tensor.shape for name, tensor in stored.state_dict().items()} != shapes:
         raise UserError(
-            f"{folder}: its weights are not this model's ({'; '.join(problems) or 'other shapes'}). Is it another run's?"
+            f"{folder}: its weights do not fit this model ({'; '.join(problems) or 'other shapes'}). Are they of another run?"
         )
     model.load_state_dict(stored.state_dict())
 
@@ -142,22 +141,22 @@ def _read(file: Path) -> dict[str, Tensor]:
             f"{file}: no such file; the folder is not a complete model. Copy or train it again."
         ) from error
     except (SafetensorError, OSError) as error:
-        raise UserError(f"{file}: cannot be read ({error}); it is cut short or no safetensors file.") from error
+        raise UserError(f"{file}: cannot be read ({error}); it is truncated or not a safetensors file.") from error
 
 
 def _check(expected: Mapping[str, torch.Size], found: Mapping[str, Tensor], file: Path) -> None:
-    """Refuse weights of another model: every name and every shape must agree."""
+    """Refuse weights whose names or shapes differ from the model's."""
     missing, surplus = sorted(expected.keys() - found.keys()), sorted(found.keys() - expected.keys())
     other = [name for name in sorted(expected.keys() & found.keys()) if expected[name] != found[name].shape]
     problems = [f"lacks {len(missing)} weights the model has, e.g. {missing[0]}"] if missing else []
-    problems += [f"holds {len(surplus)} weights the model lacks, e.g. {surplus[0]}"] if surplus else []
+    problems += [f"has {len(surplus)} weights the model lacks, e.g. {surplus[0]}"] if surplus else []
     problems += [f"{n} is {list(found[n].shape)}, the model's {list(expected[n])}" for n in other[:1]]
     if problems:
         raise UserError(f"{file}: {'; '.join(problems)}. It was saved from another model or with other LoRA settings.")
 
 
 def _stored(tensors: Mapping[str, Tensor], dtype: torch.dtype | None, copies: bool = True) -> dict[str, Tensor]:
-    """Tensors as they are written. Tied ones stay one tensor, so that transformers still sees the tie, unless `copies`."""
+    """Return tensors ready to write. Unless `copies`, tied tensors stay one, so that transformers still sees the tie."""
     made: dict[tuple[int, torch.Size], Tensor] = {}
     stored = {}
     for name, tensor in tensors.items():
@@ -171,7 +170,7 @@ def _stored(tensors: Mapping[str, Tensor], dtype: torch.dtype | None, copies: bo
 
 
 def _note_dtype(file: Path, dtype: torch.dtype) -> None:
-    """Let the config name the precision the weights are stored in."""
+    """Write the precision of the stored weights into the config."""
     config = json.loads(file.read_text(encoding="utf-8"))
     config["dtype"] = str(dtype).removeprefix("torch.")
     file.write_text(json.dumps(config, indent=2) + "\n", encoding="utf-8")

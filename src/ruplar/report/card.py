@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from ruplar import plugins
 from ruplar.errors import UserError
 from ruplar.evaluate.record import SAMPLES, read_samples
-from ruplar.model.registry import KNOWN, backbones
+from ruplar.model.fetch import KNOWN, backbones
 from ruplar.report.card_limits import limits
 from ruplar.report.card_scores import ablation, as_code, scores
 from ruplar.report.card_training import training

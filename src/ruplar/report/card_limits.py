@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ruplar.model.registry import KNOWN
+from ruplar.model.fetch import KNOWN
 from ruplar.report.front_matter import public, trained_on
 from ruplar.report.model_records import VALID, ModelRecords
 

@@ -14,7 +14,7 @@ import yaml
 
 from ruplar.data.locations import SOURCES
 from ruplar.evaluate.record import BenchmarkResult, RunRecord
-from ruplar.model.registry import KNOWN
+from ruplar.model.fetch import KNOWN
 from ruplar.report.model_records import VALID
 
 if TYPE_CHECKING:

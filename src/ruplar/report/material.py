@@ -19,10 +19,11 @@ from ruplar.errors import UserError
 from ruplar.evaluate.record import RECORD, SAMPLES, RunRecord, read_record, read_samples
 from ruplar.report.rows import STUDY, Row, Run, find_runs, pool
 from ruplar.report.thoughts import Thought, domain_of, thoughts
+from ruplar.train import METRICS
 
 log = logging.getLogger(__name__)
 
-METRICS, ABLATION = "metrics.jsonl", "ablation.json"
+ABLATION = "ablation.json"
 
 
 @dataclass(frozen=True)

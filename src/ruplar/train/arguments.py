@@ -1,8 +1,9 @@
-"""The recipe's training section → Hugging Face `TrainingArguments`: as given, with defaults that fit us under it."""
+"""The recipe's training section → Hugging Face `TrainingArguments`, with our defaults; and the attention kernels to train with."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -11,45 +12,48 @@ from transformers import TrainingArguments
 
 from ruplar.errors import UserError
 
-_OURS = {
+_FIXED = {
     "report_to": "none",
     "disable_tqdm": True,
     "remove_unused_columns": False,
     "label_names": [],
-    "logging_nan_inf_filter": False,  # it reads the loss from the device at every step, and hides what the guard looks for
+    "logging_nan_inf_filter": False,  # it reads the loss from the device at every step and hides NaN from the guard
 }
 _DEFAULTS = {"logging_steps": 10, "save_total_limit": 2, "ddp_find_unused_parameters": False}
 _SAMPLING = ("random", "sequential", "group_by_length")
+_TILE = 128
+"""cuDNN's attention is correct for rows whose length is a multiple of this."""
 
 
 def training_arguments(
     section: Mapping[str, Any], run: Path, seed: int, device: str, validates: bool
 ) -> TrainingArguments:
-    """The arguments of one run.
+    """Build the arguments of one run.
 
-    With validation questions and no word on when, every epoch is validated and saved and the best one is kept.
+    With validation questions and no `eval_strategy`, every epoch is validated and saved, and the best one is loaded at the
+    end.
 
     Args:
-        section: What the recipe says, by transformers' own names.
-        run: The run's folder.
-        seed: Seeds the order of rows and dropout.
+        section: Fields of `TrainingArguments`.
+        run: The run folder.
+        seed: Random seed of the row order and dropout.
         device: `cpu`, `cuda` or `mps`.
         validates: Whether there are validation questions.
 
     Raises:
-        UserError: Transformers refuses a value, or a value cannot work here.
+        UserError: Transformers refuses a value, or a value does not work with our trainer.
     """
     given = dict(section)
     _check(given, device, validates)
-    chosen = {**_DEFAULTS, **_validation(given, validates), **_device(device), **given, **_OURS}
-    chosen["report_to"] = given.get("report_to", _OURS["report_to"])
+    chosen = {**_DEFAULTS, **_validation(given, validates), **_device(device), **given, **_FIXED}
+    chosen["report_to"] = given.get("report_to", _FIXED["report_to"])
     try:
         args = TrainingArguments(output_dir=str(run), seed=seed, **{"data_seed": seed, **chosen})
     except (ValueError, TypeError, ImportError) as error:
         raise UserError(f"training: {error}") from error
     if args.device.type != torch.device(device).type:
-        raise UserError(f"device '{device}' was asked for, but transformers would train on '{args.device}'.")
-    args._n_gpu = min(args.n_gpu, 1)  # several GPUs in one process would cut our flat batches to pieces
+        raise UserError(f"device '{device}' was requested, but transformers would train on '{args.device}'.")
+    args._n_gpu = min(args.n_gpu, 1)  # DataParallel would split our flat batches incorrectly
     return args
 
 
@@ -69,7 +73,7 @@ def _validation(given: Mapping[str, Any], validates: bool) -> dict[str, Any]:
 
 def _device(device: str) -> dict[str, Any]:
     if device.startswith("cuda"):
-        # copies to the GPU overlap with its work; two workers encode ahead
+        # overlap copies to the GPU with computation; two workers tokenize
         return {"accelerator_config": {"non_blocking": True}, "dataloader_num_workers": 2}
     return {"use_cpu": True, "dataloader_pin_memory": False} if device == "cpu" else {"dataloader_pin_memory": False}
 
@@ -77,17 +81,36 @@ def _device(device: str) -> dict[str, Any]:
 def _check(given: Mapping[str, Any], device: str, validates: bool) -> None:
     problems = []
     if not validates and given.get("eval_strategy", "no") != "no":
-        problems.append("training.eval_strategy: there are no validation questions; set data.valid, or drop it.")
+        problems.append("training.eval_strategy: there are no validation questions; set data.valid, or remove it.")
     if device.startswith("cuda:") and device != "cuda:0":
         problems.append(f"device '{device}': choose a GPU with CUDA_VISIBLE_DEVICES={device[5:]} and train on 'cuda'.")
     if device.startswith("cuda") and not torch.cuda.is_available():
-        problems.append(f"device '{device}': no GPU is usable here. Train on 'cpu'.")
+        problems.append(f"device '{device}': no GPU is available. Train on 'cpu'.")
     if given.get("train_sampling_strategy", "random") not in _SAMPLING:
         problems.append(f"training.train_sampling_strategy: must be one of {', '.join(_SAMPLING)}.")
-    dealt = set(given.get("accelerator_config") or ()) & {"split_batches", "dispatch_batches"}
-    if dealt:
+    split = set(given.get("accelerator_config") or ()) & {"split_batches", "dispatch_batches"}
+    if split:
         problems.append(
-            f"training.accelerator_config.{min(dealt)}: batches are dealt out to processes one by one here. Drop it."
+            f"training.accelerator_config.{min(split)}: batches are distributed to processes one by one. Remove it."
         )
     if problems:
         raise UserError(*problems)
+
+
+@contextmanager
+def sound_attention(width: int) -> Iterator[None]:
+    """Train without cuDNN's attention, unless all rows are packed to a width at which its backward pass is correct.
+
+    With an attention mask, cuDNN's backward pass returns NaN on Hopper GPUs where all scores of a query are very low and the
+    row length modulo 128 is 64, or the pass has a single query, as with recurrent latents (PyTorch issue 196678, cuDNN
+    frontend issue 1072). PyTorch selects cuDNN by default from 2.11 on; its other kernels are correct.
+
+    Args:
+        width: Width of packed rows; 0: rows are not packed.
+    """
+    before = torch.backends.cuda.cudnn_sdp_enabled()
+    torch.backends.cuda.enable_cudnn_sdp(before and width > 0 and width % _TILE == 0)
+    try:
+        yield
+    finally:
+        torch.backends.cuda.enable_cudnn_sdp(before)

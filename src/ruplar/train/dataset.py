@@ -1,24 +1,31 @@
-"""The recipe's data section → training chains and validation questions, and an account of what was left out.
+"""Data section of a recipe, or rows in memory → `TrainingData`: training chains, validation questions, what was left out.
 
-Training rows whose question stands in the validation set are dropped, so that what chooses the checkpoint was never
-trained on; those that share a passage with a test set named in `decontaminate` are dropped too. A chain that is augmented is
-held against both before its numbers are changed. Sources may write their rows on demand; only row numbers are kept of them.
+    data section –sources→ examples –drop validation and test questions→ TrainingData –`prepare.py`→ pre-tokenized
+
+Training rows whose question is also in the validation set are dropped, and so are rows that share a passage with a test set
+named in `decontaminate`. A chain to be augmented is checked against both before its numbers are changed. Sources may
+generate their rows on demand; only row numbers are stored for them.
 """
 
 from __future__ import annotations
 
+import hashlib
 import itertools
+import json
 import logging
 from array import array
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, overload
+from typing import Any
 
+from ruplar.config import DataSettings
 from ruplar.data.canonical_operands import canonical_operands
 from ruplar.data.decontamination import Index, index_of
-from ruplar.data.sources import SourceConfig, open_source
+from ruplar.data.formats import BadRow, to_example
+from ruplar.data.rows import Row
+from ruplar.data.sources import LoadedSource, SourceConfig, open_source
 from ruplar.domains.base import Domain
 from ruplar.errors import UserError
 from ruplar.fingerprints import digest
@@ -27,12 +34,29 @@ from ruplar.types import Example
 log = logging.getLogger(__name__)
 
 IN_VALID = "question stands in valid"
-_WHY = {IN_VALID: "their question stands in data.valid"}
+"""Why a training row is dropped, as `run.json` records it."""
+COLUMNS = ("question", "steps", "answer")
+"""Columns of a dataset in memory."""
+_SHOWN = 5
+
+
+class ExampleView(Sequence):
+    """A sequence of examples whose slices are lists."""
+
+    def __getitem__(self, index: Any) -> Any:
+        if isinstance(index, slice):
+            return [self._one(i) for i in range(*index.indices(len(self)))]
+        if not -len(self) <= index < len(self):
+            raise IndexError(index)
+        return self._one(index % len(self))
+
+    def _one(self, row: int) -> Example:
+        raise NotImplementedError
 
 
 @dataclass(frozen=True)
-class Rows(Sequence):
-    """Chosen rows of a longer sequence."""
+class Rows(ExampleView):
+    """Selected rows of a longer sequence."""
 
     examples: Sequence[Example]
     chosen: Sequence[int]
@@ -40,20 +64,13 @@ class Rows(Sequence):
     def __len__(self) -> int:
         return len(self.chosen)
 
-    @overload
-    def __getitem__(self, index: int) -> Example: ...
-    @overload
-    def __getitem__(self, index: slice) -> Rows: ...
-    def __getitem__(self, index: int | slice) -> Example | Rows:
-        """One row, or fewer."""
-        if isinstance(index, slice):
-            return Rows(self.examples, self.chosen[index])
-        return self.examples[self.chosen[index]]
+    def _one(self, row: int) -> Example:
+        return self.examples[self.chosen[row]]
 
 
 @dataclass(frozen=True)
-class Joined(Sequence):
-    """Several sequences one after another."""
+class Joined(ExampleView):
+    """Several sequences, concatenated."""
 
     sources: Sequence[Sequence[Example]]
     _ends: list[int] = field(init=False, repr=False)
@@ -64,33 +81,25 @@ class Joined(Sequence):
     def __len__(self) -> int:
         return self._ends[-1] if self._ends else 0
 
-    def __getitem__(self, index: Any) -> Any:
-        """One row, or a list of them."""
-        if isinstance(index, slice):
-            return [self[i] for i in range(*index.indices(len(self)))]
-        index = index + len(self) if index < 0 else index
-        for source, end in zip(self.sources, self._ends, strict=True):
-            if index < end:
-                return source[index - end + len(source)]
-        raise IndexError(index)
+    def _one(self, row: int) -> Example:
+        source, end = next(pair for pair in zip(self.sources, self._ends, strict=True) if row < pair[1])
+        return source[row - end + len(source)]
 
-    def __iter__(self):
+    def __iter__(self) -> Iterator[Example]:
         return itertools.chain.from_iterable(self.sources)
 
 
 @dataclass(frozen=True)
-class CanonicalOperands(Sequence):
-    """Rows whose operands are put in order when they are asked for."""
+class CanonicalOperands(ExampleView):
+    """Rows whose operands are put in canonical order when they are read."""
 
     examples: Sequence[Example]
 
     def __len__(self) -> int:
         return len(self.examples)
 
-    def __getitem__(self, index: Any) -> Any:
-        """One row, or a list of them."""
-        found = self.examples[index]
-        return [canonical_operands(one) for one in found] if isinstance(index, slice) else canonical_operands(found)
+    def _one(self, row: int) -> Example:
+        return canonical_operands(self.examples[row])
 
     def __iter__(self) -> Iterator[Example]:
         return map(canonical_operands, self.examples)
@@ -98,13 +107,13 @@ class CanonicalOperands(Sequence):
 
 @dataclass(frozen=True)
 class TrainingData:
-    """What a run learns from and is chosen on.
+    """Training chains and validation questions of a run.
 
     Attributes:
         train: The training chains.
-        valid: The validation questions; empty without any.
-        fingerprints: Part and source (`train 1: gsm8k-aug-train.txt`) → what identifies its content.
-        left_out: Reason → rows left out.
+        valid: The validation questions; may be empty.
+        fingerprints: Part and source (`train 1: gsm8k-aug-train.txt`) → hash or seed that identifies its content.
+        left_out: Reason → number of rows left out.
     """
 
     train: Sequence[Example]
@@ -113,107 +122,188 @@ class TrainingData:
     left_out: dict[str, int]
 
 
-def open_data(
-    train: Iterable[SourceConfig],
-    valid: SourceConfig | None,
-    domain: Domain,
-    *,
-    need_steps: bool = True,
-    skip_bad: bool = False,
-    reorder_operands: bool = False,
-    exclude_valid: bool = True,
-    decontaminate: Sequence[str] = (),
-) -> TrainingData:
-    """Open every source of a run.
+def load_data(section: DataSettings, domain: Domain, need_steps: bool = True) -> TrainingData:
+    """Load every source of a recipe's data section.
 
     Args:
-        train: Where the training chains come from.
-        valid: Where the validation questions come from.
-        domain: What a step is.
-        need_steps: Whether the method learns from steps, so that a row without one is bad.
-        skip_bad: Leave bad rows out instead of stopping.
-        reorder_operands: Put the operands of sums and products in canonical order; see `data/canonical_operands.py`.
-        exclude_valid: Drop training rows whose question stands in `valid`.
-        decontaminate: Test sets; training rows that equal one of their questions or share 13 words in a row are dropped.
+        section: The `data:` section.
+        domain: Splits chains into steps.
+        need_steps: Whether a row without a step is an error, as for methods that learn from steps.
 
     Raises:
-        UserError: A source or a test set cannot be read, or nothing is left to train on; or the operands of a domain that is
-            no arithmetic are to be put in order.
+        UserError: A source or test set cannot be read, no training row is left, or `canonical_operands` is set for a
+            domain without operations.
     """
-    train = list(train)
-    if reorder_operands and not hasattr(domain, "operations"):
-        raise UserError(
-            "data.canonical_operands: true puts the operands of sums and products in order, and this data.domain takes no step "
-            "apart into operations. Leave it out, or set data.domain: arithmetic."
-        )
-    asked = None
-    if valid is not None:
-        asked = open_source(valid, domain, need_steps=False, skip_bad=skip_bad, split="valid")
-    held = {digest(e.question) for e in asked.examples} if asked is not None and exclude_valid else set()
-    index = index_of(decontaminate, domain) if decontaminate else None
-    refuse = partial(_refused, held=held, index=index)
-    parent = partial(_refused, held=held, index=index, retold=True)
-    opened = [
-        open_source(source, domain, need_steps=need_steps, skip_bad=skip_bad, split="train", refuse=parent)
-        for source in train
+    skip_bad = section.skip_bad
+    valid = None
+    if section.valid is not None:
+        valid = open_source(section.valid, domain, need_steps=False, skip_bad=skip_bad, split="valid")
+    index = index_of(section.decontaminate, domain) if section.decontaminate else None
+    questions = _held_out(valid, section)
+    refuse = partial(_refused, questions=questions, index=index, augmented=True)
+    train = [
+        open_source(source, domain, need_steps=need_steps, skip_bad=skip_bad, split="train", refuse=refuse)
+        for source in section.train
     ]
-    left_out: dict[str, int] = {}
-    for record in [one.record for one in opened]:
-        for reason, count in record.get("left_out", {}).items():
-            left_out[reason] = left_out.get(reason, 0) + count
-    examples: Sequence[Example] = opened[0].examples if len(opened) == 1 else Joined([one.examples for one in opened])
-    if index is not None or (held and not _apart([*train, valid])):
-        examples = _kept(examples, refuse, left_out)
-    if not len(examples):
+    return _combined(train, valid, section, domain, need_steps, index)
+
+
+def data_in_memory(
+    section: DataSettings, domain: Domain, need_steps: bool, train: Sequence[Example], valid: Sequence[Example] | None
+) -> TrainingData:
+    """Like `load_data`, for examples in memory (`examples_of`) instead of the section's own sources."""
+    index = index_of(section.decontaminate, domain) if section.decontaminate else None
+    held_out = None if valid is None else LoadedSource(valid, _record("eval_dataset", valid))
+    loaded = LoadedSource(train, _record("train_dataset", train))
+    return _combined([loaded], held_out, section, domain, need_steps, index)
+
+
+def examples_of(
+    rows: Iterable[Any], name: str, domain: Domain, *, need_steps: bool, columns: Mapping[str, str] | None = None
+) -> list[Example]:
+    """Rows in memory (a `datasets.Dataset`, or a list of dicts) → examples.
+
+    Args:
+        rows: Each has a question, steps (a list such as ["3*4=12"], or a text such as "<<3*4=12>> …") and an answer.
+        name: Name of the dataset in error messages.
+        domain: Splits a chain in one text into steps.
+        need_steps: Whether every row must have a step.
+        columns: `question`, `steps` or `answer` → the name of that column in the dataset, where it differs.
+
+    Raises:
+        UserError: Names the row and column of each problem.
+    """
+    unknown = sorted(set(columns or ()) - set(COLUMNS))
+    if unknown:
+        raise UserError(f"columns: unknown key '{unknown[0]}'. The keys are {', '.join(COLUMNS)}.")
+    names = {column: (columns or {}).get(column, column) for column in COLUMNS}
+    examples: list[Example] = []
+    problems: list[str] = []
+    for number, row in enumerate(rows):
+        try:
+            examples.append(_example(row, names, f"{name}[{number}]", domain, need_steps))
+        except BadRow as bad:
+            problems.append(f"{name}[{number}]: {bad.detail}.")
+    if problems:
+        more = [f"… and {len(problems) - _SHOWN:,} more rows."] if len(problems) > _SHOWN else []
+        raise UserError(*problems[:_SHOWN], *more, where=name)
+    if not examples:
+        raise UserError(f"{name}: has no rows.")
+    return examples
+
+
+def _example(row: Any, names: Mapping[str, str], source: str, domain: Domain, need_steps: bool) -> Example:
+    if not isinstance(row, Mapping):
+        raise BadRow("broken row", f"is a {type(row).__name__}, not a dict of columns")
+    fields: dict[str, Any] = {}
+    for column, name in names.items():
+        value = row.get(name)
+        if value is None and (column != "steps" or need_steps):
+            found = ", ".join(map(str, row)) or "none"
+            raise BadRow("broken row", f"column '{name}' is missing or None; columns found: {found}")
+        fields[column] = _plain(value, name, listed=column == "steps")
+    try:
+        return to_example(Row(source, fields), "coconut", domain, need_steps)
+    except BadRow as bad:
+        name = names["question" if "question" in bad.detail else "answer" if "answer" in bad.detail else "steps"]
+        raise BadRow(bad.reason, f"column '{name}': {bad.detail}") from bad
+
+
+def _plain(value: Any, name: str, listed: bool) -> Any:
+    """Return a cell as text, or as a list of texts."""
+    if listed and (value is None or isinstance(value, list | tuple)):
+        if all(isinstance(step, str) for step in value or ()):
+            return list(value or ())
+    elif isinstance(value, str):
+        return value
+    elif isinstance(value, int | float) and not isinstance(value, bool) and not listed:
+        return repr(value)
+    wanted = "a list of strings or a string" if listed else "a string or a number"
+    raise BadRow("broken row", f"column '{name}' must be {wanted}, got {type(value).__name__} {str(value)[:40]!r}")
+
+
+def _record(name: str, examples: Sequence[Example]) -> dict[str, Any]:
+    """Return what identifies examples in memory: unlike a file they have no hash of their own."""
+    content = hashlib.sha256()
+    for example in examples:
+        content.update(json.dumps([example.question, example.steps, example.answer]).encode())
+    return {"source": name, "sha256": content.hexdigest(), "left_out": {}}
+
+
+def _combined(
+    train: Sequence[LoadedSource],
+    valid: LoadedSource | None,
+    section: DataSettings,
+    domain: Domain,
+    need_steps: bool,
+    index: Index | None,
+) -> TrainingData:
+    """Join the training sources, drop rows that are in `valid` or a test set, and record where everything comes from."""
+    if section.canonical_operands and not hasattr(domain, "operations"):
         raise UserError(
-            "data.train: every row's question stands in data.valid or a test set; nothing is left to train on."
+            "data.canonical_operands: true reorders the operands of sums and products, but this data.domain has no "
+            "operations. Remove it, or set data.domain: arithmetic."
         )
-    if reorder_operands and need_steps:
+    left_out = Counter[str]()
+    for source in train:
+        left_out.update(source.record.get("left_out", {}))
+    examples: Sequence[Example] = train[0].examples if len(train) == 1 else Joined([one.examples for one in train])
+    questions = _held_out(valid, section)
+    if index is not None or (questions and not _disjoint([*section.train, section.valid])):
+        refuse = partial(_refused, questions=questions, index=index)
+        examples = _allowed(examples, refuse, left_out)
+    if not len(examples):
+        raise UserError("data.train: every question is also in data.valid or a test set; no row is left to train on.")
+    if section.canonical_operands and need_steps:
         examples = CanonicalOperands(examples)
-    prints = {
-        f"train {i}: {one.record['source']}": fingerprint_of(one.record) for i, one in enumerate(opened, start=1)
-    }
-    if asked is not None:
-        prints[f"valid: {asked.record['source']}"] = fingerprint_of(asked.record)
+    prints = {f"train {i}: {one.record['source']}": fingerprint_of(one.record) for i, one in enumerate(train, start=1)}
+    if valid is not None:
+        prints[f"valid: {valid.record['source']}"] = fingerprint_of(valid.record)
     for name, record in (index.sets if index is not None else {}).items():
         prints[f"held against: {name}"] = fingerprint_of(record)
-    return TrainingData(examples, asked.examples if asked else (), prints, left_out)
+    return TrainingData(examples, valid.examples if valid else (), prints, dict(left_out))
 
 
-def _refused(example: Example, held: set[bytes], index: Index | None, retold: bool = False) -> str | None:
-    """Why a row may not be trained on, or, with `retold`, told again with other numbers; None where it may."""
-    if digest(example.question) in held:
+def _held_out(valid: LoadedSource | None, section: DataSettings) -> set[bytes]:
+    """Return the digests of validation questions that must not be trained on."""
+    return {digest(e.question) for e in valid.examples} if valid is not None and section.exclude_valid else set()
+
+
+def _refused(example: Example, questions: set[bytes], index: Index | None, augmented: bool = False) -> str | None:
+    """Return why a row may not be trained on (or, with `augmented`, augmented); None if it may."""
+    if digest(example.question) in questions:
         return IN_VALID
     hit = index.hit(example.question) if index is not None else None
-    if hit is None and retold and index is not None:
+    if hit is None and augmented and index is not None:
         hit = index.retold(example.question)
     return f"{hit.kind} as in {hit.set}" if hit else None
 
 
-def _kept(
-    examples: Sequence[Example], refuse: Callable[[Example], str | None], left_out: dict[str, int]
+def _allowed(
+    examples: Sequence[Example], refuse: Callable[[Example], str | None], left_out: Counter[str]
 ) -> Sequence[Example]:
-    """The rows that may be trained on; the others are counted."""
-    kept, reasons = array("Q"), Counter[str]()
+    """Return the rows that may be trained on; count the others."""
+    allowed, reasons = array("Q"), Counter[str]()
     for row, example in enumerate(examples):
         reason = refuse(example)
         if reason is None:
-            kept.append(row)
+            allowed.append(row)
         else:
             reasons[reason] += 1
+    left_out.update(reasons)
     for reason, count in reasons.items():
-        left_out[reason] = left_out.get(reason, 0) + count
-        log.warning("%d training rows are left out: %s.", count, _WHY.get(reason, reason))
-    return Rows(examples, kept) if reasons else examples
+        why = "their question is in data.valid" if reason == IN_VALID else reason
+        log.warning("%d training rows are left out: %s.", count, why)
+    return Rows(examples, allowed) if reasons else examples
 
 
-def _apart(sources: Iterable[SourceConfig | None]) -> bool:
-    """Whether all are word problems: their parts are disjoint by construction, so nothing has to be compared."""
+def _disjoint(sources: Iterable[SourceConfig | None]) -> bool:
+    """Return whether all sources are generated: their splits are disjoint by construction."""
     return all(source is not None and source.is_generated for source in sources)
 
 
-def fingerprint_of(record: dict[str, Any]) -> str:
-    """A source's record → what identifies its content: a hash, or the seed it is written from, and by which generator."""
-    digest_found = record.get("sha256") or record.get("questions_sha256")
+def fingerprint_of(record: Mapping[str, Any]) -> str:
+    """Record of a source → its fingerprint: a content hash, or the generator's seed and revision."""
+    found = record.get("sha256") or record.get("questions_sha256")
     revision = f", revision {record['revision']}" if "revision" in record else ""
-    return digest_found or f"seed {record['seed']}, {record['examples']:,} examples{revision}"
+    return found or f"seed {record['seed']}, {record['examples']:,} examples{revision}"

@@ -1,60 +1,65 @@
-"""A trained model whose thoughts can be drawn → the same model, reinforced by whether its answers are right (GRPO).
+"""A trained model that can sample thoughts → the same model, reinforced by the correctness of its answers (GRPO).
 
-    round   questions –draw a group of thoughts each→ rewards –within the group→ advantages
+    round   questions –sample a group of thoughts each→ rewards –relative to the group→ advantages
             –mini-batches of thoughts→ clipped policy loss –AdamW→ the next round
 
-What is reinforced is every latent and every token of the answer, the `</think>` before it included. There is no value
-model and no KL to the model it started from.
+Every latent and every answer token, including the `</think>` before it, is reinforced. There is no value model and no KL
+term. Settings come from `method.grpo`; the recipe's `training:` section is not used, and there are no checkpoints. A step of
+the curve (`metrics.jsonl`) is a round.
 
 Axes: Q questions, G thoughts of each, B thoughts of a mini-batch, M latents, T labels, D width.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import json
+import time
+from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Protocol, cast
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from ruplar.config import RunConfig
 from ruplar.data.collate import collate
 from ruplar.engine.reference import Generation, generate
 from ruplar.engine.sampling import Decoding
 from ruplar.engine.thinker import Thinker
+from ruplar.errors import TrainingStopped, UserError
 from ruplar.methods._grpo import GrpoConfig
 from ruplar.model.backbone import Backbone
 from ruplar.model.store import Model
 from ruplar.priors.base import rng_of
+from ruplar.train.progress import Progress, Show
+from ruplar.train.trainer import Validate
 from ruplar.types import Batch, Example, Item
 
-OnRound = Callable[[int, Mapping[str, float]], None]
-"""Called after each round with its number, from 1, and its figures."""
-
-_SUM_UNIT = 32  # what a sum over a thought's terms is divided by, as published
+_SUM_UNIT = 32  # divisor of a sum over a thought's terms, as published
 
 
 class Policy(Protocol):
-    """What a method needs to be reinforced."""
+    """What a method must provide to be reinforced."""
 
     def explorer(self, backbone: Backbone) -> Thinker:
-        """How thoughts are drawn."""
+        """Return the thinker that samples thoughts."""
 
     def policy(self, backbone: Backbone, batch: Batch) -> tuple[Tensor, Tensor]:
-        """Log-probabilities of a batch's latents [M], given by `batch.features`, and of its labels [T]."""
+        """Return log-probabilities of a batch's latents [M], given by `batch.features`, and of its labels [T]."""
 
 
 @dataclass(frozen=True)
-class Drawn:
-    """One thought and the answer it led to.
+class Sampled:
+    """One sampled thought with its answer.
 
     Attributes:
-        item: The sequence as it was; `features` are its latents in units of sigma, labels what the model chose to say.
-        reward: What it earned.
-        right: Whether its answer is right.
-        advantage: Its reward against its group's.
-        latents: How many it had.
+        item: The sampled sequence; `features` are its latents in units of sigma, labels the tokens the model chose.
+        reward: Its reward.
+        right: Whether its answer is correct.
+        advantage: Its reward relative to its group.
+        latents: Number of latents.
     """
 
     item: Item
@@ -65,17 +70,17 @@ class Drawn:
 
 
 def advantages(rewards: Tensor) -> Tensor:
-    """Rewards [Q, G] → how much better than its group each is, in standard deviations; 0 where all are alike."""
+    """Rewards [Q, G] → advantages: distance from the group mean in standard deviations; 0 if all rewards are equal."""
     spread = rewards.std(1, keepdim=True)
     return (rewards - rewards.mean(1, keepdim=True)) / (spread + 1e-8)
 
 
-def draw(model: Model, examples: Sequence[Example], config: GrpoConfig, seed: int, number: int) -> list[Drawn]:
-    """Ask each question `config.group` times with noise; thoughts of one question stand together."""
+def draw(model: Model, examples: Sequence[Example], config: GrpoConfig, seed: int, number: int) -> list[Sampled]:
+    """Sample `config.group` thoughts per question; thoughts of one question are contiguous."""
     backbone, policy = model.backbone, cast(Policy, model.method)
     prompts = [model.prompt(e.question) for e in examples]
     decoding = Decoding(1.0, seed=seed, max_answer_tokens=config.max_answer_tokens, noise=1.0)
-    # a round's streams are its own: place in the round, round and seed name them
+    # random streams are named by seed, round and position in the round
     keys = [number * len(examples) * config.group + i for i in range(len(examples) * config.group)]
     repeated = [prompt for prompt in prompts for _ in range(config.group)]
     found = generate(backbone, policy.explorer(backbone), repeated, decoding, keys, keep_latents="embeds")
@@ -86,7 +91,7 @@ def draw(model: Model, examples: Sequence[Example], config: GrpoConfig, seed: in
     )
     relative = advantages(rewards.view(len(examples), config.group)).flatten().tolist()
     return [
-        Drawn(_item(model, prompt, row), reward, hit, advantage, row.latent_count)
+        Sampled(_item(model, prompt, row), reward, hit, advantage, row.latent_count)
         for prompt, row, reward, hit, advantage in zip(repeated, found, rewards.tolist(), right, relative, strict=True)
     ]
 
@@ -98,7 +103,7 @@ def _right(model: Model, row: Generation, example: Example) -> bool:
 
 
 def _item(model: Model, prompt: Any, row: Generation) -> Item:
-    """[ prompt <think> z .. z </think> answer ], as it was fed; a `</think>` that was forced is no choice of the model's."""
+    """Build [ prompt <think> z .. z </think> answer ]; a forced `</think>` is not a choice of the model, so not a label."""
     backbone, start = model.backbone, len(prompt.ids) + 1
     # differs from the paper: D57. Its code rewards a forced end like a chosen one
     closing = backbone.end_think_id if row.halted else -100
@@ -113,9 +118,9 @@ def _item(model: Model, prompt: Any, row: Generation) -> Item:
 
 
 def clipped(new: Tensor, old: Tensor, advantage: Tensor, clip: float) -> Tensor:
-    """Log-probabilities now and when drawn, and advantages, [N] each → the loss of each choice [N].
+    """New and old log-probabilities and advantages, [N] each → the PPO-clipped loss of each choice [N].
 
-    Once a choice is 1 ± clip times as probable as it was, in the direction its advantage asks for, it is left alone.
+    A choice that is already 1 ± clip times as probable, in the direction of its advantage, gets no gradient.
     """
     ratio = (new - old).exp()
     return -torch.minimum(ratio * advantage, ratio.clamp(1 - clip, 1 + clip) * advantage)
@@ -124,7 +129,7 @@ def clipped(new: Tensor, old: Tensor, advantage: Tensor, clip: float) -> Tensor:
 def policy_loss(
     new: tuple[Tensor, Tensor], old: tuple[Tensor, Tensor], batch: Batch, advantage: Tensor, config: GrpoConfig
 ) -> dict[str, Tensor]:
-    """Log-probabilities of latents [M] and labels [T] now and then, and each row's advantage [B] → the loss in parts."""
+    """New and old log-probabilities of latents [M] and labels [T], and the advantage of each row [B] → the loss parts."""
     rows, width = batch.ids.shape
     parts = {}
     for name, at, now, then in (
@@ -141,15 +146,15 @@ def policy_loss(
 
 @dataclass
 class Reinforcer:
-    """One model under reinforcement; `round` is one round of asking and learning.
+    """Reinforces one model, round by round.
 
     Attributes:
         model: The model; its method is a `Policy`.
-        examples: What is asked.
+        examples: Training questions.
         config: See `GrpoConfig`.
-        seed: Names every draw.
+        seed: Random seed.
         steps: Optimiser steps done.
-        tokens: Positions learnt from.
+        tokens: Positions trained on.
     """
 
     model: Model
@@ -162,48 +167,136 @@ class Reinforcer:
     def __post_init__(self):
         modules = [self.model.backbone.model, *self.model.method.modules().values()]
         for module in modules:
-            module.eval()  # dropout would make a choice seem less probable than it was when drawn
+            module.eval()  # dropout would change the probabilities between sampling and training
         self.trained = [w for module in modules for w in module.parameters() if w.requires_grad]
         self.optimizer = torch.optim.AdamW(
             self.trained, lr=self.config.learning_rate, weight_decay=self.config.weight_decay
         )
 
     def round(self, number: int) -> dict[str, float]:
-        """Ask, judge, learn → the round's figures, those of the thoughts as they were drawn."""
+        """Sample, score and learn → the round's metrics, measured on the sampled thoughts."""
         c, rng = self.config, rng_of("grpo", self.seed, number)
-        asked = [self.examples[int(i)] for i in rng.integers(len(self.examples), size=c.questions)]
-        drawn = draw(self.model, asked, c, self.seed, number)
-        figures = {
-            "reward": sum(d.reward for d in drawn) / len(drawn),
-            "accuracy": sum(d.right for d in drawn) / len(drawn),
-            "latents": sum(d.latents for d in drawn) / len(drawn),
+        examples = [self.examples[int(i)] for i in rng.integers(len(self.examples), size=c.questions)]
+        sampled = draw(self.model, examples, c, self.seed, number)
+        metrics = {
+            "reward": sum(one.reward for one in sampled) / len(sampled),
+            "accuracy": sum(one.right for one in sampled) / len(sampled),
+            "latents": sum(one.latents for one in sampled) / len(sampled),
         }
-        # differs from the paper: D57. A group that is all right or all wrong has advantages of 0 and is left out
-        kept = [d for d in drawn if d.advantage != 0]
-        order = rng.permutation(len(kept))
-        batches = [[kept[i] for i in order[at : at + c.rows]] for at in range(0, len(kept), c.rows)]
-        old = [self._log_probs(batch) for batch in batches]  # of all of them, before the first step
+        # differs from the paper: D57. A group whose answers are all right or all wrong has advantages of 0 and is skipped
+        used = [one for one in sampled if one.advantage != 0]
+        order = rng.permutation(len(used))
+        batches = [[used[i] for i in order[at : at + c.rows]] for at in range(0, len(used), c.rows)]
+        old = [self._log_probs(batch) for batch in batches]  # of all batches, before the first step
         losses = [self._learn(batch, then) for batch, then in zip(batches, old, strict=True)]
         for name in ("latent", "answer"):
-            figures[name] = sum(loss[name] for loss in losses) / max(len(losses), 1)
-        return {"loss": figures["latent"] + figures["answer"], **figures}
+            metrics[name] = sum(loss[name] for loss in losses) / max(len(losses), 1)
+        return {"loss": metrics["latent"] + metrics["answer"], **metrics}
 
     @torch.no_grad()
-    def _log_probs(self, drawn: Sequence[Drawn]) -> tuple[Tensor, Tensor]:
-        return cast(Policy, self.model.method).policy(self.model.backbone, self._batch(drawn))
+    def _log_probs(self, sampled: Sequence[Sampled]) -> tuple[Tensor, Tensor]:
+        return cast(Policy, self.model.method).policy(self.model.backbone, self._batch(sampled))
 
-    def _batch(self, drawn: Sequence[Drawn]) -> Batch:
+    def _batch(self, sampled: Sequence[Sampled]) -> Batch:
         backbone = self.model.backbone
-        return collate([d.item for d in drawn], backbone.pad_id).to(backbone.device)
+        return collate([one.item for one in sampled], backbone.pad_id).to(backbone.device)
 
-    def _learn(self, drawn: Sequence[Drawn], old: tuple[Tensor, Tensor]) -> dict[str, float]:
-        backbone, batch = self.model.backbone, self._batch(drawn)
-        advantage = torch.tensor([d.advantage for d in drawn], device=backbone.device)
+    def _learn(self, sampled: Sequence[Sampled], old: tuple[Tensor, Tensor]) -> dict[str, float]:
+        backbone, batch = self.model.backbone, self._batch(sampled)
+        advantage = torch.tensor([one.advantage for one in sampled], device=backbone.device)
         new = cast(Policy, self.model.method).policy(backbone, batch)
         parts = policy_loss(new, old, batch, advantage, self.config)
         self.optimizer.zero_grad()
         sum(parts.values()).backward()  # type: ignore[union-attr]
         torch.nn.utils.clip_grad_norm_(self.trained, self.config.max_grad_norm, error_if_nonfinite=True)
         self.optimizer.step()
-        self.steps, self.tokens = self.steps + 1, self.tokens + sum(len(d.item.ids) for d in drawn)
+        self.steps, self.tokens = self.steps + 1, self.tokens + sum(len(one.item.ids) for one in sampled)
         return {name: float(value.detach()) for name, value in parts.items()}
+
+
+def check_grpo(config: RunConfig, resume: bool, processes: int, initialized: bool) -> None:
+    """Refuse what the GRPO stage does not support.
+
+    Args:
+        config: The recipe.
+        resume: Whether to resume a run.
+        processes: Number of processes.
+        initialized: Whether the method's own weights were loaded from `backbone.init`.
+    """
+    problems = []
+    if resume:
+        problems.append("--resume: the GRPO stage writes no checkpoints. Start it again in another --output.")
+    if processes > 1:
+        problems.append("the GRPO stage runs in one process. Launch it without accelerate.")
+    if not initialized:
+        problems.append(
+            f"backbone.init: method.grpo starts from a trained model of method '{config.method.name}', its latent head "
+            f"included; got {config.backbone.init!r}. Set it to that run, or set method.grpo: null to train one first."
+        )
+    if problems:
+        raise UserError(*problems)
+
+
+@dataclass
+class GrpoStage:
+    """All rounds of GRPO, with validation; the model ends with the weights of the best round, or the last without validation.
+
+    Attributes:
+        worker: Runs the rounds.
+        validate: Answers the validation questions; None without validation.
+        file: The curve, `metrics.jsonl`.
+        show: Called with each row.
+        best_round: Round of the best validation so far; 0 is the start model.
+        best_accuracy: Its accuracy.
+    """
+
+    worker: Reinforcer
+    validate: Validate | None
+    file: Path
+    show: Show | None = None
+    best_round: int = 0
+    best_accuracy: float = -1.0
+
+    def run(self) -> None:
+        """Run all rounds and load the best weights.
+
+        Raises:
+            TrainingStopped: A gradient is not finite.
+        """
+        grpo, self._began = self.worker.config, time.monotonic()
+        self.file.touch()
+        self._best: list[Tensor] = []
+        self._validate(0)
+        for number in range(1, grpo.rounds + 1):
+            try:
+                row = self.worker.round(number)
+            except RuntimeError as error:
+                if "non-finite" not in str(error):
+                    raise
+                raise TrainingStopped(
+                    f"training stopped: a gradient was not finite in round {number}. Lower method.grpo.learning_rate "
+                    f"(now {grpo.learning_rate:.1e}). Nothing was saved."
+                ) from error
+            self._log("train", number, row | {"learning_rate": grpo.learning_rate})
+            if number % grpo.validate_every == 0 or number == grpo.rounds:
+                self._validate(number)
+        with torch.no_grad():
+            for weight, best in zip(self.worker.trained, self._best, strict=False):
+                weight.copy_(best)
+
+    def _validate(self, number: int) -> None:
+        if self.validate is None:
+            return
+        found = self.validate(self.worker.model.backbone, self.worker.model.method)
+        self._log("valid", number, {f"eval_{name}": value for name, value in found.items()})
+        if found["accuracy"] > self.best_accuracy:
+            self.best_round, self.best_accuracy = number, found["accuracy"]
+            self._best = [weight.detach().to("cpu", copy=True) for weight in self.worker.trained]
+
+    def _log(self, kind: str, number: int, row: dict[str, float]) -> None:
+        with self.file.open("a", encoding="utf-8") as file:
+            file.write(json.dumps({"kind": kind, "step": number, **row}) + "\n")
+        if self.show:
+            rounds = self.worker.config.rounds
+            eta = (time.monotonic() - self._began) / number * (rounds - number) if number else None
+            self.show(Progress(number, rounds, row, ("latent", "answer"), eta))

@@ -1,13 +1,16 @@
-"""Loss parts and figures of every micro-batch → sums on the device, read once per log row.
+"""Loss parts and metrics of every micro-batch → sums on the device, read once per log row; and a guard that stops bad runs.
 
-Reading a number from the device stalls it, so nothing is read between rows: sums grow where they are, and for each
-value the first step at which it was not finite is remembered beside it.
+Reading a number from the device stalls it, so nothing is read between log rows. For each value the first step at which it
+was not finite is stored too. The guard stops a run for one of three causes: a loss part or the gradient norm is not finite;
+the latents have collapsed (the same token with certainty for every question, against the prior); the model ends every
+thought before it begins. Collapse is judged over a window of rows, so that a short episode does not stop a run.
 """
 
 from __future__ import annotations
 
 import json
 import math
+from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,6 +19,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from ruplar.errors import TrainingStopped
+
 RATIOS = {
     "halting": ("halt_right", "halt_seen"),
     "entropy": ("entropy_sum", "latents"),
@@ -23,25 +28,25 @@ RATIOS = {
     "same_top": ("same_top", "latents"),
     "label_accuracy": ("label_right", "labels"),
 }
-"""Figure → the counts it is the ratio of: right decisions to halt or go on, nats per latent, latents whose likeliest token
-is not the halt, latents that share one likeliest token, right label tokens."""
+"""Metric → the two counts of its ratio: correct halting decisions, nats per latent, latents whose likeliest token is not the
+halt token, latents that share one likeliest token, correct label tokens."""
 
 NORM = "gradient norm"
-TAKEN = ("kind", "step", "epoch", "loss", "grad_norm", "learning_rate", "tokens_per_second", "memory_gb")
-"""What a row of the curve calls something else: no loss part or figure may be named so."""
-_KEPT = ("parts", "names", "steps", "tokens", "seconds")
+RESERVED = ("kind", "step", "epoch", "loss", "grad_norm", "learning_rate", "tokens_per_second", "memory_gb")
+"""Names of other columns of a log row, not allowed for loss parts and metrics."""
+_SAVED = ("parts", "names", "steps", "tokens", "seconds")
 
 
 @dataclass
 class MetricSnapshot:
-    """What a tally held.
+    """Content of a metric accumulator.
 
     Attributes:
-        steps: Optimiser steps it covers.
-        parts: Loss part → its mean over the steps.
-        figures: The `RATIOS`; other watched values as a mean per step.
+        steps: Optimiser steps covered.
+        parts: Loss part → mean over the steps.
+        figures: The `RATIOS`; other metrics as a mean per step.
         tokens: Positions trained on.
-        bad_at: Part or gradient norm → the first step at which it was not finite; empty when all is well.
+        bad_at: Part or gradient norm → the first step at which it was not finite.
     """
 
     steps: int
@@ -52,7 +57,7 @@ class MetricSnapshot:
 
     @property
     def loss(self) -> float:
-        """The sum of the parts."""
+        """Return the sum of the parts."""
         return sum(self.parts.values())
 
 
@@ -64,10 +69,10 @@ class MetricAccumulator:
         parts: Names of the loss parts among `names`.
         names: All names, in the order of `sums`.
         sums: [N] float32.
-        bad_at: [N + 1] first step each was not finite, then the gradient norm; inf while all are.
+        bad_at: [N + 1] first step at which each value, and last the gradient norm, was not finite; else inf.
         steps: Optimiser steps counted.
-        tokens: Tokens of the rows already read, over all processes.
-        seconds: How long the run has taken, sessions before a resume included.
+        tokens: Tokens of earlier log rows, over all processes.
+        seconds: Duration of the run, including sessions before a resume.
     """
 
     parts: tuple[str, ...] = ()
@@ -79,19 +84,19 @@ class MetricAccumulator:
     seconds: float = 0.0
 
     def add(self, parts: Mapping[str, Tensor], watch: Mapping[str, Tensor], step: int) -> None:
-        """Count one micro-batch of optimiser step `step`."""
+        """Add one micro-batch of optimiser step `step`."""
         row = torch.stack([value.detach().float() for value in (*parts.values(), *watch.values())])
         if not self.names:
-            both = sorted({*parts, *watch} & {*TAKEN})
-            assert not both, f"a method names a loss part or figure {both[0]!r}, which a row calls something else"
+            both = sorted({*parts, *watch} & {*RESERVED})
+            assert not both, f"a method must not name a loss part or metric {both[0]!r}: the name is reserved"
             self.parts, self.names = tuple(parts), (*parts, *watch)
             self.sums, self.bad_at = torch.zeros_like(row), row.new_full((len(row) + 1,), math.inf)
-        assert self.names == (*parts, *watch), "a method's loss parts and figures are the same in every batch"
+        assert self.names == (*parts, *watch), "a method's loss parts and metrics must be the same in every batch"
         self.sums = self.sums.to(row.device) + row
         self._note(row, slice(0, -1), step)
 
     def add_norm(self, norm: Tensor, step: int) -> None:
-        """Note the gradient norm of step `step`."""
+        """Add the gradient norm of step `step`."""
         self._note(norm.detach().reshape(1), slice(-1, None), step)
 
     def _note(self, values: Tensor, place: slice, step: int) -> None:
@@ -100,7 +105,7 @@ class MetricAccumulator:
         self.bad_at[place] = torch.minimum(self.bad_at[place], when)
 
     def read(self, gather: Callable[[Tensor], Tensor] | None = None) -> MetricSnapshot:
-        """What was counted so far, over all processes when `gather` ([1, ...] → [processes, ...]) is given."""
+        """Return the sums so far, over all processes if `gather` ([1, ...] → [processes, ...]) is given."""
         table = torch.stack([torch.cat([self.sums, self.sums.new_zeros(1)]), self.bad_at])[None]
         table = gather(table) if gather else table
         sums, bad_at = torch.stack([table[:, 0].sum(0), table[:, 1].amin(0)]).tolist()
@@ -115,24 +120,26 @@ class MetricAccumulator:
         )
 
     def reset(self, tokens: int) -> None:
-        """Start counting the next row afresh; `tokens` were read of this one."""
+        """Start the next log row; `tokens` is the count of the last one."""
         self.tokens += tokens
         self.sums, self.bad_at, self.steps = torch.zeros_like(self.sums), torch.full_like(self.bad_at, math.inf), 0
 
     def save(self, file: Path, gather: Callable[[Tensor], Tensor] | None, write: bool) -> None:
-        """Keep the sums of a row not yet logged, so that a resumed curve is the uninterrupted one. All processes call it."""
+        """Save the sums of an unfinished log row, so that a resumed curve equals an uninterrupted one. All processes call it."""
         sums = gather(self.sums[None]).sum(0) if gather else self.sums
         if write:
-            kept = {name: getattr(self, name) for name in _KEPT} | {"sums": sums.tolist()}
-            file.write_text(json.dumps(kept), encoding="utf-8")
+            saved = {name: getattr(self, name) for name in _SAVED} | {"sums": sums.tolist()}
+            file.write_text(json.dumps(saved), encoding="utf-8")
 
     @classmethod
     def load(cls, file: Path, main: bool) -> MetricAccumulator:
-        """What `save` kept; the sums belong to the main process, the others start at 0."""
-        kept: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
-        sums = torch.tensor(kept["sums"], dtype=torch.float32)
+        """Load what `save` wrote; the sums go to the main process, the others start at 0."""
+        saved: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
+        sums = torch.tensor(saved["sums"], dtype=torch.float32)
         bad_at = torch.full((len(sums) + 1,), math.inf)
-        accumulator = cls(sums=sums if main else torch.zeros_like(sums), bad_at=bad_at, **{n: kept[n] for n in _KEPT})
+        accumulator = cls(
+            sums=sums if main else torch.zeros_like(sums), bad_at=bad_at, **{n: saved[n] for n in _SAVED}
+        )
         accumulator.parts, accumulator.names = tuple(accumulator.parts), tuple(accumulator.names)
         return accumulator
 
@@ -141,3 +148,102 @@ def _figures(values: Mapping[str, float], steps: int) -> dict[str, float]:
     used = {name for pair in RATIOS.values() for name in pair}
     ratios = {f: values[a] / values[b] for f, (a, b) in RATIOS.items() if a in values and values.get(b)}
     return {**ratios, **{name: value / steps for name, value in values.items() if name not in used}}
+
+
+LastGood = Callable[[], Path | None]
+"""Returns the newest complete checkpoint; called only when a run is stopped."""
+
+
+@dataclass
+class Guard:
+    """Stops a run that has gone wrong.
+
+    Attributes:
+        window: Consecutive log rows that must look collapsed.
+        entropy: Latents are collapsed if their mean entropy is below this many nats,
+        prior: … the prior loss is above this (a confident latent that agrees with its prior has almost none),
+        same: … and at least this share of them has the same likeliest token.
+        went_on: Thoughts do not begin if fewer latents than this share are preferred to the halt token.
+        warm_up: Share of the run before which halting is not judged: the markers are still being learnt.
+        collapse: Whether a collapse stops the run; NaN always does.
+    """
+
+    window: int = 5
+    entropy: float = 0.05
+    prior: float = 0.5
+    same: float = 0.99
+    went_on: float = 0.01
+    warm_up: float = 0.1
+    collapse: bool = True
+    _collapsed: deque[bool] = field(default_factory=deque, init=False, repr=False)
+    _halted: deque[bool] = field(default_factory=deque, init=False, repr=False)
+
+    def check_finite(self, bad_at: Mapping[str, int], learning_rate: float | None, last_good: LastGood) -> None:
+        """Stop if a loss part or the gradient norm was not finite.
+
+        Args:
+            bad_at: Part or gradient norm → the first step at which it was not finite.
+            learning_rate: The current one, for the message.
+            last_good: Returns the last complete checkpoint.
+
+        Raises:
+            TrainingStopped: Names the part that failed first.
+        """
+        if not bad_at:
+            return
+        step = min(bad_at.values())
+        names = [name for name, at in bad_at.items() if at == step]
+        losses = [name for name in names if name != NORM]
+        what = f"the {' and '.join(losses)} loss" if losses else f"the {NORM}"
+        rate = f" (now {learning_rate:.1e})" if learning_rate is not None else ""
+        raise TrainingStopped(
+            f"training stopped: {what} became NaN or infinite at step {step}. Lower training.learning_rate{rate}, "
+            f"or compute in float32 (backbone.dtype: float32, training.bf16: false). {_checkpoint(last_good)}"
+        )
+
+    def check_row(self, row: Mapping[str, float], progress: float, last_good: LastGood) -> None:
+        """Stop if the latents have collapsed.
+
+        Args:
+            row: One log row: loss parts and metrics.
+            progress: Share of the run that is done.
+            last_good: Returns the last complete checkpoint.
+
+        Raises:
+            TrainingStopped: All rows of the window are collapsed.
+        """
+        if "entropy" not in row or not self.collapse:  # a method without latents, or the check is off
+            return
+        certain = row["entropy"] < self.entropy and row.get("prior", 0.0) > self.prior
+        self._push(self._collapsed, certain and row.get("same_top", 1.0) >= self.same)
+        self._push(self._halted, progress >= self.warm_up and row.get("went_on", 1.0) < self.went_on)
+        if self._full(self._collapsed):
+            raise TrainingStopped(
+                f"training stopped: the latents have collapsed. Over the last {self.window} log rows every latent predicts "
+                f"the same token for every question (entropy {row['entropy']:.3f} nats, prior loss {row['prior']:.2f}). "
+                f"Lower training.learning_rate, raise method.prior_weight or lower method.align_weight. {_checkpoint(last_good)}"
+            )
+        if self._full(self._halted):
+            raise TrainingStopped(
+                f"training stopped: over the last {self.window} log rows the model ends every thought before it begins "
+                f"({row['went_on']:.1%} of latents are preferred to </think>). Lower training.learning_rate, raise "
+                f"method.prior_weight, or check with `ruplar preview` that the chains have steps. {_checkpoint(last_good)}"
+            )
+
+    def _push(self, rows: deque[bool], value: bool) -> None:
+        rows.append(value)
+        while len(rows) > self.window:
+            rows.popleft()
+
+    def _full(self, rows: deque[bool]) -> bool:
+        return len(rows) == self.window and all(rows)
+
+
+def finite(value: float) -> float | None:
+    """Return the value, or None if JSON cannot represent it."""
+    return value if math.isfinite(value) else None
+
+
+def _checkpoint(last_good: LastGood) -> str:
+    found = last_good()
+    return f"Last good checkpoint: {found}." if found else "No checkpoint had been saved yet."

@@ -1,7 +1,9 @@
-"""Recipe → its chains opened and encoded, kept where training finds them; training itself does so by the same functions.
+"""Recipe → its chains, loaded and pre-tokenized in the cache that training reads; training uses the same functions.
 
-Encoding takes the tokenizer and the prompt of the model training starts from, never its weights. So it can be done ahead, on
-a machine without a GPU, and before a run that `backbone.init` names has been trained.
+    recipe –`load_chains`→ TrainingData –`chains_of`→ items on demand –`dataset_of`→ pre-tokenized
+
+Pre-tokenizing needs the tokenizer and prompt of the start model, never its weights. So it works on a machine without a GPU,
+and before the run that `backbone.init` names has been trained.
 """
 
 from __future__ import annotations
@@ -15,34 +17,33 @@ from pathlib import Path
 from typing import Any
 
 from ruplar.config import RunConfig
-from ruplar.data import pretokenize as ahead
 from ruplar.data.cache import bytes_of, is_complete
 from ruplar.data.collate import ChainDataset, Encoder
 from ruplar.data.pretokenize import PretokenizedDataset, changes, pretokenize
+from ruplar.data.pretokenize import place_of as pretokenized_at
 from ruplar.domains.base import Domain
 from ruplar.errors import UserError
 from ruplar.methods.base import Method
 from ruplar.model.backbone import EMBEDDED, Backbone
 from ruplar.model.number_tokens import with_number_tokens
-from ruplar.model.prompt_format import PromptFormat, plain_tokenizer, prompt_format_of
+from ruplar.model.prompt import PromptFormat, named_tokenizer, prompt_format_of
 from ruplar.model.settings import BackboneConfig, PromptConfig
 from ruplar.model.store import find_model, read_metadata, relocated
 from ruplar.model.tokenizers import load_tokenizer
 from ruplar.priors.base import PriorTable
-from ruplar.train import dataset_cache as opened
-from ruplar.train.dataset import TrainingData
-from ruplar.train.dataset_cache import load_cached, load_section
+from ruplar.train.dataset import TrainingData, load_data
+from ruplar.train.dataset_cache import load_cached, place_of
 from ruplar.types import Example
 
 
 @dataclass(frozen=True)
 class Kept:
-    """A folder that later runs will find.
+    """A cache folder that later runs will reuse.
 
     Attributes:
-        folder: Where it is.
-        bytes: How much disk it takes.
-        there: Whether an earlier run had left it already.
+        folder: Its path.
+        bytes: Its size on disk.
+        there: Whether it existed already.
     """
 
     folder: Path
@@ -52,14 +53,14 @@ class Kept:
 
 @dataclass(frozen=True)
 class Prepared:
-    """What was done ahead for a recipe.
+    """Result of preparing a recipe.
 
     Attributes:
-        chains: Training chains; None where they were not looked at.
+        chains: Number of training chains; None if they were not loaded.
         seconds: Wall time.
-        opened: The chains themselves; None where they open in moments, so that nothing is kept.
-        encoded: The chains as sequences; None where training has to make them.
-        notes: Why something is not kept, or what was taken for granted; a sentence each.
+        opened: Cache of the loaded chains; None if they load quickly, so that they are not cached.
+        encoded: Cache of the pre-tokenized chains; None if only training can tokenize them.
+        notes: Sentences that say why something is not cached, or what was assumed.
     """
 
     chains: int | None
@@ -70,52 +71,50 @@ class Prepared:
 
 
 def prepare(config: RunConfig, folder: Path) -> Prepared:
-    """Do ahead what training does before its first step.
+    """Load and pre-tokenize the data of a recipe, as training would before its first step.
 
     Args:
-        config: The recipe, checked; the run that `backbone.init` names need not be there.
-        folder: Where what is opened and encoded is kept: `.encoded` beside the runs that are to find it.
+        config: The recipe, checked; the run that `backbone.init` names need not exist.
+        folder: The cache: `.encoded` beside the run folders.
 
     Raises:
         UserError: The data or the tokenizer cannot be read, or the folder cannot be written.
     """
     if not config.speed.pretokenize:
-        note = "speed.pretokenize is false, so nothing is kept. Add speed.pretokenize=true here and when training."
+        note = "speed.pretokenize is false, so nothing is cached. Add speed.pretokenize=true here and when training."
         return Prepared(None, 0.0, notes=(note,))
     started = time.monotonic()
     method, domain = config.method.make(), config.data.domain.make()
-    place = opened.place_of(config.data, domain, method.needs_steps, folder)
+    place = place_of(config.data, domain, method.needs_steps, folder)
     there = place is not None and is_complete(place)
-    data = open_chains(config, domain, method, folder)
+    data = load_chains(config, domain, method, folder)
     chains = chains_of(config, data.train, method, domain, start_prompt_format(config.backbone, config.prompt))
     found = Kept(place, bytes_of(place), there) if place is not None else None
     why = _why_not(config, chains)
     if why:
-        more = (
-            () if found else ("Their source opens in moments, or lies on the Hub, so nothing is kept of it either.",)
-        )
+        more = () if found else ("The chains load quickly, or come from the Hub, so they are not cached either.",)
         return Prepared(len(data.train), time.monotonic() - started, found, notes=(why, *more))
-    columns = ahead.place_of(chains, _names(config, data, method), folder)
+    columns = pretokenized_at(chains, _names(config, data, method), folder)
     there = is_complete(columns)
-    # as many processes as training would take, but no more than can run at once
+    # as many processes as training would use, but no more than cores
     dataset_of(config, data, chains, folder, min(config.training.get("dataloader_num_workers", 0), _cores()))
-    note = _taken_for_granted(config.backbone)
+    note = _assumption(config.backbone)
     seconds = time.monotonic() - started
     return Prepared(len(data.train), seconds, found, Kept(columns, bytes_of(columns), there), (note,) if note else ())
 
 
 def encoding_of(config: RunConfig) -> str:
-    """What a recipe says of its encoding: where two recipes say the same, preparing one of them does for both."""
+    """Return a key of a recipe's encoding: two recipes with the same key share their pre-tokenized data."""
     method, backbone = config.method.make(), config.backbone
-    start = (backbone.name, backbone.number_tokens, backbone.init, _goes_on(backbone))
+    start = (backbone.name, backbone.number_tokens, backbone.init, _continues(backbone))
     return json.dumps([_sections(config, method), start, method.needs_steps, method.dynamic, config.speed.pretokenize])
 
 
-def open_chains(config: RunConfig, domain: Domain, method: Method, folder: Path) -> TrainingData:
-    """The recipe's data: from the folder, or left there, where the recipe has `speed.pretokenize`."""
+def load_chains(config: RunConfig, domain: Domain, method: Method, folder: Path) -> TrainingData:
+    """Load the recipe's data, through the cache if the recipe has `speed.pretokenize`."""
     if config.speed.pretokenize:
         return load_cached(config.data, domain, method.needs_steps, folder)
-    return load_section(config.data, domain, method.needs_steps)
+    return load_data(config.data, domain, method.needs_steps)
 
 
 def chains_of(
@@ -123,79 +122,80 @@ def chains_of(
     examples: Sequence[Example],
     method: Method,
     domain: Domain,
-    words: PromptFormat | Backbone,
+    form: PromptFormat | Backbone,
     keep: bool = False,
 ) -> ChainDataset:
-    """Training chains as the items of a method, encoded when asked for; kept after that when `keep` is set."""
-    table = PriorTable(config.prior.make(), words.prompt.plain, config.seed)
-    ids = (words.think_id, words.end_think_id, words.eos_id)
-    return ChainDataset(examples, method, Encoder(words.prompt, *ids, domain, config.spans.make(), table), keep)
+    """Return the chains as training items of a method, encoded on access and cached in memory if `keep` is set."""
+    table = PriorTable(config.prior.make(), form.prompt.plain, config.seed)
+    return ChainDataset(examples, method, Encoder(form.prompt, form.markers, domain, config.spans.make(), table), keep)
 
 
 def dataset_of(
     config: RunConfig, data: TrainingData, chains: ChainDataset, folder: Path, workers: int
 ) -> ChainDataset | PretokenizedDataset:
-    """The chains, encoded ahead where the recipe wants it and where no row changes from visit to visit."""
+    """Return the chains, pre-tokenized if the recipe has `speed.pretokenize` and rows do not change between epochs."""
     if not config.speed.pretokenize or changes(chains):
         return chains
     return pretokenize(chains, _names(config, data, chains.method), folder, workers)
 
 
 def start_prompt_format(config: BackboneConfig, prompt: PromptConfig) -> PromptFormat:
-    """How the model that `store.open_start` opens writes, found without its weights.
+    """Return the prompt format of the model that `store.load_start` loads, without its weights.
 
-    Where `init` is not there yet it is taken to have the tokenizer of `name`, as a run of the same family has.
+    An `init` that does not exist yet is assumed to have the tokenizer of `name`, as a run of the same family has.
     """
     return prompt_format_of(_start_tokenizer(config), prompt)
 
 
 def _start_tokenizer(config: BackboneConfig) -> Any:
-    if config.init is None or _goes_on(config) or not _is_there(config.init):
-        return plain_tokenizer(config)
+    if config.init is None or _continues(config) or not _exists(config.init):
+        return named_tokenizer(config)
     folder = find_model(config.init)
-    card = read_metadata(folder)
+    metadata = read_metadata(folder)
     if (folder / "adapter_config.json").is_file():
-        tokenizer = _start_tokenizer(relocated(card.backbone, folder))
+        tokenizer = _start_tokenizer(relocated(metadata.backbone, folder))
     else:
         tokenizer = load_tokenizer("embedded" if folder.resolve() == EMBEDDED.resolve() else str(folder))
-    tokenizer = prompt_format_of(tokenizer, card.prompt).tokenizer  # its markers come before tokens added now
-    return with_number_tokens(tokenizer) if config.number_tokens and not card.backbone.number_tokens else tokenizer
+    tokenizer = prompt_format_of(tokenizer, metadata.prompt).tokenizer  # its markers precede tokens added now
+    return with_number_tokens(tokenizer) if config.number_tokens and not metadata.backbone.number_tokens else tokenizer
 
 
-def _goes_on(config: BackboneConfig) -> bool:
-    """Whether `init`'s adapter is trained further: its backbone and tokens are then those that the recipe names."""
+def _continues(config: BackboneConfig) -> bool:
+    """Return whether the adapter of `init` is trained further; its backbone and tokens are then those of the recipe."""
     return config.lora is not None and config.lora.continue_adapter
 
 
-def _is_there(init: str) -> bool:
-    """Whether a start is a model already."""
+def _exists(init: str) -> bool:
+    """Return whether a start model exists."""
     try:
         return find_model(init).is_dir()
     except UserError:
         return False
 
 
-def _taken_for_granted(config: BackboneConfig) -> str:
-    """What had to be guessed of a start that is not there yet; "" where nothing was."""
-    if config.init is None or _goes_on(config) or _is_there(config.init):
+def _assumption(config: BackboneConfig) -> str:
+    """Return what was assumed about a start model that does not exist yet; "" if nothing."""
+    if config.init is None or _continues(config) or _exists(config.init):
         return ""
     return (
-        f"backbone.init '{config.init}' is not there yet: it is taken to have the tokenizer of '{config.name}'"
-        f"{' with number tokens' if config.number_tokens else ''}. If it has another, training encodes anew."
+        f"backbone.init '{config.init}' does not exist yet: it is assumed to have the tokenizer of '{config.name}'"
+        f"{' with number tokens' if config.number_tokens else ''}. If it has another, training tokenizes again."
     )
 
 
 def _why_not(config: RunConfig, chains: ChainDataset) -> str:
-    """Why only training can encode these chains; "" where it can be done ahead."""
+    """Return why only training can tokenize these chains; "" if they can be pre-tokenized."""
     method = chains.method
     measured = [name for name in method.calibrated if getattr(method.config, name) is None]
     if method.dynamic or changes(chains):
         what = f"method '{config.method.name}'" if method.dynamic else f"prior '{config.prior.name}'"
-        return f"{what} changes rows from visit to visit, so they are opened only; training encodes them as it goes."
+        return (
+            f"{what} changes rows between epochs, so they are not pre-tokenized; training tokenizes them on the fly."
+        )
     if measured:
         return (
-            f"method '{config.method.name}' measures {', '.join(measured)} on the weights, so its rows are opened only; "
-            "training encodes them."
+            f"method '{config.method.name}' calibrates {', '.join(measured)} on the weights, so its rows are not "
+            "pre-tokenized; training tokenizes them."
         )
     return ""
 
@@ -206,7 +206,7 @@ def _sections(config: RunConfig, method: Method) -> dict[str, Any]:
 
 
 def _names(config: RunConfig, data: TrainingData, method: Method) -> dict[str, Any]:
-    """Everything the encoding depends on but the tokenizer and the code, as plain data."""
+    """Return everything the encoding depends on, apart from the tokenizer and the code, as plain data."""
     return {**_sections(config, method), "fingerprints": data.fingerprints, "left_out": data.left_out}
 
 

@@ -1,8 +1,8 @@
-"""Log rows of a run → one line a person can judge by, a progress bar, and `metrics.jsonl`.
+"""Log rows of a run → one readable line, a progress bar, and `metrics.jsonl`.
 
     step 0120/4500  2.7% | loss 0.412 = answer 0.201 + prior 0.180 + align 0.031 | lr 2.9e-04 | 8,420 tok/s | 11.2 GB | eta 41m
 
-Nothing here prints: a `Show` gets each `Progress`, and the command line decides what becomes of it.
+Nothing here prints: a `Show` callback gets each `Progress`, and the command line prints it.
 """
 
 from __future__ import annotations
@@ -16,21 +16,21 @@ from typing import Any
 
 from transformers import TrainerCallback
 
-from ruplar.train.guard import finite
-
-METRICS = "metrics.jsonl"
+from ruplar.io import write_text
+from ruplar.train import METRICS
+from ruplar.train.metrics import finite
 
 
 @dataclass(frozen=True)
 class Progress:
-    """Where a run stands.
+    """State of a run at a log row.
 
     Attributes:
         step: Optimiser steps done.
         steps: Steps of the whole run.
-        row: The figures logged at this step; empty at the start and the end of the run.
+        row: The metrics logged at this step; empty at the start and the end of the run.
         parts: Names of the loss parts in `row`.
-        eta: Seconds left, None while unknown.
+        eta: Seconds left; None if unknown.
     """
 
     step: int
@@ -44,7 +44,7 @@ Show = Callable[[Progress], None]
 
 
 def line(progress: Progress) -> str:
-    """One row as a line of text; "" when there is nothing to tell."""
+    """Format one row as a line of text; "" for an empty row."""
     row, width = progress.row, len(str(progress.steps))
     if not row:
         return ""
@@ -87,12 +87,12 @@ def duration(seconds: float) -> str:
 
 
 class ProgressCallback(TrainerCallback):
-    """Hands every log row to `show` and appends it to the run's `metrics.jsonl`; main process only.
+    """Pass every log row to `show` and append it to `metrics.jsonl`; main process only.
 
     Args:
-        run: The run's folder.
-        part_names: Gives the names of the loss parts; they are known once a batch has been seen.
-        show: What to do with each row.
+        run: The run folder.
+        part_names: Returns the names of the loss parts, known after the first batch.
+        show: Called with each row.
     """
 
     def __init__(self, run: Path, part_names: Callable[[], tuple[str, ...]], show: Show | None = None):
@@ -101,15 +101,15 @@ class ProgressCallback(TrainerCallback):
         self._written: set[tuple[str, int]] = set()
 
     def on_train_begin(self, args, state, control, **kwargs):
-        """Rows beyond the step resumed from are dropped: they will come again."""
+        """Drop rows after the step resumed from: they will be logged again."""
         if state.is_world_process_zero:
             truncate(self.file, state.global_step or -1)
             self._written = {(row["kind"], row["step"]) for row in rows(self.file)}
             self._begun = (time.monotonic(), state.global_step)
-            self._tell(state, {})
+            self._report(state, {})
 
     def on_log(self, args, state, control, logs=None, **kwargs):
-        """One row. The trainer's closing summary is not one: it repeats what `run.json` holds."""
+        """Write one row, but not the trainer's final summary, which `run.json` contains too."""
         if state.is_world_process_zero and logs and "train_runtime" not in logs:
             kind = "valid" if any(key.startswith("eval_") for key in logs) else "train"
             if (kind, state.global_step) not in self._written:
@@ -117,14 +117,14 @@ class ProgressCallback(TrainerCallback):
                 with self.file.open("a", encoding="utf-8") as file:
                     file.write(json.dumps(row) + "\n")
                 self._written.add((kind, state.global_step))
-            self._tell(state, logs)
+            self._report(state, logs)
 
     def on_train_end(self, args, state, control, **kwargs):
-        """The bar reaches its end."""
+        """Complete the progress bar."""
         if state.is_world_process_zero:
-            self._tell(state, {})
+            self._report(state, {})
 
-    def _tell(self, state, row: Mapping[str, float]) -> None:
+    def _report(self, state, row: Mapping[str, float]) -> None:
         if self.show is None:
             return
         since, first = self._begun
@@ -138,7 +138,7 @@ def _plain(value: Any) -> Any:
 
 
 def truncate(file: Path, step: int) -> None:
-    """Keep the rows up to a step, and drop a last line that was cut short; the file is made when there is none."""
+    """Keep the rows up to a step and drop a truncated last line; create the file if it is missing."""
     kept = []
     for text in file.read_text(encoding="utf-8").splitlines() if file.is_file() else []:
         try:
@@ -147,13 +147,11 @@ def truncate(file: Path, step: int) -> None:
             continue
         if row["step"] <= step:
             kept.append(text + "\n")
-    draft = file.with_name(f".{file.name}")
-    draft.write_text("".join(kept), encoding="utf-8")
-    draft.replace(file)
+    write_text(file, "".join(kept))
 
 
 def rows(file: Path) -> list[dict[str, Any]]:
-    """The rows of a `metrics.jsonl`, in order."""
+    """Read the rows of a `metrics.jsonl`."""
     return [json.loads(text) for text in file.read_text(encoding="utf-8").splitlines()]
 
 
@@ -173,7 +171,7 @@ class BarProgress:
         self._task = self._bar.add_task("", total=None)
 
     def __call__(self, progress: Progress) -> None:
-        """Show one row; a validation becomes a line of its own above the bar."""
+        """Show one row; a validation is printed as a line above the bar."""
         self._bar.update(self._task, completed=progress.step, total=progress.steps)
         if "eval_accuracy" in progress.row:
             self._bar.console.print(line(progress), highlight=False)

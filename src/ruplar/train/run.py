@@ -1,81 +1,77 @@
-"""Recipe → trained model folder: opens the data and the backbone, trains, keeps the best, saves it.
+"""Recipe → trained model folder. `LatentTrainer` builds the same `TrainingRun` from a dataset and a model in memory.
 
-RUN/recipe.yaml      the whole config          RUN/metrics.jsonl    the curve
-RUN/checkpoint-N/    to resume from            RUN/model/           the model, ready to use
-RUN/start.json       the weights of `backbone.init` it began at, by their hash
-.encoded/ beside it  chains opened and encoded ahead, shared by runs; see `prepare.py`
+RUN/recipe.yaml      the whole config              RUN/metrics.jsonl    the curve
+RUN/checkpoint-N/    to resume from                RUN/model/           the trained model
+RUN/start.json       hash of the start weights     .encoded/ beside it  pre-tokenized data, shared by runs; see `prepare.py`
 """
 
 from __future__ import annotations
 
 import atexit
-import json
 import logging
+import time
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
-import yaml
-from transformers import set_seed
+from transformers import TrainerCallback, set_seed
 
-from ruplar.config import RunConfig, to_yaml
+from ruplar.config import RunConfig, load_recipe
 from ruplar.data.cache import ENCODED
 from ruplar.data.pretokenize import PretokenizedDataset
-from ruplar.domains.base import Domain
 from ruplar.errors import UserError
 from ruplar.methods.base import Method
 from ruplar.model.backbone import Backbone
 from ruplar.model.cuda_graphs import replay_passes
 from ruplar.model.fold_lora import fold_adapters
 from ruplar.model.memory import peak_memory_gb
-from ruplar.model.store import (
-    Model,
-    ModelMetadata,
-    PluginSpec,
-    open_start,
-    save_model,
-    start_mark,
-    take_method_weights,
-)
+from ruplar.model.store import Model, ModelMetadata, PluginSpec, init_method, load_start, save_model, start_mark
 from ruplar.reasoner import LatentReasoner
-from ruplar.train import checkpoint
-from ruplar.train.arguments import training_arguments
-from ruplar.train.attention import sound_attention
+from ruplar.train import METRICS, MODEL, RECIPE, START, checkpoint
+from ruplar.train.arguments import sound_attention, training_arguments
 from ruplar.train.dataset import TrainingData
-from ruplar.train.guard import Guard
-from ruplar.train.prepare import chains_of, dataset_of, open_chains
-from ruplar.train.progress import METRICS, ProgressCallback, Show
+from ruplar.train.grpo import GrpoStage, Reinforcer, check_grpo
+from ruplar.train.metrics import Guard
+from ruplar.train.preflight import (
+    check_graph,
+    check_settings,
+    find_checkpoint,
+    warn_bfloat16,
+    write_recipe,
+    write_start,
+)
+from ruplar.train.prepare import chains_of, dataset_of, load_chains
+from ruplar.train.progress import ProgressCallback, Show
 from ruplar.train.trainer import Learner, ReasonerTrainer, Validate
 from ruplar.types import Example
 
 log = logging.getLogger(__name__)
 
-RECIPE, START, MODEL = "recipe.yaml", "start.json", "model"
-_KEPT_ROWS = 50_000
-"""Encoded rows are kept between epochs up to so many, about 200 MB; beyond that they are encoded again."""
+_CACHED_ROWS = 50_000
+"""Encoded rows are cached between epochs up to this many, about 200 MB; larger datasets are encoded again in each epoch."""
 
 
 @dataclass(frozen=True)
 class TrainResult:
-    """What a run did.
+    """Summary of a training run.
 
     Attributes:
-        path: The model's folder.
+        path: The model folder.
         steps: Optimiser steps of the whole run.
-        seconds: Wall time, sessions before a resume included.
-        peak_memory_gb: Most memory held by this session: the GPU's, or the process's without one.
+        seconds: Wall time, including sessions before a resume.
+        peak_memory_gb: Peak memory of this session: of the GPU, or of the process without one.
         tokens: Positions trained on.
         rows: Training chains.
-        trainable: Weights trained.
-        parameters: Weights in all.
-        best_step: The step the model was taken from; None when it is the last.
-        best_accuracy: Its validation accuracy, 0 to 1.
-        fingerprints: Part and source (`train 1: gsm8k-aug-train.txt`, `start: runs/cot`) → what identifies its content.
+        trainable: Number of trained weights.
+        parameters: Number of all weights.
+        best_step: The step of the saved weights; None if they are the last.
+        best_accuracy: Their validation accuracy, 0 to 1.
+        fingerprints: Part and source (`train 1: gsm8k-aug-train.txt`, `start: runs/cot`) → hash of its content.
         left_out: Reason → rows left out.
-        resumed_from: The checkpoint this session started at.
-        main: Whether this process wrote the files; false on the others of a distributed run.
+        resumed_from: The checkpoint this session started from.
+        main: Whether this process wrote the files; False in the other processes of a distributed run.
     """
 
     path: Path
@@ -95,163 +91,187 @@ class TrainResult:
 
 
 def train(
-    config: RunConfig,
+    config: RunConfig | str | Path,
     *,
-    output: Path,
+    output: str | Path,
     resume: bool = False,
     device: str = "cpu",
     progress: Show | None = None,
     encoded: Path | None = None,
 ) -> TrainResult:
-    """Train what a recipe describes.
+    """Train a recipe.
+
+    Args:
+        config: A checked recipe (`load_recipe`), the name of a packaged recipe, or the path of a YAML file.
+        output: The run folder.
+        resume: Resume from its newest complete checkpoint; start from the beginning if there is none.
+        device: `cpu`, `cuda` or `mps`.
+        progress: Called with every log row.
+        encoded: Folder of pre-tokenized data shared by runs; None: a folder beside `output`.
+
+    Returns:
+        A summary; the model is in `output/model`.
+
+    Raises:
+        UserError: The recipe or the folder has a problem.
+        TrainingStopped: The guard stopped the run.
+    """
+    config = config if isinstance(config, RunConfig) else load_recipe(config)
+    start = find_checkpoint(Path(output), resume)
+    run = TrainingRun(config, Path(output), device=device, encoded=encoded)
+    return run.train(start, resume=resume, progress=progress)
+
+
+class TrainingRun:
+    """Arguments, data and model of one run, built from a recipe.
 
     Args:
         config: The recipe, checked.
-        output: The run's folder.
-        resume: Go on from its newest complete checkpoint; from the beginning when it has none.
+        output: The run folder.
         device: `cpu`, `cuda` or `mps`.
-        progress: Gets every log row.
-        encoded: Where data encoded ahead is kept for other runs; a folder beside `output` when None.
-
-    Returns:
-        What was done; the model lies in `output/model`.
-
-    Raises:
-        UserError: Something in the recipe or the folder does not work.
-        TrainingStopped: A guard stopped the run.
+        encoded: Folder of pre-tokenized data; None: a folder beside `output`.
+        data: Data in memory; None: loaded from the recipe's sources.
+        base: Causal LM and tokenizer in memory; None: loaded by `backbone.name`.
     """
-    output = Path(output)
-    if config.backbone.weights != "pretrained" and config.backbone.lora is not None:
-        raise UserError(
-            "backbone.lora: an adapter is saved without the weights under it, and those of a fresh start could not be had again. "
-            "Set backbone.lora: null to train all weights, or backbone.weights: pretrained."
-        )
-    method, domain = config.method.make(), config.data.domain.make()
-    _check_pack(config, method)
-    start = _prepare(output, resume)
-    args = training_arguments(config.training, output, config.seed, device, validates=config.data.valid is not None)
-    encoded = encoded or output.parent / ENCODED
-    data = open_chains(config, domain, method, encoded)
-    model, taken = _open_model(config, method, domain, str(args.device))
-    begins = start_mark(config.backbone.init)
-    recorded = replace(data, fingerprints={**begins, **data.fingerprints})
-    if getattr(method.config, "grpo", None) is not None:
-        from ruplar.train.grpo_stage import check_reinforce, reinforce
 
-        check_reinforce(config, resume, args.world_size, taken)
-        _note_recipe(output / RECIPE, config, resume)
+    def __init__(
+        self,
+        config: RunConfig,
+        output: Path,
+        *,
+        device: str = "cpu",
+        encoded: Path | None = None,
+        data: TrainingData | None = None,
+        base: tuple[Any, Any] | None = None,
+    ):
+        self.config, self.output, self.encoded = config, output, encoded or output.parent / ENCODED
+        method, domain = config.method.make(), config.data.domain.make()
+        check_settings(config, method)
+        self.args = training_arguments(
+            config.training, output, config.seed, device, validates=config.data.valid is not None
+        )
+        self.data = data or load_chains(config, domain, method, self.encoded)
+        set_seed(config.seed)  # initialises new weights and adapters
+        backbone = load_start(config.backbone, config.prompt, str(self.args.device), base=base)
+        method.attach(backbone)
+        init = config.backbone.init
+        self.method_initialized = init is not None and init_method(method, _spec(config.method), init)
+        self.model = Model(backbone, method, domain, _metadata(config))
+        self.start = start_mark(init)
+
+    def trainer(self, progress: Show | None = None, callbacks: Sequence[TrainerCallback] = ()) -> ReasonerTrainer:
+        """Build the Hugging Face trainer of this run."""
+        config, args, backbone, method = self.config, self.args, self.model.backbone, self.model.method
+        cached = len(self.data.train) <= _CACHED_ROWS and args.dataloader_num_workers == 0
+        chains = chains_of(config, self.data.train, method, self.model.domain, backbone, cached)
+        if config.speed.fold_lora:
+            # compiled or captured passes fold by themselves, and so do layers that are recomputed in the backward pass
+            captured = (
+                config.speed.graph and config.speed.pack
+            )  # unpacked: several passes in one graph, which may share
+            every_pass = config.speed.compile or captured or args.gradient_checkpointing
+            fold_adapters(backbone, once=not every_pass)
+        if config.speed.compile:
+            backbone.compile_layers(config.speed.keep)
+        if config.speed.graph:
+            check_graph(args)
+            args.dataloader_pin_memory = False  # a thread that pins memory would break a running capture
+            replay_passes(backbone)
+        dataset = dataset_of(config, self.data, chains, self.encoded, args.dataloader_num_workers)
+        if isinstance(dataset, PretokenizedDataset):  # collating a batch is faster than passing it between processes
+            args.dataloader_num_workers, args.dataloader_prefetch_factor = 0, None
+            args.dataloader_persistent_workers = False
+        guard = Guard(collapse=config.validation.stop_collapsed)
+        learner = Learner(backbone, method, accumulates=args.gradient_accumulation_steps > 1)
+        trainer = ReasonerTrainer(learner, args, dataset, self.validate(), guard, callbacks, config.speed.pack)
+        trainer.add_callback(ProgressCallback(self.output, lambda: trainer.accumulator.parts, progress))
+        return trainer
+
+    def validate(self) -> Validate | None:
+        """Return the validation function of this run; None without validation questions."""
+        settings = self.config.validation
+        valid = self.data.valid[: settings.questions]
+        return validation(self.model, valid, settings.batch_size) if valid else None
+
+    def train(
+        self,
+        start: Path | None = None,
+        *,
+        resume: bool = False,
+        progress: Show | None = None,
+        callbacks: Sequence[TrainerCallback] = (),
+    ) -> TrainResult:
+        """Train and save the model.
+
+        Args:
+            start: The checkpoint to resume from; see `find_checkpoint`.
+            resume: Whether the run folder may contain an earlier session of this run.
+            progress: Called with every log row.
+            callbacks: Additional Hugging Face callbacks.
+        """
+        self.output.mkdir(parents=True, exist_ok=True)
+        if getattr(self.model.method.config, "grpo", None) is not None:
+            return self._reinforce(resume, progress)
+        trainer = self.trainer(progress, callbacks)
+        if self.args.world_size > 1:
+            atexit.register(_leave_group)
+        if trainer.is_world_process_zero():
+            checkpoint.clear_drafts(self.output)
+            write_recipe(self.output / RECIPE, self.config, resume)
+            write_start(self.output / START, self.start, resume)
+        warn_bfloat16(self.model.backbone)
+        with sound_attention(self.config.speed.pack):
+            _run(trainer, start)
+        trainer.check_last_steps()
+        self.model.backbone.replay = None  # frees the memory of its graphs
+        seconds, tokens = trainer.spent()
+        if trainer.is_world_process_zero():
+            save_model(self.output / MODEL, self.model)
+        trainer.accelerator.wait_for_everyone()
+        return self._result(
+            steps=trainer.state.global_step,
+            seconds=seconds,
+            tokens=tokens,
+            best_step=trainer.state.best_global_step if trainer.args.load_best_model_at_end else None,
+            best_accuracy=trainer.state.best_metric,
+            resumed_from=start,
+            main=trainer.is_world_process_zero(),
+        )
+
+    def _reinforce(self, resume: bool, progress: Show | None) -> TrainResult:
+        check_grpo(self.config, resume, self.args.world_size, self.method_initialized)
+        write_recipe(self.output / RECIPE, self.config, resume)
+        began, grpo = time.monotonic(), self.model.method.config.grpo
+        worker, validate = Reinforcer(self.model, self.data.train, grpo, self.config.seed), self.validate()
+        stage = GrpoStage(worker, validate, self.output / METRICS, progress)
         with sound_attention(0):
-            return reinforce(config, model, recorded, output=output, progress=progress)
-    trainer = _trainer(config, model, data, args, progress, encoded)
-    if args.world_size > 1:
-        atexit.register(_leave_group)
-    if trainer.is_world_process_zero():
-        checkpoint.clear_drafts(output)
-        _note_recipe(output / RECIPE, config, resume)
-        _note_start(output / START, begins, resume)
-    _warn(model.backbone)
-    with sound_attention(config.speed.pack):
-        _run(trainer, start)
-    return _finish(trainer, model, recorded, output, start)
-
-
-def _check_pack(config: RunConfig, method: Method) -> None:
-    """Refuse rows of several sequences where they could not be kept apart."""
-    if config.speed.pack and not method.packs:
-        raise UserError(
-            f"speed.pack: the sequences of method '{config.method.name}' cannot share a row. Set speed.pack: 0."
-        )
-    if config.speed.pack and config.backbone.attention != "sdpa":
-        raise UserError(
-            f"speed.pack: sequences that share a row are kept apart by a mask that attention '{config.backbone.attention}' "
-            "does not take. Set speed.pack: 0, or backbone.attention: sdpa."
+            stage.run()
+        save_model(self.output / MODEL, self.model)
+        return self._result(
+            steps=worker.steps,
+            seconds=time.monotonic() - began,
+            tokens=worker.tokens,
+            best_step=stage.best_round if validate else None,
+            best_accuracy=stage.best_accuracy if validate else None,
         )
 
-
-def _leave_group() -> None:
-    """End the process group with the process: its threads, left to run, abort a process that is otherwise done."""
-    if torch.distributed.is_initialized():
-        torch.distributed.destroy_process_group()
-
-
-def _open_model(config: RunConfig, method: Method, domain: Domain, device: str) -> tuple[Model, bool]:
-    """The model training starts from, and whether the method's own weights came from `backbone.init`."""
-    set_seed(config.seed)  # fresh weights and adapters
-    backbone = open_start(config.backbone, config.prompt, device)
-    method.attach(backbone)
-    init = config.backbone.init
-    taken = init is not None and take_method_weights(method, _named(config.method), init)
-    return Model(backbone, method, domain, _card(config)), taken
-
-
-def _prepare(output: Path, resume: bool) -> Path | None:
-    """The checkpoint to start from, None for the beginning."""
-    if resume:
-        start = checkpoint.latest(output)
-        if start is None and (output / MODEL).exists():
-            raise UserError(
-                f"{output}: this run is finished and left no checkpoint to go on from. Choose another --output."
-            )
-        if start is None:
-            log.warning("%s: no complete checkpoint to resume from; starting from the beginning.", output)
-        return start
-    if any(output.glob("checkpoint-*")) or (output / METRICS).exists():
-        raise UserError(
-            f"{output}: holds a run already. Add --resume to go on with it, choose another --output, or remove the folder."
+    def _result(self, **measured: Any) -> TrainResult:
+        modules = (self.model.backbone.model, *self.model.method.modules().values())
+        weights = [weight for module in modules for weight in module.parameters()]
+        return TrainResult(
+            path=self.output / MODEL,
+            peak_memory_gb=peak_memory_gb(self.args.device),
+            rows=len(self.data.train),
+            trainable=sum(weight.numel() for weight in weights if weight.requires_grad),
+            parameters=sum(weight.numel() for weight in weights),
+            fingerprints={**self.start, **self.data.fingerprints},
+            left_out=self.data.left_out,
+            **measured,
         )
-    output.mkdir(parents=True, exist_ok=True)
-    return None
-
-
-def _trainer(
-    config: RunConfig, model: Model, data: TrainingData, args: Any, show: Show | None, encoded: Path
-) -> ReasonerTrainer:
-    backbone, method = model.backbone, model.method
-    keep = len(data.train) <= _KEPT_ROWS and args.dataloader_num_workers == 0
-    chains = chains_of(config, data.train, method, model.domain, backbone, keep)
-    validate = None
-    if data.valid:
-        validate = validation(model, data.valid[: config.validation.questions], config.validation.batch_size)
-    if config.speed.fold_lora:
-        # a compiled or captured pass folds for itself, and so does a layer that is computed again in the backward pass
-        captured = config.speed.graph and config.speed.pack  # not packed: several passes in one graph, which may share
-        apart = config.speed.compile or captured or args.gradient_checkpointing
-        fold_adapters(backbone, once=not apart)
-    if config.speed.compile:
-        backbone.compile_layers(config.speed.keep)
-    if config.speed.graph:
-        _check_graph(args)
-        args.dataloader_pin_memory = False  # a thread that pins memory would break a capture under way
-        replay_passes(backbone)
-    dataset = dataset_of(config, data, chains, encoded, args.dataloader_num_workers)
-    if isinstance(dataset, PretokenizedDataset):  # a batch is made in less time than a process needs to hand it over
-        args.dataloader_num_workers, args.dataloader_prefetch_factor, args.dataloader_persistent_workers = (
-            0,
-            None,
-            False,
-        )
-    guard = Guard(collapse=config.validation.stop_collapsed)
-    learner = Learner(backbone, method, adds_up=args.gradient_accumulation_steps > 1)
-    trainer = ReasonerTrainer(learner, args, dataset, validate, guard, pack=config.speed.pack)
-    trainer.add_callback(ProgressCallback(Path(args.output_dir), lambda: trainer.accumulator.parts, show))
-    return trainer
-
-
-def _check_graph(args: Any) -> None:
-    """Refuse what a captured pass cannot be part of."""
-    wrong = []
-    if args.gradient_checkpointing:
-        wrong.append("training.gradient_checkpointing: layers that are computed again cannot be captured")
-    if args.world_size > 1:
-        wrong.append(
-            "several processes: they exchange gradients while the backward pass runs, which a graph does not do"
-        )
-    if wrong:
-        raise UserError(*(f"{one}. Set speed.graph: false, or do without it." for one in wrong))
 
 
 def validation(model: Model, examples: Sequence[Example], batch_size: int) -> Validate:
-    """Questions with marked answers → what the trainer calls to have them answered and scored."""
+    """Questions with reference answers → a function that answers and scores them."""
     reasoner, domain = LatentReasoner(model, engine="reference"), model.domain
 
     def validate(backbone: Backbone, method: Method) -> dict[str, float]:
@@ -270,9 +290,15 @@ def validation(model: Model, examples: Sequence[Example], batch_size: int) -> Va
     return validate
 
 
+def _leave_group() -> None:
+    """Destroy the process group at exit: its threads would abort a process that has finished."""
+    if torch.distributed.is_initialized():
+        torch.distributed.destroy_process_group()
+
+
 def _run(trainer: ReasonerTrainer, start: Path | None) -> None:
     if start is not None and checkpoint.step_of(start) >= trainer.planned_steps():
-        trainer.settle(start)  # it was stopped after its last step: nothing is left but to take the best
+        trainer.load_finished(start)  # stopped after the last step: only the best weights have to be loaded
         return
     try:
         trainer.train(resume_from_checkpoint=str(start) if start else None)
@@ -283,83 +309,16 @@ def _run(trainer: ReasonerTrainer, start: Path | None) -> None:
         ) from error
 
 
-def _finish(
-    trainer: ReasonerTrainer, model: Model, data: TrainingData, output: Path, start: Path | None
-) -> TrainResult:
-    trainer.check_last_steps()
-    model.backbone.replay = None  # its graphs hold memory, and nothing is trained any more
-    seconds, tokens = trainer.spent()
-    if trainer.is_world_process_zero():
-        save_model(output / MODEL, model)
-    trainer.accelerator.wait_for_everyone()
-    weights, kept_best = list(trainer.learner.parameters()), trainer.args.load_best_model_at_end
-    return TrainResult(
-        path=output / MODEL,
-        steps=trainer.state.global_step,
-        seconds=seconds,
-        peak_memory_gb=peak_memory_gb(trainer.args.device),
-        tokens=tokens,
-        rows=len(data.train),
-        trainable=sum(w.numel() for w in weights if w.requires_grad),
-        parameters=sum(w.numel() for w in weights),
-        best_step=trainer.state.best_global_step if kept_best else None,
-        best_accuracy=trainer.state.best_metric,
-        fingerprints=data.fingerprints,
-        left_out=data.left_out,
-        resumed_from=start,
-        main=trainer.is_world_process_zero(),
-    )
-
-
-def _named(section: Any) -> PluginSpec:
+def _spec(section: Any) -> PluginSpec:
     return PluginSpec(name=section.name, settings=section.model_extra or {})
 
 
-def _card(config: RunConfig) -> ModelMetadata:
+def _metadata(config: RunConfig) -> ModelMetadata:
     return ModelMetadata(
-        method=_named(config.method),
+        method=_spec(config.method),
         backbone=config.backbone,
         prompt=config.prompt,
-        domain=_named(config.data.domain),
-        spans=_named(config.spans),
-        prior=_named(config.prior),
+        domain=_spec(config.data.domain),
+        spans=_spec(config.spans),
+        prior=_spec(config.prior),
     )
-
-
-def _note_recipe(file: Path, config: RunConfig, resume: bool) -> None:
-    """Write the config beside the run; going on under another one is allowed (more epochs, say) but said aloud."""
-    text = to_yaml(config)
-    before = yaml.safe_load(file.read_text(encoding="utf-8")) if resume and file.is_file() else {}
-    changed = [
-        key
-        for key in ("seed", "data", "method", "prior", "spans")
-        if before and before.get(key) != config.as_dict()[key]
-    ]
-    if changed:
-        raise UserError(
-            f"{file}: {', '.join(changed)} differ from what this run began with, so going on would be neither run. "
-            "Take the change back, or choose another --output."
-        )
-    if before and file.read_text(encoding="utf-8") != text:
-        log.warning("%s: the recipe has changed since this run began; it goes on under the present one.", file)
-    file.write_text(text, encoding="utf-8")
-
-
-def _note_start(file: Path, begins: dict[str, str], resume: bool) -> None:
-    """Keep what the run began at: going on upon other weights, under whatever name, would be neither run."""
-    before = json.loads(file.read_text(encoding="utf-8")) if resume and file.is_file() else begins
-    if [*before.values()] != [*begins.values()]:
-        raise UserError(
-            f"{file}: this run began at other weights than {' '.join(begins).removeprefix('start: ') or 'the plain backbone'} "
-            "holds now. Put those back, or begin anew in another --output."
-        )
-    if begins:
-        file.write_text(json.dumps(begins, indent=2) + "\n", encoding="utf-8")
-
-
-def _warn(backbone: Backbone) -> None:
-    if not hasattr(backbone.model, "peft_config") and backbone.embedding_weight.dtype == torch.bfloat16:
-        log.warning(
-            "all weights are trained in bfloat16, which loses small updates. Set backbone.dtype: float32 and "
-            "training.bf16: true to keep them in full precision and still compute in half."
-        )

@@ -1,12 +1,11 @@
-"""Rows of an epoch → visits: which row comes when, and how far the run is by then.
+"""Rows of an epoch → sample contexts: the order of rows, the progress of the run at each, and the stages of a curriculum.
 
-What a row is due at follows from its place in the order alone, so it is the same however far ahead data-loader workers
-are, on however many processes, and after a resume. Processes deal batches out in turn; an optimiser step takes
-`accumulate` batches of each:
+The progress at a row depends only on its position in the order, so it is the same for any number of data-loader workers and
+processes, and after a resume. Processes take batches in turn; an optimiser step takes `accumulate` batches of each:
 
-    places of the order   0 1 | 2 3 | 4 5 | 6 7 | ..       2 rows a batch, 2 processes, 1 batch a step
-    process               0     1     0     1
-    optimiser step        0     0     1     1
+    position in the order   0 1 | 2 3 | 4 5 | 6 7 | ..       batch size 2, 2 processes, 1 batch per step
+    process                 0     1     0     1
+    optimiser step          0     0     1     1
 """
 
 from __future__ import annotations
@@ -19,15 +18,17 @@ import numpy as np
 import torch
 from torch import Generator, Tensor
 from torch.utils.data import Sampler
-from transformers import TrainingArguments
+from transformers import TrainerCallback, TrainingArguments
 from transformers.trainer_pt_utils import get_length_grouped_indices
 
+from ruplar.methods.base import Method
+from ruplar.model.backbone import Backbone
 from ruplar.types import SampleContext
 
 Arrange = Callable[[Generator], Tensor]
-"""Random numbers of an epoch → its rows, each once."""
+"""Random generator of an epoch → a permutation of its rows."""
 
-_BLOCK = 65_536  # rows turned into Python numbers at a time
+_BLOCK = 65_536  # rows converted to Python numbers at a time
 
 
 @dataclass(frozen=True)
@@ -36,12 +37,12 @@ class EpochPlan:
 
     Attributes:
         rows: Rows in the data.
-        batch: Rows a process takes at once.
-        processes: How many take turns.
-        accumulate: Batches of each process in one optimiser step.
-        drop_last: Leave out what does not fill a batch on every process.
-        epochs: Passes over the data, unless `max_steps` says how long the run is.
-        max_steps: Optimiser steps of the whole run; 0: as many as the epochs take.
+        batch: Batch size per process.
+        processes: Number of processes.
+        accumulate: Batches of each process per optimiser step.
+        drop_last: Drop rows that do not fill a batch on every process.
+        epochs: Passes over the data, unless `max_steps` is set.
+        max_steps: Optimiser steps of the whole run; 0: given by the epochs.
     """
 
     rows: int
@@ -54,7 +55,7 @@ class EpochPlan:
 
     @classmethod
     def of(cls, rows: int, args: TrainingArguments) -> EpochPlan:
-        """The plan of these arguments."""
+        """Build the plan of these arguments."""
         return cls(
             rows,
             args.train_batch_size,
@@ -67,46 +68,46 @@ class EpochPlan:
 
     @property
     def round(self) -> int:
-        """Rows all processes take at once."""
+        """Return the rows that all processes take together."""
         return self.batch * self.processes
 
     @property
     def length(self) -> int:
-        """Places of an epoch: with several processes the last round is filled up from the first rows."""
+        """Return the length of an epoch: with several processes the last round is filled up with the first rows."""
         if self.drop_last:
             return self.rows // self.round * self.round
         return self.rows if self.processes == 1 else -(-self.rows // self.round) * self.round
 
     @property
     def steps_per_epoch(self) -> int:
-        """Optimiser steps of an epoch."""
+        """Return the optimiser steps of an epoch."""
         return max(-(-self.length // (self.round * self.accumulate)), 1)
 
     @property
     def steps(self) -> int:
-        """Optimiser steps of the whole run."""
+        """Return the optimiser steps of the whole run."""
         return self.max_steps or math.ceil(self.epochs * self.steps_per_epoch)  # as transformers counts them
 
     def progress(self, epoch: int, places: np.ndarray) -> np.ndarray:
-        """Share of the run's optimiser steps done when the rows at these places of an epoch are due."""
+        """Return the share of the run's optimiser steps done before the rows at these positions of an epoch."""
         steps = epoch * self.steps_per_epoch + places // (self.round * self.accumulate)
-        return np.minimum(steps, self.steps - 1) / self.steps  # workers look past the end of the run
+        return np.minimum(steps, self.steps - 1) / self.steps  # workers may read past the end of the run
 
 
 class Order(Sampler[SampleContext]):
-    """Visits of an epoch in their order, which depends on seed and epoch alone.
+    """Sample contexts of an epoch; their order depends only on the seed and the epoch.
 
     Args:
         arrange: The order of rows.
-        plan: Says when each place is due.
-        seed: Seeds the order, together with the epoch.
+        plan: Gives the progress at each position.
+        seed: Random seed, combined with the epoch.
     """
 
     def __init__(self, arrange: Arrange, plan: EpochPlan, seed: int):
         self.arrange, self.plan, self.seed, self.epoch = arrange, plan, seed, 0
 
     def set_epoch(self, epoch: int) -> None:
-        """Called before each epoch."""
+        """Set the epoch; called before each one."""
         self.epoch = epoch
 
     def __len__(self) -> int:
@@ -123,16 +124,49 @@ class Order(Sampler[SampleContext]):
 
 
 def shuffled(count: int) -> Arrange:
-    """Rows at random."""
+    """Shuffle the rows."""
     return lambda generator: torch.randperm(count, generator=generator)
 
 
-def as_they_stand(count: int) -> Arrange:
-    """Rows one after another."""
+def in_order(count: int) -> Arrange:
+    """Leave the rows in order."""
     return lambda generator: torch.arange(count)
 
 
-def by_length(lengths: Sequence[int], together: int) -> Arrange:
-    """Rows at random, but every `together` of them of like length."""
-    kept = list(lengths)
-    return lambda generator: torch.tensor(get_length_grouped_indices(kept, together, generator=generator))
+def by_length(lengths: Sequence[int], group: int) -> Arrange:
+    """Shuffle the rows so that every `group` consecutive rows have similar lengths."""
+    fixed = list(lengths)
+    return lambda generator: torch.tensor(get_length_grouped_indices(fixed, group, generator=generator))
+
+
+class CurriculumCallback(TrainerCallback):
+    """Set the epoch of the row order, and start each stage with a new optimiser state and without old CUDA graphs.
+
+    The stage is computed from the step rather than stored, so that a resumed run behaves the same.
+
+    Args:
+        method: Gives the stage, and by `config.reset_optimizer` whether the optimiser state is reset.
+        backbone: Has the captured graphs, if any.
+        order: Returns the row order in use.
+    """
+
+    def __init__(self, method: Method, backbone: Backbone, order: Callable[[], Order]):
+        self.method, self.backbone, self.order = method, backbone, order
+
+    def on_epoch_begin(self, args, state, control, **kwargs):
+        """Set the epoch: accelerate does not reach the order when it skips or shards batches."""
+        self.order().set_epoch(int(state.epoch or 0))
+
+    def on_step_begin(self, args, state, control, optimizer=None, **kwargs):
+        """Reset state where the stage rises, before the first micro-batch of the step."""
+        stage, step, steps = self.method.stage, state.global_step, state.max_steps
+        rises = step > 0 and stage(step / steps) > stage((step - 1) / steps)
+        if rises and getattr(self.method.config, "reset_optimizer", False):
+            optimizer.state.clear()
+        if rises and not self.method.packs and self.backbone.replay is not None:
+            self.backbone.replay.forget()  # recurrent latents: lengths change, so old graphs would not fit
+
+
+def in_last_stage(method: Method, step: int, steps: int) -> bool:
+    """Return whether step `step` of `steps` is in the last stage of the method's curriculum."""
+    return method.stage((step - 1) / steps) >= method.stage((steps - 1) / steps)

@@ -19,11 +19,10 @@ from ruplar.model.backbone import attach_markers
 from ruplar.model.cuda_graphs import ROWS, Replay
 from ruplar.model.fold_lora import fold_adapters
 from ruplar.model.forward import embed, flat_hidden, packed_mask
-from ruplar.model.lora import add_lora
+from ruplar.model.lora import add_lora, unadapted
 from ruplar.model.rollout import roll_out
 from ruplar.model.settings import LoraSettings, PromptConfig
 from ruplar.model.tokenizers import load_tokenizer
-from ruplar.model.without_adapter import unadapted
 from ruplar.priors.base import PriorTable
 from ruplar.problems.word_problems import generate
 from ruplar.train.run import train
@@ -86,9 +85,12 @@ def learner(tiny_model):
         fold_adapters(backbone, once=not method.packs)
         method.attach(backbone)
         table = PriorTable(plugins.make("priors", "mixture"), backbone.prompt.plain)
-        ids = backbone.think_id, backbone.end_think_id, backbone.eos_id
         tools = Encoder(
-            backbone.prompt, *ids, plugins.make("domains", "arithmetic"), plugins.make("spans", "step"), table
+            backbone.prompt,
+            backbone.markers,
+            plugins.make("domains", "arithmetic"),
+            plugins.make("spans", "step"),
+            table,
         )
         items = [
             method.encode(e, tools, SampleContext(0, i, progress=1.0))
@@ -145,7 +147,7 @@ def test_captured_graphs_give_the_losses_and_gradients_of_passes_that_are_run(le
                 assert apart < (1e-3 if precise else coarse), weight
 
 
-def test_numbers_of_rows_that_are_rounded_alike_share_a_graph(learner):
+def test_row_counts_that_round_to_the_same_number_share_a_graph(learner):
     learner, first = learner("cot", {})
     replay = learner.backbone.replay = Replay(learner.backbone, still)
     more = [torch.cat([value, value[:1]]) for value in (first.ids, first.mask, first.positions)]
@@ -221,7 +223,7 @@ SHAPE |= {"num_attention_heads": 4, "num_key_value_heads": 2}
 @pytest.mark.parametrize(
     ("attention", "window", "graphs"), [("sdpa", None, 1), ("eager", None, 0), ("sdpa", 4, 0)], ids=str
 )
-def test_latents_are_replayed_only_where_the_layers_take_a_whole_mask(attention, window, graphs):
+def test_recurrent_latents_are_replayed_only_with_a_4d_mask(attention, window, graphs):
     torch.manual_seed(0)
     shape = AutoConfig.for_model("mistral", vocab_size=2304, initializer_range=0.2, sliding_window=window, **SHAPE)
     model = AutoModelForCausalLM.from_config(shape, dtype=torch.float32, attn_implementation=attention)
@@ -234,12 +236,12 @@ def test_latents_are_replayed_only_where_the_layers_take_a_whole_mask(attention,
     assert len(backbone.replay.found) == graphs
 
 
-def test_rows_of_several_sequences_need_attention_that_takes_their_mask(config, tmp_path):
+def test_packing_needs_sdpa_attention(config, tmp_path):
     from ruplar.config import from_dict
 
     made = config(max_steps=1).as_dict()
     made["backbone"] = {**made["backbone"], "attention": "eager"}
-    with pytest.raises(UserError, match=r"speed\.pack: .* attention 'eager' does not take\..*sdpa"):
+    with pytest.raises(UserError, match=r"speed\.pack: .* attention 'eager' does not support\..*sdpa"):
         train(from_dict({**made, "speed": {"pack": 128}}), output=tmp_path / "run")
 
 
@@ -247,7 +249,7 @@ def test_what_cannot_be_captured_is_refused(config, tmp_path):
     from ruplar.config import from_dict
 
     made = config(gradient_checkpointing=True, max_steps=1, lora={"rank": 4, "alpha": 8, "dropout": 0.0})
-    with pytest.raises(UserError, match=r"gradient_checkpointing: layers.*speed\.graph: false"):
+    with pytest.raises(UserError, match=r"gradient_checkpointing: recomputed layers.*speed\.graph: false"):
         train(from_dict({**made.as_dict(), "speed": {"graph": True}}), output=tmp_path / "run")
 
 
@@ -263,7 +265,7 @@ def _added_up(learner, batches):
 def test_micro_batches_add_up_when_they_are_replayed(learner, name):
     learner, batch = learner(name, {})
     learner.double()
-    learner.adds_up = True
+    learner.accumulates = True
     plain = _added_up(learner, [batch, batch, batch])
     replay = learner.backbone.replay = Replay(learner.backbone, still)
     for _ in range(2):  # captured, then replayed
@@ -278,7 +280,7 @@ def test_micro_batches_add_up_when_they_are_replayed(learner, name):
 def test_captured_micro_batches_add_up(learner, name):
     learner, batch = learner(name, {})
     learner.to("cuda")
-    learner.adds_up, batch = True, batch.to("cuda")
+    learner.accumulates, batch = True, batch.to("cuda")
     plain = _added_up(learner, [batch, batch, batch])
     learner.backbone.replay = Replay(learner.backbone)
     for _ in range(2):
@@ -289,13 +291,13 @@ def test_captured_micro_batches_add_up(learner, name):
 
 
 @pytest.mark.parametrize("times", [1, 2])
-def test_a_run_tells_its_learner_whether_micro_batches_add_up(config, tmp_path, monkeypatch, times):
+def test_the_learner_knows_whether_micro_batches_accumulate(config, tmp_path, monkeypatch, times):
     made = []
     monkeypatch.setattr(
         "ruplar.train.run.Learner", lambda *given, **how: made.append(Learner(*given, **how)) or made[-1]
     )
     train(config(gradient_accumulation_steps=times, max_steps=1), output=tmp_path / "run")
-    assert [learner.adds_up for learner in made] == [times > 1]
+    assert [learner.accumulates for learner in made] == [times > 1]
 
 
 def test_without_a_gpu_nothing_changes(config, tmp_path):
@@ -351,7 +353,7 @@ def test_where_recurrent_latents_grow_in_number_the_graphs_of_fewer_are_let_go(t
     assert held == [{2}] * 3 + [{4}] * 3 + [{6}] * 9
 
 
-def test_methods_whose_rows_can_be_packed_keep_their_graphs_from_stage_to_stage(trainer):
+def test_methods_with_packing_keep_their_graphs_between_stages(trainer):
     made = trainer(method="icot", max_steps=6)
     replay = made.learner.backbone.replay = Replay(made.learner.backbone, still)
     assert made.learner.method.stage(5 / 6) > made.learner.method.stage(0)

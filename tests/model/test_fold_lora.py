@@ -13,10 +13,9 @@ from transformers import AutoConfig, AutoModelForCausalLM
 from ruplar.errors import UserError
 from ruplar.model.backbone import attach_markers
 from ruplar.model.fold_lora import FoldedLinear, fold_adapters
-from ruplar.model.lora import keep_start
+from ruplar.model.lora import copy_start, unadapted
 from ruplar.model.settings import PromptConfig
 from ruplar.model.tokenizers import load_tokenizer
-from ruplar.model.without_adapter import unadapted
 
 
 @pytest.fixture
@@ -83,14 +82,14 @@ def test_a_folded_adapter_is_merged_like_any_other(backbone):
     torch.testing.assert_close(folded.model.merge_and_unload()(input_ids=ids).logits, before)
 
 
-def test_what_cannot_be_folded_is_refused_with_the_way_out(backbone):
+def test_adapters_that_cannot_be_folded_are_refused(backbone):
     with pytest.raises(UserError, match=r"no adapter to fold.*fold_lora: false"):
         fold_adapters(backbone)
     with pytest.raises(UserError, match=r"lora\.dropout: 0"):
         fold_adapters(adapt(backbone, lora_dropout=0.1))
 
 
-def test_folded_once_a_step_is_folded_at_every_pass_and_anew_in_the_next_step(backbone):
+def test_folding_once_per_step_equals_folding_in_every_pass(backbone):
     plain = adapt(backbone)
     once = copy.deepcopy(plain)
     fold_adapters(plain)
@@ -115,11 +114,13 @@ def test_folded_once_a_step_is_folded_at_every_pass_and_anew_in_the_next_step(ba
         for name in every:
             torch.testing.assert_close(every[name], single[name], msg=name)
     layers = [module for module in once.model.modules() if isinstance(module, FoldedLinear)]
-    assert {layer.kept[0] for layer in layers} == {(3, "default")} and "kept" not in "".join(once.model.state_dict())
+    assert {layer.folded[0] for layer in layers} == {(3, "default")} and "folded" not in "".join(
+        once.model.state_dict()
+    )
 
 
-def test_folded_once_a_step_the_start_that_stands_in_for_a_while_is_folded_apart(backbone):
-    keep_start(adapt(backbone))
+def test_folding_once_per_step_separates_the_start_adapter(backbone):
+    copy_start(adapt(backbone))
     with torch.no_grad():
         for name, weight in backbone.model.named_parameters():
             if "lora_B.default" in name:  # training has moved on from the start

@@ -69,7 +69,7 @@ def _same(a: Batch, b: Batch) -> None:
 
 
 @pytest.mark.parametrize("width", [0, 64, 8], ids=["padded", "packed", "packed, some items wider than the rows"])
-def test_rows_of_a_shelf_make_the_batch_their_items_make(width):
+def test_columnar_rows_give_the_same_batch_as_their_items(width):
     items = [_item(seed) for seed in range(40)]
     columns = join([to_columns(items[:7]), to_columns(items[7:25]), to_columns(items[25:])])
     rows = np.random.default_rng(3).permutation(40)[:17]
@@ -105,26 +105,33 @@ DRAWN = {"name": "ruplar", "own_latents": 0.5, "own_latents_ramp": 0.5, "input_n
 @pytest.mark.parametrize(
     ("method", "pack"), [("ruplar", 128), ("cot", 128), ({"name": "codi", "latents": 2}, 0), (DRAWN, 128)], ids=str
 )
-def test_training_on_a_shelf_is_training(quick, tmp_path, method, pack):
+def test_training_on_pretokenized_data_gives_the_same_weights(quick, tmp_path, method, pack):
     weights = []
     for name, ahead in (("plain", False), ("ahead", True)):
-        config = quick({"pack": pack, "encode_ahead": ahead}, method=method, max_steps=3, rows=6)  # two epochs
+        config = quick({"pack": pack, "pretokenize": ahead}, method=method, max_steps=3, rows=6)  # two epochs
         train(config, output=tmp_path / "runs" / name)
         weights.append(load_file(tmp_path / "runs" / name / "model" / "adapter_model.safetensors"))
     assert all(torch.equal(weights[0][name], weights[1][name]) for name in weights[0])
     assert len(list((tmp_path / "runs" / ENCODED).glob("[!.]*"))) == 1
 
 
-def test_a_second_run_finds_the_shelf_and_another_prior_makes_its_own(quick, tmp_path):
+def test_a_second_run_reuses_the_cache_and_another_prior_does_not(quick, tmp_path):
     for name, prior in (("a", "mixture"), ("b", "mixture"), ("c", "temperature")):
-        config = quick({"encode_ahead": True}, prior=prior, seed=ord(name))
+        config = quick({"pretokenize": True}, prior=prior, seed=ord(name))
         train(config, output=tmp_path / name)
     assert len(list((tmp_path / ENCODED).glob("[!.]*"))) == 2
 
 
-def test_code_that_makes_rows_makes_other_shelves_and_code_that_shows_results_does_not(tmp_path):
+def test_the_cache_key_depends_on_training_code_and_not_on_reporting_code(tmp_path):
     def package(name, changed):
-        for file in ("errors.py", "chains/read.py", "train/batch.py", "report/table.py", "study/plan.py", "demo.py"):
+        for file in (
+            "errors.py",
+            "chains/read.py",
+            "train/batch.py",
+            "report/table.py",
+            "experiments/plan.py",
+            "demo.py",
+        ):
             place = tmp_path / name / file
             place.parent.mkdir(parents=True, exist_ok=True)
             place.write_text("other" if file == changed else "code")
@@ -133,40 +140,38 @@ def test_code_that_makes_rows_makes_other_shelves_and_code_that_shows_results_do
     plain = package("plain", None)
     for file in ("errors.py", "chains/read.py", "train/batch.py"):
         assert package(f"with {file}", file) != plain
-    for file in ("report/table.py", "study/plan.py", "demo.py"):
+    for file in ("report/table.py", "experiments/plan.py", "demo.py"):
         assert package(f"with {file}", file) == plain
 
 
-def test_what_changes_at_every_visit_is_encoded_on_demand(quick, tmp_path):
-    config = quick({"encode_ahead": True}, prior="gumbel")
+def test_rows_that_change_between_epochs_are_not_pretokenized(quick, tmp_path):
+    config = quick({"pretokenize": True}, prior="gumbel")
     train(config, output=tmp_path / "run")
     assert not (tmp_path / ENCODED).exists()
 
 
-@pytest.mark.parametrize("damage", ["cut", "empty", "gone"])
-def test_a_shelf_that_was_damaged_is_refused_with_the_way_out(quick, tmp_path, damage):
-    config = quick({"encode_ahead": True})
+def test_a_damaged_cache_is_refused(quick, tmp_path):
+    config = quick({"pretokenize": True})
     train(config, output=tmp_path / "a")
     (file,) = (tmp_path / ENCODED).glob("*/label_ids.values.npy")
-    if damage == "gone":
-        file.unlink()
-    else:
-        file.write_bytes(file.read_bytes()[: -8 if damage == "cut" else 0])
-    with pytest.raises(UserError, match=r"label_ids.values.npy is missing or not as long .* Remove the folder"):
-        train(config, output=tmp_path / "b")
+    content = file.read_bytes()
+    for damaged in (content[:-8], b"", None):
+        file.unlink() if damaged is None else file.write_bytes(damaged)
+        with pytest.raises(UserError, match=r"label_ids.values.npy is missing or not as long .* Remove the folder"):
+            train(config, output=tmp_path / "b")
 
 
-def test_a_place_that_cannot_be_written_is_told(quick, tmp_path):
+def test_a_cache_that_cannot_be_written_is_an_error(quick, tmp_path):
     (tmp_path / ENCODED).write_text("")
-    with pytest.raises(UserError, match=r"\.encoded: cannot be written .* speed.encode_ahead: false"):
-        train(quick({"encode_ahead": True}), output=tmp_path / "a")
+    with pytest.raises(UserError, match=r"\.encoded: cannot be written .* speed.pretokenize: false"):
+        train(quick({"pretokenize": True}), output=tmp_path / "a")
 
 
-def test_models_that_share_a_tokenizers_text_but_end_or_frame_otherwise_have_shelves_of_their_own(trainer):
+def test_the_cache_key_depends_on_end_token_and_chat_template(trainer):
     dataset = trainer().dataset
     keys = {_key(dataset, {})}
     encoder = dataset.encoder
-    encoder.eos_id += 1
+    encoder.markers = encoder.markers._replace(eos_id=encoder.markers.eos_id + 1)
     keys.add(_key(dataset, {}))
     before, after = encoder.prompt._frame
     encoder.prompt.__dict__["_frame"] = ([*before, 7], after)  # another chat template
@@ -174,15 +179,15 @@ def test_models_that_share_a_tokenizers_text_but_end_or_frame_otherwise_have_she
     assert len(keys) == 3
 
 
-def test_training_settings_are_refused_before_the_data_is_opened(quick, tmp_path, monkeypatch):
-    monkeypatch.setattr("ruplar.train.prepare.open_section", lambda *_: pytest.fail("minutes would have passed"))
+def test_training_settings_are_checked_before_the_data_is_loaded(quick, tmp_path, monkeypatch):
+    monkeypatch.setattr("ruplar.train.prepare.load_data", lambda *_: pytest.fail("minutes would have passed"))
     with pytest.raises(UserError, match="prefetch_factor"):
         train(quick({}, dataloader_prefetch_factor=2, dataloader_num_workers=0), output=tmp_path / "a")
 
 
 _KILLED = """
 import os
-from ruplar.train import ahead
+from ruplar.data import pretokenize as ahead
 
 class Long:
     def __len__(self): return 8
@@ -223,12 +228,12 @@ def test_what_several_processes_need_is_made_by_one_of_them(tmp_path):
     code = f"""
 import time
 from pathlib import Path
-from ruplar.data.cache import alone, is_kept, kept_whole
+from ruplar.data.cache import alone, is_complete, write_complete
 place = Path({str(tmp_path)!r}) / "place"
 with alone(place):
-    if not is_kept(place):
+    if not is_complete(place):
         time.sleep(1.0)  # long enough for the others to come
-        with kept_whole(place) as draft:
+        with write_complete(place) as draft:
             (draft / "file").write_text("made")
         print("made", flush=True)
 assert (place / "file").read_text() == "made"

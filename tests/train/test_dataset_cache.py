@@ -11,7 +11,8 @@ from ruplar.config import DataSettings
 from ruplar.domains.arithmetic import Config, Domain
 from ruplar.errors import UserError
 from ruplar.train import dataset_cache as opened
-from ruplar.train.dataset_cache import load_cached, load_section
+from ruplar.train.dataset import load_data
+from ruplar.train.dataset_cache import load_cached
 
 
 @pytest.fixture
@@ -34,14 +35,14 @@ def section(tmp_path):
 
 def _opened(monkeypatch):
     calls = []
-    first = opened.load_section
-    monkeypatch.setattr(opened, "open_section", lambda *args: calls.append(args) or first(*args))
+    first = opened.load_data
+    monkeypatch.setattr(opened, "load_data", lambda *args: calls.append(args) or first(*args))
     return calls
 
 
-def test_what_is_found_again_is_what_was_opened(section, tmp_path, monkeypatch):
+def test_cached_data_equals_loaded_data(section, tmp_path, monkeypatch):
     domain, calls = Domain(Config()), _opened(monkeypatch)
-    plain = load_section(section, domain, True)
+    plain = load_data(section, domain, True)
     first, second = (load_cached(section, domain, True, tmp_path / "kept") for _ in range(2))
     assert len(calls) == 1
     for found in (first, second):
@@ -55,7 +56,7 @@ def test_what_is_found_again_is_what_was_opened(section, tmp_path, monkeypatch):
         second.train[9]
 
 
-def test_a_file_that_has_changed_is_opened_anew(section, tmp_path, monkeypatch):
+def test_a_changed_file_is_loaded_again(section, tmp_path, monkeypatch):
     domain, calls = Domain(Config()), _opened(monkeypatch)
     load_cached(section, domain, True, tmp_path / "kept")
     file = tmp_path / "train.jsonl"
@@ -64,13 +65,13 @@ def test_a_file_that_has_changed_is_opened_anew(section, tmp_path, monkeypatch):
     assert len(calls) == 2
 
 
-def test_what_opens_at_once_is_not_kept(section, tmp_path):
+def test_data_that_loads_quickly_is_not_cached(section, tmp_path):
     quick = section.model_copy(update={"decontaminate": ()})
     load_cached(quick, Domain(Config()), True, tmp_path / "kept")
     assert not (tmp_path / "kept").exists()
 
 
-def test_an_opening_that_fails_leaves_nothing_behind(section, tmp_path, monkeypatch):
+def test_a_failed_load_leaves_nothing_in_the_cache(section, tmp_path, monkeypatch):
     monkeypatch.setattr(opened, "_write_rows", lambda *_: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         load_cached(section, Domain(Config()), True, tmp_path / "kept")
@@ -78,7 +79,7 @@ def test_an_opening_that_fails_leaves_nothing_behind(section, tmp_path, monkeypa
 
 
 @pytest.mark.parametrize("name", ["train.jsonl", "about.json", "valid.npy"])
-def test_data_that_was_damaged_is_refused_with_the_way_out(section, tmp_path, name):
+def test_damaged_data_is_refused(section, tmp_path, name):
     domain, folder = Domain(Config()), tmp_path / "kept"
     load_cached(section, domain, True, folder)
     (file,) = folder.glob(f"*/{name}")

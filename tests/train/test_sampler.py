@@ -9,7 +9,7 @@ import torch
 from accelerate.data_loader import BatchSamplerShard
 from torch.utils.data import BatchSampler
 
-from ruplar.train.sampler import EpochPlan, Order, as_they_stand, by_length, shuffled
+from ruplar.train.sampler import EpochPlan, Order, by_length, in_order, shuffled
 
 
 def test_the_run_moves_on_with_every_optimiser_step():
@@ -28,7 +28,7 @@ def test_without_max_steps_the_epochs_say_how_long_it_is(epochs, steps):
 
 @pytest.mark.parametrize("rows", [12, 13, 15, 5])
 @pytest.mark.parametrize("drop_last", [False, True])
-def test_on_several_processes_each_batch_is_told_the_step_it_is_used_in(rows, drop_last):
+def test_on_several_processes_each_batch_has_the_progress_of_its_step(rows, drop_last):
     plan = EpochPlan(rows, batch=2, processes=3, accumulate=2, drop_last=drop_last, max_steps=20)
     for epoch in (0, 1):
         order = Order(shuffled(rows), plan, seed=3)
@@ -59,7 +59,7 @@ def test_the_order_follows_seed_and_epoch_and_every_row_comes_once():
 
 
 def test_rows_in_their_own_order_and_by_length():
-    assert [v.row for v in Order(as_they_stand(5), EpochPlan(5, 2), 0)] == [0, 1, 2, 3, 4]
+    assert [v.row for v in Order(in_order(5), EpochPlan(5, 2), 0)] == [0, 1, 2, 3, 4]
     lengths = [i % 10 for i in range(100)]
 
     def spread(arrange):

@@ -1,4 +1,4 @@
-"""`backbone.lora.go_on`: an adapter is trained through several runs and stays one adapter on the plain backbone."""
+"""`backbone.lora.continue_adapter`: an adapter is trained through several runs and stays one adapter on the plain backbone."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import torch
 from ruplar import plugins
 from ruplar.config import load_recipe
 from ruplar.errors import UserError
-from ruplar.model.lora import START
+from ruplar.model.lora import START, unadapted
 from ruplar.model.settings import BackboneConfig, LoraSettings, PromptConfig
 from ruplar.model.store import (
     Model,
@@ -20,16 +20,15 @@ from ruplar.model.store import (
     export_model,
     find_model,
     load_model,
-    open_start,
+    load_start,
     read_metadata,
     save_model,
     start_mark,
 )
-from ruplar.model.without_adapter import unadapted
 
 PROMPT = PromptConfig(instruction="", answer="{answer}")
 LORA = LoraSettings(rank=2, alpha=4, dropout=0.0)
-ON = LORA.model_copy(update={"go_on": True})
+ON = LORA.model_copy(update={"continue_adapter": True})
 TEXT = "the 216 apples and 7 more: how many of 1234?"
 
 
@@ -55,12 +54,12 @@ def moved(model: Model, seed: int) -> Model:
 
 def opened(method="ruplar", **backbone) -> Model:
     config = BackboneConfig(**{"name": "base", "number_tokens": True, "lora": LORA, **backbone})
-    card = ModelMetadata(
+    metadata = ModelMetadata(
         method=PluginSpec(name=method), backbone=config, prompt=PROMPT, domain=PluginSpec(name="arithmetic")
     )
-    made = open_start(config, PROMPT)
+    made = load_start(config, PROMPT)
     made.model.eval()
-    return Model(made, plugins.make("methods", method), plugins.make("domains", "arithmetic"), card)
+    return Model(made, plugins.make("methods", method), plugins.make("domains", "arithmetic"), metadata)
 
 
 def logits(model: Model) -> torch.Tensor:
@@ -71,11 +70,11 @@ def logits(model: Model) -> torch.Tensor:
 
 @pytest.mark.parametrize("tree", [True, False], indirect=True, ids=["tied", "untied"])
 @pytest.mark.parametrize("embedding", [False, True], ids=["rows", "embedding"])
-def test_it_starts_where_the_first_run_ended_and_its_adapter_alone_loads_on_the_backbone(tree, embedding):
+def test_it_starts_where_the_first_run_ended_and_loads_without_it(tree, embedding):
     adapters = {"lora": LORA.model_copy(update={"embedding": embedding})}
     first = moved(opened("cot", **adapters), 1)
     save_model(tree / "cot", first)
-    on = {"lora": adapters["lora"].model_copy(update={"go_on": True})}
+    on = {"lora": adapters["lora"].model_copy(update={"continue_adapter": True})}
     second = opened(init="cot", **on)
     assert torch.equal(logits(second), logits(first)), "markers and number tokens included"
     before = logits(second)
@@ -84,15 +83,15 @@ def test_it_starts_where_the_first_run_ended_and_its_adapter_alone_loads_on_the_
     shutil.rmtree(tree / "cot")  # what it came from is not needed
     found = load_model("second")
     assert torch.equal(logits(found), logits(second)) and not torch.allclose(logits(found), before, atol=1e-3)
-    card = read_metadata(tree / "second").backbone
-    assert card.init is None and card.lora == adapters["lora"] and card.number_tokens
+    saved = read_metadata(tree / "second").backbone
+    assert saved.init is None and saved.lora == adapters["lora"] and saved.number_tokens
     third = opened(init="second", **on)
     assert torch.equal(logits(third), logits(second)), "and so on"
     export_model("second", tree / "plain")
     torch.testing.assert_close(logits(load_model("plain")), logits(second), atol=1e-4, rtol=1e-4)
 
 
-def test_what_is_trained_is_what_a_fresh_adapter_would_train_and_the_start_stays_as_it_was(tree):
+def test_the_same_weights_are_trained_as_for_a_new_adapter_and_the_start_is_frozen(tree):
     save_model(tree / "cot", moved(opened("cot"), 1))
     fresh, on = opened(), opened(init="cot", lora=ON)
 
@@ -144,19 +143,23 @@ def test_dropout_may_change(tree):
     assert torch.equal(logits(opened(init="cot", lora=ON.model_copy(update={"dropout": 0.3}))), logits(first))
 
 
-def test_a_run_of_all_weights_or_one_on_merged_weights_is_not_gone_on_with(tree):
+def test_runs_without_an_adapter_or_on_merged_weights_are_refused(tree):
     save_model(tree / "full", moved(opened("cot", lora=None), 1))
-    with pytest.raises(UserError, match="go_on: full holds no adapter, all its weights were trained. Leave go_on out"):
+    with pytest.raises(
+        UserError, match="continue_adapter: full has no adapter, all its weights were trained. Remove continue_adapter"
+    ):
         opened(init="full", lora=ON)
     save_model(tree / "cot", moved(opened("cot"), 1))
     save_model(tree / "merged", moved(opened(init="cot"), 2))
-    with pytest.raises(UserError, match="go_on: the adapter in merged stands on the merged weights of 'cot'"):
+    with pytest.raises(
+        UserError, match="continue_adapter: the adapter in merged belongs to the merged weights of 'cot'"
+    ):
         opened(init="merged", lora=ON)
-    with pytest.raises(UserError, match="lora.go_on trains the adapter of init further; set init"):
-        load_recipe("embedded-no_cot", ["backbone.init=null", "backbone.lora.go_on=true"])
+    with pytest.raises(UserError, match="lora.continue_adapter needs init"):
+        load_recipe("embedded-no_cot", ["backbone.init=null", "backbone.lora.continue_adapter=true"])
 
 
-def test_a_training_run_goes_on_with_the_embedded_models_adapter_its_teacher_being_that_model(tmp_path, monkeypatch):
+def test_training_continues_the_embedded_models_adapter(tmp_path, monkeypatch):
     from ruplar.train.run import train
 
     monkeypatch.chdir(tmp_path)
@@ -164,7 +167,7 @@ def test_a_training_run_goes_on_with_the_embedded_models_adapter_its_teacher_bei
     config = load_recipe(
         "embedded-ruplar",
         [
-            "backbone.init=embedded:ruplar", "backbone.lora.go_on=true", f"backbone.lora.rank={lora.rank}",
+            "backbone.init=embedded:ruplar", "backbone.lora.continue_adapter=true", f"backbone.lora.rank={lora.rank}",
             f"backbone.lora.alpha={lora.alpha}", "backbone.lora.dropout=0", "method.distill_logits=1.0", "data.valid=null",
             "data.train={source: word-problems, count: 16, seed: 3}", "training.max_steps=2", "training.eval_strategy=no",
             "training.per_device_train_batch_size=4", "training.save_strategy=no", "training.logging_steps=1",

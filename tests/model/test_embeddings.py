@@ -4,17 +4,17 @@ import pytest
 import torch
 
 from ruplar.errors import UserError
-from ruplar.model.backbone import open_backbone
+from ruplar.model.backbone import load_backbone
+from ruplar.model.embeddings import copy_layers
 from ruplar.model.settings import BackboneConfig, PromptConfig
 from ruplar.model.tokenizers import load_tokenizer
-from ruplar.model.transplant import borrow
 
 
 def opened(name, weights):
-    return open_backbone(BackboneConfig(name=name, weights=weights, lora=None), PromptConfig())
+    return load_backbone(BackboneConfig(name=name, weights=weights, lora=None), PromptConfig())
 
 
-def test_layers_are_the_embedded_models_and_known_words_keep_their_rows():
+def test_layers_and_shared_rows_are_those_of_the_embedded_model():
     torch.manual_seed(0)
     borrowed, lender = opened("embedded-logic", "borrowed"), opened("embedded", "pretrained")
     layers = borrowed.plain_model.model.layers.state_dict()
@@ -37,7 +37,7 @@ def test_a_model_of_another_shape_lends_nothing():
     del lender.model.layers[-1]
     before = model.model.layers[0].mlp.up_proj.weight.clone()
     with pytest.raises(UserError, match="shape of the model's own"):
-        borrow(model, load_tokenizer("embedded-logic"), lender, load_tokenizer("embedded"))
+        copy_layers(model, load_tokenizer("embedded-logic"), lender, load_tokenizer("embedded"))
     assert torch.equal(model.model.layers[0].mlp.up_proj.weight, before)
 
 

@@ -15,7 +15,7 @@ def values(**numbers):
     return {name: torch.tensor(float(value)) for name, value in numbers.items()}
 
 
-def test_parts_are_means_over_steps_and_figures_are_ratios():
+def test_parts_are_means_over_steps_and_metrics_are_ratios():
     accumulator = MetricAccumulator()
     accumulator.steps = 2
     # step 1 in two micro-batches, step 2 in one
@@ -45,7 +45,7 @@ def test_the_first_step_that_was_not_finite_is_remembered_for_each_part():
     assert accumulator.read().bad_at == {} and accumulator.tokens == 3
 
 
-def test_a_saved_tally_goes_on_where_it_stopped(tmp_path):
+def test_a_saved_accumulator_resumes(tmp_path):
     accumulator = MetricAccumulator()
     accumulator.steps = 1
     accumulator.add(values(answer=1 / 3), values(tokens=5), 1)

@@ -1,0 +1,110 @@
+"""Checks before a run: settings that cannot work together, and whether its folder can be started or resumed."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+import yaml
+
+from ruplar.config import RunConfig, to_yaml
+from ruplar.errors import UserError
+from ruplar.io import write_json, write_text
+from ruplar.methods.base import Method
+from ruplar.model.backbone import Backbone
+from ruplar.train import METRICS, MODEL, checkpoint
+
+log = logging.getLogger(__name__)
+
+
+def find_checkpoint(output: Path, resume: bool) -> Path | None:
+    """Return the checkpoint to resume from; None to start from the beginning.
+
+    Raises:
+        UserError: The folder has a run and `resume` is False, or the run is finished without a checkpoint.
+    """
+    if resume:
+        start = checkpoint.latest(output)
+        if start is None and (output / MODEL).exists():
+            raise UserError(
+                f"{output}: this run is finished and has no checkpoint to resume. Choose another --output."
+            )
+        if start is None:
+            log.warning("%s: no complete checkpoint to resume from; starting from the beginning.", output)
+        return start
+    if any(output.glob("checkpoint-*")) or (output / METRICS).exists():
+        raise UserError(
+            f"{output}: contains a run already. Add --resume to resume it, choose another --output, or remove the folder."
+        )
+    return None
+
+
+def check_settings(config: RunConfig, method: Method) -> None:
+    """Refuse combinations of settings that cannot work."""
+    if config.backbone.weights != "pretrained" and config.backbone.lora is not None:
+        raise UserError(
+            "backbone.lora: an adapter is saved without the weights under it, and random or borrowed weights could not be "
+            "loaded again. Set backbone.lora: null to train all weights, or backbone.weights: pretrained."
+        )
+    if config.speed.pack and not method.packs:
+        raise UserError(
+            f"speed.pack: method '{config.method.name}' does not support packed sequences. Set speed.pack: 0."
+        )
+    if config.speed.pack and config.backbone.attention != "sdpa":
+        raise UserError(
+            f"speed.pack: packed sequences need an attention mask that attention '{config.backbone.attention}' does not "
+            "support. Set speed.pack: 0, or backbone.attention: sdpa."
+        )
+
+
+def check_graph(args: Any) -> None:
+    """Refuse what cannot be part of a CUDA graph."""
+    wrong = []
+    if args.gradient_checkpointing:
+        wrong.append("training.gradient_checkpointing: recomputed layers cannot be captured")
+    if args.world_size > 1:
+        wrong.append("several processes: they exchange gradients during the backward pass, which cannot be captured")
+    if wrong:
+        raise UserError(*(f"{one}. Set speed.graph: false, or turn it off." for one in wrong))
+
+
+def write_recipe(file: Path, config: RunConfig, resume: bool) -> None:
+    """Write the config to the run folder; on resume, refuse changes of what is learnt and warn about others."""
+    text = to_yaml(config)
+    before = yaml.safe_load(file.read_text(encoding="utf-8")) if resume and file.is_file() else {}
+    fixed = ("seed", "data", "method", "prior", "spans")
+    changed = [key for key in fixed if before and before.get(key) != config.as_dict()[key]]
+    if changed:
+        raise UserError(
+            f"{file}: {', '.join(changed)} differ from the config this run was started with. Undo the change, or choose "
+            "another --output."
+        )
+    if before and file.read_text(encoding="utf-8") != text:
+        log.warning("%s: the recipe has changed since this run was started; resuming with the new one.", file)
+    write_text(file, text)
+
+
+def write_start(file: Path, start: Mapping[str, str], resume: bool) -> None:
+    """Write the hash of the start weights; refuse to resume on other weights."""
+    before = json.loads(file.read_text(encoding="utf-8")) if resume and file.is_file() else start
+    if [*before.values()] != [*start.values()]:
+        raise UserError(
+            f"{file}: this run was started from other weights than "
+            f"{' '.join(start).removeprefix('start: ') or 'the plain backbone'} has now. Restore those, or start a new run in "
+            "another --output."
+        )
+    if start:
+        write_json(file, dict(start))
+
+
+def warn_bfloat16(backbone: Backbone) -> None:
+    """Warn if all weights are trained in bfloat16."""
+    if not hasattr(backbone.model, "peft_config") and backbone.embedding_weight.dtype == torch.bfloat16:
+        log.warning(
+            "all weights are trained in bfloat16, which loses small updates. Set backbone.dtype: float32 and "
+            "training.bf16: true to store them in full precision and compute in bfloat16."
+        )
