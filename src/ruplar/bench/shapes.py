@@ -1,8 +1,8 @@
-"""Name of a shape → a backbone of that architecture's true sizes with random weights, and prompts of forced lengths.
+"""Name of a model shape → a backbone of its real size with random weights, and random prompts of given lengths.
 
-Speed does not depend on what the weights say, so nothing is downloaded and no tokenizer is needed: prompts are ids.
-`<think>` and `</think>` are the last two ids of the vocabulary, and the end token is an id no model can write, so
-every answer has exactly the length it is given.
+Speed does not depend on the weights' values, so nothing is downloaded and no tokenizer is needed: prompts are ids.
+`<think>` and `</think>` are the last two ids of the vocabulary, and the end token is an id that no model can generate, so
+every answer has exactly the given length.
 """
 
 from __future__ import annotations
@@ -53,14 +53,14 @@ SHAPES: dict[str, dict[str, Any]] = {
         "max_position_embeddings": 1024, "rope": {"rope_type": "default", "rope_theta": 10000.0},
     },
 }  # fmt: skip
-"""The sizes their authors published; all have a tied head."""
+"""The published sizes; all tie the LM head to the embedding."""
 
 NO_ID = -1
-"""An end token that never comes."""
+"""An end token that is never generated."""
 
 
 def sizes_of(name: str) -> dict[str, Any]:
-    """The sizes of a shape.
+    """Return the sizes of a shape.
 
     Raises:
         UserError: There is no such shape.
@@ -71,7 +71,7 @@ def sizes_of(name: str) -> dict[str, Any]:
 
 
 def build(name: str, device: str, dtype: torch.dtype, seed: int = 0) -> Backbone:
-    """A model of that shape with random weights, made on the device it runs on."""
+    """Build a model of that shape with random weights on the device."""
     from transformers import AutoConfig, AutoModelForCausalLM
 
     sizes = dict(sizes_of(name))
@@ -83,19 +83,19 @@ def build(name: str, device: str, dtype: torch.dtype, seed: int = 0) -> Backbone
         model = AutoModelForCausalLM.from_config(config, dtype=dtype, attn_implementation="sdpa").eval()
     model.generation_config.pad_token_id = 0
     vocabulary = sizes["vocab_size"]
-    nothing: Any = None  # no tokenizer and no prompt builder: nothing here reads or writes text
+    nothing: Any = None  # no text is read or written, so no tokenizer and no prompt builder
     return Backbone(model, nothing, nothing, vocabulary - 2, vocabulary - 1, NO_ID, 0)
 
 
 def random_prompts(backbone: Backbone, lengths: list[int], seed: int = 0) -> list[Prompt]:
-    """Prompts of those lengths, of random ids that are no marker."""
+    """Return prompts of those lengths made of random ids, without markers."""
     draw = np.random.default_rng(seed)
     top = backbone.embedding_weight.shape[0] - 2
     return [Prompt(tuple(draw.integers(0, top, size=n).tolist()), n - 1) for n in lengths]
 
 
 def gsm8k_lengths(count: int | None = None) -> list[int]:
-    """Prompt lengths as they come in GSM8K's test set, all 1,319 or `count` spread evenly over them; in mixed order."""
+    """Return the prompt lengths of GSM8K's test set, all 1,319 or `count` spread evenly over them, shuffled."""
     table = json.loads((Path(__file__).parent / "gsm8k_lengths.json").read_text(encoding="utf-8"))
     every = [int(length) for length, times in table["counts"].items() for _ in range(times)]
     if count is not None:
