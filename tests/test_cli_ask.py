@@ -47,7 +47,7 @@ def test_the_prompt_loop_ends_when_told_to(ruplar, monkeypatch, end):
     monkeypatch.setattr(sys, "stdin", io.StringIO(f"{QUESTION}\n{end}{QUESTION}\n" if end else f"{QUESTION}\n"))
     said = ruplar("ask", "embedded", "--device", "cpu")
     assert said.code == 0 and said.out.count("> ") == 2 and said.out.count(" ms") == 1
-    assert "exit, quit, Ctrl-D or an empty line ends" in said.out.splitlines()[1]
+    assert "To end: exit, quit, Ctrl-D or an empty line" in said.out.splitlines()[1]
 
 
 def test_the_words_that_end_the_loop_are_questions_elsewhere(ruplar, monkeypatch):

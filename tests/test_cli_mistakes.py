@@ -88,8 +88,8 @@ def test_half_a_character_is_named_and_no_traceback(refused, tmp_path):
 def test_a_place_that_cannot_be_made_is_told_before_the_model_is_looked_for(refused, tmp_path):
     (tmp_path / "file").write_text("")
     said = refused("evaluate", "runs/none", "--on", "word-problems", "--output", "file/sub", "--device", "cpu")
-    assert "file/sub: cannot be made" in said and "runs/none" not in said
-    assert "cannot be made" in refused("train", "embedded-live", "--output", "file/sub", "--device", "cpu")
+    assert "file/sub: cannot be created" in said and "runs/none" not in said
+    assert "cannot be created" in refused("train", "embedded-live", "--output", "file/sub", "--device", "cpu")
 
 
 @pytest.fixture

@@ -13,6 +13,8 @@ import httpx
 import pytest
 from serve_toys import APPLES, BAGS, held, running
 
+pytestmark = pytest.mark.slow
+
 SCREENSHOTS = Path(__file__).parents[2] / "runs" / "screenshots"
 DESKTOP, PHONE = 1280, 390
 WAY_OUT = "apt-get install chromium chromium-driver, and pip install -e '.[dev]'"

@@ -15,6 +15,8 @@ import httpx
 import pytest
 from serve_toys import APPLES, QUESTIONS, held, running
 
+pytestmark = pytest.mark.slow
+
 CHAT = {"model": "embedded", "messages": [{"role": "user", "content": APPLES}]}
 PATH = "/v1/chat/completions"
 
