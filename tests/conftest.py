@@ -157,3 +157,15 @@ def ruplar(monkeypatch, capsys, tmp_path):
         return Said(code, *capsys.readouterr())
 
     return run
+
+
+@pytest.fixture
+def refused(ruplar):
+    """Arguments → the message, on one line, of a command that fails with a user error."""
+
+    def run(*words: str | Path) -> str:
+        said = ruplar(*words)
+        assert said.code == 2 and said.out == "" and "Traceback" not in said.err, said
+        return " ".join(said.err.split())
+
+    return run

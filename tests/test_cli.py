@@ -28,21 +28,6 @@ training: {learning_rate: fast}
 """
 
 
-@pytest.fixture
-def refused(ruplar):
-    """Words → the message of a command that ends as a user's mistake: status 2, nothing printed, no traceback."""
-
-    def run(*words) -> str:
-        said = ruplar(*words)
-        assert said.code == 2 and said.out == "" and "Traceback" not in said.err
-        # the message stands on lines of its own; bars may have come before it
-        message = re.search(r"^ruplar: .*", said.err, re.MULTILINE | re.DOTALL)
-        assert message, said.err
-        return message[0]
-
-    return run
-
-
 def apart(*words: str | Path) -> tuple[Said, bool]:
     """Words → the command run in a process of its own, and whether it imported torch."""
     code = (
