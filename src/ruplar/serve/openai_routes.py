@@ -136,19 +136,19 @@ class ResponseBuilder:
 
     def chunk(self, index: int, delta: OutputDelta, sample: SampleOutput) -> dict[str, Any] | None:
         """Return an increment as a chunk; None when it is empty."""
-        delta: dict[str, Any] = {}
+        fields: dict[str, Any] = {}
         if delta.latents:
             first = len(sample.latents) - len(delta.latents)
-            delta["reasoning"] = (" → " if first else "") + thought_text(delta.latents)
-            delta["reasoning_details"] = [_latent_detail(z, first + i) for i, z in enumerate(delta.latents)]
+            fields["reasoning"] = (" → " if first else "") + thought_text(delta.latents)
+            fields["reasoning_details"] = [_latent_detail(z, first + i) for i, z in enumerate(delta.latents)]
         if delta.thought:
-            delta["reasoning"] = delta.thought
-            delta["reasoning_details"] = [_text_detail(delta.thought)]
+            fields["reasoning"] = delta.thought
+            fields["reasoning_details"] = [_text_detail(delta.thought)]
         if delta.text or self.kind == "text":
-            delta["content" if self.kind == "chat" else "text"] = delta.text
+            fields["content" if self.kind == "chat" else "text"] = delta.text
         if not (delta.text or delta.latents or delta.thought or delta.finish):
             return None
-        return self._chunk(index, delta, delta.finish)
+        return self._chunk(index, fields, delta.finish)
 
     def closing(self, samples: Sequence[SampleOutput], prompt_tokens: int) -> list[dict[str, Any]]:
         """Return the last chunks of a stream."""
@@ -160,8 +160,8 @@ class ResponseBuilder:
     def _chunk_object(self) -> str:
         return "chat.completion.chunk" if self.kind == "chat" else "text_completion"
 
-    def _chunk(self, index: int, delta: dict[str, Any], finish: str | None = None) -> dict[str, Any]:
-        content = {"delta": delta} if self.kind == "chat" else delta
+    def _chunk(self, index: int, fields: dict[str, Any], finish: str | None = None) -> dict[str, Any]:
+        content = {"delta": fields} if self.kind == "chat" else fields
         choice = {"index": index, **content, "logprobs": None, "finish_reason": finish}
         return self._envelope(self._chunk_object, [choice]) | ({"usage": None} if self.usage else {})
 
