@@ -18,41 +18,7 @@ from ruplar.errors import UserError, unknown
 from ruplar.model.backbone import Backbone
 from ruplar.types import Prompt
 
-_LLAMA3_ROPE = {
-    "rope_type": "llama3",
-    "rope_theta": 500000.0,
-    "factor": 32.0,
-    "low_freq_factor": 1.0,
-    "high_freq_factor": 4.0,
-    "original_max_position_embeddings": 8192,
-}
-_LLAMA3 = {"vocab_size": 128256, "rms_norm_eps": 1e-5, "max_position_embeddings": 131072, "rope": _LLAMA3_ROPE}
-
-SHAPES: dict[str, dict[str, Any]] = {
-    "llama-3.2-1b": {
-        "model_type": "llama", "hidden_size": 2048, "intermediate_size": 8192, "num_hidden_layers": 16,
-        "num_attention_heads": 32, "num_key_value_heads": 8, "head_dim": 64, **_LLAMA3,
-    },
-    "llama-3.2-3b": {
-        "model_type": "llama", "hidden_size": 3072, "intermediate_size": 8192, "num_hidden_layers": 28,
-        "num_attention_heads": 24, "num_key_value_heads": 8, "head_dim": 128, **_LLAMA3,
-    },
-    "qwen2.5-1.5b": {
-        "model_type": "qwen2", "hidden_size": 1536, "intermediate_size": 8960, "num_hidden_layers": 28,
-        "num_attention_heads": 12, "num_key_value_heads": 2, "vocab_size": 151936, "rms_norm_eps": 1e-6,
-        "max_position_embeddings": 32768, "rope": {"rope_type": "default", "rope_theta": 1000000.0},
-    },
-    "smollm2-135m": {
-        "model_type": "llama", "hidden_size": 576, "intermediate_size": 1536, "num_hidden_layers": 30,
-        "num_attention_heads": 9, "num_key_value_heads": 3, "vocab_size": 49152, "rms_norm_eps": 1e-5,
-        "max_position_embeddings": 8192, "rope": {"rope_type": "default", "rope_theta": 100000.0},
-    },
-    "embedded": {
-        "model_type": "llama", "hidden_size": 256, "intermediate_size": 640, "num_hidden_layers": 6,
-        "num_attention_heads": 8, "num_key_value_heads": 8, "vocab_size": 2304, "rms_norm_eps": 1e-5,
-        "max_position_embeddings": 1024, "rope": {"rope_type": "default", "rope_theta": 10000.0},
-    },
-}  # fmt: skip
+SHAPES: dict[str, dict[str, Any]] = json.loads((Path(__file__).parent / "shapes.json").read_text(encoding="utf-8"))
 """The published sizes; all tie the LM head to the embedding."""
 
 NO_ID = -1

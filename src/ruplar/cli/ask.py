@@ -11,22 +11,7 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
-from ruplar.cli.options import (
-    AsJson,
-    Device,
-    MethodSettings,
-    ModelArg,
-    NoiseScale,
-    NoiseTemperature,
-    Samples,
-    Seed,
-    Temperature,
-    TopP,
-    default_noise,
-    method_settings,
-    pick_device,
-    print_json,
-)
+from ruplar.cli import options
 from ruplar.errors import UserError
 
 out = Console()
@@ -35,20 +20,20 @@ _END_WORDS = ("", "exit", "quit")
 
 
 def ask(
-    model: ModelArg,
+    model: options.ModelArg,
     question: Annotated[
         str | None,
         typer.Argument(help="The question. '-' reads one question per line from stdin; none starts a prompt loop."),
     ] = None,
-    samples: Samples = 1,
-    noise: NoiseScale = None,
-    noise_temperature: NoiseTemperature = 1.0,
-    temperature: Temperature = 0.0,
-    top_p: TopP = 1.0,
-    seed: Seed = 0,
-    settings: MethodSettings = None,
-    device: Device = "auto",
-    as_json: AsJson = False,
+    samples: options.Samples = 1,
+    noise: options.NoiseScale = None,
+    noise_temperature: options.NoiseTemperature = 1.0,
+    temperature: options.Temperature = 0.0,
+    top_p: options.TopP = 1.0,
+    seed: options.Seed = 0,
+    settings: options.MethodSettings = None,
+    device: options.Device = "auto",
+    as_json: options.AsJson = False,
 ) -> None:
     """Answer questions and show the latents as tokens.
 
@@ -59,13 +44,15 @@ def ask(
 
     if question is not None and not question.strip():
         raise UserError("the question is empty.")
-    noise = default_noise(samples, noise, temperature)
+    noise = options.default_noise(samples, noise, temperature)
     decoding = Decoding(temperature, top_p, seed, noise=noise, noise_temperature=noise_temperature)
     check_samples(samples, decoding)
     start = time.perf_counter()
-    reasoner = LatentReasoner.from_pretrained(model, pick_device(device), settings=method_settings(settings))
+    reasoner = LatentReasoner.from_pretrained(
+        model, options.pick_device(device), settings=options.method_settings(settings)
+    )
     reasoner.warm_up(return_latents=True, decoding=decoding, batch_size=samples, samples=samples)
-    write = partial(print_json, line=question == "-") if as_json else None
+    write = partial(options.print_json, line=question == "-") if as_json else None
     if not write:
         out.print(f"  loaded in {time.perf_counter() - start:.1f} s", style="dim", highlight=False)
     reply = _one(reasoner, decoding, write) if samples == 1 else _several(reasoner, decoding, samples, write)

@@ -13,20 +13,9 @@ import typer
 from rich.console import Console
 
 from ruplar import plugins
+from ruplar.cli import options
 from ruplar.cli.data_convert import convert
 from ruplar.cli.data_prepare import fetch, prepare
-from ruplar.cli.options import (
-    AsJson,
-    DataDir,
-    Domain,
-    Force,
-    Format,
-    Seed,
-    integers,
-    print_json,
-    print_text,
-    writable_file,
-)
 from ruplar.errors import UserError
 from ruplar.types import Example
 
@@ -49,7 +38,7 @@ BENCHMARKS = "gsm8k-aug,gsm-hard,svamp,multiarith,gsm8k-aug-valid"
 def make(
     file: Annotated[Path, typer.Argument(help="Output file (jsonl).")],
     count: Annotated[int, typer.Option(min=1, help="Number of problems.")] = 1000,
-    seed: Seed = 1,
+    seed: options.Seed = 1,
     families: Annotated[
         str | None,
         typer.Option(
@@ -59,14 +48,14 @@ def make(
     steps: Annotated[str, typer.Option(help="Minimum and maximum number of steps per problem.")] = "1,6",
     domain: Annotated[str, typer.Option(help="Domain of the problems: arithmetic, dates or logic.")] = "arithmetic",
     drills: Annotated[bool, typer.Option("--drills", help="Write bare arithmetic instead of word problems.")] = False,
-    force: Force = False,
+    force: options.Force = False,
 ) -> None:
     """Generate problems whose chains re-execute to their answers."""
     from ruplar.data.sources import generator, group
     from ruplar.problems.drills import generate as generate_drills
     from ruplar.problems.word_problems import write_jsonl
 
-    low, high = integers(steps, "--steps", 2)
+    low, high = options.integers(steps, "--steps", 2)
     if families is not None and (domain != "arithmetic" or drills):
         what = "drills" if drills else f"problems of the domain '{domain}'"
         raise UserError(f"--families: {what} have none; leave it out.")
@@ -76,7 +65,7 @@ def make(
         {"families": [one for name in families.split(",") for one in group(name)]} if families is not None else {}
     )
     generate: Callable[..., Iterator[Example]] = generate_drills if drills else generator(domain)
-    writable_file(file, force)
+    options.writable_file(file, force)
     written = write_jsonl(file, generate(count, seed, steps=(low, high), **chosen))
     out.print(f"{written:,} problems in {file}", highlight=False)
 
@@ -84,12 +73,12 @@ def make(
 @data.command("check")
 def check(
     file: Annotated[str, typer.Argument(help="Data to check: a file, a known data set or a Hub name.")],
-    domain: Domain = "arithmetic",
-    format: Format = None,
-    data_dir: DataDir = None,
+    domain: options.Domain = "arithmetic",
+    format: options.Format = None,
+    data_dir: options.DataDir = None,
     show: Annotated[int, typer.Option(min=0, help="Examples to print for each kind of problem found.")] = 5,
     rows: Annotated[int, typer.Option(min=0, help="Print the first N rows as they were parsed.")] = 0,
-    as_json: AsJson = False,
+    as_json: options.AsJson = False,
 ) -> None:
     """Check chains: parse and re-execute them.
 
@@ -99,9 +88,9 @@ def check(
 
     found = check_chains(file, plugins.make("domains", domain), format=format, data_dir=data_dir, rows=rows)
     if as_json:
-        print_json(found.as_dict())
+        options.print_json(found.as_dict())
     else:
-        print_text(out, found.text(show))
+        options.print_text(out, found.text(show))
 
 
 @data.command("augment")
@@ -110,7 +99,7 @@ def augment(
     output: Annotated[Path, typer.Argument(help="Output file (jsonl).")],
     count: Annotated[int, typer.Option(min=1, help="Total number of problems to write.")] = 150_000,
     per_chain: Annotated[int, typer.Option(min=1, help="Maximum number of problems made from one chain.")] = 100,
-    seed: Seed = 1,
+    seed: options.Seed = 1,
     valid: Annotated[list[str] | None, typer.Option(help="Data set whose questions are held out. Repeatable.")] = None,
     against: Annotated[
         str,
@@ -121,11 +110,11 @@ def augment(
     large: Annotated[
         float, typer.Option(min=0, max=1, help="Fraction of problems with a number of 4 to 7 digits, as in GSM-Hard.")
     ] = 0.05,
-    format: Format = None,
+    format: options.Format = None,
     show: Annotated[int, typer.Option(min=0, help="Dropped chains to print for each reason.")] = 1,
-    force: Force = False,
-    data_dir: DataDir = None,
-    as_json: AsJson = False,
+    force: options.Force = False,
+    data_dir: options.DataDir = None,
+    as_json: options.AsJson = False,
 ) -> None:
     """Augment chains by resampling their numbers.
 
@@ -140,7 +129,7 @@ def augment(
     domain = plugins.make("domains", "arithmetic")
     if why := why_not_train(source):
         raise UserError(f"{why}; nothing may be trained on it.")
-    writable_file(output, force)
+    options.writable_file(output, force)
     held_out = {
         digest(example.question)
         for name in valid or ()
@@ -162,9 +151,9 @@ def augment(
         write_jsonl(output, (example for _, _, example in dealt))
     if as_json:
         unread = {reason: len(rows) for reason, rows in chains.left_out.items()}
-        print_json({"source": chains.place.name, "output": str(output), "unread": unread, **report.as_dict()})
+        options.print_json({"source": chains.place.name, "output": str(output), "unread": unread, **report.as_dict()})
     else:
-        print_text(out, _summary(report, output, count, per_chain, show))
+        options.print_text(out, _summary(report, output, count, per_chain, show))
     if not plans:
         raise typer.Exit(1)
 
@@ -200,9 +189,9 @@ def overlap(
     against: Annotated[str, typer.Option(help="Comma-separated test sets or files.")] = BENCHMARKS,
     show: Annotated[int, typer.Option(min=0, help="Matching pairs to print for each kind of overlap.")] = 3,
     strict: Annotated[bool, typer.Option("--strict", help="Exit with status 1 if there is any overlap.")] = False,
-    format: Format = None,
-    data_dir: DataDir = None,
-    as_json: AsJson = False,
+    format: options.Format = None,
+    data_dir: options.DataDir = None,
+    as_json: options.AsJson = False,
 ) -> None:
     """Find training questions that overlap with test sets.
 
@@ -215,8 +204,8 @@ def overlap(
     index = index_of(_set_names(against), domain, data_dir)
     found: list[Shared] = [share(name, index, domain, format=format, data_dir=data_dir) for name in train]
     if as_json:
-        print_json({"against": index.sets, "train": [one.as_dict() for one in found]})
+        options.print_json({"against": index.sets, "train": [one.as_dict() for one in found]})
     else:
-        print_text(out, "\n".join(one.text(show) for one in found))
+        options.print_text(out, "\n".join(one.text(show) for one in found))
     if strict and any(one.hits for one in found):
         raise typer.Exit(1)

@@ -12,17 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.console import Console
 
-from ruplar.cli.options import (
-    AsJson,
-    DataDir,
-    Device,
-    integers,
-    names_and_settings,
-    pick_device,
-    print_json,
-    print_text,
-    writable_folder,
-)
+from ruplar.cli import options
 from ruplar.errors import UserError
 
 if TYPE_CHECKING:
@@ -80,15 +70,15 @@ def study(
         float | None,
         typer.Option(help="Fraction of GPU memory each job may use, in (0, 1]. Default: 0.95 / N with N > 1 jobs."),
     ] = None,
-    data_dir: DataDir = None,
-    device: Device = "auto",
-    as_json: AsJson = False,
+    data_dir: options.DataDir = None,
+    device: options.Device = "auto",
+    as_json: options.AsJson = False,
 ) -> None:
     """Run studies: train and evaluate rows × seeds.
 
     All rows are trained and evaluated under equal conditions. Repeat the command to resume an interrupted study.
     """
-    names, overrides = names_and_settings(words, "study", "studies")
+    names, overrides = options.names_and_settings(words, "study", "studies")
     if only is not None and len(names) > 1:
         raise UserError("--only: selects rows of one study, but several studies are named.")
     plans = [_planned(name, overrides, only, seeds, (output, work), single=len(names) == 1) for name in names]
@@ -100,11 +90,13 @@ def study(
     if show_plan:
         found = [_show_plan(plan, as_json) for plan in plans]
         if as_json:
-            print_json(found[0] if len(plans) == 1 else dict(zip((p.study.name for p in plans), found, strict=True)))
+            options.print_json(
+                found[0] if len(plans) == 1 else dict(zip((p.study.name for p in plans), found, strict=True))
+            )
         return
     from ruplar.experiments.run import How, run_studies
 
-    how = How(pick_device(device), _jobs(jobs), budget_seconds, data_dir, reuse, memory_share)
+    how = How(options.pick_device(device), _jobs(jobs), budget_seconds, data_dir, reuse, memory_share)
     started = time.monotonic()
     with _progress(out, sum(len(plan.chosen) for plan in plans), as_json, several=len(plans) > 1) as watch:
         outcomes = run_studies(plans, how, watch)
@@ -124,7 +116,7 @@ def _planned(
     from ruplar.experiments.plan import find_study, load_study, plan
     from ruplar.experiments.run import Planned
 
-    chosen, wanted = load_study(name, {"seeds": integers(seeds, "--seeds") if seeds else None}), _wanted(only)
+    chosen, wanted = load_study(name, {"seeds": options.integers(seeds, "--seeds") if seeds else None}), _wanted(only)
     cells = plan(
         chosen,
         overrides,
@@ -132,7 +124,7 @@ def _planned(
         wanted=lambda label: any(fnmatch(label, word.rpartition("-seed")[0] or word) for word in wanted),
     )
     results, runs = (
-        writable_folder(given if given and single else (given or Path(usual)) / chosen.name)
+        options.writable_folder(given if given and single else (given or Path(usual)) / chosen.name)
         for given, usual in zip(folders, ("results", "runs"), strict=True)
     )
     return Planned(chosen, cells, _picked(cells, wanted), disk.Places(results, runs))
@@ -259,14 +251,14 @@ def _print_event(console: Console, event: dict[str, Any]) -> None:
         )
     else:
         return
-    print_text(console, text)
+    options.print_text(console, text)
 
 
 def _finish(ended: Sequence[tuple[Planned, Outcome]], seconds: float, as_json: bool) -> None:
     """Print the results, what is missing and why; raise the exit status."""
     summaries = {plan.study.name: _as_dict(plan, found) for plan, found in ended}
     if as_json:
-        print_json(next(iter(summaries.values())) if len(summaries) == 1 else summaries)
+        options.print_json(next(iter(summaries.values())) if len(summaries) == 1 else summaries)
     else:
         for plan, found in ended:
             _print_summary(plan, found, seconds)
@@ -285,14 +277,14 @@ def _print_summary(plan: Planned, found: Outcome, seconds: float) -> None:
 
     places, done = plan.places, _as_dict(plan, found)["done"]
     try:
-        print_text(out, to_markdown([results_table(collect(places.results))]).rstrip())
+        options.print_text(out, to_markdown([results_table(collect(places.results))]).rstrip())
     except UserError as error:  # no complete run yet; still print what follows
-        print_text(out, f"no table: {error}")
-    print_text(
+        options.print_text(out, f"no table: {error}")
+    options.print_text(
         out,
         f"{done} of {len(plan.chosen)} cells of {plan.study.name} are done ({seconds:.0f} s); records: {places.results}",
     )
     for name, reason in found.failed.items():
-        print_text(out, f"failed   {name}: {reason}  (log: {places.work / name / 'log.txt'})")
+        options.print_text(out, f"failed   {name}: {reason}  (log: {places.work / name / 'log.txt'})")
     if found.left:
-        print_text(out, f"left     {', '.join(found.left)}; repeat the command to resume")
+        options.print_text(out, f"left     {', '.join(found.left)}; repeat the command to resume")

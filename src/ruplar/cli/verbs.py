@@ -15,31 +15,12 @@ import typer
 from rich.console import Console
 
 from ruplar import __version__
+from ruplar.cli import options
 from ruplar.cli.ask import ask
 from ruplar.cli.bench import bench
 from ruplar.cli.data import data
 from ruplar.cli.listing import list_
 from ruplar.cli.models import average, export, fetch
-from ruplar.cli.options import (
-    AsJson,
-    DataDir,
-    Device,
-    MethodSettings,
-    ModelArg,
-    NoiseScale,
-    NoiseTemperature,
-    Samples,
-    Seed,
-    Temperature,
-    TopP,
-    default_noise,
-    integers,
-    method_settings,
-    pick_device,
-    print_json,
-    print_text,
-    writable_folder,
-)
 from ruplar.cli.preview import preview
 from ruplar.cli.report import report
 from ruplar.cli.serve import serve
@@ -93,7 +74,7 @@ def demo(
         typer.Option("--full", help="Evaluate 400 problems and train for 600 steps: about 12 minutes on two cores."),
     ] = False,
     train: Annotated[bool, typer.Option(help="Also train live; --no-train ends after the first part.")] = True,
-    device: Device = "cpu",
+    device: options.Device = "cpu",
 ) -> None:
     """Run the five-minute tour of the embedded model, on a CPU.
 
@@ -102,7 +83,7 @@ def demo(
     """
     from ruplar.demo import FULL, SHORT, run_demo
 
-    run_demo(output, FULL if full else SHORT, pick_device(device), out, questions=questions, train=train)
+    run_demo(output, FULL if full else SHORT, options.pick_device(device), out, questions=questions, train=train)
 
 
 @app.command()
@@ -118,7 +99,7 @@ def train(
     check: Annotated[
         bool, typer.Option("--check", help="Check the recipe and print all its settings, without training.")
     ] = False,
-    device: Device = "auto",
+    device: options.Device = "auto",
 ) -> None:
     """Train a model from a recipe and write its run folder."""
     from ruplar.config import load_recipe, to_yaml
@@ -129,8 +110,10 @@ def train(
         return
     from ruplar.runs import train_and_record
 
-    folder = writable_folder(output or Path("runs") / f"{config.name}-seed{config.seed}")
-    found = train_and_record(config, folder, overrides or [], resume=resume, device=pick_device(device), console=out)
+    folder = options.writable_folder(output or Path("runs") / f"{config.name}-seed{config.seed}")
+    found = train_and_record(
+        config, folder, overrides or [], resume=resume, device=options.pick_device(device), console=out
+    )
     if found is not None:
         out.print(
             f"model    {found / 'model'}\nrecord   {found / 'run.json'}\ncurve    {found / 'metrics.jsonl'}",
@@ -140,30 +123,30 @@ def train(
 
 @app.command()
 def evaluate(
-    model: ModelArg,
+    model: options.ModelArg,
     on: On,
     limit: Limit = None,
     seeds: Annotated[
         str, typer.Option(help="Comma-separated random seeds; one evaluation each. Only sampling depends on them.")
     ] = "0",
-    samples: Samples = 1,
-    noise: NoiseScale = None,
-    noise_temperature: NoiseTemperature = 1.0,
-    temperature: Temperature = 0.0,
-    top_p: TopP = 1.0,
+    samples: options.Samples = 1,
+    noise: options.NoiseScale = None,
+    noise_temperature: options.NoiseTemperature = 1.0,
+    temperature: options.Temperature = 0.0,
+    top_p: options.TopP = 1.0,
     max_answer_tokens: Annotated[int, typer.Option(min=1, help="Maximum number of answer tokens.")] = 64,
     lenient: Annotated[bool, typer.Option(help="Grade like the published code; tables mark such results.")] = False,
     batch_size: BatchSize = 64,
     batch1: Annotated[int, typer.Option(min=0, help="Also time the first N questions at batch size 1.")] = 0,
     alone: Annotated[int, typer.Option(min=0, hidden=True, help="Former name of --batch1.")] = 0,
-    data_dir: DataDir = None,
+    data_dir: options.DataDir = None,
     skip_bad: Annotated[
         bool, typer.Option("--skip-bad", help="Skip unreadable rows; the run is then marked partial.")
     ] = False,
     output: Annotated[Path | None, typer.Option(help="Output folder for run.json and samples.jsonl.gz.")] = None,
-    settings: MethodSettings = None,
-    device: Device = "auto",
-    as_json: AsJson = False,
+    settings: options.MethodSettings = None,
+    device: options.Device = "auto",
+    as_json: options.AsJson = False,
 ) -> None:
     """Evaluate a model on benchmarks or files.
 
@@ -172,17 +155,17 @@ def evaluate(
     from ruplar.engine.sampling import Decoding
     from ruplar.runs import evaluate_and_record
 
-    noise = default_noise(samples, noise, temperature)
+    noise = options.default_noise(samples, noise, temperature)
     decoding = Decoding(temperature, top_p, 0, max_answer_tokens, noise, noise_temperature)
     if output:
-        writable_folder(output)
+        options.writable_folder(output)
     record, folder = evaluate_and_record(
-        model, _sources(on), decoding, integers(seeds, "--seeds"), limit=limit, lenient=lenient, batch_size=batch_size,
-        data_dir=data_dir, skip_bad=skip_bad, output=output, device=pick_device(device), console=err,
-        settings=method_settings(settings), samples=samples, latency_questions=batch1 or alone,
+        model, _sources(on), decoding, options.integers(seeds, "--seeds"), limit=limit, lenient=lenient, batch_size=batch_size,
+        data_dir=data_dir, skip_bad=skip_bad, output=output, device=options.pick_device(device), console=err,
+        settings=options.method_settings(settings), samples=samples, latency_questions=batch1 or alone,
     )  # fmt: skip
     if as_json:
-        print_json([b.model_dump(mode="json") for b in record.benchmarks])
+        options.print_json([b.model_dump(mode="json") for b in record.benchmarks])
         return
     from ruplar.display import benchmark_table, pass_table
 
@@ -196,14 +179,14 @@ def evaluate(
 
 @app.command()
 def ablate(
-    model: ModelArg,
+    model: options.ModelArg,
     on: On = "word-problems",
     limit: Limit = None,
-    seed: Seed = 0,
+    seed: options.Seed = 0,
     batch_size: BatchSize = 64,
-    data_dir: DataDir = None,
-    device: Device = "auto",
-    as_json: AsJson = False,
+    data_dir: options.DataDir = None,
+    device: options.Device = "auto",
+    as_json: options.AsJson = False,
 ) -> None:
     """Measure whether the latents matter (latent ablation).
 
@@ -213,10 +196,10 @@ def ablate(
     from ruplar.runs import ablate_model
 
     found = ablate_model(
-        model, _sources(on), limit=limit, seed=seed, batch_size=batch_size, data_dir=data_dir, device=pick_device(device), console=err
+        model, _sources(on), limit=limit, seed=seed, batch_size=batch_size, data_dir=data_dir, device=options.pick_device(device), console=err
     )  # fmt: skip
     if as_json:
-        print_json({name: [r.as_dict() for r in rows] for name, rows in found.items()})
+        options.print_json({name: [r.as_dict() for r in rows] for name, rows in found.items()})
         return
     for name, rows in found.items():
         out.print(ablation_table(f"{model} on {name}", rows))
@@ -234,7 +217,7 @@ def main() -> None:
     try:
         app()
     except UserError as error:
-        print_text(err, f"ruplar: {error}")
+        options.print_text(err, f"ruplar: {error}")
         raise SystemExit(2) from None
     except KeyboardInterrupt:
         err.print("ruplar: interrupted", highlight=False)
