@@ -115,10 +115,10 @@ def evaluate_and_record(
     started, clock = datetime.now(UTC), time.monotonic()
     questions = open_questions(on, _domain(reference), limit=limit, data_dir=data_dir, skip_bad=skip_bad)
     reasoner = LatentReasoner.from_pretrained(reference, device, settings=settings)
-    begun = read_record(folder) if (folder / RECORD).is_file() else None
-    if begun is not None:
-        _check_same_method(begun, reasoner.model.metadata.method, folder)
-        record = begun
+    existing = read_record(folder) if (folder / RECORD).is_file() else None
+    if existing is not None:
+        _check_same_method(existing, reasoner.model.metadata.method, folder)
+        record = existing
     else:
         card = reasoner.model.metadata.model_dump(mode="json")
         record = _record(reasoner.model.metadata.method.name, card, seeds[0], started, device)
@@ -138,7 +138,7 @@ def evaluate_and_record(
                 record = record.with_benchmark(result)
                 _print_result(console, result)
             data = {**record.data, **fingerprints(found.sources)}
-            seconds = record.seconds if begun is not None else time.monotonic() - clock
+            seconds = record.seconds if existing is not None else time.monotonic() - clock
             record = record.model_copy(update={"data": data, "seconds": seconds})
             write_samples([*_other_samples(folder, found.samples), *found.samples], folder)
             _write(record, folder)
