@@ -215,7 +215,7 @@ def test_an_unsure_thought_is_called_unsure(page, offline):
         flagged = [i for i, title in enumerate(page.all("#soft .latents h3"), 1) if title.endswith("unsure")]
         assert flagged == steps
         assert ("The model was unsure" in page.at("#soft .remarks").text) == bool(steps)
-    assert "tiny" in page.text("caution") and "not that it is right" in page.text("caution")
+    assert "tiny" in page.text("caution") and "not that it is correct" in page.text("caution")
 
 
 def test_a_picked_problem_is_marked(page, served):
