@@ -68,7 +68,7 @@ def test_long_questions_are_refused_before_they_are_read(small):
         return httpx.post(small.url + PATH, json=CHAT | {"messages": [{"role": "user", "content": text}]})
 
     tokens = ask("one two three " * 40)
-    assert tokens.status_code == 400 and "at most 64 are taken" in error_of(tokens)["message"]
+    assert tokens.status_code == 400 and "the maximum is 64" in error_of(tokens)["message"]
     with running(max_prompt=16, max_body=100_000) as tight:
         letters = httpx.post(tight.url + PATH, json=CHAT | {"messages": [{"role": "user", "content": "a" * 513}]})
         assert "513 characters" in error_of(letters)["message"]  # 16 tokens of 32 characters are 512

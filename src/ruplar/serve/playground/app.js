@@ -87,7 +87,7 @@ function compare(answer) {
   const [a, b] = [soft.result, text.result];
   const verdict = byId("verdict");
   if (!a) return;
-  const known = answer === null ? " Nobody has marked this question, so neither answer has been checked." : "";
+  const known = answer === null ? " There is no reference answer, so neither answer has been checked." : "";
   if (!b) {
     verdict.textContent = known.replace("neither answer has", "the answer has not").trim();
     return;
