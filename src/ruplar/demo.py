@@ -42,7 +42,14 @@ class DemoSize:
 
 SHORT = DemoSize(
     100,
-    ("training.max_steps=150", "training.logging_steps=2", "data.train.0.count=1600", "data.train.1.count=3200"),
+    (
+        "training.max_steps=300",
+        "training.per_device_train_batch_size=16",
+        "training.learning_rate=1e-3",
+        "training.warmup_steps=10",
+        "data.train.0.count=1600",
+        "data.train.1.count=3200",
+    ),
 )
 FULL = DemoSize(400)
 
