@@ -100,8 +100,8 @@ def test_a_packaged_study_needs_no_run_to_start_from(ruplar):
 
 
 def test_what_keeps_nothing_is_said_with_the_way_out(ruplar):
-    said = ruplar("data", "prepare", "embedded-ruplar", *WORDS, "speed.encode_ahead=false")
-    assert said.code == 0 and "nothing is kept. Add speed.encode_ahead=true" in said.out and not ENCODED.exists()
+    said = ruplar("data", "prepare", "embedded-ruplar", *WORDS, "speed.pretokenize=false")
+    assert said.code == 0 and "Add speed.pretokenize=true here and when training" in said.out and not ENCODED.exists()
 
 
 @pytest.mark.parametrize(
