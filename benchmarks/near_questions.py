@@ -1,10 +1,10 @@
-r"""Written problems and records → scores without the test questions that share a run of words with one of the problems.
+r"""Accuracy of records without the test questions that share consecutive words with a training problem.
 
     python benchmarks/near_questions.py word-problems:situations --count 200000 --seed 1 --on svamp,multiarith \
         results/smollm2-means/CoT-SFT_longer-seed1 results/smollm2-wider/CoT-SFT_wider-seed1
 
-Numbers are masked. Training leaves out what shares 13 words with a test question; this asks how much of a score rests on
-questions that share fewer, eight unless `--words` says otherwise.
+Numbers are masked. Training data excludes problems that share 13 words with a test question; this script measures how much of
+an accuracy depends on questions that share fewer: eight, or `--words`.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from pathlib import Path
 
 
 def runs(question: str, length: int) -> Iterator[tuple[str, ...]]:
-    """All runs of so many words, numbers masked."""
+    """Return all sequences of `length` consecutive words, numbers masked."""
     from ruplar.data.decontamination import masked, words
 
     found = masked(words(question))
@@ -23,15 +23,15 @@ def runs(question: str, length: int) -> Iterator[tuple[str, ...]]:
 
 
 def near(problems: Iterable[str], questions: dict[str, list[str]], length: int) -> dict[str, set[int]]:
-    """Set → the places of its questions that share a run with a problem."""
-    theirs = {name: [set(runs(q, length)) for q in asked] for name, asked in questions.items()}
+    """Return test set → indices of its questions that share a sequence with a problem."""
+    theirs = {name: [set(runs(q, length)) for q in texts] for name, texts in questions.items()}
     known = {run for found in theirs.values() for one in found for run in one}
     shared = {run for problem in problems for run in runs(problem, length) if run in known}
     return {name: {i for i, one in enumerate(found) if one & shared} for name, found in theirs.items()}
 
 
 def scores(record: Path, name: str, left_out: set[int]) -> tuple[float, float]:
-    """Accuracy % on a set, of all questions and without those left out."""
+    """Return the accuracy (%) on a test set, with and without the excluded questions."""
     from ruplar.evaluate.record import read_samples
 
     marks = [(row["index"], row["correct"]) for row in read_samples(record) if row["benchmark"] == name]
@@ -40,29 +40,29 @@ def scores(record: Path, name: str, left_out: set[int]) -> tuple[float, float]:
 
 
 def main() -> None:
-    """Print a line for each record and set."""
+    """Print one line per record and test set."""
     from ruplar import plugins
     from ruplar.data.sources import SourceConfig, open_source
 
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("source", help="what was trained on: word-problems:situations")
+    parser.add_argument("source", help="training data, e.g. word-problems:situations")
     parser.add_argument("records", type=Path, nargs="+", help="folders with run.json and samples")
-    parser.add_argument("--count", type=int, required=True, help="how many of them")
-    parser.add_argument("--seed", type=int, required=True, help="their seed")
-    parser.add_argument("--on", default="svamp,multiarith", help="test sets")
-    parser.add_argument("--words", type=int, default=8, help="words in a row")
+    parser.add_argument("--count", type=int, required=True, help="number of training problems")
+    parser.add_argument("--seed", type=int, required=True, help="random seed of the training problems")
+    parser.add_argument("--on", default="svamp,multiarith", help="comma-separated test sets")
+    parser.add_argument("--words", type=int, default=8, help="number of consecutive words")
     parser.add_argument("--data-dir", type=Path, help="folder of the test sets' files")
     options = parser.parse_args()
     domain = plugins.make("domains", "arithmetic")
     trained = SourceConfig.model_validate({"source": options.source, "count": options.count, "seed": options.seed})
     problems = (e.question for e in open_source(trained, domain, split="train").examples)
-    asked = {
+    questions = {
         name: [e.question for e in open_source(SourceConfig(source=name), domain, need_steps=False, data_dir=options.data_dir).examples]
         for name in options.on.split(",")
     }  # fmt: skip
-    found = near(problems, asked, options.words)
+    found = near(problems, questions, options.words)
     for name, places in found.items():
-        print(f"{name}: {len(places)} of {len(asked[name]):,} share {options.words} words in a row")
+        print(f"{name}: {len(places)} of {len(questions[name]):,} share {options.words} consecutive words")
     for record in options.records:
         for name, places in found.items():
             print(f"{record.name}  {name}  all {{:.1f}}  without {{:.1f}}".format(*scores(record, name, places)))

@@ -1,11 +1,11 @@
-"""Many clients at once → questions a second, latencies and memory of `ruplar serve`, beside naive servers in the same run.
+"""Load test of `ruplar serve` with many clients: questions per second, latencies and memory, compared with naive servers.
 
     python benchmarks/serve_load.py --clients 500 --seconds 60 --json results/serve/load-500.json
 
-Every client asks one question after the other over a connection it keeps open; one in five reads a stream. Every answer is
-compared with the offline engine's. The servers are processes of their own; the clients are one more. Two naive servers, which
-answer one request at a time, are asked by the same clients: one through the fast engine, one through the plain loop.
-A refusal (429) is counted, and the client tries again after a moment; anything else that is no right answer is an error.
+Every client sends one question after the other over a keep-alive connection; one in five reads a stream. Every answer is
+compared with the offline engine's. Each server and the clients run in their own processes. The same clients also query two
+naive servers that answer one request at a time, with the fast and with the reference engine. A rejected request (429) is
+counted and retried after a moment; any other response that is not the correct answer is an error.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ from typing import Any
 import psutil
 
 PATH = "/v1/chat/completions"
-STREAMING = 5  # every so many clients read a stream
-SAMPLE_EVERY = 0.5  # seconds between looks at the server's memory
+STREAMING = 5  # one client in five reads a stream
+SAMPLE_EVERY = 0.5  # seconds between memory samples
 
 
 @dataclass
 class Tally:
-    """What the clients saw of one server."""
+    """What the clients measured of one server."""
 
     seconds: list[float] = field(default_factory=list)
     right: int = 0
@@ -43,10 +43,10 @@ class Tally:
     statuses: dict[str, int] = field(default_factory=dict)
     lost: int = 0
     memory: list[float] = field(default_factory=list)
-    cpu: float = 0.0  # seconds of processor time the server took
+    cpu: float = 0.0  # CPU seconds of the server
 
     def summary(self, wall: float) -> dict[str, Any]:
-        """Figures for the record."""
+        """Return the values for the record."""
         ordered = sorted(self.seconds)
         shares = {"p50": 0.5, "p90": 0.9, "p99": 0.99, "max": 1.0}
         spread = {
@@ -74,7 +74,7 @@ class Tally:
 
 @dataclass
 class Client:
-    """One client: asks, waits, checks, asks again."""
+    """One client: sends a question, checks the answer, repeats."""
 
     number: int
     port: int
@@ -84,7 +84,7 @@ class Client:
     ends: float
 
     async def run(self) -> None:
-        """Ask until the time is over; a question under way then is still waited for."""
+        """Send questions until the time is over; the last one is still awaited."""
         draw, wire = random.Random(self.number), None
         await asyncio.sleep(draw.random() * 0.5)
         while time.perf_counter() < self.ends:
@@ -133,7 +133,7 @@ class Client:
 
 
 async def exchange(wire: tuple[asyncio.StreamReader, asyncio.StreamWriter], body: bytes) -> tuple[int, bytes, bool]:
-    """One request over HTTP/1.1 → status, body, and whether the connection stays open."""
+    """Send one HTTP/1.1 request; return status, body, and whether the connection stays open."""
     reader, writer = wire
     head = f"POST {PATH} HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\ncontent-length: {len(body)}\r\n\r\n"
     writer.write(head.encode() + body)
@@ -151,7 +151,7 @@ async def exchange(wire: tuple[asyncio.StreamReader, asyncio.StreamWriter], body
 
 
 def text_of(body: bytes, stream: bool) -> str:
-    """The answer in a body or in a whole stream."""
+    """Return the answer in a body or in a complete stream."""
     if not body.startswith(b"data:"):
         return json.loads(body)["choices"][0]["message"]["content"]
     assert stream and body.endswith(b"data: [DONE]\n\n"), body[-100:]
@@ -162,21 +162,21 @@ def text_of(body: bytes, stream: bool) -> str:
 async def load(
     port: int, process: psutil.Process, bank: dict[str, str], model: str, clients: int, seconds: float
 ) -> dict:
-    """All clients against one server, with a look at its memory now and then."""
+    """Run all clients against one server and sample its memory."""
     tally, start = Tally(), time.perf_counter()
     many = [Client(i, port, bank, model, tally, start + seconds) for i in range(clients)]
     before = sum(process.cpu_times()[:2])
-    asking = asyncio.gather(*(c.run() for c in many))
-    while not asking.done():
+    queries = asyncio.gather(*(c.run() for c in many))
+    while not queries.done():
         tally.memory.append(process.memory_info().rss / 1e6)
-        await asyncio.wait([asking], timeout=SAMPLE_EVERY)
-    await asking
+        await asyncio.wait([queries], timeout=SAMPLE_EVERY)
+    await queries
     tally.cpu = sum(process.cpu_times()[:2]) - before
     return tally.summary(time.perf_counter() - start)
 
 
 async def naive(port: int, model: str, engine: str) -> None:
-    """A server that answers one request at a time: what a short script around a model does."""
+    """Serve one request at a time, as a short script around a model does."""
     from ruplar.reasoner import LatentReasoner
 
     reasoner = LatentReasoner.from_pretrained(model, engine=engine)  # type: ignore[arg-type]
@@ -186,8 +186,8 @@ async def naive(port: int, model: str, engine: str) -> None:
             while True:
                 head = (await reader.readuntil(b"\r\n\r\n")).decode().lower()
                 size = int(re.search(r"content-length: (\d+)", head)[1])  # type: ignore[index]
-                asked = json.loads(await reader.readexactly(size))
-                [answer] = reasoner.ask([asked["messages"][0]["content"]], batch_size=1)
+                request = json.loads(await reader.readexactly(size))
+                [answer] = reasoner.ask([request["messages"][0]["content"]], batch_size=1)
                 body = json.dumps({"choices": [{"message": {"content": answer.text}}]}).encode()
                 writer.write(f"HTTP/1.1 200 OK\r\ncontent-length: {len(body)}\r\n\r\n".encode() + body)
                 await writer.drain()
@@ -200,7 +200,7 @@ async def naive(port: int, model: str, engine: str) -> None:
 
 
 def start(*words: str) -> tuple[subprocess.Popen, int]:
-    """A server as a process → the process and its port, once it listens."""
+    """Start a server process; return it and its port once it listens."""
     process = subprocess.Popen([sys.executable, *words], stderr=subprocess.PIPE, text=True)
     assert process.stderr is not None
     for line in process.stderr:
@@ -213,7 +213,7 @@ def start(*words: str) -> tuple[subprocess.Popen, int]:
 def measure(
     options: argparse.Namespace, bank: dict[str, str], seconds: float, title: str, *words: str
 ) -> dict[str, Any]:  # fmt: skip
-    """Start a server, load it, stop it → its figures."""
+    """Start a server, load it, stop it; return its results."""
     process, port = start(*words)
     try:
         watched = psutil.Process(process.pid)
@@ -229,7 +229,7 @@ def measure(
 
 
 def known_answers(model: str, count: int, seed: int) -> dict[str, str]:
-    """Held-out problems and what the offline engine says to them."""
+    """Return held-out problems with the offline engine's answers."""
     from ruplar.problems.word_problems import generate
     from ruplar.reasoner import LatentReasoner
 
@@ -239,17 +239,17 @@ def known_answers(model: str, count: int, seed: int) -> dict[str, str]:
 
 
 def main() -> int:
-    """Measure and write the record; status 1 when an answer was wrong or lost."""
+    """Measure and write the record; return 1 if an answer was wrong or lost."""
     words = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     words.add_argument("--model", default="embedded")
     words.add_argument("--clients", type=int, default=500)
     words.add_argument("--seconds", type=float, default=60.0)
-    words.add_argument("--naive-seconds", type=float, help="for each naive server; a third of --seconds when left out")
+    words.add_argument("--naive-seconds", type=float, help="seconds per naive server; default: a third of --seconds")
     words.add_argument("--questions", type=int, default=200)
     words.add_argument("--seed", type=int, default=11)
     words.add_argument("--slots", type=int, default=32)
     words.add_argument("--max-queue", type=int, default=512)
-    words.add_argument("--json", type=Path, help="where the record is written")
+    words.add_argument("--json", type=Path, help="write the record to this file")
     words.add_argument("--naive", nargs=2, metavar=("PORT", "ENGINE"), help=argparse.SUPPRESS)
     options = words.parse_args()
     if options.naive:
@@ -260,7 +260,7 @@ def main() -> int:
     limits = ("--slots", str(options.slots), "--max-queue", str(options.max_queue), "--timeout", "300")
     ours = measure(options, bank, options.seconds, "ruplar serve", "-m", "ruplar", "serve", options.model, "--port", "0",
                    "--compare", "none", *limits)  # fmt: skip
-    alone = {
+    naive_servers = {
         engine: measure(
             options,
             bank,
@@ -277,21 +277,25 @@ def main() -> int:
     }
     record = about(options) | {
         "ruplar_serve": ours,
-        "naive_fast_engine": alone["fast"],
-        "naive_plain_loop": alone["reference"],
+        "naive_fast_engine": naive_servers["fast"],
+        "naive_plain_loop": naive_servers["reference"],
     }
-    record["times_naive_fast"] = round(ours["questions_per_s"] / max(alone["fast"]["questions_per_s"], 1e-9), 2)
-    record["times_naive_plain"] = round(ours["questions_per_s"] / max(alone["reference"]["questions_per_s"], 1e-9), 2)
+    record["times_naive_fast"] = round(
+        ours["questions_per_s"] / max(naive_servers["fast"]["questions_per_s"], 1e-9), 2
+    )
+    record["times_naive_plain"] = round(
+        ours["questions_per_s"] / max(naive_servers["reference"]["questions_per_s"], 1e-9), 2
+    )
     if options.json:
         options.json.parent.mkdir(parents=True, exist_ok=True)
         options.json.write_text(json.dumps(record, indent=2) + "\n", encoding="utf-8")
     clean = not (ours["wrong"] or ours["lost"]) and ours["memory_bounded"]
-    print("every answer right, none lost, memory bounded" if clean else "NOT CLEAN: see the record", flush=True)
+    print("all answers correct, none lost, memory bounded" if clean else "NOT CLEAN: see the record", flush=True)
     return 0 if clean else 1
 
 
 def about(options: argparse.Namespace) -> dict[str, Any]:
-    """What was measured, where, and with what."""
+    """Return the settings, machine and versions."""
     from ruplar.evaluate.record import commit_of, machine, versions
 
     commit, dirty = commit_of(Path(__file__).parent)

@@ -1,4 +1,4 @@
-"""What tests of every folder share: the benchmark files, the real tokenizers and the command as it is typed."""
+"""Fixtures shared by all tests: benchmark files, tokenizers, tiny models and the `ruplar` command."""
 
 from __future__ import annotations
 
@@ -13,7 +13,18 @@ from said import Said
 from ruplar.errors import UserError
 
 REAL_DATA = Path(os.environ.get("RUPLAR_DATA") or Path(__file__).parents[1] / "data").expanduser().resolve()
-"""The folder that may hold the real benchmark files."""
+"""The folder that may contain the real benchmark files."""
+
+
+SLOW_FOLDERS = ("agreement", "contract", "experiments", "train")
+"""Folders whose tests train models or run studies; other slow tests are marked one by one."""
+
+
+def pytest_collection_modifyitems(items):
+    """Mark the tests of `SLOW_FOLDERS` as slow."""
+    for item in items:
+        if item.path.parent.name in SLOW_FOLDERS:
+            item.add_marker(pytest.mark.slow)
 
 
 @pytest.fixture(autouse=True)
@@ -46,7 +57,7 @@ def benchmark_data() -> Callable[..., Path]:
 
 @pytest.fixture(scope="session")
 def llama3_tokenizer():
-    """Llama-3's real tokenizer, converted once a session. Not to be changed by a test."""
+    """Llama-3's tokenizer, converted once per session; tests must not modify it."""
     from ruplar.model.tokenizers import llama3_file, load_tokenizer
 
     try:
@@ -68,12 +79,12 @@ def smollm2() -> Path:
     try:
         return fetch("smollm2-135m-instruct")
     except UserError as error:
-        pytest.skip(f"the real backbone is not here: {error}")
+        pytest.skip(f"the SmolLM2 backbone is not available: {error}")
 
 
 @pytest.fixture
 def digit_tokenizer():
-    """A byte-level BPE tokenizer that splits every digit, as SmolLM2's; no think markers. The test's own to change."""
+    """A byte-level BPE tokenizer that splits every digit, as SmolLM2's; no marker tokens; tests may modify it."""
     from tokenizers import Tokenizer, decoders, models, pre_tokenizers
     from transformers import PreTrainedTokenizerFast
 
@@ -91,7 +102,7 @@ def digit_tokenizer():
 
 @pytest.fixture
 def byte_tokenizer():
-    """256 bytes, an end and a pad token, a chat template, no think markers. The test's own to change."""
+    """A tokenizer of 256 bytes with an end and a pad token and a chat template, no marker tokens; tests may modify it."""
     from tokenizers import Tokenizer, decoders, models, pre_tokenizers
     from transformers import PreTrainedTokenizerFast
 
@@ -106,11 +117,11 @@ def byte_tokenizer():
 
 @pytest.fixture
 def tiny_model():
-    """Family, vocabulary, tied or not → a random two-layer causal LM in float32, in eval mode."""
+    """Model family, vocabulary size, tied or not → a random two-layer causal LM in float32, in eval mode."""
     import torch
     from transformers import AutoConfig, AutoModelForCausalLM
 
-    torch.set_num_threads(1)  # matrices this small only lose by being shared out
+    torch.set_num_threads(1)  # matrices this small are slower with more threads
     shape = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "max_position_embeddings": 512}
     gqa = {"intermediate_size": 48, "num_key_value_heads": 2}
 
@@ -129,7 +140,7 @@ def tiny_model():
 
 @pytest.fixture
 def ruplar(monkeypatch, capsys, tmp_path):
-    """Words → the command run in this process, in an empty working folder."""
+    """Arguments → the result of the `ruplar` command, run in this process in an empty working folder."""
     from ruplar import cli
 
     monkeypatch.chdir(tmp_path)
@@ -143,5 +154,18 @@ def ruplar(monkeypatch, capsys, tmp_path):
         except SystemExit as end:
             code = end.code or 0
         return Said(code, *capsys.readouterr())
+
+    return run
+
+
+@pytest.fixture
+def refused(ruplar):
+    """Arguments → the message, on one line, of a command that fails with a user error."""
+
+    def run(*words: str | Path) -> str:
+        said = ruplar(*words)
+        assert said.code == 2 and "Traceback" not in said.err, said
+        assert said.out == "" or words[0] == "ask", said.out  # `ask` reports the loading time first
+        return " ".join(said.err.split())
 
     return run

@@ -1,4 +1,4 @@
-"""What a command said, for tests that type one."""
+"""The result of a command."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 @dataclass
 class Said:
-    """What a command said, and how it ended."""
+    """Exit status and output of a command."""
 
     code: int
     out: str
@@ -16,7 +16,7 @@ class Said:
 
     @property
     def words(self):
-        """What it said in one line: where a line is broken depends on how long the paths in it are."""
+        """The output on one line, because line breaks depend on the length of paths."""
         return " ".join(self.out.split())
 
     @property

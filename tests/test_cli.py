@@ -1,4 +1,4 @@
-"""The verbs as they are typed: what they print, what they leave in a folder, and how mistakes are told."""
+"""The commands as a user runs them: what they print, what they write, and how mistakes are reported."""
 
 from __future__ import annotations
 
@@ -26,21 +26,6 @@ prior: {name: mixtur}
 method: {name: ruplar, max_latent: 3}
 training: {learning_rate: fast}
 """
-
-
-@pytest.fixture
-def refused(ruplar):
-    """Words → the message of a command that ends as a user's mistake: status 2, nothing printed, no traceback."""
-
-    def run(*words) -> str:
-        said = ruplar(*words)
-        assert said.code == 2 and said.out == "" and "Traceback" not in said.err
-        # the message stands on lines of its own; bars may have come before it
-        message = re.search(r"^ruplar: .*", said.err, re.MULTILINE | re.DOTALL)
-        assert message, said.err
-        return message[0]
-
-    return run
 
 
 def apart(*words: str | Path) -> tuple[Said, bool]:
@@ -119,21 +104,33 @@ def test_an_unknown_recipe_and_a_missing_file_are_named(refused):
     assert "no recipe file 'mine.yaml'" in refused("train", "mine.yaml")
 
 
-def test_list_shows_every_plug_in_with_its_first_line_without_torch():
+def test_list_is_one_page_of_names_without_torch():
     from ruplar import plugins
+    from ruplar.config import recipes
 
     said, torch = apart("list")
     assert said.code == 0 and not torch
+    assert len(said.out.splitlines()) < 120 and max(map(len, said.out.splitlines())) <= 80
     for kind in plugins.CLASSES:
-        for name in plugins.names(kind):
-            assert plugins.describe(kind, name) in " ".join(said.out.split())
-    assert "embedded-live" in said.out and "potion_shop" in said.out
+        assert f"{kind} ({len(plugins.names(kind))})" in said.out
+    names = {name for kind in plugins.CLASSES for name in plugins.names(kind)} | {*recipes(), "potion_shop"}
+    assert names <= set(said.out.split())
 
 
-def test_list_shows_one_kind_and_names_one_it_does_not_know(ruplar, refused):
+def test_list_describes_one_kind_and_names_the_closest_to_an_unknown_one(ruplar, refused):
+    from ruplar import plugins
+
     said = ruplar("list", "priors")
-    assert "gumbel" in said.out and "arithmetic" not in said.out
+    assert all(plugins.describe("priors", name) in said.words for name in plugins.names("priors"))
+    assert "arithmetic" not in said.out
     assert "unknown kind 'prior'. Did you mean 'priors'?" in refused("list", "prior")
+
+
+def test_a_misspelt_command_or_recipe_gets_the_closest_names(ruplar, refused):
+    said = ruplar("evalute", "embedded")
+    assert said.code == 2 and "Did you mean 'evaluate'" in said.err
+    message = refused("train", "embedded-rupla")
+    assert "Did you mean 'embedded-ruplar'? Also similar: embedded-ruplar-plus" in message and "Known:" not in message
 
 
 def test_version_and_help_need_no_torch():
@@ -172,12 +169,13 @@ def test_evaluate_leaves_a_record_and_every_sample(ruplar, tmp_path):
     assert len(read_samples(tmp_path / "run")) == 40
 
 
-def test_evaluate_tells_what_a_question_alone_takes_where_it_was_asked_for(ruplar, tmp_path):
+@pytest.mark.parametrize("option", ["--batch1", "--alone"])  # the former name still works
+def test_evaluate_times_questions_at_batch_size_1_on_request(ruplar, tmp_path, option):
     run = ("evaluate", "embedded:no_cot", "--device", "cpu", "--limit", "3", "--output", "run", "--on")
-    assert "ms alone" not in ruplar(*run, "word-problems").words
-    said = ruplar(*run, "word-problems:bakery", "--alone", "2").words
+    assert "(batch 1)" not in ruplar(*run, "word-problems").words
+    said = ruplar(*run, "word-problems:bakery", option, "2").words
     first, second = read_record(tmp_path / "run").benchmarks
-    assert first.ms_alone is None and second.ms_alone > 0 and "ms alone" in said
+    assert first.ms_alone is None and second.ms_alone > 0 and "(batch" in said
     assert f"{second.ms_alone:.1f}" in said and "–" in said  # the first was not asked so
 
 
@@ -249,7 +247,7 @@ def test_an_exported_model_is_a_plain_one_with_the_same_logits_and_answers(rupla
 def test_average_writes_one_model_and_never_over_something(ruplar, refused, tmp_path):
     shutil.copytree(find_model("embedded:ruplar"), tmp_path / "other")
     found = ruplar("average", tmp_path / "mean", "embedded:ruplar", tmp_path / "other")
-    assert found.code == 0 and "the mean of 2 models" in found.words
+    assert found.code == 0 and "the average of 2 models" in found.words
     assert "mean exists. Name another folder." in refused("average", tmp_path / "mean", "embedded:ruplar", "other")
     assert "at least two models" in refused("average", tmp_path / "alone", "embedded:ruplar")
 
@@ -339,7 +337,7 @@ def test_a_device_that_is_not_there_is_named(refused):
 
 
 def test_options_that_say_nothing_are_refused(refused):
-    assert "--on: names no set" in refused("evaluate", "embedded:ruplar", "--on", " ,", "--device", "cpu")
+    assert "--on: names no data set" in refused("evaluate", "embedded:ruplar", "--on", " ,", "--device", "cpu")
     assert "--set: cannot read the value of 'prior.a=['" in refused("preview", "<<3+4=7>>", "--set", "prior.a=[")
 
 

@@ -1,10 +1,11 @@
-"""`ruplar ask`: a thought and an answer, for people and for programs."""
+"""`ruplar ask`, and `ruplar evaluate` with several samples."""
 
 from __future__ import annotations
 
 import io
 import json
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -47,7 +48,7 @@ def test_the_prompt_loop_ends_when_told_to(ruplar, monkeypatch, end):
     monkeypatch.setattr(sys, "stdin", io.StringIO(f"{QUESTION}\n{end}{QUESTION}\n" if end else f"{QUESTION}\n"))
     said = ruplar("ask", "embedded", "--device", "cpu")
     assert said.code == 0 and said.out.count("> ") == 2 and said.out.count(" ms") == 1
-    assert "exit, quit, Ctrl-D or an empty line ends" in said.out.splitlines()[1]
+    assert "To end: exit, quit, Ctrl-D or an empty line" in said.out.splitlines()[1]
 
 
 def test_the_words_that_end_the_loop_are_questions_elsewhere(ruplar, monkeypatch):
@@ -64,3 +65,51 @@ def test_an_empty_question_is_refused_before_anything_is_loaded(ruplar):
 def test_a_text_model_writes_its_thought(ruplar):
     found = ruplar("ask", "embedded:cot", QUESTION, "--json", "--device", "cpu").json
     assert found["thought"].startswith("<<") and found["latents"] == []
+
+
+def test_ask_shows_the_votes_of_several_thoughts(ruplar):
+    words = ("ask", "embedded:ruplar", QUESTION, "--samples", "6", "--noise", "1.5", "--device", "cpu")
+    found = ruplar(*words, "--json").json
+    assert sum(vote["votes"] for vote in found["votes"]) + found["unreadable"] == len(found["samples"]) == 6
+    assert found["answer"] == found["votes"][0]["answer"]
+    assert found["forwards"] == 1 + sum(sample["forwards"] - 1 for sample in found["samples"])
+    assert len({str(sample["latents"]) for sample in found["samples"]}) > 1
+    assert ruplar(*words, "--json").json == found, "the same seed draws the same"
+    assert ruplar(*words, "--seed", "1", "--json").json["samples"] != found["samples"]
+    shown = ruplar(*words).out
+    assert "6 samples" in shown and f"{found['votes'][0]['votes']} ×" in shown
+
+
+def test_without_noise_all_samples_would_be_identical(ruplar, refused):
+    several = (QUESTION, "--samples", "4", "--device", "cpu")
+    assert "nothing is random" in refused("ask", "embedded:ruplar", *several, "--noise", "0")
+    assert "does not draw its thoughts" in refused("ask", "embedded:no_cot", *several)
+    hot = ruplar("ask", "embedded:no_cot", *several, "--temperature", "1", "--json").json
+    assert len(hot["samples"]) == 4
+
+
+def test_evaluate_records_vote_and_pass_at_k_next_to_the_greedy_result(ruplar):
+    from ruplar.evaluate.record import read_record, read_samples
+
+    run = (
+        "evaluate",
+        "embedded:ruplar",
+        "--on",
+        "word-problems",
+        "--limit",
+        "12",
+        "--output",
+        "run",
+        "--device",
+        "cpu",
+    )
+    assert ruplar(*run).code == 0
+    shown = ruplar(*run, "--samples", "4", "--noise", "0.5").out
+    assert "vote of 4" in shown and "pass@k" in shown and "k=4" in shown
+    greedy, voted = read_record(Path("run")).benchmarks
+    assert (greedy.decoding, greedy.samples, greedy.pass_at) == ("greedy", 1, {})
+    assert (voted.samples, voted.n, set(voted.pass_at)) == (4, 12, {1, 2, 4})
+    assert voted.pass_at[1].mean <= voted.pass_at[2].mean <= voted.pass_at[4].mean
+    assert voted.latents == pytest.approx(4 * greedy.latents, rel=0.2)
+    rows = read_samples(Path("run"))
+    assert [row["decoding"] for row in rows] == ["greedy"] * 12 + ["vote of 4 noise=0.5"] * 12

@@ -41,13 +41,13 @@ def test_held_out_questions_and_test_sets_are_not_augmented(tmp_path):
         # no file without a problem, and a script that goes on with it is told
         assert done.exit_code == 1 and not (tmp_path / f"out{option}.jsonl").exists()
     said = run("augment", source, str(tmp_path / "out.jsonl"), "--valid", source).output
-    assert "none of 1 chains can be told" in said and "its question is held out" in said
+    assert "none of 1 chains can be augmented" in said and "its question is held out" in said
 
 
 def test_fewer_problems_than_asked_for_are_explained(tmp_path):
     source = write(tmp_path / "in.txt", [("Tom has 3 cats and gets 4 dogs. How many pets?", "<<3+4=7>>", 7)])
     said = run("augment", source, str(tmp_path / "out.jsonl"), "--count", "5000", "--per-chain", "5000").output
-    assert "5,000 were asked for: 1 chains have no more" in said
+    assert "fewer than the 5,000 requested: 1 chains are exhausted" in said
 
 
 def test_overlap_counts_shows_and_is_strict_when_asked(tmp_path):
@@ -67,7 +67,7 @@ def test_a_check_of_nothing_does_not_pass(tmp_path):
     (tmp_path / "empty.jsonl").write_text("")
     for train, against, said in (
         (str(tmp_path / "empty.jsonl"), test, "empty.jsonl: no question could be read"),
-        (test, " , ", "--against: names no set"),
+        (test, " , ", "--against: names no data set"),
     ):
         done = run("overlap", train, "--against", against, "--strict")
         assert done.exit_code != 0 and said in str(done.exception)

@@ -71,8 +71,8 @@ def test_mistakes_are_told_before_anything_is_written(tmp_path, monkeypatch):
     (tmp_path / "dirty").mkdir()
     (tmp_path / "dirty" / "run.json").write_text(json.dumps(record | {"dirty": True}), encoding="utf-8")
     for words, why in (
-        ((EMBEDDED,), "RUNS: only a model card needs this. Add --card"),
-        (("--force", "--license", "mit"), "--license, --force: only a model card"),
+        ((EMBEDDED,), "RUNS: only used for a model card. Add --card"),
+        (("--force", "--license", "mit"), "--license, --force: only used for a model card"),
         (("--card",), "no run.json lies beside the model"),
         (("--card", "dirty"), "uncommitted changes.*--drafts"),
         (("--card", EMBEDDED, "--license", "Apache 2"), "--license: 'Apache 2' is not an identifier"),

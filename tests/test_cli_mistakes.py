@@ -17,39 +17,16 @@ from ruplar.model.store import METADATA_FILE, find_model
 LONG = "Tom has 3 bags of 4 apples. " * 200 + "How many apples does he have?"
 
 
-@pytest.fixture
-def typed(ruplar):
-    """Words → status, standard output, standard error of the command, run in an empty folder."""
-
-    def run(*words: str | Path) -> tuple[int, str, str]:
-        said = ruplar(*words)
-        return said.code, said.out, said.err
-
-    return run
-
-
-@pytest.fixture
-def refused(typed):
-    """Words → what a command says that ends as a user's mistake."""
-
-    def run(*words) -> str:
-        code, _, err = typed(*words)
-        assert code == 2 and "Traceback" not in err, err
-        return " ".join(err.split())
-
-    return run
-
-
 def write(path: Path, *rows: dict) -> Path:
     path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
     return path
 
 
-def test_a_file_that_is_there_is_written_over_only_when_told_to(typed, refused, tmp_path):
+def test_a_file_that_is_there_is_written_over_only_when_told_to(ruplar, refused, tmp_path):
     (tmp_path / "a.jsonl").write_text("mine\n")
     assert "a.jsonl: exists" in refused("data", "make", "a.jsonl", "--count", "2")
     assert (tmp_path / "a.jsonl").read_text() == "mine\n"
-    assert typed("data", "make", "a.jsonl", "--count", "2", "--force")[0] == 0
+    assert ruplar("data", "make", "a.jsonl", "--count", "2", "--force").code == 0
     assert len((tmp_path / "a.jsonl").read_text().splitlines()) == 2
 
 
@@ -88,8 +65,8 @@ def test_half_a_character_is_named_and_no_traceback(refused, tmp_path):
 def test_a_place_that_cannot_be_made_is_told_before_the_model_is_looked_for(refused, tmp_path):
     (tmp_path / "file").write_text("")
     said = refused("evaluate", "runs/none", "--on", "word-problems", "--output", "file/sub", "--device", "cpu")
-    assert "file/sub: cannot be made" in said and "runs/none" not in said
-    assert "cannot be made" in refused("train", "embedded-live", "--output", "file/sub", "--device", "cpu")
+    assert "file/sub: cannot be created" in said and "runs/none" not in said
+    assert "cannot be created" in refused("train", "embedded-live", "--output", "file/sub", "--device", "cpu")
 
 
 @pytest.fixture
@@ -111,20 +88,20 @@ def test_a_set_that_cannot_be_read_is_told_before_the_weights_are(refused, tmp_p
 
 
 @pytest.mark.parametrize("verb", ["evaluate", "ablate"])
-def test_a_set_is_read_once(typed, tmp_path, caplog, verb):
+def test_a_set_is_read_once(ruplar, tmp_path, caplog, verb):
     write(tmp_path / "two.jsonl", {"question": "3+4?", "answer": "7"}, {"question": "3+5?", "answer": "8"})
     with caplog.at_level("INFO", logger="ruplar"):
-        assert typed(verb, "embedded", "--on", "two.jsonl", "--device", "cpu")[0] == 0
+        assert ruplar(verb, "embedded", "--on", "two.jsonl", "--device", "cpu").code == 0
     assert [r.message for r in caplog.records if "rows read" in r.message] == ["two.jsonl: 2 of 2 rows read."]
 
 
-def test_a_benchmarks_bad_row_is_told_with_evaluates_own_option(refused, typed, tmp_path):
+def test_a_benchmarks_bad_row_is_told_with_evaluates_own_option(refused, ruplar, tmp_path):
     (tmp_path / "some.jsonl").write_text('{"question": "3+4?", "answer": "7"}\n{"question": "5"}\n', encoding="utf-8")
     words = ("evaluate", "embedded:no_cot", "--on", "some.jsonl", "--device", "cpu", "--output", "out")
     said = refused(*words)
     assert "some.jsonl:2" in said and "--skip-bad" in said and "data.skip_bad" not in said
-    code, out, _ = typed(*words, "--skip-bad")
-    assert code == 0 and "partial: only part of some was asked" in " ".join(out.split())
+    said = ruplar(*words, "--skip-bad")
+    assert said.code == 0 and "partial: only part of some was asked" in said.words
 
 
 def test_a_question_longer_than_the_model_reads_is_told_by_its_row(refused, tmp_path):
@@ -143,15 +120,25 @@ def test_a_question_that_leaves_little_room_is_answered_with_a_warning(caplog):
     assert answer.forwards > 0 and "the model was made for 40" in caplog.text
 
 
-def test_the_list_and_every_page_of_help_fit_eighty_columns(typed, monkeypatch):
+def test_every_help_page_fits_eighty_columns_and_describes_each_option(ruplar, monkeypatch):
+    from typer.main import get_command
+
+    from ruplar.cli import app
+
     monkeypatch.setenv("COLUMNS", "80")
-    verbs = ["preview", "train", "ask", "evaluate", "ablate", "report", "export", "list", "data", "bench"]
-    pages = [("--help",), *((verb, "--help") for verb in verbs)]
-    for page in [*pages, *(("data", verb, "--help") for verb in ("make", "check", "convert"))]:
-        code, out, _ = typed(*page)
-        assert code == 0 and max(map(len, out.splitlines())) <= 80, page
-    done = subprocess.run([sys.executable, "-m", "ruplar", "list"], capture_output=True, text=True, check=True)
-    assert [line for line in done.stdout.splitlines() if len(line) > 80] == []
+    pages = [((), get_command(app))]
+    for words, command in pages:  # grows while it is read
+        pages += [((*words, name), sub) for name, sub in getattr(command, "commands", {}).items()]
+        said = ruplar(*words, "--help")
+        assert said.code == 0 and max(map(len, said.out.splitlines())) <= 80, words
+        for option in command.params:
+            if option.name != "help":
+                sentence = getattr(option, "help", None) or ""
+                assert sentence[:1].isupper() or sentence[:1] in "'`" or sentence.startswith("run.json"), (
+                    words,
+                    option.name,
+                )
+    assert len(pages) > 25
 
 
 def test_loading_a_model_in_python_draws_no_bars():
@@ -165,34 +152,31 @@ def test_training_for_no_step_is_refused(refused):
     assert "num_train_epochs: 0 would train" in refused("train", "embedded-live", "training.num_train_epochs=0")
 
 
-def test_a_setting_of_the_default_domain_needs_no_name(typed, refused):
+def test_a_setting_of_the_default_domain_needs_no_name(ruplar, refused):
     import yaml
 
-    code, out, _ = typed("train", "embedded-live", "data.domain.rule=published", "--check")
-    assert code == 0
-    assert yaml.safe_load(out)["data"]["domain"] == {"name": "arithmetic", "rule": "published", "lenient": False}
+    said = ruplar("train", "embedded-live", "data.domain.rule=published", "--check")
+    assert yaml.safe_load(said.out)["data"]["domain"] == {"name": "arithmetic", "rule": "published", "lenient": False}
     assert "unknown setting of domain arithmetic 'rul'" in refused(
         "train", "embedded-live", "data.domain.rul=published"
     )
 
 
-def test_a_number_with_its_unit_is_a_marked_answer_and_one_in_words_is_noticed(typed, tmp_path):
+def test_a_number_with_its_unit_is_a_marked_answer_and_one_in_words_is_noticed(ruplar, tmp_path):
     rows = [{"question": f"{n} and 4?", "cot": f"<<{n}+4={n + 4}>>", "answer": f"{n + 4} apples"} for n in (3, 5)]
     rows.append({"question": "1 and 1?", "cot": "<<1+1=2>>", "answer": "two"})
     write(tmp_path / "apples.jsonl", *rows, rows[0])
-    code, out, _ = typed("data", "check", "apples.jsonl", "--json")
-    found = json.loads(out)
-    assert code == 0 and found["sound_steps"] == 4
+    found = ruplar("data", "check", "apples.jsonl", "--json").json
+    assert found["sound_steps"] == 4
     assert found["unread_answers"] == [{"at": "apples.jsonl:3", "what": "two"}]
     assert found["wrong_ends"] == [{"at": "apples.jsonl:3", "what": "ends in 2, marked two"}]
     assert found["repeats"] == [{"at": "apples.jsonl:4", "what": "3 and 4?"}]
 
 
-def test_data_check_shows_what_was_understood_of_a_row_and_what_was_not(typed, tmp_path):
+def test_data_check_shows_what_was_understood_of_a_row_and_what_was_not(ruplar, tmp_path):
     chain = "She has <<3 apples + 4 apples = 7 apples>> 7, then <<7*2=14>> and <<14+1=16>>."
     write(tmp_path / "some.jsonl", {"question": "How many?", "cot": chain, "answer": "16"})
-    code, out, _ = typed("data", "check", "some.jsonl", "--rows", "1")
-    assert code == 0
+    out = ruplar("data", "check", "some.jsonl", "--rows", "1").out
     for line in (
         "1  3 apples + 4 apples = 7 apples   gives 7 apples",
         "not carried out: '3 apples + 4 apples' cannot be carried out",
@@ -204,12 +188,12 @@ def test_data_check_shows_what_was_understood_of_a_row_and_what_was_not(typed, t
         "1 steps that cannot be carried out again",
     ):
         assert line in out
-    [row] = json.loads(typed("data", "check", "some.jsonl", "--rows", "1", "--json")[1])["understood"]
+    [row] = ruplar("data", "check", "some.jsonl", "--rows", "1", "--json").json["understood"]
     assert [step["verdict"].split(":")[0] for step in row["steps"]] == ["not carried out", "sound", "wrong"]
     assert row["steps"][1]["symbols"] == ["7", "*", "2", "=", "14"]
 
 
-def test_convert_asks_for_what_it_needs_and_writes_over_nothing(typed, refused, tmp_path):
+def test_convert_asks_for_what_it_needs_and_writes_over_nothing(ruplar, refused, tmp_path):
     write(tmp_path / "prose.jsonl", {"question": "3 and 4?", "answer": "3 + 4 = 7 apples\n#### 7"})
     assert "needs --endpoint and --model" in refused("data", "convert", "prose.jsonl", "out.jsonl", "--by", "llm")
     assert "are for --by llm" in refused("data", "convert", "prose.jsonl", "out.jsonl", "--model", "m")
@@ -224,10 +208,8 @@ def test_convert_asks_for_what_it_needs_and_writes_over_nothing(typed, refused, 
     )
     (tmp_path / "out.jsonl").write_text("mine\n")
     assert "out.jsonl: exists" in refused("data", "convert", "prose.jsonl", "out.jsonl")
-    code, out, _ = typed("data", "convert", "prose.jsonl", "out.jsonl", "--force", "--json")
-    assert code == 0 and json.loads(out)["converted"] == 1
-    code, out, _ = typed("data", "convert", "prose.jsonl", "out.jsonl")
-    assert code == 0 and "1 of 1 rows converted" in out
+    assert ruplar("data", "convert", "prose.jsonl", "out.jsonl", "--force", "--json").json["converted"] == 1
+    assert "1 of 1 rows converted" in ruplar("data", "convert", "prose.jsonl", "out.jsonl").out
     assert json.loads((tmp_path / "out.jsonl").read_text()) == {
         "problem": "3 and 4?",
         "solution": "<<3+4=7>>",

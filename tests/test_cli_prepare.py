@@ -19,7 +19,7 @@ SET = {
     "data.train": {"source": "word-problems", "count": 40, "seed": 5, "steps": [1, 2]},
     "data.valid.count": 3,
     "speed.pack": 0,
-    "speed.encode_ahead": True,
+    "speed.pretokenize": True,
     "backbone.dtype": "float32",
 }
 WORDS = [f"{key}={yaml.safe_dump(value, default_flow_style=True).split(chr(10))[0]}" for key, value in SET.items()]
@@ -50,7 +50,7 @@ def test_ruplar_train_finds_what_was_prepared(ruplar):
     [folder] = ENCODED.glob("[!.]*")
     assert said.code == 0 and said.out.startswith("embedded-ruplar: 40 chains, ")
     assert f" MB  {folder}\n" in said.out and "already" not in said.out
-    assert f"{folder}  was there already" in ruplar("data", "prepare", "embedded-ruplar", *WORDS).out
+    assert f"{folder}  (already there)" in ruplar("data", "prepare", "embedded-ruplar", *WORDS).out
     before = _written()
     assert ruplar("train", "embedded-ruplar", *WORDS, "--device", "cpu").code == 0
     assert _written() == before and before
@@ -100,8 +100,8 @@ def test_a_packaged_study_needs_no_run_to_start_from(ruplar):
 
 
 def test_what_keeps_nothing_is_said_with_the_way_out(ruplar):
-    said = ruplar("data", "prepare", "embedded-ruplar", *WORDS, "speed.encode_ahead=false")
-    assert said.code == 0 and "nothing is kept. Add speed.encode_ahead=true" in said.out and not ENCODED.exists()
+    said = ruplar("data", "prepare", "embedded-ruplar", *WORDS, "speed.pretokenize=false")
+    assert said.code == 0 and "Add speed.pretokenize=true here and when training" in said.out and not ENCODED.exists()
 
 
 @pytest.mark.parametrize(

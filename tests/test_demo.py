@@ -1,29 +1,30 @@
-"""The demo runs from end to end and leaves what it says it leaves."""
+"""The demo runs from end to end, writes what it says, and keeps its results when it is interrupted."""
 
 from __future__ import annotations
 
 import io
 import json
+import signal
 
 import pytest
 from rich.console import Console
 
+from ruplar import runs
+from ruplar.demo import SHORT, DemoSize, _Demo, _write_page, run_demo
 from ruplar.errors import UserError
+from ruplar.evaluate.record import read_samples
 
-SHORT = ["training.max_steps=3"]
+TINY = DemoSize(20, ("training.max_steps=3", "data.train.0.count=40", "data.train.1.count=80"))
 
 
 def console() -> Console:
-    return Console(file=io.StringIO(), width=120)
+    return Console(file=io.StringIO(), width=80)
 
 
 @pytest.mark.slow
-def test_the_demo_compares_ablates_trains_and_shows_thoughts(tmp_path):
-    from ruplar.demo import run_demo
-    from ruplar.evaluate.record import read_samples
-
+def test_the_demo_shows_thoughts_compares_ablates_and_trains(tmp_path):
     page, folder = console(), tmp_path / "demo"
-    found = run_demo(folder, 20, "cpu", page, SHORT)
+    found = run_demo(folder, TINY, "cpu", page)
     summary = json.loads((folder / "summary.json").read_text())
     assert summary == found and set(summary) == {"methods", "ablation", "live", "seconds"}
     assert set(summary["methods"]) == {"cot", "no_cot", "ruplar"}
@@ -31,60 +32,82 @@ def test_the_demo_compares_ablates_trains_and_shows_thoughts(tmp_path):
         assert {"accuracy", "latents", "forwards"} <= set(row) and row["n"] == 20
         assert 0 <= row["accuracy"] <= 100
         assert len(read_samples(folder / name)) == 20 and (folder / name / "run.json").is_file()
-    # a soft token stands for a step, so it thinks in fewer than the chain's own tokens; no_cot does not think
+    # one soft token per step is shorter than the written chain; no_cot does not think
     methods = summary["methods"]
     assert methods["no_cot"]["latents"] == 0 < methods["ruplar"]["latents"] < methods["cot"]["latents"]
     assert methods["no_cot"]["forwards"] < methods["ruplar"]["forwards"] < methods["cot"]["forwards"]
     assert set(summary["ablation"]) == {"random", "zero", "shuffled", "none", "argmax", "real"}
     assert summary["ablation"]["real"] == methods["ruplar"]["accuracy"]
-    assert {"before", "after", "old_problems_after"} <= set(summary["live"])
+    assert set(summary["live"]) == {"before", "after", "old_problems_before", "old_problems_after"}
     record = json.loads((folder / "live" / "run.json").read_text())
-    assert record["overrides"] == SHORT and record["config"]["training"]["max_steps"] == 3
+    assert record["overrides"] == list(TINY.overrides) and record["config"]["training"]["max_steps"] == 3
     text = page.file.getvalue()
-    assert all(
-        part in text for part in ("1  The same 20", "2  Do the soft", "3  3 thoughts", "4  Live training", "z2")
-    )
+    parts = ("1  Thoughts", "2  Comparison", "same 20", "3  Latent ablation", "4  Live training", "z2", "page.html")
+    assert all(part in text for part in parts) and "<<" in text
+    assert max(map(len, text.splitlines())) <= 80
 
-    # the page holds every table and figure the demo has something for
+    # the page contains every table and figure the demo has data for
     written = (folder / "page.html").read_text()
     assert "Accuracy against cost on word-problems" in written and "Do the soft tokens matter" in written
     assert "One thought, soft token by soft token" in written and "ruplar demo" in written
-    assert (folder / "figures" / "thought.png").is_file() and "page.html" in text
+    assert (folder / "figures" / "thought.png").is_file()
 
-    # an earlier demo's folder is replaced, and the model it trained is one
-    from ruplar.model.store import find_model
+    # Ctrl-C in the training, into the same folder: training stops, the model so far is saved and evaluated
+    screen, steps = console(), []
+    plain = runs.train_and_record
 
-    assert find_model(folder / "live") == folder / "live" / "model"
+    def interrupted(*given, progress, **more):
+        def update(row):
+            if row.step == 2 and not steps:
+                steps.append(row.step)
+                signal.raise_signal(signal.SIGINT)
+            return progress(row)
+
+        return plain(*given, progress=update, **more)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(runs, "train_and_record", interrupted)
+        longer = DemoSize(20, (*TINY.overrides, "training.max_steps=400", "training.logging_steps=1"))
+        found = run_demo(folder, longer, "cpu", screen)
+    assert "Stopped after 2 of 400 steps." in screen.file.getvalue()
+    assert set(found) == {"methods", "ablation", "live", "seconds"}
+    assert (folder / "live" / "model" / "ruplar.json").is_file()
 
 
-def test_without_matplotlib_the_demo_says_that_it_leaves_the_page_out(tmp_path, monkeypatch):
-    from ruplar.demo import _Demo, _write_page
+@pytest.mark.slow
+def test_an_interrupted_demo_keeps_the_finished_parts(tmp_path, monkeypatch):
+    def interrupt(demo):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("ruplar.demo._train_live", interrupt)
+    monkeypatch.setattr("ruplar.demo._write_page", lambda demo: None)
+    screen = console()
+    found = run_demo(tmp_path / "demo", SHORT, "cpu", screen, questions=20)
+    assert set(found) == {"methods", "ablation", "seconds"}
+    assert json.loads((tmp_path / "demo" / "summary.json").read_text()) == found
+    text = screen.file.getvalue()
+    assert "Interrupted; results of the finished parts are kept." in text and "summary.json" in text
+    assert "live/model" not in text
+
+
+def test_without_matplotlib_the_demo_says_that_there_is_no_page(tmp_path, monkeypatch):
     from ruplar.report.figures import style
 
     def missing():
-        raise UserError('figures need matplotlib: pip install "ruplar[figures]".')
+        raise UserError("figures need matplotlib.")
 
     monkeypatch.setattr(style, "load", missing)
     screen = console()
-    _write_page(_Demo(tmp_path, 20, "cpu", screen))
-    assert (
-        "No page and no figures were written" in screen.file.getvalue() and "ruplar[figures]" in screen.file.getvalue()
-    )
+    _write_page(_Demo(tmp_path, 20, "cpu", screen, summary={"methods": {}}))
+    assert "No page and no figures were written: figures need matplotlib." in screen.file.getvalue()
     assert not (tmp_path / "page.html").exists()
 
 
-def test_a_folder_that_is_not_a_demos_is_left_alone(tmp_path):
-    from ruplar.demo import run_demo
-
-    (tmp_path / "thesis.tex").write_text("years of work")
+@pytest.mark.parametrize("name", ["thesis", "thesis/notes.tex"], ids=["a folder with files", "a file"])
+def test_a_folder_that_is_not_a_demos_is_left_alone(tmp_path, name):
+    (tmp_path / "thesis").mkdir()
+    notes = tmp_path / "thesis" / "notes.tex"
+    notes.write_text("years of work")
     with pytest.raises(UserError, match="not an earlier demo's folder. Choose another with --output"):
-        run_demo(tmp_path, 20, "cpu", console())
-    assert (tmp_path / "thesis.tex").read_text() == "years of work"
-
-
-def test_a_file_where_the_folder_should_be_is_refused(tmp_path):
-    from ruplar.demo import run_demo
-
-    (tmp_path / "demo").write_text("a file")
-    with pytest.raises(UserError, match="demo"):
-        run_demo(tmp_path / "demo", 20, "cpu", console())
+        run_demo(tmp_path / name, SHORT, "cpu", console())
+    assert notes.read_text() == "years of work"

@@ -1,42 +1,62 @@
-"""Nothing → the whole loop on the embedded model, on a laptop CPU: compare, ablate, train live, show thoughts, write a page.
+"""A five-minute tour of the embedded model on a CPU: thoughts, a comparison, an ablation, then live training.
 
-Writes `summary.json`, one run.json and samples.jsonl.gz a method, the run of the live training, and a page with its figures,
-all in one folder.
+Writes `summary.json`, run.json and samples.jsonl.gz of every method, the run of the live training, and a page with
+figures, all in one folder.
 """
 
 from __future__ import annotations
 
-import json
 import shutil
+import signal
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ruplar.errors import UserError
+from ruplar.io import write_json
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from ruplar.evaluate.ablate import AblationRow
     from ruplar.evaluate.record import BenchmarkResult
+    from ruplar.train.progress import Progress, Show
 
-METHODS = ("cot", "no_cot", "ruplar")
+METHODS = {"cot": "text chain", "no_cot": "none", "ruplar": "soft tokens"}
 OLD = "word-problems"
 LIVE_RECIPE, LIVE_FAMILY = "embedded-live", "word-problems:potion_shop"
-_ABOUT = {
-    "cot": "writes its chain as text",
-    "no_cot": "answers at once",
-    "ruplar": "thinks in soft tokens",
-}
-_SHOWN = 3
 PAGE = "page.html"
+_SHOWN_STEPS = (2, 3, 4)
+"""Lengths of the chains whose thoughts are shown."""
+
+
+@dataclass(frozen=True)
+class DemoSize:
+    """How long the demo takes: held-out problems per evaluation, and settings that override the live recipe."""
+
+    questions: int
+    overrides: tuple[str, ...] = ()
+
+
+SHORT = DemoSize(
+    100,
+    (
+        "training.max_steps=300",
+        "training.per_device_train_batch_size=16",
+        "training.learning_rate=1e-3",
+        "training.warmup_steps=10",
+        "data.train.0.count=1600",
+        "data.train.1.count=3200",
+    ),
+)
+FULL = DemoSize(400)
 
 
 @dataclass
 class _Demo:
-    """What the parts share: where to write, how many questions, on what device, what the live recipe does otherwise."""
+    """What all parts share."""
 
     folder: Path
     questions: int
@@ -46,38 +66,44 @@ class _Demo:
     summary: dict[str, Any] = field(default_factory=dict)
 
     def say(self, text: str = "", style: str | None = None) -> None:
-        """One paragraph on the console."""
+        """Print one paragraph."""
         self.console.print(text, style=style, highlight=False, markup=False)
 
 
 def run_demo(
-    folder: Path, questions: int, device: str, console: Console, overrides: Sequence[str] = ()
+    folder: Path, size: DemoSize, device: str, console: Console, *, questions: int | None = None, train: bool = True
 ) -> dict[str, Any]:
     """Run the demo and write `folder/summary.json`.
 
     Args:
-        folder: Everything goes here; the folder of an earlier demo is replaced.
-        questions: Held-out problems asked of every method.
-        device: Where the models run.
-        console: Where tables and progress bars go.
-        overrides: `key=value` settings laid on the live recipe, e.g. to shorten it.
+        folder: Output folder; the folder of an earlier demo is replaced.
+        size: `SHORT` or `FULL`.
+        device: Device of the models.
+        console: Where tables and progress bars are printed.
+        questions: Held-out problems per evaluation, instead of those of `size`.
+        train: Whether to train live after the first part.
 
     Returns:
         The summary; accuracies in percent.
 
     Raises:
-        UserError: The folder holds something that is not a demo's.
+        UserError: The folder contains something other than an earlier demo.
     """
     _clear(folder)
     started = time.monotonic()
-    demo = _Demo(folder, questions, device, console, overrides)
-    _compare(demo)
-    _ablate(demo)
-    _show_thoughts(demo)
-    _learn_live(demo)
+    demo = _Demo(folder, questions or size.questions, device, console, size.overrides)
+    try:
+        _show_thoughts(demo)
+        _compare(demo)
+        _ablate(demo)
+        demo.say(f"First part done in {time.monotonic() - started:.0f} s.", "dim")
+        if train:
+            _train_live(demo)
+    except KeyboardInterrupt:
+        demo.say("\nInterrupted; results of the finished parts are kept.", "yellow")
     _write_page(demo)
     demo.summary["seconds"] = round(time.monotonic() - started, 1)
-    (folder / "summary.json").write_text(json.dumps(demo.summary, indent=2) + "\n", encoding="utf-8")
+    write_json(folder / "summary.json", demo.summary)
     _close(demo)
     return demo.summary
 
@@ -91,49 +117,34 @@ def _clear(folder: Path) -> None:
     (folder / ".demo").touch()
 
 
-def _compare(demo: _Demo) -> None:
-    from ruplar.data.sources import SourceConfig
-    from ruplar.display import percent, table
-    from ruplar.engine.sampling import Decoding
-    from ruplar.runs import evaluate_and_record
+def _show_thoughts(demo: _Demo) -> None:
+    from ruplar.data.sources import SourceConfig, open_source
+    from ruplar.display import show_answer
+    from ruplar.reasoner import LatentReasoner
 
-    demo.say(f"\n1  The same {demo.questions} held-out word problems, three ways to think", "bold")
-    on = [SourceConfig(source=OLD, count=demo.questions)]
-    found: dict[str, BenchmarkResult] = {}
-    for method in METHODS:
-        record, _ = evaluate_and_record(
-            f"embedded:{method}", on, Decoding(), [0],
-            console=demo.console, device=demo.device, output=demo.folder / method, batch_size=100,
-        )  # fmt: skip
-        found[method] = record.benchmarks[0]
-    rows = (
-        (
-            m,
-            _ABOUT[m],
-            percent(r.accuracy, r.low, r.high),
-            f"{r.latents:.2f}",
-            f"{r.forwards:.2f}",
-            f"{r.ms_per_question:.0f}",
-        )
+    demo.say("\n1  Thoughts: one soft token per step instead of a written chain", "bold")
+    reasoner = LatentReasoner.from_pretrained("embedded:ruplar", demo.device)
+    examples = open_source(SourceConfig(source=OLD, count=20), reasoner.model.domain).examples
+    chosen = [next(e for e in examples if len(e.steps) == steps) for steps in _SHOWN_STEPS]
+    answers = reasoner.ask([example.question for example in chosen], return_latents=True)
+    for example, answer in zip(chosen, answers, strict=True):
+        demo.say(f"\n{example.question}")
+        show_answer(demo.console, answer, chain=" ".join(f"<<{step}>>" for step in example.steps))
+
+
+def _compare(demo: _Demo) -> None:
+    from ruplar.display import percent, table
+
+    demo.say(f"\n2  Comparison: three methods on the same {demo.questions} held-out word problems", "bold")
+    found = {method: _evaluate(demo, f"embedded:{method}", OLD, method) for method in METHODS}
+    rows = [
+        (m, METHODS[m], percent(r.accuracy, r.low, r.high), f"{r.latents:.2f}", f"{r.forwards:.2f}", f"{r.ms_per_question:.0f}")
         for m, r in found.items()
-    )
-    columns = ("method", "how it thinks", "accuracy (95 %)", "#L", "forward passes", "ms a question")
-    demo.console.print(table("", columns, rows))
-    demo.say(
-        "#L: soft tokens, or reasoning tokens of the text chain. Milliseconds are of this machine, 100 at a time."
-    )
-    demo.summary["methods"] = {
-        m: {
-            "accuracy": r.accuracy,
-            "low": r.low,
-            "high": r.high,
-            "latents": r.latents,
-            "forwards": r.forwards,
-            "ms_per_question": r.ms_per_question,
-            "n": r.n,
-        }
-        for m, r in found.items()
-    }
+    ]  # fmt: skip
+    demo.console.print(table("", ("method", "thinks in", "accuracy (95 % CI)", "#L", "forwards", "ms/question"), rows))
+    demo.say("#L: soft tokens, or tokens of the text chain. Forwards: forward passes. Times at batch size 100.", "dim")
+    keys = ("accuracy", "low", "high", "latents", "forwards", "ms_per_question", "n")
+    demo.summary["methods"] = {method: {key: getattr(r, key) for key in keys} for method, r in found.items()}
 
 
 def _ablate(demo: _Demo) -> None:
@@ -141,103 +152,113 @@ def _ablate(demo: _Demo) -> None:
     from ruplar.display import ablation_table
     from ruplar.runs import ablate_model
 
-    demo.say("\n2  Do the soft tokens matter? The same problems with the thought taken away or replaced", "bold")
+    demo.say(f"\n3  Latent ablation: the same {demo.questions} problems with the soft tokens replaced", "bold")
     on = [SourceConfig(source=OLD, count=demo.questions)]
-    rows: list[AblationRow] = ablate_model(
-        "embedded:ruplar", on, console=demo.console, device=demo.device, batch_size=100
-    )[OLD]
+    rows = ablate_model("embedded:ruplar", on, console=demo.console, device=demo.device, batch_size=100)[OLD]
     demo.console.print(ablation_table("", rows))
     demo.summary["ablation"] = {row.mode: row.result.accuracy for row in rows}
-    told = {OLD: [row.as_dict() for row in rows]}
-    (demo.folder / "ablation.json").write_text(json.dumps(told, indent=2) + "\n", encoding="utf-8")
+    write_json(demo.folder / "ablation.json", {OLD: [row.as_dict() for row in rows]})
 
 
-def _show_thoughts(demo: _Demo) -> None:
-    from ruplar.display import show_answer
-    from ruplar.evaluate.record import read_samples
-    from ruplar.reasoner import LatentReasoner
-
-    demo.say(f"\n3  {_SHOWN} thoughts, each beside the text chain it replaces", "bold")
-    chains = {row["question"]: row for row in read_samples(demo.folder / "cot")}
-    solved = [row for row in read_samples(demo.folder / "ruplar") if row["correct"]]
-    chosen = _different(solved, _SHOWN)
-    reasoner = LatentReasoner.from_pretrained("embedded:ruplar", demo.device)
-    answers = reasoner.ask([row["question"] for row in chosen], return_latents=True)
-    for row, answer in zip(chosen, answers, strict=True):
-        demo.say()
-        demo.say(row["question"])
-        show_answer(demo.console, answer, chain=chains[row["question"]]["thought"])
-
-
-def _different(rows: Sequence[dict[str, Any]], count: int) -> list[dict[str, Any]]:
-    """The first row of each thought's length, from two latents on: short thoughts and long ones."""
-    by_length: dict[int, dict[str, Any]] = {}
-    for row in rows:
-        if row["latent_count"] > 1:
-            by_length.setdefault(row["latent_count"], row)
-    return [by_length[length] for length in sorted(by_length)][:count]
-
-
-def _learn_live(demo: _Demo) -> None:
+def _train_live(demo: _Demo) -> None:
     from ruplar.config import load_recipe
     from ruplar.display import percent, table
     from ruplar.runs import train_and_record
 
-    demo.say("\n4  Live training: a family of problems this model has never seen, learnt here and now", "bold")
-    before = _accuracy(demo, "embedded:ruplar", LIVE_FAMILY, "live-before")
+    demo.say("\n4  Live training: the model learns a family of problems it has never seen", "bold")
+    demo.say("Ctrl-C ends the training early and evaluates what has been learnt so far.", "dim")
+    new_before = _evaluate(demo, "embedded:ruplar", LIVE_FAMILY, "live-before")
     config = load_recipe(LIVE_RECIPE, demo.overrides)
     run = demo.folder / "live"
-    train_and_record(config, run, demo.overrides, resume=False, device=demo.device, console=demo.console)
-    after = _accuracy(demo, str(run), LIVE_FAMILY, run.name)
-    old_after = _accuracy(demo, str(run), OLD, run.name)
+    with _training_progress(demo) as progress:
+        train_and_record(
+            config, run, demo.overrides, resume=False, device=demo.device, console=demo.console, progress=progress
+        )
+    new_after, old_after = (_evaluate(demo, str(run), source, run.name) for source in (LIVE_FAMILY, OLD))
     old_before = demo.summary["methods"]["ruplar"]
     rows = [
-        ("dozens, scores, fortnights (new)", percent(before.accuracy, before.low, before.high), percent(after.accuracy, after.low, after.high)),
+        ("dozens, scores, fortnights (new)", percent(new_before.accuracy, new_before.low, new_before.high), percent(new_after.accuracy, new_after.low, new_after.high)),
         ("the old problems", percent(old_before["accuracy"], old_before["low"], old_before["high"]), percent(old_after.accuracy, old_after.low, old_after.high)),
     ]  # fmt: skip
-    demo.console.print(table("", ("held-out problems", "before (95 %)", "after (95 %)"), rows))
+    columns = (f"{demo.questions} held-out problems", "before (95 % CI)", "after (95 % CI)")
+    demo.console.print(table("", columns, rows))
     demo.summary["live"] = {
-        "before": before.accuracy,
-        "after": after.accuracy,
+        "before": new_before.accuracy,
+        "after": new_after.accuracy,
         "old_problems_before": old_before["accuracy"],
         "old_problems_after": old_after.accuracy,
     }
 
 
-def _accuracy(demo: _Demo, model: str, source: str, name: str) -> BenchmarkResult:
-    """The model on held-out problems of one source, added to the record in the demo's folder of that name."""
+@contextmanager
+def _training_progress(demo: _Demo) -> Iterator[Show]:
+    """Show a bar with loss and remaining time; the first Ctrl-C stops the training, the second interrupts the demo."""
+    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
+    from rich.progress import Progress as Bar
+
+    interrupted = False
+    previous = signal.getsignal(signal.SIGINT)
+
+    def on_interrupt(*_: Any) -> None:
+        nonlocal interrupted
+        interrupted = True
+        signal.signal(signal.SIGINT, previous)
+
+    columns = (TextColumn("step"), MofNCompleteColumn(), BarColumn(20), TextColumn("{task.description}"))
+    with Bar(*columns, TextColumn("remaining"), TimeRemainingColumn(), console=demo.console) as bar:
+        task = bar.add_task("", total=None)
+
+        def update(progress: Progress) -> bool:
+            loss = f"loss {progress.row['loss']:.3f}" if "loss" in progress.row else "starting"
+            bar.update(task, completed=progress.step, total=progress.steps, description=loss)
+            if interrupted and progress.row:
+                bar.console.print(f"Stopped after {progress.step} of {progress.steps} steps.", style="yellow")
+            return interrupted
+
+        signal.signal(signal.SIGINT, on_interrupt)
+        try:
+            yield update
+        finally:
+            signal.signal(signal.SIGINT, previous)
+
+
+def _evaluate(demo: _Demo, model: str, source: str, name: str) -> BenchmarkResult:
+    """Evaluate a model on held-out problems; the result is added to the record in the demo's folder `name`."""
     from ruplar.data.sources import SourceConfig
     from ruplar.engine.sampling import Decoding
     from ruplar.runs import evaluate_and_record
 
-    config = SourceConfig.model_validate({"source": source, "count": demo.questions})
+    on = [SourceConfig.model_validate({"source": source, "count": demo.questions})]
     record, _ = evaluate_and_record(
-        model, [config], Decoding(), [0],
+        model, on, Decoding(), [0],
         console=demo.console, device=demo.device, output=demo.folder / name, batch_size=100,
     )  # fmt: skip
     return record.benchmarks[-1]
 
 
 def _write_page(demo: _Demo) -> None:
-    """The page and its figures; matplotlib is an extra, and without it the demo says that it leaves them out."""
+    """Write the page and its figures; without matplotlib, an optional dependency, say that they are left out."""
     from ruplar.report.figures.style import load
     from ruplar.report.write import write_report
 
+    if "methods" not in demo.summary:
+        return
     try:
         load()
     except UserError as error:
         demo.say(f"\nNo page and no figures were written: {error}", "yellow")
         return
-    page = demo.folder / PAGE
-    write_report([demo.folder], page, demo.folder / "figures", drafts=True, commands=["ruplar demo"])
+    write_report([demo.folder], demo.folder / PAGE, demo.folder / "figures", drafts=True, commands=["ruplar demo"])
 
 
 def _close(demo: _Demo) -> None:
-    demo.say(f"\nDone in {demo.summary['seconds'] / 60:.1f} minutes. Everything is in {demo.folder}:", "bold")
+    """Print what is in the folder."""
+    demo.say(f"\nDone in {demo.summary['seconds'] / 60:.1f} minutes. Written to {demo.folder}:", "bold")
     for name, what in (
-        *([(PAGE, "tables, figures and thoughts on one page: open it")] if (demo.folder / PAGE).is_file() else []),
-        ("summary.json", "the figures above"),
-        ("cot/ no_cot/ ruplar/", "run.json and every sample of each method"),
-        ("live/model", "the model just trained:  ruplar ask " + str(demo.folder / "live")),
+        (PAGE, "tables, figures and thoughts on one page"),
+        ("summary.json", "the numbers above"),
+        ("ruplar", "run.json and samples of every method: cot, no_cot, ruplar"),
+        ("live/model", f"the model just trained; try: ruplar ask {demo.folder / 'live'}"),
     ):
-        demo.say(f"  {name:22} {what}")
+        if (demo.folder / name).exists():
+            demo.say(f"  {name:13} {what}")

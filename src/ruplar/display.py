@@ -1,4 +1,4 @@
-"""Answers, latents and results → what a terminal shows. Only `cli` and `demo` use it."""
+"""Answers, latents and results → text and tables for a terminal."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ if TYPE_CHECKING:
     from ruplar.evaluate.vote import Vote
 
 _BAR = 20
-_SHARE_SHOWN = 0.02
+_MIN_PROB = 0.02
 
 
 def percent(value: float | None, low: float | None = None, high: float | None = None) -> str:
-    """`93.4 (90.9–95.3)`, or a dash."""
+    """Format a percentage with its interval, `93.4 (90.9–95.3)`, or a dash."""
     if value is None:
         return "–"
     return f"{value:.1f}" + (f" ({low:.1f}–{high:.1f})" if low is not None and high is not None else "")
 
 
 def latent_line(number: int, latent: Latent, count: int = 1) -> Text:
-    """One soft token of so many, on one line: its likeliest tokens with a bar for the first, its entropy."""
+    """Format one of `count` latents: a bar for its likeliest token, its tokens with probabilities, its entropy."""
     top = Text()
     for token, prob in zip(latent.tokens, latent.probs, strict=True):
-        if prob < _SHARE_SHOWN:
+        if prob < _MIN_PROB:
             break
         top.append(f"{token.strip() or repr(token)}", style="bold green" if not top else "cyan")
         top.append(f" {prob:.2f}  ", style="dim")
@@ -47,9 +47,9 @@ def _tokens(count: int, kind: str) -> str:
 
 
 def show_answer(console: Console, answer: Answer, chain: str = "") -> None:
-    """A thought in readable form, then the answer and what it cost."""
+    """Print the latents in readable form, then the answer and its cost."""
     if chain:
-        console.print(Text.assemble(("  text chain  ", "dim"), chain))
+        console.print(Text.assemble(("  chain   ", "dim"), chain))
     for number, latent in enumerate(answer.latents, start=1):
         console.print(latent_line(number, latent, len(answer.latents)))
     if answer.thought:
@@ -63,11 +63,13 @@ def show_answer(console: Console, answer: Answer, chain: str = "") -> None:
         )
     )
     if not answer.halted:
-        console.print(Text("  the thought did not end by itself; it was cut at the cap", style="yellow"))
+        console.print(
+            Text("  the model did not halt; the thought was cut at the maximum number of latents", style="yellow")
+        )
 
 
 def answer_as_dict(question: str, answer: Answer) -> dict[str, Any]:
-    """An answer as plain JSON values."""
+    """Return an answer as JSON values."""
     return {
         "question": question,
         "answer": answer.text,
@@ -85,7 +87,7 @@ def answer_as_dict(question: str, answer: Answer) -> dict[str, Any]:
 
 
 def show_votes(console: Console, vote: Vote, answers: Sequence[Answer]) -> None:
-    """The votes, most first, each beside its first thought in its likeliest tokens; then what won, and what it cost."""
+    """Print the votes, most frequent first, each with the likeliest tokens of one thought; then the majority and its cost."""
     most = max((count for _, count in vote.tally), default=1)
     width = max((len(text) for text, _ in vote.tally), default=0)
     shown = {a.text.strip(): a for a in reversed(answers)}
@@ -100,7 +102,7 @@ def show_votes(console: Console, vote: Vote, answers: Sequence[Answer]) -> None:
             )
         )  # fmt: skip
     if vote.unreadable:
-        console.print(Text(f"  {vote.unreadable:3} × could not be read", style="yellow"))
+        console.print(Text(f"  {vote.unreadable:3} × no readable answer", style="yellow"))
     thought = _tokens(vote.answer.latent_count, "soft")
     costs = f"   {len(answers)} samples, {thought}, {vote.answer.forwards} forward passes"
     console.print(
@@ -109,7 +111,7 @@ def show_votes(console: Console, vote: Vote, answers: Sequence[Answer]) -> None:
 
 
 def vote_as_dict(question: str, vote: Vote) -> dict[str, Any]:
-    """A vote as plain JSON values; its costs are those of all samples together."""
+    """Return a vote as JSON values; its costs are summed over all samples."""
     return {
         **{key: value for key, value in answer_as_dict(question, vote.answer).items() if key != "latents"},
         "votes": [{"answer": text, "votes": count} for text, count in vote.tally],
@@ -118,7 +120,7 @@ def vote_as_dict(question: str, vote: Vote) -> dict[str, Any]:
 
 
 def pass_table(title: str, results: Iterable[BenchmarkResult]) -> Table:
-    """One row a benchmark that was sampled: pass@k with its interval for each k."""
+    """Return a table of pass@k with intervals, one row per sampled benchmark."""
     from ruplar.evaluate.record import Share
 
     sampled = [r for r in results if r.pass_at]
@@ -133,13 +135,13 @@ def pass_table(title: str, results: Iterable[BenchmarkResult]) -> Table:
 
 
 def benchmark_table(title: str, results: Iterable[BenchmarkResult]) -> Table:
-    """One row a benchmark: accuracy with its interval, what it cost."""
+    """Return a table of accuracies with intervals and costs, one row per benchmark."""
     results = list(results)
-    columns = ["benchmark", "n", "accuracy (95 %)", "#L", "Acc/#L", "forwards", "ms each"]
-    alone = any(r.ms_alone is not None for r in results)
+    columns = ["benchmark", "n", "accuracy (95 % CI)", "#L", "Acc/#L", "forwards", "ms"]
+    batch1 = any(r.ms_alone is not None for r in results)
     return table(
         title,
-        columns + ["ms alone"] * alone,
+        columns + ["ms (batch 1)"] * batch1,
         (
             (
                 r.name
@@ -151,7 +153,7 @@ def benchmark_table(title: str, results: Iterable[BenchmarkResult]) -> Table:
                 percent(r.acc_per_latent),
                 f"{r.forwards:.1f}",
                 f"{r.ms_per_question:.1f}",
-                *(["–" if r.ms_alone is None else f"{r.ms_alone:.1f}"] * alone),
+                *(["–" if r.ms_alone is None else f"{r.ms_alone:.1f}"] * batch1),
             )
             for r in results
         ),
@@ -159,13 +161,13 @@ def benchmark_table(title: str, results: Iterable[BenchmarkResult]) -> Table:
 
 
 def ablation_table(title: str, rows: Iterable[AblationRow]) -> Table:
-    """One row a mode: what stands in the latents' places, accuracy, difference to the real ones."""
-    columns = ("latents", "what stands in their places", "accuracy (95 %)", "difference (95 %)")
+    """Return a table of the latent ablation: accuracy per mode, and the difference to the real latents."""
+    columns = ("latents", "replaced by", "accuracy (95 % CI)", "difference (95 % CI)")
     shown = []
     for row in rows:
         about = row.as_dict()
         difference = (
-            f"{row.difference.mean:+.1f} ({row.difference.low:+.1f} to {row.difference.high:+.1f})"
+            f"{row.difference.mean:+.1f} ({row.difference.low:+.1f}, {row.difference.high:+.1f})"
             if row.difference
             else ""
         )
@@ -176,7 +178,7 @@ def ablation_table(title: str, rows: Iterable[AblationRow]) -> Table:
 
 
 def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]], texts: int = 1) -> Table:
-    """A plain table: the first `texts` columns left, the others, which are numbers, right."""
+    """Return a table with the first `texts` columns aligned left and the others right."""
     shown = Table(title=title, title_justify="left", title_style="bold", header_style="dim")
     for index, column in enumerate(columns):
         shown.add_column(column, justify="left" if index < texts else "right")

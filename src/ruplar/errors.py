@@ -9,6 +9,9 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable
 
+_MANY = 12
+"""Above this many known names, a message lists only the closest ones."""
+
 
 class UserError(Exception):
     """One or more problems the user can mend.
@@ -36,8 +39,19 @@ class TrainingStopped(UserError):
 
 
 def unknown(kind: str, name: str, known: Iterable[str]) -> str:
-    """A sentence such as `unknown prior 'mixtur'. Did you mean 'mixture'? Known: gumbel, mixture, temperature.`."""
+    """Say that a name is unknown, with the closest known ones and, unless there are many, all of them.
+
+    `unknown prior 'mixtur'. Did you mean 'mixture'? Known: gumbel, mixture, temperature.`
+    """
     known = sorted(known)
-    close = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
+    close = difflib.get_close_matches(name, known, n=3, cutoff=0.5)
     hint = f" Did you mean '{close[0]}'?" if close else ""
-    return f"unknown {kind} '{name}'.{hint} Known: {', '.join(known) or 'none'}."
+    others = f" Also similar: {', '.join(close[1:])}." if close[1:] else ""
+    if close and len(known) > _MANY:
+        return f"unknown {kind} '{name}'.{hint}{others}"
+    return f"unknown {kind} '{name}'.{hint}{others} Known: {', '.join(known) or 'none'}."
+
+
+def install_extra(extra: str) -> str:
+    """Say how to install an optional dependency group: `Install the extra 'serve': pip install 'ruplar[serve]' …`."""
+    return f"Install the extra '{extra}': pip install 'ruplar[{extra}]' (from a clone: pip install -e '.[{extra}]')."

@@ -1,10 +1,10 @@
-"""A verb's options → a run with its record: load, run with a progress bar, write run.json. Shared by `cli` and `demo`."""
+"""Train, evaluate or ablate with a progress bar, and write run.json. Shared by `cli` and `demo`."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,29 +21,37 @@ if TYPE_CHECKING:
     from ruplar.evaluate.ablate import AblationRow
     from ruplar.evaluate.record import BenchmarkResult, RunRecord
     from ruplar.model.store import PluginSpec
+    from ruplar.train.progress import Show
     from ruplar.train.run import TrainResult
 
 
 def train_and_record(
-    config: RunConfig, folder: Path, overrides: Sequence[str], *, resume: bool, device: str, console: Console
+    config: RunConfig,
+    folder: Path,
+    overrides: Sequence[str],
+    *,
+    resume: bool,
+    device: str,
+    console: Console,
+    progress: Show | None = None,
 ) -> Path | None:
-    """Train with a progress bar (a line a row where there is no terminal) and leave run.json beside the model.
+    """Train and write run.json next to the model.
+
+    Progress goes to `progress`; without it, to a bar on a terminal, or to one line per log row elsewhere.
 
     Returns:
-        The run's folder; None in the helper processes of a distributed run.
+        The run's folder; None in the secondary processes of a distributed run.
     """
     from ruplar.train.progress import BarProgress, line
     from ruplar.train.run import train
 
     started = datetime.now(UTC)
-    if console.is_terminal:
-        with BarProgress(console) as progress:
-            result = train(config, output=folder, resume=resume, device=device, progress=progress)
-    else:
-        result = train(
-            config, output=folder, resume=resume, device=device,
-            progress=lambda p: console.print(line(p), highlight=False, soft_wrap=True) if p.row else None,
-        )  # fmt: skip
+    with ExitStack() as stack:
+        if progress is None and console.is_terminal:
+            progress = stack.enter_context(BarProgress(console))
+        elif progress is None:
+            progress = lambda p: console.print(line(p), highlight=False, soft_wrap=True) if p.row else None  # noqa: E731
+        result = train(config, output=folder, resume=resume, device=device, progress=progress)
     if not result.main:
         return None
     _write(training_record(config, overrides, result, started, device), folder)
@@ -53,7 +61,7 @@ def train_and_record(
 def training_record(
     config: RunConfig, overrides: Sequence[str], result: TrainResult, started: datetime, device: str
 ) -> RunRecord:
-    """What `train` did → its record, without benchmarks yet."""
+    """Return the record of a training, without benchmarks."""
     return _record(
         config.name, config.as_dict(), config.seed, started, device,
         overrides=list(overrides),
@@ -81,11 +89,10 @@ def evaluate_and_record(
     settings: Mapping[str, Any] | None = None,
     **options: Any,
 ) -> tuple[RunRecord, Path]:
-    """Evaluate with a progress bar and write run.json and samples.jsonl.gz after each benchmark.
+    """Evaluate with a progress bar; write run.json and samples.jsonl.gz after each benchmark.
 
-    Questions are read before the weights are. Results are added to the record that lies in the folder (a run's own folder
-    when the model has one), else one is begun. With other `settings` of the method than the model was saved with, the folder
-    is one of their own.
+    Questions are read before the weights. Results are added to the folder's existing record; the default folder is the
+    model's own run folder, or a separate one if there is none or `settings` override those of the model.
 
     Returns:
         The record and the folder it was written to.
@@ -108,32 +115,38 @@ def evaluate_and_record(
     started, clock = datetime.now(UTC), time.monotonic()
     questions = open_questions(on, _domain(reference), limit=limit, data_dir=data_dir, skip_bad=skip_bad)
     reasoner = LatentReasoner.from_pretrained(reference, device, settings=settings)
-    begun = read_record(folder) if (folder / RECORD).is_file() else None
-    if begun is not None:
-        _check_same_method(begun, reasoner.model.metadata.method, folder)
-        record = begun
+    existing = read_record(folder) if (folder / RECORD).is_file() else None
+    if existing is not None:
+        _check_same_method(existing, reasoner.model.metadata.method, folder)
+        record = existing
     else:
         card = reasoner.model.metadata.model_dump(mode="json")
         record = _record(reasoner.model.metadata.method.name, card, seeds[0], started, device)
         record = record.model_copy(update={"mean_of": seeds_of(model_folder)})
-    with counting(console) as tell:
-        for asked in questions:  # each is on record before the next is asked: an hour may lie between them
+    with counting(console) as update:
+        for question_set in questions:  # recorded one by one: each may take an hour
             found = evaluate(
-                reasoner, [asked], seeds=seeds, decoding=decoding, batch_size=batch_size, on_progress=tell, **options
+                reasoner,
+                [question_set],
+                seeds=seeds,
+                decoding=decoding,
+                batch_size=batch_size,
+                on_progress=update,
+                **options,
             )
             for result in found.results:
                 record = record.with_benchmark(result)
-                _tell_result(console, result)
+                _print_result(console, result)
             data = {**record.data, **fingerprints(found.sources)}
-            seconds = record.seconds if begun is not None else time.monotonic() - clock
+            seconds = record.seconds if existing is not None else time.monotonic() - clock
             record = record.model_copy(update={"data": data, "seconds": seconds})
-            write_samples([*_kept_samples(folder, found.samples), *found.samples], folder)
+            write_samples([*_other_samples(folder, found.samples), *found.samples], folder)
             _write(record, folder)
     return record, folder
 
 
-def _tell_result(console: Console, result: BenchmarkResult) -> None:
-    """One line where no progress bar is seen, in a log say."""
+def _print_result(console: Console, result: BenchmarkResult) -> None:
+    """Print one line where there is no progress bar, for example in a log file."""
     if not console.is_terminal:
         seconds = result.ms_per_question * result.n / 1000
         console.print(
@@ -142,7 +155,7 @@ def _tell_result(console: Console, result: BenchmarkResult) -> None:
 
 
 def _domain(reference: str) -> Domain:
-    """What an answer of a model is; none of its weights is read for it."""
+    """Return the domain of a model without loading its weights."""
     from ruplar import plugins
     from ruplar.model.store import find_model, read_metadata
 
@@ -151,41 +164,42 @@ def _domain(reference: str) -> Domain:
 
 
 def _check_same_method(record: RunRecord, method: PluginSpec, folder: Path) -> None:
-    """Refuse to file one model's scores under another's name, or one speed's under another's."""
+    """Refuse to add results to the record of another method, or of other method settings."""
     section = record.config.get("method", {})
     if section.get("name") != method.name:
         raise UserError(
-            f"{folder}: holds the record of '{record.name}', a model of method '{section.get('name')}', not "
+            f"{folder}: contains the record of '{record.name}', a model of method '{section.get('name')}', not "
             f"'{method.name}'. Choose another --output."
         )
-    recorded = section.get("settings", section)  # a run's config has them beside the name
-    # what the recipe left open, the model may have measured
+    recorded = section.get("settings", section)  # a recipe has them next to the name
+    # null in the recipe: determined in training
     other = [k for k, v in method.settings.items() if recorded.get(k, v) not in (v, None)]
     if other:
         raise UserError(
-            f"{folder}: its results are of a model with another method.{', method.'.join(other)}. Choose another --output."
+            f"{folder}: contains results with another method.{', method.'.join(other)}. Choose another --output."
         )
 
 
 def fingerprints(sources: Sequence[dict[str, Any]]) -> dict[str, str]:
-    """What identifies the content of each benchmark."""
+    """Return the fingerprints of the benchmarks' content."""
     from ruplar.train.dataset import fingerprint_of
 
     return {f"{source.get('split', 'test')}: {source['source']}": fingerprint_of(source) for source in sources}
 
 
-def _kept_samples(folder: Path, fresh: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Rows of an earlier evaluation in the same folder that this one does not replace."""
+def _other_samples(folder: Path, fresh: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return the samples of earlier evaluations in the folder that the new ones do not replace."""
     from ruplar.evaluate.record import SAMPLES, read_samples
 
     graded = {row.get("lenient", False) for row in fresh}
-    again = {(row["benchmark"], row["seed"], row["decoding"]) for row in fresh}
-    again |= {(*asked[:2], None) for asked in again}  # rows of older runs do not say how they were decoded
+    replaced = {(row["benchmark"], row["seed"], row["decoding"]) for row in fresh}
+    replaced |= {(*key[:2], None) for key in replaced}  # older runs did not record the decoding
     found = read_samples(folder) if (folder / SAMPLES).is_file() else []
     return [
         row
         for row in found
-        if (row["benchmark"], row["seed"], row.get("decoding")) not in again or row.get("lenient", False) not in graded
+        if (row["benchmark"], row["seed"], row.get("decoding")) not in replaced
+        or row.get("lenient", False) not in graded
     ]
 
 
@@ -200,9 +214,9 @@ def ablate_model(
     limit: int | None = None,
     data_dir: Path | None = None,
 ) -> dict[str, list[AblationRow]]:
-    """Ablate the latents of a model on each set: name → one row a mode, the real latents first.
+    """Ablate the latents of a model on each data set; return name → one row per mode, real latents first.
 
-    All sets are read before the weights are.
+    All data sets are read before the weights.
     """
     from ruplar.data.sources import open_source
     from ruplar.evaluate.ablate import ablate
@@ -213,32 +227,32 @@ def ablate_model(
     reasoner = LatentReasoner.from_pretrained(reference, device)
     found = {}
     for name, opened in sets:
-        with counting(console) as tell:
+        with counting(console) as update:
             found[name] = ablate(
                 reasoner,
                 opened.examples[: limit or len(opened.examples)],
                 seed=seed,
                 batch_size=batch_size,
-                on_progress=tell,
+                on_progress=update,
             )
     return found
 
 
 @contextmanager
 def counting(console: Console) -> Iterator[Any]:
-    """Progress bars, one a name: yields a function of (name, done, total)."""
+    """Show one progress bar per name; yields a function of (name, done, total)."""
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
     columns = (TextColumn("{task.description}"), BarColumn(bar_width=20), MofNCompleteColumn(), TimeRemainingColumn())
     tasks: dict[str, Any] = {}
     with Progress(*columns, console=console) as progress:
 
-        def tell(name: str, done: int, total: int) -> None:
+        def update(name: str, done: int, total: int) -> None:
             if name not in tasks:
                 tasks[name] = progress.add_task(name, total=total)
             progress.update(tasks[name], completed=done)
 
-        yield tell
+        yield update
 
 
 def _record(name: str, config: dict[str, Any], seed: int, started: datetime, device: str, **figures: Any) -> RunRecord:

@@ -5,8 +5,7 @@ import json
 import pytest
 from typer.testing import CliRunner
 
-from ruplar.bench import agreement as bench_agreement
-from ruplar.bench import growth as bench_growth
+from ruplar.bench import latency, throughput
 from ruplar.bench.report import KEYS, table
 from ruplar.cli import app
 
@@ -122,9 +121,9 @@ def test_priors_writes_exactly_its_keys_and_its_ratios_follow(measured, monkeypa
 
 
 def test_growth_varies_one_thing_at_a_time(tiny_shape, monkeypatch):
-    monkeypatch.setattr(bench_growth, "LATENTS", (0, 2))
-    monkeypatch.setattr(bench_growth, "PROMPTS", (8, 16))
-    record = bench_growth.growth(tiny_shape, "cpu", "float32", [1, 3], repeats=1)
+    monkeypatch.setattr(throughput, "LATENTS", (0, 2))
+    monkeypatch.setattr(throughput, "PROMPTS", (8, 16))
+    record = throughput.growth(tiny_shape, "cpu", "float32", [1, 3], repeats=1)
     assert [(r["vary"], r["x"], r["batch"]) for r in record["rows"]] == [
         ("latents", 0, 1), ("latents", 2, 1), ("prompt", 8, 1), ("prompt", 16, 1), ("batch", 1, 1), ("batch", 3, 3),
     ]  # fmt: skip
@@ -140,7 +139,7 @@ def test_an_unknown_shape_is_named_with_the_known_ones():
 
 
 def test_agreement_asks_the_trained_model_by_both_engines():
-    record = bench_agreement.agreement("cpu", 16, ("float32",))
+    record = latency.agreement("cpu", 16, ("float32",))
     assert record["float32_same"] == 1.0
     assert [(row["slots"], row["questions"]) for row in record["rows"]] == [(1, 8), (8, 16), (64, 16)]
     assert all(row["largest_logit_difference"] < 1e-3 for row in record["rows"])

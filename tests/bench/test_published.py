@@ -7,7 +7,7 @@ import torch
 
 from ruplar import plugins
 from ruplar.bench import published, shapes
-from ruplar.bench.latency import Lengths, tireless
+from ruplar.bench.latency import Lengths, fixed_length_thinker
 from ruplar.bench.train import TrainOptions, random_items
 from ruplar.data.collate import collate
 from ruplar.engine.reference import generate
@@ -54,7 +54,7 @@ def test_forced_lengths_are_kept_by_both(tiny_shape):
     for prompt in prompts:
         latents, answer = published.ask(backbone, prompt, lengths.latents, lengths.answer, halts=False)
         assert (len(latents), len(answer)) == (3, 5)
-    for row in generate(backbone, tireless(backbone, 3), prompts, Decoding(max_answer_tokens=5)):
+    for row in generate(backbone, fixed_length_thinker(backbone, 3), prompts, Decoding(max_answer_tokens=5)):
         assert (row.latent_count, len(row.answer_ids), row.forwards) == (3, 5, lengths.forwards)
 
 

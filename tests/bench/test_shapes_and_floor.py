@@ -8,8 +8,7 @@ import torch
 
 import ruplar
 from ruplar.bench import shapes
-from ruplar.bench.floor import Ceilings, Load, ceilings, question_floor_ms
-from ruplar.bench.timing import Peak, Spread, repeat
+from ruplar.bench.timing import Ceilings, Load, Peak, Spread, ceilings, question_floor_ms, repeat
 
 PARAMETERS = {
     "llama-3.2-1b": 1_235_814_400,

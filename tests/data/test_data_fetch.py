@@ -254,9 +254,9 @@ def test_unknown_names_and_sets_without_a_download_are_reported_before_anything_
 def test_without_a_name_the_sets_are_listed(server, ruplar, monkeypatch, tmp_path):
     from rich.console import Console
 
-    from ruplar.cli import data_fetch
+    from ruplar.cli import data_prepare
 
-    monkeypatch.setattr(data_fetch, "out", Console(width=200))
+    monkeypatch.setattr(data_prepare, "out", Console(width=200))
     (tmp_path / "own").mkdir()
     (tmp_path / "own" / "gsm-hard-test.jsonl").write_bytes(LINES)
     found = ruplar("data", "fetch", "--to", tmp_path / "own")

@@ -64,14 +64,14 @@ def test_a_cell_is_named_by_its_label_and_seed_or_by_its_folder(typed, tmp_path,
     ("words", "said"),
     [
         (["--only", "Max"], "no cell is called 'Max'. Rows: No-CoT, Mix, Short."),
-        (["--only", "Short"], "'Short' asks the model of 'Mix'; name that row too"),
+        (["--only", "Short"], "'Short' evaluates the model of 'Mix'; select that row too"),
         (["--jobs", "many"], "--jobs: cannot read 'many'"),
         (["--memory-share", "1.5"], "--memory-share: 1.5 is no share. Write a number above 0 and up to 1"),
         (["--memory-share", "0"], "--memory-share: 0 is no share"),
         (["--memory-share", "0.15"], "--memory-share: limits memory on an NVIDIA GPU, and this runs on 'cpu'"),
         (["training.max_step=9"], "Did you mean 'max_steps'"),
-        (["tiny.yaml"], "two studies are both called 'tiny'"),
-        (["priors", "--only", "Mix"], "--only: names rows of one study"),
+        (["tiny.yaml"], "two studies are called 'tiny'"),
+        (["priors", "--only", "Mix"], "--only: selects rows of one study"),
     ],
 )
 def test_mistakes_are_told_before_any_work(typed, tmp_path, words, said):
@@ -82,7 +82,7 @@ def test_mistakes_are_told_before_any_work(typed, tmp_path, words, said):
 
 def test_a_budget_that_is_spent_ends_with_a_status_of_its_own(typed):
     code, out, _ = typed("study", "tiny.yaml", "--device", "cpu", "--budget-seconds", "0", "--only", "No-CoT-seed1")
-    assert code == 3 and "left    No-CoT-seed1; the same command goes on with them" in out
+    assert code == 3 and "left     No-CoT-seed1; repeat the command to resume" in out
     code, out, _ = typed("study", "tiny.yaml", "--device", "cpu", "--budget-seconds", "0", "--json")
     assert code == 3 and len(json.loads(out)["left"]) == 6
 
@@ -104,16 +104,16 @@ def test_several_studies_are_planned_and_told_apart(typed, tmp_path):
 def test_a_second_try_is_told_in_its_lines(capsys):
     from rich.console import Console
 
-    from ruplar.cli.study import _tell
+    from ruplar.cli.study import _print_event
 
     console = Console(width=200)
-    _tell(console, {"event": "again", "cell": "A-seed1", "reason": "the GPU is out of memory."})
-    _tell(console, {"event": "start", "cell": "A-seed1", "again": True})
-    _tell(console, {"event": "start", "cell": "B-seed1", "again": False})
+    _print_event(console, {"event": "again", "cell": "A-seed1", "reason": "the GPU is out of memory."})
+    _print_event(console, {"event": "start", "cell": "A-seed1", "again": True})
+    _print_event(console, {"event": "start", "cell": "B-seed1", "again": False})
     assert capsys.readouterr().out.splitlines() == [
-        "later   A-seed1  again, alone, after all the others: the GPU is out of memory.",
-        "begun   A-seed1  again, alone",
-        "begun   B-seed1",
+        "deferred A-seed1  after an out-of-memory error; will be retried exclusively: the GPU is out of memory.",
+        "started  A-seed1  (retried exclusively)",
+        "started  B-seed1",
     ]
 
 

@@ -172,7 +172,7 @@ def test_report_tells_a_folder_from_a_file_before_the_work(tmp_path):
     for arguments, word in (
         (["--html", str(tmp_path)], "is a folder"),
         (["--figures", str(tmp_path / "file")], "is a file"),
-        (["--drafts"], "goes with --html"),
+        (["--drafts"], "Use it with --html"),
     ):
         done = CliRunner().invoke(app, ["report", str(RECORDS), *arguments])
         assert done.exit_code != 0 and word in str(done.exception)

@@ -1,4 +1,4 @@
-"""A real server on a real port, in a thread of this process, so that a test can also look at its engine and break it."""
+"""A real server on a real port, in a thread of this process, so that tests can also inspect and break its engine."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from ruplar.serve.limits import Limits
+from ruplar.serve.app import ServerConfig, load_models, make_server
 from ruplar.serve.registry import ModelRegistry
-from ruplar.serve.run import ServerConfig, make_desk, make_server
+from ruplar.serve.schemas import Limits
 
 APPLES = "Tom has 3 bags of 4 apples. He eats 2 apples. How many apples are left?"  # 3*4 = 12, 12-2 = 10
 BAGS = "Tom has 3 bags of 4 apples. How many apples does he have?"  # 3*4 = 12
@@ -36,7 +36,7 @@ class Served:
         return self.registry.main.scheduler
 
     def quiet(self, seconds: float = 20.0) -> bool:
-        """Wait until nothing waits and nothing flies."""
+        """Wait until the queue and all slots are empty."""
         ends = time.monotonic() + seconds
         while time.monotonic() < ends:
             if not self.scheduler.queue and not self.scheduler.flying:
@@ -47,11 +47,11 @@ class Served:
 
 @contextlib.contextmanager
 def running(
-    model: str = "embedded", compare: str = "none", key: str | None = None, joins=False, **limits
+    model: str = "embedded", compare: str = "none", key: str | None = None, join_messages=False, **limits
 ) -> Iterator[Served]:
     """Start a server on a free port; stop it at the end."""
-    config = ServerConfig(model=model, compare=compare, port=0, key=key, joins=joins)
-    registry = make_desk(config, Limits(**limits))
+    config = ServerConfig(model=model, compare=compare, port=0, key=key, join_messages=join_messages)
+    registry = load_models(config, Limits(**limits))
     server = make_server(registry, config)
     thread = threading.Thread(target=server.run, daemon=True)
     thread.start()
@@ -70,7 +70,7 @@ def running(
 
 @contextlib.contextmanager
 def held(served: Served) -> Iterator[threading.Event]:
-    """Hold the engine before its next step, so that questions stay in flight; it goes on when the event is set."""
+    """Pause the engine before its next step, so that questions stay in their slots, until the event is set."""
     engine, go = served.scheduler.engine, threading.Event()
     step = engine.step
 

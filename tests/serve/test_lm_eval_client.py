@@ -11,6 +11,8 @@ import httpx
 import pytest
 from serve_toys import APPLES
 
+pytestmark = pytest.mark.slow
+
 TASKS = Path(__file__).parents[2] / "benchmarks" / "lm_eval"
 
 
@@ -26,7 +28,6 @@ def test_the_bodies_it_sends_are_answered(served):
     assert refused.status_code == 400 and refused.json()["error"]["param"] == "logprobs"
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["local-completions", "local-chat-completions"])
 def test_it_runs_a_task_file(served, offline, tmp_path, kind):
     pytest.importorskip("lm_eval", reason='pip install "lm_eval[api]" to run it')

@@ -11,6 +11,8 @@ import psutil
 import pytest
 from serve_toys import QUESTIONS, running
 
+pytestmark = pytest.mark.slow
+
 FILE = Path(__file__).parents[2] / "benchmarks" / "serve_load.py"
 
 

@@ -8,6 +8,8 @@ from serve_toys import APPLES, QUESTIONS, held, running
 
 from ruplar.engine.sampling import Decoding
 
+pytestmark = pytest.mark.slow
+
 
 def user(text):
     return [{"role": "user", "content": text}]
@@ -230,7 +232,7 @@ def test_the_key_is_asked_for_and_a_full_queue_is_told(offline):
 
 
 def test_joined_messages_are_read_as_one_question(offline):
-    with running(joins=True) as served:
+    with running(join_messages=True) as served:
         client = openai.OpenAI(base_url=f"{served.url}/v1", api_key="x", max_retries=0)
         said = [{"role": "system", "content": "Answer briefly."}, *user(APPLES)]
         found = client.chat.completions.create(model="embedded", messages=said)

@@ -13,6 +13,8 @@ import sys
 import pytest
 from serve_toys import APPLES
 
+pytestmark = pytest.mark.slow
+
 RUPLAR = [sys.executable, "-m", "ruplar"]
 OFFLINE = os.environ | {"HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1", "RUPLAR_API_KEY": "from-the-environment"}
 

@@ -15,6 +15,8 @@ import httpx
 import pytest
 from serve_toys import APPLES, QUESTIONS, held, running
 
+pytestmark = pytest.mark.slow
+
 CHAT = {"model": "embedded", "messages": [{"role": "user", "content": APPLES}]}
 PATH = "/v1/chat/completions"
 
@@ -32,8 +34,15 @@ def error_of(response):
 
 @pytest.fixture(scope="module")
 def small():
-    """One slot, a short queue, small bodies, little time."""
-    with running(slots=1, max_queue=4, max_body=2048, timeout=3.0, max_prompt=64, max_n=4) as found:
+    """One slot, a short queue, small bodies."""
+    with running(slots=1, max_queue=4, max_body=2048, max_prompt=64, max_n=4) as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def hasty():
+    """One slot and a short timeout."""
+    with running(slots=1, timeout=1.0) as found:
         yield found
 
 
@@ -46,14 +55,14 @@ def test_large_bodies_are_refused_by_their_length_and_by_counting(small):
     assert counted.status_code == 413 and error_of(counted)["code"] == "body_too_large"
 
 
-def test_a_length_that_lies_frees_its_connection(small):
-    place = httpx.URL(small.url)
+def test_a_length_that_lies_frees_its_connection(hasty):
+    place = httpx.URL(hasty.url)
     with socket.create_connection((place.host, place.port)) as wire:
         wire.sendall(
             f"POST {PATH} HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\ncontent-length: 900\r\n\r\n{{".encode()
         )
         wire.settimeout(20)
-        assert b"408" in wire.recv(4096).split(b"\r\n")[0]  # after the 3 s a body may take
+        assert b"408" in wire.recv(4096).split(b"\r\n")[0]  # the body did not arrive in time
 
 
 def test_only_json_is_read(small):
@@ -66,7 +75,7 @@ def test_long_questions_are_refused_before_they_are_read(small):
         return httpx.post(small.url + PATH, json=CHAT | {"messages": [{"role": "user", "content": text}]})
 
     tokens = ask("one two three " * 40)
-    assert tokens.status_code == 400 and "at most 64 are taken" in error_of(tokens)["message"]
+    assert tokens.status_code == 400 and "the maximum is 64" in error_of(tokens)["message"]
     with running(max_prompt=16, max_body=100_000) as tight:
         letters = httpx.post(tight.url + PATH, json=CHAT | {"messages": [{"role": "user", "content": "a" * 513}]})
         assert "513 characters" in error_of(letters)["message"]  # 16 tokens of 32 characters are 512
@@ -96,15 +105,15 @@ def test_several_answers_take_all_their_places_or_none(small):
         assert [f.result().status_code for f in first] == [200] * 3
 
 
-def test_time_is_limited_and_the_slot_comes_free(small):
-    with held(small) as go:
-        late = httpx.post(small.url + PATH, json=CHAT, timeout=30)
+def test_time_is_limited_and_the_slot_comes_free(hasty):
+    with held(hasty) as go:
+        late = httpx.post(hasty.url + PATH, json=CHAT, timeout=30)
         assert late.status_code == 504 and error_of(late)["type"] == "timeout_error"
-        streamed = httpx.post(small.url + PATH, json=CHAT | {"stream": True}, timeout=30).text
+        streamed = httpx.post(hasty.url + PATH, json=CHAT | {"stream": True}, timeout=30).text
         assert '"type":"timeout_error"' in streamed and streamed.endswith("data: [DONE]\n\n")
         go.set()
-    assert small.quiet()
-    assert httpx.post(small.url + PATH, json=CHAT).status_code == 200
+    assert hasty.quiet()
+    until(lambda: httpx.post(hasty.url + PATH, json=CHAT, timeout=30).status_code == 200)
 
 
 @pytest.mark.parametrize("stream", [False, True])
@@ -119,10 +128,11 @@ def test_a_client_that_leaves_frees_its_slot(small, stream):
         assert not ticket.dropped
         gone.sock.shutdown(socket.SHUT_RDWR)
         gone.close()
-        until(lambda: ticket.dropped, 2.5)  # well before the time limit
+        until(lambda: ticket.dropped)  # the request itself would time out after 60 s
         go.set()
     assert small.quiet()
-    assert httpx.post(small.url + PATH, json=CHAT).json()["choices"][0]["message"]["content"] == "10"
+    answer = httpx.post(small.url + PATH, json=CHAT, timeout=30).json()
+    assert answer["choices"][0]["message"]["content"] == "10"
 
 
 def bodies(count, seed=0):
@@ -267,7 +277,7 @@ def test_metrics_count_what_happened(small):
         return {line.rsplit(" ", 1)[0]: float(line.rsplit(" ", 1)[1]) for line in lines if not line.startswith("#")}
 
     before = read()
-    httpx.post(small.url + PATH, json=CHAT)
+    httpx.post(small.url + PATH, json=CHAT, timeout=30)
     httpx.post(small.url + PATH, json=CHAT | {"n": -1})
     after = read()
 

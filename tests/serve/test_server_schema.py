@@ -8,6 +8,8 @@ import schemathesis
 from hypothesis import HealthCheck, Phase, given, settings
 from schemathesis.checks import not_a_server_error
 
+pytestmark = pytest.mark.slow
+
 CALM = settings(
     max_examples=25,
     deadline=None,

@@ -1,1 +1,1 @@
-"""Ours, the published procedure, text CoT and the hardware's floor, measured in one run."""
+"""Speed and memory benchmarks: ruplar, the published procedure and the hardware floor, measured in one run."""

@@ -1,4 +1,4 @@
-"""Shape → how long one question takes: ours, the published procedure, text CoT and the floor, at batch 1."""
+"""Model shape → latency at batch size 1: ruplar, the published procedure, text CoT and the floor; engine agreement."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from typing import Any
 import torch
 
 from ruplar.bench import published
-from ruplar.bench.floor import Load, ceilings, question_floor_ms
 from ruplar.bench.report import about, ratio
 from ruplar.bench.shapes import build, random_prompts
-from ruplar.bench.timing import Peak, Spread, repeat
+from ruplar.bench.timing import Load, Peak, Spread, ceilings, question_floor_ms, repeat
+from ruplar.data.sources import SourceConfig, open_source
 from ruplar.engine.fast import FastEngine
 from ruplar.engine.options import EngineOptions
 from ruplar.engine.sampling import Decoding
@@ -21,12 +21,14 @@ from ruplar.engine.selfcheck import check_agreement
 from ruplar.engine.thinker import SoftThinker
 from ruplar.errors import UserError
 from ruplar.model.backbone import Backbone
+from ruplar.model.store import load_model
+from ruplar.plugins import make
 from ruplar.types import Prompt
 
 
 @dataclass(frozen=True)
 class Lengths:
-    """What every question is made to take: tokens of the prompt, latents, tokens of the answer and of a text chain."""
+    """Forced lengths of every question: prompt tokens, latents, answer tokens, and tokens of a text chain."""
 
     prompt: int = 110
     latents: int = 3
@@ -34,7 +36,7 @@ class Lengths:
     chain: int = 26
 
     def fields(self) -> dict[str, int]:
-        """For the record."""
+        """Return the fields of the record."""
         return {
             "prompt_tokens": self.prompt,
             "latents": self.latents,
@@ -44,15 +46,16 @@ class Lengths:
 
     @property
     def forwards(self) -> int:
-        """Model calls of a question with one cache: the prefill, each latent, `</think>`, all answer tokens but one."""
+        """Forward passes per question: the prefill, every latent, `</think>`, every answer token but one."""
         return 1 + self.latents + self.answer
 
 
+SLOTS = (1, 8, 64)
 QUICK = Lengths(prompt=12, latents=2, answer=3, chain=4)
 
 
-def tireless(backbone: Backbone, latents: int) -> SoftThinker:
-    """Our own way of thinking, except that it never ends a thought by itself: each has `latents` soft tokens."""
+def fixed_length_thinker(backbone: Backbone, latents: int) -> SoftThinker:
+    """Return a thinker that never halts early: each thought has exactly `latents` soft tokens."""
     return SoftThinker(backbone.embedding, backbone.end_think_id, halt_threshold=1.0, cap=latents)
 
 
@@ -65,38 +68,38 @@ def time_engine(
     budget_s: float = 60.0,
     warm_up: int = 1,
 ) -> tuple[Spread, float | None]:
-    """Answer the prompts through a fast engine of that many slots, which is gone afterwards.
+    """Time a fast engine with that many slots on the prompts.
 
     Returns:
-        Milliseconds for all of them, and the peak memory in GB, the making of the engine included.
+        Milliseconds for all prompts, and the peak memory in GB, including the construction of the engine.
 
     Raises:
-        UserError: The model runs only in the plain loop.
+        UserError: The fast engine does not support the model.
     """
-    thinker, decoding = tireless(backbone, lengths.latents), Decoding(max_answer_tokens=lengths.answer)
+    thinker, decoding = fixed_length_thinker(backbone, lengths.latents), Decoding(max_answer_tokens=lengths.answer)
     need = max(len(p.ids) for p in prompts) + lengths.latents + lengths.answer + 2
     options = EngineOptions(columns=-(-need // 64) * 64, release=True)
     with Peak(backbone.device) as peak:
         engine = FastEngine.of(backbone, thinker, decoding, slots, options)
         if engine is None:
-            raise UserError("this shape runs only in the plain loop; there is no fast engine to measure.")
+            raise UserError("the fast engine does not support this shape.")
         scheduler = Scheduler(engine)
         took = repeat(lambda: scheduler.run_all(prompts), backbone.device, repeats, warm_up, budget_s)
     return took, peak.gb
 
 
 def latency(
-    shape: str, device: str, dtype: str, repeats: int = 30, lengths: Lengths | None = None, agreement: int = 64
+    shape: str, device: str, dtype: str, repeats: int = 30, lengths: Lengths | None = None, checked: int = 64
 ) -> dict[str, Any]:
-    """Measure one question at a time.
+    """Measure latency at batch size 1.
 
     Args:
         shape: A name in `shapes.SHAPES`.
-        device: Where.
-        dtype: Precision of the weights.
-        repeats: Timed questions of each kind; fewer of the slow kinds.
+        device: The device.
+        dtype: Data type of the weights.
+        repeats: Timed repetitions; fewer for the slow procedures.
         lengths: Forced lengths.
-        agreement: Questions on which the fast engine is compared with the plain loop.
+        checked: Questions on which the fast engine is compared with the reference engine.
 
     Returns:
         One flat record; see `report.KEYS`.
@@ -107,7 +110,7 @@ def latency(
     best = ceilings(device, getattr(torch, dtype), load, quick=lengths == QUICK)
     [prompt] = random_prompts(backbone, [lengths.prompt])
     some = max(3, repeats // 3)
-    # the others first: they need nothing of the engine, and its buffers would count as theirs
+    # before the engine is built: its buffers would count as their memory
     with Peak(device) as theirs:
         slow = repeat(
             lambda: published.ask(backbone, prompt, lengths.latents, lengths.answer, halts=False), device, some
@@ -117,7 +120,7 @@ def latency(
     text = repeat(lambda: published.hf_generate(backbone, written, input_ids=ids), device, some)
     fast, peak = time_engine(
         backbone, lengths, 1, [prompt], repeats, warm_up=max(2, repeats // 3)
-    )  # clocks rise first
+    )  # until GPU clocks have risen
     floor = question_floor_ms(load, best, lengths.prompt, lengths.latents, lengths.answer)
     return {
         **about("latency", shape, device, dtype),
@@ -135,16 +138,15 @@ def latency(
         "published_peak_gb": theirs.gb,
         "weights_gb": load.total_bytes / 1e9,
         **best.fields(),
-        **_agreement(backbone, shape, lengths, agreement),
+        **_agreement(backbone, shape, lengths, checked),
     }
 
 
 def _agreement(backbone: Backbone, shape: str, lengths: Lengths, count: int) -> dict[str, Any]:
-    """The fast engine against the plain loop on prompts of many lengths, more of them than slots.
+    """Compare the fast with the reference engine on prompts of many lengths, more of them than slots.
 
-    Answers are compared in float32. Random weights are nearly undecided at every token, so in bfloat16 rounding alone
-    makes two right ways part at once; there only the logits on equal inputs are compared, and `bench agreement` compares
-    answers of a trained model.
+    Answers are compared in float32. With random weights every token is nearly a tie, so bfloat16 rounding alone changes
+    answers; there only the logits on equal inputs are compared, and `bench agreement` compares a trained model.
     """
     spread = [max(10, lengths.prompt // 2 + i % lengths.prompt) for i in range(count)]
     prompts = random_prompts(backbone, spread, seed=1)
@@ -168,9 +170,46 @@ def _agreement(backbone: Backbone, shape: str, lengths: Lengths, count: int) -> 
 def _check(backbone: Backbone, lengths: Lengths, prompts: Sequence[Prompt]) -> dict[str, Any]:
     return check_agreement(
         backbone,
-        tireless(backbone, lengths.latents),
+        fixed_length_thinker(backbone, lengths.latents),
         prompts,
         Decoding(max_answer_tokens=lengths.answer),
         slots=min(8, max(1, len(prompts) // 2)),
         options=EngineOptions(release=True),
     )
+
+
+def agreement(device: str, questions: int = 300, dtypes: tuple[str, ...] = ("float32", "bfloat16")) -> dict[str, Any]:
+    """Compare the answers of both engines on word problems, with the embedded model's trained weights.
+
+    Args:
+        device: The device.
+        questions: Number of questions; the slow engine with one slot gets an eighth of them.
+        dtypes: Data types.
+
+    Returns:
+        One record whose `rows` hold `dtype`, `slots` and the result of `check_agreement`.
+    """
+    source = SourceConfig(source="word-problems", count=questions)
+    every = [e.question for e in open_source(source, make("domains", "arithmetic")).examples]
+    rows = []
+    for dtype in dtypes:
+        for slots in SLOTS:
+            model = load_model("embedded:ruplar", device, dtype)
+            backbone = model.backbone
+            some = every if slots > 1 else every[: max(8, questions // 8)]
+            found = check_agreement(
+                backbone,
+                model.method.thinker(backbone),
+                [model.prompt(question) for question in some],
+                Decoding(max_answer_tokens=16),
+                slots,
+                EngineOptions(release=True),
+            )
+            rows.append({"dtype": dtype, "slots": slots, **found})
+    exact = [row["same"] for row in rows if row["dtype"] == "float32"]
+    return {
+        **about("agreement", "embedded", device, ",".join(dtypes)),
+        "allows_tf32": bool(torch.backends.cuda.matmul.allow_tf32),
+        "float32_same": min(exact) if exact else None,
+        "rows": rows,
+    }

@@ -1,7 +1,7 @@
-"""Chains → priors a second: ours, sparse and remembered, against a vector of the vocabulary's size for every step.
+"""Chains → priors per second: sparse and cached, against one dense vocabulary-sized vector per step.
 
-Ours is the encoder that training uses. The published way is timed on a sample and counted per chain. Chains are read
-before the clock starts; nothing is kept of a prior but what the encoder itself remembers.
+Ours is the encoder used in training. The published procedure is timed on a sample and reported per chain. Chains are read
+before timing starts; only the encoder's own cache keeps priors.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ def priors(
     """Measure how fast priors are built, on one core.
 
     Args:
-        shape: Gives the vocabulary's size to the published way; symbols are encoded by the embedded tokenizer.
-        prior: A name of `ruplar list priors`; the published way is timed with its mixture.
-        chains: How many, from the word-problem generator.
-        file: Or all chains of this file.
-        sample: Chains the published way is timed on.
+        shape: Model shape whose vocabulary size the dense vectors have; the embedded tokenizer encodes the symbols.
+        prior: A name in `ruplar list priors`; the published procedure uses its mixture.
+        chains: Number of generated word problems.
+        file: Use all chains of this file instead.
+        sample: Chains the published procedure is timed on.
     """
     vocabulary = int(sizes_of(shape)["vocab_size"])
     domain = plugins.make("domains", "arithmetic")
@@ -79,7 +79,7 @@ def _encoder(prior: str) -> Encoder:
 
 
 def _build(encoder: Encoder, examples: Sequence[Example]) -> tuple[float, int]:
-    """Seconds, and how many priors."""
+    """Build all priors; return seconds and their number."""
     start, count = time.perf_counter(), 0
     for row, example in enumerate(examples):
         for latent, span in enumerate(encoder.spans(example)):
@@ -89,7 +89,7 @@ def _build(encoder: Encoder, examples: Sequence[Example]) -> tuple[float, int]:
 
 
 def _published(examples: Sequence[Example], vocabulary: int) -> Spread:
-    """Milliseconds a chain; its mean over the sample, three times."""
+    """Time the published procedure three times: milliseconds per chain, averaged over the sample."""
     tokenizer = load_tokenizer("embedded")
     domain = plugins.make("domains", "arithmetic", {"rule": "published"})
 

@@ -1,11 +1,11 @@
-"""The published procedure, written plainly from its description: what ours is measured against.
+"""The published procedure, written from its description: the baseline of the benchmarks.
 
-Never used to train or answer; only timed, and tested to compute the same as ours where both are asked the same.
+Never used to train or answer; only timed, and tested to compute the same as ours on the same input.
 
-    priors     every step's prior is a vector of the vocabulary's size, built anew at each visit
+    priors     every step's prior is a dense vector over the vocabulary, rebuilt for each training sample
     training   soft tokens by a product with the whole embedding; logits of every position; loops over samples
-    thinking   batch 1, eager, all hidden states asked for; softmax(logits) @ E over the whole vocabulary
-    answering  the thought's cache is thrown away; prompt, latents and `</think>` are prefilled again
+    thinking   batch size 1, eager, with all hidden states; softmax(logits) @ E over the whole vocabulary
+    answering  the KV cache of the thought is discarded; prompt, latents and `</think>` are prefilled again
 
 Axes: B rows, S positions, N latents of a row, V vocabulary, D width.
 """
@@ -27,7 +27,7 @@ from ruplar.types import Encode, Item, Prompt
 def dense_prior(
     step: str, domain: Domain, encode: Encode, vocabulary: int, share: float = 0.2, dtype: torch.dtype = torch.bfloat16
 ) -> Tensor:
-    """Step → its mixture prior [V]: each id is *assigned* its share, so repeats lose mass, then all is renormalised."""
+    """Return a step's mixture prior [V]: shares are *assigned* per id, so repeated ids lose mass, then renormalised."""
     keys = [i for symbol in domain.symbols(step) for i in encode(symbol)]
     results = [i for symbol in domain.result(step) for i in encode(symbol)]
     operand, result = torch.zeros(vocabulary), torch.zeros(vocabulary)
@@ -41,15 +41,15 @@ def dense_prior(
 
 @dataclass
 class DenseBatch:
-    """A padded batch in the published form.
+    """A padded batch in the published format.
 
     Attributes:
         ids: [B, S].
-        mask: [B, S], 1 where something stands.
-        labels: [B, S], -100 where nothing is to be predicted.
-        latents: First and one past the last latent position of each row.
-        priors: One [N, V] a row.
-        question_at: Where the question of each row closes.
+        mask: [B, S], 0 at padding.
+        labels: [B, S], -100 at unsupervised positions.
+        latents: Start and end (exclusive) of the latent positions of each row.
+        priors: One [N, V] per row.
+        question_at: Last position of the question of each row.
     """
 
     ids: Tensor
@@ -60,7 +60,7 @@ class DenseBatch:
     question_at: list[int]
 
     def to(self, device: torch.device | str) -> DenseBatch:
-        """The same batch on another device, its priors with it."""
+        """Return the batch on another device, including its priors."""
         return DenseBatch(
             self.ids.to(device),
             self.mask.to(device),
@@ -72,7 +72,7 @@ class DenseBatch:
 
 
 def dense_batch(items: Sequence[Item], pad_id: int, vocabulary: int, dtype: torch.dtype) -> DenseBatch:
-    """Items → the published form of the same batch."""
+    """Collate items into the published format."""
     width = max(len(item.ids) for item in items)
     shape = (len(items), width)
     ids, labels = torch.full(shape, pad_id), torch.full(shape, -100)
@@ -92,7 +92,7 @@ def dense_batch(items: Sequence[Item], pad_id: int, vocabulary: int, dtype: torc
 
 
 def training_loss(backbone: Backbone, batch: DenseBatch, threshold: float = 0.01) -> Tensor:
-    """Answer cross-entropy + focused KL to the prior + alignment, as printed, all weights 1."""
+    """Answer cross-entropy + focused KL to the prior + alignment, as published, with all weights 1."""
     model = backbone.model
     table = backbone.embedding_weight.detach()
     embeds = backbone.embedding(batch.ids).detach().clone()
@@ -106,7 +106,7 @@ def training_loss(backbone: Backbone, batch: DenseBatch, threshold: float = 0.01
     answer = F.cross_entropy(logits[:, :-1].flatten(0, 1), batch.labels[:, 1:].flatten(), ignore_index=-100)
     prior, align = _per_sample(logits, out.hidden_states[-1], batch, threshold)
     for part in (answer, prior, align, answer + prior + align):
-        part.item()  # it waits for the device four times a step, to write a log line
+        part.item()  # four device synchronisations per step, for logging
     return answer + prior + align
 
 
@@ -135,14 +135,14 @@ def _per_sample(logits: Tensor, hidden: Tensor, batch: DenseBatch, threshold: fl
 def ask(
     backbone: Backbone, prompt: Prompt, max_latents: int, answer_tokens: int, halts: bool = True
 ) -> tuple[list[Tensor], list[int]]:
-    """One question → its latents, [D] each, and the ids of its answer.
+    """Answer one question; return its latents, [D] each, and the answer ids.
 
     Args:
         backbone: The model, in eval mode.
         prompt: The question.
         max_latents: `</think>` is forced there.
-        answer_tokens: Most tokens of the answer.
-        halts: Stop when `</think>` is the likeliest token; False looks, as the procedure must, and goes on.
+        answer_tokens: Maximum tokens of the answer.
+        halts: Stop when `</think>` is the likeliest token; False checks it too, but continues.
     """
     model, table = backbone.plain_model, backbone.embedding_weight
     ids = torch.tensor([[*prompt.ids, backbone.think_id]], device=table.device)
@@ -161,7 +161,7 @@ def ask(
             output_hidden_states=True,
         )
     end = torch.tensor([[backbone.end_think_id]], device=table.device)
-    # [ prompt <think> | z z z | </think> ] once more, from nothing
+    # [ prompt <think> | z z z | </think> ] prefilled again without a cache
     whole = torch.cat([backbone.embedding(ids), *(z[:, None] for z in latents), backbone.embedding(end)], dim=1)
     written = hf_generate(backbone, answer_tokens, inputs_embeds=whole)
     return [z[0] for z in latents], written
@@ -169,7 +169,7 @@ def ask(
 
 @torch.no_grad()
 def hf_generate(backbone: Backbone, tokens: int, **inputs: Tensor) -> list[int]:
-    """Greedy tokens through Hugging Face's own `generate`, after `input_ids` or `inputs_embeds` of one row."""
+    """Return greedy tokens of Hugging Face's `generate` after `input_ids` or `inputs_embeds` of one row."""
     [given] = inputs.values()
     ends = {"eos_token_id": backbone.eos_id} if backbone.eos_id >= 0 else {}
     mask = torch.ones(given.shape[:2], dtype=torch.long, device=given.device)

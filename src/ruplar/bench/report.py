@@ -1,10 +1,7 @@
-"""Measurements → one flat, stable JSON record, and one table for people."""
+"""Benchmark results → a flat JSON record with stable keys, and a table for the terminal."""
 
 from __future__ import annotations
 
-import json
-import os
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -26,11 +23,11 @@ KEYS = {
     "growth": ("what", "shape", "device", "dtype", "rows", "weights_gb"),
     "agreement": ("what", "shape", "device", "dtype", "rows", "float32_same"),
 }  # fmt: skip
-"""What programs may rely on in each record, under these names; others say how it was measured."""
+"""Stable keys of each record; its other keys describe how it was measured."""
 
 
 def about(what: str, shape: str, device: str, dtype: str) -> dict[str, Any]:
-    """What was measured, on which machine, with which code."""
+    """Return the fields that describe what was measured, on which machine, with which code."""
     on_gpu = torch.device(device).type == "cuda"
     gpu = torch.cuda.get_device_name(device) if on_gpu else None
     here = machine(gpu)
@@ -51,21 +48,17 @@ def about(what: str, shape: str, device: str, dtype: str) -> dict[str, Any]:
 
 
 def ratio(above: float | None, below: float | None) -> float | None:
-    """Above / below; None where either is unknown."""
+    """Return above / below; None where either is unknown."""
     return None if above is None or not below else above / below
 
 
-def write_json(record: dict[str, Any], path: Path) -> None:
-    """The record as a file, the promised keys first; written whole or not at all."""
-    record = {**{key: record[key] for key in KEYS[record["what"]]}, **record}
-    path.parent.mkdir(parents=True, exist_ok=True)
-    beside = path.with_name(f".{path.name}.{os.getpid()}")
-    beside.write_text(json.dumps(record, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
-    os.replace(beside, path)
+def ordered(record: dict[str, Any]) -> dict[str, Any]:
+    """Return the record with its stable keys first."""
+    return {**{key: record[key] for key in KEYS[record["what"]]}, **record}
 
 
 def table(record: dict[str, Any]) -> Table:
-    """One table: what was measured, its spread, and how ours compares."""
+    """Return a table of the measurements, their spread and the comparison."""
     threads = record["threads"]
     place = record["gpu"] or f"{record['cpu']}, {threads} thread{'s' * (threads > 1)}"
     found = Table(title=f"{record['what']} · {record['shape']} · {record['dtype']} · {place}", title_justify="left")
@@ -87,18 +80,18 @@ def _times(found: Table, r: dict[str, Any], names: dict[str, str]) -> None:
 
 
 def _latency(found: Table, r: dict[str, Any]) -> None:
-    _columns(found, "a question", "ms", "p10 – p90", "of ours", "peak GB")
+    _columns(found, "per question", "ms", "p10 – p90", "vs ours", "peak GB")
     names = {"ours": "ours", "published": "published procedure", "hf_cot": "text CoT, HF generate", "floor": "floor"}
     _times(found, r, names)
     found.caption = (
         f"weights {r['weights_gb']:.3g} GB · {r['bandwidth_gb_s']:.4g} GB/s · {r['matmul_tflops']:.3g} TFLOP/s · "
-        f"agrees with the plain loop on {r['agreement']:.1%} of {r['agreement_questions']} questions, "
+        f"agrees with the reference engine on {r['agreement']:.1%} of {r['agreement_questions']} questions, "
         f"logits within {r['max_logit_difference']:.2g}"
     )
 
 
 def _throughput(found: Table, r: dict[str, Any]) -> None:
-    _columns(found, "batch", "questions/s", "p10 – p90", "of published", "of floor", "peak GB")
+    _columns(found, "batch", "questions/s", "p10 – p90", "vs published", "% of floor", "peak GB")
     low, high = r["questions_per_s_p10"], r["questions_per_s_p90"]
     theirs = r["published_questions_per_s"]
     spread = f"{_n(r['published_questions_per_s_p10'])} – {_n(r['published_questions_per_s_p90'])}"
@@ -107,11 +100,11 @@ def _throughput(found: Table, r: dict[str, Any]) -> None:
         share = rate / r["floor_questions_per_s"][batch]
         cells = (_n(rate), f"{_n(low[batch])} – {_n(high[batch])}", f"{rate / theirs:.3g}×", f"{share:.0%}")
         found.add_row(f"ours, {batch}", *cells, _n(r["peak_gb_by_batch"][batch]))
-    found.caption = f"{r['questions']:,} questions as long as GSM8K's; published timed on {r['published_sample']}"
+    found.caption = f"{r['questions']:,} questions with GSM8K's prompt lengths; published procedure timed on {r['published_sample']}"
 
 
 def _train(found: Table, r: dict[str, Any]) -> None:
-    _columns(found, "a step", "ms", "p10 – p90", "of ours", "peak GB", "tokens/s")
+    _columns(found, "per step", "ms", "p10 – p90", "vs ours", "peak GB", "tokens/s")
     for key, title in {"ours": "ours", "published": "dense priors, full logits"}.items():
         if key == "published" and not r["published_fits"]:
             found.add_row(title, "out of memory", "", "", "", "")
@@ -126,14 +119,14 @@ def _train(found: Table, r: dict[str, Any]) -> None:
 
 
 def _priors(found: Table, r: dict[str, Any]) -> None:
-    _columns(found, "priors", "chains/s", "of published")
+    _columns(found, "priors", "chains/s", "vs published")
     found.add_row(f"ours, {r['prior']}", f"{r['chains_per_s']:,.0f}", f"{r['vs_published']:.3g}×")
     found.add_row("published, dense", f"{r['published_chains_per_s']:,.0f}", "1×")
-    found.caption = f"{r['chains']:,} chains in {r['ours_s']:.2f} s; {_n(r['growth_gb'])} GB remembered"
+    found.caption = f"{r['chains']:,} chains in {r['ours_s']:.2f} s; {_n(r['growth_gb'])} GB cached"
 
 
 def _growth(found: Table, r: dict[str, Any]) -> None:
-    _columns(found, "vary", "at", "ms", "p10 – p90", "floor ms", "of floor", "peak GB")
+    _columns(found, "varied", "value", "ms", "p10 – p90", "floor ms", "vs floor", "peak GB")
     for row in r["rows"]:
         spread = f"{_n(row['ours_p10_ms'])} – {_n(row['ours_p90_ms'])}"
         cells = (_n(row["ours_ms"]), spread, _n(row["floor_ms"]), f"{row['vs_floor']:.3g}×", _n(row["peak_gb"]))
@@ -141,7 +134,7 @@ def _growth(found: Table, r: dict[str, Any]) -> None:
 
 
 def _agreement(found: Table, r: dict[str, Any]) -> None:
-    _columns(found, "precision", "slots", "questions", "same answer", "same tokens", "logits differ by at most")
+    _columns(found, "dtype", "slots", "questions", "same answer", "same tokens", "max logit difference")
     for row in r["rows"]:
         shares = [f"{100 * row[key]:.1f}%" for key in ("same", "same_tokens")]
         found.add_row(

@@ -1,8 +1,8 @@
-"""Name of a shape → a backbone of that architecture's true sizes with random weights, and prompts of forced lengths.
+"""Name of a model shape → a backbone of its real size with random weights, and random prompts of given lengths.
 
-Speed does not depend on what the weights say, so nothing is downloaded and no tokenizer is needed: prompts are ids.
-`<think>` and `</think>` are the last two ids of the vocabulary, and the end token is an id no model can write, so
-every answer has exactly the length it is given.
+Speed does not depend on the weights' values, so nothing is downloaded and no tokenizer is needed: prompts are ids.
+`<think>` and `</think>` are the last two ids of the vocabulary, and the end token is an id that no model can generate, so
+every answer has exactly the given length.
 """
 
 from __future__ import annotations
@@ -18,49 +18,15 @@ from ruplar.errors import UserError, unknown
 from ruplar.model.backbone import Backbone
 from ruplar.types import Markers, Prompt
 
-_LLAMA3_ROPE = {
-    "rope_type": "llama3",
-    "rope_theta": 500000.0,
-    "factor": 32.0,
-    "low_freq_factor": 1.0,
-    "high_freq_factor": 4.0,
-    "original_max_position_embeddings": 8192,
-}
-_LLAMA3 = {"vocab_size": 128256, "rms_norm_eps": 1e-5, "max_position_embeddings": 131072, "rope": _LLAMA3_ROPE}
-
-SHAPES: dict[str, dict[str, Any]] = {
-    "llama-3.2-1b": {
-        "model_type": "llama", "hidden_size": 2048, "intermediate_size": 8192, "num_hidden_layers": 16,
-        "num_attention_heads": 32, "num_key_value_heads": 8, "head_dim": 64, **_LLAMA3,
-    },
-    "llama-3.2-3b": {
-        "model_type": "llama", "hidden_size": 3072, "intermediate_size": 8192, "num_hidden_layers": 28,
-        "num_attention_heads": 24, "num_key_value_heads": 8, "head_dim": 128, **_LLAMA3,
-    },
-    "qwen2.5-1.5b": {
-        "model_type": "qwen2", "hidden_size": 1536, "intermediate_size": 8960, "num_hidden_layers": 28,
-        "num_attention_heads": 12, "num_key_value_heads": 2, "vocab_size": 151936, "rms_norm_eps": 1e-6,
-        "max_position_embeddings": 32768, "rope": {"rope_type": "default", "rope_theta": 1000000.0},
-    },
-    "smollm2-135m": {
-        "model_type": "llama", "hidden_size": 576, "intermediate_size": 1536, "num_hidden_layers": 30,
-        "num_attention_heads": 9, "num_key_value_heads": 3, "vocab_size": 49152, "rms_norm_eps": 1e-5,
-        "max_position_embeddings": 8192, "rope": {"rope_type": "default", "rope_theta": 100000.0},
-    },
-    "embedded": {
-        "model_type": "llama", "hidden_size": 256, "intermediate_size": 640, "num_hidden_layers": 6,
-        "num_attention_heads": 8, "num_key_value_heads": 8, "vocab_size": 2304, "rms_norm_eps": 1e-5,
-        "max_position_embeddings": 1024, "rope": {"rope_type": "default", "rope_theta": 10000.0},
-    },
-}  # fmt: skip
-"""The sizes their authors published; all have a tied head."""
+SHAPES: dict[str, dict[str, Any]] = json.loads((Path(__file__).parent / "shapes.json").read_text(encoding="utf-8"))
+"""The published sizes; all tie the LM head to the embedding."""
 
 NO_ID = -1
-"""An end token that never comes."""
+"""An end token that is never generated."""
 
 
 def sizes_of(name: str) -> dict[str, Any]:
-    """The sizes of a shape.
+    """Return the sizes of a shape.
 
     Raises:
         UserError: There is no such shape.
@@ -71,7 +37,7 @@ def sizes_of(name: str) -> dict[str, Any]:
 
 
 def build(name: str, device: str, dtype: torch.dtype, seed: int = 0) -> Backbone:
-    """A model of that shape with random weights, made on the device it runs on."""
+    """Build a model of that shape with random weights on the device."""
     from transformers import AutoConfig, AutoModelForCausalLM
 
     sizes = dict(sizes_of(name))
@@ -88,14 +54,14 @@ def build(name: str, device: str, dtype: torch.dtype, seed: int = 0) -> Backbone
 
 
 def random_prompts(backbone: Backbone, lengths: list[int], seed: int = 0) -> list[Prompt]:
-    """Prompts of those lengths, of random ids that are no marker."""
+    """Return prompts of those lengths made of random ids, without markers."""
     draw = np.random.default_rng(seed)
     top = backbone.embedding_weight.shape[0] - 2
     return [Prompt(tuple(draw.integers(0, top, size=n).tolist()), n - 1) for n in lengths]
 
 
 def gsm8k_lengths(count: int | None = None) -> list[int]:
-    """Prompt lengths as they come in GSM8K's test set, all 1,319 or `count` spread evenly over them; in mixed order."""
+    """Return the prompt lengths of GSM8K's test set, all 1,319 or `count` spread evenly over them, shuffled."""
     table = json.loads((Path(__file__).parent / "gsm8k_lengths.json").read_text(encoding="utf-8"))
     every = [int(length) for length, times in table["counts"].items() for _ in range(times)]
     if count is not None:

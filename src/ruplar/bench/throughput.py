@@ -1,11 +1,11 @@
-"""Shape → questions a second: our engine at each batch size, on prompts as long as GSM8K's, and the published loop.
+"""Model shape → questions per second by batch size on GSM8K's prompt lengths; how latency grows with each size.
 
-The published procedure answers one question at a time; it is timed on a sample spread evenly over the same lengths.
+The published procedure has batch size 1; it is timed on a sample spread evenly over the same lengths.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -13,18 +13,20 @@ import numpy as np
 import torch
 
 from ruplar.bench import published
-from ruplar.bench.floor import Load, ceilings, question_floor_ms
 from ruplar.bench.latency import Lengths, time_engine
 from ruplar.bench.report import about, ratio
 from ruplar.bench.shapes import build, gsm8k_lengths, random_prompts
-from ruplar.bench.timing import Peak, Spread, repeat
+from ruplar.bench.timing import Ceilings, Load, Peak, Spread, ceilings, question_floor_ms, repeat
 from ruplar.types import Prompt
 
+LATENTS = (0, 1, 2, 3, 4, 6, 8, 12, 16, 32)
+PROMPTS = (16, 32, 64, 110, 192, 256, 384, 512, 768)
+
 ALL = 1319
-"""Questions in GSM8K's test set."""
+"""Number of questions in GSM8K's test set."""
 
 _PER_SLOT = 64
-"""Questions a small engine is timed on for each of its slots: all of them, one at a time, would only take longer."""
+"""Questions per slot that a small engine is timed on; all of them at batch size 1 would only take longer."""
 
 
 def throughput(
@@ -36,19 +38,19 @@ def throughput(
     sample: int = 24,
     repeats: int = 3,
 ) -> dict[str, Any]:
-    """Measure questions a second.
+    """Measure questions per second.
 
     Args:
         shape: A name in `shapes.SHAPES`.
-        device: Where.
-        dtype: Precision of the weights.
-        batches: Slots of our engine, one measurement each.
-        questions: How many, at most all of GSM8K's; their lengths are spread as those of all.
-        sample: Of them, how many the published procedure is timed on.
-        repeats: Times each is measured, within a minute.
+        device: The device.
+        dtype: Data type of the weights.
+        batches: Batch sizes, one measurement each.
+        questions: Number of questions, at most all of GSM8K's, with evenly spread lengths.
+        sample: Number of questions the published procedure is timed on.
+        repeats: Timed repetitions, within a minute.
 
     Returns:
-        One flat record; figures by batch size stand in dictionaries from its digits to a number.
+        One flat record; values by batch size are dictionaries with string keys.
     """
     lengths = Lengths()
     backbone = build(shape, device, getattr(torch, dtype))
@@ -66,11 +68,11 @@ def throughput(
     prompts = random_prompts(backbone, every)
     rates: dict[int, Spread] = {}
     peaks: dict[int, float | None] = {}
-    asked = {batch: _spread_out(prompts, _PER_SLOT * batch) for batch in batches}
+    timed = {batch: _spread_out(prompts, _PER_SLOT * batch) for batch in batches}
     for batch in batches:
-        took, peaks[batch] = time_engine(backbone, lengths, batch, asked[batch], repeats)
-        rates[batch] = _rate(took, len(asked[batch]))
-    # once more at the end: a machine that grew busier or idler meanwhile must not flatter either
+        took, peaks[batch] = time_engine(backbone, lengths, batch, timed[batch], repeats)
+        rates[batch] = _rate(took, len(timed[batch]))
+    # measured before and after, so that changing machine load favours neither
     slow = Spread.of(before.values + repeat(one_by_one, device, repeats, warm_up=0).values)
     theirs_rate, top = _rate(slow, len(some)), max(rates, key=lambda b: rates[b].median)
     mean = replace(lengths, prompt=round(sum(every) / len(every)))
@@ -79,7 +81,7 @@ def throughput(
         **about("throughput", shape, device, dtype),
         **mean.fields(),
         "questions": len(prompts),
-        "questions_by_batch": {str(b): len(some) for b, some in asked.items()},
+        "questions_by_batch": {str(b): len(some) for b, some in timed.items()},
         "published_sample": len(some),
         "questions_per_s": {str(b): r.median for b, r in rates.items()},
         "questions_per_s_p10": {str(b): r.low for b, r in rates.items()},
@@ -102,12 +104,57 @@ def throughput(
 
 
 def _spread_out(prompts: Sequence[Prompt], count: int) -> list[Prompt]:
-    """At most `count` of the prompts, evenly over their lengths."""
+    """Return at most `count` of the prompts, spread evenly over their lengths."""
     ordered = sorted(prompts, key=lambda prompt: len(prompt.ids))
     chosen = np.linspace(0, len(prompts) - 1, min(count, len(prompts))).round().astype(int)
     return [ordered[i] for i in chosen]
 
 
 def _rate(took: Spread, count: int) -> Spread:
-    """Milliseconds of a whole run → questions a second."""
+    """Convert milliseconds of a whole run to questions per second."""
     return Spread(1000 * count / took.median, 1000 * count / took.high, 1000 * count / took.low, took.count)
+
+
+def growth(
+    shape: str, device: str, dtype: str, batches: Sequence[int] = (1, 2, 4, 8, 16, 32, 64), repeats: int = 10
+) -> dict[str, Any]:
+    """Vary one size at a time; the others are as in `bench latency`.
+
+    Args:
+        shape: A name in `shapes.SHAPES`.
+        device: The device.
+        dtype: Data type of the weights.
+        batches: Batch sizes of questions of equal length.
+        repeats: Timed repetitions.
+
+    Returns:
+        One record whose `rows` hold `vary`, `x`, `ours_ms` with its spread, `floor_ms`, `vs_floor`, `peak_gb`.
+    """
+    backbone = build(shape, device, getattr(torch, dtype))
+    load = Load.of(backbone)
+    best = ceilings(device, getattr(torch, dtype), load, quick=repeats < 3)
+    rows = []
+    for vary, x, lengths, batch in _sizes(batches):
+        prompts = random_prompts(backbone, [lengths.prompt] * batch)
+        took, peak = time_engine(backbone, lengths, batch, prompts, repeats, budget_s=10)
+        floor = _floor(load, best, lengths, batch)
+        row = {"vary": vary, "x": x, "batch": batch, **took.fields("ours", "ms"), "floor_ms": floor}
+        rows.append({**row, "vs_floor": ratio(took.median, floor), "peak_gb": peak})
+    return {
+        **about("growth", shape, device, dtype),
+        **Lengths().fields(),
+        "weights_gb": load.total_bytes / 1e9,
+        **best.fields(),
+        "rows": rows,
+    }
+
+
+def _sizes(batches: Sequence[int]) -> Iterator[tuple[str, int, Lengths, int]]:
+    usual = Lengths()
+    yield from (("latents", n, replace(usual, latents=n), 1) for n in LATENTS)
+    yield from (("prompt", n, replace(usual, prompt=n), 1) for n in PROMPTS)
+    yield from (("batch", n, usual, n) for n in batches)
+
+
+def _floor(load: Load, best: Ceilings, lengths: Lengths, batch: int) -> float:
+    return question_floor_ms(load, best, lengths.prompt, lengths.latents, lengths.answer, batch)

@@ -1,4 +1,13 @@
-"""Work → how long it takes and how much memory it holds: medians with their spread, the device awaited each time."""
+"""Measure time and memory of a piece of work, and the least time the hardware allows for a question (the floor).
+
+Two hardware ceilings are measured in the same run as everything else: the bandwidth of a copy (bytes read plus bytes
+written) and the rate of a large matrix product. A forward pass must read every weight once and multiply by it, so the
+slower of the two is its floor:
+
+    forward pass over n tokens of B rows   max( (weights + B · KV cache) / bandwidth,  2 · weights · n / rate )
+
+The copy moves as many bytes as the model has, because weights that fit into a CPU cache are read from there.
+"""
 
 from __future__ import annotations
 
@@ -14,19 +23,20 @@ from typing import Any
 import numpy as np
 import torch
 
+from ruplar.model.backbone import Backbone
 from ruplar.model.memory import forget_peak, peak_memory_gb
 
 
 @dataclass(frozen=True)
 class Spread:
-    """Repeated measurements of one thing.
+    """Statistics of repeated measurements.
 
     Attributes:
-        median: Their median.
-        low: Their 10th percentile.
-        high: Their 90th percentile.
-        count: How many there are.
-        values: They themselves.
+        median: The median.
+        low: The 10th percentile.
+        high: The 90th percentile.
+        count: Number of measurements.
+        values: The measurements.
     """
 
     median: float
@@ -37,7 +47,7 @@ class Spread:
 
     @classmethod
     def of(cls, values: Sequence[float]) -> Spread:
-        """At least one value → its spread."""
+        """Summarise at least one value."""
         low, median, high = (float(np.quantile(values, q)) for q in (0.1, 0.5, 0.9))
         return cls(median, low, high, len(values), tuple(values))
 
@@ -47,7 +57,7 @@ class Spread:
 
 
 def wait(device: torch.device | str) -> None:
-    """Return when the device has done all it was given."""
+    """Wait until the device has finished all its work."""
     if torch.device(device).type == "cuda":
         torch.cuda.synchronize(device)
 
@@ -55,7 +65,7 @@ def wait(device: torch.device | str) -> None:
 def repeat(
     work: Callable[[], Any], device: torch.device | str, times: int, warm_up: int = 2, budget_s: float = 60.0
 ) -> Spread:
-    """Milliseconds of `work`, which is done `times` times after warming up, but not begun again after `budget_s`."""
+    """Time `work` in milliseconds: `times` repetitions after a warm-up, fewer if `budget_s` is exceeded."""
     for _ in range(warm_up):
         work()
     found: list[float] = []
@@ -69,14 +79,14 @@ def repeat(
     return Spread.of(found)
 
 
-_KEPT, _LARGE = 0.15, 10_000_000
-"""PyTorch's builds for ARM keep what was freed for a tenth of a second, and until a large block is asked for after that."""
+_RELEASE_SECONDS, _LARGE = 0.15, 10_000_000
+"""PyTorch's ARM builds release freed memory after a tenth of a second, at the next large allocation."""
 
 
 class Peak:
-    """The most memory held between entering and leaving, `gb`: the GPU's tensors, or the whole process without one.
+    """Context manager that measures peak memory in `gb`: of GPU tensors, or of the whole process on a CPU.
 
-    `gb` is None where a process's peak cannot be counted anew, which only Linux allows.
+    `gb` is None where the peak of a process cannot be reset, which only Linux allows.
     """
 
     gb: float | None = None
@@ -85,33 +95,33 @@ class Peak:
         self.device = torch.device(device)
 
     def __enter__(self) -> Peak:
-        self._counted = True
-        gc.collect()  # models and engines that nobody uses any more may hold each other
+        self._resettable = True
+        gc.collect()  # unused models and engines may reference each other
         if self.device.type == "cuda":
             wait(self.device)
             torch.cuda.empty_cache()
             forget_peak(self.device)
         else:
             with contextlib.suppress(OSError, AttributeError):
-                ctypes.CDLL(None).malloc_trim(0)  # glibc keeps what was freed, and it would count
-            time.sleep(_KEPT)
-            torch.empty(_LARGE)  # never written to, so it takes nothing
+                ctypes.CDLL(None).malloc_trim(0)  # glibc keeps freed memory, which would count
+            time.sleep(_RELEASE_SECONDS)
+            torch.empty(_LARGE)  # never written to, so it takes no memory
             try:
-                Path("/proc/self/clear_refs").write_text("5")  # makes the peak fall to what is held now
+                Path("/proc/self/clear_refs").write_text("5")  # resets the peak to the current usage
             except OSError:
-                self._counted = False
+                self._resettable = False
         return self
 
     def __exit__(self, *exception: Any) -> None:
         if self.device.type == "cuda":
             wait(self.device)
             self.gb = peak_memory_gb(self.device)
-        elif self._counted:
+        elif self._resettable:
             self.gb = _process_gb("VmHWM")
 
 
 def held_gb() -> float | None:
-    """Memory this process holds now; None where the system does not say."""
+    """Return the current memory of this process; None where the system does not report it."""
     return _process_gb("VmRSS")
 
 
@@ -122,3 +132,95 @@ def _process_gb(name: str) -> float | None:
         return None
     found = next((line.split()[1] for line in lines if line.startswith(f"{name}:")), None)
     return int(found) * 1024 / 1e9 if found else None
+
+
+_MAX_COPY_BYTES = 4 * 2**30
+
+
+@dataclass(frozen=True)
+class Ceilings:
+    """Measured bandwidth and floating-point rate of a device."""
+
+    bytes_per_s: float
+    flops_per_s: float
+
+    def fields(self) -> dict[str, float]:
+        """Return the fields of the record."""
+        return {"bandwidth_gb_s": self.bytes_per_s / 1e9, "matmul_tflops": self.flops_per_s / 1e12}
+
+
+@dataclass(frozen=True)
+class Load:
+    """What a forward pass of a model reads.
+
+    Attributes:
+        body: Number of weights used for every token: all except the embedding and the LM head.
+        head: Number of weights of the LM head, used only for positions that predict a token.
+        bytes_each: Bytes per weight.
+        cache_bytes: Bytes of the KV cache per position.
+        total_bytes: Bytes of all weights.
+    """
+
+    body: int
+    head: int
+    bytes_each: int
+    cache_bytes: int
+    total_bytes: int
+
+    @classmethod
+    def of(cls, backbone: Backbone) -> Load:
+        """Count the weights of a model."""
+        model, config = backbone.plain_model, backbone.plain_model.config
+        every = {id(p): p for p in model.parameters()}
+        tables = {id(m.weight): m.weight for m in (model.get_input_embeddings(), model.get_output_embeddings())}
+        weight = backbone.embedding_weight
+        body = sum(p.numel() for key, p in every.items() if key not in tables)
+        width = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
+        cache = 2 * config.num_hidden_layers * config.num_key_value_heads * width * weight.element_size()
+        total = sum(p.numel() * p.element_size() for p in every.values())
+        return cls(body, weight.numel(), weight.element_size(), cache, total)
+
+
+def ceilings(device: torch.device | str, dtype: torch.dtype, load: Load, quick: bool = False) -> Ceilings:
+    """Measure bandwidth and matrix product rate on random numbers.
+
+    Args:
+        device: The device.
+        dtype: Data type of the matrices.
+        load: The model, for the number of bytes to copy.
+        quick: Use a smaller product, for tests.
+    """
+    copied = _copy_rate(device, min(load.total_bytes, _MAX_COPY_BYTES) // 2)
+    size = 256 if quick else 8192 if torch.device(device).type == "cuda" else 1536
+    a, b = (torch.randn(size, size, device=device, dtype=dtype) for _ in range(2))
+    product = repeat(lambda: a @ b, device, 10, warm_up=3, budget_s=10)
+    return Ceilings(copied, 2 * size**3 / (product.median / 1000))
+
+
+def _copy_rate(device: torch.device | str, count: int) -> float:
+    """Return bytes per second when `count` bytes are read and as many written."""
+    source = torch.randint(0, 255, (count,), dtype=torch.uint8, device=device)
+    target = torch.empty_like(source)
+    took = repeat(lambda: target.copy_(source), device, 20, warm_up=5, budget_s=10)
+    return 2 * count / (took.median / 1000)
+
+
+def question_floor_ms(load: Load, best: Ceilings, prompt: int, latents: int, answer: int, batch: int = 1) -> float:
+    """Return the least time for a batch: one prefill, then every latent, `</think>` and every answer token but one.
+
+    Args:
+        load: The model.
+        best: The device.
+        prompt: Tokens of each prompt, `<think>` not counted.
+        latents: Soft tokens of each thought.
+        answer: Tokens of each answer.
+        batch: Batch size.
+    """
+    weights = (load.body + load.head) * load.bytes_each
+    prefill_flops = 2 * batch * (load.body * (prompt + 1) + load.head)
+    seconds = max(weights / best.bytes_per_s, prefill_flops / best.flops_per_s)
+    for step in range(latents + answer):
+        read = weights + batch * load.cache_bytes * (prompt + 1 + step)
+        flops = 2 * batch * (load.body + load.head)
+        seconds += max(read / best.bytes_per_s, flops / best.flops_per_s)
+    return 1000 * seconds

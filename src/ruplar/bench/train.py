@@ -1,12 +1,11 @@
-"""Shape → tokens a second and peak memory of a RuPLaR training step: ours against dense priors and full logits.
+"""Model shape → tokens per second and peak memory of a RuPLaR training step, against dense priors and full logits.
 
-Both train the same items with the same LoRA (or all weights), forward, backward and AdamW. Building priors is not in
-it, though the published one is slow at that too (see `bench.priors`): workers can do it beside the step. Moving the
-dense priors to the device is, since they are what the step needs.
+Both train the same items with the same LoRA (or all weights): forward, backward and AdamW. Building priors is not timed
+(see `bench.priors`), because data-loader workers can do it in parallel. Moving dense priors to the device is.
 
-MFU counts the products with weights that the step cannot do without: forward and backward through the layers for every
-token, through the head for supervised positions, and weight gradients only where weights are trained. What it is held
-against is the measured rate of a large product.
+MFU counts only the necessary products with weights: forward and backward through the layers for every token, through the
+LM head for supervised positions, and weight gradients only for trained weights; relative to the measured rate of a large
+matrix product.
 """
 
 from __future__ import annotations
@@ -23,10 +22,9 @@ from torch import Tensor
 
 from ruplar import plugins
 from ruplar.bench import published
-from ruplar.bench.floor import Ceilings, Load, ceilings
 from ruplar.bench.report import about, ratio
 from ruplar.bench.shapes import build, gsm8k_lengths
-from ruplar.bench.timing import Peak, Spread, repeat
+from ruplar.bench.timing import Ceilings, Load, Peak, Spread, ceilings, repeat
 from ruplar.data.collate import collate
 from ruplar.model.backbone import Backbone
 from ruplar.model.lora import add_lora
@@ -35,23 +33,23 @@ from ruplar.types import Item, SparsePrior
 
 _PUBLISHED = ("published_ms", "published_p10_ms", "published_p90_ms")
 _BATCHES = 4
-"""Different batches the steps go through in turn."""
+"""Number of different batches that the steps alternate between."""
 
 
 @dataclass(frozen=True)
 class TrainOptions:
-    """How the step is done.
+    """Options of a training step; `pack` to `keep` apply to ours only.
 
     Attributes:
-        batch: Sequences a step.
-        lora: Train adapters; False trains all weights, held in float32.
-        pack: Width of the rows ours packs sequences into; 0: a row each.
-        compile: Ours compiles its layers.
-        head_chunk: Supervised positions that meet our head at once; 0: all.
-        checkpoint: Ours keeps no layer's inner activations, and computes them again in the backward pass.
+        batch: Sequences per step.
+        lora: Train a LoRA adapter; False trains all weights, stored in float32.
+        pack: Tokens per packed row; 0: no packing.
+        compile: Compile the layers.
+        head_chunk: Supervised positions per LM-head chunk; 0: all at once.
+        checkpoint: Gradient checkpointing.
         keep: With compile: see `Backbone.compile_layers`.
-        latents: Soft tokens of each sequence.
-        answer: Answer tokens of each sequence.
+        latents: Latents per sequence.
+        answer: Answer tokens per sequence.
     """
 
     batch: int = 32
@@ -70,13 +68,13 @@ def train(shape: str, device: str, dtype: str, options: TrainOptions, repeats: i
 
     Args:
         shape: A name in `shapes.SHAPES`.
-        device: Where.
-        dtype: Precision of the computation; the weights' too, unless all are trained.
-        options: How.
-        repeats: Timed steps, within a minute each.
+        device: The device.
+        dtype: Data type of the computation, and of the weights unless all are trained.
+        options: Options of the step.
+        repeats: Timed steps, within a minute.
     """
     precision = getattr(torch, dtype)
-    # ours last: what a compiler keeps must not count as theirs
+    # ours last: memory held by the compiler must not count as theirs
     theirs = _measure_dense(shape, device, precision, options, max(4, repeats // 2))
     ours = _measure(_our_step, shape, device, precision, options, repeats)
     tokens = ours.tokens / (ours.took.median / 1000)
@@ -124,12 +122,12 @@ Step = Callable[[], Tensor]
 def _measure_dense(
     shape: str, device: str, precision: torch.dtype, options: TrainOptions, repeats: int
 ) -> _Found | None:
-    """The published step, or None where it does not fit into the device's memory."""
+    """Measure the published step; None if it runs out of memory."""
     try:
         return _measure(_published_step, shape, device, precision, options, repeats)
     except torch.OutOfMemoryError:
         pass
-    # outside the handler, whose traceback holds what was allocated
+    # outside the handler, whose traceback references the allocated tensors
     gc.collect()
     torch.cuda.empty_cache()
     return None
@@ -143,7 +141,7 @@ def _measure(
     options: TrainOptions,
     repeats: int,
 ) -> _Found:
-    """One procedure on a model of its own, so that neither's memory counts as the other's."""
+    """Measure one procedure on its own model, so that memory is counted separately."""
     torch.manual_seed(0)
     with Peak(device) as peak:
         backbone = build(shape, device, precision if options.lora else torch.float32)
@@ -190,7 +188,7 @@ def _published_step(backbone: Backbone, groups: list[list[Item]], options: Train
 
 
 def random_items(backbone: Backbone, options: TrainOptions, seed: int) -> list[Item]:
-    """A batch of training sequences of random ids: prompts as long as GSM8K's, priors of six tokens."""
+    """Return a batch of random training sequences: prompt lengths of GSM8K, priors of six tokens."""
     draw = np.random.default_rng(seed)
     top = backbone.embedding_weight.shape[0] - 2
     lengths = draw.choice(gsm8k_lengths(), size=options.batch).tolist()
@@ -209,8 +207,8 @@ def _item(backbone: Backbone, draw: np.random.Generator, top: int, length: int, 
 
 
 def _mfu(ours: _Found, options: TrainOptions, best: Ceilings) -> float:
-    """Model FLOP utilisation; attention's own products and the adapters' are not counted."""
+    """Return the model FLOP utilisation, without attention scores and adapters."""
     supervised = options.batch * (options.latents + options.answer + 1)
-    passes = 2 if options.lora else 3  # forward and backward; with all weights trained, their gradients too
+    passes = 2 if options.lora else 3  # forward and backward; plus weight gradients when all weights are trained
     flops = 2 * passes * (ours.load.body * ours.tokens + ours.load.head * supervised)
     return flops / (ours.took.median / 1000) / best.flops_per_s

@@ -1,7 +1,4 @@
-"""Words typed → one verb each: the only package that prints, picks a device or reads the environment.
-
-Where fetched models are kept is read in `backbone.known` alone, for programs too.
-"""
+"""The command line: the only package that prints, picks a device and reads the environment (except `ruplar.cache`)."""
 
 from ruplar.cli.verbs import app, main
 

@@ -1,4 +1,4 @@
-"""`ruplar bench …` → a measurement each: printed as a table, written as JSON when asked."""
+"""`ruplar bench …`: one benchmark each, printed as a table and optionally written as JSON."""
 
 from __future__ import annotations
 
@@ -11,16 +11,22 @@ from rich.console import Console
 from ruplar.cli.options import Device, integers, pick_device
 from ruplar.errors import UserError
 
-bench = typer.Typer(help="Ours, the published procedure and the hardware's floor, in one run.", no_args_is_help=True)
+bench = typer.Typer(
+    help="Measure speed and memory against two baselines.",
+    no_args_is_help=True,
+)
 out = Console()
 
-Shape = Annotated[str, typer.Option(help="llama-3.2-1b, llama-3.2-3b, qwen2.5-1.5b, smollm2-135m or embedded.")]
-Dtype = Annotated[
-    Literal["auto", "float32", "bfloat16"], typer.Option(help="auto: float32 on a CPU, bfloat16 elsewhere.")
+Shape = Annotated[
+    str, typer.Option(help="Model shape: llama-3.2-1b, llama-3.2-3b, qwen2.5-1.5b, smollm2-135m or embedded.")
 ]
-Json = Annotated[Path | None, typer.Option("--json", help="Write the record to this file.")]
-Quick = Annotated[bool, typer.Option("--quick", help="Tiny sizes: shows that it runs, says nothing about speed.")]
-Repeats = Annotated[int, typer.Option(min=1, help="Times each is measured.")]
+Dtype = Annotated[
+    Literal["auto", "float32", "bfloat16"],
+    typer.Option(help="Data type of the model; auto is float32 on a CPU and bfloat16 elsewhere."),
+]
+Json = Annotated[Path | None, typer.Option("--json", help="Also write the record to this JSON file.")]
+Quick = Annotated[bool, typer.Option("--quick", help="Use tiny sizes as a smoke test; the timings mean nothing.")]
+Repeats = Annotated[int, typer.Option(min=1, help="Number of timed repetitions.")]
 
 
 @bench.command()
@@ -32,7 +38,10 @@ def latency(
     json: Json = None,
     quick: Quick = False,
 ) -> None:
-    """One question at a time: ours, published, text CoT through HF generate, and the floor."""
+    """Measure latency at batch size 1.
+
+    Compares ruplar with the published procedure, text CoT through HF generate and the hardware floor.
+    """
     from ruplar.bench import latency as bench_latency
 
     where, precision = _place(device, dtype)
@@ -45,19 +54,24 @@ def throughput(
     shape: Shape = "embedded",
     device: Device = "auto",
     dtype: Dtype = "auto",
-    batches: Annotated[str, typer.Option(help="Questions in flight, comma-separated.")] = "1,8,64",
-    questions: Annotated[int, typer.Option(min=1, max=1319, help="How many, lengths as GSM8K's.")] = 1319,
+    batches: Annotated[str, typer.Option(help="Comma-separated batch sizes (concurrent questions).")] = "1,8,64",
+    questions: Annotated[
+        int, typer.Option(min=1, max=1319, help="Number of questions, with the prompt lengths of GSM8K.")
+    ] = 1319,
     repeats: Repeats = 3,
     json: Json = None,
     quick: Quick = False,
 ) -> None:
-    """Questions a second by batch size, on GSM8K's prompt lengths, against the published loop."""
+    """Measure questions per second by batch size.
+
+    Uses GSM8K's prompt lengths and compares with the published procedure.
+    """
     from ruplar.bench.throughput import throughput as measure
 
     where, precision = _place(device, dtype)
     sizes = integers(batches, "--batches")
     if min(sizes) < 1:
-        raise UserError(f"--batches: each must be at least 1, got {batches}.")
+        raise UserError(f"--batches: each batch size must be at least 1, got {batches}.")
     count, sample, times = (12, 3, 1) if quick else (questions, 24, repeats)
     _show(measure(shape, where, precision, sizes, count, sample, times), json)
 
@@ -67,18 +81,29 @@ def train(
     shape: Shape = "embedded",
     device: Device = "auto",
     dtype: Dtype = "auto",
-    batch: Annotated[int, typer.Option(min=1, help="Sequences a step.")] = 32,
-    lora: Annotated[bool, typer.Option("--lora/--full", help="Train adapters, or all weights.")] = True,
-    pack: Annotated[int, typer.Option(min=0, help="Ours: width of packed rows; 0: a row each.")] = 0,
-    compile: Annotated[bool | None, typer.Option(help="Ours: compile the layers; on a GPU by default.")] = None,
-    head_chunk: Annotated[int, typer.Option(min=0, help="Ours: positions that meet the head at once.")] = 0,
-    checkpoint: Annotated[bool, typer.Option("--checkpoint", help="Ours: recompute activations.")] = False,
-    keep: Annotated[float, typer.Option(min=0, max=1, help="Ours, compiled: share of activations kept.")] = 1.0,
+    batch: Annotated[int, typer.Option(min=1, help="Sequences per training step.")] = 32,
+    lora: Annotated[bool, typer.Option("--lora/--full", help="Train a LoRA adapter, or all weights.")] = True,
+    pack: Annotated[
+        int, typer.Option(min=0, help="Pack sequences into rows of this many tokens; 0 turns packing off.")
+    ] = 0,
+    compile: Annotated[
+        bool | None, typer.Option(help="Compile the layers with torch.compile. Default: on a GPU only.")
+    ] = None,
+    head_chunk: Annotated[
+        int, typer.Option(min=0, help="Positions per LM-head chunk; 0 computes all logits at once.")
+    ] = 0,
+    checkpoint: Annotated[bool, typer.Option("--checkpoint", help="Use gradient checkpointing.")] = False,
+    keep: Annotated[
+        float, typer.Option(min=0, max=1, help="With --compile: fraction of activations kept for the backward pass.")
+    ] = 1.0,
     repeats: Repeats = 20,
     json: Json = None,
     quick: Quick = False,
 ) -> None:
-    """Tokens a second and peak memory of a training step, against dense priors and full logits."""
+    """Measure speed and memory of a training step.
+
+    Compares with the published procedure: dense priors and full logits.
+    """
     from ruplar.bench.train import TrainOptions
     from ruplar.bench.train import train as measure
 
@@ -91,13 +116,16 @@ def train(
 @bench.command()
 def priors(
     shape: Shape = "llama-3.2-1b",
-    prior: Annotated[str, typer.Option(help="See `ruplar list priors`.")] = "mixture",
-    chains: Annotated[int, typer.Option(min=1, help="How many, from the word-problem generator.")] = 100_000,
-    file: Annotated[Path | None, typer.Option(help="Or all chains of this file.")] = None,
+    prior: Annotated[str, typer.Option(help="Prior: a name in `ruplar list priors`.")] = "mixture",
+    chains: Annotated[int, typer.Option(min=1, help="Number of generated word problems.")] = 100_000,
+    file: Annotated[Path | None, typer.Option(help="Use all chains of this file instead.")] = None,
     json: Json = None,
     quick: Quick = False,
 ) -> None:
-    """Chains a second from steps to priors, against a vector of the vocabulary's size for every step."""
+    """Measure how fast priors are built.
+
+    Compares with the published procedure: one dense vocabulary-sized vector per step.
+    """
     from ruplar.bench.priors import priors as measure
 
     _show(measure(shape, prior, 100 if quick else chains, file, 5 if quick else 200), json)
@@ -108,12 +136,15 @@ def growth(
     shape: Shape = "embedded",
     device: Device = "auto",
     dtype: Dtype = "auto",
-    batches: Annotated[str, typer.Option(help="Batch sizes, comma-separated.")] = "1,2,4,8,16,32,64",
+    batches: Annotated[str, typer.Option(help="Comma-separated batch sizes.")] = "1,2,4,8,16,32,64",
     repeats: Repeats = 10,
     json: Json = None,
 ) -> None:
-    """How a question's cost grows with latents, prompt length and batch size, the floor beside it."""
-    from ruplar.bench.growth import growth as measure
+    """Measure latency by latents, prompt and batch size.
+
+    Shows the hardware floor next to each measurement.
+    """
+    from ruplar.bench.throughput import growth as measure
 
     where, precision = _place(device, dtype)
     _show(measure(shape, where, precision, integers(batches, "--batches"), repeats), json)
@@ -122,11 +153,14 @@ def growth(
 @bench.command()
 def agreement(
     device: Device = "auto",
-    questions: Annotated[int, typer.Option(min=8, help="Word problems asked.")] = 300,
+    questions: Annotated[int, typer.Option(min=8, help="Number of word problems.")] = 300,
     json: Json = None,
 ) -> None:
-    """How often the fast engine and the plain loop say the same, with the embedded model's trained weights."""
-    from ruplar.bench.agreement import agreement as measure
+    """Measure how often both engines agree.
+
+    The fast and the reference engine answer the same questions with the embedded model's trained weights.
+    """
+    from ruplar.bench.latency import agreement as measure
 
     where = pick_device(device)
     _show(measure(where, questions, ("float32",) if where == "cpu" else ("float32", "bfloat16")), json)
@@ -138,9 +172,10 @@ def _place(device: str, dtype: str) -> tuple[str, str]:
 
 
 def _show(record: dict[str, Any], json: Path | None) -> None:
-    from ruplar.bench.report import table, write_json
+    from ruplar.bench.report import ordered, table
+    from ruplar.io import write_json
 
     out.print(table(record))
     if json is not None:
-        write_json(record, json)
+        write_json(json, ordered(record))
         out.print(f"record   {json}", highlight=False)

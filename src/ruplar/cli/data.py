@@ -1,85 +1,211 @@
-"""`ruplar data …` → chains written and checked; the other verbs are in `cli/convert.py`, `cli/augment.py`, `cli/data_fetch.py`, `cli/prepare.py`."""
+"""`ruplar data …`: generate, check and augment chains, and look for overlap with benchmarks.
+
+`data convert` is in `cli/data_convert.py`; `data fetch` and `data prepare` are in `cli/data_prepare.py`.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
 
 from ruplar import plugins
-from ruplar.cli.augment import augment, overlap
-from ruplar.cli.convert import convert
-from ruplar.cli.data_fetch import fetch
-from ruplar.cli.options import AsJson, DataDir, free_file, integers, print_json
-from ruplar.cli.prepare import prepare
+from ruplar.cli import options
+from ruplar.cli.data_convert import convert
+from ruplar.cli.data_prepare import fetch, prepare
 from ruplar.errors import UserError
 from ruplar.types import Example
 
+if TYPE_CHECKING:
+    from ruplar.data.augment import AugmentReport
+
 data = typer.Typer(
-    help="Chains: download them, write them, multiply them, convert them, find what is wrong with them.",
+    help="Download, generate, convert and check training data.",
     no_args_is_help=True,
 )
 data.command("convert")(convert)
-data.command("augment")(augment)
-data.command("overlap")(overlap)
 data.command("fetch")(fetch)
 data.command("prepare")(prepare)
 out = Console()
 
+BENCHMARKS = "gsm8k-aug,gsm-hard,svamp,multiarith,gsm8k-aug-valid"
+
 
 @data.command("make")
 def make(
-    file: Annotated[Path, typer.Argument(help="The jsonl file to write.")],
-    count: Annotated[int, typer.Option(min=1, help="How many problems.")] = 1000,
-    seed: Annotated[int, typer.Option(min=0, help="Which ones.")] = 1,
+    file: Annotated[Path, typer.Argument(help="Output file (jsonl).")],
+    count: Annotated[int, typer.Option(min=1, help="Number of problems.")] = 1000,
+    seed: options.Seed = 1,
     families: Annotated[
-        str | None, typer.Option(help="Comma-separated, or short, situations or held-out; see `ruplar list families`.")
+        str | None,
+        typer.Option(
+            help="Comma-separated problem families (see `ruplar list families`), or a group: short, situations, held-out."
+        ),
     ] = None,
-    steps: Annotated[str, typer.Option(help="Fewest and most steps.")] = "1,6",
-    domain: Annotated[str, typer.Option(help="What they are about: arithmetic, dates or logic.")] = "arithmetic",
-    drills: Annotated[bool, typer.Option("--drills", help="Bare arithmetic instead of word problems.")] = False,
-    force: Annotated[bool, typer.Option("--force", help="Write over a file that is there.")] = False,
+    steps: Annotated[str, typer.Option(help="Minimum and maximum number of steps per problem.")] = "1,6",
+    domain: Annotated[str, typer.Option(help="Domain of the problems: arithmetic, dates or logic.")] = "arithmetic",
+    drills: Annotated[bool, typer.Option("--drills", help="Write bare arithmetic instead of word problems.")] = False,
+    force: options.Force = False,
 ) -> None:
-    """Write problems with chains that re-execute to their answers."""
+    """Generate problems whose chains re-execute to their answers."""
     from ruplar.data.sources import generator, group
     from ruplar.problems.drills import generate as generate_drills
     from ruplar.problems.word_problems import write_jsonl
 
-    low, high = integers(steps, "--steps", 2)
+    low, high = options.integers(steps, "--steps", 2)
     if families is not None and (domain != "arithmetic" or drills):
         what = "drills" if drills else f"problems of the domain '{domain}'"
         raise UserError(f"--families: {what} have none; leave it out.")
     if drills and domain != "arithmetic":
-        raise UserError(f"--drills: there are none of the domain '{domain}'.")
+        raise UserError(f"--drills: the domain '{domain}' has none.")
     chosen: dict[str, Any] = (
         {"families": [one for name in families.split(",") for one in group(name)]} if families is not None else {}
     )
     generate: Callable[..., Iterator[Example]] = generate_drills if drills else generator(domain)
-    free_file(file, force)
+    options.writable_file(file, force)
     written = write_jsonl(file, generate(count, seed, steps=(low, high), **chosen))
     out.print(f"{written:,} problems in {file}", highlight=False)
 
 
 @data.command("check")
 def check(
-    file: Annotated[str, typer.Argument(help="A file, a known set or a Hub name.")],
-    domain: Annotated[str, typer.Option(help="See `ruplar list domains`, or a dotted name of yours.")] = "arithmetic",
-    format: Annotated[str | None, typer.Option(help="Shape of the rows; found out when left out.")] = None,
-    data_dir: DataDir = None,
-    show: Annotated[int, typer.Option(min=0, help="Problems of each kind to show.")] = 5,
-    rows: Annotated[
-        int, typer.Option(min=0, help="Rows to show in full, as they were understood, from the first on.")
-    ] = 0,
-    as_json: AsJson = False,
+    file: Annotated[str, typer.Argument(help="Data to check: a file, a known data set or a Hub name.")],
+    domain: options.Domain = "arithmetic",
+    format: options.Format = None,
+    data_dir: options.DataDir = None,
+    show: Annotated[int, typer.Option(min=0, help="Examples to print for each kind of problem found.")] = 5,
+    rows: Annotated[int, typer.Option(min=0, help="Print the first N rows as they were parsed.")] = 0,
+    as_json: options.AsJson = False,
 ) -> None:
-    """What was understood of every chain, what is left out and why, and which steps do not re-execute."""
+    """Check chains: parse and re-execute them.
+
+    Reports how rows are parsed, which are dropped and why, and which steps do not re-execute.
+    """
     from ruplar.data.check import check_chains
 
     found = check_chains(file, plugins.make("domains", domain), format=format, data_dir=data_dir, rows=rows)
     if as_json:
-        print_json(found.as_dict())
+        options.print_json(found.as_dict())
     else:
-        out.print(found.text(show), markup=False, highlight=False, soft_wrap=True)
+        options.print_text(out, found.text(show))
+
+
+@data.command("augment")
+def augment(
+    source: Annotated[str, typer.Argument(help="Chains to augment: a file, a known data set or a Hub name.")],
+    output: Annotated[Path, typer.Argument(help="Output file (jsonl).")],
+    count: Annotated[int, typer.Option(min=1, help="Total number of problems to write.")] = 150_000,
+    per_chain: Annotated[int, typer.Option(min=1, help="Maximum number of problems made from one chain.")] = 100,
+    seed: options.Seed = 1,
+    valid: Annotated[list[str] | None, typer.Option(help="Data set whose questions are held out. Repeatable.")] = None,
+    against: Annotated[
+        str,
+        typer.Option(
+            help="Comma-separated test sets: drop chains that share 13 consecutive words, numbers masked, with one."
+        ),
+    ] = "",
+    large: Annotated[
+        float, typer.Option(min=0, max=1, help="Fraction of problems with a number of 4 to 7 digits, as in GSM-Hard.")
+    ] = 0.05,
+    format: options.Format = None,
+    show: Annotated[int, typer.Option(min=0, help="Dropped chains to print for each reason.")] = 1,
+    force: options.Force = False,
+    data_dir: options.DataDir = None,
+    as_json: options.AsJson = False,
+) -> None:
+    """Augment chains by resampling their numbers.
+
+    Numbers are drawn from plausible ranges and chains are re-executed; implausible problems are dropped.
+    """
+    from ruplar.data.augment import AugmentReport, deal, make_plans
+    from ruplar.data.decontamination import index_of, why_not_train
+    from ruplar.data.read import read
+    from ruplar.fingerprints import digest
+    from ruplar.problems.word_problems import write_jsonl
+
+    domain = plugins.make("domains", "arithmetic")
+    if why := why_not_train(source):
+        raise UserError(f"{why}; nothing may be trained on it.")
+    options.writable_file(output, force)
+    held_out = {
+        digest(example.question)
+        for name in valid or ()
+        for example in read(name, domain, need_steps=False, skip_bad=True, data_dir=data_dir).examples
+    }
+    chains = read(source, domain, format=format, skip_bad=True, data_dir=data_dir)
+    index = index_of(_set_names(against), domain, data_dir) if against else None
+
+    def refuse(example: Example) -> str | None:
+        if digest(example.question) in held_out:
+            return "its question is held out"
+        hit = index and (index.hit(example.question) or index.retold(example.question))
+        return f"{hit.kind} as in {hit.set}" if hit else None
+
+    report = AugmentReport()
+    plans = make_plans(chains.examples, report, refuse)
+    dealt = deal(plans, seed, report, count=count, per_chain=per_chain, large=large)
+    if plans:
+        write_jsonl(output, (example for _, _, example in dealt))
+    if as_json:
+        unread = {reason: len(rows) for reason, rows in chains.left_out.items()}
+        options.print_json({"source": chains.place.name, "output": str(output), "unread": unread, **report.as_dict()})
+    else:
+        options.print_text(out, _summary(report, output, count, per_chain, show))
+    if not plans:
+        raise typer.Exit(1)
+
+
+def _summary(report: AugmentReport, output: Path, count: int, per_chain: int, show: int) -> str:
+    if not report.used:
+        lines = [f"none of {report.rows:,} chains can be augmented; {output} is not written"]
+    else:
+        per_used = report.written / report.used
+        lines = [
+            f"{report.written:,} problems from {report.used:,} of {report.rows:,} chains, {per_used:.1f} per chain: {output}"
+        ]
+    if report.used and report.written < count:
+        lines.append(
+            f"  fewer than the {count:,} requested: {report.short:,} chains are exhausted, the others reached {per_chain} (--per-chain)"
+        )
+    for reason, number in report.left_out.most_common():
+        lines.append(f"  {number:,} chains dropped: {reason}")
+        lines += [f"    {at}  {question}" for at, question in report.shown[reason][:show]]
+    return "\n".join(lines)
+
+
+def _set_names(against: str) -> list[str]:
+    names = [name for part in against.split(",") if (name := part.strip())]
+    if not names:
+        raise UserError(f"--against: names no data set. Give for instance {BENCHMARKS}, or a file.")
+    return names
+
+
+@data.command("overlap")
+def overlap(
+    train: Annotated[list[str], typer.Argument(help="Training data: files, known data sets or Hub names.")],
+    against: Annotated[str, typer.Option(help="Comma-separated test sets or files.")] = BENCHMARKS,
+    show: Annotated[int, typer.Option(min=0, help="Matching pairs to print for each kind of overlap.")] = 3,
+    strict: Annotated[bool, typer.Option("--strict", help="Exit with status 1 if there is any overlap.")] = False,
+    format: options.Format = None,
+    data_dir: options.DataDir = None,
+    as_json: options.AsJson = False,
+) -> None:
+    """Find training questions that overlap with test sets.
+
+    A question overlaps if it equals a test question or shares 13 consecutive words with one, with or without numbers masked.
+    """
+    from ruplar.data.decontamination import index_of
+    from ruplar.data.overlap import Shared, share
+
+    domain = plugins.make("domains", "arithmetic")
+    index = index_of(_set_names(against), domain, data_dir)
+    found: list[Shared] = [share(name, index, domain, format=format, data_dir=data_dir) for name in train]
+    if as_json:
+        options.print_json({"against": index.sets, "train": [one.as_dict() for one in found]})
+    else:
+        options.print_text(out, "\n".join(one.text(show) for one in found))
+    if strict and any(one.hits for one in found):
+        raise typer.Exit(1)

@@ -1,45 +1,61 @@
-"""Options that several verbs share, and what they stand for."""
+"""Options that several commands share, and the checks of their values."""
 
 from __future__ import annotations
 
 import json
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from rich.console import Console
 
 from ruplar.errors import UserError
 
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 DataDir = Annotated[
     Path | None,
-    typer.Option(help="Folder with the files of known sets, searched before $RUPLAR_DATA, data/ and the cache."),
+    typer.Option(help="Folder with benchmark files, searched before $RUPLAR_DATA, data/ and the download cache."),
 ]
-Device = Annotated[str, typer.Option(help="cpu, cuda, cuda:1, mps; auto takes the best there is.")]
+Device = Annotated[str, typer.Option(help="Device: cpu, cuda, cuda:1 or mps. 'auto' picks the best one available.")]
+Domain = Annotated[
+    str, typer.Option(help="Domain of the data: a name in `ruplar list domains`, or a dotted import path.")
+]
+Force = Annotated[bool, typer.Option("--force", help="Overwrite an existing output file.")]
+Format = Annotated[str | None, typer.Option(help="Row format of the data; detected automatically if not given.")]
 ModelArg = Annotated[
-    str, typer.Argument(help="A folder `ruplar train` wrote, or embedded:ruplar, embedded:cot, embedded:no_cot.")
+    str,
+    typer.Argument(
+        help="Model: a folder written by `ruplar train`, or embedded:ruplar, embedded:cot, embedded:no_cot."
+    ),
 ]
 MethodSettings = Annotated[
     list[str] | None,
-    typer.Option("--set", help="A setting of the model's method in place of its own, e.g. method.speed=2."),
+    typer.Option("--set", help="Override a setting of the model's method, e.g. method.speed=2. Repeatable."),
 ]
-Temperature = Annotated[float, typer.Option(min=0, help="Of the answer; 0 is greedy.")]
+Seed = Annotated[int, typer.Option(min=0, help="Random seed.")]
+Temperature = Annotated[float, typer.Option(min=0, help="Sampling temperature of the answer; 0 is greedy.")]
 TopP = Annotated[
-    float, typer.Option(help="Sample the answer among the likeliest tokens holding this much probability.")
+    float, typer.Option(help="Nucleus sampling of the answer: cumulative probability of the tokens kept.")
 ]
-Samples = Annotated[int, typer.Option(min=1, help="Answers to each question, of which the majority counts.")]
+Samples = Annotated[int, typer.Option(min=1, help="Answers sampled per question; the majority answer is graded.")]
 NoiseScale = Annotated[
     float | None,
-    typer.Option("--noise", min=0, help="Of the thoughts; left out: 0.3 for several samples, else none."),
+    typer.Option(
+        "--noise",
+        min=0,
+        help="Scale of the Gumbel noise on the latents. Default: 0.3 with several samples at temperature 0, otherwise 0.",
+    ),
 ]
-NoiseTemperature = Annotated[float, typer.Option(help="Of a noised soft token; below 1 is nearer to a single token.")]
+NoiseTemperature = Annotated[
+    float, typer.Option(help="Softmax temperature of a noised latent; below 1, it is closer to a single token.")
+]
 
 
-def drawing(samples: int, noise: float | None, temperature: float) -> float:
-    """The noise of the thoughts where none is named: several samples must differ in something."""
+def default_noise(samples: int, noise: float | None, temperature: float) -> float:
+    """Return the given noise scale, or the default: several greedy samples would otherwise be identical."""
     if noise is not None:
         return noise
     from ruplar.engine.sampling import SAMPLE_NOISE
@@ -48,10 +64,10 @@ def drawing(samples: int, noise: float | None, temperature: float) -> float:
 
 
 def pick_device(name: str) -> str:
-    """`auto` → the best device there is; any other name as it is.
+    """Resolve `auto` to the best available device and check any other name.
 
     Raises:
-        UserError: There is no such device here.
+        UserError: The device is not available.
     """
     if name == "cpu":
         return name
@@ -62,7 +78,7 @@ def pick_device(name: str) -> str:
             torch.empty(0, device=name)
         except (RuntimeError, AssertionError) as error:
             reason = str(error).splitlines()[0].rstrip(".:")
-            raise UserError(f"--device: '{name}' cannot be used here ({reason}). Write cpu, or auto.") from error
+            raise UserError(f"--device: '{name}' cannot be used here ({reason}). Use cpu or auto.") from error
         return name
     if torch.cuda.is_available():
         return "cuda"
@@ -70,10 +86,10 @@ def pick_device(name: str) -> str:
 
 
 def integers(text: str, option: str, count: int | None = None) -> list[int]:
-    """Numbers with commas → numbers.
+    """Parse comma-separated non-negative integers.
 
     Raises:
-        UserError: They are none, or not `count` of them.
+        UserError: A part is no such integer, or there are not `count` of them.
     """
     try:
         found = [int(part) for part in text.split(",")]
@@ -82,77 +98,90 @@ def integers(text: str, option: str, count: int | None = None) -> list[int]:
     if any(number < 0 for number in found):
         raise UserError(f"{option}: must be 0 or more, got {text}.")
     if not found or (count and len(found) != count):
-        raise UserError(
-            f"{option}: cannot read '{text}'. Write {'two' if count else ''} whole numbers with commas, e.g. 1,6."
-        )
+        number = "two integers" if count else "integers"
+        raise UserError(f"{option}: cannot read '{text}'. Give {number} separated by commas, e.g. 1,6.")
     return found
 
 
-def method_settings(pairs: list[str]) -> dict[str, Any]:
-    """`method.speed=2` → {"speed": 2}; values are YAML.
+def sectioned_settings(pairs: Iterable[str], sections: Sequence[str], example: str) -> dict[str, dict[str, Any]]:
+    """Parse `SECTION.NAME=VALUE` pairs into one dictionary per section; values are YAML.
 
     Raises:
-        UserError: One of them is not of that form.
+        UserError: A pair has another form, or its section is not one of `sections`.
     """
     import yaml
 
-    found = {}
+    found: dict[str, dict[str, Any]] = {section: {} for section in sections}
     for pair in pairs:
         key, equals, value = pair.partition("=")
         section, _, name = key.strip().partition(".")
-        if not equals or section != "method" or not name:
-            raise UserError(f"--set: cannot read '{pair}'. Write method.NAME=VALUE, e.g. method.speed=2.")
+        if not equals or section not in found or not name:
+            forms = " or ".join(f"{section}.NAME=VALUE" for section in sections)
+            raise UserError(f"--set: cannot read '{pair}'. Write {forms}, e.g. {example}.")
         try:
-            found[name] = yaml.safe_load(value)
+            found[section][name] = yaml.safe_load(value)
         except yaml.YAMLError as error:
             raise UserError(f"--set: cannot read the value of '{pair}'; quote it.") from error
     return found
 
 
+def method_settings(pairs: Iterable[str] | None) -> dict[str, Any]:
+    """Parse `method.speed=2` into `{"speed": 2}`."""
+    return sectioned_settings(pairs or (), ("method",), "method.speed=2")["method"]
+
+
 def names_and_settings(words: Sequence[str], kind: str, listed: str) -> tuple[list[str], list[str]]:
-    """Words of a command → names, and `key=value` settings.
+    """Split arguments into names and `key=value` settings.
 
     Args:
         words: Both, in any order.
-        kind: What the names name, for the message.
-        listed: What `ruplar list` calls them.
+        kind: What the names refer to, for the message.
+        listed: The argument of `ruplar list` that prints them.
 
     Raises:
-        UserError: There is no name among them.
+        UserError: No name is given.
     """
     names = [word for word in words if "=" not in word]
     if not names:
-        raise UserError(f"no {kind} is named, only settings. `ruplar list {listed}` names those there are.")
+        raise UserError(f"no {kind} is named, only settings. `ruplar list {listed}` prints the available names.")
     return names, [word for word in words if "=" in word]
 
 
-def no_file(folder: Path) -> Path:
-    """The folder, which may not exist yet but may not be a file: told before the work, not after it."""
+def writable_folder(folder: Path) -> Path:
+    """Return the folder if it can be written to, before any work is done for it.
+
+    Raises:
+        UserError: It is a file, or its parent folder is not writable.
+    """
     if folder.exists() and not folder.is_dir():
         raise UserError(f"{folder} is a file. Name a folder.")
-    there = next((place for place in (folder, *folder.absolute().parents) if place.exists()), Path())
+    parent = next((place for place in (folder, *folder.absolute().parents) if place.exists()), Path())
     try:
-        # made and removed again: a disk that is read-only or full, or a right we lack, shows in no other way
-        Path(tempfile.mkdtemp(prefix=".ruplar-", dir=there)).rmdir()
+        # a trial folder is the only reliable check for a read-only or full disk and for missing permissions
+        Path(tempfile.mkdtemp(prefix=".ruplar-", dir=parent)).rmdir()
     except OSError as error:
-        raise UserError(f"{folder}: cannot be made ({there}: {error.strerror}). Name another folder.") from error
+        raise UserError(f"{folder}: cannot be created ({parent}: {error.strerror}). Name another folder.") from error
     return folder
 
 
-def free_file(file: Path, force: bool) -> None:
-    """Nothing when the file may be written.
+def writable_file(file: Path, force: bool) -> None:
+    """Check that a file may be written.
 
     Raises:
-        UserError: It is a folder, lies in none, or is there and `force` is off.
+        UserError: It is a folder, its folder does not exist, or it exists and `force` is off.
     """
     if file.is_dir() or not file.parent.is_dir():
-        raise UserError(
-            f"{file}: {'is a folder' if file.is_dir() else 'its folder does not exist'}. Name a file in one that does."
-        )
+        what = "is a folder" if file.is_dir() else "its folder does not exist"
+        raise UserError(f"{file}: {what}. Name a file in an existing folder.")
     if file.exists() and not force:
-        raise UserError(f"{file}: exists. Name another file, or write over it with --force.")
+        raise UserError(f"{file}: exists. Name another file, or overwrite it with --force.")
 
 
 def print_json(value: Any, line: bool = False) -> None:
-    """For programs: JSON and nothing else on standard output; on one line where there may be many."""
+    """Print JSON to standard output, on a single line where several values are printed."""
     sys.stdout.write(json.dumps(value, indent=None if line else 2, ensure_ascii=False) + "\n")
+
+
+def print_text(console: Console, text: str) -> None:
+    """Print text as it is: no markup, no highlighting, no wrapping."""
+    console.print(text, markup=False, highlight=False, emoji=False, soft_wrap=True)

@@ -1,17 +1,78 @@
-"""What `ruplar preview` is given → plug-ins and chains."""
+"""`ruplar preview`: a chain → its steps, its spans and the prior of each latent."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
 
 from ruplar import plugins
-from ruplar.data.rows import SUFFIXES
+from ruplar.cli.options import AsJson, Domain, Seed, print_json, sectioned_settings
 from ruplar.errors import UserError
 
+out = Console()
 
-def make(kind: str, name: str, settings: dict[str, Any]) -> Any:
-    """A plug-in with its settings checked; what is wrong with them is told by name."""
+
+def preview(
+    chains: Annotated[str, typer.Argument(help="A chain such as '<<20*1.20=24>>', or a file of chains.")],
+    tokenizer: Annotated[
+        str | None,
+        typer.Option(
+            help="Tokenizer: a name in `ruplar list backbones`, llama-3, a folder, a tokenizer.model file or a Hub name."
+        ),
+    ] = None,
+    number_tokens: Annotated[
+        bool, typer.Option("--number-tokens", help="Add tokens for groups of digits, as backbone.number_tokens does.")
+    ] = False,
+    prior: Annotated[str, typer.Option(help="Prior: a name in `ruplar list priors`.")] = "mixture",
+    semantics: Annotated[
+        str | None, typer.Option(help="Variant of the mixture prior: set, multiset, paper or published.")
+    ] = None,
+    spans: Annotated[str, typer.Option(help="Span rule: a name in `ruplar list spans`.")] = "step",
+    domain: Domain = "arithmetic",
+    settings: Annotated[
+        list[str] | None, typer.Option("--set", help="Override a setting, e.g. prior.operand_share=0.3. Repeatable.")
+    ] = None,
+    seed: Seed = 0,
+    limit: Annotated[int, typer.Option(min=1, help="Maximum number of chains shown from a file.")] = 5,
+    as_json: AsJson = False,
+) -> None:
+    """Show what a chain teaches: steps, spans and priors.
+
+    Priors are shown as the tokenizer's tokens with their probabilities.
+    """
+    from ruplar.model.number_tokens import with_number_tokens
+    from ruplar.model.prompt import PlainText
+    from ruplar.model.tokenizers import load_tokenizer, of_domain
+    from ruplar.preview import preview as make_preview
+    from ruplar.preview import render
+    from ruplar.priors.base import PriorTable
+
+    chosen = sectioned_settings(settings or (), ("prior", "spans", "domain"), "prior.operand_share=0.3")
+    if semantics:
+        chosen["prior"].setdefault("semantics", semantics)
+    rule = _plugin("domains", domain, chosen["domain"])
+    cutter = _plugin("spans", spans, chosen["spans"])
+    loaded = load_tokenizer(tokenizer or of_domain(domain))
+    loaded = with_number_tokens(loaded) if number_tokens else loaded
+    encode = PlainText(loaded, frozenset(loaded.all_special_ids))
+    table = PriorTable(_plugin("priors", prior, chosen["prior"]), encode, seed)
+    shown = [
+        make_preview(c, tokenizer=loaded, domain=rule, spans=cutter, prior_table=table)
+        for c in _chains(chains, rule, limit)
+    ]
+    if as_json:
+        rows = [s.as_dict() for s in shown]
+        print_json(rows[0] if len(rows) == 1 else rows)
+    else:
+        for one in shown:
+            render(one, out)
+
+
+def _plugin(kind: str, name: str, settings: dict[str, Any]) -> Any:
+    """Make a plug-in; a wrong setting is reported by name."""
     from pydantic import ValidationError
 
     try:
@@ -20,30 +81,13 @@ def make(kind: str, name: str, settings: dict[str, Any]) -> Any:
         raise UserError(*(f"{name}.{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors())) from error
 
 
-def plugin_settings(pairs: list[str], prior: dict[str, Any]) -> dict[str, dict[str, Any]]:
-    """`prior.operand_share=0.3` → {"prior": {"operand_share": 0.3}, …}."""
-    import yaml
+def _chains(text: str, domain: Any, limit: int) -> list[Any]:
+    """Return the chains of a file, or the literal chain."""
+    from ruplar.data.rows import SUFFIXES
 
-    found: dict[str, dict[str, Any]] = {"prior": dict(prior), "spans": {}, "domain": {}}
-    for pair in pairs:
-        key, equals, value = pair.partition("=")
-        section, _, name = key.partition(".")
-        if not equals or section not in found or not name:
-            raise UserError(
-                f"--set: cannot read '{pair}'. Write prior.NAME=VALUE, spans.NAME=VALUE or domain.NAME=VALUE."
-            )
-        try:
-            found[section][name] = yaml.safe_load(value)
-        except yaml.YAMLError as error:
-            raise UserError(f"--set: cannot read the value of '{pair}'; quote it.") from error
-    return found
-
-
-def chains_of(text: str, domain: Any, limit: int) -> list[Any]:
-    """The chains of a file, or the literal chain."""
     try:
         is_file = Path(text).is_file()
-    except OSError:  # longer than any file's name: a chain
+    except OSError:  # too long for a file name, so it is a chain
         is_file = False
     if not is_file:
         if "<<" not in text and Path(text).suffix in SUFFIXES and len(text.split()) == 1:

@@ -1,4 +1,4 @@
-"""`ruplar report`: run.json files → tables on the terminal, in a file or in a page's block."""
+"""`ruplar report`: run.json files → tables on the terminal, in a Markdown block, or an HTML page with figures."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 from rich.console import Console
 
-from ruplar.cli.options import AsJson, no_file, print_json
+from ruplar.cli.options import AsJson, print_json, writable_folder
 from ruplar.errors import UserError
 
 if TYPE_CHECKING:
@@ -18,44 +18,49 @@ out = Console()
 
 
 def report(
-    runs: Annotated[list[Path], typer.Argument(help="run.json files, or folders that hold them.")],
+    runs: Annotated[list[Path], typer.Argument(help="run.json files, or folders that contain them.")],
     form: Annotated[
         Literal["markdown", "csv", "json", "html"],
         typer.Option(
             "--as",
-            help="What to print; html: table fragments, csv: a line a row, tests and printed numbers as columns.",
+            help="Output format. csv has one line per row, with test results and published numbers as columns.",
         ),
     ] = "markdown",
     as_json: AsJson = False,
-    on: Annotated[str | None, typer.Option(help="Comma-separated benchmarks; all when left out.")] = None,
+    on: Annotated[str | None, typer.Option(help="Comma-separated benchmarks to include; all if not given.")] = None,
     tests: Annotated[
-        bool | None, typer.Option(help="Test every row against the best, question by question; as a rule for studies.")
+        bool | None,
+        typer.Option(help="Paired significance tests of every row against the best. Default: only for studies."),
     ] = None,
     against: Annotated[
-        str | None, typer.Option(help="Test every row against this one too; it may be of another study.")
+        str | None, typer.Option(help="Also test every row against this row, which may belong to another study.")
     ] = None,
-    printed: Annotated[bool, typer.Option(help="Set the paper's printed numbers beside a study's.")] = True,
+    printed: Annotated[bool, typer.Option(help="Show the published numbers next to a study's results.")] = True,
     update: Annotated[
-        list[str] | None, typer.Option(help="FILE:NAME: replace the block results:NAME in FILE.")
+        list[str] | None,
+        typer.Option(help="FILE:NAME: replace the block results:NAME in FILE with the tables. Repeatable."),
     ] = None,
-    html: Annotated[Path | None, typer.Option(help="Write one self-contained page, tables and figures in it.")] = None,
-    figures: Annotated[Path | None, typer.Option(help="Write every figure to this folder, as PNG and SVG.")] = None,
+    html: Annotated[
+        Path | None, typer.Option(help="Write a self-contained HTML page with tables and figures.")
+    ] = None,
+    figures: Annotated[Path | None, typer.Option(help="Write all figures to this folder, as PNG and SVG.")] = None,
     drafts: Annotated[
-        bool, typer.Option("--drafts", help="Page and figures: take partial runs too; the page says so on top.")
+        bool,
+        typer.Option("--drafts", help="Include partial runs in the page and figures; the page is marked as a draft."),
     ] = False,
 ) -> None:
-    """Tables from run.json files; nothing is typed by hand."""
+    """Make tables, figures and pages from run.json files."""
     if drafts and not (html or figures):
-        raise UserError("--drafts: partial runs enter no table. It goes with --html or --figures.")
+        raise UserError("--drafts: partial runs are left out of tables. Use it with --html or --figures.")
     if html or figures:
         if on is not None:
-            raise UserError("--on: it chooses rows of a table; --html and --figures show all benchmarks.")
+            raise UserError("--on: selects rows of a table; --html and --figures show all benchmarks.")
         _pages(runs, html, figures, drafts)
         return
     as_json = as_json or form == "json"
     if as_json and not update and (tests or against is not None):
         named = "--against" if against is not None else "--tests"
-        raise UserError(f"{named}: JSON holds the rows alone. CSV has the tests, as further columns: --as csv.")
+        raise UserError(f"{named}: JSON contains only the rows. CSV has the tests as columns: --as csv.")
     from ruplar.report.csv_rows import to_csv
     from ruplar.report.rows import collect
     from ruplar.report.tables import tables, to_html, to_markdown
@@ -76,19 +81,19 @@ def report(
 
 
 def _on(rows: list[Row], sets: str | None) -> list[Row]:
-    """The rows of these benchmarks; all of them when none are named."""
+    """Return the rows of the named benchmarks, or all rows."""
     if sets is None:
         return rows
     wanted = [name.strip() for name in sets.split(",")]
     known = sorted({row.benchmark for row in rows})
     for name in wanted:
         if name not in known:
-            raise UserError(f"--on: nothing was asked on '{name}'. There are: {', '.join(known)}.")
+            raise UserError(f"--on: no run was evaluated on '{name}'. Available: {', '.join(known)}.")
     return [row for row in rows if row.benchmark in wanted]
 
 
 def _update(target: str, text: str) -> None:
-    """The block of a page, made anew; its target is written FILE:NAME."""
+    """Replace one block of a Markdown file; the target is written FILE:NAME."""
     from ruplar.report.tables import replace_block
 
     file, _, name = target.rpartition(":")
@@ -104,7 +109,7 @@ def _pages(runs: list[Path], html: Path | None, figures: Path | None, drafts: bo
     if html is not None and html.is_dir():
         raise UserError(f"--html: {html} is a folder. Name a file, e.g. {html / 'page.html'}.")
     if figures is not None:
-        no_file(figures)
+        writable_folder(figures)
     for file in write_report(runs, html, figures, drafts=drafts):
         out.print(f"written  {file}", highlight=False, soft_wrap=True)
 

@@ -1,4 +1,4 @@
-"""`ruplar serve MODEL` → an OpenAI-compatible endpoint with a playground page."""
+"""`ruplar serve MODEL`: an OpenAI-compatible server with a playground page."""
 
 from __future__ import annotations
 
@@ -7,52 +7,61 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from ruplar.cli.options import Device, pick_device
-from ruplar.errors import UserError
+from ruplar.cli.options import Device, ModelArg, pick_device
+from ruplar.errors import UserError, install_extra
 
 err = Console(stderr=True)
 
 
 def serve(
-    model: Annotated[
-        str, typer.Argument(help="A folder `ruplar train` wrote, or embedded, embedded:cot, embedded:no_cot.")
-    ],
+    model: ModelArg,
     host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(min=0, max=65535, help="Port; 0 takes any free one.")] = 8000,
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Port to listen on; 0 picks a free port.")] = 8000,
     api_key: Annotated[
         str | None,
         typer.Option(
-            envvar="RUPLAR_API_KEY", help="Asked for on every route but /health; better set in RUPLAR_API_KEY."
+            envvar="RUPLAR_API_KEY",
+            help="API key that clients must send, except to /health. Prefer the environment variable.",
         ),
     ] = None,
-    name: Annotated[str | None, typer.Option(help="What clients call the model; its own name when left out.")] = None,
+    name: Annotated[str | None, typer.Option(help="Model name in the API; the folder's name if not given.")] = None,
     compare: Annotated[
         str | None,
-        typer.Option(help="A text-CoT model beside it; embedded models bring their own. 'none' loads none."),
+        typer.Option(
+            help="Text-CoT model for side-by-side comparison in the playground. Default: embedded:cot for embedded models; 'none' for no model."
+        ),
     ] = None,
-    slots: Annotated[int, typer.Option(min=1, help="Questions in flight; the others wait.")] = 32,
-    max_queue: Annotated[int, typer.Option(min=1, help="Questions waiting; one more is refused with 429.")] = 512,
-    max_prompt: Annotated[int, typer.Option(min=16, help="Most tokens of a question.")] = 384,
-    max_tokens: Annotated[int, typer.Option(min=1, help="Most answer tokens a request may ask for.")] = 256,
-    max_n: Annotated[int, typer.Option(min=1, help="Most answers of a request.")] = 16,
-    max_body: Annotated[int, typer.Option(min=64, help="Most bytes of a body; more is refused with 413.")] = 262_144,
-    timeout: Annotated[float, typer.Option(min=0.01, help="Seconds until a request is given up with 504.")] = 60.0,
+    slots: Annotated[int, typer.Option(min=1, help="Maximum number of questions processed concurrently.")] = 32,
+    max_queue: Annotated[
+        int, typer.Option(min=1, help="Maximum number of queued questions; beyond it, requests get status 429.")
+    ] = 512,
+    max_prompt: Annotated[int, typer.Option(min=16, help="Maximum prompt tokens of a question.")] = 384,
+    max_tokens: Annotated[int, typer.Option(min=1, help="Maximum answer tokens a request may set.")] = 256,
+    max_n: Annotated[int, typer.Option(min=1, help="Maximum answers per request (n).")] = 16,
+    max_body: Annotated[
+        int, typer.Option(min=64, help="Maximum size of a request body in bytes; beyond it, status 413.")
+    ] = 262_144,
+    timeout: Annotated[float, typer.Option(min=0.01, help="Timeout of a request in seconds; status 504.")] = 60.0,
     join_messages: Annotated[
-        bool, typer.Option("--join-messages", help="Put several messages into one question instead of refusing them.")
+        bool,
+        typer.Option(
+            "--join-messages", help="Join several chat messages into one question instead of rejecting them."
+        ),
     ] = False,
     device: Device = "auto",
 ) -> None:
-    """An OpenAI-compatible endpoint with streaming, batching, limits and metrics, and a playground page at /."""
+    """Serve a model with an OpenAI-compatible API.
+
+    Supports streaming, batching, limits and Prometheus metrics, and has a playground page at /.
+    """
     try:
         import fastapi  # noqa: F401
         import prometheus_client  # noqa: F401
         import uvicorn  # noqa: F401
     except ImportError as error:
-        raise UserError(
-            f'`ruplar serve` needs {error.name}, which is not installed: pip install "ruplar[serve]".'
-        ) from error
-    from ruplar.serve.limits import Limits
-    from ruplar.serve.run import ServerConfig, make_desk, make_server
+        raise UserError(f"`ruplar serve` needs {error.name}. {install_extra('serve')}") from error
+    from ruplar.serve.app import ServerConfig, load_models, make_server
+    from ruplar.serve.schemas import Limits
 
     limits = Limits(
         slots=slots, max_queue=max_queue, max_prompt=max_prompt, max_tokens=max_tokens, max_n=max_n, max_body=max_body,
@@ -60,15 +69,15 @@ def serve(
     )  # fmt: skip
     config = ServerConfig(
         model=model, name=name, compare=compare, host=host, port=port, key=api_key, device=pick_device(device),
-        joins=join_messages,
+        join_messages=join_messages,
     )  # fmt: skip
-    registry = make_desk(config, limits)
+    registry = load_models(config, limits)
     server = make_server(registry, config)
-    serve_and_tell(server, registry.main.name)
+    _run(server, registry.main.name)
 
 
-def serve_and_tell(server, name: str) -> None:
-    """Run until stopped; says where once the port is open."""
+def _run(server, name: str) -> None:
+    """Run until stopped, and print the address once the port is open."""
     start = server.startup
 
     async def startup(sockets=None) -> None:
@@ -76,10 +85,10 @@ def serve_and_tell(server, name: str) -> None:
         if server.started:
             host, port = server.servers[0].sockets[0].getsockname()[:2]
             shown = f"[{host}]" if ":" in host else host
-            err.print(f"{name} at http://{shown}:{port}  (OpenAI: /v1, page: /, health: /health, metrics: /metrics)",
+            err.print(f"{name} at http://{shown}:{port}  (API: /v1, playground: /, health: /health, metrics: /metrics)",
                       highlight=False, soft_wrap=True)  # fmt: skip
 
     server.startup = startup
     server.run()
     if not server.started:
-        raise UserError("the server could not start; is the port taken? The line above says more.")
+        raise UserError("the server could not start; the port may be in use. See the message above.")

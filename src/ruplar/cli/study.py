@@ -1,4 +1,4 @@
-"""`ruplar study`: study files → their cells, done several at once with a bar each, then their tables."""
+"""`ruplar study`: run the cells of studies, several at a time, then print their results tables."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.console import Console
 
-from ruplar.cli.options import AsJson, DataDir, Device, integers, names_and_settings, no_file, pick_device, print_json
+from ruplar.cli import options
 from ruplar.errors import UserError
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 out = Console()
 SOME_FAILED, SOME_LEFT = 1, 3
-"""Exit status: a cell failed; none failed, but time ran out or another process holds some."""
+"""Exit status: some cell failed; or none failed, but some are left (time budget, or locked by another process)."""
 
 
 def study(
@@ -29,61 +29,78 @@ def study(
         list[str],
         typer.Argument(
             metavar="STUDY... [KEY=VALUE]...",
-            help="Studies of `ruplar list studies`, or YAML files; then dotted settings of all rows, e.g. training.max_steps=600.",
+            help="Names in `ruplar list studies`, or YAML files, then settings for all rows, e.g. training.max_steps=600.",
         ),
     ],
-    show_plan: Annotated[bool, typer.Option("--plan", help="Only show the cells and how far each is.")] = False,
+    show_plan: Annotated[
+        bool, typer.Option("--plan", help="Print the cells and their status without running them.")
+    ] = False,
     jobs: Annotated[
-        str, typer.Option(help="Cells at once; auto: as many as fit in memory; 0: in this process.")
+        str, typer.Option(help="Cells run in parallel; auto: as many as fit in memory; 0: in this process.")
     ] = "auto",
     only: Annotated[
-        str | None, typer.Option(help="Comma-separated labels or LABEL-seedN of one study; * stands for anything.")
+        str | None,
+        typer.Option(
+            help="Run only these rows or cells of one study: comma-separated LABEL or LABEL-seedN, with * as wildcard."
+        ),
     ] = None,
-    seeds: Annotated[str | None, typer.Option(help="Comma-separated, in place of the study's.")] = None,
-    budget_seconds: Annotated[float | None, typer.Option(min=0, help="Begin no cell after so many seconds.")] = None,
+    seeds: Annotated[
+        str | None, typer.Option(help="Comma-separated random seeds that replace those of the study.")
+    ] = None,
+    budget_seconds: Annotated[
+        float | None, typer.Option(min=0, help="Start no new cell after this many seconds.")
+    ] = None,
     output: Annotated[
         Path | None,
-        typer.Option(help="Where records go; results/STUDY when left out. Of several studies: their folder."),
+        typer.Option(help="Folder of the records. Default: results/STUDY. With several studies, their parent folder."),
     ] = None,
     work: Annotated[
-        Path | None, typer.Option(help="Where models and logs go; runs/STUDY when left out. Of several: their folder.")
+        Path | None,
+        typer.Option(
+            help="Folder of models and logs. Default: runs/STUDY. With several studies, their parent folder."
+        ),
     ] = None,
     reuse: Annotated[
         bool | None,
-        typer.Option(help="A worker does several cells; as a rule on a GPU only, for memory figures' sake."),
+        typer.Option(
+            help="Run several cells in one worker process. Default: on a GPU only, so that CPU memory is measured per cell."
+        ),
     ] = None,
     memory_share: Annotated[
         float | None,
-        typer.Option(
-            help="Share of the GPU's memory for each job, above 0 and up to 1; of N > 1 jobs each has 0.95 / N."
-        ),
+        typer.Option(help="Fraction of GPU memory each job may use, in (0, 1]. Default: 0.95 / N with N > 1 jobs."),
     ] = None,
-    data_dir: DataDir = None,
-    device: Device = "auto",
-    as_json: AsJson = False,
+    data_dir: options.DataDir = None,
+    device: options.Device = "auto",
+    as_json: options.AsJson = False,
 ) -> None:
-    """Methods × seeds under equal conditions: train, ask, record; goes on where it was stopped."""
-    names, overrides = names_and_settings(words, "study", "studies")
+    """Run studies: train and evaluate rows × seeds.
+
+    All rows are trained and evaluated under equal conditions. Repeat the command to resume an interrupted study.
+    """
+    names, overrides = options.names_and_settings(words, "study", "studies")
     if only is not None and len(names) > 1:
-        raise UserError("--only: names rows of one study; several are named.")
-    plans = [_planned(name, overrides, only, seeds, (output, work), alone=len(names) == 1) for name in names]
+        raise UserError("--only: selects rows of one study, but several studies are named.")
+    plans = [_planned(name, overrides, only, seeds, (output, work), single=len(names) == 1) for name in names]
     twice = sorted({p.study.name for p in plans if sum(q.study.name == p.study.name for q in plans) > 1})
     if twice:
         raise UserError(
-            f"two studies are both called '{twice[0]}', so their records would lie in one folder. Rename one."
+            f"two studies are called '{twice[0]}', so their records would be in the same folder. Rename one."
         )
     if show_plan:
         found = [_show_plan(plan, as_json) for plan in plans]
         if as_json:
-            print_json(found[0] if len(plans) == 1 else dict(zip((p.study.name for p in plans), found, strict=True)))
+            options.print_json(
+                found[0] if len(plans) == 1 else dict(zip((p.study.name for p in plans), found, strict=True))
+            )
         return
     from ruplar.experiments.run import How, run_studies
 
-    how = How(pick_device(device), _jobs(jobs), budget_seconds, data_dir, reuse, memory_share)
+    how = How(options.pick_device(device), _jobs(jobs), budget_seconds, data_dir, reuse, memory_share)
     started = time.monotonic()
-    with _watching(out, sum(len(plan.chosen) for plan in plans), as_json, several=len(plans) > 1) as watch:
+    with _progress(out, sum(len(plan.chosen) for plan in plans), as_json, several=len(plans) > 1) as watch:
         outcomes = run_studies(plans, how, watch)
-    _close(list(zip(plans, outcomes, strict=True)), time.monotonic() - started, as_json)
+    _finish(list(zip(plans, outcomes, strict=True)), time.monotonic() - started, as_json)
 
 
 def _planned(
@@ -92,14 +109,14 @@ def _planned(
     only: str | None,
     seeds: str | None,
     folders: tuple[Path | None, Path | None],
-    alone: bool,
+    single: bool,
 ) -> Planned:
-    """A study by its name or file, checked, with the cells that are to be done and where they go."""
+    """Load and check a study; choose its cells and output folders."""
     from ruplar.experiments import storage as disk
     from ruplar.experiments.plan import find_study, load_study, plan
     from ruplar.experiments.run import Planned
 
-    chosen, wanted = load_study(name, {"seeds": integers(seeds, "--seeds") if seeds else None}), _wanted(only)
+    chosen, wanted = load_study(name, {"seeds": options.integers(seeds, "--seeds") if seeds else None}), _wanted(only)
     cells = plan(
         chosen,
         overrides,
@@ -107,7 +124,7 @@ def _planned(
         wanted=lambda label: any(fnmatch(label, word.rpartition("-seed")[0] or word) for word in wanted),
     )
     results, runs = (
-        no_file(given if given and alone else (given or Path(usual)) / chosen.name)
+        options.writable_folder(given if given and single else (given or Path(usual)) / chosen.name)
         for given, usual in zip(folders, ("results", "runs"), strict=True)
     )
     return Planned(chosen, cells, _picked(cells, wanted), disk.Places(results, runs))
@@ -117,7 +134,7 @@ def _jobs(text: str) -> int | None:
     if text == "auto":
         return None
     if not text.isdigit():
-        raise UserError(f"--jobs: cannot read '{text}'. Write a whole number, or auto.")
+        raise UserError(f"--jobs: cannot read '{text}'. Give an integer, or auto.")
     return int(text)
 
 
@@ -126,7 +143,7 @@ def _wanted(only: str | None) -> list[str]:
 
 
 def _picked(cells: Sequence[Cell], wanted: Sequence[str]) -> list[Cell]:
-    """The cells that --only names, by label, by label and seed, or by folder."""
+    """Return the cells that --only selects by label, by label and seed, or by folder name."""
 
     def fits(cell: Cell, word: str) -> bool:
         return any(fnmatch(name, word) for name in (cell.label, f"{cell.label}-seed{cell.seed}", cell.name))
@@ -139,12 +156,12 @@ def _picked(cells: Sequence[Cell], wanted: Sequence[str]) -> list[Cell]:
     names = {cell.name for cell in found}
     for cell in found:
         if any(cell.needs(other) and other.name not in names for other in cells):
-            raise UserError(f"--only: '{cell.label}' asks the model of '{cell.of}'; name that row too.")
+            raise UserError(f"--only: '{cell.label}' evaluates the model of '{cell.of}'; select that row too.")
     return found
 
 
 def _show_plan(plan: Planned, as_json: bool) -> list[dict[str, Any]]:
-    """The cells and how far each is: printed as a table, unless it is for programs."""
+    """Return the cells with their status, and print them as a table unless JSON is wanted."""
     from ruplar.display import table
     from ruplar.experiments import storage as disk
 
@@ -164,17 +181,23 @@ def _show_plan(plan: Planned, as_json: bool) -> list[dict[str, Any]]:
     on = ", ".join(source.name for source in chosen.on)
     shown = ((str(r["cell"]), str(r["method"]), str(r["steps"] or ""), str(r["status"])) for r in rows)
     out.print(
-        table(f"{chosen.name}: {len(rows)} cells, asked {on}", ("cell", "method", "steps", "status"), shown, texts=2)
+        table(
+            f"{chosen.name}: {len(rows)} cells, evaluated on {on}",
+            ("cell", "method", "steps", "status"),
+            shown,
+            texts=2,
+        )
     )
     out.print(
-        f"equal in all rows: {', '.join(chosen.same)}\nrecords {places.results}, models {places.work}", highlight=False
+        f"equal in all rows: {', '.join(chosen.same)}\nrecords: {places.results}, models: {places.work}",
+        highlight=False,
     )
     return rows
 
 
 @contextmanager
-def _watching(console: Console, total: int, quiet: bool, several: bool) -> Iterator[Any]:
-    """Bars on a terminal, a line a cell elsewhere; yields a function of events. Of several studies, cells are told with theirs."""
+def _progress(console: Console, total: int, quiet: bool, several: bool) -> Iterator[Any]:
+    """Show progress bars on a terminal, otherwise one line per event; yields the function that takes events."""
 
     def named(event: dict[str, Any]) -> dict[str, Any]:
         return {**event, "cell": f"{event['study']}/{event['cell']}"} if several and "cell" in event else event
@@ -182,7 +205,7 @@ def _watching(console: Console, total: int, quiet: bool, several: bool) -> Itera
     if quiet:
         yield lambda event: None
     elif not console.is_terminal:
-        yield lambda event: _tell(console, named(event))
+        yield lambda event: _print_event(console, named(event))
     else:
         from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
@@ -208,61 +231,60 @@ def _watching(console: Console, total: int, quiet: bool, several: bool) -> Itera
                     if name in tasks:
                         progress.remove_task(tasks.pop(name))
                     progress.advance(cells, event["event"] != "again")
-                    _tell(progress.console, event)
+                    _print_event(progress.console, event)
 
             yield watch
 
 
-def _tell(console: Console, event: dict[str, Any]) -> None:
+def _print_event(console: Console, event: dict[str, Any]) -> None:
     kind = event["event"]
     if kind == "start":
-        text = f"begun   {event['cell']}{'  again, alone' if event['again'] else ''}"
+        text = f"started  {event['cell']}{'  (retried exclusively)' if event['again'] else ''}"
     elif kind == "done":
         scores = ", ".join(f"{name} {score:.1f} %" for name, score in event["scores"].items())
-        text = f"done    {event['cell']}  {scores}  in {event['seconds']:.0f} s"
+        text = f"done     {event['cell']}  {scores}  in {event['seconds']:.0f} s"
     elif kind == "failed":
-        text = f"failed  {event['cell']}  {event['reason']}"
+        text = f"failed   {event['cell']}  {event['reason']}"
     elif kind == "again":
-        text = f"later   {event['cell']}  again, alone, after all the others: {event['reason']}"
+        text = (
+            f"deferred {event['cell']}  after an out-of-memory error; will be retried exclusively: {event['reason']}"
+        )
     else:
         return
-    console.print(text, highlight=False, markup=False, soft_wrap=True)
+    options.print_text(console, text)
 
 
-def _close(ended: Sequence[tuple[Planned, Outcome]], seconds: float, as_json: bool) -> None:
-    """The tables of what is there, what is missing and why, and the exit status."""
-    told = {plan.study.name: _told(plan, found) for plan, found in ended}
+def _finish(ended: Sequence[tuple[Planned, Outcome]], seconds: float, as_json: bool) -> None:
+    """Print the results, what is missing and why; raise the exit status."""
+    summaries = {plan.study.name: _as_dict(plan, found) for plan, found in ended}
     if as_json:
-        print_json(next(iter(told.values())) if len(told) == 1 else told)
+        options.print_json(next(iter(summaries.values())) if len(summaries) == 1 else summaries)
     else:
         for plan, found in ended:
-            _summary(plan, found, seconds)
+            _print_summary(plan, found, seconds)
     if any(found.failed or found.left for _, found in ended):
         raise typer.Exit(SOME_FAILED if any(found.failed for _, found in ended) else SOME_LEFT)
 
 
-def _told(plan: Planned, found: Outcome) -> dict[str, Any]:
+def _as_dict(plan: Planned, found: Outcome) -> dict[str, Any]:
     done = len(plan.chosen) - len(found.failed) - len(found.left)
     return {"done": done, "failed": found.failed, "left": found.left, "results": str(plan.places.results)}
 
 
-def _summary(plan: Planned, found: Outcome, seconds: float) -> None:
+def _print_summary(plan: Planned, found: Outcome, seconds: float) -> None:
     from ruplar.report.rows import collect
     from ruplar.report.tables import results_table, to_markdown
 
-    places, done = plan.places, _told(plan, found)["done"]
+    places, done = plan.places, _as_dict(plan, found)["done"]
     try:
-        _say(to_markdown([results_table(collect(places.results))]).rstrip())
-    except UserError as error:  # nothing done yet, or none may enter a table: that must not hide what follows
-        _say(f"no table: {error}")
-    _say(
-        f"{done} of {len(plan.chosen)} cells of {plan.study.name} are done, {seconds:.0f} s; records in {places.results}"
+        options.print_text(out, to_markdown([results_table(collect(places.results))]).rstrip())
+    except UserError as error:  # no complete run yet; still print what follows
+        options.print_text(out, f"no table: {error}")
+    options.print_text(
+        out,
+        f"{done} of {len(plan.chosen)} cells of {plan.study.name} are done ({seconds:.0f} s); records: {places.results}",
     )
     for name, reason in found.failed.items():
-        _say(f"failed  {name}: {reason}  (log: {places.work / name / 'log.txt'})")
+        options.print_text(out, f"failed   {name}: {reason}  (log: {places.work / name / 'log.txt'})")
     if found.left:
-        _say(f"left    {', '.join(found.left)}; the same command goes on with them")
-
-
-def _say(text: str) -> None:
-    out.print(text, highlight=False, markup=False, soft_wrap=True)
+        options.print_text(out, f"left     {', '.join(found.left)}; repeat the command to resume")

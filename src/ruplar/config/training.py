@@ -77,7 +77,7 @@ def _source() -> tuple[dict[str, list[str]], dict[str, list[str]]]:
     """Field → the names of its types; enum → its values."""
     spec = importlib.util.find_spec("transformers")  # a top-level name: found without importing it
     if spec is None or spec.origin is None:
-        raise UserError("transformers is not installed; run pip install ruplar again.")
+        raise UserError("transformers is not installed. Install ruplar again, with its dependencies.")
     folder = Path(spec.origin).parent
     classes = {
         node.name: node

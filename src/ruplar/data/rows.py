@@ -15,7 +15,7 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-from ruplar.errors import UserError
+from ruplar.errors import UserError, install_extra
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +87,7 @@ def _optional(module: str, purpose: str, otherwise: str = "") -> Any:
     try:
         return importlib.import_module(module)
     except ImportError as error:
-        install = f"{purpose} needs the package '{module}'. Install it: pip install 'ruplar[data]'."
+        install = f"{purpose} needs the package '{module}'. {install_extra('data')}"
         raise UserError(f"{install} {otherwise}".rstrip()) from error
 
 

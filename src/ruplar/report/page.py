@@ -14,7 +14,7 @@ from typing import Any
 
 from ruplar import __version__
 from ruplar.config import recipes
-from ruplar.errors import UserError
+from ruplar.errors import UserError, install_extra
 from ruplar.evaluate.record import RunRecord
 from ruplar.report.figures import draw_all
 from ruplar.report.figures.style import Drawing
@@ -65,7 +65,7 @@ def build(
     try:
         import jinja2
     except ImportError:
-        raise UserError('a page needs jinja2, which is not installed: pip install "ruplar[figures]".') from None
+        raise UserError(f"a page needs jinja2. {install_extra('figures')}") from None
     source = resources.files("ruplar.report").joinpath("page.html").read_text(encoding="utf-8")
     template = jinja2.Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True).from_string(source)
     drawings = draw_all(material) if drawings is None else drawings

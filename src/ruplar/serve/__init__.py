@@ -1,7 +1,7 @@
 """A model and a port → an OpenAI-compatible server with streaming, batching, limits, metrics and a playground page.
 
-    HTTP –gate→ key, size, type checked –api→ request checked –desk→ tickets in the scheduler's queue
-    engine's thread –call→ news in the event loop –sample→ pieces of text and thought –v1 or think→ JSON or events
+    HTTP → auth (key, size, content type) → requests (validation) → registry (scheduler queue of a model)
+    engine thread → streaming (updates in the event loop) → outputs (increments) → routes (JSON or server-sent events)
 
-FastAPI and uvicorn are an extra: `pip install "ruplar[serve]"`.
+FastAPI and uvicorn are in the extra `serve`.
 """

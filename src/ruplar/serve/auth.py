@@ -1,7 +1,7 @@
-"""A connection → the application, once its key, size and type are in order: nothing is parsed before that.
+"""ASGI middleware: checks the API key, body size and content type before anything is parsed.
 
-The whole body is read here, up to the limit, so that no route can be made to hold more. `/health` alone is open when a
-key is set. A browser may give the key as the password of HTTP Basic, which it asks for by itself.
+The body is read here, up to the limit, so that no route can be made to hold more. Only `/health` needs no key. A browser
+can send the key as the password of HTTP Basic, for which it shows its own prompt.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ from collections.abc import Awaitable, Callable, MutableMapping
 from dataclasses import dataclass
 from typing import Any
 
-from ruplar.serve.errors import Refusal
+from ruplar.serve.errors import RequestError
 from ruplar.serve.metrics import Metrics
 
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 
-OPEN = ("/health",)
-_ASK = 'Basic realm="ruplar, any user name, the key as password"'  # Bearer beside it, and Chromium asks for neither
+PUBLIC = ("/health",)
+_CHALLENGE = 'Basic realm="ruplar, any user name, the key as password"'  # with Bearer as a second scheme, Chromium shows no prompt
 
 
 @dataclass
@@ -32,11 +32,11 @@ class AuthMiddleware:
     """ASGI middleware; see the module's docstring.
 
     Attributes:
-        app: What comes behind.
-        metrics: Hears of every request.
-        max_body: Bytes.
-        seconds: A body must have arrived after so long.
-        key: None: no key is asked for.
+        app: The wrapped application.
+        metrics: Counts every request.
+        max_body: Maximum bytes of a body.
+        seconds: Timeout for receiving a body.
+        key: The API key; None: no key is required.
     """
 
     app: Any
@@ -46,23 +46,23 @@ class AuthMiddleware:
     key: str | None = None
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
-        """One connection."""
-        if scope["type"] == "websocket":  # there is no such route, and none may be found without a key
+        """Handle one connection."""
+        if scope["type"] == "websocket":  # no such route; closed without revealing anything to clients without a key
             await send({"type": "websocket.close", "code": 1008})
             return
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
-        start, status = time.perf_counter(), 499  # what proxies call a client that left before it was answered
+        start, status = time.perf_counter(), 499  # the usual status for a client that disconnects early
 
-        async def noting(message: Message) -> None:
+        async def recording(message: Message) -> None:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
             await send(message)
 
         try:
-            await self._pass(scope, receive, noting)
+            await self._pass(scope, receive, recording)
         finally:
             self.metrics.request(scope["path"], status, time.perf_counter() - start)
 
@@ -71,12 +71,12 @@ class AuthMiddleware:
         try:
             self._check_key(scope["path"], headers)
             body = await self._body(scope["method"], headers, receive)
-        except Refusal as refusal:
-            refusal.headers.setdefault("connection", "close")  # a body may still be on its way
-            await refusal.response()(scope, receive, send)
+        except RequestError as error:
+            error.headers.setdefault("connection", "close")  # the rest of the body is not read
+            await error.response()(scope, receive, send)
             return
         if body is None:
-            return  # the client left
+            return  # the client has disconnected
         first: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
 
         async def replay() -> Message:
@@ -85,29 +85,31 @@ class AuthMiddleware:
         await self.app(scope, replay, send)
 
     def _check_key(self, path: str, headers: dict[bytes, bytes]) -> None:
-        if self.key is None or path in OPEN:
+        if self.key is None or path in PUBLIC:
             return
         given = _credential(headers.get(b"authorization", b""))
-        # of equal length whatever was given, and compared in constant time
+        # digests have equal length and are compared in constant time
         if not hmac.compare_digest(_digest(given or b""), _digest(self.key.encode())) or given is None:
-            said = "Incorrect API key provided." if given else "No API key provided."
-            way = " Send it as 'Authorization: Bearer KEY'."
-            raise Refusal(401, said + way, None, "invalid_api_key", {"www-authenticate": _ASK})
+            problem = "Incorrect API key provided." if given else "No API key provided."
+            fix = " Send it as 'Authorization: Bearer KEY'."
+            raise RequestError(401, problem + fix, None, "invalid_api_key", {"www-authenticate": _CHALLENGE})
 
     async def _body(self, method: str, headers: dict[bytes, bytes], receive: Receive) -> bytes | None:
-        """The body, b"" where none is read; None when the client left."""
+        """Return the body, b"" for methods without one; None when the client has disconnected."""
         if method in ("GET", "HEAD", "OPTIONS"):
             return b""
         length = headers.get(b"content-length", b"0")
         if length.isdigit() and len(length) < 20 and int(length) <= self.max_body:
             kind = headers.get(b"content-type", b"").split(b";")[0].strip().lower()
             if method == "POST" and kind != b"application/json":
-                raise Refusal(415, "Send 'Content-Type: application/json'.", None, "unsupported_media_type")
+                raise RequestError(415, "Send 'Content-Type: application/json'.", None, "unsupported_media_type")
             try:
                 async with asyncio.timeout(self.seconds):
                     return await self._read(receive)
             except TimeoutError:
-                raise Refusal(408, f"The body did not arrive within {self.seconds:g} s.", None, "slow_body") from None
+                raise RequestError(
+                    408, f"The body did not arrive within {self.seconds:g} s.", None, "slow_body"
+                ) from None
         raise self._too_large()
 
     async def _read(self, receive: Receive) -> bytes | None:
@@ -124,8 +126,10 @@ class AuthMiddleware:
             if not message.get("more_body", False):
                 return b"".join(parts)
 
-    def _too_large(self) -> Refusal:
-        return Refusal(413, f"The body is larger than the {self.max_body:,} bytes allowed.", None, "body_too_large")
+    def _too_large(self) -> RequestError:
+        return RequestError(
+            413, f"The body is larger than the {self.max_body:,} bytes allowed.", None, "body_too_large"
+        )
 
 
 def _digest(text: bytes) -> bytes:
@@ -133,7 +137,7 @@ def _digest(text: bytes) -> bytes:
 
 
 def _credential(header: bytes) -> bytes | None:
-    """The key in an Authorization header: after `Bearer`, or the password of `Basic`; None when there is none."""
+    """Return the key in an Authorization header (`Bearer KEY`, or the password of `Basic`), or None."""
     scheme, _, rest = header.partition(b" ")
     if scheme.lower() == b"bearer":
         return rest.strip()

@@ -1,6 +1,8 @@
-"""What went wrong → a status and a body in OpenAI's shape, so that its clients raise the exception they should.
+"""Errors → a status and a body in OpenAI's format, so that its clients raise the right exception; unsupported request fields.
 
 {"error": {"message": "…", "type": "invalid_request_error", "param": "n", "code": "over_limit"}}
+
+A field that could change the answer is never ignored: it is honoured, or rejected with a reason.
 """
 
 from __future__ import annotations
@@ -14,15 +16,15 @@ from fastapi.responses import JSONResponse
 _TYPES = {401: "authentication_error", 429: "rate_limit_error", 504: "timeout_error"}
 
 
-class Refusal(Exception):
-    """A request that is not answered, and why.
+class RequestError(Exception):
+    """A request that gets an error response.
 
     Args:
         status: HTTP status.
-        message: What is wrong and the way out.
-        param: The field it is about.
-        code: A word for programs.
-        headers: Sent with it.
+        message: What is wrong and how to fix it.
+        param: The field it concerns.
+        code: Machine-readable error code.
+        headers: Response headers.
     """
 
     def __init__(
@@ -39,34 +41,34 @@ class Refusal(Exception):
 
     @property
     def kind(self) -> str:
-        """OpenAI's word for this class of errors."""
+        """OpenAI's error type."""
         return _TYPES.get(self.status, "server_error" if self.status >= 500 else "invalid_request_error")
 
     def body(self) -> dict[str, Any]:
-        """The error as JSON."""
+        """Return the error as JSON values."""
         return {"error": {"message": self.message, "type": self.kind, "param": self.param, "code": self.code}}
 
     def response(self) -> JSONResponse:
-        """The error as an answer."""
+        """Return the error as an HTTP response."""
         return JSONResponse(self.body(), self.status, self.headers)
 
 
-def unsupported(param: str, why: str) -> Refusal:
-    """A field, or a value of one, that this server cannot honour and will not ignore."""
-    return Refusal(400, f"'{param}' is not supported here: {why}", param, "unsupported_parameter")
+def unsupported(param: str, why: str) -> RequestError:
+    """Return the error for a field, or a value of one, that this server cannot honour."""
+    return RequestError(400, f"'{param}' is not supported here: {why}", param, "unsupported_parameter")
 
 
-def of_validation(error: RequestValidationError) -> Refusal:
-    """Everything wrong with a body's shape, in one sentence each; the values sent are not repeated."""
+def from_validation(error: RequestValidationError) -> RequestError:
+    """Describe everything wrong with a body, one sentence each, without echoing the values sent."""
     found = [_sentence(e) for e in error.errors()]
-    # one field of several forms fails once for each form
+    # a field with several allowed types fails once per type
     sentences = list(dict.fromkeys(text for _, text in found))
-    return Refusal(400, " ".join(sentences[:8]), found[0][0] if found else None, "invalid_value")
+    return RequestError(400, " ".join(sentences[:8]), found[0][0] if found else None, "invalid_value")
 
 
 def _sentence(error: Mapping[str, Any]) -> tuple[str | None, str]:
     # ("body", "messages", 0, "content", "str") → messages.0.content
-    place = [str(part) for part in error["loc"][1:] if not _is_form(str(part))]
+    place = [str(part) for part in error["loc"][1:] if not _is_type(str(part))]
     name, kind = ".".join(place) or None, error["type"]
     if kind == "json_invalid":
         return None, "The body is not valid JSON."
@@ -79,9 +81,63 @@ def _sentence(error: Mapping[str, Any]) -> tuple[str | None, str]:
     return name, f"Invalid '{name or 'body'}': {reason[:300].rstrip('.')}."
 
 
-def _is_form(part: str) -> bool:
-    """Whether part of a place names one form of a union, such as `list[str]`, and no field."""
+def _is_type(part: str) -> bool:
+    """Return whether part of a location names a type of a union, such as `list[str]`, rather than a field."""
     return part in ("str", "int", "float", "bool", "dict", "TextPart") or "[" in part or "constrained" in part
 
 
-EXAMPLE: dict[str, Any] = {"description": "Refused, in OpenAI's shape."}
+IGNORED = frozenset(
+    {
+        *("user", "metadata", "store", "service_tier", "safety_identifier", "prompt_cache_key", "parallel_tool_calls"),
+        *("prompt_cache_retention",),
+    }
+)
+"""Fields that never change an answer: accepted and ignored."""
+
+NEUTRAL: dict[str, tuple[tuple[Any, ...], str]] = {
+    "frequency_penalty": ((0,), "answers are a few tokens long; only 0 is accepted."),
+    "presence_penalty": ((0,), "answers are a few tokens long; only 0 is accepted."),
+    "logit_bias": (({},), "logits cannot be biased."),
+    "logprobs": ((False, 0), "answer logprobs are not returned; latent probabilities are in reasoning_details."),
+    "top_logprobs": ((0,), "see logprobs."),
+    "tools": (([],), "this model calls no tools."),
+    "tool_choice": (("none", "auto"), "this model calls no tools."),
+    "functions": (([],), "this model calls no functions."),
+    "function_call": (("none", "auto"), "this model calls no functions."),
+    "response_format": (({"type": "text"},), "the answer is plain text, in the format the model was trained on."),
+    "modalities": ((["text"],), "this model writes text."),
+    "audio": ((), "this model writes text."),
+    "prediction": ((), "predicted outputs are not supported."),
+    "reasoning_effort": ((), "the model decides when to stop thinking; see halt_threshold."),
+    "verbosity": ((), "the model was trained on one answer format."),
+    "web_search_options": ((), "this model does not search."),
+    "best_of": ((1,), "request n answers and choose among them."),
+    "echo": ((False,), "the prompt is not repeated."),
+    "suffix": (("",), "this model answers questions and inserts no text."),
+}
+"""Fields accepted only when absent, null or neutral: name → neutral values, and why no other value is accepted."""
+
+EMBEDDINGS = frozenset({"prompt_embeds", "input_embeds", "inputs_embeds", "embeddings", "latents", "soft_tokens"})
+"""Never accepted from a client: an embedding could encode anything, including a control token."""
+
+
+def check_fields(extra: dict[str, Any] | None) -> None:
+    """Reject the first field that cannot be honoured.
+
+    Args:
+        extra: The fields of a body beyond its schema.
+
+    Raises:
+        RequestError: 400, naming the field.
+    """
+    for name, value in (extra or {}).items():
+        if name in IGNORED:
+            continue
+        if name in EMBEDDINGS:
+            raise unsupported(name, "embeddings are not accepted from clients. Send text.")
+        if name not in NEUTRAL:
+            shown = name[:100].encode("utf-8", "replace").decode()
+            raise RequestError(400, f"Unrecognized request argument supplied: {shown}", shown, "unknown_parameter")
+        neutral, why = NEUTRAL[name]
+        if value is not None and value not in neutral:
+            raise unsupported(name, why)

@@ -1,4 +1,4 @@
-"""What the server does → Prometheus text: requests by route and status, latency, latents, queue, slots."""
+"""Prometheus metrics of the server: requests by route and status, latency, latents, queue, slots."""
 
 from __future__ import annotations
 
@@ -20,44 +20,46 @@ _LATENTS = (0, 1, 2, 3, 4, 6, 8, 12, 16, 32, 64, 128, 256)
 
 
 class Metrics:
-    """One server's figures, in a registry of its own."""
+    """The metrics of one server, in their own registry."""
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
         make: dict[str, Any] = {"registry": self.registry}
         self.requests = Counter("ruplar_requests", "Requests by route and status.", ["route", "status"], **make)
         self.seconds = Histogram(
-            "ruplar_request_seconds", "From the request to its last byte.", ["route"], buckets=_SECONDS, **make
+            "ruplar_request_seconds", "Seconds from the request to its last byte.", ["route"], buckets=_SECONDS, **make
         )
         self.latents = Histogram(
-            "ruplar_latents", "Latents (or reasoning tokens) of an answer.", ["model"], buckets=_LATENTS, **make
+            "ruplar_latents", "Latents (or reasoning tokens) per answer.", ["model"], buckets=_LATENTS, **make
         )
-        self.tokens = Counter("ruplar_answer_tokens", "Answer tokens written.", ["model"], **make)
-        self.given_up = Counter("ruplar_given_up", "Requests not answered, by cause.", ["cause"], **make)
-        self.queue = Gauge("ruplar_queue_length", "Questions waiting.", ["model"], **make)
-        self.busy = Gauge("ruplar_slots_in_use", "Questions in flight.", ["model"], **make)
-        self.slots = Gauge("ruplar_slots", "Questions that can be in flight.", ["model"], **make)
-        self.up = Gauge("ruplar_engine_up", "1 while the engine's thread lives.", ["model"], **make)
+        self.tokens = Counter("ruplar_answer_tokens", "Answer tokens generated.", ["model"], **make)
+        self.given_up = Counter(
+            "ruplar_given_up", "Requests that ended without an answer, by cause.", ["cause"], **make
+        )
+        self.queue = Gauge("ruplar_queue_length", "Questions in the queue.", ["model"], **make)
+        self.busy = Gauge("ruplar_slots_in_use", "Questions being processed.", ["model"], **make)
+        self.slots = Gauge("ruplar_slots", "Questions that can be processed concurrently.", ["model"], **make)
+        self.up = Gauge("ruplar_engine_up", "1 while the engine thread is alive.", ["model"], **make)
 
     def watch(self, name: str, scheduler: Scheduler) -> None:
-        """Read a scheduler's queue and slots whenever the figures are asked for."""
+        """Report a scheduler's queue and slots at every scrape."""
         self.queue.labels(name).set_function(lambda: len(scheduler.queue))
         self.busy.labels(name).set_function(lambda: len(scheduler.flying))
         self.slots.labels(name).set(scheduler.engine.slots)
         self.up.labels(name).set_function(lambda: float(scheduler.alive))
 
     def request(self, path: str, status: int, seconds: float) -> None:
-        """Note a request that is over."""
+        """Count a finished request."""
         route = path if path in ROUTES else "/static" if path.startswith("/static/") else "other"
         self.requests.labels(route, str(status)).inc()
         self.seconds.labels(route).observe(seconds)
 
     def answers(self, name: str, rows: Iterable[Generation]) -> None:
-        """Note answers given."""
+        """Count finished answers."""
         for row in rows:
             self.latents.labels(name).observe(row.latent_count)
             self.tokens.labels(name).inc(len(row.answer_ids))
 
     def text(self) -> tuple[bytes, str]:
-        """All figures, and the content type they have."""
+        """Return all metrics as text, with its content type."""
         return generate_latest(self.registry), CONTENT_TYPE_LATEST

@@ -1,97 +1,211 @@
-"""OpenAI's routes → answers: chat completions, completions, models."""
+"""OpenAI's routes: chat completions, completions and models, with responses and stream chunks in OpenAI's format."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from typing import Any
+import secrets
+import time
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
 
 from fastapi import APIRouter, Request
 from fastapi.responses import JSONResponse
 from starlette.responses import Response
 
-from ruplar.serve.call import Call, ClientLeft
-from ruplar.serve.errors import Refusal
-from ruplar.serve.events import Events, event
+from ruplar import __version__
+from ruplar.serve.errors import RequestError
+from ruplar.serve.outputs import OutputDelta, SampleOutput, latent_as_dict, thought_text
 from ruplar.serve.registry import ModelRegistry, describe
-from ruplar.serve.requests import RequestPlan, plan_chat, plan_completion
-from ruplar.serve.responses import Kind, Shape
-from ruplar.serve.sample import Sample
+from ruplar.serve.requests import GenerationRequest, parse_chat, parse_completion
 from ruplar.serve.schemas import ERRORS, ChatBody, ChatCompletion, Completion, CompletionBody
+from ruplar.serve.streaming import ClientDisconnected, EventStream, RunningRequest, sse
 
 routes = APIRouter(prefix="/v1")
 
 
 @routes.post("/chat/completions", responses={200: {"model": ChatCompletion}, **ERRORS}, summary="Answer a question")
 async def chat_completions(body: ChatBody, request: Request) -> Response:
-    """A chat of one question → the answer, whole or in pieces."""
+    """Answer a chat of one question, in one response or as a stream."""
     registry: ModelRegistry = request.app.state.registry
-    return await _answer(registry, plan_chat(registry, body), "chat", request)
+    return await _answer(registry, parse_chat(registry, body), "chat", request)
 
 
 @routes.post("/completions", responses={200: {"model": Completion}, **ERRORS}, summary="Answer plain prompts")
 async def completions(body: CompletionBody, request: Request) -> Response:
-    """Questions as plain text → their answers, whole or in pieces."""
+    """Answer plain-text questions, in one response or as a stream."""
     registry: ModelRegistry = request.app.state.registry
-    return await _answer(registry, plan_completion(registry, body), "text", request)
+    return await _answer(registry, parse_completion(registry, body), "text", request)
 
 
 @routes.get("/models", responses={401: ERRORS[401]}, summary="List the models")
 async def models(request: Request) -> dict[str, Any]:
-    """The models served here."""
+    """List the models."""
     registry: ModelRegistry = request.app.state.registry
     return {"object": "list", "data": [describe(w) for w in registry.workers.values()]}
 
 
 @routes.get("/models/{name:path}", responses={401: ERRORS[401], 404: ERRORS[404]}, summary="Describe a model")
 async def model(name: str, request: Request) -> dict[str, Any]:
-    """One model."""
+    """Describe one model."""
     return describe(request.app.state.registry.worker(name))
 
 
-async def _answer(registry: ModelRegistry, plan: RequestPlan, kind: Kind, request: Request) -> Response:
-    call = Call(registry.limits.timeout, request.receive)
-    plan.worker.queue_up(call, plan.prompts, plan.n, plan.decoding, plan.stream or bool(plan.stops))
-    samples = [Sample(plan.worker.model, plan.shows, plan.stops) for _ in call.tickets]
-    shape = Shape(kind, plan.worker.name, plan.shows, plan.usage)
-    if plan.stream:
-        return Events(_stream(registry, plan, call, samples, shape), registry.limits.timeout)
+async def _answer(registry: ModelRegistry, wanted: GenerationRequest, kind: Kind, request: Request) -> Response:
+    running = RunningRequest(registry.limits.timeout, request.receive)
+    wanted.worker.submit(running, wanted.prompts, wanted.n, wanted.decoding, wanted.stream or bool(wanted.stops))
+    samples = [SampleOutput(wanted.worker.model, wanted.include_reasoning, wanted.stops) for _ in running.tickets]
+    builder = ResponseBuilder(kind, wanted.worker.name, wanted.include_reasoning, wanted.usage)
+    if wanted.stream:
+        return EventStream(_stream(registry, wanted, running, samples, builder), registry.limits.timeout)
     try:
-        async with call:
-            async for news in call.news():
-                sample = samples[news.index]
-                sample.take(news.row, news.final)
-                if sample.finish and not news.final:
-                    call.drop(news.index)
-    except ClientLeft:
+        async with running:
+            async for update in running.updates():
+                sample = samples[update.index]
+                sample.update(update.row, update.final)
+                if sample.finish and not update.final:
+                    running.finish(update.index)
+    except ClientDisconnected:
         registry.metrics.given_up.labels("client_left").inc()
         return Response(status_code=499)
-    registry.metrics.answers(plan.worker.name, [s.row for s in samples])
-    return JSONResponse(shape.body(samples, plan.prompt_tokens))
+    registry.metrics.answers(wanted.worker.name, [s.row for s in samples])
+    return JSONResponse(builder.body(samples, wanted.prompt_tokens))
 
 
 async def _stream(
-    registry: ModelRegistry, plan: RequestPlan, call: Call, samples: list[Sample], shape: Shape
+    registry: ModelRegistry, wanted: GenerationRequest, running: RunningRequest, samples: list[SampleOutput], builder: ResponseBuilder
 ) -> AsyncIterator[bytes]:  # fmt: skip
     try:
-        async with call:
+        async with running:
             for index in range(len(samples)):
-                for chunk in shape.opening(index):
-                    yield event(chunk)
-            async for news in call.news():
-                sample = samples[news.index]
-                piece = sample.take(news.row, news.final)
-                if piece.finish and not news.final:
-                    call.drop(news.index)
-                found = shape.chunk(news.index, piece, sample) if piece else None
-                if found is not None:
-                    yield event(found)
-        for chunk in shape.closing(samples, plan.prompt_tokens):
-            yield event(chunk)
-        registry.metrics.answers(plan.worker.name, [s.row for s in samples])
-    except ClientLeft:
+                for chunk in builder.opening(index):
+                    yield sse(chunk)
+            async for update in running.updates():
+                sample = samples[update.index]
+                delta = sample.update(update.row, update.final)
+                if delta.finish and not update.final:
+                    running.finish(update.index)
+                new = builder.chunk(update.index, delta, sample) if delta else None
+                if new is not None:
+                    yield sse(new)
+        for chunk in builder.closing(samples, wanted.prompt_tokens):
+            yield sse(chunk)
+        registry.metrics.answers(wanted.worker.name, [s.row for s in samples])
+    except ClientDisconnected:
         registry.metrics.given_up.labels("client_left").inc()
         return
-    except Refusal as refusal:  # the status has been sent; OpenAI's clients raise on this too
-        registry.metrics.given_up.labels(refusal.code or "refused").inc()
-        yield event(refusal.body())
-    yield event("[DONE]")
+    except RequestError as error:  # status 200 has been sent; OpenAI's clients also raise on this event
+        registry.metrics.given_up.labels(error.code or "refused").inc()
+        yield sse(error.body())
+    yield sse("[DONE]")
+
+
+Kind = Literal["chat", "text"]
+_OBJECTS = {"chat": "chat.completion", "text": "text_completion"}
+
+
+@dataclass
+class ResponseBuilder:
+    """Build the response body or the stream chunks of one request.
+
+    Attributes:
+        kind: Chat or plain completion.
+        model: The model's name.
+        include_reasoning: Whether the thought is included.
+        usage: Whether a stream ends with a usage chunk.
+    """
+
+    kind: Kind
+    model: str
+    include_reasoning: bool = False
+    usage: bool = False
+    id: str = field(init=False)
+    created: int = field(init=False)
+
+    def __post_init__(self):
+        self.id = f"{'chatcmpl' if self.kind == 'chat' else 'cmpl'}-{secrets.token_hex(12)}"
+        self.created = int(time.time())
+
+    def body(self, samples: Sequence[SampleOutput], prompt_tokens: int) -> dict[str, Any]:
+        """Return the body of a response that is not streamed."""
+        choices = [self._choice(i, sample) for i, sample in enumerate(samples)]
+        return self._envelope(_OBJECTS[self.kind], choices) | {"usage": usage(samples, prompt_tokens)}
+
+    def opening(self, index: int) -> list[dict[str, Any]]:
+        """Return the first chunks of a sample."""
+        return [self._chunk(index, {"role": "assistant", "content": ""})] if self.kind == "chat" else []
+
+    def chunk(self, index: int, delta: OutputDelta, sample: SampleOutput) -> dict[str, Any] | None:
+        """Return an increment as a chunk; None when it is empty."""
+        fields: dict[str, Any] = {}
+        if delta.latents:
+            first = len(sample.latents) - len(delta.latents)
+            fields["reasoning"] = (" → " if first else "") + thought_text(delta.latents)
+            fields["reasoning_details"] = [_latent_detail(z, first + i) for i, z in enumerate(delta.latents)]
+        if delta.thought:
+            fields["reasoning"] = delta.thought
+            fields["reasoning_details"] = [_text_detail(delta.thought)]
+        if delta.text or self.kind == "text":
+            fields["content" if self.kind == "chat" else "text"] = delta.text
+        if not (delta.text or delta.latents or delta.thought or delta.finish):
+            return None
+        return self._chunk(index, fields, delta.finish)
+
+    def closing(self, samples: Sequence[SampleOutput], prompt_tokens: int) -> list[dict[str, Any]]:
+        """Return the last chunks of a stream."""
+        if not self.usage:
+            return []
+        return [self._envelope(self._chunk_object, []) | {"usage": usage(samples, prompt_tokens)}]
+
+    @property
+    def _chunk_object(self) -> str:
+        return "chat.completion.chunk" if self.kind == "chat" else "text_completion"
+
+    def _chunk(self, index: int, fields: dict[str, Any], finish: str | None = None) -> dict[str, Any]:
+        content = {"delta": fields} if self.kind == "chat" else fields
+        choice = {"index": index, **content, "logprobs": None, "finish_reason": finish}
+        return self._envelope(self._chunk_object, [choice]) | ({"usage": None} if self.usage else {})
+
+    def _envelope(self, name: str, choices: list[dict[str, Any]]) -> dict[str, Any]:
+        return {
+            "id": self.id,
+            "object": name,
+            "created": self.created,
+            "model": self.model,
+            "system_fingerprint": f"ruplar-{__version__}",
+            "choices": choices,
+        }
+
+    def _choice(self, index: int, sample: SampleOutput) -> dict[str, Any]:
+        reasoning = _reasoning(sample) if self.include_reasoning else {}
+        end = {"logprobs": None, "finish_reason": sample.finish}
+        if self.kind == "chat":
+            message = {"role": "assistant", "content": sample.answer.text, "refusal": None, **reasoning}
+            return {"index": index, "message": message, **end}
+        return {"index": index, "text": sample.answer.text, **reasoning, **end}
+
+
+def usage(samples: Sequence[SampleOutput], prompt_tokens: int) -> dict[str, Any]:
+    """Return the token usage; latents count as completion tokens, like reasoning tokens elsewhere."""
+    thought = sum(s.row.latent_count for s in samples)
+    completion = thought + sum(len(s.row.answer_ids) for s in samples)
+    return {
+        "prompt_tokens": prompt_tokens,
+        "completion_tokens": completion,
+        "total_tokens": prompt_tokens + completion,
+        "completion_tokens_details": {"reasoning_tokens": thought},
+    }
+
+
+def _reasoning(sample: SampleOutput) -> dict[str, Any]:
+    if sample.thought.text:
+        return {"reasoning": sample.thought.text, "reasoning_details": [_text_detail(sample.thought.text)]}
+    details = [_latent_detail(z, i) for i, z in enumerate(sample.latents)]
+    return {"reasoning": thought_text(sample.latents), "reasoning_details": details}
+
+
+def _latent_detail(latent: Any, index: int) -> dict[str, Any]:
+    return {"type": "latent", **latent_as_dict(latent, index)}
+
+
+def _text_detail(text: str) -> dict[str, Any]:
+    return {"type": "text", "index": 0, "text": text}

@@ -1,6 +1,6 @@
-"""The playground's routes → what is loaded, and one question's thought and answer as they come.
+"""The playground's routes: what is loaded, and a question's thought and answer as a stream of events.
 
-Events of POST /api/think: start, latent (soft tokens) or thought (text), halt, token, sample (of several), then done or error.
+Events of POST /api/think: start, latent (soft token) or thought (text), halt, token, sample (of several), done or error.
 """
 
 from __future__ import annotations
@@ -16,13 +16,12 @@ from starlette.responses import Response
 from ruplar import __version__
 from ruplar.domains.base import Domain
 from ruplar.evaluate.vote import majority
-from ruplar.serve.call import Call, ClientLeft, News
-from ruplar.serve.errors import Refusal
-from ruplar.serve.events import Events, event
+from ruplar.serve.errors import RequestError
+from ruplar.serve.outputs import OutputDelta, SampleOutput, latent_as_dict
 from ruplar.serve.registry import ModelRegistry, Worker
-from ruplar.serve.requests import DEFAULT_TOKENS, decoding_of
-from ruplar.serve.sample import Piece, Sample, latent_as_dict
+from ruplar.serve.requests import DEFAULT_TOKENS, make_decoding
 from ruplar.serve.schemas import ERRORS, ThinkBody
+from ruplar.serve.streaming import ClientDisconnected, EventStream, RunningRequest, SampleUpdate, sse
 from ruplar.types import Answer
 
 routes = APIRouter(prefix="/api")
@@ -31,7 +30,7 @@ EXAMPLES = 12
 
 @routes.get("/info", responses={401: ERRORS[401]}, summary="What is loaded")
 async def info(request: Request) -> dict[str, Any]:
-    """What a page needs to know before it asks."""
+    """Return what the page needs to set up its controls."""
     registry: ModelRegistry = request.app.state.registry
     main, compare, limits = registry.main, registry.compare, registry.limits
     return {
@@ -43,10 +42,10 @@ async def info(request: Request) -> dict[str, Any]:
         "needs_key": registry.needs_key,
         "halt": {
             "rule": getattr(main.scheduler.engine.thinker, "halt", None),
-            "default": main.threshold,
-            "adjustable": main.threshold is not None,
+            "default": main.halt_threshold,
+            "adjustable": main.halt_threshold is not None,
         },
-        "noise": {"default": 0.0, "adjustable": main.noisy},
+        "noise": {"default": 0.0, "adjustable": main.accepts_noise},
         "limits": {
             "samples": limits.max_n,
             "question_chars": limits.characters,
@@ -59,7 +58,7 @@ async def info(request: Request) -> dict[str, Any]:
 
 @cache
 def examples(domain: str) -> list[dict[str, str]]:
-    """Problems to pick from: held-out ones of our generator, short and long; none for a domain it does not write."""
+    """Return example questions: held-out problems of the generator, short and long; none for other domains."""
     if domain != "arithmetic":
         return []
     from ruplar.problems.word_problems import TRAIN_FAMILIES, generate
@@ -71,87 +70,89 @@ def examples(domain: str) -> list[dict[str, str]]:
     return found
 
 
-@routes.post("/think", responses={200: {"content": {"text/event-stream": {}}}, **ERRORS}, summary="Watch a thought")
+@routes.post("/think", responses={200: {"content": {"text/event-stream": {}}}, **ERRORS}, summary="Stream a thought")
 async def think(body: ThinkBody, request: Request) -> Response:
-    """One question → its thought and answer as events."""
+    """Stream the thought and the answer of a question as events."""
     registry: ModelRegistry = request.app.state.registry
     worker = _worker(registry, body)
     if body.samples > registry.limits.max_n:
-        raise Refusal(
-            400, f"samples: at most {registry.limits.max_n}, asked for {body.samples}.", "samples", "over_limit"
+        raise RequestError(
+            400, f"samples: at most {registry.limits.max_n}, got {body.samples}.", "samples", "over_limit"
         )
     tokens = min(DEFAULT_TOKENS, registry.limits.max_tokens)
-    decoding = decoding_of(worker, body.temperature, 1.0, body.seed, tokens, (body.halt_threshold, body.noise))
+    decoding = make_decoding(worker, body.temperature, 1.0, body.seed, tokens, (body.halt_threshold, body.noise))
     worker.check_queue(body.samples)
     prompt = worker.prompt(body.question, "question")
-    call = Call(registry.limits.timeout, request.receive)
-    worker.queue_up(call, [prompt], body.samples, decoding, listen=True)
-    samples = [Sample(worker.model, shows=index == 0) for index in range(body.samples)]
-    return Events(_events(registry, worker, body, call, samples), registry.limits.timeout)
+    running = RunningRequest(registry.limits.timeout, request.receive)
+    worker.submit(running, [prompt], body.samples, decoding, listen=True)
+    samples = [SampleOutput(worker.model, include_reasoning=index == 0) for index in range(body.samples)]
+    return EventStream(_events(registry, worker, body, running, samples), registry.limits.timeout)
 
 
 def _worker(registry: ModelRegistry, body: ThinkBody) -> Worker:
     if body.method == "ruplar":
         return registry.main
     if registry.compare is None:
-        raise Refusal(
-            404, "No text-CoT model is loaded beside this one. Start the server with --compare MODEL.", "method",
+        raise RequestError(
+            404, "No text-CoT model is loaded. Start the server with --compare MODEL.", "method",
             "model_not_found",
         )  # fmt: skip
     return registry.compare
 
 
 async def _events(
-    registry: ModelRegistry, worker: Worker, body: ThinkBody, call: Call, samples: list[Sample]
+    registry: ModelRegistry, worker: Worker, body: ThinkBody, running: RunningRequest, samples: list[SampleOutput]
 ) -> AsyncIterator[bytes]:  # fmt: skip
     start, domain = time.perf_counter(), worker.model.domain
     try:
-        async with call:
-            yield event({"method": body.method, "model": worker.name, "samples": len(samples)}, "start")
-            async for news in call.news():
-                sample = samples[news.index]
-                piece = sample.take(news.row, news.final)
-                if news.index == 0:
-                    for name, data in _shown(piece, sample, news):
-                        yield event(data, name)
-                if news.final and len(samples) > 1:
-                    yield event(_ended(news, sample, domain), "sample")
+        async with running:
+            yield sse({"method": body.method, "model": worker.name, "samples": len(samples)}, "start")
+            async for update in running.updates():
+                sample = samples[update.index]
+                delta = sample.update(update.row, update.final)
+                if update.index == 0:
+                    for name, data in _increment_events(delta, sample, update):
+                        yield sse(data, name)
+                if update.final and len(samples) > 1:
+                    yield sse(_sample_event(update, sample, domain), "sample")
         registry.metrics.answers(worker.name, [s.row for s in samples])
-        took = 1000 * (time.perf_counter() - (call.tickets[0].started or start))
-        yield event(_summary(samples, domain, took), "done")
-    except ClientLeft:
+        took = 1000 * (time.perf_counter() - (running.tickets[0].started or start))
+        yield sse(_summary(samples, domain, took), "done")
+    except ClientDisconnected:
         registry.metrics.given_up.labels("client_left").inc()
-    except Refusal as refusal:
-        registry.metrics.given_up.labels(refusal.code or "refused").inc()
-        yield event({"message": refusal.message, "type": refusal.kind}, "error")
+    except RequestError as error:
+        registry.metrics.given_up.labels(error.code or "refused").inc()
+        yield sse({"message": error.message, "type": error.kind}, "error")
 
 
-def _shown(piece: Piece, sample: Sample, news: News) -> list[tuple[str, dict[str, Any]]]:
-    """The first sample's piece as events."""
-    ms, found = round(news.ms, 2), []
-    first = len(sample.latents) - len(piece.latents)
-    found += [("latent", latent_as_dict(z, first + i) | {"ms": ms}) for i, z in enumerate(piece.latents)]
-    if piece.thought:
-        found.append(("thought", {"text": piece.thought, "ms": ms}))
-    if piece.closed:
+def _increment_events(
+    delta: OutputDelta, sample: SampleOutput, update: SampleUpdate
+) -> list[tuple[str, dict[str, Any]]]:
+    """Return an increment of the first sample as events."""
+    ms, found = round(update.ms, 2), []
+    first = len(sample.latents) - len(delta.latents)
+    found += [("latent", latent_as_dict(z, first + i) | {"ms": ms}) for i, z in enumerate(delta.latents)]
+    if delta.thought:
+        found.append(("thought", {"text": delta.thought, "ms": ms}))
+    if delta.halted:
         found.append(("halt", {"halt": None, "ms": ms}))
-    if piece.text:
-        found.append(("token", {"text": piece.text, "ms": ms}))
+    if delta.text:
+        found.append(("token", {"text": delta.text, "ms": ms}))
     return found
 
 
-def _ended(news: News, sample: Sample, domain: Domain) -> dict[str, Any]:
+def _sample_event(update: SampleUpdate, sample: SampleOutput, domain: Domain) -> dict[str, Any]:
     text = sample.answer.text
     return {
-        "index": news.index,
+        "index": update.index,
         "answer": domain.extract(text),
         "text": text,
         "latents": sample.row.latent_count,
-        "ms": round(news.ms, 2),
+        "ms": round(update.ms, 2),
     }
 
 
-def _summary(samples: Sequence[Sample], domain: Domain, ms: float) -> dict[str, Any]:
+def _summary(samples: Sequence[SampleOutput], domain: Domain, ms: float) -> dict[str, Any]:
     vote = majority([Answer(s.answer.text) for s in samples], domain)
     first = samples[0].row
     found: dict[str, Any] = {

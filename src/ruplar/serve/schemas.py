@@ -1,6 +1,6 @@
-"""Bodies of requests → checked records: OpenAI's fields that are honoured, and our few extensions.
+"""Schemas of request and response bodies (OpenAI's fields and a few extensions), and the server's limits.
 
-Bounds a server's owner may set (`n`, tokens) are not here but in `limits`; fields that are not honoured are in `fields`.
+Fields that are not supported are listed in `errors`.
 """
 
 from __future__ import annotations
@@ -9,70 +9,105 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-MOST_STOPS = 16
+from ruplar.settings import Settings
+
+MAX_STOPS = 16
+MAX_CHARS_PER_TOKEN = 32
+"""A question longer than this many characters per allowed token is rejected before it is tokenized."""
+
+
+class Limits(Settings):
+    """Limits of a server, checked before anything is allocated for a request."""
+
+    slots: int = Field(32, ge=1, description="Questions processed concurrently.")
+    max_queue: int = Field(512, ge=1, description="Questions queued; beyond it, status 429.")
+    max_prompt: int = Field(384, ge=1, description="Prompt tokens of a question.")
+    max_tokens: int = Field(256, ge=1, description="Answer tokens a request may set.")
+    max_n: int = Field(16, ge=1, description="Answers per request, over all its prompts.")
+    max_body: int = Field(262_144, ge=64, description="Bytes of a request body; beyond it, status 413.")
+    timeout: float = Field(60.0, gt=0, description="Seconds until a request ends with status 504.")
+    keep_alive: int = Field(15, ge=1, description="Seconds an idle connection is kept open.")
+
+    @property
+    def characters(self) -> int:
+        """Maximum characters of a question."""
+        return self.max_prompt * MAX_CHARS_PER_TOKEN
+
 
 Stop = Annotated[str, Field(min_length=1, max_length=256)]
 Text = Annotated[str, Field(min_length=1)]
 
 
 class Extra(BaseModel):
-    """Keeps unknown fields, so that `fields.check_fields` can say what is wrong with them."""
+    """Keeps unknown fields, so that `errors.check_fields` can report them."""
 
     model_config = ConfigDict(extra="allow", allow_inf_nan=False)
 
 
 class Strict(BaseModel):
-    """Refuses unknown fields by name."""
+    """Rejects unknown fields by name."""
 
     model_config = ConfigDict(extra="forbid", allow_inf_nan=False)
 
 
 class StreamOptions(Strict):
-    """How a stream is sent."""
+    """Options of a stream."""
 
     include_usage: bool | None = Field(None, description="Send a last chunk with the usage.")
-    include_obfuscation: bool | None = Field(None, description="Taken and not looked at.")
+    include_obfuscation: bool | None = Field(None, description="Accepted and ignored.")
 
 
 class ReasoningOptions(Strict):
-    """Whether the thought is shown."""
+    """Whether the thought is included."""
 
-    enabled: bool | None = Field(None, description="Show the thought.")
-    exclude: bool | None = Field(None, description="Do not show it.")
+    enabled: bool | None = Field(None, description="Include the thought.")
+    exclude: bool | None = Field(None, description="Leave the thought out.")
 
 
-class Asking(Extra):
-    """What chat and plain completions have in common."""
+class CompletionOptions(Extra):
+    """Fields that chat and plain completions share."""
 
     model: str = Field(min_length=1, max_length=512, description="A name listed by /v1/models.")
     n: int | None = Field(None, ge=1, description="Answers to each prompt.")
-    temperature: float | None = Field(None, ge=0, le=2, description="Of the answer; 0, the default, is greedy.")
-    top_p: float | None = Field(None, gt=0, le=1, description="Sample among the likeliest tokens holding this much.")
-    seed: int | None = Field(
-        None, ge=-(2**63), le=2**63 - 1, description="The same seed gives the same answers; drawn anew when left out."
+    temperature: float | None = Field(
+        None, ge=0, le=2, description="Sampling temperature of the answer; 0, the default, is greedy."
     )
-    stop: Stop | list[Stop] | None = Field(None, description=f"At most {MOST_STOPS}; the answer ends before them.")
-    stream: bool | None = Field(None, description="Send the answer piece by piece, as server-sent events.")
+    top_p: float | None = Field(
+        None, gt=0, le=1, description="Nucleus sampling: cumulative probability of the tokens kept."
+    )
+    seed: int | None = Field(
+        None,
+        ge=-(2**63),
+        le=2**63 - 1,
+        description="Random seed; the same seed gives the same answers. Default: random.",
+    )
+    stop: Stop | list[Stop] | None = Field(
+        None, description=f"At most {MAX_STOPS} stop strings; the answer ends before them."
+    )
+    stream: bool | None = Field(None, description="Stream the answer as server-sent events.")
     stream_options: StreamOptions | None = None
-    include_reasoning: bool | None = Field(None, description="Show the thought. Extension.")
-    reasoning: ReasoningOptions | None = Field(None, description="The same, as other servers spell it. Extension.")
+    include_reasoning: bool | None = Field(None, description="Include the thought. Extension.")
+    reasoning: ReasoningOptions | None = Field(None, description="The same, in OpenRouter's spelling. Extension.")
     halt_threshold: float | None = Field(
-        None, gt=0, lt=1, description="P(halt) above which a thought ends; the model's own when left out. Extension."
+        None,
+        gt=0,
+        lt=1,
+        description="Halting probability above which a thought ends. Default: the model's. Extension.",
     )
     noise: float | None = Field(
-        None, ge=0, le=10, description="Gumbel noise on the thought, so that n answers differ. Extension."
+        None, ge=0, le=10, description="Scale of the Gumbel noise on the latents, so that n answers differ. Extension."
     )
 
     @property
     def stops(self) -> list[str]:
-        """The stop texts, as a list."""
+        """The stop strings, as a list."""
         return [self.stop] if isinstance(self.stop, str) else list(self.stop or [])
 
     @property
-    def shows_thought(self) -> bool:
-        """Whether the thought is to be shown."""
-        asked = self.reasoning
-        if asked is not None and not asked.exclude and asked.enabled is not False:
+    def wants_reasoning(self) -> bool:
+        """Whether the thought is to be included."""
+        options = self.reasoning
+        if options is not None and not options.exclude and options.enabled is not False:
             return True
         return bool(self.include_reasoning)
 
@@ -89,37 +124,37 @@ class Message(Strict):
 
     role: Literal["user", "system", "developer", "assistant", "tool", "function"]
     content: str | list[TextPart] | None = None
-    name: str | None = Field(None, description="Taken and not looked at.")
-    type: Literal["text", "message"] | None = Field(None, description="Taken and not looked at.")
+    name: str | None = Field(None, description="Accepted and ignored.")
+    type: Literal["text", "message"] | None = Field(None, description="Accepted and ignored.")
 
     @property
     def text(self) -> str:
-        """The content as one text."""
+        """The content as one string."""
         if isinstance(self.content, str):
             return self.content
         return "\n".join(part.text for part in self.content or [])
 
 
-class ChatBody(Asking):
+class ChatBody(CompletionOptions):
     """POST /v1/chat/completions."""
 
     messages: list[Message] = Field(min_length=1)
-    max_tokens: int | None = Field(None, ge=1, description="Most answer tokens; thoughts are bounded by the model.")
-    max_completion_tokens: int | None = Field(None, ge=1, description="The same; the newer name.")
+    max_tokens: int | None = Field(None, ge=1, description="Maximum answer tokens; the model limits the thought.")
+    max_completion_tokens: int | None = Field(None, ge=1, description="Newer name of max_tokens.")
 
 
-class CompletionBody(Asking):
-    """POST /v1/completions. A prompt is a question, put into the frame the model was trained with."""
+class CompletionBody(CompletionOptions):
+    """POST /v1/completions. A prompt is a question, formatted as in training."""
 
     prompt: Text | list[Text] = Field(description="One question or several; token ids are not accepted.")
-    max_tokens: int | None = Field(None, ge=1, description="Most answer tokens; thoughts are bounded by the model.")
+    max_tokens: int | None = Field(None, ge=1, description="Maximum answer tokens; the model limits the thought.")
 
 
 class ThinkBody(Strict):
     """POST /api/think."""
 
     question: str = Field(min_length=1)
-    method: Literal["ruplar", "cot"] = Field(description="The loaded model, or the text-CoT model beside it.")
+    method: Literal["ruplar", "cot"] = Field(description="The served model (ruplar) or the text-CoT model (cot).")
     halt_threshold: float | None = Field(None, gt=0, lt=1)
     samples: int = Field(1, ge=1)
     noise: float | None = Field(None, ge=0, le=10)
@@ -128,7 +163,7 @@ class ThinkBody(Strict):
 
 
 class ErrorDetail(BaseModel):
-    """What went wrong."""
+    """Details of an error."""
 
     message: str
     type: str
@@ -137,13 +172,13 @@ class ErrorDetail(BaseModel):
 
 
 class ErrorBody(BaseModel):
-    """An error in OpenAI's shape."""
+    """An error in OpenAI's format."""
 
     error: ErrorDetail
 
 
-class Latent(BaseModel):
-    """One soft token (`latent`) or the written thought (`text`) in `reasoning_details`."""
+class ReasoningDetail(BaseModel):
+    """One latent (`latent`) or the written thought (`text`) in `reasoning_details`."""
 
     type: Literal["latent", "text"]
     index: int
@@ -155,13 +190,13 @@ class Latent(BaseModel):
 
 
 class ReasoningTokens(BaseModel):
-    """How many of the completion's tokens were thought."""
+    """Completion tokens spent on the thought."""
 
     reasoning_tokens: int
 
 
 class Usage(BaseModel):
-    """What a request cost."""
+    """Token usage of a request."""
 
     prompt_tokens: int
     completion_tokens: int
@@ -170,13 +205,13 @@ class Usage(BaseModel):
 
 
 class ChatMessage(BaseModel):
-    """An answer."""
+    """The message of an answer."""
 
     role: Literal["assistant"]
     content: str
     refusal: None = None
     reasoning: str | None = None
-    reasoning_details: list[Latent] | None = None
+    reasoning_details: list[ReasoningDetail] | None = None
 
 
 class ChatChoice(BaseModel):
@@ -189,7 +224,7 @@ class ChatChoice(BaseModel):
 
 
 class ChatCompletion(BaseModel):
-    """Answers of a chat."""
+    """Response of /v1/chat/completions."""
 
     id: str
     object: Literal["chat.completion"]
@@ -208,11 +243,11 @@ class TextChoice(BaseModel):
     finish_reason: Literal["stop", "length"]
     logprobs: None = None
     reasoning: str | None = None
-    reasoning_details: list[Latent] | None = None
+    reasoning_details: list[ReasoningDetail] | None = None
 
 
 class Completion(BaseModel):
-    """Answers of a plain completion."""
+    """Response of /v1/completions."""
 
     id: str
     object: Literal["text_completion"]

@@ -40,7 +40,8 @@ class Progress:
     eta: float | None = None
 
 
-Show = Callable[[Progress], None]
+Show = Callable[[Progress], bool | None]
+"""Receives each row; a true result ends the training after the current step."""
 
 
 def line(progress: Progress) -> str:
@@ -117,20 +118,20 @@ class ProgressCallback(TrainerCallback):
                 with self.file.open("a", encoding="utf-8") as file:
                     file.write(json.dumps(row) + "\n")
                 self._written.add((kind, state.global_step))
-            self._report(state, logs)
+            control.should_training_stop |= bool(self._report(state, logs))
 
     def on_train_end(self, args, state, control, **kwargs):
         """Complete the progress bar."""
         if state.is_world_process_zero:
             self._report(state, {})
 
-    def _report(self, state, row: Mapping[str, float]) -> None:
+    def _report(self, state, row: Mapping[str, float]) -> bool | None:
         if self.show is None:
-            return
+            return None
         since, first = self._begun
         done = state.global_step - first
         eta = (time.monotonic() - since) / done * (state.max_steps - state.global_step) if done else None
-        self.show(Progress(state.global_step, state.max_steps, dict(row), self.part_names(), eta))
+        return self.show(Progress(state.global_step, state.max_steps, dict(row), self.part_names(), eta))
 
 
 def _plain(value: Any) -> Any:

@@ -17,7 +17,7 @@ from random import Random
 from typing import Any
 
 from ruplar.data.convert.reply import Reply, read_reply, said
-from ruplar.errors import UserError
+from ruplar.errors import UserError, install_extra
 
 log = logging.getLogger(__name__)
 
@@ -247,4 +247,4 @@ def _httpx() -> Any:
     try:
         return importlib.import_module("httpx")
     except ImportError as error:
-        raise UserError('--by llm needs the package httpx. Install it: pip install "ruplar[convert]".') from error
+        raise UserError(f"--by llm needs the package httpx. {install_extra('convert')}") from error

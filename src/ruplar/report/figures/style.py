@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from functools import wraps
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
-from ruplar.errors import UserError
+from ruplar.errors import UserError, install_extra
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -111,7 +111,7 @@ def load() -> Any:
     try:
         import matplotlib
     except ImportError:
-        raise UserError('figures need matplotlib, which is not installed: pip install "ruplar[figures]".') from None
+        raise UserError(f"figures need matplotlib. {install_extra('figures')}") from None
     return matplotlib
 
 

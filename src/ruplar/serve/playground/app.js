@@ -1,4 +1,4 @@
-// The page: reads the form, runs the two calls one after the other, shows what comes, says what went wrong.
+// The page: reads the form, runs the two calls one after the other, shows their events and errors.
 
 import { Pane, milliseconds } from "./pane.js";
 import { asCurl, asLink, asPython, fromLink } from "./snippets.js";
@@ -34,8 +34,8 @@ function showValues() {
   for (const id of Object.values(SLIDERS)) byId(`${id}-value`).textContent = byId(id).value;
   const same = Number(byId("samples").value) > 1 && !Number(byId("noise").value) && !Number(byId("temperature").value);
   byId("samples-about").textContent = same
-    ? "All samples will be the same: raise the noise or the temperature."
-    : "Thinks this many times and takes a vote.";
+    ? "All samples will be identical: raise the noise or the temperature."
+    : "Number of sampled answers; the majority wins.";
   if (!about) return;
   const chosen = call();
   byId("permalink").href = asLink(chosen);
@@ -55,9 +55,9 @@ function introduce() {
   const { model, method, version, compare } = about;
   byId("about").textContent = `Model ${model} (method ${method}), ruplar ${version}.`;
   byId("caution").textContent = model.startsWith("embedded")
-    ? "This model is tiny and was trained on generated word problems only. Asked about anything else it answers just as firmly, " +
-      "and wrongly. Probabilities are the model's own: a high one means it is sure, not that it is right."
-    : "Probabilities are the model's own: a high one means it is sure, not that it is right. Check what matters.";
+    ? "This model is tiny and was trained on generated word problems only. On other questions it answers just as confidently, " +
+      "and wrongly. A high probability means that the model is confident, not that it is correct."
+    : "A high probability means that the model is confident, not that it is correct.";
   if (!about.latent) byId("soft-title").textContent = `Method ${method} (no soft tokens)`;
   if (!compare) {
     byId("text").hidden = true;
@@ -66,7 +66,7 @@ function introduce() {
   }
   adjust("halt", { value: about.halt.default }, about.halt.adjustable ? "" : "This model's halting rule has no threshold.");
   adjust("samples", { max: about.limits.samples });
-  adjust("noise", { value: about.noise.default }, about.noise.adjustable ? "" : "This model takes no noise on its thoughts.");
+  adjust("noise", { value: about.noise.default }, about.noise.adjustable ? "" : "This model does not support noise on its latents.");
   byId("question").maxLength = about.limits.question_chars;
   const list = byId("example");
   for (const [i, example] of about.examples.entries()) {
@@ -74,7 +74,7 @@ function introduce() {
   }
 }
 
-// The marked answer, where the question is one of the examples as it stands; null where nobody has marked it.
+// The reference answer if the question is an unmodified example, else null.
 function marked(question) {
   return about.examples.find((example) => example.question === question)?.answer ?? null;
 }
@@ -87,7 +87,7 @@ function compare(answer) {
   const [a, b] = [soft.result, text.result];
   const verdict = byId("verdict");
   if (!a) return;
-  const known = answer === null ? " Nobody has marked this question, so neither answer has been checked." : "";
+  const known = answer === null ? " There is no reference answer, so neither answer has been checked." : "";
   if (!b) {
     verdict.textContent = known.replace("neither answer has", "the answer has not").trim();
     return;
@@ -95,9 +95,9 @@ function compare(answer) {
   const times = (b.forwards / a.forwards).toFixed(1);
   const agree = a.answer === b.answer ? "Both give the same answer." : "The two disagree, so at least one is wrong.";
   const passes = a.forwards < b.forwards ? `${times} times fewer forward passes` : "no fewer forward passes";
-  const slow = a.ms > b.ms && !a.votes ? " A single call's clock says little: the first one warms the server up, and others may use it." : "";
+  const slow = a.ms > b.ms && !a.votes ? " The time of a single call says little: the first one warms up the server, and others may be using it." : "";
   verdict.textContent =
-    `${agree} Soft tokens took ${passes}; the clocks say ${milliseconds(a.ms)} and ${milliseconds(b.ms)}.${slow}${known}`;
+    `${agree} Soft tokens took ${passes}; times: ${milliseconds(a.ms)} and ${milliseconds(b.ms)}.${slow}${known}`;
 }
 
 async function ask(event) {
@@ -124,11 +124,11 @@ async function ask(event) {
     await run(soft, { ...chosen, method: "ruplar" }, running.signal);
     soft.doubts(answer);
     if (about.compare) {
-      // one after the other: two at once would share the machine, and neither clock would be true
+      // one after the other: two at once would share the machine and distort both times
       say("Now the same question as text …");
       where = "Text chain: ";
       const { question, seed, temperature } = chosen;
-      // text takes no noise: without temperature its samples would all be one
+      // a text chain has no noise: without temperature its samples would be identical
       const samples = temperature ? chosen.samples : 1;
       await run(text, { question, seed, temperature, samples, method: "cot" }, running.signal);
       text.doubts(answer);
@@ -157,7 +157,7 @@ function listen() {
     byId("example").value = "";
   });
   byId("samples").addEventListener("change", () => {
-    // several equal samples say nothing; the change is seen in the slider
+    // identical samples would be useless; the slider shows the change
     const noise = byId("noise").disabled ? byId("temperature") : byId("noise");
     if (Number(byId("samples").value) > 1 && !Number(byId("noise").value) && !Number(byId("temperature").value)) {
       noise.value = "1";
@@ -192,7 +192,7 @@ async function begin() {
   } catch (error) {
     byId("about").textContent = "";
     byId("go").disabled = true;
-    fail(error, "The server does not say what it serves: ");
+    fail(error, "Cannot load the server's settings: ");
     return;
   }
   introduce();

@@ -1,4 +1,4 @@
-// Events of one call → what stands in one pane: bars or text, both meters, answer, votes, and how sure all that is.
+// Events of one call → one pane: bars or text, times, answer, votes and remarks.
 
 const SHOWN = 6;
 const LEAST = 0.01;
@@ -29,7 +29,7 @@ function visible(token) {
   return token.trim() || token.replaceAll(" ", "␣").replaceAll("\n", "↵") || "∅";
 }
 
-// One token with its bar; the numbers are in the text too, so nothing hangs on seeing the bar.
+// One token with its bar; the numbers are also in the text, for screen readers.
 function bar(label, share, shown) {
   const row = element("li");
   const track = element("span", "track");
@@ -105,7 +105,7 @@ export class Pane {
     for (const vote of votes) {
       list.append(bar(vote.answer === null ? "unread" : vote.answer, vote.count / total, `${vote.count} of ${total}`));
     }
-    const note = element("p", "small", "The thought above is the first sample's; the answer is the one with most votes.");
+    const note = element("p", "small", "The thought above is that of the first sample; the answer is the majority.");
     this.part("votes").replaceChildren(element("h3", "", `The vote of ${total} samples`), list, note);
   }
 
@@ -113,13 +113,13 @@ export class Pane {
     this.part("remarks").append(element("li", kind, text));
   }
 
-  // What a reader should know before believing the answer.
+  // Remarks on how reliable the answer is.
   doubts(marked) {
     const data = this.result;
     if (!data) return;
-    if (!data.halted) this.remark("The thought did not end by itself; it was cut at the limit.");
-    if (!data.ended) this.remark("The answer did not end by itself; it was cut at the limit.");
-    if (data.answer === null) this.remark(`What was said instead: “${data.text}”`);
+    if (!data.halted) this.remark("The model did not halt; the thought was cut at the limit.");
+    if (!data.ended) this.remark("The answer was cut at the token limit.");
+    if (data.answer === null) this.remark(`The model wrote: “${data.text}”`);
     const vague = this.latents.filter((z) => z.probs[0] < UNSURE);
     if (vague.length) {
       const names = vague.map((z) => `z${z.index + 1} (${percent(z.probs[0])})`).join(", ");
@@ -127,7 +127,7 @@ export class Pane {
     }
     if (data.votes) {
       const total = data.votes.reduce((sum, vote) => sum + vote.count, 0);
-      if (data.votes.length === 1) this.remark(`All ${total} samples agree. They can still all be wrong.`, "good");
+      if (data.votes.length === 1) this.remark(`All ${total} samples agree; they can still be wrong.`, "good");
       else this.remark(`The vote is split: ${data.votes[0].count} of ${total} for the answer shown.`);
     }
     if (marked !== null && data.answer !== null) {

@@ -1,4 +1,4 @@
-// A question and its settings → the server's events, one by one; a refusal or a failure → an Error that says why.
+// A question and its settings → the server's events, one by one; a failure → an Error with its reason.
 
 export class Refused extends Error {
   constructor(message, { status = 0, type = "", retry = null } = {}) {
@@ -14,7 +14,7 @@ async function refusal(response) {
   try {
     told = (await response.json()).error ?? {};
   } catch {
-    // not JSON: the status has to do
+    // not JSON: use the status
   }
   const retry = response.headers.get("Retry-After");
   return new Refused(told.message || `the server answered ${response.status} ${response.statusText}`, {

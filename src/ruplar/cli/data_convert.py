@@ -1,0 +1,166 @@
+"""`ruplar data convert`: a data set in prose → questions, chains and answers, by rules or by an LLM endpoint."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+
+from ruplar import plugins
+from ruplar.cli.options import AsJson, DataDir, Domain, print_json, print_text, writable_file
+from ruplar.errors import UserError
+
+if TYPE_CHECKING:
+    from ruplar.data.convert import ConversionProgress, Outcome
+
+out = Console()
+err = Console(stderr=True)
+
+
+def convert(
+    source: Annotated[str, typer.Argument(metavar="INPUT", help="Input: a file, a known data set or a Hub name.")],
+    output: Annotated[Path, typer.Argument(help="Output file (jsonl).")],
+    domain: Domain = "arithmetic",
+    by: Annotated[Literal["rules", "llm"], typer.Option(help="Extract chains by rules or with an LLM.")] = "rules",
+    endpoint: Annotated[
+        str | None, typer.Option(help="URL of an OpenAI-compatible endpoint, e.g. http://localhost:8000/v1.")
+    ] = None,
+    model: Annotated[str | None, typer.Option(help="Name of the model at the endpoint.")] = None,
+    api_key: Annotated[
+        str | None,
+        typer.Option(envvar="RUPLAR_API_KEY", help="API key. On the command line, other users can see it in `ps`."),
+    ] = None,
+    api_key_file: Annotated[Path | None, typer.Option(help="File that contains only the API key.")] = None,
+    prompt: Annotated[Path | None, typer.Option(help="Prompt file that replaces the domain's default prompt.")] = None,
+    concurrency: Annotated[int, typer.Option(min=1, help="Maximum number of concurrent requests.")] = 8,
+    attempts: Annotated[int, typer.Option(min=1, help="Attempts per row if its chain fails verification.")] = 2,
+    retries: Annotated[int, typer.Option(min=0, help="Retries of a failed request.")] = 6,
+    timeout: Annotated[float, typer.Option(min=0.1, help="Timeout of a request in seconds.")] = 60.0,
+    max_tokens: Annotated[
+        int, typer.Option(min=0, help="Maximum tokens per reply; 0 uses the endpoint's limit.")
+    ] = 1024,
+    price_in: Annotated[float, typer.Option(min=0, help="Price per million prompt tokens, to report the cost.")] = 0.0,
+    price_out: Annotated[float, typer.Option(min=0, help="Price per million reply tokens, to report the cost.")] = 0.0,
+    question: Annotated[str, typer.Option(help="Name of the question column; detected if not given.")] = "",
+    answer: Annotated[str, typer.Option(help="Name of the answer column; detected if not given.")] = "",
+    reasoning: Annotated[str, typer.Option(help="Name of the reasoning column; detected if not given.")] = "",
+    limit: Annotated[int | None, typer.Option(min=1, help="Convert only the first N rows.")] = None,
+    retry_rejected: Annotated[
+        bool, typer.Option("--retry-rejected", help="Convert previously rejected rows again.")
+    ] = False,
+    set_aside_unanswered: Annotated[
+        bool, typer.Option("--set-aside-unanswered", help="Reject rows that get no reply, instead of stopping.")
+    ] = False,
+    force: Annotated[bool, typer.Option("--force", help="Start over and discard earlier results.")] = False,
+    data_dir: DataDir = None,
+    as_json: AsJson = False,
+) -> None:
+    """Convert prose into chains, by rules or with an LLM.
+
+    Each chain is re-executed and must reach the given answer, or the row is rejected.
+    Repeating the command resumes an interrupted conversion; rows may have been added to INPUT in the meantime.
+    OUTPUT.rejected.jsonl lists the rejected rows with reasons; OUTPUT.journal records finished rows and all replies.
+    """
+    from ruplar.data.convert import ByModel, ByRules, Columns, Endpoint, read_prose
+    from ruplar.data.convert import convert as run
+    from ruplar.data.convert.prompt import load_prompt
+
+    plugins.make("domains", domain)
+    converter: ByRules | ByModel = ByRules()
+    if by == "llm":
+        if not endpoint or not model:
+            raise UserError(
+                "--by llm: needs --endpoint and --model, e.g. --endpoint http://localhost:8000/v1 --model NAME."
+            )
+        place = Endpoint(
+            endpoint, model, _key(api_key, api_key_file), timeout, retries, max_tokens=max_tokens, trust_env=True
+        )
+        instructions = load_prompt(domain, plugins.make("domains", domain), prompt)
+        converter = ByModel(place, instructions, concurrency, attempts, set_aside_unanswered=set_aside_unanswered)
+    elif set_aside_unanswered:
+        raise UserError(
+            "--set-aside-unanswered is for --by llm; rules send no requests. Add --by llm, or leave it out."
+        )
+    elif endpoint or model:
+        raise UserError(
+            "--endpoint and --model are for --by llm; rules send no requests. Add --by llm, or leave them out."
+        )
+    rows = read_prose(source, Columns(question, answer, reasoning), limit=limit, data_dir=data_dir)
+    journal = output.with_name(f"{output.name}.journal")
+    writable_file(output, force or journal.exists())  # with a journal, the conversion is resumed
+    if force:
+        journal.unlink(missing_ok=True)
+    with _progress_bar(price_in, price_out) as update:
+        found = run(rows, output, domain, converter, retry_rejected=retry_rejected, on_progress=update)
+    if as_json:
+        print_json(_as_dict(found, price_in, price_out))
+    else:
+        print_text(out, _summary(found, price_in, price_out))
+
+
+def _as_dict(found: Outcome, price_in: float, price_out: float) -> dict[str, Any]:
+    tally = found.tally
+    return {
+        "rows": tally.total,
+        "converted": tally.kept,
+        "rejected": dict(tally.rejected),
+        "tokens_in": tally.tokens_in,
+        "tokens_out": tally.tokens_out,
+        "replies_without_usage": tally.uncounted,
+        "cost": tally.cost(price_in, price_out),
+        "output": str(found.output),
+        "rejected_file": str(found.rejected),
+    }
+
+
+def _summary(found: Outcome, price_in: float, price_out: float) -> str:
+    tally = found.tally
+    lines = [f"{tally.kept:,} of {tally.total:,} rows converted: {found.output}"]
+    lines += [f"  {count:,} rejected: {reason}" for reason, count in tally.rejected.most_common()]
+    if tally.rejected:
+        lines.append(f"  rejected rows and reasons: {found.rejected}")
+    if tally.tokens_in or tally.tokens_out or tally.uncounted:
+        lines.append(f"  {_usage(tally, price_in, price_out)}")
+    return "\n".join(lines)
+
+
+def _key(given: str | None, file: Path | None) -> str:
+    if file is None:
+        return (given or "").strip()
+    try:
+        return file.read_text(encoding="utf-8").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise UserError(f"--api-key-file: cannot read '{file}' ({error}).") from error
+
+
+@contextmanager
+def _progress_bar(price_in: float, price_out: float) -> Iterator[Callable[[ConversionProgress], None]]:
+    """Show a bar with converted and rejected rows, tokens and cost so far."""
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    columns = (BarColumn(bar_width=20), MofNCompleteColumn(), TimeRemainingColumn(), TextColumn("{task.description}"))
+    with Progress(*columns, console=err) as bar:
+        task = bar.add_task("", total=None)
+
+        def update(tally: ConversionProgress) -> None:
+            text = f"{sum(tally.rejected.values()):,} rejected"
+            if tally.tokens_in or tally.tokens_out:
+                text += f"  {_usage(tally, price_in, price_out)}"
+            if tally.waiting:
+                text += f"  {escape(tally.waiting)}"
+            bar.update(task, completed=tally.done, total=tally.total, description=text)
+
+        yield update
+
+
+def _usage(tally: ConversionProgress, price_in: float, price_out: float) -> str:
+    """Format the tokens used and, where prices are given, their cost: `12,400 + 3,100 tokens, cost 0.0125`."""
+    text = f"{tally.tokens_in:,} + {tally.tokens_out:,} tokens"
+    if price_in or price_out:
+        text += f", cost {tally.cost(price_in, price_out):.4f}"
+    return text + (f" ({tally.uncounted:,} replies without usage)" if tally.uncounted else "")

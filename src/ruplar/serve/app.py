@@ -1,0 +1,203 @@
+"""A model folder and a port → the server: loads the models, builds the ASGI application, runs it under uvicorn."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import uvicorn
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import FileResponse, JSONResponse
+from starlette.exceptions import HTTPException
+from starlette.responses import Response
+from starlette.staticfiles import StaticFiles
+
+from ruplar import __version__
+from ruplar.errors import UserError
+from ruplar.serve import openai_routes, playground_routes
+from ruplar.serve.auth import AuthMiddleware
+from ruplar.serve.errors import RequestError, from_validation
+from ruplar.serve.registry import ModelRegistry, Worker
+from ruplar.serve.schemas import ERRORS, Limits
+from ruplar.settings import Settings
+
+log = logging.getLogger(__name__)
+PAGE = Path(__file__).parent / "playground"
+_PAGE_HEADERS = {
+    "content-security-policy": "default-src 'self'; img-src 'self' data:; frame-ancestors 'none'",
+    "x-content-type-options": "nosniff",
+    "cache-control": "no-cache",
+}
+
+
+class _Static(StaticFiles):
+    """Static files of the playground, with its security headers."""
+
+    def file_response(self, *args: Any, **kwargs: Any) -> Response:
+        """See `StaticFiles`."""
+        response = super().file_response(*args, **kwargs)
+        response.headers.update(_PAGE_HEADERS)
+        return response
+
+
+def make_app(registry: ModelRegistry, key: str | None = None) -> Any:
+    """Build the application; the engines start and stop with it.
+
+    Args:
+        registry: The models.
+        key: API key required on every route except /health; None: no key.
+    """
+
+    @asynccontextmanager
+    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        registry.start()
+        try:
+            yield
+        finally:
+            registry.stop()
+
+    registry.needs_key = key is not None
+    app = FastAPI(
+        title="ruplar",
+        version=__version__,
+        description="OpenAI-compatible API for language models that reason in soft tokens.",
+        lifespan=lifespan,
+        docs_url=None,  # these pages load scripts from a CDN
+        redoc_url=None,
+    )
+    app.state.registry = registry
+    _add_errors(app)
+    app.include_router(openai_routes.routes)
+    app.include_router(playground_routes.routes)
+    app.add_api_route("/health", health, methods=["GET"], responses={503: ERRORS[503]}, summary="Health check")
+    app.add_api_route("/metrics", metrics, methods=["GET"], responses={401: ERRORS[401]}, summary="Prometheus metrics")
+    app.add_api_route("/", page, methods=["GET"], include_in_schema=False)
+    if PAGE.is_dir():
+        app.mount("/static", _Static(directory=PAGE))
+    return AuthMiddleware(app, registry.metrics, registry.limits.max_body, registry.limits.timeout, key)
+
+
+async def health(request: Request) -> Response:
+    """Return 200 while every engine thread is alive and not stuck, else 503. Needs no key."""
+    registry: ModelRegistry = request.app.state.registry
+    found = {name: "ok" if w.healthy else "dead" for name, w in registry.workers.items()}
+    healthy = all(state == "ok" for state in found.values())
+    return JSONResponse({"status": "ok" if healthy else "dead", "models": found}, 200 if healthy else 503)
+
+
+async def metrics(request: Request) -> Response:
+    """Return metrics: requests, latency, latents, queue and slots."""
+    text, kind = request.app.state.registry.metrics.text()
+    return Response(text, media_type=kind)
+
+
+async def page() -> Response:
+    """Return the playground page."""
+    file = PAGE / "index.html"
+    if not file.is_file():
+        raise RequestError(404, "The playground page is not installed. The API is at /v1.", None, "not_found")
+    return FileResponse(file, headers=_PAGE_HEADERS)
+
+
+def _add_errors(app: FastAPI) -> None:
+    async def request_error(_: Request, error: Any) -> Response:
+        return error.response()
+
+    async def invalid(_: Request, error: Any) -> Response:
+        return from_validation(error).response()
+
+    async def http_error(request: Request, error: Any) -> Response:
+        texts = {404: f"There is no route {request.url.path}.", 405: f"{request.method} is not allowed on this route."}
+        text = texts.get(error.status_code, str(error.detail))
+        return RequestError(error.status_code, text, None, None, error.headers).response()
+
+    async def internal_error(request: Request, error: Exception) -> Response:
+        log.error("request to %s failed", request.url.path, exc_info=error)
+        return RequestError(500, "The server failed on this request.", None, "internal_error").response()
+
+    app.add_exception_handler(RequestError, request_error)
+    app.add_exception_handler(RequestValidationError, invalid)
+    app.add_exception_handler(HTTPException, http_error)
+    app.add_exception_handler(Exception, internal_error)
+
+
+_DRAIN_EXTRA = 10
+_LOCAL = ("127.0.0.1", "localhost", "::1")
+
+
+class ServerConfig(Settings):
+    """What is served, and where.
+
+    Attributes:
+        model: A model folder, or `embedded…`.
+        name: Name in the API; None: the folder's name.
+        compare: Text-CoT model for comparison; None: `embedded:cot` for an embedded model; "none": no model.
+        host: Address to listen on.
+        port: Port; 0: any free one.
+        key: API key required on every route except /health.
+        device: Device of the models.
+        join_messages: Join several chat messages into one question.
+    """
+
+    model: str
+    name: str | None = None
+    compare: str | None = None
+    host: str = "127.0.0.1"
+    port: int = 8000
+    key: str | None = None
+    device: str = "cpu"
+    join_messages: bool = False
+
+
+def load_models(config: ServerConfig, limits: Limits) -> ModelRegistry:
+    """Load the models."""
+    if config.key is not None and not config.key:
+        raise UserError("--api-key: is empty. Leave it out to require no key.")
+    reference = config.compare
+    if reference is None and config.model.partition(":")[0] == "embedded" and config.model != "embedded:cot":
+        reference = "embedded:cot"
+    main = Worker.load(config.name or served_name(config.model), config.model, limits, config.device)
+    compare = None
+    if reference is not None and reference != "none":
+        compare = Worker.load(served_name(reference), reference, limits, config.device)
+        if compare.name == main.name:
+            raise UserError(f"--compare: both models are named '{main.name}'. Give the first another --name.")
+        if not compare.text_thinker:
+            raise UserError(
+                f"--compare: {reference} does not think in text. Name a model trained with the method cot."
+            )
+    return ModelRegistry(main, compare, join_messages=config.join_messages)
+
+
+def served_name(reference: str) -> str:
+    """Return the API name of a model: `embedded:cot` unchanged, otherwise the folder's name, `x` for `runs/x/model`."""
+    if reference.partition(":")[0] == "embedded":
+        return reference
+    parts = [p for p in Path(reference).resolve().parts if p != "model"]
+    return parts[-1]
+
+
+def make_server(registry: ModelRegistry, config: ServerConfig) -> uvicorn.Server:
+    """Return a server that is ready to run."""
+    if config.key is None and config.host not in _LOCAL:
+        log.warning(
+            "no API key is set and %s is reachable from other machines: anyone can use the server.", config.host
+        )
+    limits = registry.limits
+    options: dict[str, Any] = {
+        "host": config.host,
+        "port": config.port,
+        "log_config": None,
+        "access_log": False,
+        "server_header": False,
+        "timeout_keep_alive": limits.keep_alive,
+        "h11_max_incomplete_event_size": 65_536,
+        "backlog": 2048,
+        # by then, running requests have finished or timed out
+        "timeout_graceful_shutdown": int(limits.timeout) + _DRAIN_EXTRA,
+    }
+    return uvicorn.Server(uvicorn.Config(make_app(registry, config.key), **options))

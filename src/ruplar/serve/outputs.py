@@ -1,0 +1,159 @@
+"""What the engine has generated for a sample so far → the increments to send: latents, written thought, answer text."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from ruplar.engine.reference import Generation
+from ruplar.model.store import Model
+from ruplar.types import Latent
+
+FinishReason = Literal["stop", "length"]
+
+_INCOMPLETE = "\ufffd"  # what a tokenizer writes for a character whose bytes have not all arrived
+
+
+@dataclass
+class IncrementalDetokenizer:
+    """Decode a growing list of token ids into text that never has to be taken back.
+
+    Attributes:
+        decode: Ids → text.
+        stops: Stop strings; the text ends before the first of them.
+        text: The text returned so far.
+        stopped: Whether a stop string was found; no text follows.
+    """
+
+    decode: Callable[[Sequence[int]], str]
+    stops: Sequence[str] = ()
+    text: str = ""
+    stopped: bool = field(default=False, init=False)
+    _ids: int = field(default=0, init=False)
+
+    def update(self, ids: Sequence[int], final: bool = False) -> str:
+        """Return the new text that can no longer change.
+
+        Args:
+            ids: All ids, from the first on.
+            final: No more ids will follow, so nothing is held back.
+        """
+        if self.stopped or (len(ids) == self._ids and not final):
+            return ""
+        self._ids = len(ids)
+        whole = self.decode(ids)
+        found = [at for stop in self.stops if (at := whole.find(stop)) >= 0]
+        if found:
+            self.stopped = True
+            certain = min(found)
+        else:
+            certain = len(whole) if final else len(whole) - self._uncertain(whole)
+        new = whole[len(self.text) : certain]
+        self.text += new
+        return new
+
+    def _uncertain(self, text: str) -> int:
+        """Count the characters at the end that may still change or become part of a stop string."""
+        incomplete = len(text) - len(text.rstrip(_INCOMPLETE))
+        prefixes = (
+            size for stop in self.stops for size in range(min(len(stop) - 1, len(text)), 0, -1) if text.endswith(stop[:size])
+        )  # fmt: skip
+        return max(incomplete, max(prefixes, default=0))
+
+
+@dataclass
+class OutputDelta:
+    """What is new in a sample's output.
+
+    Attributes:
+        latents: Latents in readable form, when reasoning is included.
+        thought: Text of a written thought, when reasoning is included.
+        halted: Whether the thought ended in this increment.
+        text: Answer text.
+        finish: Why the answer ended, in the last increment.
+    """
+
+    latents: list[Latent] = field(default_factory=list)
+    thought: str = ""
+    halted: bool = False
+    text: str = ""
+    finish: FinishReason | None = None
+
+    def __bool__(self) -> bool:
+        return bool(self.latents or self.thought or self.text or self.finish or self.halted)
+
+
+@dataclass
+class SampleOutput:
+    """The output of one sample as it grows.
+
+    Attributes:
+        model: The model that generates it.
+        include_reasoning: Whether the thought is made readable.
+        stops: Stop strings of the answer.
+        latents: The latents so far, when reasoning is included.
+        row: The engine's last state; after a stop string, the state at that point.
+    """
+
+    model: Model
+    include_reasoning: bool = False
+    stops: Sequence[str] = ()
+    latents: list[Latent] = field(default_factory=list, init=False)
+    row: Generation = field(default_factory=Generation, init=False)
+    finish: FinishReason | None = field(default=None, init=False)
+    _halted: bool = field(default=False, init=False)
+
+    def __post_init__(self):
+        decode = self.model.backbone.tokenizer.decode
+        self.answer, self.thought = IncrementalDetokenizer(decode, self.stops), IncrementalDetokenizer(decode)
+
+    def update(self, row: Generation, final: bool) -> OutputDelta:
+        """Take the engine's state (of the latents, at least the new ones) and return what is new."""
+        if self.finish is not None:
+            return OutputDelta()
+        self.row, delta = row, OutputDelta()
+        if self.include_reasoning:
+            delta.latents = self._new_latents(row)
+            delta.thought = self.thought.update(row.thought_ids, final or bool(row.answer_ids))
+        if row.answer_ids and not self._halted:
+            delta.halted = self._halted = True
+        # the end token, always last, has no text
+        ids = row.answer_ids[:-1] if row.ended else row.answer_ids
+        delta.text = self.answer.update(ids, final)
+        if self.answer.stopped:
+            delta.finish = "stop"
+        elif final:
+            delta.finish = "stop" if row.ended else "length"
+        self.finish = delta.finish
+        return delta
+
+    def _new_latents(self, row: Generation) -> list[Latent]:
+        count = row.latent_count - len(self.latents)
+        if count <= 0 or not row.latent_logits or row.thought_ids:
+            return []
+        import torch
+
+        from ruplar.model.soft_tokens import readable
+
+        backbone = self.model.backbone
+        logits = torch.stack(row.latent_logits[-count:])
+        new = readable(logits, backbone.tokenizer, backbone.end_think_id)
+        self.latents += new
+        return new
+
+
+def latent_as_dict(latent: Latent, index: int) -> dict[str, Any]:
+    """Return one latent as JSON values."""
+    return {
+        "index": index,
+        "tokens": list(latent.tokens),
+        "probs": [round(p, 6) for p in latent.probs],
+        "entropy": round(latent.entropy, 6),
+        "halt": round(latent.halt, 6),
+    }
+
+
+def thought_text(latents: Sequence[Latent]) -> str:
+    """Return the latents on one line: the likeliest token of each."""
+    return " → ".join(latent.tokens[0].strip() or repr(latent.tokens[0]) for latent in latents)

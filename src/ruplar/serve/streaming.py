@@ -1,0 +1,188 @@
+"""Engine thread → event loop → client: updates of a running request, and server-sent events.
+
+async with RunningRequest(timeout, receive) as running:
+    async for update in running.updates(): …
+
+A request whose client disconnects, that fails or times out, frees its slots.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections.abc import AsyncIterator, Callable
+from concurrent.futures import CancelledError
+from dataclasses import dataclass, field
+from typing import Any
+
+from starlette.responses import Response
+
+from ruplar.engine.reference import Generation
+from ruplar.engine.scheduler import EngineDead, Ticket
+from ruplar.serve.errors import RequestError
+
+_HEADERS = [
+    (b"content-type", b"text/event-stream; charset=utf-8"),
+    (b"cache-control", b"no-cache"),
+    (b"x-accel-buffering", b"no"),  # or proxies would buffer the events
+]
+GRACE = 5.0
+"""Seconds beyond the request's timeout after which a client that has stopped reading is dropped."""
+
+
+class ClientDisconnected(Exception):
+    """The client has closed the connection."""
+
+
+@dataclass
+class SampleUpdate:
+    """Progress of one sample of a request.
+
+    Attributes:
+        index: Which sample.
+        row: Everything generated so far; see `engine.options.Request`.
+        ms: Milliseconds since the sample was given a slot.
+        final: Whether the sample is finished.
+    """
+
+    index: int
+    row: Generation
+    ms: float
+    final: bool = False
+
+
+@dataclass
+class RunningRequest:
+    """The samples of one request while they are generated; leaving the async context cancels the unfinished ones.
+
+    Attributes:
+        seconds: Timeout of the request.
+        receive: ASGI's receive function, to notice a client that disconnects.
+    """
+
+    seconds: float
+    receive: Callable[[], Any]
+    tickets: list[Ticket] = field(default_factory=list, init=False)
+    _inbox: asyncio.Queue = field(default_factory=asyncio.Queue, init=False, repr=False)
+    _finished: set[int] = field(default_factory=set, init=False, repr=False)
+
+    def __post_init__(self):
+        self._loop = asyncio.get_running_loop()
+        self._deadline = self._loop.time() + self.seconds
+        self._watcher: asyncio.Task | None = None
+
+    def listener(self, index: int) -> Callable[[Generation], None]:
+        """Return the function that the engine thread calls with the progress of a sample."""
+        return lambda row: self._put((index, row, time.perf_counter(), False))
+
+    def add(self, ticket: Ticket) -> None:
+        """Add a sample."""
+        index = len(self.tickets)
+        self.tickets.append(ticket)
+        ticket.future.add_done_callback(lambda future: self._put((index, future, time.perf_counter(), True)))
+
+    def finish(self, index: int) -> None:
+        """End a sample whose answer is complete because of a stop string; frees its slot."""
+        self._finished.add(index)
+        self.tickets[index].cancel()
+
+    def _put(self, item: tuple) -> None:
+        try:
+            self._loop.call_soon_threadsafe(self._inbox.put_nowait, item)
+        except RuntimeError:  # the event loop is closed: the server and the client are gone
+            return
+
+    async def __aenter__(self) -> RunningRequest:
+        self._watcher = asyncio.create_task(self._watch_client())
+        return self
+
+    def cancel(self) -> None:
+        """Cancel the unfinished samples; frees their slots and queue places."""
+        for ticket in self.tickets:
+            if not ticket.done():
+                ticket.cancel()
+
+    async def __aexit__(self, *_) -> None:
+        self.cancel()
+        if self._watcher is not None:
+            self._watcher.cancel()
+
+    async def _watch_client(self) -> None:
+        while (await self.receive())["type"] != "http.disconnect":
+            pass
+        await self._inbox.put((0, ClientDisconnected(), 0.0, False))
+
+    async def updates(self) -> AsyncIterator[SampleUpdate]:
+        """Yield updates until all samples are finished.
+
+        Raises:
+            ClientDisconnected: The client has closed the connection.
+            RequestError: Timeout (504), the engine failed (500) or stopped (503), or the server is shutting down (503).
+        """
+        while len(self._finished) < len(self.tickets):
+            try:
+                async with asyncio.timeout_at(self._deadline):
+                    index, item, at, final = await self._inbox.get()
+            except TimeoutError:
+                raise RequestError(
+                    504, f"No answer within {self.seconds:g} s. Try again later.", None, "timeout"
+                ) from None
+            if isinstance(item, ClientDisconnected):
+                raise item
+            if index in self._finished:
+                continue
+            if final:
+                self._finished.add(index)
+                item = _result(item)
+            yield SampleUpdate(index, item, 1000 * (at - (self.tickets[index].started or at)), final)
+
+
+def _result(future: Any) -> Generation:
+    try:
+        return future.result()
+    except CancelledError:
+        raise RequestError(503, "The server is shutting down. Try again later.", None, "shutting_down") from None
+    except EngineDead:
+        raise engine_dead() from None
+    except Exception as error:  # the engine has logged it; clients get no traceback
+        raise RequestError(500, "The engine failed on this question. Try again.", None, "engine_failed") from error
+
+
+def engine_dead() -> RequestError:
+    """Return the error for a stopped engine thread."""
+    return RequestError(503, "The engine has stopped working; the server must be restarted.", None, "engine_dead")
+
+
+def sse(data: Any, name: str = "") -> bytes:
+    """Encode one server-sent event; `data` is written as JSON unless it is a string."""
+    text = data if isinstance(data, str) else json.dumps(data, ensure_ascii=False, separators=(",", ":"))
+    return (f"event: {name}\n" if name else "").encode() + f"data: {text}\n\n".encode("utf-8", "replace")
+
+
+class EventStream(Response):
+    """A response that sends events as they are produced.
+
+    Args:
+        source: Yields encoded events; closed when the client disconnects.
+        seconds: Timeout of the whole response.
+    """
+
+    def __init__(self, source: AsyncIterator[bytes], seconds: float):
+        self.source, self.seconds = source, seconds
+        self.status_code, self.background = 200, None
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        """Send the events."""
+        await send({"type": "http.response.start", "status": 200, "headers": _HEADERS})
+        try:
+            async with asyncio.timeout(self.seconds + GRACE):
+                async for part in self.source:
+                    await send({"type": "http.response.body", "body": part, "more_body": True})
+                await send({"type": "http.response.body", "body": b"", "more_body": False})
+        except (TimeoutError, OSError):  # the client has stopped reading or has disconnected
+            return
+        finally:
+            close = getattr(self.source, "aclose", None)
+            if close is not None:
+                await close()

@@ -1,0 +1,55 @@
+"""Streamed text is never taken back, and every request field is honoured, neutral or rejected."""
+
+from __future__ import annotations
+
+import pytest
+
+from ruplar.serve.errors import IGNORED, NEUTRAL, RequestError, check_fields
+from ruplar.serve.outputs import IncrementalDetokenizer
+from ruplar.serve.requests import chat_question
+from ruplar.serve.schemas import Message
+
+
+@pytest.mark.parametrize(
+    ("stops", "text", "increments"),
+    [
+        ([], "word", ["w", "o", "r", "d", ""]),
+        # "e" and "en" could begin the stop string "end"; "eno" cannot
+        (["end"], "enough", ["", "", "eno", "u", "g", "h", ""]),
+        # "e" is held back as a beginning of "end", then "n" stops the text
+        (["end", "n"], "abend", ["a", "b", "", "e", "", ""]),
+        (["xy"], "abxy", ["a", "b", "", "", ""]),
+        # what was held back is returned at the end
+        (["xyz"], "axy", ["a", "", "", "xy"]),
+    ],
+)
+def test_text_that_may_become_a_stop_string_is_held_back(stops, text, increments):
+    detokenizer = IncrementalDetokenizer("".join, stops)
+    found = [detokenizer.update(text[:end]) for end in range(1, len(text) + 1)]
+    assert [*found, detokenizer.update(text, final=True)] == increments
+    assert detokenizer.stopped == any(stop in text for stop in stops)
+    assert detokenizer.text == "".join(increments)
+
+
+def test_an_incomplete_character_is_held_back():
+    raw = "é€".encode()  # 2 + 3 bytes
+    detokenizer = IncrementalDetokenizer(lambda ids: bytes(ids).decode("utf-8", "replace"))
+    assert [detokenizer.update(list(raw[:end])) for end in range(1, 6)] == ["", "é", "", "", "€"]
+
+
+def test_neutral_and_harmless_fields_pass_and_others_do_not():
+    check_fields(dict.fromkeys(IGNORED, "anything"))
+    check_fields(dict.fromkeys(NEUTRAL))
+    for name, (neutral, _) in NEUTRAL.items():
+        for value in neutral:
+            check_fields({name: value})
+        with pytest.raises(RequestError) as caught:
+            check_fields({name: ["something", "else"]})
+        assert caught.value.status == 400 and caught.value.param == name and f"'{name}'" in caught.value.message
+
+
+def test_joined_messages_keep_their_order():
+    messages = [Message(role=role, content=text) for role, text in (("system", "A"), ("user", "B"), ("user", "C"))]
+    assert chat_question(messages, join_messages=True) == "A\nB\nC"
+    with pytest.raises(RequestError, match="system messages"):
+        chat_question(messages, join_messages=False)

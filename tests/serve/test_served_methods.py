@@ -1,0 +1,58 @@
+"""A served model of every kind of latent method answers as the same model does offline."""
+
+from __future__ import annotations
+
+import httpx
+import pytest
+import torch
+from serve_toys import QUESTIONS, running
+
+from ruplar import plugins
+from ruplar.engine.sampling import Decoding
+from ruplar.model.settings import BackboneConfig, PromptConfig
+from ruplar.model.store import Model, ModelMetadata, PluginSpec, open_start, save_model
+from ruplar.reasoner import LatentReasoner
+
+pytestmark = pytest.mark.slow
+
+PROMPT = PromptConfig(instruction="", answer="{answer}")
+METHODS = {"colar": {"speed": 3}, "codi": {}, "coconut": {}}
+
+
+@pytest.fixture(params=METHODS)
+def saved(request, tmp_path, tiny_model):
+    """The folder of a tiny random model of a method."""
+    from ruplar.model.tokenizers import load_tokenizer
+
+    tokenizer = load_tokenizer("embedded")
+    tokenizer.save_pretrained(tmp_path / "base")
+    tiny_model("llama", len(tokenizer)).save_pretrained(tmp_path / "base")
+    config, settings = BackboneConfig(name=str(tmp_path / "base"), lora=None), METHODS[request.param]
+    method, backbone = plugins.make("methods", request.param, settings), open_start(config, PROMPT)
+    torch.manual_seed(1)
+    method.attach(backbone)
+    metadata = ModelMetadata(
+        method=PluginSpec(name=request.param, settings=settings),
+        backbone=config,
+        prompt=PROMPT,
+        domain=PluginSpec(name="arithmetic"),
+    )
+    model = Model(backbone, method, plugins.make("domains", "arithmetic"), metadata)
+    return save_model(tmp_path / "run" / "model", model).parent
+
+
+def test_a_served_model_answers_as_offline(saved):
+    offline = LatentReasoner.from_pretrained(str(saved))
+    wanted = offline.ask(QUESTIONS, decoding=Decoding(max_answer_tokens=12))
+    assert len({answer.text for answer in wanted}) > 1, "the questions must be told apart by the answers"
+    # the prompt of CoLaR states its thinking speed; a server that builds prompts itself would lose it
+    prompts = [offline.model.prompt(question) for question in QUESTIONS]
+    states_speed = "(Thinking speed: 3)" in offline.model.backbone.tokenizer.decode(prompts[0].ids)
+    assert states_speed == (offline.model.metadata.method.name == "colar")
+    with running(model=str(saved), max_tokens=64) as served:
+        body = {"model": "run", "prompt": QUESTIONS, "max_tokens": 12}
+        found = httpx.post(f"{served.url}/v1/completions", json=body, timeout=60).json()
+    assert [choice["text"] for choice in found["choices"]] == [answer.text for answer in wanted]
+    usage = found["usage"]
+    assert usage["completion_tokens_details"]["reasoning_tokens"] == sum(a.latent_count for a in wanted) > 0
+    assert usage["prompt_tokens"] == sum(len(prompt.ids) for prompt in prompts)
