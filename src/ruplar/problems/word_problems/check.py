@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from fractions import Fraction
 
-from ruplar.problems.word_problems.make import FAMILIES
+from ruplar.problems.word_problems.families import FAMILIES
 from ruplar.problems.word_problems.story import LARGEST
 from ruplar.problems.word_problems.words import IMPLIED
 from ruplar.types import Example
