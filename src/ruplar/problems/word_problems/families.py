@@ -15,12 +15,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 from ruplar.errors import UserError
 from ruplar.problems.data_files import check_fields, frozen, load
 from ruplar.problems.word_problems import themes
+from ruplar.problems.word_problems.statements import BUILTINS
 from ruplar.problems.word_problems.story import Story
 from ruplar.problems.word_problems.templates import SHORT_WORDS, choose_short_words, read_template
 from ruplar.problems.word_problems.words import DISTRACTORS, FOLDER
@@ -36,7 +38,7 @@ class Family:
 
     Attributes:
         name: Its file name.
-        build: Writes one problem of `story.goal` steps into a story.
+        read: Its theme or template → the function that writes a problem; compiled when it is first used.
         steps: Fewest and most steps it can write.
         held_out: Whether it is kept out of the embedded model's training.
         group: `short` or `situations`; empty for the default families.
@@ -45,16 +47,21 @@ class Family:
     """
 
     name: str
-    build: Callable[[Story], None]
+    read: Callable[[], Callable[[Story], None]]
     steps: tuple[int, int]
     held_out: bool
     constants: dict[str, tuple[int, ...]]
     about: str
     group: str = ""
 
-    def __call__(self, story: Story) -> None:
-        """Write one problem into the story."""
-        self.build(story)
+    def build(self, story: Story) -> None:
+        """Write one problem of `story.goal` steps into a story.
+
+        Raises:
+            Redraw: The numbers drawn do not fit.
+            UserError: A mistake in the family's file.
+        """
+        self.read()(story)
 
 
 def read_family(path: Path) -> Family:
@@ -70,28 +77,29 @@ def read_family(path: Path) -> Family:
     group = given.get("group", "")
     if group not in _GROUPS:
         raise UserError(f"{path.name}: group must be short or situations, not {group!r}.")
-    build = (_theme if kinds[0] == "theme" else _template)(given, path)
+    read = cache(lambda: (_theme if kinds[0] == "theme" else _template)(given, path.name))
     low, high = given["steps"]
     constants = frozen(given.get("constants", {}))
-    return Family(path.stem, build, (low, high), given.get("held_out", False), constants, given["about"], group)
+    return Family(path.stem, read, (low, high), given.get("held_out", False), constants, given["about"], group)
 
 
-def _theme(given: Mapping[str, Any], path: Path) -> Callable[[Story], None]:
-    theme = themes.read_theme(given["theme"], f"{path.name}: theme")
+def _theme(given: Mapping[str, Any], where: str) -> Callable[[Story], None]:
+    theme = themes.read_theme(given["theme"], f"{where}: theme")
     return lambda story: themes.write(story, theme)
 
 
-def _template(given: Mapping[str, Any], path: Path) -> Callable[[Story], None]:
+def _template(given: Mapping[str, Any], where: str) -> Callable[[Story], None]:
     short = given.get("group") == "short"
-    lists: dict[str, Any] = frozen(given.get("lists", {}))
-    node = read_template(given["template"], f"{path.name}: template", (*lists, *(SHORT_WORDS if short else ())))
+    own: dict[str, Any] = frozen(given.get("lists", {}))
+    node = read_template(given["template"], f"{where}: template", (*own, *(SHORT_WORDS if short else ())))
+    lists = {**BUILTINS, **own}
     distractors = given.get("distractors", ())
     lines = DISTRACTORS if distractors == "default" else tuple(distractors)
 
     def build(story: Story) -> None:
         if short:
             choose_short_words(story)
-        node.run(story, **lists)
+        node.write(story, lists)
         if lines:
             story.distract(lines=lines)
 

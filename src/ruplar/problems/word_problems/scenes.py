@@ -107,7 +107,7 @@ def frames_with(condition: str, where: str = "frames") -> tuple[Frame, ...]:
     return found
 
 
-def read_frames(value: object, where: str) -> dict[str, Any]:
+def read_scene(value: object, where: str) -> dict[str, Any]:
     """The `scene` field of a template → the arguments of `Scene`.
 
     Raises:
@@ -241,7 +241,7 @@ class Scene:
         no_lead = not story.chance(0.15)
         self.timed = no_lead if timed is None else timed
         self.keep = self.keep if keep else ""
-        self.times, self.d = TIMES, self.c
+        self.d = self.c
         self.two_people, self._opening = two_people, ""
 
     # --- words ---
@@ -294,8 +294,11 @@ class Scene:
 
     def values(self) -> dict[str, Any]:
         """Name → value: what the texts and statements of a template may use."""
-        found = {name: getattr(self, name) for name in (*SCENE_WORDS[1:-1], *SCENE_FUNCTIONS)}
-        return found | {"scene": self, "a": self.a.name, "b": self.b.name, "c": self.c.name, "his": self.a.his}
+        return {
+            **{"scene": self, "frame": self.frame, "keep": self.keep, "place": self.place, "his": self.a.his},
+            **{"x": self.x, "y": self.y, "z": self.z, "things": self.things, "kinds": self.kinds},
+            **{"a": self.a.name, "b": self.b.name, "c": self.c.name, "by_kind": self.by_kind, "times": TIMES},
+        }
 
     # --- clauses ---
     def clause(self, template: str | Clause, words: Mapping[str, Any]) -> Clause:

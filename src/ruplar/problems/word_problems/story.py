@@ -236,6 +236,10 @@ class Story:
         """Add a sentence (or several); placeholders come from the arguments, then from `words`."""
         self.text.append(template.format_map({**self.words, **values} if values else self.words))
 
+    def fill(self, template: str) -> str:
+        """A template with its placeholders filled in from `words`."""
+        return template.format_map(self.words)
+
     def spell(self, value: int) -> str:
         """A small count in digits, sometimes as a word."""
         return DIGIT_WORDS[value] if value <= 10 and self.chance(0.15) else str(value)
