@@ -20,7 +20,19 @@ from ruplar.problems.word_problems.themes import compare
 from ruplar.problems.word_problems.words import WORDS, listing
 
 _STORY = (
-    *("pick", "chance", "between", "amount", "some", "lots", "percent_for", "divisor_of", "factor_for", "count", "unlike"),
+    *(
+        "pick",
+        "chance",
+        "between",
+        "amount",
+        "some",
+        "lots",
+        "percent_for",
+        "divisor_of",
+        "factor_for",
+        "count",
+        "unlike",
+    ),
     *("groups", "spell", "line", "person", "skip", "shuffled", "sample", "random", "fill", "percent", "add_up"),
     *("goal", "left", "steps"),
 )

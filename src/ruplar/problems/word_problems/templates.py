@@ -170,7 +170,9 @@ def read_template(value: object, where: str, known: Sequence[str] = ()) -> Node:
         do.append(read_template(one, f"{where}.do[{number}]", tuple(names)))
         names.update(dict.fromkeys(do[-1].names))
     cases = [_case(one, f"{where}.cases[{i}]", tuple(names)) for i, one in enumerate(given.get("cases", ()))]
-    pick = [o for i, one in enumerate(given.get("pick", ())) for o in _options(one, f"{where}.pick[{i}]", tuple(names))]
+    pick = [
+        o for i, one in enumerate(given.get("pick", ())) for o in _options(one, f"{where}.pick[{i}]", tuple(names))
+    ]
     for node in [*(node for _, node in cases), *(node for _, _, node in pick)]:
         names.update(dict.fromkeys(node.names))
     return Node(
