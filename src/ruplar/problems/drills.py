@@ -1,67 +1,32 @@
-"""Seed and index → one drill: a question in plain words or signs, and a chain of one or two steps.
+"""Seed and count → bare arithmetic in plain words and signs, one or two steps: teaches number tokens to compute at once.
 
-Problem i under seed s is a function of (s, i, steps, split) alone, and no question is in two parts (`chains/draws.py`).
+Operators and operand sizes are those of the steps of GSM8K's training chains (`drill_operands.py` has the figures), the texts are in
+`drill_texts.yaml`. Problem i under seed s depends on (s, i, steps, split) only, and no question is in two splits (`seeding.py`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from fractions import Fraction
+from pathlib import Path
 from random import Random
 
 from ruplar.errors import UserError
-from ruplar.problems.drills.sizes import SIGNS, Value, number, operands, pick, weighted, written
+from ruplar.problems.data_files import load
+from ruplar.problems.drill_operands import SIGNS, Value, number, operands, pick, weighted, written
 from ruplar.problems.seeding import Split, mix, part_of
 from ruplar.types import Example
 
 STEP_WEIGHTS = {1: 75, 2: 25}
 """How often a drill has this many steps, in hundredths."""
 _KINDS = {"two": 78, "percent": 8, "part": 6, "sum": 5, "product": 1, "less": 2}
-"""What one step is: of the 22,143 steps measured 85 % are two numbers and a sign, 4.2 % a percentage as n/n*n or n*n/n and about
+"""Kind of step → weight. Of the 22,143 steps measured 85 % are two numbers and a sign, 4.2 % a percentage as n/n*n or n*n/n and about
 as many as a decimal, 6 % a longer sum, 0.9 % a longer product, 0.8 % a longer difference."""
 _SALT = 0xD21
 
-_ASK = (
-    *("What is {x}?", "Compute {x}.", "Calculate {x}.", "Find {x}.", "How much is {x}?", "{x} =", "{x} = ?", "{x}"),
-    *("Work out {x}.", "What do you get for {x}?", "Solve: {x}"),
-)
-_SAY = {
-    "+": ("{a} plus {b}", "the sum of {a} and {b}", "{a} and {b} together", "{b} more than {a}", "{a} increased by {b}"),
-    "-": ("{a} minus {b}", "the difference between {a} and {b}", "{b} less than {a}", "{a} reduced by {b}", "{a} take away {b}"),
-    "*": ("{a} times {b}", "the product of {a} and {b}", "{a} multiplied by {b}", "{a} groups of {b}", "{b} taken {a} times"),
-    "/": ("{a} divided by {b}", "the quotient of {a} and {b}", "{a} shared equally by {b}", "{a} split into {b} equal parts"),
-}  # fmt: skip
-_TELL = {
-    "+": ("Add {a} and {b}.", "Add {b} to {a}."),
-    "-": ("Subtract {b} from {a}.", "How much more is {a} than {b}?", "Take {b} from {a}.", "How much is left of {a} after {b} is taken?"),
-    "*": ("Multiply {a} by {b}.", "What is {a} x {b}?"),
-    "/": ("Divide {a} by {b}.", "How many times does {b} go into {a}?"),
-}  # fmt: skip
-_PARTS = {
-    "half of {a}": (1, 2),
-    "a half of {a}": (1, 2),
-    "one third of {a}": (1, 3),
-    "a third of {a}": (1, 3),
-    "two thirds of {a}": (2, 3),
-    "a quarter of {a}": (1, 4),
-    "one fourth of {a}": (1, 4),
-    "three quarters of {a}": (3, 4),
-    "a fifth of {a}": (1, 5),
-    "two fifths of {a}": (2, 5),
-    "a tenth of {a}": (1, 10),
-    "1/2 of {a}": (1, 2),
-    "1/3 of {a}": (1, 3),
-    "2/3 of {a}": (2, 3),
-    "1/4 of {a}": (1, 4),
-    "3/4 of {a}": (3, 4),
-    "3/5 of {a}": (3, 5),
-    "5/6 of {a}": (5, 6),
-    "double {a}": (2, 1),
-    "twice {a}": (2, 1),
-    "three times {a}": (3, 1),
-    "triple {a}": (3, 1),
-    "a dozen times {a}": (12, 1),
-}
+_TEXTS = load(Path(__file__).with_name("drill_texts.yaml"))
+_IN_WORDS = 5
+"""The first so many of the questions also fit an expression in words."""
 
 
 def generate(
@@ -72,9 +37,9 @@ def generate(
     Args:
         count: How many.
         seed: Which sequence.
-        steps: Fewest and most steps; more than two are not written.
+        steps: Fewest and most steps; no drill has more than two.
         start: Index of the first.
-        split: Only drills whose question belongs to this part; any when None.
+        split: Only drills whose question belongs to this split; any when None.
 
     Raises:
         UserError: No drill has so many steps.
@@ -123,29 +88,30 @@ def _one(rng: Random) -> tuple[str, list[str]]:
     if way < 0.55:
         return _asked(rng, f"{x} {_sign(rng, sign)} {y}"), steps
     if way < 0.85:
-        return _capital(pick(rng, _ASK[:5]).format(x=pick(rng, _SAY[sign]).format(a=x, b=y))), steps
-    return pick(rng, _TELL[sign]).format(a=x, b=y), steps
+        return _capital(
+            pick(rng, _TEXTS["ask"][:_IN_WORDS]).format(x=pick(rng, _TEXTS["expressions"][sign]).format(a=x, b=y))
+        ), steps
+    return pick(rng, _TEXTS["requests"][sign]).format(a=x, b=y), steps
 
 
 def _percent(rng: Random) -> tuple[str, list[str]]:
-    """`15% of 240`, worked out in one of the ways chains have: 15/100*240, 240*15/100 or 240*.15."""
+    """`15% of 240`, computed in one of the ways of real chains: 15/100*240, 240*15/100 or 240*.15."""
     p = 5 * (1 + int(rng.random() * 19)) if rng.random() < 0.85 else 1 + int(rng.random() * 99)
     a = number(rng, pick(rng, (2, 2, 3, 3, 3, 4)))
     if rng.random() < 0.85:
-        # most percentages of real chains are of something they divide
+        # most percentages of real chains give a whole number
         unit = Fraction(100, p).numerator
         a = max(1, a // unit) * unit
     result, share = Fraction(a * p, 100), Fraction(p, 100)
     way = rng.random()
     step = (p, "/100*", a) if way < 0.35 else (a, "*", p, "/100") if way < 0.6 else (a, "*", share)
-    text = pick(rng, ("{p}% of {a}", "{p} percent of {a}", "{p}% of ${a}")).format(p=p, a=a)
+    text = pick(rng, _TEXTS["percentages"]).format(p=p, a=a)
     return _asked(rng, text), [_step(*step, result=result)]
 
 
 def _part(rng: Random) -> tuple[str, list[str]]:
     """`A quarter of 84`, `twice 36`."""
-    text = pick(rng, tuple(_PARTS))
-    top, bottom = _PARTS[text]
+    text, top, bottom = pick(rng, _TEXTS["fractions"])
     a = bottom * number(rng, pick(rng, (1, 1, 2, 2)))
     if bottom == 1:
         step: tuple[Value | str, ...] = (a, "*", top)
@@ -194,7 +160,7 @@ def _two(rng: Random) -> tuple[str, list[str]]:
 
 
 def _second(rng: Random, sign: str, value: int) -> int | None:
-    """The other operand of a second step; None where there is none."""
+    """The other operand of a second step; None if there is none."""
     if sign == "/":
         exact = [k for k in (2, 3, 4, 5, 6, 7, 8, 9, 10, 12, 15, 20, 25) if value % k == 0 and k < value]
         return pick(rng, exact) if exact else None
@@ -205,7 +171,7 @@ def _second(rng: Random, sign: str, value: int) -> int | None:
 
 
 def _shown(value: Value) -> str:
-    """A number as a question writes it: `0.25` where a chain has `.25`."""
+    """A number as written in a question: `0.25` where a chain has `.25`."""
     text = written(value)
     return f"0{text}" if text.startswith(".") else text
 
@@ -215,7 +181,7 @@ def _sign(rng: Random, sign: str) -> str:
 
 
 def _asked(rng: Random, text: str) -> str:
-    return _capital(pick(rng, _ASK).format(x=text))
+    return _capital(pick(rng, _TEXTS["ask"]).format(x=text))
 
 
 def _capital(text: str) -> str:

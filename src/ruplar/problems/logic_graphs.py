@@ -1,13 +1,13 @@
-"""Random numbers → the graph of a problem without its words: who is asked about, what follows, what does not.
+"""Random numbers → the graph of a logic problem, without its words: who is asked about, what follows, what does not.
 
-Two people have a side each, drawn alike; node 0, who is asked about, has the one as somebody else the other:
+Two people have a side each, drawn in the same way; node 0, who is asked about, has one, another person has the other:
 
-    0 → a → b → the target          somebody → x → the other concept
-        └ dead end                      └ dead end ← a        one side's facts lead to the other's dead ends
-    a third → y → b, x, ..: what follows from one follows from others
+    0 → a → b → the target          another → x → the other concept
+        └ dead end                      └ dead end ← a        facts of one side lead to dead ends of the other
+    a third → y → b, x, ..: what follows for one person follows for others
 
-Exchange the two sides and you have a problem that is just as likely, and whose answer is the other concept. So nothing that leaves out
-who is asked about can tell the answer: no count of facts, no length, no place; only following facts from there can.
+With the two sides exchanged it is a problem that is just as likely, and its answer is the other concept. So nothing that ignores
+who is asked about predicts the answer: no count of facts, no length, no position; only following the facts does.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ Edge = tuple[int, int]
 
 
 @dataclass(frozen=True, slots=True)
-class Shape:
+class Graph:
     """A graph without words.
 
     Attributes:
-        people: Nodes that are somebody, the one asked about first.
+        people: Nodes that are people, the one asked about first.
         size: Number of nodes, people included.
         edges: Facts, from subject to concept.
         path: Nodes of the chain, from the one asked about to the target.
@@ -39,8 +39,8 @@ class Shape:
     other: int
 
 
-def draw(rng: Random, steps: int, others: int) -> Shape:
-    """A graph whose chain has so many steps, and so many lead somebody else to the other concept."""
+def draw(rng: Random, steps: int, others: int) -> Graph:
+    """A graph whose chain has `steps` steps, and whose other person reaches the other concept in `others` steps."""
     edges: list[Edge] = []
     grown = [-1]  # the newest node
 
@@ -50,7 +50,7 @@ def draw(rng: Random, steps: int, others: int) -> Shape:
         return grown[0]
 
     def side(length: int) -> tuple[list[int], list[int]]:
-        """Somebody, and a path of new nodes from there with dead ends: the path, the dead ends."""
+        """A person and a path of new nodes with dead ends: the path, the dead ends."""
         path, ends = [grow()], []
         for _ in range(length):
             path.append(grow(path[-1]))
@@ -70,17 +70,17 @@ def draw(rng: Random, steps: int, others: int) -> Shape:
     met = grow(third)
     reached = [*path[1:], *ends, *theirs[1:], *their_ends]
     edges += [(met, _one(rng, reached)) for _ in range(3) if rng.random() < 0.5]
-    return Shape((path[0], theirs[0], third), grown[0] + 1, tuple(dict.fromkeys(edges)), tuple(path), theirs[-1])
+    return Graph((path[0], theirs[0], third), grown[0] + 1, tuple(dict.fromkeys(edges)), tuple(path), theirs[-1])
 
 
-def draw_ways(rng: Random, steps: int, others: int) -> Shape:
-    """The same without forks: everybody and everything is one thing only, so whoever follows facts never has to choose.
+def draw_ways(rng: Random, steps: int, others: int) -> Graph:
+    """A graph without forks: every person and every concept is one thing only, so following the facts needs no choice.
 
-        0 → a → b → the target → c      somebody → x → the other concept        both sides drawn alike
+        0 → a → b → the target → c      another → x → the other concept         both sides are drawn in the same way
                 ↑                                  ↑
             d → e       f, a third → y             g                            what leads into them does not follow
 
-    Where a way goes on behind the option, only the question says where to stop.
+    Where a path continues after the option, only the question says where to stop.
     """
     edges: list[Edge] = []
     grown = [-1]  # the newest node
@@ -90,7 +90,7 @@ def draw_ways(rng: Random, steps: int, others: int) -> Shape:
         return grown[0]
 
     def side(length: int) -> tuple[list[int], list[int]]:
-        """Somebody, and a way of new nodes from there, with others that lead into it: the way, the others."""
+        """A person and a path of new nodes, with others that lead into it: the path, the others."""
         path = [new() for _ in range(length + 1)]
         edges.extend(pairwise(path))
         into = []
@@ -108,32 +108,31 @@ def draw_ways(rng: Random, steps: int, others: int) -> Shape:
     (path, into), (theirs, into_theirs) = side(steps), side(others)
     third, met = new(), new()
     edges += [(third, met), (met, _one(rng, [*path[1:], *into, *theirs[1:], *into_theirs]))]
-    return Shape((path[0], theirs[0], third), grown[0] + 1, tuple(edges), tuple(path), theirs[-1])
+    return Graph((path[0], theirs[0], third), grown[0] + 1, tuple(edges), tuple(path), theirs[-1])
 
 
 def _one(rng: Random, nodes: list[int]) -> int:
     return nodes[int(rng.random() * len(nodes))]
 
 
-def fingerprint(shape: Shape) -> str:
-    """What two graphs have in common when they differ only in the numbers of their nodes: equal graphs have equal prints.
+def fingerprint(graph: Graph) -> str:
+    """A hash that is equal for graphs that differ only in the numbering of their nodes (Weisfeiler and Leman).
 
-    Each node is told by its kind, then again and again by what leads to it and from it (Weisfeiler and Leman); different graphs may
-    share a print, which costs a problem and never lets one graph into two parts. Who is asked about and which concept is true are
-    left out: were a graph trained on for one of its people and tested for the other, whoever learnt the graph's answer by heart
-    would be wrong more often than by guessing.
+    Different graphs may share a hash; that costs a problem, and never puts one graph into two splits. Who is asked about and which
+    option is true are left out: if a graph were in training for one of its people and in the test for the other, a model that
+    memorized the graph's answer would score below chance.
     """
-    options = (shape.path[-1], shape.other)
-    colours = ["somebody" if n in shape.people else "option" if n in options else "concept" for n in range(shape.size)]
-    into: list[list[int]] = [[] for _ in range(shape.size)]
-    out: list[list[int]] = [[] for _ in range(shape.size)]
-    for subject, concept in shape.edges:
+    options = (graph.path[-1], graph.other)
+    colours = ["somebody" if n in graph.people else "option" if n in options else "concept" for n in range(graph.size)]
+    into: list[list[int]] = [[] for _ in range(graph.size)]
+    out: list[list[int]] = [[] for _ in range(graph.size)]
+    for subject, concept in graph.edges:
         out[subject].append(concept)
         into[concept].append(subject)
     for _ in range(3):
         colours = [
             _short(repr((colours[n], sorted(colours[m] for m in into[n]), sorted(colours[m] for m in out[n]))))
-            for n in range(shape.size)
+            for n in range(graph.size)
         ]
     return _short(repr(sorted(colours)))
 

@@ -1,8 +1,8 @@
-"""What a problem tells → whether Date Understanding tells it too; such a problem is never written, in no part.
+"""Scenario of a date problem → whether the benchmark Date Understanding has it; such a problem is never generated, in no split.
 
-The benchmark is not part of the package, so hashes of its 40 scenarios are. A test makes them from its two files and compares. Two texts tell the same when they differ only in how a date or a count is written
-(`11/12/2019`, `Nov 12, 2019`; `one day`, `1 day`), in who it is told of, in which of two is said to be right, in case, or in points
-and commas.
+The benchmark is not part of the package, so the hashes of its 40 scenarios are; a test computes them from its two files. Two
+scenarios are the same when they differ only in how a date or a count is written (`11/12/2019`, `Nov 12, 2019`; `one day`,
+`1 day`), in the names, in which of two opinions is right, in case, or in punctuation.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import re
 from ruplar.domains import _calendar
 from ruplar.domains._date_questions import unjudged
 from ruplar.fingerprints import digest
-from ruplar.problems.date_problems.tale import MEN, WOMEN
+from ruplar.problems.date_scenarios import TEXTS
 
 DATE_UNDERSTANDING: frozenset[str] = frozenset(
     {
@@ -26,27 +26,27 @@ DATE_UNDERSTANDING: frozenset[str] = frozenset(
         "e7c0d93094c9ded7", "ebdf0480a1ed5dba", "ed144ac75dd52713", "f2f8799f98abfa56", "f4d0093557d2963d",
     }
 )  # fmt: skip
-"""Of each scenario of Date Understanding the hash of its plain form, training and test file together."""
+"""The hash of each scenario of Date Understanding, of its training and its test file, in normalized form."""
 
 _DATE = re.compile(_calendar.DATE)
 _COUNT = re.compile(rf"\b{_calendar.COUNT}(?= {_calendar.UNIT}\b)", re.IGNORECASE)
 _WORD = re.compile(r"[^\W_]+")
-_NAMES = frozenset((*WOMEN, *MEN))
+_NAMES = frozenset((*TEXTS["women"], *TEXTS["men"]))
 _PRONOUNS = {"she": "he", "her": "his"}
 
 
-def is_told(scenario: str) -> bool:
-    """Whether a scenario is one of Date Understanding's."""
+def in_benchmark(scenario: str) -> bool:
+    """Whether a scenario is one of Date Understanding."""
     return hash_of(scenario) in DATE_UNDERSTANDING
 
 
 def hash_of(scenario: str) -> str:
-    """A scenario → the hash of its plain form, 16 hexadecimal digits."""
-    return digest(plain(scenario)).hex()[:16]
+    """A scenario → the hash of its normalized form, 16 hexadecimal digits."""
+    return digest(normalize(scenario)).hex()[:16]
 
 
-def plain(scenario: str) -> str:
-    """A scenario → its words: `Tomorrow is Nov 12, 2019.` → `Tomorrow is 20191112`; people by the order they are named in."""
+def normalize(scenario: str) -> str:
+    """A scenario → its words: `Tomorrow is Nov 12, 2019.` → `Tomorrow is 20191112`; names become `who0`, `who1` in order."""
     text = _COUNT.sub(lambda found: str(_calendar.count_of(found[0])), _DATE.sub(_digits, unjudged(scenario)))
     people: dict[str, str] = {}
     words = []
