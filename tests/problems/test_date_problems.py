@@ -1,4 +1,4 @@
-"""The generator of date problems: every chain re-executes and fits its question, and no scenario is in two parts."""
+"""Date problems: every chain re-executes and fits its question, no scenario is in two splits or in the benchmark."""
 
 from collections import Counter
 
@@ -7,26 +7,25 @@ import pytest
 from ruplar import plugins
 from ruplar.domains._calendar import find_all
 from ruplar.domains._date_questions import divide
-from ruplar.errors import UserError
+from ruplar.problems import date_benchmark_overlap as overlap
 from ruplar.problems import date_problems
-from ruplar.problems.date_problems import OPENINGS, generate, part_of_scenario, told, verify
-from ruplar.problems.date_problems.make import _BIG_BENCH
-from ruplar.problems.date_problems.tale import EARLIEST, LATEST, amount, ordinal
+from ruplar.problems.date_problems import _BIG_BENCH, OPENINGS, generate, part_of_scenario, verify
+from ruplar.problems.date_scenarios import EARLIEST, LATEST, amount, ordinal
 from ruplar.problems.seeding import part_of
 
-TOLD = {
+SCENARIOS = {
     14318: "Today is the first day of 2007.",
     16640: "Today is the last day of the first quarter of 2008.",
     28136: "Lucy thought today is Mar 11, 2002, but today is in fact Mar 12, which is 1 day later.",
 }
 
 
-def test_every_problem_re_executes_and_its_question_is_read_back_to_the_same_day():
+def test_every_problem_re_executes_and_its_question_is_parsed_to_the_same_day():
     wrong = [(e.question, e.chain, verify(e)) for e in generate(2500, 11) if verify(e)]
     assert wrong == []
 
 
-def test_a_mistake_in_any_part_of_a_problem_is_noticed():
+def test_a_mistake_in_any_field_is_noticed():
     from dataclasses import replace
 
     e = next(generate(1, 3, steps=(2, 2)))
@@ -40,13 +39,6 @@ def test_a_mistake_in_any_part_of_a_problem_is_noticed():
         assert verify(bad)
 
 
-def test_a_problem_depends_on_seed_and_index_alone():
-    whole = list(generate(40, 7))
-    assert list(generate(40, 7)) == whole and list(generate(10, 7, start=30)) == whole[30:]
-    assert list(generate(40, 8)) != whole
-    assert whole[31].source == "date-problems:7:31"
-
-
 def test_the_first_problem_of_a_seed_is_pinned():
     # recorded results are made from these sequences: a change here is a change of data
     e = next(generate(1, 5))
@@ -57,9 +49,9 @@ def test_the_first_problem_of_a_seed_is_pinned():
     assert e.answer == "09/24/2025"
 
 
-def test_no_scenario_is_in_two_parts():
+def test_no_scenario_is_in_two_splits():
     parts = {part: list(generate(300, 1, split=part)) for part in ("train", "valid", "test")}
-    ours = {part: {told.plain(divide(e.question)[0]) for e in found} for part, found in parts.items()}
+    ours = {part: {overlap.normalize(divide(e.question)[0]) for e in found} for part, found in parts.items()}
     assert not ours["train"] & ours["valid"] and not ours["train"] & ours["test"] and not ours["valid"] & ours["test"]
     assert all(part_of_scenario(e.question) == part for part, found in parts.items() for e in found)
     assert all(part_of(scenario) == part for part, some in ours.items() for scenario in some)
@@ -72,14 +64,14 @@ def test_no_scenario_is_in_two_parts():
         "Jane thinks today is 6/18/2019, but John thinks today is 6/19/2019. John is correct.",
     ],
 )
-def test_a_scenario_has_one_part_however_its_dates_are_written_and_whoever_is_right(other):
+def test_a_scenario_has_one_split_however_its_dates_are_written_and_whoever_is_right(other):
     ask = " What is the date tomorrow in MM/DD/YYYY?"
     one = "Jane thinks today is 6/18/2019, but John thinks today is 6/19/2019. Jane is correct."
-    assert part_of_scenario(one + ask) == part_of_scenario(other + ask) == part_of(told.plain(one))
+    assert part_of_scenario(one + ask) == part_of_scenario(other + ask) == part_of(overlap.normalize(one))
     assert plugins.make("domains", "dates").scenario(one + ask).endswith("thinks today is 6/19/2019.")
 
 
-def test_all_ways_of_telling_and_all_questions_of_date_understanding_occur():
+def test_all_openings_and_all_questions_of_date_understanding_occur():
     found = list(generate(3000, 2))
     asked = Counter(divide(e.question)[1] for e in found)
     for when, _, _ in _BIG_BENCH:
@@ -99,38 +91,37 @@ def scenarios_of_date_understanding(folder):
 def test_the_hashes_are_those_of_all_scenarios_of_date_understanding(benchmark_data):
     folder = benchmark_data("date-understanding-train", "date-understanding")
     theirs = scenarios_of_date_understanding(folder)
-    assert len(theirs) == len(told.DATE_UNDERSTANDING) == 40  # of 41 texts two differ only in who is right
-    assert {told.hash_of(scenario) for scenario in theirs} == told.DATE_UNDERSTANDING
-    assert all(told.is_told(scenario) for scenario in theirs)
+    assert len(theirs) == len(overlap.DATE_UNDERSTANDING) == 40  # of 41 texts two differ only in who is right
+    assert {overlap.hash_of(scenario) for scenario in theirs} == overlap.DATE_UNDERSTANDING
+    assert all(overlap.in_benchmark(scenario) for scenario in theirs)
 
 
-def test_hashes_are_made_of_the_scenarios_of_both_files(data, monkeypatch):
+def test_scenarios_of_both_files_are_recognized_by_their_hashes(data, monkeypatch):
     ours = scenarios_of_date_understanding(data)
-    assert told.hashes_of(data) == sorted(map(told.hash_of, ours)) and len(ours) == 6
-    assert not any(told.is_told(scenario) for scenario in ours)
-    monkeypatch.setattr(told, "DATE_UNDERSTANDING", frozenset(told.hashes_of(data)))
-    assert all(told.is_told(scenario) for scenario in ours)
+    assert len(ours) == 6 and not any(overlap.in_benchmark(scenario) for scenario in ours)
+    monkeypatch.setattr(overlap, "DATE_UNDERSTANDING", frozenset(map(overlap.hash_of, ours)))
+    assert all(overlap.in_benchmark(scenario) for scenario in ours)
 
 
-def test_no_scenario_of_date_understanding_is_written(benchmark_data):
+def test_no_scenario_of_date_understanding_is_generated(benchmark_data):
     folder = benchmark_data("date-understanding-train", "date-understanding")
-    theirs = {told.plain(scenario) for scenario in scenarios_of_date_understanding(folder)}
-    # the part where some would be, were none held back (below); as many of the other parts would hold none in any case
-    ours = {told.plain(divide(e.question)[0]) for e in generate(20_500, 1, split="train")}
+    theirs = {overlap.normalize(scenario) for scenario in scenarios_of_date_understanding(folder)}
+    # the split that would have some without the check (test below)
+    ours = {overlap.normalize(divide(e.question)[0]) for e in generate(20_500, 1, split="train")}
     assert len(ours) > 15_000 and not ours & theirs
 
 
-def test_where_date_understanding_would_be_told_another_problem_is_drawn(monkeypatch):
-    # TOLD: problems of seed 1 that told it before anything was held against it
-    monkeypatch.setattr("ruplar.problems.date_problems.make.is_told", lambda scenario: False)
-    before = {i: next(generate(1, 1, start=i, split="train")) for i in TOLD}
-    assert {i: divide(e.question)[0] for i, e in before.items()} == TOLD
+def test_a_scenario_of_date_understanding_is_drawn_again(monkeypatch):
+    # SCENARIOS: problems of seed 1 whose scenarios are those of the benchmark when overlap is not checked
+    monkeypatch.setattr("ruplar.problems.date_problems.in_benchmark", lambda scenario: False)
+    before = {i: next(generate(1, 1, start=i, split="train")) for i in SCENARIOS}
+    assert {i: divide(e.question)[0] for i, e in before.items()} == SCENARIOS
     monkeypatch.undo()
-    after = {i: next(generate(1, 1, start=i, split="train")) for i in TOLD}
-    assert all(after[i].source == f"date-problems:1:{i}" and verify(after[i]) is None for i in TOLD)
-    assert not {divide(e.question)[0] for e in after.values()} & set(TOLD.values())
-    assert after == {i: next(generate(1, 1, start=i, split="train")) for i in TOLD}
-    assert [verify(e) for e in before.values()] == ["Date Understanding tells it too"] * 3
+    after = {i: next(generate(1, 1, start=i, split="train")) for i in SCENARIOS}
+    assert all(after[i].source == f"date-problems:1:{i}" and verify(after[i]) is None for i in SCENARIOS)
+    assert not {divide(e.question)[0] for e in after.values()} & set(SCENARIOS.values())
+    assert after == {i: next(generate(1, 1, start=i, split="train")) for i in SCENARIOS}
+    assert [verify(e) for e in before.values()] == ["the scenario is one of Date Understanding"] * 3
 
 
 @pytest.mark.parametrize(
@@ -139,7 +130,7 @@ def test_where_date_understanding_would_be_told_another_problem_is_drawn(monkeyp
         ("Tomorrow is 11/12/2019.", True),
         ("Tomorrow is November 12, 2019.", True),
         ("Tomorrow is 11/13/2019.", False),
-        ("Mia booked a flight for tomorrow, Jul 29, 2002.", True),  # told of Jane there
+        ("Mia booked a flight for tomorrow, Jul 29, 2002.", True),  # about Jane there
         ("Mia booked a flight for tomorrow, Jul 30, 2002.", False),
         ("The concert was scheduled to be on 6/1/1943, but was delayed by 1 day to today.", True),  # "one day" there
         ("The concert was scheduled to be on 6/1/1943, but was delayed by 2 days to today.", False),
@@ -151,21 +142,15 @@ def test_where_date_understanding_would_be_told_another_problem_is_drawn(monkeyp
     ],
 )
 def test_a_scenario_is_the_same_however_its_dates_counts_and_people_are_written(ours, same):
-    assert told.is_told(ours) is same
+    assert overlap.in_benchmark(ours) is same
 
 
-def test_years_stay_where_each_is_one_token():
+def test_years_stay_in_the_range_of_the_tokenizer():
     for e in generate(2000, 9):
         assert all(EARLIEST <= day.year <= LATEST for day, _ in find_all(e.question + " " + e.chain))
 
 
-def test_steps_can_be_bounded_and_what_cannot_be_written_is_refused():
-    assert {len(e.steps) for e in generate(30, 1, steps=(3, 4))} == {3, 4}
-    with pytest.raises(UserError, match="1 to 4 steps, not 5 to 6"):
-        generate(1, 1, steps=(5, 6))
-
-
-def test_small_words():
+def test_ordinals_and_amounts():
     assert [ordinal(n) for n in (1, 2, 3, 4, 11, 12, 13, 21, 22, 23, 30)] == (
         ["1st", "2nd", "3rd", "4th", "11th", "12th", "13th", "21st", "22nd", "23rd", "30th"]
     )

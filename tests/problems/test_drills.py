@@ -1,4 +1,4 @@
-"""Drills: every one re-executes, sizes follow GSM8K's steps, no question is in two parts."""
+"""Drills: every one re-executes, and operators and sizes follow the steps of GSM8K."""
 
 import re
 from collections import Counter
@@ -7,9 +7,8 @@ import pytest
 
 from ruplar import plugins
 from ruplar.data.sources import SourceConfig, open_source
-from ruplar.errors import UserError
-from ruplar.problems.drills import generate, sizes
-from ruplar.problems.seeding import part_of
+from ruplar.problems.drill_operands import SIGNS
+from ruplar.problems.drills import generate
 
 DOMAIN = plugins.make("domains", "arithmetic")
 
@@ -21,7 +20,7 @@ def test_every_drill_re_executes_and_ends_in_its_answer():
         assert not re.search(r"[{}]|  |=-", e.question + e.chain) and len(e.steps) <= 2
 
 
-def test_the_answer_follows_from_the_question_where_it_is_written_in_signs():
+def test_the_answer_follows_from_a_question_in_signs():
     checked = 0
     for e in generate(3000, 2):
         text = re.sub(r"[×x]", "*", e.question).replace("÷", "/")
@@ -36,35 +35,18 @@ def test_the_answer_follows_from_the_question_where_it_is_written_in_signs():
     assert checked > 1000
 
 
-def test_a_drill_depends_on_seed_and_index_alone():
-    whole = list(generate(50, 7))
-    assert list(generate(20, 7, start=30)) == whole[30:] and list(generate(50, 8)) != whole
-    assert whole[3].source == "drills:7:3"
-
-
-def test_parts_never_meet():
-    parts = {part: [e.question for e in generate(400, 1, split=part)] for part in ("train", "valid", "test")}
-    assert all(part_of(question) == part for part, found in parts.items() for question in found)
-
-
-def test_signs_and_lengths_follow_the_measured_steps():
+def test_operators_and_digits_follow_the_measured_steps():
     signs, digits = Counter(), Counter()
     for e in generate(8000, 5, steps=(1, 1)):
         if m := re.fullmatch(r"(\d+)([-+*/])(\d+)=.*", e.steps[0]):
             signs[m[2]] += 1
             digits[m[2], len(m[1]), len(m[3])] += 1
     total = sum(signs.values())
-    for sign, steps in sizes.SIGNS.items():
+    for sign, steps in SIGNS.items():
         # 3 hundredths for the parts (84/4) that are drawn beside them, four standard errors of 6,000: 0.026
-        assert signs[sign] / total == pytest.approx(steps / sum(sizes.SIGNS.values()), abs=0.056)
+        assert signs[sign] / total == pytest.approx(steps / sum(SIGNS.values()), abs=0.056)
     assert digits["*", 1, 1] > digits["*", 2, 1] > digits["*", 2, 2] > digits["*", 3, 2]
     assert digits["+", 2, 2] > digits["+", 3, 3] > digits["+", 4, 4] > 0
-
-
-def test_steps_can_be_chosen_and_three_are_refused():
-    assert {len(e.steps) for e in generate(50, 1, steps=(2, 6))} == {2}
-    with pytest.raises(UserError, match="one or two steps"):
-        generate(1, 1, steps=(3, 6))
 
 
 def test_drills_are_a_source():

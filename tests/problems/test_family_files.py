@@ -12,7 +12,11 @@ from ruplar.problems.word_problems.words import listing
 
 HEAD = {"about": "Test: a family.", "steps": [1, 1]}
 THEME = {"choices": {"items": "toys"}, "plain": ["{a} has {n} {items}."], "ask": ["How many {items} are there?"]}
-TEMPLATE = {"draw": ["n, m = count(), count()"], "text": "{a} has {n} coins and {m} stamps. How many?", "solve": "n + m"}
+TEMPLATE = {
+    "draw": ["n, m = count(), count()"],
+    "text": "{a} has {n} coins and {m} stamps. How many?",
+    "solve": "n + m",
+}
 SCENE = {"scene": {"frames": "gain"}, "text": ["{a} had 5 {x}"], "question": "How many?", "solve": "5 + 5"}
 
 
@@ -53,11 +57,17 @@ def test_every_packaged_family_compiles_and_is_described(name):
         ({"theme": THEME, "group": "long"}, "group must be short or situations, not 'long'"),
         ({"theme": {**THEME, "gains": []}}, "mine.yaml: theme\n.*unknown field 'gains'. Did you mean 'gain'"),
         ({"theme": {"plain": ["{n}"]}}, "mine.yaml: theme\n.*field 'ask' is missing"),
-        ({"theme": {**THEME, "gain": ["{a} finds {m}."]}}, "theme.gain: unknown placeholder 'm'.*The text is '{a} finds {m}.'"),
+        (
+            {"theme": {**THEME, "gain": ["{a} finds {m}."]}},
+            "theme.gain: unknown placeholder 'm'.*The text is '{a} finds {m}.'",
+        ),
         ({"template": {**TEMPLATE, "text": "{a} has {k}."}}, "mine.yaml: template.text: unknown placeholder 'k'"),
         ({"template": {**TEMPLATE, "text": "{a has"}}, "template.text: '{a has' is not a template"),
         ({"template": {**TEMPLATE, "solve": "n + k"}}, r"template.solve\[0\], 'n \+ k'\n.*unknown name 'k'"),
-        ({"template": {**TEMPLATE, "draw": ["n = cuont()"]}}, r"template.draw\[0\].*\n.*'cuont'. Did you mean 'count'"),
+        (
+            {"template": {**TEMPLATE, "draw": ["n = cuont()"]}},
+            r"template.draw\[0\].*\n.*'cuont'. Did you mean 'count'",
+        ),
         ({"template": {**TEMPLATE, "draw": ["n = = 2"]}}, r"template.draw\[0\]: 'n = = 2' is not a statement"),
         ({"template": {**TEMPLATE, "draw": ["import os"]}}, "must be an assignment or an expression"),
         ({"template": {**TEMPLATE, "draw": ["pick = 2"]}}, "'pick' cannot be assigned"),

@@ -1,4 +1,4 @@
-"""The generator of lookups: one way from who is asked about, and nothing of the test in the training."""
+"""Lookups: one path per person, and splits share no conclusion."""
 
 from dataclasses import replace
 
@@ -24,7 +24,7 @@ def test_every_chain_follows_from_its_question_and_is_the_only_one():
         assert tuple(walked) == example.steps and example.answer == f"{asked.who} is a {at}."
 
 
-def test_what_is_wrong_with_a_chain_is_noticed():
+def test_a_mistake_in_a_chain_is_reported():
     example = next(e for e in generate(200, 5) if e.question.count("What is") == 2 and len(e.steps) == 5)
     asked, last = _facts.told(example.question)[1], _facts.read(example.steps[-1])
     (first,) = asked.before
@@ -38,7 +38,7 @@ def test_what_is_wrong_with_a_chain_is_noticed():
     assert "says nothing of" in verify(replace(example, steps=example.steps[:later]))
 
 
-def test_no_conclusion_is_in_two_parts_and_a_seed_stands_for_the_same_problems():
+def test_no_conclusion_is_in_two_splits():
     def concluded(part):
         for example in generate(300, 1, split=part):
             ends = {fact.subject: fact.concept for fact in _facts.told(example.question)[0]}
@@ -58,20 +58,20 @@ def test_no_conclusion_is_in_two_parts_and_a_seed_stands_for_the_same_problems()
     assert some[7] == list(some)[7] and all(len(e.steps) >= 4 for e in some)
 
 
-def test_a_part_without_such_graphs_is_refused_instead_of_being_looked_for_for_ever():
+def test_bounds_without_a_graph_in_the_split_are_refused_instead_of_searched_for_ever():
     found = {}
     for split in ("train", "valid", "test"):
         for most in (1, 2, 3):
             try:
                 found[split, most] = next(generate(1, 1, steps=(most, most), split=split))
             except UserError as error:
-                assert f"in the part '{split}'" in str(error)
+                assert f"in the split '{split}'" in str(error)
     # five graphs each, of which the smallest parts have none
     assert {("train", 1), ("train", 2), ("train", 3)} <= set(found) and ("test", 1) not in found
     for split in ("train", "valid", "test"):
         assert next(generate(1, 1, split=split))
 
 
-def test_a_length_that_does_not_exist_is_refused():
+def test_impossible_bounds_are_refused():
     with pytest.raises(UserError, match="1 to 3 steps"):
         generate(1, 1, steps=(6, 7))

@@ -1,4 +1,4 @@
-"""Logic problems without following facts: whatever else tells the options apart on training problems tells nothing on test problems."""
+"""Shortcuts: no surface feature that predicts the answer on training problems does so on test problems; only following facts does."""
 
 from collections import Counter, defaultdict
 
@@ -110,7 +110,7 @@ def test_no_surface_predictor_fitted_on_training_problems_beats_guessing_on_test
     assert {name: s for name, s in found.items() if abs(s - 0.5) > 0.082} == {}
 
 
-def test_no_combination_of_them_does_either(parts):
+def test_no_combination_of_surface_predictors_beats_guessing_either(parts):
     memory = learnt(parts["train"])
     train, test = (compared(parts[part], memory) for part in ("train", "test"))
     # what training problems give away by having been learnt by heart is left out, and so is the alphabet, which only scatters
