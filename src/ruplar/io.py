@@ -9,7 +9,7 @@ import json
 import os
 import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any
 
@@ -40,7 +40,8 @@ def atomic(path: str | Path, *, sync: bool = False) -> Iterator[IO[bytes]]:
     except OSError as error:
         raise UserError(f"{path}: cannot be written: {error.strerror or error}.") from error
     finally:
-        draft.unlink(missing_ok=True)
+        with suppress(OSError):  # already renamed, or its folder could not be made
+            draft.unlink()
 
 
 @contextmanager
