@@ -191,7 +191,7 @@ def test_an_interrupted_write_leaves_the_old_file(tmp_path):
 
 def test_a_file_that_cannot_be_written_is_reported(tmp_path):
     (tmp_path / "file").write_text("")
-    with pytest.raises(UserError, match="a.jsonl: cannot be written .* Name another file"):
+    with pytest.raises(UserError, match="a.jsonl: cannot be written"):
         word_problems.write_jsonl(tmp_path / "file" / "a.jsonl", generate(3, 1))
 
 

@@ -75,7 +75,8 @@ def read_frame(value: object, where: str) -> Frame:
         given[name] = [Verb(*verb.split(" | ")) for verb in given.get(name, ())]
     given["kinds"] = [tuple(pair.split("/")) for pair in given.get("kinds", ())]
     given["holders"] = [Holder(*holder.split("/")) for holder in given.get("holders", ())]
-    return Frame(**{name: tuple(some) if isinstance(some, list) else some for name, some in given.items()})
+    found: dict[str, Any] = {name: tuple(some) if isinstance(some, list) else some for name, some in given.items()}
+    return Frame(**found)
 
 
 FRAMES = tuple(

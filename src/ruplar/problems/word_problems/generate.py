@@ -1,21 +1,20 @@
 """Seed and count → word problems with chains that re-execute to their answers, the same ones on every machine.
 
-Problem i under seed s is a pure function of (s, i, families, steps), so a large set can be made in shards: process 3 of
-8 calls `generate(1000, seed, start=3000)`.
+Problem i under seed s depends on (s, i, families, steps, split) only, so a large set can be generated in shards: process 3 of 8
+calls `generate(1000, seed, start=3000)`.
 """
 
 from __future__ import annotations
 
 import json
-import os
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from random import Random
 
 from ruplar.errors import UserError, unknown
+from ruplar.io import atomic
 from ruplar.problems.seeding import Split, mix, part_of
 from ruplar.problems.word_problems.families import FAMILIES, TRAIN_FAMILIES, Family
 from ruplar.problems.word_problems.story import Redraw, Story
@@ -24,7 +23,7 @@ from ruplar.types import Example
 STEP_WEIGHTS = {1: 0.08, 2: 0.22, 3: 0.30, 4: 0.22, 5: 0.11, 6: 0.07}
 """How often a problem has this many steps: 3.3 on average, as in GSM8K."""
 GROUP_WEIGHTS = {"short": {1: 0.6, 2: 0.4}, "situations": {1: 0.35, 2: 0.4, 3: 0.15, 4: 0.1}}
-"""The same where only families of one group are asked: SVAMP has one step mostly, MultiArith two, GSM8K more."""
+"""The same when all families are of one group: SVAMP mostly has one step, MultiArith two, GSM8K more."""
 
 
 def generate(
@@ -45,13 +44,13 @@ def generate(
             when None.
         steps: Fewest and most steps, both included, or a range.
         start: Index of the first problem.
-        split: Only problems whose question belongs to this part; any when None. See `part_of`.
+        split: Only problems whose question belongs to this split; any when None. See `part_of`.
 
     Yields:
         Examples with source `word-problems:SEED:INDEX`.
 
     Raises:
-        UserError: An unknown family, or none of those named can write the steps asked for.
+        UserError: An unknown family, or none of the families can write so many steps.
     """
     chosen = tuple(TRAIN_FAMILIES if families is None else families)
     bounds = (steps.start, steps.stop - 1) if isinstance(steps, range) else (steps[0], steps[1])
@@ -67,7 +66,7 @@ Table = tuple[int, Rows]
 def _table(chosen: tuple[str, ...], bounds: tuple[int, int]) -> Table:
     """A salt, and (cumulative share, steps, families able to write them) for each number of steps that can be drawn.
 
-    The salt keeps two sets of families under one seed from telling the same numbers in other words.
+    Because of the salt, two sets of families under one seed do not use the same numbers in other words.
     """
     wrong = [unknown("family", name, FAMILIES) for name in chosen if name not in FAMILIES]
     if wrong:
@@ -106,7 +105,7 @@ def _problem(seed: int, index: int, table: Table, split: Split | None) -> Exampl
 
 
 def _draw(rng: Random, rows: Rows) -> tuple[str, tuple[str, ...]]:
-    """One question and its steps, whichever part it belongs to."""
+    """One question and its steps, of any split."""
     draw = rng.random()
     goal, able = next(((n, some) for share, n, some in rows if draw < share), rows[-1][1:])
     family = able[int(rng.random() * len(able))]
@@ -122,29 +121,18 @@ def _draw(rng: Random, rows: Rows) -> tuple[str, tuple[str, ...]]:
 
 
 def write_jsonl(path: str | Path, examples: Iterable[Example]) -> int:
-    """Examples → a file of one JSON object a line, `problem`, `solution`, `answer`; how many were written.
+    """Write examples as one JSON object per line (`problem`, `solution`, `answer`) and return their number.
 
-    The file takes its name when it is whole, so that one that was stopped is not taken for a shorter one.
+    A file is written atomically, so an interrupted run leaves no shorter one; a pipe or a device is written directly.
 
     Raises:
         UserError: It cannot be written.
     """
-    path, written = Path(path), 0
-    plain = path.is_file() or not path.exists()  # a pipe or a device is written as it is
-    draft = path.with_name(f".{path.name}.{os.getpid()}") if plain else path
-    try:
-        # half a character (a lone surrogate) has no UTF-8, but JSON has an escape for it, which is Python's own
-        with draft.open("w", encoding="utf-8", errors="backslashreplace") as out:
-            for example in examples:
-                row = {"problem": example.question, "solution": example.chain, "answer": example.answer}
-                out.write(json.dumps(row, ensure_ascii=False) + "\n")
-                written += 1
-        if plain:
-            draft.replace(path)
-    except OSError as error:
-        raise UserError(f"{path}: cannot be written ({error.strerror or error}). Name another file.") from error
-    finally:
-        if plain:
-            with suppress(OSError):  # it took its name, or could not be made
-                draft.unlink()
-    return written
+    path, count = Path(path), 0
+    with path.open("wb") if path.exists() and not path.is_file() else atomic(path) as out:
+        for example in examples:
+            row = {"problem": example.question, "solution": example.chain, "answer": example.answer}
+            # a lone surrogate has no UTF-8 form; Python's escape for it is also the one of JSON
+            out.write(f"{json.dumps(row, ensure_ascii=False)}\n".encode(errors="backslashreplace"))
+            count += 1
+    return count

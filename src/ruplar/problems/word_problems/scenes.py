@@ -216,9 +216,9 @@ class Scene:
         """A text of a template → its clause; `{a} had {n} {x}` has the subject a."""
         if isinstance(template, Clause):
             return template
-        whole = words.get(template[1:-1])
-        if isinstance(whole, Clause):
-            return whole
+        drawn = words.get(template[1:-1])  # "{name}" of a clause that a statement made
+        if isinstance(drawn, Clause):
+            return drawn
         subject = _SUBJECTS.get(template[:4])
         if subject is None:
             return Clause(template.format_map(words))
@@ -310,10 +310,10 @@ class Scene:
         way = story.rng.random()
         if way < 0.12 and len(clauses) > 1 and clauses[-1] is not distractor:
             story.text.extend(self._sentences(clauses[:-1]))
-            story.text.append(f"If {self._whole(clauses[-1], clauses[-2].subject)}, {_lower(question)}")
+            story.text.append(f"If {self._with_subject(clauses[-1], clauses[-2].subject)}, {_lower(question)}")
         elif way < 0.2 and len(clauses) <= 2 and distractor not in clauses and not _REFERS.search(question):
             said = [
-                self._whole(c, before.subject if before else None)
+                self._with_subject(c, before.subject if before else None)
                 for before, c in zip([None, *clauses], clauses, strict=False)
             ]
             question = question.replace(f" {self.a.he} ", f" {self.a.name} ")
@@ -341,13 +341,13 @@ class Scene:
                 lead = ""
                 if same and event and self.story.chance(0.15):
                     lead = self.story.pick(("Then ", "Later ", "After that, "))
-                found.append(f"{lead}{self._whole(clause, before.subject if before else None)}.")
+                found.append(f"{lead}{self._with_subject(clause, before.subject if before else None)}.")
             before = clause
         if found and self._opening:
             found[0] = self._opening + found[0]
         return found
 
-    def _whole(self, clause: Clause, last: Person | None) -> str:
+    def _with_subject(self, clause: Clause, last: Person | None) -> str:
         """A clause with its subject; sometimes `he` where the clause before has the same subject."""
         if clause.subject is None:
             return _lower(clause.text) if clause.text.split(" ", 1)[0] in _OPENERS else clause.text
