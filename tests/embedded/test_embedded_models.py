@@ -9,8 +9,7 @@ from ruplar.data.sources import SourceConfig, open_source
 from ruplar.evaluate.ablate import ablate
 from ruplar.evaluate.score import score
 from ruplar.plugins import make
-from ruplar.problems.word_problems import generate
-from ruplar.problems.word_problems.make import part_of
+from ruplar.problems.word_problems import generate, part_of
 from ruplar.reasoner import LatentReasoner
 
 MODELS = ("cot", "no_cot", "ruplar")

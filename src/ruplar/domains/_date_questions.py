@@ -1,6 +1,6 @@
 """Question about a date → which day it is today by what it tells, and which day it asks for; None where it is not understood.
 
-The ways of telling are those of BIG-bench's Date Understanding and of the generator in `chains/date_problems`. Each is a pattern and a
+The ways of telling are those of BIG-bench's Date Understanding and of the generator in `problems/date_scenarios.py`. Each is a pattern and a
 rule; the first that fits decides. Nothing is guessed: a story told in another way has no reading.
 """
 

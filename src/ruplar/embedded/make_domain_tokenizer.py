@@ -18,7 +18,7 @@ from pathlib import Path
 from ruplar.domains._calendar import MONTHS
 from ruplar.embedded.make_tokenizer import MARKS, TokenizerPlan, write
 from ruplar.problems import date_problems, logic_problems
-from ruplar.problems.date_problems.tale import EARLIEST, FULL_MONTHS, LATEST
+from ruplar.problems.date_scenarios import EARLIEST, FULL_MONTHS, LATEST
 
 _SEED, _COUNT = 1, 3000
 _OPEN = r" (?=\\boxed\{)|\\boxed\{| ?<<|>>"

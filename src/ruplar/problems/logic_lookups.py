@@ -1,13 +1,13 @@
-"""Seed and count → facts looked up one after the other, without an option to guess at: what logic is to learn before all else.
+"""Seed and count → facts that are looked up one after the other, without options to guess: the first thing to learn for logic.
 
     Tom is a terpus. Every brimpus is a lempus. Eva is a gorpus. Every terpus is a brimpus. What is Eva? What is Tom?
     <<Eva is a gorpus.>> <<Tom is a terpus.>> <<Every terpus is a brimpus.>> <<Every brimpus is a lempus.>>   Tom is a lempus.
 
-Several people have a way each; no two meet and none divides, so every step follows from the one before. Where two options are
-given, a model learns to guess one and to write the chain back from there (docs/log.md); here only looking up who is meant helps.
-All are asked about, one after the other, so that there is much to look up in each; the answer is that to the last. As with
-`logic-problems` no conclusion of the test is one of the training, and no graph with its first and last way; the same ways in another
-order may be. These are problems to learn from: no score of a table is on them.
+Several people have a path each; no two meet and none forks, so every step follows from the one before. Where two options are given, a
+model learns to guess one and to write the chain backwards from there (docs/log.md); here only looking up helps. The question is about
+all people, so that each problem has many lookups; the answer is that of the last. As with `logic-problems`, training and test share
+no conclusion, and no graph with its first and last path; the same paths in another order may occur. These problems are for training
+only: no reported score is on them.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ from random import Random
 
 from ruplar.domains._facts import Fact
 from ruplar.errors import UserError
-from ruplar.problems.logic_problems import CONCEPTS, DOMAIN, Shape, conclusions, fingerprint, verify
+from ruplar.problems.logic_graphs import Graph, fingerprint
+from ruplar.problems.logic_problems import CONCEPTS, DOMAIN, conclusions, verify
 from ruplar.problems.seeding import Split, mix, part_of
 from ruplar.types import Example
 
@@ -27,7 +28,7 @@ __all__ = ["DOMAIN", "generate", "verify"]
 
 _SALT = 0x100C
 _MOST_STEPS = 3
-"""For each of those asked about."""
+"""Most steps for one person."""
 _PEOPLE = (1, 5)
 
 
@@ -39,58 +40,58 @@ def generate(
     Args:
         count: How many.
         seed: Which sequence of problems; any whole number.
-        steps: Fewest and most steps of one person's way, both included; ways have 1 to 3.
+        steps: Fewest and most steps of one person's path, both included; paths have 1 to 3.
         start: Index of the first problem.
-        split: Only problems whose graph and conclusion belong to this part; any when None.
+        split: Only problems whose graph and conclusion belong to this split; any when None.
 
     Yields:
         Examples with source `logic-lookups:SEED:INDEX`.
 
     Raises:
-        UserError: No problem has so many steps, or none of this part.
+        UserError: No problem has so many steps, or none of this split.
     """
     if not 1 <= steps[0] <= steps[1] or steps[0] > _MOST_STEPS:
-        raise UserError(f"steps: lookups have 1 to {_MOST_STEPS} steps a person, not {steps[0]} to {steps[1]}.")
+        raise UserError(f"steps: lookups have 1 to {_MOST_STEPS} steps per person, not {steps[0]} to {steps[1]}.")
     bounds = (steps[0], min(steps[1], _MOST_STEPS))
     if split is not None and not _exists(bounds, split):
         raise UserError(
-            f"steps: lookups with ways of {bounds[0]} to {bounds[1]} steps have no graph in the part '{split}'; there are few "
-            f"of them, and each is in one part. Write other bounds, e.g. [1, {_MOST_STEPS}]."
+            f"steps: lookups with paths of {bounds[0]} to {bounds[1]} steps have no graph in the split '{split}': there are few "
+            f"such graphs, and each is in one split. Use other bounds, e.g. [1, {_MOST_STEPS}]."
         )
     return (_problem(seed, index, bounds, split) for index in range(start, start + count))
 
 
 @cache
 def _exists(bounds: tuple[int, int], split: Split) -> bool:
-    """Whether any graph with such ways is in the part."""
+    """Whether any graph with such paths is in the split."""
     one = range(bounds[0], bounds[1] + 1)
-    ways = (lengths for people in range(_PEOPLE[0], _PEOPLE[1] + 1) for lengths in product(one, repeat=people))
-    return any(part_of(fingerprint(_shape(list(lengths)))) == split for lengths in ways)
+    paths = (lengths for people in range(_PEOPLE[0], _PEOPLE[1] + 1) for lengths in product(one, repeat=people))
+    return any(part_of(fingerprint(_graph(list(lengths)))) == split for lengths in paths)
 
 
 def _problem(seed: int, index: int, bounds: tuple[int, int], split: Split | None) -> Example:
     rng = Random(mix(seed ^ _SALT, index))
     while True:
         lengths = [rng.randint(*bounds) for _ in range(rng.randint(*_PEOPLE))]
-        if split is None or part_of(fingerprint(_shape(lengths))) == split:
+        if split is None or part_of(fingerprint(_graph(lengths))) == split:
             break
     people, targets = _concluded(rng, len(lengths), split)
     between = iter(rng.sample([c for c in CONCEPTS if c not in targets], sum(lengths) - len(lengths)))
-    ways = []
+    paths = []
     for name, target, length in zip(people, targets, lengths, strict=True):
         own = [*islice(between, length - 1), target]
         facts = [Fact(name, own[0], every=False), *(Fact(a, b, every=True) for a, b in pairwise(own))]
-        ways.append([f"{fact}." for fact in facts])
-    steps = tuple(step for way in ways for step in way)
-    told = rng.sample(steps, len(steps))
-    question = " ".join([*told, *(f"What is {name}?" for name in people)])
+        paths.append([f"{fact}." for fact in facts])
+    steps = tuple(step for path in paths for step in path)
+    facts_in_order = rng.sample(steps, len(steps))
+    question = " ".join([*facts_in_order, *(f"What is {name}?" for name in people)])
     answer = f"{Fact(people[-1], targets[-1], every=False)}."
     chain = " ".join(f"<<{step}>>" for step in steps)
     return Example(question, steps, answer, f"logic-lookups:{seed}:{index}", chain)
 
 
 def _concluded(rng: Random, count: int, split: Split | None) -> tuple[list[str], list[str]]:
-    """So many people and what each is in the end: conclusions of this part, no two alike."""
+    """So many people and what each is in the end: different conclusions of this split."""
     own = conclusions(split)
     while True:
         found = {name: concept for name, concept, _ in rng.sample(own, 4 * count)}
@@ -100,12 +101,12 @@ def _concluded(rng: Random, count: int, split: Split | None) -> tuple[list[str],
             return people, targets
 
 
-def _shape(lengths: list[int]) -> Shape:
-    """The graph of the ways, as `logic-problems` would have it."""
+def _graph(lengths: list[int]) -> Graph:
+    """The graph of the paths, in the form of `logic-problems`."""
     edges, people, ends, size = [], [], [], 0
     for length in lengths:
         people.append(size)
         edges += [(node, node + 1) for node in range(size, size + length)]
         size += length + 1
         ends.append(size - 1)
-    return Shape(tuple(people), size, tuple(edges), tuple(range(lengths[0] + 1)), ends[-1])
+    return Graph(tuple(people), size, tuple(edges), tuple(range(lengths[0] + 1)), ends[-1])

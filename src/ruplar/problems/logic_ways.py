@@ -1,11 +1,11 @@
-"""Seed and count → logic problems without forks: everybody and everything is one thing only, and one of two concepts follows.
+"""Seed and count → logic problems without forks: every person and concept is one thing only, and one of two concepts follows.
 
     Tom is a terpus. Every gorpus is a lempus. Eva is a gorpus. Every terpus is a brimpus. Is Tom a lempus or brimpus?
     <<Tom is a terpus.>> <<Every terpus is a brimpus.>>   Tom is a brimpus.
 
-`logic-problems` fork, as ProsQA's do: at each fork the chain takes the fact that leads on, which only looking ahead tells. Here each
-step follows from the one before; what is hard is to look up the right fact among many, up to five times in a row. Words and
-parts are those of `logic-problems`, and as there two sides are drawn alike, so that only following facts tells the answer.
+`logic-problems` has forks, as ProsQA does: at each one the chain takes the fact that leads to an option, which needs looking ahead.
+Here each step follows from the one before; the difficulty is to look up the right fact among many, up to five times in a row. Words
+and splits are those of `logic-problems`, and here too both sides are drawn in the same way, so that only following facts helps.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from ruplar.problems import logic_problems
+from ruplar.problems.logic_graphs import draw_ways
 from ruplar.problems.logic_problems import DOMAIN, verify
-from ruplar.problems.logic_problems.shape import draw_ways
 from ruplar.types import Example
 
 __all__ = ["DOMAIN", "generate", "verify"]

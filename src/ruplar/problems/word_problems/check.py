@@ -1,11 +1,11 @@
-"""Example → what is wrong with it, or None: carries out every step again and asks where each operand came from."""
+"""Example → what is wrong with it, or None: re-executes every step and checks where each operand comes from."""
 
 from __future__ import annotations
 
 import re
 from fractions import Fraction
 
-from ruplar.problems.word_problems.make import FAMILIES
+from ruplar.problems.word_problems.families import FAMILIES
 from ruplar.problems.word_problems.story import LARGEST
 from ruplar.problems.word_problems.words import IMPLIED
 from ruplar.types import Example
@@ -34,8 +34,8 @@ def verify(example: Example) -> str | None:
             return f"step {step!r} is not of the form a+b=c or a*b/c=d"
         operands = [int(o) for o in match.group(1, 3, 5) if o is not None]
         result = int(match[6])
-        if _carry_out(match) != result:
-            return f"step {step!r} is {_carry_out(match)}, not {result}"
+        if _execute(match) != result:
+            return f"step {step!r} is {_execute(match)}, not {result}"
         if not 0 <= result <= LARGEST:
             return f"the result of {step!r} is above {LARGEST}"
         for operand in operands:
@@ -54,7 +54,7 @@ def verify(example: Example) -> str | None:
 
 
 def written(question: str) -> set[int]:
-    """The numbers a question gives, in digits or by a word such as `twice` or `week`."""
+    """The numbers of a question, in digits or as a word such as `twice` or `week`."""
     found: set[int] = set()
     for token in _TOKENS.findall(question):
         found.update((int(token),) if token.isdigit() else _IMPLIED.get(token.lower(), ()))
@@ -66,8 +66,8 @@ for _family in FAMILIES.values():
     _IMPLIED.update(_family.constants)
 
 
-def _carry_out(match: re.Match[str]) -> Fraction | None:
-    """The left side from left to right, exactly; None when it divides by nothing."""
+def _execute(match: re.Match[str]) -> Fraction | None:
+    """The exact value of the left side, from left to right; None if it divides by zero."""
     value = Fraction(int(match[1]))
     for sign, operand in ((match[2], match[3]), (match[4], match[5])):
         if sign is None:

@@ -1,8 +1,7 @@
-"""Random numbers → one problem in the making: sentences, steps, and the rules that keep its arithmetic small and exact.
+"""Random numbers → one problem being written: its sentences, its steps, and the rules that keep its arithmetic small and exact.
 
-A family's builder receives a `Story`, says sentences and takes steps on it. Every step is carried out here, so a chain
-cannot disagree with its answer; a step that would be inexact, below 1 or above 999 raises `Redraw` and the problem is
-drawn again.
+A family adds sentences and steps to a `Story`. Every step is computed here, so a chain cannot disagree with its answer. A step
+that would be inexact, below 1 or above 999 raises `Redraw`, and the problem is drawn again.
 """
 
 from __future__ import annotations
@@ -16,18 +15,20 @@ from ruplar.problems.word_problems.words import DIGIT_WORDS, DISTRACTORS, PEOPLE
 T = TypeVar("T")
 
 LARGEST = 999
-"""No number of a problem is larger: each is one token of the embedded tokenizer."""
+"""The largest number of a problem: each number is one token of the embedded tokenizer."""
 
+PERSON_WORDS = ("a", "b", "c", "he", "He", "him", "his", "His")
+"""Placeholders that every template may use."""
 PERCENTS = (5, 10, 15, 20, 25, 30, 40, 50, 60, 75, 80, 90)
 _ROUND = (15, 20, 25, 30, 40, 50, 60, 80, 100)
 
 
 class Redraw(Exception):
-    """The numbers drawn so far lead nowhere; the problem starts over with the next random numbers."""
+    """The numbers drawn make no valid problem; it is drawn again with the next random numbers."""
 
 
 class Story:
-    """One problem in the making.
+    """One problem being written.
 
     Args:
         rng: The only source of randomness.
@@ -36,22 +37,23 @@ class Story:
     Attributes:
         text: Sentences so far; the question is the last.
         steps: Steps so far, e.g. `12*3=36`.
-        words: Slots every template may use: `a`, `He`, `he`, `him`, `his` of the main person, `b` and `c` of two others.
+        words: Placeholders of every template: `a`, `he`, `He`, `him`, `his`, `His` of the main person, `b` and `c` of two others.
     """
 
-    __slots__ = ("rng", "goal", "text", "steps", "words", "_random", "_opened")
+    __slots__ = ("rng", "random", "sample", "goal", "text", "steps", "words", "_random", "_beginning")
 
     def __init__(self, rng: Random, goal: int):
         self.rng, self.goal = rng, goal
-        self._random = rng.random
-        self._opened = ""
+        self.random = self._random = rng.random
+        self.sample = rng.sample
+        self._beginning = ""
         self.text: list[str] = []
         self.steps: list[str] = []
         a, b, c = rng.sample(PEOPLE, 3)
         self.words: dict[str, object] = {"a": a.name, "b": b.name, "c": c.name, "he": a.he, "him": a.him, "his": a.his}
         self.words["He"], self.words["His"] = a.he.capitalize(), a.his.capitalize()
 
-    # --- choosing ---
+    # --- choices ---
     def pick(self, options: Sequence[T]) -> T:
         """One of the options, each equally likely."""
         return options[int(self._random() * len(options))]
@@ -70,13 +72,23 @@ class Story:
             raise Redraw
         return low + int(self._random() * (high - low + 1))
 
+    def skip(self) -> None:
+        """Throw one random number away."""
+        self._random()
+
+    def shuffled(self, options: Sequence[T]) -> list[T]:
+        """The options in random order."""
+        found = list(options)
+        self.rng.shuffle(found)
+        return found
+
     def person(self) -> Person:
-        """Some person, who may already be in the story."""
+        """Any person, perhaps one of `a`, `b` and `c`."""
         return self.pick(PEOPLE)
 
-    # --- drawing numbers ---
+    # --- numbers ---
     def amount(self, multiple_of: int = 1, most: int = 300) -> int:
-        """How much there is at first: small, round, or rich in divisors; always a multiple of `multiple_of`."""
+        """A starting amount: small, round, or with many divisors; always a multiple of `multiple_of`."""
         kind = self._random()
         if kind < 0.5:
             value = self.between(6, 99)
@@ -88,7 +100,7 @@ class Story:
         return value if value >= 4 else 2 * multiple_of + 4 - 4 % multiple_of
 
     def some(self, most: int = 99) -> int:
-        """How much comes or goes in one event.
+        """The amount of one gain or loss.
 
         Raises:
             Redraw: `most` is below 2.
@@ -101,7 +113,7 @@ class Story:
         return 5 * self.between(2, most // 5)
 
     def lots(self, most: int = 240) -> tuple[int, int]:
-        """How many lots (2-9) of how many (2-12, or a round number), at most `most` in all."""
+        """The number of groups (2-9) and their size (2-12, or a round number), at most `most` in all."""
         count = self.between(2, 9)
         size = self.between(2, 12) if self.chance(0.65) else self.pick(_ROUND)
         if count * size > most:
@@ -109,7 +121,7 @@ class Story:
         return count, size
 
     def percent_for(self, value: int, most: int = 90, least: int = 5) -> int:
-        """A percentage from `least` to `most` that makes a whole number of the value.
+        """A percentage from `least` to `most` that gives a whole number.
 
         Raises:
             Redraw: There is none.
@@ -138,39 +150,68 @@ class Story:
         """
         return self.between(2, min(high, LARGEST // value))
 
-    # --- taking steps ---
+    # --- numbers of the short problems ---
+    def count(self, least: int = 2, most: int = 99) -> int:
+        """A number as short problems have them: mostly two digits, often one, sometimes three."""
+        kind = self._random()
+        if kind < 0.3:
+            return self.between(least, min(most, max(least, 12)))
+        if kind < 0.92:
+            return self.between(least, most)
+        return self.between(least, 6 * most if most >= 60 else most)
+
+    def unlike(self, *used: int, most: int = 40) -> int:
+        """A number for a sentence that does not matter, different from those that do.
+
+        Raises:
+            Redraw: It is one of those.
+        """
+        value = self.between(2, most)
+        if value in used:
+            raise Redraw
+        return value
+
+    def groups(self) -> tuple[int, int]:
+        """The number of groups and their size, which differ."""
+        groups = self.between(2, 12) if self.chance(0.75) else self.between(11, 30)
+        size = self.between(2, 12) if self.chance(0.7) else self.between(11, 32)
+        if groups == size:
+            raise Redraw
+        return groups, size
+
+    # --- steps ---
     def add(self, a: int, b: int) -> int:
-        """Take the step a+b."""
-        return self._take(f"{a}+{b}", a + b)
+        """Add the step a+b."""
+        return self._step(f"{a}+{b}", a + b)
 
     def sub(self, a: int, b: int) -> int:
-        """Take the step a-b."""
-        return self._take(f"{a}-{b}", a - b)
+        """Add the step a-b."""
+        return self._step(f"{a}-{b}", a - b)
 
     def mul(self, a: int, b: int) -> int:
-        """Take the step a*b."""
-        return self._take(f"{a}*{b}", a * b)
+        """Add the step a*b."""
+        return self._step(f"{a}*{b}", a * b)
 
     def div(self, a: int, b: int) -> int:
-        """Take the step a/b, which must be exact."""
+        """Add the step a/b, which must be exact."""
         if a % b:
             raise Redraw
-        return self._take(f"{a}/{b}", a // b)
+        return self._step(f"{a}/{b}", a // b)
 
     def percent(self, a: int, p: int) -> int:
-        """Take the step a*p/100, which must be exact."""
+        """Add the step a*p/100, which must be exact."""
         if a * p % 100:
             raise Redraw
-        return self._take(f"{a}*{p}/100", a * p // 100)
+        return self._step(f"{a}*{p}/100", a * p // 100)
 
     def add_up(self, values: Sequence[int]) -> int:
-        """Add the values from left to right, a step each."""
+        """Add the values from left to right, one step per addition."""
         total = values[0]
         for value in values[1:]:
             total = self.add(total, value)
         return total
 
-    def _take(self, left: str, result: int) -> int:
+    def _step(self, left: str, result: int) -> int:
         if not 1 <= result <= LARGEST or len(self.steps) >= self.goal:
             raise Redraw
         self.steps.append(f"{left}={result}")
@@ -178,31 +219,35 @@ class Story:
 
     @property
     def left(self) -> int:
-        """Steps still to be taken."""
+        """Steps still missing."""
         return self.goal - len(self.steps)
 
-    # --- saying ---
+    # --- sentences ---
     def line(self, options: Sequence[str]) -> str:
-        """One of the templates, if possible one that does not open like the last one drawn ("Then … Then …")."""
+        """One of the templates; if possible one that does not begin like the last one drawn ("Then … Then …")."""
         for _ in range(4):
             found = self.pick(options)
-            if found[:5] != self._opened or found.startswith("{He"):
+            if found[:5] != self._beginning or found.startswith("{He"):
                 break
-        self._opened = found[:5]
+        self._beginning = found[:5]
         return found
 
-    def say(self, template: str, **slots: object) -> None:
-        """Add one or more sentences; `{slots}` come from the arguments, then from `words`."""
-        self.text.append(template.format_map({**self.words, **slots} if slots else self.words))
+    def say(self, template: str, **values: object) -> None:
+        """Add a sentence (or several); placeholders come from the arguments, then from `words`."""
+        self.text.append(template.format_map({**self.words, **values} if values else self.words))
+
+    def fill(self, template: str) -> str:
+        """A template with its placeholders filled in from `words`."""
+        return template.format_map(self.words)
 
     def spell(self, value: int) -> str:
-        """A small count in digits, now and then in letters."""
+        """A small count in digits, sometimes as a word."""
         return DIGIT_WORDS[value] if value <= 10 and self.chance(0.15) else str(value)
 
     def distract(self, share: float = 0.2, lines: Sequence[str] = DISTRACTORS) -> None:
-        """Now and then put a sentence with an idle number somewhere before the last sentence.
+        """Sometimes insert a sentence with an unneeded number, anywhere before the last sentence.
 
-        A sentence about "the shop" cannot come first, before there is a shop.
+        A sentence about "the shop" does not come first, before a shop is mentioned.
         """
         if self.chance(share):
             line = self.pick(lines)

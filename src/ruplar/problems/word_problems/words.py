@@ -1,11 +1,14 @@
-"""Which words the stories use: names, things and the numbers that words stand for.
-
-The lists are short on purpose: every word becomes one token of the embedded tokenizer, and a tiny model meets each often.
-"""
+"""Word lists of the word problems, loaded from `words.yaml`: names, things, and the numbers that words stand for."""
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from ruplar.problems.data_files import frozen, load
+
+FOLDER = Path(__file__).parent
 
 
 class Person(NamedTuple):
@@ -17,68 +20,39 @@ class Person(NamedTuple):
     his: str
 
 
-_GIRLS = (
-    *("Mia", "Anna", "Lily", "Emma", "Sara", "Nina", "Zoe", "Ella", "Ruth"),
-    *("Clara", "Maya", "Rosa", "Alice", "Jane", "Kate", "Nora", "Lucy", "Eva"),
-)
-_BOYS = (
-    *("Tom", "Ben", "Sam", "Leo", "Jack", "Omar", "Luis", "Noah", "Adam"),
-    *("Paul", "Finn", "Hugo", "Ali", "Ravi", "Ken", "Eric", "Liam", "Oscar"),
-)
+class Holder(NamedTuple):
+    """Something that holds things: its singular, its plural, and the preposition before it."""
 
-PEOPLE = tuple([Person(n, "she", "her", "her") for n in _GIRLS] + [Person(n, "he", "him", "his") for n in _BOYS])
+    one: str
+    many: str
+    put: str
 
-TOYS = ("marbles", "stickers", "coins", "shells", "stamps", "cards", "beads", "buttons", "balloons", "pencils")
-"""What a child collects; each is also a fair distractor for another."""
 
-GOODS = ("lamps", "chairs", "books", "shirts", "plates", "cups", "phones", "radios", "blankets", "pillows", "clocks")
-"""What a shop keeps in stock."""
+def people(women: Iterable[str], men: Iterable[str]) -> tuple[Person, ...]:
+    """Names → persons with their pronouns, the women first."""
+    return (*(Person(n, "she", "her", "her") for n in women), *(Person(n, "he", "him", "his") for n in men))
 
-FRUITS = ("apples", "pears", "oranges", "lemons", "peaches", "plums", "mangoes")
 
-ANIMALS = ("chickens", "sheep", "cows", "goats", "ducks", "pigs", "rabbits", "geese")
+WORDS: dict[str, Any] = frozen(load(FOLDER / "words.yaml"))
+"""List name → words. Templates draw from these with `pick(name)`."""
 
-PASTRIES = ("cookies", "muffins", "pies", "rolls", "cakes", "tarts", "buns")
+PEOPLE = people(WORDS["women"], WORDS["men"])
+"""The names are few on purpose: each is one token of the embedded tokenizer, and a tiny model sees it often."""
 
-DISTRACTORS = (
-    "{a} is {x} years old.",
-    "It is {x} degrees outside.",
-    "{a} has {x} cousins.",
-    "{a} lives {x} miles from the sea.",
-    "{a} woke up {x} minutes late today.",
-    "The town has {x} streets.",
-)
-"""Sentences with a number that has nothing to do with the question; `{a}` is the person of the story."""
+DISTRACTORS: tuple[str, ...] = WORDS["distractors"]
+"""Sentences with a number that has nothing to do with the question; `{a}` is the main person."""
 
-DIGIT_WORDS = (
-    "zero",
-    "one",
-    "two",
-    "three",
-    "four",
-    "five",
-    "six",
-    "seven",
-    "eight",
-    "nine",
-    "ten",
-    "eleven",
-    "twelve",
-)
+DIGIT_WORDS: tuple[str, ...] = WORDS["digits"]
+
+HOLDERS = tuple(Holder(*one) for one in WORDS["holders"])
 
 IMPLIED: dict[str, tuple[int, ...]] = {
     **{word: (value,) for value, word in enumerate(DIGIT_WORDS) if value >= 2},
-    "%": (100,),
-    "half": (2,),
-    "twice": (2,),
-    "doubles": (2,),
-    "doubled": (2,),
-    "triples": (3,),
-    "tripled": (3,),
-    "both": (2,),
-    "perimeter": (2,),
-    "week": (7,),
-    "weeks": (7,),
-    "back": (2,),
+    **WORDS["implied"],
 }
-"""Word → the numbers it brings into a problem without a digit being written. A family adds its own in `CONSTANTS`."""
+"""Word → the numbers it brings into a problem without a digit being written. A family adds its own in `constants`."""
+
+
+def listing(items: Sequence[str]) -> str:
+    """`a`, `a and b`, `a, b and c`."""
+    return items[0] if len(items) == 1 else f"{', '.join(items[:-1])} and {items[-1]}"

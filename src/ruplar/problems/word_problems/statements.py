@@ -1,0 +1,169 @@
+"""Statements of a template → compiled code: `n = count(2, 60)`, `k, m = groups()`, `require(n < m)`.
+
+Statements are Python assignments and expressions. They may use the values of the template, the methods of `Story` (and of
+`Scene`, where there is one) by name, the lists of `words.yaml`, and a few functions. In `solve` every operation is one step of the
+chain: `total - k * m` becomes `story.sub(total, story.mul(k, m))`.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Collection, Iterable
+from functools import cache
+from types import CodeType
+from typing import Any, NamedTuple
+
+from ruplar.errors import UserError, unknown
+from ruplar.problems.word_problems.scenes import SCENE_FUNCTIONS
+from ruplar.problems.word_problems.story import LARGEST, Redraw
+from ruplar.problems.word_problems.themes import compare
+from ruplar.problems.word_problems.words import WORDS, listing
+
+_STORY = (
+    *(
+        "pick",
+        "chance",
+        "between",
+        "amount",
+        "some",
+        "lots",
+        "percent_for",
+        "divisor_of",
+        "factor_for",
+        "count",
+        "unlike",
+    ),
+    *("groups", "spell", "line", "person", "skip", "shuffled", "sample", "random", "fill", "percent", "add_up"),
+    *("goal", "left", "steps"),
+)
+"""Attributes of the story that statements use by name."""
+_OPERATIONS = {ast.Add: "add", ast.Sub: "sub", ast.Mult: "mul", ast.Div: "div"}
+
+
+def require(condition: object) -> None:
+    """Draw the problem again unless the condition holds.
+
+    Raises:
+        Redraw: It does not.
+    """
+    if not condition:
+        raise Redraw
+
+
+@cache
+def shapes(
+    goal: int, tails: tuple[int, ...], most_products: int = 3, most_singles: int = 2
+) -> tuple[tuple[int, int, int], ...]:
+    """All (products, singles, steps of the closing) whose steps add up to the goal, for problems that add up several lines.
+
+    A product line ("3 pens for $4 each") takes one step, a single one ("a hat for $12") none, adding up n lines n-1 steps.
+
+    Args:
+        goal: Steps in all.
+        tails: Steps the closing may take.
+        most_products: Most product lines.
+        most_singles: Most single lines; there are never more than 3 lines in all.
+    """
+    return tuple(
+        (products, singles, tail)
+        for products in range(most_products + 1)
+        for singles in range(most_singles + 1)
+        for tail in tails
+        if 1 <= products + singles <= 3 and products + products + singles - 1 + tail == goal
+    )
+
+
+BUILTINS: dict[str, Any] = {
+    **WORDS,
+    **{"min": min, "max": max, "len": len, "sum": sum, "set": set, "range": range, "zip": zip, "str": str},
+    **{"LARGEST": LARGEST, "require": require, "shapes": shapes, "listing": listing, "compare": compare},
+}
+"""Name → value: what statements may use in every template, besides the story and its values."""
+
+
+class Block(NamedTuple):
+    """Compiled statements, and the names they assign."""
+
+    code: CodeType
+    names: tuple[str, ...]
+
+
+def compile_block(lines: Iterable[str], where: str, known: Collection[str], *, steps: bool = False) -> Block:
+    """Statements → one block to be executed with the values as its globals.
+
+    Args:
+        lines: The statements.
+        where: File and field, for errors.
+        known: Names of values that there are before the block.
+        steps: Whether every operation becomes a step.
+
+    Raises:
+        UserError: A line is not a statement, uses an unknown name, or assigns the name of a function.
+    """
+    body: list[ast.stmt] = []
+    names: dict[str, None] = {}
+    for number, line in enumerate(lines):
+        statement = _parse(line, f"{where}[{number}]", (*known, *names))
+        names.update(dict.fromkeys(_assigned(statement)))
+        body.append(_Rewrite(steps).visit(statement))
+    tree = ast.fix_missing_locations(ast.Module(body, []))
+    return Block(compile(tree, where, "exec"), tuple(names))
+
+
+def compile_condition(text: object, where: str, known: Collection[str]) -> CodeType:
+    """An expression → code to be evaluated with the values as its globals.
+
+    Raises:
+        UserError: It is not an expression, or uses an unknown name.
+    """
+    statement = _parse(text, where, known)
+    if not isinstance(statement, ast.Expr):
+        raise UserError(f"{where}: {text!r} must be a condition, not an assignment.")
+    return compile(ast.fix_missing_locations(ast.Expression(_Rewrite(False).visit(statement.value))), where, "eval")
+
+
+def _parse(line: object, where: str, known: Collection[str]) -> ast.stmt:
+    try:
+        (statement,) = ast.parse(str(line)).body
+    except (SyntaxError, ValueError) as error:
+        raise UserError(f"{where}: {line!r} is not a statement such as `n = count(2, 60)`: {error}.") from error
+    if not isinstance(statement, (ast.Assign, ast.Expr)):
+        raise UserError(f"{where}: {line!r} must be an assignment or an expression.")
+    names = [node for node in ast.walk(statement) if isinstance(node, ast.Name)]
+    stored = {node.id for node in names if isinstance(node.ctx, ast.Store)}
+    own = {*_STORY, *SCENE_FUNCTIONS, *BUILTINS, "story"}
+    usable = {*known, *stored, *own}
+    wrong = [unknown("name", node.id, usable) for node in names if node.id not in usable]
+    wrong += [
+        f"'{name}' cannot be assigned: it is a function or a value of the story. Choose another name."
+        for name in _assigned(statement)
+        if name in own and name not in WORDS
+    ]
+    if wrong:
+        raise UserError(*wrong, where=f"{where}, {line!r}")
+    return statement
+
+
+def _assigned(statement: ast.stmt) -> list[str]:
+    targets = statement.targets if isinstance(statement, ast.Assign) else []
+    return [node.id for target in targets for node in ast.walk(target) if isinstance(node, ast.Name)]
+
+
+class _Rewrite(ast.NodeTransformer):
+    """`count()` → `story.count()`, `verb()` → `scene.verb()`; with `steps` also `a + b` → `story.add(a, b)`."""
+
+    def __init__(self, steps: bool):
+        self.steps = steps
+
+    def visit_Name(self, node: ast.Name) -> ast.AST:
+        """Find the name in the story or the scene."""
+        owner = "story" if node.id in _STORY else "scene" if node.id in SCENE_FUNCTIONS else None
+        return node if owner is None else ast.Attribute(ast.Name(owner, ast.Load()), node.id, node.ctx)
+
+    def visit_BinOp(self, node: ast.BinOp) -> ast.AST:
+        """Turn an operation, and those inside it, into steps."""
+        self.generic_visit(node)
+        if not self.steps:
+            return node
+        step = ast.Attribute(ast.Name("story", ast.Load()), _OPERATIONS[type(node.op)], ast.Load())
+        return ast.Call(step, [node.left, node.right], [])

@@ -1,0 +1,220 @@
+"""Template of a family file → problems: numbers are drawn, texts filled in, and the solution computed step by step.
+
+A template is a tree of nodes. Each node may, in this order: make a scene (for situations), draw values, write a text, add the
+steps of its solution, and continue with its children. In a family file a node has these fields:
+
+    draw        Statements that draw or compute values: `n = count(2, 60)`, `k, m = groups()`, `total = k * m + n`,
+                `require(n < m)`, `text = pick(texts)`. See `statements.py`.
+    texts       Texts of which one is drawn, after `draw` unless a statement draws it. A text is a sentence or a list of them.
+    text        The same where there is only one: nothing is drawn.
+    questions, question    The question of a scene, drawn or given likewise.
+    distractors, distractor, share    Sentences with an unneeded number; how often one is inserted before the question.
+    unneeded    Scenes: the values that matter; a clause with another number is inserted as often as `share` says.
+    spell       Numbers that the text sometimes spells out: `[k]`.
+    solve       Statements whose every operation is one step: `total - k * m` adds the steps k*m and total-….
+    do          Children that are run one after the other.
+    while       The node is repeated as long as this holds: `while: left > 1`.
+    cases       Children; the first one whose `if` holds is used: `if: left == 1 and chance(0.5)`.
+    pick        Children of which one is drawn, `weight` times as often; only those with a fitting `steps`.
+    scene       Which frames a scene is about, and how it is worded (`scenes.py`).
+
+`skip()` in `draw` throws one random number away, so that a seed keeps giving the problems that it gave before an edit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from types import CodeType
+from typing import Any
+
+from ruplar.problems.data_files import check_fields, check_placeholders, frozen
+from ruplar.problems.word_problems.scenes import SCENE_WORDS, Scene, read_scene
+from ruplar.problems.word_problems.statements import Block, compile_block, compile_condition
+from ruplar.problems.word_problems.story import PERSON_WORDS, Story
+from ruplar.problems.word_problems.words import HOLDERS, WORDS
+
+_TEXTS = ("text", "texts", "question", "questions", "distractor", "distractors")
+_FIELDS = (
+    *("scene", "draw", *_TEXTS, "share", "unneeded", "spell", "solve"),
+    *("do", "while", "cases", "pick", "if", "weight", "steps"),
+)
+SHORT_WORDS = ("things", "place", "worker", "one", "many", "put", "kind", "other", "day", "later")
+"""Placeholders of the short problems."""
+
+
+@dataclass(frozen=True)
+class Node:
+    """One node of a template, compiled; the attributes are the fields of the YAML form.
+
+    `given` are its texts and questions, `drawn` those of which one is drawn after `draw`, `names` all values that it or its
+    children assign.
+    """
+
+    scene: Mapping[str, Any] | None
+    draw: CodeType | None
+    given: Mapping[str, Any]
+    drawn: tuple[tuple[str, str], ...]
+    writes: bool
+    share: float
+    unneeded: tuple[str, ...] | None
+    spell: tuple[str, ...]
+    solve: CodeType | None
+    loop: CodeType | None
+    do: tuple[Node, ...]
+    cases: tuple[tuple[CodeType | None, Node], ...]
+    pick: tuple[tuple[int, int, Node], ...]
+    names: tuple[str, ...]
+
+    def write(self, story: Story, lists: Mapping[str, Any]) -> None:
+        """Write a problem into the story; the node is the root of a template.
+
+        Args:
+            story: The problem.
+            lists: Word lists of the family, in addition to those of `words.yaml`.
+
+        Raises:
+            Redraw: The numbers drawn do not fit.
+        """
+        words: dict[str, Any] = story.words
+        words["__builtins__"], words["story"] = lists, story
+        try:
+            self._run(story, None)
+        finally:
+            for name in ("story", "scene"):  # the story would refer to itself
+                words.pop(name, None)
+
+    def _run(self, story: Story, scene: Scene | None) -> None:
+        words: dict[str, Any] = story.words
+        while self.loop is None or eval(self.loop, words):  # noqa: S307  (the package's own data files)
+            if self.scene is not None:
+                scene = Scene(story, **self.scene)
+                words.update(scene.values())
+            words.update(self.given)
+            if self.draw is not None:
+                exec(self.draw, words)  # noqa: S102
+            for name, among in self.drawn:
+                words[name] = story.pick(words[among])
+            if self.writes:
+                self._write(story, scene)
+            if self.solve is not None:
+                exec(self.solve, words)  # noqa: S102
+            for child in self.do:
+                child._run(story, scene)
+            chosen = self._chosen(story)
+            if chosen is not None:
+                chosen._run(story, scene)
+            if self.loop is None:
+                return
+
+    def _write(self, story: Story, scene: Scene | None) -> None:
+        words: dict[str, Any] = story.words
+        text = words["text"]
+        if isinstance(text, dict):  # a text with a question of its own
+            words.update(text)
+            text = words["text"]
+        distractor = words.get("distractor")
+        if scene is not None:
+            if self.unneeded is not None:
+                distractor = scene.distractor(*(words[name] for name in self.unneeded))
+            clauses = [scene.clause(one, words) for one in text]
+            scene.write(clauses, words["question"].format_map(words), distractor or None, self.share)
+            return
+        shown = {**words, **{name: story.spell(words[name]) for name in self.spell}} if self.spell else words
+        sentences = [text] if isinstance(text, str) else list(text)
+        if distractor and len(sentences) > 1 and story.chance(self.share):
+            sentences.insert(story.between(1, len(sentences) - 1), distractor)
+        story.text.extend([sentence.format_map(shown) for sentence in sentences])
+
+    def _chosen(self, story: Story) -> Node | None:
+        """The child of `cases` or `pick` that is used, if any."""
+        for condition, child in self.cases:
+            if condition is None or eval(condition, story.words):  # noqa: S307
+                return child
+        if not self.pick:
+            return None
+        return story.pick([node for low, high, node in self.pick if low <= story.goal <= high])
+
+
+def choose_short_words(story: Story) -> None:
+    """Draw the words that most short problems use: `things`, `place`, `worker`, a holder, two kinds, two days."""
+    holder = story.pick(HOLDERS)
+    kinds = story.pick(WORDS["kinds"])
+    days = story.rng.sample(WORDS["days"], 2)
+    things, place, worker = (story.pick(WORDS[name]) for name in ("things", "places", "workers"))
+    kind, other = reversed(kinds) if story.chance(0.5) else kinds
+    story.words.update(zip(SHORT_WORDS, (things, place, worker, *holder, kind, other, *days), strict=True))
+
+
+def read_template(value: object, where: str, known: Sequence[str] = ()) -> Node:
+    """A node of a family file → the compiled node; `known` are the values that its texts and statements may use.
+
+    Raises:
+        UserError: A field, a name or a placeholder is unknown, or a statement is not one; names the file and the field.
+    """
+    given = check_fields(value, where, _FIELDS)
+    names = dict.fromkeys((*PERSON_WORDS, *known, *(name for name in _TEXTS if name in given)))
+    scene = None
+    if "scene" in given:
+        scene = read_scene(given["scene"], f"{where}.scene")
+        names.update(dict.fromkeys(SCENE_WORDS))
+    loop = compile_condition(given["while"], f"{where}.while", names) if "while" in given else None
+    draw = compile_block(_flat(given.get("draw", ())), f"{where}.draw", names)
+    names.update(dict.fromkeys(draw.names))
+    for name in _TEXTS:
+        check_placeholders(given.get(name, ()), f"{where}.{name}", (*names, "x"))
+    solve = compile_block(_flat(given.get("solve", ())), f"{where}.solve", names, steps=True)
+    names.update(dict.fromkeys(solve.names))
+    do = []
+    for number, one in enumerate(given.get("do", ())):
+        do.append(read_template(one, f"{where}.do[{number}]", tuple(names)))
+        names.update(dict.fromkeys(do[-1].names))
+    cases = [_case(one, f"{where}.cases[{i}]", tuple(names)) for i, one in enumerate(given.get("cases", ()))]
+    pick = [
+        o for i, one in enumerate(given.get("pick", ())) for o in _options(one, f"{where}.pick[{i}]", tuple(names))
+    ]
+    for node in [*(node for _, node in cases), *(node for _, _, node in pick)]:
+        names.update(dict.fromkeys(node.names))
+    return Node(
+        scene=scene,
+        draw=_code(draw),
+        given={name: frozen(given[name]) for name in _TEXTS if name in given},
+        drawn=tuple(pair for pair in _DRAWN if pair[1] in given and pair[0] not in draw.names),
+        writes=bool({"text", "texts"} & {*given, *draw.names}),
+        share=given.get("share", 0.35 if "unneeded" in given else 0.4),
+        unneeded=tuple(given["unneeded"]) if "unneeded" in given else None,
+        spell=tuple(given.get("spell", ())),
+        solve=_code(solve),
+        loop=loop,
+        do=tuple(do),
+        cases=tuple(cases),
+        pick=tuple(pick),
+        names=tuple(names),
+    )
+
+
+_DRAWN = (("text", "texts"), ("question", "questions"))
+
+
+def _code(block: Block) -> CodeType | None:
+    return block.code if block.code.co_code != _NOTHING else None
+
+
+_NOTHING = compile_block((), "", ()).code.co_code
+
+
+def _flat(lines: str | Sequence[Any]) -> Iterator[str]:
+    """One statement or several; those of a YAML alias in the list included."""
+    for line in [lines] if isinstance(lines, str) else lines:
+        yield from _flat(line) if isinstance(line, list) else (line,)
+
+
+def _case(value: Mapping[str, Any], where: str, names: Sequence[str]) -> tuple[CodeType | None, Node]:
+    condition = compile_condition(value["if"], f"{where}.if", names) if "if" in value else None
+    return condition, read_template(value, where, names)
+
+
+def _options(value: Mapping[str, Any], where: str, names: Sequence[str]) -> list[tuple[int, int, Node]]:
+    steps = value.get("steps", [1, 9])
+    low, high = (steps, steps) if isinstance(steps, int) else steps
+    return [(low, high, read_template(value, where, names))] * value.get("weight", 1)
