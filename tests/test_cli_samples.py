@@ -36,7 +36,7 @@ def test_ask_shows_the_votes_of_several_thoughts():
 def test_without_noise_all_samples_would_be_one(tmp_path):
     with pytest.raises(UserError, match="nothing is drawn"):
         typed("ask", "embedded:ruplar", QUESTION, "--samples", "4", "--noise", "0")
-    with pytest.raises(UserError, match="does not draw its thoughts"):
+    with pytest.raises(UserError, match="does not sample its latents"):
         typed("ask", "embedded:no_cot", QUESTION, "--samples", "4")
     hot = json.loads(typed("ask", "embedded:no_cot", QUESTION, "--samples", "4", "--temperature", "1", "--json"))
     assert len(hot["samples"]) == 4
