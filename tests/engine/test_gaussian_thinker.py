@@ -10,10 +10,9 @@ import torch
 
 from ruplar.engine.fast import FastEngine
 from ruplar.engine.gaussian import GaussianThinker, LatentHead, log_density, normal
-from ruplar.engine.noise import Noise
 from ruplar.engine.options import EngineOptions
 from ruplar.engine.reference import generate
-from ruplar.engine.sampling import Decoding
+from ruplar.engine.sampling import Decoding, Noise
 from ruplar.engine.scheduler import Scheduler
 from ruplar.model.backbone import attach_markers
 from ruplar.model.settings import PromptConfig

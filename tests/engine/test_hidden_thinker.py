@@ -43,7 +43,7 @@ def test_half_precision_passes_through_a_projector_in_full_precision():
 def test_the_fast_engine_agrees_with_the_plain_loop(family, projected, decoding, make_backbone):
     backbone, prompts = make_backbone(family), many_prompts(30, seed=6)
     thinker = HiddenThinker(4, Projector(32, 16) if projected else None)
-    assert kind_of(thinker, backbone.embedding) == "plain"
+    assert kind_of(thinker, backbone.embedding) == "captured"
     wanted = generate(backbone, thinker, prompts, decoding, keep_latents="all")
     engine = FastEngine.of(backbone, thinker, decoding, 5, EngineOptions(keep="all"))
     found = Scheduler(engine).run_all(prompts)
@@ -57,5 +57,5 @@ def test_the_fast_engine_agrees_with_the_plain_loop(family, projected, decoding,
 
 
 def test_noise_is_refused_since_nothing_is_drawn(make_backbone):
-    with pytest.raises(UserError, match="HiddenThinker does not draw"):
+    with pytest.raises(UserError, match="HiddenThinker does not sample"):
         generate(make_backbone("llama"), HiddenThinker(2), many_prompts(1), Decoding(noise=1.0))

@@ -81,9 +81,9 @@ def test_a_threshold_of_its_own_moves_one_question_and_nobody_else(backbone):
 def test_a_threshold_without_effect_is_refused(backbone):
     decoding, [prompt] = Decoding(halt_threshold=0.3), many_prompts(1)
     for thinker in (NoThinker(), soft(backbone, halt="argmax"), TextThinker(backbone.embedding, 3)):
-        with pytest.raises(UserError, match="do not end by a threshold"):
+        with pytest.raises(UserError, match="does not halt by a threshold"):
             generate(backbone, thinker, [prompt], decoding)
-        with pytest.raises(UserError, match="do not end by a threshold"):
+        with pytest.raises(UserError, match="does not halt by a threshold"):
             Scheduler(FastEngine.of(backbone, thinker)).submit(prompt, decoding=decoding)
     for value in (0, 1, -0.1):
         with pytest.raises(UserError, match="halt_threshold"):

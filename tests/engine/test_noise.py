@@ -11,9 +11,8 @@ from engine_toys import many_prompts, threshold_for
 from torch import nn
 
 from ruplar.engine.fast import FastEngine
-from ruplar.engine.noise import Noise, gumbel, noised, noised_tokens, uniform
 from ruplar.engine.reference import generate
-from ruplar.engine.sampling import Decoding
+from ruplar.engine.sampling import Decoding, Noise, gumbel, noised, noised_tokens, uniform
 from ruplar.engine.scheduler import Scheduler
 from ruplar.engine.thinker import NoThinker, SoftThinker, TextThinker
 from ruplar.errors import UserError
@@ -208,10 +207,10 @@ def test_kept_logits_are_those_the_noised_latent_was_made_from(backbone, thinker
 
 
 def test_noise_is_refused_where_no_thought_is_drawn(backbone):
-    with pytest.raises(UserError, match="noise: NoThinker does not draw its thoughts"):
+    with pytest.raises(UserError, match="noise: NoThinker does not sample its latents"):
         generate(backbone, NoThinker(), many_prompts(1), NOISY)
     engine = FastEngine.of(backbone, NoThinker(), Decoding(max_answer_tokens=6), 2)
-    with pytest.raises(UserError, match="does not draw"):
+    with pytest.raises(UserError, match="does not sample"):
         Scheduler(engine).submit(many_prompts(1)[0], decoding=NOISY)
     for wrong in ({"noise": -1.0}, {"noise_temperature": 0.0}):
         with pytest.raises(UserError, match=next(iter(wrong))):
