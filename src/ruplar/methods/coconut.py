@@ -51,7 +51,7 @@ class Method(base.Method):
     def encode(self, example: Example, tools: Tools, context: SampleContext) -> Item:
         """Encode with the stage's number of latents, however many steps the chain has, as published."""
         c, stage = self.config, self.stage(context.progress)
-        prompt = tools.prompt(example.question)
+        prompt = tools.prompt(self.question(example.question, context))
         left = example.steps[stage:] if stage <= c.max_stage else ()
         # differs from the paper: D33. It closes the latents with a marker; here remaining steps are part of the thought
         text = tools.encode(base.chain_text(left))

@@ -61,7 +61,7 @@ class Method(base.Method):
 
     def encode(self, example: Example, tools: Tools, context: SampleContext) -> Item:
         """Encode the student's sequence with the teacher's as companion; both mark the token before the answer proper."""
-        c, prompt = self.config, tools.prompt(example.question)
+        c, prompt = self.config, tools.prompt(self.question(example.question, context))
         answer = tools.answer(example.answer)
         # differs from the paper: D36. It drops samples whose answer starts with a sign; here the mark handles them
         lead = _shared_prefix(answer, tools.answer("1" if example.answer[:1] != "1" else "2"))

@@ -38,7 +38,7 @@ class Method(base.Method):
 
     def encode(self, example: Example, tools: Tools, context: SampleContext) -> Item:
         """Encode the steps joined by spaces, as GSM8k-Aug writes them."""
-        prompt = tools.prompt(example.question)
+        prompt = tools.prompt(self.question(example.question, context))
         chain = tools.encode(base.chain_text(example.steps))
         written = [*chain, tools.end_think_id, *tools.answer(example.answer)]
         ids = [*prompt.ids, tools.think_id, *written]

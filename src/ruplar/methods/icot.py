@@ -58,7 +58,7 @@ class Method(base.Method):
     def encode(self, example: Example, tools: Tools, context: SampleContext) -> Item:
         """Encode the chain without its first tokens; a few samples lose one or two more."""
         c = self.config
-        prompt = tools.prompt(example.question)
+        prompt = tools.prompt(self.question(example.question, context))
         chain = tools.encode(base.chain_text(example.steps))
         removed = self.stage(context.progress)
         left = chain[removed + _removal_offset(context, c.smoothing) :] if removed < c.remove_all_from else []

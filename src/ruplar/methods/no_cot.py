@@ -35,7 +35,7 @@ class Method(base.Method):
 
     def encode(self, example: Example, tools: Tools, context: SampleContext) -> Item:
         """Encode the question and the answer, without the steps."""
-        prompt = tools.prompt(example.question)
+        prompt = tools.prompt(self.question(example.question, context))
         answer = tools.answer(example.answer)
         # differs from the paper: D28. It has no such baseline; </think> has no label because it is never generated
         ids = [*prompt.ids, tools.think_id, tools.end_think_id, *answer]

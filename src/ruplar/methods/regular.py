@@ -80,7 +80,7 @@ class Method(base.Method):
     def encode(self, example: Example, tools: Tools, context: SampleContext) -> Item:
         """One latent per step."""
         # differs from the paper: D54. Its prompt ends in "(Thinking speed: 1)", always the same and so left out
-        prompt = tools.prompt(example.question)
+        prompt = tools.prompt(self.question(example.question, context))
         # differs from the paper: D55. Its step texts may contain markup; here the step without << and >>
         steps, rng = [tools.encode(step) for step in example.steps], rng_of("token", *context.key)
         tail = [tools.end_think_id, *tools.answer(example.answer)]

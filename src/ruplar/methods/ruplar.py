@@ -87,7 +87,7 @@ class Method(base.Method):
 
     def encode(self, example: Example, tools: Tools, context: SampleContext) -> Item:
         """Encode one latent per span; a chain without steps has N = 0 and goes straight to `</think>`."""
-        prompt = tools.prompt(example.question)
+        prompt = tools.prompt(self.question(example.question, context))
         # differs from the paper: D8. Its code crashes where there is no step
         spans = tools.spans(example)
         priors = [tools.prior(span, (context.epoch, context.row, i)) for i, span in enumerate(spans)]
