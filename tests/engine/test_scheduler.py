@@ -107,16 +107,6 @@ def test_a_finished_slot_is_refilled_while_others_are_in_flight(backbone, thinke
     finish(scheduler)
 
 
-def test_refills_can_wait_for_company(backbone, thinker):
-    scheduler, prompts = scheduler_of(backbone, thinker, 4, refill_at=3), many_prompts(9)
-    seen = []
-    admit = scheduler.engine.admit
-    scheduler.engine.admit = lambda slots, requests: (seen.append(len(slots)), admit(slots, requests))
-    rows = scheduler.run_all(prompts)
-    assert [row.answer_ids for row in rows] == answers(backbone, thinker, prompts)
-    assert sum(seen) == 9 and seen[0] == 4 and all(count >= 3 for count in seen[:-1])  # the last: all that wait
-
-
 def test_a_question_that_does_not_fit_is_refused_and_the_others_go_on(backbone, thinker):
     engine = FastEngine.of(backbone, thinker, DECODING, 2, EngineOptions(columns=40))
     scheduler, prompts = Scheduler(engine), many_prompts(3)

@@ -89,7 +89,7 @@ class FastEngine:
         decoder: SlotDecoder | None = Decoder.of(backbone, options.release)
         if isinstance(decoder, Decoder) and options.kernels:
             decoder.layer_kernels = load_layer_kernels(decoder)
-            decoder.small_batch = load_small_batch(decoder, options.early)
+            decoder.small_batch = load_small_batch(decoder)
         decoder = decoder or HFDecoder.of(backbone)
         if decoder is None:
             return None
@@ -121,7 +121,7 @@ class FastEngine:
         if on_gpu and self.options.kernels and isinstance(self.decoder, Decoder):
             self.state.fused = load_fused_decision(self.state, self.decoder)
         self.snapshots = Snapshots(self.state.rows, lag=int(on_gpu))
-        if on_gpu and self.options.graphs and isinstance(self.decoder, Decoder):
+        if on_gpu and isinstance(self.decoder, Decoder):
             self.graphs = Graphs([self.state.rows, self.state.embeds])
 
     @property
@@ -136,8 +136,8 @@ class FastEngine:
 
     @property
     def prefill_tokens(self) -> int:
-        """Most padded tokens of one prefill."""
-        return self.options.prefill_tokens or (16384 if self.decoder.device.type == "cuda" else 1024)
+        """Most padded tokens of one prefill: what fills a GPU, or what fits into a CPU's cache."""
+        return 16384 if self.decoder.device.type == "cuda" else 1024
 
     def reserve(self, columns: int) -> None:
         """Reallocate for questions of this many columns if needed; only while nothing is in flight."""

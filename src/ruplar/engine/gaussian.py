@@ -60,7 +60,7 @@ def normal(stream: Tensor, made: Tensor, count: int) -> Tensor:
 
 @dataclass
 class GaussianThinker:
-    """Feed the mean of the latent head's Gaussian or, with noise, a sample.
+    """Feed the mean of the latent head's Gaussian or, with noise, a sample; at least one latent.
 
     Attributes:
         head: The latent head.
@@ -68,7 +68,6 @@ class GaussianThinker:
         end_think_id: The halt token.
         halt: `argmax`: halt when `</think>` is the most likely token; `sample`: with noise, when a token sampled at
             T = 1 is `</think>`.
-        least: Latents before the first halt decision.
         cap: Most latents.
     """
 
@@ -76,7 +75,6 @@ class GaussianThinker:
     sigma: float
     end_think_id: int
     halt: Literal["argmax", "sample"] = "argmax"
-    least: int = 1
     cap: int = 64
     thinks: bool = True
     takes_noise: ClassVar[bool] = True
@@ -93,4 +91,4 @@ class GaussianThinker:
                 chance = uniform(noise.stream.flip(1), made, 1)[:, 0]
                 sampled = chance < logits.softmax(-1)[:, self.end_think_id]
                 over = torch.where(noise.scale > 0, sampled, over)
-        return NextInput(over & (made >= self.least), (latent * self.sigma).to(hidden.dtype))
+        return NextInput(over & (made > 0), (latent * self.sigma).to(hidden.dtype))

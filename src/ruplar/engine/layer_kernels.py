@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from ruplar.engine.decoder import Decoder
-from ruplar.engine.small_batch import TOLERANCE, KernelsDisagree, check_triton, power_of_two
+from ruplar.engine.small_batch import check_difference, check_triton, power_of_two
 
 MLP_BLOCK = 1024  # MLP elements per program
 
@@ -36,12 +36,7 @@ class LayerKernels:
             return None
         kernels = cls(decoder)
         if check:
-            difference = kernels.difference()
-            if not difference <= TOLERANCE:  # also true for NaN
-                raise KernelsDisagree(
-                    f"layer kernels differ from the PyTorch operators by {difference:.3g} (rounding explains at most "
-                    f"{TOLERANCE}). Use EngineOptions(kernels=False) and report this."
-                )
+            check_difference("layer", kernels.difference())
         return kernels
 
     def rotate_and_store(self, index: int, qkv: Tensor, slots: Tensor, positions: Tensor | None = None) -> None:

@@ -20,20 +20,13 @@ class EngineOptions:
         columns: Positions per slot at the start, from prompt to answer; `reserve` reallocates.
         keep: What to return of each latent.
         release: Hold one copy of the weights: merge the adapter and let the model's modules share our matrices.
-        graphs: Capture CUDA graphs; no effect on a CPU.
         kernels: Use our Triton kernels on a GPU, for small batches only in bfloat16; they are checked at the start.
-        early: Programmatic dependent launch: a kernel loads its weights while the previous one still runs; None: if the
-            GPU supports it (compute capability 9 and up).
-        prefill_tokens: Most padded tokens of one prefill; 0: a default for CPU or GPU.
     """
 
     columns: int = 256
     keep: Keep = "none"
     release: bool = False
-    graphs: bool = True
     kernels: bool = True
-    early: bool | None = None
-    prefill_tokens: int = 0
 
 
 @dataclass(frozen=True)

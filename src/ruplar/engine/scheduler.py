@@ -78,8 +78,6 @@ class Scheduler:
     Attributes:
         engine: The engine.
         queue_limit: Most waiting questions.
-        refill_at: Free slots before a refill while others are in flight: 1 has the lowest latency, more gives larger and
-            cheaper prefills.
         seconds_each: Moving average of the seconds from admission to answer.
         queue: Waiting questions.
         flying: Slot → question in flight.
@@ -87,7 +85,6 @@ class Scheduler:
 
     engine: FastEngine
     queue_limit: int = 1024
-    refill_at: int = 1
     seconds_each: float = field(init=False, default=0.1)
     queue: deque[Ticket] = field(init=False, default_factory=deque)
     flying: dict[int, Ticket] = field(init=False, default_factory=dict)
@@ -208,7 +205,7 @@ class Scheduler:
     def _refill(self) -> None:
         free = [slot for slot in range(self.engine.slots) if slot not in self.flying]
         with self._change:
-            if not self.queue or (self.flying and len(free) < min(self.refill_at, len(self.queue))):
+            if not (self.queue and free):
                 return
             nearest = islice(self.queue, len(free) + self.engine.slots + 1)
             count = admit_count([ticket.request.prompt.ids for ticket in nearest], len(free), self.engine.slots)

@@ -45,13 +45,22 @@ def check_triton() -> None:
         ) from error
 
 
+def check_difference(what: str, difference: float) -> None:
+    """Raise `KernelsDisagree` if a relative difference is NaN or larger than rounding can cause."""
+    if not difference <= TOLERANCE:
+        raise KernelsDisagree(
+            f"{what} kernels differ from the PyTorch operators by {difference:.3g} (rounding causes at most {TOLERANCE}). "
+            "Use EngineOptions(kernels=False) and report this."
+        )
+
+
 @dataclass
 class SmallBatchKernels:
     """The decode step of at most `max_rows` rows.
 
     Attributes:
         decoder: Whose weights and cache are used.
-        early: Programmatic dependent launch; see `EngineOptions`.
+        early: Programmatic dependent launch: a kernel loads its weights while the previous one still runs.
         max_rows: Batch size up to which this is faster than matrix products.
     """
 
@@ -65,7 +74,7 @@ class SmallBatchKernels:
 
         Args:
             decoder: The decoder.
-            early: See `EngineOptions`.
+            early: See the class.
             check: Compare with the PyTorch operators first.
 
         Raises:
@@ -77,12 +86,7 @@ class SmallBatchKernels:
             return None
         kernels = cls(decoder, early)
         if check:
-            difference = kernels.difference()
-            if not difference <= TOLERANCE:  # also true for NaN
-                raise KernelsDisagree(
-                    f"decode kernels differ from the PyTorch operators by {difference:.3g} (rounding explains at most "
-                    f"{TOLERANCE}). Use EngineOptions(kernels=False) and report this."
-                )
+            check_difference("decode", kernels.difference())
         return kernels
 
     @property
@@ -267,13 +271,11 @@ class FusedDecision:
         return self.buffers[rows]
 
 
-def load_small_batch(decoder: Decoder, early: bool | None) -> SmallBatchKernels | None:
-    """Load the decode kernels if they can run: on a GPU, in bfloat16. See `EngineOptions` for `early`."""
+def load_small_batch(decoder: Decoder) -> SmallBatchKernels | None:
+    """Load the decode kernels if they can run: on a GPU, in bfloat16."""
     if decoder.device.type != "cuda" or decoder.weights.table.dtype != torch.bfloat16:
         return None
-    if early is None:
-        early = torch.cuda.get_device_capability(decoder.device) >= (9, 0)
-    return SmallBatchKernels.of(decoder, early)
+    return SmallBatchKernels.of(decoder, early=torch.cuda.get_device_capability(decoder.device) >= (9, 0))
 
 
 def load_fused_decision(state: SlotState, decoder: Decoder) -> FusedDecision | None:
