@@ -34,7 +34,7 @@ def backbone():
     return made
 
 
-def test_a_step_is_one_latent_taught_one_of_its_tokens(backbone):
+def test_a_step_is_one_latent_that_predicts_one_of_its_tokens(backbone):
     method, tools = regular(), tools_of(backbone)
     item = method.encode(EXAMPLE, tools, SampleContext(0, 0))
     assert len(item.latent_at) == 2 and item.ids[item.mark_at[0]] == backbone.end_think_id
@@ -59,7 +59,7 @@ def test_settings_that_do_not_fit_are_refused(settings, message):
         regular(**settings)
 
 
-def test_the_projector_is_the_papers_for_vectors():
+def test_the_projector_is_the_paper_s():
     made = make_projector(1280, 2048)
     # two 1x1 convolutions and two group norms: 4.3 million
     assert sum(w.numel() for w in made.parameters()) == 1280 * 1280 + 1280 + 2 * 1280 + 1280 * 2048 + 2048 + 2 * 2048
@@ -103,7 +103,7 @@ def test_without_projector_a_latent_is_colar_s_group_of_the_step(backbone):
         torch.testing.assert_close(found, rows.sum(0) / len(rows) ** 0.5, atol=1e-6, rtol=1e-4)
 
 
-def test_the_heads_target_does_not_move_the_projector(backbone):
+def test_the_head_s_targets_do_not_train_the_projector(backbone):
     method, tools = regular(features="tokens"), tools_of(backbone)
     method.attach(backbone)
     batch = collate([method.encode(EXAMPLE, tools, SampleContext(0, 0))], backbone.pad_id)
@@ -118,7 +118,7 @@ def test_the_heads_target_does_not_move_the_projector(backbone):
     assert all(grad.abs().max() > 0 for grad in from_words)
 
 
-def test_it_learns_eight_problems_by_heart():
+def test_it_memorises_eight_problems():
     method = regular(features="tokens")
     found = learn_by_heart(method, steps=100)
     assert found.accuracy == 1.0
