@@ -1,8 +1,8 @@
 """Hidden states at supervised positions → the three losses: answer cross-entropy, prior KL, problem-thought alignment.
 
-Only supervised positions meet the head: about 15 of 130. No [B, S, V] tensor and no V-sized prior ever exist; the KL
-needs the logits gathered at the prior's few tokens and one logsumexp. All losses are sums divided by totals that the
-caller gives, so that accumulated small batches equal one large one.
+The LM head sees only supervised positions, about 15 of 130. No [B, S, V] tensor and no V-sized prior is ever allocated: the
+KL needs the logits of the prior's few tokens and one logsumexp. All losses are sums divided by totals given by the caller,
+so gradient accumulation over small batches equals one large batch.
 
 Axes: M latents of the batch, T labels of the batch, K tokens of a prior, V vocabulary, D width.
 """
@@ -23,12 +23,12 @@ Head = Callable[[Tensor], Tensor]
 
 @dataclass
 class HeadOutputs:
-    """What the losses need of the logits at some positions, and nothing V-sized.
+    """What the losses need from the logits of N positions; nothing V-sized.
 
     Attributes:
-        picked: [N, K] log-probability of each asked-for token.
-        top: [N] the likeliest token.
-        entropy: [N] nats, without gradient.
+        picked: [N, K] log-probabilities of the requested tokens.
+        top: [N] the most likely token.
+        entropy: [N] in nats, without gradient.
     """
 
     picked: Tensor
@@ -37,14 +37,14 @@ class HeadOutputs:
 
 
 def read(head: Head, hidden: Tensor, ids: Tensor, chunk: int = 0) -> HeadOutputs:
-    """Log-probabilities of chosen tokens at chosen positions.
+    """Log-probabilities of given tokens at given positions.
 
     Args:
         head: Hidden → logits.
-        hidden: [N, D], the positions that matter.
-        ids: [N, K], the tokens asked for at each.
-        chunk: Rows that meet the head at once; the backward pass recomputes each chunk's logits, so memory holds
-            [chunk, V] instead of [N, V]. 0: all at once.
+        hidden: [N, D] of the supervised positions.
+        ids: [N, K] the tokens of each position.
+        chunk: Positions per head call; the backward pass recomputes each chunk's logits, so memory holds [chunk, V]
+            instead of [N, V]. 0: all at once.
     """
     if not chunk or len(hidden) <= chunk:
         return HeadOutputs(*_read(head, hidden, ids))
@@ -67,36 +67,36 @@ def _read(head: Head, hidden: Tensor, ids: Tensor) -> tuple[Tensor, Tensor, Tens
 
 
 def answer_ce(log_probs: Tensor, total: Tensor) -> Tensor:
-    """Cross-entropy in nats of the labels, whose log-probabilities [T] are given, over the step's total of labels."""
-    # differs from the paper: D15. Its code takes the mean over a micro-batch; here it is over the optimiser step
+    """Log-probabilities of the labels [T] → cross-entropy in nats, averaged over all labels of the optimizer step."""
+    # differs from the paper: D15. Its code averages over a micro-batch; here over the optimizer step
     return -log_probs.sum() / total.clamp_min(1)
 
 
 def prior_kl(log_q: Tensor, probs: Tensor, share: Tensor, total: Tensor, keep: Tensor | None = None) -> Tensor:
-    """KL(prior || model) in nats, averaged over a row's latents, then over rows: what teaches the model how to think.
+    """KL(prior || model) in nats, averaged over a row's latents, then over rows.
 
     Args:
         log_q: [M, K] the model's log-probability of each token of the prior, under its full-vocabulary softmax,
-            already shifted: row t is the prediction *of* latent t.
-        probs: [M, K] the prior; 0 in unused places; sums to 1 over K.
+            already shifted: row t predicts latent t.
+        probs: [M, K] the prior, 0 in unused entries; sums to 1 over K.
         share: [M] 1 / N of the latent's row.
-        total: Rows with latents in the whole optimiser step.
-        keep: [M, K] the tokens of the focused KL; the kept mass is not renormalised. None: all.
+        total: Rows with latents in the whole optimizer step.
+        keep: [M, K] the tokens of the focused KL, not renormalised. None: all.
 
     Returns:
-        A scalar; 0 when the model predicts the prior exactly, and 0 when there are no latents.
+        A scalar; 0 if the model predicts the prior exactly or there are no latents.
     """
     terms = torch.where(probs > 0, probs * (probs.clamp_min(1e-30).log() - log_q), 0.0)
     if keep is not None:
         terms = terms * keep
-    # differs from the paper: D15. As above, for rows that think
+    # differs from the paper: D15. As above, over rows with latents
     return (terms.sum(-1) * share).sum() / total.clamp_min(1)
 
 
 def focus(probs: Tensor, threshold: float, top_k: int | None) -> Tensor:
-    """[M, K] bool: tokens strictly above `threshold`, and among the first `top_k`: priors hold the likeliest first."""
+    """[M, K] bool: tokens strictly above `threshold` and among the first `top_k`; priors are sorted by probability."""
     keep = probs > threshold
-    # differs from the paper: D13. It names a top-k but no k, and its code has none; off unless it is set
+    # differs from the paper: D13. It names a top-k but no k, and its code has none; off by default
     if top_k is not None:
         keep[:, top_k:] = False
     return keep
@@ -106,14 +106,14 @@ def alignment(question: Tensor, thought: Tensor, share: Tensor, total: Tensor, n
     """KL(softmax(h_q) || softmax(h_z)) over the D features, averaged over a row's latents, then over rows; in float32.
 
     Args:
-        question: [M, D] hidden state where the question of each latent closes.
-        thought: [M, D] hidden state where each latent is consumed.
+        question: [M, D] hidden state at the last token of each latent's question.
+        thought: [M, D] hidden state at each latent's input position.
         share: [M] 1 / N of the latent's row.
-        total: Rows with latents in the whole optimiser step.
-        normalize: Standardise both over their features first. As printed, one or two outlier features own the
-            softmax and the loss is 0 within 200 steps; standardised, every feature keeps a say.
+        total: Rows with latents in the whole optimizer step.
+        normalize: Standardise both over their features first. As printed, one or two outlier features dominate the
+            softmax and the loss is 0 within 200 steps.
     """
-    # differs from the paper: D14. float32, where its code keeps the model's precision; standardised unless turned off
+    # differs from the paper: D14. float32, where its code uses the model's precision; standardised by default
     q, z = question.float(), thought.float()
     if normalize:
         q, z = F.layer_norm(q, q.shape[-1:]), F.layer_norm(z, z.shape[-1:])
@@ -122,24 +122,7 @@ def alignment(question: Tensor, thought: Tensor, share: Tensor, total: Tensor, n
     return (kl * share).sum() / total.clamp_min(1)
 
 
-def distance(student: Tensor, teacher: Tensor, total: Tensor) -> Tensor:
-    """Smooth L1 of hidden states in units of the teacher's spread, averaged over features and layers, then over rows.
-
-    The spread is the standard deviation over each row's and layer's own features, so that it does not depend on which
-    rows share a batch.
-
-    Args:
-        student: [layers, R, D].
-        teacher: [layers, R, D], without gradient.
-        total: Rows of the whole optimiser step.
-    """
-    ours, theirs = student.float(), teacher.float()
-    spread = theirs.std(-1, keepdim=True).clamp_min(1e-6)
-    apart = F.smooth_l1_loss(ours / spread, theirs / spread, reduction="none")
-    return apart.mean(-1).mean(0).sum() / total.clamp_min(1)
-
-
 def token_kl(teacher: Tensor, student: Tensor, total: Tensor) -> Tensor:
-    """KL(teacher || student) in nats of next-token logits [T, V], over the step's total of labels."""
+    """KL(teacher || student) in nats of next-token logits [T, V], averaged over all labels of the optimizer step."""
     log_p, log_q = teacher.log_softmax(-1), student.log_softmax(-1)
     return (log_p.exp() * (log_p - log_q)).sum() / total.clamp_min(1)

@@ -24,8 +24,25 @@ RENAMED: dict[str, str] = {
 VALUES: dict[str, dict[Any, Any]] = {"data.canonical_operands": {"as_written": False, "as_read": True}}
 """New path → old value → new value, where the values changed with the name."""
 
-RETIRED: dict[str, Any] = {}
-"""Path of a removed setting → the value at which it had no effect. Those of `method` belong to ruplar."""
+RETIRED: dict[str, Any] = {
+    "method.block": 1,
+    "method.own_latents": 0.0,
+    "method.own_latents_ramp": 0.0,
+    "method.own_passes": 1,
+    "method.step_weight": 0.0,
+    "method.step_decoder": "small",
+    "method.step_layers": 1,
+    "method.step_reads": "predicting",
+    "method.distill_hidden": 0.0,
+    "method.align_layer": -1,
+    "method.align_stop_gradient": False,
+    "method.feature_file": None,
+    "method.feature_width": None,
+}
+"""Path of a removed setting → the value at which it had no effect."""
+
+_RETIRED_IN = ("ruplar", "regular")
+"""The methods whose settings `RETIRED` lists; other methods may have settings of the same names."""
 
 ADDED: dict[str, Any] = {"data.canonical_operands": False, "prompt.question_repeats": 1}
 """Path of a setting that later versions added → what files without it were made under."""
@@ -50,7 +67,11 @@ def upgrade(config: Mapping[str, Any], where: str = "", strict: bool = True) -> 
         if value is not _MISSING:
             _put(found, new, VALUES.get(new, {}).get(value, value))
     in_use = []
+    method = found.get("method")
+    name = method.get("name") if isinstance(method, dict) else method
     for path, neutral in RETIRED.items():
+        if path.startswith("method.") and name not in _RETIRED_IN:
+            continue
         value = _pop(found, path)
         if value is not _MISSING and value != neutral:
             in_use.append(f"{path}: {value!r} was removed from ruplar. Version 0.1 is the last one that has it.")

@@ -1,4 +1,4 @@
-"""Random models that halt after different numbers of latents, so that the rows of a batch part ways."""
+"""Random models that halt after different numbers of latents, so that the rows of a batch differ."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ def family(request) -> str:
 
 @pytest.fixture
 def backbone(family, tiny_model, byte_tokenizer):
-    """A random backbone of each family, GPT-2's tied; its markers were not in the tokenizer and have been added."""
+    """A random backbone of each family, GPT-2's tied; its markers were added to the tokenizer."""
     made = attach_markers(
         tiny_model(family, len(byte_tokenizer), tied=family == "gpt2"), byte_tokenizer, PromptConfig()
     )
     assert len(made.added) == 2
-    with torch.no_grad():  # the rows of both markers start alike, at the mean of the others, and would never stand out
+    with torch.no_grad():  # both markers start with equal rows, the mean of the others, and would never be likely
         made.head.weight[made.end_think_id] = 0.3 * torch.randn(32, generator=torch.Generator().manual_seed(3))
     return made
 

@@ -1,4 +1,4 @@
-"""A model with its adapter folded in, here and after saving and plain reloading, computes what it did with the adapter."""
+"""Merging the adapter changes no logit, in memory or after saving and reloading with transformers."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ def logits_of(backbone) -> torch.Tensor:
         return backbone.logits(hidden)[0]
 
 
-def shaken(backbone, embedding: bool):
-    """The backbone with an adapter whose every trained weight is random, so that nothing it does is nothing."""
+def with_random_adapter(backbone, embedding: bool):
+    """The backbone with an adapter whose trained weights are all random."""
     add_lora(backbone, LoraSettings(rank=4, alpha=8, dropout=0.0, embedding=embedding))
     backbone.model.eval()
     torch.manual_seed(1)
@@ -32,7 +32,7 @@ def shaken(backbone, embedding: bool):
 
 
 @pytest.mark.parametrize("embedding", [False, True], ids=["linear", "linear+embedding"])
-@pytest.mark.parametrize("added", [True, False], ids=["markers added", "markers there"])
+@pytest.mark.parametrize("added", [True, False], ids=["markers added", "markers exist"])
 @pytest.mark.parametrize("tied", [True, False], ids=["tied", "untied"])
 @pytest.mark.parametrize("family", ["llama", "gpt2"])
 def test_merging_changes_no_logit(family, tied, added, embedding, tiny_model, byte_tokenizer, tmp_path):
@@ -41,7 +41,7 @@ def test_merging_changes_no_logit(family, tied, added, embedding, tiny_model, by
     plain = attach_markers(tiny_model(family, len(byte_tokenizer), tied), byte_tokenizer, PromptConfig())
     assert bool(plain.added) == added
     before = logits_of(plain)
-    backbone = shaken(plain, embedding)
+    backbone = with_random_adapter(plain, embedding)
     adapted = logits_of(backbone)
     assert (adapted - before).abs().max() > 0.1, "the adapter should do something"
 
@@ -55,22 +55,24 @@ def test_merging_changes_no_logit(family, tied, added, embedding, tiny_model, by
     assert not any("lora" in name for name in again.state_dict())
 
 
-def test_a_head_stays_tied_unless_the_embedding_alone_was_adapted(tiny_model, byte_tokenizer):
+def test_a_head_stays_tied_unless_the_embedding_has_an_adapter(tiny_model, byte_tokenizer):
     for embedding in (False, True):
-        backbone = shaken(attach_markers(tiny_model("llama", 260), byte_tokenizer, PromptConfig()), embedding)
+        backbone = with_random_adapter(
+            attach_markers(tiny_model("llama", 260), byte_tokenizer, PromptConfig()), embedding
+        )
         whole = merged(backbone)
         shared = whole.get_input_embeddings().weight.data_ptr() == whole.get_output_embeddings().weight.data_ptr()
         assert shared == whole.config.tie_word_embeddings == (not embedding)
 
 
-def test_a_plain_model_is_its_own_merge(tiny_model, byte_tokenizer):
+def test_merging_without_an_adapter_returns_the_model(tiny_model, byte_tokenizer):
     backbone = attach_markers(tiny_model("llama", 258), byte_tokenizer, PromptConfig())
     assert merged(backbone) is backbone.model
 
 
-def test_an_adapter_trains_the_rows_of_added_markers_and_no_other_row(tiny_model, byte_tokenizer):
+def test_an_adapter_trains_only_the_rows_of_added_markers(tiny_model, byte_tokenizer):
     backbone = attach_markers(tiny_model("llama", 258), byte_tokenizer, PromptConfig())
     before = backbone.embedding_weight.detach().clone()
-    whole = merged(shaken(backbone, embedding=False))
+    whole = merged(with_random_adapter(backbone, embedding=False))
     moved = (whole.get_input_embeddings().weight - before).abs().amax(-1) > 1e-6
     assert moved.nonzero().flatten().tolist() == sorted(backbone.added) == [258, 259]

@@ -1,4 +1,4 @@
-"""Thinking step by step with a cache is one parallel forward on the same latents: what training relies on."""
+"""Cached decoding equals one parallel forward on the same latents, which training relies on."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from ruplar.engine.thinker import TextThinker
 DECODING = Decoding(max_answer_tokens=5)
 
 
-def heard(backbone, monkeypatch) -> list[torch.Tensor]:
-    """The logits of every round of the loop, [B, V] each, as they are computed."""
+def recorded_logits(backbone, monkeypatch) -> list[torch.Tensor]:
+    """The logits [B, V] of every decode step."""
     rounds: list[torch.Tensor] = []
     head = backbone.logits
 
@@ -37,12 +37,12 @@ def parallel(backbone, prompt, row) -> torch.Tensor:
         return backbone.logits(hidden[0, len(prompt.ids) :])
 
 
-def test_cached_thinking_is_one_parallel_forward_on_the_same_latents(backbone, thinker, prompts, monkeypatch):
-    rounds = heard(backbone, monkeypatch)
+def test_cached_latents_equal_one_parallel_forward(backbone, thinker, prompts, monkeypatch):
+    rounds = recorded_logits(backbone, monkeypatch)
     rows = generate(backbone, thinker, prompts, DECODING, keep_latents="all")
     cached = torch.stack(rounds, dim=1)  # [B, rounds, V]
     monkeypatch.undo()
-    assert len({row.latent_count for row in rows}) > 1, "the rows should part ways"
+    assert len({row.latent_count for row in rows}) > 1, "rows should differ"
     for b, row in enumerate(rows):
         whole = parallel(backbone, prompts[b], row)
         assert len(whole) == row.forwards
@@ -52,7 +52,7 @@ def test_cached_thinking_is_one_parallel_forward_on_the_same_latents(backbone, t
             torch.testing.assert_close(logits, whole[i], atol=1e-4, rtol=1e-4)
 
 
-def test_a_written_thought_is_one_parallel_forward_over_its_tokens(backbone, prompts):
+def test_cached_text_equals_one_parallel_forward(backbone, prompts):
     writer = TextThinker(backbone.embedding, backbone.end_think_id, cap=6)
     rows = generate(backbone, writer, prompts, DECODING, keep_latents="embeds")
     assert any(row.thought_ids for row in rows)
@@ -68,7 +68,7 @@ def test_a_written_thought_is_one_parallel_forward_over_its_tokens(backbone, pro
         assert not row.latent_logits and len(row.latent_embeds) == n
 
 
-def test_the_latents_fed_are_the_mixture_of_the_logits_before_them(backbone, thinker, prompts):
+def test_latents_are_the_mixture_of_the_previous_logits(backbone, thinker, prompts):
     rows = generate(backbone, thinker, prompts, DECODING, keep_latents="all")
     for row in rows:
         for logits, embed in zip(row.latent_logits, row.latent_embeds, strict=True):

@@ -1,4 +1,4 @@
-"""What a thought costs, and how it ends: at once, by itself, or at its cap."""
+"""Forward passes of a thought, and how it ends: at once, by itself, or at the cap."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ruplar.engine.thinker import NoThinker, ReplayThinker
 DECODING = Decoding(max_answer_tokens=4)
 
 
-def test_forwards_are_latents_and_end_marker_and_answer(backbone, thinker, prompts):
+def test_forwards_are_latents_plus_end_marker_plus_answer(backbone, thinker, prompts):
     for row in generate(backbone, thinker, prompts, DECODING):
         # the prefill predicts the first latent; each latent, </think> and all but the last answer token are fed
         assert row.forwards == row.latent_count + 1 + len(row.answer_ids)
@@ -26,7 +26,7 @@ def test_without_a_thought_forwards_are_the_answer_tokens(backbone, prompts):
         assert row.forwards == len(row.answer_ids) and row.latent_count == 0 and row.halted
 
 
-def test_a_thought_that_ends_at_once_has_no_latents_and_a_valid_answer(backbone, thinker, prompts):
+def test_a_thought_that_halts_at_once_has_no_latents(backbone, thinker, prompts):
     rows = generate(backbone, replace(thinker, halt_threshold=0.0), prompts, DECODING, keep_latents="all")
     plain = generate(backbone, NoThinker(), prompts, DECODING)
     for row, expected in zip(rows, plain, strict=True):
@@ -35,7 +35,7 @@ def test_a_thought_that_ends_at_once_has_no_latents_and_a_valid_answer(backbone,
         assert row.forwards == 1 + len(row.answer_ids)
 
 
-def test_the_cap_forces_the_end_marker_and_says_so(backbone, thinker, prompts):
+def test_the_cap_forces_the_end_marker(backbone, thinker, prompts):
     rows = generate(backbone, replace(thinker, halt_threshold=0.999, cap=3), prompts, DECODING, keep_latents="embeds")
     assert [row.latent_count for row in rows] == [3] * len(rows)
     assert not any(row.halted for row in rows)
@@ -45,12 +45,12 @@ def test_the_cap_forces_the_end_marker_and_says_so(backbone, thinker, prompts):
     assert all(row.halted for row in again)
 
 
-def test_a_cap_of_zero_is_no_thought(backbone, thinker, prompts):
+def test_a_cap_of_zero_makes_no_latents(backbone, thinker, prompts):
     rows = generate(backbone, replace(thinker, halt_threshold=0.999, cap=0), prompts, DECODING)
     assert [(row.latent_count, row.halted) for row in rows] == [(0, False)] * len(rows)
 
 
-def test_replayed_latents_give_the_answers_they_gave_the_first_time(backbone, thinker, prompts):
+def test_replayed_latents_give_the_same_answers(backbone, thinker, prompts):
     rows = generate(backbone, thinker, prompts, DECODING, keep_latents="embeds")
     width = backbone.embedding_weight.shape[1]
     latents = [torch.stack(r.latent_embeds) if r.latent_embeds else torch.empty(0, width) for r in rows]
@@ -64,7 +64,7 @@ def test_an_answer_ends_at_the_end_token_or_at_the_limit(backbone, thinker, prom
     cut = generate(backbone, thinker, prompts, Decoding(max_answer_tokens=5))
     assert all(len(row.answer_ids) == 5 and not row.ended for row in cut)
     said = cut[0].answer_ids
-    backbone.eos_id = said[2]  # now the same words end where it first stands
+    backbone.eos_id = said[2]  # now the same answer ends at its first occurrence
     row = generate(backbone, thinker, prompts, Decoding(max_answer_tokens=5))[0]
     assert row.answer_ids == said[: said.index(said[2]) + 1] and row.ended
 
@@ -73,8 +73,8 @@ def test_no_prompts_give_no_rows(backbone, thinker):
     assert generate(backbone, thinker, [], DECODING) == []
 
 
-class _Readings(TorchDispatchMode):
-    """Counts single values read by the host; on a GPU each waits for everything asked of it before."""
+class _HostReads(TorchDispatchMode):
+    """Counts scalars read by the host; on a GPU each one synchronises."""
 
     count = 0
 
@@ -84,11 +84,11 @@ class _Readings(TorchDispatchMode):
 
 
 @pytest.mark.parametrize("keep", ["none", "embeds", "all"])
-def test_more_rows_are_not_more_readings(backbone, thinker, prompts, keep):
+def test_host_reads_do_not_grow_with_the_batch(backbone, thinker, prompts, keep):
     thinker, found = replace(thinker, halt_threshold=0.999, cap=3), []
     for count in (1, 4):
-        with _Readings() as readings:
+        with _HostReads() as reads:
             rows = generate(backbone, thinker, prompts[:1] * count, DECODING, keep_latents=keep)
         assert [row.latent_count for row in rows] == [3] * count and rows[0].answer_ids
-        found.append(readings.count)
+        found.append(reads.count)
     assert found[0] == found[1] > 0

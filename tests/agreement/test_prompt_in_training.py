@@ -1,4 +1,4 @@
-"""The prompt that is prefilled is the prompt that was trained on, token for token."""
+"""The engine prefills the prompt of training, token for token."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def encoder(backbone) -> Encoder:
 
 
 def prefilled(backbone, thinker, prompts, monkeypatch) -> list[torch.Tensor]:
-    """What the first forward of `generate` reads in each row, padding taken away."""
+    """The input embeddings of the prefill of `generate`, without padding."""
     seen = []
     trunk = backbone.trunk
 
@@ -41,10 +41,10 @@ def prefilled(backbone, thinker, prompts, monkeypatch) -> list[torch.Tensor]:
 
 
 @pytest.mark.parametrize("name", ["ruplar", "cot", "no_cot"])
-def test_thinking_reads_the_prompt_that_was_trained_on(name, backbone, encoder, monkeypatch):
+def test_the_prefill_is_the_prompt_of_training(name, backbone, encoder, monkeypatch):
     method = plugins.make("methods", name)
     items = [method.encode(example, encoder, SampleContext(0, row)) for row, example in enumerate(EXAMPLES)]
-    # what the model is given in training: everything before the first latent and the first label
+    # everything before the first latent and the first label
     given = [
         item.ids[: min([*item.latent_at, *(i for i, x in enumerate(item.labels) if x != -100)])] for item in items
     ]
@@ -52,7 +52,7 @@ def test_thinking_reads_the_prompt_that_was_trained_on(name, backbone, encoder, 
     rows = prefilled(backbone, method.thinker(backbone), prompts, monkeypatch)
     assert (
         len(torch.unique(backbone.embedding_weight, dim=0)) >= len(backbone.tokenizer) - 1
-    )  # both markers' rows start alike
+    )  # both markers start with equal rows
     for ids, row in zip(given, rows, strict=True):
         assert torch.equal(row, backbone.embedding(torch.tensor(ids)))
     last = backbone.end_think_id if name == "no_cot" else backbone.think_id
@@ -60,7 +60,7 @@ def test_thinking_reads_the_prompt_that_was_trained_on(name, backbone, encoder, 
 
 
 @pytest.mark.parametrize("name", ["ruplar", "cot", "no_cot"])
-def test_what_follows_the_prompt_in_training_is_what_thinking_would_append(name, backbone, encoder):
+def test_training_continues_the_prompt_as_inference_does(name, backbone, encoder):
     item = plugins.make("methods", name).encode(EXAMPLES[0], encoder, SampleContext(0, 0))
     start = len(backbone.prompt(EXAMPLES[0].question).ids)
     tail = [backbone.end_think_id, *backbone.prompt.plain("\\boxed{10}"), backbone.eos_id]

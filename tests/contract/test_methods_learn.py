@@ -1,4 +1,4 @@
-"""Every method file: it learns eight problems by heart, and thinks at inference what its training forward says."""
+"""Every method memorises eight problems, and its latents at inference equal those of one parallel forward."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ from ruplar.data.collate import collate  # noqa: E402
 from ruplar.types import SampleContext  # noqa: E402
 
 SETTINGS = {"regular": {"features": "tokens", "project": False}}
-"""What a method needs to train all weights of a small model; others are taken with their defaults."""
+"""Settings a method needs to train all weights of a small model; the others use their defaults."""
 
 
 @pytest.fixture(scope="module", params=plugins.names("methods"))
 def learnt(request):
-    """A method, and what came of 60 updates with all eight problems."""
+    """A method after 60 updates on all eight problems."""
     method = plugins.make("methods", request.param, SETTINGS.get(request.param, {}))
     return method, learn_by_heart(method, steps=60)
 
 
-def test_a_method_learns_a_tiny_set_by_heart(learnt):
+def test_a_method_memorises_eight_problems(learnt):
     method, found = learnt
     assert found.accuracy == 1.0, "answers that were generated, not those of the training forward"
     assert found.losses[-1] < 0.5 * found.losses[0]
 
 
-def test_what_a_method_thinks_step_by_step_is_what_one_parallel_forward_says(learnt):
+def test_latents_fed_step_by_step_equal_one_parallel_forward(learnt):
     method, found = learnt
     backbone, thinker = found.backbone, method.thinker(found.backbone)
     for example, row in zip(problems(), found.rows, strict=True):
@@ -54,7 +54,7 @@ def test_what_a_method_thinks_step_by_step_is_what_one_parallel_forward_says(lea
 
 
 @pytest.mark.parametrize("learnt", ["colar", "regular"], indirect=True)  # those with a latent head
-def test_the_latents_of_a_head_are_those_its_own_training_forward_would_predict(learnt, monkeypatch):
+def test_latents_of_a_head_equal_those_of_its_training_forward(learnt, monkeypatch):
     # the method's loss itself is computed, reading at the latents' places what was thought there
     method, found = learnt
     head = method.modules()["head"]

@@ -1,4 +1,4 @@
-"""Every plug-in file keeps the promises of its kind; the files are found, not listed, so an added one is tested too."""
+"""Every plug-in meets the contract of its kind; the files are discovered, so new ones are tested too."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ QUESTIONS = ["3+4?", "Anna has 3 bags of 4 apples each. How many apples does she
 
 
 def encode(text: str) -> list[int]:
-    """One id a character, so that most numbers have several pieces."""
+    """One id per character, so that most numbers have several tokens."""
     return [ord(letter) for letter in text]
 
 
@@ -50,13 +50,13 @@ def test_there_is_at_least_one_file_of_every_kind():
 
 
 @pytest.mark.parametrize(("kind", "name"), ALL)
-def test_a_plug_in_opens_with_a_line_that_says_what_it_is(kind, name):
+def test_a_plug_in_has_a_one_line_description(kind, name):
     line = plugins.describe(kind, name)
     assert len(line) > 20 and line[0].isupper() and "\n" not in line
 
 
 @pytest.mark.parametrize(("kind", "name"), ALL)
-def test_its_settings_survive_yaml_and_every_one_is_explained(kind, name):
+def test_settings_survive_yaml_and_have_descriptions(kind, name):
     config = plugins.load(kind, name).Config()
     assert type(config)(**yaml.safe_load(yaml.safe_dump(config.model_dump(mode="json")))) == config
     unexplained = [field for field, info in type(config).model_fields.items() if not info.description]
@@ -64,13 +64,13 @@ def test_its_settings_survive_yaml_and_every_one_is_explained(kind, name):
 
 
 @pytest.mark.parametrize(("kind", "name"), ALL)
-def test_a_setting_it_does_not_have_is_refused_by_name(kind, name):
+def test_an_unknown_setting_is_refused_by_name(kind, name):
     with pytest.raises(ValidationError, match="no_such_setting"):
         plugins.make(kind, name, {"no_such_setting": 1})
 
 
 @pytest.mark.parametrize(("kind", "name"), ALL)
-def test_a_misspelt_name_is_refused_and_the_right_one_offered(kind, name):
+def test_a_misspelt_name_gets_a_suggestion(kind, name):
     with pytest.raises(UserError, match=f"'{name}x'. Did you mean '{name}'"):
         plugins.make(kind, f"{name}x")
 
@@ -138,11 +138,11 @@ def test_a_prior_is_a_distribution_over_the_spans_own_tokens(name, rule):
         assert len(set(built.ids.tolist())) == len(built.ids) == len(built.probs)
         assert set(built.ids.tolist()) <= {i for symbol in span.symbols for i in encode(symbol)}
         assert (built.probs > 0).all() and math.fsum(built.probs.tolist()) == pytest.approx(1, abs=1e-6)
-        assert (np.diff(built.probs) <= 0).all(), "the likeliest stands first"
+        assert (np.diff(built.probs) <= 0).all(), "sorted by probability"
 
 
 @pytest.mark.parametrize("name", PRIORS)
-def test_a_prior_repeats_under_one_seed_and_draws_anew_only_when_it_says_so(name):
+def test_a_prior_is_deterministic_per_seed_and_context(name):
     span = spans_of(DOMAINS[0])[0]
 
     def built(seed, context):
@@ -154,7 +154,7 @@ def test_a_prior_repeats_under_one_seed_and_draws_anew_only_when_it_says_so(name
 
 
 @pytest.mark.parametrize("name", PRIORS)
-def test_a_prior_refuses_a_span_nothing_can_be_written_of(name):
+def test_a_prior_refuses_a_span_without_tokens(name):
     span = spans_of(DOMAINS[0])[0]
     with pytest.raises(ValueError, match="no symbol"):
         plugins.make("priors", name).build(span, lambda text: [], np.random.default_rng(0))
@@ -204,9 +204,9 @@ def batch_of(backbone):
 
 
 def method_of(name, backbone):
-    """A method with its own weights made, as for use."""
+    """An attached method in eval mode."""
     method = plugins.make("methods", name)
-    assert method.modules() == {}, "nothing is made before the model's width is known"
+    assert method.modules() == {}, "no modules before attach"
     method.attach(backbone)
     for module in method.modules().values():
         module.eval()
@@ -229,7 +229,7 @@ def test_a_methods_loss_is_finite_and_the_sum_of_its_parts(name, backbone, batch
 
 
 @pytest.mark.parametrize("name", METHODS)
-def test_one_step_moves_the_adapter_and_the_methods_own_weights_and_nothing_else(name, backbone, batch_of):
+def test_one_step_changes_the_adapter_and_the_method_s_modules_only(name, backbone, batch_of):
     import torch
 
     method = method_of(name, backbone)
@@ -246,7 +246,7 @@ def test_one_step_moves_the_adapter_and_the_methods_own_weights_and_nothing_else
 
 
 @pytest.mark.parametrize("name", METHODS)
-def test_a_method_thinks_the_same_in_a_batch_as_alone(name, backbone):
+def test_a_method_does_not_depend_on_the_batch(name, backbone):
     import torch
 
     from ruplar.engine.reference import generate

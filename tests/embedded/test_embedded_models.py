@@ -48,7 +48,7 @@ def test_they_are_small_enough_to_ship():
 def _most_held(reasoner, questions):
     """Bytes of the logits that the slots of its engine hold."""
     reasoner.ask(questions, return_latents=True, batch_size=64)
-    held = reasoner._fast[1].ledger.latents.get("logits")
+    held = reasoner._fast[1].state.latents.get("logits")
     return 0 if held is None else held.numel() * held.element_size()
 
 

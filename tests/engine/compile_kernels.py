@@ -1,7 +1,7 @@
-"""Compiles every Triton kernel for a Hopper GPU, without one, as the engine calls them for Llama-3.2-1B; one line each.
+"""Compile every Triton kernel for a Hopper GPU, without one, with the arguments of Llama-3.2-1B; one line each.
 
-The interpreter that `kernel_checks.py` uses runs Python and so accepts what the compiler refuses. Started by
-test_kernels.py in a process of its own.
+The interpreter that `kernel_checks.py` uses runs Python and so accepts what the compiler refuses. test_kernels.py starts it
+in a process of its own.
 """
 
 from __future__ import annotations
@@ -13,17 +13,16 @@ import triton
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 
-from ruplar.engine import decision_kernels as deciding
-from ruplar.engine import kernels
+from ruplar.engine import decision_kernels, kernels
 
 BF16, F32, I32, I64 = "*bf16", "*fp32", "*i32", "*i64"
 SHAPE = {"H": 32, "G": 8, "HALF": 32}
-TURNED = {"qkv": BF16, "cos": BF16, "sin": BF16, "norm_q": BF16, "norm_k": BF16, "cache": BF16}
-FOUND = {"logits": F32, "tops": F32, "sums": F32, "ids": I32, "top_values": F32, "top_ids": I32}
+ROTATED = {"qkv": BF16, "cos": BF16, "sin": BF16, "norm_q": BF16, "norm_k": BF16, "cache": BF16}
+CANDIDATES = {"logits": F32, "tops": F32, "sums": F32, "ids": I32, "top_values": F32, "top_ids": I32}
 
 
 def calls():
-    """(kernel, types of its tensors, its constants): all other arguments are numbers."""
+    """(kernel, types of its tensors, its constants); all other arguments are numbers."""
     for early in (False, True):
         for k, bn in ((2048, 4), (8192, 1)):
             for norm, add in ((True, False), (False, True)):
@@ -33,18 +32,22 @@ def calls():
         yield "gate_up", dict.fromkeys(("x", "weight", "bias", "scale", "out"), BF16), fixed
         for norm in (False, True):
             fixed = {**SHAPE, "NORM": norm, "BC": 128, "EARLY": early}
-            yield "attend", {**TURNED, "out": BF16, "positions": I64}, fixed
+            yield "decode_attention", {**ROTATED, "out": BF16, "positions": I64}, fixed
     for norm in (False, True):
-        yield "turn", {**TURNED, "slots": I64, "positions": I64}, {**SHAPE, "NORM": norm, "BH": 64, "BG": 8}
-    yield "gate", {"both": BF16, "out": BF16}, {"BI": 1024}
-    yield "candidates", FOUND, {"KEPT": 10, "DROP": True, "BV": 1024}
+        yield (
+            "rotate_and_store",
+            {**ROTATED, "slots": I64, "positions": I64},
+            {**SHAPE, "NORM": norm, "BH": 64, "BG": 8},
+        )
+    yield "silu_mul", {"both": BF16, "out": BF16}, {"BI": 1024}
+    yield "candidates", CANDIDATES, {"KEPT": 10, "DROP": True, "BV": 1024}
     fixed = {"SOFT": True, "TEXT": False, "BY_ARGMAX": False, "KEPT": 10, "BP": 128, "BQ": 2048, "BD": 512, "HEAD": 8}
-    yield "decide", {**FOUND, "slots": I64, "rows": I64, "embeds": BF16, "table": BF16}, fixed
+    yield "decide", {**CANDIDATES, "slots": I64, "rows": I64, "embeds": BF16, "table": BF16}, fixed
 
 
 def main() -> None:
     for name, tensors, fixed in calls():
-        kernel = getattr(kernels, name, None) or getattr(deciding, name)
+        kernel = getattr(kernels, name, None) or getattr(decision_kernels, name)
         names = list(inspect.signature(kernel.fn).parameters)
         numbers = {"eps": "fp32", "factor": "fp32", "threshold": "fp32"}
         kinds = {n: "constexpr" if n in fixed else tensors.get(n, numbers.get(n, "i32")) for n in names}

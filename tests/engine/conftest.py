@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
-from engine_toys import END_THINK, THINK, VOCAB, backbone_of
+from engine_helpers import END_THINK, THINK, VOCAB, backbone_of
 
 from ruplar.model.backbone import Backbone
 from ruplar.model.lora import add_lora
@@ -13,7 +13,7 @@ from ruplar.model.settings import LoraSettings
 
 @pytest.fixture
 def make_backbone(tiny_model):
-    """Family, adapted or not → a backbone in float32 whose answers end and whose thoughts halt now and then."""
+    """Family, with or without adapter → a float32 backbone whose answers end and thoughts halt at different steps."""
 
     def make(family: str, adapted: bool = False, tied: bool = False) -> Backbone:
         backbone = backbone_of(tiny_model(family, VOCAB, tied, seed=5))

@@ -1,4 +1,4 @@
-"""Latents from the Gaussian head: the mean, draws that no neighbour changes, and when the thought ends."""
+"""Latents from the Gaussian head: mean, samples independent of the batch, and the halt."""
 
 from __future__ import annotations
 
@@ -10,10 +10,9 @@ import torch
 
 from ruplar.engine.fast import FastEngine
 from ruplar.engine.gaussian import GaussianThinker, LatentHead, log_density, normal
-from ruplar.engine.noise import Noise
 from ruplar.engine.options import EngineOptions
 from ruplar.engine.reference import generate
-from ruplar.engine.sampling import Decoding
+from ruplar.engine.sampling import Decoding, Noise
 from ruplar.engine.scheduler import Scheduler
 from ruplar.model.backbone import attach_markers
 from ruplar.model.settings import PromptConfig
@@ -36,7 +35,7 @@ def thinker(backbone):
     return GaussianThinker(LatentHead(32, 48).eval(), 0.2, backbone.end_think_id, cap=6)
 
 
-def test_the_head_has_the_published_layers_and_the_same_weights_every_time():
+def test_the_head_has_the_published_layers_and_deterministic_weights():
     head = LatentHead(2048, 2048)
     # Linear(d, 2048), Linear(2048, 2048), LayerNorm, and two Linear(2048, d): 16.8 million
     assert sum(w.numel() for w in head.parameters()) == 4 * (2048 * 2048 + 2048) + 2 * 2048
@@ -53,7 +52,7 @@ def test_the_log_density_is_a_gaussians_averaged_over_the_width():
     assert log_density(mean, log_std, torch.tensor([[1.0, 1.0]])).item() == pytest.approx(expected)
 
 
-def test_drawn_numbers_are_standard_normal_and_differ_by_stream_and_latent():
+def test_draws_are_standard_normal_and_differ_by_stream_and_latent():
     stream = Noise.of([DRAWN, DRAWN], [0, 1]).stream
     numbers = normal(stream, torch.tensor([0, 0]), 20_000)
     assert numbers.isfinite().all()
@@ -69,7 +68,7 @@ def test_without_noise_the_latent_is_the_mean_times_sigma(thinker):
     torch.testing.assert_close(thought.embeds, thinker.head(hidden)[0] * 0.2)
 
 
-def test_with_noise_the_latent_is_a_draw_of_its_gaussian(thinker):
+def test_with_noise_the_latent_is_a_sample_of_its_gaussian(thinker):
     hidden, made = torch.randn(2, 32), torch.tensor([0, 4])
     noise = Noise.of([DRAWN, replace(DRAWN, noise=0.5)], [5, 6])
     mean, log_std = thinker.head(hidden)
@@ -78,14 +77,14 @@ def test_with_noise_the_latent_is_a_draw_of_its_gaussian(thinker):
     torch.testing.assert_close(thinker.next(torch.zeros(2, 260), hidden, made, noise).embeds, expected)
 
 
-def test_a_thought_has_at_least_one_latent_and_ends_with_its_token(thinker):
+def test_a_thought_has_at_least_one_latent_and_halts_by_argmax(thinker):
     logits = torch.zeros(3, 260)
     logits[:2, thinker.end_think_id] = 5.0
     halt = thinker.next(logits, torch.randn(3, 32), torch.tensor([0, 1, 1])).halt
     assert halt.tolist() == [False, True, False]
 
 
-def test_a_drawn_halt_comes_as_often_as_its_probability(thinker):
+def test_a_sampled_halt_is_as_frequent_as_its_probability(thinker):
     rows = 4000
     logits = torch.zeros(rows, 4)
     logits[:, 1] = math.log(2)  # 2 of 5
@@ -93,7 +92,7 @@ def test_a_drawn_halt_comes_as_often_as_its_probability(thinker):
     hidden, made = torch.randn(rows, 32), torch.ones(rows, dtype=torch.long)
     halt = thinker.next(logits, hidden, made, Noise.of([DRAWN] * rows, range(rows))).halt
     assert halt.float().mean().item() == pytest.approx(0.4, abs=0.03)
-    assert thinker.next(logits, hidden, made).halt.all(), "without noise the likeliest token decides"
+    assert thinker.next(logits, hidden, made).halt.all(), "without noise the most likely token decides"
 
 
 @pytest.mark.parametrize("halt", ["argmax", "sample"])
@@ -112,7 +111,7 @@ def test_a_row_does_not_depend_on_the_rows_beside_it(backbone, thinker, decoding
 
 
 @pytest.mark.parametrize("decoding", [GREEDY, DRAWN], ids=["mean", "drawn"])
-def test_the_fast_engine_thinks_the_same(backbone, thinker, decoding):
+def test_both_engines_agree(backbone, thinker, decoding):
     prompts = [backbone.prompt(q) for q in QUESTIONS]
     wanted = generate(backbone, thinker, prompts, decoding, keys=range(4), keep_latents="embeds")
     engine = FastEngine.of(backbone, thinker, decoding, 2, EngineOptions(keep="embeds"))

@@ -1,10 +1,10 @@
-"""Latents that are hidden states: fed again as they are or through a projector, the same in both engines."""
+"""Latents that are hidden states, fed back unchanged or through a projector, in both engines."""
 
 from __future__ import annotations
 
 import pytest
 import torch
-from engine_toys import FAMILIES, many_prompts
+from engine_helpers import FAMILIES, many_prompts
 
 from ruplar.engine.fast import FastEngine
 from ruplar.engine.options import EngineOptions
@@ -40,10 +40,10 @@ def test_half_precision_passes_through_a_projector_in_full_precision():
 @pytest.mark.parametrize("family", FAMILIES)
 @pytest.mark.parametrize("projected", [False, True])
 @pytest.mark.parametrize("decoding", [GREEDY, SAMPLED], ids=["greedy", "sampled"])
-def test_the_fast_engine_agrees_with_the_plain_loop(family, projected, decoding, make_backbone):
+def test_both_engines_agree(family, projected, decoding, make_backbone):
     backbone, prompts = make_backbone(family), many_prompts(30, seed=6)
     thinker = HiddenThinker(4, Projector(32, 16) if projected else None)
-    assert kind_of(thinker, backbone.embedding) == "plain"
+    assert kind_of(thinker, backbone.embedding) == "captured"
     wanted = generate(backbone, thinker, prompts, decoding, keep_latents="all")
     engine = FastEngine.of(backbone, thinker, decoding, 5, EngineOptions(keep="all"))
     found = Scheduler(engine).run_all(prompts)
@@ -56,6 +56,6 @@ def test_the_fast_engine_agrees_with_the_plain_loop(family, projected, decoding,
             torch.testing.assert_close(x, y, atol=2e-3, rtol=1e-3)
 
 
-def test_noise_is_refused_since_nothing_is_drawn(make_backbone):
-    with pytest.raises(UserError, match="HiddenThinker does not draw"):
+def test_noise_is_refused(make_backbone):
+    with pytest.raises(UserError, match="HiddenThinker does not sample"):
         generate(make_backbone("llama"), HiddenThinker(2), many_prompts(1), Decoding(noise=1.0))

@@ -1,4 +1,4 @@
-"""The GPU kernels compute what the plain operators compute, and a GPU's compiler takes them; both without a GPU."""
+"""The Triton kernels agree with PyTorch operators and compile for a GPU; both are tested without one."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ pytestmark = pytest.mark.skipif(importlib.util.find_spec("triton") is None, reas
 
 
 @pytest.mark.slow
-def test_kernels_agree_with_the_plain_operators():
+def test_kernels_agree_with_pytorch_operators():
     script = Path(__file__).parent / "kernel_checks.py"
     environment = os.environ | {"TRITON_INTERPRET": "1"}
     found = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, env=environment)
     assert found.returncode == 0, found.stderr[-2000:]
     assert found.stdout.count("agrees") == 8 and found.stdout.count("step") == 3, found.stdout
-    assert found.stdout.count("between") == 3, found.stdout
+    assert found.stdout.count("layer") == 3, found.stdout
 
 
 @pytest.mark.slow
-def test_kernels_compile_for_a_gpu_that_is_not_there():
+def test_kernels_compile_for_a_gpu():
     script = Path(__file__).parent / "compile_kernels.py"
     found = subprocess.run([sys.executable, str(script)], capture_output=True, text=True)
     assert found.returncode == 0, found.stderr[-2000:]
     names = {line.split()[1] for line in found.stdout.splitlines()}
-    assert names == {"project", "gate_up", "attend", "turn", "gate", "candidates", "decide"}
+    assert names == {"project", "gate_up", "decode_attention", "rotate_and_store", "silu_mul", "candidates", "decide"}

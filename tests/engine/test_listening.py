@@ -1,17 +1,17 @@
-"""Who listens to a question hears of every latent and token in order, and a dying thread leaves nobody waiting."""
+"""Listeners get every latent and token in order; halt thresholds per question; a dead engine thread fails all waiting."""
 
 from __future__ import annotations
 
 import pytest
 import torch
-from engine_toys import many_prompts, threshold_for
+from engine_helpers import finish, many_prompts, soft
 
 from ruplar.engine.fast import FastEngine
 from ruplar.engine.options import EngineOptions
 from ruplar.engine.reference import generate
 from ruplar.engine.sampling import Decoding
 from ruplar.engine.scheduler import EngineDead, Scheduler
-from ruplar.engine.thinker import NoThinker, SoftThinker, TextThinker
+from ruplar.engine.thinker import NoThinker, TextThinker
 from ruplar.errors import UserError
 
 DECODING = Decoding(max_answer_tokens=6)
@@ -22,48 +22,39 @@ def backbone(make_backbone):
     return make_backbone("llama")
 
 
-def soft(backbone, **options):
-    return SoftThinker(backbone.embedding, backbone.end_think_id, **({"halt_threshold": threshold_for(backbone), "cap": 5} | options))  # fmt: skip
-
-
-def finish(scheduler):
-    while scheduler.queue or scheduler.flying:
-        scheduler.turn()
-
-
-def test_every_latent_and_token_is_heard_once_and_in_order(backbone):
+def test_listeners_get_every_latent_and_token_once_and_in_order(backbone):
     thinker, prompts = soft(backbone), many_prompts(12)
     engine = FastEngine.of(backbone, thinker, DECODING, 3, EngineOptions(keep="all"))
-    scheduler, heard = Scheduler(engine), [[] for _ in prompts]
-    tickets = [scheduler.submit(p, listen=heard[i].append) for i, p in enumerate(prompts)]
+    scheduler, received = Scheduler(engine), [[] for _ in prompts]
+    tickets = [scheduler.submit(p, listen=received[i].append) for i, p in enumerate(prompts)]
     finish(scheduler)
     wanted = generate(backbone, thinker, prompts, DECODING, keep_latents="all")
-    for ticket, told, row in zip(tickets, heard, wanted, strict=True):
+    for ticket, updates, row in zip(tickets, received, wanted, strict=True):
         final = ticket.result()
         assert final.answer_ids == row.answer_ids
         # one at a time: each round adds a latent or a token, or closes the thought
-        latents = [len(t.latent_logits) for t in told]
+        latents = [len(u.latent_logits) for u in updates]
         assert max(latents, default=0) <= 1 and sum(latents) == row.latent_count
-        for a, b in zip((z for t in told for z in t.latent_logits), row.latent_logits, strict=True):
+        for a, b in zip((z for u in updates for z in u.latent_logits), row.latent_logits, strict=True):
             torch.testing.assert_close(a, b, atol=1e-4, rtol=1e-4)
-        said = [t.answer_ids for t in told]
+        said = [u.answer_ids for u in updates]
         assert all(row.answer_ids[: len(some)] == some for some in said)
         assert [len(some) for some in said] == sorted(len(some) for some in said)
         assert ticket.ended >= ticket.started
 
 
-def test_a_written_thought_is_heard_token_by_token(backbone):
+def test_listeners_get_written_reasoning_token_by_token(backbone):
     thinker = TextThinker(backbone.embedding, backbone.end_think_id, cap=6)
-    scheduler, heard = Scheduler(FastEngine.of(backbone, thinker, DECODING, 2)), []
+    scheduler, received = Scheduler(FastEngine.of(backbone, thinker, DECODING, 2)), []
     [prompt] = many_prompts(1)
-    ticket = scheduler.submit(prompt, listen=lambda row: heard.append(list(row.thought_ids)))
+    ticket = scheduler.submit(prompt, listen=lambda row: received.append(list(row.thought_ids)))
     finish(scheduler)
     whole = ticket.result().thought_ids
-    assert [len(some) for some in heard][: len(whole)] == list(range(1, len(whole) + 1))
-    assert all(whole[: len(some)] == some for some in heard)
+    assert [len(some) for some in received][: len(whole)] == list(range(1, len(whole) + 1))
+    assert all(whole[: len(some)] == some for some in received)
 
 
-def test_a_threshold_of_its_own_moves_one_question_and_nobody_else(backbone):
+def test_a_halt_threshold_applies_to_its_question_only(backbone):
     thinker, prompts = soft(backbone, cap=5), many_prompts(24)
     scheduler = Scheduler(FastEngine.of(backbone, thinker, DECODING, 5))
     own = [None, 1e-6, 1 - 1e-6]
@@ -78,30 +69,30 @@ def test_a_threshold_of_its_own_moves_one_question_and_nobody_else(backbone):
             assert found.latent_count == (0 if decoding.halt_threshold < 0.5 else 5)
 
 
-def test_a_threshold_without_effect_is_refused(backbone):
+def test_a_halt_threshold_without_effect_is_refused(backbone):
     decoding, [prompt] = Decoding(halt_threshold=0.3), many_prompts(1)
     for thinker in (NoThinker(), soft(backbone, halt="argmax"), TextThinker(backbone.embedding, 3)):
-        with pytest.raises(UserError, match="do not end by a threshold"):
+        with pytest.raises(UserError, match="does not halt by a threshold"):
             generate(backbone, thinker, [prompt], decoding)
-        with pytest.raises(UserError, match="do not end by a threshold"):
+        with pytest.raises(UserError, match="does not halt by a threshold"):
             Scheduler(FastEngine.of(backbone, thinker)).submit(prompt, decoding=decoding)
     for value in (0, 1, -0.1):
         with pytest.raises(UserError, match="halt_threshold"):
             Decoding(halt_threshold=value)
 
 
-def test_a_thread_that_dies_fails_all_who_wait_and_takes_no_more(backbone):
+def test_a_dead_thread_fails_all_waiting_questions_and_new_ones(backbone):
     scheduler = Scheduler(FastEngine.of(backbone, soft(backbone), DECODING, 1))
 
     def dies():
-        raise SystemExit("out of the window")
+        raise SystemExit("killed")
 
     scheduler.engine.step = dies
     tickets = [scheduler.submit(p) for p in many_prompts(3)]
     scheduler.start()
     assert scheduler.alive or scheduler._dead is not None
     for ticket in tickets:
-        with pytest.raises(EngineDead, match="out of the window"):
+        with pytest.raises(EngineDead, match="killed"):
             ticket.result(timeout=30)
     scheduler._thread.join(10)
     assert not scheduler.alive
@@ -109,7 +100,7 @@ def test_a_thread_that_dies_fails_all_who_wait_and_takes_no_more(backbone):
         scheduler.submit(many_prompts(1)[0])
 
 
-def test_an_engine_that_cannot_even_drop_ends_its_thread(backbone):
+def test_an_engine_that_cannot_drop_ends_its_thread(backbone):
     scheduler = Scheduler(FastEngine.of(backbone, soft(backbone), DECODING, 1))
 
     def broken(*_):

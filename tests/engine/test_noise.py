@@ -1,4 +1,4 @@
-"""Noise: what it does to one distribution, that a draw is a question's own, and that both engines draw alike."""
+"""Noise: its effect on a distribution, independence of rows, and agreement of both engines."""
 
 from __future__ import annotations
 
@@ -7,13 +7,12 @@ from dataclasses import replace
 
 import pytest
 import torch
-from engine_toys import many_prompts, threshold_for
+from engine_helpers import finish, many_prompts, soft
 from torch import nn
 
 from ruplar.engine.fast import FastEngine
-from ruplar.engine.noise import Noise, gumbel, noised, noised_tokens, uniform
 from ruplar.engine.reference import generate
-from ruplar.engine.sampling import Decoding
+from ruplar.engine.sampling import Decoding, Noise, gumbel, noised, noised_tokens, uniform
 from ruplar.engine.scheduler import Scheduler
 from ruplar.engine.thinker import NoThinker, SoftThinker, TextThinker
 from ruplar.errors import UserError
@@ -32,7 +31,7 @@ def zeros(count: int) -> torch.Tensor:
     return torch.zeros(count, dtype=torch.long)
 
 
-def test_uniform_numbers_are_uniform_and_gumbel_numbers_gumbel():
+def test_draws_are_uniform_and_gumbel():
     noise = noise_of(20)
     flat = uniform(noise.stream, zeros(20), 5000)
     assert flat.min() > 0 and flat.max() < 1
@@ -45,7 +44,7 @@ def test_uniform_numbers_are_uniform_and_gumbel_numbers_gumbel():
     assert draws.var().item() == pytest.approx(math.pi**2 / 6, abs=0.06)
 
 
-def test_rows_latents_and_places_draw_independently():
+def test_rows_latents_and_tokens_draw_independently():
     noise = noise_of(2)
     first = uniform(noise.stream, zeros(2), 4000)
     later = uniform(noise.stream, zeros(2) + 1, 4000)
@@ -67,7 +66,7 @@ def test_without_scale_and_at_temperature_one_nothing_changes():
     torch.testing.assert_close(found[2].softmax(-1), wanted)
 
 
-def test_noise_never_touches_the_halt():
+def test_noise_does_not_change_the_halt():
     logits = torch.randn(50, 8, generator=torch.Generator().manual_seed(0))
     found = noised(logits, noise_of(50, noise=3.0), zeros(50), HALT)
     torch.testing.assert_close(found.softmax(-1)[:, HALT], logits.softmax(-1)[:, HALT])
@@ -77,7 +76,7 @@ def test_noise_never_touches_the_halt():
     assert thought.halt.item() and thought.embeds.isfinite().all()
 
 
-def test_the_likeliest_token_under_noise_of_scale_one_is_a_sample():
+def test_argmax_under_noise_of_scale_one_is_a_sample():
     probs = torch.tensor([0.5, 0.3, 0.2])
     tokens = noised_tokens(probs.log().expand(20_000, 3), noise_of(20_000), zeros(20_000))
     # three standard errors of a share of 0.5 among 20,000 are 0.0106
@@ -99,11 +98,11 @@ def backbone(make_backbone):
 
 @pytest.fixture
 def thinker(backbone):
-    return SoftThinker(backbone.embedding, backbone.end_think_id, halt_threshold=threshold_for(backbone), cap=5)
+    return soft(backbone)
 
 
 def several(prompts, samples):
-    """Every prompt as many times as it has samples, and the names of their streams."""
+    """Every prompt once per sample, and the keys of their random streams."""
     return [p for p in prompts for _ in range(samples)], [(k, s) for k in range(len(prompts)) for s in range(samples)]
 
 
@@ -119,7 +118,7 @@ def close(found, wanted):
                 torch.testing.assert_close(x, y, atol=1e-4, rtol=1e-4)
 
 
-def test_a_sample_does_not_depend_on_the_others_asked_beside_it(backbone, thinker):
+def test_a_sample_does_not_depend_on_the_batch(backbone, thinker):
     prompts, keys = several(many_prompts(6), 4)
     together = generate(backbone, thinker, prompts, NOISY, keys, "embeds")
     alone = [generate(backbone, thinker, [p], NOISY, [k], "embeds")[0] for p, k in zip(prompts, keys, strict=True)]
@@ -130,7 +129,7 @@ def test_a_sample_does_not_depend_on_the_others_asked_beside_it(backbone, thinke
     assert ids(other) != ids(together)
 
 
-def test_samples_of_one_question_share_one_prefill_in_the_plain_loop(backbone, thinker):
+def test_samples_share_one_prefill_in_the_reference_engine(backbone, thinker):
     read, trunk = [], backbone.trunk
     backbone.trunk = lambda embeds, *rest: (read.append(embeds.shape[:2]), trunk(embeds, *rest))[1]
     prompts, keys = several(many_prompts(2), 8)
@@ -141,18 +140,17 @@ def test_samples_of_one_question_share_one_prefill_in_the_plain_loop(backbone, t
 
 @pytest.mark.parametrize("family", ["llama", "gpt2"])
 @pytest.mark.parametrize("settings", [{}, {"top_k": 0}, {"drop_halt": False}, {"halt": "argmax"}])
-def test_the_fast_engine_draws_what_the_plain_loop_draws(family, settings, make_backbone):
+def test_both_engines_draw_the_same_soft_tokens(family, settings, make_backbone):
     backbone = make_backbone(family)
-    options = {"halt_threshold": threshold_for(backbone), "cap": 5} | settings
-    thinker = SoftThinker(backbone.embedding, backbone.end_think_id, **options)
+    thinker = soft(backbone, **settings)
     prompts, keys = several(many_prompts(12), 5)
     wanted = generate(backbone, thinker, prompts, NOISY, keys)
     assert len({tuple(row.answer_ids) for row in wanted[:5]} | {row.latent_count for row in wanted}) > 2
-    engine = FastEngine.of(backbone, thinker, NOISY, slots=11)  # two questions and a slot that waits for company
+    engine = FastEngine.of(backbone, thinker, NOISY, slots=11)  # two questions of five samples, and a slot left over
     assert ids(Scheduler(engine).run_all(prompts, keys)) == ids(wanted)
 
 
-def test_written_thoughts_are_sampled_alike_by_both(backbone):
+def test_both_engines_sample_the_same_text(backbone):
     thinker = TextThinker(backbone.embedding, backbone.end_think_id, cap=6)
     prompts, keys = several(many_prompts(5), 3)
     wanted = generate(backbone, thinker, prompts, NOISY, keys)
@@ -161,7 +159,7 @@ def test_written_thoughts_are_sampled_alike_by_both(backbone):
     assert ids(found) == ids(wanted)
 
 
-def test_noise_zero_is_greedy_and_quiet_rows_stay_so_beside_noisy_ones(backbone, thinker):
+def test_rows_without_noise_stay_greedy_beside_noisy_ones(backbone, thinker):
     greedy = Decoding(max_answer_tokens=6)
     prompts = many_prompts(9)
     wanted = generate(backbone, thinker, prompts, greedy)
@@ -169,11 +167,10 @@ def test_noise_zero_is_greedy_and_quiet_rows_stay_so_beside_noisy_ones(backbone,
     noisy = generate(backbone, thinker, prompts, NOISY)
     assert ids(noisy) != ids(wanted)
     scheduler = Scheduler(FastEngine.of(backbone, thinker, greedy, slots=3))
-    # noisy first, so that quiet ones come into slots that were noisy, beside others that are
+    # noisy first, so that greedy questions get slots that were noisy, beside others that are
     order = [(key, how) for key in range(9) for how in ((NOISY, greedy) if key % 2 else (greedy, NOISY))]
     tickets = [(key, how, scheduler.submit(prompts[key], key, how)) for key, how in order]
-    while scheduler.queue or scheduler.flying:
-        scheduler.turn()
+    finish(scheduler)
     for key, how, ticket in tickets:
         assert ids([ticket.result()]) == ids([(wanted if how is greedy else noisy)[key]])
 
@@ -187,31 +184,30 @@ def test_samples_submitted_together_are_admitted_together(backbone, thinker):
     tickets += scheduler.submit_samples(second, [(1, s) for s in range(4)])
     with pytest.raises(UserError, match="already waiting"):
         scheduler.submit_samples(first, [(0, 8), (0, 9)])
-    while scheduler.queue or scheduler.flying:
-        scheduler.turn()
+    finish(scheduler)
     assert prefilled == [1, 1]
     prompts, keys = several([first, second], 4)
     assert ids([t.result() for t in tickets]) == ids(generate(backbone, thinker, prompts, NOISY, keys))
 
 
-def test_more_samples_than_slots_are_answered_all_the_same(backbone, thinker):
+def test_more_samples_than_slots_are_answered(backbone, thinker):
     prompts, keys = several(many_prompts(2), 7)
     found = Scheduler(FastEngine.of(backbone, thinker, NOISY, slots=3)).run_all(prompts, keys)
     assert ids(found) == ids(generate(backbone, thinker, prompts, NOISY, keys))
 
 
-def test_kept_logits_are_those_the_noised_latent_was_made_from(backbone, thinker):
+def test_returned_logits_are_the_noised_ones(backbone, thinker):
     [row] = generate(backbone, replace(thinker, top_k=0, halt_threshold=0.99), many_prompts(1), NOISY, [3], "all")
     for logits, embeds in zip(row.latent_logits, row.latent_embeds, strict=True):
         probs = logits.softmax(-1).index_fill(0, torch.tensor([backbone.end_think_id]), 0.0)
         torch.testing.assert_close(probs / probs.sum() @ backbone.embedding_weight, embeds, atol=1e-5, rtol=1e-4)
 
 
-def test_noise_is_refused_where_no_thought_is_drawn(backbone):
-    with pytest.raises(UserError, match="noise: NoThinker does not draw its thoughts"):
+def test_noise_is_refused_for_thinkers_that_do_not_sample(backbone):
+    with pytest.raises(UserError, match="noise: NoThinker does not sample its latents"):
         generate(backbone, NoThinker(), many_prompts(1), NOISY)
     engine = FastEngine.of(backbone, NoThinker(), Decoding(max_answer_tokens=6), 2)
-    with pytest.raises(UserError, match="does not draw"):
+    with pytest.raises(UserError, match="does not sample"):
         Scheduler(engine).submit(many_prompts(1)[0], decoding=NOISY)
     for wrong in ({"noise": -1.0}, {"noise_temperature": 0.0}):
         with pytest.raises(UserError, match=next(iter(wrong))):

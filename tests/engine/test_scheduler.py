@@ -1,4 +1,4 @@
-"""The queue is bounded, first come is first served, and giving a question up frees its slot and disturbs nobody."""
+"""The scheduler: bounded queue, first come first served, cancellation, refills in flight, failures."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import time
 from concurrent.futures import CancelledError
 
 import pytest
-from engine_toys import many_prompts
+from engine_helpers import finish, many_prompts
 
 from ruplar.engine.fast import FastEngine
 from ruplar.engine.options import EngineOptions
@@ -26,16 +26,13 @@ def backbone(make_backbone):
 
 @pytest.fixture
 def thinker(backbone):
-    return SoftThinker(backbone.embedding, backbone.end_think_id, halt_threshold=0.99, cap=4)  # thinks to the cap
+    return SoftThinker(
+        backbone.embedding, backbone.end_think_id, halt_threshold=0.99, cap=4
+    )  # always thinks up to the cap
 
 
 def scheduler_of(backbone, thinker, slots, **limits):
     return Scheduler(FastEngine.of(backbone, thinker, DECODING, slots), **limits)
-
-
-def finish(scheduler):
-    while scheduler.queue or scheduler.flying:
-        scheduler.turn()
 
 
 def answers(backbone, thinker, prompts):
@@ -47,13 +44,13 @@ def test_the_queue_is_bounded(backbone, thinker):
     tickets = [scheduler.submit(p) for p in prompts[:2]]
     with pytest.raises(QueueFull, match="2 questions are already waiting"):
         scheduler.submit(prompts[2])
-    scheduler.turn()  # one flies, one waits
+    scheduler.turn()  # one in flight, one waiting
     tickets.append(scheduler.submit(prompts[2]))
     finish(scheduler)
     assert [t.result().answer_ids for t in tickets] == answers(backbone, thinker, prompts)
 
 
-def test_cancelling_in_the_queue_makes_room_and_disturbs_nobody(backbone, thinker):
+def test_cancelling_a_waiting_question_makes_room(backbone, thinker):
     scheduler, prompts = scheduler_of(backbone, thinker, 1, queue_limit=3), many_prompts(4)
     tickets = [scheduler.submit(p) for p in prompts[:3]]
     assert tickets[1].cancel() and tickets[1].done()
@@ -65,7 +62,7 @@ def test_cancelling_in_the_queue_makes_room_and_disturbs_nobody(backbone, thinke
     assert [tickets[i].result().answer_ids for i in (0, 2, 3)] == [wanted[i] for i in (0, 2, 3)]
 
 
-def test_cancelling_in_flight_frees_the_slot_at_once(backbone, thinker):
+def test_cancelling_in_flight_frees_the_slot(backbone, thinker):
     scheduler, prompts = scheduler_of(backbone, thinker, 2), many_prompts(3)
     tickets = [scheduler.submit(p) for p in prompts]
     scheduler.turn()
@@ -80,7 +77,7 @@ def test_cancelling_in_flight_frees_the_slot_at_once(backbone, thinker):
     assert not tickets[1].cancel(), "answered already"
 
 
-def test_first_come_is_first_served(backbone, thinker):
+def test_first_come_first_served(backbone, thinker):
     scheduler, prompts = scheduler_of(backbone, thinker, 1), many_prompts(4, seed=2)
     tickets, order = [scheduler.submit(p) for p in prompts], []
     while scheduler.queue or scheduler.flying:
@@ -90,34 +87,20 @@ def test_first_come_is_first_served(backbone, thinker):
 
 
 def test_a_finished_slot_is_refilled_while_others_are_in_flight(backbone, thinker):
-    wordy = [
-        p
-        for p, said in zip(many_prompts(30), answers(backbone, thinker, many_prompts(30)), strict=True)
-        if len(said) > 2
-    ]
-    scheduler, prompts = scheduler_of(backbone, thinker, 2), wordy[:3]
+    found = zip(many_prompts(30), answers(backbone, thinker, many_prompts(30)), strict=True)
+    scheduler, prompts = scheduler_of(backbone, thinker, 2), [p for p, ids in found if len(ids) > 2][:3]
     short = Decoding(max_answer_tokens=1)
     first = scheduler.submit(prompts[0], decoding=short)
     others = [scheduler.submit(p) for p in prompts[1:]]
     while not first.done():
         scheduler.turn()
-    assert list(scheduler.flying.values()) == [others[0]], "the second is still thinking"
+    assert list(scheduler.flying.values()) == [others[0]], "the second is still in flight"
     scheduler.turn()
     assert set(scheduler.flying.values()) == set(others)
     finish(scheduler)
 
 
-def test_refills_can_wait_for_company(backbone, thinker):
-    scheduler, prompts = scheduler_of(backbone, thinker, 4, refill_at=3), many_prompts(9)
-    seen = []
-    admit = scheduler.engine.admit
-    scheduler.engine.admit = lambda slots, requests: (seen.append(len(slots)), admit(slots, requests))
-    rows = scheduler.run_all(prompts)
-    assert [row.answer_ids for row in rows] == answers(backbone, thinker, prompts)
-    assert sum(seen) == 9 and seen[0] == 4 and all(count >= 3 for count in seen[:-1])  # the last: all that wait
-
-
-def test_a_question_that_does_not_fit_is_refused_and_the_others_go_on(backbone, thinker):
+def test_a_question_that_does_not_fit_is_refused(backbone, thinker):
     engine = FastEngine.of(backbone, thinker, DECODING, 2, EngineOptions(columns=40))
     scheduler, prompts = Scheduler(engine), many_prompts(3)
     long = type(prompts[0])(ids=(7,) * 30, question_at=0)
@@ -128,10 +111,12 @@ def test_a_question_that_does_not_fit_is_refused_and_the_others_go_on(backbone, 
         scheduler.submit(prompts[0], decoding=Decoding(max_answer_tokens=7))
     finish(scheduler)
     assert [t.result().answer_ids for t in tickets] == answers(backbone, thinker, prompts)
-    assert scheduler.run_all([long])[0].answer_ids == answers(backbone, thinker, [long])[0]  # which makes room first
+    assert (
+        scheduler.run_all([long])[0].answer_ids == answers(backbone, thinker, [long])[0]
+    )  # run_all reallocates first
 
 
-def test_a_thread_of_its_own_serves_many(backbone, thinker):
+def test_the_scheduler_thread_answers_many_questions(backbone, thinker):
     scheduler, prompts = scheduler_of(backbone, thinker, 3), many_prompts(12)
     scheduler.start()
     tickets = [scheduler.submit(p) for p in prompts]
@@ -139,7 +124,7 @@ def test_a_thread_of_its_own_serves_many(backbone, thinker):
     scheduler.stop()
 
 
-def test_stopping_finishes_what_flies_and_cancels_what_waits(backbone, thinker):
+def test_stopping_finishes_questions_in_flight_and_cancels_waiting_ones(backbone, thinker):
     scheduler = scheduler_of(backbone, thinker, 1)
     tickets = [scheduler.submit(p) for p in many_prompts(5)]
     scheduler.turn()
@@ -149,7 +134,7 @@ def test_stopping_finishes_what_flies_and_cancels_what_waits(backbone, thinker):
     assert tickets[4].future.cancelled() and all(t.done() for t in tickets)
 
 
-def test_a_failure_reaches_those_in_flight_and_nobody_later(backbone, thinker):
+def test_a_failure_reaches_only_questions_in_flight(backbone, thinker):
     scheduler, prompts = scheduler_of(backbone, thinker, 1), many_prompts(2)
     step, failed = scheduler.engine.step, []
 
@@ -168,7 +153,7 @@ def test_a_failure_reaches_those_in_flight_and_nobody_later(backbone, thinker):
     scheduler.stop()
 
 
-def test_idle_threads_wait_instead_of_spinning(backbone, thinker):
+def test_an_idle_thread_waits_without_spinning(backbone, thinker):
     scheduler = scheduler_of(backbone, thinker, 1)
     turns = []
     turn = scheduler.turn

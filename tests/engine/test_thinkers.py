@@ -19,7 +19,7 @@ def embedding() -> nn.Embedding:
 
 
 def think(thinker, probs: list[float]):
-    """The decision on one row whose distribution is given."""
+    """The decision on one row with this distribution."""
     return thinker.next(torch.tensor([probs]).log(), torch.zeros(1, 2), torch.zeros(1, dtype=torch.long))
 
 
@@ -36,13 +36,13 @@ def test_the_whole_mixture_is_probabilities_times_embedding(embedding):
     torch.testing.assert_close(thought.embeds, probs @ ROWS)
 
 
-def test_the_kept_tokens_of_a_mixture_are_renormalised(embedding):
+def test_top_k_tokens_are_renormalised(embedding):
     # of 0.5, 0.25, 0.15 (and 0.1 for </think>) the two largest stay: 2/3 and 1/3
     thought = think(SoftThinker(embedding, END, top_k=2, drop_halt=False), [0.5, 0.25, 0.15, 0.1])
     torch.testing.assert_close(thought.embeds, torch.tensor([[2 / 3, 1 / 3]]))
 
 
-def test_the_halt_token_is_taken_out_of_the_mixture_before_the_largest_are_chosen(embedding):
+def test_the_halt_token_is_removed_before_top_k(embedding):
     # </think> has 0.4, which is not above 0.5; without it 0.3, 0.2 are the two largest: 0.6 and 0.4
     thought = think(SoftThinker(embedding, END, top_k=2), [0.3, 0.2, 0.1, 0.4])
     assert not thought.halt.item()
@@ -52,12 +52,12 @@ def test_the_halt_token_is_taken_out_of_the_mixture_before_the_largest_are_chose
     torch.testing.assert_close(thought.embeds, torch.tensor([[0.5 + 2 / 6, 1 / 3 + 2 / 6]]))
 
 
-def test_hardened_the_likeliest_token_is_fed_alone(embedding):
+def test_harden_feeds_the_most_likely_token(embedding):
     thought = think(SoftThinker(embedding, END, harden=True), [0.2, 0.1, 0.3, 0.4])
     assert thought.embeds.tolist() == [[2.0, 2.0]]
 
 
-def test_a_top_k_beyond_the_vocabulary_is_the_whole_of_it(embedding):
+def test_top_k_larger_than_the_vocabulary_uses_all_of_it(embedding):
     few = think(SoftThinker(embedding, END, top_k=50), [0.3, 0.2, 0.1, 0.4])
     torch.testing.assert_close(few.embeds, think(SoftThinker(embedding, END, top_k=0), [0.3, 0.2, 0.1, 0.4]).embeds)
 
@@ -65,24 +65,24 @@ def test_a_top_k_beyond_the_vocabulary_is_the_whole_of_it(embedding):
 @pytest.mark.parametrize(
     ("probs", "argmax", "threshold"),
     [
-        ([0.2, 0.2, 0.2, 0.4], True, False),  # likeliest, yet more likely to go on
+        ([0.2, 0.2, 0.2, 0.4], True, False),  # most likely, but below one half
         ([0.1, 0.1, 0.2, 0.6], True, True),
         ([0.5, 0.2, 0.2, 0.1], False, False),
     ],
 )
-def test_the_two_halting_rules_differ_where_the_end_is_likeliest_but_not_likely(embedding, probs, argmax, threshold):
+def test_halting_by_argmax_and_by_threshold(embedding, probs, argmax, threshold):
     thinker = SoftThinker(embedding, END)
     assert think(replace(thinker, halt="argmax"), probs).halt.item() == argmax
     assert think(replace(thinker, halt="threshold"), probs).halt.item() == threshold
 
 
-def test_a_low_threshold_halts_before_the_end_is_likeliest(embedding):
+def test_a_low_threshold_halts_before_argmax_does(embedding):
     probs = [0.4, 0.2, 0.1, 0.3]
     assert think(SoftThinker(embedding, END, "threshold", 0.25), probs).halt.item()
     assert not think(SoftThinker(embedding, END, "argmax"), probs).halt.item()
 
 
-def test_a_row_certain_to_halt_is_not_fed_a_nan(embedding):
+def test_a_row_certain_to_halt_has_no_nan(embedding):
     logits = torch.tensor([[-200.0, -200.0, -200.0, 0.0]])
     for top_k in (0, 2):
         thinker = SoftThinker(embedding, END, top_k=top_k)
@@ -90,18 +90,18 @@ def test_a_row_certain_to_halt_is_not_fed_a_nan(embedding):
         assert thought.halt.item() and thought.embeds.isfinite().all()
 
 
-def test_a_written_thought_feeds_its_likeliest_token_and_halts_on_the_marker(embedding):
+def test_text_thinker_feeds_the_most_likely_token_and_halts_on_the_marker(embedding):
     going = think(TextThinker(embedding, END), [0.2, 0.5, 0.2, 0.1])
     assert (going.halt.item(), going.tokens.item(), going.embeds.tolist()) == (False, 1, [[0.0, 1.0]])
     assert think(TextThinker(embedding, END), [0.2, 0.2, 0.2, 0.4]).halt.item()
 
 
-def test_no_thought_halts_at_once():
+def test_no_thinker_halts_at_once():
     assert NoThinker().cap == 0 and not NoThinker().thinks
     assert think(NoThinker(), [0.25] * 4).halt.item()
 
 
-def test_replayed_latents_come_in_order_each_row_its_own():
+def test_replay_thinker_feeds_each_row_its_latents_in_order():
     thinker = ReplayThinker([torch.tensor([[1.0, 2.0], [3.0, 4.0]]), torch.empty(0, 2), torch.tensor([[5.0, 6.0]])])
     assert thinker.cap == 2 and ReplayThinker([]).cap == 0
     logits, hidden = torch.zeros(3, 4), torch.zeros(3, 2)
@@ -112,14 +112,14 @@ def test_replayed_latents_come_in_order_each_row_its_own():
     assert second.halt.tolist() == [False, True, True] and second.embeds[0].tolist() == [3.0, 4.0]
 
 
-def test_gathering_few_rows_is_the_dense_product(embedding):
-    ids, weights = torch.tensor([[0, 2, 0]]), torch.tensor([[0.5, 0.5, 0.0]])  # an unused place holds id 0, weight 0
+def test_mix_equals_the_dense_product(embedding):
+    ids, weights = torch.tensor([[0, 2, 0]]), torch.tensor([[0.5, 0.5, 0.0]])  # an unused entry has id 0, weight 0
     dense = torch.tensor([[0.5, 0.0, 0.5, 0.0]])
     torch.testing.assert_close(mix(embedding, ids, weights), mix_all(embedding, dense))
     assert mix(embedding, ids, weights).tolist() == [[1.5, 1.0]]
 
 
-def test_a_latent_reads_as_its_likeliest_tokens_with_entropy_and_halt():
+def test_readable_latents_have_tokens_entropy_and_halt():
     class Letters:
         def decode(self, ids):
             return "abc|"[ids[0]]

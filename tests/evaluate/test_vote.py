@@ -81,7 +81,7 @@ def test_samples_that_would_all_be_the_same_are_refused(reasoner, make_reasoner,
         reasoner.sample(questions, 4, decoding=Decoding())
     with pytest.raises(UserError, match="samples: must be at least 1, got 0"):
         reasoner.sample(questions, 0)
-    with pytest.raises(UserError, match="noise: NoThinker does not draw"):
+    with pytest.raises(UserError, match="noise: NoThinker does not sample"):
         make_reasoner("no_cot").sample(questions, 2)
     hot = Decoding(max_answer_tokens=3, temperature=2.0)
     assert len(make_reasoner("no_cot").sample(questions, 2, decoding=hot)[0]) == 2

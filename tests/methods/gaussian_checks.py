@@ -1,4 +1,4 @@
-"""What holds for every method whose latents come from a Gaussian head."""
+"""Checks shared by the methods whose latents come from a Gaussian head."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from overfitting import answers_of
 
 
 def assert_latents_are_the_parallel_forwards(backbone, method, examples):
-    """What thinking fed step by step is what the head says in one training-like forward over the same latents."""
+    """Check that the latents fed step by step equal the head's means in one parallel forward over the same latents."""
     rows = answers_of(backbone, method, [e.question for e in examples])
     for example, row in zip(examples, rows, strict=True):
         prompt = backbone.prompt(method.question(example.question))

@@ -1,4 +1,4 @@
-"""Eight chains and a small random Llama → how well a method has learnt them by heart, asked as a user asks."""
+"""Train a method on eight chains with a small random Llama until it has memorised them, then evaluate it."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ SHAPE = {
 
 
 def small_backbone() -> Backbone:
-    """A random two-layer Llama of 0.2 million weights with the packaged tokenizer."""
+    """A random two-layer Llama with 0.2 million weights and the embedded tokenizer."""
     torch.set_num_threads(1)
     tokenizer = load_tokenizer("embedded")
     ids = {"eos_token_id": tokenizer.eos_token_id, "pad_token_id": tokenizer.pad_token_id}
@@ -42,7 +42,7 @@ def small_backbone() -> Backbone:
 
 
 def tools_of(backbone: Backbone, prior: str = "mixture") -> Encoder:
-    """What `encode` may use, over this backbone."""
+    """The encoder of this backbone."""
     table = PriorTable(plugins.make("priors", prior), backbone.prompt.plain)
     return Encoder(
         backbone.prompt, backbone.markers, plugins.make("domains", "arithmetic"), plugins.make("spans", "step"), table
@@ -50,15 +50,15 @@ def tools_of(backbone: Backbone, prior: str = "mixture") -> Encoder:
 
 
 def problems(count: int = 8, steps: tuple[int, int] = (1, 3)) -> list[Example]:
-    """Word problems, the same every time."""
+    """Word problems, always the same ones."""
     return list(write_problems(count, 7, steps=steps))
 
 
 def learn_by_heart(method, steps: int = 120, rate: float = 5e-3, examples: list[Example] | None = None):
-    """Train a method on all examples at once, its curriculum from beginning to end.
+    """Train a method on all examples in one batch, through its whole curriculum.
 
     Returns:
-        `accuracy` of generated answers, 0 to 1; `losses` of every step; `rows`, what was generated; `backbone`.
+        `accuracy` of generated answers, 0 to 1; `losses` of every step; `rows`, the generations; `backbone`.
     """
     examples = examples or problems()
     backbone = small_backbone()
@@ -84,7 +84,7 @@ def learn_by_heart(method, steps: int = 120, rate: float = 5e-3, examples: list[
 
 
 def answers_of(backbone: Backbone, method, questions: list[str]) -> list[Generation]:
-    """Questions → what the model thinks and answers, its latents kept."""
+    """Questions → generations, with their latents."""
     for module in (backbone.model, *method.modules().values()):
         module.eval()
     prompts = [backbone.prompt(method.question(question)) for question in questions]

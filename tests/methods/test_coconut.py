@@ -1,4 +1,4 @@
-"""COCONUT: the layout of each stage, and that it learns and thinks with the same latents."""
+"""COCONUT: the layout of each stage; training and inference use the same latents."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def backbone():
     return small_backbone()
 
 
-def test_stages_follow_the_share_of_the_run():
+def test_stages_follow_the_progress_of_the_run():
     method = plugins.make("methods", "coconut", {"latent_by": 0.6, "max_stage": 3})
     # three stages of a fifth each, then the last
     found = [method.stage(p) for p in (0.0, 0.199, 0.201, 0.399, 0.401, 0.599, 0.601, 0.999)]
@@ -40,12 +40,14 @@ def test_every_stage_replaces_one_more_step_by_two_latents(backbone):
 
     second = tools.encode("<<7*2=14>>")
     check(0.0, 2, second, [*second, close, *answer])
-    check(0.2, 4, [], [-100, *answer])  # both steps are latent: </think> is given, as at inference
-    check(0.4, 6, [], [-100, *answer])  # a chain of two steps, and three steps' latents all the same
+    check(
+        0.2, 4, [], [-100, *answer]
+    )  # both steps are latent: </think> has no label, as it is not generated at inference
+    check(0.4, 6, [], [-100, *answer])  # a chain of two steps, with the latents of three
     check(0.6, 6, [], [-100, *answer])
 
 
-def test_in_the_last_stage_steps_beyond_the_latent_ones_are_not_written(backbone):
+def test_the_last_stage_writes_no_step(backbone):
     tools, method = tools_of(backbone), plugins.make("methods", "coconut", {"max_stage": 1, "latent_by": 0.5})
     longer = method.encode(EXAMPLE, tools, SampleContext(0, 0, 0.4))
     last = method.encode(EXAMPLE, tools, SampleContext(0, 0, 0.5))
@@ -53,7 +55,7 @@ def test_in_the_last_stage_steps_beyond_the_latent_ones_are_not_written(backbone
     assert len(longer.ids) - len(last.ids) == len(tools.encode("<<7*2=14>>"))
 
 
-def test_the_latents_of_training_are_those_of_thinking_and_so_are_the_answers(backbone):
+def test_latents_and_answers_of_training_equal_those_of_inference(backbone):
     method, tools, examples = plugins.make("methods", "coconut"), tools_of(backbone), problems(5)
     items = [method.encode(e, tools, SampleContext(0, row, 0.9)) for row, e in enumerate(examples)]
     rows = answers_of(backbone, method, [e.question for e in examples])

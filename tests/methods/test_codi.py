@@ -1,4 +1,4 @@
-"""CODI: student and teacher side by side, the distance between them, and that thinking repeats training."""
+"""CODI: sequences of student and teacher, their distance; training and inference use the same latents."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_student_and_teacher_have_the_same_question_and_answer_and_the_teacher_a
 
 @pytest.mark.parametrize("answer", ["14", "-5", "1", "2.5", "21"])
 def test_the_mark_is_the_last_token_before_the_answer_proper(backbone, answer):
-    def boxed(text):  # `\boxed{` as four ids, then one a character
+    def boxed(text):  # `\boxed{` as four ids, then one per character
         return [1, 2, 3, 4, *(100 + ord(c) for c in text), 5, backbone.eos_id]
 
     tools = tools_of(backbone)
@@ -80,7 +80,7 @@ def test_the_distance_is_smooth_l1_over_the_teachers_spread_in_each_layer():
     assert distance(teacher, teacher, torch.tensor(1.0)).item() == 0
 
 
-def test_the_teacher_is_not_drawn_to_the_student(backbone, monkeypatch):
+def test_the_distance_does_not_train_the_teacher(backbone, monkeypatch):
     from ruplar.model import forward
 
     method = codi(backbone, answer_weight=0, teacher_weight=0)
@@ -96,10 +96,10 @@ def test_the_teacher_is_not_drawn_to_the_student(backbone, monkeypatch):
     method.loss(backbone, batch).total.backward()
     assert kept[0].grad is None
     assert method.projector.layers[1].weight.grad.abs().sum() > 0, "the student is"
-    assert kept[0].shape == (3, 2, 64), "the embedding's and both layers', at one mark a row"
+    assert kept[0].shape == (3, 2, 64), "embedding and both layers, one mark per row"
 
 
-def test_each_part_counts_with_its_weight_and_totals_of_its_own(backbone):
+def test_each_loss_part_has_its_weight_and_totals(backbone):
     method = codi(backbone)
     batch = batch_of(backbone, method, problems(3))
     one = {name: part.item() for name, part in method.loss(backbone, batch).parts.items()}
@@ -118,7 +118,7 @@ def test_each_part_counts_with_its_weight_and_totals_of_its_own(backbone):
     assert method.loss(backbone, batch).parts["teacher"].item() == pytest.approx(two["teacher"] / 2)
 
 
-def test_the_latents_of_training_are_those_of_thinking(backbone):
+def test_latents_of_training_equal_those_of_inference(backbone):
     method, examples = codi(backbone), problems(5)
     batch = batch_of(backbone, method, examples)
     rows = answers_of(backbone, method, [e.question for e in examples])

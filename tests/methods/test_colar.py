@@ -28,8 +28,8 @@ def backbone():
     return small_backbone()
 
 
-def visit_at(method, speed: int) -> SampleContext:
-    """A visit that draws this speed."""
+def context_at(method, speed: int) -> SampleContext:
+    """A sample context that draws this speed."""
     return next(v for v in (SampleContext(epoch, 0) for epoch in range(99)) if method._speed(v) == speed)
 
 
@@ -39,7 +39,7 @@ def test_the_chain_is_cut_into_groups_of_the_drawn_speed(backbone):
     assert len(chain) == 14
     # 14 tokens at speeds 1 to 5: 14, 7, 5, 4, 3 latents, the last group shorter where it does not come out even
     for speed, count in zip(range(1, 6), (14, 7, 5, 4, 3), strict=True):
-        item = method.encode(EXAMPLE, tools, visit_at(method, speed))
+        item = method.encode(EXAMPLE, tools, context_at(method, speed))
         groups = [chain[i : i + speed] for i in range(0, 14, speed)]
         assert len(item.latent_at) == len(groups) == count
         for prior, group in zip(item.priors, groups, strict=True):
@@ -65,7 +65,7 @@ def test_a_group_is_the_sum_of_its_tokens_over_the_root_of_their_number(backbone
     assert dict(zip(prior.ids.tolist(), prior.probs.tolist(), strict=True)) == {5: 1.0, 9: 0.5, 7: 0.5}
 
 
-def test_speeds_are_drawn_evenly_and_tokens_anew_at_every_visit(backbone):
+def test_speeds_are_uniform_and_tokens_drawn_for_every_sample(backbone):
     method, tools = colar(), tools_of(backbone)
     drawn = [method._speed(SampleContext(0, row)) for row in range(1000)]
     assert all(150 < drawn.count(speed) < 250 for speed in range(1, 6))
@@ -77,9 +77,9 @@ def test_speeds_are_drawn_evenly_and_tokens_anew_at_every_visit(backbone):
     )
 
 
-def test_training_and_thinking_write_the_speed_in_the_same_way(backbone):
+def test_training_and_inference_state_the_speed_the_same_way(backbone):
     method, tools = colar(speed=2), tools_of(backbone)
-    item = method.encode(EXAMPLE, tools, visit_at(method, 2))
+    item = method.encode(EXAMPLE, tools, context_at(method, 2))
     asked = backbone.prompt(method.question(EXAMPLE.question))
     assert tuple(item.ids[: len(asked.ids)]) == asked.ids
     assert method.question("How many?") == "How many? (Thinking speed: 2)"
@@ -96,7 +96,7 @@ def test_sigma_is_measured_unless_given_and_the_head_is_as_wide_as_the_model(bac
     assert given.config.sigma == 0.018 and given.head.mean.weight.shape == (64, 96)
 
 
-def test_the_latent_losses_are_what_they_say():
+def test_latent_losses_by_hand():
     mean, log_std, target = (
         torch.tensor([[1.0, 2.0]]),
         torch.log(torch.tensor([[0.5, 1.0]])),
@@ -112,7 +112,7 @@ def test_the_latent_losses_are_what_they_say():
 
 
 @pytest.mark.parametrize("kind", ["mse", "nll"])
-def test_the_loss_of_a_batch_is_that_of_its_rows_one_by_one(backbone, kind):
+def test_the_loss_of_a_batch_is_the_sum_over_its_rows(backbone, kind):
     method, tools = colar(latent_loss=kind), tools_of(backbone)
     method.attach(backbone)
     items = [method.encode(e, tools, SampleContext(0, row)) for row, e in enumerate(problems(4))]
@@ -128,7 +128,7 @@ def test_the_loss_of_a_batch_is_that_of_its_rows_one_by_one(backbone, kind):
     assert summed_up == pytest.approx(expected, rel=1e-4)
 
 
-def test_the_head_is_taught_the_embedding_that_follows_the_last_one_too(backbone):
+def test_the_head_also_predicts_the_end_marker(backbone):
     method, tools = colar(), tools_of(backbone)
     method.attach(backbone)
     batch = collate([method.encode(EXAMPLE, tools, SampleContext(0, 0))], backbone.pad_id)
@@ -136,13 +136,13 @@ def test_the_head_is_taught_the_embedding_that_follows_the_last_one_too(backbone
         for layer, bias in ((method.head.mean, 0.0), (method.head.log_std, -30.0)):
             layer.weight.zero_()
             layer.bias.fill_(bias)
-    ahead = [*batch.latent_at.tolist(), batch.latent_at[-1].item() + 1]
-    targets = embed(backbone, batch)[0, ahead] / method.config.sigma
+    target_at = [*batch.latent_at.tolist(), batch.latent_at[-1].item() + 1]
+    targets = embed(backbone, batch)[0, target_at] / method.config.sigma
     found = method.loss(backbone, batch).parts["latent"].item()
     assert found == pytest.approx(targets.square().mean().item(), rel=1e-4)
 
 
-def test_it_learns_eight_problems_by_heart_and_thinks_at_both_speeds():
+def test_it_memorises_eight_problems_at_both_speeds():
     method = colar()
     found = learn_by_heart(method, steps=240)
     assert found.accuracy == 1.0
@@ -152,5 +152,5 @@ def test_it_learns_eight_problems_by_heart_and_thinks_at_both_speeds():
     rows = answers_of(found.backbone, method, [e.question for e in problems()])
     said = [found.backbone.tokenizer.decode(row.answer_ids[:-1]) for row in rows]
     assert said == [e.answer for e in problems()]
-    assert sum(row.latent_count for row in rows) > 1.5 * five, "two tokens a latent take more latents than five"
+    assert sum(row.latent_count for row in rows) > 1.5 * five, "two tokens per latent take more latents than five"
     assert_latents_are_the_parallel_forwards(found.backbone, method, problems())

@@ -1,4 +1,4 @@
-"""ICoT: what is removed when, what is taught, and that nothing is written in the end."""
+"""ICoT: which tokens are removed when, the labels, and that nothing is written in the end."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def backbone():
 
 
 def icot(**settings):
-    # no token is removed ahead of time: e^-50
+    # practically no removal offset: e^-50
     return plugins.make("methods", "icot", {"smoothing": 50.0, **settings})
 
 
@@ -26,7 +26,7 @@ def thought_of(backbone, item) -> list[int]:
     return item.ids[item.ids.index(backbone.think_id) + 1 : item.ids.index(backbone.end_think_id)]
 
 
-def test_the_chain_is_removed_from_its_beginning_and_all_of_it_at_the_set_share_of_the_run(backbone):
+def test_the_chain_is_removed_from_its_start_with_the_progress(backbone):
     tools, method = tools_of(backbone), icot(removed_by=0.5, remove_all_from=10)
     chain = tools.encode("<<3+4=7>> <<7*2=14>>")
     assert len(chain) > 10
@@ -39,14 +39,14 @@ def test_the_chain_is_removed_from_its_beginning_and_all_of_it_at_the_set_share_
         assert method.stage(progress) == 10
 
 
-def test_everything_after_the_opening_marker_is_taught_and_nothing_before(backbone):
+def test_everything_after_think_has_a_label_and_nothing_before(backbone):
     item = icot().encode(EXAMPLE, tools_of(backbone), SampleContext(0, 0, 0.1))
     start = item.ids.index(backbone.think_id) + 1
     assert item.labels == [-100] * start + item.ids[start:]
     assert item.ids[-1] == backbone.eos_id and item.latent_at == []
 
 
-def test_a_chain_shorter_than_what_is_removed_is_empty(backbone):
+def test_a_chain_shorter_than_the_removal_is_empty(backbone):
     short = Example("1+1?", ("1+1=2",), "2")
     tools = tools_of(backbone)
     assert len(tools.encode("<<1+1=2>>")) < 30
@@ -54,21 +54,21 @@ def test_a_chain_shorter_than_what_is_removed_is_empty(backbone):
     assert thought_of(backbone, item) == []
 
 
-def test_a_few_rows_are_ahead_by_the_published_law_and_each_visit_draws_its_own(backbone):
+def test_removal_offsets_follow_the_published_distribution(backbone):
     tools, method = tools_of(backbone), plugins.make("methods", "icot")
     full = len(tools.encode("<<3+4=7>> <<7*2=14>>"))
 
-    def ahead(epoch, row):
+    def offset(epoch, row):
         return full - len(thought_of(backbone, method.encode(EXAMPLE, tools, SampleContext(epoch, row))))
 
-    drawn = [ahead(0, row) for row in range(3000)]
-    # P(o = 0) = 1 - e^-4 = 0.9817, so 55 of 3000 are ahead, give or take 7; P(o >= 2) = e^-8, so one
+    drawn = [offset(0, row) for row in range(3000)]
+    # P(o = 0) = 1 - e^-4 = 0.9817, so 55 ± 7 of 3000 have an offset; P(o >= 2) = e^-8, so one
     assert 25 <= sum(o >= 1 for o in drawn) <= 85 and sum(o >= 2 for o in drawn) <= 6
-    assert drawn == [ahead(0, row) for row in range(3000)]
-    assert drawn != [ahead(1, row) for row in range(3000)]
+    assert drawn == [offset(0, row) for row in range(3000)]
+    assert drawn != [offset(1, row) for row in range(3000)]
 
 
-def test_it_learns_eight_chains_by_heart_and_writes_none_of_them():
+def test_it_memorises_eight_problems_and_writes_no_chain():
     found = learn_by_heart(plugins.make("methods", "icot"), steps=80)
     assert found.accuracy == 1.0 and found.losses[-1] < 0.05 * found.losses[0]
     assert {row.latent_count for row in found.rows} == {0}

@@ -1,11 +1,7 @@
-"""ReGuLaR and ReGuLaR-T: one latent per step from frozen features of three kinds, and the file of visual ones."""
+"""ReGuLaR-T: one latent per step from frozen text features, a projector and a latent head."""
 
 from __future__ import annotations
 
-import hashlib
-import pickle
-
-import numpy as np
 import pytest
 import torch
 from gaussian_checks import assert_latents_are_the_parallel_forwards
@@ -15,7 +11,6 @@ from pydantic import ValidationError
 from ruplar import plugins
 from ruplar.data.collate import collate
 from ruplar.errors import UserError
-from ruplar.methods._features import FeatureFile, step_key, write_features
 from ruplar.methods.regular import frozen_means, make_projector
 from ruplar.model.lora import add_lora
 from ruplar.model.settings import LoraSettings
@@ -39,16 +34,7 @@ def backbone():
     return made
 
 
-@pytest.fixture(params=["features.safetensors", "features.npz"])
-def file(request, tmp_path):
-    """A features file, and the vector of every step in it."""
-    steps = sorted({step for e in [EXAMPLE, *problems()] for step in e.steps})
-    vectors = np.random.default_rng(0).standard_normal((len(steps), 48)).astype(np.float16)
-    write_features(tmp_path / request.param, steps, vectors)
-    return tmp_path / request.param, dict(zip(steps, vectors.astype(np.float32), strict=True))
-
-
-def test_a_step_is_one_latent_taught_one_of_its_tokens(backbone):
+def test_a_step_is_one_latent_that_predicts_one_of_its_tokens(backbone):
     method, tools = regular(), tools_of(backbone)
     item = method.encode(EXAMPLE, tools, SampleContext(0, 0))
     assert len(item.latent_at) == 2 and item.ids[item.mark_at[0]] == backbone.end_think_id
@@ -59,25 +45,21 @@ def test_a_step_is_one_latent_taught_one_of_its_tokens(backbone):
     assert [s.ids for s in item.also["steps"]] == [tools.encode(step) for step in EXAMPLE.steps]
 
 
-def test_text_features_are_never_called_regular():
+def test_its_label_says_what_it_is():
     assert regular().label == regular(features="tokens").label == "ReGuLaR-T"
-    assert regular(features="visual", feature_file="steps.npz").label == "ReGuLaR"
+    assert "CoLaR with one group per step" in regular(features="tokens", project=False).label
 
 
 @pytest.mark.parametrize(
-    ("settings", "said"),
-    [
-        ({"features": "visual"}, "go together"),
-        ({"feature_file": "a.npz"}, "go together"),
-        ({"project": False}, "needs features: tokens"),
-    ],
+    ("settings", "message"),
+    [({"features": "visual"}, "'hidden' or 'tokens'"), ({"project": False}, "needs features: tokens")],
 )
-def test_settings_that_do_not_fit_are_refused(settings, said):
-    with pytest.raises(ValidationError, match=said):
+def test_settings_that_do_not_fit_are_refused(settings, message):
+    with pytest.raises(ValidationError, match=message):
         regular(**settings)
 
 
-def test_the_projector_is_the_papers_for_vectors():
+def test_the_projector_is_the_paper_s():
     made = make_projector(1280, 2048)
     # two 1x1 convolutions and two group norms: 4.3 million
     assert sum(w.numel() for w in made.parameters()) == 1280 * 1280 + 1280 + 2 * 1280 + 1280 * 2048 + 2048 + 2 * 2048
@@ -111,7 +93,7 @@ def test_hidden_features_need_a_frozen_model():
         method.loss(plain, batch)
 
 
-def test_unprojected_tokens_are_one_group_a_step(backbone):
+def test_without_projector_a_latent_is_colar_s_group_of_the_step(backbone):
     method, tools = regular(features="tokens", project=False), tools_of(backbone)
     method.attach(backbone)
     assert "projector" not in method.modules()
@@ -121,7 +103,7 @@ def test_unprojected_tokens_are_one_group_a_step(backbone):
         torch.testing.assert_close(found, rows.sum(0) / len(rows) ** 0.5, atol=1e-6, rtol=1e-4)
 
 
-def test_the_heads_target_does_not_move_the_projector(backbone):
+def test_the_head_s_targets_do_not_train_the_projector(backbone):
     method, tools = regular(features="tokens"), tools_of(backbone)
     method.attach(backbone)
     batch = collate([method.encode(EXAMPLE, tools, SampleContext(0, 0))], backbone.pad_id)
@@ -136,76 +118,8 @@ def test_the_heads_target_does_not_move_the_projector(backbone):
     assert all(grad.abs().max() > 0 for grad in from_words)
 
 
-def test_a_features_file_gives_each_step_its_own_vector(file):
-    path, vectors = file
-    stored = FeatureFile(path)
-    assert stored.width == 48
-    for step, vector in vectors.items():
-        assert stored[step].dtype == np.float32 and np.array_equal(stored[step], vector)
-    again = pickle.loads(pickle.dumps(stored))
-    assert np.array_equal(again["3+4=7"], vectors["3+4=7"]), "a worker opens its own"
-
-
-def test_keys_are_the_first_eight_bytes_of_sha256():
-    assert step_key("3+4=7").to_bytes(8, "big", signed=True) == hashlib.sha256(b"3+4=7").digest()[:8]
-
-
-def test_a_step_without_features_is_named(file):
-    path, _ = file
-    with pytest.raises(UserError, match=r"no features of the step '1\+1=2'.*features: hidden"):
-        FeatureFile(path)["1+1=2"]
-
-
-@pytest.mark.parametrize(
-    ("name", "content", "said"),
-    [
-        ("a.npz", None, "cannot be read"),
-        ("a.safetensors", b"not one", "cannot be read"),
-        ("a.csv", b"1,2", "ends in .npz or .safetensors"),
-    ],
-)
-def test_a_broken_features_file_is_refused(tmp_path, name, content, said):
-    if content is not None:
-        (tmp_path / name).write_bytes(content)
-    with pytest.raises(UserError, match=said):
-        FeatureFile(tmp_path / name)["3+4=7"]
-
-
-def test_a_features_file_of_another_shape_is_refused(tmp_path):
-    np.savez(tmp_path / "odd.npz", features=np.zeros((3, 4)), keys=np.zeros(2, dtype=np.int64))
-    with pytest.raises(UserError, match=r"must hold `features` \[N, F\]"):
-        FeatureFile(tmp_path / "odd.npz")["3+4=7"]
-    with pytest.raises(UserError, match="a step stands twice"):
-        write_features(tmp_path / "b.npz", ["1+1=2", "1+1=2"], np.zeros((2, 4)))
-    with pytest.raises(UserError, match="give one a step"):
-        write_features(tmp_path / "b.npz", ["1+1=2"], np.zeros((2, 4)))
-
-
-def test_visual_features_reach_the_latents_and_a_kept_model_needs_no_file(file, backbone):
-    path, vectors = file
-    method, tools = regular(features="visual", feature_file=str(path)), tools_of(backbone)
-    method.attach(backbone)
-    batch = collate([method.encode(EXAMPLE, tools, SampleContext(0, 0))], backbone.pad_id)
-    given = torch.stack([torch.from_numpy(vectors[step]) for step in EXAMPLE.steps])
-    assert torch.equal(batch.features, given)
-    expected = method.projector(given) * method.config.sigma
-    torch.testing.assert_close(method._latents(backbone, batch), expected)
-    assert method.loss(backbone, batch).total.isfinite()
-    path.unlink()
-    kept = plugins.make("methods", "regular", method.config.model_dump(mode="json"))
-    kept.attach(backbone)
-    assert kept.projector[0].weight.shape == (48, 48)
-
-
-@pytest.mark.parametrize("kind", ["tokens", "visual"])
-def test_it_learns_eight_problems_by_heart(kind, tmp_path):
-    settings = {"features": "tokens"}
-    if kind == "visual":
-        steps = sorted({step for e in problems() for step in e.steps})
-        vectors = np.random.default_rng(0).standard_normal((len(steps), 64)).astype(np.float32)
-        write_features(tmp_path / "v.safetensors", steps, vectors)
-        settings = {"features": "visual", "feature_file": str(tmp_path / "v.safetensors")}
-    method = regular(**settings)
+def test_it_memorises_eight_problems():
+    method = regular(features="tokens")
     found = learn_by_heart(method, steps=100)
     assert found.accuracy == 1.0
     assert [row.latent_count for row in found.rows] == [len(e.steps) for e in problems()]

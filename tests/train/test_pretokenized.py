@@ -98,7 +98,7 @@ def test_no_two_packed_items_overlap():
     assert used.mean() > 0.97  # 500 items leave next to nothing free
 
 
-DRAWN = {"name": "ruplar", "own_latents": 0.5, "own_latents_ramp": 0.5, "input_noise": 0.3}
+DRAWN = {"name": "ruplar", "input_noise": 0.3}
 """A method whose inputs are drawn anew at every visit."""
 
 

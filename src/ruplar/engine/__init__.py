@@ -1,1 +1,1 @@
-"""Question → latents → answer."""
+"""Inference: latents and answers, in a reference engine and a fast engine."""

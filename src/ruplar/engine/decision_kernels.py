@@ -1,6 +1,6 @@
-"""Triton kernels of the decision: logits of any number of rows → what each feeds next, in two launches.
+"""Triton kernels of the greedy decision: logits of any batch size → next inputs and slot state, in two launches.
 
-    candidates (each piece of the vocabulary: largest, sum, top k) · decide (all pieces of a row: the decision)
+    candidates (per piece of the vocabulary: largest logit, sum, top k) · decide (all pieces of a row: the decision)
 
 Axes: V vocabulary, D width.
 """
@@ -16,7 +16,7 @@ def candidates(
     logits, tops, sums, ids, top_values, top_ids, V, halt,
     KEPT: tl.constexpr, DROP: tl.constexpr, BV: tl.constexpr,
 ):  # fmt: skip
-    """A piece of the vocabulary → its largest logit, where, its sum of powers, and its KEPT largest, halt left out."""
+    """A piece of the vocabulary → its largest logit and index, its sum of exponentials, and its KEPT largest without halt."""
     row = tl.program_id(0)
     piece = tl.program_id(1)
     pieces = tl.num_programs(1)
@@ -43,7 +43,7 @@ def decide(
     SOFT: tl.constexpr, TEXT: tl.constexpr, BY_ARGMAX: tl.constexpr, KEPT: tl.constexpr,
     BP: tl.constexpr, BQ: tl.constexpr, BD: tl.constexpr, HEAD: tl.constexpr,
 ):  # fmt: skip
-    """One row's whole decision, as `ledger.Ledger.decide` makes it when greedy: thought or token, bookkeeping, next input."""
+    """The decision of one row, as `SlotState.decide` without sampling: latent or token, state, next input."""
     row = tl.program_id(0)
     slot = tl.load(slots + row)
     mine = rows + slot * row_size

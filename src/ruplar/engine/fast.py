@@ -1,14 +1,12 @@
-"""Prompts in slots → answers: the fast loop, which agrees with `reference.generate` token for token in float32.
+"""Prompts in slots → answers: the fast engine, which agrees with `reference.generate` token for token in float32.
 
-A step feeds every busy slot one embedding, be it a soft token, `</think>` or an answer token, and decides on the device
-what each feeds next; the host only learns, a step later, who is done. On a GPU a step is one captured graph per number
-of rows and of columns read. Where a forward makes a block of W soft tokens, a step feeds every slot 2 W - 1 embeddings while
-one of them may be thinking; of a slot that is not, only the first counts, and what the others leave in the cache is written
-over before it is read.
+A decode step feeds every busy slot one embedding, be it a latent, `</think>` or an answer token, and decides on the device
+what each slot feeds next; the host learns one step later which slots are done. On a GPU a step is one CUDA graph per number
+of rows and of columns read.
 
-    admit   prompts –prefill→ hidden –head→ logits –decide→ embeds, ledger
-    step    embeds –decoder→ hidden –head→ logits –decide→ embeds, ledger
-    harvest ledger → Generation of each finished slot, which is then free
+    admit   prompts –prefill→ hidden –head→ logits –decide→ next inputs, slot state
+    step    next inputs –decoder→ hidden –head→ logits –decide→ next inputs, slot state
+    harvest slot state → Generation of each finished slot, which is then free
 """
 
 from __future__ import annotations
@@ -21,40 +19,38 @@ import torch
 from torch import Tensor
 
 from ruplar.engine.decoder import At, Decoder, SlotDecoder
-from ruplar.engine.graphs import Graphs, Views
-from ruplar.engine.halting import check_threshold
+from ruplar.engine.graphs import Graphs, Snapshots
 from ruplar.engine.hf_decoder import HFDecoder
-from ruplar.engine.layer_kernels import between
+from ruplar.engine.layer_kernels import load_layer_kernels
 from ruplar.engine.options import EngineOptions, Request
-from ruplar.engine.prefix_sharing import prefill_shared
+from ruplar.engine.prefix_sharing import unique_rows
 from ruplar.engine.reference import Generation
 from ruplar.engine.sampling import Decoding, Key
-from ruplar.engine.slot_state import DONE, POSITION, THINKING, Kind, Markers, SlotState, kind_of
-from ruplar.engine.small_batch import few_rows, fused_decision
-from ruplar.engine.thinker import ReplayThinker, Thinker, asking_of, check_noise, room
+from ruplar.engine.slot_state import DONE, POSITION, Kind, SlotState, kind_of
+from ruplar.engine.small_batch import load_fused_decision, load_small_batch, power_of_two
+from ruplar.engine.thinker import ReplayThinker, Thinker, check_decoding, room
 from ruplar.errors import UserError
 from ruplar.model.backbone import Backbone
-from ruplar.types import Prompt
+from ruplar.types import Markers, Prompt
 
 COLUMN_STEP = 64  # on a GPU, attention reads a multiple of this many columns, so that few graphs are captured
-CAPTURED_PREFILL = 1024  # tokens; a larger prefill is long enough to hide its launches
+CAPTURED_PREFILL = 1024  # tokens; a larger prefill takes long enough to hide its kernel launches
 
 
 @dataclass
-class _Busy:
-    """What the host knows of a slot without asking: the most it can be at."""
+class _Slot:
+    """What the host knows about a busy slot without reading from the device."""
 
-    position: int
-    left: int  # decisions that may still come
-    since: int  # first snapshot that knows of this question
+    position: int  # at most
+    left: int  # decode steps that may still come
+    since: int  # first snapshot that includes this question
     listen: Callable[[Generation], None] | None = None
-    told: int = 0  # latents already told of
-    thinks: bool = True  # as far as is known
+    reported: int = 0  # latents already passed to `listen`
 
 
 @dataclass
 class FastEngine:
-    """See the module's docstring. Made by `FastEngine.of`; driven by `scheduler.Scheduler`, by one thread at a time."""
+    """See the module's docstring. Made by `FastEngine.of`; driven by `scheduler.Scheduler`, from one thread at a time."""
 
     backbone: Backbone
     thinker: Thinker
@@ -63,10 +59,11 @@ class FastEngine:
     slots: int
     options: EngineOptions
     decoder: SlotDecoder
-    ledger: SlotState = field(init=False, repr=False)
-    views: Views = field(init=False, repr=False)
+    state: SlotState = field(init=False, repr=False)
+    snapshots: Snapshots = field(init=False, repr=False)
     graphs: Graphs | None = field(init=False, default=None, repr=False)
-    busy: dict[int, _Busy] = field(init=False, default_factory=dict, repr=False)
+    busy: dict[int, _Slot] = field(init=False, default_factory=dict, repr=False)
+    _graph_inputs: dict[tuple, Tensor] = field(init=False, default_factory=dict, repr=False)
 
     @classmethod
     def of(
@@ -77,24 +74,24 @@ class FastEngine:
         slots: int = 16,
         options: EngineOptions | None = None,
     ) -> FastEngine | None:
-        """An engine for this model and way of thinking, or None where the model runs only in the plain loop.
+        """Make an engine for this model and thinker; None if the model runs only in the reference engine.
 
         Args:
             backbone: The model.
-            thinker: How it thinks; one that remembers rows from call to call is not for this engine.
-            decoding: How answers are decoded unless a question says otherwise; its max_answer_tokens holds for all.
+            thinker: How it thinks. It must not keep state per row between calls.
+            decoding: Default decoding; its max_answer_tokens is the limit of all questions.
             slots: Questions in flight.
             options: See `EngineOptions`.
         """
         options = options or EngineOptions()
         backbone.model.eval()
-        kind = kind_of(thinker, backbone.embedding)  # before an adapter is folded in, which changes the module
+        kind = kind_of(thinker, backbone.embedding)  # before an adapter is merged, which replaces the module
         decoder: SlotDecoder | None = Decoder.of(backbone, options.release)
         if isinstance(decoder, Decoder) and options.kernels:
-            decoder.between = between(decoder)
-            decoder.few_rows = few_rows(decoder, options.early)
+            decoder.layer_kernels = load_layer_kernels(decoder)
+            decoder.small_batch = load_small_batch(decoder)
         decoder = decoder or HFDecoder.of(backbone)
-        if decoder is None or (asking_of(thinker) and not isinstance(decoder, Decoder)):
+        if decoder is None:
             return None
         engine = cls(backbone, thinker, kind, decoding or Decoding(), slots, options, decoder)
         engine._allocate(options.columns)
@@ -102,212 +99,197 @@ class FastEngine:
 
     @torch.inference_mode()
     def _allocate(self, columns: int) -> None:
-        self.graphs = None  # they look into the buffers that are about to go
-        limit = _window(self.backbone)
+        self.graphs = None  # they point into the old buffers
+        limit, backbone = _window(self.backbone), self.backbone
         if limit and columns > limit:
             raise UserError(
-                f"the model's layers read {limit} positions back, but a question here may take {columns}, which only "
-                "the plain loop handles (engine: reference). Choose it, or shorten prompts or max_answer_tokens."
+                f"the model's attention window is {limit} positions, but a question may need {columns}. Only the reference "
+                "engine supports that (engine: reference). Choose it, or shorten prompts or max_answer_tokens."
             )
-        markers = Markers(self.backbone.end_think_id, self.backbone.eos_id, self.backbone.pad_id)
-        self.decoder.allocate(self.slots + 1, columns)  # one to spare, never busy, for rows that only fill a bucket
-        self.ledger = SlotState(
+        self.decoder.allocate(self.slots + 1, columns)  # one slot to spare, for rows that only fill a bucket
+        self.state = SlotState(
             self.decoder,
             self.thinker,
             self.kind,
-            markers,
+            Markers(backbone.think_id, backbone.end_think_id, backbone.eos_id),
+            backbone.pad_id,
             self.slots + 1,
             self.decoding.max_answer_tokens,
             self.options.keep,
         )
         on_gpu = self.decoder.device.type == "cuda"
-        if on_gpu and self.options.kernels and isinstance(self.decoder, Decoder) and self.wide == 1:
-            self.ledger.fused = fused_decision(self.ledger, self.decoder)
-        self._asking = torch.tensor(asking_of(self.thinker), dtype=torch.long, device=self.decoder.device)
-        self.views = Views(self.ledger.rows, lag=int(on_gpu))
-        if on_gpu and self.options.graphs and isinstance(self.decoder, Decoder):
-            self.graphs = Graphs([self.ledger.rows, self.ledger.embeds])
+        if on_gpu and self.options.kernels and isinstance(self.decoder, Decoder):
+            self.state.fused = load_fused_decision(self.state, self.decoder)
+        self.snapshots = Snapshots(self.state.rows, lag=int(on_gpu))
+        if on_gpu and isinstance(self.decoder, Decoder):
+            self.graphs = Graphs([self.state.rows, self.state.embeds])
 
     @property
     def opening(self) -> list[int]:
         """The markers that follow every prompt."""
         b = self.backbone
-        return [b.think_id, *asking_of(self.thinker), *([] if self.thinker.thinks else [b.end_think_id])]
-
-    @property
-    def wide(self) -> int:
-        """Latents that one forward makes."""
-        return 1 + len(asking_of(self.thinker)) if self.thinker.thinks else 1
-
-    @property
-    def thought(self) -> int:
-        """Decisions a thought takes at most, the last one on its end included."""
-        return self.thinker.cap // self.wide + 1 if self.thinker.thinks else 0
+        return [b.think_id] if self.thinker.thinks else [b.think_id, b.end_think_id]
 
     def need(self, prompt: Prompt, decoding: Decoding) -> int:
-        """Columns a question takes at most."""
+        """Most columns a question may need."""
         return len(prompt.ids) + room(self.thinker) + decoding.max_answer_tokens
 
     @property
     def prefill_tokens(self) -> int:
-        """Most padded tokens of one prefill."""
-        return self.options.prefill_tokens or (16384 if self.decoder.device.type == "cuda" else 1024)
+        """Most padded tokens of one prefill: what fills a GPU, or what fits into a CPU's cache."""
+        return 16384 if self.decoder.device.type == "cuda" else 1024
 
     def reserve(self, columns: int) -> None:
-        """Make room for questions of that many columns; only while nothing is in flight."""
+        """Reallocate for questions of this many columns if needed; only while nothing is in flight."""
         if columns > self.decoder.columns:
             assert not self.busy, "slots are in use"
-            self._allocate(-(-columns // COLUMN_STEP) * COLUMN_STEP)
+            self._allocate(_round_up(columns, COLUMN_STEP))
 
     def has_room(self, columns: int) -> bool:
-        """Whether questions of that many columns can be reserved; not where layers read fewer positions back."""
-        return -(-columns // COLUMN_STEP) * COLUMN_STEP <= (_window(self.backbone) or math.inf)
+        """Whether questions of this many columns fit into the model's attention window."""
+        return _round_up(columns, COLUMN_STEP) <= (_window(self.backbone) or math.inf)
 
     @torch.inference_mode()
     def admit(self, slots: Sequence[int], requests: Sequence[Request]) -> None:
-        """Prefill questions into free slots and make their first decision. Similar lengths pad least."""
+        """Prefill questions into free slots and make their first decision; similar lengths need the least padding."""
         sequences = [[*r.prompt.ids, *self.opening] for r in requests]
         lengths = [len(s) for s in sequences]
-        self.ledger.open(slots, lengths, [r.decoding for r in requests], [r.key for r in requests])
+        self.state.start(slots, lengths, [r.decoding for r in requests], [r.key for r in requests])
         if self.kind == "replay":
-            self.ledger.load_replay(slots, [r.replay for r in requests if r.replay is not None])
+            self.state.load_replay(slots, [r.replay for r in requests if r.replay is not None])
+        most_latents = self.thinker.cap + 1 if self.thinker.thinks else 0  # the last one is </think>
         for slot, request, length in zip(slots, requests, lengths, strict=True):
-            left = self.thought + request.decoding.max_answer_tokens - 1
-            self.busy[slot] = _Busy(length, left, self.views.taken, request.listen)
-        shared = len(set(map(tuple, sequences))) < len(sequences)
-        prefill_shared(self, slots, sequences) if shared else self._prefill(list(slots), sequences)
-        self.views.take()
-        if (
-            not self.ledger.rows.is_cuda
-        ):  # a step follows before the next harvest; on a GPU nobody waits for the device
-            self._tell(self.views.taken - 1, self.ledger.rows)
+            left = most_latents + request.decoding.max_answer_tokens - 1
+            self.busy[slot] = _Slot(length, left, self.snapshots.taken, request.listen)
+        unique, rows = unique_rows(sequences)
+        if len(unique) < len(sequences):
+            self._prefill_shared(list(slots), unique, rows)
+        else:
+            self._prefill(list(slots), sequences)
+        self.snapshots.take()
+        if not self.state.rows.is_cuda:  # on a GPU reporting now would synchronise
+            self._report(self.snapshots.taken - 1, self.state.rows)
 
     def _prefill(self, slots: list[int], sequences: list[list[int]]) -> None:
         width = max(map(len, sequences))
         captured = self.graphs is not None
         if captured:
-            rows, padded = _bucket(len(slots), 1 << 30), -(-width // COLUMN_STEP) * COLUMN_STEP
+            rows, padded = power_of_two(len(slots)), _round_up(width, COLUMN_STEP)
             captured = rows * padded <= CAPTURED_PREFILL
-            width = min(padded if captured else -(-width // 8) * 8, self.decoder.columns)
-            if captured:  # rows that fill the bucket go to the spare slot
+            width = min(padded if captured else _round_up(width, 8), self.decoder.columns)
+            if captured:  # fill the bucket with rows in the spare slot
                 short = rows - len(slots)
                 slots, sequences = slots + [self.slots] * short, sequences + sequences[-1:] * short
+        ids = self._prefill_input(slots, sequences, width)
+        if not captured or self.graphs is None:
+            ids = ids.to(self.decoder.device)
+            self.state.decide(ids[:, -1], *self.prompt_logits(ids), self.state.sampling, advance=False)
+            return
+        key = ("prefill", *ids.shape)
+        static = self._graph_inputs.setdefault(key, ids.to(self.decoder.device))
+        static.copy_(ids)
+        self._run_captured(key, lambda: self.prompt_logits(static), static[:, -1])
+
+    def _prefill_shared(self, slots: list[int], unique: Sequence[Sequence[int]], rows: list[int]) -> None:
+        """Prefill each different sequence once, copy it to the slots of its other rows, and decide for all rows."""
+        leaders = [slots[rows.index(row)] for row in range(len(unique))]
+        width, device = max(map(len, unique)), self.decoder.device
+        hidden, logits = self.prompt_logits(self._prefill_input(leaders, unique, width).to(device))
+        index, at = torch.tensor(rows, device=device), torch.tensor(slots, device=device)
+        self.decoder.copy(torch.tensor([leaders[row] for row in rows], device=device), at, width)
+        self.state.decide(at, hidden[index], logits[index], self.state.sampling, advance=False)
+
+    def _prefill_input(self, slots: Sequence[int], sequences: Sequence[Sequence[int]], width: int) -> Tensor:
+        """[P, width + 2] padded ids, then each row's length and slot: one tensor, so that one copy moves it."""
         ids = torch.full((len(slots), width + 2), self.backbone.pad_id)
         for row, (slot, sequence) in enumerate(zip(slots, sequences, strict=True)):
             ids[row, : len(sequence)] = torch.tensor(sequence)
             ids[row, width], ids[row, width + 1] = len(sequence), slot
-        if not captured or self.graphs is None:
-            self._prefilled(ids.to(self.decoder.device), self.ledger.sampling)
-            return
-        key = ("prefill", *ids.shape)
-        static = self._inputs.setdefault(key, ids.to(self.decoder.device))
-        static.copy_(ids)
-        self._captured(key, lambda: self.prompt_logits(static), static[:, -1])
-
-    _asking: Tensor = field(init=False, repr=False)
-    _inputs: dict[tuple, Tensor] = field(init=False, default_factory=dict, repr=False)
+        return ids
 
     def prompt_logits(self, ids: Tensor) -> tuple[Tensor, Tensor]:
-        """[P, L + 2]: ids, then each row's length and slot → hidden and logits of each last position."""
-        lengths, at = ids[:, -2], ids[:, -1]
-        embeds = self.decoder.embed(ids[:, :-2])
-        if self.wide > 1 and isinstance(self.decoder, Decoder):
-            return self._read(self.decoder.prefill(embeds, lengths, at, self.wide))
-        return self._read(self.decoder.prefill(embeds, lengths, at))
-
-    def _read(self, hidden: Tensor) -> tuple[Tensor, Tensor]:
-        """Hidden [B, D] or [B, W, D] and their logits."""
-        return hidden, self.decoder.logits(hidden.flatten(0, -2)).unflatten(0, hidden.shape[:-1])
-
-    def _prefilled(self, ids: Tensor, sampled: bool) -> None:
-        self.ledger.decide(ids[:, -1], *self.prompt_logits(ids), sampled, advance=False)
+        """Prefill; `ids` as made by `_prefill_input` → hidden states and logits of each last position."""
+        hidden = self.decoder.prefill(self.decoder.embed(ids[:, :-2]), ids[:, -2], ids[:, -1])
+        return hidden, self.decoder.logits(hidden)
 
     @torch.inference_mode()
     def step(self) -> bool:
-        """Feed every busy slot once; False when no slot can still need it."""
-        waiting = {slot: b for slot, b in self.busy.items() if b.left > 0}
-        if not waiting:
+        """Feed every busy slot once; False if no slot can still need it."""
+        active = [b for b in self.busy.values() if b.left > 0]
+        if not active:
             return False
-        wide = self.wide if any(b.thinks for b in waiting.values()) else 1
-        rows, used = max(self.busy) + 1, max(b.position for b in waiting.values()) + 2 * wide - 1
+        rows, used = max(self.busy) + 1, max(b.position for b in active) + 1
         if self.graphs is not None:
-            rows = _bucket(rows, self.slots)
-            few = getattr(self.decoder, "few_rows", None)
-            # kernels for few rows see for themselves how far to read
-            whole = few is not None and rows <= few.most and wide == 1
-            used = self.decoder.columns if whole else min(-(-used // COLUMN_STEP) * COLUMN_STEP, self.decoder.columns)
-            self._captured(("step", wide, rows, used), lambda: self._step_logits(rows, used, wide), slice(0, rows))
+            rows = min(power_of_two(rows), self.slots)
+            small_batch = getattr(self.decoder, "small_batch", None)
+            if small_batch is not None and rows <= small_batch.max_rows:  # these kernels read up to each position
+                used = self.decoder.columns
+            used = min(_round_up(used, COLUMN_STEP), self.decoder.columns)
+            self._run_captured(("step", rows, used), lambda: self._step_logits(rows, used), slice(0, rows))
         else:
             used = min(used, self.decoder.columns)
-            self.ledger.decide(slice(0, rows), *self._step_logits(rows, used, wide), self.ledger.sampling)
-        for b in waiting.values():
-            b.left, b.position = b.left - 1, b.position + 2 * wide - 1
-        self.views.take()
+            self.state.decide(slice(0, rows), *self._step_logits(rows, used), self.state.sampling)
+        for b in active:
+            b.left, b.position = b.left - 1, b.position + 1
+        self.snapshots.take()
         return True
 
-    def _step_logits(self, rows: int, used: int, wide: int) -> tuple[Tensor, Tensor]:
-        at, book = slice(0, rows), self.ledger
-        if wide == 1 or not isinstance(self.decoder, Decoder):
-            return self._read(self.decoder.step(book.embeds[at, 0], book.rows[at, POSITION], used))
-        behind = self.decoder.embed(self._asking).expand(rows, -1, -1)
-        hidden = self.decoder.block(torch.cat([book.embeds[at], behind], dim=1), book.rows[at, POSITION], used)
-        thinking = book.rows[at, THINKING, None, None].bool()
-        return self._read(torch.where(thinking, hidden[:, wide - 1 :], hidden[:, :1]))
+    def _step_logits(self, rows: int, used: int) -> tuple[Tensor, Tensor]:
+        state = self.state
+        hidden = self.decoder.step(state.embeds[:rows], state.rows[:rows, POSITION], used)
+        return hidden, self.decoder.logits(hidden)
 
-    def _captured(self, key: tuple, logits, at: At) -> None:
-        """Logits and decision as one graph; the decision outside it where it sorts the vocabulary or is not ours."""
+    def _run_captured(self, key: tuple, logits: Callable[[], tuple[Tensor, Tensor]], at: At) -> None:
+        """Run forward and decision as one CUDA graph; the decision stays outside if it samples or cannot be captured."""
         assert self.graphs is not None
         advance = key[0] == "step"
-        if self.ledger.sampling or self.kind == "other":
+        if self.state.sampling or self.kind == "other":
             hidden, found = self.graphs.run(("logits", *key), logits)
-            self.ledger.decide(at, hidden, found, self.ledger.sampling, advance)
+            self.state.decide(at, hidden, found, self.state.sampling, advance)
             return
 
         def work() -> None:
             hidden, found = logits()
-            self.ledger.decide(at, hidden, found, False, advance)
+            self.state.decide(at, hidden, found, False, advance)
 
         self.graphs.run(key, work)
 
     @torch.inference_mode()
     def harvest(self) -> list[tuple[int, Generation]]:
-        """The slots found finished, now free, with what they produced."""
+        """Free the slots that are known to be finished → their numbers and what they produced."""
         idle = all(b.left == 0 for b in self.busy.values())
         found = []
-        for number, rows in self.views.read(all_of_them=idle):
-            done, thinking = rows[:, DONE].tolist(), rows[:, THINKING].tolist()
-            for slot, b in self.busy.items():
-                b.thinks = b.thinks and (number < b.since or bool(thinking[slot]))
+        for number, rows in self.snapshots.read(flush=idle):
+            done = rows[:, DONE].tolist()
             ready = [s for s, b in self.busy.items() if done[s] and number >= b.since]
             for slot in ready:
                 del self.busy[slot]
-                found.append((slot, self.ledger.generation(slot, rows[slot].tolist())))
-            self._tell(number, rows)
+                found.append((slot, self.state.generation(slot, rows[slot].tolist())))
+            self._report(number, rows)
         if found:
-            self.ledger.forget([slot for slot, _ in found])
+            self.state.reset_sampling([slot for slot, _ in found])
         return found
 
-    def _tell(self, number: int, rows: Tensor) -> None:
-        """Let those who listen to a question under way hear what it has come to."""
+    def _report(self, number: int, rows: Tensor) -> None:
+        """Pass the progress of questions in flight to their listeners."""
         for slot, b in self.busy.items():
             if b.listen is not None and number >= b.since:
-                so_far = self.ledger.generation(slot, rows[slot].tolist(), b.told)
-                b.told = so_far.latent_count
-                b.listen(so_far)
+                progress = self.state.generation(slot, rows[slot].tolist(), b.reported)
+                b.reported = progress.latent_count
+                b.listen(progress)
 
     @torch.inference_mode()
     def drop(self, slots: Sequence[int]) -> None:
-        """Free slots whose answer nobody wants any more."""
+        """Free slots whose questions were cancelled."""
         held = [slot for slot in slots if self.busy.pop(slot, None)]
         if held:
-            self.ledger.close(held)
+            self.state.cancel(held)
 
     def request(self, prompt: Prompt, key: Key = 0, decoding: Decoding | None = None, place: int = 0) -> Request:
-        """A question for `admit`; with latents given beforehand, those of its `place`."""
+        """Make a request for `admit`; a `ReplayThinker` feeds it the latents at index `place`."""
         replay = self.thinker.latents[place] if isinstance(self.thinker, ReplayThinker) else None
         decoding = decoding or self.decoding
-        check_noise(self.thinker, decoding)
-        check_threshold(self.thinker, decoding)
+        check_decoding(self.thinker, decoding)
         if decoding.max_answer_tokens > self.decoding.max_answer_tokens:
             raise UserError(
                 f"max_answer_tokens: at most {self.decoding.max_answer_tokens} here, got {decoding.max_answer_tokens}."
@@ -315,13 +297,12 @@ class FastEngine:
         return Request(prompt, decoding, key, replay)
 
 
-def _bucket(count: int, most: int) -> int:
-    """The smallest power of two that holds `count`, but not more than `most`."""
-    return min(1 << (count - 1).bit_length(), most)
+def _round_up(count: int, multiple: int) -> int:
+    return -(-count // multiple) * multiple
 
 
 def _window(backbone: Backbone) -> int | None:
-    """How many positions back the model's layers read, where that is limited."""
+    """The model's sliding attention window; None if attention is not limited."""
     config = backbone.plain_model.config
     window = getattr(config, "sliding_window", None)
     kinds = getattr(config, "layer_types", None)

@@ -1,8 +1,8 @@
-"""Hugging Face modules → plain matrices: q|k|v and gate|up in one matrix each, adapters folded in.
+"""Hugging Face modules → fused matrices: q|k|v and gate|up in one matrix each, adapters merged.
 
-Which models this covers is decided by structure: a trunk of `layers`, `norm` and `rotary_emb`, whose layers hold two
-norms, attention with four projections (and perhaps norms of q and k) and a gated SiLU block. Whether a model of that
-structure also computes what we expect is not decided here but measured, by `decoder.Decoder.of`.
+A model is supported by its structure: a trunk of `layers`, `norm` and `rotary_emb`, whose layers have two norms, attention
+with four projections (and optional norms of q and k) and a SiLU-gated MLP. `decoder.Decoder.of` then checks that it computes
+the same outputs.
 
 Axes: D width, H query heads, G key heads, d head width, I inner width, V vocabulary.
 """
@@ -22,12 +22,12 @@ from ruplar.model.lora import merged
 LAYER_PARTS = {"self_attn", "mlp", "input_layernorm", "post_attention_layernorm"}
 ATTENTION_PARTS = {"q_proj", "k_proj", "v_proj", "o_proj"}
 MLP_PARTS = {"gate_proj", "up_proj", "down_proj", "act_fn"}
-MOVING_ROPE = ("dynamic", "longrope")  # their frequencies depend on the longest position seen so far
+MOVING_ROPE = ("dynamic", "longrope")  # their frequencies depend on the longest position so far
 
 
 @dataclass
 class Linear:
-    """A matrix [out, in] and perhaps a bias [out]."""
+    """A matrix [out, in] and an optional bias [out]."""
 
     weight: Tensor
     bias: Tensor | None = None
@@ -47,9 +47,9 @@ class Layer:
         gate_up: [2I, D], gates first.
         down: [D, I].
         norm_in: [D] scale before attention.
-        norm_mid: [D] scale before the gated block.
-        norm_q: [d] scale of each query, None in most models.
-        norm_k: [d] scale of each key, likewise.
+        norm_mid: [D] scale before the MLP.
+        norm_q: [d] scale of each query; None in most models.
+        norm_k: [d] scale of each key; None in most models.
     """
 
     qkv: Linear
@@ -64,17 +64,17 @@ class Layer:
 
 @dataclass
 class Weights:
-    """A whole model in plain matrices.
+    """The weights of a whole model.
 
     Attributes:
         layers: First to last.
         norm: [D] scale before the head.
-        table: [V, D] what each token reads.
-        head: [V, D] what each token's logit is read by; the table itself when tied.
+        table: [V, D] input embeddings.
+        head: [V, D] LM head; the table itself if tied.
         heads: H.
         kv_heads: G.
         head_dim: d.
-        eps: Of every norm.
+        eps: Epsilon of all norms.
         rotary: The model's own module: (x, positions [1, S]) → cos and sin [1, S, d].
     """
 
@@ -90,7 +90,7 @@ class Weights:
 
 
 def covers(backbone: Backbone) -> bool:
-    """Whether the model has the structure this module reads."""
+    """Whether the model has a supported structure."""
     trunk = backbone.plain_model.base_model
     if not all(hasattr(trunk, part) for part in ("layers", "norm", "rotary_emb")) or not len(trunk.layers):
         return False
@@ -115,12 +115,12 @@ def _covers_layer(layer: Any) -> bool:
 
 @torch.no_grad()
 def read_weights(backbone: Backbone, release: bool = False) -> Weights:
-    """Take a covered model's weights into fused matrices.
+    """Fuse the weights of a supported model.
 
     Args:
-        backbone: Of a model that `covers` accepts.
-        release: Keep one copy only: the Hugging Face modules then look into the fused matrices and stay usable. An
-            adapter is first folded into the model for good, and `backbone.model` becomes the plain model.
+        backbone: A model that `covers` accepts.
+        release: Hold one copy only: the Hugging Face modules become views of the fused matrices and stay usable. An
+            adapter is merged into the model first, and `backbone.model` becomes the merged model.
     """
     if release and hasattr(backbone.model, "peft_config"):
         backbone.model = merged(backbone)
@@ -158,7 +158,7 @@ def _layer(layer: Any, release: bool) -> Layer:
 
 
 def _fuse(modules: list[Any], release: bool) -> Linear:
-    """Several projections of one input → one matrix; on release each module's weight becomes a slice of it."""
+    """Projections of one input → one matrix; with `release` each module's weight becomes a view of it."""
     parts = [_linear(module) for module in modules]
     weight = _one_matrix([part.weight for part in parts])
     bias = torch.cat([part.bias for part in parts if part.bias is not None]) if parts[0].bias is not None else None
@@ -172,7 +172,7 @@ def _fuse(modules: list[Any], release: bool) -> Linear:
 
 
 def _one_matrix(parts: list[Tensor]) -> Tensor:
-    """Matrices on top of each other; without a copy where they already lie so, having been released before."""
+    """Concatenate matrices; without a copy if they are adjacent already, after an earlier release."""
     ends = [part.data_ptr() + part.numel() * part.element_size() for part in parts]
     together = all(part.data_ptr() == end for part, end in zip(parts[1:], ends, strict=False))
     size = (sum(len(part) for part in parts), parts[0].shape[1])
@@ -183,7 +183,7 @@ def _one_matrix(parts: list[Tensor]) -> Tensor:
 
 
 def _linear(module: Any) -> Linear:
-    """A projection's matrix, its LoRA folded into a copy; summed in float32 and rounded once."""
+    """A projection's matrix, its LoRA merged into a copy; summed in float32 and rounded once."""
     base = module.get_base_layer() if hasattr(module, "get_base_layer") else module
     weight = base.weight.detach()
     bias = base.bias.detach() if base.bias is not None else None
@@ -197,7 +197,7 @@ def _linear(module: Any) -> Linear:
 
 
 def _table(embedding: nn.Module) -> Tensor:
-    """[V, D] what an embedding gives for each token, trained rows and adapters included."""
+    """[V, D] output of the embedding module for each token, trained rows and adapters included."""
     if type(embedding) is nn.Embedding:
         return embedding.weight.detach()
     rows = next(m for m in embedding.modules() if isinstance(m, nn.Embedding)).weight
@@ -208,7 +208,7 @@ def _head(backbone: Backbone, table: Tensor) -> Linear:
     head = backbone.head
     if type(head) is nn.Linear:
         return Linear(head.weight.detach(), head.bias.detach() if head.bias is not None else None)
-    # an adapted head, read by what it does: column i of the matrix is its answer to the i-th unit vector
+    # the matrix of an adapted head: column i is its output for the i-th unit vector
     width = table.shape[1]
     bias = head(torch.zeros(1, width, dtype=backbone.head_dtype, device=table.device))[0]
     units = torch.eye(width, dtype=backbone.head_dtype, device=table.device)

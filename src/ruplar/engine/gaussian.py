@@ -1,9 +1,9 @@
-"""Last hidden state → the next latent as a Gaussian vector: the latent head, and thinking with it (CoLaR, ReGuLaR).
+"""Last hidden state → the next latent as a Gaussian vector: the latent head and its thinker (CoLaR, ReGuLaR-T).
 
     hidden –body→ –mean, log_std→ N(mean, std²)      in units of sigma, the embedding's standard deviation
     latent = mean · sigma;  with noise, (mean + noise · std · g) · sigma
 
-The thought goes on until the model's own next token is `</think>`.
+The thought ends when the model's own next token is `</think>`.
 
 Axes: B rows, V vocabulary, D width, H inner width.
 """
@@ -17,8 +17,8 @@ from typing import ClassVar, Literal
 import torch
 from torch import Tensor, nn
 
-from ruplar.engine.noise import Noise, uniform
-from ruplar.engine.thinker import Thought
+from ruplar.engine.sampling import Noise, uniform
+from ruplar.engine.thinker import NextInput
 
 _LOG_ROOT_TAU = 0.5 * math.log(2 * math.pi)
 
@@ -29,7 +29,7 @@ class LatentHead(nn.Module):
     Args:
         width: D.
         inner: H.
-        seed: The same weights every time.
+        seed: Random seed of the weights.
     """
 
     def __init__(self, width: int, inner: int, seed: int = 0):
@@ -53,22 +53,21 @@ def log_density(mean: Tensor, log_std: Tensor, value: Tensor) -> Tensor:
 
 
 def normal(stream: Tensor, made: Tensor, count: int) -> Tensor:
-    """[B, count] standard normal numbers, as `noise.uniform` gives uniform ones."""
-    drawn = uniform(stream, made, count).clamp_min(2.0**-25)  # 2u - 1 would round to -1, whose place is -inf
+    """[B, count] standard normal numbers; see `sampling.uniform`."""
+    drawn = uniform(stream, made, count).clamp_min(2.0**-25)  # 2u - 1 would round to -1, where erfinv is -inf
     return torch.erfinv(2 * drawn - 1) * math.sqrt(2)
 
 
 @dataclass
 class GaussianThinker:
-    """Feeds the latent head's Gaussian: its mean or, with noise, a draw.
+    """Feed the mean of the latent head's Gaussian or, with noise, a sample; at least one latent.
 
     Attributes:
         head: The latent head.
-        sigma: Standard deviation of the input embedding, the head's unit.
+        sigma: Standard deviation of the input embedding, the unit of the head.
         end_think_id: The halt token.
-        halt: `argmax`: stop when `</think>` is the likeliest token; `sample`: in a thought with noise, when a token drawn
-            at T = 1 is it.
-        least: Latents made before the halt is looked at.
+        halt: `argmax`: halt when `</think>` is the most likely token; `sample`: with noise, when a token sampled at
+            T = 1 is `</think>`.
         cap: Most latents.
     """
 
@@ -76,21 +75,20 @@ class GaussianThinker:
     sigma: float
     end_think_id: int
     halt: Literal["argmax", "sample"] = "argmax"
-    least: int = 1
     cap: int = 64
     thinks: bool = True
     takes_noise: ClassVar[bool] = True
 
-    def next(self, logits: Tensor, hidden: Tensor, made: Tensor, noise: Noise | None = None) -> Thought:
-        """See `Thinker.next`; a `noise` of 1 draws from the Gaussian itself, as published."""
+    def next(self, logits: Tensor, hidden: Tensor, made: Tensor, noise: Noise | None = None) -> NextInput:
+        """See `Thinker.next`; with a noise of 1 the latent is a sample of the Gaussian, as published."""
         latent, log_std = self.head(hidden)
         over = logits.argmax(-1) == self.end_think_id
         if noise is not None:
             drawn = normal(noise.stream, made, latent.shape[-1])
             latent = latent + noise.scale[:, None] * log_std.exp() * drawn
             if self.halt == "sample":
-                # a token drawn at T = 1 is the halt with the halt's own probability
+                # a token sampled at T = 1 is the halt token with probability P(halt)
                 chance = uniform(noise.stream.flip(1), made, 1)[:, 0]
                 sampled = chance < logits.softmax(-1)[:, self.end_think_id]
                 over = torch.where(noise.scale > 0, sampled, over)
-        return Thought(over & (made >= self.least), (latent * self.sigma).to(hidden.dtype))
+        return NextInput(over & (made > 0), (latent * self.sigma).to(hidden.dtype))

@@ -1,4 +1,4 @@
-"""Work on static buffers → captured CUDA graphs, one a shape; and the host's late, never blocking view of a tensor."""
+"""CUDA graph capture, one graph per shape, and asynchronous snapshots of a device tensor for the host."""
 
 from __future__ import annotations
 
@@ -14,24 +14,24 @@ from torch import Tensor
 
 @cache
 def _side_stream(device: int) -> Any:
-    """Where work warms up before its capture: one stream for all, since each new one gets a workspace that stays."""
+    """The stream for warm-up before a capture: one for all, since each new stream allocates a workspace for good."""
     return torch.cuda.Stream(device)
 
 
 @dataclass
 class Graphs:
-    """Captured work by key. All graphs share one memory pool, since they never run at the same time.
+    """Captured graphs by key. All share one memory pool, since they never run at the same time.
 
     Attributes:
-        kept: Buffers that running the work changes; capturing runs it twice to warm up and puts them back.
+        buffers: Tensors that the work changes; capturing runs it twice as warm-up and restores them.
     """
 
-    kept: Sequence[Tensor]
+    buffers: Sequence[Tensor]
     found: dict[Hashable, tuple[Any, Any]] = field(default_factory=dict)
     pool: Any = None
 
     def run(self, key: Hashable, work: Callable[[], Any]) -> Any:
-        """Replay the graph of `key`, captured from `work` the first time → what `work` returned: static tensors."""
+        """Replay the graph of `key`, captured from `work` the first time → the static tensors that `work` returned."""
         if key not in self.found:
             self.found[key] = self._capture(work)
         graph, result = self.found[key]
@@ -39,13 +39,13 @@ class Graphs:
         return result
 
     def _capture(self, work: Callable[[], Any]) -> tuple[Any, Any]:
-        before = [tensor.clone() for tensor in self.kept]
+        before = [tensor.clone() for tensor in self.buffers]
         side = _side_stream(torch.cuda.current_device())
         side.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(side):
-            for _ in range(2):  # compiles kernels and sizes workspaces, which a capture may not do
+            for _ in range(2):  # compile kernels and allocate workspaces, which a capture must not do
                 work()
-                self._put_back(before)
+                self._restore(before)
         torch.cuda.current_stream().wait_stream(side)
         torch.cuda.synchronize()
         graph = torch.cuda.CUDAGraph()
@@ -55,21 +55,21 @@ class Graphs:
             result = work()
         return graph, result
 
-    def _put_back(self, before: list[Tensor]) -> None:
-        for tensor, value in zip(self.kept, before, strict=True):
+    def _restore(self, before: list[Tensor]) -> None:
+        for tensor, value in zip(self.buffers, before, strict=True):
             tensor.copy_(value)
 
 
 @dataclass
-class Views:
+class Snapshots:
     """Snapshots of a tensor on the host, in order.
 
     On a CPU a snapshot is the tensor itself. On a GPU it is a copy into pinned memory that is awaited only when it is
-    read, `lag` snapshots later, so the device always has work queued.
+    read, `lag` snapshots later, so the device always has queued work.
 
     Attributes:
-        of: The tensor looked at.
-        lag: Snapshots that may stay unread.
+        of: The tensor.
+        lag: Snapshots that may remain unread.
     """
 
     of: Tensor
@@ -91,10 +91,10 @@ class Views:
             self.waiting.append((self.taken, page, event))
         self.taken += 1
 
-    def read(self, all_of_them: bool) -> list[tuple[int, Tensor]]:
-        """(number, tensor) of the snapshots due, oldest first; each is good until the next call of `take`."""
+    def read(self, flush: bool) -> list[tuple[int, Tensor]]:
+        """(number, tensor) of the snapshots due, or of all with `flush`, oldest first; valid until the next `take`."""
         due = []
-        while self.waiting and (all_of_them or len(self.waiting) > self.lag):
+        while self.waiting and (flush or len(self.waiting) > self.lag):
             number, page, event = self.waiting.popleft()
             if event is not None:
                 event.synchronize()

@@ -1,7 +1,7 @@
-"""Embeddings → hidden states through a model's own forward, for architectures `decoder.Decoder` does not cover.
+"""Embeddings → hidden states through a model's own forward, for architectures `decoder.Decoder` does not support.
 
-The model is handed our cache in place of its own: it stores what a layer gives it into slots and columns, and returns
-the columns in use. Masks are made here and passed whole, so the model makes none.
+The model gets our cache instead of its own: it stores a layer's keys and values in slots and columns, and returns the
+columns in use. The masks are made here, so the model makes none.
 """
 
 from __future__ import annotations
@@ -19,41 +19,41 @@ from ruplar.model.soft_tokens import mix_all
 
 @dataclass
 class SlotCache:
-    """The part of a Hugging Face cache that attention layers use, on static slots."""
+    """The part of the Hugging Face cache interface that attention layers use, on static slots."""
 
     slots: int
     columns: int
     layers: list[tuple[Tensor, Tensor]] = field(default_factory=list)
     at: At = field(default_factory=lambda: slice(0, 0))
-    positions: Tensor | None = None  # [B] where one column goes; None in a prefill
+    positions: Tensor | None = None  # [B] column of each row's new key; None in a prefill
     used: int = 0
     is_compileable = False
 
     def update(self, keys: Tensor, values: Tensor, layer_idx: int, *_: Any, **__: Any) -> tuple[Tensor, Tensor]:
-        """Keys and values [B, heads, S, d] of one layer → all that may be read [B, heads, C, d]."""
+        """Store keys and values [B, heads, S, d] of one layer → all that may be read [B, heads, C, d]."""
         if layer_idx == len(self.layers):
-            self.layers.append((self._room(keys), self._room(values)))
+            self.layers.append((self._allocate(keys), self._allocate(values)))
         if self.positions is None:
-            for room, given in zip(self.layers[layer_idx], (keys, values), strict=True):
-                room[:, :, : given.shape[2]][self.at] = given
+            for buffer, given in zip(self.layers[layer_idx], (keys, values), strict=True):
+                buffer[:, :, : given.shape[2]][self.at] = given
             return keys, values
         rows = torch.arange(len(keys), device=keys.device)
-        for room, given in zip(self.layers[layer_idx], (keys, values), strict=True):
-            room[rows, :, self.positions] = given[:, :, 0]
-        known = self.layers[layer_idx]
-        return known[0][: len(keys), :, : self.used], known[1][: len(keys), :, : self.used]
+        for buffer, given in zip(self.layers[layer_idx], (keys, values), strict=True):
+            buffer[rows, :, self.positions] = given[:, :, 0]
+        past_keys, past_values = self.layers[layer_idx]
+        return past_keys[: len(keys), :, : self.used], past_values[: len(keys), :, : self.used]
 
     def get_seq_length(self, layer_idx: int = 0) -> int:
-        """Never used, since positions and masks are given; the model asks for it all the same."""
+        """Required by the model; without effect, since positions and masks are given."""
         return self.used
 
-    def _room(self, like: Tensor) -> Tensor:
+    def _allocate(self, like: Tensor) -> Tensor:
         return like.new_zeros((self.slots, like.shape[1], self.columns, like.shape[3]))
 
 
 @dataclass
 class HFDecoder:
-    """Any causal LM that reads its keys and values through the cache it is given."""
+    """Any causal LM that reads its keys and values through the cache object."""
 
     backbone: Backbone
     slots: int = 0
@@ -62,18 +62,18 @@ class HFDecoder:
 
     @classmethod
     def of(cls, backbone: Backbone) -> HFDecoder | None:
-        """The decoder of a backbone, or None where the model keeps its past in other ways."""
+        """Make the decoder of a backbone; None if the model does not use the cache this way."""
         decoder = cls(backbone)
         try:
             difference = probe(decoder, backbone)
         except (AttributeError, TypeError, RuntimeError, ValueError) as error:
-            log.info("%s does not run on slots: %s", type(backbone.plain_model).__name__, error)
+            log.info("%s does not support slots: %s", type(backbone.plain_model).__name__, error)
             return None
         return decoder if difference <= tolerance(backbone.embedding_weight.dtype) else None
 
     @property
     def device(self) -> torch.device:
-        """Where the weights are."""
+        """Device of the weights."""
         return self.backbone.device
 
     def allocate(self, slots: int, columns: int) -> None:
@@ -105,8 +105,8 @@ class HFDecoder:
 
     def copy(self, source: Tensor, target: Tensor, columns: int) -> None:
         """See `decoder.SlotDecoder`."""
-        for room in (room for layer in self.cache.layers for room in layer):
-            room[target, :, :columns] = room[source, :, :columns]
+        for buffer in (buffer for layer in self.cache.layers for buffer in layer):
+            buffer[target, :, :columns] = buffer[source, :, :columns]
 
     def step(self, embeds: Tensor, positions: Tensor, used: int) -> Tensor:
         """See `decoder.SlotDecoder`."""
@@ -117,6 +117,6 @@ class HFDecoder:
 
 
 def _additive(allowed: Tensor, dtype: torch.dtype) -> Tensor:
-    """[.., C] true where read → [1, .., C] 0 there and the lowest number elsewhere."""
+    """Boolean mask [.., C] → additive mask [1, .., C]: 0 where true, the lowest number elsewhere."""
     lowest = torch.finfo(dtype).min
     return torch.zeros(allowed.shape, dtype=dtype, device=allowed.device).masked_fill(~allowed, lowest)[None]

@@ -1,15 +1,15 @@
-"""Triton kernels of the forward pass: a decode step of a handful of rows, and what lies between products of many.
+"""Triton kernels of the forward pass: the decode step of a small batch, and the operators between matrix products.
 
-At one row a step is a read of all weights, so a kernel here is one pass over one matrix with everything around it folded
-in: the norm before (its scale goes onto x, its factor onto the sum), bias, SiLU and residual after. A program takes a
+At batch size 1 a step is bound by reading all weights, so a kernel here is one pass over one matrix with everything around
+it fused: the norm before (its scale is applied to x, its factor to the sum), bias, SiLU and residual after. A program takes a
 few rows of the matrix and all of x; rows of x are the fastest grid axis, so that a matrix tile is read from memory once.
 
-    layer    project(norm, q|k|v) · attend(turn, store, read) · project(residual) · gate_up(norm, SiLU) · project(residual)
-    any rows turn (q and k turned, k and v stored) · gate (SiLU times the other half): what lies between matrix products
+    small batch  project(norm, q|k|v) · decode_attention · project(residual) · gate_up(norm, SiLU) · project(residual)
+    any batch    rotate_and_store (rotate q and k, store k and v) · silu_mul: between matrix products
 
-With EARLY a kernel starts while the one ahead is still running, and loads its tile of weights before it waits for its
-input (programmatic dependent launch). Before that wait only what the kernel ahead does not write may be read: weights, and
-what was written before it, since it let this one begin after its own wait. Sums are float32.
+With EARLY a kernel starts while the previous one still runs, and loads its tile of weights before it waits for its input
+(programmatic dependent launch). Before that wait it may only read what the previous kernel does not write: weights, and what
+was written before that kernel, since it triggered this launch after its own wait. Sums are float32.
 
 Axes: M rows, N outputs, K inputs.
 """
@@ -22,7 +22,7 @@ import triton.language as tl
 
 @triton.jit
 def _await_input():
-    """Wait until the kernel ahead has written its output, then let the next one begin to load its weights."""
+    """Wait until the previous kernel has written its output, then let the next one start to load its weights."""
     tl.extra.cuda.gdc_wait()
     tl.extra.cuda.gdc_launch_dependents()
 
@@ -99,14 +99,14 @@ def gate_up(
 
 
 @triton.jit
-def attend(
+def decode_attention(
     qkv, cache, positions, cos, sin, norm_q, norm_k, out, position_stride, plane, columns, eps, factor,
     H: tl.constexpr, G: tl.constexpr, HALF: tl.constexpr, NORM: tl.constexpr, BC: tl.constexpr, EARLY: tl.constexpr,
 ):  # fmt: skip
-    """One query of one head over its slot: turn q and k, store k and v, read all columns up to the position.
+    """One query of one head over its slot: rotate q and k, store k and v, attend to all columns up to the position.
 
     `cache` [2, slots, G, columns, d] of one layer, `plane` elements from keys to values. The program of a key head's
-    first query stores; the others hold the same key and value in registers, so none waits for another.
+    first query stores; the others hold the same key and value in registers, so no program waits for another.
     """
     head = tl.program_id(0)
     row = tl.program_id(1)
@@ -114,7 +114,7 @@ def attend(
     width = 2 * HALF
     i = tl.arange(0, HALF)
     whole = tl.arange(0, 2 * HALF)
-    # what earlier steps left in the cache was written long before the kernel ahead, so it need not be awaited
+    # earlier steps wrote the cache long before the previous kernel, so it need not be awaited
     position = tl.load(positions + row * position_stride)
     keys = cache + (row * G + group) * columns * width
     values = keys + plane
@@ -177,13 +177,13 @@ def attend(
 
 
 @triton.jit
-def turn(
+def rotate_and_store(
     qkv, cos, sin, norm_q, norm_k, cache, slots, positions, position_stride, plane, columns, length, eps,
     H: tl.constexpr, G: tl.constexpr, HALF: tl.constexpr, NORM: tl.constexpr, BH: tl.constexpr, BG: tl.constexpr,
 ):  # fmt: skip
-    """One token of q|k|v [T, (H + 2G)·d]: turn q and k where they lie, and store k and v in its slot of one layer's cache.
+    """One token of q|k|v [T, (H + 2G)·d]: rotate q and k in place, and store k and v in its slot of one layer's cache.
 
-    Of a prompt (`length` > 0) token t is column t % length of row t // length; of a step it is row t at its position.
+    In a prefill (`length` > 0) token t is column t % length of row t // length; in a step it is row t at its position.
     `cache` [2, slots, G, columns, d], `plane` elements from keys to values.
     """
     token = tl.program_id(0).to(tl.int64)
@@ -236,8 +236,8 @@ def turn(
 
 
 @triton.jit
-def gate(both, out, size, BI: tl.constexpr):
-    """One row of gates|ups [T, 2·size] → SiLU(gate) · up [T, size]."""
+def silu_mul(both, out, size, BI: tl.constexpr):
+    """One row of gate|up [T, 2·size] → SiLU(gate) · up [T, size]."""
     token = tl.program_id(0).to(tl.int64)
     i = tl.program_id(1) * BI + tl.arange(0, BI)
     mine = both + token * 2 * size + i

@@ -1,4 +1,4 @@
-"""What a fast engine may use, and what it is asked."""
+"""Options of the fast engine, and its requests."""
 
 from __future__ import annotations
 
@@ -14,34 +14,32 @@ from ruplar.types import Prompt
 
 @dataclass(frozen=True)
 class EngineOptions:
-    """What a fast engine may use.
+    """Options of the fast engine.
 
     Attributes:
-        columns: Positions a question may take at first, from prompt to answer; `reserve` makes more.
-        keep: What is kept of each latent.
-        release: Keep one copy of the weights: fold an adapter in for good and let the model look into ours.
-        graphs: Capture CUDA graphs; nothing on a CPU.
-        kernels: On a GPU in bfloat16, decode few rows through our own kernels; they are checked at the start.
-        early: With kernels: let each load its weights while the one ahead is still running; None: where the GPU can (from
-            compute capability 9 on).
-        prefill_tokens: Most padded tokens of one prefill; 0: what a CPU's cache holds, or what fills a GPU.
+        columns: Positions per slot at the start, from prompt to answer; `reserve` reallocates.
+        keep: What to return of each latent.
+        release: Hold one copy of the weights: merge the adapter and let the model's modules share our matrices.
+        kernels: Use our Triton kernels on a GPU, for small batches only in bfloat16; they are checked at the start.
     """
 
     columns: int = 256
     keep: Keep = "none"
     release: bool = False
-    graphs: bool = True
     kernels: bool = True
-    early: bool | None = None
-    prefill_tokens: int = 0
 
 
 @dataclass(frozen=True)
 class Request:
-    """One question as the engine takes it: its prompt, how it is decoded, the name of its random stream, given latents.
+    """One question for the engine.
 
-    `listen` hears of it while it is under way: called by the engine's thread with what there is so far; of the kept
-    latents only those that are new. It may not raise and must be quick.
+    Attributes:
+        prompt: The prompt.
+        decoding: How it is decoded.
+        key: Name of its random stream.
+        replay: [N, D] latents to feed, for a `ReplayThinker`.
+        listen: Called by the engine's thread with the progress; of stored latents it gets only the new ones. It must not
+            raise and must return quickly.
     """
 
     prompt: Prompt

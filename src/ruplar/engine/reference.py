@@ -1,18 +1,13 @@
-"""Prompts → latents → answers: the plain loop, and the definition every faster path must agree with.
+"""Prompts → latents → answers: the reference engine, which every faster path must agree with.
 
-One cache from question to answer. Rows move at their own pace: in one forward a row may feed a latent while its
-neighbour feeds `</think>` and a third an answer token.
+One KV cache from question to answer. Rows advance independently: in one forward pass a row may feed a latent while
+another feeds `</think>` and a third an answer token.
 
     column      prompt (left-padded) <think>  z_1   z_2  </think>  18   eos
     row 0       · · How many ..      <think>  z_1   z_2  </think>  18   ·
     row 1       Anna has ..          <think>  z_1 </think>  7     ·    ·
 
-Where a forward makes a block of W latents, it takes 2 W - 1 columns of a row that thinks, and one of any other:
-
-    row 0       · · How many ..      <think> a  z_1 z_2 a  </think>  18  ·
-    row 1       Anna has ..          <think> a  </think> · ·  7  eos  ·
-
-Axes: B rows, W latents of a block, V vocabulary, D width.
+Axes: B rows, V vocabulary, D width.
 """
 
 from __future__ import annotations
@@ -24,15 +19,13 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
-from ruplar.engine.halting import check_threshold, own_halt
-from ruplar.engine.noise import Noise
-from ruplar.engine.sampling import Decoding, Key, pick, uniforms
-from ruplar.engine.thinker import Thinker, Thought, asking_of, check_noise
+from ruplar.engine.sampling import Decoding, Key, Noise, pick, uniforms
+from ruplar.engine.thinker import NextInput, Thinker, check_decoding, override_halt
 from ruplar.model.backbone import Backbone
 from ruplar.types import Prompt
 
 Keep = Literal["none", "embeds", "all"]
-"""What is kept of each latent: nothing; its embedding, to be fed again; or also the logits it was made from (V-sized)."""
+"""What to return of each latent: nothing, its embedding, or its embedding and the logits it was made from (V-sized)."""
 
 
 @dataclass
@@ -40,14 +33,14 @@ class Generation:
     """What one row produced, in ids and tensors; `reasoner` turns it into an `Answer`.
 
     Attributes:
-        answer_ids: Tokens after the thought, the end token included when it came.
-        thought_ids: Tokens of a written thought.
-        latent_count: Latents (or thought tokens) fed.
-        forwards: Model calls in which this row took part, the prefill included.
+        answer_ids: Tokens after the thought, including the end token if it was generated.
+        thought_ids: Tokens of written reasoning.
+        latent_count: Latents (or reasoning tokens) fed.
+        forwards: Forward passes this row took part in, prefill included.
         halted: The thought ended by itself, not at the cap.
         ended: The answer ended by itself, not at the limit.
-        latent_logits: One [V] a latent, float32: what it was made from; empty unless kept.
-        latent_embeds: One [D] a latent: the soft token itself; empty unless kept.
+        latent_logits: One [V] float32 per latent: what it was made from; empty unless requested.
+        latent_embeds: One [D] per latent: the latent itself; empty unless requested.
     """
 
     answer_ids: list[int] = field(default_factory=list)
@@ -75,65 +68,62 @@ def generate(
         backbone: The model, in eval mode.
         thinker: How the method thinks.
         prompts: One per row. Rows with the same prompt, such as several samples of one question, share its prefill.
-        decoding: How the answer is decoded, and how much noise the thought has.
-        keys: Names each row's random stream; its place in the batch when None.
-        keep_latents: What to keep of every latent; see `Keep`.
+        decoding: How latents and answers are decoded.
+        keys: Name of each row's random stream; its index in the batch when None.
+        keep_latents: What to return of every latent; see `Keep`.
 
     Raises:
-        UserError: Noise is asked for, but the thinker does not draw.
+        UserError: The thinker does not support an option of `decoding`.
     """
-    check_noise(thinker, decoding)
-    check_threshold(thinker, decoding)
+    check_decoding(thinker, decoding)
     if not prompts:
         return []
     rows = [Generation() for _ in prompts]
     keys = keys if keys is not None else range(len(prompts))
-    noise = uniforms(decoding, keys)
-    loop = _Loop.start(backbone, thinker, prompts)
-    loop.noise = Noise.of([decoding] * len(prompts), keys, backbone.device)
-    while not bool(loop.done.all()):
-        logits = backbone.logits(loop.last.flatten(0, 1)).unflatten(0, loop.last.shape[:2])
-        embeds = _decide(loop, rows, logits, decoding, noise, keep_latents)
-        if bool(loop.done.all()):
+    answer_noise = uniforms(decoding, keys)
+    batch = _Batch.prefill(backbone, thinker, prompts)
+    batch.noise = Noise.of([decoding] * len(prompts), keys, backbone.device)
+    while not bool(batch.done.all()):
+        embeds = _decide(batch, rows, backbone.logits(batch.last), decoding, answer_noise, keep_latents)
+        if bool(batch.done.all()):
             break
-        loop.forward(embeds)
-        for row, done in zip(rows, loop.done.tolist(), strict=True):
+        batch.forward(embeds)
+        for row, done in zip(rows, batch.done.tolist(), strict=True):
             row.forwards += not done
     return rows
 
 
 @dataclass
-class _Loop:
-    """Where every row stands: the cache, the mask, and who is still thinking."""
+class _Batch:
+    """State of all rows: cache, mask, and which rows still think or answer."""
 
     backbone: Backbone
     thinker: Thinker
     cache: Any
     mask: Tensor  # [B, columns so far]
     position: Tensor  # [B] next position id
-    last: Tensor  # [B, W, D] hidden states that make the next block; of an answer's next token, the first
+    last: Tensor  # [B, D] last hidden state
     thinking: Tensor  # [B] bool
     done: Tensor  # [B] bool
-    made: Tensor  # [B] latents made
-    said: Tensor  # [B] answer tokens made
+    made: Tensor  # [B] latents so far
+    said: Tensor  # [B] answer tokens so far
     noise: Noise | None = None
 
     @classmethod
-    def start(cls, backbone: Backbone, thinker: Thinker, prompts: Sequence[Prompt]) -> _Loop:
-        """Prefill: every prompt with its `<think>`, and at once `</think>` for a method that does not think."""
+    def prefill(cls, backbone: Backbone, thinker: Thinker, prompts: Sequence[Prompt]) -> _Batch:
+        """Prefill every prompt with `<think>`, and with `</think>` for a method that does not think."""
         from transformers import DynamicCache
 
-        asking = asking_of(thinker)
-        opening = [backbone.think_id, *asking, *([] if thinker.thinks else [backbone.end_think_id])]
-        different = list(dict.fromkeys(p.ids for p in prompts))
-        ids, mask = left_pad([[*given, *opening] for given in different], backbone.pad_id, backbone.device)
+        opening = [backbone.think_id] if thinker.thinks else [backbone.think_id, backbone.end_think_id]
+        unique = list(dict.fromkeys(p.ids for p in prompts))
+        ids, mask = left_pad([[*prompt, *opening] for prompt in unique], backbone.pad_id, backbone.device)
         positions = (mask.cumsum(1) - 1).clamp_min(0)
         cache = DynamicCache(config=backbone.plain_model.config)
         hidden, _ = backbone.trunk(backbone.embedding(ids), mask, positions, cache)
-        last, position = hidden[:, -1 - len(asking) if thinker.thinks else -1 :], positions[:, -1] + 1
-        if len(different) < len(prompts):  # from here on every sample of a question has a row of its own
-            place = {given: row for row, given in enumerate(different)}
-            index = torch.tensor([place[p.ids] for p in prompts], device=backbone.device)
+        last, position = hidden[:, -1], positions[:, -1] + 1
+        if len(unique) < len(prompts):  # from here on every sample of a question has a row of its own
+            row_of = {prompt: row for row, prompt in enumerate(unique)}
+            index = torch.tensor([row_of[p.ids] for p in prompts], device=backbone.device)
             cache.batch_select_indices(index)
             mask, last, position = mask[index], last[index], position[index]
         count = torch.zeros(len(prompts), dtype=torch.long, device=backbone.device)
@@ -143,93 +133,84 @@ class _Loop:
             torch.zeros_like(thinking), count, count.clone(),
         )  # fmt: skip
 
-    def think(self, logits: Tensor) -> list[Thought]:
-        """The thinker's decision on every row, once for each latent of the block."""
-        given = () if self.noise is None else (self.noise,)
+    def think(self, logits: Tensor) -> NextInput:
+        """The thinker's decision on every row."""
         thinker: Any = self.thinker
-        return [thinker.next(logits[:, i], self.last[:, i], self.made + i, *given) for i in range(logits.shape[1])]
+        noise = () if self.noise is None else (self.noise,)
+        return thinker.next(logits, self.last, self.made, *noise)
 
     def forward(self, embeds: Tensor) -> None:
-        """Feed every row one block [B, W, D], or what comes first of it where a row does not think; others are masked."""
-        wide, on, thinking = embeds.shape[1], (~self.done).long(), self.thinking.long()
-        if wide > 1 and not bool(self.thinking.any()):
-            wide = 1
-        asking = torch.tensor(asking_of(self.thinker)[: wide - 1], dtype=torch.long, device=on.device)
-        asked = self.backbone.embedding(asking)
-        embeds = torch.cat([embeds[:, :wide], asked.to(embeds).expand(len(embeds), -1, -1)], dim=1)
-        more = thinking[:, None].expand(-1, embeds.shape[1] - 1)
-        self.mask = torch.cat([self.mask, on[:, None], more], dim=1)
-        positions = self.position[:, None] + torch.arange(embeds.shape[1], device=on.device) * thinking[:, None]
-        hidden, _ = self.backbone.trunk(embeds, self.mask, positions, self.cache)
-        self.last = torch.where(self.thinking[:, None, None], hidden[:, wide - 1 :], hidden[:, :1])
-        self.position = self.position + on + thinking * (embeds.shape[1] - 1)
+        """Feed every row one embedding [B, D]; finished rows are masked."""
+        active = (~self.done).long()
+        self.mask = torch.cat([self.mask, active[:, None]], dim=1)
+        hidden, _ = self.backbone.trunk(embeds[:, None], self.mask, self.position[:, None], self.cache)
+        self.last = hidden[:, -1]
+        self.position = self.position + active
 
 
 def _decide(
-    loop: _Loop, rows: list[Generation], logits: Tensor, decoding: Decoding, noise: Tensor | None, keep: Keep
+    batch: _Batch, rows: list[Generation], logits: Tensor, decoding: Decoding, noise: Tensor | None, keep: Keep
 ) -> Tensor:
-    """What every row feeds next [B, W, D], W logits a row [B, W, V] given, after noting down what it thought or said."""
-    backbone, was_thinking = loop.backbone, loop.thinking.clone()
-    embeds = backbone.embedding(torch.full_like(loop.made, backbone.pad_id))[:, None].expand(-1, logits.shape[1], -1)
+    """Record the latent or token that the logits [B, V] give each row → what every row feeds next [B, D]."""
+    backbone, was_thinking = batch.backbone, batch.thinking.clone()
+    embeds = backbone.embedding(torch.full_like(batch.made, backbone.pad_id))
     if bool(was_thinking.any()):
-        block = loop.think(logits)
-        halt = block[0].halt
+        decision = batch.think(logits)
+        halt = decision.halt
         if decoding.halt_threshold is not None:
-            own = [decoding.halt_threshold] * len(rows)
-            halt = own_halt(halt, logits[:, 0], backbone.end_think_id, own)
-        capped = loop.made + len(block) > loop.thinker.cap
-        goes_on = was_thinking & ~halt & ~capped
-        closes = was_thinking & ~goes_on
-        made = torch.stack([thought.embeds for thought in block], dim=1)
-        embeds = torch.where(goes_on[:, None, None], made, embeds)
-        ending = backbone.embedding(torch.full_like(loop.made, backbone.end_think_id))
-        embeds = torch.where(closes[:, None, None], ending[:, None], embeds)
-        loop.made = loop.made + goes_on.long() * len(block)
-        loop.thinking = goes_on
-        for i, thought in enumerate(block):
-            _note_thought(rows, thought, goes_on, closes & ~halt, logits[:, i], keep)
-    says = ~was_thinking & ~loop.done
-    if bool(says.any()):
-        column = (
-            noise[torch.arange(len(rows)), loop.said.cpu().clamp_max(noise.shape[1] - 1)]
-            if noise is not None
-            else None
-        )
-        tokens = pick(logits[:, 0], decoding, column.to(logits.device) if column is not None else None)
-        embeds = torch.where(says[:, None, None], backbone.embedding(tokens)[:, None], embeds)
-        loop.said = loop.said + says.long()
-        ends = says & (tokens == backbone.eos_id)
-        loop.done = loop.done | ends | (says & (loop.said >= decoding.max_answer_tokens))
-        # each reading waits for the device, so a column is read at once
-        for row, talks, token, over in zip(rows, says.tolist(), tokens.tolist(), ends.tolist(), strict=True):
-            if talks:
+            halt = override_halt(halt, logits, backbone.end_think_id, [decoding.halt_threshold] * len(rows))
+        continues = was_thinking & ~halt & (batch.made < batch.thinker.cap)
+        closes = was_thinking & ~continues
+        embeds = torch.where(continues[:, None], decision.embeds, embeds)
+        end_think = backbone.embedding(torch.full_like(batch.made, backbone.end_think_id))
+        embeds = torch.where(closes[:, None], end_think, embeds)
+        batch.made = batch.made + continues.long()
+        batch.thinking = continues
+        _record_latents(rows, decision, continues, closes & ~halt, logits, keep)
+    answers = ~was_thinking & ~batch.done
+    if bool(answers.any()):
+        tokens = pick(logits, decoding, _uniform_of(noise, batch.said, logits.device))
+        embeds = torch.where(answers[:, None], backbone.embedding(tokens), embeds)
+        batch.said = batch.said + answers.long()
+        ends = answers & (tokens == backbone.eos_id)
+        batch.done = batch.done | ends | (answers & (batch.said >= decoding.max_answer_tokens))
+        # each read waits for the device, so a column is read at once
+        for row, active, token, ended in zip(rows, answers.tolist(), tokens.tolist(), ends.tolist(), strict=True):
+            if active:
                 row.answer_ids.append(token)
-                row.ended = over
+                row.ended = ended
     return embeds
 
 
-def _note_thought(
-    rows: list[Generation], thought: Thought, goes_on: Tensor, cut: Tensor, logits: Tensor, keep: Keep
+def _uniform_of(noise: Tensor | None, said: Tensor, device: torch.device) -> Tensor | None:
+    """[B] the uniform number of each row's next answer token; None when greedy."""
+    if noise is None:
+        return None
+    return noise[torch.arange(len(said)), said.cpu().clamp_max(noise.shape[1] - 1)].to(device)
+
+
+def _record_latents(
+    rows: list[Generation], decision: NextInput, continues: Tensor, capped: Tensor, logits: Tensor, keep: Keep
 ) -> None:
-    logits = logits if thought.logits is None else thought.logits
-    on = goes_on.nonzero().flatten()
-    tokens = None if thought.tokens is None else thought.tokens[on].tolist()
-    kept_logits = logits[on] if keep == "all" else None
-    kept_embeds = thought.embeds[on] if keep != "none" else None
-    for at, b in enumerate(on.tolist()):
-        rows[b].latent_count += 1
+    logits = logits if decision.logits is None else decision.logits
+    at = continues.nonzero().flatten()
+    tokens = None if decision.tokens is None else decision.tokens[at].tolist()
+    latent_logits = logits[at] if keep == "all" else None
+    latent_embeds = decision.embeds[at] if keep != "none" else None
+    for i, row in enumerate(at.tolist()):
+        rows[row].latent_count += 1
         if tokens is not None:
-            rows[b].thought_ids.append(tokens[at])
-        if kept_logits is not None:
-            rows[b].latent_logits.append(kept_logits[at])
-        if kept_embeds is not None:
-            rows[b].latent_embeds.append(kept_embeds[at])
-    for b in cut.nonzero().flatten().tolist():
-        rows[b].halted = False
+            rows[row].thought_ids.append(tokens[i])
+        if latent_logits is not None:
+            rows[row].latent_logits.append(latent_logits[i])
+        if latent_embeds is not None:
+            rows[row].latent_embeds.append(latent_embeds[i])
+    for row in capped.nonzero().flatten().tolist():
+        rows[row].halted = False
 
 
 def left_pad(sequences: Sequence[Sequence[int]], pad_id: int, device) -> tuple[Tensor, Tensor]:
-    """Ragged ids → ids and mask, both [B, longest], flush right."""
+    """Ragged ids → ids and mask, both [B, longest], padded on the left."""
     width = max(len(s) for s in sequences)
     ids = torch.full((len(sequences), width), pad_id, dtype=torch.long)
     mask = torch.zeros_like(ids)

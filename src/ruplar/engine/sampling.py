@@ -1,8 +1,12 @@
-"""Logits → tokens, greedy or sampled, such that a row's draw never depends on the rows beside it.
+"""Logits → tokens and noised logits, such that a row's draw never depends on the rows beside it.
 
-Every row has its own stream of uniform numbers, drawn on the CPU from (seed, row key, sample) before decoding begins;
-sampling is then the inverse of the cumulative distribution at that number. Batch composition and device change nothing.
-The noise of a thought is drawn elsewhere (`noise`), in the same spirit.
+    answer    greedy, or sampled: every row has its own stream of uniform numbers, drawn on the CPU from (seed, question,
+              sample) before decoding starts; a token is the inverse of the cumulative distribution at that number
+    latent    softmax((log p + scale · g) / temperature), g ~ Gumbel(0, 1); P(</think>), and so the halt, is unchanged
+    text      argmax(log p + scale · g): a sample at temperature `scale`
+
+A Gumbel draw is a hash of (seed, question, sample, latent, token), computed where the logits are. So batch, slot, engine
+and device change nothing, nothing V-sized is stored, and a CUDA graph can capture it.
 
 Axes: B rows, V vocabulary, T most answer tokens.
 """
@@ -19,26 +23,28 @@ from torch import Tensor
 from ruplar.errors import UserError
 
 Key = int | tuple[int, int]
-"""Names a random stream: the number of a question, or of a question and of one of its samples."""
+"""Name of a random stream: index of a question, or (index of a question, index of a sample)."""
 
+_WORD = 0xFFFFFFFF
+_GOLDEN = 0x9E3779B9
 
 SAMPLE_NOISE = 0.3
-"""Noise of several thoughts where none is named. At 1 a latent is drawn as often as its probability says, and priors give
-operands a fifth of it, so most thoughts go wrong; at 0.3 they differ where the model is in doubt."""
+"""Default noise for several samples. At 1 a token is drawn as often as its probability says, and priors give operands a
+fifth of it, so most thoughts fail; at 0.3 they differ only where the model is uncertain."""
 
 
 @dataclass(frozen=True)
 class Decoding:
-    """How a question is thought through and its answer decoded; without noise the thought is deterministic.
+    """How latents and answer are decoded; without noise the latents are deterministic.
 
     Attributes:
-        temperature: Of the answer; 0 is greedy.
-        top_p: Sample among the likeliest tokens that together hold this much probability.
-        seed: Seed of sampled answers and of noise.
-        max_answer_tokens: An answer is cut here; it then counts as not ended.
-        noise: Factor of the Gumbel noise on every latent's logits; 0: none. See `noise.noised`.
-        noise_temperature: Of the noised mixture; below 1 is sharper. Has no effect on thoughts in text.
-        halt_threshold: P(halt) above which a thought ends; None: the thinker's own way.
+        temperature: Sampling temperature of the answer; 0 is greedy.
+        top_p: Sample among the most likely tokens that together have this probability.
+        seed: Random seed of sampled answers and of noise.
+        max_answer_tokens: Most tokens of an answer; one that is cut counts as not ended.
+        noise: Scale of the Gumbel noise on every latent's logits; 0: none. See `noised`.
+        noise_temperature: Temperature of the noised mixture; below 1 is sharper. No effect on written reasoning.
+        halt_threshold: P(halt) above which a thought ends; None: as the thinker decides.
     """
 
     temperature: float = 0.0
@@ -62,7 +68,7 @@ class Decoding:
         if self.noise < 0:
             problems.append(f"noise: must be 0 or more, got {self.noise}. 0 is none.")
         if self.noise_temperature <= 0:
-            problems.append(f"noise_temperature: must be above 0, got {self.noise_temperature}. 1 leaves it as it is.")
+            problems.append(f"noise_temperature: must be above 0, got {self.noise_temperature}. 1 has no effect.")
         if self.halt_threshold is not None and not 0 < self.halt_threshold < 1:
             problems.append(f"halt_threshold: must be above 0 and below 1, got {self.halt_threshold}.")
         if problems:
@@ -70,33 +76,119 @@ class Decoding:
 
     @property
     def noisy(self) -> bool:
-        """Whether thoughts are drawn."""
+        """Whether latents are sampled."""
         return self.noise > 0 or self.noise_temperature != 1
 
 
 def stream(seed: int, key: Key) -> tuple[int, int, int]:
-    """Seed and key → what names a random stream; a plain number is a question's first sample."""
+    """Seed and key → name of a random stream; an int names a question's first sample."""
     return (seed, *key) if isinstance(key, tuple) else (seed, key, 0)
 
 
 def uniforms(decoding: Decoding, keys: Sequence[Key]) -> Tensor | None:
-    """[B, T] uniform numbers, row b from (seed, keys[b]) alone; None when greedy."""
+    """[B, T] uniform numbers, row b from (seed, keys[b]) only; None when greedy."""
     if decoding.temperature == 0:
         return None
-    rows = [
-        np.random.default_rng(stream(decoding.seed, key)).random(decoding.max_answer_tokens) for key in keys
-    ]  # fmt: skip
+    rows = [np.random.default_rng(stream(decoding.seed, key)).random(decoding.max_answer_tokens) for key in keys]
     return torch.from_numpy(np.stack(rows)) if rows else torch.empty(0, decoding.max_answer_tokens)
 
 
 def pick(logits: Tensor, decoding: Decoding, uniform: Tensor | None) -> Tensor:
-    """One token a row: logits [B, V] and, when sampling, one uniform number a row [B] → ids [B]."""
+    """Logits [B, V] and, when sampling, one uniform number per row [B] → token ids [B]."""
     if uniform is None:
         return logits.argmax(-1)
     probs, order = (logits.double() / decoding.temperature).softmax(-1).sort(dim=-1, descending=True, stable=True)
-    before = probs.cumsum(-1) - probs  # mass of the likelier tokens
+    before = probs.cumsum(-1) - probs  # mass of the more likely tokens
     probs = probs.masked_fill(before >= decoding.top_p, 0.0)  # the first token always stays
     cumulative = probs.cumsum(-1)
     target = uniform.to(cumulative).unsqueeze(-1) * cumulative[:, -1:]
     chosen = (cumulative <= target).sum(-1, keepdim=True).clamp_max(probs.shape[-1] - 1)
     return order.gather(-1, chosen).squeeze(-1)
+
+
+@dataclass
+class Noise:
+    """Noise of each row's latents.
+
+    Attributes:
+        scale: [B] float32 scale of the Gumbel noise; 0: none.
+        temperature: [B] float32 temperature of the noised mixture; below 1 is sharper, towards a single token.
+        stream: [B, 2] int64, two 32-bit words that name the row's random stream.
+    """
+
+    scale: Tensor
+    temperature: Tensor
+    stream: Tensor
+
+    @classmethod
+    def of(cls, decodings: Sequence[Decoding], keys: Sequence[Key], device=None) -> Noise | None:
+        """Decoding and key of each row → their noise; None if no row has any."""
+        if not any(d.noisy for d in decodings):
+            return None
+        # the last 1 separates the stream of the latents from that of the answer
+        names = [(*stream(d.seed, key), 1) for d, key in zip(decodings, keys, strict=True)]
+        words = [np.random.SeedSequence(name).generate_state(2).tolist() for name in names]
+        return cls(
+            torch.tensor([d.noise for d in decodings], dtype=torch.float32, device=device),
+            torch.tensor([d.noise_temperature for d in decodings], dtype=torch.float32, device=device),
+            torch.tensor(words, dtype=torch.long, device=device).reshape(-1, 2),
+        )
+
+    @classmethod
+    def none(cls, rows: int, device=None) -> Noise:
+        """No noise, for this many rows."""
+        scale = torch.zeros(rows, device=device)
+        return cls(scale, torch.ones_like(scale), torch.zeros(rows, 2, dtype=torch.long, device=device))
+
+    def __getitem__(self, at: slice | Tensor) -> Noise:
+        """Select rows."""
+        return Noise(self.scale[at], self.temperature[at], self.stream[at])
+
+    def __setitem__(self, at: slice | Tensor, rows: Noise) -> None:
+        """Replace rows."""
+        self.scale[at], self.temperature[at], self.stream[at] = rows.scale, rows.temperature, rows.stream
+
+
+def uniform(stream: Tensor, made: Tensor, count: int) -> Tensor:
+    """[B, count] float32 in (0, 1) from each row's stream [B, 2], its number of latents so far [B], and the column."""
+    column = torch.arange(count, device=stream.device)
+    first = _mixed(stream[:, 0] ^ _mixed(made + 1))
+    second = _mixed(stream[:, 1] ^ first)
+    bits = _mixed(_mixed((first[:, None] + column * _GOLDEN) & _WORD) ^ second[:, None])
+    # in float32, numbers near 0 are exact and the largest would round to 1
+    return ((bits.float() + 0.5) * 2.0**-32).clamp_max(1 - 2.0**-24)
+
+
+def gumbel(stream: Tensor, made: Tensor, count: int) -> Tensor:
+    """[B, count] Gumbel(0, 1) numbers; see `uniform`."""
+    # -log(-log(1 - u)) is exact for small u, where the large draws come from
+    return -(-torch.log1p(-uniform(stream, made, count))).log()
+
+
+def noised(logits: Tensor, noise: Noise, made: Tensor, end_think_id: int) -> Tensor:
+    """[B, V] log-probabilities of the noised mixture; the halt token's is unchanged, the others share the rest.
+
+    A row with scale 0 and temperature 1 is returned unchanged.
+    """
+    # differs from the paper: D65. Its latents are deterministic
+    log_probs = logits.log_softmax(-1)
+    halt = log_probs[:, end_think_id]
+    draws = noise.scale[:, None] * gumbel(noise.stream, made, logits.shape[1])
+    rest = (log_probs + draws) / noise.temperature[:, None]
+    rest[:, end_think_id] = -torch.inf
+    rest = rest.log_softmax(-1) + torch.log1p(-halt.exp())[:, None]
+    rest[:, end_think_id] = halt
+    plain = (noise.scale == 0) & (noise.temperature == 1)
+    return torch.where(plain[:, None], logits, rest)
+
+
+def noised_tokens(logits: Tensor, noise: Noise, made: Tensor) -> Tensor:
+    """[B] one token per row, for written reasoning: a sample at temperature `scale`, the most likely token at 0."""
+    return (logits + noise.scale[:, None] * gumbel(noise.stream, made, logits.shape[1])).argmax(-1)
+
+
+def _mixed(x: Tensor) -> Tensor:
+    """32-bit hash (lowbias32): every input bit changes half of the output bits."""
+    x = ((x ^ (x >> 16)) * 0x7FEB352D) & _WORD
+    x = ((x ^ (x >> 15)) * 0x846CA68B) & _WORD
+    return x ^ (x >> 16)

@@ -1,7 +1,7 @@
-"""Fast engine and plain loop on the same prompts → how far they agree, in figures fit to be recorded.
+"""Fast and reference engine on the same prompts → how far they agree.
 
-In float32 every token must agree. In bfloat16 two right ways of rounding can part at a near tie and then write different
-answers, so there the share of equal answers and the largest difference of logits on the same inputs say how well it went.
+In float32 every token must agree. In bfloat16 rounding can decide a near tie either way and so change an answer; there the
+share of equal answers and the largest difference of logits on equal inputs are the measures.
 """
 
 from __future__ import annotations
@@ -32,23 +32,23 @@ def check_agreement(
     slots: int = 16,
     options: EngineOptions | None = None,
 ) -> dict[str, Any]:
-    """Answer the prompts by both, and compare.
+    """Answer the prompts with both engines and compare.
 
     Args:
         backbone: The model.
         thinker: How it thinks.
-        prompts: The questions; slots are refilled in flight when there are more of them than slots.
+        prompts: The questions; with more questions than slots, slots are refilled in flight.
         decoding: How answers are decoded; greedy when None.
         slots: Slots of the fast engine.
-        options: Of the fast engine.
+        options: Options of the fast engine.
 
     Returns:
-        questions; same (share equal in thought and answer); same_latents (in number of latents); same_tokens (answer
-        tokens that agree, place by place); largest_logit_difference and relative_logit_difference on the same inputs;
-        decoder and kernels, what the engine ran on.
+        questions; same (share with equal thought and answer); same_latents (share with equal number of latents);
+        same_tokens (share of equal answer tokens by position); largest_logit_difference and relative_logit_difference on
+        equal inputs; decoder and kernels, what the engine used.
 
     Raises:
-        UserError: The model runs only in the plain loop.
+        UserError: The model runs only in the reference engine.
     """
     decoding = decoding or Decoding()
     wanted: list[Generation] = []
@@ -58,7 +58,7 @@ def check_agreement(
     engine = FastEngine.of(backbone, thinker, decoding, slots, options)
     if engine is None:
         raise UserError(
-            f"{type(backbone.plain_model).__name__} runs only in the plain loop; there is nothing to compare."
+            f"{type(backbone.plain_model).__name__} runs only in the reference engine; there is nothing to compare."
         )
     found = Scheduler(engine).run_all(prompts)
     pairs = list(zip(found, wanted, strict=True))
@@ -73,15 +73,15 @@ def check_agreement(
         "largest_logit_difference": largest,
         "relative_logit_difference": relative,
         "decoder": type(engine.decoder).__name__,
-        "kernels": getattr(engine.decoder, "few_rows", None) is not None,
+        "kernels": getattr(engine.decoder, "small_batch", None) is not None,
     }
 
 
 @torch.inference_mode()
 def logit_difference(decoder: SlotDecoder, backbone: Backbone, prompts: Sequence[Prompt]) -> tuple[float, float]:
-    """Largest and relative difference of logits when both are fed the same tokens, one slot; leaves no cache.
+    """Largest and relative difference of logits on equal tokens, in one slot; discards the cache.
 
-    The last eight tokens of each prompt are fed one by one, the rest as a prefill; the model reads all in one pass.
+    The decoder prefills each prompt but its last eight tokens, which it decodes one by one; the model reads all at once.
     """
     longest = max(len(p.ids) for p in prompts)
     decoder.allocate(1, longest)

@@ -1,12 +1,12 @@
-"""Where every slot stands, and what it feeds next: all on the device, as tensors, with nothing read by the host.
+"""State of every slot and its next input, as tensors on the device; deciding on the next input reads nothing back.
 
-One row of whole numbers a slot, so that a single copy tells the host everything:
+One row of integers per slot, so that a single copy gives the host everything:
 
-    done | thinking | made | said | halted | ended | position | limit | answer ids .. | spare | thought ids .. | spare
+    done | thinking | latents | tokens | halted | ended | position | limit | answer ids .. | spare | thought ids .. | spare
 
-A slot that has nothing to write down writes into the spare place. An idle slot is a done one.
+A slot without a token to store writes into the spare column. A free slot is one that is done.
 
-Axes: S slots, B rows decided on, W latents of a block (usually 1), V vocabulary, D width, T most answer tokens, N most latents.
+Axes: S slots, B rows decided on, V vocabulary, D width, T most answer tokens, N most latents.
 """
 
 from __future__ import annotations
@@ -19,44 +19,40 @@ import torch
 from torch import Tensor
 
 from ruplar.engine.decoder import At, SlotDecoder
-from ruplar.engine.halting import own_halt
-from ruplar.engine.noise import Noise, noised, noised_tokens
 from ruplar.engine.reference import Generation, Keep
-from ruplar.engine.sampling import Decoding, Key, pick, uniforms
-from ruplar.engine.soft_head import soft_thought
-from ruplar.engine.thinker import NoThinker, ReplayThinker, SoftThinker, TextThinker, Thinker, Thought, asking_of
+from ruplar.engine.sampling import Decoding, Key, Noise, noised, noised_tokens, pick, uniforms
+from ruplar.engine.thinker import (
+    NextInput,
+    NoThinker,
+    ReplayThinker,
+    SoftThinker,
+    TextThinker,
+    Thinker,
+    override_halt,
+)  # fmt: skip
+from ruplar.types import Markers
 
-DONE, THINKING, MADE, SAID, HALTED, ENDED, POSITION, LIMIT, HEAD = range(9)
+DONE, THINKING, LATENTS, TOKENS, HALTED, ENDED, POSITION, LIMIT, HEADER = range(9)
 
-
-Kind = Literal["soft", "text", "none", "replay", "plain", "other"]
-"""Thinkers whose decision is made here; `plain`, whose own `next` a CUDA graph may hold; `other`, called outside one."""
+Kind = Literal["soft", "text", "none", "replay", "captured", "other"]
+"""soft, text, none, replay: thinkers implemented here; captured: its `next` can be part of a CUDA graph; other: it cannot."""
 
 _KINDS: dict[type, Kind] = {SoftThinker: "soft", TextThinker: "text", NoThinker: "none", ReplayThinker: "replay"}
 
 
 def kind_of(thinker: Thinker, embedding: Any) -> Kind:
-    """Which kind a thinker is; one with another embedding than the model's is `other`, as is a class of its own.
+    """Thinker and the model's embedding → its kind; soft and text thinkers with another embedding are `other`.
 
-    A class that says `captures` is `plain`: its `next` is tensor code that neither reads the device nor brings numbers
-    from the host, and gives no tokens.
+    A class that sets `captures` is `captured`: its `next` is tensor code that neither synchronises with the device nor
+    creates tensors from host values, and it returns no tokens.
     """
-    kind = _KINDS.get(type(thinker), "plain" if getattr(thinker, "captures", False) else "other")
+    kind = _KINDS.get(type(thinker), "captured" if getattr(thinker, "captures", False) else "other")
     return "other" if kind in ("soft", "text") and getattr(thinker, "embedding", None) is not embedding else kind
-
-
-@dataclass(frozen=True)
-class Markers:
-    """The ids that steer a thought and an answer."""
-
-    end_think: int
-    eos: int
-    pad: int
 
 
 @dataclass
 class _PerRow:
-    """Stands in for `Decoding` with one temperature and one top_p a row, both [B, 1]."""
+    """Stands in for `Decoding` with one temperature and one top_p per row, both [B, 1]."""
 
     temperature: Tensor
     top_p: Tensor
@@ -64,211 +60,204 @@ class _PerRow:
 
 @dataclass
 class SlotState:
-    """The slots' rows and the buffers beside them.
+    """Rows and buffers of all slots.
 
     Attributes:
         decoder: Gives embeddings.
-        thinker: How a thought goes on.
+        thinker: Decides on latents.
         kind: See `kind_of`.
-        markers: See `Markers`.
+        markers: Ids of the marker tokens.
+        pad_id: What idle slots feed.
         slots: S.
-        answers: T, the longest answer any slot may give.
-        keep: What is kept of each latent.
+        answers: T, the longest answer of any slot.
+        keep: What is stored of each latent.
     """
 
     decoder: SlotDecoder
     thinker: Thinker
     kind: Kind
     markers: Markers
+    pad_id: int
     slots: int
     answers: int
     keep: Keep = "none"
-    rows: Tensor = field(init=False, repr=False)  # [S, HEAD + T + 1 + N + 1] int64
-    embeds: Tensor = field(init=False, repr=False)  # [S, W, D] what each slot feeds next; a token in every place
+    rows: Tensor = field(init=False, repr=False)  # [S, HEADER + T + 1 + N + 1] int64
+    embeds: Tensor = field(init=False, repr=False)  # [S, D] next input of each slot
     temperature: Tensor = field(init=False, repr=False)  # [S] float64, 1 where greedy
     top_p: Tensor = field(init=False, repr=False)  # [S] float64
     greedy: Tensor = field(init=False, repr=False)  # [S] bool
-    noise: Tensor = field(init=False, repr=False)  # [S, T] float64, the answers'
-    thought_noise: Noise = field(init=False, repr=False)
+    answer_noise: Tensor = field(init=False, repr=False)  # [S, T] float64 uniform numbers
+    latent_noise: Noise = field(init=False, repr=False)
     latents: dict[str, Tensor] = field(init=False, repr=False)
-    fused: Any = field(init=False, default=None, repr=False)  # the greedy decision in kernels; see `few_rows`
+    fused: Any = field(
+        init=False, default=None, repr=False
+    )  # `small_batch.FusedDecision`: the greedy decision in kernels
+    _sampled: set[int] = field(init=False, default_factory=set, repr=False)  # slots with a temperature
+    _noisy: set[int] = field(init=False, default_factory=set, repr=False)
+    _thresholds: dict[int, float] = field(init=False, default_factory=dict, repr=False)
 
     def __post_init__(self):
         s, t, device = self.slots, self.answers, self.decoder.device
         thoughts = self.thinker.cap if self.kind in ("text", "other") else 0
-        self.thoughts_at = HEAD + t + 1
+        self.thoughts_at = HEADER + t + 1
         self.rows = torch.zeros(s, self.thoughts_at + thoughts + 1, dtype=torch.long, device=device)
         self.rows[:, DONE] = 1
         sample = self.decoder.embed(torch.zeros(1, dtype=torch.long, device=device))
-        self.wide = 1 + len(asking_of(self.thinker))
-        self.embeds = sample.new_zeros((s, self.wide, sample.shape[1]))
+        self.embeds = sample.new_zeros((s, sample.shape[1]))
         self.temperature, self.top_p = (torch.ones(s, dtype=torch.float64, device=device) for _ in range(2))
         self.greedy = torch.ones(s, dtype=torch.bool, device=device)
-        self.noise = torch.zeros(s, t, dtype=torch.float64, device=device)
-        self.thought_noise = Noise.none(s, device)
+        self.answer_noise = torch.zeros(s, t, dtype=torch.float64, device=device)
+        self.latent_noise = Noise.none(s, device)
         self.every = torch.arange(s, device=device)
-        # as tensors on the device, since a captured graph may not bring numbers from the host
+        # tensors on the device, since a CUDA graph cannot copy numbers from the host
         self.pad, self.end_think, self.spare_answer, self.spare_thought = (
             torch.tensor(value, device=device)
-            for value in (self.markers.pad, self.markers.end_think, self.answers, self.thinker.cap)
+            for value in (self.pad_id, self.markers.end_think_id, self.answers, self.thinker.cap)
         )
         self.latents = {}
-        if self.keep != "none":  # one place more, for rows that made none
+        if self.keep != "none":  # one column more, for rows without a new latent
             self.latents["embeds"] = sample.new_zeros((s, self.thinker.cap + 1, sample.shape[1]))
         if self.keep == "all":
-            count = self.decoder.logits(sample).shape[1]
-            self.latents["logits"] = torch.zeros(s, self.thinker.cap + 1, count, device=device)
-        self.written = self.kind == "text"
+            vocabulary = self.decoder.logits(sample).shape[1]
+            self.latents["logits"] = torch.zeros(s, self.thinker.cap + 1, vocabulary, device=device)
+        self.writes_text = self.kind == "text"
         if self.kind == "replay":
             self.replay = sample.new_zeros((s, self.thinker.cap + 1, sample.shape[1]))
             self.replay_count = torch.zeros(s, dtype=torch.long, device=device)
 
-    def open(self, slots: Sequence[int], lengths: Sequence[int], decodings: Sequence[Decoding], keys: Sequence[Key]):
-        """Begin questions: prompts of these lengths (opening markers included), decoded so, with these random streams."""
+    def start(self, slots: Sequence[int], lengths: Sequence[int], decodings: Sequence[Decoding], keys: Sequence[Key]):
+        """Start questions in these slots, with prompts of these lengths (markers included)."""
         device = self.rows.device
-        head = torch.zeros(len(slots), self.rows.shape[1], dtype=torch.long)
-        head[:, THINKING] = int(self.thinker.thinks)
-        head[:, HALTED] = 1
-        head[:, POSITION] = torch.tensor(lengths)
-        head[:, LIMIT] = torch.tensor([d.max_answer_tokens for d in decodings])
+        header = torch.zeros(len(slots), self.rows.shape[1], dtype=torch.long)
+        header[:, THINKING] = int(self.thinker.thinks)
+        header[:, HALTED] = 1
+        header[:, POSITION] = torch.tensor(lengths)
+        header[:, LIMIT] = torch.tensor([d.max_answer_tokens for d in decodings])
         at = self._at(slots)
-        self.rows[at] = head.to(device)
-        if not all(d.temperature == 0 for d in decodings):
-            self._open_streams(at, decodings, keys)
+        self.rows[at] = header.to(device)
+        if any(d.temperature for d in decodings):
+            self._start_sampling(at, decodings, keys)
         else:
             self.greedy[at] = True
-        self._open_noise(at, decodings, keys)
+        noise = Noise.of(decodings, keys, device)
+        if noise is not None:
+            self.latent_noise[at] = noise
         for slot, decoding in zip(slots, decodings, strict=True):
-            self._sampling.add(slot) if decoding.temperature else self._sampling.discard(slot)
+            self._sampled.add(slot) if decoding.temperature else self._sampled.discard(slot)
             self._noisy.add(slot) if decoding.noisy else self._noisy.discard(slot)
-            self._halts.pop(slot, None)
+            self._thresholds.pop(slot, None)
             if decoding.halt_threshold is not None:
-                self._halts[slot] = decoding.halt_threshold
-
-    _sampling: set[int] = field(init=False, default_factory=set, repr=False)
-    _noisy: set[int] = field(init=False, default_factory=set, repr=False)
-    _halts: dict[int, float] = field(init=False, default_factory=dict, repr=False)
+                self._thresholds[slot] = decoding.halt_threshold
 
     @property
     def sampling(self) -> bool:
-        """Whether any slot draws, its answer or its thought, or halts in a way of its own."""
-        return bool(self._sampling or self._noisy or self._halts)
+        """Whether any slot samples its answer or its latents, or has a halt threshold of its own."""
+        return bool(self._sampled or self._noisy or self._thresholds)
 
     def load_replay(self, slots: Sequence[int], latents: Sequence[Tensor]) -> None:
-        """Latents given beforehand for these slots, one [N_b, D] each."""
+        """Store the latents [N_b, D] that these slots will feed."""
         for slot, given in zip(slots, latents, strict=True):
             self.replay[slot, : len(given)] = given.to(self.replay)
             self.replay_count[slot] = len(given)
 
-    def close(self, slots: Sequence[int]) -> None:
-        """Make slots idle, whatever they were doing."""
+    def cancel(self, slots: Sequence[int]) -> None:
+        """Make slots idle, whatever their state."""
         self.rows[self._at(slots), DONE] = 1
-        self.forget(slots)
+        self.reset_sampling(slots)
 
-    def forget(self, slots: Sequence[int]) -> None:
-        """Slots whose answer is over draw no more."""
-        self._sampling.difference_update(slots)
+    def reset_sampling(self, slots: Sequence[int]) -> None:
+        """Clear the decoding options of finished slots."""
+        self._sampled.difference_update(slots)
         for slot in slots:
-            self._halts.pop(slot, None)
-        quiet = [slot for slot in slots if slot in self._noisy]
-        if quiet:  # the next question there may have no noise, and be beside others that do
-            self.thought_noise[self._at(quiet)] = Noise.none(len(quiet), self.rows.device)
-            self._noisy.difference_update(quiet)
+            self._thresholds.pop(slot, None)
+        noisy = [slot for slot in slots if slot in self._noisy]
+        if noisy:  # the next question in the slot may have no noise while others do
+            self.latent_noise[self._at(noisy)] = Noise.none(len(noisy), self.rows.device)
+            self._noisy.difference_update(noisy)
 
     def decide(self, at: At, hidden: Tensor, logits: Tensor, sampled: bool, advance: bool = True) -> None:
-        """Read what each row's last position says; note down its thought or token and prepare what it feeds next.
+        """Record each row's latent or token and set its next input.
 
         Args:
             at: Which slots: a slice, or indices.
-            hidden: [B, W, D], or [B, D] where W is 1: the hidden states that make the next block; the first of them makes
-                the next token of an answer.
-            logits: [B, W, V] or [B, V] float32.
-            sampled: Some row among them may draw; False skips the sorting and the noise.
-            advance: The rows have just been fed; False right after a prefill.
+            hidden: [B, D] last hidden state.
+            logits: [B, V] float32.
+            sampled: Some row may sample; False skips sorting and noise.
+            advance: The rows have just been fed; False after a prefill.
         """
         if self.fused is not None and not sampled:
             self.fused.decide(at, logits, advance)
             return
-        if logits.dim() == 2:
-            hidden, logits = hidden.reshape(len(logits), 1, -1), logits[:, None]
-        rows, every, wide = self.rows[at], self.every[at], logits.shape[1]
-        thinking, done = rows[:, THINKING].bool(), rows[:, DONE].bool()
-        made, said = rows[:, MADE], rows[:, SAID]
-        says, thinks = ~(thinking | done), thinking & ~done
-        tokens = self._pick(at, logits[:, 0], said, sampled and bool(self._sampling))
-        fed = torch.where(says, tokens, self.pad)
-        goes_on, halted = torch.zeros_like(thinking), rows[:, HALTED]
-        embeds = None
-        if rows.is_cuda or bool(thinking.any()):  # on a GPU, asking would make the host wait
-            noise = self.thought_noise[at] if sampled and self._noisy else None
-            block = [self._think(at, hidden[:, i], logits[:, i], made + i, noise) for i in range(wide)]
-            halt = block[0].halt
-            if sampled and self._halts:
-                own = [self._halts.get(slot) for slot in every.tolist()]
-                halt = own_halt(halt, logits[:, 0], self.markers.end_think, own)
-            goes_on = thinks & ~halt & (made + wide <= self.thinker.cap)
-            halted = halted * (~(thinks & ~goes_on & ~halt)).long()
-            fed = torch.where(thinks, self.end_think, fed)
-            embeds = torch.stack([thought.embeds for thought in block], dim=1)
-            embeds = torch.where(goes_on[:, None, None], embeds, self.decoder.embed(fed)[:, None])
-            for i, thought in enumerate(block):
-                self._keep(every, made + i, goes_on, thought, logits[:, i])
-        self.embeds[at, :wide] = embeds if embeds is not None else self.decoder.embed(fed)[:, None]
-        # whoever was thinking has just read its block and the tokens behind it
-        self.rows[at, POSITION] += ((~done).long() + 2 * (self.wide - 1) * thinks.long()) * int(advance)
-        self._write(at, goes_on, halted, says, tokens)
-
-    def _write(self, at: At, goes_on: Tensor, halted: Tensor, says: Tensor, tokens: Tensor) -> None:
         rows, every = self.rows[at], self.every[at]
-        self.rows[every, HEAD + torch.where(says, rows[:, SAID], self.spare_answer)] = tokens
-        said = rows[:, SAID] + says
-        ends = says & (tokens == self.markers.eos)
-        done = rows[:, DONE].bool() | ends | (says & (said >= rows[:, LIMIT]))
-        columns = [done, goes_on, rows[:, MADE] + self.wide * goes_on, said, halted, ends | (rows[:, ENDED] > 0)]
+        thinking, done, made = rows[:, THINKING].bool(), rows[:, DONE].bool(), rows[:, LATENTS]
+        answers, thinks = ~(thinking | done), thinking & ~done
+        tokens = self._pick(at, logits, rows[:, TOKENS], sampled and bool(self._sampled))
+        fed = torch.where(answers, tokens, self.pad)
+        continues, halted = torch.zeros_like(thinking), rows[:, HALTED]
+        decision = None
+        if rows.is_cuda or bool(thinking.any()):  # on a GPU the check would synchronise
+            noise = self.latent_noise[at] if sampled and self._noisy else None
+            decision = self._think(at, hidden, logits, made, noise)
+            halt = decision.halt
+            if sampled and self._thresholds:
+                thresholds = [self._thresholds.get(slot) for slot in every.tolist()]
+                halt = override_halt(halt, logits, self.markers.end_think_id, thresholds)
+            continues = thinks & ~halt & (made < self.thinker.cap)
+            halted = halted * (~(thinks & ~continues & ~halt)).long()
+            fed = torch.where(thinks, self.end_think, fed)
+            self._store_latents(every, made, continues, decision, logits)
+        embeds = self.decoder.embed(fed)
+        self.embeds[at] = embeds if decision is None else torch.where(continues[:, None], decision.embeds, embeds)
+        self.rows[at, POSITION] += (~done).long() * int(advance)
+        self._update_rows(at, continues, halted, answers, tokens)
+
+    def _update_rows(self, at: At, continues: Tensor, halted: Tensor, answers: Tensor, tokens: Tensor) -> None:
+        rows, every = self.rows[at], self.every[at]
+        self.rows[every, HEADER + torch.where(answers, rows[:, TOKENS], self.spare_answer)] = tokens
+        count = rows[:, TOKENS] + answers
+        ends = answers & (tokens == self.markers.eos_id)
+        done = rows[:, DONE].bool() | ends | (answers & (count >= rows[:, LIMIT]))
+        columns = [done, continues, rows[:, LATENTS] + continues, count, halted, ends | (rows[:, ENDED] > 0)]
         self.rows[at, :POSITION] = torch.stack([c.long() for c in columns], dim=1)
 
-    def _pick(self, at: At, logits: Tensor, said: Tensor, sampled: bool) -> Tensor:
-        likeliest = logits.argmax(-1)
+    def _pick(self, at: At, logits: Tensor, count: Tensor, sampled: bool) -> Tensor:
+        greedy = logits.argmax(-1)
         if not sampled:
-            return likeliest
-        uniform = self.noise[at].gather(1, said.clamp_max(self.answers - 1)[:, None])[:, 0]
+            return greedy
+        uniform = self.answer_noise[at].gather(1, count.clamp_max(self.answers - 1)[:, None])[:, 0]
         per_row: Any = _PerRow(self.temperature[at][:, None], self.top_p[at][:, None])
-        return torch.where(self.greedy[at], likeliest, pick(logits, per_row, uniform))
+        return torch.where(self.greedy[at], greedy, pick(logits, per_row, uniform))
 
-    def _think(self, at: At, hidden: Tensor, logits: Tensor, made: Tensor, noise: Noise | None) -> Thought:
+    def _think(self, at: At, hidden: Tensor, logits: Tensor, made: Tensor, noise: Noise | None) -> NextInput:
         thinker: Any = self.thinker
         if self.kind == "soft":
-            made_from = logits if noise is None else noised(logits, noise, made, thinker.end_think_id)
-            return soft_thought(thinker, self.decoder, logits, made_from)
+            source = None if noise is None else noised(logits, noise, made, thinker.end_think_id)
+            return thinker.soft_token(logits, source, self.decoder.embed, self.decoder.mixture)
         if self.kind == "text":
             tokens = logits.argmax(-1) if noise is None else noised_tokens(logits, noise, made)
-            return Thought(tokens == thinker.end_think_id, self.decoder.embed(tokens), tokens)
+            return NextInput(tokens == thinker.end_think_id, self.decoder.embed(tokens), tokens)
         if self.kind == "replay":
             given = self.replay[self.every[at], made.clamp_max(thinker.cap)]
-            return Thought(made >= self.replay_count[at], given)
+            return NextInput(made >= self.replay_count[at], given)
         if self.kind == "none":
-            return Thought(torch.ones_like(made, dtype=torch.bool), hidden)
+            return NextInput(torch.ones_like(made, dtype=torch.bool), hidden)
         return thinker.next(logits, hidden, made) if noise is None else thinker.next(logits, hidden, made, noise)
 
-    def _keep(self, every: Tensor, made: Tensor, goes_on: Tensor, thought: Thought, logits: Tensor) -> None:
-        place = torch.where(goes_on, made, self.spare_thought)
-        if thought.tokens is not None:
-            self.written = True
-            self.rows[every, self.thoughts_at + place] = thought.tokens
+    def _store_latents(
+        self, every: Tensor, made: Tensor, continues: Tensor, decision: NextInput, logits: Tensor
+    ) -> None:
+        column = torch.where(continues, made, self.spare_thought)
+        if decision.tokens is not None:
+            self.writes_text = True
+            self.rows[every, self.thoughts_at + column] = decision.tokens
         if "embeds" in self.latents:
-            self.latents["embeds"][every, place] = thought.embeds
+            self.latents["embeds"][every, column] = decision.embeds
         if "logits" in self.latents:
-            self.latents["logits"][every, place] = logits if thought.logits is None else thought.logits
+            self.latents["logits"][every, column] = logits if decision.logits is None else decision.logits
 
-    def _open_noise(self, at: At, decodings: Sequence[Decoding], keys: Sequence[Key]) -> None:
-        found = Noise.of(decodings, keys, self.rows.device)
-        if found is not None:
-            self.thought_noise[at] = found
-
-    def _open_streams(self, at: At, decodings: Sequence[Decoding], keys: Sequence[Key]) -> None:
+    def _start_sampling(self, at: At, decodings: Sequence[Decoding], keys: Sequence[Key]) -> None:
         device = self.rows.device
-        hot = [d.temperature > 0 for d in decodings]
-        self.greedy[at] = torch.tensor([not h for h in hot], device=device)
+        self.greedy[at] = torch.tensor([d.temperature == 0 for d in decodings], device=device)
         values = [d.temperature or 1.0 for d in decodings]
         self.temperature[at] = torch.tensor(values, dtype=torch.float64, device=device)
         self.top_p[at] = torch.tensor([d.top_p for d in decodings], dtype=torch.float64, device=device)
@@ -277,23 +266,22 @@ class SlotState:
             drawn = uniforms(decoding, [key])
             if drawn is not None:
                 noise[row, : drawn.shape[1]] = drawn[0]
-        self.noise[at] = noise.to(device)
+        self.answer_noise[at] = noise.to(device)
 
     def _at(self, slots: Sequence[int]) -> Tensor:
         return torch.tensor(list(slots), dtype=torch.long, device=self.rows.device)
 
-    def generation(self, slot: int, row: Sequence[int], told: int = 0) -> Generation:
-        """A slot's row, as read by the host, → what `reference.generate` returns; the first `told` latents are not copied."""
-        made, said = row[MADE], row[SAID]
+    def generation(self, slot: int, row: Sequence[int], skip: int = 0) -> Generation:
+        """A slot's row, copied to the host → what `reference.generate` returns; the first `skip` latents are left out."""
+        made, said = row[LATENTS], row[TOKENS]
+        logits, embeds = self.latents.get("logits"), self.latents.get("embeds")
         return Generation(
-            answer_ids=list(row[HEAD : HEAD + said]),
-            thought_ids=list(row[self.thoughts_at : self.thoughts_at + made]) if self.written else [],
+            answer_ids=list(row[HEADER : HEADER + said]),
+            thought_ids=list(row[self.thoughts_at : self.thoughts_at + made]) if self.writes_text else [],
             latent_count=made,
-            forwards=made // self.wide + 1 + said if self.thinker.thinks else said,
+            forwards=made + 1 + said if self.thinker.thinks else said,
             halted=bool(row[HALTED]),
             ended=bool(row[ENDED]),
-            latent_logits=list(self.latents["logits"][slot, told:made].cpu().clone())
-            if "logits" in self.latents
-            else [],
-            latent_embeds=list(self.latents["embeds"][slot, told:made].clone()) if "embeds" in self.latents else [],
+            latent_logits=[] if logits is None else list(logits[slot, skip:made].cpu().clone()),
+            latent_embeds=[] if embeds is None else list(embeds[slot, skip:made].clone()),
         )

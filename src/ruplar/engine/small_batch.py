@@ -1,39 +1,41 @@
-"""A decode step of a handful of rows, and the greedy decision of any number, through our own kernels on a GPU.
+"""Launch our Triton kernels on a GPU: the decode step of a small batch, and the greedy decision of any batch size.
 
-Both are held to the plain operators when the engine starts: what disagrees is an error, never a quiet fallback.
+Both are compared with the PyTorch operators when the engine starts; a difference is an error, never a silent fallback.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from ruplar.engine.decoder import At, Decoder
 from ruplar.engine.fused import Linear
-from ruplar.engine.rounding import power_of_two
+from ruplar.engine.slot_state import DONE, HEADER, LATENTS, LIMIT, THINKING, TOKENS, SlotState
 from ruplar.errors import UserError
 
-if TYPE_CHECKING:
-    from ruplar.engine.decoder import At, Decoder
-    from ruplar.engine.slot_state import SlotState
-
-TILE = 8192  # matrix elements a program holds at once: 16 KB in bfloat16, and several programs share a processor
-PIECE = 1024  # tokens of the vocabulary a program of `candidates` looks through
-TOLERANCE = 5e-2  # relative, between two bfloat16 ways of computing one step; a wrong kernel is off by far more
+TILE = 8192  # matrix elements per program: 16 KB in bfloat16, so that several programs fit on a multiprocessor
+PIECE = 1024  # vocabulary entries per program of `candidates`
+TOLERANCE = 5e-2  # relative, between two bfloat16 computations of one step; a wrong kernel differs far more
 
 
 class KernelsDisagree(RuntimeError):
-    """Our kernels and the plain operators computed different things; a defect, to be reported."""
+    """Our kernels and the PyTorch operators gave different results; a bug to report."""
 
 
-def load_kernels() -> None:
-    """Import the kernels.
+def power_of_two(count: int) -> int:
+    """The smallest power of two that is at least `count`."""
+    return 1 << (count - 1).bit_length()
+
+
+def check_triton() -> None:
+    """Check that the kernels can be imported.
 
     Raises:
-        UserError: Triton is not there.
+        UserError: Triton is not installed.
     """
     try:
         from ruplar.engine import kernels  # noqa: F401
@@ -43,52 +45,56 @@ def load_kernels() -> None:
         ) from error
 
 
+def check_difference(what: str, difference: float) -> None:
+    """Raise `KernelsDisagree` if a relative difference is NaN or larger than rounding can cause."""
+    if not difference <= TOLERANCE:
+        raise KernelsDisagree(
+            f"{what} kernels differ from the PyTorch operators by {difference:.3g} (rounding causes at most {TOLERANCE}). "
+            "Use EngineOptions(kernels=False) and report this."
+        )
+
+
 @dataclass
-class FewRows:
-    """The decoder's step for at most `most` rows.
+class SmallBatchKernels:
+    """The decode step of at most `max_rows` rows.
 
     Attributes:
         decoder: Whose weights and cache are used.
-        early: Let each kernel load its weights while the one ahead is still running.
-        most: Rows up to which this is faster than matrix products.
+        early: Programmatic dependent launch: a kernel loads its weights while the previous one still runs.
+        max_rows: Batch size up to which this is faster than matrix products.
     """
 
     decoder: Decoder
     early: bool = False
-    most: int = 2
+    max_rows: int = 2
 
     @classmethod
-    def of(cls, decoder: Decoder, early: bool = False, check: bool = True) -> FewRows | None:
-        """Kernels for this decoder, checked; None where its heads are of a width they do not handle.
+    def of(cls, decoder: Decoder, early: bool = False, check: bool = True) -> SmallBatchKernels | None:
+        """Make the kernels of a decoder; None if its head size is not supported.
 
         Args:
             decoder: The decoder.
-            early: See `FewRows`.
-            check: Compare with the decoder's own operators first.
+            early: See the class.
+            check: Compare with the PyTorch operators first.
 
         Raises:
-            KernelsDisagree: They do not compute what the decoder computes.
+            KernelsDisagree: Their results differ from the decoder's.
         """
-        load_kernels()
+        check_triton()
         half = decoder.weights.head_dim // 2
         if half & (half - 1) or half < 8:
             return None
-        rows = cls(decoder, early)
+        kernels = cls(decoder, early)
         if check:
-            difference = rows.difference()
-            if not difference <= TOLERANCE:  # a NaN is no agreement either
-                raise KernelsDisagree(
-                    f"decoding kernels differ from the plain operators by {difference:.3g} (at most {TOLERANCE} is "
-                    "rounding). Use EngineOptions(kernels=False) and report this."
-                )
-        return rows
+            check_difference("decode", kernels.difference())
+        return kernels
 
     @property
     def _launch(self) -> dict[str, bool]:
         return {"launch_pdl": True} if self.early else {}
 
     def step(self, embeds: Tensor, positions: Tensor) -> Tensor:
-        """As `Decoder.step`; which columns are read follows from the positions."""
+        """As `Decoder.step`; each row reads the columns up to its position."""
         from ruplar.engine import kernels
 
         w, rows = self.decoder.weights, len(embeds)
@@ -111,7 +117,7 @@ class FewRows:
         return F.rms_norm(x, (x.shape[1],), w.norm, w.eps)
 
     def logits(self, hidden: Tensor) -> Tensor:
-        """Hidden [M, D] → float32 logits [M, V], rounded as the head's own precision would."""
+        """Hidden [M, D] → float32 logits [M, V], rounded to the head's precision."""
         head = self.decoder.weights.head
         out = torch.empty(len(hidden), head.weight.shape[0], dtype=torch.float32, device=hidden.device)
         self._project(hidden, head, out, None)
@@ -135,7 +141,7 @@ class FewRows:
         d = self.decoder
         w, layer, cache = d.weights, d.weights.layers[index], d.cache[index]
         norm = layer.norm_q is not None
-        kernels.attend[(w.heads, len(qkv))](
+        kernels.decode_attention[(w.heads, len(qkv))](
             qkv, cache, positions, d.cos, d.sin, layer.norm_q if norm else qkv, layer.norm_k if norm else qkv, read,
             positions.stride(0), cache.stride(0), d.columns, w.eps, w.head_dim**-0.5,
             w.heads, w.kv_heads, w.head_dim // 2, norm, TILE // w.head_dim, self.early, num_warps=4, **self._launch,
@@ -143,23 +149,23 @@ class FewRows:
 
     @torch.inference_mode()
     def difference(self) -> float:
-        """Relative difference of hidden states and logits from the plain operators', over prefilled, growing slots."""
+        """Largest relative difference of hidden states, logits and cache from the PyTorch operators, over three steps."""
         decoder, device = self.decoder, self.decoder.device
-        decoder.few_rows = None
-        decoder.allocate(self.most, 160)
+        decoder.small_batch = None
+        decoder.allocate(self.max_rows, 160)
         generator = torch.Generator().manual_seed(0)
-        tokens = torch.randint(decoder.weights.table.shape[0], (self.most, 140), generator=generator).to(device)
-        lengths = torch.arange(129, 129 + self.most, device=device)
-        decoder.prefill(decoder.embed(tokens), lengths, slice(0, self.most))
+        tokens = torch.randint(decoder.weights.table.shape[0], (self.max_rows, 140), generator=generator).to(device)
+        lengths = torch.arange(129, 129 + self.max_rows, device=device)
+        decoder.prefill(decoder.embed(tokens), lengths, slice(0, self.max_rows))
         cache = decoder.cache.clone()
         worst = 0.0
         for step in range(3):
             embeds, positions = decoder.embed(tokens[:, step]), lengths + step
             wanted = decoder.step(embeds, positions, 140)
-            theirs, decoder.cache = decoder.cache, cache
+            expected_cache, decoder.cache = decoder.cache, cache
             found = self.step(embeds, positions)
-            decoder.cache = theirs
-            for a, b in ((found, wanted), (self.logits(wanted), decoder.logits(wanted)), (cache, theirs)):
+            decoder.cache = expected_cache
+            for a, b in ((found, wanted), (self.logits(wanted), decoder.logits(wanted)), (cache, expected_cache)):
                 worst = max(worst, float((a.float() - b.float()).norm() / b.float().norm()))
                 if a.isnan().any():
                     return float("nan")
@@ -167,91 +173,95 @@ class FewRows:
 
 
 def _tile(width: int, matrices: int) -> tuple[int, int]:
-    """Inputs and outputs of one tile: a row of the matrix whole where it fits, so that all its loads are in flight."""
-    whole = power_of_two(width)
-    bk = whole if whole <= TILE // matrices else 2048
+    """Inputs and outputs of one tile: a whole matrix row if it fits, so that all its loads are in flight."""
+    row = power_of_two(width)
+    bk = row if row <= TILE // matrices else 2048
     return bk, max(1, TILE // bk // matrices)
 
 
 @dataclass
 class FusedDecision:
-    """`Ledger.decide` of a greedy ledger in two kernels."""
+    """`SlotState.decide` without sampling, in two kernels."""
 
-    ledger: SlotState
-    table: Tensor  # [V, D] what each token reads
+    state: SlotState
+    table: Tensor  # [V, D] input embeddings
     buffers: dict[int, list[Tensor]] = field(default_factory=dict)
 
     @classmethod
-    def fits(cls, ledger: SlotState) -> bool:
-        """Whether the kernels know this thinker, and nothing of the latents is kept."""
-        thinker: Any = ledger.thinker
-        soft = ledger.kind == "soft" and (thinker.harden or 0 < thinker.top_k <= 16)
-        return ledger.keep == "none" and (soft or ledger.kind in ("text", "none"))
+    def fits(cls, state: SlotState) -> bool:
+        """Whether the kernels support this thinker; they do not store latents."""
+        thinker: Any = state.thinker
+        soft = state.kind == "soft" and (thinker.harden or 0 < thinker.top_k <= 16)
+        return state.keep == "none" and (soft or state.kind in ("text", "none"))
 
     def decide(self, at: At, logits: Tensor, advance: bool) -> None:
-        """See `Ledger.decide`."""
-        from ruplar.engine import decision_kernels as deciding
-        from ruplar.engine.slot_state import HEAD
+        """See `SlotState.decide`."""
+        from ruplar.engine import decision_kernels
 
-        book, thinker, table = self.ledger, self.ledger.thinker, self.table
+        state, thinker, table = self.state, self.state.thinker, self.table
         options: Any = thinker
-        soft, (rows, count) = book.kind == "soft", logits.shape
+        soft, (rows, count) = state.kind == "soft", logits.shape
         kept = (1 if options.harden else options.top_k) if soft else 1
         pieces = -(-count // PIECE)
-        made = self._buffers(rows, pieces, kept)
-        m = book.markers
-        deciding.candidates[(rows, pieces)](
-            logits, *made, count, m.end_think, kept if soft else 0, soft and options.drop_halt, PIECE, num_warps=4
+        buffers = self._buffers(rows, pieces, kept)
+        m = state.markers
+        decision_kernels.candidates[(rows, pieces)](
+            logits,
+            *buffers,
+            count,
+            m.end_think_id,
+            kept if soft else 0,
+            soft and options.drop_halt,
+            PIECE,
+            num_warps=4,
         )
-        deciding.decide[(rows,)](
-            logits, *made, book.every[at], book.rows, book.embeds, table,
-            count, table.shape[1], book.rows.shape[1], pieces, thinker.cap, book.answers, m.end_think, m.eos, m.pad,
+        decision_kernels.decide[(rows,)](
+            logits, *buffers, state.every[at], state.rows, state.embeds, table,
+            count, table.shape[1], state.rows.shape[1], pieces, thinker.cap, state.answers, m.end_think_id, m.eos_id,
+            state.pad_id,
             float(options.halt_threshold) if soft else 0.5, int(advance),
-            soft, book.kind == "text", soft and options.halt == "argmax", kept,
-            power_of_two(pieces), power_of_two(pieces * kept), 512, HEAD, num_warps=4,
+            soft, state.kind == "text", soft and options.halt == "argmax", kept,
+            power_of_two(pieces), power_of_two(pieces * kept), 512, HEADER, num_warps=4,
         )  # fmt: skip
 
     @torch.inference_mode()
     def check(self) -> None:
-        """Decide on random logits by kernels and by plain operators, from the same rows; leaves the ledger idle.
+        """Decide on random logits with the kernels and with PyTorch operators, from equal rows; leaves all slots idle.
 
         Raises:
-            KernelsDisagree: They do not come to the same decisions.
+            KernelsDisagree: The decisions differ.
         """
-        from ruplar.engine.slot_state import DONE, HEAD, LIMIT, MADE, SAID, THINKING
-
-        book, count = self.ledger, min(self.ledger.slots, 8)
+        state, count = self.state, min(self.state.slots, 8)
         generator = torch.Generator().manual_seed(0)
-        header = torch.randint(0, 2, (count, HEAD), generator=generator)
-        header[:, [DONE, MADE, SAID]] = 0
-        header[:, THINKING] *= int(book.thinker.thinks)
-        header[:, LIMIT] = book.answers
+        header = torch.randint(0, 2, (count, HEADER), generator=generator)
+        header[:, [DONE, LATENTS, TOKENS]] = 0
+        header[:, THINKING] *= int(state.thinker.thinks)
+        header[:, LIMIT] = state.answers
         logits = 4.0 * torch.randn(count, len(self.table), generator=generator)
-        logits[::3, book.markers.end_think] += 40.0  # some halt, some end
-        logits[1::3, book.markers.eos] += 40.0
+        logits[::3, state.markers.end_think_id] += 40.0  # some halt, some end
+        logits[1::3, state.markers.eos_id] += 40.0
         given, found = logits.to(self.table.device), []
         for fused in (None, self):
-            book.fused, book.rows[:count, :HEAD] = fused, header.to(self.table.device)
-            book.decide(slice(0, count), book.embeds[:count], given, sampled=False)
-            found.append(
-                (book.rows[:count, :HEAD].clone(), book.rows[:count, HEAD].clone(), book.embeds[:count].clone())
-            )
-            book.rows.zero_()
-            book.rows[:, DONE] = 1
-            book.embeds.zero_()
-        (rows, said, embeds), (our_rows, our_said, our_embeds) = found
-        spoke = rows[:, SAID] > 0
-        same = torch.equal(rows, our_rows) and torch.equal(said[spoke], our_said[spoke])
+            state.fused, state.rows[:count, :HEADER] = fused, header.to(self.table.device)
+            state.decide(slice(0, count), state.embeds[:count], given, sampled=False)
+            found.append((state.rows[:count, : HEADER + 1].clone(), state.embeds[:count].clone()))
+            state.rows.zero_()
+            state.rows[:, DONE] = 1
+            state.embeds.zero_()
+        (rows, embeds), (our_rows, our_embeds) = found
+        answered = rows[:, TOKENS] > 0  # the others have no token in column HEADER
+        same = torch.equal(rows[:, :HEADER], our_rows[:, :HEADER])
+        same = same and torch.equal(rows[answered, HEADER], our_rows[answered, HEADER])
         difference = float((embeds - our_embeds).float().norm() / embeds.float().norm())
         if not (same and difference <= TOLERANCE):
             raise KernelsDisagree(
-                f"deciding kernels differ from the plain operators (same rows: {same}, next inputs by {difference:.3g}). "
+                f"decision kernels differ from the PyTorch operators (same rows: {same}, next inputs by {difference:.3g}). "
                 "Use EngineOptions(kernels=False) and report this."
             )
 
     def _buffers(self, rows: int, pieces: int, kept: int) -> list[Tensor]:
         if rows not in self.buffers:
-            device = self.ledger.rows.device
+            device = self.state.rows.device
             real, whole = torch.float32, torch.int32
             small, large = (rows, pieces), (rows, pieces, kept)
             self.buffers[rows] = [
@@ -261,19 +271,17 @@ class FusedDecision:
         return self.buffers[rows]
 
 
-def few_rows(decoder: Decoder, early: bool | None) -> FewRows | None:
-    """The kernels for a handful of rows where they can run: on a GPU, in bfloat16. See `EngineOptions` for `early`."""
+def load_small_batch(decoder: Decoder) -> SmallBatchKernels | None:
+    """Load the decode kernels if they can run: on a GPU, in bfloat16."""
     if decoder.device.type != "cuda" or decoder.weights.table.dtype != torch.bfloat16:
         return None
-    if early is None:
-        early = torch.cuda.get_device_capability(decoder.device) >= (9, 0)
-    return FewRows.of(decoder, early)
+    return SmallBatchKernels.of(decoder, early=torch.cuda.get_device_capability(decoder.device) >= (9, 0))
 
 
-def fused_decision(ledger: SlotState, decoder: Decoder) -> FusedDecision | None:
-    """The kernels for greedy decisions where they know the thinker; checked."""
-    if not FusedDecision.fits(ledger):
+def load_fused_decision(state: SlotState, decoder: Decoder) -> FusedDecision | None:
+    """Load the kernels of the greedy decision and check them; None if they do not support the thinker."""
+    if not FusedDecision.fits(state):
         return None
-    decision = FusedDecision(ledger, decoder.weights.table)
+    decision = FusedDecision(state, decoder.weights.table)
     decision.check()
     return decision

@@ -24,7 +24,7 @@ from torch import Tensor
 
 from ruplar.engine.reference import Generation
 from ruplar.engine.sampling import Decoding
-from ruplar.engine.thinker import NoThinker, ReplayThinker, SoftThinker, Thinker, asking_of
+from ruplar.engine.thinker import NoThinker, ReplayThinker, SoftThinker, Thinker
 from ruplar.errors import UserError
 from ruplar.evaluate.benchmark import Progress, counted, describe, halted_right, latents_asked_for, soft
 from ruplar.evaluate.record import BenchmarkResult
@@ -160,15 +160,14 @@ def _replacements(model: Model, latents: list[Tensor], seed: int) -> dict[str, C
     """Mode → how its batches think, for every mode but the real one."""
     other = derangement(len(latents), seed)
     thinker = model.method.thinker(model.backbone)
-    asking = asking_of(thinker)
     # each question draws from (seed, its place), so that the batch size changes nothing
     random = [_as_long(rows, np.random.default_rng([seed, i])) for i, rows in enumerate(latents)]
 
     def replay(rows: list[Tensor]) -> Choose:
-        return lambda places: ReplayThinker([rows[i] for i in places], asking=asking)
+        return lambda places: ReplayThinker([rows[i] for i in places])
 
     found: dict[str, Choose] = {
-        "none": lambda places: NoThinker(asking=asking),
+        "none": lambda places: NoThinker(),
         "random": replay(random),
         "shuffled": replay([latents[i] for i in other]),
         "zero": replay([torch.zeros_like(rows) for rows in latents]),

@@ -1,1 +1,1 @@
-"""How latents are trained and produced, one file a method."""
+"""How latents are trained and produced: one file per method."""

@@ -1,8 +1,8 @@
-"""Embeddings of a batch → the loss of methods whose latents are Gaussian vectors (CoLaR, ReGuLaR).
+"""What CoLaR and ReGuLaR-T share: settings, latent head and loss of Gaussian latents.
 
     P | <think> | z_1 .. z_G | </think> | answer eos
-         CE→a token of what z_1 stands for ..   CE→</think>, CE→answer, CE→eos
-         head→z_1  ..  head→z_G   head→E[</think>]                               (each read one position earlier)
+         CE→a token of z_1's group ..   CE→</think>, CE→answer, CE→eos
+         head→z_1  ..  head→z_G   head→E[</think>]                               (each predicted one position earlier)
 
 Axes: B rows, S positions, D width, M latents, T labels.
 """
@@ -29,44 +29,45 @@ if TYPE_CHECKING:
 
 
 class GaussianConfig(Settings):
-    """What CoLaR and ReGuLaR have in common."""
+    """Settings that CoLaR and ReGuLaR-T share."""
 
-    answer_weight: float = Field(1.0, ge=0, description="Weight of the cross-entropy, of thought and answer alike.")
+    answer_weight: float = Field(1.0, ge=0, description="Weight of the cross-entropy of thought and answer.")
     latent_weight: float = Field(1.0, ge=0, description="Weight of the latent head's loss.")
     # differs from the paper: D47. It draws a sample for the squared error; its expected value is the same without noise
     latent_loss: Literal["mse", "sampled_mse", "nll"] = Field(
-        "mse", description="Expected squared error of a draw, that of one draw (as published), or -log density."
+        "mse", description="Expected squared error of a sample, that of one sample (as published), or -log density."
     )
-    # differs from the paper: D48. 2,048 for every model; here the model's own width, which on Llama-3.2-1B is that
-    head_width: int | None = Field(None, ge=1, description="Inner width of the latent head; null: the model's width.")
+    # differs from the paper: D48. 2,048 for every model; here the model's width, which is 2,048 on Llama-3.2-1B
+    head_width: int | None = Field(None, ge=1, description="Hidden size of the latent head; null: the model's.")
     sigma: float | None = Field(
-        None, gt=0, description="Standard deviation of the input embedding; null: measured, and kept with the model."
+        None, gt=0, description="Standard deviation of the input embedding; null: measured, and saved with the model."
     )
-    # differs from the paper: D50. It always draws, latents and halt; here with noise only (`--noise 1`)
+    # differs from the paper: D50. It always samples latents and halt; here only with noise (`--noise 1`)
     halt: Literal["argmax", "sample"] = Field(
-        "argmax", description="End a thought when </think> is likeliest, or, under noise, when a drawn token is it."
+        "argmax",
+        description="Halt when </think> is the most likely token, or, with noise, when a sampled token is </think>.",
     )
-    max_latents: int = Field(64, ge=1, description="Cap on a thought at inference; </think> is forced there.")
-    head_chunk: int = Field(0, ge=0, description="Supervised positions that meet the head at once; 0: all.")
+    max_latents: int = Field(64, ge=1, description="Most latents at inference; </think> is forced after them.")
+    head_chunk: int = Field(0, ge=0, description="Supervised positions per LM-head call; 0: all at once.")
 
 
 def with_sigma(config: GaussianConfig, backbone: Backbone) -> GaussianConfig:
-    """The settings with `sigma` filled in from the backbone's own embedding where it is not given."""
+    """Return the settings with `sigma` measured from the backbone's embedding where it is null."""
     if config.sigma is not None:
         return config
-    # differs from the paper: D49. A table of rounded values by model name; here the matrix is measured
+    # differs from the paper: D49. It has a table of rounded values by model name; here the matrix is measured
     sigma = float(backbone.embedding_weight.detach().float().std())
     return config.model_copy(update={"sigma": sigma})
 
 
 def unit(config: GaussianConfig) -> float:
-    """Its sigma, which `attach` has made known."""
-    assert config.sigma is not None, "attach comes first"
+    """Return sigma, which `attach` has filled in."""
+    assert config.sigma is not None, "call attach first"
     return config.sigma
 
 
 def make_head(config: GaussianConfig, backbone: Backbone) -> LatentHead:
-    """The latent head of this width, the same weights every time, on the backbone's device."""
+    """Make the latent head, with deterministic weights, on the backbone's device."""
     from ruplar.engine.gaussian import LatentHead
 
     width = backbone.embedding_weight.shape[1]
@@ -74,16 +75,16 @@ def make_head(config: GaussianConfig, backbone: Backbone) -> LatentHead:
 
 
 def make_thinker(config: GaussianConfig, head: LatentHead, backbone: Backbone) -> GaussianThinker:
-    """How these methods think."""
+    """Make the thinker of these methods."""
     from ruplar.engine.gaussian import GaussianThinker
 
     return GaussianThinker(head, unit(config), backbone.end_think_id, config.halt, cap=config.max_latents)
 
 
 def summed(ids: Sequence[int]) -> SparsePrior:
-    """Token ids, repeats counted → weights whose mixture is the sum of their embeddings over the root of their number.
+    """Token ids, with repeats → weights that sum their embeddings and divide by √n.
 
-    The sum of n independent rows is root n times as long as one, so this keeps the embedding's own scale.
+    The sum of n independent rows is √n times as long as one, so this keeps the embedding's scale.
     """
     counts = Counter(ids)
     weights = np.array(list(counts.values()), dtype=np.float32) / np.float32(math.sqrt(len(ids)))
@@ -91,14 +92,14 @@ def summed(ids: Sequence[int]) -> SparsePrior:
 
 
 def gaussian_loss(backbone: Backbone, batch: Batch, embeds: Tensor, head: LatentHead, config: GaussianConfig) -> Loss:
-    """Cross-entropy of a token of each latent and of the answer, and the latent head's own loss, from one forward pass.
+    """Cross-entropy of one token per latent and of the answer, and the latent head's loss, from one forward pass.
 
     Args:
         backbone: The model.
-        batch: `mark_at` holds the place of every row's `</think>`.
-        embeds: [B, S, D] what each position reads, the latents' places filled.
+        batch: `mark_at` holds the position of every row's `</think>`.
+        embeds: [B, S, D] input embeddings, latents included.
         head: The latent head.
-        config: Its `sigma` is known.
+        config: With `sigma`.
     """
     import torch
 
@@ -108,12 +109,12 @@ def gaussian_loss(backbone: Backbone, batch: Batch, embeds: Tensor, head: Latent
     hidden, _ = flat_hidden(backbone, batch, embeds=embeds)
     read = objective.read(backbone.logits, hidden[batch.label_at], batch.label_ids[:, None], config.head_chunk)
     is_latent = torch.zeros(len(hidden), dtype=torch.bool, device=hidden.device).index_fill_(0, batch.latent_at, True)
-    thought = is_latent[batch.label_at + 1]  # [T] labels that are a token of a latent
+    thought = is_latent[batch.label_at + 1]  # [T] labels that belong to a latent
     picked, labels = read.picked[:, 0], batch.totals[0]
-    # the halt is looked at and predicted like a latent, so </think> is the last one's successor
-    ahead = torch.cat([batch.latent_at, batch.mark_at])
-    target = embeds.reshape(-1, embeds.shape[-1])[ahead].detach().float() / unit(config)
-    mean, log_std = head(hidden[ahead - 1])
+    # the head also predicts </think>, which follows the last latent
+    target_at = torch.cat([batch.latent_at, batch.mark_at])
+    target = embeds.reshape(-1, embeds.shape[-1])[target_at].detach().float() / unit(config)
+    mean, log_std = head(hidden[target_at - 1])
     value = latent_loss(mean, log_std, target, config.latent_loss)
     parts = {
         "answer": config.answer_weight * objective.answer_ce(picked * ~thought, labels),
@@ -124,7 +125,7 @@ def gaussian_loss(backbone: Backbone, batch: Batch, embeds: Tensor, head: Latent
 
 
 def latent_loss(mean: Tensor, log_std: Tensor, target: Tensor, kind: str) -> Tensor:
-    """[N, D] each, in units of sigma → [N], averaged over D: how far the Gaussian is from where it should be."""
+    """[N, D] each, in units of sigma → [N] the loss of the predicted Gaussian, averaged over D."""
     import torch
 
     from ruplar.engine.gaussian import log_density
@@ -137,7 +138,7 @@ def latent_loss(mean: Tensor, log_std: Tensor, target: Tensor, kind: str) -> Ten
 
 
 def _watch(read, batch: Batch, thought: Tensor, end_think_id: int) -> dict[str, Tensor]:
-    """Counts for the progress line and the guard; none is read from the device here."""
+    """Counts for the progress line and the training guard, without synchronising with the device."""
     right = read.top == batch.label_ids
     went_on = ((read.top != end_think_id) & thought).sum()
     is_halt = batch.label_ids == end_think_id

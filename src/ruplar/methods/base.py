@@ -1,12 +1,13 @@
-"""What every method promises: how an example becomes a training sequence, what it is scored by, how it thinks.
+"""The interface of a method: how an example becomes a training sequence, its loss, and how it thinks at inference.
 
-A method is one file. It brings `encode` and `loss` for training and a `Thinker` for use; padding, the training loop,
-decoding, scoring and reports are the same for all of them. Methods do not import each other. Its class derives from
-`Method` here, which answers everything a plain method need not think about.
+A method is one file. It provides `encode` and `loss` for training and a `Thinker` for inference; collation, the training
+loop, decoding, scoring and reports are shared by all methods. Methods do not import each other. A method's class derives
+from `Method`, which has defaults for everything a simple method does not need.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class Tools(Protocol):
-    """What `encode` may use: the recipe's prompt, spans and prior behind plain calls."""
+    """What `encode` may use: the recipe's prompt, spans and prior."""
 
     @property
     def think_id(self) -> int:
@@ -36,27 +37,27 @@ class Tools(Protocol):
         """Id that ends an answer."""
 
     def prompt(self, question: str) -> Prompt:
-        """The question as the model reads it, up to the opening of the assistant's turn."""
+        """Question → prompt, up to and including the start of the assistant's turn."""
 
     def encode(self, text: str) -> list[int]:
-        """Plain text → ids; it cannot contain a control token."""
+        """Plain text → token ids, without special tokens."""
 
     def answer(self, answer: str) -> list[int]:
-        """The marked answer in the recipe's answer format, end token included."""
+        """Answer → token ids in the recipe's answer format, end token included."""
 
     def spans(self, example: Example) -> list[Span]:
         """The spans of all steps in order: one latent each."""
 
     def prior(self, span: Span, context: tuple[int, ...]) -> SparsePrior:
-        """The span's target distribution; `visit` (epoch, row, latent) seeds priors that draw anew each time."""
+        """Span → its target distribution; `context` (epoch, row, latent) seeds priors that are sampled."""
 
 
 @dataclass
 class Loss:
-    """Named loss parts, each already multiplied by its weight, and figures to watch.
+    """Named loss parts, already multiplied by their weights, and metrics.
 
     Attributes:
-        parts: Name → scalar tensor with gradient; their sum is what is minimised.
+        parts: Name → scalar tensor with gradient; their sum is minimised.
         watch: Name → scalar tensor without gradient: counts and sums that the trainer averages and logs.
     """
 
@@ -73,12 +74,12 @@ class Method(Protocol):
     """A way to train and produce latents.
 
     Attributes:
-        config: Its settings. With a `reset_optimizer` that is true, the optimiser's moments start afresh where the
-            stage rises.
-        needs_steps: Whether it learns from steps, so that a row without one is bad.
+        config: Its settings. If they have a `reset_optimizer` that is true, the optimizer state is reset whenever the
+            stage increases.
+        needs_steps: Whether it learns from steps, so that an example without steps is an error.
         packs: Whether several of its sequences may share a row (`speed.pack`).
         follows_spans: Whether a thought should have as many latents as its chain has spans.
-        calibrated: Settings that `attach` fills in where they are null, and that are kept with the model.
+        calibrated: Settings that `attach` measures where they are null, and that are saved with the model.
     """
 
     config: Any
@@ -89,68 +90,73 @@ class Method(Protocol):
 
     @property
     def label(self) -> str:
-        """What tables must call it, where its settings make it another method than its name says; else ""."""
+        """The name for tables where the settings make it a variant of its own; "" otherwise."""
         return ""
 
     @property
     def dynamic(self) -> bool:
-        """Whether `encode` depends on the visit beyond its priors (a curriculum, a draw); if not, items may be kept."""
+        """Whether `encode` depends on the sample context beyond its priors; if not, encoded items can be cached."""
         return False
 
     @property
     def draws(self) -> bool:
-        """Whether `features` are drawn anew at every visit, where nothing else of an item changes."""
+        """Whether only the `features` of an item are drawn anew for every sample."""
         return False
 
     def features(self, context: SampleContext, latents: int) -> list[np.ndarray]:
-        """The features of an item with so many latents at this visit, for a method that draws them; [] for others."""
+        """Draw the features of an item with this many latents; [] for methods without drawn features."""
         return []
 
     def attach(self, backbone: Backbone) -> None:
-        """Make the extra weights that need the model's width; called once, when the backbone is there.
+        """Make the extra weights, which need the model's width; called once, after the backbone is loaded.
 
-        The same weights every time: float32, drawn from a seeded generator of their own, on the backbone's device.
+        The weights must be deterministic: float32, from a seeded generator of their own, on the backbone's device.
         """
 
     def question(self, text: str, context: SampleContext | None = None) -> str:
-        """A question as this method puts it: with the visit's own wording in training, with the settings' in use."""
+        """The question as the prompt states it: for a training sample with its context, for inference without."""
         return text
 
     def encode(self, example: Example, tools: Tools, context: SampleContext) -> Item:
-        """One example → one training sequence. `visit` is the only source of variation between epochs.
+        """Example → training sequence. `context` is the only source of variation between epochs.
 
-        It may not look at what `attach` makes: chains are encoded where no weights are.
+        It must not use what `attach` makes: examples are encoded in processes without weights.
         """
 
     def encodes_by(self) -> dict[str, Any]:
-        """The settings `encode` looks at: where they are equal, so are the sequences. All of them, unless a method knows."""
+        """The settings that `encode` depends on: equal settings give equal sequences. By default all of them."""
         return self.config.model_dump(mode="json")
 
     def loss(self, backbone: Backbone, batch: Batch) -> Loss:
-        """The loss of a batch, in parts."""
+        """Batch → its loss, in parts."""
 
     def thinker(self, backbone: Backbone) -> Thinker:
         """How this method thinks at inference; the engine runs it."""
 
     def modules(self) -> dict[str, nn.Module]:
-        """Extra weights to train; usually {}, and {} before `attach`."""
+        """Extra modules to train by name; {} before `attach`."""
         return {}
 
     def inference_modules(self) -> dict[str, nn.Module]:
-        """Those of them that thinking needs, which are saved with a finished model; the others only helped training."""
+        """The extra modules that inference needs, which are saved with the model."""
         return self.modules()
 
     def rates(self) -> dict[str, float]:
-        """Module's name → its share of the learning rate, where that is not 1."""
+        """Module name → factor of the learning rate, where it is not 1."""
         return {}
 
     def stage(self, progress: float) -> int:
-        """Which stage of its curriculum a run has reached; it never falls. 0 without a curriculum."""
+        """Progress of the run, 0 to 1 → stage of the curriculum, which never decreases; 0 without a curriculum."""
         return 0
 
 
+def chain_text(steps: Sequence[str]) -> str:
+    """Steps → the chain as text: `<<3+4=7>> <<7*2=14>>`."""
+    return " ".join(f"<<{step}>>" for step in steps)
+
+
 def label_loss(backbone: Backbone, batch: Batch, head_chunk: int = 0) -> Loss:
-    """Cross-entropy of every label of the batch: the whole loss of methods that think in text or not at all."""
+    """Cross-entropy of all labels of the batch: the loss of methods without latents."""
     from ruplar.model.forward import flat_hidden
 
     hidden, _ = flat_hidden(backbone, batch)
@@ -158,7 +164,7 @@ def label_loss(backbone: Backbone, batch: Batch, head_chunk: int = 0) -> Loss:
 
 
 def label_loss_at(backbone: Backbone, batch: Batch, hidden: Tensor, head_chunk: int = 0) -> Loss:
-    """Cross-entropy of every label of the batch, from the hidden states [T, D] that predict them."""
+    """Cross-entropy of all labels of the batch, from the hidden states [T, D] that predict them."""
     from ruplar import objective
 
     read = objective.read(backbone.logits, hidden, batch.label_ids[:, None], head_chunk)

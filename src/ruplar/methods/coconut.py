@@ -1,10 +1,10 @@
-"""COCONUT: each latent is the previous position's last hidden state; written steps turn latent stage by stage.
+"""COCONUT: each latent is the previous position's last hidden state; latents replace written steps stage by stage.
 
     stage k   P | <think> | z_1 .. z_ck | step k+1 .. step n | </think> | answer eos      CE on what follows the latents
                      h ─────→ z_1, h at z_1 ─→ z_2, ..
-    the end   P | <think> | z_1 .. z_cK | </think> | answer eos                           CE on the answer
+    last      P | <think> | z_1 .. z_cK | </think> | answer eos                           CE on the answer
 
-Gradient flows back through the whole chain of latents.
+Gradient flows back through all latents.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ if TYPE_CHECKING:
 class Config(Settings):
     """Settings of COCONUT."""
 
-    latents_per_step: int = Field(2, ge=1, description="Latents that replace one written step.")
-    max_stage: int = Field(3, ge=1, description="Steps latent at most; one stage later no step is written.")
-    # differs from the paper: D32. It counts epochs a stage, 3 of 22; here the same share of any run
-    latent_by: float = Field(0.4, gt=0, le=1, description="Share of the run by which no step is written any more.")
-    reset_optimizer: bool = Field(True, description="Start Adam's moments afresh at every stage.")
-    head_chunk: int = Field(0, ge=0, description="Supervised positions that meet the head at once; 0: all.")
+    latents_per_step: int = Field(2, ge=1, description="Latents per replaced step.")
+    max_stage: int = Field(3, ge=1, description="Most steps replaced by latents; one stage later no step is written.")
+    # differs from the paper: D32. It counts epochs per stage, 3 of 22; here the same fraction of any run
+    latent_by: float = Field(0.4, gt=0, le=1, description="Fraction of the run after which no step is written.")
+    reset_optimizer: bool = Field(True, description="Reset the optimizer state at every stage.")
+    head_chunk: int = Field(0, ge=0, description="Supervised positions per LM-head call; 0: all at once.")
 
 
 @dataclass
@@ -44,21 +44,21 @@ class Method(base.Method):
     dynamic: ClassVar[bool] = True
 
     def stage(self, progress: float) -> int:
-        """1 .. max_stage: so many steps are latent; max_stage + 1: all the others are gone too."""
+        """1 .. max_stage: the number of steps replaced by latents; max_stage + 1: the other steps are removed too."""
         c = self.config
         return 1 + min(int(progress / c.latent_by * c.max_stage), c.max_stage)
 
     def encode(self, example: Example, tools: Tools, context: SampleContext) -> Item:
-        """Every row of a stage has as many latents, however many steps its chain has, as published."""
+        """Encode with the stage's number of latents, however many steps the chain has, as published."""
         c, stage = self.config, self.stage(context.progress)
-        prompt = tools.prompt(example.question)
+        prompt = tools.prompt(self.question(example.question, context))
         left = example.steps[stage:] if stage <= c.max_stage else ()
-        # differs from the paper: D33. It ends the latents by a marker of their own; here steps left stand in the thought
-        text = tools.encode(" ".join(f"<<{step}>>" for step in left))
+        # differs from the paper: D33. It closes the latents with a marker; here remaining steps are part of the thought
+        text = tools.encode(base.chain_text(left))
         answer = tools.answer(example.answer)
         start, count = len(prompt.ids) + 1, c.latents_per_step * min(stage, c.max_stage)
         head = [*prompt.ids, *([tools.think_id] * (1 + count))]
-        # </think> is predicted where the model is to find out that its text is over, and given where none is written
+        # </think> is a label where text is written, since the model must end it; without text it is never generated
         closing = tools.end_think_id if text else -100
         return Item(
             ids=[*head, *text, tools.end_think_id, *answer],
@@ -76,7 +76,7 @@ class Method(base.Method):
         )
 
     def thinker(self, backbone: Backbone) -> HiddenThinker:
-        """As many latents as in the last stage, always."""
+        """The fixed number of latents of the last stage."""
         from ruplar.engine.thinker import HiddenThinker
 
         return HiddenThinker(self.config.latents_per_step * self.config.max_stage)

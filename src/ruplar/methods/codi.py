@@ -1,8 +1,8 @@
-"""CODI: one model taught twice at once, by its own written chain and, in latents, to be where that chain leads it.
+"""CODI: self-distillation. One model is the teacher, which writes the chain, and the student, which uses latents.
 
     teacher   P | <think> | steps but the last | </think> | answer eos      CE on everything after <think>
     student   P | <think> | z_1 .. z_N         | </think> | answer eos      CE on the answer
-                                                        ↑ every layer's hidden state here is drawn to the teacher's
+                                                        ↑ every layer's hidden state here is trained towards the teacher's
 
 z_1 = g(h at <think>), z_i+1 = g(h at z_i); g is a small network that ends in a LayerNorm.
 """
@@ -29,14 +29,14 @@ if TYPE_CHECKING:
 class Config(Settings):
     """Settings of CODI."""
 
-    latents: int = Field(6, ge=1, description="Latents of every thought.")
+    latents: int = Field(6, ge=1, description="Number of latents.")
     answer_weight: float = Field(1.0, ge=0, description="Weight of the student's answer.")
     teacher_weight: float = Field(1.0, ge=0, description="Weight of the teacher's chain and answer.")
     distill_weight: float = Field(20.0, ge=0, description="γ: weight of the distance to the teacher's hidden states.")
-    include_last_step: bool = Field(False, description="Let the teacher write the last step too.")
-    projector_width: int | None = Field(None, ge=1, description="Inner width of g; null: the model's own.")
+    include_last_step: bool = Field(False, description="Include the last step in the teacher's chain.")
+    projector_width: int | None = Field(None, ge=1, description="Hidden size of g; null: the model's.")
     projector_dropout: float = Field(0.0, ge=0, lt=1, description="Dropout before g.")
-    head_chunk: int = Field(0, ge=0, description="Supervised positions that meet the head at once; 0: all.")
+    head_chunk: int = Field(0, ge=0, description="Supervised positions per LM-head call; 0: all at once.")
 
 
 @dataclass
@@ -48,7 +48,7 @@ class Method(base.Method):
     projector: Any = field(default=None, repr=False)
 
     def attach(self, backbone: Backbone) -> None:
-        """Make g."""
+        """Make the projector g."""
         from ruplar.model.rollout import Projector
 
         width = backbone.embedding_weight.shape[1]
@@ -60,13 +60,13 @@ class Method(base.Method):
         return {} if self.projector is None else {"projector": self.projector}
 
     def encode(self, example: Example, tools: Tools, context: SampleContext) -> Item:
-        """The student's sequence, with the teacher's beside it; both end alike, so their marks stand at the same token."""
-        c, prompt = self.config, tools.prompt(example.question)
+        """Encode the student's sequence with the teacher's as companion; both mark the token before the answer proper."""
+        c, prompt = self.config, tools.prompt(self.question(example.question, context))
         answer = tools.answer(example.answer)
-        # differs from the paper: D36. It drops rows whose answer begins with a sign; here the mark finds its place
-        lead = _shared(answer, tools.answer("1" if example.answer[:1] != "1" else "2"))
+        # differs from the paper: D36. It drops samples whose answer starts with a sign; here the mark handles them
+        lead = _shared_prefix(answer, tools.answer("1" if example.answer[:1] != "1" else "2"))
         steps = example.steps if c.include_last_step else example.steps[:-1]
-        text = tools.encode(" ".join(f"<<{step}>>" for step in steps))
+        text = tools.encode(base.chain_text(steps))
         head = [*prompt.ids, tools.think_id]
         latents = list(range(len(head), len(head) + c.latents))
         written = [*text, tools.end_think_id, *answer]
@@ -86,45 +86,45 @@ class Method(base.Method):
         )
 
     def loss(self, backbone: Backbone, batch: Batch) -> Loss:
-        """Student, teacher and the distance between them: N + 1 passes for the student, one for the teacher."""
+        """Student and teacher losses and their distance: N + 1 forward passes for the student, one for the teacher."""
         from ruplar.model.forward import flat_layers
         from ruplar.model.rollout import roll_out
 
-        c, taught = self.config, batch.also["teacher"]
+        c, teacher_batch = self.config, batch.also["teacher"]
         rolled = roll_out(backbone, batch, self.projector, all_layers=c.distill_weight > 0)
         student = base.label_loss_at(backbone, batch, rolled.at(batch.label_at), c.head_chunk)
-        hidden, layers = flat_layers(backbone, taught, taught.mark_at)
-        teacher = base.label_loss_at(backbone, taught, hidden[taught.label_at], c.head_chunk)
+        hidden, layers = flat_layers(backbone, teacher_batch, teacher_batch.mark_at)
+        teacher = base.label_loss_at(backbone, teacher_batch, hidden[teacher_batch.label_at], c.head_chunk)
         parts = {"answer": c.answer_weight * student.total, "teacher": c.teacher_weight * teacher.total}
         if c.distill_weight:
-            apart = distance(rolled.layers_at(batch.mark_at), layers.detach(), batch.totals[1])
-            parts["distill"] = c.distill_weight * apart
+            gap = distance(rolled.layers_at(batch.mark_at), layers.detach(), batch.totals[1])
+            parts["distill"] = c.distill_weight * gap
         return Loss(parts, student.watch)
 
     def thinker(self, backbone: Backbone) -> HiddenThinker:
-        """As many latents as in training."""
+        """The fixed number of latents of training."""
         from ruplar.engine.thinker import HiddenThinker
 
         return HiddenThinker(self.config.latents, self.projector)
 
 
 def distance(student: Tensor, teacher: Tensor, rows: Tensor) -> Tensor:
-    """Smooth L1 of hidden states, in units of the teacher's standard deviation in each layer; averaged over all.
+    """Smooth L1 of hidden states in units of the teacher's standard deviation per layer, averaged over layers and rows.
 
     Args:
         student: [layers, B, D].
         teacher: [layers, B, D], without gradient.
-        rows: B of the whole optimiser step.
+        rows: Rows of the whole optimizer step.
     """
     from torch.nn.functional import smooth_l1_loss
 
     a, b = student.float(), teacher.float()
-    apart = smooth_l1_loss(a, b, reduction="none").mean(-1)  # [layers, B]
-    # never 0: a layer may hold one value alone, as the embedding does where the marks are one token
+    loss = smooth_l1_loss(a, b, reduction="none").mean(-1)  # [layers, B]
+    # never 0: the embedding layer is constant where all marked tokens are the same
     spread = b.flatten(1).std(1, keepdim=True).clamp_min(1e-6)
-    return (apart / spread).mean(0).sum() / rows.clamp_min(1)
+    return (loss / spread).mean(0).sum() / rows.clamp_min(1)
 
 
-def _shared(a: list[int], b: list[int]) -> int:
-    """How many ids two sequences begin with alike: what is written before the answer proper."""
+def _shared_prefix(a: list[int], b: list[int]) -> int:
+    """Length of the common prefix of two answers: what is written before the answer proper."""
     return next((i for i, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), min(len(a), len(b)))

@@ -1,9 +1,9 @@
-"""CoLaR: c tokens of the chain at a time in one latent, their summed embeddings; c is written in the prompt.
+"""CoLaR: each latent is the summed embedding of c tokens of the chain; the prompt states c.
 
     P "(Thinking speed: c)" | <think> | z_1 .. z_G | </think> | answer eos       z_g = sum of c token embeddings / √c
 
-Each place is taught one token of the group that follows, drawn anew at every visit, and a latent head is taught the group's
-embedding. Drawing c from 1 to `max_speed` in training, one model thinks at every speed: `method.speed` chooses.
+Each latent's position predicts one token of the group that follows, drawn anew for every sample, and a latent head predicts
+the group's embedding. Training draws c from 1 to `max_speed`, so one model works at every speed; `method.speed` chooses.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ if TYPE_CHECKING:
 class Config(GaussianConfig):
     """Settings of CoLaR."""
 
-    speed: int = Field(5, ge=1, description="Tokens a latent stands for when thinking: the c of CoLaR-c.")
-    max_speed: int = Field(5, ge=1, description="In training every visit draws its speed from 1 to this.")
-    grpo: GrpoConfig | None = Field(None, description="Reinforce instead of teaching: the second stage, for `init`.")
+    speed: int = Field(5, ge=1, description="Chain tokens per latent at inference: the c of CoLaR-c.")
+    max_speed: int = Field(5, ge=1, description="Training draws the speed of every sample from 1 to this.")
+    grpo: GrpoConfig | None = Field(None, description="Train with GRPO, the second stage; start it with `init`.")
 
 
 @dataclass
@@ -47,21 +47,21 @@ class Method(base.Method):
 
     @property
     def label(self) -> str:
-        """One model, several rows of a table: CoLaR-5, CoLaR-2."""
+        """The name in tables: CoLaR-5, CoLaR-2. One model gives several rows."""
         return f"CoLaR-{self.config.speed}"
 
     @property
     def dynamic(self) -> bool:
-        """Every visit draws its speed and the tokens that are taught."""
+        """True: every sample draws its speed and the tokens it predicts."""
         return True
 
     def attach(self, backbone: Backbone) -> None:
-        """Measure the embedding and make the latent head."""
+        """Measure sigma and make the latent head."""
         self.config = with_sigma(self.config, backbone)  # type: ignore[assignment]
         self.head = make_head(self.config, backbone)
 
     def question(self, text: str, context: SampleContext | None = None) -> str:
-        """The question with its thinking speed after it."""
+        """Append the thinking speed: the drawn one in training, `method.speed` at inference."""
         # differs from the paper: D45. It writes this after "Let's think step by step:", outside any chat template
         return f"{text} (Thinking speed: {self.config.speed if context is None else self._speed(context)})"
 
@@ -70,9 +70,9 @@ class Method(base.Method):
         return int(rng_of("speed", *context.key).integers(1, self.config.max_speed + 1))
 
     def encode(self, example: Example, tools: Tools, context: SampleContext) -> Item:
-        """The chain as CoT-SFT writes it, cut into groups of the visit's speed."""
+        """Encode the chain as CoT-SFT writes it, in groups of as many tokens as the sample's speed."""
         prompt = tools.prompt(self.question(example.question, context))
-        chain = tools.encode(" ".join(f"<<{step}>>" for step in example.steps))
+        chain = tools.encode(base.chain_text(example.steps))
         speed, rng = self._speed(context), rng_of("token", *context.key)
         groups = [chain[at : at + speed] for at in range(0, len(chain), speed)]
         tail = [tools.end_think_id, *tools.answer(example.answer)]
@@ -88,31 +88,31 @@ class Method(base.Method):
         )
 
     def loss(self, backbone: Backbone, batch: Batch) -> Loss:
-        """Cross-entropy and the latent head's loss, both of weight 1 unless set."""
+        """Cross-entropy and the latent head's loss."""
         from ruplar.model.forward import embed
 
-        assert self.head is not None, "attach comes first"
+        assert self.head is not None, "call attach first"
         return gaussian_loss(backbone, batch, embed(backbone, batch), self.head, self.config)
 
     def thinker(self, backbone: Backbone) -> GaussianThinker:
-        """Latents from the head; the speed has reached the model through the prompt."""
-        assert self.head is not None, "attach comes first"
+        """Latents from the head; the speed is in the prompt."""
+        assert self.head is not None, "call attach first"
         return make_thinker(self.config, self.head, backbone)
 
     def explorer(self, backbone: Backbone) -> GaussianThinker:
-        """Thoughts as they are drawn for reinforcement: under noise the halt is drawn too."""
+        """The thinker of GRPO rollouts: with noise, the halt is sampled too."""
         return replace(self.thinker(backbone), halt="sample")
 
     def policy(self, backbone: Backbone, batch: Batch) -> tuple[Tensor, Tensor]:
-        """Log-probabilities of drawn latents [M], `batch.features` in units of sigma, and of labels [T].
+        """Log-probabilities of sampled latents [M], given as `batch.features` in units of sigma, and of labels [T].
 
-        That of a latent is averaged over its width, as published: a whole vector's would drown every token's.
+        A latent's is averaged over its width, as published; summed, it would outweigh every token's.
         """
         from ruplar import objective
         from ruplar.engine.gaussian import log_density
         from ruplar.model.forward import embed, flat_hidden
 
-        assert self.head is not None, "attach comes first"
+        assert self.head is not None, "call attach first"
         embeds = embed(backbone, batch, batch.features * unit(self.config))
         hidden, _ = flat_hidden(backbone, batch, embeds=embeds)
         mean, log_std = self.head(hidden[batch.latent_at - 1])

@@ -1,4 +1,4 @@
-"""CoT-SFT: the whole chain as text, then the answer; where every latent method starts from.
+"""CoT-SFT: write the whole chain as text, then the answer; the model that latent methods start from.
 
 P | <think> | <<3+4=7>> <<7*2=14>> | </think> | answer eos        CE on everything after <think>
 """
@@ -23,8 +23,10 @@ if TYPE_CHECKING:
 class Config(Settings):
     """Settings of CoT-SFT."""
 
-    max_thought: int = Field(256, ge=0, description="Cap on reasoning tokens at inference; </think> is forced there.")
-    head_chunk: int = Field(0, ge=0, description="Supervised positions that meet the head at once; 0: all.")
+    max_thought: int = Field(
+        256, ge=0, description="Most reasoning tokens at inference; </think> is forced after them."
+    )
+    head_chunk: int = Field(0, ge=0, description="Supervised positions per LM-head call; 0: all at once.")
 
 
 @dataclass
@@ -35,9 +37,9 @@ class Method(base.Method):
     needs_steps: ClassVar[bool] = True
 
     def encode(self, example: Example, tools: Tools, context: SampleContext) -> Item:
-        """Steps joined by a space, as GSM8k-Aug writes them."""
-        prompt = tools.prompt(example.question)
-        chain = tools.encode(" ".join(f"<<{step}>>" for step in example.steps))
+        """Encode the steps joined by spaces, as GSM8k-Aug writes them."""
+        prompt = tools.prompt(self.question(example.question, context))
+        chain = tools.encode(base.chain_text(example.steps))
         written = [*chain, tools.end_think_id, *tools.answer(example.answer)]
         ids = [*prompt.ids, tools.think_id, *written]
         labels = [*([-100] * (len(ids) - len(written))), *written]
@@ -45,12 +47,10 @@ class Method(base.Method):
 
     def loss(self, backbone: Backbone, batch: Batch) -> Loss:
         """Cross-entropy of the chain and the answer."""
-        from ruplar.methods.base import label_loss
-
-        return label_loss(backbone, batch, self.config.head_chunk)
+        return base.label_loss(backbone, batch, self.config.head_chunk)
 
     def thinker(self, backbone: Backbone) -> TextThinker:
-        """Writes its thought, greedily."""
+        """Reasoning as text, decoded greedily."""
         from ruplar.engine.thinker import TextThinker
 
         # differs from the paper: D20. Its CoT row is taken from CoLaR, sampled at T=1, top-p 0.9; this one is greedy

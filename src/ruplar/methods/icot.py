@@ -1,9 +1,9 @@
-"""ICoT: the written chain is taken away token by token from its beginning, until the answer comes without it.
+"""ICoT (stepwise internalisation): remove the chain token by token from its start, until the answer needs none of it.
 
     P | <think> | 3 + 4 = 7 >> << 7 * 2 = 14 >> | </think> | answer eos        CE on everything after <think>
                   └ removed ┘  └── still written
 
-At inference it writes whatever it still needs to, which is normally nothing. (Stepwise internalisation.)
+At inference it writes whatever part of the chain it still needs, normally nothing.
 """
 
 from __future__ import annotations
@@ -28,13 +28,19 @@ if TYPE_CHECKING:
 class Config(Settings):
     """Settings of iCoT."""
 
-    # differs from the paper: D30. It removes 8 tokens an epoch; here a share of the run says when the last is gone
-    removed_by: float = Field(0.5, gt=0, le=1, description="Share of the run by which the whole chain is gone.")
-    remove_all_from: int = Field(39, ge=1, description="Where so many tokens would be removed, all are.")
-    smoothing: float = Field(4.0, gt=0, description="λ of P(o) ~ exp(-λ o), the tokens removed ahead of time.")
-    reset_optimizer: bool = Field(True, description="Start Adam's moments afresh whenever one more token goes.")
-    max_thought: int = Field(256, ge=0, description="Cap on reasoning tokens at inference; </think> is forced there.")
-    head_chunk: int = Field(0, ge=0, description="Supervised positions that meet the head at once; 0: all.")
+    # differs from the paper: D30. It removes 8 tokens per epoch; here removal ends at a fraction of the run
+    removed_by: float = Field(
+        0.5, gt=0, le=1, description="Fraction of the run after which the whole chain is removed."
+    )
+    remove_all_from: int = Field(
+        39, ge=1, description="Remove the whole chain once this many tokens would be removed."
+    )
+    smoothing: float = Field(4.0, gt=0, description="λ of P(o) ~ exp(-λ o), the distribution of the removal offset o.")
+    reset_optimizer: bool = Field(True, description="Reset the optimizer state whenever one more token is removed.")
+    max_thought: int = Field(
+        256, ge=0, description="Most reasoning tokens at inference; </think> is forced after them."
+    )
+    head_chunk: int = Field(0, ge=0, description="Supervised positions per LM-head call; 0: all at once.")
 
 
 @dataclass
@@ -45,35 +51,35 @@ class Method(base.Method):
     dynamic: ClassVar[bool] = True
 
     def stage(self, progress: float) -> int:
-        """Tokens removed from the beginning of every chain, `remove_all_from` at most: then all of them are."""
+        """Tokens removed from the start of every chain; at `remove_all_from` the whole chain is removed."""
         c = self.config
         return min(int(progress / c.removed_by * c.remove_all_from), c.remove_all_from)
 
     def encode(self, example: Example, tools: Tools, context: SampleContext) -> Item:
-        """The chain without its first tokens; a few rows are a token or two ahead of the others."""
+        """Encode the chain without its first tokens; a few samples lose one or two more."""
         c = self.config
-        prompt = tools.prompt(example.question)
-        chain = tools.encode(" ".join(f"<<{step}>>" for step in example.steps))
+        prompt = tools.prompt(self.question(example.question, context))
+        chain = tools.encode(base.chain_text(example.steps))
         removed = self.stage(context.progress)
-        left = chain[removed + _ahead(context, c.smoothing) :] if removed < c.remove_all_from else []
+        left = chain[removed + _removal_offset(context, c.smoothing) :] if removed < c.remove_all_from else []
         written = [*left, tools.end_think_id, *tools.answer(example.answer)]
         ids = [*prompt.ids, tools.think_id, *written]
         labels = [*([-100] * (len(ids) - len(written))), *written]
         return Item(ids=ids, labels=labels, question_at=prompt.question_at)
 
     def loss(self, backbone: Backbone, batch: Batch) -> Loss:
-        """Cross-entropy of what is left of the chain, and of the answer."""
+        """Cross-entropy of the remaining chain and of the answer."""
         return base.label_loss(backbone, batch, self.config.head_chunk)
 
     def thinker(self, backbone: Backbone) -> TextThinker:
-        """Writes what it has not internalised."""
+        """Reasoning as text, as far as it is not internalised."""
         from ruplar.engine.thinker import TextThinker
 
         # differs from the paper: D31. Its repository samples at T=1; this one is greedy
         return TextThinker(backbone.embedding, backbone.end_think_id, cap=self.config.max_thought)
 
 
-def _ahead(context: SampleContext, smoothing: float) -> int:
-    """Tokens removed ahead of time, o with P(o) = (1 - e^-λ) e^(-λ o): 0 for 98 % of the visits at λ = 4."""
+def _removal_offset(context: SampleContext, smoothing: float) -> int:
+    """Draw the extra tokens to remove, o with P(o) = (1 - e^-λ) e^(-λ o): 0 for 98 % of the samples at λ = 4."""
     drawn = np.random.default_rng(context.key).random()
     return int(-math.log1p(-drawn) / smoothing)

@@ -1,4 +1,4 @@
-"""No-CoT: the answer at once, no thought in between; the floor every latent method must clear.
+"""No-CoT: answer at once, without reasoning; the baseline every latent method must beat.
 
 P | <think> | </think> | answer eos        CE on the answer and eos
 """
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 class Config(Settings):
     """Settings of No-CoT."""
 
-    head_chunk: int = Field(0, ge=0, description="Supervised positions that meet the head at once; 0: all.")
+    head_chunk: int = Field(0, ge=0, description="Supervised positions per LM-head call; 0: all at once.")
 
 
 @dataclass
@@ -31,25 +31,23 @@ class Method(base.Method):
     """See the module's docstring."""
 
     config: Config
-    needs_steps: ClassVar[bool] = False  # rows without a chain are as good as others
+    needs_steps: ClassVar[bool] = False  # it does not use chains
 
     def encode(self, example: Example, tools: Tools, context: SampleContext) -> Item:
-        """The steps are left out."""
-        prompt = tools.prompt(example.question)
+        """Encode the question and the answer, without the steps."""
+        prompt = tools.prompt(self.question(example.question, context))
         answer = tools.answer(example.answer)
-        # differs from the paper: D28. It has no such row; </think> has no label because it is always given
+        # differs from the paper: D28. It has no such baseline; </think> has no label because it is never generated
         ids = [*prompt.ids, tools.think_id, tools.end_think_id, *answer]
         labels = [*([-100] * (len(ids) - len(answer))), *answer]
         return Item(ids=ids, labels=labels, question_at=prompt.question_at)
 
     def loss(self, backbone: Backbone, batch: Batch) -> Loss:
         """Cross-entropy of the answer."""
-        from ruplar.methods.base import label_loss
-
-        return label_loss(backbone, batch, self.config.head_chunk)
+        return base.label_loss(backbone, batch, self.config.head_chunk)
 
     def thinker(self, backbone: Backbone) -> NoThinker:
-        """Does not think."""
+        """No latents: `</think>` is part of the prefill."""
         from ruplar.engine.thinker import NoThinker
 
         return NoThinker()

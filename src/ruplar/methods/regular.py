@@ -1,22 +1,20 @@
-"""ReGuLaR: one latent per step, a projection of the step's frozen features; from text features it is ReGuLaR-T.
+"""ReGuLaR-T: one latent per step, a projection of frozen text features of the step (ReGuLaR reads images of steps).
 
     P | <think> | z_1 .. z_N | </think> | answer eos        z_i = projector(features of step i) · sigma
 
-Each place is taught one token of the step that follows, drawn anew at every visit, which trains the projector too; a latent
-head is taught z_i itself, as a fixed target. Thinking needs the head alone, neither features nor projector.
+Each latent's position predicts one token of the step that follows, drawn anew for every sample, which trains the projector
+too; a latent head is trained to predict z_i, as a fixed target. Inference needs only the head.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 from pydantic import Field, model_validator
 
 from ruplar.errors import UserError
 from ruplar.methods import base
-from ruplar.methods._features import FeatureFile, write_features
 from ruplar.methods._gaussian import GaussianConfig, gaussian_loss, make_head, make_thinker, summed, unit, with_sigma
 from ruplar.methods.base import Loss, Tools
 from ruplar.priors.base import rng_of
@@ -28,37 +26,26 @@ if TYPE_CHECKING:
     from ruplar.engine.gaussian import GaussianThinker, LatentHead
     from ruplar.model.backbone import Backbone
 
-__all__ = ["Config", "Method", "write_features"]
-
 _GROUPS = (32, 16, 8, 4, 2, 1)
-_LEAST = 8
+_MIN_GROUP_SIZE = 8
 
 
 class Config(GaussianConfig):
-    """Settings of ReGuLaR and ReGuLaR-T."""
+    """Settings of ReGuLaR-T."""
 
     # differs from the paper: D53. Its features are a vision encoder's; text features make it another method, ReGuLaR-T
-    features: Literal["hidden", "tokens", "visual"] = Field(
+    features: Literal["hidden", "tokens"] = Field(
         "hidden",
-        description="Of a step: the frozen model's mean hidden state, its summed token embeddings (both ReGuLaR-T), or "
-        "vectors from feature_file.",
+        description="Features of a step: the frozen model's mean hidden state, or its summed token embeddings.",
     )
-    feature_file: str | None = Field(
-        None, description="With features: visual, a .safetensors or .npz file; see docs/method.md."
-    )
-    feature_width: int | None = Field(
-        None, ge=1, description="Length of the stored vectors; null: read from feature_file, and kept with the model."
-    )
-    # differs from the paper: D59. One rate for all, 1e-4; at a rate made for adapters the projector comes to one vector
-    projector_rate: float = Field(0.07, gt=0, description="The projector's share of the learning rate.")
-    project: bool = Field(True, description="Pass features through the projector; false only for tokens.")
+    # differs from the paper: D59. One rate for all, 1e-4; at an adapter's rate the projector collapses to one vector
+    projector_rate: float = Field(0.07, gt=0, description="The projector's learning rate, as a factor of the others'.")
+    project: bool = Field(True, description="Pass features through the projector; false only with features: tokens.")
 
     @model_validator(mode="after")
-    def _fits(self) -> Config:
-        if (self.features == "visual") != (self.feature_file is not None):
-            raise ValueError("features: visual and feature_file go together; give both or neither")
+    def _check_projection(self) -> Config:
         if not self.project and self.features != "tokens":
-            raise ValueError("project: false needs features: tokens, the only ones of the embedding's own kind")
+            raise ValueError("project: false needs features: tokens, the only features in the embedding space")
         return self
 
 
@@ -68,41 +55,33 @@ class Method(base.Method):
 
     config: Config
     needs_steps: ClassVar[bool] = True
-    calibrated: ClassVar[tuple[str, ...]] = ("sigma", "feature_width")
+    calibrated: ClassVar[tuple[str, ...]] = ("sigma",)
     head: LatentHead | None = field(default=None, init=False, repr=False)
     projector: nn.Module | None = field(default=None, init=False, repr=False)
-    stored: FeatureFile | None = field(default=None, init=False, repr=False)
-
-    def __post_init__(self):
-        if self.config.feature_file is not None:
-            self.stored = FeatureFile(Path(self.config.feature_file))
 
     @property
     def label(self) -> str:
-        """The name in tables: text features are never reported as ReGuLaR."""
-        return "ReGuLaR" if self.config.features == "visual" else "ReGuLaR-T"
+        """The name in tables. Without the projector the latents are CoLaR's, with a step as the group of tokens."""
+        return "ReGuLaR-T" if self.config.project else "ReGuLaR-T without projector = CoLaR with one group per step"
 
     @property
     def dynamic(self) -> bool:
-        """Every visit draws the tokens that are taught."""
+        """True: every sample draws the tokens it predicts."""
         return True
 
     def attach(self, backbone: Backbone) -> None:
-        """Measure the embedding, make the latent head and the projector."""
-        config, width = with_sigma(self.config, backbone), backbone.embedding_weight.shape[1]
-        if self.stored is not None and self.config.feature_width is None:
-            # kept with the model, so that it can be used where the file is not
-            config = config.model_copy(update={"feature_width": self.stored.width})
-        self.config = config  # type: ignore[assignment]
+        """Measure sigma, make the latent head and the projector."""
+        self.config = with_sigma(self.config, backbone)  # type: ignore[assignment]
         self.head = make_head(self.config, backbone)
         if self.config.project:
-            self.projector = make_projector(self.config.feature_width or width, width).to(backbone.device)
+            width = backbone.embedding_weight.shape[1]
+            self.projector = make_projector(width, width).to(backbone.device)
 
     def encode(self, example: Example, tools: Tools, context: SampleContext) -> Item:
         """One latent per step."""
         # differs from the paper: D54. Its prompt ends in "(Thinking speed: 1)", always the same and so left out
-        prompt = tools.prompt(example.question)
-        # differs from the paper: D55. Its step texts may hold markup; here the step without << and >>
+        prompt = tools.prompt(self.question(example.question, context))
+        # differs from the paper: D55. Its step texts may contain markup; here the step without << and >>
         steps, rng = [tools.encode(step) for step in example.steps], rng_of("token", *context.key)
         tail = [tools.end_think_id, *tools.answer(example.answer)]
         start = len(prompt.ids) + 1
@@ -115,33 +94,30 @@ class Method(base.Method):
             priors=[summed(step) for step in steps] if kind == "tokens" else [],
             question_at=prompt.question_at,
             mark_at=[end],
-            features=[self.stored[step] for step in example.steps] if self.stored is not None else [],
             also={"steps": [Item(step, [-100] * len(step)) for step in steps]} if kind == "hidden" else {},
         )
 
     def loss(self, backbone: Backbone, batch: Batch) -> Loss:
-        """Cross-entropy and the latent head's loss, whose targets are detached: they do not move to be easy to hit."""
+        """Cross-entropy and the latent head's loss; its targets are detached, so they do not move towards the head."""
         from ruplar.model.forward import embed
 
-        assert self.head is not None, "attach comes first"
+        assert self.head is not None, "call attach first"
         soft = self._latents(backbone, batch) if len(batch.latent_at) else None
         return gaussian_loss(backbone, batch, embed(backbone, batch, soft), self.head, self.config)
 
     def _latents(self, backbone: Backbone, batch: Batch) -> Tensor:
-        """[M, D] what the steps' places read."""
+        """[M, D] the latents that are fed."""
         features = self._features(backbone, batch)
         if self.projector is None:
             return features * unit(self.config)
         return self.projector(features).float() * unit(self.config)
 
     def _features(self, backbone: Backbone, batch: Batch) -> Tensor:
-        """[M, F] float32, frozen; those of tokens in units of sigma."""
+        """[M, D] float32 features of the steps, without gradient; those of tokens in units of sigma."""
         import torch
 
         from ruplar.model.soft_tokens import mix
 
-        if self.config.features == "visual":
-            return batch.features
         if self.config.features == "tokens":
             with torch.no_grad():
                 return mix(backbone.embedding, batch.prior_ids, batch.prior_probs).float() / unit(self.config)
@@ -149,11 +125,11 @@ class Method(base.Method):
 
     def thinker(self, backbone: Backbone) -> GaussianThinker:
         """Latents from the head."""
-        assert self.head is not None, "attach comes first"
+        assert self.head is not None, "call attach first"
         return make_thinker(self.config, self.head, backbone)
 
     def rates(self) -> dict[str, float]:
-        """A projector that is fast learns to say the same of every step before the model can read what it says."""
+        """Slow the projector down: at the full rate it maps all steps to one vector before the model can use them."""
         return {} if self.projector is None else {"projector": self.config.projector_rate}
 
     def modules(self) -> dict[str, nn.Module]:
@@ -163,9 +139,10 @@ class Method(base.Method):
 
 
 def make_projector(size: int, width: int, seed: int = 0) -> nn.Module:
-    """Features [M, F] → [M, D] of unit scale: linear, group norm, GELU, linear, layer-wide norm; the same every time.
+    """Features [M, F] → [M, D] of unit scale: linear, group norm, GELU, linear, norm over all; deterministic weights.
 
-    The paper's convolutions are 1 × 1 over one place after its pooling, so linear layers; Xavier weights, zero biases.
+    The paper's convolutions are 1 × 1 over a single position after its pooling, hence linear layers here. Xavier weights,
+    zero biases.
     """
     import torch
     from torch import nn
@@ -176,16 +153,16 @@ def make_projector(size: int, width: int, seed: int = 0) -> nn.Module:
         for layer in (first, last):
             nn.init.xavier_uniform_(layer.weight)
             nn.init.zeros_(layer.bias)
-    # differs from the paper: D56. 32 groups of 40; fewer where a group would hold less than 8 numbers, whose norm says little
-    groups = next(g for g in _GROUPS if g == 1 or (size % g == 0 and size // g >= _LEAST))
+    # differs from the paper: D56. 32 groups of 40; fewer where a group would be smaller than 8
+    groups = next(g for g in _GROUPS if g == 1 or (size % g == 0 and size // g >= _MIN_GROUP_SIZE))
     return nn.Sequential(first, nn.GroupNorm(groups, size), nn.GELU(), last, nn.GroupNorm(1, width))
 
 
 def frozen_means(backbone: Backbone, steps: Batch) -> Tensor:
-    """Texts of steps, one a row → [M, D] float32 mean of the last hidden states of the model without its adapter.
+    """Texts of steps, one per row → [M, D] float32 mean of the last hidden states of the model without its adapter.
 
     Raises:
-        UserError: There is no adapter, so that the model under training is not frozen.
+        UserError: There is no adapter, so the model is not frozen.
     """
     import torch
 
@@ -195,10 +172,10 @@ def frozen_means(backbone: Backbone, steps: Batch) -> Tensor:
     if not hasattr(backbone.model, "peft_config"):
         raise UserError(
             "method.features: hidden reads the frozen model, but backbone.lora: null trains all of it. Set "
-            "method.features: tokens, or train an adapter."
+            "method.features: tokens, or set backbone.lora."
         )
-    with torch.no_grad(), unadapted(backbone, "method.features: hidden"):  # frozen means without dropout too
+    with torch.no_grad(), unadapted(backbone, "method.features: hidden"):  # dropout off too
         hidden, _ = flat_hidden(backbone, steps)
-    kept = steps.mask.ne(0).float()
+    mask = steps.mask.ne(0).float()
     hidden = hidden.view(*steps.ids.shape, -1).float()
-    return (hidden * kept[..., None]).sum(1) / kept.sum(1, keepdim=True)
+    return (hidden * mask[..., None]).sum(1) / mask.sum(1, keepdim=True)

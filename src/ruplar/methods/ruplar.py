@@ -1,58 +1,68 @@
-"""RuPLaR: one soft token per step, taught by a rule-made prior, then the answer; one parallel pass trains it all.
+"""RuPLaR: one soft token per span, trained towards a rule-based prior, then the answer; one parallel forward trains it.
 
     P | <think> | z_1 .. z_N | </think> | answer eos
-          KL→z_1   ..  KL→z_N  CE→</think>, CE→answer, CE→eos      (each read one position earlier)
+          KL→z_1   ..  KL→z_N  CE→</think>, CE→answer, CE→eos      (each predicted one position earlier)
 
-Input z_i is the prior's own expected embedding (teacher forcing); at inference it is the model's (see `SoftThinker`).
-What may be added to that, beyond the paper, is in `_aids`. Where a forward makes a `block` of W latents, W - 1 fixed tokens
-stand behind `<think>` and behind every block, and the next block is read off them and the token before; with W = 3:
+The input z_i is the prior's own expected embedding (teacher forcing); at inference it is the model's (see `SoftThinker`).
 
-    P | <think> a b | z_1 z_2 z_3 a b | </think> | answer eos
-         KL→z_1 z_2 z_3       CE→</think>
+Two extensions go beyond the paper; both are off by default and cost nothing at inference:
+
+    input_noise      Gumbel noise on the priors that are fed, not on those that are targets
+    distill_logits   KL to a teacher, the backbone without its adapter, which reads the chain as text
+
+Axes: M latents, K tokens of a prior, T labels, D width, V vocabulary.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
+import numpy as np
 from pydantic import Field
 
-from ruplar.methods import _block, base
-from ruplar.methods import _extensions as _extensions
+from ruplar.methods import base
 from ruplar.methods.base import Loss, Tools
-from ruplar.types import Batch, Example, Item, SampleContext
+from ruplar.priors.base import rng_of
+from ruplar.settings import Settings
+from ruplar.types import Batch, Example, Item, Prompt, SampleContext
 
 if TYPE_CHECKING:
-    import numpy as np
-    from torch import Tensor, nn
+    from torch import Tensor
 
     from ruplar.engine.thinker import SoftThinker
     from ruplar.model.backbone import Backbone
+    from ruplar.objective import HeadOutputs
 
 
-class Config(_extensions.ExtensionSettings):
+class Config(Settings):
     """Settings of RuPLaR."""
 
     answer_weight: float = Field(1.0, ge=0, description="Weight of the answer's cross-entropy, </think> included.")
     prior_weight: float = Field(1.0, ge=0, description="Weight of the KL to the prior.")
     align_weight: float = Field(1.0, ge=0, description="Weight of the problem-thought alignment.")
-    focus_threshold: float = Field(0.01, ge=0, lt=1, description="The KL keeps prior tokens strictly above this.")
-    focus_top_k: int | None = Field(None, ge=1, description="The KL keeps this many prior tokens at most; null: all.")
-    align_stop_gradient: bool = Field(False, description="Let the alignment move the thought only, not the question.")
-    align_layer: int = Field(
-        -1, description="Hidden layer the alignment reads; -1 is the head's own input, as printed."
-    )
+    focus_threshold: float = Field(0.01, ge=0, lt=1, description="The KL uses prior tokens strictly above this.")
+    focus_top_k: int | None = Field(None, ge=1, description="The KL uses at most this many prior tokens; null: all.")
     # differs from the paper: D14. Printed: false
-    align_normalize: bool = Field(True, description="Standardise both hidden states first; false as printed.")
+    align_normalize: bool = Field(True, description="Standardise both hidden states first; the paper does not.")
+    # differs from the paper: D62. Training inputs are the priors themselves
+    input_noise: float = Field(
+        0.0, ge=0, description="Scale of the Gumbel noise on a prior used as input; as a target it is unchanged."
+    )
+    # differs from the paper: D64. It has no teacher
+    distill_logits: float = Field(
+        0.0, ge=0, description="Weight of the KL to the CoT teacher's answer tokens; 0: no teacher."
+    )
     # differs from the paper: D17. Printed: argmax, and max_latents 128
-    halt: Literal["argmax", "threshold"] = Field("threshold", description="Stop when </think> is likeliest, or P > t.")
-    halt_threshold: float = Field(0.5, gt=0, lt=1, description="t of halt: threshold.")
+    halt: Literal["argmax", "threshold"] = Field(
+        "threshold", description="Halt when </think> is the most likely token, or when P(</think>) > halt_threshold."
+    )
+    halt_threshold: float = Field(0.5, gt=0, lt=1, description="The threshold of halt: threshold.")
     # differs from the paper: D18, D19. Printed: feed_top_k 0, feed_drop_halt false
-    feed_top_k: int = Field(10, ge=0, description="Tokens of the mixture fed at inference; 0: the whole vocabulary.")
-    feed_drop_halt: bool = Field(True, description="Take </think> out of the mixture; training never mixes it in.")
-    max_latents: int = Field(16, ge=0, description="Cap on a thought at inference; </think> is forced there.")
-    head_chunk: int = Field(0, ge=0, description="Supervised positions that meet the head at once; 0: all.")
+    feed_top_k: int = Field(10, ge=0, description="Tokens of a soft token at inference; 0: the whole vocabulary.")
+    feed_drop_halt: bool = Field(True, description="Remove </think> from soft tokens; it is never part of a prior.")
+    max_latents: int = Field(16, ge=0, description="Most latents at inference; </think> is forced after them.")
+    head_chunk: int = Field(0, ge=0, description="Supervised positions per LM-head call; 0: all at once.")
 
 
 @dataclass
@@ -61,103 +71,74 @@ class Method(base.Method):
 
     config: Config
     needs_steps: ClassVar[bool] = True
-    _place: Any = field(default=None, repr=False)  # width and device of what is made for training
-    _decoder: Any = field(default=None, repr=False)
 
     @property
     def draws(self) -> bool:
-        """Whether inputs are drawn anew at every visit."""
-        return self.config.draws
+        """Whether each sample has noise of its own."""
+        return self.config.input_noise > 0
 
     def features(self, context: SampleContext, latents: int) -> list[np.ndarray]:
-        """What each latent's input is to be at this visit."""
-        return _extensions.features(self.config, context, latents)
-
-    def attach(self, backbone: Backbone) -> None:
-        """Remember where a step decoder would go; it is made when training asks for it."""
-        self._place = (backbone.embedding_weight.shape[1], backbone.device)
-
-    def modules(self) -> dict[str, nn.Module]:
-        """The step decoder, where there is one."""
-        c = self.config
-        if self._place is None or not c.step_weight:
-            return {}
-        if self._decoder is None:
-            from ruplar.model.step_decoder import StepDecoder
-
-            width, device = self._place
-            self._decoder = StepDecoder(width, c.step_layers if c.step_decoder == "small" else 0).to(device)
-        return {"step_decoder": self._decoder}
-
-    def inference_modules(self) -> dict[str, nn.Module]:
-        """Nothing: thinking needs no weights of the method's own."""
-        return {}
+        """One number per latent that seeds its noise; [] without noise."""
+        if not self.draws:
+            return []
+        rng = rng_of("inputs", *context.key)
+        # integers up to 2^24 are exact in float32
+        return [np.array([rng.integers(2**24)], dtype=np.float32) for _ in range(latents)]
 
     def encode(self, example: Example, tools: Tools, context: SampleContext) -> Item:
-        """One latent per span; a chain without steps has N = 0 and goes straight to `</think>`."""
-        prompt = tools.prompt(example.question)
+        """Encode one latent per span; a chain without steps has N = 0 and goes straight to `</think>`."""
+        prompt = tools.prompt(self.question(example.question, context))
         # differs from the paper: D8. Its code crashes where there is no step
         spans = tools.spans(example)
         priors = [tools.prior(span, (context.epoch, context.row, i)) for i, span in enumerate(spans)]
         # differs from the paper: D11. Each marker is one token; on Llama its code writes them in three pieces
         tail = [tools.end_think_id, *tools.answer(example.answer)]
-        wide, blocks = self.config.block, _block.count(len(priors), self.config.block)
-        asking = _block.asking(wide, tools.encode)
-        start = len(prompt.ids) + 1 + len(asking)
-        end = start + blocks * (wide + len(asking))  # where </think> stands; it is decided on before the fixed tokens
+        start = len(prompt.ids) + 1
+        end = start + len(priors)
         return Item(
-            ids=[*prompt.ids, tools.think_id, *asking, *[*[tools.think_id] * wide, *asking] * blocks, *tail],
-            labels=[*[-100] * (end - len(asking)), tools.end_think_id, *[-100] * len(asking), *tail[1:]],
-            latent_at=[at + i for at in range(start, end, wide + len(asking)) for i in range(wide)],
+            ids=[*prompt.ids, *[tools.think_id] * (1 + len(priors)), *tail],
+            labels=[*[-100] * end, *tail],
+            latent_at=list(range(start, end)),
             priors=priors,
             question_at=prompt.question_at,
-            mark_at=[end + _extensions.lead(example.answer, tools)] if self.config.teaches else [],
             features=self.features(context, len(priors)),
-            also=_extensions.companions(self.config, example, spans, prompt, tools),
+            also={"teacher": [_teacher_item(example, prompt, tools)]} if self.config.distill_logits else {},
         )
 
     def encodes_by(self) -> dict[str, Any]:
-        """Which companions go with a sequence; weights, halting and feeding change nothing of it."""
-        c = self.config
-        return {"steps": bool(c.step_weight), "teaches": c.teaches, "draws": c.draws, "block": c.block}
+        """The teacher and the noise: loss weights, halting and feeding do not change a sequence."""
+        return {"teacher": self.config.distill_logits > 0, "noise": self.draws}
 
     def loss(self, backbone: Backbone, batch: Batch) -> Loss:
-        """Answer, prior and alignment, from one forward pass; more of them for what is set beyond the paper."""
+        """Answer, prior and alignment losses from one forward pass, and the teacher's where it is set."""
+        import torch
+
         from ruplar import objective
-        from ruplar.model.forward import embed, flat_states
+        from ruplar.model.forward import embed, flat_hidden
 
         c = self.config
-        soft = _extensions.inputs(c, backbone, batch, self.thinker(backbone))
+        soft = _noisy_inputs(backbone, batch, c.input_noise) if batch.features is not None else None
         # differs from the paper: D16. Its code detaches all embeddings; here those that are trained get gradient
-        all_layers = bool(c.distill_hidden or (c.align_weight and c.align_layer != -1))
-        hidden, layers = flat_states(backbone, batch, embed(backbone, batch, soft), all_layers)
+        hidden, _ = flat_hidden(backbone, batch, embeds=embed(backbone, batch, soft))
         labels, rows = batch.totals[0], batch.totals[1]
-        # one pass through the head: the latents' predictions first, then the labels'
-        width = batch.prior_ids.shape[1]
-        at = _cat(batch.latent_at - c.block, batch.label_at)
-        ids = _cat(batch.prior_ids, batch.label_ids[:, None].expand(-1, width))
+        # one call of the LM head: predictions of the latents first, then of the labels
+        at = torch.cat([batch.latent_at - 1, batch.label_at])
+        ids = torch.cat([batch.prior_ids, batch.label_ids[:, None].expand(-1, batch.prior_ids.shape[1])])
         read = objective.read(backbone.logits, hidden[at], ids, c.head_chunk)
-        m = len(batch.latent_at)
-        keep = objective.focus(batch.prior_probs, c.focus_threshold, c.focus_top_k)
+        m, share = len(batch.latent_at), batch.latent_share
+        focus = objective.focus(batch.prior_probs, c.focus_threshold, c.focus_top_k)
+        prior = objective.prior_kl(read.picked[:m], batch.prior_probs, share, rows, focus)
         parts = {
             "answer": c.answer_weight * objective.answer_ce(read.picked[m:, 0], labels),
-            "prior": c.prior_weight
-            * objective.prior_kl(read.picked[:m], batch.prior_probs, batch.latent_share, rows, keep),
+            "prior": c.prior_weight * prior,
         }
         if c.align_weight:
-            aligned = hidden if c.align_layer == -1 else layers[c.align_layer]
-            question = aligned[batch.question_at]
-            if c.align_stop_gradient:
-                question = question.detach()
-            value = objective.alignment(
-                question, aligned[batch.latent_at], batch.latent_share, rows, normalize=c.align_normalize
+            question, thought = hidden[batch.question_at], hidden[batch.latent_at]
+            parts["align"] = c.align_weight * objective.alignment(
+                question, thought, share, rows, normalize=c.align_normalize
             )
-            parts["align"] = c.align_weight * value
-        if c.step_weight:
-            decoder = self.modules()["step_decoder"]
-            parts["step_words"] = c.step_weight * _extensions.step_loss(c, backbone, batch, hidden, decoder)  # type: ignore[arg-type]
-        if c.teaches:
-            parts |= _extensions.teacher_losses(c, backbone, batch, hidden, layers)
+        if c.distill_logits:
+            parts["distill"] = c.distill_logits * _teacher_kl(backbone, batch, hidden)
         return Loss(parts, _watch(read, batch, m, backbone.end_think_id))
 
     def thinker(self, backbone: Backbone) -> SoftThinker:
@@ -173,21 +154,62 @@ class Method(base.Method):
             c.feed_top_k,
             c.feed_drop_halt,
             cap=c.max_latents,
-            asking=tuple(_block.asking(c.block, backbone.prompt.plain)) if c.block > 1 else (),
         )
 
 
-def _cat(a: Tensor, b: Tensor) -> Tensor:
+def _noisy_inputs(backbone: Backbone, batch: Batch, scale: float) -> Tensor:
+    """[M, D] soft tokens of the priors with Gumbel noise on their log-probabilities."""
+    from ruplar.model.soft_tokens import mix
+
+    return mix(backbone.embedding, batch.prior_ids, noisy_priors(batch, scale))
+
+
+def noisy_priors(batch: Batch, scale: float) -> Tensor:
+    """[M, K] the priors with Gumbel noise on their log-probabilities; `batch.features` [M, 1] seed each latent's."""
     import torch
 
-    return torch.cat([a, b])
+    from ruplar.engine.sampling import gumbel
+
+    probs, seed = batch.prior_probs, batch.features[:, 0].long()
+    draws = gumbel(torch.stack([seed, seed], dim=1), torch.zeros_like(seed), probs.shape[1])
+    return torch.where(probs > 0, probs.clamp_min(1e-30).log() + scale * draws, -torch.inf).softmax(-1)
 
 
-def _watch(read, batch: Batch, m: int, end_think_id: int) -> dict[str, Tensor]:
-    """Counts for the progress line and the guard; none is read from the device here.
+def _teacher_item(example: Example, prompt: Prompt, tools: Tools) -> Item:
+    """The chain as text, then the answer: what the teacher reads."""
+    chain = tools.encode(base.chain_text(example.steps))
+    head = [*prompt.ids, tools.think_id, *chain, tools.end_think_id]
+    answer = tools.answer(example.answer)
+    return Item(ids=[*head, *answer], labels=[*[-100] * len(head), *answer])
 
-    Right decisions to go on or halt, entropy of the latents, latents preferred to the halt, latents whose likeliest token
-    is the first latent's (all of them, when thoughts have collapsed), right answer tokens.
+
+def _teacher_kl(backbone: Backbone, batch: Batch, hidden: Tensor) -> Tensor:
+    """KL(teacher || model) in nats over the answer tokens, which both sequences share.
+
+    Args:
+        backbone: With an adapter; without it, it is the teacher.
+        batch: Its companion `teacher` holds one row per sequence.
+        hidden: [B*S, D] of the batch.
+    """
+    import torch
+
+    from ruplar import objective
+    from ruplar.model.forward import flat_hidden
+    from ruplar.model.without_adapter import unadapted
+
+    teacher = batch.also["teacher"]
+    with torch.no_grad(), unadapted(backbone, "method.distill_logits"):
+        known, _ = flat_hidden(backbone, teacher)
+        logits = backbone.logits(known[teacher.label_at])
+    answer_at = batch.label_at[batch.label_ids != backbone.end_think_id]
+    return objective.token_kl(logits, backbone.logits(hidden[answer_at]), batch.totals[0])
+
+
+def _watch(read: HeadOutputs, batch: Batch, m: int, end_think_id: int) -> dict[str, Tensor]:
+    """Counts for the progress line and the training guard, without synchronising with the device.
+
+    Correct decisions to continue or halt, entropy of the latents, latents preferred to the halt, latents whose most
+    likely token is that of the first latent (all of them when thoughts have collapsed), correct answer tokens.
     """
     top, label_top = read.top[:m], read.top[m:]
     went_on = (top != end_think_id).sum()

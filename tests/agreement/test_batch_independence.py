@@ -1,4 +1,4 @@
-"""A question in a padded batch gives what it gives alone, whoever its neighbours are."""
+"""A question in a padded batch gives the same result as at batch size 1."""
 
 from __future__ import annotations
 
@@ -27,19 +27,13 @@ def test_a_row_does_not_depend_on_the_rows_beside_it(backbone, thinker, prompts,
     together = generate(backbone, thinker, prompts, decoding, keys=range(10, 16), keep_latents="embeds")
     assert len({row.latent_count for row in together}) > 1 and len({len(p.ids) for p in prompts}) > 1
     for places in ([0], [1], [2], [3], [4], [5], [5, 0, 3], [1, 2]):
-        some = generate(
-            backbone,
-            thinker,
-            [prompts[i] for i in places],
-            decoding,
-            keys=[10 + i for i in places],
-            keep_latents="embeds",
-        )
+        keys = [10 + i for i in places]
+        some = generate(backbone, thinker, [prompts[i] for i in places], decoding, keys, keep_latents="embeds")
         for place, row in zip(places, some, strict=True):
             assert_same(row, together[place])
 
 
-def test_written_thoughts_and_none_do_not_depend_on_the_batch_either(backbone, prompts):
+def test_text_thinker_and_no_thinker_do_not_depend_on_the_batch(backbone, prompts):
     for thinker in (TextThinker(backbone.embedding, backbone.end_think_id, cap=6), NoThinker()):
         together = generate(backbone, thinker, prompts, GREEDY)
         for prompt, row in zip(prompts, together, strict=True):
@@ -56,7 +50,7 @@ def test_a_sampled_answer_depends_on_its_seed_and_its_key(backbone, thinker, pro
     assert said(0, [0, 1])[0] != said(0, [7, 1])[0] and said(0, [0, 1])[1] == said(0, [7, 1])[1]
 
 
-def test_left_padding_stands_flush_right():
+def test_left_padding():
     ids, mask = left_pad([[5, 6, 7], [8]], pad_id=0, device="cpu")
     assert ids.tolist() == [[5, 6, 7], [0, 0, 8]]
     assert mask.tolist() == [[1, 1, 1], [0, 0, 1]]

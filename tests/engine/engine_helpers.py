@@ -1,4 +1,4 @@
-"""Prompts, and what makes the rows of a random model part ways: shared by the tests of the fast engine."""
+"""Prompts, thinkers and schedulers for the engine tests, on random models whose rows halt and end at different steps."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from types import SimpleNamespace
 
 import torch
 
+from ruplar.engine.scheduler import Scheduler
 from ruplar.engine.thinker import SoftThinker
 from ruplar.model.backbone import Backbone
 from ruplar.types import Markers, Prompt
@@ -23,7 +24,7 @@ def many_prompts(count: int, seed: int = 0) -> list[Prompt]:
 
 
 def backbone_of(model) -> Backbone:
-    """A model without a tokenizer; its prompts are ids."""
+    """A backbone without a tokenizer; prompts are ids."""
     with torch.no_grad():
         model.get_output_embeddings().weight[EOS] *= 2.5  # so that answers end at different lengths
     nothing = SimpleNamespace()
@@ -32,16 +33,16 @@ def backbone_of(model) -> Backbone:
 
 @dataclass
 class HashedThinker(SoftThinker):
-    """Soft tokens that halt by which of some tokens is likeliest: any number of latents, the same whoever is beside."""
+    """Soft tokens that halt by which of some tokens is most likely: a thinker the engine does not know."""
 
     def next(self, logits, hidden, made):
-        thought = super().next(logits, hidden, made)
-        thought.halt = logits[:, 10:40].argmax(1) % 3 == 0  # rounding decides nothing, unless two are equal
-        return thought
+        decision = super().next(logits, hidden, made)
+        decision.halt = logits[:, 10:40].argmax(1) % 3 == 0  # not sensitive to rounding
+        return decision
 
 
 def threshold_for(backbone: Backbone) -> float:
-    """The median P(halt) after random prompts: about half of the thoughts end at each step."""
+    """A P(halt) that about a third of random prompts exceed, so that thoughts end at different steps."""
     prompts = many_prompts(40, seed=9)
     found = []
     with torch.inference_mode():
@@ -50,3 +51,15 @@ def threshold_for(backbone: Backbone) -> float:
             hidden, _ = backbone.trunk(backbone.embedding(ids), None, torch.arange(ids.shape[1])[None])
             found.append(float(backbone.logits(hidden[:, -1]).softmax(-1)[0, END_THINK]))
     return sorted(found)[len(found) * 2 // 3]
+
+
+def soft(backbone: Backbone, **options) -> SoftThinker:
+    """Soft tokens with thoughts of different lengths, up to 5."""
+    options = {"halt_threshold": threshold_for(backbone), "cap": 5} | options
+    return SoftThinker(backbone.embedding, backbone.end_think_id, **options)
+
+
+def finish(scheduler: Scheduler) -> None:
+    """Run rounds until every question is answered."""
+    while scheduler.queue or scheduler.flying:
+        scheduler.turn()

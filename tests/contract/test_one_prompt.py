@@ -1,0 +1,115 @@
+"""One prompt: training, Python, evaluation and the server give a model the same prompt ids, for every method.
+
+The ids are recorded where they enter the model: in training sequences and at the door of both engines. Each method's
+`question` gets a suffix of its own here, so that a path that builds its prompt without the method fails for every method.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import urllib.request
+from pathlib import Path
+
+import pytest
+
+TESTS = Path(__file__).parents[1]
+sys.path[:0] = [str(TESTS / "methods"), str(TESTS / "serve")]
+from overfitting import small_backbone, tools_of  # noqa: E402
+from serve_toys import running  # noqa: E402
+
+from ruplar import plugins  # noqa: E402
+from ruplar.engine.fast import FastEngine  # noqa: E402
+from ruplar.engine.reference import generate  # noqa: E402
+from ruplar.engine.sampling import Decoding  # noqa: E402
+from ruplar.evaluate.benchmark import evaluate  # noqa: E402
+from ruplar.model.store import Model, ModelMetadata, PluginSpec, save_model  # noqa: E402
+from ruplar.reasoner import LatentReasoner  # noqa: E402
+from ruplar.types import Example, SampleContext  # noqa: E402
+
+EXAMPLE = Example("Anna has 3 bags of 4 apples. She eats 2. How many are left?", ("3*4=12", "12-2=10"), "10")
+SETTINGS = {
+    "colar": {"speed": 2, "max_latents": 4},
+    "cot": {"max_thought": 4},
+    "icot": {"max_thought": 4},
+    "regular": {"max_latents": 4},
+}
+SUFFIX = " Answer briefly."
+SHORT = Decoding(max_answer_tokens=4)
+
+
+@pytest.fixture(params=plugins.names("methods"))
+def model(request, monkeypatch) -> Model:
+    """A small random model of each method."""
+    name = request.param
+    cls = plugins.load("methods", name).Method
+    question = cls.question
+    monkeypatch.setattr(cls, "question", lambda self, text, context=None: question(self, text, context) + SUFFIX)
+    settings = SETTINGS.get(name, {})
+    backbone, method = small_backbone(), plugins.make("methods", name, settings)
+    method.attach(backbone)
+    metadata = ModelMetadata(
+        method=PluginSpec(name=name, settings=settings),
+        backbone={"name": "embedded", "lora": None},
+        prompt=backbone.prompt.config,
+        domain=PluginSpec(name="arithmetic"),
+    )
+    return Model(backbone, method, plugins.make("domains", "arithmetic"), metadata)
+
+
+@pytest.fixture
+def prompted(monkeypatch) -> list[tuple[int, ...]]:
+    """The prompt ids that reach either engine, in order."""
+    ids: list[tuple[int, ...]] = []
+    admit = FastEngine.admit
+
+    def record_admitted(engine, slots, requests):
+        ids.extend(tuple(request.prompt.ids) for request in requests)
+        return admit(engine, slots, requests)
+
+    def record_generated(backbone, thinker, prompts, *rest, **options):
+        ids.extend(tuple(prompt.ids) for prompt in prompts)
+        return generate(backbone, thinker, prompts, *rest, **options)
+
+    monkeypatch.setattr(FastEngine, "admit", record_admitted)
+    monkeypatch.setattr("ruplar.reasoner.generate", record_generated)
+    return ids
+
+
+def training_prompt(model: Model) -> tuple[int, ...]:
+    """The ids before `<think>` in a training sequence; CoLaR's is one whose drawn speed is the speed at inference."""
+    method, question = model.method, EXAMPLE.question
+    contexts = (SampleContext(epoch, 0) for epoch in range(100))
+    context = next(c for c in contexts if method.question(question, c) == method.question(question))
+    ids = method.encode(EXAMPLE, tools_of(model.backbone), context).ids
+    return tuple(ids[: ids.index(model.backbone.think_id)])
+
+
+def post(url: str, body: dict) -> None:
+    request = urllib.request.Request(url, json.dumps(body).encode(), {"Content-Type": "application/json"})
+    with urllib.request.urlopen(request, timeout=60) as response:
+        assert response.status == 200
+        response.read()
+
+
+def test_all_paths_prompt_a_model_with_the_same_ids(model, prompted, tmp_path):
+    folder = save_model(tmp_path / "model", model)
+    wanted = training_prompt(model)
+    text = model.backbone.tokenizer.decode(wanted)
+    assert EXAMPLE.question in text and SUFFIX in text
+    assert ("(Thinking speed: 2)" in text) == (model.metadata.method.name == "colar")
+
+    for engine in ("fast", "reference"):
+        LatentReasoner.from_pretrained(folder, engine=engine).ask([EXAMPLE.question], decoding=SHORT)
+    file = tmp_path / "questions.jsonl"
+    row = {"question": EXAMPLE.question, "steps": [f"<<{step}>>" for step in EXAMPLE.steps], "answer": EXAMPLE.answer}
+    file.write_text(json.dumps(row) + "\n", encoding="utf-8")
+    evaluate(LatentReasoner.from_pretrained(folder), [str(file)], decoding=SHORT)
+    with running(str(folder), slots=2, max_tokens=4, max_prompt=96) as served:
+        name = served.registry.main.name
+        post(f"{served.url}/v1/completions", {"model": name, "prompt": EXAMPLE.question})
+        chat = [{"role": "user", "content": EXAMPLE.question}]
+        post(f"{served.url}/v1/chat/completions", {"model": name, "messages": chat})
+        post(f"{served.url}/api/think", {"question": EXAMPLE.question, "method": "ruplar"})
+    assert len(prompted) == 6  # ask in both engines, evaluate, and three routes
+    assert set(prompted) == {wanted}
