@@ -83,7 +83,7 @@ def test_ask_shows_the_votes_of_several_thoughts(ruplar):
 def test_without_noise_all_samples_would_be_identical(ruplar, refused):
     several = (QUESTION, "--samples", "4", "--device", "cpu")
     assert "nothing is random" in refused("ask", "embedded:ruplar", *several, "--noise", "0")
-    assert "does not draw its thoughts" in refused("ask", "embedded:no_cot", *several)
+    assert "does not sample its latents" in refused("ask", "embedded:no_cot", *several)
     hot = ruplar("ask", "embedded:no_cot", *several, "--temperature", "1", "--json").json
     assert len(hot["samples"]) == 4
 

@@ -81,14 +81,6 @@ class Prompt:
     question_at: int
 
 
-class Markers(NamedTuple):
-    """Token ids of the markers that open and close a thought, and of the end token."""
-
-    think_id: int
-    end_think_id: int
-    eos_id: int
-
-
 class SampleContext(NamedTuple):
     """When a row is due in training: the only source of variation between one encoding of it and the next.
 

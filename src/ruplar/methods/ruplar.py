@@ -195,7 +195,7 @@ def _teacher_kl(backbone: Backbone, batch: Batch, hidden: Tensor) -> Tensor:
 
     from ruplar import objective
     from ruplar.model.forward import flat_hidden
-    from ruplar.model.without_adapter import unadapted
+    from ruplar.model.lora import unadapted
 
     teacher = batch.also["teacher"]
     with torch.no_grad(), unadapted(backbone, "method.distill_logits"):
