@@ -8,7 +8,8 @@ import pytest
 import torch
 
 from ruplar.config import load_recipe
-from ruplar.data.collate import Encoder, collate
+from ruplar.data.collate import collate
+from ruplar.data.encoding import Encoder
 from ruplar.engine.fast import FastEngine
 from ruplar.engine.options import EngineOptions
 from ruplar.engine.reference import generate

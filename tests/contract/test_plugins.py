@@ -184,7 +184,8 @@ def backbone(tiny_model, byte_tokenizer):
 @pytest.fixture
 def batch_of(backbone):
     """Method → a batch of two chains of different lengths and, where it needs no steps, one without any."""
-    from ruplar.data.collate import Encoder, collate
+    from ruplar.data.collate import collate
+    from ruplar.data.encoding import Encoder
 
     table = PriorTable(plugins.make("priors", "mixture"), backbone.prompt.plain)
     ids = backbone.think_id, backbone.end_think_id, backbone.eos_id

@@ -15,8 +15,8 @@ from safetensors.torch import load_file
 
 from ruplar.config import from_dict
 from ruplar.data.cache import ENCODED, package_source
-from ruplar.data.collate import collate, pack_rows
-from ruplar.data.columnar import batch_of, join, to_columns
+from ruplar.data.collate import batch_of, collate, pack_rows
+from ruplar.data.columnar import join, to_columns
 from ruplar.data.pretokenize import _key
 from ruplar.errors import UserError
 from ruplar.train.run import train
@@ -223,12 +223,12 @@ def test_what_several_processes_need_is_made_by_one_of_them(tmp_path):
     code = f"""
 import time
 from pathlib import Path
-from ruplar.data.cache import alone, is_kept, kept_whole
+from ruplar.data.cache import is_complete, lock, write_complete
 place = Path({str(tmp_path)!r}) / "place"
-with alone(place):
-    if not is_kept(place):
+with lock(place):
+    if not is_complete(place):
         time.sleep(1.0)  # long enough for the others to come
-        with kept_whole(place) as draft:
+        with write_complete(place) as draft:
             (draft / "file").write_text("made")
         print("made", flush=True)
 assert (place / "file").read_text() == "made"

@@ -18,8 +18,8 @@ import numpy as np
 
 from ruplar.types import Encode, Span, SparsePrior
 
-KEPT_SPANS = 500_000
-"""Priors a table remembers: about half a gigabyte. Building one again costs microseconds, so the rest are not kept."""
+MAX_CACHED_SPANS = 500_000
+"""Spans whose priors are cached: about half a gigabyte. Further ones are rebuilt each time, which takes microseconds."""
 
 
 class Prior(Protocol):
@@ -153,7 +153,7 @@ class PriorTable:
         found = self._priors.get(span)
         if found is None:
             found = self.prior.build(span, self.encode_symbol, rng_of(self.seed, span.text))
-            if len(self._priors) < KEPT_SPANS:
+            if len(self._priors) < MAX_CACHED_SPANS:
                 self._priors[span] = found
         return found
 

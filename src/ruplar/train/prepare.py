@@ -17,8 +17,8 @@ from typing import Any
 from ruplar.config import RunConfig
 from ruplar.data import pretokenize as ahead
 from ruplar.data.cache import bytes_of, is_complete
-from ruplar.data.collate import ChainDataset, Encoder
-from ruplar.data.pretokenize import PretokenizedDataset, changes, pretokenize
+from ruplar.data.encoding import ChainDataset, Encoder
+from ruplar.data.pretokenize import PretokenizedDataset, pretokenize
 from ruplar.domains.base import Domain
 from ruplar.errors import UserError
 from ruplar.methods.base import Method
@@ -136,7 +136,7 @@ def dataset_of(
     config: RunConfig, data: TrainingData, chains: ChainDataset, folder: Path, workers: int
 ) -> ChainDataset | PretokenizedDataset:
     """The chains, encoded ahead where the recipe wants it and where no row changes from visit to visit."""
-    if not config.speed.pretokenize or changes(chains):
+    if not config.speed.pretokenize or chains.dynamic:
         return chains
     return pretokenize(chains, _names(config, data, chains.method), folder, workers)
 
@@ -189,7 +189,7 @@ def _why_not(config: RunConfig, chains: ChainDataset) -> str:
     """Why only training can encode these chains; "" where it can be done ahead."""
     method = chains.method
     measured = [name for name in method.calibrated if getattr(method.config, name) is None]
-    if method.dynamic or changes(chains):
+    if chains.dynamic:
         what = f"method '{config.method.name}'" if method.dynamic else f"prior '{config.prior.name}'"
         return f"{what} changes rows from visit to visit, so they are opened only; training encodes them as it goes."
     if measured:
