@@ -133,10 +133,10 @@ OTHERS = [w for w in COMMANDS if w not in RUNNABLE and w not in RECIPES and w no
 
 @pytest.mark.parametrize("words", OTHERS, ids=" ".join)
 def test_the_sets_of_the_page_are_known(words):
-    from ruplar.data.locations import SOURCES
+    from ruplar.data.locations import KNOWN_SETS
 
     assert words[1] == "evaluate"
-    assert [name for name in words[words.index("--on") + 1].split(",") if name not in SOURCES] == []
+    assert [name for name in words[words.index("--on") + 1].split(",") if name not in KNOWN_SETS] == []
 
 
 def test_the_python_of_the_page_runs(capsys):

@@ -44,7 +44,7 @@ def augment(
     as_json: AsJson = False,
 ) -> None:
     """Tell chains again with other numbers: drawn in sensible ranges, carried out exactly, kept where they make sense."""
-    from ruplar.data.augment import AugmentReport, deal, make_plans
+    from ruplar.data.augment import AugmentReport, generate, make_plans
     from ruplar.data.decontamination import index_of, why_not_train
     from ruplar.data.read import read
     from ruplar.fingerprints import digest
@@ -65,17 +65,17 @@ def augment(
     def refuse(example: Example) -> str | None:
         if digest(example.question) in held:
             return "its question is held out"
-        hit = index and (index.hit(example.question) or index.retold(example.question))
+        hit = index and (index.hit(example.question) or index.masked_hit(example.question))
         return f"{hit.kind} as in {hit.set}" if hit else None
 
     tally = AugmentReport()
     plans = make_plans(chains.examples, tally, refuse)
-    dealt = deal(plans, seed, tally, count=count, per_chain=per_chain, large=large)
+    problems = generate(plans, seed, tally, count=count, per_chain=per_chain, large=large)
     if plans:
-        write_jsonl(output, (example for _, _, example in dealt))
+        write_jsonl(output, (example for _, _, example in problems))
     if as_json:
         unread = {reason: len(rows) for reason, rows in chains.left_out.items()}
-        print_json({"source": chains.place.name, "output": str(output), "unread": unread, **tally.as_dict()})
+        print_json({"source": chains.location.name, "output": str(output), "unread": unread, **tally.as_dict()})
     else:
         out.print(_report(tally, output, count, per_chain, show), markup=False, highlight=False, soft_wrap=True)
     if not plans:
@@ -117,12 +117,11 @@ def overlap(
     as_json: AsJson = False,
 ) -> None:
     """Which training questions equal a test question or share 13 words in a row with one; also with numbers masked."""
-    from ruplar.data.decontamination import index_of
-    from ruplar.data.overlap import Shared, share
+    from ruplar.data.decontamination import find_overlap, index_of
 
     domain = plugins.make("domains", "arithmetic")
     index = index_of(_names(against), domain, data_dir)
-    found: list[Shared] = [share(name, index, domain, format=format, data_dir=data_dir) for name in train]
+    found = [find_overlap(name, index, domain, format=format, data_dir=data_dir) for name in train]
     if as_json:
         print_json({"against": index.sets, "train": [one.as_dict() for one in found]})
     else:

@@ -60,7 +60,7 @@ def convert(
     """
     from ruplar.data.convert import ByModel, ByRules, Columns, Endpoint, read_prose
     from ruplar.data.convert import convert as run
-    from ruplar.data.convert.prompt import load_prompt
+    from ruplar.data.convert.messages import load_prompt
 
     plugins.make("domains", domain)
     way: ByRules | ByModel = ByRules()
@@ -89,7 +89,7 @@ def convert(
 
 
 def _as_dict(found: Outcome, price_in: float, price_out: float) -> dict[str, Any]:
-    tally = found.tally
+    tally = found.progress
     return {
         "rows": tally.total,
         "converted": tally.kept,
@@ -104,7 +104,7 @@ def _as_dict(found: Outcome, price_in: float, price_out: float) -> dict[str, Any
 
 
 def _tell(found: Outcome, price_in: float, price_out: float) -> None:
-    tally = found.tally
+    tally = found.progress
     out.print(f"{tally.kept:,} of {tally.total:,} rows converted: {found.output}", highlight=False, soft_wrap=True)
     for reason, count in tally.rejected.most_common():
         out.print(f"  {count:,} set aside: {reason}", highlight=False, soft_wrap=True)
