@@ -1,7 +1,6 @@
-"""A user's mistake → one clear message: what is wrong, the value, where it came from, what to do.
+"""Errors that the user can fix: what is wrong, the value, where it came from, what to do.
 
-Everything a user can get wrong ends in `UserError`; the command line prints it without a traceback. Problems are
-collected and reported together, so that a recipe with three mistakes is mended in one go.
+The command line prints a `UserError` without a traceback. Problems are collected and reported together.
 """
 
 from __future__ import annotations
@@ -11,11 +10,11 @@ from collections.abc import Iterable
 
 
 class UserError(Exception):
-    """One or more problems the user can mend.
+    """One or more problems that the user can fix.
 
     Args:
-        *problems: Each a full sentence naming the place, the value and the way out.
-        where: What they were found in, e.g. a file name; shown once, above them.
+        *problems: Full sentences that name the place, the value and the fix.
+        where: Where they were found, e.g. a file name; shown once, above them.
     """
 
     def __init__(self, *problems: str, where: str = ""):
@@ -36,7 +35,7 @@ class TrainingStopped(UserError):
 
 
 def unknown(kind: str, name: str, known: Iterable[str]) -> str:
-    """A sentence such as `unknown prior 'mixtur'. Did you mean 'mixture'? Known: gumbel, mixture, temperature.`."""
+    """Return a sentence such as `unknown prior 'mixtur'. Did you mean 'mixture'? Known: gumbel, mixture, temperature.`."""
     known = sorted(known)
     close = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
     hint = f" Did you mean '{close[0]}'?" if close else ""

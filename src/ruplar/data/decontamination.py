@@ -224,5 +224,7 @@ def find_overlap(
             stored[hit.kind, hit.set] += 1
             found.pairs.append((example.source, example.question, hit))
     if not found.rows:
-        raise UserError(f"{source}: no question could be read, so there is nothing to compare. See `ruplar data check`.")
+        raise UserError(
+            f"{source}: no question could be read, so there is nothing to compare. See `ruplar data check`."
+        )
     return found

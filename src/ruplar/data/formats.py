@@ -63,7 +63,9 @@ def to_example(row: Row, format: str, domain: Domain, need_steps: bool) -> Examp
         raise BadRow(BROKEN, row.fault)
     parts = FORMATS[format].read(row.fields)
     if _SURROGATE.search(parts.question + parts.chain + (parts.answer or "")):
-        raise BadRow(BROKEN, "it contains a lone surrogate (half of a character)", _SURROGATE.sub("\ufffd", parts.question))
+        raise BadRow(
+            BROKEN, "it contains a lone surrogate (half of a character)", _SURROGATE.sub("\ufffd", parts.question)
+        )
     if not parts.question:
         raise BadRow(BROKEN, "the question is empty")
     if not parts.answer:
@@ -87,7 +89,9 @@ def detect(row: Row, where: str) -> str:
         if format.needs <= row.fields.keys():
             return name
     shapes = "; ".join(f"{name}: {', '.join(sorted(f.needs))}" for name, f in FORMATS.items())
-    raise UserError(f"{where}: columns {', '.join(row.fields) or 'none'} match no format. Formats and their columns: {shapes}.")
+    raise UserError(
+        f"{where}: columns {', '.join(row.fields) or 'none'} match no format. Formats and their columns: {shapes}."
+    )
 
 
 def _steps(chain: str, domain: Domain) -> tuple[str, ...]:

@@ -85,7 +85,7 @@ class ReadResult:
     in_words: list[Problem] = field(default_factory=list)
 
     def report(self) -> str:
-        """Return one line per reason: `gsm8k-train.jsonl: 7,378 of 7,473 rows read. Left out: 95 … have no step (first: …).`"""
+        """Return one line per reason: `a.jsonl: 7,378 of 7,473 rows read. Left out: 95 of 7,473 rows have no step …`."""
         lines = [f"{self.location.name}: {len(self.examples):,} of {self.rows:,} rows read."]
         lines += [f"Left out: {_count(problems, self.rows)}." for problems in self.left_out.values()]
         lines += [f"Kept: {_count(kept, self.rows)}." for kept in (self.repeats, self.in_words) if kept]

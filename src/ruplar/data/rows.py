@@ -140,9 +140,7 @@ def _not_a_number(text: str) -> Any:
 
 
 def _loads(text: str) -> Any:
-    return json.loads(
-        text, parse_float=str, parse_int=str, parse_constant=_not_a_number, object_pairs_hook=_pairs
-    )
+    return json.loads(text, parse_float=str, parse_int=str, parse_constant=_not_a_number, object_pairs_hook=_pairs)
 
 
 def _object(found: Any) -> dict[str, Any]:

@@ -63,7 +63,9 @@ class SourceConfig(Settings):
         description="A file, a known set, hub:owner/name, or a generator: word-problems[:FAMILY], drills, date-problems, "
         "logic-problems, logic-ways, logic-lookups.",
     )
-    count: int | None = Field(None, ge=1, description="Number of examples; null: all of a file, 500 generated problems.")
+    count: int | None = Field(
+        None, ge=1, description="Number of examples; null: all of a file, 500 generated problems."
+    )
     seed: int = Field(TEST_SEED, ge=0, description="Random seed of generated or augmented problems.")
     families: tuple[str, ...] | None = Field(
         None, min_length=1, description="Families of word problems; null: those of the training set."
@@ -74,7 +76,9 @@ class SourceConfig(Settings):
         None, description="Split a file into train, valid and test by the scenario of its questions; null: no split."
     )
     augment: int | None = Field(
-        None, ge=1, description="Replace each chain by up to this many copies with resampled numbers; null: keep the chain."
+        None,
+        ge=1,
+        description="Replace each chain by up to this many copies with resampled numbers; null: keep the chain.",
     )
     large: float = Field(LARGE, ge=0, le=1, description="Share of augmented chains with a number of 4 to 7 digits.")
 
@@ -243,7 +247,9 @@ def open_source(
         UserError: The source cannot be found or read, has bad rows and `skip_bad` is off, or is of another domain.
     """
     if config.augment and split != "train":
-        raise UserError(f"'{config.source}': augment is for training data only; evaluation uses the questions as published.")
+        raise UserError(
+            f"'{config.source}': augment is for training data only; evaluation uses the questions as published."
+        )
     if config.is_generated:
         _check_domain(config.source, domain)
         problems = GeneratedProblems(config, split)

@@ -44,7 +44,8 @@ class Config(Settings):
     """Settings of the arithmetic domain."""
 
     rule: Literal["exact", "published"] = Field(
-        "exact", description="How symbols and result of a step are read: `exact` loses nothing, `published` is the authors' code."
+        "exact",
+        description="How symbols and result of a step are read: `exact` loses nothing, `published` is the authors' code.",
     )
     lenient: bool = Field(
         False, description="Score as published: ignore units, accept 1/100 and 100 times the answer, tolerance 1e-4."

@@ -17,6 +17,7 @@ from ruplar.data.augment import mentions, program
 from ruplar.data.augment.mentions import Mention, Value, whole
 from ruplar.data.augment.program import Program
 from ruplar.data.augment.template import (
+    CONVERSIONS,
     IDLE,
     INEXACT,
     NO_NUMBER,
@@ -24,13 +25,12 @@ from ruplar.data.augment.template import (
     NOT_LAST,
     NOT_PLAIN,
     RESTATED,
-    CONVERSIONS,
     TIME,
     UNKNOWN,
     UNWRITTEN,
+    NotAugmentable,
     OperandSource,
     Template,
-    NotAugmentable,
     Variable,
     conversions_of,
     find_sources,

@@ -234,7 +234,9 @@ _IMPLIED: tuple[tuple[str, str, tuple[Value, ...]], ...] = (
 )  # fmt: skip
 """A pattern in the text, another one ("": none), and the numbers that are implied if both match."""
 
-_IMPLIED_COMPILED = tuple((re.compile(a, re.I), re.compile(b, re.I) if b else None, values) for a, b, values in _IMPLIED)
+_IMPLIED_COMPILED = tuple(
+    (re.compile(a, re.I), re.compile(b, re.I) if b else None, values) for a, b, values in _IMPLIED
+)
 _FRACTION = re.compile(r"(?<![\d.,])(?:(\d+)[\s-])?(\d+)\s?/\s?(\d+)(?![\d/])")
 _SPELLED = re.compile(r"\b(one|two|three|four|five|six|seven|eight|nine)[\s-](half|halves|third|quarter|fourth|fifth|sixth|seventh|eighth|ninth|tenth)", re.I)  # fmt: skip
 _TOPS = ("", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, overload
 
 from ruplar.data.augment.bind import bind
-from ruplar.data.augment.template import Template, NotAugmentable
+from ruplar.data.augment.template import NotAugmentable, Template
 from ruplar.data.augment.variants import VariantPlan, attempt, is_large, make_plan, write
 from ruplar.types import Example
 

@@ -95,7 +95,9 @@ class Template:
     sources: tuple[tuple[OperandSource, ...], ...]
     results: tuple[Value, ...]
 
-    def run(self, values: Sequence[Value], sources: Sequence[Sequence[OperandSource]] | None = None) -> list[Value | None]:
+    def run(
+        self, values: Sequence[Value], sources: Sequence[Sequence[OperandSource]] | None = None
+    ) -> list[Value | None]:
         """Evaluate all steps with other numbers; None from the first that cannot be evaluated."""
         found: list[Value | None] = []
         for step, step_sources in zip(self.programs, sources or self.sources, strict=True):
@@ -162,7 +164,9 @@ def _by_step(sources: Sequence[OperandSource], programs: Sequence[Program]) -> t
     return tuple(tuple(itertools.islice(rest, len(step.literals))) for step in programs)
 
 
-def _uses_all(assignment: Sequence[Sequence[OperandSource]], template: Template, flat: Sequence[list[OperandSource]]) -> bool:
+def _uses_all(
+    assignment: Sequence[Sequence[OperandSource]], template: Template, flat: Sequence[list[OperandSource]]
+) -> bool:
     """Return whether every result and every number that could be used is used."""
     used = {source for step in assignment for source in step}
     steps = {source.step for source in used}

@@ -125,7 +125,9 @@ def _left(marks: list[str], at: int) -> str | None:
         at -= 1
         found_marks.append(marks[at])
     text = "".join(reversed(found_marks)).lstrip("+*/^")
-    return text if depth == 0 and len(found_marks) < _LONGEST and any(sign in text[1:] for sign in _OPERATORS) else None
+    return (
+        text if depth == 0 and len(found_marks) < _LONGEST and any(sign in text[1:] for sign in _OPERATORS) else None
+    )
 
 
 def _over_units(marks: list[str], at: int) -> int:
