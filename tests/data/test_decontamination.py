@@ -48,7 +48,9 @@ def test_other_numbers_are_a_hit_only_when_masked(index):
 
 
 def test_a_test_set_that_cannot_be_read_is_an_error(tmp_path):
-    with pytest.raises(UserError, match="'nowhere.jsonl' cannot be read, so training data cannot be checked against it"):
+    with pytest.raises(
+        UserError, match="'nowhere.jsonl' cannot be read, so training data cannot be checked against it"
+    ):
         index_of(["nowhere.jsonl"], DOMAIN)
     with pytest.raises(UserError, match="no test set is given"):
         index_of([], DOMAIN)

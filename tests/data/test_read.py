@@ -208,7 +208,7 @@ def test_a_json_file_that_cannot_be_read_says_what_such_a_file_holds(tmp_path, c
     [
         ('{"question": "Q?", "answer": "7", "answer": "8"}', "the key 'answer' occurs more than once"),
         ('{"question": "Q?", "answer": "7", "more": {"a": 1, "a": 1}}', "the key 'a' occurs more than once"),
-        ('{"question": "Q?", "answer": "7", "more": %s1%s}' % ("[" * 60, "]" * 60), "nested more than 50 levels deep"),
+        ('{"question": "Q?", "answer": "7", "more": ' + "[" * 60 + "]" * 60 + "}", "nested more than 50 levels deep"),
         ('{"question": "Q?", "answer": NaN}', "NaN is not a number"),
     ],
 )
@@ -333,9 +333,7 @@ def test_invalid_utf8_breaks_only_its_row(tmp_path):
 @pytest.mark.parametrize(
     ("duplicates", "kept", "left_out", "repeats"), [("keep", 3, {}, 1), ("drop", 2, {"duplicate": 1}, 0)]
 )
-def test_a_repeated_question_is_kept_or_dropped_and_counted(
-    tmp_path, duplicates, kept, left_out, repeats, write
-):
+def test_a_repeated_question_is_kept_or_dropped_and_counted(tmp_path, duplicates, kept, left_out, repeats, write):
     rows = [{"question": q, "answer": "7"} for q in ("How many?", "how  MANY?", "How many more?")]
     reading = read(write(tmp_path / "a.jsonl", *rows), DOMAIN, need_steps=False, duplicates=duplicates)
     assert len(reading.examples) == kept
