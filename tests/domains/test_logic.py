@@ -74,7 +74,7 @@ def test_an_answer_about_somebody_else_is_wrong_even_without_facts():
 
 def test_a_question_with_either_is_read():
     either = QUESTION.replace("Is Tom a scrompus or lempus?", "Is Tom either a scrompus or a lempus?")
-    assert _facts.told(either)[1] == _facts.Asked("Tom", "scrompus", "lempus")
+    assert _facts.parse_question(either)[1] == _facts.Asked("Tom", "scrompus", "lempus")
     assert faults(DOMAIN, replace(GOOD, question=either)) == []
     assert faults(DOMAIN, replace(GOOD, question=either, answer="Tom is a scrompus."))
 
@@ -122,7 +122,7 @@ def follow_their_graph(folder, rows):
         assert faults(DOMAIN, example) == [], example.source
         # the facts of the question are the edges of the row's graph
         names = row["idx_to_symbol"]
-        facts, asked = _facts.told(example.question)
+        facts, asked = _facts.parse_question(example.question)
         assert sorted((f.subject, f.concept) for f in facts) == sorted((names[a], names[b]) for a, b in row["edges"])
         assert {asked.one, asked.other} == {names[row["target"]], names[row["neg_target"]]}
         assert DOMAIN.result(example.steps[-1]) == [names[row["target"]]]

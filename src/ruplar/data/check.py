@@ -176,9 +176,9 @@ def check_chains(
     found = ChainCheck(reading.location.name, reading.rows, usable, refused, left_out=reading.left_out)
     found.remarks = [*([step_hint(domain)] if NO_STEP in reading.left_out else []), *remarks(reading, domain)]
     found.repeats = [(repeat.source, repeat.excerpt) for repeat in reading.repeats]
-    whole: Any = getattr(domain, "check_chain", lambda example: [])
+    check_chain: Any = getattr(domain, "check_chain", lambda example: [])
     for example in reading.examples:
-        if wrong := whole(example):
+        if wrong := check_chain(example):
             found.wrong_chains.append((example.source, "; ".join(wrong)))
         if domain.extract(example.answer) is None:
             found.unread_answers.append((example.source, example.answer))

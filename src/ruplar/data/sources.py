@@ -126,7 +126,7 @@ class SourceConfig(Settings):
             written = " or ".join(f"'{name}'" for name in ([GENERATOR] if "families" in given else GENERATORS))
             yield f"{' and '.join(given)} can be set for {written} only, not for '{self.source}'"
         if self.augment is None and self.large != LARGE:
-            yield f"large can be set together with augment only, not for '{self.source}' alone"
+            yield f"large can be set only together with augment, which '{self.source}' does not have"
         if self.augment and self.split_by is not None:
             yield "augment and split_by cannot be set together"
         if self.format is not None and self.format not in FORMATS:
@@ -167,12 +167,6 @@ def generator(domain: str) -> Callable[..., Iterator[Example]]:
 
 def _generator(source: str) -> ModuleType:
     return importlib.import_module(f"ruplar.problems.{source.replace('-', '_')}")
-
-
-def _revised(source: str) -> dict[str, int]:
-    """Return the revision of a generator for the record, unless it is the first."""
-    revision = getattr(_generator(source), "REVISION", 1)
-    return {"revision": revision} if revision > 1 else {}
 
 
 def group(name: str) -> tuple[str, ...]:
@@ -251,13 +245,7 @@ def open_source(
             f"'{config.source}': augment is for training data only; evaluation uses the questions as published."
         )
     if config.is_generated:
-        _check_domain(config.source, domain)
-        problems = GeneratedProblems(config, split)
-        return LoadedSource(
-            problems,
-            {"source": config.name, "split": split, "seed": config.seed, "examples": len(problems), "left_out": {}}
-            | _revised(config.source),
-        )
+        return _generated(config, domain, split)
     # an augmented chain depends on the row number, so the rows must be the same for all methods
     need_steps = need_steps or bool(config.augment)
     # a split is chosen from all rows, so no limit before that
@@ -285,10 +273,28 @@ def open_source(
     if split != "test" or config.split_by is not None:
         scenarios.leave_out_wrong(readings, wrong, skip_bad or split == "test")
     examples = [example for reading in readings for example in reading.examples][: config.count]
-    whole = config.split_by is None
-    record = readings[0].record() if whole else scenarios.record_of(readings, domain, split, config.name)
-    kept = sum(example.source in wrong for example in examples)
-    return LoadedSource(examples, {**record, "examples": len(examples), **({"wrong_kept": kept} if kept else {})})
+    if config.split_by is None:
+        record = readings[0].record()
+    else:
+        record = scenarios.record_of(readings, domain, split, config.name)
+    wrong_kept = sum(example.source in wrong for example in examples)
+    return LoadedSource(
+        examples, {**record, "examples": len(examples), **({"wrong_kept": wrong_kept} if wrong_kept else {})}
+    )
+
+
+def _generated(config: SourceConfig, domain: Domain, split: Split) -> LoadedSource:
+    """Load the problems of a generator; domains outside the package may read those of any generator."""
+    source, expected = config.source, GENERATORS[config.source]
+    package, _, name = type(domain).__module__.rpartition(".")
+    if package == "ruplar.domains" and name != expected:
+        raise UserError(
+            f"'{source}' generates chains of the domain '{expected}', not '{name}'. Set data.domain: {expected}."
+        )
+    problems = GeneratedProblems(config, split)
+    record = {"source": config.name, "split": split, "seed": config.seed, "examples": len(problems), "left_out": {}}
+    revision = getattr(_generator(source), "REVISION", 1)
+    return LoadedSource(problems, record | ({"revision": revision} if revision > 1 else {}))
 
 
 def _augmented(config: SourceConfig, reading: ReadResult, refuse: Refuse | None) -> LoadedSource:
@@ -314,12 +320,3 @@ def _augmented(config: SourceConfig, reading: ReadResult, refuse: Refuse | None)
         why = "; ".join(f"{n} {reason}" for reason, n in report.left_out.most_common())
         raise UserError(f"{config.source}: no chain can be augmented: {why}.")
     return LoadedSource(found, record)
-
-
-def _check_domain(source: str, domain: Domain) -> None:
-    """Reject a generator of another packaged domain; domains outside the package may read any chains."""
-    package, _, name = type(domain).__module__.rpartition(".")
-    if package == "ruplar.domains" and name != GENERATORS[source]:
-        raise UserError(
-            f"'{source}' generates chains of the domain '{GENERATORS[source]}', not '{name}'. Set data.domain: {GENERATORS[source]}."
-        )

@@ -65,7 +65,7 @@ def unjudged(premises: str) -> str:
 def expected(question: str) -> Expected | None:
     """Return what the answer to a question must be; None if the question has no known form."""
     premises, asks = divide(question)
-    days, offset = today(premises), asked(asks)
+    days, offset = today(premises), offset_asked_for(asks)
     if not days or offset is None:
         return None
     try:
@@ -74,7 +74,7 @@ def expected(question: str) -> Expected | None:
         return None
 
 
-def asked(text: str) -> tuple[int, str] | None:
+def offset_asked_for(text: str) -> tuple[int, str] | None:
     """`What is the date one week ago from today in MM/DD/YYYY?` → (-1, "week"): the offset from today."""
     found = _ASK.fullmatch(text.strip())
     if found is None:

@@ -53,7 +53,7 @@ def sentences(text: str) -> list[str]:
     return [s for s in re.split(r"(?<=[.?!])\s+", text.strip()) if s]
 
 
-def told(question: str) -> tuple[list[Fact], Asked | None]:
+def parse_question(question: str) -> tuple[list[Fact], Asked | None]:
     """Question → the facts it states, and what it asks; None if that has no known form."""
     found = [fact for sentence in sentences(question) if (fact := read(sentence))]
     if ask := _ASK.search(question):

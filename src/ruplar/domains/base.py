@@ -63,8 +63,8 @@ class WholeChains(Protocol):
 def faults(domain: Any, example: Example) -> list[str]:
     """Return all errors of an example: in its steps, in the chain as a whole, and in its last result."""
     found = [f"{step}: {wrong}" for step in example.steps if (wrong := domain.check(step))]
-    whole = getattr(domain, "check_chain", None)
-    found += whole(example) if whole is not None else []
+    check_chain = getattr(domain, "check_chain", None)
+    found += check_chain(example) if check_chain is not None else []
     if not found and example.steps and not ends_as_marked(domain, example):
         found.append(how_it_ends(domain, example))
     return found

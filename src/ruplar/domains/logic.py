@@ -66,7 +66,7 @@ class Domain:
 
     def unchecked_chain(self, example: Example) -> str | None:
         """Return why chains cannot be checked against the question: it has no known form, or no facts; None if they can."""
-        facts, asked = _facts.told(example.question)
+        facts, asked = _facts.parse_question(example.question)
         if asked is None:
             last = (_facts.sentences(example.question) or [""])[-1]
             return f"the chain cannot be checked: '{last}' is not a question such as 'Is Tom a lempus or a scrompus?' or 'What is Tom?'"
@@ -74,7 +74,7 @@ class Domain:
 
     def check_chain(self, example: Example) -> list[str]:
         """Follow the chain along the facts of its question → its errors, one sentence each; also if it cannot be followed."""
-        facts, asked = _facts.told(example.question)
+        facts, asked = _facts.parse_question(example.question)
         unread = self.unchecked_chain(example)
         found = [unread] if unread else []
         if asked is None:
@@ -89,7 +89,7 @@ class Domain:
 
     def scenario(self, question: str) -> str:
         """Return the premises of a question: its facts, sorted."""
-        facts, _ = _facts.told(question)
+        facts, _ = _facts.parse_question(question)
         return " ".join(sorted(f"{fact}." for fact in facts)) or question
 
     def extract(self, text: str) -> str | None:

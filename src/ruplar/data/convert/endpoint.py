@@ -147,7 +147,7 @@ class Chat:
         """
         for attempt in range(self.endpoint.retries + 1):
             await self._hold()
-            what, asked, reply = "", 0.0, None
+            what, retry_after, reply = "", 0.0, None
             try:
                 reply = await self._once(messages)
                 if not reply.fault:
@@ -156,9 +156,9 @@ class Chat:
                 if on_unusable:
                     on_unusable(reply)
             except _Transient as failure:
-                what, asked = str(failure), failure.wait
+                what, retry_after = str(failure), failure.wait
             if attempt < self.endpoint.retries:
-                wait = self._wait(attempt, asked)
+                wait = self._wait(attempt, retry_after)
                 log.info("%s; retrying in %.1f s", what, wait)
                 if self.on_wait:
                     self.on_wait(wait, what)
@@ -166,16 +166,18 @@ class Chat:
         message = f"{self.endpoint.retries + 1} requests failed; the last one: {what}"
         raise Unusable(message, reply.text) if reply else NoReply(message)
 
-    def _wait(self, attempt: int, asked: float) -> float:
+    def _wait(self, attempt: int, retry_after: float) -> float:
         """Return the exponential back-off, its upper half random so that workers spread out; at least the Retry-After."""
         longest = min(self.endpoint.longest_wait, self.endpoint.backoff * 2**attempt)
-        if asked:
+        if retry_after:
             # all workers wait, and only one of them logs it
-            until = time.monotonic() + asked
-            if asked >= _LONG and until > self._not_before + _LONG:
-                log.warning("%s asks for a pause (Retry-After); resuming in %s.", self.endpoint.address, _span(asked))
+            until = time.monotonic() + retry_after
+            if retry_after >= _LONG and until > self._not_before + _LONG:
+                log.warning(
+                    "%s asks for a pause (Retry-After); resuming in %s.", self.endpoint.address, _span(retry_after)
+                )
             self._not_before = max(self._not_before, until)
-        return max(asked, longest * (0.5 + 0.5 * self.rng.random()))
+        return max(retry_after, longest * (0.5 + 0.5 * self.rng.random()))
 
     async def _hold(self) -> None:
         while (left := self._not_before - time.monotonic()) > 0:

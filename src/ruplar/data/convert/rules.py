@@ -149,7 +149,7 @@ def _opens(mark: str) -> bool:
 def dates(question: str, reasoning: str) -> str | None:
     """Return `<<Jul 8, 1972 - 1 year = Jul 8, 1971>>`; None if the question has no known form, or today is ambiguous."""
     premises, asks = _date_questions.divide(question)
-    days, offset = _date_questions.today(premises), _date_questions.asked(asks)
+    days, offset = _date_questions.today(premises), _date_questions.offset_asked_for(asks)
     if len(days) != 1 or offset is None:
         return None
     [today], (count, unit) = days, offset
