@@ -63,9 +63,7 @@ class SourceConfig(Settings):
         description="A file, a known set, hub:owner/name, or a generator: word-problems[:FAMILY], drills, date-problems, "
         "logic-problems, logic-ways, logic-lookups.",
     )
-    count: int | None = Field(
-        None, ge=1, description="Number of examples; null: all of a file, 500 generated problems."
-    )
+    count: int | None = Field(None, ge=1, description="Number of examples; null: all rows, or 500 problems.")
     seed: int = Field(TEST_SEED, ge=0, description="Random seed of generated or augmented problems.")
     families: tuple[str, ...] | None = Field(
         None, min_length=1, description="Families of word problems; null: those of the training set."
@@ -241,9 +239,7 @@ def open_source(
         UserError: The source cannot be found or read, has bad rows and `skip_bad` is off, or is of another domain.
     """
     if config.augment and split != "train":
-        raise UserError(
-            f"'{config.source}': augment is for training data only; evaluation uses the questions as published."
-        )
+        raise UserError(f"'{config.source}': augment is for training data only; evaluation uses published questions.")
     if config.is_generated:
         return _generated(config, domain, split)
     # an augmented chain depends on the row number, so the rows must be the same for all methods
@@ -273,14 +269,12 @@ def open_source(
     if split != "test" or config.split_by is not None:
         scenarios.leave_out_wrong(readings, wrong, skip_bad or split == "test")
     examples = [example for reading in readings for example in reading.examples][: config.count]
-    if config.split_by is None:
-        record = readings[0].record()
-    else:
+    record = readings[0].record()
+    if config.split_by is not None:
         record = scenarios.record_of(readings, domain, split, config.name)
     wrong_kept = sum(example.source in wrong for example in examples)
-    return LoadedSource(
-        examples, {**record, "examples": len(examples), **({"wrong_kept": wrong_kept} if wrong_kept else {})}
-    )
+    record |= {"examples": len(examples), **({"wrong_kept": wrong_kept} if wrong_kept else {})}
+    return LoadedSource(examples, record)
 
 
 def _generated(config: SourceConfig, domain: Domain, split: Split) -> LoadedSource:
@@ -288,9 +282,7 @@ def _generated(config: SourceConfig, domain: Domain, split: Split) -> LoadedSour
     source, expected = config.source, GENERATORS[config.source]
     package, _, name = type(domain).__module__.rpartition(".")
     if package == "ruplar.domains" and name != expected:
-        raise UserError(
-            f"'{source}' generates chains of the domain '{expected}', not '{name}'. Set data.domain: {expected}."
-        )
+        raise UserError(f"'{source}' is of the domain '{expected}', not '{name}'. Set data.domain: {expected}.")
     problems = GeneratedProblems(config, split)
     record = {"source": config.name, "split": split, "seed": config.seed, "examples": len(problems), "left_out": {}}
     revision = getattr(_generator(source), "REVISION", 1)

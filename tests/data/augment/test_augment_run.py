@@ -194,7 +194,7 @@ def test_variants_do_not_depend_on_whether_the_method_needs_steps(tmp_path):
     ("settings", "message"),
     [
         ({"source": "word-problems", "augment": 3}, "augment cannot be set for 'word-problems'"),
-        ({"source": "a.jsonl", "large": 0.5}, "large can be set together with augment only"),
+        ({"source": "a.jsonl", "large": 0.5}, "large can be set only together with augment"),
         ({"source": "a.jsonl", "augment": 0}, "greater than or equal to 1"),
         ({"source": "a.jsonl", "augment": 3, "steps": [1, 2]}, "steps can be set"),
     ],
