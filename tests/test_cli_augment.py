@@ -24,7 +24,7 @@ def test_augment_writes_problems_and_says_what_was_left_out(tmp_path):
     assert done.exit_code == 0, done.output
     found = json.loads(done.output)
     assert (found["rows"], found["used"], found["written"]) == (2, 1, 20)
-    assert found["left_out"] == {"a date or a time of day feeds the chain": 1}
+    assert found["left_out"] == {"the chain uses a date or a time of day": 1}
     rows = [json.loads(line) for line in (tmp_path / "out.jsonl").read_text().splitlines()]
     assert len({row["problem"] for row in rows}) == 20 and rows[0]["solution"].startswith("<<")
     again = run("augment", source, str(tmp_path / "out.jsonl"), "--count", "20")

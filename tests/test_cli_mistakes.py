@@ -167,7 +167,7 @@ def test_a_number_with_its_unit_is_a_marked_answer_and_one_in_words_is_noticed(r
     rows.append({"question": "1 and 1?", "cot": "<<1+1=2>>", "answer": "two"})
     write(tmp_path / "apples.jsonl", *rows, rows[0])
     found = ruplar("data", "check", "apples.jsonl", "--json").json
-    assert found["sound_steps"] == 4
+    assert found["right_steps"] == 4
     assert found["unread_answers"] == [{"at": "apples.jsonl:3", "what": "two"}]
     assert found["wrong_ends"] == [{"at": "apples.jsonl:3", "what": "ends in 2, marked two"}]
     assert found["repeats"] == [{"at": "apples.jsonl:4", "what": "3 and 4?"}]
@@ -178,18 +178,18 @@ def test_data_check_shows_what_was_understood_of_a_row_and_what_was_not(ruplar, 
     write(tmp_path / "some.jsonl", {"question": "How many?", "cot": chain, "answer": "16"})
     out = ruplar("data", "check", "some.jsonl", "--rows", "1").out
     for line in (
-        "1  3 apples + 4 apples = 7 apples   gives 7 apples",
-        "not carried out: '3 apples + 4 apples' cannot be carried out",
+        "1  3 apples + 4 apples = 7 apples   result: 7 apples",
+        "not checked: '3 apples + 4 apples' cannot be evaluated",
         "wrong: 14+1 is 15, not 16",
-        "in no step: She has … 7, then … and",
+        "outside of steps: She has … 7, then … and",
         "ends in 16, as marked",
-        "1 steps carried out again and right",
-        "1 steps that do not re-execute",
-        "1 steps that cannot be carried out again",
+        "1 steps recomputed and right",
+        "1 wrong steps",
+        "1 steps that cannot be checked",
     ):
         assert line in out
-    [row] = ruplar("data", "check", "some.jsonl", "--rows", "1", "--json").json["understood"]
-    assert [step["verdict"].split(":")[0] for step in row["steps"]] == ["not carried out", "sound", "wrong"]
+    [row] = ruplar("data", "check", "some.jsonl", "--rows", "1", "--json").json["parsed"]
+    assert [step["verdict"].split(":")[0] for step in row["steps"]] == ["not checked", "right", "wrong"]
     assert row["steps"][1]["symbols"] == ["7", "*", "2", "=", "14"]
 
 

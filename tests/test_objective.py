@@ -17,7 +17,8 @@ import torch
 import torch.nn.functional as F
 
 from ruplar import objective, plugins
-from ruplar.data.collate import Encoder, collate
+from ruplar.data.collate import collate
+from ruplar.data.encoding import Encoder
 from ruplar.model.backbone import attach_markers
 from ruplar.model.settings import PromptConfig
 from ruplar.priors.base import PriorTable

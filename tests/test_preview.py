@@ -63,7 +63,7 @@ def test_a_chain_is_shown_step_by_step_with_latents_counted_through():
         {"token": "4", "id": 52, "prob": 0.05, "role": "operand", "kept": True},
         {"token": "=", "id": 61, "prob": 0.05, "role": "operand", "kept": True},
     ]
-    assert (shown["tokenizer"], shown["prior"], shown["fresh"]) == ("letters", "mixture", False)
+    assert (shown["tokenizer"], shown["prior"], shown["dynamic"]) == ("letters", "mixture", False)
 
 
 def test_the_entropy_is_in_nats():
@@ -73,7 +73,7 @@ def test_the_entropy_is_in_nats():
 
 def test_a_preview_survives_json():
     shown = show("<<3+4=7>>", prior="gumbel").as_dict()
-    assert json.loads(json.dumps(shown)) == shown and shown["fresh"] is True
+    assert json.loads(json.dumps(shown)) == shown and shown["dynamic"] is True
 
 
 def test_a_prior_of_one_token_has_no_entropy_and_no_minus_zero():

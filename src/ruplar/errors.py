@@ -1,7 +1,6 @@
-"""A user's mistake → one clear message: what is wrong, the value, where it came from, what to do.
+"""Errors that the user can fix: what is wrong, the value, where it came from, what to do.
 
-Everything a user can get wrong ends in `UserError`; the command line prints it without a traceback. Problems are
-collected and reported together, so that a recipe with three mistakes is mended in one go.
+The command line prints a `UserError` without a traceback. Problems are collected and reported together.
 """
 
 from __future__ import annotations
@@ -14,11 +13,11 @@ _MANY = 12
 
 
 class UserError(Exception):
-    """One or more problems the user can mend.
+    """One or more problems that the user can fix.
 
     Args:
-        *problems: Each a full sentence naming the place, the value and the way out.
-        where: What they were found in, e.g. a file name; shown once, above them.
+        *problems: Full sentences that name the place, the value and the fix.
+        where: Where they were found, e.g. a file name; shown once, above them.
     """
 
     def __init__(self, *problems: str, where: str = ""):

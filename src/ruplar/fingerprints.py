@@ -1,4 +1,4 @@
-"""Questions → what tells two sets apart: normal form, fingerprints, and the examples two sets share."""
+"""Questions, examples and files → fingerprints that identify them."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from pathlib import Path
 from ruplar.types import Example
 
 
-def normal(question: str) -> str:
-    """A question's normal form: letters in one case, one kind of each character, single spaces. Digits and points stay."""
-    return " ".join(unicodedata.normalize("NFKC", question).casefold().split())
+def normal(text: str) -> str:
+    """Text → its normal form: NFKC, case folded, single spaces. Digits and punctuation stay."""
+    return " ".join(unicodedata.normalize("NFKC", text).casefold().split())
 
 
 def digest(question: str) -> bytes:
-    """16 bytes that stand for a question's normal form, so that a large set of questions stays small in memory."""
+    """Question → 16 bytes that identify its normal form, so that a large set of questions fits in memory."""
     return hashlib.blake2b(normal(question).encode("utf-8", "surrogatepass"), digest_size=16).digest()
 
 
@@ -27,18 +27,22 @@ def fingerprint(path: str | Path) -> str:
 
 
 def fingerprint_questions(examples: Iterable[Example]) -> str:
-    """Examples → SHA-256 of their normal questions in order: the same for one set in two formats."""
+    """Examples → SHA-256 of their questions in normal form, in order: the same for one set in two formats."""
     total = hashlib.sha256()
     for example in examples:
         total.update(digest(example.question))
     return total.hexdigest()
 
 
-def overlap(train: Iterable[Example], held_out: Iterable[Example]) -> tuple[list[Example], list[Example]]:
-    """Training set and held-out set → the training examples that may be used, and those whose question is held out."""
-    forbidden = {digest(example.question) for example in held_out}
-    kept: list[Example] = []
-    shared: list[Example] = []
-    for example in train:
-        (shared if digest(example.question) in forbidden else kept).append(example)
-    return kept, shared
+def fingerprint_answers(examples: Iterable[Example]) -> tuple[int, str]:
+    """Examples → their number, and a SHA-256 of all questions and answers in normal form that ignores the order."""
+    found = sorted(digest(f"{example.question} #### {_normal_answer(example.answer)}") for example in examples)
+    return len(found), hashlib.sha256(b"".join(found)).hexdigest()
+
+
+def _normal_answer(text: str) -> str:
+    """An answer's normal form. Numbers as floats, since copies of GSM-Hard print them to different precision."""
+    try:
+        return repr(float(text.replace(",", "").removeprefix("$")))
+    except ValueError:
+        return normal(text)

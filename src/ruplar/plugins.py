@@ -1,7 +1,7 @@
-"""Kind and name → plug-in module: the name *is* the file name, nothing is registered, nothing imported until asked for.
+"""Kind and name → plug-in module. The name *is* the file name; there is no registry, and modules are imported on demand.
 
-A plug-in file opens with a docstring whose first line describes it, and defines `Config` (a `Settings`) and one class
-named after its kind. A dotted name (`my_package.units`) loads a file from outside the package.
+The first docstring line of a plug-in file describes it; the file defines `Config` (a `Settings`) and one class named after
+its kind. A dotted name (`my_package.units`) loads a module from outside the package.
 """
 
 from __future__ import annotations
@@ -17,10 +17,13 @@ from typing import Any
 from ruplar.errors import UserError, unknown
 
 CLASSES = {"domains": "Domain", "priors": "Prior", "spans": "Spans", "methods": "Method"}
-"""Kind → the class each of its files defines."""
+"""Kind → the class that each of its files defines."""
 
 METHODS = {"domains": ("EXAMPLE", "split", "symbols", "result", "check", "unchecked", "extract", "same")}
-"""Kind → what its class must have, where that is told before it is missed."""
+"""Kind → members its class must have; checked when the plug-in is loaded."""
+
+RETIRED: dict[str, tuple[str, ...]] = {"spans": ("ahead", "running")}
+"""Kind → plug-ins that version 0.1 had."""
 
 _NOT_PLUGINS = {"base"}
 
@@ -30,23 +33,23 @@ def _package(kind: str) -> str:
 
 
 def names(kind: str) -> list[str]:
-    """The names of a kind, sorted: its files, less `base` and private ones."""
+    """Return the names of a kind, sorted: its files without `base` and private ones."""
     folder = Path(__file__).parent.joinpath(*_package(kind).split(".")[1:])
     found = (m.name for m in pkgutil.iter_modules([str(folder)]))
     return sorted(n for n in found if n not in _NOT_PLUGINS and not n.startswith("_"))
 
 
 def describe(kind: str, name: str) -> str:
-    """First line of the plug-in's docstring, read without importing it."""
+    """Return the first line of the plug-in's docstring, without importing it."""
     file = Path(__file__).parent.joinpath(*_package(kind).split(".")[1:], f"{name}.py")
     return (ast.get_docstring(ast.parse(file.read_text(encoding="utf-8"))) or "").split("\n")[0]
 
 
 def load(kind: str, name: str) -> ModuleType:
-    """The module of a plug-in.
+    """Return the module of a plug-in.
 
     Raises:
-        UserError: No such name (with the nearest one), or the file lacks what its kind must define.
+        UserError: The name is unknown or retired, or the module lacks what its kind must define.
     """
     if "." in name:
         try:
@@ -55,6 +58,8 @@ def load(kind: str, name: str) -> ModuleType:
             raise UserError(f"{kind}: cannot import '{name}': {error}. Is its folder on PYTHONPATH?") from error
     elif name in names(kind):
         module = importlib.import_module(f"{_package(kind)}.{name}")
+    elif name in RETIRED.get(kind, ()):
+        raise UserError(f"{kind}: '{name}' was removed in 0.2; version 0.1 is the last one that has it.")
     else:
         raise UserError(unknown(kind.removesuffix("s"), name, names(kind)))
     missing = [c for c in ("Config", CLASSES[kind]) if not hasattr(module, c)]
@@ -67,6 +72,6 @@ def load(kind: str, name: str) -> ModuleType:
 
 
 def make(kind: str, name: str, settings: dict[str, Any] | None = None) -> Any:
-    """The plug-in's class, built with its settings checked: `make("priors", "mixture", {"operand_share": 0.2})`."""
+    """Return an instance of the plug-in with validated settings: `make("priors", "mixture", {"operand_share": 0.2})`."""
     module = load(kind, name)
     return getattr(module, CLASSES[kind])(module.Config(**(settings or {})))

@@ -1,8 +1,8 @@
-"""Chain → what it teaches: its steps, their spans, and the prior of each latent as the tokenizer sees it.
+"""Chain → its steps, their spans, and the prior of each latent under a tokenizer.
 
     <<20*1.20=24>>  –domain→  20*1.20=24  –spans→  one span  –prior→  24 0.8000 · * 0.0400 · . 0.0400 · …
 
-Nothing is loaded but a tokenizer, and nothing is printed but on the console that `render` is given.
+Only a tokenizer is loaded, no model.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ class PreviewToken:
         token: Its text.
         id: Its id.
         prob: Its probability.
-        role: Whether it belongs to the span's result.
-        kept: Whether the focused KL sums over it.
+        role: Whether it is part of the span's result.
+        kept: Whether the focused KL includes it.
     """
 
     token: str
@@ -47,7 +47,7 @@ class PreviewToken:
 
 @dataclass(frozen=True, slots=True)
 class PreviewSpan:
-    """One latent: the text it stands for, its number in the chain from 1, its tokens, its entropy in nats."""
+    """One latent: the text of its span, its number in the chain from 1, its tokens, its entropy in nats."""
 
     text: str
     latent: int
@@ -65,26 +65,26 @@ class PreviewStep:
 
 @dataclass(frozen=True, slots=True)
 class Preview:
-    """One chain as a prior teaches it.
+    """The priors of one chain.
 
     Attributes:
-        tokenizer: The tokenizer's name.
-        prior: The prior's name.
-        fresh: Whether what is shown is one draw of many.
-        steps: The chain.
+        tokenizer: Name of the tokenizer.
+        prior: Name of the prior.
+        dynamic: Whether the prior is random, so that this is one draw of many.
+        steps: The steps.
     """
 
     tokenizer: str
     prior: str
-    fresh: bool
+    dynamic: bool
     steps: tuple[PreviewStep, ...]
 
     def as_dict(self) -> dict[str, Any]:
-        """The preview as plain JSON values; probabilities and entropies to six places, so that 0.8 reads 0.8."""
+        """Return plain JSON values; probabilities and entropies are rounded to six places, so that 0.8 reads 0.8."""
         return {
             "tokenizer": self.tokenizer,
             "prior": self.prior,
-            "fresh": self.fresh,
+            "dynamic": self.dynamic,
             "steps": [{"step": s.step, "spans": [_span_as_dict(span) for span in s.spans]} for s in self.steps],
         }
 
@@ -98,18 +98,18 @@ def preview(
     prior_table: PriorTable,
     threshold: float = 0.01,
 ) -> Preview:
-    """What one chain teaches.
+    """Return the preview of one chain.
 
     Args:
-        chain: The chain as written, or its steps where they have been read already.
-        tokenizer: Names the ids; it must be the one behind `prior_table.encode`.
-        domain: Says what a step is.
-        spans: Says what becomes one latent.
-        prior_table: The prior. One that draws anew is shown in the draw of its first visit.
-        threshold: Tokens at or below this probability are marked as left out of the focused KL.
+        chain: The chain as written, or its steps.
+        tokenizer: The tokenizer behind `prior_table.encode`.
+        domain: Finds the steps.
+        spans: Cuts steps into spans.
+        prior_table: The prior. A dynamic one is shown as drawn for the first sample of epoch 0.
+        threshold: Tokens with at most this probability are marked as excluded from the focused KL.
 
     Raises:
-        UserError: The chain has no step, or a span has nothing the tokenizer can write.
+        UserError: The chain has no step, or a span has no symbol that the tokenizer can encode.
     """
     steps = domain.split(chain) if isinstance(chain, str) else list(chain)
     if not steps:
@@ -148,16 +148,16 @@ def _preview_span(span: Span, index: int, tokenizer: Any, table: PriorTable, thr
 
 
 def token_text(tokenizer: Any, token_id: int) -> str:
-    """Id → the text it writes, or its name in the vocabulary when it is a part of a character or writes nothing."""
+    """Id → its text, or its name in the vocabulary if it is part of a character or has no text."""
     text = tokenizer.decode([token_id])
     return text if text and "\ufffd" not in text else str(tokenizer.convert_ids_to_tokens(token_id))
 
 
 def render(shown: Preview, console: Console) -> None:
-    """Write a preview on a console: a bar a token, the result's marked. Every mark is also a word, for want of colour."""
+    """Print a preview: one bar per token, with the role of each token as a word and a colour."""
     from rich.text import Text
 
-    draw = " (one draw; training draws anew at every visit)" if shown.fresh else ""
+    draw = " (one draw; training draws a new one for every sample)" if shown.dynamic else ""
     console.print(Text.assemble(("prior ", "dim"), shown.prior, draw, ("  tokenizer ", "dim"), shown.tokenizer))
     for number, step in enumerate(shown.steps, start=1):
         console.print()
@@ -167,7 +167,7 @@ def render(shown: Preview, console: Console) -> None:
             console.print(head.append(f"  entropy {span.entropy:.3f} nats", "dim"))
             console.print(_bars(span, plain=console.options.ascii_only))
         if not step.spans:
-            console.print(Text("  no latent: the domain finds no symbol in it", style="yellow"))
+            console.print(Text("  no latent: the step has no symbols", style="yellow"))
 
 
 def _bars(span: PreviewSpan, plain: bool) -> Table:
@@ -176,7 +176,7 @@ def _bars(span: PreviewSpan, plain: bool) -> Table:
 
     table = Table(box=None, show_header=False, pad_edge=False, padding=(0, 1))
     table.add_column("", width=3)
-    # least widths, so that the columns of one latent stand under those of the one before
+    # minimum widths, so that the columns of consecutive latents line up
     table.add_column("token", justify="right", no_wrap=True, min_width=5)
     table.add_column("bar", width=_BAR, no_wrap=True)
     table.add_column("prob", justify="right", no_wrap=True)
@@ -198,7 +198,7 @@ def _bars(span: PreviewSpan, plain: bool) -> Table:
 
 
 def bar(prob: float, plain: bool = False) -> str:
-    """Probability → a bar of 24 columns at 1, in eighths of a column, or `plain` in ASCII; the smallest still shows."""
+    """Probability → a bar of up to 24 columns in steps of an eighth, or in ASCII if `plain`; never empty."""
     if plain:
         return "#" * max(1, round(prob * _BAR))
     eighths = max(1, round(prob * _BAR * 8))
@@ -206,7 +206,7 @@ def bar(prob: float, plain: bool = False) -> str:
 
 
 def _visible(text: str, plain: bool) -> str:
-    """Token text on one line, with its spaces to be seen."""
+    """Token text on one line, with visible spaces."""
     return ascii(text)[1:-1] if plain else text.replace(" ", "␣").replace("\n", "\\n").replace("\t", "\\t")
 
 
@@ -218,7 +218,7 @@ def _span_as_dict(span: PreviewSpan) -> dict[str, Any]:
 
 
 def _plugin_name(plugin: Any) -> str:
-    """A plug-in's name is the name of the file it is defined in."""
+    """Return the name of a plug-in: that of its file."""
     return type(plugin).__module__.rsplit(".", 1)[-1]
 
 

@@ -1,4 +1,4 @@
-"""One line of a config class → default, help, range check, docs row: the base of every `Config` in the package."""
+"""The base class of every `Config`: each field defines its default, range and help text in one place."""
 
 from __future__ import annotations
 
@@ -6,6 +6,6 @@ from pydantic import BaseModel, ConfigDict
 
 
 class Settings(BaseModel):
-    """Frozen settings; an unknown name or a value out of range is refused when the recipe is read."""
+    """Frozen settings; an unknown name or a value out of range is an error."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", validate_default=True)

@@ -1,9 +1,9 @@
-"""The nouns that travel between modules: plain data, no behaviour beyond reading them.
+"""Plain data types shared by all modules.
 
     raw chain –domain→ steps –spans→ Span –prior→ SparsePrior –method.encode→ Item –batch→ Batch –method.loss→ Loss
     question –prompt→ Prompt –engine→ Answer (with its Latents) –score→ Score
 
-Axes: B rows, S positions, D width, V vocabulary, M latents of a whole batch, T labels of a whole batch, K kept tokens.
+Axes: B rows, S positions, D width, V vocabulary, M latents of a batch, T labels of a batch, K tokens of a prior.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 Encode = Callable[[str], list[int]]
-"""Text → token ids: no special tokens are added and none can be written by the text."""
+"""Text → token ids, without special tokens, even if the text contains their names."""
 
 
 class Markers(NamedTuple):
@@ -31,11 +31,11 @@ class Example:
     """One problem with its written reasoning.
 
     Attributes:
-        question: The problem as the user states it.
-        steps: The units of the chain in order, without their `<<` `>>`; empty when the chain has none.
+        question: The problem.
+        steps: The steps of the chain in order, without `<<` `>>`; empty if there are none.
         answer: The marked answer as text, e.g. `"72"`.
-        source: Where it stands, `file:line` (or `name:index`), for messages.
-        chain: The reasoning as it was written, markup included.
+        source: Its location for messages, `file:line` or `name:index`.
+        chain: The reasoning as written, with markup.
     """
 
     question: str
@@ -50,9 +50,9 @@ class Span:
     """The piece of a step that becomes one latent.
 
     Attributes:
-        text: The piece as written.
-        symbols: Its symbols in order and with repeats, the result's own included: `20 * 1.20 = 24`.
-        result: The symbols to favour; empty where no result is emphasised (the every-k split).
+        text: The text of the span.
+        symbols: Its symbols in order, with repeats, including the result: `20 * 1.20 = 24`.
+        result: The symbols that the prior emphasises; may be empty.
     """
 
     text: str
@@ -62,7 +62,7 @@ class Span:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SparsePrior:
-    """A distribution over the vocabulary with few tokens: ids int64 [K], distinct; probs float32 [K], summing to 1."""
+    """A sparse distribution over the vocabulary: distinct ids int64 [K]; probs float32 [K] that sum to 1."""
 
     ids: np.ndarray
     probs: np.ndarray
@@ -70,10 +70,10 @@ class SparsePrior:
 
 @dataclass(frozen=True, slots=True)
 class Prompt:
-    """A question as the model reads it.
+    """A tokenized question.
 
     Attributes:
-        ids: Token ids up to and including the opening of the assistant's turn; no think marker yet.
+        ids: Token ids up to and including the start of the assistant's turn, without `<think>`.
         question_at: Index of the token that closes the question (the paper's h_q).
     """
 
@@ -82,13 +82,13 @@ class Prompt:
 
 
 class SampleContext(NamedTuple):
-    """When a row is due in training: the only source of variation between one encoding of it and the next.
+    """When a training sample is used: the only source of variation between two encodings of the same row.
 
     Attributes:
-        epoch: Passes over the data before this one.
-        row: Its number among the training chains.
-        progress: Share of the run's optimiser steps done by then, 0 to less than 1.
-        seed: The run's; whoever draws takes it in.
+        epoch: Number of completed epochs.
+        row: Row number in the training data.
+        progress: Share of the optimiser steps that are done, 0 to less than 1.
+        seed: Seed of the run.
     """
 
     epoch: int
@@ -98,7 +98,7 @@ class SampleContext(NamedTuple):
 
     @property
     def key(self) -> tuple[int, int, int]:
-        """What names the random stream of this visit."""
+        """The key of the random generator of this sample."""
         return self.seed, self.epoch, self.row
 
 
@@ -107,15 +107,15 @@ class Item:
     """One training sequence, before padding.
 
     Attributes:
-        ids: Every position's token id; a placeholder (any valid id) where a latent stands.
+        ids: Token id of every position; a placeholder (any valid id) at a latent.
         labels: For each position the id to predict *at that position from the one before it*, or -100.
         latent_at: Positions of the latents, ascending.
-        priors: One per latent, for methods that teach by priors; else none.
+        priors: One per latent, for methods that train on priors; else empty.
         question_at: Position of the token that closes the question.
-        mark_at: Positions the method wants to find again in the batch.
-        features: One vector of F numbers per latent, for methods that are given them; else none.
-        also: Companion sequences by name (a teacher's text, the text of each step). Every item of a method has the same
-            names; where one has no such sequence, an empty list.
+        mark_at: Other positions that the method needs in the batch.
+        features: One vector of F numbers per latent, for methods that use them; else empty.
+        also: Companion sequences by name, such as the teacher's text. Every item of a method has the same names; the list
+            of an item may be empty.
     """
 
     ids: list[int]
@@ -133,23 +133,23 @@ class Batch:
     """Sequences in rows, padded or packed, in flat form: every supervised position is one index into [B*S].
 
     Attributes:
-        ids: [B, S] token ids, pad id where there is nothing.
-        mask: [B, S] 0 where nothing stands, else which sequence of its row stands there: 1, 2, ..; 1 when not packed.
-        positions: [B, S] position ids, counted from each sequence's first token.
-        latent_at: [M] where each latent is *consumed* (its input position). It is predicted at `latent_at - 1`.
-        latent_share: [M] weight of each latent in a mean over its row, then over rows: 1 / N of its row.
-        question_at: [M] where the question of this latent's row closes.
+        ids: [B, S] token ids, padded.
+        mask: [B, S] 0 for padding, else the number of the sequence in its row: 1, 2, ..; always 1 if not packed.
+        positions: [B, S] position ids, counted from the first token of each sequence.
+        latent_at: [M] input position of each latent. It is predicted at `latent_at - 1`.
+        latent_share: [M] weight of each latent in a mean over its sequence, then over sequences: 1 / N of its sequence.
+        question_at: [M] position where the question of this latent's sequence closes.
         prior_ids: [M, K] token ids of each prior; 0 in unused places.
         prior_probs: [M, K] float32, 0 in unused places.
         label_at: [T] position whose output predicts the label.
         label_ids: [T] the labels.
-        totals: [3] float: labels, thinking rows and latents of the whole optimiser step this batch is part of. Losses
-            are sums divided by these, so that 8 batches of 1 accumulate to exactly one batch of 8.
-        packed: Whether a row may hold several sequences, which then must not see each other.
-        mark_at: [X] the items' marked positions, in the order of the latents.
+        totals: [3] float: labels, sequences with latents, and latents of the whole optimiser step. Losses are sums divided
+            by these, so that 8 batches of 1 accumulate to exactly one batch of 8.
+        packed: Whether a row may contain several sequences, which then must not attend to each other.
+        mark_at: [X] marked positions of the items, in the order of the latents.
         features: [M, F] float32, one row per latent; None without features.
-        also: Companion sequences by name, those of all items one after another in the order of the latents, each in a
-            row of its own padded on the right. A batch of them may have no row at all.
+        also: Companion sequences by name, those of all items in the order of the latents, one per row, padded on the
+            right. Such a batch may have no rows.
     """
 
     ids: Any
@@ -169,17 +169,17 @@ class Batch:
     also: dict[str, Batch] = field(default_factory=dict)
 
     def as_dict(self) -> dict[str, Any]:
-        """Field name → tensor, the form data loaders and trainers move between devices; companions as dicts too."""
+        """Return field name → tensor, the form that data loaders move between devices; companions are dicts, too."""
         found = {f.name: getattr(self, f.name) for f in fields(self)}
         return {**found, "also": {name: batch.as_dict() for name, batch in self.also.items()}}
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> Batch:
-        """What `as_dict` gave → the batch."""
+        """Return the batch of an `as_dict`."""
         return cls(**{**values, "also": {name: cls.from_dict(batch) for name, batch in values["also"].items()}})
 
     def to(self, device) -> Batch:
-        """The same batch on another device."""
+        """Return the same batch on another device."""
         values = {f.name: getattr(self, f.name) for f in fields(self)}
         moved = {k: v.to(device, non_blocking=True) for k, v in values.items() if hasattr(v, "to")}
         return replace(self, **moved, also={name: batch.to(device) for name, batch in self.also.items()})
@@ -187,13 +187,13 @@ class Batch:
 
 @dataclass(frozen=True, slots=True)
 class Latent:
-    """One soft token the model thought, in readable form.
+    """One latent in readable form.
 
     Attributes:
-        tokens: Its most probable tokens, most probable first.
+        tokens: Its most probable tokens, in descending order.
         probs: Their probabilities.
-        entropy: Entropy in nats of the whole distribution.
-        halt: Probability the model gave to ending the thought here.
+        entropy: Entropy of the whole distribution, in nats.
+        halt: Probability of halting here.
     """
 
     tokens: tuple[str, ...]
@@ -204,17 +204,17 @@ class Latent:
 
 @dataclass(slots=True)
 class Answer:
-    """What came out for one question, and what it cost.
+    """The output for one question, and its cost.
 
     Attributes:
-        text: Decoded text after the thought.
+        text: Decoded text after the latents.
         thought: Written reasoning of a text method, else "".
-        latents: Readable latents, when asked for.
-        latent_count: Soft tokens fed (for a text method: reasoning tokens), markers not counted: the paper's #L.
-        answer_tokens: Tokens generated after the thought, end token included.
-        forwards: Model calls this question needed, the prefill included.
-        halted: Whether the thought ended by itself rather than at the cap.
-        ended: Whether the answer ended by itself rather than at the limit.
+        latents: Readable latents, if requested.
+        latent_count: Latents (for a text method: reasoning tokens), without markers: the paper's #L.
+        answer_tokens: Tokens generated after the latents, including the end token.
+        forwards: Forward passes, including the prefill.
+        halted: Whether thinking ended by halting rather than at the maximum.
+        ended: Whether the answer ended with the end token rather than at the maximum.
     """
 
     text: str
@@ -229,7 +229,7 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Score:
-    """Right or wrong, and why: `found` is the answer read from the text, None when it could not be read."""
+    """Whether an answer is right; `found` is the answer extracted from the text, None if there is none."""
 
     correct: bool
     found: str | None

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from ruplar import plugins
-from ruplar.data.collate import Encoder
+from ruplar.data.encoding import Encoder
 from ruplar.engine.reference import generate
 from ruplar.engine.sampling import Decoding
 from ruplar.priors.base import PriorTable

@@ -1,4 +1,4 @@
-"""`data check`'s page: rows counted as rows, nothing cut off in silence, and what training refuses is not called usable."""
+"""The report of `ruplar data check`."""
 
 import json
 
@@ -35,7 +35,7 @@ def wrong_ends(tmp_path):
     )
 
 
-def test_a_chain_that_does_not_end_in_its_answer_is_no_training_row(wrong_ends):
+def test_a_chain_that_does_not_end_in_its_answer_is_not_trained_on(wrong_ends):
     source = SourceConfig(source=wrong_ends)
     with pytest.raises(
         UserError, match=r"2 of 3 chains are wrong \(first: days.jsonl:2 ends in Jul 12 1972, marked 07/11"
@@ -47,13 +47,13 @@ def test_a_chain_that_does_not_end_in_its_answer_is_no_training_row(wrong_ends):
     assert len(asked.examples) == 3 and asked.record["wrong_kept"] == 2
 
 
-def test_a_wrong_last_step_is_no_training_row_although_its_end_is_the_answer(tmp_path):
+def test_a_wrong_step_is_not_trained_on_even_if_it_ends_in_the_answer(tmp_path):
     file = dates_file(tmp_path, "<<Jul 9, 1972 + 2 days = Jul 10, 1972>>")
     with pytest.raises(UserError, match="Jul 9, 1972 [+] 2 days is Jul 11, 1972, not Jul 10, 1972"):
         open_source(SourceConfig(source=file), DATES, split="train")
 
 
-def test_a_logic_chain_that_stops_too_early_is_no_training_row(tmp_path):
+def test_a_logic_chain_that_stops_too_early_is_not_trained_on(tmp_path):
     told = "Every terpus is a brimpus. Tom is a terpus. Every brimpus is a lempus. Every dumpus is a rempus."
     row = {
         "question": f"{told} Is Tom a rempus or lempus?",
@@ -65,8 +65,8 @@ def test_a_logic_chain_that_stops_too_early_is_no_training_row(tmp_path):
         open_source(SourceConfig(source=str(tmp_path / "facts.jsonl")), LOGIC, split="train")
 
 
-def test_arithmetic_reads_what_it_read_wrong_ends_and_all(tmp_path):
-    # GSM8K has chains whose last result is not the marked answer; the domain lists them and refuses none
+def test_arithmetic_accepts_chains_with_a_wrong_end(tmp_path):
+    # GSM8K has chains whose last result is not the marked answer; they are reported, not rejected
     row = {"question": "How many?", "cot": "<<1+1=2>>", "answer": "3"}
     file = tmp_path / "sums.jsonl"
     file.write_text(json.dumps(row) + "\n", encoding="utf-8")
@@ -76,25 +76,25 @@ def test_arithmetic_reads_what_it_read_wrong_ends_and_all(tmp_path):
     assert "1 of 1 rows have a usable chain\n" in found.text()
 
 
-def test_chains_that_training_refuses_are_not_called_usable(wrong_ends, data):
+def test_chains_that_training_rejects_are_not_called_usable(wrong_ends, data):
     found = check_chains(wrong_ends, DATES)
     assert (found.examples, len(found.refused), found.as_dict()["examples"]) == (1, 2, 1)
     first = found.text().splitlines()[0]
-    assert "days.jsonl: 1 of 3 rows have a usable chain; 2 have a wrong one, which training refuses" in first
+    assert "days.jsonl: 1 of 3 rows have a usable chain; 2 have a wrong one, which training rejects" in first
     assert found.as_dict()["refused"][0] == {"at": "days.jsonl:2", "what": "ends in Jul 12 1972, marked 07/11/1972"}
     train = check_chains("date-understanding-train", DATES, data_dir=data)
     assert "8 of 11 rows have a usable chain; 3 have" in train.text()  # 11 - 3, as training counts them
-    assert "11 steps, 1.00 a chain" in train.text()
+    assert "11 steps, 1.00 per chain" in train.text()
 
 
 def test_the_wrong_rows_of_date_understanding_are_counted(benchmark_data):
     found = check_chains("date-understanding-train", DATES, data_dir=benchmark_data("date-understanding-train"))
     assert "273 of 295 rows have a usable chain; 22 have" in found.text()  # 295 - 22, as training counts them
-    assert "295 steps, 1.00 a chain" in found.text() and "    … and 17 more (--show 22)\n" in found.text()
+    assert "295 steps, 1.00 per chain" in found.text() and "    … and 17 more (--show 22)\n" in found.text()
     assert "date-understanding-train.jsonl:292" in found.text(show=22)
 
 
-def test_what_is_not_shown_is_counted_with_the_way_to_see_it(tmp_path):
+def test_problems_that_are_not_shown_are_counted(tmp_path):
     later = [f"<<Jul {day + 1}, 1972 + 1 day = Jul {day + 2}, 1972>>" for day in range(9, 16)]
     slips = [f"<<Jul {day}, 1972 + 2 days = Jul {day + 1}, 1972>>" for day in range(16, 19)]
     rows = [
@@ -104,7 +104,7 @@ def test_what_is_not_shown_is_counted_with_the_way_to_see_it(tmp_path):
     (tmp_path / "days.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
     found = check_chains(str(tmp_path / "days.jsonl"), DATES)
     page = found.text()
-    assert "  7 chains that do not fit their question\n" in page and "    … and 2 more (--show 7)\n" in page
+    assert "  7 chains that do not match their question\n" in page and "    … and 2 more (--show 7)\n" in page
     assert page.count("… and") == 1  # of the three wrong steps all are shown
     assert "… and" not in found.text(show=7) and "days.jsonl:7" in found.text(show=7)
     assert "… and" not in found.text(show=0)
@@ -112,7 +112,7 @@ def test_what_is_not_shown_is_counted_with_the_way_to_see_it(tmp_path):
 
 def test_chains_are_counted_once_however_much_is_wrong_with_them(tmp_path):
     told = "Every terpus is a brimpus. Tom is a terpus. Every brimpus is a lempus. Every dumpus is a rempus."
-    # neither step is told, the chain begins with another, and it ends elsewhere
+    # neither step is a fact, and the chain begins and ends wrongly
     bad = "<<Every rempus is a terpus.>> <<Every terpus is a dumpus.>>"
     rows = [
         {"question": f"{told} Is {who} a rempus or lempus?", "cot": bad, "answer": f"{who} is a lempus."}
@@ -122,17 +122,36 @@ def test_chains_are_counted_once_however_much_is_wrong_with_them(tmp_path):
     file.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
     found = check_chains(str(file), LOGIC)
     assert [at for at, _ in found.wrong_chains] == ["facts.jsonl:1", "facts.jsonl:2"]
-    assert "is not told by the question; " in found.wrong_chains[0][1]
-    assert "  2 chains that do not fit their question\n" in found.text()
+    assert "is not a fact of the question; " in found.wrong_chains[0][1]
+    assert "  2 chains that do not match their question\n" in found.text()
 
 
-def test_steps_are_counted_as_steps_and_the_rows_they_stand_in_are_named(tmp_path):
+def test_wrong_steps_are_counted_with_their_rows(tmp_path):
     bad = "<<Jul 9, 1972 + 2 days = Jul 10, 1972>> <<Jul 10, 1972 - 1 day = Jul 10, 1972>>"
     found = check_chains(dates_file(tmp_path, bad), DATES)
-    assert "  2 steps that do not re-execute, in 1 row\n" in found.text()
+    assert "  2 wrong steps, in 1 row\n" in found.text()
 
 
-def test_the_page_says_how_to_see_what_was_understood(wrong_ends):
-    hint = "--rows N shows what was understood of each of the first N chains"
+def test_the_report_says_how_to_see_details(wrong_ends):
+    hint = "--rows N shows how each of the first N chains is parsed"
     assert check_chains(wrong_ends, DATES).text().endswith(hint)
     assert hint not in check_chains(wrong_ends, DATES, rows=1).text()
+
+
+@pytest.mark.parametrize(
+    ("domain", "example"),
+    [(ARITHMETIC, "<<20*1.20=24>> <<30-24=6>>"), (DATES, "<<Jul 9, 1972 - 1 day = Jul 8, 1972>>")],
+    ids=["arithmetic", "dates"],
+)
+@pytest.mark.parametrize("chain", [{}, {"cot": "3 and 4 is 7, which is the answer"}], ids=["no chain", "no marks"])
+def test_rows_without_steps_are_reported_with_an_example_of_a_step(tmp_path, domain, example, chain):
+    file = tmp_path / "mine.jsonl"
+    file.write_text(json.dumps({"question": "3 and 4?", "answer": "7", **chain}) + "\n", encoding="utf-8")
+    with pytest.raises(
+        UserError, match="no usable row: 1 of 1 rows have no step.*reads steps written like this"
+    ) as bad:
+        check_chains(str(file), domain)
+    assert example in str(bad.value)
+    with file.open("a", encoding="utf-8") as more:
+        more.write(json.dumps({"question": "Which?", "cot": domain.EXAMPLE[0], "answer": domain.EXAMPLE[1]}) + "\n")
+    assert f"reads steps written like this: {example}" in check_chains(str(file), domain).text()

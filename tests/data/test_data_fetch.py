@@ -19,10 +19,10 @@ import pytest
 from huggingface_hub import constants
 
 from ruplar.data import fetch as fetching
-from ruplar.data.downloads import DOWNLOADS, Download, difference, fingerprint, hub_files
-from ruplar.data.fetch import Fetcher
-from ruplar.data.locations import SOURCES
+from ruplar.data.fetch import Fetcher, difference
+from ruplar.data.locations import KNOWN_SETS, hub_files
 from ruplar.errors import UserError
+from ruplar.fingerprints import fingerprint_answers
 from ruplar.types import Example
 
 ROWS = [
@@ -75,6 +75,16 @@ def endpoint(monkeypatch, url):
     monkeypatch.setattr(constants, "ENDPOINT", url)
 
 
+def known(monkeypatch, name, **fields):
+    """Change fields of a known set for one test."""
+    monkeypatch.setitem(KNOWN_SETS, name, replace(KNOWN_SETS[name], **fields))
+
+
+def verified_by(examples):
+    """Examples → the fields of a known set that verify its content."""
+    return dict(zip(("rows", "fingerprint"), fingerprint_answers(examples), strict=True))
+
+
 @pytest.fixture
 def server(monkeypatch, tmp_path):
     """A server for both GitHub and the Hub; `svamp` is the three rows above, at /svamp.jsonl and nowhere else yet."""
@@ -83,7 +93,7 @@ def server(monkeypatch, tmp_path):
     endpoint(monkeypatch, running.url)
     monkeypatch.setenv("RUPLAR_CACHE", str(tmp_path / "cache"))
     examples = [Example(row["problem"], (), str(row["answer"]), "", "") for row in ROWS]
-    monkeypatch.setitem(DOWNLOADS, "svamp", Download(f"{running.url}/svamp.jsonl", *fingerprint(examples)))
+    known(monkeypatch, "svamp", url=f"{running.url}/svamp.jsonl", **verified_by(examples))
     yield running
     running.http.shutdown()
     running.http.server_close()
@@ -131,8 +141,8 @@ def test_the_hub_is_second_and_its_parquet_splits_become_one_file(server):
 
 def test_hub_rows_of_gsm8k_aug_become_its_text_lines(server, monkeypatch):
     rows = [{"question": "2 and 3,\ndoubled?", "steps": ["<<2+3=5>>", "<<5*2=10>>"], "answer": "10"}]
-    known = Download(f"{server.url}/none", *fingerprint([Example("2 and 3, doubled?", (), "10", "", "")]))
-    monkeypatch.setitem(DOWNLOADS, "gsm8k-aug-valid", known)
+    example = Example("2 and 3, doubled?", (), "10", "", "")
+    known(monkeypatch, "gsm8k-aug-valid", url=f"{server.url}/none", **verified_by([example]))
     server.files[HUB.format("whynlp/gsm8k-aug", "validation")] = parquet(rows)
     found = Fetcher().fetch("gsm8k-aug-valid")
     assert found.state == "verified"
@@ -144,8 +154,8 @@ def test_other_content_is_refused_unless_it_is_accepted(server, ruplar, tmp_path
     folder = tmp_path / "cache" / "data"
     refused = ruplar("data", "fetch", "svamp")
     assert refused.code == 2 and contents(folder) == []
-    known = DOWNLOADS["svamp"].fingerprint[:12]
-    assert "3 rows instead of 3, fingerprint " in refused.err and f"… instead of {known}…" in refused.err
+    expected = KNOWN_SETS["svamp"].fingerprint[:12]
+    assert "3 rows instead of 3, fingerprint " in refused.err and f"… instead of {expected}…" in refused.err
     assert "Accept it with --unverified." in refused.err
     assert f"By hand: save {server.url}/svamp.jsonl as {folder / 'svamp-test.jsonl'}." in refused.err
     accepted = ruplar("data", "fetch", "svamp", "--unverified")
@@ -157,10 +167,10 @@ def test_other_content_is_refused_unless_it_is_accepted(server, ruplar, tmp_path
 
 
 def test_a_file_with_a_known_sha256_is_verified_by_its_bytes(server, monkeypatch):
-    known = Download(f"{server.url}/svamp.jsonl", 3, sha256=hashlib.sha256(LINES).hexdigest())
-    monkeypatch.setitem(DOWNLOADS, "svamp", known)
+    sha256 = hashlib.sha256(LINES).hexdigest()
+    known(monkeypatch, "svamp", fingerprint="", sha256=sha256)
     server.files["/svamp.jsonl"] = LINES + b"\n"
-    with pytest.raises(UserError, match=r"SHA-256 .{12}… instead of " + known.sha256[:12]):
+    with pytest.raises(UserError, match=r"SHA-256 .{12}… instead of " + sha256[:12]):
         Fetcher().fetch("svamp")
     server.files["/svamp.jsonl"] = LINES
     assert Fetcher().fetch("svamp").state == "verified"
@@ -170,7 +180,7 @@ def test_a_download_that_breaks_off_leaves_nothing(server, tmp_path):
     server.files["/svamp.jsonl"] = LINES
     server.cut.add("/svamp.jsonl")
     with pytest.raises(
-        UserError, match=r"svamp.jsonl: the download broke off: .*\n.*the server answers 404 Not Found"
+        UserError, match=r"svamp.jsonl: the download broke off: .*\n.*the server returned 404 Not Found"
     ):
         Fetcher().fetch("svamp")
     assert contents(tmp_path / "cache" / "data") == []
@@ -201,8 +211,7 @@ def test_hosts_that_refuse_or_never_answer_are_given_up_together_after_the_timeo
     with socket.create_server(("127.0.0.1", 0)) as silent, socket.socket() as closed:
         closed.bind(("127.0.0.1", 0))
         endpoint(monkeypatch, f"http://127.0.0.1:{silent.getsockname()[1]}")
-        nowhere = replace(DOWNLOADS["svamp"], url=f"http://127.0.0.1:{closed.getsockname()[1]}/svamp.jsonl")
-        monkeypatch.setitem(DOWNLOADS, "svamp", nowhere)
+        known(monkeypatch, "svamp", url=f"http://127.0.0.1:{closed.getsockname()[1]}/svamp.jsonl")
         with pytest.raises(
             UserError, match=r"no connection to http://127.0.0.1:\d+ or http://127.0.0.1:\d+ .*By hand"
         ):
@@ -217,8 +226,8 @@ def test_the_environment_names_the_hub_and_turns_the_command_offline(server, tmp
     code = f"""
 import sys
 from ruplar import cli
-from ruplar.data.downloads import DOWNLOADS, Download
-DOWNLOADS["svamp"] = {DOWNLOADS["svamp"]!r}
+from ruplar.data.locations import KNOWN_SETS, KnownSet
+KNOWN_SETS["svamp"] = {KNOWN_SETS["svamp"]!r}
 sys.argv = ["ruplar", "data", "fetch", "svamp"]
 cli.main()
 """
@@ -233,8 +242,7 @@ cli.main()
 
 def test_one_failure_does_not_stop_the_others_but_the_command_fails(server, ruplar, monkeypatch, tmp_path):
     server.files["/svamp.jsonl"] = LINES
-    missing = Download(f"{server.url}/missing", 1, "0" * 64)
-    monkeypatch.setitem(DOWNLOADS, "multiarith", missing)
+    known(monkeypatch, "multiarith", url=f"{server.url}/missing")
     found = ruplar("data", "fetch", "multiarith", "svamp")
     assert found.code == 2 and found.out.startswith("svamp: verified") and "multiarith" not in found.out
     assert "'multiarith' cannot be downloaded." in found.err
@@ -244,7 +252,7 @@ def test_one_failure_does_not_stop_the_others_but_the_command_fails(server, rupl
 def test_unknown_names_and_sets_without_a_download_are_reported_before_anything_is_downloaded(
     server, ruplar, monkeypatch
 ):
-    monkeypatch.delitem(DOWNLOADS, "prosqa-valid")
+    known(monkeypatch, "prosqa-valid", url="")
     found = ruplar("data", "fetch", "svamp", "svmp", "prosqa-valid")
     assert found.code == 2 and server.requests == []
     assert "unknown data set 'svmp'. Did you mean 'svamp'?" in found.err
@@ -269,26 +277,31 @@ def test_without_a_name_the_sets_are_listed(server, ruplar, monkeypatch, tmp_pat
 
 def test_the_fingerprint_ignores_order_and_how_numbers_and_spaces_are_written_and_nothing_else():
     def of(*pairs):
-        return fingerprint([Example(question, (), answer, "", "") for question, answer in pairs])
+        return fingerprint_answers([Example(question, (), answer, "", "") for question, answer in pairs])
 
-    known = of(("How many?", "51"), ("Which  day?", "09/09/1909"), ("How much?", "14224748.8"))
+    one = of(("How many?", "51"), ("Which  day?", "09/09/1909"), ("How much?", "14224748.8"))
     same = (("which day?", "09/09/1909"), ("How much?", "$14,224,748.8000000007"), ("How many?", "51.0"))
-    assert of(*same) == known and known[0] == 3
-    assert of(*same[:2], ("How many?", "52"))[1] != known[1]
-    assert of(*same[:2], ("How  many", "51"))[1] != known[1]
-    assert of(*same, same[0]) != known
+    assert of(*same) == one and one[0] == 3
+    assert of(*same[:2], ("How many?", "52"))[1] != one[1]
+    assert of(*same[:2], ("How  many", "51"))[1] != one[1]
+    assert of(*same, same[0]) != one
 
 
-@pytest.mark.parametrize("name", sorted(DOWNLOADS.keys() - {"gsm8k-aug-train", "gsm8k-test"}))
+DOWNLOADABLE = {name: known for name, known in KNOWN_SETS.items() if known.url}
+
+
+@pytest.mark.parametrize("name", sorted(DOWNLOADABLE.keys() - {"gsm8k-aug-train", "gsm8k-test"}))
 def test_the_benchmark_files_are_verified(name, benchmark_data):
-    assert difference(name, benchmark_data(name) / SOURCES[name].file) == ""
+    assert difference(name, benchmark_data(name) / KNOWN_SETS[name].file) == ""
 
 
-def test_every_download_is_a_known_set_at_a_fixed_commit_with_something_to_verify_it_by():
-    for name, known in DOWNLOADS.items():
-        assert name in SOURCES and known.rows > 0
-        assert any(len(part) == 40 for part in known.url.split("/")), known.url
-        assert sorted([len(known.fingerprint), len(known.sha256)]) == [0, 64]
-        assert known.url.endswith(os.path.splitext(SOURCES[name].file)[1])
+@pytest.mark.parametrize("found", DOWNLOADABLE.values(), ids=DOWNLOADABLE)
+def test_every_download_is_at_a_fixed_commit_with_something_to_verify_it_by(found):
+    assert found.rows > 0 and any(len(part) == 40 for part in found.url.split("/"))
+    assert sorted([len(found.fingerprint), len(found.sha256)]) == [0, 64]
+    assert found.url.endswith(os.path.splitext(found.file)[1])
+
+
+def test_hub_addresses_become_parquet_files():
     assert [str(file) for file in hub_files("gsm8k-test")] == ["hub:openai/gsm8k/main/test/0000.parquet"]
     assert hub_files("prosqa-valid") == []

@@ -6,10 +6,12 @@ import pyarrow
 import pyarrow.parquet
 import pytest
 
+from ruplar import plugins
 from ruplar.data import read as reading_module
-from ruplar.data.read import fingerprint, fingerprint_questions, iterate, overlap, read
+from ruplar.data.read import iterate, read
 from ruplar.domains.arithmetic import Config, Domain
 from ruplar.errors import UserError
+from ruplar.fingerprints import fingerprint, fingerprint_questions
 from ruplar.types import Example
 
 DOMAIN = Domain(Config())
@@ -18,14 +20,14 @@ DOMAIN = Domain(Config())
 # --- formats ---
 
 
-def test_gsm8k_prose_gives_steps_answer_and_the_chain_as_written(tmp_path, write, only):
+def test_gsm8k_prose_gives_steps_answer_and_chain(tmp_path, write, only):
     row = {"question": "Q?", "answer": "He has 3+4 = <<3+4=7>>7.\nSo <<7*2=14>>14.\n#### 1,014"}
     assert only(write(tmp_path / "a.jsonl", row)) == Example(
         "Q?", ("3+4=7", "7*2=14"), "1,014", "a.jsonl:1", "He has 3+4 = <<3+4=7>>7.\nSo <<7*2=14>>14."
     )
 
 
-def test_gsm8k_aug_text_is_question_bars_steps_hashes_answer(tmp_path, write, only):
+def test_gsm8k_aug_lines_are_parsed(tmp_path, write, only):
     path = write(tmp_path / "a.txt", "Q, Q?||<<4-2=2>> <<2/.5=4>> #### 4")
     assert only(path) == Example("Q, Q?", ("4-2=2", "2/.5=4"), "4", "a.txt:1", "<<4-2=2>> <<2/.5=4>>")
 
@@ -88,7 +90,7 @@ PYTHON = "def solution():\n    return 16 * 4933828"
     ],
     ids=["svamp", "multiarith", "mawps", "gsm-hard", "gsm-hard without code"],
 )  # fmt: skip
-def test_benchmarks_are_read_as_they_are_published(tmp_path, write, row, question, answer, chain):
+def test_published_benchmark_layouts_are_read(tmp_path, write, row, question, answer, chain):
     [found] = read(write(tmp_path / "a.jsonl", row), DOMAIN, need_steps=False).examples
     assert found == Example(question, (), answer, "a.jsonl:1", chain)
 
@@ -97,14 +99,14 @@ def test_benchmarks_are_read_as_they_are_published(tmp_path, write, row, questio
     ("row", "said"),
     [
         ({"Body": "Tom has 8 bags.", "Question": "How many?", "Answer": None}, "field 'Answer' is missing"),
-        ({"sQuestion": "How many?", "lSolutions": [1, 2]}, "field 'lSolutions' is not a list of one answer"),
+        ({"sQuestion": "How many?", "lSolutions": [1, 2]}, "field 'lSolutions' must be a list of one answer"),
         (
             {"question": "Q?", "steps": {"a": "1"}, "answer": "1"},
-            "field 'steps' is neither a list of texts nor a text",
+            "field 'steps' must be a text or a list of texts",
         ),
     ],
 )
-def test_what_a_published_row_lacks_is_named(tmp_path, write, row, said):
+def test_a_missing_or_wrong_field_is_named(tmp_path, write, row, said):
     with pytest.raises(UserError, match=said):
         read(write(tmp_path / "a.jsonl", row), DOMAIN, need_steps=False)
 
@@ -137,28 +139,128 @@ def test_parquet_without_pyarrow_names_the_extra(tmp_path, monkeypatch):
         read(tmp_path / "a.parquet", DOMAIN)
 
 
-def test_a_file_that_is_no_parquet_says_so(tmp_path):
-    (tmp_path / "a.parquet").write_bytes(b"hello")
-    with pytest.raises(UserError, match="a.parquet: not a Parquet file"):
-        read(tmp_path / "a.parquet", DOMAIN)
+def _parquet(path, *columns):
+    """Write a Parquet file of one string column per argument, each given as (name, values in bytes)."""
+    arrays = [pyarrow.array(values, pyarrow.binary()).view(pyarrow.string()) for _, values in columns]
+    pyarrow.parquet.write_table(pyarrow.Table.from_arrays(arrays, [name for name, _ in columns]), path)
+    return path.read_bytes()
 
 
-def test_a_named_format_wins_over_the_columns(tmp_path, write, only):
+def _half_of_the_data(path):
+    content = _parquet(path, ("question", [b"%d and 1?" % n for n in range(500)]), ("answer", [b"7"] * 500))
+    return content[:100] + bytes(len(content) // 2 - 100) + content[len(content) // 2 :]
+
+
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        (lambda path: b"hello", "a.parquet: not a Parquet file"),
+        (_half_of_the_data, "a.parquet: damaged, or not UTF-8 text, in the rows after 0"),
+        (lambda path: _parquet(path, ("question", [b"\xff?"]), ("answer", [b"7"])), "damaged, or not UTF-8 text"),
+        (lambda path: _parquet(path, ("answer", [b"6"]), ("answer", [b"7"])), "a column occurs more than once"),
+    ],
+    ids=["not Parquet", "damaged", "not UTF-8", "repeated column"],
+)
+def test_a_damaged_parquet_file_is_an_error_that_names_it(tmp_path, damage, message):
+    (tmp_path / "a.parquet").write_bytes(damage(tmp_path / "a.parquet"))
+    with pytest.raises(UserError, match=message):
+        read(tmp_path / "a.parquet", DOMAIN, need_steps=False)
+
+
+ROWS = [{"question": "Q?", "answer": "7"}, {"question": "R?", "answer": "8"}]
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        json.dumps(ROWS, indent=1),
+        json.dumps({"data": ROWS}),
+        json.dumps({"version": 1, "tags": ["a"], "data": ROWS}, indent=2),
+        json.dumps({"name": "task", "examples": ROWS}, indent=2),
+        "\n".join(map(json.dumps, ROWS)),
+    ],
+    ids=["list", "object on one line", "indented object", "BIG-bench", "lines"],
+)
+def test_a_json_file_is_a_list_an_object_with_a_list_or_lines(tmp_path, content):
+    (tmp_path / "a.json").write_text(content, encoding="utf-8")
+    found = read(tmp_path / "a.json", DOMAIN, need_steps=False).examples
+    assert [(e.question, e.answer, e.source) for e in found] == [("Q?", "7", "a.json:1"), ("R?", "8", "a.json:2")]
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ('{\n"data": [', "a.json: not valid JSON: .*A .json file holds a list of rows"),
+        ('[{"question": "Q?",]', "a.json: not valid JSON"),
+        ('{"train": [{"a": 1}], "test": [{"a": 1}]}', "several lists of rows .train, test."),
+        ("[" * 5000, "a.json: not valid JSON: nested too deeply"),
+    ],
+)
+def test_a_json_file_that_cannot_be_read_says_what_such_a_file_holds(tmp_path, content, message):
+    (tmp_path / "a.json").write_text(content, encoding="utf-8")
+    with pytest.raises(UserError, match=message):
+        read(tmp_path / "a.json", DOMAIN)
+
+
+@pytest.mark.parametrize("suffix", ["json", "jsonl"])
+@pytest.mark.parametrize(
+    ("row", "message"),
+    [
+        ('{"question": "Q?", "answer": "7", "answer": "8"}', "the key 'answer' occurs more than once"),
+        ('{"question": "Q?", "answer": "7", "more": {"a": 1, "a": 1}}', "the key 'a' occurs more than once"),
+        ('{"question": "Q?", "answer": "7", "more": ' + "[" * 60 + "]" * 60 + "}", "nested more than 50 levels deep"),
+        ('{"question": "Q?", "answer": NaN}', "NaN is not a number"),
+    ],
+)
+def test_a_row_with_a_repeated_key_or_too_many_levels_is_an_error_that_names_it(tmp_path, suffix, row, message):
+    path = tmp_path / f"a.{suffix}"
+    good = '{"question": "R?", "answer": "7"}'
+    path.write_text(f"[{good},{row}]" if suffix == "json" else f"{good}\n{row}\n", encoding="utf-8")
+    with pytest.raises(UserError, match=message) as found:
+        read(path, DOMAIN, need_steps=False)
+    assert f"a.{suffix}" in str(found.value) and ("NaN" in message or f"a.{suffix}:2" in str(found.value))
+
+
+def test_a_row_nested_beyond_the_parser_is_a_broken_row(tmp_path, write):
+    path = write(tmp_path / "a.jsonl", ROWS[0], '{"question": ' + "[" * 100_000)
+    with pytest.raises(UserError, match=r"a.jsonl:2 .*nested too deeply"):
+        read(path, DOMAIN, need_steps=False)
+
+
+@pytest.mark.parametrize("text", ["\n" * 200_000, "<<" * 200_000, ">>" * 100_000 + "<<a" * 100_000, "def " * 100_000])
+@pytest.mark.parametrize("domain", ["arithmetic", "dates", "logic"])
+def test_long_hostile_chains_are_read_in_linear_time(tmp_path, write, text, domain):
+    # quadratic time would be minutes here
+    row = {"question": "Q?", "cot": f"a{text}b", "answer": f"+{text}x"}
+    reading = read(
+        write(tmp_path / "a.jsonl", row, ROWS[0]), plugins.make("domains", domain), need_steps=False, skip_bad=True
+    )
+    assert reading.examples[-1].question == "Q?"
+
+
+@pytest.mark.parametrize("domain", ["arithmetic", "dates", "logic"])
+def test_a_step_of_many_newlines_is_checked_in_linear_time(domain):
+    checker = plugins.make("domains", domain)
+    step = "Jan 1, 2000" + "\n" * 200_000 + "x = 3"
+    assert checker.unchecked(step) and checker.check(step) is None
+
+
+def test_a_given_format_takes_precedence_over_detection(tmp_path, write, only):
     path = write(tmp_path / "a.jsonl", {"question": "Q?", "answer": "<<3+4=7>> 7"})
     assert only(path, need_steps=False).answer == "<<3+4=7>> 7"
     with pytest.raises(UserError, match="no readable answer"):
         read(path, DOMAIN, format="gsm8k")
 
 
-def test_an_unknown_format_is_met_with_the_nearest(tmp_path, write):
+def test_an_unknown_format_gets_a_suggestion(tmp_path, write):
     path = write(tmp_path / "a.jsonl", {"question": "Q?", "answer": "7"})
     with pytest.raises(UserError, match="Did you mean 'gsm8k'"):
         read(path, DOMAIN, format="gsm8")
 
 
-def test_columns_that_fit_no_format_are_listed(tmp_path, write):
+def test_columns_without_a_format_are_listed(tmp_path, write):
     path = write(tmp_path / "a.jsonl", {"prompt": "Q?", "response": "7"})
-    with pytest.raises(UserError, match=r"a.jsonl:1: columns prompt, response fit no format.*coconut"):
+    with pytest.raises(UserError, match=r"a.jsonl:1: columns prompt, response match no format.*coconut"):
         read(path, DOMAIN)
 
 
@@ -178,14 +280,14 @@ BAD = (
 )
 
 
-def test_bad_rows_are_refused_in_one_message_that_counts_and_locates_each_kind(tmp_path, write):
+def test_all_kinds_of_bad_rows_are_reported_in_one_error(tmp_path, write):
     with pytest.raises(UserError) as refused:
         read(write(tmp_path / "a.jsonl", *BAD), DOMAIN)
     problems = {p.split(" rows ")[1].split(" (")[0]: p for p in refused.value.problems}
     assert problems.keys() == {"cannot be read", "have no step", "have no readable answer"}
     assert problems["have no step"] == (
         '1 of 10 rows have no step (first: a.jsonl:3 "So he has 7 left."). '
-        "Domain 'arithmetic' reads steps as in `<<20*1.20=24>> <<30-24=6>>`. "
+        "The domain 'arithmetic' reads steps written like this: <<20*1.20=24>> <<30-24=6>>. "
         "Set data.skip_bad: true to leave them out, or choose another data.domain."
     )
     assert problems["have no readable answer"].startswith(
@@ -198,7 +300,7 @@ def test_bad_rows_are_refused_in_one_message_that_counts_and_locates_each_kind(t
     assert "data.skip_bad: true" in broken
 
 
-def test_with_skip_bad_they_are_left_out_counted_and_logged(tmp_path, caplog, write):
+def test_with_skip_bad_bad_rows_are_left_out_counted_and_logged(tmp_path, caplog, write):
     with caplog.at_level(logging.WARNING):
         reading = read(write(tmp_path / "a.jsonl", *BAD), DOMAIN, skip_bad=True)
     assert [e.source for e in reading.examples] == ["a.jsonl:1", "a.jsonl:6"]
@@ -210,7 +312,7 @@ def test_with_skip_bad_they_are_left_out_counted_and_logged(tmp_path, caplog, wr
     assert reading.report() in caplog.text
 
 
-def test_a_row_without_a_step_is_fine_where_none_is_needed(tmp_path, write, only):
+def test_a_row_without_a_step_is_read_if_steps_are_not_needed(tmp_path, write, only):
     path = write(tmp_path / "a.jsonl", {"question": "B?", "answer": "So he has 7 left. #### 7"})
     assert only(path, need_steps=False).steps == ()
 
@@ -220,7 +322,7 @@ def test_a_broken_first_row_does_not_hide_the_format_of_the_rest(tmp_path, write
     assert [e.answer for e in read(path, DOMAIN, skip_bad=True).examples] == ["7"]
 
 
-def test_bytes_that_are_no_utf8_break_their_row_only(tmp_path):
+def test_invalid_utf8_breaks_only_its_row(tmp_path):
     path = tmp_path / "a.txt"
     path.write_bytes(b"\xef\xbb\xbfA?||<<3+4=7>> #### 7\r\n\r\n\xff||<<3+4=7>> #### 7\r\n")
     reading = read(path, DOMAIN, skip_bad=True)
@@ -231,9 +333,7 @@ def test_bytes_that_are_no_utf8_break_their_row_only(tmp_path):
 @pytest.mark.parametrize(
     ("duplicates", "kept", "left_out", "repeats"), [("keep", 3, {}, 1), ("drop", 2, {"duplicate": 1}, 0)]
 )
-def test_a_repeated_question_is_kept_and_noted_or_dropped_and_counted(
-    tmp_path, duplicates, kept, left_out, repeats, write
-):
+def test_a_repeated_question_is_kept_or_dropped_and_counted(tmp_path, duplicates, kept, left_out, repeats, write):
     rows = [{"question": q, "answer": "7"} for q in ("How many?", "how  MANY?", "How many more?")]
     reading = read(write(tmp_path / "a.jsonl", *rows), DOMAIN, need_steps=False, duplicates=duplicates)
     assert len(reading.examples) == kept
@@ -241,7 +341,7 @@ def test_a_repeated_question_is_kept_and_noted_or_dropped_and_counted(
     assert [p.source for p in reading.repeats] == ["a.jsonl:2"][:repeats]
 
 
-def test_a_repeated_question_can_be_refused(tmp_path, write):
+def test_a_repeated_question_can_be_an_error(tmp_path, write):
     rows = [{"question": "How many?", "answer": "7"}] * 2
     path = write(tmp_path / "a.jsonl", *rows)
     with pytest.raises(UserError, match=r'1 of 2 rows repeat an earlier question \(first: a.jsonl:2 "How many\?"\)'):
@@ -249,17 +349,17 @@ def test_a_repeated_question_can_be_refused(tmp_path, write):
     assert len(read(path, DOMAIN, need_steps=False, duplicates="refuse", skip_bad=True).examples) == 1
 
 
-def test_an_empty_file_and_one_with_nothing_left_are_refused(tmp_path, write):
-    with pytest.raises(UserError, match="a.jsonl: no example is left: it holds no row"):
+def test_a_file_without_usable_rows_is_an_error(tmp_path, write):
+    with pytest.raises(UserError, match="a.jsonl: no usable row: it has no rows"):
         read(write(tmp_path / "a.jsonl"), DOMAIN)
-    with pytest.raises(UserError, match="b.jsonl: no example is left: 1 of 1 rows cannot be read"):
+    with pytest.raises(UserError, match="b.jsonl: no usable row: 1 of 1 rows cannot be read"):
         read(write(tmp_path / "b.jsonl", "{broken"), DOMAIN, skip_bad=True)
 
 
 # --- streaming and limits ---
 
 
-def test_iterate_reads_no_further_than_it_is_asked_to(tmp_path, monkeypatch, write):
+def test_iterate_reads_lazily(tmp_path, monkeypatch, write):
     path = write(tmp_path / "a.jsonl", *[{"question": f"{n}?", "answer": "<<1+1=2>> #### 2"} for n in range(100)])
     met = []
     to_example = reading_module.to_example
@@ -287,10 +387,10 @@ def test_a_limit_counts_examples_and_must_be_positive(tmp_path, write):
             reader(path, DOMAIN, limit=0)
 
 
-# --- fingerprints and overlap ---
+# --- fingerprints ---
 
 
-def test_fingerprints_tell_files_and_question_lists_apart(tmp_path, write):
+def test_fingerprints_identify_files_and_question_lists(tmp_path, write):
     path = write(tmp_path / "a.jsonl", {"question": "Q?", "answer": "7"})
     before = fingerprint(path)
     assert len(before) == 64 and fingerprint(path) == before
@@ -301,7 +401,7 @@ def test_fingerprints_tell_files_and_question_lists_apart(tmp_path, write):
     assert fingerprint_questions([one, two]) != fingerprint_questions([two, one])
 
 
-def test_the_record_of_a_reading_holds_counts_and_fingerprints(tmp_path, write):
+def test_the_record_has_counts_and_fingerprints(tmp_path, write):
     path = write(tmp_path / "a.jsonl", *BAD)
     reading = read(path, DOMAIN, skip_bad=True)
     assert reading.record() == {
@@ -315,14 +415,7 @@ def test_the_record_of_a_reading_holds_counts_and_fingerprints(tmp_path, write):
     }
 
 
-def test_overlap_parts_the_training_set_at_held_out_questions():
-    train = [Example(q, (), "7") for q in ("A costs 1.5?", "B?", "A costs 15?")]
-    kept, shared = overlap(train, [Example("a  COSTS 1.5?", (), "0")])
-    assert [e.question for e in kept] == ["B?", "A costs 15?"]
-    assert [e.question for e in shared] == ["A costs 1.5?"]
-
-
-def test_answers_in_words_are_kept_and_told_and_numbers_with_units_are_numbers(tmp_path, caplog):
+def test_answers_in_words_are_reported_and_units_are_removed(tmp_path, caplog):
     rows = [{"question": "3 and 4?", "answer": "7 apples"}, {"question": "1 and 1?", "answer": "two"}]
     path = tmp_path / "some.jsonl"
     path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
@@ -330,11 +423,11 @@ def test_answers_in_words_are_kept_and_told_and_numbers_with_units_are_numbers(t
         reading = read(path, DOMAIN, need_steps=False)
     assert [example.answer for example in reading.examples] == ["7", "two"]
     assert [problem.source for problem in reading.in_words] == ["some.jsonl:2"]
-    assert "1 of 2 rows have an answer that the domain cannot read" in caplog.text
+    assert "1 of 2 rows have an answer that the domain cannot parse" in caplog.text
 
 
-def test_a_row_with_half_a_character_is_broken(tmp_path):
+def test_a_row_with_a_lone_surrogate_is_broken(tmp_path):
     path = tmp_path / "half.jsonl"
     path.write_text('{"question": "How many \\ud83d?", "answer": "7"}\n', encoding="utf-8")
-    with pytest.raises(UserError, match=r"half.jsonl:1 .*half of a character"):
+    with pytest.raises(UserError, match=r"half.jsonl:1 .*lone surrogate"):
         read(path, DOMAIN, need_steps=False)

@@ -114,7 +114,7 @@ def test_any_file_can_be_divided_by_what_its_questions_tell(facts, data):
     assert tuple(len(rows) for rows in found.values()) == facts.prosqa
     fewer = facts.prosqa[0] - 1
     assert len(opened({**config, "count": fewer}, "train", facts.folder, LOGIC).examples) == fewer
-    with pytest.raises(UserError, match="'arithmetic' does not say what a scenario is"):
+    with pytest.raises(UserError, match="'arithmetic' does not define scenarios"):
         opened({"source": "svamp", "split_by": "scenario"}, "test", data, ARITHMETIC, need_steps=False)
 
 
@@ -124,7 +124,7 @@ def test_any_file_can_be_divided_by_what_its_questions_tell(facts, data):
         ({"source": "date-problems", "families": ["farm"]}, "families can be set for 'word-problems' only"),
         ({"source": "date-problems", "split_by": "scenario"}, "split_by cannot be set for 'date-problems'"),
         ({"source": "date-problems:farm"}, "'date-problems' has no families"),
-        ({"source": "date-understanding-by-scenario", "split_by": None}, "is divided by scenario"),
+        ({"source": "date-understanding-by-scenario", "split_by": None}, "is always split by scenario"),
         ({"source": "a.jsonl", "split_by": "day"}, "Input should be 'scenario'"),
     ],
 )

@@ -70,8 +70,8 @@ def test_a_file_is_read_up_to_its_count(arithmetic, tmp_path):
         ({"source": "a.jsonl", "format": "gsm8"}, "unknown format 'gsm8'. Did you mean 'gsm8k'"),
         ({"source": "word-problems", "format": "gsm8k"}, "format cannot be set"),
         ({"source": "word-problems", "families": ["bakry"]}, "Did you mean 'bakery'"),
-        ({"source": "word-problems:bakery", "families": ["tank"]}, "names its family already"),
-        ({"source": "word-problems", "steps": [3, 2]}, "fewest, most"),
+        ({"source": "word-problems:bakery", "families": ["tank"]}, "already names a family"),
+        ({"source": "word-problems", "steps": [3, 2]}, "minimum, maximum"),
         ({"source": "word-problems", "count": 0}, "greater than or equal to 1"),
     ],
 )

@@ -78,7 +78,8 @@ def test_the_spans_rule_of_the_page_echoes_the_result():
 
 
 def test_the_method_of_the_page_encodes_learns_and_thinks(tiny_model, byte_tokenizer):
-    from ruplar.data.collate import Encoder, collate
+    from ruplar.data.collate import collate
+    from ruplar.data.encoding import Encoder
     from ruplar.engine.reference import generate
     from ruplar.engine.sampling import Decoding
     from ruplar.model.backbone import attach_markers

@@ -85,8 +85,8 @@ def test_the_walk_can_be_followed_command_by_command(walk):
         assert done.exit_code == 0, f"{words}\n{done.output}\n{done.exception!r}"
         said.append(done.output)
     check, preview, before, trained, after, asked = said
-    assert "2,500 of 2,500 rows have a usable chain" in check and "5,000 steps carried out again and right" in check
-    assert "0 steps that cannot be carried out again" in check and "as marked" in check and "gives" in check
+    assert "2,500 of 2,500 rows have a usable chain" in check and "5,000 steps recomputed and right" in check
+    assert "0 steps that cannot be checked" in check and "as marked" in check and "result:" in check
     assert "minutes" in preview or "hours" in preview or "feet" in preview or "ounces" in preview or "days" in preview
     assert "units-test" in before and "units-test" in after and "runs/units/model" in trained
     assert "soft token" in asked
@@ -134,5 +134,5 @@ def from_prose(question, reasoning):
     row = {"question": "3 hours?", "reasoning": "3 hours are 180 minutes", "answer": "180 minutes"}
     (walk / "prose.jsonl").write_text(json.dumps(row) + "\n", encoding="utf-8")
     found = convert(read_prose(walk / "prose.jsonl"), walk / "out.jsonl", "extras.told", ByRules())
-    assert found.tally.kept == 1
+    assert found.progress.kept == 1
     assert json.loads((walk / "out.jsonl").read_text())["solution"] == "3 hours = 180 minutes"

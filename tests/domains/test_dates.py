@@ -1,4 +1,4 @@
-"""The dates domain: what a date's symbols are, steps carried out again by the calendar, and the wrong gold chains."""
+"""The dates domain: what a date's symbols are, steps recomputed with the calendar, and the wrong gold chains."""
 
 from datetime import date
 
@@ -120,7 +120,7 @@ def test_right_steps_re_execute(step):
         # 31 days of January and 28 of February lead to Mar 1: 1900 was no leap year
         ("Jan 1, 1900 + 59 days = Feb 29, 1900", "there is no Feb 29, 1900"),
         ("Feb 29, 1900 + 1 day = Mar 1, 1900", "there is no Feb 29, 1900"),
-        ("25/12/2012 + 1 day = 12/26/2012", "there is no 25/12/2012 (the month stands first)"),
+        ("25/12/2012 + 1 day = 12/26/2012", "there is no 25/12/2012 (the month comes first)"),
         # words that are left over do not hide a wrong day, nor does an equation that cannot be judged
         ("Jul 9, 1972 - 1 year = Jul 9, 1970 or so", "Jul 9, 1972 - 1 year is Jul 9, 1971, not Jul 9, 1970"),
         ("soon = Jul 9, 1972 - 1 year = Jul 9, 1970", "Jul 9, 1972 - 1 year is Jul 9, 1971, not Jul 9, 1970"),
@@ -128,7 +128,7 @@ def test_right_steps_re_execute(step):
         ("Jun 1, 2021 - 2 days = May 29, 2021, then +1 day = May 30, 2021", "Jun 1, 2021 - 2 days is May 30, 2021, not May 29, 2021"),
     ],
 )  # fmt: skip
-def test_wrong_steps_are_told_with_what_is_right(step, fault):
+def test_wrong_steps_have_an_error_message_with_the_right_day(step, fault):
     assert DOMAIN.check(step) == fault and DOMAIN.unchecked(step) is None
 
 
@@ -149,13 +149,13 @@ def test_what_cannot_be_carried_out_is_said_to_be_unchecked(step):
 @pytest.mark.parametrize(
     ("step", "why"),
     [
-        # the first equation is right, which says nothing of the second
-        ("Jul 9, 1972 = Jul 9, 1972 - 3 score years = Jul 9, 1900", "'- 3 score years' cannot be carried out"),
-        ("soon = Jul 9, 1972 - 1 year = Jul 9, 1971", "'soon' names no day we know"),
-        ("Jul 9, 1972 - 1 year = Jul 9, 1971 + 3 days", "'+ 3 days' stands behind the day it states"),
-        ("Jul 9, 1972 - 1 year = Jul 6, 1971 + 3 days", "'+ 3 days' stands behind the day it states"),
-        ("Jul 9, 1972 - 1 year = Jul 9, 1971 or so", "'or so' stands behind the day it states"),
-        ("Jul 9, 1972 - 1 year = Jul 9, 1971 =", "'' states no day"),
+        # the first equation is right, but not the second
+        ("Jul 9, 1972 = Jul 9, 1972 - 3 score years = Jul 9, 1900", "'- 3 score years' cannot be evaluated"),
+        ("soon = Jul 9, 1972 - 1 year = Jul 9, 1971", "'soon' does not start with a known day"),
+        ("Jul 9, 1972 - 1 year = Jul 9, 1971 + 3 days", "'+ 3 days' follows the result"),
+        ("Jul 9, 1972 - 1 year = Jul 6, 1971 + 3 days", "'+ 3 days' follows the result"),
+        ("Jul 9, 1972 - 1 year = Jul 9, 1971 or so", "'or so' follows the result"),
+        ("Jul 9, 1972 - 1 year = Jul 9, 1971 =", "'' is not a day"),
     ],
 )
 def test_every_equation_must_be_judged_and_leave_nothing_over(step, why):
@@ -180,7 +180,7 @@ def test_days_that_have_a_name_are_counted_by_the_calendar():
 
 
 @pytest.mark.parametrize(
-    ("told", "today"),
+    ("premises", "today"),
     [
         ("The day before yesterday was 11/23/1933.", date(1933, 11, 25)),
         ("Jane scheduled 3 apointments with 5 poeple for tomorrow (Tue, 7/9/1972).", date(1972, 7, 8)),
@@ -191,16 +191,16 @@ def test_days_that_have_a_name_are_counted_by_the_calendar():
         ("Yesterday was 12/31/1929. Today could not be 12/32/1929 because December has only 31 days.", date(1930, 1, 1)),
     ],
 )  # fmt: skip
-def test_what_a_question_tells_says_which_day_it_is(told, today):
-    assert _date_questions.today(told) == (today,)
+def test_premises_give_the_day_it_is_today(premises, today):
+    assert _date_questions.today(premises) == (today,)
 
 
 def test_eggs_eaten_one_a_day_may_be_gone_on_two_days():
-    told = "On May 9th, 2017 Jane bought 40 eggs. She ate one per day. Today she ran out of eggs."
-    assert set(_date_questions.today(told)) == {date(2017, 6, 18), date(2017, 6, 17)}
+    premises = "On May 9th, 2017 Jane bought 40 eggs. She ate one per day. Today she ran out of eggs."
+    assert set(_date_questions.today(premises)) == {date(2017, 6, 18), date(2017, 6, 17)}
 
 
-def test_a_story_told_in_another_way_has_no_reading():
+def test_premises_of_another_form_are_not_understood():
     assert _date_questions.today("It rained all day.") == ()
     assert DOMAIN.check_chain(Example("It rained. What is the date today in MM/DD/YYYY?", (), "07/08/1971")) == []
 

@@ -49,9 +49,9 @@ def test_a_right_chain_has_no_fault():
 @pytest.mark.parametrize(
     ("change", "fault"),
     [
-        ({"steps": ("Tom is a terpus.", "Every terpus is a lempus.")}, "'Every terpus is a lempus' is not told by the question"),
+        ({"steps": ("Tom is a terpus.", "Every terpus is a lempus.")}, "'Every terpus is a lempus' is not a fact of the question"),
         ({"steps": GOOD.steps[1:]}, "the chain begins with terpus, but Tom is asked about"),
-        ({"steps": (GOOD.steps[0], GOOD.steps[2])}, "'Every brimpus is a lempus' does not go on from terpus"),
+        ({"steps": (GOOD.steps[0], GOOD.steps[2])}, "'Every brimpus is a lempus' does not follow from terpus"),
         ({"steps": GOOD.steps[:2]}, "the chain ends in brimpus, but the answer is lempus"),
         ({"answer": "Tom is a dumpus."}, "the answer is dumpus, but the question asks for scrompus or lempus"),
         ({"answer": "Bob is a lempus."}, "the answer is about Bob, but Tom is asked about"),
@@ -60,35 +60,35 @@ def test_a_right_chain_has_no_fault():
         ({"question": QUESTION.replace("Sally is a rempus.", "Tom is a rempus.")}, "that Tom is a scrompus follows as well"),
     ],
 )  # fmt: skip
-def test_what_is_wrong_with_a_chain_is_told(change, fault):
+def test_errors_of_a_chain(change, fault):
     assert fault in faults(DOMAIN, replace(GOOD, **change))
 
 
-def test_an_answer_about_somebody_else_is_wrong_even_where_the_question_tells_no_fact():
+def test_an_answer_about_somebody_else_is_wrong_even_without_facts():
     row = Example("Is Tom a brimpus or yumpus?", ("Tom is a brimpus.",), "Bob is a brimpus.")
     assert faults(DOMAIN, row)[:2] == [
-        "the chain cannot be followed: the question tells no fact",
+        "the chain cannot be checked: the question has no facts",
         "the answer is about Bob, but Tom is asked about",
     ]
 
 
 def test_a_question_with_either_is_read():
     either = QUESTION.replace("Is Tom a scrompus or lempus?", "Is Tom either a scrompus or a lempus?")
-    assert _facts.told(either)[1] == _facts.Asked("Tom", "scrompus", "lempus")
+    assert _facts.parse_question(either)[1] == _facts.Asked("Tom", "scrompus", "lempus")
     assert faults(DOMAIN, replace(GOOD, question=either)) == []
     assert faults(DOMAIN, replace(GOOD, question=either, answer="Tom is a scrompus."))
 
 
-def test_a_chain_whose_question_cannot_be_read_is_told_and_not_taken_for_right(tmp_path):
+def test_a_chain_with_an_unreadable_question_is_not_accepted(tmp_path):
     unread = replace(GOOD, question=QUESTION.replace("Is Tom a scrompus or lempus?", "Who is Tom?"))
-    why = "the chain cannot be followed: 'Who is Tom?' is no question such as 'Is Tom a lempus or a scrompus?' or 'What is Tom?'"
+    why = "the chain cannot be checked: 'Who is Tom?' is not a question such as 'Is Tom a lempus or a scrompus?' or 'What is Tom?'"
     assert DOMAIN.unchecked_chain(GOOD) is None and DOMAIN.unchecked_chain(unread) == why
     assert faults(DOMAIN, unread) == [why]
     row = {"question": unread.question, "steps": list(unread.steps), "answer": unread.answer}
     (tmp_path / "rows.json").write_text(json.dumps([row]))
     found = check_chains(str(tmp_path / "rows.json"), DOMAIN)
     assert [what for _, what in found.wrong_chains] == [why]
-    assert found.sound == 0 and [what for _, what in found.unchecked] == [f"{step}: {why}" for step in unread.steps]
+    assert found.right == 0 and [what for _, what in found.unchecked] == [f"{step}: {why}" for step in unread.steps]
 
 
 def test_where_a_step_cannot_be_read_the_answer_is_still_held_against_the_facts():
@@ -97,8 +97,8 @@ def test_where_a_step_cannot_be_read_the_answer_is_still_held_against_the_facts(
     assert "that Tom is a scrompus does not follow from the question" in faults(DOMAIN, odd)
 
 
-def test_a_fact_that_says_nothing_is_wrong():
-    assert DOMAIN.check("Every terpus is a terpus.") == "Every terpus is a terpus says nothing"
+def test_a_tautology_is_wrong():
+    assert DOMAIN.check("Every terpus is a terpus.") == "Every terpus is a terpus is a tautology"
 
 
 def test_two_orders_of_the_same_facts_are_one_scenario():
@@ -122,7 +122,7 @@ def follow_their_graph(folder, rows):
         assert faults(DOMAIN, example) == [], example.source
         # the facts of the question are the edges of the row's graph
         names = row["idx_to_symbol"]
-        facts, asked = _facts.told(example.question)
+        facts, asked = _facts.parse_question(example.question)
         assert sorted((f.subject, f.concept) for f in facts) == sorted((names[a], names[b]) for a, b in row["edges"])
         assert {asked.one, asked.other} == {names[row["target"]], names[row["neg_target"]]}
         assert DOMAIN.result(example.steps[-1]) == [names[row["target"]]]

@@ -9,7 +9,8 @@ import torch
 from transformers import AutoConfig, AutoModelForCausalLM
 
 from ruplar import plugins
-from ruplar.data.collate import Encoder, collate
+from ruplar.data.collate import collate
+from ruplar.data.encoding import Encoder
 from ruplar.engine.reference import Generation, generate
 from ruplar.engine.sampling import Decoding
 from ruplar.model.backbone import Backbone, attach_markers

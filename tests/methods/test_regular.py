@@ -129,7 +129,7 @@ def test_it_memorises_eight_problems():
 def test_the_projector_has_a_learning_rate_of_its_own(tmp_path, backbone):
     from transformers import TrainingArguments
 
-    from ruplar.data.collate import ChainDataset
+    from ruplar.data.encoding import ChainDataset
     from ruplar.train.trainer import Learner, ReasonerTrainer
 
     method = regular()

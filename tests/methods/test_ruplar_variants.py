@@ -7,7 +7,8 @@ import torch
 from overfitting import problems, small_backbone
 
 from ruplar.config import load_recipe
-from ruplar.data.collate import Encoder, collate
+from ruplar.data.collate import collate
+from ruplar.data.encoding import Encoder
 from ruplar.model.lora import add_lora
 from ruplar.priors.base import PriorTable
 from ruplar.types import SampleContext

@@ -176,7 +176,7 @@ def test_gumbel_draws_differ_from_each_other(toy, rng, vector):
 # --- ablations
 
 
-def test_the_random_prior_keeps_its_importances_through_every_visit(toy, vector):
+def test_the_random_prior_keeps_its_fixed_logits_through_every_visit(toy, vector):
     prior = make("priors", "random", {"noise": False})
     first = toy.named(prior.build(vector, toy.encode, np.random.default_rng(1)))
     assert first == toy.named(prior.build(vector, toy.encode, np.random.default_rng(2)))
@@ -186,14 +186,14 @@ def test_the_random_prior_keeps_its_importances_through_every_visit(toy, vector)
     assert len(set(first.values())) == 6 and max(first.values()) / min(first.values()) < math.exp(3)
 
 
-def test_random_importances_are_even_over_their_range():
-    drawn = [x for n in range(500) for x in random_prior.Prior(random_prior.Config())._importances(f"{n}+1", 4)]
+def test_random_fixed_logits_are_even_over_their_range():
+    drawn = [x for n in range(500) for x in random_prior.Prior(random_prior.Config())._fixed_logits(f"{n}+1", 4)]
     assert min(drawn) == pytest.approx(1.5, abs=0.01) and max(drawn) == pytest.approx(3.0, abs=0.01)
     # the standard error of the mean of 2,000 is 1.5 / sqrt(12 * 2000) = 0.01
     assert np.mean(drawn) == pytest.approx(2.25, abs=0.04)
 
 
-def test_the_random_prior_gives_another_step_other_importances(toy, rng):
+def test_the_random_prior_gives_another_step_other_fixed_logits(toy, rng):
     prior = make("priors", "random", {"noise": False})
     spans = [Span(text, tuple(text), (text[-1],)) for text in ("3+4=7", "3+4=7 ")]
     one, other = (toy.named(prior.build(span, toy.encode, rng)) for span in spans)
@@ -235,8 +235,8 @@ def test_a_span_without_a_result_is_even_over_its_ids(toy, rng, name, settings):
 
 
 @pytest.mark.parametrize(("name", "settings"), SETTINGS)
-def test_a_span_without_any_id_is_refused(toy, rng, name, settings):
-    with pytest.raises(ValueError, match="no symbol the tokenizer can write"):
+def test_a_span_without_ids_is_an_error(toy, rng, name, settings):
+    with pytest.raises(ValueError, match="no symbol that the tokenizer can encode"):
         make("priors", name, settings).build(Span(" ", (" ",), ()), toy.encode, rng)
 
 

@@ -13,7 +13,7 @@ from ruplar.problems.logic_lookups import generate, verify
 def test_every_chain_follows_from_its_question_and_is_the_only_one():
     for example in generate(400, 5):
         assert verify(example) is None
-        facts, asked = _facts.told(example.question)
+        facts, asked = _facts.parse_question(example.question)
         by_subject = {fact.subject: fact for fact in facts}
         assert len(by_subject) == len(facts)  # nobody and nothing is two things: there is no choice on the way
         walked = []
@@ -26,7 +26,7 @@ def test_every_chain_follows_from_its_question_and_is_the_only_one():
 
 def test_a_mistake_in_a_chain_is_reported():
     example = next(e for e in generate(200, 5) if e.question.count("What is") == 2 and len(e.steps) == 5)
-    asked, last = _facts.told(example.question)[1], _facts.read(example.steps[-1])
+    asked, last = _facts.parse_question(example.question)[1], _facts.read(example.steps[-1])
     (first,) = asked.before
     assert "does not end in" in verify(
         replace(example, steps=example.steps[:-1], answer=f"{asked.who} is a {last.subject}.")
@@ -41,8 +41,8 @@ def test_a_mistake_in_a_chain_is_reported():
 def test_no_conclusion_is_in_two_splits():
     def concluded(part):
         for example in generate(300, 1, split=part):
-            ends = {fact.subject: fact.concept for fact in _facts.told(example.question)[0]}
-            for name in (fact.subject for fact in _facts.told(example.question)[0] if not fact.every):
+            ends = {fact.subject: fact.concept for fact in _facts.parse_question(example.question)[0]}
+            for name in (fact.subject for fact in _facts.parse_question(example.question)[0] if not fact.every):
                 at = name
                 while at in ends:
                     at = ends[at]

@@ -28,7 +28,7 @@ def test_a_mistake_in_a_chain_is_noticed():
 
 def test_no_other_chain_leads_to_the_concept():
     for e in generate(300, 4):
-        facts, asked = _facts.told(e.question)
+        facts, asked = _facts.parse_question(e.question)
         for step in e.steps:  # without any one of its facts nothing is left to conclude it from
             fewer = [fact for fact in facts if fact != _facts.read(step)]
             assert _facts.read(e.answer).concept not in _facts.follows(asked.who, fewer)
@@ -37,19 +37,19 @@ def test_no_other_chain_leads_to_the_concept():
 def test_most_facts_lead_nowhere():
     found = list(generate(500, 5))
     used = sum(len(e.steps) for e in found)
-    told = sum(len(_facts.told(e.question)[0]) for e in found)
+    told = sum(len(_facts.parse_question(e.question)[0]) for e in found)
     assert 3 < told / used < 6
 
 
 def test_the_order_of_the_options_does_not_predict_the_answer():
-    first = Counter(_facts.told(e.question)[1].one == _facts.read(e.answer).concept for e in generate(2000, 6))
+    first = Counter(_facts.parse_question(e.question)[1].one == _facts.read(e.answer).concept for e in generate(2000, 6))
     # half of 2,000, give or take four standard errors: 4 * sqrt(0.25 * 2,000) = 89
     assert abs(first[True] - 1000) < 90
 
 
 def test_for_another_person_the_other_concept_follows_and_the_target_does_not():
     for e in generate(300, 9):
-        facts, asked = _facts.told(e.question)
+        facts, asked = _facts.parse_question(e.question)
         target = _facts.read(e.answer).concept
         other = asked.one if target == asked.other else asked.other
         assert any({target, other} & _facts.follows(name, facts) == {other} for name in NAMES if name != asked.who)
@@ -57,7 +57,7 @@ def test_for_another_person_the_other_concept_follows_and_the_target_does_not():
 
 def graph_of(example):
     """The graph of a problem, parsed from its text."""
-    facts, asked = _facts.told(example.question)
+    facts, asked = _facts.parse_question(example.question)
     words = list(dict.fromkeys(word for fact in facts for word in (fact.subject, fact.concept)))
     people = sorted((w for w in words if w in NAMES), key=lambda w: w != asked.who)
     target = _facts.read(example.answer).concept

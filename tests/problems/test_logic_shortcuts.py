@@ -16,7 +16,7 @@ def problems(source, count, seed, split):
     """Problems as (facts, who, options, which of them is true)."""
     out = []
     for e in source.generate(count, seed, split=split):
-        facts, asked = _facts.told(e.question)
+        facts, asked = _facts.parse_question(e.question)
         options = (asked.one, asked.other)
         out.append((facts, asked.who, options, options.index(_facts.read(e.answer).concept)))
     return out

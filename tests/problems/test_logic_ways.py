@@ -14,7 +14,7 @@ def test_following_the_facts_leads_to_one_of_the_options():
     behind = 0
     for example in generate(500, 5):
         assert verify(example) is None
-        facts, asked = _facts.told(example.question)
+        facts, asked = _facts.parse_question(example.question)
         by_subject = {fact.subject: fact for fact in facts}
         assert len(by_subject) == len(facts)  # nothing is two things
         walked, at = [], asked.who
@@ -29,7 +29,7 @@ def test_following_the_facts_leads_to_one_of_the_options():
 
 def test_most_facts_do_not_belong_to_the_chain():
     found = list(generate(500, 5))
-    told = sum(len(_facts.told(e.question)[0]) for e in found)
+    told = sum(len(_facts.parse_question(e.question)[0]) for e in found)
     assert 3 < told / sum(len(e.steps) for e in found) < 6
 
 

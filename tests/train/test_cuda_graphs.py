@@ -13,7 +13,8 @@ import torch
 from transformers import AutoConfig, AutoModelForCausalLM, TrainerCallback
 
 from ruplar import plugins
-from ruplar.data.collate import Encoder, collate
+from ruplar.data.collate import collate
+from ruplar.data.encoding import Encoder
 from ruplar.errors import UserError
 from ruplar.model.backbone import attach_markers
 from ruplar.model.cuda_graphs import ROWS, Replay

@@ -8,7 +8,8 @@ import pytest
 import torch
 
 from ruplar import plugins
-from ruplar.data.collate import Encoder, collate
+from ruplar.data.collate import collate
+from ruplar.data.encoding import Encoder
 from ruplar.errors import UserError
 from ruplar.model.backbone import attach_markers
 from ruplar.model.lora import add_lora, merged

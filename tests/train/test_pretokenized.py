@@ -2,46 +2,20 @@
 
 from __future__ import annotations
 
-import dataclasses
 import os
 import subprocess
 import sys
 import time
 
-import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file
 
 from ruplar.config import from_dict
 from ruplar.data.cache import ENCODED, package_source
-from ruplar.data.collate import collate, pack_rows
-from ruplar.data.columnar import batch_of, join, to_columns
 from ruplar.data.pretokenize import _key
 from ruplar.errors import UserError
 from ruplar.train.run import train
-from ruplar.types import Batch, Item, SparsePrior
-
-
-def _item(seed: int, companions: int = 2) -> Item:
-    rng = np.random.default_rng(seed)
-    size, latents = int(rng.integers(6, 30)), int(rng.integers(0, 4))
-    priors = []
-    for _ in range(latents):
-        probs = np.sort(rng.dirichlet(np.ones(int(rng.integers(1, 6)))))[::-1].astype(np.float32)
-        priors.append(SparsePrior(rng.choice(90, len(probs), replace=False), probs.copy()))
-    labels = np.where(rng.random(size) < 0.3, rng.integers(0, 90, size), -100)
-    labels[0] = -100
-    return Item(
-        ids=rng.integers(0, 90, size).tolist(),
-        labels=labels.tolist(),
-        latent_at=list(range(2, 2 + latents)),
-        priors=priors,
-        question_at=1,
-        mark_at=[size - 1],
-        features=[rng.random(3).astype(np.float32) for _ in range(latents)],
-        also={"teacher": [_item(1000 + seed * 7 + i, 0) for i in range(seed % 3)]} if companions else {},
-    )
 
 
 @pytest.fixture
@@ -53,49 +27,6 @@ def quick(config):
         return from_dict({**made.as_dict(), "speed": speed, "seed": seed})
 
     return make
-
-
-def _same(a: Batch, b: Batch) -> None:
-    for field in dataclasses.fields(Batch):
-        one, two = getattr(a, field.name), getattr(b, field.name)
-        if field.name == "also":
-            assert one.keys() == two.keys()
-            for name in one:
-                _same(one[name], two[name])
-        elif isinstance(one, torch.Tensor):
-            assert one.dtype == two.dtype and torch.equal(one, two), field.name
-        else:
-            assert one == two, field.name
-
-
-@pytest.mark.parametrize("width", [0, 64, 8], ids=["padded", "packed", "packed, some items wider than the rows"])
-def test_columnar_rows_give_the_same_batch_as_their_items(width):
-    items = [_item(seed) for seed in range(40)]
-    columns = join([to_columns(items[:7]), to_columns(items[7:25]), to_columns(items[25:])])
-    rows = np.random.default_rng(3).permutation(40)[:17]
-    _same(batch_of(columns, rows, 5, width), collate([items[row] for row in rows], 5, width))
-
-
-def test_items_without_latents_labels_or_marks_make_a_batch_too():
-    items = [Item(ids=[3, 4, 5], labels=[-100, -100, -100]) for _ in range(3)]
-    _same(batch_of(to_columns(items), np.arange(3), 0, 8), collate(items, 0, 8))
-
-
-def test_packing_fills_the_fullest_row_that_has_room():
-    # longest first: 6 opens row 0 (2 left), 5 opens row 1 (3 left), 3 goes to row 1, 2 to row 0
-    rows, starts = pack_rows([2, 6, 3, 5], 8)
-    assert rows.tolist() == [0, 0, 1, 1]
-    assert starts.tolist() == [6, 0, 5, 0]
-
-
-def test_no_two_packed_items_overlap():
-    lengths = np.random.default_rng(0).integers(1, 33, 500)
-    rows, starts = pack_rows(lengths, 64)
-    used = np.zeros((rows.max() + 1, 64), dtype=int)
-    for row, start, length in zip(rows, starts, lengths, strict=True):
-        used[row, start : start + length] += 1
-    assert used.max() == 1 and used.sum() == lengths.sum()
-    assert used.mean() > 0.97  # 500 items leave next to nothing free
 
 
 DRAWN = {"name": "ruplar", "input_noise": 0.3}
@@ -228,9 +159,9 @@ def test_what_several_processes_need_is_made_by_one_of_them(tmp_path):
     code = f"""
 import time
 from pathlib import Path
-from ruplar.data.cache import alone, is_complete, write_complete
+from ruplar.data.cache import is_complete, lock, write_complete
 place = Path({str(tmp_path)!r}) / "place"
-with alone(place):
+with lock(place):
     if not is_complete(place):
         time.sleep(1.0)  # long enough for the others to come
         with write_complete(place) as draft:

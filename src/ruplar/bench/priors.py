@@ -16,7 +16,7 @@ from ruplar.bench.published import dense_prior
 from ruplar.bench.report import about, ratio
 from ruplar.bench.shapes import sizes_of
 from ruplar.bench.timing import Peak, Spread, held_gb
-from ruplar.data.collate import Encoder
+from ruplar.data.encoding import Encoder
 from ruplar.data.read import iterate
 from ruplar.model.prompt import PromptBuilder
 from ruplar.model.settings import PromptConfig

@@ -120,7 +120,7 @@ def augment(
 
     Numbers are drawn from plausible ranges and chains are re-executed; implausible problems are dropped.
     """
-    from ruplar.data.augment import AugmentReport, deal, make_plans
+    from ruplar.data.augment import AugmentReport, generate, make_plans
     from ruplar.data.decontamination import index_of, why_not_train
     from ruplar.data.read import read
     from ruplar.fingerprints import digest
@@ -141,17 +141,17 @@ def augment(
     def refuse(example: Example) -> str | None:
         if digest(example.question) in held_out:
             return "its question is held out"
-        hit = index and (index.hit(example.question) or index.retold(example.question))
+        hit = index and (index.hit(example.question) or index.masked_hit(example.question))
         return f"{hit.kind} as in {hit.set}" if hit else None
 
     report = AugmentReport()
     plans = make_plans(chains.examples, report, refuse)
-    dealt = deal(plans, seed, report, count=count, per_chain=per_chain, large=large)
+    problems = generate(plans, seed, report, count=count, per_chain=per_chain, large=large)
     if plans:
-        write_jsonl(output, (example for _, _, example in dealt))
+        write_jsonl(output, (example for _, _, example in problems))
     if as_json:
         unread = {reason: len(rows) for reason, rows in chains.left_out.items()}
-        options.print_json({"source": chains.place.name, "output": str(output), "unread": unread, **report.as_dict()})
+        options.print_json({"source": chains.location.name, "output": str(output), "unread": unread, **report.as_dict()})
     else:
         options.print_text(out, _summary(report, output, count, per_chain, show))
     if not plans:
@@ -197,12 +197,11 @@ def overlap(
 
     A question overlaps if it equals a test question or shares 13 consecutive words with one, with or without numbers masked.
     """
-    from ruplar.data.decontamination import index_of
-    from ruplar.data.overlap import Shared, share
+    from ruplar.data.decontamination import find_overlap, index_of
 
     domain = plugins.make("domains", "arithmetic")
     index = index_of(_set_names(against), domain, data_dir)
-    found: list[Shared] = [share(name, index, domain, format=format, data_dir=data_dir) for name in train]
+    found = [find_overlap(name, index, domain, format=format, data_dir=data_dir) for name in train]
     if as_json:
         options.print_json({"against": index.sets, "train": [one.as_dict() for one in found]})
     else:

@@ -68,7 +68,7 @@ def convert(
     """
     from ruplar.data.convert import ByModel, ByRules, Columns, Endpoint, read_prose
     from ruplar.data.convert import convert as run
-    from ruplar.data.convert.prompt import load_prompt
+    from ruplar.data.convert.messages import load_prompt
 
     plugins.make("domains", domain)
     converter: ByRules | ByModel = ByRules()
@@ -104,7 +104,7 @@ def convert(
 
 
 def _as_dict(found: Outcome, price_in: float, price_out: float) -> dict[str, Any]:
-    tally = found.tally
+    tally = found.progress
     return {
         "rows": tally.total,
         "converted": tally.kept,
@@ -119,7 +119,7 @@ def _as_dict(found: Outcome, price_in: float, price_out: float) -> dict[str, Any
 
 
 def _summary(found: Outcome, price_in: float, price_out: float) -> str:
-    tally = found.tally
+    tally = found.progress
     lines = [f"{tally.kept:,} of {tally.total:,} rows converted: {found.output}"]
     lines += [f"  {count:,} rejected: {reason}" for reason, count in tally.rejected.most_common()]
     if tally.rejected:

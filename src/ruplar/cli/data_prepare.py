@@ -64,16 +64,15 @@ def fetch(
 
 def _list_sets(folder: Path | None) -> None:
     """Print every known data set: its rows, where it is downloaded from, and where its file is."""
-    from ruplar.data.downloads import DOWNLOADS, hub_files
-    from ruplar.data.locations import SOURCES
+    from ruplar.data.fetch import hub_files
+    from ruplar.data.locations import KNOWN_SETS
 
     table = Table("name", "rows", "download", "file")
     table.columns[1].justify = "right"
-    for name in SOURCES:
-        known = DOWNLOADS.get(name)
-        hosts = [_github(known.url)] if known else ["no download known"]
+    for name, known in KNOWN_SETS.items():
+        hosts = [_github(known.url)] if known.url else ["no download known"]
         hosts += [f"hub:{hub_files(name)[0].repo}"] if hub_files(name) else []
-        table.add_row(name, f"{known.rows:,}" if known else "", "\n".join(hosts), _file(name, folder))
+        table.add_row(name, f"{known.rows:,}" if known.rows else "", "\n".join(hosts), _file(name, folder))
     out.print(table)
 
 
@@ -85,9 +84,9 @@ def _github(url: str) -> str:
 
 def _file(name: str, folder: Path | None) -> str:
     """Return the path of a set's file in the folder, or else where it would be read from; "not there" without one."""
-    from ruplar.data.locations import SOURCES, locate
+    from ruplar.data.locations import KNOWN_SETS, locate
 
-    file = (folder or data_folder()) / SOURCES[name].file
+    file = (folder or data_folder()) / KNOWN_SETS[name].file
     if file.is_file():
         return str(file)
     try:

@@ -1,1 +1,1 @@
-"""Raw files → examples → spans."""
+"""Data sets: reading, checking, augmenting, converting, encoding and batching examples."""

@@ -1,4 +1,7 @@
-"""Things that take minutes to make → folders that later runs find again: named by what they depend on, whole or not there."""
+"""Results that take minutes to compute → cache folders that later runs reuse.
+
+The name of a folder is a hash of everything its content depends on. A folder appears only when it is complete.
+"""
 
 from __future__ import annotations
 
@@ -6,8 +9,6 @@ import fcntl
 import hashlib
 import inspect
 import json
-import os
-import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import cache
@@ -15,11 +16,12 @@ from pathlib import Path
 from typing import Any
 
 from ruplar.errors import UserError
+from ruplar.io import atomic_folder
 
 ENCODED = ".encoded"
-"""The folder, beside the runs that share it, where such things are kept."""
-ABOVE = ("evaluate", "report", "serve", "bench", "display", "runs", "experiments", "demo", "cli")
-"""Parts of the package that training never imports, so that nothing it makes depends on them."""
+"""Name of the cache folder, beside the runs that share it."""
+NOT_IN_KEY = ("evaluate", "report", "serve", "bench", "display", "runs", "experiments", "demo", "cli")
+"""Parts of the package that training never imports: changing their code does not invalidate a cache."""
 _SIZES = "sizes.json"
 
 
@@ -31,94 +33,80 @@ def key_of(names: Mapping[str, Any], *texts: str) -> str:
     return found.hexdigest()[:24]
 
 
-def source_of(*plugged: Any) -> str:
-    """A hash of the code that makes things, the package's and the plug-ins', which may lie beside it.
-
-    Other code makes other things; but a table or a server that is mended makes none of them, so what is `ABOVE` is not in it.
-    """
-    outside = sorted({str(inspect.getsourcefile(type(one))) for one in plugged})
+def source_of(*plugins: Any) -> str:
+    """Return a hash of the code that produces cached data: the package without `NOT_IN_KEY`, and these plug-ins' files."""
+    outside = sorted({str(inspect.getsourcefile(type(one))) for one in plugins})
     return "".join([package_source(Path(__file__).parents[1]), *(_hash(Path(file)) for file in outside)])
 
 
 @cache
 def package_source(root: Path) -> str:
-    """A hash of the package that lies there, without what is `ABOVE`; it is read once."""
+    """Return a hash of the package in this folder, without `NOT_IN_KEY`; computed once per process."""
     files = (file.relative_to(root) for file in sorted(root.rglob("*.py")))
-    return "".join(_hash(root / file) for file in files if file.with_suffix("").parts[0] not in ABOVE)
+    return "".join(_hash(root / file) for file in files if file.with_suffix("").parts[0] not in NOT_IN_KEY)
 
 
 def _hash(file: Path) -> str:
     return hashlib.sha256(file.read_bytes()).hexdigest()
 
 
-def is_complete(place: Path) -> bool:
-    """Whether a folder is there, and as it was left.
+def is_complete(folder: Path) -> bool:
+    """Return whether the folder exists; its files must have the sizes they were written with.
 
     Raises:
         UserError: A file of it is missing or has another size.
     """
-    if not place.is_dir():
+    if not folder.is_dir():
         return False
     try:
-        sizes = json.loads((place / _SIZES).read_text(encoding="utf-8"))
-        wrong = [name for name, size in sizes.items() if (place / name).stat().st_size != size]
+        sizes = json.loads((folder / _SIZES).read_text(encoding="utf-8"))
+        wrong = [name for name, size in sizes.items() if (folder / name).stat().st_size != size]
     except (OSError, ValueError, AttributeError) as error:
         wrong = [getattr(error, "filename", None) or _SIZES]
     if wrong:
         raise UserError(
-            f"{place}: {Path(wrong[0]).name} is missing or not as long as it was written, so nothing here can be trusted. "
-            "Remove the folder; the next run makes it anew."
+            f"{folder}: {Path(wrong[0]).name} is missing or not as long as it was written, so the folder is damaged. "
+            "Remove the folder; the next run creates it again."
         )
     return True
 
 
-def bytes_of(place: Path) -> int:
-    """How much disk a kept folder takes."""
-    return sum(file.stat().st_size for file in place.rglob("*") if file.is_file())
+def bytes_of(folder: Path) -> int:
+    """Return the disk space of a folder."""
+    return sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
 
 
 @contextmanager
-def alone(place: Path) -> Iterator[None]:
-    """Hold a folder that may have to be made: other processes that ask for it wait, then find it there."""
-    lock = place.with_name(f".{place.name}.lock")
-    with _writable(place):
-        lock.parent.mkdir(parents=True, exist_ok=True)
-        file = lock.open("w")
+def lock(folder: Path) -> Iterator[None]:
+    """Hold the lock of a cache folder: of several processes that need it, one creates it and the others wait."""
+    file_name = folder.with_name(f".{folder.name}.lock")
+    with _writable(folder):
+        file_name.parent.mkdir(parents=True, exist_ok=True)
+        file = file_name.open("w")
     with file:
-        fcntl.flock(file, fcntl.LOCK_EX)  # the kernel lets go of it when the process dies
+        fcntl.flock(file, fcntl.LOCK_EX)  # the kernel releases it when the process dies
         yield
 
 
 @contextmanager
-def write_complete(place: Path) -> Iterator[Path]:
-    """A folder to write in, which takes its name when the block ends well; the first of several processes wins.
+def write_complete(folder: Path) -> Iterator[Path]:
+    """Give a folder to write in that takes its name, with the sizes of its files, when the block ends without an error.
 
     Raises:
         UserError: It cannot be written.
     """
-    draft = place.with_name(f".{place.name}.{os.getpid()}")
-    shutil.rmtree(draft, ignore_errors=True)
-    try:
-        with _writable(place):
-            draft.mkdir(parents=True)
-            yield draft
-            sizes = {str(file.relative_to(draft)): file.stat().st_size for file in draft.rglob("*") if file.is_file()}
-            (draft / _SIZES).write_text(json.dumps(sizes, indent=1, sort_keys=True), encoding="utf-8")
-            try:
-                draft.rename(place)
-            except OSError:
-                if not place.is_dir():
-                    raise
-    finally:
-        shutil.rmtree(draft, ignore_errors=True)
+    with _writable(folder), atomic_folder(folder) as draft:
+        yield draft
+        sizes = {str(file.relative_to(draft)): file.stat().st_size for file in draft.rglob("*") if file.is_file()}
+        (draft / _SIZES).write_text(json.dumps(sizes, indent=1, sort_keys=True), encoding="utf-8")
 
 
 @contextmanager
-def _writable(place: Path) -> Iterator[None]:
+def _writable(folder: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
         raise UserError(
-            f"{place.parent}: cannot be written ({error.strerror or error}). Name another --output (of a study: --work), or "
-            "set speed.pretokenize: false, which keeps nothing there."
+            f"{folder.parent}: cannot be written ({error.strerror or error}). Name another --output (of a study: --work), or "
+            "set speed.pretokenize: false, which caches nothing."
         ) from error

@@ -1,17 +1,15 @@
-"""Chain → the same with the operands of sums and products in one order: the last result, other results, the question's.
+"""Chain → the same chain with the operands of sums and products in a canonical order.
 
     Diane bought twenty more apples than Cecile. If Cecile bought 15 apples, how many did they buy altogether?
     15+20=35, 15+35=50      →      20+15=35, 35+15=50
 
-Whoever writes a chain may write `3*12` or `12*3`. Text can do either and go on from there; a latent that favours an
-operation's first number (`spans: plan`) has to favour both. In one order there is one first number, and it can be told from
-the question and what was worked out before.
+A chain may write `3*12` or `12*3`. In text either works, but a latent whose target is the first operand (`spans: plan`)
+would have to predict both. In canonical order the first operand follows from the question and the earlier steps.
 
-What the step before came to stands first, since that is what a chain has at hand; then other results, in the order of their
-steps; then the question's numbers, in its order; then those that come from neither (a week's 7 days). These stay as they are
-written: steps that do anything but add, or anything but multiply; numbers of one place among each other (two that come from
-neither); and a step with a number that may come from the question and from an earlier step alike, which is one in thirteen of
-GSM8K's sums and products. A step that changes is written without spaces.
+The order is: the previous step's result, other results in the order of their steps, the question's numbers in their order,
+then all others (the 7 days of a week). Unchanged are: steps with an operation other than addition alone or multiplication
+alone; operands of equal rank among each other; and a step with an operand that could come from both the question and an
+earlier step, which is one in thirteen of GSM8K's sums and products. A reordered step is written without spaces.
 """
 
 from __future__ import annotations
@@ -21,7 +19,7 @@ from dataclasses import replace
 
 from ruplar.data.augment import mentions, program
 from ruplar.data.augment.mentions import Value
-from ruplar.data.augment.template import SHARES
+from ruplar.data.augment.template import CONVERSIONS
 from ruplar.types import Example
 
 _COMMUTE = ({"+"}, {"*"})
@@ -29,7 +27,7 @@ _RESULT = re.compile(r"=\s*(\d+\.\d+|\d+|\.\d+)\s*$")
 
 
 def canonical_operands(example: Example) -> Example:
-    """Example → the same with its operands in order, its `chain` the marked steps alone; itself where nothing moves."""
+    """Example → the same with canonical operands, its `chain` then only the marked steps; itself if no operand moves."""
     places = _places(example.question)
     results: dict[Value, int] = {}
     steps = []
@@ -40,19 +38,19 @@ def canonical_operands(example: Example) -> Example:
             results[program.value_of(found[1])] = at
     if tuple(steps) == example.steps:
         return example
-    # differs from the paper: D78. Its chains are as they were written
+    # differs from the paper: D78. It trains on the operands as written
     return replace(example, steps=tuple(steps), chain=" ".join(f"<<{step}>>" for step in steps))
 
 
 def _places(question: str) -> dict[Value, int]:
-    """Every number a question gives → where it gives it first; then what a percentage, or cents, may be written as."""
+    """Each number in a question → its first position; the decimal forms of percentages and cents count too."""
     given = [m for m in mentions.find(question) if m.kind != "time" and not _in_fraction(question, m)]
     found: dict[Value, int] = {}
     for mention in given:
         found.setdefault(mention.value, mention.start)
     for mention in given:
-        for share in SHARES if mention.unit == "%" else ("%",) if mention.cents else ():
-            found.setdefault(SHARES[share](mention.value), mention.start)
+        for name in CONVERSIONS if mention.unit == "%" else ("%",) if mention.cents else ():
+            found.setdefault(CONVERSIONS[name](mention.value), mention.start)
     return found
 
 
@@ -61,7 +59,7 @@ def _in_fraction(question: str, mention: mentions.Mention) -> bool:
 
 
 def _ordered(step: str, places: dict[Value, int], results: dict[Value, int], at: int) -> str:
-    """Step number `at`, given where the question's numbers stand and which step each result so far is of."""
+    """Return step number `at` in canonical order, given the positions of the question's numbers and the step of each result."""
     parsed = program.parse(step)
     if parsed is None or {mark for mark in parsed.code if isinstance(mark, str)} not in _COMMUTE:
         return step

@@ -1,4 +1,4 @@
-"""A file of chains → what was understood of it: steps, results, what was left out and why, which steps do not re-execute."""
+"""A file of chains → a report: the steps found, the rows left out and why, and the steps and chains that are wrong."""
 
 from __future__ import annotations
 
@@ -7,37 +7,38 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ruplar.data.read import Problem, read
+from ruplar.data.formats import NO_STEP
+from ruplar.data.read import Problem, read, step_hint
 from ruplar.data.scenarios import remarks, wrong_chains
 from ruplar.domains.base import Domain, how_it_ends
 from ruplar.types import Example
 
 Found = list[tuple[str, str]]
-"""Places (`file:line`) and what is to be said of each."""
+"""Locations (`file:line`), each with a message."""
 
 
 @dataclass(frozen=True, slots=True)
 class StepRead:
-    """What a domain makes of one step.
+    """One step as a domain reads it.
 
     Attributes:
         step: As written.
-        symbols: What it consists of.
-        result: The symbols it states.
-        verdict: `sound`, `wrong: …` or `not carried out: …`.
-        passed_over: Words and numbers of it that are no symbol, where symbols stand as they are written.
+        symbols: Its symbols.
+        result: The symbols of its result.
+        verdict: `right`, `wrong: …` or `not checked: …`.
+        ignored: Words and numbers of it that are not symbols; "" if the domain rewrites symbols.
     """
 
     step: str
     symbols: tuple[str, ...]
     result: tuple[str, ...]
     verdict: str
-    passed_over: str = ""
+    ignored: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class RowRead:
-    """What a domain makes of one row: its steps, the text of the chain that is in none of them, and how it ends."""
+    """One row as a domain reads it: its steps, the text of the chain outside of them, and its last result."""
 
     at: str
     question: str
@@ -47,37 +48,37 @@ class RowRead:
     end: str
 
     def lines(self) -> list[str]:
-        """For a person."""
+        """Return the report as lines of text."""
         out = [f"{self.at}  {self.question}"]
         for number, step in enumerate(self.steps, start=1):
-            passed = f"   passed over: {step.passed_over}" if step.passed_over else ""
-            out.append(f"  {number}  {' '.join(step.symbols)}   gives {' '.join(step.result) or 'nothing'}")
-            out.append(f"     {step.verdict}{passed}")
-        out += [f"  in no step: {self.outside}"] if self.outside else []
+            ignored = f"   ignored: {step.ignored}" if step.ignored else ""
+            out.append(f"  {number}  {' '.join(step.symbols)}   result: {' '.join(step.result) or 'none'}")
+            out.append(f"     {step.verdict}{ignored}")
+        out += [f"  outside of steps: {self.outside}"] if self.outside else []
         return [*out, f"  {self.end}"]
 
 
 @dataclass
 class ChainCheck:
-    """What `check_chains` found.
+    """The report of `check_chains`.
 
     Attributes:
         source: Where it was read from.
-        rows: Rows met.
-        examples: Rows with a usable chain: one that training takes.
-        refused: Rows whose chain is wrong, by domains under which training refuses it.
-        step_counts: Steps in a chain → chains.
-        sound: Steps that were carried out again and are right.
+        rows: Number of rows.
+        examples: Rows with a chain that can be trained on.
+        refused: Rows with a wrong chain, if the domain rejects these in training.
+        step_counts: Number of steps → number of chains.
+        right: Steps that were recomputed and are right.
         left_out: Reason → rows left out.
-        wrong_steps: Steps that do not re-execute.
-        unchecked: Steps that cannot be carried out again, and why.
+        wrong_steps: Wrong steps.
+        unchecked: Steps that cannot be checked, and why.
         wrong_ends: Chains whose last result is not the marked answer.
-        no_result: Steps that state no result.
-        wrong_chains: Chains that do not fit their question, by domains that can tell; one entry a chain.
-        unread_answers: Marked answers the domain cannot read; they are compared word for word.
-        repeats: Rows whose question stood before.
-        remarks: What is to be said of the set as a whole.
-        understood: The first rows in full, as many as were asked for.
+        no_result: Steps without a result.
+        wrong_chains: Chains that do not match their question, if the domain checks this; one entry per chain.
+        unread_answers: Marked answers that the domain cannot parse; they are compared word for word.
+        repeats: Rows that repeat a question.
+        remarks: Remarks on the whole set.
+        parsed: The first rows in detail.
     """
 
     source: str
@@ -85,7 +86,7 @@ class ChainCheck:
     examples: int = 0
     refused: Found = field(default_factory=list)
     step_counts: Counter[int] = field(default_factory=Counter)
-    sound: int = 0
+    right: int = 0
     left_out: dict[str, list[Problem]] = field(default_factory=dict)
     wrong_steps: Found = field(default_factory=list)
     unchecked: Found = field(default_factory=list)
@@ -95,15 +96,15 @@ class ChainCheck:
     unread_answers: Found = field(default_factory=list)
     repeats: Found = field(default_factory=list)
     remarks: list[str] = field(default_factory=list)
-    understood: list[RowRead] = field(default_factory=list)
+    parsed: list[RowRead] = field(default_factory=list)
 
     _KINDS = {
-        "wrong_steps": "steps that do not re-execute",
-        "unchecked": "steps that cannot be carried out again",
+        "wrong_steps": "wrong steps",
+        "unchecked": "steps that cannot be checked",
         "wrong_ends": "chains that do not end in their answer",
         "no_result": "steps without a result",
-        "wrong_chains": "chains that do not fit their question",
-        "unread_answers": "answers that the domain cannot read, compared word for word",
+        "wrong_chains": "chains that do not match their question",
+        "unread_answers": "answers that the domain cannot parse, compared word for word",
         "repeats": "rows that repeat an earlier question",
     }
 
@@ -115,22 +116,22 @@ class ChainCheck:
             "examples": self.examples,
             "refused": [{"at": at, "what": what} for at, what in self.refused],
             "steps": {str(n): c for n, c in sorted(self.step_counts.items())},
-            "sound_steps": self.sound,
+            "right_steps": self.right,
             "left_out": {r: [str(p) for p in rows] for r, rows in self.left_out.items()},
             **{kind: [{"at": at, "what": what} for at, what in getattr(self, kind)] for kind in self._KINDS},
             "remarks": self.remarks,
-            "understood": [asdict(row) for row in self.understood],
+            "parsed": [asdict(row) for row in self.parsed],
         }
 
     def text(self, show: int = 5) -> str:
-        """A page for a person: counts, then the first few of each kind of problem, and how to see the others."""
+        """Return the report as text: counts, then the first few problems of each kind."""
         total, chains = sum(n * c for n, c in self.step_counts.items()), sum(self.step_counts.values())
         spread = "  ".join(f"{n}: {c:,}" for n, c in sorted(self.step_counts.items()))
-        lines = [line for row in self.understood for line in (*row.lines(), "")]
+        lines = [line for row in self.parsed for line in (*row.lines(), "")]
         lines += [
             f"{self.source}: {self.examples:,} of {self.rows:,} rows have a usable chain" + self._refused(),
-            f"  {total:,} steps, {total / max(chains, 1):.2f} a chain   ({spread})",
-            f"  {self.sound:,} steps carried out again and right",
+            f"  {total:,} steps, {total / max(chains, 1):.2f} per chain   ({spread})",
+            f"  {self.right:,} steps recomputed and right",
         ]
         groups = [(f"left out, {r}", [str(p) for p in rows]) for r, rows in self.left_out.items()]
         for kind, title in self._KINDS.items():
@@ -144,74 +145,77 @@ class ChainCheck:
             if 0 < show < len(shown):
                 lines.append(f"    … and {len(shown) - show:,} more (--show {len(shown)})")
         lines += [f"  {remark}" for remark in self.remarks]
-        if not self.understood:
-            lines.append("  --rows N shows what was understood of each of the first N chains")
+        if not self.parsed:
+            lines.append("  --rows N shows how each of the first N chains is parsed")
         return "\n".join(lines)
 
     def _refused(self) -> str:
         if not self.refused:
             return ""
-        return f"; {len(self.refused):,} have a wrong one, which training refuses or, with data.skip_bad: true, leaves out"
+        return f"; {len(self.refused):,} have a wrong one, which training rejects or, with data.skip_bad: true, leaves out"
 
 
 def check_chains(
     source: str, domain: Domain, *, format: str | None = None, data_dir: str | Path | None = None, rows: int = 0
 ) -> ChainCheck:
-    """Read a set under a domain and carry out every step again; nothing is refused, everything is located.
+    """Read a set and recompute every step.
 
     Args:
         source: A path, a known name or a Hub address.
-        domain: What a step is.
-        format: Shape of the rows; found out when None.
-        data_dir: Folder with the files of known names.
-        rows: Keep what was understood of so many of the first rows.
+        domain: Finds and checks the steps.
+        format: Column layout of the rows; None to detect it.
+        data_dir: Folder with the files of known sets.
+        rows: Report this many of the first rows in detail.
+
+    Raises:
+        UserError: The source cannot be read, or has no usable row.
     """
     reading = read(source, domain, format=format, skip_bad=True, data_dir=data_dir)
     refused = list(wrong_chains([reading], domain).items())
     usable = len(reading.examples) - len(refused)
-    found = ChainCheck(reading.place.name, reading.rows, usable, refused, left_out=reading.left_out)
-    found.remarks = remarks(reading, domain)
+    found = ChainCheck(reading.location.name, reading.rows, usable, refused, left_out=reading.left_out)
+    found.remarks = [*([step_hint(domain)] if NO_STEP in reading.left_out else []), *remarks(reading, domain)]
     found.repeats = [(repeat.source, repeat.excerpt) for repeat in reading.repeats]
-    whole: Any = getattr(domain, "check_chain", lambda example: [])
+    check_chain: Any = getattr(domain, "check_chain", lambda example: [])
     for example in reading.examples:
-        if wrong := whole(example):
+        if wrong := check_chain(example):
             found.wrong_chains.append((example.source, "; ".join(wrong)))
         if domain.extract(example.answer) is None:
             found.unread_answers.append((example.source, example.answer))
         row = read_row(example, domain)
         _count(found, row)
-        if len(found.understood) < rows:
-            found.understood.append(row)
+        if len(found.parsed) < rows:
+            found.parsed.append(row)
     return found
 
 
 def read_row(example: Example, domain: Domain) -> RowRead:
-    """One example → what the domain makes of it."""
-    unfollowed: Any = getattr(domain, "unchecked_chain", lambda example: None)
-    steps = tuple(_read_step(step, domain, unfollowed(example)) for step in example.steps)
+    """Example → the report on its row."""
+    unchecked_chain: Any = getattr(domain, "unchecked_chain", lambda example: None)
+    steps = tuple(_read_step(step, domain, unchecked_chain(example)) for step in example.steps)
     return RowRead(
         example.source, example.question, example.answer, steps, _outside(example), how_it_ends(domain, example)
     )
 
 
-def _read_step(step: str, domain: Domain, unfollowed: str | None) -> StepRead:
-    """One step; `unfollowed` says why the whole chain cannot be followed, in domains where a step alone cannot be judged."""
+def _read_step(step: str, domain: Domain, chain_unchecked: str | None) -> StepRead:
+    """Return the report on one step; `chain_unchecked` says why the whole chain cannot be checked."""
     symbols = tuple(domain.symbols(step))
     if wrong := domain.check(step):
         verdict = f"wrong: {wrong}"
-    elif why := domain.unchecked(step) or unfollowed:
-        verdict = f"not carried out: {why}"
+    elif why := domain.unchecked(step) or chain_unchecked:
+        verdict = f"not checked: {why}"
     else:
-        verdict = "sound"
-    return StepRead(step, symbols, tuple(domain.result(step)), verdict, _passed_over(step, symbols))
+        verdict = "right"
+    return StepRead(step, symbols, tuple(domain.result(step)), verdict, _ignored(step, symbols))
 
 
 def _count(found: ChainCheck, row: RowRead) -> None:
     found.step_counts[len(row.steps)] += 1
     for step in row.steps:
         verdict, _, what = step.verdict.partition(": ")
-        if verdict == "sound":
-            found.sound += 1
+        if verdict == "right":
+            found.right += 1
         else:
             kind = found.wrong_steps if verdict == "wrong" else found.unchecked
             kind.append((row.at, f"{step.step}: {what}"))
@@ -222,20 +226,20 @@ def _count(found: ChainCheck, row: RowRead) -> None:
 
 
 def _outside(example: Example) -> str:
-    """The text of a chain that stands in none of its steps, `…` where a step was."""
-    rest, kept = example.chain, []
+    """Return the text of a chain outside of its steps, with `…` in place of each step."""
+    rest, parts = example.chain, []
     for step in example.steps:
         before, there, after = rest.partition(step)
         if not there:
-            return ""  # the steps were given as a list, or written in another way
-        kept.append(before)
+            return ""  # the steps are a list, or written differently
+        parts.append(before)
         rest = after
-    parts = (" ".join(part.replace("<<", " ").replace(">>", " ").split()).strip(" ;,.") for part in (*kept, rest))
-    return " … ".join(part for part in parts if part)
+    texts = (" ".join(part.replace("<<", " ").replace(">>", " ").split()).strip(" ;,.") for part in (*parts, rest))
+    return " … ".join(text for text in texts if text)
 
 
-def _passed_over(step: str, symbols: tuple[str, ...]) -> str:
-    """Words and numbers of a step between its symbols; "" where a symbol is not written as it stands (dates)."""
+def _ignored(step: str, symbols: tuple[str, ...]) -> str:
+    """Return the words and numbers of a step between its symbols; "" if the domain rewrites symbols (dates)."""
     at, gaps = 0, []
     for symbol in symbols:
         place = step.find(symbol.strip(), at)

@@ -1,51 +1,52 @@
-"""Test questions → an index that tells which training questions stand in them: the same words, or thirteen in a row.
+"""Test questions → an index that finds training questions which are equal to one or share a 13-gram with one.
 
-A question is compared in a normal form: lower case, punctuation and thousands separators away, numbers kept. Two share a
-passage when some 13 words in a row are the same, the length used since GPT-3 to find test data in training data. Shorter
-questions can only be equal. With numbers masked, retellings with other numbers show too; GSM8K writes many of these
-itself, so that count is for the report and refuses nothing.
+Questions are compared in a normal form: lower case, without punctuation and thousands separators, with their numbers. Two
+questions share a passage if 13 consecutive words are the same, the length used since GPT-3 to find test data in training
+data; shorter questions can only be equal. With numbers masked, variants with other numbers are found too. GSM8K's own
+training set has many of these, so they are reported but not excluded.
 """
 
 from __future__ import annotations
 
 import re
 import unicodedata
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ruplar.data.locations import SOURCES
-from ruplar.data.read import read
+from ruplar.data.locations import KNOWN_SETS
+from ruplar.data.read import iterate, read
 from ruplar.domains.base import Domain
 from ruplar.errors import UserError
 
-# differs from the paper: D71. Training data is held against every test set before a run.
+# differs from the paper: D71. Training data is compared with every test set before a run.
 LENGTH = 13
-"""Words in a row that make a shared passage."""
-EQUAL, PASSAGE, RETOLD = "the same question", f"{LENGTH} words in a row", f"{LENGTH} words in a row but for numbers"
+"""Consecutive words that make a shared passage."""
+EQUAL, PASSAGE, MASKED = "the same question", f"{LENGTH} words in a row", f"{LENGTH} words in a row but for numbers"
 
 _WORD = re.compile(r"[^\W\d_]+|\d+(?:\.\d+)?")
-_AWAY = re.compile(r"(?<=\d),(?=\d{3}\b)|['’]")
+_REMOVED = re.compile(r"(?<=\d),(?=\d{3}\b)|['’]")
 
 
 def words(question: str) -> list[str]:
-    """A question's words and numbers in their normal form."""
-    return _WORD.findall(_AWAY.sub("", unicodedata.normalize("NFKC", question).casefold()))
+    """Question → its words and numbers in normal form."""
+    return _WORD.findall(_REMOVED.sub("", unicodedata.normalize("NFKC", question).casefold()))
 
 
 def masked(found: Sequence[str]) -> list[str]:
-    """The same with every number in digits written alike."""
+    """Words → the same with every number replaced by #."""
     return ["#" if word[0].isdigit() else word for word in found]
 
 
 class Hit(NamedTuple):
-    """What a question shares with a test set.
+    """A test question that a training question overlaps with.
 
     Attributes:
-        kind: `EQUAL`, `PASSAGE` or `RETOLD`.
-        set: The test set's name.
-        at: The row there.
+        kind: `EQUAL`, `PASSAGE` or `MASKED`.
+        set: Name of the test set.
+        at: Its row in the test set.
         question: The test question.
         passage: The shared words.
     """
@@ -59,10 +60,10 @@ class Hit(NamedTuple):
 
 @dataclass
 class Index:
-    """Passages and whole questions of test sets, by hash; the questions themselves are kept to show and to confirm.
+    """Questions and 13-grams of test sets by hash; the questions are stored to confirm a hit and to show it.
 
     Attributes:
-        sets: Name → what identifies the set, as `Reading.record` says it.
+        sets: Name of a test set → its `ReadResult.record`.
     """
 
     sets: dict[str, dict[str, Any]] = field(default_factory=dict)
@@ -73,7 +74,7 @@ class Index:
     _known: set[str] = field(default_factory=set)
 
     def add(self, name: str, at: str, question: str) -> None:
-        """Take one test question in."""
+        """Add one test question."""
         row = len(self._rows)
         self._rows.append((name, at, question))
         found = words(question)
@@ -84,7 +85,7 @@ class Index:
                 grams.setdefault(hash(tuple(text[start : start + LENGTH])), row)
 
     def hit(self, question: str) -> Hit | None:
-        """The test question that this one equals or shares a passage with; None without one."""
+        """Return the test question that is equal to this one or shares a passage with it; None without one."""
         found = words(question)
         row = self._equal.get(hash(tuple(found)))
         if row is not None and words(self._rows[row][2]) == found:
@@ -92,28 +93,28 @@ class Index:
         known = [word in self._known for word in found]
         run = 0
         for end, there in enumerate(known, start=1):
-            # a passage with a word that no test question has cannot be one of theirs
+            # a passage with a word that no test question has cannot be shared
             run = run + 1 if there else 0
             if run >= LENGTH:
                 gram = tuple(found[end - LENGTH : end])
                 row = self._plain.get(hash(gram))
-                if row is not None and _holds(words(self._rows[row][2]), gram):
+                if row is not None and _contains(words(self._rows[row][2]), gram):
                     return Hit(PASSAGE, *self._rows[row], " ".join(gram))
         return None
 
-    def retold(self, question: str) -> Hit | None:
-        """The test question that shares a passage with this one when numbers are masked."""
+    def masked_hit(self, question: str) -> Hit | None:
+        """Return the test question that shares a passage with this one when numbers are masked; None without one."""
         found = masked(words(question))
         for start in range(len(found) - LENGTH + 1):
             gram = tuple(found[start : start + LENGTH])
             row = self._masked.get(hash(gram))
-            if row is not None and _holds(masked(words(self._rows[row][2])), gram):
-                return Hit(RETOLD, *self._rows[row], " ".join(gram))
+            if row is not None and _contains(masked(words(self._rows[row][2])), gram):
+                return Hit(MASKED, *self._rows[row], " ".join(gram))
         return None
 
 
-def _holds(text: Sequence[str], gram: tuple[str, ...]) -> bool:
-    """Whether the passage really stands there: a hash may be shared by chance."""
+def _contains(text: Sequence[str], gram: tuple[str, ...]) -> bool:
+    """Return whether the text contains the passage; equal hashes may be a collision."""
     return any(tuple(text[i : i + LENGTH]) == gram for i in range(len(text) - LENGTH + 1))
 
 
@@ -121,7 +122,7 @@ def index_of(sets: Iterable[str], domain: Domain, data_dir: str | Path | None = 
     """Names or files of test sets → their index.
 
     Raises:
-        UserError: One cannot be found or read; a check that passes it over would be none.
+        UserError: One cannot be found or read, or none is given.
     """
     index = Index()
     for name in sets:
@@ -129,13 +130,13 @@ def index_of(sets: Iterable[str], domain: Domain, data_dir: str | Path | None = 
             reading = read(name, domain, need_steps=False, skip_bad=True, data_dir=data_dir)
         except UserError as error:
             raise UserError(
-                f"the test set '{name}' cannot be read, so training data cannot be held against it: {error}"
+                f"the test set '{name}' cannot be read, so training data cannot be checked against it: {error}"
             ) from error
         for example in reading.examples:
             index.add(name, example.source, example.question)
         index.sets[name] = reading.record()
     if not index.sets:
-        raise UserError("no test set is named to hold training data against.")
+        raise UserError("no test set is given to check training data against.")
     return index
 
 
@@ -147,12 +148,83 @@ _FORBIDDEN = (
 )
 TEST_SETS = ("gsm8k-aug", "gsm8k-test", "gsm-hard", "svamp", "multiarith")
 """Known sets that models are tested on."""
-_THEIRS = {SOURCES[name].file for name in TEST_SETS} | {SOURCES[name].hub for name in TEST_SETS}
+_TEST_FILES = {KNOWN_SETS[name].file for name in TEST_SETS} | {KNOWN_SETS[name].hub for name in TEST_SETS}
 """Their files and Hub addresses."""
 
 
 def why_not_train(source: str) -> str | None:
-    """Why nothing may be trained on a source, by its name, its file's or its Hub address; None where nothing is known against it."""
-    if source in TEST_SETS or {Path(source).name, source.removeprefix("hub:")} & _THEIRS:
+    """Return why a source must not be trained on, judged by its name, file or Hub address; None if nothing forbids it."""
+    if source in TEST_SETS or {Path(source).name, source.removeprefix("hub:")} & _TEST_FILES:
         return f"'{source}' is a test set"
     return next((f"'{source}': {why}" for pattern, why in _FORBIDDEN if pattern.search(source)), None)
+
+
+_MAX_PAIRS = 20
+"""Pairs of each kind and test set that are stored to be shown."""
+
+
+@dataclass
+class Overlap:
+    """What one training set shares with the test sets.
+
+    Attributes:
+        source: The training set.
+        rows: Its number of rows.
+        hits: (kind, test set) → rows that are equal to a test question or share a passage with one.
+        masked: Test set → rows that share a passage only when numbers are masked; these may be trained on.
+        pairs: The first (training row, its question, hit) of each kind.
+    """
+
+    source: str
+    rows: int = 0
+    hits: Counter[tuple[str, str]] = field(default_factory=Counter)
+    masked: Counter[str] = field(default_factory=Counter)
+    pairs: list[tuple[str, str, Hit]] = field(default_factory=list)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain JSON values."""
+        return {
+            "source": self.source,
+            "rows": self.rows,
+            "hits": [{"kind": kind, "set": name, "rows": n} for (kind, name), n in self.hits.items()],
+            "but_for_numbers": dict(self.masked),
+            "pairs": [{"at": at, "question": question, **hit._asdict()} for at, question, hit in self.pairs],
+        }
+
+    def text(self, show: int) -> str:
+        """Counts, then the first pairs of each kind, as text."""
+        lines = [f"{self.source}: {sum(self.hits.values()):,} of {self.rows:,} questions are shared with a test set"]
+        counts = [(kind, name, n, "") for (kind, name), n in sorted(self.hits.items())]
+        counts += [(MASKED, name, n, " (reported only; may be trained on)") for name, n in sorted(self.masked.items())]
+        for kind, name, n, note in counts:
+            lines.append(f"  {n:,} {kind}: {name}{note}")
+            same = [pair for pair in self.pairs if (pair[2].kind, pair[2].set) == (kind, name)]
+            for at, question, hit in same[:show]:
+                lines += [f"    {at}  {question}", f"    {hit.at}  {hit.question}", f'      both: "{hit.passage}"']
+        return "\n".join(lines)
+
+
+def find_overlap(
+    source: str, index: Index, domain: Domain, *, format: str | None = None, data_dir: str | Path | None = None
+) -> Overlap:
+    """Compare one training set with the index; rows that cannot be read are left out and logged.
+
+    Raises:
+        UserError: It cannot be found, or none of its rows can be read.
+    """
+    found, stored = Overlap(source), Counter[tuple[str, str]]()
+    for example in iterate(source, domain, format=format, need_steps=False, skip_bad=True, data_dir=data_dir):
+        found.rows += 1
+        hit = index.hit(example.question)
+        if hit is not None:
+            found.hits[hit.kind, hit.set] += 1
+        elif (hit := index.masked_hit(example.question)) is not None:
+            found.masked[hit.set] += 1
+        if hit is not None and stored[hit.kind, hit.set] < _MAX_PAIRS:
+            stored[hit.kind, hit.set] += 1
+            found.pairs.append((example.source, example.question, hit))
+    if not found.rows:
+        raise UserError(
+            f"{source}: no question could be read, so there is nothing to compare. See `ruplar data check`."
+        )
+    return found

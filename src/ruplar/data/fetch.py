@@ -2,6 +2,9 @@
 
     GitHub file, else Hub Parquet files –download→ temporary folder –convert, verify→ CACHE/data/svamp-test.jsonl
 
+The Hub's Parquet files are on a branch that moves, and their rows come in another format and order. So content is compared,
+not bytes: `fingerprint_answers` hashes all questions and answers in normal form, in any order.
+
 Requests go through the session of `huggingface_hub`, which knows the Hub's address (`HF_ENDPOINT`), the user's token,
 proxies and the offline mode (`HF_HUB_OFFLINE`).
 """
@@ -19,11 +22,17 @@ from pathlib import Path
 from typing import Literal
 from urllib.parse import urlsplit
 
+from ruplar import plugins
 from ruplar.cache import data_folder
-from ruplar.data.downloads import DOWNLOADS, PARQUET, HubFile, difference, examples, hub_files
-from ruplar.data.locations import SOURCES
+from ruplar.data.locations import KNOWN_SETS, HubFile, hub_files
+from ruplar.data.read import iterate
 from ruplar.data.rows import file_rows
 from ruplar.errors import UserError, unknown
+from ruplar.fingerprints import fingerprint, fingerprint_answers
+from ruplar.types import Example
+
+PARQUET = "refs/convert/parquet"
+"""The branch of a Hub set with the Parquet files that the Hub generates."""
 
 CONNECT_SECONDS = 5.0
 """How long to wait for a host to answer before it counts as unreachable."""
@@ -34,18 +43,19 @@ READ_SECONDS = 30.0
 Progress = Callable[[int, int | None], None]
 """Called with the bytes downloaded so far and their total, where the server states it."""
 
+
 Files = Sequence[str | HubFile]
-"""The files that hold a set together: one on GitHub, or one per split on the Hub."""
+"""The files that make up a set: one on GitHub, or one per split on the Hub."""
 
 
 @dataclass(frozen=True, slots=True)
 class Fetched:
-    """A file that is there now.
+    """The file of a set.
 
     Attributes:
         path: The file.
-        state: Whether it was there before, and whether its content is that of the known set.
-        origin: The address it was downloaded from; "" when it was there before.
+        state: Whether it existed before, and whether its content is that of the known set.
+        origin: The address it was downloaded from; "" if it existed before.
     """
 
     path: Path
@@ -64,20 +74,20 @@ class Fetcher:
 
     folder: Path = field(default_factory=data_folder)
     unverified: bool = False
-    _answers: dict[str, bool] = field(default_factory=dict)
+    _reachable: dict[str, bool] = field(default_factory=dict)
 
     def fetch(self, name: str, progress: Progress = lambda done, total: None) -> Fetched:
-        """Download a set unless its file is there; `progress` is called as bytes arrive.
+        """Download a set unless its file exists; `progress` is called as bytes arrive.
 
         Raises:
             UserError: No such set, no download known, no connection, the download failed, or its content differs from
-                that of the known set and `unverified` is off. The folder is then as it was.
+                that of the known set and `unverified` is off. The folder is then unchanged.
         """
         check_names([name])
-        target = self.folder / SOURCES[name].file
+        target = self.folder / KNOWN_SETS[name].file
         if target.exists():
             return self._existing(name, target)
-        addresses: list[Files] = [[DOWNLOADS[name].url]]
+        addresses: list[Files] = [[KNOWN_SETS[name].url]]
         if on_hub := hub_files(name):
             addresses.append(on_hub)
         self._check_connection(name, addresses)
@@ -100,12 +110,12 @@ class Fetcher:
         return Fetched(target, "already there, not verified" if differs else "already there")
 
     def _first(self, name: str, addresses: Iterable[Files], scratch: Path, progress: Progress) -> Fetched:
-        """Try the addresses in order; move the first file that can be downloaded and verified to its place."""
-        target = self.folder / SOURCES[name].file
+        """Try the addresses in order; move the first file that can be downloaded and verified into the folder."""
+        target = self.folder / KNOWN_SETS[name].file
         failures = []
         for files in addresses:
             origin = " and ".join(map(str, files))
-            if not all(self._answers[_origin(_url(file))] for file in files):
+            if not all(self._reachable[_origin(_url(file))] for file in files):
                 failures.append(f"{origin}: no connection (tried for up to {CONNECT_SECONDS:g} s).")
                 continue
             try:
@@ -122,7 +132,7 @@ class Fetcher:
         raise UserError("\n  ".join([f"'{name}' cannot be downloaded.", *failures, by_hand(name, self.folder)]))
 
     def _check_connection(self, name: str, addresses: Iterable[Files]) -> None:
-        """Ask all hosts at once, each once per `Fetcher`.
+        """Check all hosts at once, each once per `Fetcher`.
 
         Raises:
             UserError: Offline mode is on, or no host answers.
@@ -134,8 +144,8 @@ class Fetcher:
                 f"offline mode is on (HF_HUB_OFFLINE): nothing is downloaded. {by_hand(name, self.folder)}"
             )
         origins = {_origin(_url(file)) for files in addresses for file in files}
-        self._answers |= _answering(origins - self._answers.keys())
-        if not any(self._answers[origin] for origin in origins):
+        self._reachable |= _check_hosts(origins - self._reachable.keys())
+        if not any(self._reachable[origin] for origin in origins):
             raise UserError(
                 f"no connection to {' or '.join(sorted(origins))} (tried for up to {CONNECT_SECONDS:g} s). "
                 f"{by_hand(name, self.folder)}"
@@ -150,17 +160,17 @@ def check_names(names: Iterable[str]) -> None:
     """
     problems = []
     for name in names:
-        if name not in SOURCES:
-            problems.append(unknown("data set", name, SOURCES))
-        elif name not in DOWNLOADS:
-            problems.append(f"'{name}': no download known. Put the file in data/ as {SOURCES[name].file}.")
+        if name not in KNOWN_SETS:
+            problems.append(unknown("data set", name, KNOWN_SETS))
+        elif not KNOWN_SETS[name].url:
+            problems.append(f"'{name}': no download known. Put the file in data/ as {KNOWN_SETS[name].file}.")
     if problems:
         raise UserError(*problems)
 
 
 def by_hand(name: str, folder: Path) -> str:
-    """A sentence that says how to do without the download."""
-    return f"By hand: save {DOWNLOADS[name].url} as {folder / SOURCES[name].file}."
+    """Return a sentence that says how to download a set by hand."""
+    return f"By hand: save {KNOWN_SETS[name].url} as {folder / KNOWN_SETS[name].file}."
 
 
 def _url(file: str | HubFile) -> str:
@@ -177,31 +187,31 @@ def _origin(url: str) -> str:
     return f"{parts.scheme}://{parts.netloc}"
 
 
-def _answering(origins: Iterable[str]) -> dict[str, bool]:
-    """Origins → whether each answers in time; any HTTP response is an answer.
+def _check_hosts(origins: Iterable[str]) -> dict[str, bool]:
+    """Origins → whether each responds in time, with any HTTP status.
 
-    In threads that nobody waits for: a connection attempt tries every address of a host in turn, each with its own
-    timeout, and cannot be cancelled.
+    Uses daemon threads: a connection attempt tries every address of a host in turn, each with its own timeout, and cannot
+    be cancelled.
     """
     import httpx
     from huggingface_hub.utils import get_session
 
-    answers = dict.fromkeys(origins, False)
+    reachable = dict.fromkeys(origins, False)
 
-    def ask(origin: str) -> None:
+    def check(origin: str) -> None:
         try:
             get_session().head(origin, timeout=CONNECT_SECONDS, follow_redirects=False)
-            answers[origin] = True
+            reachable[origin] = True
         except httpx.HTTPError:
             pass
 
-    threads = [threading.Thread(target=ask, args=(origin,), daemon=True) for origin in answers]
+    threads = [threading.Thread(target=check, args=(origin,), daemon=True) for origin in reachable]
     end = time.monotonic() + CONNECT_SECONDS
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join(max(0.0, end - time.monotonic()))
-    return dict(answers)
+    return dict(reachable)
 
 
 def _download(url: str, scratch: Path, progress: Progress) -> Path:
@@ -227,7 +237,7 @@ def _download(url: str, scratch: Path, progress: Progress) -> Path:
                     progress(response.num_bytes_downloaded, total)
     except httpx.HTTPStatusError as error:
         status = error.response
-        raise UserError(f"the server answers {status.status_code} {status.reason_phrase}.") from error
+        raise UserError(f"the server returned {status.status_code} {status.reason_phrase}.") from error
     except httpx.HTTPError as error:
         raise UserError(f"the download broke off: {error or type(error).__name__}.") from error
     return path
@@ -244,10 +254,30 @@ def _convert(name: str, parts: Sequence[Path], draft: Path) -> Path:
     with draft.open("w", encoding="utf-8") as out:
         for part in parts:
             if draft.suffix == ".txt":  # one line per row: question||<<step>> <<step>> #### answer
-                for example in examples(name, part):
+                for example in _examples(name, part):
                     steps = "".join(f"<<{step}>> " for step in example.steps)
                     out.write(f"{' '.join(example.question.split())}||{steps}#### {example.answer}\n")
             else:
                 for row in file_rows(part):
                     out.write(json.dumps(row.fields, ensure_ascii=False) + "\n")
     return draft
+
+
+def difference(name: str, file: Path) -> str:
+    """Name of a set, a copy of its file → how they differ, e.g. "7,470 rows instead of 7,473"; "" if they are the same.
+
+    Raises:
+        UserError: The file, or a row of it, cannot be read.
+    """
+    known = KNOWN_SETS[name]
+    if known.sha256:
+        found = fingerprint(file)
+        return "" if found == known.sha256 else f"SHA-256 {found[:12]}… instead of {known.sha256[:12]}…"
+    rows, content = fingerprint_answers(_examples(name, file))
+    if (rows, content) == (known.rows, known.fingerprint):
+        return ""
+    return f"{rows:,} rows instead of {known.rows:,}, fingerprint {content[:12]}… instead of {known.fingerprint[:12]}…"
+
+
+def _examples(name: str, file: Path) -> Iterable[Example]:
+    return iterate(file, plugins.make("domains", KNOWN_SETS[name].domain), need_steps=False)

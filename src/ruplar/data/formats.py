@@ -1,17 +1,17 @@
-r"""Row → example: the column shapes in which chains are found in the wild.
+r"""Row → example: the column layouts of published data sets, and a plain one for your own data.
 
 | format | columns | where it is found |
 |---|---|---|
 | gsm8k | question, answer: prose with `<<48/2=24>>` inside, `#### 72` at its end | GSM8K |
-| gsm8k-aug | text: `question\|\|<<4-2=2>> <<2/.5=4>> #### 4`, one a line | GSM8k-Aug |
-| ruplar-train | problem, cot (may stand in `<think>…</think>`), cot_answer: `\boxed{72}` | the paper's training files |
-| ruplar-test | problem, answer, maybe solution: a chain, or Python source (then no steps) | the paper's test files |
-| coconut | question, steps (a list, or a chain in one text), answer | COCONUT, CODI-style and Hub sets |
+| gsm8k-aug | text: `question\|\|<<4-2=2>> <<2/.5=4>> #### 4`, one per line | GSM8k-Aug |
+| ruplar-train | problem, cot (may be wrapped in `<think>…</think>`), cot_answer: `\boxed{72}` | the paper's training files |
+| ruplar-test | problem, answer, optionally solution: a chain, or Python source (then no steps) | the paper's test files |
+| coconut | question, steps (a list, or a chain as one text), answer | COCONUT, CODI-style and Hub sets |
 | svamp | Body, Question, Answer | SVAMP as published |
 | multiarith | question, final_ans | MultiArith on the Hub |
 | mawps | sQuestion, lSolutions (a list of one) | MultiArith as published, and its relatives |
-| gsm-hard | input, target, maybe code: Python source (no steps) | GSM-Hard as published |
-| plain | question, answer, maybe cot | anything else |
+| gsm-hard | input, target, optionally code: Python source (no steps) | GSM-Hard as published |
+| plain | question, answer, optionally cot: the chain | your own data |
 """
 
 from __future__ import annotations
@@ -22,21 +22,21 @@ from dataclasses import dataclass
 from typing import Any
 
 from ruplar.data.rows import Row
-from ruplar.domains._answer_text import after_hashes, boxed
+from ruplar.domains._markup import after_hashes, boxed
 from ruplar.domains.base import Domain
-from ruplar.errors import UserError, unknown
+from ruplar.errors import UserError
 from ruplar.types import Example
 
 BROKEN, NO_STEP, UNREADABLE, DUPLICATE = "broken row", "no step", "unreadable answer", "duplicate"
-"""Why a row may be left out."""
+"""Reasons to leave a row out."""
 
-_PYTHON = re.compile(r"^\s*def \w+\(.*\)\s*(->.*)?:", re.MULTILINE)
-_HALF = re.compile(r"[\ud800-\udfff]")
+_PYTHON = re.compile(r"^[ \t]*def \w+\(", re.MULTILINE)
+_SURROGATE = re.compile(r"[\ud800-\udfff]")
 _THINK = re.compile(r"\s*<think>(.*)</think>\s*", re.DOTALL)
 
 
 class BadRow(Exception):
-    """A row that gives no example: `reason` is one of the four above, `detail` a sentence's end, `about` what to show."""
+    """A row that gives no example: `reason` is one of the four above, `detail` explains it, `about` is the text to show."""
 
     def __init__(self, reason: str, detail: str, about: str = ""):
         super().__init__(detail)
@@ -45,7 +45,7 @@ class BadRow(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """What a row says, before the domain reads it; `steps` is None where they are to be found in the chain."""
+    """Question, chain and answer of a row; `steps` is None if the domain has to find them in the chain."""
 
     question: str
     chain: str
@@ -57,13 +57,15 @@ def to_example(row: Row, format: str, domain: Domain, need_steps: bool) -> Examp
     """Row → example.
 
     Raises:
-        BadRow: It is broken, has no answer, or has no step where one is needed.
+        BadRow: It is broken, has no answer, or has no step although steps are needed.
     """
     if row.fault:
         raise BadRow(BROKEN, row.fault)
     parts = FORMATS[format].read(row.fields)
-    if _HALF.search(parts.question + parts.chain + (parts.answer or "")):
-        raise BadRow(BROKEN, "it holds half of a character (a lone surrogate)", _HALF.sub("\ufffd", parts.question))
+    if _SURROGATE.search(parts.question + parts.chain + (parts.answer or "")):
+        raise BadRow(
+            BROKEN, "it contains a lone surrogate (half of a character)", _SURROGATE.sub("\ufffd", parts.question)
+        )
     if not parts.question:
         raise BadRow(BROKEN, "the question is empty")
     if not parts.answer:
@@ -76,10 +78,10 @@ def to_example(row: Row, format: str, domain: Domain, need_steps: bool) -> Examp
 
 
 def detect(row: Row, where: str) -> str:
-    """The format whose columns the row has.
+    """Row → the name of the format that fits its columns.
 
     Raises:
-        UserError: None fits; the message lists the columns found and those of each format.
+        UserError: None fits.
     """
     if {"question", "answer"} <= row.fields.keys() and "steps" not in row.fields:
         return "gsm8k" if "####" in str(row.fields["answer"]) else "plain"
@@ -87,30 +89,21 @@ def detect(row: Row, where: str) -> str:
         if format.needs <= row.fields.keys():
             return name
     shapes = "; ".join(f"{name}: {', '.join(sorted(f.needs))}" for name, f in FORMATS.items())
-    raise UserError(f"{where}: columns {', '.join(row.fields) or 'none'} fit no format. Known are {shapes}.")
-
-
-def known(format: str) -> str:
-    """The format's name, checked.
-
-    Raises:
-        UserError: No such format.
-    """
-    if format not in FORMATS:
-        raise UserError(f"data.format: {unknown('format', format, FORMATS)}")
-    return format
+    raise UserError(
+        f"{where}: columns {', '.join(row.fields) or 'none'} match no format. Formats and their columns: {shapes}."
+    )
 
 
 def _steps(chain: str, domain: Domain) -> tuple[str, ...]:
     if _PYTHON.search(chain):
         return ()
     if chain.count("<<") != chain.count(">>"):
-        raise BadRow(BROKEN, "a step is opened with << but not closed with >>, or the other way round", chain)
+        raise BadRow(BROKEN, "the numbers of << and >> differ", chain)
     return tuple(domain.split(chain))
 
 
 def _text(fields: dict[str, Any], name: str) -> str:
-    """A column as text; numbers keep their written form."""
+    """A column as text; numbers are text already."""
     value = fields.get(name)
     if isinstance(value, str):
         return value.strip()
@@ -134,7 +127,7 @@ def _gsm8k(fields: dict[str, Any]) -> Parts:
 def _gsm8k_aug(fields: dict[str, Any]) -> Parts:
     question, bars, rest = _text(fields, "text").partition("||")
     if not bars:
-        raise BadRow(BROKEN, "no || between question and chain")
+        raise BadRow(BROKEN, "|| is missing between question and chain")
     return Parts(question.strip(), _before_hashes(rest), after_hashes(rest))
 
 
@@ -154,13 +147,13 @@ def _coconut(fields: dict[str, Any]) -> Parts:
     if isinstance(listed, str):
         return Parts(_text(fields, "question"), listed.strip(), _unmarked(fields))
     if not isinstance(listed, list) or not all(isinstance(step, str) for step in listed):
-        raise BadRow(BROKEN, "field 'steps' is neither a list of texts nor a text")
+        raise BadRow(BROKEN, "field 'steps' must be a text or a list of texts")
     steps = tuple(s for step in listed if (s := step.strip().removeprefix("<<").removesuffix(">>").strip()))
     return Parts(_text(fields, "question"), " ".join(listed), _unmarked(fields), steps)
 
 
 def _unmarked(fields: dict[str, Any]) -> str:
-    """COCONUT's own files write the answer plainly; some copies keep the mark in front of it."""
+    """The answer without `####`, which some copies of COCONUT's files have in front of it."""
     return _text(fields, "answer").removeprefix("####").strip()
 
 
@@ -175,7 +168,7 @@ def _multiarith(fields: dict[str, Any]) -> Parts:
 def _mawps(fields: dict[str, Any]) -> Parts:
     found = fields.get("lSolutions")
     if not isinstance(found, list) or len(found) != 1:
-        raise BadRow(BROKEN, "field 'lSolutions' is not a list of one answer")
+        raise BadRow(BROKEN, "field 'lSolutions' must be a list of one answer")
     return Parts(_text(fields, "sQuestion"), "", _text({"lSolutions": found[0]}, "lSolutions"))
 
 
@@ -186,13 +179,13 @@ def _gsm_hard(fields: dict[str, Any]) -> Parts:
 def _plain(fields: dict[str, Any]) -> Parts:
     answer = _text(fields, "answer")
     if "####" in answer:
-        raise BadRow(BROKEN, "the answer holds a #### mark; set data.format: gsm8k", answer)
+        raise BadRow(BROKEN, "the answer contains ####; set data.format: gsm8k", answer)
     return Parts(_text(fields, "question"), _optional_text(fields, "cot"), answer)
 
 
 @dataclass(frozen=True, slots=True)
 class Format:
-    """The columns a format must have, and how they are read."""
+    """The columns a format needs, and the function that reads them."""
 
     needs: frozenset[str]
     read: Callable[[dict[str, Any]], Parts]
@@ -210,4 +203,4 @@ FORMATS: dict[str, Format] = {
     "mawps": Format(frozenset({"sQuestion", "lSolutions"}), _mawps),
     "gsm-hard": Format(frozenset({"input", "target"}), _gsm_hard),
 }
-"""Name → format, in the order in which a row's columns are tried."""
+"""Name → format, in the order in which they are tried."""

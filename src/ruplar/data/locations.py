@@ -1,12 +1,12 @@
-"""Name, path or Hub address → where the rows are: the sets we know by name, and the rules for all others.
+"""Name, path or Hub address → where the rows are.
 
-- `gsm8k-aug-valid`: a known name; its file in one of the data folders, or its Hub set when none of them has the file
+- `gsm8k-aug-valid`: a known set; its file in one of the data folders, or its Hub set when no folder has the file
 - `chains/train.jsonl`: a path
 - `hub:whynlp/gsm8k-aug`: a Hub set, its train split; `hub:openai/gsm8k/main:test` names config and split
-- `whynlp/gsm8k-aug:test`: the same without the prefix, where no such path exists
+- `whynlp/gsm8k-aug:test`: the same without the prefix, if no such path exists
 
-The data folders, in order: the one that is given (`--data-dir`), `$RUPLAR_DATA`, `data` in the working directory, and
-`data` in the cache folder, which `ruplar data fetch` fills.
+The data folders, in order: the one given (`--data-dir`), `$RUPLAR_DATA`, `data` in the working directory, and `data` in the
+cache folder, which `ruplar data fetch` fills.
 """
 
 from __future__ import annotations
@@ -17,6 +17,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import yaml
+
 from ruplar.cache import data_folder
 from ruplar.data.rows import SUFFIXES, Row, file_rows, hub_rows
 from ruplar.errors import UserError, unknown
@@ -25,45 +27,33 @@ _HUB = re.compile(r"(?P<name>[\w.-]+/[\w.-]+)(?:/(?P<config>[\w.-]+))?(?::(?P<sp
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
-    """A set known by name.
-
-    Attributes:
-        file: Its file's name in a data folder.
-        hub: Its Hub address (`owner/name[/config]:split`), "" when we know none with the same rows.
-    """
+class KnownSet:
+    """A set known by name; the fields are described in `known_sets.yaml`. A set without a `url` cannot be downloaded."""
 
     file: str
     hub: str = ""
+    url: str = ""
+    rows: int = 0
+    fingerprint: str = ""
+    sha256: str = ""
+    domain: str = "arithmetic"
 
 
-SOURCES: dict[str, Source] = {
-    "gsm8k-train": Source("gsm8k-train.jsonl", "openai/gsm8k/main:train"),
-    "gsm8k-test": Source("gsm8k-test.jsonl", "openai/gsm8k/main:test"),
-    "gsm8k-aug-train": Source("gsm8k-aug-train.txt", "whynlp/gsm8k-aug:train"),
-    "gsm8k-aug-valid": Source("gsm8k-aug-valid.txt", "whynlp/gsm8k-aug:validation"),
-    "gsm8k-aug": Source("gsm8k-aug-test.jsonl", "whynlp/gsm8k-aug:test"),
-    "gsm8k-aug-3000": Source("gsm8k-aug-3000.txt"),
-    "gsm8k-train-equations": Source("gsm8k-train-equations.txt"),
-    "gsm-hard": Source("gsm-hard-test.jsonl", "reasoning-machines/gsm-hard:train"),
-    "svamp": Source("svamp-test.jsonl", "ChilleD/SVAMP:train+test"),
-    "multiarith": Source("multiarith-test.jsonl", "ChilleD/MultiArith:train+test"),
-    "short-dev": Source("short-dev.jsonl"),
-    "date-understanding-train": Source("date-understanding-train.jsonl"),
-    "date-understanding": Source("date-understanding-test.jsonl"),
-    "prosqa-valid": Source("prosqa-valid.json"),
+KNOWN_SETS: dict[str, KnownSet] = {
+    name: KnownSet(**entry)
+    for name, entry in yaml.safe_load(Path(__file__).with_name("known_sets.yaml").read_text(encoding="utf-8")).items()
 }
-"""Name → set. A benchmark's bare name is what it is scored on."""
+"""Name → set."""
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class Location:
     """Where rows are: a file, or a Hub address.
 
     Attributes:
         path: The file; None for a Hub set.
-        hub: The Hub address, "" for a file.
-        hint: For a known set without a file: where the file was looked for, and the command that gets it.
+        hub: The Hub address; "" for a file.
+        hint: For a known set without a file: where the file was looked for, and the command that downloads it.
     """
 
     path: Path | None = None
@@ -72,20 +62,20 @@ class Place:
 
     @property
     def name(self) -> str:
-        """For messages and records: the path, or the Hub address."""
+        """The path or the Hub address, for messages and records."""
         return str(self.path) if self.path is not None else f"hub:{self.hub}"
 
     def rows(self) -> Iterator[Row]:
-        """All rows in order.
+        """Yield all rows in order.
 
         Raises:
-            UserError: They cannot be had; see `file_rows` and `hub_rows`.
+            UserError: They cannot be read; see `file_rows` and `hub_rows`.
         """
         if self.path is not None:
             return file_rows(self.path)
         address = _HUB.fullmatch(self.hub)
         if address is None:
-            raise UserError(f"'{self.hub}' is no Hub address. Write hub:owner/name, hub:owner/name/config:split.")
+            raise UserError(f"'{self.hub}' is not a Hub address. Write hub:owner/name or hub:owner/name/config:split.")
         return hub_rows(address["name"], address["config"], address["split"] or "train", self.hint)
 
 
@@ -106,8 +96,8 @@ def data_folders(data_dir: str | Path | None = None) -> list[Path]:
     return [*folders, Path("data"), data_folder()]
 
 
-def locate(source: str | Path, data_dir: str | Path | None = None) -> Place:
-    """Path, known name or Hub address → place. A path that exists wins over a name.
+def locate(source: str | Path, data_dir: str | Path | None = None) -> Location:
+    """Path, known name or Hub address → location. An existing path takes precedence over a name.
 
     Args:
         source: What the user wrote.
@@ -118,31 +108,52 @@ def locate(source: str | Path, data_dir: str | Path | None = None) -> Place:
     """
     text = str(source)
     if text.startswith("hub:"):
-        return Place(hub=text.removeprefix("hub:"))
+        return Location(hub=text.removeprefix("hub:"))
     if Path(text).is_file():
-        return Place(path=Path(text))
-    if text in SOURCES:
-        return _known(text, data_folders(data_dir))
+        return Location(path=Path(text))
+    if text in KNOWN_SETS:
+        return _locate_known(text, data_folders(data_dir))
     if Path(text).is_dir():
         raise UserError(f"{text}: is a folder. Name one file in it.")
     if isinstance(source, Path) or Path(text).suffix in SUFFIXES or text.startswith((".", "/", "~")):
         raise UserError(f"{text}: no such file. A Hub set is written hub:owner/name.")
     if _HUB.fullmatch(text):
-        return Place(hub=text)
-    raise UserError(f"{unknown('data set', text, SOURCES)} Or give the path of a file, or hub:owner/name.")
+        return Location(hub=text)
+    raise UserError(f"{unknown('data set', text, KNOWN_SETS)} Or give the path of a file, or hub:owner/name.")
 
 
-def _known(name: str, folders: Sequence[Path]) -> Place:
-    entry = SOURCES[name]
+def _locate_known(name: str, folders: Sequence[Path]) -> Location:
+    known = KNOWN_SETS[name]
     for folder in folders:
-        if (folder / entry.file).is_file():
-            return Place(path=folder / entry.file)
-    missing = f"{entry.file}: not found in {', '.join(map(str, folders))}"
-    if entry.hub:
-        return Place(
-            hub=entry.hub,
+        if (folder / known.file).is_file():
+            return Location(path=folder / known.file)
+    missing = f"{known.file}: not found in {', '.join(map(str, folders))}"
+    if known.hub:
+        return Location(
+            hub=known.hub,
             hint=f"{missing}. Run `ruplar data fetch {name}`, or set RUPLAR_DATA to the folder that holds it.",
         )
     raise UserError(
         f"{missing}, and no Hub set has the same rows. Set RUPLAR_DATA, or data_dir, to the folder that holds it."
     )
+
+
+@dataclass(frozen=True, slots=True)
+class HubFile:
+    """A Parquet file of a Hub set."""
+
+    repo: str
+    file: str
+
+    def __str__(self) -> str:
+        return f"hub:{self.repo}/{self.file}"
+
+
+def hub_files(name: str) -> list[HubFile]:
+    """Name of a set → the Parquet files of its splits on the Hub, in order; [] if it is not on the Hub."""
+    address, _, splits = KNOWN_SETS[name].hub.partition(":")
+    if not address:
+        return []
+    owner, repo, *config = address.split("/")
+    folder = config[0] if config else "default"
+    return [HubFile(f"{owner}/{repo}", f"{folder}/{split}/0000.parquet") for split in splits.split("+")]

@@ -1,9 +1,9 @@
-"""Path or name → examples, with every row that gave none counted, located and shown.
+"""Path or name → examples, and an account of the rows that gave none.
 
-    source –locate→ rows –format→ Example | Problem –policy→ Reading
+    source –locate→ rows –format→ Example | Problem → ReadResult
 
-Bad rows are never passed over in silence: they stop the reading with one message that names each kind, or, with
-`skip_bad`, are left out, counted in the `Reading` and logged.
+Bad rows are never skipped silently: they raise one error that lists each kind, or, with `skip_bad`, are left out, counted
+in the `ReadResult` and logged.
 """
 
 from __future__ import annotations
@@ -15,35 +15,23 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, Literal
 
-from ruplar.data.formats import BROKEN, DUPLICATE, NO_STEP, UNREADABLE, BadRow, detect, known, to_example
-from ruplar.data.locations import SOURCES, Place, locate
+from ruplar.data.formats import BROKEN, DUPLICATE, FORMATS, NO_STEP, UNREADABLE, BadRow, detect, to_example
+from ruplar.data.locations import Location, locate
 from ruplar.domains.base import Domain
-from ruplar.errors import UserError
-from ruplar.fingerprints import digest, fingerprint, fingerprint_questions, overlap
+from ruplar.errors import UserError, unknown
+from ruplar.fingerprints import digest, fingerprint, fingerprint_questions
 from ruplar.types import Example
-
-__all__ = [
-    "SOURCES",
-    "Problem",
-    "ReadResult",
-    "fingerprint",
-    "fingerprint_questions",
-    "iterate",
-    "locate",
-    "overlap",
-    "read",
-]
 
 log = logging.getLogger(__name__)
 
 SKIP_WITH = "set data.skip_bad: true"
-"""How a recipe leaves bad rows out."""
+"""How to leave bad rows out in a recipe."""
 
 Duplicates = Literal["keep", "drop", "refuse"]
-"""Rows whose question stood before: kept and noted (benchmarks), left out and counted, or as bad as a broken row."""
+"""What to do with rows that repeat a question: keep them (benchmarks), leave them out, or treat them as bad rows."""
 
 WORDS = "answer in words"
-"""Why a row is told though it is kept: its answer is none of the domain's."""
+"""Why a row is reported although it is used: the domain cannot parse its answer."""
 
 _SHOWN = 3
 _MEANING = {
@@ -51,7 +39,7 @@ _MEANING = {
     NO_STEP: "have no step",
     UNREADABLE: "have no readable answer",
     DUPLICATE: "repeat an earlier question",
-    WORDS: "have an answer that the domain cannot read, so that it is compared word for word",
+    WORDS: "have an answer that the domain cannot parse, so it is compared word for word",
 }
 
 
@@ -62,7 +50,7 @@ class Problem:
     Attributes:
         reason: `broken row`, `no step`, `unreadable answer` or `duplicate`.
         source: `file:line`.
-        excerpt: The start of what stands there.
+        excerpt: The start of its text.
         detail: What is wrong with it.
     """
 
@@ -78,18 +66,18 @@ class Problem:
 
 @dataclass(slots=True)
 class ReadResult:
-    """What came out of reading one source.
+    """The result of reading one source.
 
     Attributes:
-        place: Where it was read from.
+        location: Where it was read from.
         examples: In the order of the source.
-        rows: Rows met, those left out included.
-        left_out: Reason → the rows left out for it.
-        repeats: Rows that repeat an earlier question and were kept.
-        in_words: Rows whose answer the domain cannot read; they were kept, and their answers are compared as words.
+        rows: Number of rows read, including those left out.
+        left_out: Reason → the rows left out.
+        repeats: Rows that repeat an earlier question and are among the examples.
+        in_words: Rows whose answer the domain cannot parse; they are among the examples, and compared word for word.
     """
 
-    place: Place
+    location: Location
     examples: list[Example] = field(default_factory=list)
     rows: int = 0
     left_out: dict[str, list[Problem]] = field(default_factory=dict)
@@ -97,17 +85,17 @@ class ReadResult:
     in_words: list[Problem] = field(default_factory=list)
 
     def report(self) -> str:
-        """One line a reason: `gsm8k-train.jsonl: 7,378 of 7,473 rows; 95 have no step (first: …)`."""
-        lines = [f"{self.place.name}: {len(self.examples):,} of {self.rows:,} rows read."]
+        """Return one line per reason: `a.jsonl: 7,378 of 7,473 rows read. Left out: 95 of 7,473 rows have no step …`."""
+        lines = [f"{self.location.name}: {len(self.examples):,} of {self.rows:,} rows read."]
         lines += [f"Left out: {_count(problems, self.rows)}." for problems in self.left_out.values()]
         lines += [f"Kept: {_count(kept, self.rows)}." for kept in (self.repeats, self.in_words) if kept]
         return "\n  ".join(lines)
 
     def record(self) -> dict[str, Any]:
-        """What `run.json` keeps of it: the source by fingerprint, and the counts."""
+        """Return the entry of `run.json`: fingerprints of the source, and counts."""
         return {
-            "source": self.place.path.name if self.place.path is not None else self.place.name,
-            "sha256": fingerprint(self.place.path) if self.place.path is not None else None,
+            "source": self.location.path.name if self.location.path is not None else self.location.name,
+            "sha256": fingerprint(self.location.path) if self.location.path is not None else None,
             "questions_sha256": fingerprint_questions(self.examples),
             "rows": self.rows,
             "examples": len(self.examples),
@@ -128,30 +116,30 @@ def read(
     data_dir: str | Path | None = None,
     skip_with: str = SKIP_WITH,
 ) -> ReadResult:
-    """Source → its examples and an account of the rest.
+    """Source → its examples, and an account of the other rows.
 
     Args:
-        source: A path, a known name (`SOURCES`) or a Hub address; see `chains/places.py`.
+        source: A path, a known name or a Hub address; see `locate`.
         domain: Finds the steps in a chain.
-        format: One of `FORMATS`; without it the first row's columns decide.
-        need_steps: Whether a row without a step is bad; false for benchmarks, whose rows need none.
-        skip_bad: Leave bad rows out and count them, instead of refusing the source.
-        limit: Stop after so many examples.
-        duplicates: What to do with a row whose question stood before.
-        data_dir: Folder with the files of known names.
-        skip_with: How the user leaves bad rows out, for the message that refuses them.
+        format: One of `FORMATS`; None to detect it from the columns of the first row.
+        need_steps: Whether a row without a step is bad; False for benchmarks.
+        skip_bad: Leave bad rows out and count them, instead of raising an error.
+        limit: Stop after this many examples.
+        duplicates: What to do with a row that repeats a question.
+        data_dir: Folder with the files of known sets.
+        skip_with: How the user can leave bad rows out, for the error message.
 
     Raises:
-        UserError: The source cannot be found or read, holds bad rows and `skip_bad` is off, or no example is left.
+        UserError: The source cannot be found or read, has bad rows and `skip_bad` is off, or has no usable row.
     """
     _check_limit(limit)
-    place = locate(source, data_dir)
-    reading = ReadResult(place)
+    location = locate(source, data_dir)
+    reading = ReadResult(location)
     seen: set[bytes] = set()
-    for found in _scan(place, domain, format, need_steps):
+    for found in _scan(location, domain, format, need_steps):
         reading.rows += 1
         if isinstance(found, Example):
-            found = _unrepeated(found, seen, reading, duplicates)
+            found = _check_repeat(found, seen, reading, duplicates)
         if isinstance(found, Example):
             reading.examples.append(found)
             if domain.extract(found.answer) is None:
@@ -162,10 +150,11 @@ def read(
             break
     bad = {r: p for r, p in reading.left_out.items() if r != DUPLICATE or duplicates == "refuse"}
     if bad and not skip_bad:
-        raise UserError(*_refusal(bad, reading.rows, domain, skip_with), where=place.name)
+        raise UserError(*_bad_rows(bad, reading.rows, domain, skip_with), where=location.name)
     if not reading.examples:
-        why = "; ".join(_count(problems, reading.rows) for problems in reading.left_out.values()) or "it holds no row"
-        raise UserError(f"{place.name}: no example is left: {why}.")
+        why = "; ".join(_count(problems, reading.rows) for problems in reading.left_out.values()) or "it has no rows"
+        hint = f" {step_hint(domain)}" if NO_STEP in reading.left_out else ""
+        raise UserError(f"{location.name}: no usable row: {why}.{hint}")
     log.log(logging.WARNING if reading.left_out or reading.in_words else logging.INFO, "%s", reading.report())
     return reading
 
@@ -180,29 +169,28 @@ def iterate(
     limit: int | None = None,
     data_dir: str | Path | None = None,
 ) -> Iterator[Example]:
-    """Source → its examples one by one, none kept in memory; repeated questions are passed on.
+    """Yield the examples of a source one by one, repeated questions included; args as in `read`.
 
-    Args are those of `read`. Without `skip_bad` the first bad row stops the iteration; with it, what was left out is
-    logged when the source ends.
+    Without `skip_bad` the first bad row raises an error; with it, the rows left out are logged at the end.
 
     Raises:
-        UserError: The source cannot be found or read, or holds a bad row and `skip_bad` is off.
+        UserError: The source cannot be found or read, or has a bad row and `skip_bad` is off.
     """
     _check_limit(limit)
-    place = locate(source, data_dir)
+    location = locate(source, data_dir)
 
     def examples() -> Iterator[Example]:
-        reading = ReadResult(place)
-        for found in _scan(place, domain, format, need_steps):
-            reading.rows += 1
+        rows, left_out = 0, dict[str, list[Problem]]()
+        for found in _scan(location, domain, format, need_steps):
+            rows += 1
             if isinstance(found, Example):
                 yield found
             elif skip_bad:
-                reading.left_out.setdefault(found.reason, []).append(found)
+                left_out.setdefault(found.reason, []).append(found)
             else:
-                raise UserError(*_refusal({found.reason: [found]}, reading.rows, domain), where=place.name)
-        for problems in reading.left_out.values():
-            log.warning("%s: left out: %s.", place.name, _count(problems, reading.rows))
+                raise UserError(*_bad_rows({found.reason: [found]}, rows, domain), where=location.name)
+        for problems in left_out.values():
+            log.warning("%s: left out: %s.", location.name, _count(problems, rows))
 
     return islice(examples(), limit)
 
@@ -212,22 +200,26 @@ def _check_limit(limit: int | None) -> None:
         raise UserError(f"limit: must be at least 1, got {limit}. Leave it out to read everything.")
 
 
-def _scan(place: Place, domain: Domain, format: str | None, need_steps: bool) -> Iterator[Example | Problem]:
-    """Every row of a place → its example or its problem."""
-    name = known(format) if format is not None else None
-    for row in place.rows():
+def _scan(location: Location, domain: Domain, format: str | None, need_steps: bool) -> Iterator[Example | Problem]:
+    """Yield the example or the problem of every row."""
+    if format is not None and format not in FORMATS:
+        raise UserError(f"data.format: {unknown('format', format, FORMATS)}")
+    name = format
+    for row in location.rows():
         if name is None and not row.fault:
             name = detect(row, row.source)
-            log.info("%s is read as '%s'", place.name, name)
+            log.info("%s: detected format '%s'", location.name, name)
         try:
-            # a row with a fault is refused before its format matters, so that none need be known yet
+            # a row with a fault is rejected whatever its format, so the format may still be unknown
             yield to_example(row, name or "plain", domain, need_steps)
         except BadRow as bad:
             yield Problem(bad.reason, row.source, _excerpt(bad.about or row.raw), bad.detail)
 
 
-def _unrepeated(example: Example, seen: set[bytes], reading: ReadResult, duplicates: Duplicates) -> Example | Problem:
-    """The example, or the problem that its question stood before; where repeats are kept, noted and passed on."""
+def _check_repeat(
+    example: Example, seen: set[bytes], reading: ReadResult, duplicates: Duplicates
+) -> Example | Problem:
+    """Return the example, or a problem if it repeats a question and repeats are not kept."""
     key = digest(example.question)
     if key not in seen:
         seen.add(key)
@@ -250,13 +242,18 @@ def _count(problems: list[Problem], rows: int) -> str:
     return f"{len(problems):,} of {rows:,} rows {_MEANING[problems[0].reason]} (first: {shown})"
 
 
-def _refusal(bad: dict[str, list[Problem]], rows: int, domain: Domain, skip_with: str = SKIP_WITH) -> list[str]:
-    """One sentence a reason, each with the way out."""
+def step_hint(domain: Domain) -> str:
+    """Return a sentence that shows how the domain's steps are written."""
     name = type(domain).__module__.rpartition(".")[2]
-    hints = {
-        NO_STEP: f"Domain '{name}' reads steps as in `{domain.EXAMPLE[0]}`. "
-        f"{skip_with[:1].upper()}{skip_with[1:]} to leave them out, or choose another data.domain.",
-        DUPLICATE: f"{skip_with[:1].upper()}{skip_with[1:]} to leave them out, or data.duplicates: keep.",
+    return f"The domain '{name}' reads steps written like this: {domain.EXAMPLE[0]}"
+
+
+def _bad_rows(bad: dict[str, list[Problem]], rows: int, domain: Domain, skip_with: str = SKIP_WITH) -> list[str]:
+    """Return one message per reason, each with the fix."""
+    skip = f"{skip_with[:1].upper()}{skip_with[1:]} to leave them out"
+    fixes = {
+        NO_STEP: f"{step_hint(domain)}. {skip}, or choose another data.domain.",
+        DUPLICATE: f"{skip}, or data.duplicates: keep.",
     }
-    mend = f"Mend them, or {skip_with} to leave them out."
-    return [f"{_count(problems, rows)}. {hints.get(reason, mend)}" for reason, problems in bad.items()]
+    default = f"Correct them, or {skip_with} to leave them out."
+    return [f"{_count(problems, rows)}. {fixes.get(reason, default)}" for reason, problems in bad.items()]

@@ -1,7 +1,7 @@
-"""File or Hub data set → rows, each with the place it stands: reading only, no meaning.
+"""File or Hub data set → rows, each with its location; what the columns mean is decided in `formats.py`.
 
-Lines are read one by one, so a large file never sits in memory (a `.json` list does). Numbers in JSON keep their
-written form: 3244047.0999999996 stays that text, never passing through a float.
+Lines are read one by one, so a large file is never held in memory (a `.json` list is). Numbers in JSON keep their written
+form: 3244047.0999999996 stays that text, without passing through a float.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib
 import json
 import math
+from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from decimal import Decimal
@@ -17,15 +18,21 @@ from typing import Any
 
 from ruplar.errors import UserError, install_extra
 
+_DEEPEST = 50
+"""Levels of lists and objects in a row."""
+_ROW_KEYS = ("data", "examples", "rows")
+"""Keys under which a JSON object holds its rows, if it has several lists."""
+_JSON_SHAPES = 'A .json file holds a list of rows, an object such as {"data": [...]}, or one row per line.'
+
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One row as found.
+    """One row of a file.
 
     Attributes:
-        source: `file:line`, or `name:index` counted from 1 where rows are no lines.
-        fields: Column → value, as JSON gives it with numbers as text; a text line stands under `text`.
-        fault: Why it could not be read at all; "" when it could.
+        source: `file:line`, or `name:index` counted from 1 where rows are not lines.
+        fields: Column → value as in JSON, with numbers as text; a line of text is the column `text`.
+        fault: Why the row cannot be read; "" if it can.
         raw: The start of the row, for messages.
     """
 
@@ -36,25 +43,25 @@ class Row:
 
 
 def file_rows(path: Path) -> Iterator[Row]:
-    """Rows of a `.jsonl`, `.json` (a list, or lines), `.txt` or `.parquet` file, in order; blank lines are no rows.
+    """Yield the rows of a `.jsonl`, `.json`, `.txt` or `.parquet` file in order; blank lines are skipped.
 
     Raises:
-        UserError: The suffix is none of these, the file is no such thing, or Parquet cannot be read here.
+        UserError: The suffix is none of these, the file is damaged, or Parquet support is not installed.
     """
     reader = _READERS.get(path.suffix.lower())
     if reader is None:
-        raise UserError(f"{path}: cannot tell what a '{path.suffix}' file holds. Readable: {', '.join(SUFFIXES)}.")
+        raise UserError(f"{path}: files of type '{path.suffix}' are not supported. Supported: {', '.join(SUFFIXES)}.")
     return reader(path)
 
 
 def hub_rows(name: str, config: str | None, split: str, hint: str = "") -> Iterator[Row]:
-    """Rows of a Hugging Face data set, through the `datasets` package and its cache.
+    """Yield the rows of a Hugging Face data set, through the `datasets` package and its cache.
 
     Args:
         name: `owner/name`.
-        config: The set's configuration, None for its only one.
+        config: The configuration of the set; None for its only one.
         split: As `datasets` writes it: `test`, `train+test`, `train[:10%]`.
-        hint: How to get the rows without the Hub, for the message when they cannot be loaded.
+        hint: How to get the rows without the Hub, for the error message.
 
     Raises:
         UserError: `datasets` is not installed, or the set cannot be loaded (offline, no network, no such name or split).
@@ -92,7 +99,7 @@ def _optional(module: str, purpose: str, otherwise: str = "") -> Any:
 
 
 def _lines(path: Path) -> Iterator[tuple[int, bytes]]:
-    """Number and bytes of each line that is not blank. Only a newline ends a line: JSON may hold other separators."""
+    """Yield number and bytes of each line that is not blank. Only a newline ends a line: JSON may contain other separators."""
     with path.open("rb") as file:
         for number, line in enumerate(file, start=1):
             line = line.removeprefix(b"\xef\xbb\xbf") if number == 1 else line
@@ -106,27 +113,57 @@ def _line_rows(path: Path, parse: Callable[[str], dict[str, Any]]) -> Iterator[R
         raw = line[:200].decode("utf-8", "replace")
         try:
             yield Row(source, parse(line.decode("utf-8")), raw=raw)
-        except ValueError as error:  # JSONDecodeError and UnicodeDecodeError are ValueErrors
-            yield Row(source, fault=str(error), raw=raw)
+        except (ValueError, RecursionError) as error:  # JSONDecodeError and UnicodeDecodeError are ValueErrors
+            yield Row(source, fault=_reason(error), raw=raw)
 
 
-def _no_constant(text: str) -> Any:
-    raise ValueError(f"{text} is no number")
+def _reason(error: Exception) -> str:
+    return "nested too deeply" if isinstance(error, RecursionError) else str(error)
 
 
-def _loads(text: str) -> Any:
-    return json.loads(text, parse_float=str, parse_int=str, parse_constant=_no_constant)
+class _Repeated(dict):
+    """A JSON object in which a key occurs more than once."""
+
+    key = ""
 
 
-def _object(text: str) -> dict[str, Any]:
-    found = _loads(text)
-    if not isinstance(found, dict):
-        raise ValueError(f"not a JSON object but a {type(found).__name__}")
+def _pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        found = _Repeated(found)
+        found.key = Counter(key for key, _ in pairs).most_common(1)[0][0]
     return found
 
 
+def _not_a_number(text: str) -> Any:
+    raise ValueError(f"{text} is not a number in JSON")
+
+
+def _loads(text: str) -> Any:
+    return json.loads(text, parse_float=str, parse_int=str, parse_constant=_not_a_number, object_pairs_hook=_pairs)
+
+
+def _object(found: Any) -> dict[str, Any]:
+    """Parsed JSON → a row's columns.
+
+    Raises:
+        ValueError: It is not an object, is nested too deeply, or repeats a key.
+    """
+    if not isinstance(found, dict):
+        raise ValueError(f"not a JSON object but a {type(found).__name__}")
+    level: list[Any] = [found]
+    for _ in range(_DEEPEST):
+        if repeated := next((value for value in level if isinstance(value, _Repeated)), None):
+            raise ValueError(f"the key '{repeated.key}' occurs more than once")
+        inner = (value.values() if isinstance(value, dict) else value for value in level)
+        level = [value for values in inner for value in values if isinstance(value, dict | list)]
+        if not level:
+            return found
+    raise ValueError(f"nested more than {_DEEPEST} levels deep")
+
+
 def _jsonl_rows(path: Path) -> Iterator[Row]:
-    return _line_rows(path, _object)
+    return _line_rows(path, lambda line: _object(_loads(line)))
 
 
 def _text_rows(path: Path) -> Iterator[Row]:
@@ -134,38 +171,73 @@ def _text_rows(path: Path) -> Iterator[Row]:
 
 
 def _json_rows(path: Path) -> Iterator[Row]:
-    """A JSON list; a `.json` file that opens with `{` is read as lines."""
-    first = next(_lines(path), (0, b""))[1]
-    if not first.startswith(b"["):
-        yield from _jsonl_rows(path)
-        return
+    """A JSON list of rows, an object that holds such a list (`{"data": [...]}`), or one row per line."""
+    lines = _lines(path)
+    first, second = (next(lines, (0, b""))[1] for _ in range(2))
+    if first.startswith(b"{") and second.startswith(b"{"):
+        return _jsonl_rows(path)
     try:
-        found = _loads(path.read_text(encoding="utf-8-sig"))
-    except ValueError as error:
-        raise UserError(f"{path}: not a JSON list: {error}.") from error
-    for index, fields in enumerate(found, start=1):
+        found = _loads(path.read_text(encoding="utf-8-sig")) if first else []
+    except (ValueError, RecursionError) as error:
+        if first.startswith(b"{") and not second:
+            return _jsonl_rows(path)
+        raise UserError(f"{path}: not valid JSON: {_reason(error)}. {_JSON_SHAPES}") from error
+    return _listed_rows(path, found if isinstance(found, list) else _rows_in(path, found))
+
+
+def _rows_in(path: Path, found: Any) -> list[Any]:
+    """A JSON object → the list of objects it holds; a row of its own if it holds none."""
+    lists = {
+        name: value
+        for name, value in (found.items() if isinstance(found, dict) else ())
+        if isinstance(value, list) and value and all(isinstance(row, dict) for row in value)
+    }
+    name = next((name for name in (*_ROW_KEYS, *(lists if len(lists) == 1 else ())) if name in lists), None)
+    if name is not None:
+        return lists[name]
+    if lists:
+        raise UserError(f"{path}: several lists of rows ({', '.join(lists)}). Keep one of them. {_JSON_SHAPES}")
+    return [found]
+
+
+def _listed_rows(path: Path, rows: list[Any]) -> Iterator[Row]:
+    for index, fields in enumerate(rows, start=1):
         source = f"{path.name}:{index}"
-        if isinstance(fields, dict):
-            yield Row(source, fields, raw=str(fields)[:200])
-        else:
-            yield Row(source, fault=f"not a JSON object but a {type(fields).__name__}", raw=str(fields)[:200])
+        try:
+            yield Row(source, _object(fields), raw=str(fields)[:200])
+        except ValueError as error:
+            yield Row(source, fault=str(error), raw="" if isinstance(fields, dict | list) else str(fields)[:200])
 
 
 def _parquet_rows(path: Path) -> Iterator[Row]:
     parquet = _optional("pyarrow.parquet", f"Reading {path.name}")
+    index = 0
+    # pyarrow's errors are subclasses of OSError, ValueError (also UnicodeDecodeError) and NotImplementedError
     try:
         table = parquet.ParquetFile(path)
-    except (OSError, ValueError) as error:  # ArrowInvalid is a ValueError
+        columns = table.schema_arrow.names
+        batches = table.iter_batches(batch_size=1024)
+    except (OSError, ValueError, NotImplementedError) as error:
         raise UserError(f"{path}: not a Parquet file: {error}.") from error
-    index = 0
-    for batch in table.iter_batches(batch_size=1024):
-        for fields in batch.to_pylist():
+    if len(set(columns)) < len(columns):
+        raise UserError(f"{path}: a column occurs more than once ({', '.join(columns)}). Keep one of them.")
+    while True:
+        try:
+            batch = next(batches, None)
+            rows = batch.to_pylist() if batch is not None else []
+        except (OSError, ValueError, NotImplementedError) as error:
+            raise UserError(
+                f"{path}: damaged, or not UTF-8 text, in the rows after {index}: {error}. Write the file again."
+            ) from error
+        if batch is None:
+            return
+        for fields in rows:
             index += 1
             yield _plain_row(f"{path.name}:{index}", fields)
 
 
 def _plain_row(source: str, fields: dict[str, Any]) -> Row:
-    """Typed values → the form JSON rows have; columns that are null are absent."""
+    """Typed values → the form that JSON rows have; columns that are null are left out."""
     plain = {name: _plain(value) for name, value in fields.items() if value is not None}
     return Row(source, plain, raw=str(plain)[:200])
 
@@ -186,4 +258,4 @@ _READERS: dict[str, Callable[[Path], Iterator[Row]]] = {
 }
 
 SUFFIXES = tuple(sorted(_READERS))
-"""Endings of the files that can be read."""
+"""Suffixes of the files that can be read."""

@@ -1,8 +1,8 @@
-"""Readings → the rows whose chains are wrong, and the part of a set that no scenario shares with another part.
+"""Examples → a train/valid/test split by scenario, and the rows whose chains are wrong.
 
-Date Understanding has 369 questions about 41 scenarios, nine a scenario; divided at random, as the paper divides it, every scenario of
-the test is trained on with another question. Here whole scenarios are divided: about one in five for testing, one in ten for
-validation. Which one goes where depends on its text and on the others of its set alone.
+Date Understanding has 369 questions about 41 scenarios, nine per scenario. In a random split, such as the paper's, every
+test scenario also occurs in training, with another question. Here a scenario is in one split only: about one in five is in
+test, one in ten in valid. The split of a scenario depends only on its text.
 """
 
 from __future__ import annotations
@@ -12,7 +12,8 @@ import logging
 from collections.abc import Sequence
 from typing import Any
 
-from ruplar.data.read import SOURCES, Problem, ReadResult, read
+from ruplar.data.locations import KNOWN_SETS
+from ruplar.data.read import Problem, ReadResult, read
 from ruplar.domains.base import Domain, faults
 from ruplar.errors import UserError
 from ruplar.fingerprints import fingerprint_questions
@@ -21,41 +22,38 @@ from ruplar.problems.seeding import Split
 log = logging.getLogger(__name__)
 
 JOINED = {"date-understanding-by-scenario": ("date-understanding-train", "date-understanding")}
-"""Sets that are read from several known ones and then divided by scenario."""
+"""Sets that are joined from several known sets and then split by scenario."""
 
 WRONG = "wrong chain"
 _TEST, _VALID = 2, 1
-"""Tenths of all scenarios."""
+"""Tenths of the scenarios in test and valid."""
 
 
 def part_of_scenario(scenario: str) -> Split:
-    """The part a scenario belongs to, by its own text alone.
-
-    So it does not matter which other rows were read, or left out: no scenario can be trained on by one reading and tested by another.
-    """
+    """Return the split of a scenario. It depends only on its text, so it is the same whatever other rows are read."""
     draw = int.from_bytes(hashlib.sha256(scenario.encode()).digest()[:8]) % 10
     return "test" if draw < _TEST else "valid" if draw < _TEST + _VALID else "train"
 
 
 def keep_part(readings: Sequence[ReadResult], domain: Domain, split: Split, name: str) -> None:
-    """Leave only the examples of one part in what was read.
+    """Remove the examples of the other splits from the readings.
 
     Raises:
-        UserError: The domain cannot tell scenarios, or the part is empty.
+        UserError: The domain does not define scenarios, or the split is empty.
     """
     of = getattr(domain, "scenario", None)
     if of is None:
         raise UserError(
-            f"split_by: the domain '{type(domain).__module__.rpartition('.')[2]}' does not say what a scenario is (`scenario`)."
+            f"split_by: the domain '{type(domain).__module__.rpartition('.')[2]}' does not define scenarios (`scenario`)."
         )
     for reading in readings:
         reading.examples = [e for e in reading.examples if part_of_scenario(of(e.question)) == split]
     if not any(reading.examples for reading in readings):
-        raise UserError(f"{name}: has too few scenarios to be divided; no row is left for '{split}'.")
+        raise UserError(f"{name}: has too few scenarios to split; no row is in '{split}'.")
 
 
 def record_of(readings: Sequence[ReadResult], domain: Any, split: Split, name: str) -> dict[str, Any]:
-    """What run.json keeps of a part."""
+    """Return the entry of `run.json` for one split."""
     examples = [example for reading in readings for example in reading.examples]
     left_out: dict[str, int] = {}
     for reading in readings:
@@ -74,41 +72,41 @@ def record_of(readings: Sequence[ReadResult], domain: Any, split: Split, name: s
 
 
 def remarks(reading: ReadResult, domain: Domain) -> list[str]:
-    """What is to be said of a set as a whole: questions that share a scenario, and scenarios another known set has too."""
+    """Return remarks on a whole set: questions that share a scenario, and scenarios that another known set has too."""
     of = getattr(domain, "scenario", None)
     if of is None:
         return []
-    told = [of(example.question) for example in reading.examples]
+    scenarios = [of(example.question) for example in reading.examples]
     found = []
-    if len(set(told)) < len(told):
+    if len(set(scenarios)) < len(scenarios):
         found.append(
-            f"{len(told)} questions tell {len(set(told))} scenarios: divided at random, a test would ask what was trained on. "
-            "Divide them with split_by: scenario."
+            f"{len(scenarios)} questions are about {len(set(scenarios))} scenarios: a random split would test on scenarios that were "
+            "trained on. Use split_by: scenario."
         )
     for joined, names in JOINED.items():
         for name in names:
-            shared = _shared(reading, told, domain, name, names)
+            shared = _shared(reading, scenarios, domain, name, names)
             if shared:
                 found.append(
-                    f"the paper's split leaks: {shared} of these {len(told)} questions tell a scenario that '{name}' tells too. "
-                    f"'{joined}' has no scenario in two parts."
+                    f"the paper's split leaks: {shared} of these {len(scenarios)} questions are about a scenario of '{name}' too. "
+                    f"'{joined}' has each scenario in one split only."
                 )
     return found
 
 
-def _shared(reading: ReadResult, told: Sequence[str], domain: Any, other: str, names: Sequence[str]) -> int:
-    """Questions of a known set whose scenario stands in another set of the same family; 0 where it is none of them."""
-    path = reading.place.path
-    here = next((name for name in names if path is not None and SOURCES[name].file == path.name), None)
-    if path is None or here in (None, other) or not (path.parent / SOURCES[other].file).is_file():
+def _shared(reading: ReadResult, scenarios: Sequence[str], domain: Any, other: str, names: Sequence[str]) -> int:
+    """Return how many questions of a known set are about a scenario of another set; 0 if it is not one of these sets."""
+    path = reading.location.path
+    here = next((name for name in names if path is not None and KNOWN_SETS[name].file == path.name), None)
+    if path is None or here in (None, other) or not (path.parent / KNOWN_SETS[other].file).is_file():
         return 0
-    theirs = read(path.parent / SOURCES[other].file, domain, skip_bad=True, need_steps=False)
+    theirs = read(path.parent / KNOWN_SETS[other].file, domain, skip_bad=True, need_steps=False)
     known = {domain.scenario(example.question) for example in theirs.examples}
-    return sum(scenario in known for scenario in told)
+    return sum(scenario in known for scenario in scenarios)
 
 
 def wrong_chains(readings: Sequence[ReadResult], domain: Domain) -> dict[str, str]:
-    """Where a chain does not re-execute, or not to its answer → what is wrong with it; empty for a domain that refuses none."""
+    """Location of each wrong chain → what is wrong with it; empty for a domain that accepts wrong chains."""
     if not getattr(domain, "REFUSES_WRONG", False):
         return {}
     found = {e.source: wrong for reading in readings for e in reading.examples if (wrong := faults(domain, e))}
@@ -116,10 +114,10 @@ def wrong_chains(readings: Sequence[ReadResult], domain: Domain) -> dict[str, st
 
 
 def leave_out_wrong(readings: Sequence[ReadResult], wrong: dict[str, str], skip_bad: bool) -> None:
-    """Take the wrong chains out of what is read for training, counted and located.
+    """Remove wrong chains from the readings and record them as left out.
 
     Raises:
-        UserError: There are some, and they may not be left out; or no other is left.
+        UserError: There are wrong chains and `skip_bad` is off, or all chains are wrong.
     """
     for reading in readings:
         bad = [e for e in reading.examples if e.source in wrong]
@@ -129,11 +127,11 @@ def leave_out_wrong(readings: Sequence[ReadResult], wrong: dict[str, str], skip_
         count = f"{len(bad)} of {reading.rows} chains are wrong (first: {first})"
         if not skip_bad:
             raise UserError(
-                f"{count}. `ruplar data check` lists them. Mend them, or set data.skip_bad: true to leave them out.",
-                where=reading.place.name,
+                f"{count}. `ruplar data check` lists them. Correct them, or set data.skip_bad: true to leave them out.",
+                where=reading.location.name,
             )
-        log.warning("%s: left out: %s.", reading.place.name, count)
+        log.warning("%s: left out: %s.", reading.location.name, count)
         reading.left_out[WRONG] = [Problem(WRONG, e.source, e.chain[:60], wrong[e.source]) for e in bad]
         reading.examples = [e for e in reading.examples if e.source not in wrong]
     if not any(reading.examples for reading in readings):
-        raise UserError(f"{readings[0].place.name}: no example is left: every chain is wrong.")
+        raise UserError(f"{readings[0].location.name}: no usable row: every chain is wrong.")

@@ -1,15 +1,14 @@
-"""A recipe's data entry → examples: a file, a known or Hub set, or problems of a built-in generator.
+"""A data entry of a recipe → examples: of a file, a known or Hub set, or a problem generator.
 
-{source: gsm8k-aug-train}                        read from a file or the Hub (`chains/places.py` says where)
-{source: word-problems, count: 1000, seed: 1}    written on demand: problem i is a function of (seed, i), so a set
-                                                 of millions takes no memory; also drills, date-problems, logic-problems,
-                                                 logic-ways, logic-lookups
-{source: gsm8k-train, augment: 60, seed: 1}      up to 60 problems of each chain, which tell it with other numbers
-                                                 (`chains/augment`); the chains themselves are another entry
-{source: mine.jsonl, split_by: scenario}         the part of a file that the entry stands for (train, valid, test), no
-                                                 scenario in two of them (`chains/scenarios.py`)
+{source: gsm8k-aug-train}                        a file or a Hub set (`locations.py`)
+{source: word-problems, count: 1000, seed: 1}    a generator: problem i is a function of (seed, i), so a set of millions
+                                                 takes no memory
+{source: gsm8k-train, augment: 60, seed: 1}      up to 60 augmented chains for each chain, with its numbers resampled
+                                                 (`augment/`); the original chains are another entry
+{source: mine.jsonl, split_by: scenario}         the train, valid or test split of a file, each scenario in one split only
+                                                 (`scenarios.py`)
 
-Nothing is read before it is asked for, and no entry may hold settings that its kind of source would pass over.
+Settings that do not apply to a kind of source are errors.
 """
 
 from __future__ import annotations
@@ -43,50 +42,53 @@ GENERATORS = {
     "logic-ways": "logic",
     "logic-lookups": "logic",
 }
-"""Sources that are written on demand → the packaged domain their chains are of."""
+"""Problem generators → the packaged domain of their chains."""
 TEST_SEED = 20_260_509
-"""Seed of the word problems that `--on word-problems` asks; no recipe may train on it."""
+"""Seed of the word problems of `--on word-problems`; no recipe may train on it."""
 TEST_COUNT = 500
 HELD_OUT, SHORT, SITUATIONS = "held-out", "short", "situations"
-"""`word-problems:held-out`: the families that no packaged model was trained on; `:short`: those of one or two steps; `:situations`:
-short ones in many more words."""
+"""Groups of families: `word-problems:held-out`: not in the training of packaged models; `:short`: one or two steps;
+`:situations`: short problems with longer texts."""
 
 
 Refuse = Callable[[Example], str | None]
-"""Example → why it may not be trained on, or None."""
+"""Example → why it must not be trained on, or None."""
 
 
 class SourceConfig(Settings):
-    """Where chains come from."""
+    """One source of examples."""
 
     source: str = Field(
         min_length=1,
-        description="A file, a known set, hub:owner/name, word-problems[:FAMILY], drills, date-problems, logic-problems, logic-ways or logic-lookups.",
+        description="A file, a known set, hub:owner/name, or a generator: word-problems[:FAMILY], drills, date-problems, "
+        "logic-problems, logic-ways, logic-lookups.",
     )
-    count: int | None = Field(None, ge=1, description="Take this many; null: all of a file, 500 written problems.")
-    seed: int = Field(TEST_SEED, ge=0, description="Which written or augmented problems.")
+    count: int | None = Field(None, ge=1, description="Number of examples; null: all rows, or 500 problems.")
+    seed: int = Field(TEST_SEED, ge=0, description="Random seed of generated or augmented problems.")
     families: tuple[str, ...] | None = Field(
-        None, min_length=1, description="Families of word problems; null: those trained on."
+        None, min_length=1, description="Families of word problems; null: those of the training set."
     )
-    steps: tuple[int, int] = Field((1, 6), description="Fewest and most steps of a written problem.")
-    format: str | None = Field(None, description="Shape of a file's rows; null: found out from the first.")
+    steps: tuple[int, int] = Field((1, 6), description="Minimum and maximum number of steps of a generated problem.")
+    format: str | None = Field(None, description="Column layout of a file; null: detected from its first row.")
     split_by: Literal["scenario"] | None = Field(
-        None, description="Divide a file into train, valid and test by what its questions tell; null: all of it."
+        None, description="Split a file into train, valid and test by the scenario of its questions; null: no split."
     )
     augment: int | None = Field(
-        None, ge=1, description="Instead of each chain up to so many that tell it with other numbers; null: the chain."
+        None,
+        ge=1,
+        description="Replace each chain by up to this many copies with resampled numbers; null: keep the chain.",
     )
-    large: float = Field(LARGE, ge=0, le=1, description="Share of augmented problems with a number of 4 to 7 digits.")
+    large: float = Field(LARGE, ge=0, le=1, description="Share of augmented chains with a number of 4 to 7 digits.")
 
     @model_validator(mode="before")
     @classmethod
     def _bare_name(cls, value: Any) -> Any:
-        """A bare string is a source; `word-problems:bakery` names a family, `:held-out`, `:short` and `:situations` several."""
+        """A string is a source; `word-problems:bakery` names a family; `:held-out`, `:short` and `:situations` are groups."""
         value = {"source": value} if isinstance(value, str) else value
         if isinstance(value, dict) and str(value.get("source", "")).startswith(f"{GENERATOR}:"):
             family = value["source"].partition(":")[2]
             if value.get("families"):
-                raise ValueError(f"'{value['source']}' names its family already; drop families")
+                raise ValueError(f"'{value['source']}' already names a family; remove families")
             value = {**value, "source": GENERATOR, "families": group(family)}
         if isinstance(value, dict) and value.get("source") in scenarios.JOINED:
             value = {"split_by": "scenario", **value}
@@ -94,13 +96,13 @@ class SourceConfig(Settings):
 
     @model_validator(mode="after")
     def _fits(self) -> SourceConfig:
-        """Settings of the other kind of source are refused, not passed over."""
-        wrong = list(self._unwritable() if self.is_generated else self._unreadable())
+        """Reject settings that do not apply to this kind of source."""
+        wrong = list(self._generator_problems() if self.is_generated else self._file_problems())
         if wrong:
             raise ValueError("; ".join(wrong))
         return self
 
-    def _unwritable(self) -> Iterator[str]:
+    def _generator_problems(self) -> Iterator[str]:
         from ruplar.problems import word_problems
 
         for name in ("format", "split_by", "augment", "large"):
@@ -112,9 +114,9 @@ class SourceConfig(Settings):
             if name not in word_problems.FAMILIES:
                 yield unknown("family", name, word_problems.FAMILIES).rstrip(".")
         if not 1 <= self.steps[0] <= self.steps[1]:
-            yield f"steps must be [fewest, most] from 1 on, got {list(self.steps)}"
+            yield f"steps must be [minimum, maximum], both at least 1, got {list(self.steps)}"
 
-    def _unreadable(self) -> Iterator[str]:
+    def _file_problems(self) -> Iterator[str]:
         own = type(self).model_fields
         drawn = ("families", "steps") if self.augment else ("seed", "families", "steps")
         given = [name for name in drawn if getattr(self, name) != own[name].default]
@@ -122,24 +124,24 @@ class SourceConfig(Settings):
             written = " or ".join(f"'{name}'" for name in ([GENERATOR] if "families" in given else GENERATORS))
             yield f"{' and '.join(given)} can be set for {written} only, not for '{self.source}'"
         if self.augment is None and self.large != LARGE:
-            yield f"large can be set together with augment only, not for '{self.source}' alone"
+            yield f"large can be set only together with augment, which '{self.source}' does not have"
         if self.augment and self.split_by is not None:
             yield "augment and split_by cannot be set together"
         if self.format is not None and self.format not in FORMATS:
             yield unknown("format", self.format, FORMATS).rstrip(".")
         if self.source.partition(":")[0] in GENERATORS:
-            yield f"'{self.source.partition(':')[0]}' has no families; write it without '{self.source.partition(':')[2]}'"
+            yield f"'{self.source.partition(':')[0]}' has no families; remove '{self.source.partition(':')[2]}'"
         if self.source in scenarios.JOINED and self.split_by is None:
-            yield f"'{self.source}' is divided by scenario; drop split_by"
+            yield f"'{self.source}' is always split by scenario; remove split_by"
 
     @property
     def is_generated(self) -> bool:
-        """Whether the problems are written on demand."""
+        """Whether the source is a problem generator."""
         return self.source in GENERATORS
 
     @property
     def name(self) -> str:
-        """What tables call it."""
+        """The name of the source in tables."""
         if self.is_generated:
             for some in (SHORT, SITUATIONS):
                 if self.families and self.families == group(some):
@@ -150,10 +152,10 @@ class SourceConfig(Settings):
 
 
 def generator(domain: str) -> Callable[..., Iterator[Example]]:
-    """A packaged domain's name → its generator: (count, seed, steps=, start=, split=) → examples.
+    """Name of a packaged domain → its generator: (count, seed, steps=, start=, split=) → examples.
 
     Raises:
-        UserError: No problems are written for it.
+        UserError: The domain has no generator.
     """
     for source, about in GENERATORS.items():
         if about == domain:
@@ -165,14 +167,8 @@ def _generator(source: str) -> ModuleType:
     return importlib.import_module(f"ruplar.problems.{source.replace('-', '_')}")
 
 
-def _revised(source: str) -> dict[str, int]:
-    """What a record must say besides the seed: which revision of a generator wrote the problems, after the first."""
-    revision = getattr(_generator(source), "REVISION", 1)
-    return {"revision": revision} if revision > 1 else {}
-
-
 def group(name: str) -> tuple[str, ...]:
-    """What stands behind `word-problems:` → the families meant."""
+    """Name of a family or a group of families → the families."""
     from ruplar.problems import word_problems
 
     groups = {HELD_OUT: word_problems.HELD_OUT, SHORT: word_problems.SHORT, SITUATIONS: word_problems.SITUATIONS}
@@ -181,7 +177,7 @@ def group(name: str) -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class GeneratedProblems(Sequence):
-    """Problems of one part (train, valid, test) as a sequence that writes each one when asked for it."""
+    """The problems of one split as a sequence that generates each problem on access."""
 
     config: SourceConfig
     split: Split = "test"
@@ -207,7 +203,7 @@ class GeneratedProblems(Sequence):
 
 @dataclass(frozen=True)
 class LoadedSource:
-    """Examples ready to use, and what run.json keeps of where they came from."""
+    """Examples, and the entry of `run.json` for their source."""
 
     examples: Sequence[Example]
     record: dict[str, Any]
@@ -225,36 +221,30 @@ def open_source(
     skip_with: str = SKIP_WITH,
     refuse: Refuse | None = None,
 ) -> LoadedSource:
-    """The examples of one entry.
+    """Load the examples of one source.
 
     Args:
-        config: The entry.
-        domain: What a step is.
+        config: The source.
+        domain: Finds the steps.
         need_steps: Whether a row without a step is bad.
-        skip_bad: Leave bad rows out instead of stopping.
+        skip_bad: Leave bad rows out instead of raising an error.
         duplicates: What to do with rows that repeat a question.
         data_dir: Folder with the files of known sets.
-        split: What the examples are for. Written problems of one part never occur in another, whatever their seeds; a
-            file that is split by scenario gives this part of it.
-        skip_with: How the user sets `skip_bad`, for the message that refuses bad rows.
-        refuse: Says why a chain may not be augmented; None where it may. Elsewhere it is for the caller to ask.
+        split: Generated problems of one split never occur in another, whatever the seed; a file with `split_by` gives this
+            split.
+        skip_with: How the user sets `skip_bad`, for the error message.
+        refuse: Returns why a chain must not be augmented, or None; only used with `augment`.
 
     Raises:
-        UserError: The source cannot be found or read, holds bad rows and `skip_bad` is off, or is of another domain.
+        UserError: The source cannot be found or read, has bad rows and `skip_bad` is off, or is of another domain.
     """
     if config.augment and split != "train":
-        raise UserError(f"'{config.source}': augment makes training data; questions are asked as they were written.")
+        raise UserError(f"'{config.source}': augment is for training data only; evaluation uses published questions.")
     if config.is_generated:
-        _check_domain(config.source, domain)
-        problems = GeneratedProblems(config, split)
-        return LoadedSource(
-            problems,
-            {"source": config.name, "split": split, "seed": config.seed, "examples": len(problems), "left_out": {}}
-            | _revised(config.source),
-        )
-    # a variant is a function of its chain's row, so the rows are the same for all methods
+        return _generated(config, domain, split)
+    # an augmented chain depends on the row number, so the rows must be the same for all methods
     need_steps = need_steps or bool(config.augment)
-    # a part is chosen from the whole, so no limit before that
+    # a split is chosen from all rows, so no limit before that
     limit = config.count if config.split_by is None and not config.augment else None
     readings = [
         read(
@@ -275,20 +265,34 @@ def open_source(
     if config.split_by is not None:
         scenarios.keep_part(readings, domain, split, config.name)
     wrong = scenarios.wrong_chains(readings, domain)
-    # a benchmark is asked as it was published, and says how many of its answers are wrong; a part of our own has none
+    # a published benchmark keeps its wrong chains, and the record counts them; our own splits leave them out
     if split != "test" or config.split_by is not None:
         scenarios.leave_out_wrong(readings, wrong, skip_bad or split == "test")
     examples = [example for reading in readings for example in reading.examples][: config.count]
-    whole = config.split_by is None
-    record = readings[0].record() if whole else scenarios.record_of(readings, domain, split, config.name)
-    kept = sum(example.source in wrong for example in examples)
-    return LoadedSource(examples, {**record, "examples": len(examples), **({"wrong_kept": kept} if kept else {})})
+    record = readings[0].record()
+    if config.split_by is not None:
+        record = scenarios.record_of(readings, domain, split, config.name)
+    wrong_kept = sum(example.source in wrong for example in examples)
+    record |= {"examples": len(examples), **({"wrong_kept": wrong_kept} if wrong_kept else {})}
+    return LoadedSource(examples, record)
+
+
+def _generated(config: SourceConfig, domain: Domain, split: Split) -> LoadedSource:
+    """Load the problems of a generator; domains outside the package may read those of any generator."""
+    source, expected = config.source, GENERATORS[config.source]
+    package, _, name = type(domain).__module__.rpartition(".")
+    if package == "ruplar.domains" and name != expected:
+        raise UserError(f"'{source}' is of the domain '{expected}', not '{name}'. Set data.domain: {expected}.")
+    problems = GeneratedProblems(config, split)
+    record = {"source": config.name, "split": split, "seed": config.seed, "examples": len(problems), "left_out": {}}
+    revision = getattr(_generator(source), "REVISION", 1)
+    return LoadedSource(problems, record | ({"revision": revision} if revision > 1 else {}))
 
 
 def _augmented(config: SourceConfig, reading: ReadResult, refuse: Refuse | None) -> LoadedSource:
-    """What was read → problems that tell it with other numbers."""
+    """Chains read from a file → augmented chains."""
     assert config.augment is not None
-    found, tally = build(
+    found, report = build(
         reading.examples, config.seed, count=config.count, per_chain=config.augment, large=config.large, refuse=refuse
     )
     record = {
@@ -298,22 +302,13 @@ def _augmented(config: SourceConfig, reading: ReadResult, refuse: Refuse | None)
         "questions_sha256": None,
         "of_sha256": reading.record()["sha256"] or reading.record()["questions_sha256"],
         "seed": config.seed,
-        "chains_used": tally.used,
+        "chains_used": report.used,
         "examples": len(found),
     }
-    # the chains themselves may be an entry too: what that one leaves out is not counted with what cannot be told again
-    left_out = Counter(record["left_out"]) + tally.left_out
+    # the original chains may be another entry, so chains that cannot be augmented are counted under a name of their own
+    left_out = Counter(record["left_out"]) + report.left_out
     record["left_out"] = {f"not augmented: {why}": n for why, n in left_out.items()}
     if not len(found):
-        why = "; ".join(f"{n} {reason}" for reason, n in tally.left_out.most_common())
-        raise UserError(f"{config.source}: no chain can be told with other numbers: {why}.")
+        why = "; ".join(f"{n} {reason}" for reason, n in report.left_out.most_common())
+        raise UserError(f"{config.source}: no chain can be augmented: {why}.")
     return LoadedSource(found, record)
-
-
-def _check_domain(source: str, domain: Domain) -> None:
-    """Refuse to read one packaged domain's chains by another's rules; a domain from outside may read what it likes."""
-    package, _, name = type(domain).__module__.rpartition(".")
-    if package == "ruplar.domains" and name != GENERATORS[source]:
-        raise UserError(
-            f"'{source}' are chains of the domain '{GENERATORS[source]}', not '{name}'. Set data.domain: {GENERATORS[source]}."
-        )

@@ -1,1 +1,1 @@
-"""What a step, its symbols, its result and a right answer are, one file a domain."""
+"""Domains: what a step, its symbols, its result and a right answer are; one file per domain."""

@@ -1,7 +1,8 @@
-"""Text of a date → date, and date and offset → date: what reading, checking and grading dates share.
+"""Text → date, and date and offset → date, for reading, checking and scoring dates.
 
-The calendar is the Gregorian one of `datetime.date`. Month ends are kept inside the month: Jan 31 + 1 month is Feb 28 or 29, and
-Feb 29 - 1 year is Feb 28. A date holds no time of day, so an offset of hours that is no whole day has two results.
+The calendar is that of `datetime.date`. Days beyond the end of a month are moved to its end: Jan 31 + 1 month is Feb 28 or
+29, and Feb 29 - 1 year is Feb 28. A date has no time of day, so an offset in hours that is not a whole number of days has
+two results.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ _NAMES = (
     "November",
 )
 MONTH = rf"(?:{'|'.join((*_NAMES, 'December'))}|Sept|{'|'.join(MONTHS)})(?![a-z])\.?"
-"""Pattern of a month's name, whole or short; `Feburary` is how Date Understanding writes one."""
+"""Pattern of a month's name, full or short; the misspelling `Feburary` occurs in Date Understanding."""
 
 _ORDINAL = r"(?:st|nd|rd|th)?"
 DATE = (
@@ -59,11 +60,11 @@ UNIT = r"(?:hour|day|week|fortnight|month|quarter|year|decade|centurie|century)s
 
 _COUNTS = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve")
 COUNT = rf"(?:[0-9]{{1,5}}|an?|{'|'.join(_COUNTS)})"
-"""Pattern of how many: digits, `a`, `one` to `twelve`."""
+"""Pattern of a count: digits, `a`, `one` to `twelve`."""
 
 
 def read(text: str) -> date | None:
-    """Text that is nothing but a date → the date; None when it is anything else, or names no day that exists."""
+    """Text that is just a date → the date; None if it is anything else, or the day does not exist."""
     found = _DATE.fullmatch(text.strip().rstrip("."))
     return of_match(found) if found else None
 
@@ -79,7 +80,7 @@ def of_match(found: re.Match[str]) -> date | None:
 
 
 def find_all(text: str) -> Iterator[tuple[date, int]]:
-    """Each date in a text, with where it ends."""
+    """Yield each date in a text and the position where it ends."""
     for found in _DATE.finditer(text):
         if (day := of_match(found)) is not None:
             yield day, found.end()
@@ -98,28 +99,28 @@ def count_of(text: str) -> int:
 
 
 def show(day: date) -> str:
-    """The way chains write a date: `Jul 8, 1971`."""
+    """Date → its form in chains: `Jul 8, 1971`."""
     return f"{MONTHS[day.month - 1]} {day.day}, {day.year}"
 
 
 def last_day(year: int, month: int) -> date:
-    """The end of a month, leap years minded."""
+    """Return the last day of a month."""
     return date(year, month, calendar.monthrange(year, month)[1])
 
 
 def weekday(day: date) -> str:
-    """The day of the week, in full."""
+    """Return the full name of the weekday."""
     return WEEKDAYS[day.weekday()]
 
 
 def shift(day: date, count: int, unit: str) -> tuple[date, ...]:
-    """A date and an offset, negative for the past → the date it leads to; two where hours leave it open.
+    """A date and an offset, negative for the past → the resulting date, or two dates if hours leave it open.
 
-    36 hours before some time of Jan 1 is a time of Dec 30, if it was before noon, or of Dec 31; the one counted from midnight,
-    when the day begins, stands first.
+    36 hours before a time on Jan 1 is on Dec 30, if it was before noon, or on Dec 31; the one counted from midnight comes
+    first.
 
     Raises:
-        ValueError: The unit is unknown, or the year leaves 1 to 9999.
+        ValueError: The unit is unknown, or the year is outside 1 to 9999.
     """
     kind, size = _UNITS[_singular(unit)]
     amount = count * size
@@ -136,10 +137,10 @@ def shift(day: date, count: int, unit: str) -> tuple[date, ...]:
 
 
 def min_day(year: int, month: int, day: int) -> date:
-    """The day of the month, or the month's last where it is shorter.
+    """Return the day of the month, or the last day of a shorter month.
 
     Raises:
-        ValueError: The year leaves 1 to 9999.
+        ValueError: The year is outside 1 to 9999.
     """
     return date(year, month, min(day, last_day(year, month).day))
 

@@ -1,7 +1,7 @@
-"""Question about a date → which day it is today by what it tells, and which day it asks for; None where it is not understood.
+"""Question about a date → which day it is today by its premises, and which day it asks for.
 
-The ways of telling are those of BIG-bench's Date Understanding and of the generator in `problems/date_scenarios.py`. Each is a pattern and a
-rule; the first that fits decides. Nothing is guessed: a story told in another way has no reading.
+The known forms are those of BIG-bench's Date Understanding and of the generator in `problems/date_scenarios.py`. Each is a
+pattern and a rule; the first that matches is used. A question of any other form is not understood.
 """
 
 from __future__ import annotations
@@ -39,33 +39,33 @@ _DAYS = {
 
 @dataclass(frozen=True, slots=True)
 class Expected:
-    """What a question comes to: the days today may be, and the days the answer may be. Mostly one each."""
+    """The possible days for today, and the possible days for the answer; usually one each."""
 
     today: Days
     days: Days
 
 
 def divide(question: str) -> tuple[str, str]:
-    """Question → what it tells, and what it asks: its last sentence."""
+    """Question → its premises, and its last sentence."""
     found = re.search(r"(?:(?<=[.!?)]) |^)(?=[^.!?]*(?:[.][^ ][^.!?]*)*\?\s*$)", question)
     at = found.end() if found else 0
     return question[:at].strip(), question[at:].strip()
 
 
 def scenario(question: str) -> str:
-    """What a question tells, but for who of two is right: whoever it is, the story is one."""
+    """Return the premises of a question without the sentence that says which of two is right."""
     return unjudged(divide(question)[0])
 
 
-def unjudged(told: str) -> str:
-    """What a question tells without the sentence that says which of two is right."""
-    return re.sub(rf" ?{_OPINIONS}", "", told)
+def unjudged(premises: str) -> str:
+    """Premises → the same without the sentence that says which of two is right."""
+    return re.sub(rf" ?{_OPINIONS}", "", premises)
 
 
 def expected(question: str) -> Expected | None:
-    """What the answer to a question must be; None where it tells or asks in a way not known here."""
-    told, asks = divide(question)
-    days, offset = today(told), asked(asks)
+    """Return what the answer to a question must be; None if the question has no known form."""
+    premises, asks = divide(question)
+    days, offset = today(premises), offset_asked_for(asks)
     if not days or offset is None:
         return None
     try:
@@ -74,7 +74,7 @@ def expected(question: str) -> Expected | None:
         return None
 
 
-def asked(text: str) -> tuple[int, str] | None:
+def offset_asked_for(text: str) -> tuple[int, str] | None:
     """`What is the date one week ago from today in MM/DD/YYYY?` → (-1, "week"): the offset from today."""
     found = _ASK.fullmatch(text.strip())
     if found is None:
@@ -88,12 +88,12 @@ def asked(text: str) -> tuple[int, str] | None:
     return None
 
 
-def today(told: str) -> Days:
-    """What a question tells → the day it is today; two where it can be counted in two ways, none where it is not understood."""
-    for pattern, rule in _WAYS:
-        if found := pattern.search(told):
+def today(premises: str) -> Days:
+    """Premises → the day it is today; two days if they are ambiguous, none if they have no known form."""
+    for pattern, rule in _FORMS:
+        if found := pattern.search(premises):
             try:
-                return rule(found, told)
+                return rule(found, premises)
             except ValueError:
                 return ()
     return ()
@@ -107,94 +107,94 @@ def _day(found: re.Match[str]) -> date:
 
 
 def _by(sign: int) -> Rule:
-    """The date told, moved by the offset told."""
-    return lambda found, told: shift(_day(found), sign * count_of(found["count"]), found["unit"])
+    """The date in the premises, shifted by the offset in the premises."""
+    return lambda found, premises: shift(_day(found), sign * count_of(found["count"]), found["unit"])
 
 
 def _days(count: int) -> Rule:
-    """The date told, moved by so many days."""
-    return lambda found, told: shift(_day(found), count, "day")
+    """The date in the premises, shifted by this many days."""
+    return lambda found, premises: shift(_day(found), count, "day")
 
 
-def _then(found: re.Match[str], told: str) -> Days:
-    """Offsets told one after the other."""
+def _then(found: re.Match[str], premises: str) -> Days:
+    """Several offsets in turn."""
     days: Days = (_day(found),)
     for offset in re.finditer(_PLAIN_N, found["offsets"]):
         days = tuple(d for day in days for d in shift(day, count_of(offset["count"]), offset["unit"]))
     return days
 
 
-def _years(found: re.Match[str], told: str) -> Days:
+def _years(found: re.Match[str], premises: str) -> Days:
     return shift(_day(found), int(found["years"]), "year")
 
 
-def _jubilee(found: re.Match[str], told: str) -> Days:
+def _jubilee(found: re.Match[str], premises: str) -> Days:
     return shift(_day(found), _JUBILEES[found["jubilee"].lower()], "year")
 
 
-def _birthday(found: re.Match[str], told: str) -> Days:
+def _birthday(found: re.Match[str], premises: str) -> Days:
     born = _calendar.read(found["born"]) or _named_days.read(found["born"])
     if born is None:
         raise ValueError(found["born"])
     return shift(born, int(found["years"]), "year")
 
 
-def _new_year(found: re.Match[str], told: str) -> Days:
-    """A year begins at midnight, so hours before it lead to one day."""
+def _new_year(found: re.Match[str], premises: str) -> Days:
+    """A year begins at midnight, so hours before it give one day."""
     return shift(date(int(found["year"]), 1, 1), -count_of(found["count"]), found["unit"])[:1]
 
 
-def _right_one(found: re.Match[str], told: str) -> Days:
-    """Of two opinions the one that is said to be correct."""
-    for opinion in re.finditer(rf"(?P<who>[A-Z]\w+) thinks today is {_D}", told):
+def _right_one(found: re.Match[str], premises: str) -> Days:
+    """Of two opinions, the one that is said to be correct."""
+    for opinion in re.finditer(rf"(?P<who>[A-Z]\w+) thinks today is {_D}", premises):
         if opinion["who"] == found["who"]:
             return (_day(opinion),)
-    raise ValueError(told)
+    raise ValueError(premises)
 
 
-def _day_first(found: re.Match[str], told: str) -> Days:
+def _day_first(found: re.Match[str], premises: str) -> Days:
     day, month, year = map(int, found.groups())
     return (date(year, month, day),)
 
 
-def _monthly(found: re.Match[str], told: str) -> Days:
+def _monthly(found: re.Match[str], premises: str) -> Days:
     first = date(int(found["year"]), month_of(found["month"]), int(found["day"]))
     return shift(first, int(found["visits"]) - 1, "month")
 
 
-def _used_up(found: re.Match[str], told: str) -> Days:
-    """One a day: the last one is eaten after n days, or after n - 1 if the first was eaten on the day itself."""
+def _used_up(found: re.Match[str], premises: str) -> Days:
+    """One per day: the last is used after n days, or after n - 1 if the first was used on the first day."""
     count = int(found["things"])
     return (*shift(_day(found), count, "day"), *shift(_day(found), count - 1, "day"))
 
 
-def _work(found: re.Match[str], told: str) -> Days:
+def _work(found: re.Match[str], premises: str) -> Days:
     second = date(int(found["year"]), month_of(found["month"]), int(found["day"]))
     (first,) = shift(second, -1, "day")
     return shift(first, int(found["years"]), "year")
 
 
-def _named(found: re.Match[str], told: str) -> Days:
+def _named(found: re.Match[str], premises: str) -> Days:
     day = _named_days.read(found["name"])
     return (day,) if day else ()
 
 
-def _plain(found: re.Match[str], told: str) -> Days:
+def _plain(found: re.Match[str], premises: str) -> Days:
     return (_day(found),)
 
 
-def _without_year(found: re.Match[str], told: str) -> Days:
-    """A day of the one year that is told elsewhere."""
-    years = set(re.findall(r"(?<![0-9])[0-9]{4}(?![0-9])", told))
+def _without_year(found: re.Match[str], premises: str) -> Days:
+    """A day without a year, in the only year that the premises mention."""
+    years = set(re.findall(r"(?<![0-9])[0-9]{4}(?![0-9])", premises))
     if len(years) != 1:
-        raise ValueError(told)
+        raise ValueError(premises)
     month = int(found["number"]) if found["number"] else month_of(found["month"])
     return (date(int(years.pop()), month, int(found["day"] or found["day2"])),)
 
 
 _OPINIONS = r"(?P<who>[A-Z]\w+) is (?:correct|right)\."
 _BARE = rf"(?:(?P<number>[0-9]{{1,2}})/(?P<day>[0-9]{{1,2}})(?![0-9/])|(?P<month>{MONTH}) (?P<day2>[0-9]{{1,2}})(?!,? [0-9]{{4}})\b)"
-_WAYS: tuple[tuple[re.Pattern[str], Rule], ...] = tuple(
+_FORMS: tuple[tuple[re.Pattern[str], Rule], ...] = tuple(
     (re.compile(pattern, re.IGNORECASE if pattern is not _OPINIONS else 0), rule)
     for pattern, rule in (
         (_OPINIONS, _right_one),

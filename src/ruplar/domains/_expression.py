@@ -1,7 +1,7 @@
-"""Text of a step → its symbols, and symbols → exact value: the exact rule of arithmetic.
+"""Step → its symbols, and symbols → exact value: the `exact` rule of arithmetic.
 
-Every character that is no space belongs to exactly one symbol, except the separators inside `1,200` and a full stop
-behind a number. So nothing a step says is lost: not a parenthesis, not a sign, not a unit.
+Every character that is not a space belongs to exactly one symbol, except thousands separators and a full stop after a
+number. So no parenthesis, sign or unit is lost.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ _CURRENCY = frozenset("$€£")
 _PLAIN = frozenset("+-*/()")
 
 _MOST_SYMBOLS, _DEEPEST, _MOST_BITS = 200, 40, 4096
-"""Bounds of what is carried out again; no real step comes near them, and hostile text cannot make us work."""
+"""Limits of what is evaluated: far beyond any real step, so that hostile text cannot cause much work."""
 
 
 class Unreadable(Exception):
-    """The symbols are no expression we can carry out (words, two numbers side by side, beyond the bounds)."""
+    """The symbols are not an expression that can be evaluated (words, two adjacent numbers, beyond the limits)."""
 
 
 def _is_number(symbol: str) -> bool:
@@ -32,9 +32,9 @@ def _is_number(symbol: str) -> bool:
 def symbols(text: str) -> list[str]:
     """Step → symbols in order: `20 × (-1,200.5)` → `20 * ( -1200.5 )`.
 
-    A number is one symbol as written, less its thousands separators. A minus in front of a number is its sign where a
-    value must follow: at the start, and after an operator, `=`, comma or opening bracket. `×`, `·`, `÷`, other
-    dashes, and an `x` between two values are written `* / -`. A word is one symbol; every other character is one.
+    A number is one symbol as written, without thousands separators. A minus before a number is its sign if a value must
+    follow: at the start, and after an operator, `=`, comma or opening bracket. `×`, `·`, `÷`, other dashes, and an `x`
+    between two values become `* / -`. A word is one symbol, and so is every other character.
     """
     found = [m["number"] or m[0] for m in _SYMBOL.finditer(text.translate(_SIGNS).translate(DASHES))]
     found = [s.replace(",", "") if _is_number(s) else s for s in found]
@@ -50,7 +50,7 @@ def symbols(text: str) -> list[str]:
 
 
 def _is_times(before: list[str], following: str) -> bool:
-    """Whether an `x` stands between two values: `3 x 4`, `(1+2)x$5`; but not in `2x+1`."""
+    """Return whether an `x` is between two values: `3 x 4`, `(1+2)x$5`, but not `2x+1`."""
     left = bool(before) and (_is_number(before[-1]) or before[-1] in {")", "%"})
     return left and bool(following) and (_is_number(following) or following in {"(", "-", *_CURRENCY})
 
@@ -58,20 +58,20 @@ def _is_times(before: list[str], following: str) -> bool:
 def evaluate(text: str) -> Fraction:
     """Expression → exact value, with the usual precedence.
 
-    Currency signs are passed over. `%` is percent, or the remainder where a value follows (`7%3`).
+    Currency signs are ignored. `%` is percent, or the remainder if a value follows (`7%3`).
 
     Raises:
-        Unreadable: The text is no expression.
+        Unreadable: The text is not an expression.
         ZeroDivisionError: It divides by zero.
     """
     return _read(text)[0]
 
 
-def carried_out(text: str) -> list[tuple[Fraction, str, Fraction, Fraction]]:
-    """Expression of `+ - * /` → its operations in the order they are carried out: left, sign, right, value.
+def operations(text: str) -> list[tuple[Fraction, str, Fraction, Fraction]]:
+    """Expression of `+ - * /` → its operations in the order of evaluation: left, sign, right, value.
 
     Raises:
-        Unreadable: The text is no expression, or has more in it than numbers, parentheses and these four signs.
+        Unreadable: The text is not an expression, or contains more than numbers, parentheses and these four operators.
         ZeroDivisionError: It divides by zero.
     """
     _, reader = _read(text)
@@ -81,7 +81,7 @@ def carried_out(text: str) -> list[tuple[Fraction, str, Fraction, Fraction]]:
 
 
 def _read(text: str) -> tuple[Fraction, _Reader]:
-    """The value of an expression, and the reader that has read all of it."""
+    """Return the value of an expression, and the reader with its operations."""
     marks = [s for s in symbols(text) if s not in _CURRENCY]
     if not marks or len(marks) > _MOST_SYMBOLS:
         raise Unreadable(text)
@@ -146,14 +146,14 @@ class _Reader:
         return sign * self.power()
 
     def power(self) -> Fraction:
-        # -2^2 is 4 to some and -4 to others: not ours to judge
-        unsure = self.mark.startswith("-")
+        # -2^2 may mean 4 or -4, so it is not judged
+        ambiguous = self.mark.startswith("-")
         base = self.atom()
         if self.mark not in ("^", "**"):
             return base
         self.take()
         self.depth += 1
-        if unsure or self.depth > _DEEPEST:
+        if ambiguous or self.depth > _DEEPEST:
             raise Unreadable("power")
         exponent = self.signed()
         self.depth -= 1

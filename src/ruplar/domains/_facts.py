@@ -1,4 +1,4 @@
-"""Text of simple logic → facts: `Tom is a terpus.`, `Every terpus is a brimpus.`; and facts → what follows from them."""
+"""Text of simple logic → facts: `Tom is a terpus.`, `Every terpus is a brimpus.`; and facts → their consequences."""
 
 from __future__ import annotations
 
@@ -19,21 +19,21 @@ _OPEN = re.compile(rf"What\s+is\s+(?P<who>{_WORD})\s*\?", re.IGNORECASE)
 
 
 class Fact(NamedTuple):
-    """One statement: `subject` is a concept when it holds of every one, else somebody's name."""
+    """One statement; `subject` is a concept if `every` is set, else a name."""
 
     subject: str
     concept: str
     every: bool
 
     def __str__(self) -> str:
-        # ProsQA writes `a impus`; what is written here must be found there
+        # ProsQA writes `a impus`, so the article is always `a`
         return f"{'Every ' if self.every else ''}{self.subject} is a {self.concept}"
 
 
 class Asked(NamedTuple):
-    """What a question asks: `Is Tom a lempus or scrompus?`, `Is Tom either a lempus or a scrompus?`; or openly: `What is Tom?`.
+    """What a question asks: `Is Tom a lempus or scrompus?`, `Is Tom either a lempus or a scrompus?`, or `What is Tom?`.
 
-    Where several are asked about, one after the other, the answer is that to the last, and `before` are the others.
+    If several are asked about in turn, the answer is about the last, and `before` are the others.
     """
 
     who: str
@@ -43,18 +43,18 @@ class Asked(NamedTuple):
 
 
 def read(text: str) -> Fact | None:
-    """One sentence → its fact; None when it is none."""
+    """One sentence → its fact; None if it is not a fact."""
     found = _FACT.fullmatch(text.strip())
     return Fact(found["subject"], found["concept"], bool(found["every"])) if found else None
 
 
 def sentences(text: str) -> list[str]:
-    """Text → its sentences, each with its mark."""
+    """Text → its sentences, each with its punctuation mark."""
     return [s for s in re.split(r"(?<=[.?!])\s+", text.strip()) if s]
 
 
-def told(question: str) -> tuple[list[Fact], Asked | None]:
-    """Question → the facts it states, and what it asks, None when that is not readable."""
+def parse_question(question: str) -> tuple[list[Fact], Asked | None]:
+    """Question → the facts it states, and what it asks; None if that has no known form."""
     found = [fact for sentence in sentences(question) if (fact := read(sentence))]
     if ask := _ASK.search(question):
         return found, Asked(ask["who"], ask["one"], ask["other"])
@@ -63,7 +63,7 @@ def told(question: str) -> tuple[list[Fact], Asked | None]:
 
 
 def follows(who: str, facts: Iterable[Fact]) -> set[str]:
-    """Every concept that somebody is, by one fact after another."""
+    """Return every concept that follows for `who` from the facts."""
     by_subject: dict[str, list[str]] = {}
     for fact in facts:
         by_subject.setdefault(fact.subject, []).append(fact.concept)

@@ -1,4 +1,4 @@
-"""Words for a day → date: `the last day of Jan 2012`, `Thanksgiving 2001`, `the first Monday of 2019`, `Palindrome date in 2020`."""
+"""Name of a day → date: `the last day of Jan 2012`, `Thanksgiving 2001`, `the first Monday of 2019`, `Palindrome date in 2020`."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _LINK = r"(?: (?:of|in|day|date)(?: the)?)*"
 
 
 def read(text: str) -> date | None:
-    """The day that the words name; None when they name none we know, or none that exists."""
+    """Return the day with this name; None if the name is unknown or the day does not exist."""
     text = " ".join(text.split()).removesuffix(".")
     for pattern, rule in _RULES:
         if found := pattern.fullmatch(text):
@@ -85,7 +85,7 @@ def _thanksgiving(found: re.Match[str]) -> date:
 
 
 def _palindrome(found: re.Match[str]) -> date:
-    """MMDDYYYY read backwards begins with the year's digits, so a year has one such day at most."""
+    """MMDDYYYY is a palindrome if MMDD is YYYY reversed, so a year has at most one such day."""
     turned = found["year"][::-1]
     return date(int(found["year"]), int(turned[:2]), int(turned[2:]))
 

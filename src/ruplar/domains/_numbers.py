@@ -1,6 +1,6 @@
-"""Text of a number → exact rational: what reading, checking and grading arithmetic share.
+"""Text of a number → exact rational, for reading, checking and scoring arithmetic.
 
-Numbers are read as written, never through a float: `13.0` is 13, `.5` is 1/2, `2.0107e-06` is 20107/10**10.
+Numbers are read as written, without floats: `13.0` is 13, `.5` is 1/2, `2.0107e-06` is 20107/10**10.
 """
 
 from __future__ import annotations
@@ -9,12 +9,12 @@ import re
 from fractions import Fraction
 
 NUMBER = r"(?:(?:[0-9]{1,3}(?:,[0-9]{3})+(?![0-9])|[0-9]+)(?:\.[0-9]+)?|\.[0-9]+)(?:[eE][+-]?[0-9]{1,3}(?![0-9]))?"
-"""Pattern of an unsigned number: `7`, `1.20`, `.5`, `1,200`, `2e-06`. `1,20` is no number."""
+"""Pattern of an unsigned number: `7`, `1.20`, `.5`, `1,200`, `2e-06`. `1,20` is not a number."""
 
 DASHES = str.maketrans({"−": "-", "–": "-", "—": "-"})
 """Dashes that stand for a minus sign."""
 
-# Longer literals cannot be meant, and Python refuses to convert them beyond some 4,300 digits.
+# longer literals are never meant, and Python does not convert more than about 4,300 digits
 _LONGEST = 400
 
 _PLAIN = re.compile(rf"(?P<sign>[+-]?)\s*[$€£]?\s*(?P<sign2>-?)(?P<number>{NUMBER})\.?")
@@ -29,11 +29,11 @@ _COUNTING = frozenset(
     | {"hundred", "hundreds", "thousand", "thousands", "million", "millions", "billion", "billions", "trillion"}
     | {"percent", "point", "times", "x", "more", "less", "fewer", "over", "e"}
 )
-"""Words behind a number that are no unit of it but change it."""
+"""Words after a number that are not a unit but change its value."""
 
 
 def literal(text: str) -> Fraction | None:
-    """One unsigned or signed number, e.g. `-1,200.50` → Fraction; None when the text is anything else."""
+    """One unsigned or signed number, e.g. `-1,200.50` → Fraction; None if the text is anything else."""
     if len(text) > _LONGEST or not re.fullmatch(rf"-?{NUMBER}", text):
         return None
     return Fraction(text.replace(",", ""))
@@ -46,11 +46,11 @@ def decimals(text: str) -> int:
 
 
 def number(text: str) -> Fraction | None:
-    r"""An answer that is just a number → Fraction; None when it is not.
+    r"""An answer that is just a number → Fraction; None if it is not.
 
-    Dollar signs, thousands separators, a trailing point and spaces around sign and slash are no part of the value, so
-    `$1,200.00`, `1200` and `1200.` agree. Fractions are read (`3/4`, `\frac{3}{4}`). Percent signs and units are
-    not removed here: whether `25%` is 25 is a question of grading. Digits parted by a space are no number.
+    Dollar signs, thousands separators, a trailing point and spaces around sign and slash do not matter, so `$1,200.00`,
+    `1200` and `1200.` are equal. Fractions are read (`3/4`, `\frac{3}{4}`). Percent signs and units are not removed:
+    whether `25%` is 25 is up to scoring. Digits separated by a space are not a number.
     """
     text = text.strip().translate(DASHES).replace(r"\$", "$").replace(r"\!", "")
     text = _LATEX_RATIO.sub(r"\1/\2", text)
@@ -76,18 +76,18 @@ def number_without_units(text: str) -> Fraction | None:
 
 
 def without_unit(text: str) -> str:
-    """`12 apples` → `12`, `$5 per hour` → `$5`: a number less the one to three words behind it that only say of what.
+    """Remove a unit of one to three words from a number: `12 apples` → `12`, `$5 per hour` → `$5`.
 
-    Words that change the number (`3 dozen`, `5 and a half`, `25 percent`) are not taken away: the text stays as it is.
+    The text is returned unchanged if the words change the number (`3 dozen`, `5 and a half`, `25 percent`).
     """
-    found = _WITH_UNIT.fullmatch(text.strip().translate(DASHES))
+    found = _WITH_UNIT.fullmatch(text.strip().translate(DASHES)) if len(text) <= _LONGEST else None
     if found is None or not _COUNTING.isdisjoint(re.findall(r"[a-z]+", found["unit"].lower())):
         return text
     return found["number"].strip()
 
 
 def show(value: Fraction) -> str:
-    """A value for a message: `7`, `0.35`, or `about 3.3333` where no short decimal is exact."""
+    """Value → text for a message: `7`, `0.35`, or `about 3.3333` if no short decimal is exact."""
     if value.denominator == 1:
         return str(value.numerator)
     for places in range(1, 7):

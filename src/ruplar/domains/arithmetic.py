@@ -1,23 +1,23 @@
 r"""Arithmetic: steps written `<<3+4=7>>`, answers that are numbers.
 
-Two rules say what a step's symbols and its result are.
+Two rules define the symbols and the result of a step.
 
-`exact` (the default) keeps everything a step says. A number is one symbol, sign, point and decimals included
-(`-30`, `.5`, `1.20`), its thousands separators removed so that `1,200` and `1200` give the same tokens; operators,
-parentheses, `%`, `^`, `**` are symbols; a word such as a unit is one symbol; spaces are none. The result is what stands
-after the last `=`: `3/4` is three symbols, `25%` two, `12 apples` two; a step without `=` states none.
+`exact` (the default) loses nothing. A number is one symbol with its sign and decimals (`-30`, `.5`, `1.20`), without
+thousands separators, so that `1,200` and `1200` give the same tokens; operators, parentheses, `%`, `^`, `**` are symbols; a
+word such as a unit is one symbol; spaces are not symbols. The result is everything after the last `=`: `3/4` is three
+symbols, `25%` two, `12 apples` two; a step without `=` has no result.
 
-`published` is the rule of the authors' code, faults included: symbols are digit runs, each of `+ - * / =` and `.`;
-the result is read at the last `=` only if it starts `digits.digits`, otherwise it is the last digit run of the
-step. So `-30` becomes 30, `-1.5` 5, `.4` 4, `3/4` 4, `1,200` 200, `25%` 25.
+`published` is the rule of the authors' code, including its errors: symbols are runs of digits, and each of `+ - * / =` and
+`.`; the result is read at the last `=` only if `digits.digits` follows, otherwise it is the last run of digits in the step.
+So `-30` becomes 30, `-1.5` 5, `.4` 4, `3/4` 4, `1,200` 200, `25%` 25.
 
-Grading is strict unless `lenient` is set: two answers agree when they are the same rational number, written in decimals
-or as a fraction. Marked answers that carry float noise stay as they are written: where GSM-Hard marks
-0.30000000000000004, an answer of 0.3 is wrong by the strict rule and right by the lenient one. Beware of the lenient
-rule there too: 26 of its answers are below 1e-4 in size, so 0 passes for them.
+Scoring is strict unless `lenient` is set: two answers are the same if they are the same rational number, written as a
+decimal or a fraction. Marked answers with float noise are not rounded: where GSM-Hard marks 0.30000000000000004, the answer
+0.3 is wrong by the strict rule and right by the lenient one. But 26 of GSM-Hard's answers are smaller than 1e-4 in
+absolute value, so under the lenient rule 0 is right for them.
 
-A marked answer that is a number with its unit (`12 apples`) is read as the number; one that is no number (`twelve`) is
-compared word for word, and the reader says how many there are.
+A marked answer that is a number with a unit (`12 apples`) is read as the number; one that is not a number (`twelve`) is
+compared word for word, and readers report how many there are.
 """
 
 from __future__ import annotations
@@ -30,12 +30,10 @@ from typing import Literal
 
 from pydantic import Field
 
-from ruplar.domains import _expression
-from ruplar.domains._answer_text import after_hashes, boxed
+from ruplar.domains import _expression, _markup
 from ruplar.domains._numbers import decimals, literal, number, number_without_units, show, without_unit
 from ruplar.settings import Settings
 
-_STEP = re.compile(r"<<(?!<)(.*?)>>", re.DOTALL)
 _DIGITS = re.compile(r"[0-9]+")
 _PUBLISHED_SYMBOL = re.compile(r"[0-9]+|[-+*/=.]")
 _PUBLISHED_DECIMAL = re.compile(r"\s*([0-9]+)\.([0-9]+)")
@@ -46,33 +44,34 @@ class Config(Settings):
     """Settings of the arithmetic domain."""
 
     rule: Literal["exact", "published"] = Field(
-        "exact", description="How a step's symbols and result are read: every sign and decimal kept, or as published."
+        "exact",
+        description="How symbols and result of a step are read: `exact` loses nothing, `published` is the authors' code.",
     )
     lenient: bool = Field(
-        False, description="Grade as published: units dropped, 1/100 and 100 times the answer accepted, 1e-4 off too."
+        False, description="Score as published: ignore units, accept 1/100 and 100 times the answer, tolerance 1e-4."
     )
 
 
 @dataclass
 class Domain:
-    """What a step, its symbols, its result and a right answer are in arithmetic. See the module's docstring."""
+    """Steps, symbols, results and answers of arithmetic; see the module docstring."""
 
     config: Config
 
     EXAMPLE = ("<<20*1.20=24>> <<30-24=6>>", "6")
 
     def split(self, chain: str) -> list[str]:
-        """Raw chain → the text inside each `<<…>>`, up to the first `>>`; a single `>` inside is kept. Blank ones are none."""
-        return [step for found in _STEP.findall(chain) if (step := found.strip())]
+        """Raw chain → the text inside each `<<…>>`."""
+        return _markup.steps(chain)
 
     def symbols(self, step: str) -> list[str]:
-        """Step → its symbols in order and with repeats, by the rule set: `20*1.20=24` → `20 * 1.20 = 24`."""
+        """Step → its symbols in order, with repeats: `20*1.20=24` → `20 * 1.20 = 24`."""
         if self.config.rule == "published":
             return _PUBLISHED_SYMBOL.findall(step)
         return _expression.symbols(step)
 
     def result(self, step: str) -> list[str]:
-        """Step → the symbols of its result, by the rule set; [] when it states none."""
+        """Step → the symbols of its result; [] if it has none."""
         if self.config.rule == "published":
             return _published_result(step)
         found = _expression.symbols(step)
@@ -82,15 +81,15 @@ class Domain:
         return found[last + 1 :]
 
     def operations(self, step: str) -> list[str]:
-        """Step → a step for each of its operations, in the order they are carried out: `16-3-4=9` → `16-3=13`, `13-4=9`.
+        """Step → one step per operation, in the order of evaluation: `16-3-4=9` → `16-3=13`, `13-4=9`.
 
-        The last has the result as the step states it. One that cannot be taken apart is returned as it is: it has one operation
-        or none, states no result or several, holds more than numbers, parentheses and `+ - * /`, or comes by a value
-        that no short decimal writes.
+        The last one has the result as the step states it. A step is returned unchanged if it has at most one operation, has no
+        result or several, contains anything but numbers, parentheses and `+ - * /`, or has an intermediate value without a
+        short decimal form.
         """
         left, _, stated = step.partition("=")
         try:
-            done = _expression.carried_out(left)
+            done = _expression.operations(left)
         except (_expression.Unreadable, ZeroDivisionError):
             return [step]
         if len(done) < 2 or not stated or "=" in stated:
@@ -101,42 +100,41 @@ class Domain:
         return [*found[:-1], f"{found[-1].rpartition('=')[0]}={stated.strip()}"]
 
     def check(self, step: str) -> str | None:
-        """Carry the step out again in exact fractions → `3+4 is 7, not 8`, or None when right or not checkable.
+        """Recompute the step in exact fractions → `3+4 is 7, not 8`, or None if it is right or cannot be checked.
 
-        A stated number may be the value rounded or cut off at its own decimals, so `10/3=3.33` is right and
-        `10/3=3.4` is not. Of several `=` each is checked. Words and unknowns make a side not checkable.
+        A result may be rounded or truncated at its own number of decimals: `10/3=3.33` is right, `10/3=3.4` is not. With
+        several `=`, each is checked. A side with words or unknowns cannot be checked.
         """
         return next((fault for judged, fault in _verdicts(step) if judged and fault), None)
 
     def unchecked(self, step: str) -> str | None:
-        """Why none of the step's equations can be carried out again; None when `check` has judged at least one."""
+        """Return why none of the step's equations can be checked; None if `check` could check at least one."""
         found = _verdicts(step)
         if not found:
-            return "it states no result"
+            return "it has no result"
         return None if any(judged for judged, _ in found) else found[0][1]
 
     def extract(self, text: str) -> str | None:
-        r"""The answer in generated text as it is written, or None. Never a guess.
+        r"""Return the answer in generated text as written, or None; nothing is guessed.
 
-        What the last `\boxed{…}` holds; without a box what follows the last `####`; without either the whole text, if it
-        is nothing but a number (a currency or percent sign allowed). An empty or unclosed box is None.
+        It is the content of the last `\boxed{…}`; without a box, what follows the last `####`; without either, the whole
+        text if it is a number, optionally with a currency or percent sign. An empty or unclosed box is None.
         """
-        if r"\boxed{" in text:
-            return boxed(text) or None
-        if "####" in text:
-            return after_hashes(text) or None
+        marked = _markup.marked_answer(text)
+        if marked is not None:
+            return marked or None
         text = text.strip()
         return text if number(text.removesuffix("%")) is not None else None
 
     def marked(self, answer: str) -> str:
-        """A data set's marked answer less the unit behind its number: `12 apples` → `12`; all else as it is written."""
+        """Marked answer of a data set → the same without a unit: `12 apples` → `12`; anything else is unchanged."""
         return without_unit(answer)
 
     def same(self, found: str, marked: str) -> bool:
-        """Whether two answers are the same number; two that are no numbers, whether they are the same words.
+        """Return whether two answers are the same number or, if neither is a number, the same words.
 
-        Strict: exact rational comparison after removing thousands separators, `$`, trailing zeros and spaces. Lenient: units
-        are dropped and the marked answer, its hundredth and its hundredfold are accepted, each within 1e-4.
+        Strict: exact rational comparison; thousands separators, `$`, trailing zeros and spaces do not matter. Lenient: units
+        are ignored, and the marked answer, its hundredth and its hundredfold are accepted, each within 1e-4.
         """
         read = number_without_units if self.config.lenient else number
         ours, theirs = read(found), read(marked)
@@ -150,7 +148,7 @@ class Domain:
 
 
 def _published_result(step: str) -> list[str]:
-    """The published rule's result: `[int, ".", frac]` right behind the last `=`, otherwise the step's last digit run."""
+    """The result by the published rule: `[int, ".", frac]` directly after the last `=`, else the last run of digits."""
     _, equals, right = step.rpartition("=")
     if equals and (decimal := _PUBLISHED_DECIMAL.match(right)):
         return [decimal[1], ".", decimal[2]]
@@ -158,7 +156,7 @@ def _published_result(step: str) -> list[str]:
 
 
 def _verdicts(step: str) -> list[tuple[bool, str]]:
-    """Each equation of a step → whether it was carried out, and its fault or why it was not; `(True, "")` is right."""
+    """Return (checked, message) for each equation of a step: the error, or why it was not checked; `(True, "")` is right."""
     return [_verdict(left.strip(), right.strip()) for left, right in pairwise(step.split("="))]
 
 
@@ -166,32 +164,32 @@ def _verdict(left: str, right: str) -> tuple[bool, str]:
     try:
         value = _expression.evaluate(left)
     except _expression.Unreadable:
-        return False, f"'{left}' cannot be carried out"
+        return False, f"'{left}' cannot be evaluated"
     except ZeroDivisionError:
         return True, f"{left} divides by 0"
     try:
-        right_way = _states(value, right)
+        is_right = _states(value, right)
     except (_expression.Unreadable, ZeroDivisionError):
-        return False, f"'{right}' states no value"
-    if right_way:
+        return False, f"'{right}' is not a value"
+    if is_right:
         return True, ""
     if "%" in left and re.search(r"[-+]", left):
-        # 50+20% is 60 to a shopkeeper and 50.2 to us
-        return False, f"'{left}' may take the percentage of what stands before it"
+        # 50+20% may mean 60 or 50.2
+        return False, f"'{left}' may mean a percentage of what precedes it"
     return True, f"{left} is {show(value)}, not {right}"
 
 
 def _states(value: Fraction, right: str) -> bool:
-    """Whether the right side of an `=` states the value: exactly, or rounded or cut off if it is a single number.
+    """Return whether the right side of an `=` is the value: exactly, or rounded or truncated if it is a single number.
 
     Raises:
-        Unreadable: The right side is no expression.
+        Unreadable: The right side is not an expression.
     """
     marks = [s for s in _expression.symbols(right) if s not in "$€£"]
     stated = literal(marks[0]) if marks and len(marks) <= 2 and marks[1:] in ([], ["%"]) else None
     if stated is None:
         return _expression.evaluate(right) == value
-    # 1/4=25% and 1/4*100=25% are both written
+    # both 1/4=25% and 1/4*100=25% occur
     values = [value * 100, value] if marks[1:] else [value]
     return any(_rounds_to(v, stated, decimals(marks[0])) for v in values)
 

@@ -1,4 +1,4 @@
-"""What a domain must say: what a step, its symbols, its result and a right answer are."""
+"""The interface of a domain: steps, their symbols and results, and answers."""
 
 from __future__ import annotations
 
@@ -10,71 +10,70 @@ from ruplar.types import Example
 class Domain(Protocol):
     """A field of reasoning. All methods are pure functions of text.
 
-    `EXAMPLE` is a chain of the domain with its answer, used by the contract tests and by `ruplar list`.
+    `EXAMPLE` is a chain of the domain and its answer, shown in error messages and used by the contract tests.
 
-    A domain may also define `marked(answer)`: a data set's marked answer → the form it is taught and compared in, say
-    `12 apples` → `12`; without it answers stay as they are written. And `operations(step)`: a step → the smaller steps it is
-    made of, `16-3-4=9` → `16-3=13`, `13-4=9`; without it a step is as small as it gets.
+    Optional methods: `marked(answer)` converts the marked answer of a data set to the form it is trained and compared in, e.g.
+    `12 apples` → `12`. `operations(step)` splits a step into one step per operation, e.g. `16-3-4=9` → `16-3=13`, `13-4=9`.
     """
 
     EXAMPLE: tuple[str, str]
 
     def split(self, chain: str) -> list[str]:
-        """Raw chain → the text of each step in order, markup removed; [] when there is none."""
+        """Raw chain → the text of each step in order, without markup; [] if there is none."""
 
     def symbols(self, step: str) -> list[str]:
-        """Step → its symbols in order and with repeats, the result's own included."""
+        """Step → its symbols in order, with repeats, including those of the result."""
 
     def result(self, step: str) -> list[str]:
-        """Step → the symbols of its result, in order; [] when it states none."""
+        """Step → the symbols of its result, in order; [] if it has none."""
 
     def check(self, step: str) -> str | None:
-        """What is wrong with the step when it is carried out again, e.g. `3+4 is 7, not 8`; None when right or not checkable."""
+        """Recompute the step → its error, e.g. `3+4 is 7, not 8`; None if it is right or cannot be checked."""
 
     def unchecked(self, step: str) -> str | None:
-        """Why `check` has no verdict on the step, e.g. `'apples' is no number`; None when it carries the step out again."""
+        """Return why `check` cannot judge the step, e.g. `'apples' cannot be evaluated`; None if it can."""
 
     def extract(self, text: str) -> str | None:
-        """The answer in generated text, or None when there is none to be read. Never a guess."""
+        """Return the answer in generated text, or None; nothing is guessed."""
 
     def same(self, found: str, marked: str) -> bool:
-        """Whether two answers are the same thing."""
+        """Return whether two answers are the same."""
 
 
 class WholeChains(Protocol):
-    """What a domain may say beyond single steps. Each is optional: a domain without it has no such view.
+    """Optional members of a domain that concern a whole chain or question.
 
     Attributes:
-        REFUSES_WRONG: Whether a chain that does not re-execute, or does not end in its marked answer, is a bad row of a
-            training set, rather than only listed by `ruplar data check`.
+        REFUSES_WRONG: Whether a chain with a wrong step, or one that does not end in its marked answer, is a bad row of a
+            training set. Otherwise `ruplar data check` only reports it.
     """
 
     REFUSES_WRONG: bool
 
     def check_chain(self, example: Example) -> list[str]:
-        """What is wrong with a chain in view of its question and answer, a sentence each; single steps are `check`'s."""
+        """Return the errors of a chain given its question and answer, one sentence each; single steps are left to `check`."""
 
     def unchecked_chain(self, example: Example) -> str | None:
-        """Why no step of the chain can be judged, e.g. that its question cannot be read; None when `check_chain` judges it."""
+        """Return why `check_chain` cannot judge the chain, e.g. that its question cannot be parsed; None if it can."""
 
     def scenario(self, question: str) -> str:
-        """What a question tells before it asks: questions that tell the same must not be divided over two sets."""
+        """Return the premises of a question; questions with the same premises must be in the same split."""
 
 
 def faults(domain: Any, example: Example) -> list[str]:
-    """Everything wrong with an example: its steps carried out again, the chain as a whole, its end; [] when nothing is."""
+    """Return all errors of an example: in its steps, in the chain as a whole, and in its last result."""
     found = [f"{step}: {wrong}" for step in example.steps if (wrong := domain.check(step))]
-    whole = getattr(domain, "check_chain", None)
-    found += whole(example) if whole is not None else []
+    check_chain = getattr(domain, "check_chain", None)
+    found += check_chain(example) if check_chain is not None else []
     if not found and example.steps and not ends_as_marked(domain, example):
         found.append(how_it_ends(domain, example))
     return found
 
 
 def ends_as_marked(domain: Any, example: Example) -> bool:
-    """Whether the last step's result is the marked answer; a chain without a step, or whose last states no result, does not."""
+    """Return whether the result of the last step is the marked answer; False without a step or a result."""
     last = domain.result(example.steps[-1]) if example.steps else []
-    # symbols of one domain are written together, of another with spaces
+    # some domains join symbols without spaces, some with spaces
     return bool(last) and any(domain.same(space.join(last), example.answer) for space in ("", " "))
 
 

@@ -1,4 +1,4 @@
-"""What ships with the package: the tiny backbone's tokenizer and how it is made."""
+"""The embedded backbone's files, and the scripts that build its tokenizer."""
 
 from pathlib import Path
 

@@ -1,11 +1,11 @@
-r"""A domain's name → its tokenizer and the shape of its model: `python -m ruplar.embedded.make_domain_tokenizer dates OUT`.
+r"""Build the tokenizer and the config of a domain's model: `python -m ruplar.embedded.make_domain_tokenizer dates OUT`.
 
-A prior is over whole symbols, so what a domain calls a symbol must be one token, and the same one wherever it stands. The tokenizer of
-the word problems spells `Jul` in letters and `terpus` in pieces; extending it would leave most of its rows unused. So each domain has
-a small one of its own, made from its generator's text, and a backbone trained from scratch by `ruplar train dates-cot`:
+A symbol of a domain should be one token, the same one in every position. The tokenizer of the word problems splits `Jul` and
+`terpus` into several tokens, so each domain has a small tokenizer of its own, built from the text of its generator, and a
+backbone trained from scratch (`ruplar train dates-cot`):
 
-- dates: months, units, years (1880 to 2099) and other words of steps are one token each, without a space, as numbers are;
-- logic: names and concepts are one token each, without a space; `Every `, ` is a ` and ` or ` are one piece with their spaces.
+- dates: months, units, years (1880 to 2099) and other words of steps are one token each, without a space;
+- logic: names and concepts are one token each, without a space; `Every `, ` is a ` and ` or ` are tokens with their spaces.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ _BARE = "|".join(sorted(dict.fromkeys(_WORDS), key=len, reverse=True))
 
 DATES_PATTERN = (
     _OPEN + rf"|(?:{_BARE})(?!\p{{L}})"  # words of steps, never with a space
-    rf"|'(?:s|t|re|ve|m|ll|d)(?!\p{{L}})| ?(?!(?:{_BARE})(?!\p{{L}}))\p{{L}}+"  # other words, with the space before them
-    r"|\p{N}{4}(?!\p{N})|\p{N}{1,3}"  # years whole, other digits in groups of three
+    rf"|'(?:s|t|re|ve|m|ll|d)(?!\p{{L}})| ?(?!(?:{_BARE})(?!\p{{L}}))\p{{L}}+"  # other words, with a leading space
+    r"|\p{N}{4}(?!\p{N})|\p{N}{1,3}"  # years as a whole, other digits in groups of three
     r"|, (?=\p{N})|[^\s\p{L}\p{N}]" + _CLOSE
 )
 LOGIC_PATTERN = (
@@ -62,14 +62,14 @@ PLANS = {
         384,
     ),
 }
-"""Domain → what its tokenizer is made of."""
+"""Domain → the specification of its tokenizer."""
 
 SHAPE = Path(__file__).parent / "backbone" / "config.json"
-"""The embedded model's shape, which the domains' models share but for the vocabulary."""
+"""The embedded model's config, shared by the models of the domains except for the vocabulary size."""
 
 
 def write_backbone(folder: Path, name: str) -> None:
-    """Write a domain's tokenizer, and a config.json of the embedded model's shape with its vocabulary; no weights."""
+    """Write the tokenizer of a domain, and a config.json with its vocabulary size; no weights."""
     write(folder, PLANS[name])
     shape = json.loads(SHAPE.read_text(encoding="utf-8")) | {"vocab_size": PLANS[name].vocabulary}
     (folder / "config.json").write_text(json.dumps(shape, indent=2) + "\n", encoding="utf-8")

@@ -1,15 +1,15 @@
-r"""A generator's text → an embedded tokenizer: `python -m ruplar.embedded.make_tokenizer OUT` for the word problems.
+r"""Build the embedded tokenizer from the text of a generator: `python -m ruplar.embedded.make_tokenizer OUT`.
 
-A byte-level BPE in the manner of Llama-3's, small enough for a 5-million-parameter model:
+A byte-level BPE like Llama-3's, small enough for a 5-million-parameter model:
 
-- any text encodes and decodes exactly, for all 256 bytes are tokens;
-- numbers are cut into groups of 1-3 digits, and each of the 1,110 groups is one token, without a space;
-- every word of the generator, its leading space included, is one token: whole pieces are looked up before merges are
-  tried (`ignore_merges`), so words need no chain of half-words; all families are read, the held-out ones too;
-- `<<`, `>>`, each sign and `\boxed{` stand alone; the last is an ordinary token, the six control tokens are special.
+- any text encodes and decodes exactly, because all 256 bytes are tokens;
+- numbers are split into groups of 1-3 digits, and each of the 1,110 groups is one token, without a space;
+- every word of the generator, with its leading space, is one token: whole words are looked up before merges are tried
+  (`ignore_merges`), so no intermediate merges are needed; this includes the held-out families;
+- `<<`, `>>`, each sign and `\boxed{` are tokens of their own; the six control tokens are special tokens.
 
-What remains of the vocabulary goes to merges that spell unknown words in pieces. A domain of its own has a tokenizer of its own,
-made the same way from another `Plan`: see `make_domain_tokenizer.py`.
+The rest of the vocabulary is used for merges that spell unknown words. Other domains have tokenizers of their own, built the
+same way from another `TokenizerPlan`: see `make_domain_tokenizer.py`.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ from ruplar.problems import word_problems
 SPECIAL = ("<|pad|>", "<|user|>", "<|end|>", "<|assistant|>", "<think>", "</think>")
 VOCABULARY = 2304
 PATTERN = (
-    r" (?=\\boxed\{)|\\boxed\{| ?<<|>>"  # the chain's and the answer's own marks
-    r"|'(?:s|t|re|ve|m|ll|d)(?!\p{L})| ?\p{L}+"  # words, with the space before them
+    r" (?=\\boxed\{)|\\boxed\{| ?<<|>>"  # marks of chain and answer
+    r"|'(?:s|t|re|ve|m|ll|d)(?!\p{L})| ?\p{L}+"  # words, with a leading space
     r"|\p{N}{1,3}"  # digits in groups of three, never with a space
-    r"| ?[^\s\p{L}\p{N}]"  # every other sign by itself
+    r"| ?[^\s\p{L}\p{N}]"  # every other sign on its own
     r"|\s+(?!\S)|\s"
 )
 CHAT_TEMPLATE = (
@@ -48,21 +48,21 @@ FAMILIES = (
     *("floors", "harvest", "old_measures", "passengers", "points", "potion_shop", "reading", "sales", "savings"),
     *("shopping", "stock", "tank", "theatre", "travel", "wages"),
 )
-"""The families whose words are tokens. A list, so that adding a family leaves the tokenizer of the shipped model alone."""
+"""The families whose words are tokens; fixed, so that a new family does not change the tokenizer of the packaged model."""
 
 _SEED = 1
-_PER_FAMILY = 500  # at 300 no further word turns up
+_PER_FAMILY = 500  # no new words from 300 on
 
 
 @dataclass(frozen=True)
 class TokenizerPlan:
-    """What a tokenizer is made of.
+    """The specification of a tokenizer.
 
     Attributes:
-        pattern: How text is cut into pieces; no token crosses a cut.
-        texts: The texts whose pieces become tokens.
-        fixed: Tokens there must be besides the control tokens and the bytes, in byte-level spelling.
-        vocabulary: Tokens in all.
+        pattern: Pre-tokenization pattern; no token crosses its boundaries.
+        texts: The texts whose words become tokens.
+        fixed: Required tokens besides the control tokens and the bytes, in byte-level spelling.
+        vocabulary: Size of the vocabulary.
     """
 
     pattern: str
@@ -84,7 +84,7 @@ WORD_PROBLEMS = TokenizerPlan(PATTERN, _word_problems, (*DIGITS, *MARKS), VOCABU
 
 
 def pieces(plan: TokenizerPlan = WORD_PROBLEMS) -> Counter[str]:
-    """Every piece of the generator's questions and chains as the pattern cuts them, in byte-level spelling, with its count."""
+    """Return every pre-token of the texts, in byte-level spelling, with its count."""
     cut = _pre_tokenizer(plan.pattern)
     found: Counter[str] = Counter()
     for text in plan.texts():
@@ -93,7 +93,7 @@ def pieces(plan: TokenizerPlan = WORD_PROBLEMS) -> Counter[str]:
 
 
 def build(plan: TokenizerPlan = WORD_PROBLEMS) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The contents of tokenizer.json and of tokenizer_config.json."""
+    """Return the contents of tokenizer.json and tokenizer_config.json."""
     alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
     fixed = [*SPECIAL, *alphabet, *plan.fixed]
     words = [w for w, _ in sorted(pieces(plan).items(), key=lambda item: (-item[1], item[0])) if w not in set(fixed)]
@@ -123,7 +123,7 @@ def build(plan: TokenizerPlan = WORD_PROBLEMS) -> tuple[dict[str, Any], dict[str
 
 
 def write(folder: Path, plan: TokenizerPlan = WORD_PROBLEMS) -> None:
-    """Write both files into the folder, making it if need be."""
+    """Write both files into the folder; it is created if missing."""
     folder.mkdir(parents=True, exist_ok=True)
     for name, contents in zip(("tokenizer.json", "tokenizer_config.json"), build(plan), strict=True):
         text = json.dumps(contents, ensure_ascii=False, indent=1)
@@ -136,7 +136,7 @@ def _pre_tokenizer(pattern: str) -> pre_tokenizers.Sequence:
 
 
 def _merges(words: list[str], alphabet: list[str], tokens: list[str], vocabulary: int) -> list[tuple[str, str]]:
-    """As many merges, learnt from the words, as there is room for in the vocabulary."""
+    """Return as many merges, trained on the words, as fit in the vocabulary."""
     spelled = Tokenizer(models.BPE())
     trainer = trainers.BpeTrainer(vocab_size=1000, initial_alphabet=alphabet, special_tokens=[], show_progress=False)
     spelled.train_from_iterator(words, trainer)
@@ -148,7 +148,7 @@ def _merges(words: list[str], alphabet: list[str], tokens: list[str], vocabulary
             room -= 1
         kept.append((left, right))
     if room:
-        raise RuntimeError(f"{room} places of the vocabulary are left empty")
+        raise RuntimeError(f"{room} entries of the vocabulary are unused")
     return kept
 
 

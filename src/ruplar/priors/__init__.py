@@ -1,1 +1,1 @@
-"""Span → sparse distribution, one file a rule."""
+"""Priors: span → sparse distribution over the vocabulary; one file per prior."""

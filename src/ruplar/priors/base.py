@@ -1,9 +1,8 @@
-"""Span → sparse distribution over the vocabulary: what every prior promises, and the cache that builds each span once.
+"""The interface of a prior: span → sparse distribution over the vocabulary; and the cache of priors.
 
-A span's symbols are encoded one by one; every id counts. K are all of them, in order and with repeats, the result's own
-included; R are the result's; O are the distinct ids of K that are not in R. A number of several pieces is therefore a
-bag: its pieces are weighted alike and their order is lost. Where a span emphasises no result (the every-k split) every
-prior is even over its ids.
+The symbols of a span are encoded one by one. K are all of their ids, in order, with repeats, including the result; R are the
+ids of the result; O are the distinct ids of K that are not in R. A number of several tokens is a bag: its tokens have equal
+weight and their order is lost. For a span without a result (`every_k`), every prior is uniform over its ids.
 """
 
 from __future__ import annotations
@@ -18,50 +17,50 @@ import numpy as np
 
 from ruplar.types import Encode, Span, SparsePrior
 
-KEPT_SPANS = 500_000
-"""Priors a table remembers: about half a gigabyte. Building one again costs microseconds, so the rest are not kept."""
+MAX_CACHED_SPANS = 500_000
+"""Spans whose priors are cached: about half a gigabyte. Further ones are rebuilt each time, which takes microseconds."""
 
 
 class Prior(Protocol):
-    """A rule from a span to the distribution its latent should have.
+    """A rule from a span to the target distribution of its latent.
 
     Attributes:
-        config: The rule's settings.
-        fresh: Whether every visit draws anew (Gumbel noise); if not, a span's prior never changes and is cached.
+        config: Settings.
+        dynamic: Whether every sample draws a new prior (Gumbel noise); if not, the prior of a span is cached.
     """
 
     config: Any
     dynamic: bool
 
     def build(self, span: Span, encode: Encode, rng: np.random.Generator) -> SparsePrior:
-        """The prior of one span. Randomness comes from `rng` alone.
+        """Return the prior of one span. All randomness comes from `rng`.
 
         Raises:
-            ValueError: The span has no symbol the tokenizer can write.
+            ValueError: The span has no symbol that the tokenizer can encode.
         """
 
 
 def ids_of(symbols: Sequence[str], encode: Encode) -> list[int]:
-    """Symbols → the ids of each encoded on its own, in order and with repeats; no merge crosses two symbols."""
+    """Symbols → their ids, in order, with repeats; each symbol is encoded on its own, so no token crosses two symbols."""
     return [i for symbol in symbols for i in encode(symbol)]
 
 
 def ids_of_span(span: Span, encode: Encode) -> tuple[list[int], list[int]]:
-    """Span → (K, R): ids of all its symbols and of its result's, both in order and with repeats.
+    """Span → (K, R): ids of all its symbols and of its result, both in order, with repeats.
 
     Raises:
         ValueError: Neither has any id.
     """
     keys, results = ids_of(span.symbols, encode), ids_of(span.result, encode)
     if not keys and not results:
-        raise ValueError(f"span {span.text!r} has no symbol the tokenizer can write, so it has no prior.")
+        raise ValueError(f"span {span.text!r} has no symbol that the tokenizer can encode, so it has no prior.")
     return keys, results
 
 
 def sparse(weights: Mapping[int, float]) -> SparsePrior:
-    """Id → weight, not yet normalised, to a `SparsePrior`: most probable first, then by id.
+    """Id → weight, not normalised → `SparsePrior`, sorted by descending probability, then by id.
 
-    The sum is taken in float64. A weight of 0, or one too small for float32, is left out: it is no token of the prior.
+    The sum is computed in float64. Weights of 0, or too small for float32, are left out.
 
     Raises:
         ValueError: The weights are negative, not finite or all 0.
@@ -79,12 +78,12 @@ def sparse(weights: Mapping[int, float]) -> SparsePrior:
 
 
 def even(ids: Iterable[int]) -> SparsePrior:
-    """Ids → the same probability on each distinct one."""
+    """Ids → the uniform distribution over the distinct ones."""
     return sparse(dict.fromkeys(ids, 1.0))
 
 
 def soften(logits: Mapping[int, float], temperature: float, rng: np.random.Generator | None = None) -> SparsePrior:
-    """Id → logit, to softmax(logit / temperature); with `rng`, fresh Gumbel(0, 1) noise is added to each logit first."""
+    """Id → logit → softmax(logit / temperature); with `rng`, Gumbel(0, 1) noise is added to each logit first."""
     values = list(logits.values())
     if rng is not None:
         values = [v + g for v, g in zip(values, rng.gumbel(size=len(values)).tolist(), strict=True)]
@@ -93,17 +92,17 @@ def soften(logits: Mapping[int, float], temperature: float, rng: np.random.Gener
 
 
 def two_logits(keys: Sequence[int], results: Sequence[int], operand: float, result: float) -> dict[int, float]:
-    """(K, R) → id → logit: `operand` on K, then `result` on R, which overrides where an operand is also a result."""
+    """(K, R) → id → logit: `result` for ids in R, `operand` for the other ids of K."""
     return {**dict.fromkeys(keys, operand), **dict.fromkeys(results, result)}
 
 
 def focus(probs: np.ndarray, threshold: float, top_k: int | None = None) -> np.ndarray:
-    """Probabilities [..., K] → mask [..., K] of those the focused KL sums over; what is kept is *not* renormalised.
+    """Probabilities [..., K] → mask [..., K] of the tokens in the focused KL; these are *not* renormalised.
 
     Args:
-        probs: Any shape; the last axis is one distribution. Unused places hold 0 and are never kept.
-        threshold: Kept are probabilities strictly above it.
-        top_k: Of those, only the k largest, the earlier first where two are equal; None keeps all.
+        probs: Any shape; the last axis is one distribution. Unused places are 0 and never in the mask.
+        threshold: Only probabilities strictly above it.
+        top_k: Of these only the k largest, the first of equal ones; None for all.
     """
     mask = (probs > threshold) & (probs > 0)
     if top_k is not None:
@@ -114,21 +113,21 @@ def focus(probs: np.ndarray, threshold: float, top_k: int | None = None) -> np.n
 
 
 def rng_of(*key: int | str) -> np.random.Generator:
-    """Key → random generator, the same in every process and on every machine; integers must not be negative."""
-    # Python's own hash() of a string differs between processes. The length goes in because numpy pads a short key with
-    # zeros, so (3,) and (3, 0) would otherwise draw alike.
+    """Key → random generator, the same in every process and on every machine. Integers must not be negative."""
+    # Python's hash() of a string differs between processes. The length is included because numpy pads a short key with
+    # zeros, so (3,) and (3, 0) would otherwise give the same generator.
     words = [zlib.crc32(part.encode()) if isinstance(part, str) else part for part in key]
     return np.random.default_rng([len(words), *words])
 
 
 @dataclass
 class PriorTable:
-    """One prior under one tokenizer: symbols are encoded once, and a span is built once unless it is drawn anew.
+    """A prior under one tokenizer, with caches of encoded symbols and, unless the prior is dynamic, of priors.
 
     Attributes:
-        prior: The rule.
-        encode: Text → ids of the tokenizer.
-        seed: The run's seed.
+        prior: The prior.
+        encode: Text → ids.
+        seed: Seed of the run.
     """
 
     prior: Prior
@@ -138,27 +137,26 @@ class PriorTable:
     _priors: dict[Span, SparsePrior] = field(default_factory=dict, init=False, repr=False)
 
     def of(self, span: Span, context: tuple[int, ...] = ()) -> SparsePrior:
-        """The prior of a span.
+        """Return the prior of a span.
 
         Args:
-            span: The piece of a step.
-            context: What tells one draw from another, e.g. (epoch, row, latent). It seeds a fresh prior together with the
-                run's seed; any other prior depends on the span alone and ignores it.
+            span: The span.
+            context: Key of the draw of a dynamic prior, e.g. (epoch, row, latent); other priors ignore it.
 
         Raises:
-            ValueError: The span has no symbol the tokenizer can write.
+            ValueError: The span has no symbol that the tokenizer can encode.
         """
         if self.prior.dynamic:
             return self.prior.build(span, self.encode_symbol, rng_of(self.seed, *context))
         found = self._priors.get(span)
         if found is None:
             found = self.prior.build(span, self.encode_symbol, rng_of(self.seed, span.text))
-            if len(self._priors) < KEPT_SPANS:
+            if len(self._priors) < MAX_CACHED_SPANS:
                 self._priors[span] = found
         return found
 
     def encode_symbol(self, symbol: str) -> list[int]:
-        """Ids of one symbol, remembered: numbers recur, and the tokenizer is the slow part."""
+        """Return the ids of one symbol, cached."""
         ids = self._ids.get(symbol)
         if ids is None:
             ids = self._ids[symbol] = self.encode(symbol)

@@ -1,7 +1,7 @@
-"""Gumbel prior: the temperature prior's logits with fresh Gumbel noise at every visit.
+"""Gumbel prior: the logits of the temperature prior with new Gumbel noise for every sample.
 
-What a model can learn from it is the mean of its draws, which is flatter than the temperature prior: with four operands
-and a result of one token 0.34 / 0.165 against 0.553 / 0.112. A span without a result is even and not noisy.
+A model learns the mean of the draws, which is flatter than the temperature prior: with four operands and a result of one
+token 0.34 / 0.165 instead of 0.553 / 0.112. A span without a result is uniform, without noise.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ class Prior:
     dynamic: bool = True
 
     def build(self, span: Span, encode: Encode, rng: np.random.Generator) -> SparsePrior:
-        """One draw of the prior of one span."""
+        """Return one draw of the prior of one span."""
         keys, results = ids_of_span(span, encode)
         if not results:
             return even(keys)
-        # differs from the paper: D3. Its code lifts only the last key token; here all of the result, as printed
+        # differs from the paper: D3. Its code raises only the last key token; here all of the result, as in the text
         logits = two_logits(keys, results, self.config.operand_logit, self.config.result_logit)
         return soften(logits, self.config.temperature, rng)

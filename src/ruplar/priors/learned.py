@@ -1,11 +1,11 @@
-"""Learned prior (ablation): importance grows with a token's place in the span, with Gumbel noise.
+"""Learned prior (ablation): the logit grows with a token's position in the span, with Gumbel noise.
 
-A token at place t of n (counted from 0) scores low + rise * t / n. The scores are averaged to one logit for all tokens
-of the span and one for its result, so a result, which stands last, outweighs the rest the more the longer the step is.
-For `20*1.20=24`, 7 tokens: the span 1.5 + 1.5 * 3/7 = 2.143, the result 1.5 + 1.5 * 6/7 = 2.786.
+Token t of n (counted from 0) has the score low + rise * t / n. The scores are averaged to one logit for all tokens of the
+span and one for its result, so a result, which comes last, has more weight the longer the step is. For `20*1.20=24`, 7
+tokens: the span 1.5 + 1.5 * 3/7 = 2.143, the result 1.5 + 1.5 * 6/7 = 2.786.
 
-Nothing is learned; the name is the paper's. Places are those of real tokens. The authors' code looks for them in the
-step split at spaces, finds none in GSM8k-Aug, and so trains its uniform prior under this name.
+Nothing is learned; the name is the paper's. Positions are those of tokens. The authors' code looks for them in the step
+split at spaces, finds none in GSM8k-Aug, and so trains its uniform prior under this name.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ class Config(Settings):
     """Settings of the learned prior."""
 
     low: float = Field(1.5, description="Score of a span's first token.")
-    rise: float = Field(1.5, ge=0, description="How much the score rises from the first place to the end of the span.")
+    rise: float = Field(1.5, ge=0, description="Increase of the score from the first token to the end of the span.")
     temperature: float = Field(0.5, gt=0, description="Temperature tau of the Gumbel-softmax; lower is sharper.")
-    noise: bool = Field(True, description="Whether Gumbel noise is drawn at every visit, as in the paper's ablations.")
+    noise: bool = Field(True, description="Add new Gumbel noise for every sample, as in the paper's ablations.")
 
 
 @dataclass
@@ -41,30 +41,28 @@ class Prior:
         self.dynamic = self.config.noise
 
     def build(self, span: Span, encode: Encode, rng: np.random.Generator) -> SparsePrior:
-        """The prior of one span.
+        """Return the prior of one span.
 
         Raises:
-            ValueError: The span has no id, or its result is not among its symbols and so has no place.
+            ValueError: The span has no id, or its result is not among its symbols.
         """
         keys, results = ids_of_span(span, encode)
         if not results:
             return even(keys)
-        # differs from the paper: D4. Real places; its code finds none in GSM8k-Aug and trains the uniform prior
+        # differs from the paper: D4. Token positions; its code finds none in GSM8k-Aug and trains the uniform prior
         operand = self._score(range(len(keys)), len(keys))
-        result = self._score(_places(keys, results, span), len(keys))
+        result = self._score(_positions(keys, results, span), len(keys))
         logits = two_logits(keys, results, operand, result)
         return soften(logits, self.config.temperature, rng if self.config.noise else None)
 
-    def _score(self, places: Sequence[int], length: int) -> float:
-        return self.config.low + self.config.rise * sum(places) / len(places) / length
+    def _score(self, positions: Sequence[int], length: int) -> float:
+        return self.config.low + self.config.rise * sum(positions) / len(positions) / length
 
 
-def _places(keys: Sequence[int], results: Sequence[int], span: Span) -> Sequence[int]:
-    """Where the result stands among the span's tokens: the last place that reads like it (5*1=5 has two)."""
+def _positions(keys: Sequence[int], results: Sequence[int], span: Span) -> Sequence[int]:
+    """Return the positions of the result among the span's tokens: its last occurrence (5*1=5 has two)."""
     n = len(results)
     for start in range(len(keys) - n, -1, -1):
         if list(keys[start : start + n]) == list(results):
             return range(start, start + n)
-    raise ValueError(
-        f"span {span.text!r}: its result {' '.join(span.result)!r} is not among its symbols, so it has no place."
-    )
+    raise ValueError(f"span {span.text!r}: its result {' '.join(span.result)!r} is not among its symbols.")

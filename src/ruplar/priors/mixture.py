@@ -1,7 +1,7 @@
-"""Mixture prior: a small share spread over the span's operands, the rest over the tokens of its result.
+"""Mixture prior: a small share of the mass is spread over the operands of a span, the rest over the tokens of its result.
 
-The mixture is lambda * uniform(operands) + (1 - lambda) * uniform(result). What counts as an operand is read in four
-ways, and the test vector is `20*1.20=24`, whose tokens are 20 * 1 . 20 = 24:
+The mixture is lambda * uniform(operands) + (1 - lambda) * uniform(result). There are four definitions of an operand, shown
+for `20*1.20=24`, whose tokens are 20 * 1 . 20 = 24:
 
     semantics   operands are                                        24       20       each other
     paper       distinct ids that are not the result's              0.8000   0.0400   0.0400
@@ -9,11 +9,10 @@ ways, and the test vector is `20*1.20=24`, whose tokens are 20 * 1 . 20 = 24:
     multiset    all ids; a repeat counts again                      0.8286   0.0571   0.0286
     published   all ids; each has 1/7, but a repeat is not added    0.8529   0.0294   0.0294
 
-`paper` is the default because it is the only one that does what the setting says: the result has exactly the share that
-is left, however long the step is and whatever repeats in it. There an operand that is also the result (5*1=5) counts as
-result alone; in the other three its two shares add. A result of several pieces shares its mass: evenly among distinct
-pieces (paper, set), by count (multiset; 5.5 gives its "5" two thirds), or 1/n written once per id with the lost mass
-made up by renormalising everything (published, as the authors' code does).
+`paper` is the default because only there the result has exactly 1 - lambda, whatever the length of the step and its repeats.
+There, an operand that is also the result (5*1=5) counts only as result; in the other three its two shares add up. A result
+of several tokens shares its mass: equally among distinct tokens (paper, set), by count (multiset; 5.5 gives its "5" two
+thirds), or 1/n once per id, after which everything is renormalised (published, as in the authors' code).
 """
 
 from __future__ import annotations
@@ -34,14 +33,12 @@ from ruplar.types import Encode, Span, SparsePrior
 class Config(Settings):
     """Settings of the mixture prior."""
 
-    operand_share: float = Field(
-        0.2, ge=0, le=1, description="Probability spread over the operands: the paper's lambda."
-    )
-    # differs from the paper: D2. Not by default; its code is `published`
+    operand_share: float = Field(0.2, ge=0, le=1, description="Probability mass of the operands: the paper's lambda.")
+    # differs from the paper: D2. Its code is `published`, which is not the default
     semantics: Literal["paper", "set", "multiset", "published"] = Field(
         "paper",
-        description="What an operand is: a distinct id that is not the result's (paper), any distinct id (set), any id "
-        "with repeats (multiset), or as the authors' code has it, where repeats lose mass (published).",
+        description="Definition of an operand: a distinct id that is not in the result (paper), any distinct id (set), any id "
+        "with repeats (multiset), or that of the authors' code, where repeats lose mass (published).",
     )
 
 
@@ -53,7 +50,7 @@ class Prior:
     dynamic: bool = False
 
     def build(self, span: Span, encode: Encode, rng: np.random.Generator) -> SparsePrior:
-        """The prior of one span; `rng` is not used. A span that is all result has all its mass there."""
+        """Return the prior of one span; `rng` is not used. Without operands, the result has all the mass."""
         keys, results = ids_of_span(span, encode)
         if not results:
             return even(keys)

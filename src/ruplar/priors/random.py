@@ -1,8 +1,7 @@
-"""Random prior (ablation): a random importance for each token of the span, fixed for good, with Gumbel noise.
+"""Random prior (ablation): a fixed random logit for each token of the span, with Gumbel noise.
 
-The importances are drawn once from U[low, high] and depend on the span's text and `seed` alone, so a step keeps its own
-through every epoch and in every process; only the Gumbel noise is drawn anew. The paper gives no range: 1.5 to 3.0 is
-that of its learned prior.
+The logits are drawn from U[low, high] and depend only on the span's text and `seed`, so they are the same in every epoch and
+process; only the Gumbel noise is drawn for every sample. The paper gives no range: 1.5 to 3.0 is that of its learned prior.
 """
 
 from __future__ import annotations
@@ -21,12 +20,12 @@ from ruplar.types import Encode, Span, SparsePrior
 class Config(Settings):
     """Settings of the random prior."""
 
-    # differs from the paper: D5. No range is printed and no code published; this one is the learned prior's
-    low: float = Field(1.5, description="Smallest logit that can be drawn.")
-    high: float = Field(3.0, description="Largest logit that can be drawn; not below `low`.")
+    # differs from the paper: D5. It gives no range and no code; this is the range of its learned prior
+    low: float = Field(1.5, description="Minimum of the logits.")
+    high: float = Field(3.0, description="Maximum of the logits; not below `low`.")
     temperature: float = Field(0.5, gt=0, description="Temperature tau of the Gumbel-softmax; lower is sharper.")
-    noise: bool = Field(True, description="Whether Gumbel noise is drawn at every visit, as in the paper's ablations.")
-    seed: int = Field(0, ge=0, description="Seed of the fixed importances.")
+    noise: bool = Field(True, description="Add new Gumbel noise for every sample, as in the paper's ablations.")
+    seed: int = Field(0, ge=0, description="Random seed of the logits.")
 
     @model_validator(mode="after")
     def _ordered(self) -> Config:
@@ -37,7 +36,7 @@ class Config(Settings):
 
 @dataclass
 class Prior:
-    """softmax((U[low, high] + Gumbel(0, 1)) / temperature), the uniform part fixed per span."""
+    """softmax((U[low, high] + Gumbel(0, 1)) / temperature); the uniform part is fixed per span."""
 
     config: Config
     dynamic: bool = field(init=False)
@@ -46,16 +45,16 @@ class Prior:
         self.dynamic = self.config.noise
 
     def build(self, span: Span, encode: Encode, rng: np.random.Generator) -> SparsePrior:
-        """The prior of one span: its fixed importances, and one draw of noise from `rng` where noise is on."""
+        """Return the prior of one span: its fixed logits, with noise from `rng` if `noise` is set."""
         keys, results = ids_of_span(span, encode)
         if not results:
             return even(keys)
         ids = dict.fromkeys([*keys, *results])
-        logits = dict(zip(ids, self._importances(span.text, len(ids)), strict=True))
+        logits = dict(zip(ids, self._fixed_logits(span.text, len(ids)), strict=True))
         return soften(logits, self.config.temperature, rng if self.config.noise else None)
 
-    def _importances(self, text: str, count: int) -> list[float]:
-        """The span's fixed logits. A digest of 6 bytes a token stands in for a generator, which is slow to seed."""
+    def _fixed_logits(self, text: str, count: int) -> list[float]:
+        """Return the fixed logits of a span, from a hash of 6 bytes per token, which is faster than seeding a generator."""
         digest = hashlib.shake_128(f"{self.config.seed} {text}".encode()).digest(6 * count)
         unit = (int.from_bytes(digest[at : at + 6], "big") / 2**48 for at in range(0, len(digest), 6))
         low, width = self.config.low, self.config.high - self.config.low

@@ -1,7 +1,7 @@
 """Temperature prior: two fixed logits, one for operands and one for the result, through a sharpened softmax.
 
-With the defaults the odds of a result token against an operand are e^1.6 = 4.95. Each piece of a result has the result's
-logit, so a result of three pieces owns more mass than a result of one. An operand that is also the result counts as
+With the defaults the odds of a result token against an operand are e^1.6 = 4.95. Each token of a result has the result's
+logit, so a result of three tokens has more mass than a result of one. An operand that is also in the result counts as
 result.
 """
 
@@ -33,7 +33,7 @@ class Prior:
     dynamic: bool = False
 
     def build(self, span: Span, encode: Encode, rng: np.random.Generator) -> SparsePrior:
-        """The prior of one span; `rng` is not used."""
+        """Return the prior of one span; `rng` is not used."""
         keys, results = ids_of_span(span, encode)
         if not results:
             return even(keys)

@@ -1,6 +1,6 @@
-"""Uniform prior (ablation): one shared logit for every token of the span, the result no different, with Gumbel noise.
+"""Uniform prior (ablation): the same logit for every token of the span, including the result, with Gumbel noise.
 
-Without noise it is exactly even over the span's distinct tokens.
+Without noise it is exactly uniform over the span's distinct tokens.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ class Config(Settings):
     """Settings of the uniform prior."""
 
     temperature: float = Field(0.5, gt=0, description="Temperature tau of the Gumbel-softmax; lower is sharper.")
-    noise: bool = Field(True, description="Whether Gumbel noise is drawn at every visit, as in the paper's ablations.")
+    noise: bool = Field(True, description="Add new Gumbel noise for every sample, as in the paper's ablations.")
 
 
 @dataclass
 class Prior:
-    """softmax(Gumbel(0, 1) / temperature): the shared logit (the paper's 2.0) cancels, so it is no setting."""
+    """softmax(Gumbel(0, 1) / temperature): the shared logit (the paper's 2.0) cancels, so it is not a setting."""
 
     config: Config
     dynamic: bool = field(init=False)
@@ -33,7 +33,7 @@ class Prior:
         self.dynamic = self.config.noise
 
     def build(self, span: Span, encode: Encode, rng: np.random.Generator) -> SparsePrior:
-        """The prior of one span; even where noise is off or the span has no result."""
+        """Return the prior of one span; uniform without noise or without a result."""
         keys, results = ids_of_span(span, encode)
         ids = dict.fromkeys([*keys, *results], 0.0)
         if not (self.config.noise and results):

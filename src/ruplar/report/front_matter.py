@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
-from ruplar.data.locations import SOURCES
+from ruplar.data.locations import KNOWN_SETS
 from ruplar.evaluate.record import BenchmarkResult, RunRecord
 from ruplar.model.fetch import KNOWN
 from ruplar.report.model_records import VALID
@@ -37,8 +37,8 @@ def hub_model(name: str) -> str | None:
 def hub_set(source: str) -> tuple[str, str | None, str | None] | None:
     """A data set's name → owner/name, config and split at the Hub; None where it is not there."""
     address = source.removeprefix("hub:") if source.startswith("hub:") else ""
-    if source in SOURCES:
-        address = SOURCES[source].hub
+    if source in KNOWN_SETS:
+        address = KNOWN_SETS[source].hub
     if not address:
         return None
     path, _, split = address.partition(":")

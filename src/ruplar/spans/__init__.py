@@ -1,1 +1,1 @@
-"""Step → spans, one file a rule."""
+"""Span rules: step → the spans that become one latent each; one file per rule."""

@@ -1,4 +1,4 @@
-"""Step → spans: what every way of cutting promises, and the span that is a whole step."""
+"""The interface of a span rule: step → spans, and the span that is a whole step."""
 
 from __future__ import annotations
 
@@ -11,32 +11,29 @@ from ruplar.types import Encode, Span
 
 
 class Spans(Protocol):
-    """A way of cutting a step into the pieces that become one latent each.
+    """A rule that cuts a step into spans, each of which becomes one latent.
 
-    One that must know how the tokenizer writes a symbol also has `attach(pieces: Pieces)`, called before the first cut.
-    One whose spans depend on the other steps of a chain also has `cut_chain(steps, domain)`: the spans of each step of a chain.
-    One that fills places with a symbol that says nothing there names it as `filler`.
+    Optional methods: `attach(pieces: Pieces)` is called before the first cut, for rules that depend on the tokenizer.
+    `cut_chain(steps, domain)` returns the spans of each step, for rules where these depend on the other steps of a chain.
     """
 
     config: Any
 
     def cut(self, step: str, domain: Domain) -> list[Span]:
-        """The spans of one step in order. A step without any symbol has none, so it gets no latent."""
+        """Return the spans of one step in order. A step without symbols has none, so it gets no latent."""
 
 
-KEPT_SYMBOLS = 200_000
-"""Symbols whose pieces are remembered: some ten megabytes."""
+MAX_CACHED_SYMBOLS = 200_000
+"""Symbols whose tokens are cached: about ten megabytes."""
 
 
 @dataclass(frozen=True)
 class Pieces:
-    """Symbol → the texts of its tokens, in order; the symbol itself where one of them cannot be written by itself.
-
-    Numbers recur and the tokenizer is the slow part, so what was asked is remembered.
+    """Symbol → the texts of its tokens, in order; the symbol itself if a token is not text on its own. Results are cached.
 
     Attributes:
         encode: Text → ids.
-        tokenizer: Whose ids they are.
+        tokenizer: The tokenizer of these ids.
     """
 
     encode: Encode
@@ -44,15 +41,15 @@ class Pieces:
     _known: dict[str, tuple[str, ...]] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def __call__(self, symbol: str) -> tuple[str, ...]:
-        """See the class."""
+        """Return the texts of a symbol's tokens."""
         found = self._known.get(symbol)
         if found is None:
-            found = self._written(symbol)
-            if len(self._known) < KEPT_SYMBOLS:
+            found = self._tokens(symbol)
+            if len(self._known) < MAX_CACHED_SYMBOLS:
                 self._known[symbol] = found
         return found
 
-    def _written(self, symbol: str) -> tuple[str, ...]:
+    def _tokens(self, symbol: str) -> tuple[str, ...]:
         ids = self.encode(symbol)
         texts = [self.tokenizer.decode([i], clean_up_tokenization_spaces=False) for i in ids]
         apart = all(self.encode(text) == [i] for text, i in zip(texts, ids, strict=True))
@@ -61,7 +58,7 @@ class Pieces:
 
 @dataclass
 class Attached:
-    """What a rule that must know how the tokenizer writes a symbol begins with.
+    """Base class of rules that depend on the tokenizer.
 
     Attributes:
         pieces: Symbol → the texts of its tokens; None until `attach`.
@@ -70,7 +67,7 @@ class Attached:
     pieces: Pieces | None = field(default=None, repr=False, kw_only=True)
 
     def attach(self, pieces: Pieces) -> None:
-        """Learn how the tokenizer writes a symbol."""
+        """Set the tokenizer."""
         self.pieces = pieces
 
 
@@ -78,19 +75,19 @@ _Rule = TypeVar("_Rule")
 
 
 def attached(rule: _Rule, encode: Encode, tokenizer: Any) -> _Rule:
-    """The rule, told how the tokenizer writes a symbol if it wants to know."""
+    """Return the rule, attached to the tokenizer if it depends on it."""
     if hasattr(rule, "attach"):
         rule.attach(Pieces(encode, tokenizer))
     return rule
 
 
 def cut_chain(rule: Spans, steps: Sequence[str], domain: Domain) -> list[list[Span]]:
-    """The spans of each step of a chain, in view of the others where the rule has a view of them."""
-    together = getattr(rule, "cut_chain", None)
-    return together(steps, domain) if together is not None else [rule.cut(step, domain) for step in steps]
+    """Return the spans of each step of a chain."""
+    own = getattr(rule, "cut_chain", None)
+    return own(steps, domain) if own is not None else [rule.cut(step, domain) for step in steps]
 
 
 def whole(step: str, domain: Domain) -> list[Span]:
-    """The step as one span with its result; [] when the domain finds no symbol in it."""
+    """Return the step as one span with its result; [] if it has no symbols."""
     symbols = tuple(domain.symbols(step))
     return [Span(step, symbols, tuple(domain.result(step)))] if symbols else []

@@ -1,7 +1,7 @@
-"""One span for every k symbols of a step, each uniform: `20*1.20=24` is `20 *`, `1.20 =`, `24` for k=2.
+"""One span per k symbols of a step, without a result: `20*1.20=24` is `20 *`, `1.20 =`, `24` for k=2.
 
-A decimal number counts as one symbol, also under a rule that writes it as three (`1 . 20`). Groups never cross steps; the
-last one is shorter when k does not divide the count. A step with fewer than k symbols stays whole and keeps its result.
+A decimal number counts as one symbol, also if the domain writes it as three (`1 . 20`). Groups never cross steps; the last
+one may be shorter. A step with fewer than k symbols is one span with its result.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ from ruplar.types import Span
 
 
 class Config(Settings):
-    """Settings of the every-k cut."""
+    """Settings of the every-k rule."""
 
-    k: int = Field(2, ge=1, description="Symbols that share one latent.")
+    k: int = Field(2, ge=1, description="Symbols per latent.")
 
 
 @dataclass
 class Spans:
-    """Groups the symbols of each step by k."""
+    """One span per k symbols."""
 
     config: Config
 
     def cut(self, step: str, domain: Domain) -> list[Span]:
-        """Step → spans of k symbols, the last may be shorter; their text is the symbols, a space between them."""
+        """Step → spans of k symbols, the last may be shorter; their text is the symbols, separated by spaces."""
         symbols = domain.symbols(step)
         if len(_join_decimals(symbols)) < self.config.k:
             return whole(step, domain)
@@ -38,13 +38,13 @@ class Spans:
 
 
 def grouped(symbols: Sequence[str], k: int) -> list[tuple[str, ...]]:
-    """Symbols by k, a decimal number counted as one; the last group may be shorter."""
+    """Symbols → groups of k, a decimal number counted as one; the last group may be shorter."""
     joined = _join_decimals(symbols)
     return [tuple(joined[at : at + k]) for at in range(0, len(joined), k)]
 
 
 def _join_decimals(symbols: Sequence[str]) -> list[str]:
-    """`1 . 20` → `1.20`; other symbols stay."""
+    """`1 . 20` → `1.20`; other symbols are unchanged."""
     out: list[str] = []
     for symbol in symbols:
         if symbol.isdigit() and len(out) >= 2 and out[-1] == "." and out[-2].isdigit():

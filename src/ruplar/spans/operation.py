@@ -1,8 +1,8 @@
-"""One span an operation: `16-3-4=9` is `16-3=13`, then `13-4=9`, so that no latent has more than one thing to work out.
+"""One span per operation: `16-3-4=9` is `16-3=13`, then `13-4=9`, so each latent computes one operation.
 
-A step is taken apart where every result on the way is a single token. `600*30/100=180` stays whole: 18000 is more than one
+A step is split only if every intermediate result is a single token. `600*30/100=180` is one span: 18000 is more than one
 token, as are the 0.3 of `30/100*600=180` and the -3 of `2-5+9=6`, and a latent that mixes the tokens of a number loses their
-order. A domain that does not take its steps apart (`operations`, domains/base.py) has them whole, as `step` has.
+order. In a domain without `operations` (domains/base.py) this rule is the same as `step`.
 """
 
 from __future__ import annotations
@@ -16,25 +16,25 @@ from ruplar.types import Span
 
 
 class Config(Settings):
-    """Nothing to set."""
+    """No settings."""
 
 
 @dataclass
 class Spans(Attached):
-    """Takes steps of several operations apart."""
+    """One span per operation."""
 
     config: Config
 
     def cut(self, step: str, domain: Domain) -> list[Span]:
-        """Step → one span an operation, or one in all where a result on the way is no single token; [] without any symbol."""
+        """Step → one span per operation, or one span if an intermediate result is not a single token; [] without symbols."""
         assert self.pieces is not None, "attach comes first"
-        # differs from the paper: D76. It has one latent a step, however much the step works out
-        return [span for part in taken_apart(step, domain, self.pieces) for span in whole(part, domain)]
+        # differs from the paper: D76. It has one latent per step, whatever its number of operations
+        return [span for part in split_operations(step, domain, self.pieces) for span in whole(part, domain)]
 
 
-def taken_apart(step: str, domain: Domain, pieces: Pieces) -> list[str]:
-    """Step → its operations as steps of their own; the step alone where a result on the way is no single token."""
-    apart = getattr(domain, "operations", None)
-    parts = apart(step) if apart is not None else [step]
-    on_the_way = [domain.result(part) for part in parts[:-1]]
-    return [step] if any(len(result) != 1 or len(pieces(result[0])) != 1 for result in on_the_way) else parts
+def split_operations(step: str, domain: Domain, pieces: Pieces) -> list[str]:
+    """Step → one step per operation; the step itself if an intermediate result is not a single token."""
+    operations = getattr(domain, "operations", None)
+    parts = operations(step) if operations is not None else [step]
+    intermediate = [domain.result(part) for part in parts[:-1]]
+    return [step] if any(len(result) != 1 or len(pieces(result[0])) != 1 for result in intermediate) else parts

@@ -1,14 +1,14 @@
-"""One span an operation, of what it sets out from: the last result, and what is to be done with it; the answer is the last.
+"""One span per operation, with its inputs: the previous result, and what is done with it. The last result is the answer.
 
     39+47=86, 86-20=66     operation     86 (of 39 + 47)     66 (of 86 - 20)     and 66 is the answer
                            plan          39 (then + 47)      86 (then - 20)      and 66 is the answer
 
-A latent that holds a step's result has to find the step's numbers in the question and compute with them at once, and the
-answer then says the last latent again. Here the first latent only finds, every other one computes what the latent before it
-has laid out and finds the next, and the answer computes: as many latents, and none of them for what is said anyway.
+With `operation`, a latent has to find the numbers of its step in the question and compute with them at once, and the answer
+repeats the last latent. With `plan`, the first latent only finds numbers, each later one computes the operation that the
+latent before it set up and finds the next number, and the answer computes the last operation.
 
-A span favours the result of the operation before it, or the first one's first number; its other symbols are those of its own
-operation up to its `=`. A result of several tokens is a span a token, in order, the last of which has the symbols.
+The result of a span is that of the previous operation, or the first number of the first one; its other symbols are those of
+its own operation up to `=`. A result of several tokens is one span per token, in order; the last of these has the symbols.
 """
 
 from __future__ import annotations
@@ -22,37 +22,37 @@ from ruplar.domains.base import Domain
 from ruplar.settings import Settings
 from ruplar.spans.base import Attached
 from ruplar.spans.every_k import grouped
-from ruplar.spans.operation import taken_apart
+from ruplar.spans.operation import split_operations
 from ruplar.types import Span
 
 
 class Config(Settings):
-    """Settings of the plan."""
+    """Settings of the plan rule."""
 
     symbols: int = Field(
-        0, ge=0, description="Symbols of an operation in its span, from the first: 2 is a number and a sign; 0: all."
+        0, ge=0, description="First symbols of an operation that its span includes: 2 is a number and a sign; 0: all."
     )
 
 
 @dataclass
 class Spans(Attached):
-    """Lays out what an operation computes with, one latent before it is computed."""
+    """One span per operation, with its inputs instead of its result."""
 
     config: Config
 
     def cut(self, step: str, domain: Domain) -> list[Span]:
-        """A step as a chain of its own: its result is left to the answer."""
+        """Return the spans of a chain of one step; its result is left to the answer."""
         return self.cut_chain([step], domain)[0]
 
     def cut_chain(self, steps: Sequence[str], domain: Domain) -> list[list[Span]]:
-        """Steps → the spans of each; a step without any symbol has none, and what came before it is still to be said."""
+        """Steps → the spans of each; a step without symbols has none."""
         assert self.pieces is not None, "attach comes first"
-        # differs from the paper: D77. A latent there favours what its own step comes to
+        # differs from the paper: D77. There, a latent has the result of its own step
         out: list[list[Span]] = []
         before: tuple[str, ...] = ()
         for step in steps:
             out.append([])
-            for part in taken_apart(step, domain, self.pieces):
+            for part in split_operations(step, domain, self.pieces):
                 left, equals, right = part.rpartition("=")
                 symbols = [symbol for (symbol,) in grouped(domain.symbols(left if equals else right), 1)]
                 if symbols:
@@ -61,9 +61,9 @@ class Spans(Attached):
         return out
 
     def _spans(self, before: tuple[str, ...], symbols: list[str], text: str) -> list[Span]:
-        """What the last operation came to, token by token, and with the last of them the symbols of this one."""
+        """Return one span per token of the previous result; the last one also has the symbols of this operation."""
         assert self.pieces is not None
-        kept = symbols[: self.config.symbols or None]
-        *first, last = [piece for symbol in before for piece in self.pieces(symbol)] or kept[:1]
-        held = tuple(kept) if last in kept else (last, *kept)
-        return [*(Span(piece, (piece,), (piece,)) for piece in first), Span(text, held, (last,))]
+        shown = symbols[: self.config.symbols or None]
+        *first, last = [piece for symbol in before for piece in self.pieces(symbol)] or shown[:1]
+        own = tuple(shown) if last in shown else (last, *shown)
+        return [*(Span(piece, (piece,), (piece,)) for piece in first), Span(text, own, (last,))]

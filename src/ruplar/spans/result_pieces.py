@@ -1,8 +1,8 @@
-"""One span for every token of a step's result, in order: `1000+234=1234` is `1000 + = 123`, then `4`, so no digit is lost.
+"""One span per token of a step's result, in order: `1000+234=1234` is `1000 + 234 = 123`, then `4`.
 
-The first span holds the operands too, as `step` has them, and favours the result's first token; each other one is a token
-of the result alone. How a result falls into tokens is the tokenizer's affair (`attach`); one of a single token leaves the
-step whole, as does a symbol whose tokens cannot be written one by one (parts of a letter).
+The first span has the operands and the first token of the result; each other one has one token of the result. A step whose
+result is a single token is one span, and so is one with a symbol whose tokens are not text on their own (parts of a
+character).
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ from ruplar.types import Span
 
 
 class Config(Settings):
-    """Nothing to set."""
+    """No settings."""
 
 
 @dataclass
 class Spans(Attached):
-    """Keeps the order of a result of several tokens."""
+    """One span per token of the result, which keeps their order."""
 
     config: Config
 
     def cut(self, step: str, domain: Domain) -> list[Span]:
-        """Step → one span a token of its result; one span where it states none; [] when it holds no symbol."""
+        """Step → one span per token of its result; one span without a result; [] without symbols."""
         assert self.pieces is not None, "attach comes first"
         spans = whole(step, domain)
         result = spans[0].result if spans else ()

@@ -1,7 +1,7 @@
-"""Two spans a step: what stands left of the last `=`, then the `=` with what it states. The paper's equal split.
+"""Two spans per step: everything left of the last `=`, then `=` and the result. The paper's equal split.
 
-Neither span favours a result: the second one *is* the result. A step that states none (`3+4`, `3+4=`) stays whole, as
-`step` keeps it; the published code makes wrong groups of it.
+Neither span has a result to emphasise: the second one *is* the result. A step without a result (`3+4`, `3+4=`) is one span;
+the published code groups it wrongly.
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ from ruplar.types import Span
 
 
 class Config(Settings):
-    """Nothing to set."""
+    """No settings."""
 
 
 @dataclass
 class Spans:
-    """Parts each step at its last `=`."""
+    """Two spans per step, split at the last `=`."""
 
     config: Config
 
     def cut(self, step: str, domain: Domain) -> list[Span]:
-        """Step → `[left, = right]`, both uniform; one span where there is no `=`; [] when it holds no symbol."""
+        """Step → `[left, = right]`; one span without a result; [] without symbols."""
         left, equals, right = step.rpartition("=")
         if not equals or not domain.symbols(right) or not domain.result(step):
             return whole(step, domain)

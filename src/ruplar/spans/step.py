@@ -1,4 +1,4 @@
-"""One span a step: `20*1.20=24` is one latent that favours 24. The paper's way."""
+"""One span per step: `20*1.20=24` is one latent with the result 24. The paper's rule."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from ruplar.types import Span
 
 
 class Config(Settings):
-    """Nothing to set."""
+    """No settings."""
 
 
 @dataclass
 class Spans:
-    """Keeps each step whole."""
+    """One span per step."""
 
     config: Config
 
     def cut(self, step: str, domain: Domain) -> list[Span]:
-        """Step → one span with its result; [] when it holds no symbol."""
+        """Step → one span with its result; [] if it has no symbols."""
         return whole(step, domain)

@@ -275,7 +275,7 @@ def _refused(example: Example, questions: set[bytes], index: Index | None, augme
         return IN_VALID
     hit = index.hit(example.question) if index is not None else None
     if hit is None and augmented and index is not None:
-        hit = index.retold(example.question)
+        hit = index.masked_hit(example.question)
     return f"{hit.kind} as in {hit.set}" if hit else None
 
 

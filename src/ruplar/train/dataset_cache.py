@@ -21,7 +21,7 @@ import numpy as np
 
 from ruplar.config import DataSettings
 from ruplar.data import scenarios
-from ruplar.data.cache import alone, is_complete, key_of, source_of, write_complete
+from ruplar.data.cache import is_complete, key_of, lock, source_of, write_complete
 from ruplar.data.locations import locate
 from ruplar.domains.base import Domain
 from ruplar.fingerprints import fingerprint
@@ -41,7 +41,7 @@ def load_cached(section: DataSettings, domain: Domain, need_steps: bool, folder:
     if place is None:
         return load_data(section, domain, need_steps)
     if not is_complete(place):  # otherwise write nothing, not even a lock: the folder may be read-only
-        with alone(place):
+        with lock(place):
             if not is_complete(place):
                 data = load_data(section, domain, need_steps)
                 with write_complete(place) as draft:

@@ -18,8 +18,8 @@ from typing import Any
 
 from ruplar.config import RunConfig
 from ruplar.data.cache import bytes_of, is_complete
-from ruplar.data.collate import ChainDataset, Encoder
-from ruplar.data.pretokenize import PretokenizedDataset, changes, pretokenize
+from ruplar.data.encoding import ChainDataset, Encoder
+from ruplar.data.pretokenize import PretokenizedDataset, pretokenize
 from ruplar.data.pretokenize import place_of as pretokenized_at
 from ruplar.domains.base import Domain
 from ruplar.errors import UserError
@@ -134,7 +134,7 @@ def dataset_of(
     config: RunConfig, data: TrainingData, chains: ChainDataset, folder: Path, workers: int
 ) -> ChainDataset | PretokenizedDataset:
     """Return the chains, pre-tokenized if the recipe has `speed.pretokenize` and rows do not change between epochs."""
-    if not config.speed.pretokenize or changes(chains):
+    if not config.speed.pretokenize or chains.dynamic:
         return chains
     return pretokenize(chains, _names(config, data, chains.method), folder, workers)
 
@@ -187,7 +187,7 @@ def _why_not(config: RunConfig, chains: ChainDataset) -> str:
     """Return why only training can tokenize these chains; "" if they can be pre-tokenized."""
     method = chains.method
     measured = [name for name in method.calibrated if getattr(method.config, name) is None]
-    if method.dynamic or changes(chains):
+    if chains.dynamic:
         what = f"method '{config.method.name}'" if method.dynamic else f"prior '{config.prior.name}'"
         return (
             f"{what} changes rows between epochs, so they are not pre-tokenized; training tokenizes them on the fly."

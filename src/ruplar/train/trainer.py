@@ -19,7 +19,8 @@ from torch import Tensor, nn
 from transformers import PrinterCallback, Trainer, TrainerCallback, TrainerState, TrainingArguments
 from transformers.trainer_utils import rotate_checkpoints
 
-from ruplar.data.collate import ChainDataset, share_totals
+from ruplar.data.collate import share_totals
+from ruplar.data.encoding import ChainDataset
 from ruplar.data.pretokenize import PretokenizedDataset
 from ruplar.errors import UserError
 from ruplar.methods.base import Method

@@ -1,13 +1,13 @@
-"""Which numbers of a text feed which operands, and when that cannot be told."""
+"""The source of every operand in a question, and examples where it cannot be determined."""
 
 from fractions import Fraction
 
 import pytest
 
-from ruplar.data.augment import facts, mentions, program
+from ruplar.data.augment import mentions, program
 from ruplar.data.augment import template as binding
 from ruplar.data.augment.bind import bind
-from ruplar.data.augment.template import Unbound
+from ruplar.data.augment.template import NotAugmentable
 from ruplar.types import Example
 
 
@@ -35,19 +35,19 @@ def kinds(text):
         ("a ratio of 3:5", [("3", "fixed"), ("5", "fixed")]),
     ],
 )
-def test_numbers_are_found_and_told_apart(text, found):
-    # `4x6` gives the 4 alone: the 6 stands right behind a letter
+def test_mentions_are_found_with_their_kind(text, found):
+    # `4x6` gives the 4 alone: the 6 follows a letter
     assert kinds(text) == found
 
 
-def test_words_bring_numbers_in():
-    assert {7, 2, Fraction(1, 2)} <= facts.implied("half a week")
-    assert {100, Fraction(1, 100)} <= facts.implied("20%")
-    assert {2, 5, 3, Fraction(2, 5), Fraction(3, 5)} <= facts.implied("2/5 of them")
-    assert 60 in facts.implied("an hour and a minute") and 60 not in facts.implied("an hour")
+def test_words_imply_numbers():
+    assert {7, 2, Fraction(1, 2)} <= mentions.implied("half a week")
+    assert {100, Fraction(1, 100)} <= mentions.implied("20%")
+    assert {2, 5, 3, Fraction(2, 5), Fraction(3, 5)} <= mentions.implied("2/5 of them")
+    assert 60 in mentions.implied("an hour and a minute") and 60 not in mentions.implied("an hour")
 
 
-def test_a_step_is_carried_out_on_other_numbers_and_written_in_the_same_hand():
+def test_a_step_is_evaluated_and_written_with_other_numbers():
     step = program.parse("(16+4)*.25=5")
     assert step.literals == ("16", "4", ".25")
     # (20 + 8) * .5 = 14
@@ -57,7 +57,7 @@ def test_a_step_is_carried_out_on_other_numbers_and_written_in_the_same_hand():
 
 
 @pytest.mark.parametrize("step", ["-3+4=1", "4(2)=8", "x+2=4", "3+4", "5=5=5", "(3+4=7", "3**2=9", "20%*5=1"])
-def test_what_is_no_plain_arithmetic_has_no_program(step):
+def test_steps_beyond_plain_arithmetic_have_no_program(step):
     assert program.parse(step) is None
 
 
@@ -72,11 +72,11 @@ def test_what_is_no_plain_arithmetic_has_no_program(step):
         (Fraction(1, 3), "0.5", None),
     ],
 )
-def test_numbers_are_written_in_the_hand_of_another(value, like, text):
+def test_numbers_are_written_in_the_format_of_another(value, like, text):
     assert program.write(value, like) == text
 
 
-def test_operands_are_numbers_of_the_text_results_or_constants():
+def test_operands_are_variables_results_or_constants():
     bound = bind(
         example(
             "Mia buys 12 boxes with 15 pens each. She uses 20% of them every week.",
@@ -88,25 +88,25 @@ def test_operands_are_numbers_of_the_text_results_or_constants():
     assert [v.value for v in bound.variables] == [12, 15, 20]
     first, second, third = bound.sources
     assert [s.variable for s in first] == [0, 1]
-    assert (second[0].step, second[1].variable, second[1].share) == (0, 2, "%")
+    assert (second[0].step, second[1].variable, second[1].conversion) == (0, 2, "%")
     assert (third[0].step, third[1].constant) == (1, 7)
     # 10 boxes of 20 pens, 30 %: 200, 60, 420
     assert bound.run([10, 20, 30]) == [200, 60, 420]
 
 
-def test_one_number_in_two_places_is_drawn_once():
+def test_equal_numbers_are_one_variable():
     bound = bind(example("Tom has 15 red and 15 blue cars.", "15+15=30"))
     assert [(v.value, v.mentions) for v in bound.variables] == [(15, (0, 1))]
 
 
-def test_a_number_that_could_be_the_constant_of_a_word_stays():
+def test_a_number_equal_to_an_implied_one_is_frozen():
     bound = bind(
         example("He has 2 dogs, each eats twice as much as a cat, a cat eats 14 bones.", "14*2=28", "28*2=56")
     )
     assert [v.value for v in bound.variables] == [14]
 
 
-def test_a_percentage_used_as_a_plain_number_stays():
+def test_a_percentage_used_as_a_plain_number_is_frozen():
     # 40/10 is 10 % of 40, but 40/20 is not 20 % of it
     bound = bind(example("Adam has $40 and pays 10% tax. What is left?", "40/10=4", "40-4=36"))
     assert [v.value for v in bound.variables] == [40]
@@ -129,33 +129,30 @@ def test_a_percentage_used_as_a_plain_number_stays():
         ("13 boys and 17 girls; the 30 children pay $5 and $4.", ("13*5=65", "17*4=68", "65+68=133", "133*30=3990"), binding.RESTATED),
     ],
 )  # fmt: skip
-def test_what_cannot_be_told_is_left_out_with_its_reason(question, steps, reason):
-    with pytest.raises(Unbound, match=reason):
+def test_examples_that_cannot_be_augmented_have_a_reason(question, steps, reason):
+    with pytest.raises(NotAugmentable, match=reason):
         bind(example(question, *steps))
 
 
-def test_an_answer_that_is_not_the_last_result_is_left_out():
-    with pytest.raises(Unbound, match=binding.NOT_LAST):
-        bind(example("Tom has 31 and 45 cars.", "31+45=76", answer="75"))
+@pytest.mark.parametrize(
+    ("steps", "answer", "reason"),
+    [
+        (("31+45=76",), "75", binding.NOT_LAST),
+        *((("31+45=76",), answer, binding.NOT_LAST) for answer in ("1/0", "½", "nan", "")),
+        ((), "76", binding.NO_STEP),
+    ],
+)
+def test_examples_without_steps_or_with_another_answer_are_left_out(steps, answer, reason):
+    with pytest.raises(NotAugmentable, match=reason):
+        bind(Example("Tom has 31 and 45 cars.", steps, answer))
 
 
-@pytest.mark.parametrize("answer", ["1/0", "½", "nan", ""])
-def test_an_answer_that_is_no_number_is_left_out(answer):
-    with pytest.raises(Unbound, match=binding.NOT_LAST):
-        bind(Example("Tom has 40 cars and buys 35. How many?", ("40+35=75",), answer))
-
-
-def test_a_chain_without_steps_is_left_out():
-    with pytest.raises(Unbound, match=binding.NO_STEP):
-        bind(Example("Tom has 31 and 45 cars.", (), "76"))
-
-
-def test_an_equation_in_the_prose_of_a_chain_is_a_missing_step():
+def test_an_equation_outside_of_steps_is_a_missing_step():
     prose = "An hour less 10 minutes and 0 more is 60 = 60. Then 60/5 = <<60/5=12>>12"
-    with pytest.raises(Unbound, match=binding.UNWRITTEN):
+    with pytest.raises(NotAugmentable, match=binding.UNWRITTEN):
         bind(Example("Songs of 5 minutes in an hour and 30 minutes.", ("60/5=12",), "12", "toy:1", prose))
 
 
 @pytest.mark.parametrize(("number", "word"), [("8", "an"), ("11", "an"), ("18", "an"), ("80", "an"), ("10", "a"), ("110", "a"), ("1,100", "a"), ("11,000", "an"), ("eight", "an"), ("two", "a")])  # fmt: skip
-def test_articles_go_by_how_a_number_is_said(number, word):
+def test_articles_follow_pronunciation(number, word):
     assert mentions.article(number) == word

@@ -10,7 +10,7 @@ import pytest
 from ruplar import plugins
 from ruplar.data.convert import ByModel, Endpoint, convert, read_prose
 from ruplar.data.convert.endpoint import _retry_after
-from ruplar.data.convert.prompt import FOLDER, Prompt, chain_in, load_prompt
+from ruplar.data.convert.messages import FOLDER, Prompt, chain_in, load_prompt
 from ruplar.errors import UserError
 
 
@@ -53,11 +53,11 @@ def test_good_replies_become_rows_in_the_order_of_the_input(tmp_path, chat_serve
     assert lines(found.rejected) == [] and set(server.asked.values()) == {1}
     assert 1 < server.most_flying <= 4, "requests are in flight together, but no more than allowed"
     # 20 replies of 100 and 10 tokens; at 2 and 8 a million that is 0.004 + 0.0016
-    assert (found.tally.tokens_in, found.tally.tokens_out) == (2000, 200)
-    assert found.tally.cost(2, 8) == pytest.approx(0.0056)
+    assert (found.progress.tokens_in, found.progress.tokens_out) == (2000, 200)
+    assert found.progress.cost(2, 8) == pytest.approx(0.0056)
 
 
-def test_the_request_holds_model_prompt_question_and_key_and_not_the_answer(tmp_path, chat_server, sums):
+def test_the_request_has_model_prompt_question_and_key_but_not_the_answer(tmp_path, chat_server, sums):
     server = chat_server(lambda question, times: right_chain(question))
     run(tmp_path, sums(1), by(server))
     [body] = server.bodies
@@ -69,10 +69,10 @@ def test_the_request_holds_model_prompt_question_and_key_and_not_the_answer(tmp_
     assert "secret" not in (tmp_path / "out.jsonl.journal").read_text()
 
 
-def test_a_chain_that_does_not_hold_is_asked_for_again_with_its_fault(tmp_path, chat_server, sums):
+def test_a_wrong_chain_is_requested_again_with_its_error(tmp_path, chat_server, sums):
     server = chat_server(lambda question, times: "<<1+2=4>> #### 4" if times == 1 else right_chain(question))
     found = run(tmp_path, sums(1), by(server))
-    assert found.tally.kept == 1 and server.asked["What is 1 plus 2?"] == 2
+    assert found.progress.kept == 1 and server.asked["What is 1 plus 2?"] == 2
     again = server.bodies[1]["messages"]
     assert [m["role"] for m in again] == ["system", "user", "assistant", "user"]
     assert again[2]["content"] == "<<1+2=4>> #### 4" and "answers 4, marked 3" in again[3]["content"]
@@ -80,30 +80,28 @@ def test_a_chain_that_does_not_hold_is_asked_for_again_with_its_fault(tmp_path, 
 
 REPLIES = {
     "I would rather not.": "no step",
-    "<<1+2=4>>": "a step does not re-execute",
-    "<<one+two=3>>": "a step cannot be carried out again",
-    "<<1+2>>": "a step cannot be carried out again",
-    "<<1+1=2>>": "does not come to the marked answer",
-    "<<1+2=3>> #### 4": "does not come to the marked answer",
+    "<<1+2=4>>": "a step is wrong",
+    "<<one+two=3>>": "a step cannot be checked",
+    "<<1+2>>": "a step cannot be checked",
+    "<<1+1=2>>": "the last result is not the marked answer",
+    "<<1+2=3>> #### 4": "the last result is not the marked answer",
     "": "no step",
     "half \ud83d": "no step",
 }
 
 
 @pytest.mark.parametrize(("reply", "reason"), REPLIES.items())
-def test_a_reply_that_cannot_be_trusted_is_kept_aside_with_its_reason_and_the_raw_reply(
-    tmp_path, chat_server, sums, reply, reason
-):
+def test_a_wrong_reply_is_rejected_with_its_reason_and_text(tmp_path, chat_server, sums, reply, reason):
     server = chat_server(lambda question, times: reply)
     found = run(tmp_path, sums(1), by(server, attempts=1))
     [row] = lines(found.rejected)
     assert (row["reason"], row["reply"], row["row"]) == (reason, reply.replace("\ud83d", "?"), "sums.jsonl:1") and row[
         "detail"
     ]
-    assert lines(tmp_path / "out.jsonl") == [] and found.tally.rejected == {reason: 1}
+    assert lines(tmp_path / "out.jsonl") == [] and found.progress.rejected == {reason: 1}
 
 
-def test_failures_that_pass_are_tried_again(tmp_path, chat_server, sums):
+def test_transient_failures_are_retried(tmp_path, chat_server, sums):
     failures = [
         {"status": 500, "body": "oops"},
         {"status": 503, "body": json.dumps({"error": {"message": "overloaded"}})},
@@ -111,18 +109,18 @@ def test_failures_that_pass_are_tried_again(tmp_path, chat_server, sums):
     ]
     server = chat_server(lambda question, times: failures[times - 1] if times <= 3 else right_chain(question))
     found = run(tmp_path, sums(3), by(server))
-    assert found.tally.kept == 3 and set(server.asked.values()) == {4}
+    assert found.progress.kept == 3 and set(server.asked.values()) == {4}
 
 
-def test_a_slow_reply_is_given_up_and_asked_for_again(tmp_path, chat_server, sums):
+def test_a_slow_reply_is_requested_again(tmp_path, chat_server, sums):
     server = chat_server(lambda question, times: {"text": right_chain(question), "delay": 1.0 if times == 1 else 0})
     started = time.monotonic()
     found = run(tmp_path, sums(1), by(server, timeout=0.15))
-    assert found.tally.kept == 1 and server.asked["What is 1 plus 2?"] == 2
+    assert found.progress.kept == 1 and server.asked["What is 1 plus 2?"] == 2
     assert time.monotonic() - started > 0.15
 
 
-def test_retry_after_is_honoured_and_everybody_waits(tmp_path, chat_server, sums):
+def test_all_workers_respect_retry_after(tmp_path, chat_server, sums):
     seen = []
 
     def script(question, times):
@@ -132,7 +130,7 @@ def test_retry_after_is_honoured_and_everybody_waits(tmp_path, chat_server, sums
         return right_chain(question)
 
     found = run(tmp_path, sums(4), by(chat_server(script), concurrency=1))
-    assert found.tally.kept == 4
+    assert found.progress.kept == 4
     # the back-off alone would be a hundredth of a second
     assert all(at - seen[0][0] >= 0.39 for at, _ in seen[1:])
 
@@ -145,81 +143,81 @@ def test_retry_after_is_read_as_seconds_or_as_a_date():
     assert _retry_after(email.utils.formatdate(time.time() - 5, usegmt=True)) == 0
 
 
-def test_rows_without_a_reply_are_left_for_the_next_run_and_the_others_kept(tmp_path, chat_server, sums):
+def test_rows_without_a_reply_are_left_for_the_next_run(tmp_path, chat_server, sums):
     broken = True
 
     def script(question, times):
         return {"status": 500, "body": "oops"} if broken and "2 plus" in question else right_chain(question)
 
     server, source = chat_server(script), sums(5)
-    with pytest.raises(UserError, match=r"1 of 5 rows got no reply.*HTTP 500: oops.*run the same command again"):
+    with pytest.raises(UserError, match=r"1 of 5 rows have no reply.*HTTP 500: oops.*run the same command again"):
         run(tmp_path, source, by(server, retries=1))
     assert not (tmp_path / "out.jsonl").exists()
     broken = False
-    assert run(tmp_path, source, by(server)).tally.kept == 5
+    assert run(tmp_path, source, by(server)).progress.kept == 5
     assert server.asked["What is 1 plus 2?"] == 1, "what is done is not asked again"
 
 
-def test_an_endpoint_that_never_answers_stops_the_run_early(tmp_path, chat_server, sums):
+def test_an_endpoint_that_always_fails_stops_the_run_early(tmp_path, chat_server, sums):
     server = chat_server(lambda question, times: {"status": 503, "body": "down"})
-    with pytest.raises(UserError, match="does not answer.*503"):
+    with pytest.raises(UserError, match="does not respond.*503"):
         run(tmp_path, sums(200), by(server, concurrency=2, retries=1))
     assert sum(server.asked.values()) < 20
 
 
-def test_nobody_at_home_is_told(tmp_path, sums):
+def test_an_endpoint_that_cannot_be_reached_is_an_error(tmp_path, sums):
     class Nowhere:
         url = "http://127.0.0.1:9/v1"
 
-    with pytest.raises(UserError, match="does not answer|got no reply"):
+    with pytest.raises(UserError, match="does not respond|have no reply"):
         run(tmp_path, sums(3), by(Nowhere, retries=1))
 
 
-def test_a_wrong_key_or_name_is_told_at_once(tmp_path, chat_server, sums):
+def test_a_wrong_key_is_reported_at_once(tmp_path, chat_server, sums):
     body = json.dumps({"error": {"message": "invalid api key"}})
     server = chat_server(lambda question, times: {"status": 401, "body": body})
-    with pytest.raises(UserError, match="refused the request: HTTP 401: invalid api key.*--api-key"):
+    with pytest.raises(UserError, match="rejected the request: HTTP 401: invalid api key.*--api-key"):
         run(tmp_path, sums(50), by(server, concurrency=1))
     assert sum(server.asked.values()) == 1
 
 
-def test_a_row_the_endpoint_refuses_is_set_aside_when_others_were_answered(tmp_path, chat_server, sums):
+def test_a_row_that_the_endpoint_rejects_is_rejected(tmp_path, chat_server, sums):
     def script(question, times):
         return {"status": 400, "body": "too long"} if "3 plus" in question else right_chain(question)
 
     found = run(tmp_path, sums(4), by(chat_server(script), concurrency=1))
     [row] = lines(found.rejected)
-    assert (row["reason"], row["detail"]) == ("the endpoint refused it", "HTTP 400: too long")
-    assert found.tally.kept == 3
+    assert (row["reason"], row["detail"]) == ("the endpoint rejected it", "HTTP 400: too long")
+    assert found.progress.kept == 3
 
 
-def test_rejected_rows_are_tried_again_when_asked_for(tmp_path, chat_server, sums):
+def test_rejected_rows_can_be_requested_again(tmp_path, chat_server, sums):
     server = chat_server(
         lambda question, times: "no" if times == 1 and "2 plus" in question else right_chain(question)
     )
     source = sums(3)
-    assert run(tmp_path, source, by(server, attempts=1)).tally.kept == 2
-    assert run(tmp_path, source, by(server, attempts=1)).tally.kept == 2
+    assert run(tmp_path, source, by(server, attempts=1)).progress.kept == 2
+    assert run(tmp_path, source, by(server, attempts=1)).progress.kept == 2
     found = run(tmp_path, source, by(server, attempts=1), retry_rejected=True)
-    assert found.tally.kept == 3 and lines(found.rejected) == [] and len(lines(tmp_path / "out.jsonl")) == 3
+    assert found.progress.kept == 3 and lines(found.rejected) == [] and len(lines(tmp_path / "out.jsonl")) == 3
     assert server.asked == {"What is 1 plus 2?": 1, "What is 2 plus 4?": 2, "What is 3 plus 6?": 1}
 
 
-def test_a_reply_that_does_not_say_what_it_used_is_counted_so(tmp_path, chat_server, sums):
+def test_replies_without_usage_are_counted(tmp_path, chat_server, sums):
     def script(question, times):
         return {"body": json.dumps({"choices": [{"message": {"content": right_chain(question)}}]})}
 
     found = run(tmp_path, sums(2), by(chat_server(script)))
-    assert (found.tally.uncounted, found.tally.tokens_in) == (2, 0)
+    assert (found.progress.uncounted, found.progress.tokens_in) == (2, 0)
 
 
-def test_thoughts_and_fences_around_a_chain_are_left_out():
+def test_thoughts_and_code_fences_are_removed():
     assert chain_in("<think>3 and 4 ####</think>\n```text\n<<3+4=7>> #### 7\n```") == ("<<3+4=7>>", "7")
     assert chain_in("<<3+4=7>>") == ("<<3+4=7>>", "")
 
 
 @pytest.mark.parametrize("file", sorted(FOLDER.glob("*.txt")), ids=lambda f: f.stem)
-def test_every_packaged_prompt_can_be_used_and_shows_an_example_that_holds(file):
+def test_every_packaged_prompt_has_a_right_example(file):
     from ruplar.data.convert import verify
 
     domain = "arithmetic" if file.stem == "general" else file.stem

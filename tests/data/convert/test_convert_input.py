@@ -38,39 +38,41 @@ def test_fewer_rows_onto_a_finished_output_are_refused_and_nothing_is_lost(tmp_p
     assert typed(source, output, "--limit", 3, "--force").exit_code == 0 and len(lines(output)) == 3
 
 
-def test_another_input_is_refused_and_the_same_one_elsewhere_is_not(tmp_path):
+def test_another_input_is_an_error_but_a_moved_one_is_not(tmp_path):
     output = tmp_path / "out.jsonl"
     convert(read_prose(write(tmp_path / "a.jsonl", range(1, 6))), output, "arithmetic", ByRules())
     other = read_prose(write(tmp_path / "b.jsonl", range(2, 7)))
-    with pytest.raises(UserError, match="one of 5 rows; this one has 5 that say something else"):
+    with pytest.raises(UserError, match="one of 5 rows; this one has 5 with other content"):
         convert(other, output, "arithmetic", ByRules())
     with pytest.raises(UserError, match="one of 5 rows; this one has 9"):
         convert(read_prose(write(tmp_path / "b.jsonl", range(2, 11))), output, "arithmetic", ByRules())
     (tmp_path / "moved").mkdir()
     same = read_prose(write(tmp_path / "moved" / "c.jsonl", range(1, 6)))
-    assert convert(same, output, "arithmetic", ByRules()).tally.kept == 5
+    assert convert(same, output, "arithmetic", ByRules()).progress.kept == 5
 
 
-def test_a_few_rows_first_and_then_all_of_them_is_one_conversion(tmp_path):
-    source, output, told = write(tmp_path / "a.jsonl", range(1, 11)), tmp_path / "out.jsonl", []
+def test_a_conversion_can_be_extended_from_a_few_rows_to_all(tmp_path):
+    source, output, seen = write(tmp_path / "a.jsonl", range(1, 11)), tmp_path / "out.jsonl", []
     convert(read_prose(source, limit=3), output, "arithmetic", ByRules())
-    convert(read_prose(source), output, "arithmetic", ByRules(), on_progress=lambda tally: told.append(tally.done))
-    assert told[0] == 3 and len(lines(output)) == 10
+    convert(
+        read_prose(source), output, "arithmetic", ByRules(), on_progress=lambda progress: seen.append(progress.done)
+    )
+    assert seen[0] == 3 and len(lines(output)) == 10
     with pytest.raises(UserError, match="one of 10 rows; this one has 3"):
         convert(read_prose(source, limit=3), output, "arithmetic", ByRules())
-    assert convert(read_prose(source), output, "arithmetic", ByRules()).tally.kept == 10
+    assert convert(read_prose(source), output, "arithmetic", ByRules()).progress.kept == 10
 
 
-def test_a_journal_of_another_version_is_refused_by_its_format(tmp_path):
+def test_a_journal_of_another_version_is_an_error(tmp_path):
     source = read_prose(write(tmp_path / "a.jsonl", [1]))
     old = {"ruplar_convert": 1, "domain": "arithmetic", "by": "rules"}
     (tmp_path / "out.jsonl.journal").write_text(json.dumps(old) + "\n", encoding="utf-8")
-    with pytest.raises(UserError, match=r"another version of ruplar \(format 1, this one writes 2\).*--force"):
+    with pytest.raises(UserError, match=r"another version of ruplar \(format 1, this one writes 3\).*--force"):
         convert(source, tmp_path / "out.jsonl", "arithmetic", ByRules())
 
 
 @pytest.mark.parametrize("names", [("input", "target"), ("inputs", "targets")])
-def test_a_question_wrapped_for_a_prompt_is_read_by_the_rules_for_dates(tmp_path, names):
+def test_a_question_in_the_form_of_a_prompt_is_extracted(tmp_path, names):
     asks = "Today is Christmas Eve of 1937. What is the date tomorrow in MM/DD/YYYY?"
     row = {names[0]: f"Q: {asks}\nA:", names[1]: ["12/25/1937"]}
     (tmp_path / "task.json").write_text(json.dumps({"examples": [row]}), encoding="utf-8")
@@ -80,7 +82,7 @@ def test_a_question_wrapped_for_a_prompt_is_read_by_the_rules_for_dates(tmp_path
     ]
 
 
-def test_a_question_with_worked_examples_in_front_is_left_as_it_is(tmp_path):
+def test_a_prompt_with_worked_examples_is_not_changed(tmp_path):
     said = "Q: 1+1?\nA: 2\nQ: 2+2?\nA:"
     (tmp_path / "a.jsonl").write_text(json.dumps({"question": said, "answer": "4"}) + "\n", encoding="utf-8")
     assert [row.question for row in read_prose(tmp_path / "a.jsonl")] == [said]

@@ -1,4 +1,4 @@
-"""A conversion killed at any moment goes on where it was: no row is lost, none stands twice, none is asked for again."""
+"""A conversion killed at any moment resumes: no row is lost, repeated or requested again."""
 
 from __future__ import annotations
 
@@ -49,11 +49,11 @@ def whole(prose, tmp_path):
     convert(read_prose(prose), tmp_path / "whole.jsonl", "arithmetic", ByRules())
     kept, rejected = both(tmp_path / "whole.jsonl")
     assert [row["solution"] for row in kept] == ["<<48/2=24>> <<48+24=72>>", "<<3*4=12>>", "<<3*4=12>>"]
-    assert [row["reason"] for row in rejected] == ["a step does not re-execute", "no rule reads it"]
+    assert [row["reason"] for row in rejected] == ["a step is wrong", "no rule matches"]
     return kept, rejected
 
 
-def test_a_journal_cut_off_at_any_byte_is_gone_on_with(prose, whole, tmp_path):
+def test_a_conversion_resumes_from_a_journal_cut_off_at_any_byte(prose, whole, tmp_path):
     journal = (tmp_path / "whole.jsonl.journal").read_bytes()
     rows, output = read_prose(prose), tmp_path / "cut.jsonl"
     ends = [at for at, byte in enumerate(journal) if byte == ord("\n")]
@@ -69,7 +69,7 @@ def test_a_journal_cut_off_at_any_byte_is_gone_on_with(prose, whole, tmp_path):
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="processes cannot be forked on this system")
-def test_a_process_killed_at_every_call_that_touches_the_disk_is_gone_on_with(prose, whole, tmp_path):
+def test_a_conversion_killed_at_any_disk_access_resumes(prose, whole, tmp_path):
     folder = tmp_path / "dead"
     folder.mkdir()
     done = subprocess.run([sys.executable, SCRIPT, prose, folder], capture_output=True, text=True)
@@ -81,13 +81,13 @@ def test_a_process_killed_at_every_call_that_touches_the_disk_is_gone_on_with(pr
         assert both(folder / f"{last}.jsonl") == whole, f"killed at call {last}"
 
 
-def test_the_command_killed_again_and_again_asks_for_every_row_until_all_are_there(tmp_path, chat_server, sums):
+def test_the_command_killed_repeatedly_converts_every_row(tmp_path, chat_server, sums):
     def script(question, times):
         a, b = (int(word) for word in question.rstrip("?").split() if word.isdigit())
         wrong = a % 7 == 0
         return {"text": f"<<{a}+{b}={a + b + wrong}>>", "delay": 0.03}
 
-    count, rng = 150, Random(3)
+    count, rng = 90, Random(3)
     source, output, server = sums(count), tmp_path / "out.jsonl", chat_server(script)
     command = [
         *(sys.executable, "-m", "ruplar", "data", "convert", source, output, "--by", "llm", "--endpoint", server.url),
@@ -95,7 +95,7 @@ def test_the_command_killed_again_and_again_asks_for_every_row_until_all_are_the
     ]
     quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
     kills = 0
-    for _ in range(4):
+    for _ in range(2):
         before = sum(server.asked.values())
         process = subprocess.Popen(command, **quiet)
         while sum(server.asked.values()) < before + rng.randint(2, 30) and process.poll() is None:
@@ -105,7 +105,7 @@ def test_the_command_killed_again_and_again_asks_for_every_row_until_all_are_the
             os.kill(process.pid, signal.SIGKILL)
             kills += 1
         process.wait()
-    assert kills == 4 and not output.exists()
+    assert kills == 2 and not output.exists()
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     kept, rejected = both(output)
@@ -117,7 +117,7 @@ def test_the_command_killed_again_and_again_asks_for_every_row_until_all_are_the
     assert len(keys) == len(set(keys)) == count
 
 
-def test_a_reply_outlives_a_kill_while_its_correction_is_in_flight(tmp_path, chat_server, sums):
+def test_a_stored_reply_is_reused_after_a_kill_during_its_correction(tmp_path, chat_server, sums):
     server = chat_server(
         lambda question, times: "<<1+2=4>>" if times == 1 else {"text": "<<1+2=3>>", "delay": 30 if times == 2 else 0}
     )
@@ -137,14 +137,14 @@ def test_a_reply_outlives_a_kill_while_its_correction_is_in_flight(tmp_path, cha
     assert json.loads(done.stdout)["tokens_in"] == 200
 
 
-def test_a_journal_begun_with_other_settings_is_refused(prose, tmp_path):
+def test_a_journal_with_other_settings_is_an_error(prose, tmp_path):
     rows, output = read_prose(prose), tmp_path / "out.jsonl"
     convert(rows, output, "arithmetic", ByRules())
-    with pytest.raises(UserError, match="begun with other settings.*domain was 'arithmetic', now 'dates'.*--force"):
+    with pytest.raises(UserError, match="started with other settings.*domain was 'arithmetic', now 'dates'.*--force"):
         convert(rows, output, "dates", ByRules())
 
 
-def test_a_journal_that_was_changed_is_refused_by_line(tmp_path, prose):
+def test_a_damaged_journal_line_is_named(tmp_path, prose):
     output = tmp_path / "out.jsonl"
     convert(read_prose(prose), output, "arithmetic", ByRules())
     journal = tmp_path / "out.jsonl.journal"
@@ -154,28 +154,29 @@ def test_a_journal_that_was_changed_is_refused_by_line(tmp_path, prose):
         convert(read_prose(prose), output, "arithmetic", ByRules())
 
 
-def test_two_conversions_into_one_file_are_refused(tmp_path):
-    pytest.importorskip("fcntl")
-    with Journal(tmp_path / "a.journal", {}), pytest.raises(UserError, match="another conversion is writing"):
+def test_two_conversions_into_one_file_are_an_error(tmp_path):
+    with Journal(tmp_path / "a.journal", {}), pytest.raises(UserError, match="another conversion is using"):
         Journal(tmp_path / "a.journal", {}).__enter__()
     with Journal(tmp_path / "a.journal", {}) as journal:
         assert journal.entries == {}
 
 
-def test_a_file_that_cannot_be_finished_is_not_there(tmp_path):
+def test_an_unfinished_output_file_is_not_written(tmp_path):
     def rows():
         yield {"a": 1}
         raise RuntimeError("half way")
 
     with pytest.raises(RuntimeError):
         publish(tmp_path / "out.jsonl", rows())
-    assert not (tmp_path / "out.jsonl").exists()
+    assert list(tmp_path.iterdir()) == []
 
 
-def test_rows_that_were_added_to_the_input_are_all_that_is_done_again(prose, tmp_path):
-    output, told = tmp_path / "out.jsonl", []
+def test_only_rows_added_to_the_input_are_converted(prose, tmp_path):
+    output, seen = tmp_path / "out.jsonl", []
     convert(read_prose(prose), output, "arithmetic", ByRules())
     with prose.open("a", encoding="utf-8") as file:
         file.write(json.dumps({"question": "2 and 2?", "answer": "2 + 2 = 4\n#### 4"}) + "\n")
-    convert(read_prose(prose), output, "arithmetic", ByRules(), on_progress=lambda tally: told.append(tally.done))
-    assert told == [5, 6] and lines(output)[-1] == {"problem": "2 and 2?", "solution": "<<2+2=4>>", "answer": "4"}
+    convert(
+        read_prose(prose), output, "arithmetic", ByRules(), on_progress=lambda progress: seen.append(progress.done)
+    )
+    assert seen == [5, 6] and lines(output)[-1] == {"problem": "2 and 2?", "solution": "<<2+2=4>>", "answer": "4"}

@@ -1,4 +1,4 @@
-"""Replies that were paid for are counted and kept; a row that cannot be answered does not hold up the others."""
+"""All replies are stored and their tokens counted; a row without a usable reply does not stop the others."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 
 from ruplar import plugins
 from ruplar.data.convert import ByModel, Endpoint, convert, read_prose
-from ruplar.data.convert.prompt import load_prompt
+from ruplar.data.convert.messages import load_prompt
 from ruplar.errors import UserError
 
 TROUBLED = "What is 2 plus 4?"
@@ -59,58 +59,56 @@ def run(tmp_path):
     ],
     ids=["null", "list", "empty", "cut off", "deep", "number", "gzip"],
 )
-def test_a_row_whose_replies_can_never_be_used_is_set_aside_and_its_usage_counted(
-    run, chat_server, sums, said, usage, told
-):
+def test_a_row_with_unusable_replies_is_rejected_and_its_tokens_counted(run, chat_server, sums, said, usage, told):
     server, source = chat_server(lambda question, _: said if question == TROUBLED else right_chain(question)), sums(10)
     found = run(source, by(server))
-    assert found.tally.kept == 9 and server.asked[TROUBLED] == 2
+    assert found.progress.kept == 9 and server.asked[TROUBLED] == 2
     [row] = lines(found.rejected)
-    assert (row["problem"], row["reason"]) == (TROUBLED, "its reply cannot be used")
-    assert "2 tries failed" in row["detail"] and told in row["detail"]
+    assert (row["problem"], row["reason"]) == (TROUBLED, "the reply cannot be used")
+    assert "2 requests failed" in row["detail"] and told in row["detail"]
     # nine replies of 100 and 10 tokens, and two that could not be used
-    assert (found.tally.tokens_in, found.tally.tokens_out) == (900 + 2 * usage[0], 90 + 2 * usage[1])
-    assert found.tally.uncounted == (0 if usage[0] else 2)
-    assert run(source, by(server)).tally == found.tally and server.asked[TROUBLED] == 2, "it is done"
+    assert (found.progress.tokens_in, found.progress.tokens_out) == (900 + 2 * usage[0], 90 + 2 * usage[1])
+    assert found.progress.uncounted == (0 if usage[0] else 2)
+    assert run(source, by(server)).progress == found.progress and server.asked[TROUBLED] == 2, "it is done"
 
 
-def test_usage_that_cannot_be_read_does_not_make_a_reply_unusable(run, chat_server, sums):
+def test_a_reply_with_unreadable_usage_is_still_used(run, chat_server, sums):
     def script(question, times):
         return {"body": json.dumps({"choices": [{"message": {"content": right_chain(question)}}], "usage": [7]})}
 
     found = run(sums(2), by(chat_server(script)))
-    assert (found.tally.kept, found.tally.uncounted) == (2, 2)
+    assert (found.progress.kept, found.progress.uncounted) == (2, 2)
 
 
-def test_an_endpoint_none_of_whose_replies_can_be_used_stops_the_run(run, chat_server, sums):
+def test_an_endpoint_without_usable_replies_stops_the_run(run, chat_server, sums):
     server = chat_server(lambda question, times: {"body": "<html>welcome</html>"})
-    with pytest.raises(UserError, match="no reply that can be used.*welcome.*Check --endpoint"):
+    with pytest.raises(UserError, match="no usable reply.*welcome.*Check --endpoint"):
         run(sums(60), by(server, retries=0, concurrency=1))
     assert sum(server.asked.values()) == 21
 
 
-def test_rows_without_a_reply_stop_the_run_unless_they_are_to_be_set_aside(run, chat_server, sums, tmp_path):
+def test_rows_without_a_reply_stop_the_run_unless_they_may_be_rejected(run, chat_server, sums, tmp_path):
     down = {f"What is {n} plus {2 * n}?" for n in (2, 3, 4)}
     server = chat_server(lambda question, _: DOWN if question in down else right_chain(question))
     source = sums(8)
-    with pytest.raises(UserError, match="3 of 8 rows got no reply.*HTTP 500: oops.*--set-aside-unanswered to finish"):
+    with pytest.raises(UserError, match="3 of 8 rows have no reply.*HTTP 500: oops.*--set-aside-unanswered to reject"):
         run(source, by(server, concurrency=4))
     assert not (tmp_path / "out.jsonl").exists()
     # only such rows are left, more of them in a row than are asked at once: the run ends all the same
     found = run(source, by(server, concurrency=1, set_aside_unanswered=True))
-    assert found.tally.kept == 5 and found.tally.rejected == {"it got no reply": 3}
+    assert found.progress.kept == 5 and found.progress.rejected == {"no reply": 3}
     assert [(row["problem"] in down, "HTTP 500: oops" in row["detail"]) for row in lines(found.rejected)] == [
         (True, True)
     ] * 3
     assert len(lines(found.output)) == 5
     down.clear()
-    assert run(source, by(server), retry_rejected=True).tally.kept == 8
+    assert run(source, by(server), retry_rejected=True).progress.kept == 8
     assert server.asked["What is 1 plus 2?"] == 1, "what is done is not asked again"
 
 
 def test_an_endpoint_that_never_answered_sets_no_row_aside(run, chat_server, sums):
     server = chat_server(lambda question, times: DOWN)
-    with pytest.raises(UserError, match="does not answer.*0 of 50 rows"):
+    with pytest.raises(UserError, match="does not respond.*0 of 50 rows"):
         run(sums(50), by(server, concurrency=2, set_aside_unanswered=True))
 
 
@@ -123,7 +121,7 @@ def test_a_first_reply_is_not_paid_for_again_when_its_correction_got_none(run, c
         return "<<2+4=7>> #### 7" if times == 1 else DOWN if broken else right_chain(question)
 
     server, source = chat_server(script), sums(3)
-    with pytest.raises(UserError, match="1 of 3 rows got no reply"):
+    with pytest.raises(UserError, match="1 of 3 rows have no reply"):
         run(source, by(server))
     broken, before = False, len(server.bodies)
     found = run(source, by(server))
@@ -134,7 +132,7 @@ def test_a_first_reply_is_not_paid_for_again_when_its_correction_got_none(run, c
         and "answers 7, marked 6" in asked["messages"][3]["content"]
     )
     # four replies in all: one of each row, and the wrong one
-    assert found.tally.kept == 3 and (found.tally.tokens_in, found.tally.tokens_out) == (400, 40)
+    assert found.progress.kept == 3 and (found.progress.tokens_in, found.progress.tokens_out) == (400, 40)
 
 
 def test_a_first_reply_outlives_setting_its_row_aside(run, chat_server, sums):
@@ -144,9 +142,9 @@ def test_a_first_reply_outlives_setting_its_row_aside(run, chat_server, sums):
         return "<<2+4=7>> #### 7" if times == 1 else DOWN if times < 4 else right_chain(question)
 
     server, source = chat_server(script), sums(3)
-    assert run(source, by(server, set_aside_unanswered=True)).tally.rejected == {"it got no reply": 1}
+    assert run(source, by(server, set_aside_unanswered=True)).progress.rejected == {"no reply": 1}
     found = run(source, by(server), retry_rejected=True)
-    assert found.tally.kept == 3 and server.asked[TROUBLED] == 4 and found.tally.tokens_in == 400
+    assert found.progress.kept == 3 and server.asked[TROUBLED] == 4 and found.progress.tokens_in == 400
     assert server.bodies[-1]["messages"][2]["content"] == "<<2+4=7>> #### 7"
 
 
@@ -154,11 +152,11 @@ def test_the_attempts_of_all_runs_together_are_no_more_than_allowed(run, chat_se
     server = chat_server(
         lambda question, times: DOWN if times in (2, 3) else "<<1+2=4>>" if times == 1 else "<<1+2=5>>"
     )
-    with pytest.raises(UserError, match="got no reply"):
+    with pytest.raises(UserError, match="have no reply"):
         run(sums(1), by(server))
     found = run(sums(1), by(server))
     [row] = lines(found.rejected)
-    assert row["reply"] == "<<1+2=5>>" and sum(server.asked.values()) == 4 and found.tally.tokens_in == 200
+    assert row["reply"] == "<<1+2=5>>" and sum(server.asked.values()) == 4 and found.progress.tokens_in == 200
 
 
 def test_what_was_used_never_falls_when_rejected_rows_are_tried_again(run, chat_server, sums, tmp_path):
@@ -167,9 +165,9 @@ def test_what_was_used_never_falls_when_rejected_rows_are_tried_again(run, chat_
     )
     source = sums(3)
     # row 2 is asked twice in vain: 2 + 2 replies; then once more
-    assert run(source, by(server)).tally.tokens_in == 400
-    assert run(source, by(server), retry_rejected=True).tally.tokens_in == 500
-    assert run(source, by(server)).tally.cost(2, 8) == pytest.approx((500 * 2 + 50 * 8) / 1e6)
+    assert run(source, by(server)).progress.tokens_in == 400
+    assert run(source, by(server), retry_rejected=True).progress.tokens_in == 500
+    assert run(source, by(server)).progress.cost(2, 8) == pytest.approx((500 * 2 + 50 * 8) / 1e6)
     replies = [line for line in lines(tmp_path / "out.jsonl.journal")[1:] if "reply" in line]
     assert [line["reply"] for line in replies].count("no") == 2 and len(replies) == 5, "every reply is on the disk"
 
@@ -190,8 +188,8 @@ def test_the_command_finishes_without_unanswered_rows_when_told_so(chat_server, 
     typed = ["data", "convert", str(sums(4)), str(tmp_path / "out.jsonl")]
     llm = ["--by", "llm", "--endpoint", server.url, "--model", "m", "--retries", "0", "--json"]
     stopped = CliRunner().invoke(app, [*typed, *llm])
-    assert isinstance(stopped.exception, UserError) and "1 of 4 rows got no reply" in str(stopped.exception)
+    assert isinstance(stopped.exception, UserError) and "1 of 4 rows have no reply" in str(stopped.exception)
     done = CliRunner().invoke(app, [*typed, *llm, "--set-aside-unanswered"])
-    assert done.exit_code == 0 and json.loads(done.stdout)["rejected"] == {"it got no reply": 1}
+    assert done.exit_code == 0 and json.loads(done.stdout)["rejected"] == {"no reply": 1}
     refused = CliRunner().invoke(app, [*typed, "--set-aside-unanswered"])
     assert "is for --by llm" in str(refused.exception)

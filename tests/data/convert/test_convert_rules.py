@@ -88,7 +88,7 @@ def test_date_understanding_in_big_benchs_own_shape_is_converted(data, benchmark
     task = {"name": "date_understanding", "preferred_score": "multiple_choice_grade", "examples": examples}
     (tmp_path / "task.json").write_text(json.dumps(task, indent=2), encoding="utf-8")
     found = convert(read_prose(tmp_path / "task.json"), tmp_path / "dates.jsonl", "dates", ByRules())
-    assert found.tally.total == rows and found.tally.kept >= kept
+    assert found.progress.total == rows and found.progress.kept >= kept
     rejected = [json.loads(line) for line in found.rejected.read_text(encoding="utf-8").splitlines()]
     assert rejected[0]["reason"] == "broken row" and "marks 2 of 3 choices as right" in rejected[0]["detail"]
     domain = plugins.make("domains", "dates")
@@ -124,8 +124,8 @@ def test_equal_rows_have_keys_of_their_own_wherever_they_stand(tmp_path):
     assert len(set(a)) == 3 and set(a) == set(b)
 
 
-def test_a_domain_without_a_rule_is_told_so():
-    with pytest.raises(UserError, match="domain 'logic' has no rule. Rules are known for arithmetic, dates"):
+def test_a_domain_without_a_rule_is_an_error():
+    with pytest.raises(UserError, match="domain 'logic' has no rule. Packaged rules: arithmetic, dates"):
         rule_of("logic")
 
 
@@ -134,4 +134,4 @@ def test_a_row_with_half_a_character_is_set_aside_and_written_down(tmp_path):
     path.write_text('{"question": "3 \\ud83d?", "answer": "7"}\n{"question": "3+4?", "answer": "3+4=7\\n#### 7"}\n')
     found = convert(read_prose(path), tmp_path / "out.jsonl", "arithmetic", ByRules())
     [row] = [json.loads(line) for line in found.rejected.read_text(encoding="utf-8").splitlines()]
-    assert "half of a character" in row["detail"] and found.tally.kept == 1
+    assert "lone surrogate" in row["detail"] and found.progress.kept == 1

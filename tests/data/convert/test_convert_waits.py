@@ -1,4 +1,4 @@
-"""Retry-After: what cannot be meant is passed over, a long pause is told, and one of hours stops the run."""
+"""Retry-After: nonsense is ignored, a long pause is logged, and one of hours stops the run."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pytest
 from ruplar import plugins
 from ruplar.data.convert import ByModel, Endpoint, convert, read_prose
 from ruplar.data.convert.endpoint import _retry_after
-from ruplar.data.convert.prompt import load_prompt
+from ruplar.data.convert.messages import load_prompt
 from ruplar.errors import UserError
 
 BUSY = json.dumps({"error": {"message": "quota used up"}})
@@ -59,7 +59,7 @@ def run(tmp_path, source, server, told=None, **patience):
 @pytest.mark.parametrize("asks", ["inf", "Infinity", "nan", "-5", "-inf", "Fri, 31 Dec 99999 23:59:59 GMT"])
 def test_a_wait_that_cannot_be_meant_is_passed_over(tmp_path, chat_server, sums, asks):
     assert _retry_after(asks) == 0
-    assert run(tmp_path, sums(3), chat_server(first_busy(asks))).tally.kept == 3
+    assert run(tmp_path, sums(3), chat_server(first_busy(asks))).progress.kept == 3
 
 
 @pytest.mark.parametrize(
@@ -72,11 +72,13 @@ def test_a_wait_that_cannot_be_meant_is_passed_over(tmp_path, chat_server, sums,
     ],
     ids=["seconds", "for ever", "date"],
 )
-def test_a_pause_of_hours_stops_the_run_and_is_told_as_it_was_asked_for(tmp_path, chat_server, sums, asks, told):
+def test_a_retry_after_of_hours_stops_the_run(tmp_path, chat_server, sums, asks, told):
     source, server = sums(3), chat_server(first_busy(asks))
-    with pytest.raises(UserError, match=f"asks to wait {told}.*quota used up.*5 min is the most.*same command again"):
+    with pytest.raises(
+        UserError, match=f"asks to wait {told}.*quota used up.*more than the limit of 5 min.*same command again"
+    ):
         run(tmp_path, source, server)
-    assert run(tmp_path, source, server).tally.kept == 3
+    assert run(tmp_path, source, server).progress.kept == 3
 
 
 def test_a_pause_that_is_kept_to_is_told_once_and_shown_while_it_lasts(
@@ -95,6 +97,6 @@ def test_a_pause_that_is_kept_to_is_told_once_and_shown_while_it_lasts(
 
     with caplog.at_level(logging.WARNING, "ruplar.data.convert.endpoint"):
         found = run(tmp_path, sums(2), chat_server(script), lambda tally: shown.append(tally.waiting))
-    assert found.tally.kept == 2 and found.tally.waiting == ""
+    assert found.progress.kept == 2 and found.progress.waiting == ""
     assert sum("asks for a pause (Retry-After)" in record.getMessage() for record in caplog.records) == 1
     assert any(text.startswith("waiting 0 s (HTTP 429: quota used up") for text in shown)

@@ -1,5 +1,5 @@
-"""Chains → problems that tell the same with other numbers: `ruplar data augment`, and `augment:` of a recipe's source."""
+"""Chains → augmented chains with resampled numbers: `ruplar data augment`, and `augment:` of a source in a recipe."""
 
-from ruplar.data.augment.run import LARGE, AugmentReport, Variants, build, deal, make_plans
+from ruplar.data.augment.run import LARGE, AugmentReport, Variants, build, generate, make_plans
 
-__all__ = ["LARGE", "AugmentReport", "Variants", "build", "deal", "make_plans"]
+__all__ = ["LARGE", "AugmentReport", "Variants", "build", "generate", "make_plans"]

@@ -1,9 +1,9 @@
-"""Example → its template: which numbers of the text feed which operands of which steps, or why that cannot be told.
+"""Example → its template: the source of every operand in the question or in an earlier step, or why it has none.
 
-An operand is a number of the text (as it stands, or the share a percentage makes), the result of an earlier step, or a
-constant. Where two readings are possible, the numbers between which they differ stay as they are, so that both come to
-the same; where even that does not help, the example is left out. So a template may say less than it could, but what it says
-holds whatever numbers are drawn.
+An operand is a number of the question (or a conversion of it, such as a percentage as a fraction), the result of an earlier
+step, or a constant. If an operand has two possible sources, the numbers concerned are frozen, so that both give the same
+value; if that does not help, the example is left out. So some templates resample fewer numbers than possible, but every
+template is valid for all numbers.
 """
 
 from __future__ import annotations
@@ -13,10 +13,11 @@ import re
 from collections.abc import Iterator, Sequence
 from fractions import Fraction
 
-from ruplar.data.augment import facts, mentions, program, reading
+from ruplar.data.augment import mentions, program
 from ruplar.data.augment.mentions import Mention, Value, whole
 from ruplar.data.augment.program import Program
 from ruplar.data.augment.template import (
+    CONVERSIONS,
     IDLE,
     INEXACT,
     NO_NUMBER,
@@ -24,15 +25,16 @@ from ruplar.data.augment.template import (
     NOT_LAST,
     NOT_PLAIN,
     RESTATED,
-    SHARES,
     TIME,
     UNKNOWN,
     UNWRITTEN,
-    Source,
+    NotAugmentable,
+    OperandSource,
     Template,
-    Unbound,
     Variable,
-    shares_of,
+    conversions_of,
+    find_sources,
+    misused_percentages,
 )
 from ruplar.types import Example
 
@@ -44,44 +46,44 @@ def bind(example: Example) -> Template:
     """Example → template.
 
     Raises:
-        Unbound: It has none, for one of the reasons above.
+        NotAugmentable: It has none; the reasons are listed in `template.py`.
     """
     programs = tuple(_programs(example))
     results = _results(programs)
     if not results:
-        raise Unbound(NO_STEP)
+        raise NotAugmentable(NO_STEP)
     if results[-1] != _answer(example):
-        raise Unbound(NOT_LAST)
+        raise NotAugmentable(NOT_LAST)
     found = tuple(mentions.find(example.question))
-    constants = facts.implied(example.question) | {m.value for m in found if m.kind == "fixed"}
+    constants = mentions.implied(example.question) | {m.value for m in found if m.kind == "fixed"}
     constants |= set(_averages(programs, results)) | _listed(found)
     needed = {program.value_of(literal) for step in programs for literal in step.literals}
     if (needed - set(results)) & set(_bare(example.chain)):
-        raise Unbound(UNWRITTEN)
+        raise NotAugmentable(UNWRITTEN)
     frozen: set[Value] = set(constants)
     while True:
         template = Template(example, found, _variables(found, frozen), programs, (), results)
         lost = _unexplained(template, needed, constants)
         if lost:
-            frozen |= _makers(template, lost, constants)
+            frozen |= _origins(template, lost, constants)
             constants |= lost
             continue
         if not template.variables:
-            raise Unbound(NO_NUMBER)
-        sources = reading.read(template, constants)
-        misused = reading.misused(template, sources)
+            raise NotAugmentable(NO_NUMBER)
+        sources = find_sources(template, constants)
+        misused = misused_percentages(template, sources)
         if not misused:
             break
         frozen |= misused
         constants |= misused
     used = sorted({source.variable for step in sources for source in step if source.variable >= 0})
     if not used:
-        raise Unbound(NO_NUMBER)
+        raise NotAugmentable(NO_NUMBER)
     linked = {source.step for step in sources for source in step}
     if any(at not in linked for at in range(len(results) - 1)):
-        raise Unbound(UNWRITTEN)
-    bound = _keep(template, used, sources)
-    _check_free(bound)
+        raise NotAugmentable(UNWRITTEN)
+    bound = _drop_unused(template, used, sources)
+    _check_fixed_numbers(bound)
     return bound
 
 
@@ -89,7 +91,7 @@ def _programs(example: Example) -> Iterator[Program]:
     for step in example.steps:
         parsed = program.parse(step)
         if parsed is None:
-            raise Unbound(NOT_PLAIN)
+            raise NotAugmentable(NOT_PLAIN)
         yield parsed
 
 
@@ -98,13 +100,13 @@ def _results(programs: Sequence[Program]) -> tuple[Value, ...]:
     for step in programs:
         value = step.run([program.value_of(literal) for literal in step.literals])
         if value is None or value != program.value_of(step.result) or value <= 0:
-            raise Unbound(INEXACT)
+            raise NotAugmentable(INEXACT)
         found.append(value)
     return tuple(found)
 
 
 def _bare(chain: str) -> Iterator[Value]:
-    """Results of equations that stand in a chain's prose and in none of its steps."""
+    """Yield the results of equations in the prose of a chain, outside of its steps."""
     outside = re.sub(r"<<.*?>>\s*[$€£]?\s*[\d.,]*", " ", chain)
     for match in _BARE.finditer(outside):
         yield program.value_of(match[1].replace(",", "").rstrip("."))
@@ -118,7 +120,7 @@ def _answer(example: Example) -> Value | None:
 
 
 def _averages(programs: Sequence[Program], results: Sequence[Value]) -> Iterator[Value]:
-    """How many were added up, where their sum is then divided by just that: a count of lines, not a number of the text."""
+    """Yield the number of summands if their sum is then divided by it: a count, not a number of the question."""
     for step, result in zip(programs, results, strict=True):
         count = len(step.literals)
         adds = count > 1 and set(step.code) - set(range(count)) == {"+"}
@@ -128,7 +130,7 @@ def _averages(programs: Sequence[Program], results: Sequence[Value]) -> Iterator
 
 
 def _variables(found: Sequence[Mention], frozen: set[Value]) -> tuple[Variable, ...]:
-    """Free mentions by value, percentages apart; those that could be taken for a constant stay as they are."""
+    """Group free mentions by value, percentages separately; frozen values are not variables."""
     groups: dict[tuple[Value, bool], list[int]] = {}
     for i, mention in enumerate(found):
         if mention.free and mention.value not in frozen:
@@ -137,45 +139,45 @@ def _variables(found: Sequence[Mention], frozen: set[Value]) -> tuple[Variable, 
 
 
 def _listed(found: Sequence[Mention]) -> set[Value]:
-    """Small numbers said of several things: of `3 times as many` and `the three boys` one may count what the text lists."""
+    """Return small numbers with several units: in `3 times as many` and `the three boys`, one may count listed items."""
     small = [m for m in found if m.free and m.value <= _LISTED]
     return {m.value for m in small if len({n.unit for n in small if n.value == m.value}) > 1}
 
 
 def _unexplained(template: Template, needed: set[Value], constants: set[Value]) -> set[Value]:
-    """Operands that are neither in the text nor a result nor a known constant."""
-    given = {SHARES[share](v.value) for v in template.variables for share in shares_of(template, v)}
+    """Return the operands that are not in the question, not a result and not a known constant."""
+    given = {CONVERSIONS[name](v.value) for v in template.variables for name in conversions_of(template, v)}
     return needed - given - set(template.results) - constants
 
 
-def _makers(template: Template, lost: set[Value], constants: set[Value]) -> set[Value]:
-    """The numbers of the text that could have made each lost operand in the writer's head: they must stay.
+def _origins(template: Template, lost: set[Value], constants: set[Value]) -> set[Value]:
+    """Return the numbers from which the writer may have derived each unexplained operand; they must be frozen.
 
-    A number up to 10 that none of them makes counts what the text lists (three names, two kinds), if the text leaves no
-    number unused.
+    An operand up to 10 that cannot be derived counts listed items (three names, two kinds), if no number of the question is
+    unused.
 
     Raises:
-        Unbound: An operand cannot be explained.
+        NotAugmentable: An operand has no known source.
     """
     values = [v.value for v in template.variables]
     found: set[Value] = set()
     for value in lost:
         if any(m.kind == "time" and m.value == value for m in template.mentions):
-            raise Unbound(TIME)
-        makers = {v for v in values if any(_makes(v, c, value) for c in {*constants, 7, 12, 24, 60, 100})}
-        makers |= {v for a, b in itertools.combinations(values, 2) if _makes(a, b, value) for v in (a, b)}
+            raise NotAugmentable(TIME)
+        origins = {v for v in values if any(_derives(v, c, value) for c in {*constants, 7, 12, 24, 60, 100})}
+        origins |= {v for a, b in itertools.combinations(values, 2) if _derives(a, b, value) for v in (a, b)}
         listed = isinstance(value, int) and 2 <= value <= _SMALL and _all_used(template)
-        if not makers and not (listed and not _from_result(template, value)):
-            raise Unbound(UNKNOWN)
+        if not origins and not (listed and not _from_result(template, value)):
+            raise NotAugmentable(UNKNOWN)
         if any(
             step.literals == (step.result,) and program.value_of(step.result) == value for step in template.programs
         ):
-            raise Unbound(UNKNOWN)  # <<6=6>>: solved in words
-        found |= makers
+            raise NotAugmentable(UNKNOWN)  # <<6=6>>: solved in words
+        found |= origins
     return found
 
 
-def _makes(a: Value, b: Value, value: Value) -> bool:
+def _derives(a: Value, b: Value, value: Value) -> bool:
     if value in (a + b, a * b, a - b, b - a):
         return True
     return a == value * b or b == value * a
@@ -183,30 +185,30 @@ def _makes(a: Value, b: Value, value: Value) -> bool:
 
 def _all_used(template: Template) -> bool:
     needed = {program.value_of(literal) for step in template.programs for literal in step.literals}
-    return all(any(SHARES[s](v.value) in needed for s in shares_of(template, v)) for v in template.variables)
+    return all(any(CONVERSIONS[s](v.value) in needed for s in conversions_of(template, v)) for v in template.variables)
 
 
 def _from_result(template: Template, value: Value) -> bool:
-    """Whether a result and a number of the text make the value: a step that was not written down."""
-    return any(_makes(r, v.value, value) for r in template.results[:-1] for v in template.variables)
+    """Return whether the value derives from a result and a number of the question: a step that was not written."""
+    return any(_derives(r, v.value, value) for r in template.results[:-1] for v in template.variables)
 
 
-def _keep(template: Template, used: Sequence[int], sources: tuple[tuple[Source, ...], ...]) -> Template:
-    """The template with only the variables that feed a step, numbered anew."""
+def _drop_unused(template: Template, used: Sequence[int], sources: tuple[tuple[OperandSource, ...], ...]) -> Template:
+    """Return the template with only the variables that a step uses, renumbered."""
     place = {old: new for new, old in enumerate(used)}
     renumbered = tuple(
-        tuple(Source(s.constant, place[s.variable], s.share) if s.variable >= 0 else s for s in step)
+        tuple(OperandSource(s.constant, place[s.variable], s.conversion) if s.variable >= 0 else s for s in step)
         for step in sources
     )
     variables = tuple(template.variables[i] for i in used)
     return Template(template.example, template.mentions, variables, template.programs, renumbered, template.results)
 
 
-def _check_free(template: Template) -> None:
-    """A number of the text that follows from those drawn again would contradict them.
+def _check_fixed_numbers(template: Template) -> None:
+    """Check that no fixed number of the question depends on the resampled ones.
 
     Raises:
-        Unbound: There is one.
+        NotAugmentable: One does, so it would contradict them.
     """
     drawn = [v.value for v in template.variables]
     bound = {i for v in template.variables for i in v.mentions}
@@ -215,22 +217,22 @@ def _check_free(template: Template) -> None:
     made |= {v + d for v in drawn for d in (1, -1, 2, -2)}
     needed = {program.value_of(literal) for step in template.programs for literal in step.literals}
     for mention in idle:
-        shares = SHARES if mention.kind == "percent" or mention.cents else ("",)
-        if mention.free and not any(SHARES[share](mention.value) in needed for share in shares):
-            raise Unbound(IDLE)
+        names = CONVERSIONS if mention.kind == "percent" or mention.cents else ("",)
+        if mention.free and not any(CONVERSIONS[name](mention.value) in needed for name in names):
+            raise NotAugmentable(IDLE)
         if mention.value not in needed and "ratio" in template.example.question:
-            raise Unbound(IDLE)
-        # a number that a step uses is no restatement unless it is large enough not to be a coincidence
+            raise NotAugmentable(IDLE)
+        # if a step uses the number, it counts as restated only if it is too large for a coincidence
         sure = mention.value not in needed or mention.value >= _SMALL
         if sure and (mention.value in template.results or mention.value in made):
-            raise Unbound(RESTATED)
+            raise NotAugmentable(RESTATED)
     parts = [m.value for m in template.mentions if m.kind == "percent"]
     if len(parts) > 1 and sum(parts) == 100:
-        raise Unbound(RESTATED)
+        raise NotAugmentable(RESTATED)
     added = {frozenset(s.variable for s in step) for step in template.sources}
     for (i, a), (j, b), (k, c) in itertools.combinations(sorted(enumerate(drawn), key=lambda pair: pair[1]), 3):
         if c >= _SMALL and a + b == c and frozenset((i, j)) not in added and not {i, j, k} & _percents(template):
-            raise Unbound(RESTATED)
+            raise NotAugmentable(RESTATED)
 
 
 def _percents(template: Template) -> set[int]:

@@ -1,10 +1,10 @@
-"""Question → the numbers it mentions: where each stands, what it counts, and whether another may stand in its place.
+"""Question → its numbers: position, unit, and whether the number can be replaced; and the numbers its words imply.
 
-`$1,200.50`, `25%`, `.5`, `three`, `twenty-five` are mentions that can be drawn again. These stay as they are written:
+`$1,200.50`, `25%`, `.5`, `three`, `twenty-five` can be resampled. These cannot:
 
-    half, twice, dozen, second         no mentions at all
-    1, one, 1/2, two-thirds, 2 million  too tightly bound to the words around them
-    10:30, 5 pm, May 4, 2019            dates and times: no range of numbers
+    half, twice, dozen, second          not mentions, but implied numbers
+    1, one, 1/2, two-thirds, 2 million  too closely tied to the words around them
+    10:30, 5 pm, May 4, 2019            dates and times
     day 3, 4x6, 10-12, iPhone 12, 3rd   labels, sizes, ranges
     7 days a week, 60 minutes, 4 legs   facts
 """
@@ -17,10 +17,10 @@ from fractions import Fraction
 from typing import Literal
 
 Value = int | Fraction
-"""A number, exactly; whole ones are always `int`."""
+"""An exact number; integers are always `int`."""
 
 Kind = Literal["plain", "money", "percent", "word", "fixed", "time"]
-"""What a mention is: the last two are never drawn again, and a `time` may not feed a chain either."""
+"""Kind of a mention: the last two are never resampled, and a chain must not use a `time`."""
 
 _UNITS = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve")
 _TEENS = ("thirteen", "fourteen", "fifteen", "sixteen", "seventeen", "eighteen", "nineteen")
@@ -31,7 +31,7 @@ WORDS |= {
     f"{ten}-{unit}": 10 * t + u for t, ten in enumerate(_TENS, start=2) for u, unit in enumerate(_UNITS) if 0 < u < 10
 }
 SPELLED = {value: word for word, value in WORDS.items()}
-"""Whole numbers below 100 → the word."""
+"""Integers below 100 → the word."""
 
 _DIGITS = r"(?P<dollar>\$\s?)?(?P<digits>\d{1,3}(?:,\d{3})+(?:\.\d+)?|\d*\.\d+|\d+)"
 _WORD = rf"\b(?P<word>{'|'.join(sorted(WORDS, key=len, reverse=True))})\b"
@@ -70,7 +70,7 @@ _FACTS = {
     100: "cents?|percent|centimeters?",
     1000: "grams?|meters?|milliliters?|millimeters?",
 }
-"""Numbers that a unit has made its own."""
+"""Numbers that are facts when followed by this unit."""
 _MOST: tuple[tuple[re.Pattern[str], int], ...] = (
     (re.compile(r"[\s-]days?(?:\s\w+)? (?:a|per|in a|each|every|of the|this|last) week"), 7),
     (re.compile(r"[\s-]times? (?:a|per|each|every) (?:day|week|month)"), 7),
@@ -85,7 +85,7 @@ _MOST: tuple[tuple[re.Pattern[str], int], ...] = (
     (re.compile(r"[\s-](?:feet|foot)[\s-]tall"), 90),
     (re.compile(r"\s(?:times|people|friends|children|kids|siblings|sisters|brothers|daughters|sons)\b"), 60),
 )  # fmt: skip
-"""What follows a number → the most that makes sense of it."""
+"""Text after a number → its plausible maximum."""
 _NOUN = re.compile(
     r"(?:-|\s+)(?:of\s+(?:the\s+|her\s+|his\s+)?)?(?:(?:more|fewer|less|additional|other|extra|new|old)\s+)?([a-z]+)"
 )
@@ -96,15 +96,15 @@ class Mention:
     """One number of a text.
 
     Attributes:
-        start: Where its digits or its word begin (a `$` in front is no part of it).
-        end: Where they end.
-        text: They themselves.
-        value: What they say; of a fraction or `2 million` the first number alone.
-        kind: What it is.
-        unit: The noun behind it, `$` for money: numbers with one unit are compared with each other.
-        most: The largest number that makes sense in its place.
-        article: `a` or `an` where one stands in front of it.
-        cents: Whether it counts hundredths of a dollar.
+        start: Start of its digits or its word, without a `$`.
+        end: Their end.
+        text: Their text.
+        value: Their value; of a fraction or `2 million` only the first number.
+        kind: Its kind.
+        unit: The noun after it, `$` for money; numbers with the same unit are compared with each other.
+        most: Its plausible maximum.
+        article: `a` or `an` if it follows one, else "".
+        cents: Whether it is an amount of cents.
     """
 
     start: int
@@ -119,7 +119,7 @@ class Mention:
 
     @property
     def free(self) -> bool:
-        """Whether another number may stand in its place."""
+        """Whether it can be resampled."""
         return self.kind not in ("fixed", "time")
 
 
@@ -129,12 +129,12 @@ def find(text: str) -> list[Mention]:
 
 
 def whole(value: Fraction) -> Value:
-    """The same number, as an `int` where it is one."""
+    """Return the number as an `int` if it is an integer."""
     return value.numerator if value.denominator == 1 else value
 
 
 def article(number: str) -> str:
-    """`a` or `an`, by how a number is said: an 8-hour day, an 11, an 18, an 80, an 800; a 10."""
+    """Return the article of a number by its pronunciation: an 8-hour day, an 11, an 18, an 80, an 800; a 10."""
     digits = number.replace(",", "").partition(".")[0]
     said = number.casefold().startswith(("eight", "eleven")) if not digits.isdigit() else _vowel(digits)
     return "an" if said else "a"
@@ -149,7 +149,8 @@ def _mention(text: str, match: re.Match[str]) -> Mention:
     start, end = match.span(group)
     written = match[group]
     value = WORDS[written.casefold()] if group == "word" else whole(Fraction(written.replace(",", "")))
-    before, after = text[:start].removesuffix(match["dollar"] or ""), text[end:]
+    # 60 characters are more than any pattern before a number can match
+    before, after = text[max(0, start - 60) : start].removesuffix(match["dollar"] or ""), text[end:]
     percent = re.match(r"\s?%|[\s-]percent\b", after)
     kind: Kind = "percent" if percent else "money" if match["dollar"] else "word" if group == "word" else "plain"
     kind = _fixed(before, after, written, value, kind) or kind
@@ -162,7 +163,7 @@ def _mention(text: str, match: re.Match[str]) -> Mention:
 
 
 def _fixed(before: str, after: str, written: str, value: Value, kind: Kind) -> Kind | None:
-    """`fixed` or `time` for a number that must stay; None for one that need not."""
+    """Return `fixed` or `time` for a number that must not be resampled, else None."""
     if re.search(r"\d:$", before) and len(written) == 2:
         return "time"  # the minutes of 10:30; 3:5 is a ratio
     for patterns, side, way in ((_AFTER, after, "match"), (_BEFORE, before, "search")):
@@ -179,3 +180,95 @@ def _fixed(before: str, after: str, written: str, value: Value, kind: Kind) -> K
     if own and re.match(rf"[\s-](?:{own})\b", after):
         return "fixed"
     return "fixed" if value == 4 and re.match(r"\sweeks? (?:a|per|in a|each|every) month", after) else None
+
+
+_HALF, _QUARTER = Fraction(1, 2), Fraction(1, 4)
+
+_IMPLIED: tuple[tuple[str, str, tuple[Value, ...]], ...] = (
+    (r"%|percent", "", (100, Fraction(1, 100))),
+    (r"\bhal(?:f|ves)\b|½", "", (2, _HALF, Fraction(3, 2))),
+    (r"\btwice\b|\bdoubl|\bcouple|\bpairs?\b|\bboth\b|round[\s-]?trip|\bback\b|\breturn|\btwins?\b|\bsecond\b", "", (2, 3)),
+    (r"\btriple|\bthrice\b|\btrio|\btriplets", "", (3, 2)),
+    (r"\bquadrupl", "", (4,)),
+    (r"\bthirds?\b", "", (3, 2)),
+    (r"\bfourths?\b|\bquarters?\b", "", (4, 3, _QUARTER, Fraction(3, 4), 25)),
+    (r"\bfifths?\b", "", (5,)),
+    (r"\bsixths?\b", "", (6,)),
+    (r"\bsevenths?\b", "", (7,)),
+    (r"\beighths?\b", "", (8,)),
+    (r"\btenths?\b", "", (10,)),
+    (r"\bdozen", "", (12, 6)),
+    (r"\bscore\b|\btwenties", "", (20,)),
+    (r"\bfortnight", "", (14, 2)),
+    (r"\bdecade", "", (10,)),
+    (r"\bcentury|\bcenturies", "", (100,)),
+    (r"\bweeks?\b|\bweekly\b|\beach day\b|\bevery day\b|\bdaily\b|\bdays?\b", "", (7,)),
+    (r"\bweekdays?\b|\bschool|\bwork|\bMonday", "", (5,)),
+    (r"\bweekends?\b|\bSaturday|\bSunday", "", (2,)),
+    (r"\bhour", r"\bday|\bnight", (24,)),
+    (r"\bhour|\bmph\b", r"\bminute", (60, 30, 15, 45)),
+    (r"\bminute", r"\bsecond", (60,)),
+    (r"\byear|\bannual", r"\bmonth|\bannual", (12, 6)),
+    (r"\byear|\bannual|\bmonth", r"\bweek", (52, 4, 26)),
+    (r"\byear", r"\bday|\bdaily", (365, 366)),
+    (r"\bmonth|\bJune|\bApril|\bSeptember|\bNovember", r"\bday|\bdaily|\bnight", (30, 31, 28)),
+    (r"\bfeet\b|\bfoot\b|\bft\b", r"\binch", (12, 144)),
+    (r"\byards?\b", r"\bfeet\b|\bfoot\b|\binch", (3, 36)),
+    (r"\bmiles?\b", r"\bfeet\b|\byards?", (5280, 1760)),
+    (r"\bpounds?\b|\blbs?\b", r"\bounce|\boz\b", (16,)),
+    (r"\btons?\b", r"\bpound|\blbs?\b", (2000,)),
+    (r"\bgallon|\bquart|\bpint|\bcups?\b", r"\bquart|\bpint|\bcups?\b|\bounce", (4, 2, 16, 8, 128)),
+    (r"\bcents?\b|¢|\bpenn(?:y|ies)\b|\bquarters?\b|\bdimes?\b|\bnickels?\b", "", (100, Fraction(1, 100), 25, 10, 5)),
+    (r"\bkilo|\bkm\b|\bkg\b|\blit(?:er|re)|\bml\b|\bmeters?\b|\bgrams?\b", "", (1000, 100)),
+    (r"\bperimeter|\brectang|\bfence|\bborder|\bboundary", "", (2, 4)),
+    (r"\bsquare\b|\bdivided into four", "", (4,)),
+    (r"\btriang", "", (2, 3, _HALF)),
+    (r"\bcubes?\b|\bdice\b|\bdie\b", "", (6, 12)),
+    (r"\blegs?\b|\bpaws?\b|\bfeet\b|\bwheels?\b|\btires?\b|\bshoes?\b|\beyes?\b|\bears?\b|\bhands?\b", "", (2, 4, 6, 8, 3)),
+    (r"\bfingers?\b|\btoes?\b", "", (10, 20, 5)),
+    (r"\bhundreds?\b", "", (100,)),
+    (r"\bthousands?\b|\d\s?k\b", "", (1000,)),
+    (r"\bmillions?\b", "", (1_000_000,)),
+    (r"\bbillions?\b", "", (1_000_000_000,)),
+    (r"\baverage|\bmean\b", "", (2,)),
+)  # fmt: skip
+"""A pattern in the text, another one ("": none), and the numbers that are implied if both match."""
+
+_IMPLIED_COMPILED = tuple(
+    (re.compile(a, re.I), re.compile(b, re.I) if b else None, values) for a, b, values in _IMPLIED
+)
+_FRACTION = re.compile(r"(?<![\d.,])(?:(\d+)[\s-])?(\d+)\s?/\s?(\d+)(?![\d/])")
+_SPELLED = re.compile(r"\b(one|two|three|four|five|six|seven|eight|nine)[\s-](half|halves|third|quarter|fourth|fifth|sixth|seventh|eighth|ninth|tenth)", re.I)  # fmt: skip
+_TOPS = ("", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
+_BOTTOMS = {
+    **{"half": 2, "halves": 2, "third": 3, "quarter": 4, "fourth": 4, "fifth": 5, "sixth": 6},
+    **{"seventh": 7, "eighth": 8, "ninth": 9, "tenth": 10},
+}
+_DAYS = re.compile(r"\b(?:Mon|Tues|Wednes|Thurs|Fri|Satur|Sun)days?\b")
+
+
+def implied(text: str) -> set[Value]:
+    """Question → every number that its words and fractions imply (a week has 7 days, a dozen is 12); always includes 1.
+
+    These are constants of the problem: they stay when numbers are resampled, and so do equal numbers of the text.
+    """
+    found: set[Value] = {1}
+    for first, second, values in _IMPLIED_COMPILED:
+        if first.search(text) and (second is None or second.search(text)):
+            found.update(values)
+    for match in _FRACTION.finditer(text):
+        found |= _of_fraction(int(match[2]), int(match[3]), int(match[1] or 0))
+    for match in _SPELLED.finditer(text):
+        found |= _of_fraction(_TOPS.index(match[1].lower()), _BOTTOMS[match[2].lower()], 0)
+    days = len({day.removesuffix("s") for day in _DAYS.findall(text)})
+    return found | ({days} if days > 1 else set())
+
+
+def _of_fraction(top: int, bottom: int, whole_part: int) -> set[Value]:
+    """Return the numbers a chain may use for 2/5: 2, 5, the remainder 3, and each divided by 5."""
+    if not bottom:
+        return set()
+    parts = {top, bottom, abs(bottom - top), bottom + top}
+    shares = {Fraction(part, bottom) for part in (top, abs(bottom - top), bottom + top)}
+    shares |= {share + whole_part for share in shares} | {Fraction(1, bottom)}
+    return {*parts, *({whole_part} if whole_part else ()), *(whole(share) for share in shares)} - {0}

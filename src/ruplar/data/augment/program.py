@@ -1,7 +1,7 @@
-"""Step → a little program that can be carried out again on other numbers, exactly, and written in the same hand.
+"""Step → a program that can be evaluated exactly with other numbers and written in the same number format.
 
-`16*.25=4` has the operands 16 and .25; on 20 and .5 it becomes `20*.5=10`. Whole numbers stay `int`, so that most steps
-cost no fraction.
+`16*.25=4` has the operands 16 and .25; with 20 and .5 it becomes `20*.5=10`. Integers stay `int`, so most steps need no
+fractions.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ class Program:
 
     Attributes:
         literals: Its operands as written.
-        between: What stands around them, one more than there are operands; the last ends in `=`.
-        result: What it states.
-        code: Postfix: the number of an operand, or a sign.
+        between: The text around the operands, one more than operands; the last ends in `=`.
+        result: Its result as written.
+        code: Postfix code: index of an operand, or an operator.
     """
 
     literals: tuple[str, ...]
@@ -34,7 +34,7 @@ class Program:
     code: tuple[int | str, ...]
 
     def run(self, operands: Sequence[Value]) -> Value | None:
-        """Carry it out; None where it divides by nothing."""
+        """Evaluate the step; None on division by zero."""
         stack: list[Value] = []
         for mark in self.code:
             if isinstance(mark, int):
@@ -56,7 +56,7 @@ class Program:
         return found if isinstance(found, int) else whole(found)
 
     def write(self, operands: Sequence[str], result: str) -> str:
-        """The step with other numbers in its places."""
+        """Return the step with other numbers."""
         parts = [piece for pair in zip(self.between, operands, strict=False) for piece in pair]
         return "".join((*parts, self.between[-1], result))
 
@@ -68,7 +68,7 @@ def _over(left: Value, right: Value) -> Value:
 
 
 def parse(step: str) -> Program | None:
-    """Step → its program; None for anything but `+ - * / ( )` on unsigned numbers with one plain result."""
+    """Step → its program; None if it is anything but `+ - * / ( )` on unsigned numbers with one number as its result."""
     left, equals, result = step.replace(" ", "").partition("=")
     if not equals or not re.fullmatch(r"\d+\.\d+|\d+|\.\d+", result):
         return None
@@ -95,7 +95,7 @@ def parse(step: str) -> Program | None:
 
 
 def _postfix(tokens: Sequence[int | str]) -> tuple[int | str, ...] | None:
-    """Infix → postfix by precedence; None where a sign lacks an operand or a bracket its partner."""
+    """Infix → postfix; None if an operand or a parenthesis is missing."""
     out: list[int | str] = []
     signs: list[str] = []
     wants_value = True
@@ -133,14 +133,14 @@ def value_of(literal: str) -> Value:
 
 
 def write(value: Value, like: str, places: int | None = None) -> str | None:
-    """Value → text in the hand of another number; None where no short decimal says it exactly.
+    """Value → text in the format of another number; None if it has no short exact decimal.
 
-    `like` ".50" gives ".75", "144.00" gives "96.00", "2.5" gives "3"; where zeros end a decimal, its length is kept.
+    `like` ".50" gives ".75", "144.00" gives "96.00", "2.5" gives "3"; trailing zeros set the number of decimals.
 
     Args:
-        value: What to write; not negative.
-        like: The number whose hand is copied.
-        places: Decimals to write; found out when None.
+        value: The value, not negative.
+        like: The number whose format is used.
+        places: Number of decimals; None to derive it from `like`.
     """
     like = like.replace(",", "")
     point = like.find(".")

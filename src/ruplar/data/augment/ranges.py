@@ -1,4 +1,4 @@
-"""Number of a text → the numbers that may stand in its place: as large, as round, as fine, and sensible with what follows it.
+"""Number of a question → the numbers that can replace it: of similar size and roundness, and plausible with its unit.
 
 3 → 2..9      14 → 5..35      45 → 20, 25 .. 110      $2.50 → $1.00, $1.50 .. $6.00      30% → 5, 10 .. 95 %
 """
@@ -13,7 +13,7 @@ from random import Random
 from ruplar.data.augment.mentions import SPELLED, Mention, Value, whole
 
 LEAST_LARGE, MOST_LARGE = 1_000, 5_000_000
-"""What a number is drawn from where a large one is wanted."""
+"""Range of large numbers."""
 
 _LOW, _HIGH = Fraction(2, 5), Fraction(5, 2)
 _SCALES = tuple(Fraction(a, b) for a, b in ((1, 2), (2, 1), (3, 2), (2, 3), (3, 1), (1, 3), (5, 2), (4, 3), (5, 4)))
@@ -30,13 +30,13 @@ _FINE = (
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """The numbers that may stand in a number's place: `grid` over `parts`.
+    """The numbers that can replace a number: `grid` divided by `parts`.
 
     Attributes:
-        value: The number itself.
+        value: The original number.
         grid: Numerators.
-        parts: Denominator of all of them.
-        can_be_large: Whether a number of thousands or millions makes sense there.
+        parts: Their common denominator.
+        can_be_large: Whether thousands or millions are plausible.
     """
 
     value: Value
@@ -45,7 +45,7 @@ class Range:
     can_be_large: bool
 
     def draw(self, rng: Random) -> Value:
-        """One of them; now and then the number itself by a small factor, which keeps what divides it."""
+        """Return one of them; in a quarter of the draws, a simple multiple of the original, which keeps its divisors."""
         if rng.random() < 0.25:
             scaled = self.value * _SCALES[int(rng.random() * len(_SCALES))] * self.parts
             if scaled.denominator == 1 and int(scaled) in self.grid:
@@ -53,7 +53,7 @@ class Range:
         return self._over(self.grid[int(rng.random() * len(self.grid))])
 
     def draw_large(self, rng: Random) -> Value:
-        """A number of four to seven digits, evenly by its length."""
+        """Return a number of four to seven digits, log-uniform."""
         return int(LEAST_LARGE * (MOST_LARGE / LEAST_LARGE) ** rng.random())
 
     def _over(self, numerator: int) -> Value:
@@ -61,7 +61,7 @@ class Range:
 
 
 def range_of(value: Value, percent: bool, places: Sequence[Mention]) -> Range:
-    """A number and the places it stands in → what may stand there."""
+    """A number and its mentions → its range."""
     most = min(mention.most for mention in places)
     spelled = any(mention.kind == "word" for mention in places)
     if isinstance(value, int) and (percent or spelled):
@@ -75,7 +75,7 @@ def range_of(value: Value, percent: bool, places: Sequence[Mention]) -> Range:
     parts = step.denominator
     unit = int(step * parts)
     first = -int(-low * parts // unit) * unit
-    # a number beyond what we take for sensible stays as it is
+    # a number beyond its plausible maximum is not resampled
     grid = range(first, int(high * parts) + 1, unit) or range(int(value * parts), int(value * parts) + 1)
     return Range(value, grid, parts, most >= 10**9 and value >= 5 and len(places) == 1 and not places[0].cents)
 
@@ -87,14 +87,14 @@ def _percents(value: int) -> range:
 
 
 def _words(value: int) -> range:
-    """Small words among small ones, tens among tens."""
+    """Replacements for spelled numbers: small for small, tens for tens."""
     if value > 20:
         return range(20, 91, 10) if value % 10 == 0 else range(21, 100)
     return range(2, 7 if value <= 3 else 13) if value <= 12 else range(11, 21)
 
 
 def _step(value: Value) -> Fraction:
-    """How round the number is, a little finer: 300 is one of the tens, 45 of the fives, 2.75 of the quarters."""
+    """Return the step size that matches the roundness of a number: 10 for 300, 5 for 45, 1/4 for 2.75."""
     if isinstance(value, Fraction):
         return next((step for step in _FINE if (value / step).denominator == 1), Fraction(1, 10_000))
     if value < 20:
@@ -114,6 +114,6 @@ def _step(value: Value) -> Fraction:
 
 
 def spelled(value: Value, like: str) -> str | None:
-    """A number in letters, capital where the other was; None from 100 on."""
+    """Return a number as a word, capitalised like the original; None from 100."""
     word = SPELLED.get(value) if isinstance(value, int) else None
     return word.capitalize() if word and like[0].isupper() else word

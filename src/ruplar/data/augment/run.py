@@ -1,9 +1,9 @@
-"""Chains → many problems that tell the same with other numbers, and an account of the chains that gave none.
+"""Chains → augmented problems with resampled numbers, and an account of the chains that cannot be augmented.
 
     examples –bind→ templates –attempt→ numbers –write→ problems
 
-Which problems come out depends on the chains, the seed and what is asked for alone. Nothing grows with their number: each is
-known by its row and its attempt, from which it is written again.
+The problems depend only on the chains, the seed and the options. Each is stored as (row, attempt) and written again on
+access, so millions take little memory.
 """
 
 from __future__ import annotations
@@ -18,32 +18,32 @@ from dataclasses import dataclass, field, replace
 from typing import Any, overload
 
 from ruplar.data.augment.bind import bind
-from ruplar.data.augment.template import Template, Unbound
+from ruplar.data.augment.template import NotAugmentable, Template
 from ruplar.data.augment.variants import VariantPlan, attempt, is_large, make_plan, write
 from ruplar.types import Example
 
 log = logging.getLogger(__name__)
 
-# differs from the paper: D70. GSM8k-Aug is not needed: GSM8K's own chains are multiplied by their numbers alone.
-REPEATED = "tells what an earlier one tells, with other numbers"
+# differs from the paper: D70. Instead of GSM8k-Aug, the numbers of GSM8K's own chains are resampled.
+REPEATED = "repeats an earlier question with other numbers"
 LARGE = 0.05
-"""Share of problems in which one number has four to seven digits, as in GSM-Hard."""
+"""Share of problems with a number of four to seven digits, as in GSM-Hard."""
 _TRIES = 16
-"""Attempts for each problem that is wanted of a chain, before its numbers count as used up."""
+"""Attempts per requested problem of a chain before giving up."""
 _SHOWN = 3
 
 
 @dataclass
 class AugmentReport:
-    """What became of the chains.
+    """Counts of an augmentation.
 
     Attributes:
-        rows: Chains met.
-        used: Those that can be told with other numbers.
-        left_out: Why the others cannot → how many.
-        shown: Why → the first of them, `file:line` and question.
-        written: Problems written.
-        short: Chains that gave fewer than were asked of them.
+        rows: Number of chains.
+        used: Chains that can be augmented.
+        left_out: Reason → number of other chains.
+        shown: Reason → the first of these, `file:line` and question.
+        written: Number of problems.
+        short: Chains with fewer problems than requested.
     """
 
     rows: int = 0
@@ -54,7 +54,7 @@ class AugmentReport:
     short: int = 0
 
     def leave_out(self, reason: str, example: Example) -> None:
-        """Count one chain that is not used."""
+        """Count one chain that cannot be augmented."""
         self.left_out[reason] += 1
         shown = self.shown.setdefault(reason, [])
         if len(shown) < _SHOWN:
@@ -73,39 +73,39 @@ class AugmentReport:
 
 
 def make_plans(
-    examples: Iterable[Example], tally: AugmentReport, refuse: Callable[[Example], str | None] | None = None
+    examples: Iterable[Example], report: AugmentReport, refuse: Callable[[Example], str | None] | None = None
 ) -> list[VariantPlan]:
-    """Chains → plans, those with the fewest numbers to draw from first; the rest is counted.
+    """Chains → plans, those with the fewest possible numbers first.
 
     Args:
         examples: The chains.
-        tally: Where they are counted.
-        refuse: Says why a chain may not be used at all (it stands in a test set); None where it may.
+        report: Counts of the chains; changed in place.
+        refuse: Returns why a chain must not be used (it is in a test set), or None.
     """
     plans: list[tuple[int, VariantPlan]] = []
     seen: set[bytes] = set()
     for row, example in enumerate(examples):
-        tally.rows += 1
+        report.rows += 1
         try:
             reason = refuse(example) if refuse else None
             plan = make_plan(bind(example), row) if reason is None else None
-        except Unbound as why:
+        except NotAugmentable as why:
             reason, plan = str(why), None
         if plan is not None:
-            key = _told(plan.template)
+            key = _masked_question(plan.template)
             reason = REPEATED if key in seen else None
             seen.add(key)
         if plan is None or reason is not None:
-            tally.leave_out(reason or "", example)
+            report.leave_out(reason or "", example)
             continue
         plans.append((math.prod(len(r.grid) for r in plan.ranges), plan))
-    tally.used = len(plans)
-    # where numbers run out early, what is missing is asked of the chains behind
+    report.used = len(plans)
+    # if a chain gives fewer problems than requested, the later ones make up for it
     return [plan for _, plan in sorted(plans, key=lambda pair: (pair[0], pair[1].row))]
 
 
-def _told(template: Template) -> bytes:
-    """The question without its numbers: two chains that tell the same could give the same problem."""
+def _masked_question(template: Template) -> bytes:
+    """Return a hash of the question without its numbers: two chains with the same could give the same problem."""
     text, at, parts = template.example.question, 0, []
     for mention in template.mentions:
         parts.append(text[at : mention.start])
@@ -114,10 +114,10 @@ def _told(template: Template) -> bytes:
 
 
 def attempts(plan: VariantPlan, seed: int, count: int, large: float = LARGE) -> Iterator[tuple[int, Example]]:
-    """One chain → up to `count` different problems, each with the number of the attempt that gave it."""
+    """Yield up to `count` different problems of one chain, each with its attempt number."""
     seen = set()
     found = 0
-    # large numbers never run out and small ones do: without a limit they would fill up what is missing
+    # there are always more large numbers but not more small ones: without a limit, large ones would fill the gap
     most_large = math.ceil(large * count)
     for number in range(_TRIES * count):
         values = attempt(plan, seed, number, large)
@@ -140,47 +140,47 @@ def _named(example: Example, number: int) -> Example:
     return replace(example, source=f"{example.source}#{number}")
 
 
-def deal(
+def generate(
     plans: Sequence[VariantPlan],
     seed: int,
-    tally: AugmentReport,
+    report: AugmentReport,
     *,
     count: int | None,
     per_chain: int,
     large: float = LARGE,
 ) -> Iterator[tuple[int, int, Example]]:
-    """Plans → (which plan, which attempt, problem), evenly over the chains.
+    """Yield (plan index, attempt, problem), evenly over the chains.
 
     Args:
         plans: From `make_plans`.
-        seed: Which problems.
-        tally: Where they are counted.
-        count: How many in all; None for as many as `per_chain` allows.
-        per_chain: Most of one chain.
-        large: Share with a large number.
+        seed: Random seed.
+        report: Counts of the problems; changed in place.
+        count: Total number; None for as many as `per_chain` allows.
+        per_chain: Maximum per chain.
+        large: Share of problems with a large number.
     """
     for at, plan in enumerate(plans):
-        left = per_chain if count is None else -(-(count - tally.written) // (len(plans) - at))
+        left = per_chain if count is None else -(-(count - report.written) // (len(plans) - at))
         wanted = min(per_chain, left)
         got = 0
         for number, example in attempts(plan, seed, wanted, large) if wanted > 0 else ():
             got += 1
-            tally.written += 1
+            report.written += 1
             yield at, number, example
-        tally.short += got < wanted
+        report.short += got < wanted
 
 
 @dataclass(frozen=True)
 class Variants(Sequence):
-    """Problems that are written when they are asked for.
+    """Augmented problems as a sequence that writes each problem on access.
 
     Attributes:
-        plans: What they are made of.
-        rows: For each problem its plan.
-        numbers: For each problem its attempt.
-        seed: Which problems.
-        large: Share with a large number.
-        sha256: Of all questions and chains in order.
+        plans: The plans.
+        rows: Plan index of each problem.
+        numbers: Attempt number of each problem.
+        seed: Random seed.
+        large: Share of problems with a large number.
+        sha256: Hash of all questions and chains in order.
     """
 
     plans: Sequence[VariantPlan]
@@ -198,7 +198,7 @@ class Variants(Sequence):
     @overload
     def __getitem__(self, index: slice) -> list[Example]: ...
     def __getitem__(self, index: int | slice) -> Example | list[Example]:
-        """One problem, or several."""
+        """Return one problem, or a list."""
         if isinstance(index, slice):
             return [self[i] for i in range(*index.indices(len(self)))]
         plan, number = self.plans[self.rows[index]], self.numbers[index]
@@ -217,13 +217,13 @@ def build(
     large: float = LARGE,
     refuse: Callable[[Example], str | None] | None = None,
 ) -> tuple[Variants, AugmentReport]:
-    """Chains → all problems, known by row and attempt, and what became of the chains. Args as in `make_plans` and `deal`."""
-    tally = AugmentReport()
-    plans = make_plans(examples, tally, refuse)
+    """Chains → all augmented problems and the report; args as in `make_plans` and `generate`."""
+    report = AugmentReport()
+    plans = make_plans(examples, report, refuse)
     rows, numbers, total = array("I"), array("I"), hashlib.sha256()
-    for at, number, example in deal(plans, seed, tally, count=count, per_chain=per_chain, large=large):
+    for at, number, example in generate(plans, seed, report, count=count, per_chain=per_chain, large=large):
         rows.append(at)
         numbers.append(number)
         total.update(f"{example.question}\n{example.chain}\n".encode("utf-8", "surrogatepass"))
-    log.info("%s problems from %s of %s chains", f"{tally.written:,}", f"{tally.used:,}", f"{tally.rows:,}")
-    return Variants(plans, rows, numbers, seed, large, total.hexdigest()), tally
+    log.info("%s problems from %s of %s chains", f"{report.written:,}", f"{report.used:,}", f"{report.rows:,}")
+    return Variants(plans, rows, numbers, seed, large, total.hexdigest()), report

@@ -1,30 +1,37 @@
-"""What an example without its numbers is, and why an example may have no such form: the nouns of augmentation."""
+"""Templates: examples with their numbers as variables, and the search for the source of every operand.
+
+A template is accepted only if all possible assignments of sources give the same results. Assignments that leave a result
+or a number of the question unused are considered only if there are no others.
+"""
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from random import Random
 
+from ruplar.data.augment import program
 from ruplar.data.augment.mentions import Mention, Value, whole
 from ruplar.data.augment.program import Program
 from ruplar.types import Example
 
 NOT_PLAIN = "a step is not plain arithmetic"
 INEXACT = "a step is rounded or wrong"
-NO_STEP = "it has no step"
-NOT_LAST = "the last step is not the answer"
-NO_NUMBER = "no number of the text can be drawn again"
-UNKNOWN = "an operand comes from nowhere"
-TIME = "a date or a time of day feeds the chain"
-AMBIGUOUS = "an operand may come from two places"
-RESTATED = "a number of the text follows from others"
+NO_STEP = "no step"
+NOT_LAST = "the last result is not the answer"
+NO_NUMBER = "no number of the question can be resampled"
+UNKNOWN = "an operand has no known source"
+TIME = "the chain uses a date or a time of day"
+AMBIGUOUS = "an operand has two possible sources"
+RESTATED = "a number of the question follows from others"
 UNWRITTEN = "a step is missing from the chain"
-IDLE = "a number of the text is not used"
-"""Why an example gives no template."""
+IDLE = "a number of the question is not used"
+"""Why an example has no template."""
 
 
-SHARES: dict[str, Callable[[Value], Value]] = {
+CONVERSIONS: dict[str, Callable[[Value], Value]] = {
     "": lambda v: v,
     "%": lambda v: whole(Fraction(v) / 100),
     "100-": lambda v: 100 - v,
@@ -32,33 +39,36 @@ SHARES: dict[str, Callable[[Value], Value]] = {
     "1+%": lambda v: whole(1 + Fraction(v) / 100),
     "100+": lambda v: 100 + v,
 }
-"""What a chain may make of a number of the text without a step of its own."""
+"""What a chain may compute from a number of the question without a step of its own."""
 
 
-class Unbound(Exception):
-    """The example gives no template; its argument is one of the reasons above."""
+class NotAugmentable(Exception):
+    """The example has no template; the argument is one of the reasons above."""
+
+
+_MAX_ASSIGNMENTS = 512
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
-    """Where an operand comes from: exactly one of the three.
+class OperandSource:
+    """Where an operand comes from: a constant, a variable or a step.
 
     Attributes:
-        constant: A number that stays.
-        variable: Which number of the text, by its place in `Template.variables`.
-        share: What is made of it, a key of `SHARES`.
-        step: Which earlier step's result.
+        constant: A fixed number.
+        variable: Index in `Template.variables`.
+        conversion: What is computed from the variable, a key of `CONVERSIONS`.
+        step: Index of an earlier step, whose result is the operand.
     """
 
     constant: Value | None = None
     variable: int = -1
-    share: str = ""
+    conversion: str = ""
     step: int = -1
 
 
 @dataclass(frozen=True, slots=True)
 class Variable:
-    """A number of the text that is drawn again; it may stand in several places."""
+    """A number of the question that is resampled, with its mentions."""
 
     value: Value
     percent: bool
@@ -67,45 +77,121 @@ class Variable:
 
 @dataclass(frozen=True, slots=True)
 class Template:
-    """An example with its numbers taken out.
+    """An example with its numbers as variables.
 
     Attributes:
-        example: What it was made of.
+        example: The original example.
         mentions: Every number of the question.
-        variables: Those that can be drawn again.
+        variables: Those that can be resampled.
         programs: The steps.
-        sources: For each step, where its operands come from.
-        results: What the steps come to in the example.
+        sources: The sources of the operands of each step.
+        results: The results of the steps in the example.
     """
 
     example: Example
     mentions: tuple[Mention, ...]
     variables: tuple[Variable, ...]
     programs: tuple[Program, ...]
-    sources: tuple[tuple[Source, ...], ...]
+    sources: tuple[tuple[OperandSource, ...], ...]
     results: tuple[Value, ...]
 
-    def run(self, values: Sequence[Value], sources: Sequence[Sequence[Source]] | None = None) -> list[Value | None]:
-        """Carry all steps out on other numbers; None from the first that cannot be."""
+    def run(
+        self, values: Sequence[Value], sources: Sequence[Sequence[OperandSource]] | None = None
+    ) -> list[Value | None]:
+        """Evaluate all steps with other numbers; None from the first that cannot be evaluated."""
         found: list[Value | None] = []
-        for step, operands in zip(self.programs, sources or self.sources, strict=True):
-            taken = [take(source, values, found) for source in operands]
-            found.append(None if None in taken else step.run(taken))  # type: ignore[arg-type]
+        for step, step_sources in zip(self.programs, sources or self.sources, strict=True):
+            operands = [operand_value(source, values, found) for source in step_sources]
+            found.append(None if None in operands else step.run(operands))  # type: ignore[arg-type]
         return found
 
 
-def take(source: Source, values: Sequence[Value], results: Sequence[Value | None]) -> Value | None:
-    """What a source gives, with these numbers in the text and these results so far."""
+def operand_value(source: OperandSource, values: Sequence[Value], results: Sequence[Value | None]) -> Value | None:
+    """Return the value of an operand, given the variables and the results so far."""
     if source.constant is not None:
         return source.constant
-    return results[source.step] if source.step >= 0 else SHARES[source.share](values[source.variable])
+    return results[source.step] if source.step >= 0 else CONVERSIONS[source.conversion](values[source.variable])
 
 
-def shares_of(template: Template, variable: Variable) -> Iterator[str]:
-    """What a step may make of a variable: every share of a percentage, dollars of cents."""
+def conversions_of(template: Template, variable: Variable) -> Iterator[str]:
+    """Yield the conversions of a variable: all of them for a percentage, dollars for cents."""
     if variable.percent:
-        yield from SHARES
+        yield from CONVERSIONS
     else:
         yield ""
         if any(template.mentions[i].cents for i in variable.mentions):
             yield "%"
+
+
+def find_sources(template: Template, constants: set[Value]) -> tuple[tuple[OperandSource, ...], ...]:
+    """Return the source of every operand.
+
+    Raises:
+        NotAugmentable: An operand has no source, or two assignments give different results on other numbers.
+    """
+    options = [
+        [_options(template, program.value_of(literal), at, constants) for literal in step.literals]
+        for at, step in enumerate(template.programs)
+    ]
+    flat = [choice for step in options for choice in step]
+    if any(not choice for choice in flat):
+        raise NotAugmentable(UNKNOWN)
+    count = 1
+    for choice in flat:
+        count *= len(choice)
+    if count > _MAX_ASSIGNMENTS:
+        raise NotAugmentable(AMBIGUOUS)
+    assignments = [_by_step(choice, template.programs) for choice in itertools.product(*flat)]
+    if count > 1:
+        complete = [assignment for assignment in assignments if _uses_all(assignment, template, flat)]
+        assignments = complete or assignments
+        _check_same(template, assignments)
+    return assignments[0]
+
+
+def _options(template: Template, value: Value, at: int, constants: set[Value]) -> list[OperandSource]:
+    found = [OperandSource(step=i) for i in range(at) if template.results[i] == value]
+    for i, variable in enumerate(template.variables):
+        names = [name for name in conversions_of(template, variable) if CONVERSIONS[name](variable.value) == value]
+        found += [OperandSource(variable=i, conversion=name) for name in names]
+    if value in constants:
+        found.append(OperandSource(constant=value))
+    return found
+
+
+def _by_step(sources: Sequence[OperandSource], programs: Sequence[Program]) -> tuple[tuple[OperandSource, ...], ...]:
+    rest = iter(sources)
+    return tuple(tuple(itertools.islice(rest, len(step.literals))) for step in programs)
+
+
+def _uses_all(
+    assignment: Sequence[Sequence[OperandSource]], template: Template, flat: Sequence[list[OperandSource]]
+) -> bool:
+    """Return whether every result and every number that could be used is used."""
+    used = {source for step in assignment for source in step}
+    steps = {source.step for source in used}
+    variables = {source.variable for source in used}
+    possible = {source.variable for choice in flat for source in choice}
+    return possible <= variables | {-1} and all(i in steps for i in range(len(template.results) - 1))
+
+
+def _check_same(template: Template, assignments: Sequence[tuple[tuple[OperandSource, ...], ...]]) -> None:
+    rng = Random(0)
+    for _ in range(3):
+        values = [rng.randrange(3, 97) if v.percent else rng.randrange(10**3, 10**6) for v in template.variables]
+        found = {tuple(template.run(values, assignment)) for assignment in assignments}
+        if len(found) > 1:
+            raise NotAugmentable(AMBIGUOUS)
+
+
+def misused_percentages(template: Template, sources: Sequence[Sequence[OperandSource]]) -> set[Value]:
+    """Return percentages that a step uses as plain numbers, as in 40/10 for 10 % of 40: valid for that number only."""
+    found: set[Value] = set()
+    for step in sources:
+        hundred = any(source.constant in (100, Fraction(1, 100)) for source in step)
+        for source in step:
+            if source.variable >= 0 and template.variables[source.variable].percent and source.conversion == "":
+                others = [o for o in step if o is not source and not hundred]
+                if any(o.variable < 0 or not template.variables[o.variable].percent for o in others):
+                    found.add(template.variables[source.variable].value)
+    return found

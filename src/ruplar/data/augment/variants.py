@@ -1,7 +1,6 @@
-"""Template, seed and attempt → a problem with other numbers, or None where those drawn make no sense.
+"""Template, seed and attempt → an augmented problem, or None if the numbers drawn are not plausible.
 
-An attempt is a pure function of (seed, row, number of the attempt): nothing is remembered from one to the next, so any
-variant can be made again alone.
+An attempt is a pure function of (seed, row, attempt number), so any variant can be recreated on its own.
 """
 
 from __future__ import annotations
@@ -16,35 +15,35 @@ from random import Random
 from ruplar.data.augment import program
 from ruplar.data.augment.mentions import Mention, Value, article
 from ruplar.data.augment.ranges import Range, range_of, spelled
-from ruplar.data.augment.template import Template, take
+from ruplar.data.augment.template import Template, operand_value
 from ruplar.problems.seeding import mix
 from ruplar.types import Example
 
 FACTOR = 5
-"""No result may be more times larger, or smaller, than that of the example."""
+"""Results may be at most this many times larger or smaller than in the example."""
 _MOST = 10**9
 _REDRAWN = (0.9, 0.7, 0.5)
-"""Chance of a number to be drawn again, by attempts in turn: where few combinations come out whole, some must stay."""
+"""Probability of resampling a number, for attempts in turn: if few combinations are integers, some numbers must stay."""
 
 Numbers = tuple[Value, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class VariantPlan:
-    """A template and all that its attempts need, worked out once.
+    """A template and everything its attempts need, computed once.
 
     Attributes:
-        template: The example with its numbers taken out.
-        row: Its number in the source.
-        ranges: What may stand in the place of each variable.
-        idle: Numbers of the text that stay.
-        order: Pairs of places in (variables, idle numbers): the first stays below the second, as what was cheaper
+        template: The template.
+        row: Row number in the source.
+        ranges: Range of each variable.
+        idle: Numbers of the question that are not resampled.
+        order: Pairs of indices into (variables, idle numbers): the first must stay below the second, so that what was cheaper
             stays cheaper.
-        bounds: Least and most of each step's result.
-        places: Most decimals of each step's result; 0 where it was whole.
-        percents: Variables that are percentages.
-        shares: Whether the percentages may not make a whole: they did not in the example.
-        at_most: The answer's limit: 100 where a percentage is asked for.
+        bounds: Minimum and maximum of each step's result.
+        places: Maximum number of decimals of each step's result; 0 for integers.
+        percents: Indices of variables that are percentages.
+        below_100: Whether the percentages must sum to less than 100, as in the example.
+        at_most: Maximum of the answer: 100 if a percentage is asked for.
     """
 
     template: Template
@@ -55,7 +54,7 @@ class VariantPlan:
     bounds: tuple[tuple[Value, Value], ...]
     places: tuple[int, ...]
     percents: tuple[int, ...]
-    shares: bool
+    below_100: bool
     at_most: int
 
 
@@ -81,13 +80,13 @@ def make_plan(template: Template, row: int) -> VariantPlan:
 
 
 def attempt(plan: VariantPlan, seed: int, number: int, large: float = 0.0) -> Numbers | None:
-    """The numbers of one attempt, or None where they make no sense or are those of the example.
+    """Return the numbers of one attempt, or None if they are not plausible or those of the example.
 
     Args:
-        plan: What is drawn.
-        seed: Which sequence.
-        number: Which attempt of it.
-        large: Share of attempts in which one number has four to seven digits.
+        plan: The plan.
+        seed: Random seed.
+        number: Attempt number.
+        large: Share of attempts with a number of four to seven digits.
     """
     rng = Random(mix(mix(seed, plan.row), number))
     chance = _REDRAWN[number % len(_REDRAWN)]
@@ -101,18 +100,18 @@ def attempt(plan: VariantPlan, seed: int, number: int, large: float = 0.0) -> Nu
         values[able[int(rng.random() * len(able))]] = plan.ranges[able[0]].draw_large(rng)
     if values == old or not (huge or _ordered(plan, values)):
         return None
-    if plan.shares and sum(values[i] for i in plan.percents) >= 100:
+    if plan.below_100 and sum(values[i] for i in plan.percents) >= 100:
         return None
     return tuple(values) if _results(plan, values, huge) else None
 
 
 def is_large(plan: VariantPlan, values: Sequence[Value]) -> bool:
-    """Whether one of the numbers is beyond what its place would draw by itself."""
+    """Return whether one of the numbers is a large one."""
     return any(value * r.parts > r.grid[-1] and value != r.value for r, value in zip(plan.ranges, values, strict=True))
 
 
 def write(plan: VariantPlan, values: Sequence[Value]) -> Example | None:
-    """Numbers → the problem; None where a number cannot be written in its place."""
+    """Numbers → the problem; None if a number cannot be written in the format of the original."""
     t = plan.template
     question = _question(t, values)
     results = _results(plan, values, True)
@@ -120,8 +119,8 @@ def write(plan: VariantPlan, values: Sequence[Value]) -> Example | None:
         return None
     steps, stated = [], ""
     for step, sources, result in zip(t.programs, t.sources, results, strict=True):
-        taken = [take(source, values, results) for source in sources]
-        texts = [program.write(v, like) for v, like in zip(taken, step.literals, strict=True) if v is not None]
+        operands = [operand_value(source, values, results) for source in sources]
+        texts = [program.write(v, like) for v, like in zip(operands, step.literals, strict=True) if v is not None]
         stated = program.write(result, step.result) or ""
         if None in texts or not stated:
             return None
@@ -131,7 +130,7 @@ def write(plan: VariantPlan, values: Sequence[Value]) -> Example | None:
 
 
 def _order(variables: Sequence[tuple[Value, set[str]]], idle: Sequence[Mention]) -> Iterator[tuple[int, int]]:
-    """Places of one unit, the lower one first; two idle numbers need no watching."""
+    """Yield pairs of numbers with a common unit, the smaller one first; at least one of them is a variable."""
     numbers = [*variables, *((m.value, {m.unit}) for m in idle)]
     for i, j in itertools.combinations(range(len(numbers)), 2):
         (a, units), (b, others) = numbers[i], numbers[j]
@@ -157,11 +156,11 @@ def _places(result: Value) -> int:
 
 
 def _results(plan: VariantPlan, values: Sequence[Value], huge: bool) -> list[Value] | None:
-    """What the steps come to; None as soon as one is less whole than it was, or out of bounds."""
+    """Return the results of the steps; None if one has more decimals than in the example, or is out of bounds."""
     results: list[Value] = []
     t = plan.template
     for at, (step, sources) in enumerate(zip(t.programs, t.sources, strict=True)):
-        found = step.run([take(source, values, results) for source in sources])  # type: ignore[misc]
+        found = step.run([operand_value(source, values, results) for source in sources])  # type: ignore[misc]
         if found is None or found <= 0:
             return None
         places = plan.places[at]
@@ -193,9 +192,9 @@ def _question(template: Template, values: Sequence[Value]) -> str | None:
 
 
 def _mention(mention: Mention, value: Value) -> str | None:
-    """A number in the place of another, in its hand; None where it cannot stand there."""
+    """Write a number in the format of a mention; None if it does not fit there."""
     if value == 1 and mention.unit != "$":
-        return None  # one hours
+        return None  # avoids "1 hours"
     if mention.text[0].isalpha():
         written = spelled(value, mention.text)
     else:

@@ -1,6 +1,6 @@
-"""Messages → reply of any OpenAI-compatible chat endpoint: time-outs, retries with back-off and jitter, Retry-After honoured.
+"""Messages → reply of an OpenAI-compatible chat endpoint, with time-outs, retries with back-off and jitter, and Retry-After.
 
-Nothing is read from the environment unless `trust_env` is set (proxies), which the command line does.
+The environment (proxies) is used only with `trust_env`, which the command line sets.
 """
 
 from __future__ import annotations
@@ -16,36 +16,34 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Any
 
-from ruplar.data.convert.reply import Reply, read_reply, said
+from ruplar.data.convert.messages import Message, Reply, error_message, read_reply
 from ruplar.errors import UserError, install_extra
 
 log = logging.getLogger(__name__)
 
-Message = dict[str, str]
-
-_AGAIN = {408, 409, 425, 429}
-"""Client errors that pass by themselves; with every 5xx they are tried again."""
+_TRANSIENT = {408, 409, 425, 429}
+"""Client errors that are retried, like every 5xx."""
 
 _LONG = 5.0
-"""Seconds of a pause from which on it is told without being asked."""
+"""Pauses from this many seconds are logged as warnings."""
 
 
 @dataclass(frozen=True)
 class Endpoint:
-    """Where to ask, and with how much patience.
+    """An endpoint and its retry policy.
 
     Attributes:
         url: Up to `/v1`, or the whole address of `chat/completions`.
-        model: The model's name there.
-        key: Sent as a bearer token; "" where none is needed.
-        timeout: Seconds a reply may take, all of it.
-        retries: Times a request is sent again after it failed in a way that may pass.
-        backoff: Seconds before the first retry; doubled each time, less a random part, up to `longest_wait`.
-        longest_wait: Most seconds between two tries, but for a longer Retry-After.
-        longest_asked: Most seconds a Retry-After may ask for; one that asks for more stops the run.
-        max_tokens: Most tokens of a reply; 0 leaves it to the endpoint.
-        temperature: Of sampling.
-        trust_env: Use the proxies that the environment names.
+        model: Name of the model.
+        key: Sent as a bearer token; "" if none is needed.
+        timeout: Maximum seconds for a whole reply.
+        retries: Retries after a transient failure.
+        backoff: Seconds before the first retry; doubled each time, minus a random part, up to `longest_wait`.
+        longest_wait: Maximum seconds between two requests, unless Retry-After is longer.
+        longest_asked: Maximum seconds of a Retry-After; a longer one stops the run.
+        max_tokens: Maximum tokens of a reply; 0 for the endpoint's default.
+        temperature: Sampling temperature.
+        trust_env: Use the proxies of the environment.
     """
 
     url: str
@@ -62,33 +60,33 @@ class Endpoint:
 
     @property
     def address(self) -> str:
-        """Where requests go."""
+        """The address of requests."""
         url = self.url.rstrip("/")
         return url if url.endswith("/chat/completions") else f"{url}/chat/completions"
 
 
 class Refused(Exception):
-    """The endpoint will not answer this request, however often it is asked: `status` and what it said."""
+    """The endpoint rejects this request, and a retry would not help: `status` and its message."""
 
-    def __init__(self, status: int, said: str):
-        super().__init__(f"HTTP {status}: {said}")
+    def __init__(self, status: int, message: str):
+        super().__init__(f"HTTP {status}: {message}")
         self.status = status
 
 
 class NoReply(Exception):
-    """Every try failed in a way that may pass; the message says how the last one did."""
+    """Every request failed, the last one without a reply; the message says how."""
 
 
 class Unusable(Exception):
-    """Every try failed, the last one with a reply that is no chat completion: `text` is what it holds."""
+    """Every request failed, the last one with a reply that is not a chat completion: `text` is its content."""
 
     def __init__(self, what: str, text: str):
         super().__init__(what)
         self.text = text
 
 
-class _Passing(Exception):
-    """A failure that may pass, with the seconds the endpoint asks to wait."""
+class _Transient(Exception):
+    """A transient failure, with the seconds of its Retry-After."""
 
     def __init__(self, what: str, wait: float = 0.0):
         super().__init__(what)
@@ -99,9 +97,9 @@ class Chat:
     """An open connection pool to one endpoint: `async with Chat(endpoint, rng) as chat: await chat.ask(messages)`.
 
     Args:
-        endpoint: Where to ask.
-        rng: Of the jitter.
-        connections: Open at once.
+        endpoint: The endpoint.
+        rng: Random generator of the jitter.
+        connections: Maximum number of connections.
         on_wait: Called before every wait with its seconds and its cause.
     """
 
@@ -135,49 +133,51 @@ class Chat:
         await self._client.aclose()
 
     async def ask(self, messages: Sequence[Message], on_unusable: Callable[[Reply], None] | None = None) -> Reply:
-        """One reply that is a chat completion.
+        """Return a chat completion.
 
         Args:
-            messages: What is asked.
-            on_unusable: Called with every reply that is none, as it comes: it was paid for too.
+            messages: The messages.
+            on_unusable: Called with every reply that is not a chat completion; it was paid for, too.
 
         Raises:
-            Refused: The endpoint says no for good.
-            Unusable: All tries failed, the last one with a reply that cannot be used.
-            NoReply: All tries failed, the last one without a reply.
-            UserError: The endpoint asks for a longer pause than `longest_asked`.
+            Refused: The endpoint rejects the request.
+            Unusable: All requests failed, the last one with a reply that cannot be used.
+            NoReply: All requests failed, the last one without a reply.
+            UserError: Retry-After is longer than `longest_asked`.
         """
         for attempt in range(self.endpoint.retries + 1):
             await self._hold()
-            what, asked, reply = "", 0.0, None
+            what, retry_after, reply = "", 0.0, None
             try:
                 reply = await self._once(messages)
                 if not reply.fault:
                     return reply
-                what = f"the reply is no chat completion ({reply.fault})"
+                what = f"the reply is not a chat completion ({reply.fault})"
                 if on_unusable:
                     on_unusable(reply)
-            except _Passing as failure:
-                what, asked = str(failure), failure.wait
+            except _Transient as failure:
+                what, retry_after = str(failure), failure.wait
             if attempt < self.endpoint.retries:
-                wait = self._wait(attempt, asked)
-                log.info("%s; trying again in %.1f s", what, wait)
+                wait = self._wait(attempt, retry_after)
+                log.info("%s; retrying in %.1f s", what, wait)
                 if self.on_wait:
                     self.on_wait(wait, what)
                 await asyncio.sleep(wait)
-        told = f"{self.endpoint.retries + 1} tries failed, the last one so: {what}"
-        raise Unusable(told, reply.text) if reply else NoReply(told)
+        message = f"{self.endpoint.retries + 1} requests failed; the last one: {what}"
+        raise Unusable(message, reply.text) if reply else NoReply(message)
 
-    def _wait(self, attempt: int, asked: float) -> float:
-        """Exponential, with the upper half at random so that many do not come back together; never less than asked for."""
+    def _wait(self, attempt: int, retry_after: float) -> float:
+        """Return the exponential back-off, its upper half random so that workers spread out; at least the Retry-After."""
         longest = min(self.endpoint.longest_wait, self.endpoint.backoff * 2**attempt)
-        if asked:
-            # everybody waits, not only the one who was told; and of many who are told at once one says so
-            until = time.monotonic() + asked
-            if asked >= _LONG and until > self._not_before + _LONG:
-                log.warning("%s asks for a pause (Retry-After); going on in %s.", self.endpoint.address, _span(asked))
+        if retry_after:
+            # all workers wait, and only one of them logs it
+            until = time.monotonic() + retry_after
+            if retry_after >= _LONG and until > self._not_before + _LONG:
+                log.warning(
+                    "%s asks for a pause (Retry-After); resuming in %s.", self.endpoint.address, _span(retry_after)
+                )
             self._not_before = max(self._not_before, until)
-        return max(asked, longest * (0.5 + 0.5 * self.rng.random()))
+        return max(retry_after, longest * (0.5 + 0.5 * self.rng.random()))
 
     async def _hold(self) -> None:
         while (left := self._not_before - time.monotonic()) > 0:
@@ -190,38 +190,38 @@ class Chat:
         if self.endpoint.max_tokens:
             body["max_tokens"] = self.endpoint.max_tokens
         try:
-            # the client's own time-out is for each piece of a reply; this one is for all of it
+            # the time-out of the client is per chunk of a reply; this one is for all of it
             async with asyncio.timeout(self.endpoint.timeout):
                 answer = await self._client.post(self.endpoint.address, json=body)
         except (TimeoutError, httpx.TimeoutException):
-            raise _Passing(f"no reply within {self.endpoint.timeout:g} s") from None
+            raise _Transient(f"no reply within {self.endpoint.timeout:g} s") from None
         except httpx.UnsupportedProtocol as error:
-            raise UserError(f"--endpoint: '{self.endpoint.url}' is no address: {error}") from None
-        except httpx.DecodingError as error:  # a reply all the same, packed in a way that cannot be undone
+            raise UserError(f"--endpoint: '{self.endpoint.url}' is not an address: {error}") from None
+        except httpx.DecodingError as error:  # a reply that cannot be decompressed
             return Reply("", fault=f"{type(error).__name__}: {error}")
         except httpx.TransportError as error:
-            raise _Passing(f"{type(error).__name__}: {error or 'the connection broke'}") from None
-        what = f"HTTP {answer.status_code}: {said(answer.text)}"
-        if answer.status_code in _AGAIN or answer.status_code >= 500:
-            raise _Passing(what, self._asked(what, answer.headers.get("Retry-After")))
+            raise _Transient(f"{type(error).__name__}: {error or 'the connection broke'}") from None
+        what = f"HTTP {answer.status_code}: {error_message(answer.text)}"
+        if answer.status_code in _TRANSIENT or answer.status_code >= 500:
+            raise _Transient(what, self._asked(what, answer.headers.get("Retry-After")))
         if answer.status_code != 200:
-            raise Refused(answer.status_code, said(answer.text))
+            raise Refused(answer.status_code, error_message(answer.text))
         return read_reply(answer.text)
 
     def _asked(self, what: str, header: str | None) -> float:
-        """Seconds the endpoint asks to wait, 0 where it does not say."""
+        """Return the seconds of a Retry-After header, 0 without one."""
         wait = _retry_after(header)
         if wait > self.endpoint.longest_asked:
             raise UserError(
-                f"{self.endpoint.address} asks to wait {_span(wait)} (Retry-After: {said(header or '')}; {what}); "
-                f"{_span(self.endpoint.longest_asked)} is the most that is waited. What is done is kept: run the same command "
-                "again then."
+                f"{self.endpoint.address} asks to wait {_span(wait)} (Retry-After: {error_message(header or '')}; {what}), "
+                f"more than the limit of {_span(self.endpoint.longest_asked)}. Finished rows are stored: run the same command "
+                "again later."
             )
         return wait
 
 
 def _retry_after(text: str | None) -> float:
-    """Seconds, or an HTTP date, from a Retry-After header; 0 when there is none that can be read and lies ahead."""
+    """Retry-After header (seconds or an HTTP date) → seconds; 0 if it is missing, unreadable or in the past."""
     if not text:
         return 0.0
     try:

@@ -1,15 +1,15 @@
-"""Rows done → an append-only file that outlives kill -9 at any moment, and final files that are whole or absent.
+"""Finished rows → an append-only journal that survives kill -9, from which the output files are written at the end.
 
-OUTPUT.journal holds a heading that names the input, then one JSON line a reply, written when it is there; replies were paid for
-and are forced to the disk one by one. A line that is `open` is a reply which did not settle its row: it could not be used, or its
-chain did not hold. Any other line settles its row, the last one counts, and what a conversion used is the sum over all lines. A
-line cut off by a kill stands at the end and has no newline: it is removed and its row done again. OUTPUT and
-OUTPUT.rejected.jsonl are made from the journal when every row is there, each under another name first.
+OUTPUT.journal has a heading that identifies the input, then one JSON line per reply. Replies are paid for, so each line is
+synced to disk. A line with `open` is a reply that did not finish its row: it could not be used, or its chain was wrong. Any
+other line finishes its row; the last one counts. The tokens used are the sum over all lines. A last line without a newline
+was cut off by a kill: it is removed, and its row is done again.
 """
 
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import hashlib
 import json
 import logging
@@ -18,29 +18,30 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from ruplar.data.convert.tally import UNANSWERED, UNUSABLE
+from ruplar.data.convert.verify import UNANSWERED, UNUSABLE
 from ruplar.errors import UserError
+from ruplar.io import atomic
 
 log = logging.getLogger(__name__)
 
-FORMAT = 2
-"""1 had a line a row, with what all its replies used, and no input in its heading."""
+FORMAT = 3
+"""Version of the file format."""
 
 USED = ("tokens_in", "tokens_out", "uncounted")
 
 
 class Journal:
-    """The rows of one conversion that are done. Use it in a `with`; one process at a time.
+    """The journal of one conversion, a context manager; only one process can use it at a time.
 
     Args:
-        path: Of the file.
-        heading: The settings it must agree on.
-        keys: The input's rows in their order, by what they say.
+        path: The file.
+        heading: Settings that must be those of the existing file.
+        keys: Keys of the input rows, in order.
 
     Attributes:
-        entries: Key of a row → what settled it.
-        open: Key of a row → replies since it was last settled by one, whose chains did not hold.
-        used: Tokens of all replies that were ever written down.
+        entries: Key of a row → the entry that finished it.
+        open: Key of a row → wrong replies since it was last finished.
+        used: Tokens of all replies.
     """
 
     def __init__(self, path: Path, heading: dict[str, Any], keys: Sequence[str] = ()):
@@ -68,16 +69,16 @@ class Journal:
         self._close()
 
     def add(self, key: str, entry: dict[str, Any], sync: bool = True) -> None:
-        """One reply, or one row that is done. A kill leaves it where it is; with `sync` it is on the disk when this returns."""
+        """Append a reply or a finished row; with `sync` it is on disk when this returns."""
         self._append({"key": key, **entry}, sync)
-        self._take(key, entry)
+        self._apply(key, entry)
 
-    def _take(self, key: str, entry: dict[str, Any]) -> None:
+    def _apply(self, key: str, entry: dict[str, Any]) -> None:
         for name in USED:
             self.used[name] += entry.get(name, 0)
         if not entry.get("open"):
             self.entries[key] = entry
-            # what failed for want of a reply goes on from those there were, when it is tried again
+            # a row that failed without a reply keeps its earlier replies for the next attempt
             if entry.get("reason") not in (UNANSWERED, UNUSABLE):
                 self.open.pop(key, None)
         elif "reply" in entry:
@@ -92,33 +93,28 @@ class Journal:
                 os.fsync(self._file)
         except OSError as error:
             raise UserError(
-                f"{self.path}: cannot be written ({error.strerror}). Make room and run the same command again; "
-                "the rows done so far are kept."
+                f"{self.path}: cannot be written ({error.strerror}). Free some space and run the same command again; "
+                "finished rows are stored."
             ) from error
 
     def _lock(self) -> None:
         try:
-            import fcntl
-        except ImportError:  # no such locks on this system; two runs at once would ask rows twice
-            log.warning("%s: cannot be locked on this system; run one conversion into it at a time.", self.path)
-            return
-        try:
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
             raise UserError(
-                f"{self.path}: another conversion is writing it. Wait for it, or name another OUTPUT."
+                f"{self.path}: another conversion is using it. Wait for it, or name another OUTPUT."
             ) from None
 
     def _read(self) -> None:
         with open(self._file, "rb", closefd=False) as file:
-            written = file.read()
-        whole = written[: written.rfind(b"\n") + 1]
-        if len(whole) < len(written):
+            content = file.read()
+        complete = content[: content.rfind(b"\n") + 1]
+        if len(complete) < len(content):
             log.warning("%s: its last line was cut off; that row is done again.", self.path)
-            os.ftruncate(self._file, len(whole))
-        lines = whole.splitlines()
+            os.ftruncate(self._file, len(complete))
+        lines = complete.splitlines()
         if not lines:
-            self._append({**self.heading, "input": _named(self.keys)})
+            self._append({**self.heading, "input": _identity(self.keys)})
             sync_folder(self.path.parent)
             return
         heading = _parsed(lines[0], self.path, 1)
@@ -129,21 +125,21 @@ class Journal:
             if "input" in entry:
                 source = entry["input"]
             else:
-                self._take(entry.pop("key", ""), entry)
+                self._apply(entry.pop("key", ""), entry)
         self._check_input(source)
 
     def _check_input(self, found: Any) -> None:
-        """The input is the one the journal was begun with, or begins with it: then rows were added, and that is written down."""
-        now = _named(self.keys)
+        """Check that the input is that of the journal, possibly with rows added at its end; the addition is stored."""
+        now = _identity(self.keys)
         if found == now:
             return
         rows = found.get("rows") if isinstance(found, dict) else None
-        if not isinstance(rows, int) or not 0 < rows < len(self.keys) or _named(self.keys[:rows]) != found:
-            told = f"one of {rows:,} rows" if isinstance(rows, int) else "one that cannot be told"
+        if not isinstance(rows, int) or not 0 < rows < len(self.keys) or _identity(self.keys[:rows]) != found:
+            other = f"one of {rows:,} rows" if isinstance(rows, int) else "an unknown one"
             raise UserError(
-                f"{self.path}: belongs to another input, {told}; this one has {now['rows']:,}"
-                f"{' that say something else' if rows == now['rows'] else ''}. What was made from it would be lost: give that "
-                "input again (and its --limit), name another OUTPUT, or start over with --force."
+                f"{self.path}: belongs to another input, {other}; this one has {now['rows']:,}"
+                f"{' with other content' if rows == now['rows'] else ''}. Use that input again (and its --limit), name "
+                "another OUTPUT, or start over with --force."
             )
         self._append({"input": now})
 
@@ -156,9 +152,9 @@ class Journal:
             )
         differ = [name for name in self.heading if found.get(name) != self.heading[name]]
         if differ:
-            told = "; ".join(f"{name} was {found.get(name)!r}, now {self.heading[name]!r}" for name in differ)
+            changed = "; ".join(f"{name} was {found.get(name)!r}, now {self.heading[name]!r}" for name in differ)
             raise UserError(
-                f"{self.path}: was begun with other settings ({told}). Go on with those, name another OUTPUT, or start over "
+                f"{self.path}: was started with other settings ({changed}). Use these, name another OUTPUT, or start over "
                 "with --force."
             )
 
@@ -167,8 +163,8 @@ class Journal:
             os.close(self._file)
 
 
-def _named(keys: Sequence[str]) -> dict[str, Any]:
-    """An input by what its rows say and their order, wherever it lies."""
+def _identity(keys: Sequence[str]) -> dict[str, Any]:
+    """Return what identifies an input: the content and order of its rows."""
     return {"rows": len(keys), "says": hashlib.sha256("\n".join(keys).encode()).hexdigest()[:16]}
 
 
@@ -180,30 +176,21 @@ def _parsed(line: bytes, path: Path, number: int) -> dict[str, Any]:
         return found
     except ValueError as error:
         raise UserError(
-            f"{path}:{number} cannot be read ({error}): it is no journal of ours, or it was changed. Remove the line, or "
+            f"{path}:{number} cannot be read ({error}): it is not a journal, or it was changed. Remove the line, or "
             "start over with --force."
         ) from None
 
 
 def publish(path: Path, rows: Iterable[dict[str, Any]]) -> None:
-    """Rows → a file of JSON lines that is there whole or not at all."""
-    draft = path.with_name(f".{path.name}.draft")
-    try:
-        with draft.open("w", encoding="utf-8") as out:
-            for row in rows:
-                out.write(json.dumps(row, ensure_ascii=False) + "\n")
-            out.flush()
-            os.fsync(out.fileno())
-        os.replace(draft, path)
-        sync_folder(path.parent)
-    except OSError as error:
-        raise UserError(
-            f"{path}: cannot be written ({error.strerror}). Run the same command again when it can."
-        ) from error
+    """Write rows as JSON Lines, atomically and synced to disk."""
+    with atomic(path, sync=True) as out:
+        for row in rows:
+            out.write(json.dumps(row, ensure_ascii=False).encode() + b"\n")
+    sync_folder(path.parent)
 
 
 def sync_folder(folder: Path) -> None:
-    """A file's name is on the disk too, where folders can be synced."""
+    """Sync a folder to disk, so that the name of a new file survives a power cut; ignored where not supported."""
     with contextlib.suppress(OSError):
         number = os.open(folder, os.O_RDONLY)
         try:

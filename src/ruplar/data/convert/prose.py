@@ -1,23 +1,22 @@
-"""File, known name or Hub address → questions with their marked answers and, where there is one, their reasoning in prose.
+"""File, known name or Hub address → questions with their marked answers and, if present, their reasoning in prose.
 
-Three shapes are known: BIG-bench's (a JSON object with `examples`, each `input` with `target_scores` or `target`; or rows of
-`inputs` and `targets`), GSM8K's (`answer` ends in `#### 72`), and columns of any name, given by `Columns` or found by the names
-that are usual. A question wrapped for a prompt, `Q: …` and a line `A:`, is taken out of it.
+Three layouts are supported: BIG-bench's (a JSON object with `examples`, each `input` with `target_scores` or `target`; or
+rows of `inputs` and `targets`), GSM8K's (`answer` ends in `#### 72`), and columns of any name, given by `Columns` or found by
+their usual names. A question in the form of a prompt, `Q: …` and a line `A:`, is extracted.
 """
 
 from __future__ import annotations
 
 import hashlib
-import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from ruplar.data.locations import locate
 from ruplar.data.rows import Row
-from ruplar.domains._answer_text import after_hashes, boxed
+from ruplar.domains._markup import after_hashes, boxed, without_steps
 from ruplar.errors import UserError
 
 USUAL = {
@@ -25,15 +24,14 @@ USUAL = {
     "answer": ("answer", "target_scores", "target", "targets", "cot_answer", "final_answer", "label"),
     "reasoning": ("reasoning", "rationale", "explanation", "solution", "cot", "steps"),
 }
-"""Part of a row → the column names it is looked for under, in this order."""
+"""Part of a row → its usual column names, in order of preference."""
 
-_HALF = re.compile(r"[\ud800-\udfff]")
-_MARKED = re.compile(r"<<.*?>>", re.DOTALL)
+_SURROGATE = re.compile(r"[\ud800-\udfff]")
 
 
 @dataclass(frozen=True, slots=True)
 class Columns:
-    """Names of the columns to read; "" where the usual names are tried."""
+    """Names of the columns to read; "" to try the usual names."""
 
     question: str = ""
     answer: str = ""
@@ -42,15 +40,15 @@ class Columns:
 
 @dataclass(frozen=True, slots=True)
 class Prose:
-    """One row to be converted.
+    """One row to convert.
 
     Attributes:
-        key: Names the row by what it says, with its count where it is repeated; no matter where it stands.
-        question: The problem; the start of the row where it has a fault.
+        key: A hash of its content, numbered if the row is repeated; independent of its position.
+        question: The problem; the start of the row if it has a fault.
         answer: The marked answer.
-        reasoning: The reasoning in prose; "" where there is none.
+        reasoning: The reasoning in prose; "" without one.
         source: `file:line`.
-        fault: Why the row cannot be converted at all; "" when it can be tried.
+        fault: Why the row cannot be converted; "" if it can be tried.
     """
 
     key: str
@@ -62,59 +60,42 @@ class Prose:
 
 
 class _Unreadable(Exception):
-    """What is wrong with a row."""
+    """A row that cannot be converted; the message says why."""
 
 
 def read_prose(
     source: str | Path, columns: Columns | None = None, *, limit: int | None = None, data_dir: str | Path | None = None
 ) -> list[Prose]:
-    """All rows of a source, those that cannot be read with their fault.
+    """Return all rows of a source; those that cannot be read have a `fault`.
 
     Args:
         source: A path, a known name or a Hub address.
-        columns: Where question, answer and reasoning stand.
-        limit: Only the first so many rows.
-        data_dir: Folder with the files of known names.
+        columns: The columns of question, answer and reasoning.
+        limit: Maximum number of rows.
+        data_dir: Folder with the files of known sets.
 
     Raises:
-        UserError: The source cannot be found or read, holds no row, or a column that was named is nowhere in it.
+        UserError: The source cannot be found or read, has no rows, or none of its rows has a given column.
     """
-    place = locate(source, data_dir)
+    location = locate(source, data_dir)
     wanted = columns or Columns()
-    rows = _examples_of(place.path) if place.path is not None and place.path.suffix == ".json" else None
     seen: dict[str, int] = {}
     found: list[Prose] = []
     met: dict[str, None] = {}
-    for row in rows if rows is not None else place.rows():
+    for row in location.rows():
         if limit is not None and len(found) == limit:
             break
         met.update(dict.fromkeys(row.fields))
         found.append(_prose(row, wanted, seen))
     if not found:
-        raise UserError(f"{place.name}: holds no row.")
+        raise UserError(f"{location.name}: has no rows.")
     for part in ("question", "answer", "reasoning"):
         name = getattr(wanted, part)
         if name and name not in met:
             raise UserError(
-                f"{place.name}: no row has a column '{name}' (given as --{part}). Its columns are {', '.join(met)}."
+                f"{location.name}: no row has a column '{name}' (given as --{part}). Its columns are {', '.join(met)}."
             )
     return found
-
-
-def _examples_of(path: Path) -> Iterator[Row] | None:
-    """Rows of a JSON object that keeps them under `examples`, as BIG-bench does; None for other files."""
-    try:
-        whole = json.loads(path.read_text(encoding="utf-8-sig"), parse_float=str, parse_int=str)
-    except ValueError:
-        return None  # lines, or broken: the ordinary reader says which
-    if not isinstance(whole, dict) or not isinstance(whole.get("examples"), list):
-        return None
-    return (
-        Row(f"{path.name}:{at}", fields, raw=str(fields)[:200])
-        if isinstance(fields, dict)
-        else Row(f"{path.name}:{at}", fault=f"not a JSON object but a {type(fields).__name__}", raw=str(fields)[:200])
-        for at, fields in enumerate(whole["examples"], start=1)
-    )
 
 
 def _prose(row: Row, columns: Columns, seen: dict[str, int]) -> Prose:
@@ -124,14 +105,14 @@ def _prose(row: Row, columns: Columns, seen: dict[str, int]) -> Prose:
         try:
             question = _question(row.fields, columns)
             answer, reasoning = _answer_and_reasoning(row.fields, columns)
-            if _HALF.search(question + answer + reasoning):
-                raise _Unreadable("it holds half of a character (a lone surrogate)")
+            if _SURROGATE.search(question + answer + reasoning):
+                raise _Unreadable("it contains a lone surrogate (half of a character)")
         except _Unreadable as unreadable:
             fault = str(unreadable)
     if fault:
-        question, answer, reasoning = _HALF.sub("\ufffd", row.raw), "", ""
-    said = "\0".join((question, answer, reasoning))
-    key = hashlib.blake2b(said.encode(), digest_size=12).hexdigest()
+        question, answer, reasoning = _SURROGATE.sub("\ufffd", row.raw), "", ""
+    content = "\0".join((question, answer, reasoning))
+    key = hashlib.blake2b(content.encode(), digest_size=12).hexdigest()
     seen[key] = seen.get(key, 0) + 1
     return Prose(f"{key}-{seen[key]}" if seen[key] > 1 else key, question, answer, reasoning, row.source, fault)
 
@@ -143,7 +124,7 @@ def _question(fields: Mapping[str, Any], columns: Columns) -> str:
         raise _Unreadable(f"field '{name}' is empty")
     if question.startswith("Q:") and question.endswith("\nA:"):
         bare = question[2:-3].strip()
-        return question if not bare or "\nA:" in bare else bare  # one with worked examples in front is left alone
+        return question if not bare or "\nA:" in bare else bare  # a prompt with worked examples is not changed
     return question
 
 
@@ -165,8 +146,8 @@ def _answer_and_reasoning(fields: Mapping[str, Any], columns: Columns) -> tuple[
             answer = boxed(answer) or ""
     if not answer:
         raise _Unreadable(f"field '{name}' marks no answer")
-    # a calculator's marks in the prose would do the work that is asked for here
-    return answer, _MARKED.sub("", reasoning).strip()
+    # GSM8K's calculator annotations would give the chain away
+    return answer, without_steps(reasoning).strip()
 
 
 def _reasoning(fields: Mapping[str, Any], name: str) -> str:
@@ -177,11 +158,11 @@ def _reasoning(fields: Mapping[str, Any], name: str) -> str:
 
 
 def _right_choice(scores: Mapping[str, Any], name: str) -> str:
-    """BIG-bench's choices with a score each → the one that is right."""
+    """Choices with scores, as in BIG-bench → the right one."""
     try:
         right = [choice for choice, score in scores.items() if float(score) > 0]
     except (TypeError, ValueError):
-        raise _Unreadable(f"field '{name}' holds a score that is no number") from None
+        raise _Unreadable(f"field '{name}' has a score that is not a number") from None
     if len(right) != 1:
         raise _Unreadable(f"field '{name}' marks {len(right)} of {len(scores)} choices as right, not one")
     return right[0].strip()
@@ -196,7 +177,7 @@ def _column(fields: Mapping[str, Any], part: str, named: str) -> str:
     if found is None:
         raise _Unreadable(
             f"no column for the {part} among {', '.join(fields)}; name it with --{part} "
-            f"(looked for: {', '.join(USUAL[part])})"
+            f"(usual names: {', '.join(USUAL[part])})"
         )
     return found
 

@@ -1,4 +1,4 @@
-"""Prose → rows with chains: every row converted, checked and journalled; then OUTPUT and OUTPUT.rejected.jsonl at once."""
+"""Prose → rows with chains: every row is converted, verified and stored; then OUTPUT and OUTPUT.rejected.jsonl are written."""
 
 from __future__ import annotations
 
@@ -12,25 +12,24 @@ from ruplar.data.convert.asker import ByModel, ConversionQueue, ask_all
 from ruplar.data.convert.journal import Journal, publish
 from ruplar.data.convert.prose import Prose
 from ruplar.data.convert.rules import rule_of
-from ruplar.data.convert.tally import BROKEN, NO_RULE, ConversionProgress, Entry
-from ruplar.data.convert.verify import Rejected, verify
+from ruplar.data.convert.verify import BROKEN, NO_RULE, ConversionProgress, Entry, Rejected, verify
 from ruplar.domains.base import Domain
 
 
 @dataclass(frozen=True)
 class ByRules:
-    """Convert by the domain's rule."""
+    """Convert by the rule of the domain."""
 
     def heading(self) -> dict[str, Any]:
-        """What the journal must agree on."""
+        """Return the settings that the journal must match."""
         return {"by": "rules"}
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a conversion did: its counts, and the files it wrote."""
+    """The result of a conversion: its counts and its files."""
 
-    tally: ConversionProgress
+    progress: ConversionProgress
     output: Path
     rejected: Path
 
@@ -44,54 +43,54 @@ def convert(
     retry_rejected: bool = False,
     on_progress: Callable[[ConversionProgress], None] | None = None,
 ) -> Outcome:
-    """Convert every row that is not in the journal yet, then write the two files.
+    """Convert every row that is not in the journal, then write the two files.
 
     Args:
-        rows: What to convert.
-        output: The file to write; its journal and the rejected rows lie beside it.
-        domain: Name of the domain that parses and re-executes the chains.
-        by: The way.
-        retry_rejected: Try rows again that were set aside.
+        rows: The rows.
+        output: The file to write; its journal and the rejected rows are written beside it.
+        domain: Name of the domain that verifies the chains.
+        by: How to convert.
+        retry_rejected: Convert rejected rows again.
         on_progress: Called after every row and every reply, and before a wait.
 
     Raises:
-        UserError: The journal was begun otherwise or with another input, the endpoint cannot be used, or some rows got no
-            reply; what is done is kept and the same call goes on.
+        UserError: The journal has other settings or another input, the endpoint cannot be used, or rows have no reply.
+            Finished rows are stored, and the same call resumes.
     """
     rule = plugins.make("domains", domain)
     rejected = output.with_name(f"{output.name}.rejected.jsonl")
     keys = [row.key for row in rows]
     with Journal(output.with_name(f"{output.name}.journal"), {"domain": domain, **by.heading()}, keys) as journal:
-        tally, left = ConversionProgress(len(rows)), []
-        tally.spend(journal.used)
+        progress, left = ConversionProgress(len(rows)), []
+        progress.spend(journal.used)
         for row in rows:
             entry = journal.entries.get(row.key)
             if entry is None or (retry_rejected and entry.get("reason")):
                 left.append(row)
             else:
-                tally.settle(entry)
+                progress.settle(entry)
 
-        def tell() -> None:
+        def report() -> None:
             if on_progress:
-                on_progress(tally)
+                on_progress(progress)
 
-        def keep(row: Prose, entry: Entry) -> None:
-            # what a rule did is done again in no time; only a loss of power could take it
+        def store(row: Prose, entry: Entry) -> None:
+            # rules are fast, so their rows need no sync
             journal.add(row.key, entry, sync=isinstance(by, ByModel))
-            tally.spend(entry)
-            tally.waiting = ""
+            progress.spend(entry)
+            progress.waiting = ""
             if not entry.get("open"):
-                tally.settle(entry)
-            tell()
+                progress.settle(entry)
+            report()
 
-        tell()
+        report()
         if isinstance(by, ByRules):
-            _by_rules(left, domain, rule, keep)
+            _by_rules(left, domain, rule, store)
         else:
-            ask_all(left, by, rule, ConversionQueue(tally, journal.open, keep, tell))
+            ask_all(left, by, rule, ConversionQueue(progress, journal.open, store, report))
         publish(rejected, _rejected_rows(rows, journal.entries))
         publish(output, _kept_rows(rows, journal.entries))
-    return Outcome(tally, output, rejected)
+    return Outcome(progress, output, rejected)
 
 
 def _kept_rows(rows: Sequence[Prose], entries: dict[str, Entry]) -> Iterator[dict[str, Any]]:
@@ -123,7 +122,7 @@ def _by_rules(rows: Sequence[Prose], domain: str, checker: Domain, done: Callabl
             if row.fault:
                 raise Rejected(BROKEN, row.fault)
             if chain is None:
-                raise Rejected(NO_RULE, "neither its question nor its prose has a form that is known")
+                raise Rejected(NO_RULE, "neither its question nor its prose has a known form")
             done(row, {"chain": verify(chain, row.question, row.answer, checker)})
         except Rejected as why:
             done(row, {"reason": why.reason, "detail": why.detail, "reply": chain or ""})

@@ -1,4 +1,4 @@
-"""A path, a known name and a Hub address are told apart, and each is found where it should be."""
+"""Paths, known names and Hub addresses are distinguished and located."""
 
 import sys
 from types import SimpleNamespace
@@ -15,7 +15,7 @@ from ruplar.types import Example
 DOMAIN = Domain(Config())
 
 
-def test_a_missing_file_a_folder_and_an_unknown_name_are_told_apart(tmp_path):
+def test_a_missing_file_a_folder_and_an_unknown_name_are_different_errors(tmp_path):
     for source, message in [
         (str(tmp_path / "none.jsonl"), "none.jsonl: no such file"),
         ("runs/none.jsonl", "runs/none.jsonl: no such file"),
@@ -25,7 +25,7 @@ def test_a_missing_file_a_folder_and_an_unknown_name_are_told_apart(tmp_path):
         with pytest.raises(UserError, match=message):
             locate(source)
     (tmp_path / "a.csv").write_text("x")
-    with pytest.raises(UserError, match=r"cannot tell what a '.csv' file holds.*\.jsonl"):
+    with pytest.raises(UserError, match=r"files of type '.csv' are not supported.*\.jsonl"):
         read(tmp_path / "a.csv", DOMAIN)
 
 
@@ -38,14 +38,14 @@ def bare(tmp_path, monkeypatch):
     return tmp_path
 
 
-def test_a_known_name_is_its_file_where_there_is_one_and_its_hub_set_otherwise(data, bare):
+def test_a_known_name_is_its_file_or_else_its_hub_set(data, bare):
     assert locate("svamp", data).path == data / "svamp-test.jsonl"
     assert locate("svamp", bare).name == "hub:ChilleD/SVAMP:train+test"
     with pytest.raises(UserError, match="date-understanding-test.jsonl: not found in .*no Hub set.*Set RUPLAR_DATA"):
         locate("date-understanding", bare)
 
 
-def test_the_folders_of_known_sets_are_searched_in_order(bare, monkeypatch, write, only):
+def test_data_folders_are_searched_in_order(bare, monkeypatch, write, only):
     monkeypatch.setenv("RUPLAR_DATA", str(bare / "set"))
     folders = [bare / "given", bare / "set", bare / "here" / "data", bare / "cache" / "data"]
     for number, folder in enumerate(folders):
@@ -57,7 +57,7 @@ def test_the_folders_of_known_sets_are_searched_in_order(bare, monkeypatch, writ
     assert locate("svamp", bare / "given").hub
 
 
-def test_a_data_folder_that_is_none_is_refused(bare, monkeypatch):
+def test_a_data_folder_that_does_not_exist_is_an_error(bare, monkeypatch):
     with pytest.raises(UserError, match="data_dir: 'nowhere' is not a folder"):
         locate("svamp", "nowhere")
     monkeypatch.setenv("RUPLAR_DATA", str(bare / "none"))
@@ -66,7 +66,7 @@ def test_a_data_folder_that_is_none_is_refused(bare, monkeypatch):
 
 
 def hub(monkeypatch, rows, offline=False):
-    """Stands in for the `datasets` package, which needs a network; notes what it was asked for."""
+    """Replace the `datasets` package, which needs a network; return the list of its calls."""
     monkeypatch.setattr(constants, "HF_HUB_OFFLINE", offline)
     asked = []
 
@@ -100,18 +100,18 @@ def test_hub_columns_of_a_known_set_are_renamed_and_joined(monkeypatch, bare, on
     assert example == Example("He has 3. How many?", (), "3.0", "ChilleD/SVAMP:1", "")
 
 
-def test_hub_without_its_package_or_without_network_is_a_clear_error(monkeypatch):
+def test_missing_package_and_missing_network_are_clear_errors(monkeypatch):
     monkeypatch.setitem(sys.modules, "datasets", None)
     with pytest.raises(UserError, match=r"needs the package 'datasets'.*ruplar\[data\]"):
         read("hub:a/b", DOMAIN)
     hub(monkeypatch, ConnectionError("offline."))
     with pytest.raises(UserError, match=r"'hub:a/b:train' cannot be loaded.*ConnectionError: offline.*local file"):
         read("hub:a/b", DOMAIN)
-    with pytest.raises(UserError, match="'nothing' is no Hub address"):
+    with pytest.raises(UserError, match="'nothing' is not a Hub address"):
         read("hub:nothing", DOMAIN)
 
 
-def test_offline_the_sets_in_the_hubs_cache_are_read_and_the_others_refused(monkeypatch, only):
+def test_offline_only_cached_hub_sets_are_read(monkeypatch, only):
     hub(monkeypatch, [{"question": "Q?", "steps": ["<<3+4=7>>"], "answer": "7"}], offline=True)
     assert only("hub:a/b").answer == "7"
     hub(monkeypatch, ConnectionError("offline mode"), offline=True)
@@ -119,7 +119,7 @@ def test_offline_the_sets_in_the_hubs_cache_are_read_and_the_others_refused(monk
         read("hub:a/b:test", DOMAIN)
 
 
-def test_a_known_set_that_is_nowhere_names_the_places_and_the_command_that_gets_it(monkeypatch, bare):
+def test_a_known_set_without_a_file_names_the_folders_and_the_command(monkeypatch, bare):
     tried = rf"svamp-test.jsonl: not found in data, {bare}/cache/data. Run `ruplar data fetch svamp`"
     monkeypatch.setitem(sys.modules, "datasets", None)
     with pytest.raises(UserError, match=f"needs the package 'datasets'.*{tried}"):

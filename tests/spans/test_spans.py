@@ -23,27 +23,24 @@ def written(spans):
     return [" ".join(span.symbols) for span in spans]
 
 
-def test_the_ways_of_cutting_are_found_by_name():
-    assert plugins.names("spans") == [
-        "ahead",
-        "every_k",
-        "operation",
-        "plan",
-        "result_pieces",
-        "result_split",
-        "running",
-        "step",
-    ]
-    assert all(plugins.describe("spans", name) for name in plugins.names("spans"))
+def test_span_rules_are_found_by_name():
+    known = ["every_k", "operation", "plan", "result_pieces", "result_split", "step"]
+    assert plugins.names("spans") == known and all(plugins.describe("spans", name) for name in known)
     with pytest.raises(UserError, match="Did you mean 'every_k'"):
         plugins.load("spans", "every_2")
 
 
-def test_step_keeps_the_step_whole_with_its_result():
+@pytest.mark.parametrize("name", ["ahead", "running"])
+def test_a_retired_span_rule_names_the_last_version_that_has_it(name):
+    with pytest.raises(UserError, match=f"'{name}' was removed in 0.2; version 0.1 is the last one that has it"):
+        plugins.make("spans", name)
+
+
+def test_step_is_one_span_with_its_result():
     assert cut("step", "20*1.20=24") == [Span("20*1.20=24", ("20", "*", "1.20", "=", "24"), ("24",))]
 
 
-def test_result_split_parts_at_the_last_equals_sign_and_favours_nothing():
+def test_result_split_cuts_at_the_last_equals_sign_without_a_result():
     assert cut("result_split", "20 * 1.20 = 24") == [
         Span("20 * 1.20", ("20", "*", "1.20")),
         Span("= 24", ("=", "24")),
@@ -52,7 +49,7 @@ def test_result_split_parts_at_the_last_equals_sign_and_favours_nothing():
 
 
 @pytest.mark.parametrize("step", ["3+4", "3+4=", "3>=2"])
-def test_result_split_keeps_a_step_that_states_no_result_whole(step):
+def test_result_split_is_one_span_for_a_step_without_a_result(step):
     assert cut("result_split", step) == cut("step", step)
 
 
@@ -264,67 +261,10 @@ def test_every_prior_is_certain_of_a_later_piece():
 
 @pytest.mark.parametrize("name", ["step", "result_split", "every_k"])
 @pytest.mark.parametrize(("step", "domain"), [("", EXACT), ("  ", EXACT), ("half of it", PUBLISHED)])
-def test_a_step_without_a_symbol_gives_no_span(name, step, domain):
+def test_a_step_without_symbols_has_no_span(name, step, domain):
     assert cut(name, step, domain) == []
 
 
-def running(*steps, domain=EXACT):
-    return [[span.text for span in cut] for cut in cut_chain(plugins.make("spans", "running"), steps, domain)]
-
-
-def test_running_thinks_a_result_where_the_next_step_computes_with_it_and_leaves_the_last_to_the_answer():
-    assert running("39+47=86", "86-20=66") == [["39 +", "47 ="], ["86 -", "20 ="]]
-    assert running("39+47=86", "2*86=172") == [["39 +", "47 ="], ["2 *", "86 ="]]
-    assert running("20 * 1.20 = 24") == [["20 *", "1.20 ="]]
-
-
-def test_running_gives_a_result_that_is_needed_later_a_latent_of_its_own():
-    chain = "7*5=35", "3*5=15", "35+15=50"
-    assert running(*chain) == [["7 *", "5 =", "35"], ["3 *", "5 ="], ["35 +", "15 ="]]
-    assert running("3*.5=1.5", "2+2=4", domain=PUBLISHED)[0][-1] == "1.5"  # three symbols there, and one number
-
-
-def test_running_favours_nothing_and_keeps_every_symbol_of_a_step_without_a_result():
-    [[first, _], [], [only]] = cut_chain(plugins.make("spans", "running"), ["3+4", "", "7"], EXACT)
-    assert first == Span("3 +", ("3", "+")) and only == Span("7", ("7",))
-    assert running() == []
-
-
-def test_running_is_shorter_than_two_symbols_a_latent_step_by_step():
-    chain = ["16-3-4=9", "9*2=18", "18/3=6"]
-    assert sum(map(len, running(*chain))) == 7
-    assert sum(len(cut("every_k", step)) for step in chain) == 10
-
-
-def ahead(*steps, domain=EXACT, **settings):
-    rule = plugins.make("spans", "ahead", settings)
-    return [[span.text for span in cut] for cut in cut_chain(rule, steps, domain)]
-
-
-def test_ahead_lays_out_what_a_step_computes_with_beside_what_the_last_came_to():
-    assert ahead("39+47=86", "86-20=66") == [["=", "39", "+", "47", "=", "="], ["86", "=", "-", "20", "=", "="]]
-    assert ahead("7*5=35", "3*5=15", "35+15=50", width=4) == [
-        ["=", "7", "*", "5"], ["35", "3", "*", "5"], ["15", "35", "+", "="]
-    ]  # fmt: skip
-    assert ahead("20 * 1.20 = 24", "2+2=4", width=4) == [["=", "20", "*", "1.20"], ["24", "2", "+", "2"]]
-
-
-def test_ahead_gives_every_step_a_block_of_the_same_width_and_loses_nothing():
-    assert ahead("3+4+5+6=18", "18/2=9", width=4) == [["=", "3", "+", "4 + 5 + 6"], ["18", "=", "/", "2"]]
-    assert ahead("600*30/100=180", width=4, k=2) == [["=", "600 *", "30 /", "100"]]
-    assert ahead("3+4", "5*2=10", width=4) == [
-        ["=", "3", "+", "4"],
-        ["=", "5", "*", "2"],
-    ]  # no result, so none is shown
-    assert ahead("", "7") == [[], ["=", "7", "=", "=", "=", "="]] and ahead() == []
-
-
-def test_ahead_gives_a_number_of_several_tokens_as_many_places(byte_tokenizer):
-    rule = attached(plugins.make("spans", "ahead"), byte_tokenizer.encode, byte_tokenizer)
-    blocks = cut_chain(rule, ["6*2=12", "12+5=17"], EXACT)
-    assert [span.text for span in blocks[1]] == ["1", "2", "=", "+", "5", "="]
-
-
-def test_a_rule_that_looks_at_single_steps_cuts_a_chain_step_by_step():
+def test_rules_without_cut_chain_cut_step_by_step():
     rule = plugins.make("spans", "step")
     assert cut_chain(rule, ["3+4=7", "7*2=14"], EXACT) == [rule.cut("3+4=7", EXACT), rule.cut("7*2=14", EXACT)]

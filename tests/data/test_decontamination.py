@@ -1,4 +1,4 @@
-"""Training questions held against test questions: the same words, thirteen in a row, and the same but for numbers."""
+"""Training questions that equal a test question, share 13 consecutive words with one, or differ only in numbers."""
 
 import json
 from pathlib import Path
@@ -6,8 +6,7 @@ from pathlib import Path
 import pytest
 
 from ruplar import plugins
-from ruplar.data.decontamination import EQUAL, PASSAGE, RETOLD, Index, index_of, why_not_train, words
-from ruplar.data.overlap import share
+from ruplar.data.decontamination import EQUAL, MASKED, PASSAGE, Index, find_overlap, index_of, why_not_train, words
 from ruplar.errors import UserError
 
 RESULTS = Path(__file__).parents[2] / "results"
@@ -23,11 +22,11 @@ def index():
     return found
 
 
-def test_the_normal_form_has_words_and_numbers_alone():
+def test_the_normal_form_has_only_words_and_numbers():
     assert words("Tom's  $1,200.50 – 3/4, OK?") == ["toms", "1200.50", "3", "4", "ok"]
 
 
-def test_the_same_question_is_found_whatever_its_case_and_points(index):
+def test_an_equal_question_is_found_whatever_its_case_and_punctuation(index):
     assert (
         index.hit("ann has 1200 red cars, and she sells 5 of them to Toms friend on monday -- how many are left").kind
         == EQUAL
@@ -43,15 +42,17 @@ def test_thirteen_words_in_a_row_are_a_hit_and_twelve_are_not(index):
     assert index.hit("Bob: sells 5 of them to Tom's friend on Monday. How many are now") is None
 
 
-def test_other_numbers_are_told_apart_unless_masked(index):
-    retold = TEST.replace("1,200", "37").replace("5", "8")
-    assert index.hit(retold) is None and index.retold(retold).kind == RETOLD
+def test_other_numbers_are_a_hit_only_when_masked(index):
+    changed = TEST.replace("1,200", "37").replace("5", "8")
+    assert index.hit(changed) is None and index.masked_hit(changed).kind == MASKED
 
 
-def test_a_set_that_cannot_be_read_is_told_and_not_passed_over(tmp_path):
-    with pytest.raises(UserError, match="'nowhere.jsonl' cannot be read, so training data cannot be held against it"):
+def test_a_test_set_that_cannot_be_read_is_an_error(tmp_path):
+    with pytest.raises(
+        UserError, match="'nowhere.jsonl' cannot be read, so training data cannot be checked against it"
+    ):
         index_of(["nowhere.jsonl"], DOMAIN)
-    with pytest.raises(UserError, match="no test set is named"):
+    with pytest.raises(UserError, match="no test set is given"):
         index_of([], DOMAIN)
 
 
@@ -60,17 +61,17 @@ def test_passages_that_gsm8k_shares_with_its_test_set_are_counted(data, benchmar
     sets = ["gsm8k-aug", "gsm-hard", "svamp", "multiarith"]
     folder = benchmark_data("gsm8k-train", *sets) if real else data
     index = index_of(sets, DOMAIN, folder)
-    found = share("gsm8k-train", index, DOMAIN, data_dir=folder)
+    found = find_overlap("gsm8k-train", index, DOMAIN, data_dir=folder)
     assert dict(found.hits) == {(PASSAGE, "gsm8k-aug"): hits} and found.rows == rows
     assert set(index.sets) == set(sets) and all(record["sha256"] for record in index.sets.values())
-    assert len(found.as_dict()["pairs"]) == hits + sum(found.retold.values())
+    assert len(found.as_dict()["pairs"]) == hits + sum(found.masked.values())
     assert f"{hits} 13 words in a row: gsm8k-aug" in found.text(1)
 
 
 @pytest.mark.parametrize(("real", "rows"), [(False, 5), (True, 500)], ids=["invented", "real"])
-def test_all_validation_questions_stand_in_the_training_set(data, benchmark_data, real, rows):
+def test_all_validation_questions_are_in_the_training_set(data, benchmark_data, real, rows):
     folder = benchmark_data("gsm8k-train", "gsm8k-aug-valid") if real else data
-    found = share("gsm8k-train", index_of(["gsm8k-aug-valid"], DOMAIN, folder), DOMAIN, data_dir=folder)
+    found = find_overlap("gsm8k-train", index_of(["gsm8k-aug-valid"], DOMAIN, folder), DOMAIN, data_dir=folder)
     assert found.hits[EQUAL, "gsm8k-aug-valid"] == rows
 
 
@@ -78,7 +79,7 @@ def test_all_validation_questions_stand_in_the_training_set(data, benchmark_data
     "source",
     ["hub:mwpt5/MAWPS", "data/mawps-train.jsonl", "hub:apple/GSM-Symbolic", "gsm_symbolic.json", "svamp", "short-dev"],
 )
-def test_sets_that_hold_test_questions_are_known_by_name(source):
+def test_sets_with_test_questions_are_known_by_name(source):
     assert why_not_train(source)
 
 
@@ -88,11 +89,11 @@ def test_test_sets_are_known_by_their_files_and_hub_addresses_too(source):
 
 
 @pytest.mark.parametrize("source", ["gsm8k-train", "gsm8k-aug-train", "mine.jsonl", "hub:whynlp/gsm8k-aug"])
-def test_nothing_is_held_against_training_sets(source):
+def test_training_sets_are_allowed(source):
     assert why_not_train(source) is None
 
 
-def test_our_own_short_problems_and_drills_share_nothing_with_the_tests(benchmark_data, tmp_path):
+def test_generated_problems_share_nothing_with_the_test_sets(benchmark_data, tmp_path):
     from ruplar.problems.drills import generate as drills
     from ruplar.problems.word_problems import SHORT, SITUATIONS, generate
 
@@ -101,10 +102,10 @@ def test_our_own_short_problems_and_drills_share_nothing_with_the_tests(benchmar
     file.write_text("".join(json.dumps({"question": e.question, "answer": e.answer}) + "\n" for e in rows))
     sets = ["svamp", "multiarith", "gsm8k-aug"]
     index = index_of(sets, DOMAIN, benchmark_data(*sets))
-    assert not share(str(file), index, DOMAIN).hits
+    assert not find_overlap(str(file), index, DOMAIN).hits
 
 
-def test_questions_near_a_training_problem_are_found_and_left_out_of_a_score(monkeypatch):
+def test_scores_can_leave_out_questions_near_a_training_problem(monkeypatch):
     monkeypatch.syspath_prepend(str(Path(__file__).parents[2] / "benchmarks"))
     from near_questions import near, scores
 
