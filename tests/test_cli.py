@@ -177,8 +177,8 @@ def test_evaluate_tells_what_a_question_alone_takes_where_it_was_asked_for(rupla
     assert "ms alone" not in ruplar(*run, "word-problems").words
     said = ruplar(*run, "word-problems:bakery", "--alone", "2").words
     first, second = read_record(tmp_path / "run").benchmarks
-    assert first.ms_alone is None and second.ms_alone > 0 and "ms alone" in said
-    assert f"{second.ms_alone:.1f}" in said and "–" in said  # the first was not asked so
+    assert first.ms_batch1 is None and second.ms_batch1 > 0 and "ms alone" in said
+    assert f"{second.ms_batch1:.1f}" in said and "–" in said  # the first was not asked so
 
 
 def test_evaluate_names_models_sets_and_files_it_cannot_find_or_read(refused, tmp_path):

@@ -221,7 +221,7 @@ def _accuracy(demo: _Demo, model: str, source: str, name: str) -> BenchmarkResul
 def _write_page(demo: _Demo) -> None:
     """The page and its figures; matplotlib is an extra, and without it the demo says that it leaves them out."""
     from ruplar.report.figures.style import load
-    from ruplar.report.write import write_report
+    from ruplar.report.page import write_report
 
     try:
         load()

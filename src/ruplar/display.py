@@ -136,7 +136,7 @@ def benchmark_table(title: str, results: Iterable[BenchmarkResult]) -> Table:
     """One row a benchmark: accuracy with its interval, what it cost."""
     results = list(results)
     columns = ["benchmark", "n", "accuracy (95 %)", "#L", "Acc/#L", "forwards", "ms each"]
-    alone = any(r.ms_alone is not None for r in results)
+    alone = any(r.ms_batch1 is not None for r in results)
     return table(
         title,
         columns + ["ms alone"] * alone,
@@ -151,7 +151,7 @@ def benchmark_table(title: str, results: Iterable[BenchmarkResult]) -> Table:
                 percent(r.acc_per_latent),
                 f"{r.forwards:.1f}",
                 f"{r.ms_per_question:.1f}",
-                *(["–" if r.ms_alone is None else f"{r.ms_alone:.1f}"] * alone),
+                *(["–" if r.ms_batch1 is None else f"{r.ms_batch1:.1f}"] * alone),
             )
             for r in results
         ),

@@ -44,7 +44,7 @@ def test_a_benchmark_is_graded_question_by_question_in_its_own_order(reasoner, t
     assert result.forwards == pytest.approx(sum(a.forwards for a in said) / 7)
     assert result.halted == pytest.approx(sum(a.halted for a in said) / 7)
     assert result.acc_per_latent == pytest.approx(result.accuracy / result.latents)
-    assert result.ms_per_question > 0 and result.peak_gb > 0 and result.ms_alone is None
+    assert result.ms_per_question > 0 and result.peak_gb > 0 and result.ms_batch1 is None
     assert [row["question"] for row in found.samples] == questions
     assert [row["correct"] for row in found.samples] == [True, False, True, False, True, True, True]
 
@@ -144,7 +144,7 @@ def test_text_methods_and_no_thought_are_counted_in_their_own_coin(make_reasoner
 
 def test_the_latency_of_single_questions_is_measured_on_request(reasoner, toy):
     [result] = evaluate(reasoner, [str(toy)], limit=2, decoding=SHORT, latency_questions=1).results
-    assert result.ms_alone > 0
+    assert result.ms_batch1 > 0
 
 
 def test_what_happens_once_only_is_in_no_clock_that_was_asked_for(reasoner, toy, monkeypatch):
@@ -159,7 +159,7 @@ def test_what_happens_once_only_is_in_no_clock_that_was_asked_for(reasoner, toy,
     monkeypatch.setattr(reasoner, "ask", slow_at_first)
     monkeypatch.setattr("ruplar.evaluate.benchmark.time.perf_counter", lambda: now[0])
     [result] = evaluate(reasoner, [str(toy)], limit=2, decoding=SHORT, latency_questions=2).results
-    assert (result.ms_per_question, result.ms_alone) == (500.0, 1000.0)
+    assert (result.ms_per_question, result.ms_batch1) == (500.0, 1000.0)
     [result] = evaluate(reasoner, [str(toy)], limit=3, decoding=SHORT).results
     assert result.ms_per_question > 30_000, "nobody asked for clocks, so nothing is asked twice"
 

@@ -83,8 +83,8 @@ def test_the_three_forms_hold_the_same_figures():
 
 
 def test_latency_of_single_questions_is_shown_where_it_was_measured(tmp_path):
-    write_run(tmp_path, "a", 1, "10", ms_alone=4.0)
-    write_run(tmp_path, "a", 2, "10", ms_alone=5.0)
+    write_run(tmp_path, "a", 1, "10", ms_batch1=4.0)
+    write_run(tmp_path, "a", 2, "10", ms_batch1=5.0)
     assert re.search(
         r"\| ms alone \| GB asking \|.*\| 4.5 \| – \|", results_table(collect(tmp_path)).markdown(), re.DOTALL
     )

@@ -38,6 +38,16 @@ def report(
     update: Annotated[
         list[str] | None, typer.Option(help="FILE:NAME: replace the block results:NAME in FILE.")
     ] = None,
+    summary: Annotated[
+        bool,
+        typer.Option(
+            "--summary", help="One table only: a line per method, benchmarks as columns, macro-average last."
+        ),
+    ] = False,
+    page: Annotated[
+        Path | None,
+        typer.Option(help="Write one study's page of the results appendix (Markdown), its figure beside it."),
+    ] = None,
     html: Annotated[Path | None, typer.Option(help="Write one self-contained page, tables and figures in it.")] = None,
     figures: Annotated[Path | None, typer.Option(help="Write every figure to this folder, as PNG and SVG.")] = None,
     drafts: Annotated[
@@ -52,13 +62,17 @@ def report(
             raise UserError("--on: it chooses rows of a table; --html and --figures show all benchmarks.")
         _pages(runs, html, figures, drafts)
         return
+    if page:
+        _study_page(runs, page)
+        return
     as_json = as_json or form == "json"
     if as_json and not update and (tests or against is not None):
         named = "--against" if against is not None else "--tests"
         raise UserError(f"{named}: JSON holds the rows alone. CSV has the tests, as further columns: --as csv.")
     from ruplar.report.csv_rows import to_csv
     from ruplar.report.rows import collect
-    from ruplar.report.tables import tables, to_html, to_markdown
+    from ruplar.report.table import to_html, to_markdown
+    from ruplar.report.tables import summary_table, tables
 
     rows = _on(collect(runs), on)
     wanted = any(row.study for row in rows) if tests is None else tests
@@ -68,7 +82,7 @@ def report(
         _print(to_csv(rows, tests=wanted, against=against, printed=printed))
     if (as_json or form == "csv") and not update:
         return
-    found = tables(rows, tests=wanted, against=against, printed=printed)
+    found = [summary_table(rows)] if summary else tables(rows, tests=wanted, against=against, printed=printed)
     if not update:
         _print(to_html(found) if form == "html" else to_markdown(found))
     for target in update or []:
@@ -89,7 +103,7 @@ def _on(rows: list[Row], sets: str | None) -> list[Row]:
 
 def _update(target: str, text: str) -> None:
     """The block of a page, made anew; its target is written FILE:NAME."""
-    from ruplar.report.tables import replace_block
+    from ruplar.report.table import replace_block
 
     file, _, name = target.rpartition(":")
     path = Path(file)
@@ -99,13 +113,22 @@ def _update(target: str, text: str) -> None:
 
 
 def _pages(runs: list[Path], html: Path | None, figures: Path | None, drafts: bool) -> None:
-    from ruplar.report.write import write_report
+    from ruplar.report.page import write_report
 
     if html is not None and html.is_dir():
         raise UserError(f"--html: {html} is a folder. Name a file, e.g. {html / 'page.html'}.")
     if figures is not None:
         no_file(figures)
     for file in write_report(runs, html, figures, drafts=drafts):
+        out.print(f"written  {file}", highlight=False, soft_wrap=True)
+
+
+def _study_page(runs: list[Path], page: Path) -> None:
+    from ruplar.report.study_page import write_study_page
+
+    if len(runs) != 1 or not runs[0].is_dir():
+        raise UserError("--page: give one folder, e.g. results/main.")
+    for file in write_study_page(runs[0], page):
         out.print(f"written  {file}", highlight=False, soft_wrap=True)
 
 

@@ -248,7 +248,8 @@ def _told(plan: Planned, found: Outcome) -> dict[str, Any]:
 
 def _summary(plan: Planned, found: Outcome, seconds: float) -> None:
     from ruplar.report.rows import collect
-    from ruplar.report.tables import results_table, to_markdown
+    from ruplar.report.table import to_markdown
+    from ruplar.report.tables import results_table
 
     places, done = plan.places, _told(plan, found)["done"]
     try:

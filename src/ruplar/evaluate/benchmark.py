@@ -88,7 +88,7 @@ def evaluate(
         samples: Answers to each question, of which the majority counts; pass@k is recorded too.
         batch_size: Answers given at a time.
         lenient: Grade by the published code's rule; the result says so.
-        latency_questions: Ask this many of the first questions also one at a time, for `ms_alone`; above 0, what happens
+        latency_questions: Ask this many of the first questions also one at a time, for `ms_batch1`; above 0, what happens
             once only (capturing graphs) goes before every clock.
         data_dir: Folder with the files of known benchmarks.
         skip_bad: Leave rows out that cannot be read, counted, instead of stopping; such a result enters no table.
@@ -111,7 +111,7 @@ def evaluate(
             tell = counted(questions.name, samples * len(questions.examples), on_progress)
             result, rows = _run(reasoner, questions, domain, how, tell)
             result = result.model_copy(
-                update={"lenient": lenient, "ms_alone": _alone(reasoner, questions, how.decoding, latency_questions)}
+                update={"lenient": lenient, "ms_batch1": _alone(reasoner, questions, how.decoding, latency_questions)}
             )
             found.results.append(result)
             found.samples += [row | {"lenient": True} for row in rows] if lenient else rows

@@ -1,36 +1,49 @@
-"""What a run did → `run.json` and `samples.jsonl.gz`: everything needed to trust a number or to make it again.
+"""A run ↔ its record, `run.json`: everything needed to trust a number or to reproduce it.
 
 A record is `partial` when a benchmark had a limit, the code had uncommitted changes, or the run did not finish. Partial
-records are kept apart (`results/partial/`) and no table takes them.
+records enter no table.
 """
 
 from __future__ import annotations
 
-import gzip
-import hashlib
 import json
 import os
 import platform
 import subprocess
-from collections.abc import Iterable, Mapping, Sequence
-from functools import lru_cache
+from collections.abc import Mapping, Sequence
 from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, computed_field, field_validator, model_validator
+from pydantic import (
+    AliasChoices,
+    BaseModel,
+    ConfigDict,
+    Field,
+    ValidationError,
+    computed_field,
+    field_validator,
+    model_validator,
+)
 
-from ruplar import __version__
+from ruplar import __version__, io
 from ruplar.errors import UserError
+from ruplar.evaluate.samples import SAMPLES, read_samples, write_samples
 from ruplar.evaluate.stats import wilson
 from ruplar.renamed import upgrade
 from ruplar.types import Answer, Score
 
-RECORD = "run.json"
-SAMPLES = "samples.jsonl.gz"
-_WHICH, _ASKED = ("benchmark", "index"), ("source", "question", "marked", "steps")
+__all__ = [
+    "RECORD", "STUDY", "ABLATION", "SAMPLES", "BenchmarkResult", "Machine", "RunRecord", "Share", "commit_of", "differences",
+    "is_complete", "machine", "read_record", "read_samples", "study_of", "versions", "write_record", "write_samples",
+]  # fmt: skip
+
+RECORD, STUDY, ABLATION = "run.json", "study.json", "ablation.json"
+GREEDY = "greedy"
 PACKAGES = ("torch", "transformers", "peft")
-"""What a run's versions name, besides Python and this package."""
+"""Packages whose versions a record names, besides Python and this one."""
+EXECUTION = ("seed", "name", "training.dataloader_", "speed.", "validation.stop_collapsed")
+"""Settings in which runs of one row may differ: seed, recipe name, and prefixes of those that only affect speed or stop a run."""
 
 
 class _Record(BaseModel):
@@ -67,7 +80,11 @@ class BenchmarkResult(_Record):
     answer_tokens: float
     forwards: float = Field(description="Model calls, the prefill included.")
     ms_per_question: float
-    ms_alone: float | None = Field(None, description="The same for questions asked one at a time, when measured.")
+    ms_batch1: float | None = Field(
+        None,
+        validation_alias=AliasChoices("ms_batch1", "ms_alone"),  # the name in records of earlier versions
+        description="Milliseconds per question at batch size 1, when measured.",
+    )
     peak_gb: float | None = Field(
         None, description="Most memory held: the GPU's, or the process's so far without one."
     )
@@ -85,7 +102,7 @@ class BenchmarkResult(_Record):
     left_out: dict[str, int] = Field({}, description="Why → how many of the set's rows were not asked.")
     wrong_kept: int = Field(0, ge=0, description="Rows asked as they are although their chain or answer is wrong.")
     seed: int = 0
-    decoding: str = "greedy"
+    decoding: str = GREEDY
     samples: int = Field(1, ge=1, description="Answers to each question; above 1 their majority is graded.")
     pass_at: dict[int, Share] = Field(
         {}, description="k → how often one of k answers is right, estimated without bias; of sampled runs only."
@@ -206,83 +223,8 @@ class RunRecord(_Record):
 
 
 def write_record(record: RunRecord, folder: str | Path) -> Path:
-    """`folder/run.json`, written whole or not at all."""
-    text = json.dumps(record.model_dump(mode="json"), indent=2, ensure_ascii=False) + "\n"
-    return _write(Path(folder) / RECORD, text.encode())
-
-
-def write_samples(rows: Iterable[Mapping[str, Any]], folder: str | Path, share: bool = False) -> Path:
-    """`folder/samples.jsonl.gz`, one row a question; the same rows give the same bytes.
-
-    Args:
-        rows: What `evaluate` gave.
-        folder: Of the run.
-        share: What was asked goes into a file beside the folder, named by its content, so that the runs of a study share it:
-            it is most of what there is to write.
-    """
-    rows = list(rows)
-    if share:
-        asked: dict[tuple[str, int], dict[str, Any]] = {}
-        for row in rows:
-            asked.setdefault((row["benchmark"], row["index"]), _asked(row))
-        content = _lines(asked.values())
-        name = f"questions-{hashlib.sha256(content).hexdigest()[:12]}.jsonl.gz"
-        _write(_beside(folder) / name, gzip.compress(content, mtime=0))
-        rows = [
-            {**{k: v for k, v in row.items() if k not in _ASKED}, "asked": name}
-            if asked[row["benchmark"], row["index"]] == _asked(row)
-            else row  # another question under the same name stays where it is
-            for row in rows
-        ]
-    return _write(Path(folder) / SAMPLES, gzip.compress(_lines(rows), mtime=0))
-
-
-def read_samples(folder: str | Path) -> list[dict[str, Any]]:
-    """The rows given to `write_samples`.
-
-    Raises:
-        UserError: The file with their questions is not where it was put.
-    """
-    rows = _read_lines(Path(folder) / SAMPLES)
-    shared: dict[str, Mapping[tuple[str, int], dict[str, Any]]] = {}
-    for row in rows:
-        name = row.pop("asked", None)
-        if name is None:
-            continue
-        if name not in shared:
-            file = _beside(folder) / name
-            if not file.is_file():
-                raise UserError(
-                    f"{Path(folder) / SAMPLES}: its questions are in {file}, which is missing. Bring it too."
-                )
-            shared[name] = _questions(file, file.stat().st_mtime_ns)
-        row.update(shared[name][row["benchmark"], row["index"]])
-    return rows
-
-
-@lru_cache(maxsize=4)
-def _questions(file: Path, written: int) -> Mapping[tuple[str, int], dict[str, Any]]:
-    """Benchmark and index → what was asked; the runs of a study share the file, so it is read once for all of them."""
-    return {(one["benchmark"], one["index"]): one for one in _read_lines(file)}
-
-
-def _asked(row: Mapping[str, Any]) -> dict[str, Any]:
-    """What a row says of its question; rows of older runs may say less."""
-    return {key: row[key] for key in (*_WHICH, *_ASKED) if key in row}
-
-
-def _beside(folder: str | Path) -> Path:
-    """The folder that holds it; `.` names no such by itself."""
-    return Path(folder).resolve().parent
-
-
-def _lines(rows: Iterable[Mapping[str, Any]]) -> bytes:
-    return "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows).encode()
-
-
-def _read_lines(file: Path) -> list[dict[str, Any]]:
-    with gzip.open(file, "rt", encoding="utf-8") as lines:
-        return [json.loads(line) for line in lines]
+    """Write `folder/run.json` atomically."""
+    return io.write_json(Path(folder) / RECORD, record.model_dump(mode="json"))
 
 
 def read_record(path: str | Path) -> RunRecord:
@@ -301,17 +243,33 @@ def read_record(path: str | Path) -> RunRecord:
         raise UserError(*wrong, where=str(path)) from error
 
 
-def results_folder(root: str | Path, record: RunRecord) -> Path:
-    """Where a record belongs: `root/NAME-seedN`, or `root/partial/NAME-seedN`."""
-    return Path(root) / ("partial" if record.partial else "") / f"{record.name}-seed{record.seed}"
+def study_of(folder: str | Path) -> dict[str, Any]:
+    """Read what `ruplar study` wrote about the plan (name, about, rows, on, reference …); {} where there is no study.json."""
+    file = Path(folder) / STUDY
+    return json.loads(file.read_text(encoding="utf-8")) if file.is_file() else {}
 
 
-def _write(path: Path, content: bytes) -> Path:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    beside = path.with_name(f".{path.name}.{os.getpid()}")
-    beside.write_bytes(content)
-    os.replace(beside, path)
-    return path
+def differences(first: Mapping[str, Any], second: Mapping[str, Any], prefix: str = "") -> list[str]:
+    """Compare two configs → dotted names of the settings in which they differ, except `EXECUTION`."""
+    found = []
+    for key in sorted({*first, *second}):
+        a, b, name = first.get(key), second.get(key), f"{prefix}{key}"
+        if isinstance(a, Mapping) and isinstance(b, Mapping):
+            found += differences(a, b, f"{name}.")
+        elif a != b and name not in EXECUTION and not name.startswith(EXECUTION[2:]):
+            found.append(name)
+    return found
+
+
+def is_complete(record: RunRecord, on: Mapping[str, int | None]) -> bool:
+    """Whether a record has a greedy, strictly graded result for every benchmark.
+
+    Args:
+        record: The run.
+        on: Benchmark → how many questions it must have; None: any number.
+    """
+    asked = {result.name: result.n for result in record.benchmarks if result.decoding == GREEDY and not result.lenient}
+    return all(name in asked and count in (None, asked[name]) for name, count in on.items())
 
 
 def versions() -> dict[str, str]:

@@ -16,9 +16,8 @@ from typing import Any
 
 from transformers import TrainerCallback
 
+from ruplar.io import METRICS
 from ruplar.train.guard import finite
-
-METRICS = "metrics.jsonl"
 
 
 @dataclass(frozen=True)
