@@ -154,7 +154,7 @@ def test_evaluate_leaves_a_record_and_every_sample(ruplar, tmp_path):
     assert (found["name"], found["n"], found["limit"]) == ("word-problems", 20, 20)
     assert found["low"] < found["accuracy"] <= found["high"] <= 100
     record = json.loads((tmp_path / "run" / "run.json").read_text())
-    assert "only part of word-problems was asked" in record["partial"]
+    assert "only part of word-problems was evaluated" in record["partial"]
     first = read_samples(tmp_path / "run")
     assert len(first) == 20 and sum(row["correct"] for row in first) == found["correct"]
 

@@ -124,7 +124,7 @@ def test_a_benchmarks_bad_row_is_told_with_evaluates_own_option(refused, typed, 
     said = refused(*words)
     assert "some.jsonl:2" in said and "--skip-bad" in said and "data.skip_bad" not in said
     code, out, _ = typed(*words, "--skip-bad")
-    assert code == 0 and "partial: only part of some was asked" in " ".join(out.split())
+    assert code == 0 and "partial: only part of some was evaluated" in " ".join(out.split())
 
 
 def test_a_question_longer_than_the_model_reads_is_told_by_its_row(refused, tmp_path):

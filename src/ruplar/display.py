@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from ruplar.evaluate.ablate import AblationRow
     from ruplar.evaluate.record import BenchmarkResult
-    from ruplar.evaluate.vote import Vote
+    from ruplar.evaluate.score import Vote
 
 _BAR = 20
 _SHARE_SHOWN = 0.02

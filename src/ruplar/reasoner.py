@@ -122,7 +122,7 @@ class LatentReasoner:
         """Think each question through several times, from one reading of it → a list of answers a question.
 
         Sample s of question q draws from (seed, q, s) alone, so asking for more samples adds to the first ones. What they
-        agree on is told by `ruplar.evaluate.vote.majority`.
+        agree on is told by `ruplar.evaluate.score.majority`.
 
         Args:
             questions: One or many.

@@ -8,7 +8,6 @@ from ruplar import plugins
 from ruplar.engine.sampling import Decoding
 from ruplar.errors import UserError
 from ruplar.evaluate.benchmark import describe, evaluate, halted_right, latents_asked_for
-from ruplar.evaluate.compare import compare
 from ruplar.evaluate.record import BenchmarkResult, read_samples, write_samples
 from ruplar.types import Answer, Example
 
@@ -192,30 +191,6 @@ def rows(name: str, *correct: bool, seed: int = 0) -> list[dict]:
     return [
         {"benchmark": name, "seed": seed, "index": i, "question": f"q{i}", "correct": c} for i, c in enumerate(correct)
     ]
-
-
-def test_two_models_are_compared_on_the_same_questions():
-    first = rows("a", True, True, True, False)
-    second = rows("a", True, False, False, False)
-    found = compare(first, second)["a"]
-    # they differ on two questions, both won by the first: +50 points, p = 2 * (1/4)
-    assert (found.n, found.difference.mean, found.p) == (4, 50.0, 0.5)
-    assert found.difference.low >= 0
-    # in any order
-    assert compare(first[::-1], second)["a"].difference == pytest.approx(found.difference, abs=30)
-
-
-def test_seeds_are_averaged_before_two_models_are_compared():
-    first = rows("a", True, True) + rows("a", False, True, seed=1)
-    found = compare(first, rows("a", False, False))["a"]
-    assert (found.difference.mean, found.p) == (75.0, None)
-
-
-def test_what_cannot_be_paired_is_refused():
-    with pytest.raises(UserError, match="nothing to compare"):
-        compare(rows("a", True), rows("b", True))
-    with pytest.raises(UserError, match="different questions"):
-        compare(rows("a", True), rows("a", True, False))
 
 
 def test_the_result_says_what_was_not_asked_and_what_was_asked_although_it_is_wrong(reasoner, data):

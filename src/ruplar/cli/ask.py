@@ -97,7 +97,7 @@ def _one(reasoner: Any, decoding: Any, told: Told | None) -> Callable[[str], Non
 
 def _several(reasoner: Any, decoding: Any, samples: int, told: Told | None) -> Callable[[str], None]:
     from ruplar.display import answer_as_dict, show_votes, vote_as_dict
-    from ruplar.evaluate.vote import majority
+    from ruplar.evaluate.score import majority
 
     def reply(text: str) -> None:
         start = time.perf_counter()

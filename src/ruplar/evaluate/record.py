@@ -52,7 +52,7 @@ class _Record(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _drop_computed(cls, data: Any) -> Any:
-        """Computed fields are written for readers of the file, and computed anew when it is read."""
+        """Drop computed fields: they are written for readers of the file only."""
         return (
             {k: v for k, v in data.items() if k not in cls.model_computed_fields} if isinstance(data, dict) else data
         )
@@ -67,46 +67,42 @@ class Share(_Record):
 
 
 class BenchmarkResult(_Record):
-    """One model on one set of questions.
+    """One model on one benchmark.
 
-    Counts are of questions; `latents`, `answer_tokens` and `forwards` are means over them. Of several answers to each
-    question, `correct` counts the majority's, and those means are of all of them together, the prefill counted once.
+    `latents`, `answer_tokens` and `forwards` are means over questions. With several answers per question, `correct` counts
+    majorities, and the means are over all answers together with one shared prefill.
     """
 
     name: str
     n: int = Field(gt=0)
     correct: int = Field(ge=0)
-    latents: float = Field(description="Soft tokens fed, or reasoning tokens of a text method: the paper's #L.")
+    latents: float = Field(description="Latents, or reasoning tokens of a text method: the paper's #L.")
     answer_tokens: float
-    forwards: float = Field(description="Model calls, the prefill included.")
+    forwards: float = Field(description="Forward passes, including the prefill.")
     ms_per_question: float
     ms_batch1: float | None = Field(
         None,
         validation_alias=AliasChoices("ms_batch1", "ms_alone"),  # the name in records of earlier versions
         description="Milliseconds per question at batch size 1, when measured.",
     )
-    peak_gb: float | None = Field(
-        None, description="Most memory held: the GPU's, or the process's so far without one."
-    )
-    unreadable: int = Field(0, ge=0, description="Answers nothing could be read from; they count as wrong.")
+    peak_gb: float | None = Field(None, description="Peak memory of the GPU, else of the process so far.")
+    unreadable: int = Field(0, ge=0, description="Answers that could not be parsed; they count as wrong.")
     halted: float | None = Field(
-        None, ge=0, le=1, description="Share of thoughts that ended by themselves, not at the cap."
+        None, ge=0, le=1, description="Share of questions whose thinking ended before the cap."
     )
     halted_right: float | None = Field(
         None,
         ge=0,
         le=1,
-        description="Share with as many soft tokens as the marked chain asks for, where one is marked.",
+        description="Share of questions with as many latents as the reference chain has spans.",
     )
-    limit: int | None = Field(None, description="Set when only the first questions were asked.")
-    left_out: dict[str, int] = Field({}, description="Why → how many of the set's rows were not asked.")
-    wrong_kept: int = Field(0, ge=0, description="Rows asked as they are although their chain or answer is wrong.")
+    limit: int | None = Field(None, description="Set when only the first questions were used.")
+    left_out: dict[str, int] = Field({}, description="Reason → number of the benchmark's rows that were skipped.")
+    wrong_kept: int = Field(0, ge=0, description="Rows used although their chain or answer is wrong.")
     seed: int = 0
     decoding: str = GREEDY
-    samples: int = Field(1, ge=1, description="Answers to each question; above 1 their majority is graded.")
-    pass_at: dict[int, Share] = Field(
-        {}, description="k → how often one of k answers is right, estimated without bias; of sampled runs only."
-    )
+    samples: int = Field(1, ge=1, description="Answers per question; above 1 their majority is graded.")
+    pass_at: dict[int, Share] = Field({}, description="k → unbiased estimate of pass@k; sampled runs only.")
     lenient: bool = Field(False, description="Graded by the published code's rule instead of the strict one.")
 
     @model_validator(mode="after")
@@ -124,13 +120,13 @@ class BenchmarkResult(_Record):
     @computed_field  # type: ignore[prop-decorator]
     @property
     def low(self) -> float:
-        """Lower end of the 95 % Wilson interval, percent."""
+        """Lower bound of the 95 % Wilson interval, percent."""
         return 100 * wilson(self.correct, self.n).low
 
     @computed_field  # type: ignore[prop-decorator]
     @property
     def high(self) -> float:
-        """Upper end of the 95 % Wilson interval, percent."""
+        """Upper bound of the 95 % Wilson interval, percent."""
         return 100 * wilson(self.correct, self.n).high
 
     @computed_field  # type: ignore[prop-decorator]
@@ -143,7 +139,7 @@ class BenchmarkResult(_Record):
     def of(
         cls, name: str, answers: Sequence[Answer], scores: Sequence[Score], seconds: float, **about: Any
     ) -> BenchmarkResult:
-        """Answers and their scores, made in `seconds` altogether → the result; `about`: limit, seed, decoding."""
+        """Summarise answers and their scores, produced in `seconds`; `about`: limit, seed, decoding."""
         n = len(answers)
         if n == 0 or n != len(scores):
             raise ValueError(f"{n} answers and {len(scores)} scores")
@@ -162,7 +158,7 @@ class BenchmarkResult(_Record):
 
 
 class Machine(_Record):
-    """What it ran on."""
+    """The hardware of a run."""
 
     cpu: str
     cores: int
@@ -171,10 +167,10 @@ class Machine(_Record):
 
 
 class RunRecord(_Record):
-    """One run, from recipe to scores."""
+    """One run: its recipe, environment, data and results."""
 
     name: str
-    study: str = Field("", description="The study it belongs to; runs of one study share a table.")
+    study: str = Field("", description="The study it belongs to; rows of one study share a table.")
     config: dict[str, Any]
     overrides: list[str] = []
     seed: int
@@ -183,43 +179,41 @@ class RunRecord(_Record):
     versions: dict[str, str]
     machine: Machine
     data: dict[str, str] = Field({}, description="Source → fingerprint of its content.")
-    left_out: dict[str, int] = Field({}, description="Why → how many rows were left out.")
-    mean_of: list[int] = Field(
-        [], description="Seeds of the trainings whose mean the model is; empty: one training's."
-    )
+    left_out: dict[str, int] = Field({}, description="Reason → number of rows left out.")
+    mean_of: list[int] = Field([], description="Seeds of a model soup; empty: one training.")
     started: str
     seconds: float = 0
     train_seconds: float | None = None
-    peak_gb: float | None = Field(None, description="Most memory held: the GPU's, or the process's without one.")
+    peak_gb: float | None = Field(None, description="Peak memory of the GPU, else of the process.")
     finished: bool = True
     benchmarks: list[BenchmarkResult] = []
 
     @field_validator("config")
     @classmethod
     def _complete(cls, config: dict[str, Any]) -> dict[str, Any]:
-        """Return the config in today's terms, so that an older record compares with newer ones."""
+        """Upgrade renamed settings, so that older records compare with newer ones."""
         return upgrade(config, strict=False)
 
     @computed_field  # type: ignore[prop-decorator]
     @property
     def partial(self) -> list[str]:
-        """Why this run may not enter a table; empty when it may."""
+        """Reasons why this run may not enter a table; empty when it may."""
         limited = [b.name for b in self.benchmarks if b.limit is not None]
         reasons = {
             "it did not finish": not self.finished,
             "the code had uncommitted changes": bool(self.dirty),
-            f"only part of {', '.join(limited)} was asked": bool(limited),
+            f"only part of {', '.join(limited)} was evaluated": bool(limited),
         }
         return [reason for reason, holds in reasons.items() if holds]
 
     def with_benchmark(self, result: BenchmarkResult) -> RunRecord:
-        """The record with this result added, in place of one of the same name, decoding and grading."""
+        """Copy the record with this result added, replacing one of the same name, decoding and grading."""
 
-        def asked(b: BenchmarkResult) -> tuple[str, str, int, bool]:
+        def key(b: BenchmarkResult) -> tuple[str, str, int, bool]:
             return b.name, b.decoding, b.seed, b.lenient
 
-        kept = [b for b in self.benchmarks if asked(b) != asked(result)]
-        return self.model_copy(update={"benchmarks": [*kept, result]})
+        others = [b for b in self.benchmarks if key(b) != key(result)]
+        return self.model_copy(update={"benchmarks": [*others, result]})
 
 
 def write_record(record: RunRecord, folder: str | Path) -> Path:
@@ -228,16 +222,16 @@ def write_record(record: RunRecord, folder: str | Path) -> Path:
 
 
 def read_record(path: str | Path) -> RunRecord:
-    """A `run.json`, or the folder that holds one → the record.
+    """Read a `run.json`, or the one in a folder.
 
     Raises:
-        UserError: It is missing, cut short, or not a record.
+        UserError: It is missing, truncated, or not a record.
     """
     path = Path(path) / RECORD if Path(path).is_dir() else Path(path)
     try:
         return RunRecord.model_validate_json(path.read_bytes())
     except FileNotFoundError:
-        raise UserError(f"no {path}; a finished run leaves one in its folder.") from None
+        raise UserError(f"no {path}; a finished run writes one to its folder.") from None
     except ValidationError as error:
         wrong = [f"{'.'.join(map(str, e['loc'])) or 'file'}: {e['msg']}" for e in error.errors()]
         raise UserError(*wrong, where=str(path)) from error
@@ -273,7 +267,7 @@ def is_complete(record: RunRecord, on: Mapping[str, int | None]) -> bool:
 
 
 def versions() -> dict[str, str]:
-    """Python and the packages a number depends on; read without importing them."""
+    """List the versions of Python, this package and `PACKAGES`, without importing them."""
     found = {"python": platform.python_version(), "ruplar": __version__}
     for package in PACKAGES:
         try:
@@ -284,9 +278,9 @@ def versions() -> dict[str, str]:
 
 
 def commit_of(folder: str | Path | None = None) -> tuple[str | None, bool | None]:
-    """The commit of the code in `folder` (this package by default) and whether it has changed since.
+    """Read the commit of the code in `folder` (this package by default) and whether it has uncommitted changes.
 
-    (None, None) outside a repository, and for a package that merely lies inside somebody else's (a `.venv`, say).
+    (None, None) outside a repository, and for a package inside another repository that does not track it (a `.venv`).
     """
     folder = Path(folder or Path(__file__).parents[1])
     if not _git(folder, "ls-files", "--", "."):
@@ -305,7 +299,7 @@ def _git(folder: Path, *arguments: str) -> str | None:
 
 
 def machine(gpu: str | None = None) -> Machine:
-    """This machine; the caller names the GPU it used, if any."""
+    """Describe this machine; the caller names the GPU it used, if any."""
     cpu = platform.processor() or platform.machine()
     info = Path("/proc/cpuinfo")
     if info.is_file():

@@ -15,7 +15,7 @@ from starlette.responses import Response
 
 from ruplar import __version__
 from ruplar.domains.base import Domain
-from ruplar.evaluate.vote import majority
+from ruplar.evaluate.score import majority
 from ruplar.serve.call import Call, ClientLeft, News
 from ruplar.serve.errors import Refusal
 from ruplar.serve.events import Events, event
