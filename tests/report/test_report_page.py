@@ -149,8 +149,8 @@ def test_missing_samples_leave_the_tests_out_and_the_page_says_so(tmp_path, page
     for method in ("ruplar", "no_cot"):
         write_record(read_record(folder(method)), tmp_path / method)
     alone = build(gather([tmp_path]), drawings=[])
-    assert "not compared question by question" in alone and "samples.jsonl.gz" in alone
-    assert "not compared question by question" not in page
+    assert "There are no paired tests" in alone and "samples.jsonl.gz" in alone
+    assert "There are no paired tests" not in page
 
 
 def test_a_draft_needs_leave_and_says_that_it_is_one(tmp_path, page):
@@ -182,7 +182,7 @@ def test_report_tells_a_folder_from_a_file_before_the_work(tmp_path):
     for arguments, word in (
         (["--html", str(tmp_path)], "is a folder"),
         (["--figures", str(tmp_path / "file")], "is a file"),
-        (["--drafts"], "goes with --html"),
+        (["--drafts"], "needs --html"),
     ):
         done = CliRunner().invoke(app, ["report", str(RECORDS), *arguments])
         assert done.exit_code != 0 and word in str(done.exception)

@@ -1,4 +1,4 @@
-"""`ruplar report`: run.json files → tables on the terminal, in a file or in a page's block."""
+"""`ruplar report`: run.json files → tables on the terminal or in a block of a page, study pages, HTML, figures."""
 
 from __future__ import annotations
 
@@ -23,18 +23,19 @@ def report(
         Literal["markdown", "csv", "json", "html"],
         typer.Option(
             "--as",
-            help="What to print; html: table fragments, csv: a line a row, tests and printed numbers as columns.",
+            help="Format; html: table fragments, csv: one line per row, tests and printed numbers as columns.",
         ),
     ] = "markdown",
     as_json: AsJson = False,
     on: Annotated[str | None, typer.Option(help="Comma-separated benchmarks; all when left out.")] = None,
     tests: Annotated[
-        bool | None, typer.Option(help="Test every row against the best, question by question; as a rule for studies.")
+        bool | None,
+        typer.Option(help="Test every row against the best, paired by question; on by default for studies."),
     ] = None,
     against: Annotated[
-        str | None, typer.Option(help="Test every row against this one too; it may be of another study.")
+        str | None, typer.Option(help="Test every row against this one too; it may belong to another study.")
     ] = None,
-    printed: Annotated[bool, typer.Option(help="Set the paper's printed numbers beside a study's.")] = True,
+    printed: Annotated[bool, typer.Option(help="Show the paper's printed numbers beside a study's.")] = True,
     update: Annotated[
         list[str] | None, typer.Option(help="FILE:NAME: replace the block results:NAME in FILE.")
     ] = None,
@@ -51,12 +52,13 @@ def report(
     html: Annotated[Path | None, typer.Option(help="Write one self-contained page, tables and figures in it.")] = None,
     figures: Annotated[Path | None, typer.Option(help="Write every figure to this folder, as PNG and SVG.")] = None,
     drafts: Annotated[
-        bool, typer.Option("--drafts", help="Page and figures: take partial runs too; the page says so on top.")
+        bool,
+        typer.Option("--drafts", help="With --html or --figures: include partial runs; the page says so at the top."),
     ] = False,
 ) -> None:
-    """Tables from run.json files; nothing is typed by hand."""
+    """Make tables, pages and figures from run.json files."""
     if drafts and not (html or figures):
-        raise UserError("--drafts: partial runs enter no table. It goes with --html or --figures.")
+        raise UserError("--drafts: partial runs enter no table. It needs --html or --figures.")
     if html or figures:
         if on is not None:
             raise UserError("--on: it chooses rows of a table; --html and --figures show all benchmarks.")
@@ -90,19 +92,19 @@ def report(
 
 
 def _on(rows: list[Row], sets: str | None) -> list[Row]:
-    """The rows of these benchmarks; all of them when none are named."""
+    """Select the rows of these benchmarks; all when none are named."""
     if sets is None:
         return rows
     wanted = [name.strip() for name in sets.split(",")]
     known = sorted({row.benchmark for row in rows})
     for name in wanted:
         if name not in known:
-            raise UserError(f"--on: nothing was asked on '{name}'. There are: {', '.join(known)}.")
+            raise UserError(f"--on: there is no result on '{name}'. Benchmarks: {', '.join(known)}.")
     return [row for row in rows if row.benchmark in wanted]
 
 
 def _update(target: str, text: str) -> None:
-    """The block of a page, made anew; its target is written FILE:NAME."""
+    """Replace a block of a page; `target` is FILE:NAME."""
     from ruplar.report.table import replace_block
 
     file, _, name = target.rpartition(":")

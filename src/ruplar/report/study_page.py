@@ -48,7 +48,7 @@ def write_study_page(folder: str | Path, file: str | Path) -> list[Path]:
     if not any(folder.rglob(RECORD)):
         return [io.write_text(file, _bench_page(folder, file))]
     rows = collect(folder)
-    drawing = _figure(rows)
+    drawing = _figure(rows, bool(study_of(folder).get("grid")))
     written = []
     if drawing is not None:
         written.append(io.write_bytes(file.with_suffix(".png"), drawing.png()))
@@ -74,7 +74,7 @@ def study_page(folder: Path, rows: Sequence[Row], file: Path, drawing: Drawing |
         cost.markdown() if measured else "",
         latent_ablation_table(rows).markdown() if latent_ablation_table(rows).lines else "",
         _paired(rows),
-        _details("All benchmarks, with the selection set", _accuracies(rows)),
+        _details("All benchmarks", _accuracies(rows)),
         "" if measured else _details("Cost", replace(cost, title="")),
         _details("Beside the paper's printed numbers", replace(printed_table(rows), title="")),
         _details("Settings of each row", _settings(study)),
@@ -152,16 +152,14 @@ def _runs(rows: Sequence[Row]) -> Table:
     return Table(("method", "seed", "date", "commit", "hardware"), tuple(lines.values()), 5)
 
 
-def _figure(rows: Sequence[Row]) -> Drawing | None:
-    """Draw the figure that says most: macro-averages, else a sweep, else accuracy against cost on the first test set."""
+def _figure(rows: Sequence[Row], grid: bool) -> Drawing | None:
+    """Draw macro-averages, else the sweeps of a study with a grid, else accuracy against cost on the first test set."""
     tested = [row for row in rows if row.benchmark != VALID]
     averages = draw_averages(tested)
     if averages:
         return averages[0]
-    swept = [] if len(tested) < 3 else sweeps.find(tested)
-    if swept and sum(len(line) for sweep in swept for line in sweep.lines.values()) >= len(tested):
-        return sweeps.draw(swept)
-    return next(iter(draw_frontiers(tested)), None)
+    swept = sweeps.find(tested) if grid else []
+    return sweeps.draw(swept) if swept else next(iter(draw_frontiers(tested)), None)
 
 
 def _bench_page(folder: Path, file: Path) -> str:

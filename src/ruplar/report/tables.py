@@ -19,8 +19,10 @@ PAIRED = (
 )
 ABLATED = (
     "Accuracy % [95 % CI] with the model's own latents (real), without latents (none), with random vectors of the same norm, with "
-    "another question's latents (shuffled), with zero vectors, and with each latent hardened to its likeliest token (argmax)."
+    "another question's latents (shuffled), with zero vectors, and with each latent hardened to its likeliest token."
 )
+MODES = {"zero": "zeroed", "argmax": "hardened"}
+"""Mode of an ablation → its heading, where it differs."""
 
 
 def tables(
@@ -209,7 +211,8 @@ def latent_ablation_table(rows: Sequence[Row]) -> Table:
         for one in found
     )
     note = ABLATED + _scenarios_unseen(rows, {one.on for one in found})
-    return Table(("method", "benchmark", "n", "seeds", *modes), lines, 2, "Latent ablation", note if lines else "")
+    heads = [MODES.get(mode, mode) for mode in modes]
+    return Table(("method", "benchmark", "n", "seeds", *heads), lines, 2, "Latent ablation", note if lines else "")
 
 
 def pairs_table(found: Sequence[Pair], title: str = "") -> Table:
