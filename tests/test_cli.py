@@ -282,7 +282,7 @@ def test_ablate_reports_every_mode_against_the_real_latents(ruplar, refused):
     for mode in ("none", "random", "shuffled", "zero"):
         assert rows[mode]["difference"] == pytest.approx(rows[mode]["accuracy"] - rows["real"]["accuracy"])
     assert rows["random"]["latents"] == rows["real"]["latents"] > 1
-    assert "no soft tokens" in refused("ablate", "embedded:cot", "--device", "cpu")
+    assert "no latents" in refused("ablate", "embedded:cot", "--device", "cpu")
 
 
 def test_what_is_evaluated_is_on_record_before_the_next_set_is_asked(ruplar, tmp_path):
