@@ -56,8 +56,8 @@ format: $(STAMP)  ## format the code and fix lint errors
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-tables: $(STAMP)  ## rebuild the tables of docs/results.md from the records in results/
-	@sed -n 's/^<!-- made by: ruplar \(.*\) -->$$/\1/p' docs/results.md | while read -r line; do eval "$(BIN)/ruplar $$line" || exit 1; done
+tables: $(STAMP)  ## regenerate the tables of docs/results.md and the pages docs/results/STUDY.md from the records
+	@sed -n 's/^<!-- made by: ruplar \(.*\) -->$$/\1/p' docs/results.md docs/results/*.md | while read -r line; do eval "$(BIN)/ruplar $$line" || exit 1; done
 
 BENCH_TO ?= results/bench/$(shell $(BIN)/python -c 'import torch; print(torch.cuda.get_device_name().lower().replace(" ", "-") if torch.cuda.is_available() else "cpu")' 2>/dev/null)
 bench: $(STAMP)  ## repeat all recorded benchmarks on this machine's GPU

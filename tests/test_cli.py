@@ -151,7 +151,7 @@ def test_evaluate_leaves_a_record_and_every_sample(ruplar, tmp_path):
     assert (found["name"], found["n"], found["limit"]) == ("word-problems", 20, 20)
     assert found["low"] < found["accuracy"] <= found["high"] <= 100
     record = json.loads((tmp_path / "run" / "run.json").read_text())
-    assert "only part of word-problems was asked" in record["partial"]
+    assert "only part of word-problems was evaluated" in record["partial"]
     first = read_samples(tmp_path / "run")
     assert len(first) == 20 and sum(row["correct"] for row in first) == found["correct"]
 
@@ -175,8 +175,8 @@ def test_evaluate_times_questions_at_batch_size_1_on_request(ruplar, tmp_path, o
     assert "(batch 1)" not in ruplar(*run, "word-problems").words
     said = ruplar(*run, "word-problems:bakery", option, "2").words
     first, second = read_record(tmp_path / "run").benchmarks
-    assert first.ms_alone is None and second.ms_alone > 0 and "(batch" in said
-    assert f"{second.ms_alone:.1f}" in said and "–" in said  # the first was not asked so
+    assert first.ms_batch1 is None and second.ms_batch1 > 0 and "(batch" in said
+    assert f"{second.ms_batch1:.1f}" in said and "–" in said  # the first was not asked so
 
 
 def test_evaluate_names_models_sets_and_files_it_cannot_find_or_read(refused, tmp_path):
@@ -280,7 +280,7 @@ def test_ablate_reports_every_mode_against_the_real_latents(ruplar, refused):
     for mode in ("none", "random", "shuffled", "zero"):
         assert rows[mode]["difference"] == pytest.approx(rows[mode]["accuracy"] - rows["real"]["accuracy"])
     assert rows["random"]["latents"] == rows["real"]["latents"] > 1
-    assert "no soft tokens" in refused("ablate", "embedded:cot", "--device", "cpu")
+    assert "no latents" in refused("ablate", "embedded:cot", "--device", "cpu")
 
 
 def test_what_is_evaluated_is_on_record_before_the_next_set_is_asked(ruplar, tmp_path):

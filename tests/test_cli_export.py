@@ -38,7 +38,7 @@ def test_export_writes_a_card_beside_the_weights_and_what_it_says_to_type_works(
     # 474 of 500 questions
     assert about["model-index"][0]["results"][0]["metrics"][0]["value"] == 94.8
     assert "a LoRA adapter of 3.6 MB for `embedded`, a language model of 5 million parameters" in text
-    assert "It has met no fractions." in text and "| embedded-no_cot | embedded | word-problems | 500 |" in text
+    assert "It has met no fractions." in text and "| No-CoT | embedded | word-problems | 500 |" in text
     for place in (tmp_path, Path.home(), EMBEDDED.parents[1]):
         assert f"{place}/" not in text
     exec(compile(re.search(r"```python\n(.*?)```", text, re.S)[1], "README.md", "exec"), {})
@@ -73,7 +73,7 @@ def test_mistakes_are_told_before_anything_is_written(tmp_path, monkeypatch):
     for words, why in (
         ((EMBEDDED,), "RUNS: only used for a model card. Add --card"),
         (("--force", "--license", "mit"), "--license, --force: only used for a model card"),
-        (("--card",), "no run.json lies beside the model"),
+        (("--card",), "there is no run.json beside the model"),
         (("--card", "dirty"), "uncommitted changes.*--drafts"),
         (("--card", EMBEDDED, "--license", "Apache 2"), "--license: 'Apache 2' is not an identifier"),
         (("--card", EMBEDDED, "--limits", "none.md"), "--limits: none.md cannot be read"),

@@ -239,7 +239,7 @@ def _evaluate(demo: _Demo, model: str, source: str, name: str) -> BenchmarkResul
 def _write_page(demo: _Demo) -> None:
     """Write the page and its figures; without matplotlib, an optional dependency, say that they are left out."""
     from ruplar.report.figures.style import load
-    from ruplar.report.write import write_report
+    from ruplar.report.page import write_report
 
     if "methods" not in demo.summary:
         return

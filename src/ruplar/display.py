@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from ruplar.evaluate.ablate import AblationRow
     from ruplar.evaluate.record import BenchmarkResult
-    from ruplar.evaluate.vote import Vote
+    from ruplar.evaluate.score import Vote
 
 _BAR = 20
 _MIN_PROB = 0.02
@@ -138,7 +138,7 @@ def benchmark_table(title: str, results: Iterable[BenchmarkResult]) -> Table:
     """Return a table of accuracies with intervals and costs, one row per benchmark."""
     results = list(results)
     columns = ["benchmark", "n", "accuracy (95 % CI)", "#L", "Acc/#L", "forwards", "ms"]
-    batch1 = any(r.ms_alone is not None for r in results)
+    batch1 = any(r.ms_batch1 is not None for r in results)
     return table(
         title,
         columns + ["ms (batch 1)"] * batch1,
@@ -153,7 +153,7 @@ def benchmark_table(title: str, results: Iterable[BenchmarkResult]) -> Table:
                 percent(r.acc_per_latent),
                 f"{r.forwards:.1f}",
                 f"{r.ms_per_question:.1f}",
-                *(["–" if r.ms_alone is None else f"{r.ms_alone:.1f}"] * batch1),
+                *(["–" if r.ms_batch1 is None else f"{r.ms_batch1:.1f}"] * batch1),
             )
             for r in results
         ),

@@ -15,6 +15,9 @@ from typing import IO, Any
 
 from ruplar.errors import UserError
 
+METRICS = "metrics.jsonl"
+"""A run's training curve, one row per logged step; training writes it and reports read it."""
+
 
 @contextmanager
 def atomic(path: str | Path, *, sync: bool = False) -> Iterator[IO[bytes]]:

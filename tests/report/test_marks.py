@@ -11,11 +11,10 @@ from report_toys import record
 
 from ruplar.evaluate.record import SAMPLES, write_record, write_samples
 from ruplar.evaluate.stats import Grouped, over_seeds, wilson
-from ruplar.report.differences import BOTH_SCENARIOS, MCNEMAR, SCENARIOS
-from ruplar.report.outcomes import groups_of
-from ruplar.report.paired import pairs
-from ruplar.report.rows import collect
-from ruplar.report.tables import latent_ablation_table, tables, to_html, to_markdown
+from ruplar.report.paired import BOTH_SCENARIOS, MCNEMAR, SCENARIOS, pairs
+from ruplar.report.rows import collect, groups_of
+from ruplar.report.table import to_html, to_markdown
+from ruplar.report.tables import latent_ablation_table, tables
 
 STORIES = ("Today is 3/4/2020.", "Jane was born on 5/6/1999. It is her birthday today.")
 ASKED = ("tomorrow", "yesterday", "a week ago")
@@ -86,9 +85,9 @@ def test_a_table_says_how_many_scenarios_its_questions_are_about(tmp_path):
     write(tmp_path, "good", 1, "111001")
     write(tmp_path, "bad", 1, "000000")
     found = tables(collect(tmp_path))
-    said = "svamp has 6 questions about 2 scenarios: the interval is that of scenarios"
+    said = "svamp has 6 questions about 2 scenarios: the interval is clustered by scenario"
     assert said in to_markdown(found) and said in to_html(found)
-    assert "'scenarios': their chance stands for that of the questions; svamp has 6" in found[1].note
+    assert "'scenarios': the variance of the questions is clustered by scenario; svamp has 6" in found[1].note
     for label in ("good", "bad"):
         write(tmp_path, label, 1, "111001", domain="arithmetic")
     assert "scenario" not in to_markdown(tables(collect(tmp_path)))
@@ -98,14 +97,14 @@ def test_ablations_have_counts_alone_and_say_so(tmp_path):
     home = write(tmp_path, "good", 1, "111001")
     for on in ("svamp", "another"):
         (home / "ablation.json").write_text(json.dumps({"on": on, "rows": [{"mode": "real", "n": 6, "correct": 4}]}))
-        assert ("taken as independent" in latent_ablation_table(collect(tmp_path)).note) == (on == "svamp")
+        assert ("treated as independent" in latent_ablation_table(collect(tmp_path)).note) == (on == "svamp")
 
 
 def test_without_samples_the_questions_are_taken_as_independent_and_that_is_told(tmp_path, caplog):
     (write(tmp_path, "good", 1, "111001") / SAMPLES).unlink()
     with caplog.at_level(logging.WARNING):
         [row] = collect(tmp_path)
-    assert row.groups is None and "takes the questions as independent" in caplog.text
+    assert row.groups is None and "treats the questions as independent" in caplog.text
     assert (row.low, row.high) == pytest.approx([100 * end for end in wilson(4, 6)])
 
 

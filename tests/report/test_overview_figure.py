@@ -7,10 +7,11 @@ from dataclasses import replace
 from figure_toys import RECORDS
 from matplotlib.colors import to_hex
 
-from ruplar.report.averages import ALL, averages
-from ruplar.report.figures import _averages
+from ruplar.report.figures import draw_averages
 from ruplar.report.figures.style import PAPER
+from ruplar.report.paper import FOUR
 from ruplar.report.rows import collect
+from ruplar.report.summaries import averages
 
 
 def test_averages_of_several_studies_share_a_picture_a_line_each():
@@ -22,9 +23,9 @@ def test_averages_of_several_studies_share_a_picture_a_line_each():
     made = [
         replace(base, study=study, method=method, benchmark=name, accuracy=mean + 2 * i - 3, forwards=cost)
         for (study, method), (mean, cost) in table.items()
-        for i, name in enumerate(ALL)
+        for i, name in enumerate(FOUR)
     ]
-    [drawing] = _averages(made)
+    [drawing] = draw_averages(made)
     right, cost = drawing.figure.axes
     names = [label.get_text() for label in right.get_yticklabels()]
     assert names == [
@@ -37,10 +38,10 @@ def test_averages_of_several_studies_share_a_picture_a_line_each():
     points = [c.lines[0].get_xydata()[0].tolist() for c in right.containers]
     assert points == [[50, 0], [55, 1], [60, 2], [70, 3], [80, 4]]
     assert [bar.get_width() for bar in cost.patches] == [12, 12, 6, 11, 25]
-    assert "averages alone: soft, long, text." in drawing.caption and "studies two, three, one" in drawing.caption
+    assert "accuracy and cost: soft, long, text." in drawing.caption and "studies two, three, one" in drawing.caption
     low, high = right.get_xlim()
     assert low == 0 and high >= max(a.high for a in averages(made, {}))
-    assert _averages([row for row in made if row.study == "one"]) == []  # two lines are no picture
+    assert draw_averages([row for row in made if row.study == "one"]) == []  # two lines are no picture
 
 
 def test_rows_of_one_model_are_hollow_and_the_legend_says_so():
@@ -49,9 +50,9 @@ def test_rows_of_one_model_are_hollow_and_the_legend_says_so():
     made = [
         replace(base, method=method, benchmark=name, accuracy=50 + 5 * i, seeds=seeds[method])
         for i, method in enumerate(seeds)
-        for name in ALL
+        for name in FOUR
     ]
-    [drawing] = _averages(made)
+    [drawing] = draw_averages(made)
     right = drawing.figure.axes[0]
     hollow = [to_hex(c.lines[0].get_markerfacecolor()) == to_hex(PAPER) for c in right.containers]
     assert [label.get_text() for label in right.get_yticklabels()] == ["text", "soft", "mean"]
@@ -61,4 +62,4 @@ def test_rows_of_one_model_are_hollow_and_the_legend_says_so():
     assert {label for label, mark in said.items() if to_hex(mark.get_markerfacecolor()) == to_hex(PAPER)} == {
         "one model"
     }
-    assert "those of hollow points, one model, cover the chance of the questions alone" in drawing.caption
+    assert "hollow points are single models, whose intervals cover the questions only" in drawing.caption

@@ -6,18 +6,17 @@ from report_toys import record, write_run, write_study
 
 from ruplar.errors import UserError
 from ruplar.evaluate.record import read_record, read_samples, write_record, write_samples
-from ruplar.report.differences import BOTH, SHARED
-from ruplar.report.paired import marks, pairs
+from ruplar.report.paired import BOTH, SHARED, marks, pairs
 from ruplar.report.rows import STUDY, collect
 from ruplar.runs import _other_samples
 
 
 def test_a_row_that_asks_anothers_models_is_paired_with_it_by_seed():
-    folder = Path(__file__).parents[2] / "results" / "beyond"
+    folder = Path(__file__).parents[2] / "results" / "losses"
     rows = [row for row in collect([folder]) if row.benchmark == "word-problems"]
-    tests = {pair.method: pair.test for pair in pairs(rows, "RuPLaR-Mix")}
+    tests = {pair.method: pair.test for pair in pairs(rows, "w-o Problem-Thought")}
     assert {name for name, test in tests.items() if test == SHARED} == {
-        "whole mixture fed", "halt mass fed", "argmax halting", "early halting",
+        "feed the full distribution", "feed the halting mass", "argmax halting", "halting threshold 0.3",
     }  # fmt: skip
 
 

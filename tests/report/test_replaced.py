@@ -8,14 +8,15 @@ import pytest
 from report_toys import write_study
 
 from ruplar.errors import UserError
-from ruplar.report.latent_ablation import FILE, replaced
+from ruplar.evaluate.record import ABLATION
 from ruplar.report.rows import collect
+from ruplar.report.summaries import latent_ablations
 from ruplar.report.tables import latent_ablation_table
 
 
 def ablate(folder, label, seed, on="svamp", **right):
     lines = [{"mode": mode, "n": 200, "correct": count} for mode, count in right.items()]
-    (folder / f"{label}-seed{seed}" / FILE).write_text(json.dumps({"on": on, "rows": lines}))
+    (folder / f"{label}-seed{seed}" / ABLATION).write_text(json.dumps({"on": on, "rows": lines}))
 
 
 @pytest.fixture
@@ -26,7 +27,7 @@ def folder(tmp_path):
 def test_modes_are_means_over_seeds_with_an_interval_for_both_kinds_of_chance(folder):
     ablate(folder, "good", 1, real=180, none=2)
     ablate(folder, "good", 2, real=160, none=2)
-    [one] = replaced(collect(folder))
+    [one] = latent_ablations(collect(folder))
     assert (one.method, one.on, one.n, one.seeds) == ("good", "svamp", 200, 2)
     mean, low, high = one.modes["real"]
     assert mean == pytest.approx(85) and low < 75 and high > 90, "seeds that scatter widen it"
@@ -37,7 +38,7 @@ def test_modes_are_means_over_seeds_with_an_interval_for_both_kinds_of_chance(fo
 
 def test_a_method_with_a_seed_that_was_not_ablated_has_no_line(folder):
     ablate(folder, "good", 1, real=180)
-    assert replaced(collect(folder)) == [] and latent_ablation_table(collect(folder)).note == ""
+    assert latent_ablations(collect(folder)) == [] and latent_ablation_table(collect(folder)).note == ""
 
 
 @pytest.mark.parametrize("other", [{"on": "gsm8k", "real": 160}, {"none": 1}])
@@ -45,11 +46,11 @@ def test_seeds_that_were_asked_otherwise_are_not_pooled(folder, other):
     ablate(folder, "good", 1, real=180)
     ablate(folder, "good", 2, **other)
     with pytest.raises(UserError, match="'good'"):
-        replaced(collect(folder))
+        latent_ablations(collect(folder))
 
 
 def test_a_broken_file_is_named(folder):
     for seed in (1, 2):
-        (folder / f"good-seed{seed}" / FILE).write_text("{")
-    with pytest.raises(UserError, match=f"good-seed1/{FILE}"):
-        replaced(collect(folder))
+        (folder / f"good-seed{seed}" / ABLATION).write_text("{")
+    with pytest.raises(UserError, match=f"good-seed1/{ABLATION}"):
+        latent_ablations(collect(folder))

@@ -13,10 +13,9 @@ from typer.testing import CliRunner
 from ruplar.cli import app
 from ruplar.evaluate.record import read_record, read_samples, write_record, write_samples
 from ruplar.report.figures import draw_all
-from ruplar.report.material import gather
-from ruplar.report.page import build, headline
+from ruplar.report.material import Material, gather
+from ruplar.report.page import build, headline, write_report
 from ruplar.report.rows import collect
-from ruplar.report.write import write_report
 
 VOID = {"meta", "link", "br", "img", "input", "hr"}
 
@@ -84,7 +83,7 @@ def test_every_row_is_in_the_table_with_its_interval(page):
 def test_every_figure_is_there_with_its_caption(page):
     assert page.count("<figure") == page.count("<figcaption") == page.count("<svg") >= 5
     text = " ".join(read(page).text)
-    assert "One thought, soft token by soft token" in text and "Accuracy against cost on word-problems" in text
+    assert "Soft tokens of one question" in text and "Accuracy against cost on word-problems" in text
 
 
 def test_thoughts_stand_beside_the_chain_they_replace(page):
@@ -100,21 +99,32 @@ def test_the_page_says_how_it_was_made(page):
     for record in (read_record(f) for f in RECORDS.glob("*/run.json")):
         assert record.name in text and record.versions["torch"] in text
         assert (record.machine.gpu or record.machine.cpu) in text
-        assert f"ruplar train {record.name}" in text and all(override in text for override in record.overrides)
+        assert f"ruplar train {record.config['name']}" in text and all(
+            override in text for override in record.overrides
+        )
     assert "seed 777" in text and "not in a repository" in text
 
 
 def test_the_headline_is_computed_from_the_rows():
     rows = collect(RECORDS)
     found = headline(rows)
-    ours = next(r for r in rows if r.method == "embedded-ruplar")
-    text = next(r for r in rows if r.method == "embedded-backbone")
+    ours = next(r for r in rows if r.method == "RuPLaR")
+    text = next(r for r in rows if r.method == "CoT-SFT")
     assert f"{ours.accuracy:.1f} % of {ours.n:,} questions" in found.sentence
     assert f"takes {text.forwards:.1f} for {text.accuracy:.1f} %" in found.sentence
     assert (f"{text.forwards / ours.forwards:.1f}×", "fewer forward passes than the text chain") in found.cards
     # nothing is compared with a method that is not there
     alone = headline([ours])
-    assert "writing the reasoning out" not in alone.sentence and len(alone.cards) == 2
+    assert "chain of thought" not in alone.sentence and len(alone.cards) == 2
+
+
+def test_the_headline_is_a_test_set_and_a_selection_set_is_called_one():
+    rows = [row for row in collect(RECORDS.parent / "main") if row.method in ("CoT-SFT", "RuPLaR-Mix")]
+    assert rows[0].benchmark == "valid"
+    assert headline(rows).title == "2 methods on word-problems"
+    chosen_on = [row for row in rows if row.benchmark == "valid"]
+    assert headline(chosen_on).title == "2 methods on valid, the selection set"
+    assert "is the selection set, on which" in build(Material(rows=chosen_on), drawings=[])
 
 
 def copied(tmp_path, name, question, **changes):
@@ -139,8 +149,8 @@ def test_missing_samples_leave_the_tests_out_and_the_page_says_so(tmp_path, page
     for method in ("ruplar", "no_cot"):
         write_record(read_record(folder(method)), tmp_path / method)
     alone = build(gather([tmp_path]), drawings=[])
-    assert "not compared question by question" in alone and "samples.jsonl.gz" in alone
-    assert "not compared question by question" not in page
+    assert "There are no paired tests" in alone and "samples.jsonl.gz" in alone
+    assert "There are no paired tests" not in page
 
 
 def test_a_draft_needs_leave_and_says_that_it_is_one(tmp_path, page):
@@ -172,7 +182,7 @@ def test_report_tells_a_folder_from_a_file_before_the_work(tmp_path):
     for arguments, word in (
         (["--html", str(tmp_path)], "is a folder"),
         (["--figures", str(tmp_path / "file")], "is a file"),
-        (["--drafts"], "Use it with --html"),
+        (["--drafts"], "needs --html"),
     ):
         done = CliRunner().invoke(app, ["report", str(RECORDS), *arguments])
         assert done.exit_code != 0 and word in str(done.exception)
@@ -185,4 +195,4 @@ def test_benches_alone_make_a_page(tmp_path):
     (tmp_path / "latency.json").write_text(json.dumps(record))
     [file] = write_report([tmp_path], tmp_path / "page.html")
     found = read(file.read_text())
-    assert "One question at a time" in "".join(found.text) and "abc" in "".join(found.text)
+    assert "Latency at batch size 1" in "".join(found.text) and "abc" in "".join(found.text)

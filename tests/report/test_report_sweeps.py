@@ -17,7 +17,7 @@ def rows():
 
 
 def test_a_sweep_is_rows_that_differ_in_one_number_alone(rows):
-    base = next(row for row in rows if row.method == "embedded-ruplar")
+    base = next(row for row in rows if row.method == "RuPLaR")
     made = [variant(base, f"l{share}", 95 - 10 * share, prior__operand_share=share) for share in (0.7, 0.2, 0.3)]
     gumbel = {"prior__name": "gumbel", "prior__temperature": 0.5}
     made += [variant(base, "b2.3", 90, **gumbel, prior__result_logit=2.3)]
@@ -40,7 +40,7 @@ def test_a_sweep_is_rows_that_differ_in_one_number_alone(rows):
 
 
 def test_the_panels_of_a_grid_say_what_is_left_as_it_is_and_share_a_scale(rows):
-    base = next(row for row in rows if row.method == "embedded-ruplar")
+    base = next(row for row in rows if row.method == "RuPLaR")
     made = [
         variant(base, f"{logit} {heat}", 10 * logit + heat, prior__name="gumbel", prior__result_logit=logit, prior__temperature=heat)
         for logit in (2.3, 2.8) for heat in (0.5, 0.8)
@@ -59,7 +59,7 @@ def titles_of(drawing):
 
 @pytest.mark.parametrize("unlike", ["another method", "many settings"])
 def test_sweeps_of_unlike_rows_go_by_the_rows_names_and_not_by_all_that_tells_them_apart(rows, unlike):
-    base = next(row for row in rows if row.method == "embedded-ruplar")
+    base = next(row for row in rows if row.method == "RuPLaR")
     others = [{}, {"method__name": "cot"}] if unlike == "another method" else [{}, {f"method__{n}": 7 for n in "abc"}]
     made = [variant(base, f"{name} read {n} times", 50, **other, prompt__question_repeats=n)
             for name, other in zip(("soft", "written"), others, strict=True) for n in (1, 2)]  # fmt: skip
@@ -70,7 +70,7 @@ def test_sweeps_of_unlike_rows_go_by_the_rows_names_and_not_by_all_that_tells_th
 
 
 def test_a_mean_of_trainings_is_not_a_point_of_its_trainings_sweep(rows):
-    base = next(row for row in rows if row.method == "embedded-ruplar")
+    base = next(row for row in rows if row.method == "RuPLaR")
     made = [variant(base, f"read {n}", 50 + n, prompt__question_repeats=n) for n in (1, 2)]
     record = made[0].runs[0].record.model_copy(update={"mean_of": [1, 2, 3]})
     mean = replace(made[0], method="mean", accuracy=90.0, runs=(replace(made[0].runs[0], record=record),))
@@ -79,7 +79,7 @@ def test_a_mean_of_trainings_is_not_a_point_of_its_trainings_sweep(rows):
 
 
 def test_sweeps_have_one_legend_one_colour_a_benchmark_and_titles_that_fit(rows):
-    base = next(row for row in rows if row.method == "embedded-ruplar")
+    base = next(row for row in rows if row.method == "RuPLaR")
     long = "a row of " + "many " * 9 + "words"
     sets = {
         "cot": ["a benchmark with a long name, first", "a benchmark with a long name, second"],

@@ -1,13 +1,15 @@
+from pathlib import Path
+
 import pytest
 from report_toys import record, write_run
 
 from ruplar.errors import UserError
-from ruplar.evaluate.record import write_record
+from ruplar.evaluate.record import read_record, write_record
 from ruplar.report.rows import FIELDS, Run, collect, find_runs, pool
 
 
 def pooled(*records):
-    return pool(Run(None, r, r.benchmarks[0]) for r in records)
+    return pool(Run(Path("runs/x"), r, r.benchmarks[0]) for r in records)
 
 
 def test_one_seed_gives_its_own_figures_and_wilsons_interval():
@@ -56,10 +58,10 @@ def test_means_of_different_trainings_are_draws_as_seeds_are():
     [
         ([record(1), record(2, prior="gumbel")], "differ in prior.name"),
         ([record(1), record(1)], "two runs have seed 1"),
-        ([record(1), record(2, n=900)], "asked 1,000 questions and another 900"),
-        ([record(1, mean_of=[1, 2]), record(2, mean_of=[2, 3])], "two means have the training of seed 2 in common"),
-        ([record(1, mean_of=[1, 2]), record(3, mean_of=[3, 4, 5])], "means of different numbers of trainings"),
-        ([record(1, mean_of=[1, 2]), record(3)], "or a mean and a training, are not one row"),
+        ([record(1), record(2, n=900)], "one run has 1,000 questions and another 900"),
+        ([record(1, mean_of=[1, 2]), record(2, mean_of=[2, 3])], "two soups share the training of seed 2"),
+        ([record(1, mean_of=[1, 2]), record(3, mean_of=[3, 4, 5])], "soups of different numbers of seeds"),
+        ([record(1, mean_of=[1, 2]), record(3)], "or a soup and a single training, are not one row"),
         ([record(limit=10)], "cannot enter a table"),
         ([record(dirty=True)], "uncommitted changes"),
     ],
@@ -84,9 +86,13 @@ def test_a_folder_of_partial_runs_alone_says_so_and_why(tmp_path):
     with pytest.raises(UserError) as refused:
         collect(tmp_path)
     said = str(refused.value)
-    assert "none may enter a table" in said and "uncommitted changes" in said and "no benchmark was asked" in said
+    assert (
+        "none of these runs may enter a table" in said
+        and "uncommitted changes" in said
+        and "no benchmark result" in said
+    )
     (tmp_path / "empty").mkdir()
-    with pytest.raises(UserError, match="no run was found"):
+    with pytest.raises(UserError, match="no run found"):
         collect(tmp_path / "empty")
     with pytest.raises(UserError, match="no such file or folder"):
         collect(tmp_path / "nowhere")
@@ -97,3 +103,22 @@ def test_the_rows_of_a_study_come_in_its_own_order(tmp_path):
         write_run(tmp_path / "toy", label, 1, "10")
     (tmp_path / "toy" / "study.json").write_text('{"rows": {"c": {}, "a": {}, "b": {}}}')
     assert [row.method for row in collect(tmp_path)] == ["c", "a", "b"]
+
+
+def test_runs_of_one_name_in_two_folders_are_two_rows_and_studies_are_never_pooled(tmp_path):
+    for home in ("a", "b"):
+        write_record(record(1), tmp_path / home / "run")
+        write_record(record(1, study=f"study {home}"), tmp_path / f"study-{home}" / "run-seed1")
+    assert [(row.study, row.seeds) for row in collect(tmp_path)] == [("", (1,))] * 2 + [
+        ("study a", (1,)),
+        ("study b", (1,)),
+    ]
+
+
+def test_every_committed_record_is_read_and_its_row_names_its_study():
+    results = Path(__file__).parents[2] / "results"
+    rows = collect(results)
+    read = {run.folder for row in rows for run in row.runs}
+    unread = [file.parent for file in results.rglob("run.json") if file.parent not in read]
+    assert all(read_record(folder).benchmarks == [] for folder in unread)
+    assert all(row.study == row.runs[0].folder.parent.name for row in rows)

@@ -2,6 +2,7 @@ import csv
 import io
 import json
 import re
+from pathlib import Path
 
 import pytest
 from report_toys import record, write_run, write_study
@@ -10,31 +11,33 @@ from ruplar.errors import UserError
 from ruplar.report import paper
 from ruplar.report.csv_rows import to_csv
 from ruplar.report.rows import FIELDS, Run, collect, pool
-from ruplar.report.tables import printed_table, replace_block, results_table, tables, to_html, to_json, to_markdown
+from ruplar.report.table import replace_block, to_html, to_markdown
+from ruplar.report.tables import printed_table, results_table, tables
 
 # good: shares 0.75 and 0.5; of the seeds 0.0156, of the questions 0.0586: as 3.16 questions, t(22) = 2.074
 # bad: shares 0.25 and 0; of the seeds 0.0156, of the questions 0.0273: as 2.55 questions, t(7) = 2.365
 # their difference is worked out in test_paired.py
 GOLDEN = """\
-| method | backbone | benchmark | n | seeds | accuracy % [95 %] | #L | Acc/#L | forwards | ms a question | training | peak GB |
+| method | backbone | benchmark | n | seeds | accuracy % [95 % CI] | #L | Acc/#L | forward passes | ms a question \
+| training time | training memory (GB) |
 | --- | --- | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |
 | good | Llama-3.2-1B | svamp | 4 | 2 | 62.5 [17.8, 92.8] | 2.00 | 31.2 | 7.0 | 2.25 | 90 s | – |
 | bad | Llama-3.2-1B | svamp | 4 | 2 | 12.5 [0.6, 75.9] | 0.00 | – | 7.0 | 2.25 | 90 s | – |
 
-Accuracy is the mean over seeds; its 95 % interval covers the chance of the questions and, from two seeds on, that of the seeds.
+Accuracy is the mean over seeds; its 95 % confidence interval covers the questions and, from two seeds on, the seeds.
 
 **Against the best of each benchmark**
 
-| method | against | benchmark | n | difference, points [95 %] | p | p (Holm) | test |
+| method | against | benchmark | n | difference, points [95 % CI] | p | p (Holm) | test |
 | --- | --- | --- | ---: | ---: | ---: | ---: | ---: |
 | bad | good | svamp | 4 | −50.0 [−100.0, +15.0] | 0.092 | 0.092 | t, seeds and questions |
 
-Paired by question. p (Holm) is corrected for the rows compared on one benchmark; * below 0.05. 'seeds and questions': both \
-kinds of chance are in the test; otherwise only that of the questions.
+Paired by question. p (Holm) is corrected for the rows compared on one benchmark; * below 0.05. 'seeds and questions': the test \
+covers the variance of both; otherwise only that of the questions.
 
-**Ours, and what the paper printed**
+**Ours and the paper's**
 
-| method | ours, svamp | printed, GSM8k-Aug | printed, GSM-Hard | printed, SVAMP | printed, MultiArith | printed, average |
+| method | ours, SVAMP | printed, GSM8K | printed, GSM-Hard | printed, SVAMP | printed, MultiArith | printed, macro-average |
 | --- | ---: | ---: | ---: | ---: | ---: | ---: |
 | good | 62.5 / 2.00 | 46 / 3 | 10.8 / 2.87 | 54.3 / 1.59 | 95 / 2.03 | 51.5 / 2.37 |
 
@@ -44,7 +47,7 @@ not our runs. good: elsewhere in the paper 45.8 on GSM8k-Aug, 94.8 on MultiArith
 
 
 def rows_of(*records):
-    return pool(Run(None, r, r.benchmarks[0]) for r in records)
+    return pool(Run(Path("runs/x"), r, r.benchmarks[0]) for r in records)
 
 
 def test_a_small_study_makes_this_report(tmp_path):
@@ -71,7 +74,7 @@ def test_html_holds_the_same_cells_and_nothing_breaks_out_of_them(tmp_path):
 
 def test_the_three_forms_hold_the_same_figures():
     table = rows_of(record(), record(name="no_cot", latents=0))
-    assert json.loads(to_json(table))[0]["accuracy"] == 46.0 and tuple(json.loads(to_json(table))[0]) == FIELDS
+    assert table[0].as_dict()["accuracy"] == 46.0 and tuple(table[0].as_dict()) == FIELDS
     read = list(csv.DictReader(io.StringIO(to_csv(table))))
     assert (read[0]["accuracy"], read[0]["seeds"], read[1]["acc_per_latent"]) == ("46.0", "1", "")
     lines = results_table(table).markdown().splitlines()
@@ -83,10 +86,12 @@ def test_the_three_forms_hold_the_same_figures():
 
 
 def test_latency_of_single_questions_is_shown_where_it_was_measured(tmp_path):
-    write_run(tmp_path, "a", 1, "10", ms_alone=4.0)
-    write_run(tmp_path, "a", 2, "10", ms_alone=5.0)
+    write_run(tmp_path, "a", 1, "10", ms_batch1=4.0)
+    write_run(tmp_path, "a", 2, "10", ms_batch1=5.0)
     assert re.search(
-        r"\| ms alone \| GB asking \|.*\| 4.5 \| – \|", results_table(collect(tmp_path)).markdown(), re.DOTALL
+        r"\| ms at batch size 1 \| inference memory \(GB\) \|.*\| 4.5 \| – \|",
+        results_table(collect(tmp_path)).markdown(),
+        re.DOTALL,
     )
 
 

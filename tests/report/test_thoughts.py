@@ -6,7 +6,8 @@ import pytest
 from figure_toys import folder
 
 from ruplar.evaluate.record import read_record, read_samples
-from ruplar.report.thoughts import domain_of, pick, pick_lengths, share_of_results_on_top, thoughts
+from ruplar.report.rows import domain_of
+from ruplar.report.thoughts import pick, pick_lengths, share_of_results_on_top, thoughts
 
 
 @pytest.fixture(scope="module")

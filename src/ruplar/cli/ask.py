@@ -86,7 +86,7 @@ def _one(reasoner: Any, decoding: Any, write: WriteJson | None) -> Callable[[str
 
 def _several(reasoner: Any, decoding: Any, samples: int, write: WriteJson | None) -> Callable[[str], None]:
     from ruplar.display import answer_as_dict, show_votes, vote_as_dict
-    from ruplar.evaluate.vote import majority
+    from ruplar.evaluate.score import majority
 
     def reply(text: str) -> None:
         start = time.perf_counter()

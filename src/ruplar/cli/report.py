@@ -1,4 +1,4 @@
-"""`ruplar report`: run.json files → tables on the terminal, in a Markdown block, or an HTML page with figures."""
+"""`ruplar report`: run.json files → tables on the terminal or in a block of a page, study pages, HTML, figures."""
 
 from __future__ import annotations
 
@@ -23,39 +23,50 @@ def report(
         Literal["markdown", "csv", "json", "html"],
         typer.Option(
             "--as",
-            help="Output format. csv has one line per row, with test results and published numbers as columns.",
+            help="Format; html: table fragments, csv: one line per row, tests and printed numbers as columns.",
         ),
     ] = "markdown",
     as_json: AsJson = False,
     on: Annotated[str | None, typer.Option(help="Comma-separated benchmarks to include; all if not given.")] = None,
     tests: Annotated[
         bool | None,
-        typer.Option(help="Paired significance tests of every row against the best. Default: only for studies."),
+        typer.Option(help="Test every row against the best, paired by question; on by default for studies."),
     ] = None,
     against: Annotated[
-        str | None, typer.Option(help="Also test every row against this row, which may belong to another study.")
+        str | None, typer.Option(help="Test every row against this one too; it may belong to another study.")
     ] = None,
-    printed: Annotated[bool, typer.Option(help="Show the published numbers next to a study's results.")] = True,
+    printed: Annotated[bool, typer.Option(help="Show the paper's printed numbers beside a study's.")] = True,
     update: Annotated[
         list[str] | None,
         typer.Option(help="FILE:NAME: replace the block results:NAME in FILE with the tables. Repeatable."),
     ] = None,
-    html: Annotated[
-        Path | None, typer.Option(help="Write a self-contained HTML page with tables and figures.")
+    summary: Annotated[
+        bool,
+        typer.Option(
+            "--summary", help="One table only: a line per method, benchmarks as columns, macro-average last."
+        ),
+    ] = False,
+    page: Annotated[
+        Path | None,
+        typer.Option(help="Write one study's page of the results appendix (Markdown), its figure beside it."),
     ] = None,
-    figures: Annotated[Path | None, typer.Option(help="Write all figures to this folder, as PNG and SVG.")] = None,
+    html: Annotated[Path | None, typer.Option(help="Write one self-contained page, tables and figures in it.")] = None,
+    figures: Annotated[Path | None, typer.Option(help="Write every figure to this folder, as PNG and SVG.")] = None,
     drafts: Annotated[
         bool,
-        typer.Option("--drafts", help="Include partial runs in the page and figures; the page is marked as a draft."),
+        typer.Option("--drafts", help="With --html or --figures: include partial runs; the page says so at the top."),
     ] = False,
 ) -> None:
-    """Make tables, figures and pages from run.json files."""
+    """Make tables, pages and figures from run.json files."""
     if drafts and not (html or figures):
-        raise UserError("--drafts: partial runs are left out of tables. Use it with --html or --figures.")
+        raise UserError("--drafts: partial runs enter no table. It needs --html or --figures.")
     if html or figures:
         if on is not None:
             raise UserError("--on: selects rows of a table; --html and --figures show all benchmarks.")
         _pages(runs, html, figures, drafts)
+        return
+    if page:
+        _study_page(runs, page)
         return
     as_json = as_json or form == "json"
     if as_json and not update and (tests or against is not None):
@@ -63,7 +74,8 @@ def report(
         raise UserError(f"{named}: JSON contains only the rows. CSV has the tests as columns: --as csv.")
     from ruplar.report.csv_rows import to_csv
     from ruplar.report.rows import collect
-    from ruplar.report.tables import tables, to_html, to_markdown
+    from ruplar.report.table import to_html, to_markdown
+    from ruplar.report.tables import summary_table, tables
 
     rows = _on(collect(runs), on)
     wanted = any(row.study for row in rows) if tests is None else tests
@@ -73,7 +85,7 @@ def report(
         _print(to_csv(rows, tests=wanted, against=against, printed=printed))
     if (as_json or form == "csv") and not update:
         return
-    found = tables(rows, tests=wanted, against=against, printed=printed)
+    found = [summary_table(rows)] if summary else tables(rows, tests=wanted, against=against, printed=printed)
     if not update:
         _print(to_html(found) if form == "html" else to_markdown(found))
     for target in update or []:
@@ -81,20 +93,20 @@ def report(
 
 
 def _on(rows: list[Row], sets: str | None) -> list[Row]:
-    """Return the rows of the named benchmarks, or all rows."""
+    """Select the rows of these benchmarks; all when none are named."""
     if sets is None:
         return rows
     wanted = [name.strip() for name in sets.split(",")]
     known = sorted({row.benchmark for row in rows})
     for name in wanted:
         if name not in known:
-            raise UserError(f"--on: no run was evaluated on '{name}'. Available: {', '.join(known)}.")
+            raise UserError(f"--on: there is no result on '{name}'. Benchmarks: {', '.join(known)}.")
     return [row for row in rows if row.benchmark in wanted]
 
 
 def _update(target: str, text: str) -> None:
-    """Replace one block of a Markdown file; the target is written FILE:NAME."""
-    from ruplar.report.tables import replace_block
+    """Replace a block of a page; `target` is FILE:NAME."""
+    from ruplar.report.table import replace_block
 
     file, _, name = target.rpartition(":")
     path = Path(file)
@@ -104,13 +116,22 @@ def _update(target: str, text: str) -> None:
 
 
 def _pages(runs: list[Path], html: Path | None, figures: Path | None, drafts: bool) -> None:
-    from ruplar.report.write import write_report
+    from ruplar.report.page import write_report
 
     if html is not None and html.is_dir():
         raise UserError(f"--html: {html} is a folder. Name a file, e.g. {html / 'page.html'}.")
     if figures is not None:
         writable_folder(figures)
     for file in write_report(runs, html, figures, drafts=drafts):
+        out.print(f"written  {file}", highlight=False, soft_wrap=True)
+
+
+def _study_page(runs: list[Path], page: Path) -> None:
+    from ruplar.report.study_page import write_study_page
+
+    if len(runs) != 1 or not runs[0].is_dir():
+        raise UserError("--page: give one folder, e.g. results/main.")
+    for file in write_study_page(runs[0], page):
         out.print(f"written  {file}", highlight=False, soft_wrap=True)
 
 

@@ -273,7 +273,8 @@ def _as_dict(plan: Planned, found: Outcome) -> dict[str, Any]:
 
 def _print_summary(plan: Planned, found: Outcome, seconds: float) -> None:
     from ruplar.report.rows import collect
-    from ruplar.report.tables import results_table, to_markdown
+    from ruplar.report.table import to_markdown
+    from ruplar.report.tables import results_table
 
     places, done = plan.places, _as_dict(plan, found)["done"]
     try:

@@ -1,14 +1,14 @@
-"""A model and examples → does its thought matter: the same questions with the latents taken away or replaced.
+"""A model and examples → latent ablation: accuracy on the same questions with the latents removed or replaced.
 
     real       its own latents
-    none       no latent: `</think>` follows `<think>` at once
-    random     a Gaussian vector in place of each latent, scaled to that latent's length: as many, as large, no content
-    shuffled   the latents of another question, as many as that one had: real thoughts about something else
-    zero       the zero vector in place of each latent: only the positions are left
-    argmax     the likeliest token alone in place of each mixture, the model thinking on from there
+    none       no latent: `</think>` directly after `<think>`
+    random     a Gaussian vector in place of each latent, scaled to that latent's norm
+    shuffled   the latents of another question
+    zero       the zero vector in place of each latent
+    argmax     each latent hardened to its likeliest token, with thinking continued from there
 
-If the thought carries the answer, `real` stands clearly above the first four. `argmax` says what the mixture adds over
-its likeliest token. All modes but the last replay what one real pass recorded, so they differ in nothing else.
+If the answer depends on the latents, `real` is clearly above the next four. `argmax` shows what the distribution adds to its
+likeliest token. All modes but the last replay the latents of one real pass, so they differ in nothing else.
 """
 
 from __future__ import annotations
@@ -38,15 +38,15 @@ REAL = "real"
 MODES = {
     REAL: "its own latents",
     "none": "no latent, </think> at once",
-    "random": "Gaussian vectors as long as the real ones",
+    "random": "Gaussian vectors of the same norm",
     "shuffled": "another question's latents",
     "zero": "zero vectors",
     "argmax": "each latent hardened to its likeliest token",
 }
-"""Mode → what stands in the latents' places."""
+"""Mode → what replaces the latents."""
 
 Choose = Callable[[list[int]], Thinker]
-"""Places of a batch's questions → how they think."""
+"""Indices of a batch's questions → their thinker."""
 
 
 @dataclass(frozen=True)
@@ -55,8 +55,8 @@ class AblationRow:
 
     Attributes:
         mode: See `MODES`.
-        result: As of a benchmark.
-        difference: To the real latents in points of accuracy, paired by question; None for the real ones themselves.
+        result: As for a benchmark.
+        difference: Accuracy minus that with real latents, in points, paired by question; None for the real ones.
     """
 
     mode: str
@@ -64,7 +64,7 @@ class AblationRow:
     difference: Estimate | None = None
 
     def as_dict(self) -> dict[str, Any]:
-        """One row of a table, in plain values."""
+        """Convert to plain data."""
         mean, low, high = self.difference or (None, None, None)
         return {
             "mode": self.mode,
@@ -88,18 +88,18 @@ def ablate(
     batch_size: int = 64,
     on_progress: Progress | None = None,
 ) -> list[AblationRow]:
-    """Answer the same questions with real and with replaced latents → one row a mode, `real` first.
+    """Answer the same questions with real and with replaced latents → one row per mode, `real` first.
 
     Args:
-        reasoner: A model whose method thinks in soft tokens.
+        reasoner: A model whose method thinks in latents.
         examples: At least two, since `shuffled` needs another question.
-        seed: Of the random vectors, the shuffling and the intervals.
+        seed: Random seed of the vectors, the shuffling and the intervals.
         decoding: How answers are decoded; greedy when None.
-        batch_size: Questions answered at a time.
-        on_progress: Called after each batch with the mode, the questions answered so far and all of them.
+        batch_size: Questions per batch.
+        on_progress: Called after each batch with the mode, the number of answers so far and in total.
 
     Raises:
-        UserError: The method has no soft tokens, or there are fewer than two examples.
+        UserError: The method has no latents, or there are fewer than two examples.
     """
     examples = list(examples)
     check_ablatable(reasoner.model, len(examples))
@@ -116,19 +116,21 @@ def ablate(
 
 
 def check_ablatable(model: Model, count: int) -> None:
-    """Refuse what cannot be ablated, before anything runs."""
+    """Raise `UserError` for what cannot be ablated, before anything runs."""
     if not soft(model):
         raise UserError(
-            f"the method '{model.metadata.method.name}' has no soft tokens to ablate: it thinks in text or not at all. "
-            "Give a model trained with a latent method, such as ruplar."
+            f"the method '{model.metadata.method.name}' has no latents to ablate. Use a model trained with a latent "
+            "method, such as ruplar."
         )
     if count < 2:
-        raise UserError(f"ablation needs at least two questions, got {count}: one's latents are shuffled to another.")
+        raise UserError(
+            f"ablation needs at least two questions, got {count}: 'shuffled' uses another question's latents."
+        )
 
 
 @dataclass
 class _Bench:
-    """The questions and how they are asked; each `run` is one mode."""
+    """The questions and how they are evaluated; each `run` is one mode."""
 
     reasoner: LatentReasoner
     examples: list[Example]
@@ -137,7 +139,7 @@ class _Bench:
     on_progress: Progress | None
 
     def run(self, mode: str, choose: Choose | None) -> tuple[list[Generation], BenchmarkResult, list[Score]]:
-        """All questions under one mode; only the real pass keeps its latents, as embeddings."""
+        """Answer all questions in one mode; only the real pass returns its latents, as embeddings."""
         start = time.perf_counter()
         rows = self.reasoner.generate(
             [e.question for e in self.examples],
@@ -157,11 +159,11 @@ class _Bench:
 
 
 def _replacements(model: Model, latents: list[Tensor], seed: int) -> dict[str, Choose]:
-    """Mode → how its batches think, for every mode but the real one."""
+    """Mode → its thinkers, for every mode but the real one."""
     other = derangement(len(latents), seed)
     thinker = model.method.thinker(model.backbone)
-    # each question draws from (seed, its place), so that the batch size changes nothing
-    random = [_as_long(rows, np.random.default_rng([seed, i])) for i, rows in enumerate(latents)]
+    # seeded by (seed, index), so that results do not depend on the batch size
+    random = [_same_norm(rows, np.random.default_rng([seed, i])) for i, rows in enumerate(latents)]
 
     def replay(rows: list[Tensor]) -> Choose:
         return lambda places: ReplayThinker([rows[i] for i in places])
@@ -172,22 +174,22 @@ def _replacements(model: Model, latents: list[Tensor], seed: int) -> dict[str, C
         "shuffled": replay([latents[i] for i in other]),
         "zero": replay([torch.zeros_like(rows) for rows in latents]),
     }
-    if isinstance(thinker, SoftThinker):  # a latent that is no mixture has no likeliest token
+    if isinstance(thinker, SoftThinker):  # other latents have no likeliest token
         hard = replace(thinker, harden=True)
         found["argmax"] = lambda places: hard
     return found
 
 
 def derangement(n: int, seed: int) -> list[int]:
-    """Place → another place, no place its own: one random cycle through all n > 1 of them."""
+    """Draw a permutation of n > 1 indices without fixed points: one random cycle."""
     order = np.random.default_rng([seed, n]).permutation(n)
     other = np.empty(n, dtype=int)
     other[order] = np.roll(order, -1)
     return other.tolist()
 
 
-def _as_long(latents: Tensor, rng: np.random.Generator) -> Tensor:
-    """[N, D] Gaussian directions, each row as long as the latent in its place."""
+def _same_norm(latents: Tensor, rng: np.random.Generator) -> Tensor:
+    """Draw [N, D] Gaussian directions, each row with the norm of the latent it replaces."""
     noise = torch.from_numpy(rng.standard_normal(tuple(latents.shape))).float()
     noise = torch.nn.functional.normalize(noise, dim=-1) * latents.float().norm(dim=-1, keepdim=True)
     return noise.to(latents.dtype)

@@ -1,9 +1,9 @@
-"""A model and names of benchmarks → results with their intervals, and one sample row a question.
+"""A model and benchmarks → results with confidence intervals, and one sample per question.
 
     source –open→ questions –reasoner→ answers –score→ BenchmarkResult + samples
 
-Every question of a benchmark counts, repeated ones too. Nothing is left out in silence: a row that cannot be read stops
-the run, an answer that cannot be read is wrong and counted.
+Every question of a benchmark counts, also duplicates. A row that cannot be read stops the run; an answer that cannot be parsed
+is wrong and counted.
 """
 
 from __future__ import annotations
@@ -22,9 +22,8 @@ from ruplar.errors import UserError
 from ruplar.evaluate.question_sets import Benchmark, Questions, open_questions
 from ruplar.evaluate.record import BenchmarkResult
 from ruplar.evaluate.samples import Sample, sample
+from ruplar.evaluate.score import Vote, grade, majority, passes, score, voted
 from ruplar.evaluate.score import lenient as lenient_domain
-from ruplar.evaluate.score import score
-from ruplar.evaluate.vote import Vote, grade, majority, passes, voted
 from ruplar.model.memory import forget_peak, peak_memory_gb
 from ruplar.model.store import Model
 from ruplar.reasoner import LatentReasoner, TooLong, check_samples
@@ -32,17 +31,17 @@ from ruplar.spans.base import attached, cut_chain
 from ruplar.types import Answer, Example
 
 Progress = Callable[[str, int, int], None]
-"""Called after each batch with the benchmark's name, the questions answered so far and all of them."""
+"""Called after each batch with the benchmark's name, the number of answers so far and in total."""
 
 
 @dataclass
 class Evaluation:
-    """What came out of `evaluate`.
+    """The outcome of `evaluate`.
 
     Attributes:
-        results: One a benchmark and, for sampled answers, seed; in the order asked for.
-        samples: One row a question, in the same order; what `write_samples` takes.
-        sources: What run.json keeps of each benchmark's source.
+        results: One per benchmark and, for sampled answers, seed; in order.
+        samples: One per question, in the same order; for `write_samples`.
+        sources: What run.json stores about each benchmark's source.
     """
 
     results: list[BenchmarkResult] = field(default_factory=list)
@@ -51,14 +50,14 @@ class Evaluation:
 
 
 @dataclass(frozen=True)
-class _Asking:
-    """How the questions are asked."""
+class _Protocol:
+    """How questions are evaluated."""
 
     decoding: Decoding
     samples: int
     batch_size: int
     warm: bool
-    """Ask one batch before the clock."""
+    """Run one batch before timing."""
 
 
 def evaluate(
@@ -76,22 +75,22 @@ def evaluate(
     skip_bad: bool = False,
     on_progress: Progress | None = None,
 ) -> Evaluation:
-    """Ask a model the questions of each benchmark and grade its answers.
+    """Evaluate a model on benchmarks and grade its answers.
 
     Args:
         model: A `LatentReasoner`, or a model folder or name to load.
-        on: Names, files, Hub sets or word problems; all are opened before the first question is asked. What
-            `open_questions` has opened is asked as it is: `limit`, `data_dir` and `skip_bad` are for the others.
-        limit: Only the first questions of each; such a result enters no table.
-        seeds: Of sampled answers, one result each. A greedy run has no chance in it and is made once.
-        decoding: How answers are decoded, and the noise of the thoughts; greedy and none when None.
-        samples: Answers to each question, of which the majority counts; pass@k is recorded too.
-        batch_size: Answers given at a time.
+        on: Names, files, Hub data sets or generated problems; all are loaded before the first question. `limit`, `data_dir`
+            and `skip_bad` do not apply to what `open_questions` has loaded.
+        limit: Use only the first questions of each; such a result enters no table.
+        seeds: Random seeds of sampled answers, one result each. Greedy decoding runs once.
+        decoding: How answers are decoded, and the noise of the latents; None: greedy, no noise.
+        samples: Answers per question; their majority is graded, and pass@k is recorded.
+        batch_size: Answers per batch.
         lenient: Grade by the published code's rule; the result says so.
-        latency_questions: Ask this many of the first questions also one at a time, for `ms_alone`; above 0, what happens
-            once only (capturing graphs) goes before every clock.
+        latency_questions: Also time this many of the first questions at batch size 1, for `ms_batch1`; above 0, one-time work
+            (capturing graphs) precedes every timing.
         data_dir: Folder with the files of known benchmarks.
-        skip_bad: Leave rows out that cannot be read, counted, instead of stopping; such a result enters no table.
+        skip_bad: Skip and count rows that cannot be read instead of stopping; such a result enters no table.
         on_progress: See `Progress`.
 
     Raises:
@@ -108,11 +107,14 @@ def evaluate(
     found = Evaluation(sources=[questions.record for questions in sets])
     for questions in sets:
         for seed in seeds if decoding.temperature > 0 or decoding.noisy else [0]:
-            how = _Asking(replace(decoding, seed=seed), samples, batch_size, warm=latency_questions > 0)
-            tell = counted(questions.name, samples * len(questions.examples), on_progress)
-            result, rows = _run(reasoner, questions, domain, how, tell)
+            how = _Protocol(replace(decoding, seed=seed), samples, batch_size, warm=latency_questions > 0)
+            report = counted(questions.name, samples * len(questions.examples), on_progress)
+            result, rows = _run(reasoner, questions, domain, how, report)
             result = result.model_copy(
-                update={"lenient": lenient, "ms_alone": _alone(reasoner, questions, how.decoding, latency_questions)}
+                update={
+                    "lenient": lenient,
+                    "ms_batch1": _latency(reasoner, questions, how.decoding, latency_questions),
+                }
             )
             found.results.append(result)
             found.samples += [row | {"lenient": True} for row in rows] if lenient else rows
@@ -123,8 +125,8 @@ def _run(
     reasoner: LatentReasoner,
     questions: Questions,
     domain: Domain,
-    how: _Asking,
-    tell: Callable[[int], None],
+    how: _Protocol,
+    report: Callable[[int], None],
 ) -> tuple[BenchmarkResult, list[Sample]]:
     """One pass over one benchmark."""
     examples, model = list(questions.examples), reasoner.model
@@ -133,7 +135,7 @@ def _run(
         if how.warm:
             _drawn(reasoner, [e.question for e in examples[: how.batch_size]], how, lambda _: None)
         start = time.perf_counter()
-        drawn = _drawn(reasoner, [e.question for e in examples], how, tell)
+        drawn = _drawn(reasoner, [e.question for e in examples], how, report)
     except TooLong as error:
         raise UserError(f"{examples[error.place].source}: {error}") from None
     seconds = time.perf_counter() - start
@@ -166,21 +168,21 @@ def _run(
 
 
 def _drawn(
-    reasoner: LatentReasoner, texts: Sequence[str], how: _Asking, tell: Callable[[int], None]
+    reasoner: LatentReasoner, texts: Sequence[str], how: _Protocol, report: Callable[[int], None]
 ) -> list[list[Answer]]:
-    """All answers to each question; latents are told only of single ones."""
+    """Generate all answers to each question; latents are returned only for single answers."""
     if how.samples == 1:
         one = reasoner.ask(
-            texts, return_latents=True, decoding=how.decoding, batch_size=how.batch_size, on_batch=tell
+            texts, return_latents=True, decoding=how.decoding, batch_size=how.batch_size, on_batch=report
         )  # fmt: skip
         return [[answer] for answer in one]
-    return reasoner.sample(texts, how.samples, decoding=how.decoding, batch_size=how.batch_size, on_batch=tell)
+    return reasoner.sample(texts, how.samples, decoding=how.decoding, batch_size=how.batch_size, on_batch=report)
 
 
-def _alone(reasoner: LatentReasoner, questions: Questions, decoding: Decoding, count: int) -> float | None:
-    """Milliseconds a question asked by itself takes, on average.
+def _latency(reasoner: LatentReasoner, questions: Questions, decoding: Decoding, count: int) -> float | None:
+    """Measure the mean milliseconds per question at batch size 1.
 
-    All are asked twice and the second time counts: a GPU's graphs are captured when a length is met for the first time.
+    The second of two passes is timed: CUDA graphs are captured when a length occurs for the first time.
     """
     first = [e.question for e in questions.examples[:count]]
     if not first:
@@ -194,7 +196,7 @@ def _alone(reasoner: LatentReasoner, questions: Questions, decoding: Decoding, c
 
 
 def describe(decoding: Decoding, samples: int = 1) -> str:
-    """`greedy`, `T=0.6 top-p=0.95`, or `vote of 16 noise=1`."""
+    """Describe a decoding: `greedy`, `T=0.6 top-p=0.95`, or `vote of 16 noise=1`."""
     found = [f"vote of {samples}"] if samples > 1 else []
     if decoding.noisy:
         found.append(f"noise={decoding.noise:g}")
@@ -206,16 +208,15 @@ def describe(decoding: Decoding, samples: int = 1) -> str:
 
 
 def soft(model: Model) -> bool:
-    """Whether the model's method thinks in soft tokens, rather than in text or not at all."""
+    """Whether the model's method thinks in latents, rather than in text or not at all."""
     thinker = model.method.thinker(model.backbone)
     return thinker.thinks and not isinstance(thinker, TextThinker)
 
 
 def latents_asked_for(model: Model, examples: Sequence[Example]) -> list[int | None]:
-    """Soft tokens each marked chain asks for: its spans. None without a chain, or where no thought could follow it.
+    """Count the spans of each reference chain: the latents it should take.
 
-    That is where the method thinks in text or not at all, in the same number of latents whatever the question, or in
-    latents that are no spans.
+    None without a chain, and for methods whose number of latents does not follow the spans: text, none, a fixed number.
     """
     fixed = isinstance(model.method.thinker(model.backbone), HiddenThinker)
     if not soft(model) or fixed or not model.method.follows_spans:
@@ -226,19 +227,19 @@ def latents_asked_for(model: Model, examples: Sequence[Example]) -> list[int | N
 
 
 def halted_right(answers: Sequence[Answer], asked_for: Sequence[int | None]) -> float | None:
-    """Share of thoughts exactly as long as their chain asks for; None where no chain is known."""
+    """Share of answers with as many latents as their chain has spans; None where no chain is known."""
     right = [a.latent_count == n for a, n in zip(answers, asked_for, strict=True) if n is not None]
     return sum(right) / len(right) if right else None
 
 
 def counted(name: str, total: int, on_progress: Progress | None) -> Callable[[int], None]:
-    """A function of questions just answered that tells `on_progress` how many are."""
+    """Make a callback that adds up answered questions and reports them to `on_progress`."""
     done = 0
 
-    def tell(count: int) -> None:
+    def report(count: int) -> None:
         nonlocal done
         done += count
         if on_progress:
             on_progress(name, done, total)
 
-    return tell
+    return report

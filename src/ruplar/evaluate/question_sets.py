@@ -1,4 +1,4 @@
-"""Names of benchmarks → their questions, opened and checked; no model is needed for it, only the domain of its answers."""
+"""Names of benchmarks → their questions, loaded and checked; needs the domain of the answers, but no model."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _SKIP_WITH = "use --skip-bad (skip_bad=True in Python)"
 
 @dataclass(frozen=True)
 class Part:
-    """A source asked under a name of its own, and which part of the word problems it draws from."""
+    """A source evaluated under another name, and the split that generated problems are drawn from."""
 
     name: str
     source: SourceConfig
@@ -29,7 +29,7 @@ class Part:
 
 @dataclass(frozen=True)
 class Questions:
-    """One benchmark, opened: its name, the questions to ask, the limit where it cuts some off, what run.json keeps of it."""
+    """One loaded benchmark: its name, its questions, the limit if it removed any, what run.json stores about it."""
 
     name: str
     examples: Sequence[Example]
@@ -38,7 +38,7 @@ class Questions:
 
 
 Benchmark = str | SourceConfig | Part | Questions
-"""A benchmark by name, file or entry; one opened before is passed on as it is."""
+"""A benchmark by name, file or entry, or already loaded."""
 
 
 def open_questions(
@@ -49,34 +49,34 @@ def open_questions(
     data_dir: str | Path | None = None,
     skip_bad: bool = False,
 ) -> list[Questions]:
-    """Open every benchmark.
+    """Load every benchmark.
 
     Args:
-        on: Names, files, Hub sets or word problems.
-        domain: What an answer is.
-        limit: Only the first questions of each.
+        on: Names, files, Hub data sets or generated problems.
+        domain: The domain of the answers.
+        limit: Use only the first questions of each.
         data_dir: Folder with the files of known benchmarks.
-        skip_bad: Leave rows out that cannot be read, counted, instead of stopping.
+        skip_bad: Skip and count rows that cannot be read instead of stopping.
 
     Raises:
-        UserError: A benchmark cannot be found or read, or holds no question; or two have one name.
+        UserError: A benchmark cannot be found or read, or has no question; or two have the same name.
     """
     if limit is not None and limit < 1:
-        raise UserError(f"limit: must be at least 1, got {limit}. Leave it out to ask every question.")
+        raise UserError(f"limit: must be at least 1, got {limit}. Leave it out to use every question.")
     found = [
-        entry if isinstance(entry, Questions) else _opened(entry, domain, limit, data_dir, skip_bad) for entry in on
+        entry if isinstance(entry, Questions) else _load(entry, domain, limit, data_dir, skip_bad) for entry in on
     ]
     names = [questions.name for questions in found]
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
         raise UserError(
-            f"two benchmarks are both called {', '.join(twice)}, so a record could hold only one. Rename a file, or ask "
+            f"two benchmarks have the name {', '.join(twice)}, and a record stores one per name. Rename a file, or evaluate "
             "them in two runs with different outputs."
         )
     return found
 
 
-def _opened(
+def _load(
     entry: str | SourceConfig | Part,
     domain: Domain,
     limit: int | None,
@@ -93,9 +93,9 @@ def _opened(
         config, domain, need_steps=False, skip_bad=skip_bad, data_dir=data_dir, split=split, skip_with=_SKIP_WITH
     )
     if not opened.examples:
-        raise UserError(f"{name}: holds no question to ask.")
+        raise UserError(f"{name}: has no question.")
     cut = limit is not None and limit < len(opened.examples)
-    # a file of which `count` rows were read may hold more, so it counts as limited; written problems have no end
+    # `count` rows of a file count as limited, since it may have more; generated problems have no end
     least = limit if cut else None if config.is_generated else config.count
     if skip_bad and any(opened.record.get("left_out", {}).get(reason) for reason in (BROKEN, UNREADABLE)):
         least = least or len(opened.examples)

@@ -1,19 +1,40 @@
-"""A question, its answer and its score → one row of samples.jsonl.gz."""
+"""A run's answers ↔ its files: samples (everything the model thought and said) and outcomes (right or wrong only).
+
+RUN/samples.jsonl.gz                one row per question
+RUN/outcomes.json                   per result a string of 0 and 1, one character per question; enough for paired tests
+RESULTS/questions/SHA.jsonl.gz      one benchmark's questions, named by their content; all runs of a results folder share them
+
+RESULTS is the folder that holds the studies; a run is RESULTS/STUDY/RUN.
+"""
 
 from __future__ import annotations
 
+import gzip
+import hashlib
+import json
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, replace
+from functools import lru_cache
+from pathlib import Path
 from typing import Any
 
+from ruplar import io
+from ruplar.errors import UserError
 from ruplar.types import Answer, Example, Latent, Score
 
-Sample = dict[str, Any]
+SAMPLES, OUTCOMES, QUESTIONS = "samples.jsonl.gz", "outcomes.json", "questions"
+_WHICH, _ASKED = ("benchmark", "index"), ("source", "question", "marked", "steps")
 _LEAST_TOKENS = 10
+
+Sample = dict[str, Any]
+ResultKey = tuple[str, int, bool, str]
+"""Benchmark, seed of the decoding, lenient grading, decoding ("" in rows that do not name it)."""
+Outcomes = Mapping[tuple[int, str], bool]
+"""Question, by its index and text → right or wrong."""
 
 
 def sample(name: str, seed: int, index: int, example: Example, answer: Answer, graded: Score) -> Sample:
-    """One row of samples.jsonl.gz: the question, what was thought and said, what was found, whether it is right."""
-    latents = [_rounded(latent) for latent in answer.latents]
+    """Make one row of samples.jsonl.gz."""
     return {
         "benchmark": name,
         "seed": seed,
@@ -25,12 +46,12 @@ def sample(name: str, seed: int, index: int, example: Example, answer: Answer, g
         "found": graded.found,
         "correct": graded.correct,
         **asdict(replace(answer, latents=())),
-        "latents": latents,
+        "latents": [_rounded(latent) for latent in answer.latents],
     }
 
 
 def _rounded(latent: Latent) -> dict[str, Any]:
-    """A soft token in four decimals; beyond the ten likeliest, tokens left with no probability are left out: most are."""
+    """Round a soft token to four decimals; beyond the ten likeliest tokens, drop those that round to zero."""
     probs = [rounded for i, prob in enumerate(latent.probs) if (rounded := round(prob, 4)) > 0 or i < _LEAST_TOKENS]
     return {
         "tokens": latent.tokens[: len(probs)],
@@ -38,3 +59,133 @@ def _rounded(latent: Latent) -> dict[str, Any]:
         "entropy": round(latent.entropy, 4),
         "halt": round(latent.halt, 6),
     }
+
+
+def write_samples(rows: Iterable[Mapping[str, Any]], folder: str | Path, share: bool = False) -> Path:
+    """Write `folder/samples.jsonl.gz`; equal rows give equal bytes.
+
+    Args:
+        rows: From `evaluate`.
+        folder: The run's folder.
+        share: Write the questions to the results folder, which stores them once for all runs. They are most of the bytes.
+    """
+    rows = list(rows)
+    if share:
+        questions = _shared(rows, folder)
+        rows = [
+            {**{k: v for k, v in row.items() if k not in _ASKED}, "asked": questions[row["benchmark"]][0]}
+            if questions[row["benchmark"]][1][row["index"]] == _question(row)
+            else row  # two results of one benchmark with different questions: the second stays in the row
+            for row in rows
+        ]
+    return io.write_bytes(Path(folder) / SAMPLES, gzip.compress(_lines(rows), mtime=0))
+
+
+def read_samples(folder: str | Path) -> list[Sample]:
+    """Read the rows given to `write_samples`.
+
+    Raises:
+        UserError: The file with their questions is missing.
+    """
+    rows = _read_lines(Path(folder) / SAMPLES)
+    for row in rows:
+        name = row.pop("asked", None)
+        if name is not None:
+            row.update(_questions(folder, name, SAMPLES)[row["benchmark"], row["index"]])
+    return rows
+
+
+def compact(folder: str | Path) -> bool:
+    """Replace a run's samples by its outcomes; returns False where it has no samples."""
+    file = Path(folder) / SAMPLES
+    if not file.is_file():
+        return False
+    groups: dict[ResultKey, dict[int, Sample]] = {}
+    for row in read_samples(folder):
+        groups.setdefault(_key(row), {})[row["index"]] = row
+    results = []
+    for (benchmark, seed, lenient, decoding), by_index in groups.items():
+        rows = [by_index[i] for i in range(len(by_index))]
+        [(name, _)] = _shared(rows, folder).values()
+        which = {"benchmark": benchmark, "seed": seed, "decoding": decoding, "lenient": lenient}
+        results.append({**which, "questions": name, "right": "".join("01"[bool(row["correct"])] for row in rows)})
+    io.write_json(Path(folder) / OUTCOMES, results)
+    file.unlink()
+    return True
+
+
+def read_outcomes(folder: str | Path) -> Mapping[ResultKey, Outcomes]:
+    """Read right or wrong per question from a run's samples, else from its outcomes; {} where it has neither.
+
+    Raises:
+        UserError: A file cannot be read, or the questions it refers to are missing.
+    """
+    folder = Path(folder)
+    file = next((file for file in (folder / SAMPLES, folder / OUTCOMES) if file.is_file()), None)
+    return {} if file is None else _outcomes(file, file.stat().st_mtime_ns)
+
+
+@lru_cache(maxsize=256)
+def _outcomes(file: Path, written: int) -> Mapping[ResultKey, Outcomes]:
+    found: dict[ResultKey, dict[tuple[int, str], bool]] = {}
+    if file.name == SAMPLES:
+        for row in read_samples(file.parent):
+            found.setdefault(_key(row), {})[row["index"], row["question"]] = bool(row["correct"])
+        return found
+    try:
+        for result in json.loads(file.read_text(encoding="utf-8")):
+            known = _questions(file.parent, result["questions"], OUTCOMES)
+            texts = [(i, known[result["benchmark"], i]["question"]) for i in range(len(result["right"]))]
+            found[_key(result)] = {text: mark == "1" for text, mark in zip(texts, result["right"], strict=True)}
+    except (ValueError, KeyError, TypeError) as error:
+        raise UserError(f"{file}: not a file of outcomes ({error!r}). Evaluate the run again.") from error
+    return found
+
+
+def _key(row: Mapping[str, Any]) -> ResultKey:
+    return row["benchmark"], row["seed"], row.get("lenient", False), row.get("decoding", "")
+
+
+def _question(row: Mapping[str, Any]) -> dict[str, Any]:
+    """Select what a row says about its question; rows of older runs may say less."""
+    return {key: row[key] for key in (*_WHICH, *_ASKED) if key in row}
+
+
+def _shared(rows: Iterable[Mapping[str, Any]], folder: str | Path) -> dict[str, tuple[str, dict[int, Sample]]]:
+    """Write each benchmark's questions to the results folder → benchmark → file name, and its questions by index."""
+    asked: dict[str, dict[int, Sample]] = {}
+    for row in rows:
+        asked.setdefault(row["benchmark"], {}).setdefault(row["index"], _question(row))
+    found = {}
+    for benchmark, questions in asked.items():
+        content = _lines(questions.values())
+        name = f"{hashlib.sha256(content).hexdigest()[:12]}.jsonl.gz"
+        file = Path(folder).resolve().parent.parent / QUESTIONS / name
+        if not file.is_file():
+            io.write_bytes(file, gzip.compress(content, mtime=0))
+        found[benchmark] = name, questions
+    return found
+
+
+def _questions(folder: str | Path, name: str, used_by: str) -> Mapping[tuple[str, int], Sample]:
+    """Find shared questions: in the results folder, or beside the run, where earlier versions wrote them."""
+    home = Path(folder).resolve().parent
+    shared = home.parent / QUESTIONS / name
+    file = next((file for file in (shared, home / name) if file.is_file()), None)
+    if file is None:
+        raise UserError(f"{Path(folder) / used_by}: its questions are in {shared}, which is missing. Copy it too.")
+    return _read_questions(file, file.stat().st_mtime_ns)
+
+
+@lru_cache(maxsize=32)
+def _read_questions(file: Path, written: int) -> Mapping[tuple[str, int], Sample]:
+    return {(one["benchmark"], one["index"]): one for one in _read_lines(file)}
+
+
+def _lines(rows: Iterable[Mapping[str, Any]]) -> bytes:
+    return "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows).encode()
+
+
+def _read_lines(file: Path) -> list[Sample]:
+    with gzip.open(file, "rt", encoding="utf-8") as lines:
+        return [json.loads(line) for line in lines]

@@ -1,6 +1,6 @@
-"""Rights and wrongs → how sure one may be: intervals for one run, differences between two, means over seeds.
+"""Right and wrong answers → statistics: confidence intervals, paired differences, means over seeds.
 
-All intervals are two-sided. Proportions and means are plain numbers (0.46, not 46 %); the caller chooses the unit.
+All intervals are two-sided. Proportions are between 0 and 1; callers convert to percent.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ class Interval(NamedTuple):
 
 
 class Grouped(NamedTuple):
-    """Questions that come in groups: the variance of one seed's mean over them, and how many groups there are."""
+    """Questions in groups: the variance of one seed's mean over them, and the number of groups."""
 
     variance: float
     groups: int
 
 
 class Estimate(NamedTuple):
-    """A mean with its interval; the bounds are None where there is nothing to estimate them from."""
+    """A mean with its interval; the bounds are None where they cannot be estimated."""
 
     mean: float
     low: float | None
@@ -36,11 +36,11 @@ class Estimate(NamedTuple):
 
 
 def wilson(correct: float, n: int, level: float = 0.95) -> Interval:
-    """Wilson's score interval of a proportion: stays inside 0..1 and is honest at 0 and n right.
+    """Compute Wilson's score interval of a proportion; it stays within 0..1 and covers well at 0 and n right.
 
     Args:
-        correct: How many were right; need not be whole (a mean over seeds).
-        n: Of how many; more than 0.
+        correct: Number of right answers; need not be whole (a mean over seeds).
+        n: Number of questions, more than 0.
         level: Confidence.
     """
     if n <= 0 or not 0 <= correct <= n:
@@ -54,32 +54,30 @@ def _normal(level: float) -> float:
 
 
 def _score_interval(share: float, n: float, z: float) -> Interval:
-    """Wilson's interval for a share seen in n (need not be whole), z standard errors wide to either side."""
+    """Wilson's interval for a share of n (need not be whole), with z standard errors to either side."""
     centre = (share + z * z / (2 * n)) / (1 + z * z / n)
     half = z / (1 + z * z / n) * math.sqrt(share * (1 - share) / n + z * z / (4 * n * n))
-    # the bound is exactly 0 (or 1) at the ends; rounding must not say otherwise
+    # exact at the ends, whatever the rounding
     return Interval(0.0 if share == 0 else centre - half, 1.0 if share == 1 else centre + half)
 
 
 def over_seeds(
     shares: Sequence[float], n: int, level: float = 0.95, grouped: Grouped | None = None
 ) -> tuple[float, Interval]:
-    """Shares right of the same n questions, one a seed → their mean, and an interval for both kinds of chance.
+    """Average the accuracies of several seeds on the same n questions → mean, and an interval over seeds and questions.
 
-    The variance of the mean is that of the seeds, s² / S, plus that of the questions, p (1 - p) / n: as if a question
-    were always right or always wrong, whatever the seed, so rather too wide than too narrow. The interval is Wilson's
-    for as many questions as would have that variance; the degrees of freedom are Hillis's (readers × cases), so that
-    few seeds that scatter count for little. One seed, or seeds that agree, give Wilson's interval for n.
+    The variance of the mean is that of the seeds, s² / S, plus that of the questions, p (1 - p) / n, which is conservative: it
+    assumes that all seeds agree on every question. The interval is Wilson's for the number of questions with that variance;
+    the degrees of freedom are Hillis's (readers × cases). One seed, or seeds that agree, give Wilson's interval for n.
 
-    Of questions in G groups the variance is the `clustered_variance`, with G - 1 degrees of freedom, one seed or several.
-    It counts no less than p (1 - p) / n: groups that agree by luck make nothing surer. Where all are right or all wrong
-    nothing shows how groups vary, and each counts as one question. One group says nothing of others: all of 0..1.
+    With questions in G groups the second part is the `clustered_variance`, at least p (1 - p) / n, with G - 1 degrees of
+    freedom. Where all answers are right, or all wrong, each group counts as one question. One group gives 0..1.
 
     Args:
-        shares: Between 0 and 1.
-        n: Questions, more than 0.
+        shares: Accuracies between 0 and 1, one per seed.
+        n: Number of questions, more than 0.
         level: Confidence.
-        grouped: Of questions in groups, the mean of the seeds' variances; None where each stands for itself.
+        grouped: For questions in groups, the mean of the seeds' variances; None where questions are independent.
     """
     if not shares or n <= 0:
         raise ValueError(f"{len(shares)} seeds of {n} questions have no mean")
@@ -98,15 +96,15 @@ def over_seeds(
 
 
 def clustered_variance(values: Sequence[float] | np.ndarray, groups: Sequence[int] | np.ndarray) -> float:
-    """Values of n questions in G groups → the variance of their mean, when those of one group vary together.
+    """Compute the variance of the mean of n values in G groups, clustered by group.
 
-    G / (G - 1) * sum over groups of (sum of the group's residuals)² / n²: Liang and Zeger's, as Miller gives it for
-    evaluations (2024, "Adding error bars to evals"), with the usual factor for few groups. Where every question is a group
-    it is the sample variance over n; of rights and wrongs that is p (1 - p) / (n - 1).
+    G / (G - 1) * sum over groups of (sum of the group's residuals)² / n²: Liang and Zeger's estimator, as in Miller (2024,
+    "Adding error bars to evals"), with the usual small-sample factor. Where every question is its own group it is the sample
+    variance over n; for right and wrong answers that is p (1 - p) / (n - 1).
 
     Args:
-        values: One a question.
-        groups: The number of each one's group, from 0 on; at least two of them.
+        values: One per question.
+        groups: The number of each question's group, from 0 on; at least two groups.
     """
     data = np.asarray(values, dtype=float)
     sums = np.bincount(groups, weights=data - data.mean())
@@ -117,17 +115,17 @@ def clustered_variance(values: Sequence[float] | np.ndarray, groups: Sequence[in
 
 
 _ROUNDING = 1e-9
-"""A group's residuals that sum to less sum to nothing: answers are counts over a few seeds."""
+"""Sums of residuals below this are rounding errors."""
 
 
 def variance(values: Sequence[float]) -> float:
-    """The sample variance of two or more values."""
+    """Compute the sample variance of two or more values."""
     mean = math.fsum(values) / len(values)
     return math.fsum((v - mean) ** 2 for v in values) / (len(values) - 1)
 
 
 def bootstrap_mean(values: Sequence[float], *, seed: int = 0, draws: int = 10_000, level: float = 0.95) -> Estimate:
-    """The mean and its percentile bootstrap interval; the same seed gives the same interval."""
+    """Compute the mean and its percentile bootstrap interval, deterministic for a seed."""
     data = np.asarray(values, dtype=float)
     if data.size == 0:
         raise ValueError("no values to take a mean of")
@@ -149,16 +147,16 @@ def bootstrap_mean(values: Sequence[float], *, seed: int = 0, draws: int = 10_00
 def paired_difference(
     first: Sequence[float], second: Sequence[float], *, seed: int = 0, draws: int = 10_000, level: float = 0.95
 ) -> Estimate:
-    """Mean of first - second on the same questions, with its bootstrap interval over questions."""
+    """Compute the mean of first - second on the same questions, with its bootstrap interval."""
     if len(first) != len(second):
         raise ValueError(f"paired values must be of the same questions, got {len(first)} and {len(second)}")
     return bootstrap_mean(np.asarray(first, float) - np.asarray(second, float), seed=seed, draws=draws, level=level)
 
 
 def mcnemar(first: Sequence[bool], second: Sequence[bool]) -> float:
-    """Exact two-sided p-value that two methods are equally often right on the same questions.
+    """Compute McNemar's exact two-sided p-value for two methods on the same questions.
 
-    Only questions on which they differ count: under no difference each goes either way like a fair coin.
+    Only questions on which they differ count; under the null hypothesis each favours either method with probability 1/2.
     """
     if len(first) != len(second):
         raise ValueError(f"paired scores must be of the same questions, got {len(first)} and {len(second)}")
@@ -170,7 +168,7 @@ def mcnemar(first: Sequence[bool], second: Sequence[bool]) -> float:
 
 
 def t_quantile(freedom: float, level: float = 0.95) -> float:
-    """The t with P(|T| < t) = level, by bisection; degrees of freedom are rounded down, above 1000 it is normal."""
+    """Find t with P(|T| < t) = level by bisection; degrees of freedom are rounded down, above 1000 T is normal."""
     if freedom > _MANY:
         return _normal(level)
     freedom, low, high = int(freedom), 0.0, 1.0
@@ -183,13 +181,13 @@ def t_quantile(freedom: float, level: float = 0.95) -> float:
 
 
 def t_test(t: float, freedom: float) -> float:
-    """Two-sided p-value of Student's t; degrees of freedom as in `t_quantile`."""
+    """Compute the two-sided p-value of Student's t; degrees of freedom as in `t_quantile`."""
     inside = math.erf(abs(t) / math.sqrt(2)) if freedom > _MANY else _t_inside(abs(t), int(freedom))
     return min(1.0, max(0.0, 1 - inside))
 
 
 _MANY = 1000
-"""From so many degrees of freedom on, Student's t is the normal distribution to three digits."""
+"""Degrees of freedom above which Student's t equals the normal distribution to three digits."""
 
 
 def _t_inside(t: float, freedom: int) -> float:

@@ -97,7 +97,7 @@ class Study(Settings):
         ("data", "steps", "batch", "init", "adapter", "prompt"), description="What all rows must have in common."
     )
     ablate: SourceConfig | None = Field(None, description="Also replace the latents, on these questions.")
-    latency_questions: int = Field(0, ge=0, description="Ask so many questions one at a time too, for ms_alone.")
+    latency_questions: int = Field(0, ge=0, description="Ask so many questions one at a time too, for ms_batch1.")
     batch_size: int = Field(64, ge=1, description="Questions answered at a time.")
     engine: Literal["auto", "fast", "reference"] = Field(
         "auto", description="What answers them: the fast engine (auto, fast) or the plain loop (reference)."

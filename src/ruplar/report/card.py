@@ -1,9 +1,9 @@
-"""A written model and its records → README.md, a model card as the Hub knows it; nothing in it is typed by hand.
+"""An exported model and its records → README.md, a Hub model card made from records only.
 
     ---            front matter (`front_matter.py`)
-    # NAME         what it is · how to use it · how it was trained · scores · do the latents matter · limits · licence
+    # NAME         what it is · how to use it · how it was trained · scores · latent ablation · limits · licence
 
-What no record says is left out or called unknown. Paths of the machine do not enter: of a folder only its name is told.
+What no record states is left out or called unknown. Of local paths only the last part is shown.
 """
 
 from __future__ import annotations
@@ -16,13 +16,12 @@ from typing import TYPE_CHECKING
 
 from ruplar import plugins
 from ruplar.errors import UserError
-from ruplar.evaluate.record import SAMPLES, read_samples
+from ruplar.evaluate.samples import SAMPLES, read_samples
 from ruplar.model.fetch import KNOWN, backbones
-from ruplar.report.card_limits import limits
-from ruplar.report.card_scores import ablation, as_code, scores
-from ruplar.report.card_training import training
+from ruplar.report.card_sections import ablation, as_code, limits, scores, training
 from ruplar.report.front_matter import as_yaml, front_matter, hub_model, public, without_places
-from ruplar.report.model_records import VALID, ModelRecords, filled
+from ruplar.report.model_records import ModelRecords, filled
+from ruplar.report.rows import VALID
 from ruplar.report.table import Table
 from ruplar.report.tables import NONE
 
@@ -31,21 +30,21 @@ if TYPE_CHECKING:
 
 README = "README.md"
 PACKAGED = tuple(name for name in backbones() if name not in KNOWN)
-"""Backbones that come inside ruplar."""
+"""Backbones packaged with ruplar."""
 LONGEST = 240
-"""Letters of a question that may stand in a command."""
+"""Longest example question."""
 
 
 @dataclass(frozen=True)
 class Written:
-    """A model as it was exported.
+    """An exported model.
 
     Attributes:
-        name: Of its folder.
-        card: What the folder says of itself.
-        adapter: Whether its weights are an adapter alone, to be loaded on its backbone.
-        parameters: Of the whole model, without the adapter.
-        megabytes: Of the weights in the folder.
+        name: Its folder's name.
+        card: Its metadata (`ruplar.json`).
+        adapter: Whether its weights are an adapter only, to be loaded on its backbone.
+        parameters: Parameters of the whole model, without the adapter.
+        megabytes: Size of the weights in the folder.
     """
 
     name: str
@@ -56,13 +55,13 @@ class Written:
 
 
 def build_card(written: Written, subject: ModelRecords, *, licence: str | None = None, more_limits: str = "") -> str:
-    """The card as text.
+    """Make the card's text.
 
     Args:
         written: The model.
         subject: Its records.
         licence: The Hub's identifier of its licence; None: none is named.
-        more_limits: What is known beyond the records, as Markdown.
+        more_limits: Further limits, as Markdown.
     """
     backbone = written.card.backbone.name
     fields = front_matter(written.name, subject.record, adapter=written.adapter, backbone=backbone, licence=licence)
@@ -71,15 +70,17 @@ def build_card(written: Written, subject: ModelRecords, *, licence: str | None =
         "How to use it": _use(written, subject),
         "How it was trained": training(subject),
         "Scores": scores(subject),
-        "Do the latents matter?": ablation(subject),
+        "Latent ablation": ablation(subject),
         "Limits": limits(written.card, subject, written.adapter, written.parameters),
         "Licence": _licence(written, licence),
     }
     sections = {title: without_places(text.strip()) for title, text in sections.items() if text}
-    sections["Limits"] += (
-        f"\n\n{more_limits.strip()}" if more_limits.strip() else ""
-    )  # the user's words stay as they are
-    draft = f"> **Draft.** These figures enter no table: {'; '.join(subject.partial)}.\n\n" if subject.partial else ""
+    sections["Limits"] += f"\n\n{more_limits.strip()}" if more_limits.strip() else ""
+    draft = (
+        f"> **Draft.** These numbers may not enter a table: {'; '.join(subject.partial)}.\n\n"
+        if subject.partial
+        else ""
+    )
     body = "\n".join(f"## {title}\n\n{text}\n" for title, text in sections.items())
     return f"---\n{without_places(as_yaml(fields))}---\n\n# {written.name}\n\n{draft}{body}"
 
@@ -104,20 +105,20 @@ def _what(written: Written, subject: ModelRecords) -> str:
 
 
 def _thinks(method: str, latents: Sequence[float]) -> str:
-    """How it comes to its answers, in a sentence."""
+    """Describe how the model reasons, in one sentence."""
     if method == "cot":
-        return "It writes its reasoning out before it answers."
+        return "It writes a chain of thought before it answers."
     if not any(latents):
-        return "It answers at once, without a thought in between."
+        return "It answers directly, without latents."
     few, many = f"{min(latents):.1f}", f"{max(latents):.1f}"
     return (
-        "Between question and answer it feeds itself a few latents, vectors in place of words, instead of writing its "
-        f"reasoning out: {few if few == many else f'{few} to {many}'} a question on the sets below."
+        "Between question and answer it feeds itself a few latents (vectors in place of tokens) instead of writing a chain: "
+        f"{few if few == many else f'{few} to {many}'} per question on the benchmarks below."
     )
 
 
 def _settings(card: ModelMetadata) -> list[tuple[str, str, str]]:
-    """What makes this model think as it does: plug-ins, what differs from their defaults, the adapter."""
+    """List the plug-ins, their settings that differ from the defaults, and the adapter."""
     found = []
     for kind, section in (("methods", "method"), ("priors", "prior"), ("spans", "spans"), ("domains", "domain")):
         named = getattr(card, section)
@@ -125,20 +126,19 @@ def _settings(card: ModelMetadata) -> list[tuple[str, str, str]]:
             continue
         found.append((section, f"`{named.name}`", _about(kind, named.name)))
         usual, own = filled(kind, named.name, {}), filled(kind, named.name, named.settings)
-        keep = [
-            key for key, value in own.items() if value != usual.get(key) or key in ("max_latents", "operand_share")
-        ]
+        always = ("max_latents", "operand_share")
+        keep = [key for key, value in own.items() if value != usual.get(key) or key in always]
         found += [(f"{section}.{key}", f"`{own[key]}`", as_code(_help(kind, named.name, key))) for key in keep]
     lora = card.backbone.lora
     if lora is not None:
         found.append(("backbone.lora", f"`rank {lora.rank}, alpha {lora.alpha}`", "Low-rank adapter (PEFT)."))
     if card.backbone.number_tokens:
-        found.append(("backbone.number_tokens", "`True`", "A token for every group of two or three digits."))
+        found.append(("backbone.number_tokens", "`True`", "One token for every group of two or three digits."))
     return found
 
 
 def _about(kind: str, name: str) -> str:
-    return plugins.describe(kind, name) if name in plugins.names(kind) else f"`{name}`, from outside the package."
+    return plugins.describe(kind, name) if name in plugins.names(kind) else f"`{name}`, an external plug-in."
 
 
 def _help(kind: str, name: str, key: str) -> str:
@@ -158,8 +158,8 @@ def _use(written: Written, subject: ModelRecords) -> str:
         else ""
     )
     needs = (
-        f"The adapter stands on the weights of `{public(init, ['init'])}`, which this folder does not hold: export with "
-        "--merge for one that stands alone.\n\n"
+        f"The adapter needs the weights of `{public(init, ['init'])}`, which are not in this folder; export with --merge for a "
+        "self-contained model.\n\n"
         if written.adapter and init
         else ""
     )
@@ -167,8 +167,8 @@ def _use(written: Written, subject: ModelRecords) -> str:
     shown = ", [latent.tokens[0] for latent in answer.latents]" if soft else ""
     loads = "" if written.adapter else "`AutoModelForCausalLM.from_pretrained` loads the folder as a plain model."
     if loads and soft:
-        loads += " Its `generate` writes text tokens only: the thinking is done by ruplar, which reads `ruplar.json`."
-    return f"""{needs}`{written.name}` stands for this folder, wherever it lies.
+        loads += " Its `generate` produces text tokens only; ruplar produces the latents, using `ruplar.json`."
+    return f"""{needs}`{written.name}` is the path of this folder.
 
 ```bash
 pip install .    # in a checkout of ruplar
@@ -192,30 +192,29 @@ def _quoted(text: str) -> str:
 
 
 def _example(subject: ModelRecords) -> tuple[str, str]:
-    """A short question that these weights answered right, and what they said; three dots where no answers were kept."""
+    """Choose a short question that the model answered correctly, and its answer; "…" where no answers are stored."""
     rows = read_samples(subject.folder) if (subject.folder / SAMPLES).is_file() else []
     rows = [r for r in rows if r["correct"] and len(r["question"]) <= LONGEST and "\n" not in r["question"]]
-    # held-out questions before those the model was chosen by, and of these one whose thoughts are on record
+    # test questions before the selection set, and those with stored latents first
     first = min(rows, key=lambda r: (r["benchmark"] == VALID, not r.get("latents"), r["index"]), default=None)
     if first is None:
         return "…", ""
     thoughts = ", ".join(f"`{z['tokens'][0]}`" for z in first.get("latents") or () if z.get("tokens"))
-    how = f" after latents that favour {thoughts}" if thoughts else ""
-    return first[
-        "question"
-    ], f"On record it answered `{first['text'].strip()}`{how}; `{first['marked']}` is right.\n\n"
+    how = f" after latents whose likeliest tokens are {thoughts}" if thoughts else ""
+    answered = (
+        f"In the evaluation it answered `{first['text'].strip()}`{how}; the correct answer is `{first['marked']}`.\n\n"
+    )
+    return first["question"], answered
 
 
 def _licence(written: Written, licence: str | None) -> str:
-    own = f"These weights: {licence}." if licence else "None has been named for these weights."
+    own = f"These weights: {licence}." if licence else "No licence is named for these weights."
     name = written.card.backbone.name
-    backbone = (
-        "comes with ruplar, under Apache-2.0" if name in PACKAGED else "has a licence of its own, which holds too"
-    )
+    backbone = "is part of ruplar (Apache-2.0)" if name in PACKAGED else "has its own licence, which also applies"
     return f"{own} The backbone, {_linked(name)}, {backbone}."
 
 
 def _linked(backbone: str) -> str:
-    """A backbone's name as a reader can follow it: a link to the Hub, or the name alone."""
+    """Format a backbone's name: a link to the Hub, or the name only."""
     hub = hub_model(backbone)
     return f"[{hub}](https://huggingface.co/{hub})" if hub else f"`{public(backbone, ['init'])}`"

@@ -1,12 +1,11 @@
-"""Rows → CSV: one line a row; its paired tests and the paper's printed numbers are further columns of it.
+"""Rows → CSV, one line per row; paired tests and the paper's printed numbers are further columns.
 
     study, method, …, peak_gb, acc_per_latent      always
     best, difference, …, test                      against the best of its study, backbone and benchmark
-    against, against_difference, …, against_test   against the row named
-    printed_accuracy, printed_latents              the paper's, of this method on this benchmark; not our runs
+    against, against_difference, …, against_test   against the named row
+    printed_accuracy, printed_latents              the paper's, for this method on this benchmark; not our runs
 
-Differences and their intervals are in points, and nothing is rounded. What does not apply is an empty cell: no row is
-tested against itself.
+Differences and their intervals are in points; nothing is rounded. What does not apply is an empty cell.
 """
 
 from __future__ import annotations
@@ -29,25 +28,25 @@ TESTED = {
     "p_holm": "holm",
     "test": "test",
 }
-"""Column → the attribute of a `Pair` that stands in it."""
+"""Column → attribute of a `Pair`."""
 PRINTED = {"printed_accuracy": "accuracy", "printed_latents": "latents"}
-"""Column → the paper's figure that stands in it."""
+"""Column → key of the paper's numbers."""
 
 Cells = dict[str, Any]
 """Column → value; None where there is none."""
 
 
 def to_csv(rows: Sequence[Row], *, tests: bool = False, against: str | None = None, printed: bool = False) -> str:
-    """Rows as CSV with a heading; seeds are joined by spaces, what is unknown is empty.
+    """Format rows as CSV with a heading; seeds are joined by spaces, unknown values are empty.
 
     Args:
         rows: Of one study or several.
-        tests: Add the test of every row against the best of its study, question by question.
+        tests: Add the test of every row against the best of its study, paired by question.
         against: Add the test against this row too.
         printed: Add what the paper printed, if there is a study among the rows.
 
     Raises:
-        UserError: No row is named `against`, or what is needed for pairing is not there.
+        UserError: No row is named `against`, or the records do not allow pairing.
     """
     parts = [[_own(row) for row in rows]]
     if tests:
@@ -69,7 +68,7 @@ def _own(row: Row) -> Cells:
 
 
 def _tested(rows: Sequence[Row], found: Sequence[Pair], reference: str, prefix: str = "") -> list[Cells]:
-    """For every row the test it is in; the column `reference` names whom it was tested against."""
+    """For every row the test it is in; the column `reference` names the row it was tested against."""
     by_row = {(pair.study, pair.method, pair.backbone, pair.benchmark): pair for pair in found}
     attributes = {reference: "against"} | {prefix + column: name for column, name in TESTED.items()}
     tested = [by_row.get((row.study, row.method, row.backbone, row.benchmark)) for row in rows]
@@ -77,11 +76,11 @@ def _tested(rows: Sequence[Row], found: Sequence[Pair], reference: str, prefix: 
 
 
 def _printed(rows: Sequence[Row]) -> list[Cells]:
-    """For every row what the paper printed of it, under the names that the table beside ours goes by."""
+    """For every row what the paper printed under the name that `printed_table` uses."""
     names = printed_names(rows)
     found: list[Cells] = []
     for row in rows:
         name = names.get((row.study, row.method))
         cell: Mapping[str, float | None] = {} if name is None else paper.printed(name)[0].cells.get(row.benchmark, {})
-        found.append({column: cell.get(figure) for column, figure in PRINTED.items()})
+        found.append({column: cell.get(key) for column, key in PRINTED.items()})
     return found

@@ -1,6 +1,6 @@
-"""What is known of a model → the YAML that opens a Hub model card: library, base model, data, and its scores.
+"""A run → the YAML front matter of a Hub model card: library, base model, data, scores.
 
-The fields and their shape are the Hub's own library's (huggingface.co/docs/hub/model-cards).
+The fields are those of huggingface_hub (huggingface.co/docs/hub/model-cards).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import yaml
 from ruplar.data.locations import KNOWN_SETS
 from ruplar.evaluate.record import BenchmarkResult, RunRecord
 from ruplar.model.fetch import KNOWN
-from ruplar.report.model_records import VALID
+from ruplar.report.rows import VALID
 
 if TYPE_CHECKING:
     from huggingface_hub import EvalResult
@@ -26,7 +26,7 @@ _PLACE = re.compile(r"(?<![\w./:~-])~?/(?:[\w.@+-]+/)+[\w.@+-]+")
 
 
 def hub_model(name: str) -> str | None:
-    """A backbone's name → the Hub's name of it; None for folders and models that the Hub does not have."""
+    """Convert a backbone's name to the Hub's; None for folders and models that are not on the Hub."""
     if name in KNOWN:
         return KNOWN[name].hub
     owner, _, rest = name.partition("/")
@@ -35,7 +35,7 @@ def hub_model(name: str) -> str | None:
 
 
 def hub_set(source: str) -> tuple[str, str | None, str | None] | None:
-    """A data set's name → owner/name, config and split at the Hub; None where it is not there."""
+    """Convert a data set's name to owner/name, config and split on the Hub; None where it is not there."""
     address = source.removeprefix("hub:") if source.startswith("hub:") else ""
     if source in KNOWN_SETS:
         address = KNOWN_SETS[source].hub
@@ -47,26 +47,26 @@ def hub_set(source: str) -> tuple[str, str | None, str | None] | None:
 
 
 def trained_on(record: RunRecord) -> list[str]:
-    """The sources of a run's training data, as its recipe names them; [] for a record of an evaluation alone."""
+    """List the sources of a run's training data, as its recipe names them; [] for an evaluation."""
     return list(dict.fromkeys(str(s["source"]) for s in record.config.get("data", {}).get("train", ())))
 
 
 def front_matter(
     name: str, record: RunRecord, *, adapter: bool, backbone: str, licence: str | None = None
 ) -> dict[str, Any]:
-    """The fields; those that nothing is known of are left out.
+    """Make the fields; unknown ones are left out.
 
     Args:
-        name: Of the model.
+        name: The model's name.
         record: The run that made it.
-        adapter: Whether the weights are an adapter alone.
-        backbone: As the model's own card names it.
+        adapter: Whether the weights are an adapter only.
+        backbone: As the model's metadata names it.
         licence: The Hub's identifier of it, e.g. apache-2.0.
     """
     from huggingface_hub import ModelCardData
 
     sets = [found[0] for found in map(hub_set, trained_on(record)) if found]
-    results = [] if record.partial else scores(record.benchmarks)  # a draft's figures are not for the Hub's index
+    results = [] if record.partial else scores(record.benchmarks)  # partial results are not published
     return ModelCardData(
         license=licence,
         library_name="peft" if adapter else "transformers",
@@ -80,7 +80,7 @@ def front_matter(
 
 
 def scores(results: Sequence[BenchmarkResult]) -> list[EvalResult]:
-    """Results of one model → the Hub's: graded strictly, and not those on what the model was chosen by."""
+    """Convert results to the Hub's format: strictly graded ones, without the selection set."""
     return [_score(result) for result in results if result.name != VALID and not result.lenient]
 
 
@@ -107,21 +107,21 @@ def _score(result: BenchmarkResult) -> EvalResult:
 
 
 def as_yaml(fields: Any) -> str:
-    """Plain data → YAML in the order given."""
+    """Format plain data as YAML, keeping its order."""
     return yaml.safe_dump(fields, sort_keys=False, allow_unicode=True, width=100)
 
 
 def without_places(text: str) -> str:
-    """Text in which of every absolute path only the last part is left; addresses of the web stay."""
+    """Shorten every absolute path in a text to its last part; URLs are unchanged."""
     return _PLACE.sub(lambda found: found[0].rpartition("/")[2], text)
 
 
 def public(value: Any, keys: Iterable[str] = ()) -> Any:
-    """Plain data without places of this machine: of a path only its last part is kept, Hub names stay whole.
+    """Shorten local paths in plain data to their last part; Hub names are unchanged.
 
     Args:
         value: A config, or a part of it.
-        keys: The keys that lead to it; what `init` names is always a folder.
+        keys: The keys that lead to it; `init` always names a folder.
     """
     keys = tuple(keys)
     if isinstance(value, dict):
@@ -131,7 +131,7 @@ def public(value: Any, keys: Iterable[str] = ()) -> Any:
     if not isinstance(value, str):
         return value
     placed = value.startswith(("/", "~", "./", "../", "file:")) or value[1:3] in (":\\", ":/")
-    # what the prompt says is text, whatever it begins with
+    # prompt settings are text, never paths
     if keys[:1] != ("prompt",) and (placed or keys[-1:] == ("init",)):
         return value.replace("\\", "/").rstrip("/").rpartition("/")[2]
     return value

@@ -1,4 +1,4 @@
-"""Folders → everything a page or its figures are made of: rows, thoughts, training curves, ablations, bench records.
+"""Folders → everything a page and its figures are made from: rows, thoughts, training curves, ablations, bench records.
 
 run.json, samples.jsonl.gz, metrics.jsonl   a run          (`ruplar train`, `evaluate`, `study`)
 ablation.json                               an ablation    (`ruplar ablate --json`, `study`)
@@ -16,14 +16,13 @@ from pathlib import Path
 from typing import Any
 
 from ruplar.errors import UserError
-from ruplar.evaluate.record import RECORD, SAMPLES, RunRecord, read_record, read_samples
-from ruplar.report.rows import STUDY, Row, Run, find_runs, pool
-from ruplar.report.thoughts import Thought, domain_of, thoughts
+from ruplar.evaluate.record import ABLATION, RECORD, STUDY, RunRecord, read_record
+from ruplar.evaluate.samples import OUTCOMES, SAMPLES, read_samples
+from ruplar.report.rows import Row, Run, domain_of, find_runs, method_of, pool
+from ruplar.report.thoughts import Thought, thoughts
 from ruplar.train import METRICS
 
 log = logging.getLogger(__name__)
-
-ABLATION = "ablation.json"
 
 
 @dataclass(frozen=True)
@@ -41,15 +40,15 @@ class Curve:
 
 @dataclass(frozen=True)
 class Material:
-    """What was found.
+    """Everything found in some folders.
 
     Attributes:
-        rows: Of the tables, pooled over seeds.
-        records: Every run, those without a benchmark too.
-        curves: Of the runs trained here.
-        ablations: Benchmark, with the run's name in a study → one row a mode.
+        rows: Pooled over seeds, as in the tables.
+        records: Every run, also those without a benchmark.
+        curves: Training curves of the runs that have one.
+        ablations: Benchmark, with the run's name in a study → one row per mode.
         benches: Bench records.
-        drafts: Why some of this may enter no table → what that holds for; empty when all may.
+        drafts: Reason why a run may not enter a table → the runs it applies to; empty when all may.
     """
 
     rows: list[Row] = field(default_factory=list)
@@ -61,14 +60,14 @@ class Material:
 
 
 def gather(paths: Iterable[str | Path], drafts: bool = False) -> Material:
-    """Everything below these paths.
+    """Read everything below these paths.
 
     Args:
         paths: run.json files, bench records, or folders.
-        drafts: Take partial runs and benches of uncommitted code too; `Material.drafts` then says why they are.
+        drafts: Include partial runs and benches of uncommitted code; `Material.drafts` then lists why they are partial.
 
     Raises:
-        UserError: A file cannot be read, or there is nothing at all.
+        UserError: A file cannot be read, or there is nothing to report.
     """
     places = [Path(path) for path in paths]
     missing = next((place for place in places if not place.exists()), None)
@@ -86,12 +85,12 @@ def gather(paths: Iterable[str | Path], drafts: bool = False) -> Material:
             found.drafts.setdefault(reason, []).append(record.name)
         if (file.parent / METRICS).is_file():
             found.curves.append(Curve(record, _lines(file.parent / METRICS)))
-    _read_others([file for file in files if file.name not in (RECORD, STUDY)], found, drafts)
+    _read_others([file for file in files if file.name not in (RECORD, STUDY, OUTCOMES)], found, drafts)
     if any(record.benchmarks for record in found.records) or (runs and not found.benches and not found.ablations):
         run_places = [place for place in places if place.is_dir() or place.name == RECORD]
         found.rows.extend(pool(find_runs(run_places, drafts), drafts))
     if not (found.rows or found.benches or found.ablations):
-        raise UserError("nothing to report was found there: no run.json, no ablation.json, no bench record.")
+        raise UserError("nothing to report: no run.json, no ablation.json, no bench record.")
     return found
 
 
@@ -104,7 +103,7 @@ def _read_others(files: Sequence[Path], found: Material, drafts: bool) -> None:
         try:
             content = json.loads(file.read_text(encoding="utf-8"))
         except ValueError as error:
-            raise UserError(f"{file}: is not JSON ({error}).") from error
+            raise UserError(f"{file}: not JSON ({error}).") from error
         if file.name == ABLATION:
             _add_ablation(file, content, found, drafts)
         elif isinstance(content, dict) and {"what", "shape", "device"} <= content.keys():
@@ -117,12 +116,12 @@ def _read_others(files: Sequence[Path], found: Material, drafts: bool) -> None:
 
 
 def _add_ablation(file: Path, content: Any, found: Material, drafts: bool) -> None:
-    """Either form: what `ruplar ablate --json` prints, benchmark → rows; or a study's, `on` and `rows`, beside its run.json.
+    """Add what `ruplar ablate --json` printed (benchmark → rows), or a study's (`on` and `rows`, beside its run.json).
 
-    Of a study's seeds the first one is kept.
+    Of a study's seeds only the first is drawn.
     """
     if not isinstance(content, dict):
-        raise UserError(f"{file}: is no ablation; `ruplar ablate MODEL --json` prints one.")
+        raise UserError(f"{file}: not an ablation; `ruplar ablate MODEL --json` prints one.")
     if not {"on", "rows"} <= content.keys():
         found.ablations.update(content)
         return
@@ -138,16 +137,11 @@ def _lines(file: Path) -> list[dict[str, Any]]:
     try:
         return [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
     except ValueError as error:
-        raise UserError(f"{file}: holds a line that is not JSON ({error}).") from error
-
-
-def method_of(row: Row) -> str:
-    """The name of a row's method in its runs' config: `ruplar`, `cot`, …; not its label."""
-    return str(row.runs[0].record.config.get("method", {}).get("name", "")) if row.runs else ""
+        raise UserError(f"{file}: has a line that is not JSON ({error}).") from error
 
 
 def best_thinker(rows: Sequence[Row]) -> Row | None:
-    """The row whose thoughts are shown: soft tokens on record; the paper's method, the set most methods were asked, accuracy."""
+    """Choose the row whose thoughts are shown: soft tokens on record, the paper's method, the benchmark most rows share, accuracy."""
 
     def rank(row: Row) -> tuple[bool, int, float]:
         beside = sum((r.study, r.benchmark) == (row.study, row.benchmark) for r in rows)
@@ -158,7 +152,7 @@ def best_thinker(rows: Sequence[Row]) -> Row | None:
 
 
 def thoughts_of(row: Row, rows: Sequence[Row]) -> list[Thought]:
-    """A row's thoughts, from its first run, each beside the chain a text method of the same study wrote if there is one."""
+    """Read a row's thoughts from its first run, each with the chain that a text method of the same study wrote, if any."""
     text = next(
         (r for r in rows if (r.study, r.benchmark) == (row.study, row.benchmark) and method_of(r) == "cot"), None
     )
@@ -166,7 +160,7 @@ def thoughts_of(row: Row, rows: Sequence[Row]) -> list[Thought]:
 
 
 def _of(run: Run) -> list[dict[str, Any]]:
-    """The samples of one result; [] where the run left none."""
+    """Read the samples of one result; [] where the run has none."""
     wanted, how = (run.result.name, run.result.seed, run.result.lenient), run.result.decoding
     rows = _samples(run.folder)
     return [

@@ -1,7 +1,7 @@
-"""A model's own card (`ruplar.json`) and folders of records → the run that made it, its rows, and the rows to set beside them.
+"""A model's metadata (`ruplar.json`) and folders of records → the run that made it, its rows, and the other rows of its study.
 
-A model folder does not say which run wrote it. It is the run named, else the one whose run.json lies beside the model, else
-the only one among the records with the model's settings; never a guess.
+A model folder does not name the run that made it. It is the run given, else the run.json beside the model, else the only
+record with the model's settings; never a guess.
 """
 
 from __future__ import annotations
@@ -17,9 +17,8 @@ from pydantic import ValidationError
 
 from ruplar import plugins
 from ruplar.errors import UserError
-from ruplar.evaluate.record import RECORD, BenchmarkResult, RunRecord, read_record
+from ruplar.evaluate.record import ABLATION, RECORD, BenchmarkResult, RunRecord, read_record
 from ruplar.model.settings import BackboneConfig
-from ruplar.report.material import ABLATION
 from ruplar.report.rows import Row, find_runs, pool
 
 if TYPE_CHECKING:
@@ -27,24 +26,22 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-VALID = "valid"
-"""The benchmark that checkpoints and settings are chosen on; a study asks it too."""
 SHAPE = ("rank", "alpha", "targets", "embedding", "words")
-"""Settings of an adapter that its weights depend on."""
+"""Settings of an adapter that determine its weights' shapes and use."""
 SHOWN = 5
-"""Runs named in a message."""
+"""Most runs named in a message."""
 
 
 @dataclass(frozen=True)
 class ModelRecords:
-    """What a model card is about.
+    """The records that a model card is made from.
 
     Attributes:
-        folder: Of the run that made the weights.
+        folder: The folder of the run that made the weights.
         record: That run.
-        rows: Its rows, one a benchmark, pooled over the seeds that the records hold.
+        rows: Its rows, one per benchmark, pooled over the seeds on record.
         beside: Other rows of the same study, on the same benchmarks.
-        ablated: Seed of the ablated run and benchmark → one row a mode; empty where none was made.
+        ablated: Seed of the ablated run and benchmark → one row per mode; empty where there is none.
     """
 
     folder: Path
@@ -55,17 +52,17 @@ class ModelRecords:
 
     @property
     def results(self) -> list[BenchmarkResult]:
-        """The results of these very weights."""
+        """The results of these weights, not pooled."""
         return self.record.benchmarks
 
     @property
     def seeds(self) -> tuple[int, ...]:
-        """Of all runs its rows are pooled from."""
+        """Seeds of all runs that its rows pool."""
         return tuple(sorted({seed for row in self.rows for seed in row.seeds}))
 
     @property
     def partial(self) -> list[str]:
-        """Why some of this may enter no table."""
+        """Reasons why some of these runs may not enter a table."""
         runs = [run.record for row in (*self.rows, *self.beside) for run in row.runs]
         return list(dict.fromkeys(reason for record in runs for reason in record.partial))
 
@@ -78,29 +75,27 @@ def find_model_records(
     beside: Path | None = None,
     drafts: bool = False,
 ) -> ModelRecords:
-    """The records of a model.
+    """Find the records of a model.
 
     Args:
-        card: What the model folder says of itself.
+        card: The model's metadata.
         paths: run.json files, or folders that hold them.
         made_by: The run that made the model, where it is known.
-        beside: The run.json that lies beside the model, if one does.
-        drafts: Take partial runs too.
+        beside: The run.json beside the model, if there is one.
+        drafts: Include partial runs.
 
     Raises:
-        UserError: No run, or more than one, fits the model; its run is partial; or nothing was asked of it.
+        UserError: No run, or more than one, fits the model; its run is partial, or has no results.
     """
     known = {run.folder: run.record for run in find_runs(paths, drafts=True)} if paths else {}
     folder = _named(card, made_by, beside, known) if made_by or beside else _fitting(card, known)
     record = known.get(folder) or read_record(folder)
     if not record.benchmarks:
-        raise UserError(
-            f"{folder}: nothing has been asked of this run. Ask it with `ruplar evaluate`, then make the card."
-        )
+        raise UserError(f"{folder}: this run has no results. Evaluate it with `ruplar evaluate`, then make the card.")
     if record.partial and not drafts:
         raise UserError(
-            f"{folder / RECORD} cannot stand in a model card: {'; '.join(record.partial)}. Run it again whole and from "
-            "committed code; with --drafts a card is made that says so on top."
+            f"{folder / RECORD} cannot be used in a model card: {'; '.join(record.partial)}. Run it again completely and from "
+            "committed code, or use --drafts for a card that says so at the top."
         )
     places = [*paths, *([] if folder in known else [folder])]
     rows = pool(find_runs(places, drafts), drafts)
@@ -111,22 +106,22 @@ def find_model_records(
 
 
 def _named(card: ModelMetadata, made_by: Path | None, beside: Path | None, known: Mapping[Path, RunRecord]) -> Path:
-    """The folder of the run named, or lying beside the model; the copy of it among the records where there is one."""
+    """The folder of the given run, or of its copy among the records where there is one."""
     file = made_by or beside
     assert file is not None
     record = read_record(file)
     wrong = differing(card, record)
     if wrong:
-        raise UserError(f"{file}: is not the run that made this model; it differs in {', '.join(wrong)}.")
+        raise UserError(f"{file}: not the run that made this model; it differs in {', '.join(wrong)}.")
     sign = (record.study, record.name, record.seed, record.started)
     same = (f for f, r in known.items() if (r.study, r.name, r.seed, r.started) == sign)
     return next(same, file if file.is_dir() else file.parent)
 
 
 def _fitting(card: ModelMetadata, known: Mapping[Path, RunRecord]) -> Path:
-    """The only run with the model's settings; one that trained goes before one that only asked."""
+    """The only run with the model's settings; a training is preferred to an evaluation."""
     if not known:
-        raise UserError("--card: no run.json lies beside the model. Name the runs that the card is made from.")
+        raise UserError("--card: there is no run.json beside the model. Name the runs that the card is made from.")
     fits = [folder for folder, record in known.items() if not differing(card, record)]
     fits = [folder for folder in fits if "training" in known[folder].config] or fits
     if not fits:
@@ -139,13 +134,13 @@ def _fitting(card: ModelMetadata, known: Mapping[Path, RunRecord]) -> Path:
         more = f" and {len(fits) - SHOWN} more" if len(fits) > SHOWN else ""
         raise UserError(
             f"--card: {len(fits)} of these runs have the settings of this model ({', '.join(map(str, fits[:SHOWN]))}"
-            f"{more}). Say which one made it: --run {fits[0]}."
+            f"{more}). Name the one that made it: --run {fits[0]}."
         )
     return fits[0]
 
 
 def differing(card: ModelMetadata, record: RunRecord) -> list[str]:
-    """Settings in which a run is not the one that made a model: all that a model folder keeps, but for where it started."""
+    """List the settings in which a run differs from a model's metadata, except its initial weights."""
     config = record.config
     found: list[str] = []
     for kind, name, raw in (
@@ -165,7 +160,7 @@ def differing(card: ModelMetadata, record: RunRecord) -> list[str]:
 
 
 def of_section(raw: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
-    """A plug-in's section, its settings beside the name (a recipe) or below it (a model) → name and settings."""
+    """Split a plug-in's section, of a recipe (settings beside the name) or a model (below it), into name and settings."""
     settings = raw.get("settings", {key: value for key, value in raw.items() if key != "name"})
     return str(raw.get("name", "")), dict(settings)
 
@@ -177,12 +172,12 @@ def _differing(
         yield f"{place}.name"
         return
     first, second = (filled(kind, name, settings) for name, settings in (own, other))
-    # what a recipe left open, the model may have measured
+    # the model may have measured what the recipe left unset
     yield from (f"{place}.{key}" for key in sorted(first) if second.get(key) not in (first[key], None))
 
 
 def filled(kind: str, name: str, settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Settings with the defaults of this version, as plain data; as they are where the plug-in is not known here."""
+    """Fill in the defaults of this version, as plain data; unchanged where the plug-in is not installed."""
     try:
         return plugins.load(kind, name).Config(**settings).model_dump(mode="json")
     except (UserError, ValidationError):
@@ -199,7 +194,7 @@ def _backbone(own: BackboneConfig, raw: Mapping[str, Any]) -> Iterator[str]:
         yield "backbone.name"
     if own.number_tokens != other.number_tokens:
         yield "backbone.number_tokens"
-    if own.lora is not None:  # an exported model may have had it folded in
+    if own.lora is not None:  # an exported model may have merged it
         theirs = other.lora
         yield from (
             f"backbone.lora.{k}" for k in SHAPE if theirs is None or getattr(own.lora, k) != getattr(theirs, k)
@@ -207,7 +202,7 @@ def _backbone(own: BackboneConfig, raw: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _ablated(folder: Path, rows: Sequence[Row]) -> dict[tuple[int, str], list[dict[str, Any]]]:
-    """The ablations of these weights; else of the first other seed that has any."""
+    """Read the ablations of these weights, else of the first other seed that has one."""
     runs = sorted((run for row in rows for run in row.runs), key=lambda run: run.folder != folder)
     for run in runs:
         file = run.folder / ABLATION
@@ -216,7 +211,7 @@ def _ablated(folder: Path, rows: Sequence[Row]) -> dict[tuple[int, str], list[di
         try:
             content = json.loads(file.read_text(encoding="utf-8"))
         except ValueError as error:
-            raise UserError(f"{file}: is not JSON ({error}).") from error
+            raise UserError(f"{file}: not JSON ({error}).") from error
         by_set = {content["on"]: content["rows"]} if {"on", "rows"} <= content.keys() else content
         return {(run.record.seed, name): modes for name, modes in by_set.items()}
     return {}

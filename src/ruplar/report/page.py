@@ -1,47 +1,80 @@
-"""Material → one HTML page that holds everything it shows: headline, tables, figures, thoughts, how it was made.
+"""Folders of records → one self-contained HTML page (headline, tables, figures, thoughts, provenance), a folder of figures, or both.
 
-No script, no network, no font to load: the page can be mailed, printed, read on a phone and opened in ten years. What it
-says is computed from the records; a sentence without its figures on record is left out.
+The page has no script and loads nothing from the network. Every number in it is computed from the records.
 """
 
 from __future__ import annotations
 
 import shlex
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from importlib import resources
+from pathlib import Path
 from typing import Any
 
-from ruplar import __version__
+from ruplar import __version__, io
 from ruplar.config import recipes
 from ruplar.errors import UserError, install_extra
 from ruplar.evaluate.record import RunRecord
-from ruplar.report.figures import draw_all
+from ruplar.report.figures import draw_all, write_figures
 from ruplar.report.figures.style import Drawing
-from ruplar.report.material import Material, best_thinker, method_of, thoughts_of
-from ruplar.report.rows import Row
+from ruplar.report.material import Material, best_thinker, gather, thoughts_of
+from ruplar.report.rows import VALID, Row, method_of
 from ruplar.report.table import Table
-from ruplar.report.tables import tables
+from ruplar.report.tables import summary_table, tables
 from ruplar.report.thoughts import Thought, pick_lengths
 
 EXAMPLES = 4
 SHOWN = 6
-"""Tokens of a soft token that an example shows."""
+"""Tokens shown per soft token of an example."""
 
 
 @dataclass(frozen=True)
 class Headline:
-    """What the page says first.
+    """The top of the page.
 
     Attributes:
         title: A few words.
-        sentence: The finding, with its figures.
-        cards: Figure and what it is, a few of them.
+        sentence: The finding, with its numbers.
+        cards: Pairs of a number and what it is.
     """
 
     title: str
     sentence: str
     cards: list[tuple[str, str]]
+
+
+def write_report(
+    paths: Iterable[str | Path],
+    html: str | Path | None = None,
+    figures: str | Path | None = None,
+    *,
+    drafts: bool = False,
+    commands: Sequence[str] = (),
+) -> list[Path]:
+    """Write the page, the figures, or both; figures are drawn once.
+
+    Args:
+        paths: run.json files, bench records, or folders that hold them.
+        html: The page's file.
+        figures: The figures' folder.
+        drafts: Include partial runs; the page then says so at the top.
+        commands: Commands that made the runs, for the page's last section.
+
+    Returns:
+        The files written: the figures' index, the page.
+
+    Raises:
+        UserError: There is nothing to report, a record cannot be read, or matplotlib is missing.
+    """
+    material = gather(paths, drafts)
+    drawings = draw_all(material)
+    written = []
+    if figures is not None:
+        written.append(write_figures(drawings, figures))
+    if html is not None:
+        written.append(io.write_text(html, build(material, drawings=drawings, commands=commands)))
+    return written
 
 
 def build(
@@ -51,13 +84,13 @@ def build(
     commands: Sequence[str] = (),
     found: Sequence[Table] | None = None,
 ) -> str:
-    """The page as text.
+    """Build the page.
 
     Args:
-        material: What it is about.
+        material: What to report.
         drawings: Its figures, when they have been drawn already.
-        commands: What was typed to make the runs, as far as the records do not say it.
-        found: Its tables, when made already; else the results, the paired tests where samples allow, the paper's numbers.
+        commands: Commands that made the runs, in addition to those the records name.
+        found: Its tables, when made already.
 
     Raises:
         UserError: jinja2 or matplotlib is missing.
@@ -88,37 +121,42 @@ def build(
 
 
 def _tables(rows: Sequence[Row]) -> tuple[list[Table], str]:
-    """Results, paired tests, the paper's numbers; and why there are no tests where the samples do not allow them."""
+    """Make the tables; and the reason why there are no paired tests, where the records do not allow them."""
     if not rows:
         return [], ""
+    summary = [summary_table(rows)] if len({row.study for row in rows}) == 1 and rows[0].study else []
     try:
-        return tables(rows, tests=True), ""
+        return [*summary, *tables(rows, tests=True)], ""
     except UserError as error:
-        return tables(rows, tests=False), str(error)
+        return [*summary, *tables(rows, tests=False)], str(error)
 
 
 def headline(rows: Sequence[Row]) -> Headline:
-    """The benchmark most methods were asked: the best soft thinker beside the text chain and the direct answer."""
+    """Compare the best latent method with the text chain and the direct answer, on the test set that most methods share.
+
+    A selection set is the headline only where no test set was evaluated, and is then called one.
+    """
     sets: dict[tuple[str, str, str], list[Row]] = {}
-    for row in rows:
+    for row in [row for row in rows if row.benchmark != VALID] or rows:
         sets.setdefault((row.study, row.backbone, row.benchmark), []).append(row)
     if not sets:
-        return Headline("Speed", "What was measured, beside the published procedure and the hardware's floor.", [])
+        return Headline("Speed", "Measured times beside the published procedure and the hardware's lower bound.", [])
     group = max(sets.values(), key=len)
     named = {name: _best([r for r in group if method_of(r) == name]) for name in ("cot", "no_cot")}
     text, direct = named["cot"], named["no_cot"]
     soft = _best([r for r in group if method_of(r) not in ("cot", "no_cot") and r.latents > 0])
-    title = f"{len(group)} ways to answer {group[0].benchmark}" if len(group) > 1 else f"{group[0].method}"
+    name = f"{VALID}, the selection set" if group[0].benchmark == VALID else group[0].benchmark
+    title = f"{len(group)} methods on {name}" if len(group) > 1 else f"{group[0].method} on {name}"
     first = soft or _best(group)
     assert first is not None
     sentence = (
-        f"{first.method} answers {first.accuracy:.1f} % of {first.n:,} questions right (95 % interval "
-        f"{first.low:.1f} to {first.high:.1f}) with {first.forwards:.1f} forward passes each"
+        f"{first.method} answers {first.accuracy:.1f} % of {first.n:,} questions correctly (95 % CI "
+        f"{first.low:.1f} to {first.high:.1f}) with {first.forwards:.1f} forward passes per question"
     )
     if soft and text:
-        sentence += f"; writing the reasoning out takes {text.forwards:.1f} for {text.accuracy:.1f} %"
+        sentence += f"; a written chain of thought takes {text.forwards:.1f} for {text.accuracy:.1f} %"
     if soft and direct:
-        sentence += f", answering at once takes {direct.forwards:.1f} for {direct.accuracy:.1f} %"
+        sentence += f", a direct answer takes {direct.forwards:.1f} for {direct.accuracy:.1f} %"
     return Headline(title, sentence + ".", _cards(first, text if soft else None))
 
 
@@ -127,24 +165,24 @@ def _best(rows: Sequence[Row]) -> Row | None:
 
 
 def _cards(row: Row, text: Row | None) -> list[tuple[str, str]]:
-    cards = [(f"{row.accuracy:.1f} %", f"of {row.n:,} questions right, {row.method}")]
+    cards = [(f"{row.accuracy:.1f} %", f"of {row.n:,} questions correct, {row.method}")]
     if row.latents:
-        cards.append((f"{row.latents:.2f}", "soft tokens a thought, on average"))
+        cards.append((f"{row.latents:.2f}", "soft tokens per question, on average"))
     if text and text.forwards and row.forwards:
         cards.append((f"{text.forwards / row.forwards:.1f}×", "fewer forward passes than the text chain"))
     if text and text.accuracy:
-        cards.append((f"{100 * row.accuracy / text.accuracy:.0f} %", "of the text chain's accuracy kept"))
+        cards.append((f"{100 * row.accuracy / text.accuracy:.0f} %", "of the accuracy of the text chain"))
     return cards
 
 
 def _examples(rows: Sequence[Row]) -> list[Thought]:
-    """Right thoughts of different lengths and one wrong one, of the best row that thinks."""
+    """Pick right thoughts of different lengths and one wrong one, of the best row with soft tokens on record."""
     row = best_thinker(rows)
     return pick_lengths(thoughts_of(row, rows), EXAMPLES) if row else []
 
 
 def _made(record: RunRecord) -> dict[str, Any]:
-    """What a reader needs to trust a run or to repeat it, in words."""
+    """Format what a reader needs to reproduce a run."""
     commit = "not in a repository" if record.commit is None else record.commit[:12]
     machine = record.machine
     return {
@@ -161,11 +199,12 @@ def _made(record: RunRecord) -> dict[str, Any]:
 
 
 def _commands(records: Sequence[RunRecord]) -> list[str]:
-    """Commands that make the trained runs again, where the recipe is one of the package's."""
+    """List the commands that train the runs again, where the recipe is one of the package's."""
     known = recipes()
     made = []
     for record in records:
-        if record.train_seconds is not None and record.name in known:
+        recipe = str(record.config.get("name", record.name))
+        if record.train_seconds is not None and recipe in known:
             seed = [] if any(o.startswith("seed=") for o in record.overrides) else [f"seed={record.seed}"]
-            made.append(shlex.join(["ruplar", "train", record.name, *record.overrides, *seed]))
+            made.append(shlex.join(["ruplar", "train", recipe, *record.overrides, *seed]))
     return list(dict.fromkeys(made))

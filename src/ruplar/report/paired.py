@@ -1,27 +1,41 @@
-"""Rows of a study → who is ahead of whom, question by question: difference, interval, p-value, Holm's correction.
+"""Rows of a study → paired tests: difference per question, its interval, p-value, Holm's correction.
 
-Both methods of a pair answered the same questions, so what counts is where they differ (`report/differences.py`).
+Both methods of a pair answered the same questions. With one seed each the test is McNemar's exact one. With several, it is a
+t test whose variance has a part for the questions and one for the seeds, as in multi-reader multi-case studies (Obuchowski and
+Rockette; Hillis). Where questions share scenarios, the questions' part is clustered by scenario, with one seed too.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import asdict, dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from ruplar.errors import UserError, unknown
-from ruplar.report.differences import Marks, difference, holm
-from ruplar.report.outcomes import Question, groups_of, marks_of
-from ruplar.report.rows import Row, study_of
+from ruplar.evaluate.record import study_of
+from ruplar.evaluate.stats import clustered_variance, mcnemar, paired_difference, t_quantile, t_test
+from ruplar.report.rows import Row, groups_of, outcomes_of
+
+MCNEMAR, QUESTIONS, BOTH = "McNemar, questions", "t, questions", "t, seeds and questions"
+SHARED = "t, seeds and questions, same models"
+SCENARIOS, BOTH_SCENARIOS = "t, scenarios", "t, seeds and scenarios"
+SHARED_SCENARIOS = "t, seeds and scenarios, same models"
+"""Names of the tests: which variance each one covers. With one seed, that of training is not covered."""
+
+Question = tuple[int, str]
+"""Index and text."""
+Marks = np.ndarray
+"""[S, Q] of 0 and 1: right or wrong, one row per seed, one column per question."""
 
 
 @dataclass(frozen=True)
 class Pair:
-    """One row against another on one benchmark; `difference`, `low` and `high` in points, `holm` is p corrected.
+    """One row against another on one benchmark; `difference`, `low` and `high` in points, `holm` is the corrected p.
 
-    `groups` counts the scenarios that the questions share; None where each has its own.
+    `groups` counts the scenarios that questions share; None where every question has its own.
     """
 
     study: str
@@ -39,19 +53,18 @@ class Pair:
     groups: int | None = None
 
     def as_dict(self) -> dict[str, Any]:
-        """Plain data."""
+        """Convert to plain data."""
         return asdict(self)
 
 
 def pairs(rows: Sequence[Row], against: str | None = None) -> list[Pair]:
-    """Every row against the best of its study, backbone and benchmark, or against the one named.
+    """Test every row against the best of its study, backbone and benchmark, or against the named row.
 
-    The best has the highest accuracy; of equals, the one with fewer forwards. The row that is named may be of another study
-    where no other is called so; rows of a study that were asked other questions than it, or whose answers were not kept, are
-    then left out, and so is a benchmark on which it was not asked.
+    The best has the highest accuracy; of equals, the one with fewer forward passes. A named row may belong to another study
+    if no other row has its name. Rows with other questions than it, or without stored answers, are then skipped.
 
     Raises:
-        UserError: No row has that name, or what is needed for pairing (samples, the same questions) is not there.
+        UserError: No row has that name, or rows of a study have no stored answers or different questions.
     """
     if against is not None and against not in {row.method for row in rows}:
         raise UserError(unknown("row", against, {row.method for row in rows}))
@@ -72,23 +85,17 @@ def pairs(rows: Sequence[Row], against: str | None = None) -> list[Pair]:
 
 
 def _reference(group: Sequence[Row], rows: Sequence[Row], against: str | None) -> Row | None:
-    """The best of a group, or the row that is named: the group's own, or the only one of that name elsewhere."""
+    """Choose the best of a group, or the row of that name: the group's own, else the only one elsewhere."""
     if against is None:
         return min(group, key=lambda row: (-row.accuracy, row.forwards))
-    first = group[0]
+    place = group[0].backbone, group[0].benchmark
     own = [row for row in group if row.method == against]
-    named = [
-        row
-        for row in rows
-        if row.method == against and (row.backbone, row.benchmark) == (first.backbone, first.benchmark)
-    ]
-    if own or len(named) == 1:
-        return (own or named)[0]
-    return None
+    named = [row for row in rows if row.method == against and (row.backbone, row.benchmark) == place]
+    return (own or named)[0] if own or len(named) == 1 else None
 
 
 def _questions(row: Row) -> Set[Question] | None:
-    """What a row was asked; None where its answers were not kept, so that it can be compared with none."""
+    """The questions a row answered; None where its answers are not stored."""
     try:
         return marks(row).keys()
     except UserError:
@@ -96,61 +103,140 @@ def _questions(row: Row) -> Set[Question] | None:
 
 
 def _family(reference: Row, others: Sequence[Row]) -> list[Pair]:
-    """One reference against the rest; p-values are corrected for how many they are."""
+    """Test each row against one reference; p-values are corrected for the number of rows."""
     found = []
     for row in others:
         first, second = marks(row), marks(reference)
         if first.keys() != second.keys():
             raise UserError(
-                f"{row.benchmark}: '{row.method}' and '{reference.method}' were asked different questions, so they "
-                "cannot be compared one by one."
+                f"{row.benchmark}: '{row.method}' and '{reference.method}' answered different questions, so they "
+                "cannot be paired."
             )
-        alike = (row.study, row.seeds) == (reference.study, reference.seeds)
-        shared = alike and _model_of(row) == _model_of(reference)
+        same_study = (row.study, row.seeds) == (reference.study, reference.seeds)
+        shared = same_study and _model_of(row) == _model_of(reference)
         groups = groups_of(row.runs[0].record, first)
         ours, theirs = _matrix(first), _matrix({question: second[question] for question in first})
         d = difference(ours, theirs, shared=shared, groups=groups)
-        found.append(
-            Pair(
-                row.study,
-                row.backbone,
-                row.benchmark,
-                row.method,
-                reference.method,
-                row.n,
-                100 * d.mean,
-                100 * d.low,
-                100 * d.high,
-                d.p,
-                d.p,
-                d.test,
-                None if groups is None else max(groups) + 1,
-            )  # fmt: skip
-        )
+        place = row.study, row.backbone, row.benchmark, row.method, reference.method, row.n
+        count = None if groups is None else max(groups) + 1
+        found.append(Pair(*place, 100 * d.mean, 100 * d.low, 100 * d.high, d.p, d.p, d.test, count))
     corrected = holm([pair.p for pair in found])
     return [replace(pair, holm=p) for pair, p in zip(found, corrected, strict=True)]
 
 
 def _model_of(row: Row) -> str:
-    """The row of its study whose models it asks: its own, or the one it names. A mean of models is none of them."""
+    """The row of its study whose models it evaluates: its own, or the one it names. A soup is a model of its own."""
     rows = study_of(row.runs[0].folder.parent).get("rows", {}) if row.runs else {}
     named = (one["of"] for one in rows.values() if one.get("label") == row.method and not one.get("mean"))
     return next(filter(None, named), row.method)
 
 
 def marks(row: Row) -> dict[Question, list[bool]]:
-    """Question, by place and words → right or wrong, one a run, read from the runs' samples."""
+    """Collect right or wrong per question, one per run."""
     found: dict[Question, list[bool]] = {}
     for run in row.runs:
-        for question, right in marks_of(run.folder, run.result).items():
+        for question, right in outcomes_of(run).items():
             found.setdefault(question, []).append(right)
     uneven = [question for question, right in found.items() if len(right) != len(row.runs)]
     if uneven:
         raise UserError(
-            f"'{row.method}' on {row.benchmark}: its seeds were asked different questions ({uneven[0][1]!r})."
+            f"'{row.method}' on {row.benchmark}: its seeds answered different questions ({uneven[0][1]!r})."
         )
     return found
 
 
 def _matrix(found: Mapping[Any, Sequence[bool]]) -> Marks:
     return np.array(list(found.values()), dtype=float).T
+
+
+class Difference(NamedTuple):
+    """First minus second as a share, its 95 % interval, the p-value of no difference, and the test's name."""
+
+    mean: float
+    low: float
+    high: float
+    p: float
+    test: str
+
+
+def difference(
+    first: Marks, second: Marks, level: float = 0.95, shared: bool = False, groups: Sequence[int] | None = None
+) -> Difference:
+    """Compare two methods on the same questions → first minus second; they may have different numbers of seeds.
+
+    With S seeds and Q questions each, the variance of the difference is that of its mean over questions, var(d) / Q, plus
+    var(accuracy) / S of each method's seeds, minus the part counted in both, the scatter of single answers. Degrees of
+    freedom are Welch's over the seeds' parts. Where both rows evaluate the same models, the seeds' part is that of the
+    differences. With questions in G groups, the first variance and the scatter are clustered (the first is at least
+    var(d) / Q), and the questions' part has G - 1 degrees of freedom; one group says nothing.
+
+    Args:
+        first: [S1, Q].
+        second: [S2, Q].
+        level: Confidence of the interval.
+        shared: Whether row s of both comes from one model.
+        groups: The number of each question's group, from 0 on; None where questions are independent.
+    """
+    if first.shape[1] != second.shape[1]:
+        raise ValueError(f"paired marks must be of the same questions, got {first.shape[1]} and {second.shape[1]}")
+    if len(first) == len(second) == 1 and groups is None:
+        return _mcnemar(first[0], second[0], level)
+    by_question = first.mean(0) - second.mean(0)
+    mean, each = float(by_question.mean()), np.arange(by_question.size) if groups is None else np.asarray(groups)
+    several, count = len(first) > 1 and len(second) > 1, int(each.max()) + 1
+    test = _name(several, shared, groups is not None)
+    if groups is not None and count < 2:
+        return Difference(mean, -1.0, 1.0, 1.0, test)
+    vary = [first - second] if shared else [first, second]
+    of_seeds = [float(m.mean(1).var(ddof=1)) / len(m) for m in vary] if several else [0.0]
+    single = sum(_scatter(m, each) for m in vary) if several else 0.0
+    of_questions = max(_of_mean(by_question, each) - single, 0.0)
+    whole = sum(of_seeds) + of_questions
+    if whole == 0:  # every question says the same; only the signs are evidence
+        return Difference(mean, mean, mean, 1.0 if mean == 0 else 2.0 ** (1 - count), test)
+    parts = sum(v**2 / (len(m) - 1) for v, m in zip(of_seeds, vary, strict=True)) if several else 0.0
+    parts += of_questions**2 / (count - 1) if groups is not None else 0.0
+    freedom = whole**2 / parts if parts else math.inf
+    half = t_quantile(freedom, level) * math.sqrt(whole)
+    p = t_test(mean / math.sqrt(whole), freedom)
+    return Difference(mean, max(-1.0, mean - half), min(1.0, mean + half), p, test)
+
+
+def _mcnemar(first: np.ndarray, second: np.ndarray, level: float) -> Difference:
+    """One seed each, independent questions; the interval is a bootstrap's."""
+    mean, low, high = paired_difference(first.tolist(), second.tolist(), level=level)
+    p = mcnemar(first.astype(bool).tolist(), second.astype(bool).tolist())
+    return Difference(mean, mean if low is None else low, mean if high is None else high, p, MCNEMAR)
+
+
+def _name(several: bool, shared: bool, grouped: bool) -> str:
+    if not several:
+        return SCENARIOS if grouped else QUESTIONS
+    if shared:
+        return SHARED_SCENARIOS if grouped else SHARED
+    return BOTH_SCENARIOS if grouped else BOTH
+
+
+def _of_mean(by_question: np.ndarray, groups: np.ndarray) -> float:
+    """Variance of the mean over questions in groups, at least that of independent questions."""
+    count = by_question.size
+    return max(clustered_variance(by_question, each) for each in (groups, np.arange(count))) if count > 1 else 0.0
+
+
+def _scatter(marks: Marks, groups: np.ndarray) -> float:
+    """The part of a method's variance that belongs to single answers (or groups), neither to question nor seed."""
+    seeds, questions = marks.shape
+    if seeds < 2 or questions < 2:
+        return 0.0
+    rest = marks - marks.mean(0, keepdims=True) - marks.mean(1, keepdims=True) + marks.mean()
+    return sum(clustered_variance(row, groups) for row in rest) / (seeds * (seeds - 1))
+
+
+def holm(values: Sequence[float]) -> list[float]:
+    """Correct p-values by Holm's method, in the same order: bounds the chance of any false positive among them."""
+    order = sorted(range(len(values)), key=lambda i: values[i])
+    found, largest = [0.0] * len(values), 0.0
+    for rank, i in enumerate(order):
+        largest = max(largest, min(1.0, (len(values) - rank) * values[i]))
+        found[i] = largest
+    return found

@@ -1,4 +1,4 @@
-"""Name of a row → what the paper printed for it: numbers to set beside ours, always labelled as not our runs."""
+"""Name of a row → what the paper printed for it: numbers shown beside ours, always labelled as not our runs."""
 
 from __future__ import annotations
 
@@ -11,13 +11,15 @@ from typing import Any
 FILE = Path(__file__).with_name("paper.json")
 MAIN = "main"
 BENCHMARKS = {
-    "gsm8k-aug": "GSM8k-Aug",
+    "gsm8k-aug": "GSM8K",
     "gsm-hard": "GSM-Hard",
     "svamp": "SVAMP",
     "multiarith": "MultiArith",
-    "average": "average",
+    "average": "macro-average",
 }
-"""The paper's columns: our name → its own."""
+"""The paper's columns, in the order of every table: benchmark → heading."""
+FOUR = tuple(name for name in BENCHMARKS if name != "average")
+"""The benchmarks that the macro-average is over."""
 
 
 @dataclass(frozen=True)
@@ -29,7 +31,7 @@ class Printed:
         method: The row's name.
         backbone: What it was trained on.
         cells: Benchmark → its figures: accuracy, latents, and for efficiency ms_per_question and peak_gb.
-        remark: What is known to be wrong or borrowed about it.
+        remark: Known errors, or another paper the row was copied from.
     """
 
     table: str
@@ -40,7 +42,7 @@ class Printed:
 
 
 def about() -> dict[str, Any]:
-    """`paper`, `label` and `conditions`: what every table of printed numbers must say."""
+    """`paper`, `label` and `conditions`: what every table of printed numbers must state."""
     return {key: value for key, value in _file().items() if key != "rows"}
 
 

@@ -1,38 +1,40 @@
-"""run.json files → rows: one method on one benchmark, pooled over its seeds, with an interval for both kinds of chance.
+"""run.json files → rows: one method on one benchmark, pooled over its seeds, with a 95 % confidence interval.
 
-    results/STUDY/study.json                 the order of the rows, and what was varied; written by `ruplar study`
-    results/STUDY/LABEL-seedN/run.json       one run; `samples.jsonl.gz` beside it holds every answer
+    results/STUDY/study.json                 order of the rows and what was varied; written by `ruplar study`
+    results/STUDY/LABEL-seedN/run.json       one run, beside its samples.jsonl.gz or outcomes.json
 
-Accuracy is the mean over seeds. Its 95 % interval covers the chance of the questions and, from two seeds on, that of the
-seeds (`evaluate/stats.py`: `over_seeds`); where questions share a scenario, its questions' part is that of scenarios
-(`report/marks.py`). Partial runs (`RunRecord.partial`) never enter.
+Accuracy is the mean over seeds. Its interval covers the variance of the questions and, from two seeds on, that of the seeds
+(`evaluate/stats.py`: `over_seeds`). Questions that share a scenario (`domain.scenario`: the text before the question proper)
+are not independent: BIG-bench's Date Understanding has nine per scenario. Their variance is clustered by scenario, which is
+read from the questions. Partial runs (`RunRecord.partial`) never enter.
 """
 
 from __future__ import annotations
 
-import json
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, fields
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 from pydantic import ValidationError
 
 from ruplar import plugins
+from ruplar.domains.base import Domain
 from ruplar.errors import UserError
-from ruplar.evaluate.record import RECORD, BenchmarkResult, RunRecord, read_record
-from ruplar.evaluate.stats import over_seeds
-from ruplar.report.outcomes import in_groups
+from ruplar.evaluate.record import RECORD, STUDY, BenchmarkResult, RunRecord, differences, read_record, study_of
+from ruplar.evaluate.samples import OUTCOMES, SAMPLES, Outcomes, read_outcomes
+from ruplar.evaluate.stats import Grouped, clustered_variance, over_seeds
+
+__all__ = ["FIELDS", "STUDY", "Row", "Run", "collect", "differences", "find_runs", "pool", "study_of"]
 
 log = logging.getLogger(__name__)
 
-STUDY = "study.json"
-EXECUTION = ("seed", "name", "training.dataloader_", "speed.", "validation.stop_collapsed")
-"""Settings in which runs of one row may differ: the seed, the recipe's name, what only makes a run faster, what stops one.
-
-All but the first two are compared by their beginning.
-"""
+VALID = "valid"
+"""The benchmark on which checkpoints and settings are selected: a selection set, never a headline."""
+SHOWN = 10
+"""Runs left out that an error names."""
 
 Key = tuple[str, str, str, str]
 """Study, method, backbone, benchmark."""
@@ -40,10 +42,10 @@ Key = tuple[str, str, str, str]
 
 @dataclass(frozen=True)
 class Run:
-    """One result where it was found.
+    """One result of one run.
 
     Attributes:
-        folder: Holds run.json and maybe samples.jsonl.gz and metrics.jsonl.
+        folder: Holds run.json and may hold samples.jsonl.gz, outcomes.json, metrics.jsonl and ablation.json.
         record: The whole run.
         result: One of its benchmarks.
     """
@@ -55,15 +57,15 @@ class Run:
 
 @dataclass(frozen=True)
 class Row:
-    """One method on one benchmark; means where several runs are pooled, percent where a share is.
+    """One method on one benchmark; means over the pooled runs, accuracies in percent.
 
     Attributes:
         study: "" outside a study.
         method: The row's label in its study, else the run's name.
         latents: Soft tokens, or reasoning tokens of a text method: the paper's #L.
-        train_seconds: None for a model that was only evaluated; so is `peak_gb`, the most memory held in training.
-        groups: Scenarios that the questions are about; None where each has its own, or the domain knows no scenarios.
-        runs: What was pooled, in the order of the seeds; not part of the JSON.
+        train_seconds: None for a model that was only evaluated; so is `peak_gb`, the peak memory of training.
+        groups: Number of scenarios; None where every question has its own, or the domain defines none.
+        runs: The pooled runs, in order of their seeds; not part of the JSON.
     """
 
     study: str
@@ -89,28 +91,33 @@ class Row:
         return self.accuracy / self.latents if self.latents else None
 
     def as_dict(self) -> dict[str, Any]:
-        """Plain data, for JSON; exactly `FIELDS`."""
+        """Convert to plain data for JSON, with exactly the keys `FIELDS`."""
         return {name: getattr(self, name) for name in FIELDS} | {"seeds": list(self.seeds)}
 
 
 FIELDS = tuple(f.name for f in fields(Row) if f.name not in ("groups", "runs"))
-"""What a row of the JSON holds, in order."""
+"""Keys of a row in JSON, in order."""
+
+
+def method_of(row: Row) -> str:
+    """The name of a row's method in its runs' config (`ruplar`, `cot`, …), not its label; "" where there is no run."""
+    return str(row.runs[0].record.config.get("method", {}).get("name", "")) if row.runs else ""
 
 
 def collect(paths: str | Path | Iterable[str | Path]) -> list[Row]:
-    """A folder (or several, or run.json files) → the rows of its table; see `find_runs` and `pool`."""
+    """Read a folder (or several, or run.json files) → rows; see `find_runs` and `pool`."""
     return pool(find_runs([paths] if isinstance(paths, str | Path) else paths))
 
 
 def find_runs(paths: Iterable[str | Path], drafts: bool = False) -> list[Run]:
-    """Every finished result at these paths: a run.json, or a folder and everything below it.
+    """Find every finished result at these paths: run.json files, or folders and everything below them.
 
     Args:
         paths: Where to look.
-        drafts: Take partial runs too, for a page that says so on top; never for a table of results.
+        drafts: Include partial runs, for a page that says so; never for a table of results.
 
     Raises:
-        UserError: A run.json named by itself is partial, one cannot be read, or there is nothing to put in a table.
+        UserError: A run.json named on its own is partial, one cannot be read, or there is no result.
     """
     found, left_out = [], []
     for path in map(Path, paths):
@@ -118,35 +125,25 @@ def find_runs(paths: Iterable[str | Path], drafts: bool = False) -> list[Run]:
             raise UserError(f"{path}: no such file or folder.")
         for file in _in_order(path) if path.is_dir() else [path]:
             record = read_record(file)
-            why = ("" if drafts else "; ".join(record.partial)) or (
-                "" if record.benchmarks else "no benchmark was asked of it"
-            )
+            why = "" if drafts else "; ".join(record.partial)
+            why = why or ("" if record.benchmarks else "it has no benchmark result")
             if why and file == path:
                 raise UserError(f"{file} cannot enter a table: {why}.")
             if why:
                 left_out.append(f"{file}: {why}.")
             found += [] if why else [Run(file.parent, record, result) for result in record.benchmarks]
     if not found and left_out:
-        raise UserError(
-            *left_out[:10],
-            *([f"and {len(left_out) - 10} more"] if len(left_out) > 10 else []),
-            where="these runs: none may enter a table",
-        )
+        more = [f"and {len(left_out) - SHOWN} more"] if len(left_out) > SHOWN else []
+        raise UserError(*left_out[:SHOWN], *more, where="none of these runs may enter a table")
     if not found:
-        raise UserError("no run was found there; a run leaves a run.json in its folder.")
+        raise UserError("no run found; a run leaves a run.json in its folder.")
     for reason in left_out:
         log.warning("left out of the table: %s", reason)
     return found
 
 
-def study_of(folder: str | Path) -> dict[str, Any]:
-    """What `ruplar study` wrote of the plan beside its runs: name, rows, grid, on, reference …; {} where there is none."""
-    file = Path(folder) / STUDY
-    return json.loads(file.read_text(encoding="utf-8")) if file.is_file() else {}
-
-
 def _in_order(folder: Path) -> list[Path]:
-    """The run.json files below a folder: by path, but those of a study in the order of its rows."""
+    """List the run.json files below a folder by path, those of a study in the order of its rows."""
     places: dict[Path, dict[str, int]] = {}
 
     def key(file: Path) -> tuple[str, int, str]:
@@ -160,17 +157,20 @@ def _in_order(folder: Path) -> list[Path]:
 
 
 def pool(runs: Iterable[Run], drafts: bool = False) -> list[Row]:
-    """Results → one row per study, method, backbone and benchmark, in the order in which they come; drafts if asked for.
+    """Pool results over seeds → one row per study, method, backbone and benchmark, in order of appearance.
+
+    Runs outside a study are pooled only with runs beside them: the same name in two folders is two rows.
 
     Raises:
-        UserError: Runs of one name differ in more than their seed, repeat a seed, or were asked different questions.
+        UserError: Runs of one name differ in more than their seed, repeat a seed, or have different questions.
     """
-    groups: dict[Key, list[Run]] = {}
+    groups: dict[tuple[Key, Path | None], list[Run]] = {}
     for run in runs:
         if run.record.partial and not drafts:
             raise UserError(f"run '{run.record.name}' cannot enter a table: {'; '.join(run.record.partial)}.")
-        groups.setdefault(_key(run), []).append(run)
-    return [_pooled(key, sorted(group, key=lambda r: r.record.seed)) for key, group in groups.items()]
+        home = None if run.record.study else run.folder.resolve().parent
+        groups.setdefault((_key(run), home), []).append(run)
+    return [_pooled(key, sorted(group, key=lambda r: r.record.seed)) for (key, _), group in groups.items()]
 
 
 def _key(run: Run) -> Key:
@@ -183,20 +183,20 @@ def _key(run: Run) -> Key:
 
 
 def _label(record: RunRecord) -> str:
-    """What the run's method insists on being called (ReGuLaR-T, CoLaR-2), whatever the run's name; "" for most."""
+    """The name that the run's method requires in tables whatever the run is called (ReGuLaR-T, CoLaR-2); "" for most."""
     section = record.config.get("method", {})
     settings = section.get("settings", {key: value for key, value in section.items() if key != "name"})
     try:
         return plugins.make("methods", section.get("name", ""), settings).label
-    except (UserError, ValidationError):  # a method from elsewhere, or of a later version
+    except (UserError, ValidationError):  # a plug-in that is not installed, or of another version
         return ""
 
 
 def _pooled(key: Key, runs: Sequence[Run]) -> Row:
-    _alike(key, runs)
+    _check_poolable(key, runs)
     results = [run.result for run in runs]
     n = results[0].n
-    grouped = in_groups([(run.folder, run.record, run.result) for run in runs])
+    grouped = _grouped(runs)
     accuracy, (low, high) = over_seeds([r.correct / n for r in results], n, grouped=grouped)
     return Row(
         *key,
@@ -215,8 +215,7 @@ def _pooled(key: Key, runs: Sequence[Run]) -> Row:
     )
 
 
-def _alike(key: Key, runs: Sequence[Run]) -> None:
-    """Refuses what must not be pooled."""
+def _check_poolable(key: Key, runs: Sequence[Run]) -> None:
     place = f"{key[1]} on {key[3]}"
     first = runs[0]
     for other in runs[1:]:
@@ -227,34 +226,101 @@ def _alike(key: Key, runs: Sequence[Run]) -> None:
                 "Give them different names (name=…) or studies."
             )
         if other.result.n != first.result.n:
-            raise UserError(f"{place}: one run was asked {first.result.n:,} questions and another {other.result.n:,}.")
+            raise UserError(f"{place}: one run has {first.result.n:,} questions and another {other.result.n:,}.")
     seeds = [(run.record.seed, run.result.seed) for run in runs]
     twice = next((seed for seed in seeds if seeds.count(seed) > 1), None)
     if twice is not None:
         raise UserError(f"{place}: two runs have seed {twice[0]}; the same run twice is not a second seed.")
-    of = [run.record.mean_of for run in runs]
-    if len({len(seeds) for seeds in of}) > 1:
+    if len({len(run.record.mean_of) for run in runs}) > 1:
         raise UserError(
-            f"{place}: means of different numbers of trainings, or a mean and a training, are not one row."
+            f"{place}: soups of different numbers of seeds, or a soup and a single training, are not one row."
         )
     members = [(seed, run.result.seed) for run in runs for seed in run.record.mean_of]
     shared = next((member[0] for member in members if members.count(member) > 1), None)
     if shared is not None:
-        raise UserError(f"{place}: two means have the training of seed {shared} in common, so they are not two draws.")
-
-
-def differences(first: Mapping[str, Any], second: Mapping[str, Any], prefix: str = "") -> list[str]:
-    """Dotted names of the settings in which two configs differ, those of `EXECUTION` apart."""
-    found = []
-    for key in sorted({*first, *second}):
-        a, b, name = first.get(key), second.get(key), f"{prefix}{key}"
-        if isinstance(a, Mapping) and isinstance(b, Mapping):
-            found += differences(a, b, f"{name}.")
-        elif a != b and name not in EXECUTION and not name.startswith(EXECUTION[2:]):
-            found.append(name)
-    return found
+        raise UserError(f"{place}: two soups share the training of seed {shared}, so they are not independent.")
 
 
 def _mean(values: Iterable[float | None]) -> float | None:
     known = [v for v in values if v is not None]
     return sum(known) / len(known) if known else None
+
+
+def outcomes_of(run: Run) -> Outcomes:
+    """Read right or wrong per question of one result.
+
+    Raises:
+        UserError: The run's files do not hold all its answers.
+    """
+    known, result = read_outcomes(run.folder), run.result
+    asked = result.name, result.seed, result.lenient
+    # rows of older runs do not name their decoding; there was one per run
+    found = known.get((*asked, result.decoding)) or known.get((*asked, "")) or {}
+    if len(found) != result.n:
+        raise UserError(
+            f"{run.folder}: {SAMPLES} or {OUTCOMES} holds {len(found):,} of the {result.n:,} answers on {result.name}; "
+            "paired tests need all of them. Evaluate again, or use --no-tests."
+        )
+    return found
+
+
+def domain_of(record: RunRecord) -> Domain:
+    """Load the domain a run was graded by.
+
+    Raises:
+        UserError: The record names none.
+    """
+    config = record.config
+    named = config.get("domain") or config.get("data", {}).get("domain")
+    if not named:
+        raise UserError(f"run '{record.name}' does not name its domain.")
+    settings = named.get("settings", {k: v for k, v in named.items() if k != "name"})
+    return plugins.make("domains", named["name"], settings)
+
+
+def groups_of(record: RunRecord, questions: Iterable[tuple[int, str]]) -> list[int] | None:
+    """Number each question's scenario from 0 on; None where every question has its own, or no scenario is known."""
+    scenario = _scenario(record)
+    if scenario is None:
+        return None
+    numbers: dict[str, int] = {}
+    # a question with no text before it shares nothing with another
+    groups = [numbers.setdefault(scenario(text) or text, len(numbers)) for _, text in questions]
+    return groups if len(numbers) < len(groups) else None
+
+
+def _grouped(runs: Sequence[Run]) -> Grouped | None:
+    """Average the seeds' clustered variances of a row and count its scenarios; None where no scenario is shared."""
+    found = []
+    for run in runs:
+        if _scenario(run.record) is None:
+            return None
+        try:
+            outcomes = outcomes_of(run)
+        except UserError as error:
+            log.warning("%s The interval on %s treats the questions as independent.", error, run.result.name)
+            return None
+        groups = groups_of(run.record, outcomes) or range(run.result.n)
+        count = max(groups) + 1
+        found.append(Grouped(clustered_variance(list(outcomes.values()), groups) if count > 1 else 0.0, count))
+    if all(one.groups == run.result.n for one, run in zip(found, runs, strict=True)):
+        return None
+    return Grouped(sum(one.variance for one in found) / len(found), min(one.groups for one in found))
+
+
+def _scenario(record: RunRecord) -> Callable[[str], str] | None:
+    """The function that extracts a question's scenario in a run's domain; None where there is none."""
+    named = record.config.get("domain") or record.config.get("data", {}).get("domain")
+    if not named:  # records of older runs
+        return None
+    try:
+        return getattr(domain_of(record), "scenario", None)
+    except (UserError, ValidationError):  # a plug-in that is not installed, or of another version
+        _warn_unknown(str(named["name"]))
+        return None
+
+
+@lru_cache(maxsize=256)
+def _warn_unknown(domain: str) -> None:
+    """Warn once per domain, not once per run."""
+    log.warning("domain '%s' cannot be loaded, so its questions are treated as independent.", domain)

@@ -1,4 +1,4 @@
-"""Names, lines and a note → one table as Markdown or as an HTML fragment."""
+"""Names, lines and a note → one table as Markdown or HTML; and the block of a page that holds it."""
 
 from __future__ import annotations
 
@@ -6,16 +6,18 @@ import html
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from ruplar.errors import UserError
+
 
 @dataclass(frozen=True)
 class Table:
-    """A table ready to be written down.
+    """A table ready to print.
 
     Attributes:
-        names: Of the columns; the first `texts` hold text, the others figures.
-        lines: One a row, as many cells as names.
-        title: Stands above it; "" for none.
-        note: A sentence or two below it: how to read it.
+        names: Column headings; the first `texts` columns hold text, the others numbers.
+        lines: Rows, each with as many cells as there are names.
+        title: Printed above; "" for none.
+        note: A sentence or two printed below.
     """
 
     names: tuple[str, ...]
@@ -25,7 +27,7 @@ class Table:
     note: str = ""
 
     def markdown(self) -> str:
-        """As Markdown; cells cannot break out of their column."""
+        """Format as Markdown; pipes in cells are escaped."""
         lines = [
             self.names,
             ["---" if i < self.texts else "---:" for i in range(len(self.names))],
@@ -35,7 +37,7 @@ class Table:
         return (f"**{self.title}**\n\n" if self.title else "") + body + (f"\n{self.note}\n" if self.note else "")
 
     def html(self) -> str:
-        """As one `<table class="results">`, its title the caption; the note is a paragraph below it."""
+        """Format as one `<table class="results">`, its title the caption, the note a paragraph below."""
 
         def cells(line: Iterable[str], tag: str) -> str:
             kinds = [' class="text"' if i < self.texts else "" for i in range(len(self.names))]
@@ -46,3 +48,26 @@ class Table:
         note = f'\n<p class="note">{html.escape(self.note)}</p>' if self.note else ""
         head = f"<thead><tr>{cells(self.names, 'th')}</tr></thead>"
         return f'<table class="results">{title}\n{head}\n<tbody>\n{body}\n</tbody>\n</table>{note}\n'
+
+
+def to_markdown(found: Iterable[Table]) -> str:
+    """Format tables one below the other."""
+    return "\n".join(table.markdown() for table in found)
+
+
+def to_html(found: Iterable[Table]) -> str:
+    """Format tables one below the other, as a fragment of a page."""
+    return "".join(table.html() for table in found)
+
+
+def replace_block(text: str, marker: str, table: str) -> str:
+    """Replace what is between `<!-- results:MARKER -->` and `<!-- /results:MARKER -->` in a page.
+
+    Raises:
+        UserError: The page does not have each of the two lines once, in this order.
+    """
+    start, end = f"<!-- results:{marker} -->", f"<!-- /results:{marker} -->"
+    if text.count(start) != 1 or text.count(end) != 1 or text.index(start) > text.index(end):
+        raise UserError(f"the page must hold {start} and, below it, {end}, once each; the table goes between them.")
+    before, rest = text.split(start)
+    return f"{before}{start}\n{table.strip()}\n{end}{rest.split(end)[1]}"

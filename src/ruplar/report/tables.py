@@ -1,55 +1,65 @@
-"""Rows, pairs and printed numbers → tables as Markdown and HTML fragments, rows as JSON; and the block of a page, made anew.
-
-CSV is made in `csv_rows.py`.
-"""
+"""Rows, pairs and printed numbers → the tables of a report; `table.py` formats them, `csv_rows.py` writes CSV."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
-from ruplar.errors import UserError
+from ruplar.evaluate.record import study_of
 from ruplar.report import paper
-from ruplar.report.averages import averages
-from ruplar.report.footnotes import INTERVALS, PAIRED, scenarios_counted, scenarios_tested, scenarios_unseen
-from ruplar.report.latent_ablation import replaced
 from ruplar.report.paired import Pair, pairs
-from ruplar.report.rows import Row, study_of
+from ruplar.report.rows import VALID, Row, method_of
+from ruplar.report.summaries import averages, latent_ablations
 from ruplar.report.table import Table
 
 MINUS, NONE = "−", "–"
+INTERVALS = "Accuracy is the mean over seeds; its 95 % confidence interval covers the questions and, from two seeds on, the seeds."
+PAIRED = (
+    "Paired by question. p (Holm) is corrected for the rows compared on one benchmark; * below 0.05. "
+    "'seeds and questions': the test covers the variance of both; otherwise only that of the questions."
+)
+ABLATED = (
+    "Accuracy % [95 % CI] with the model's own latents (real), without latents (none), with random vectors of the same norm, with "
+    "another question's latents (shuffled), with zero vectors, and with each latent hardened to its likeliest token."
+)
+MODES = {"zero": "zeroed", "argmax": "hardened"}
+"""Mode of an ablation → its heading, where it differs."""
 
 
 def tables(
     rows: Sequence[Row], *, tests: bool = True, against: str | None = None, printed: bool = True
 ) -> list[Table]:
-    """Everything a report shows: the results, their averages and ablations; who is ahead, with significance; the paper's numbers beside ours.
+    """Make all tables of a report: results, macro-averages, latent ablation, paired tests, the paper's numbers beside ours.
 
     Args:
         rows: Of one study or several.
-        tests: Compare every row with the best of its study, question by question.
-        against: Compare with this row too; None: with each study's own `reference`, where it has one.
-        printed: Set the paper's numbers beside those rows that it printed too.
+        tests: Test every row against the best of its study, paired by question.
+        against: Test against this row too; None: against each study's own `reference`, where it has one.
+        printed: Show the paper's numbers beside those rows that it printed too.
     """
     found = [results_table(rows), averages_table(rows), latent_ablation_table(rows)]
-    if tests:
-        found.append(pairs_table(pairs(rows), "Against the best of each benchmark"))
-    if against is not None:
+    found += tests_tables(rows, against) if tests else []
+    if against is not None and not tests:
         found.append(pairs_table(pairs(rows, against), f"Against {against}"))
-    for study, reference in _references(rows).items() if tests and against is None else ():
-        of_study = [row for row in rows if row.study == study]
-        compared = pairs(of_study, reference)
-        if compared != [
-            pair for pair in pairs(of_study) if pair.against == reference
-        ]:  # it is not the best everywhere
-            found.append(pairs_table(compared, f"Against {reference}"))
     if printed:
         found.append(printed_table(rows))
     return [table for table in found if table.lines]
 
 
-def _references(rows: Sequence[Row]) -> dict[str, str]:
-    """Study → the row it names as reference, where that row is there."""
+def tests_tables(rows: Sequence[Row], against: str | None = None) -> list[Table]:
+    """Test every row against the best, and against the named row or each study's reference where that is not the best."""
+    found = [pairs_table(pairs(rows), "Against the best of each benchmark")]
+    if against is not None:
+        return [*found, pairs_table(pairs(rows, against), f"Against {against}")]
+    for study, reference in references(rows).items():
+        of_study = [row for row in rows if row.study == study]
+        compared = pairs(of_study, reference)
+        if compared != [pair for pair in pairs(of_study) if pair.against == reference]:
+            found.append(pairs_table(compared, f"Against {reference}"))
+    return found
+
+
+def references(rows: Sequence[Row]) -> dict[str, str]:
+    """Find the row that each study names as its reference."""
     found: dict[str, str] = {}
     for study, folder in {row.study: row.runs[0].folder for row in rows if row.study and row.runs}.items():
         named = study_of(folder.parent).get("reference")
@@ -58,65 +68,74 @@ def _references(rows: Sequence[Row]) -> dict[str, str]:
     return found
 
 
+def summary_table(rows: Sequence[Row]) -> Table:
+    """One line per method with its test benchmarks as columns, the macro-average last; the selection set is left out."""
+    tested = [row for row in rows if row.benchmark != VALID] or list(rows)
+    present = list(dict.fromkeys(row.benchmark for row in tested))
+    names = [name for name in paper.FOUR if name in present] + [name for name in present if name not in paper.FOUR]
+    named = references(tested)
+    means = {(one.study, one.backbone, one.method): one for one in averages(tested, named)}
+    several = len({row.backbone for row in tested}) > 1
+    lines: dict[tuple[str, str, str], dict[str, Row]] = {}
+    for row in tested:
+        lines.setdefault((row.study, row.backbone, row.method), {})[row.benchmark] = row
+    made = []
+    for key, cells in lines.items():
+        mean, of = means.get(key), list(cells.values())
+        average = [NONE if mean is None else _half(mean.accuracy, mean.low, mean.high)] if means else []
+        average += [_share(None if mean is None else mean.share)] if means and named else []
+        made.append(
+            (
+                key[2],
+                *([key[1]] if several else []),
+                "/".join(sorted({str(len(row.seeds)) for row in of})),
+                *(_half(cells[n].accuracy, cells[n].low, cells[n].high) if n in cells else NONE for n in names),
+                *average,
+                f"{sum(row.latents for row in of) / len(of):.2f}",
+                f"{sum(row.forwards for row in of) / len(of):.1f}",
+            )
+        )
+    heads = [paper.BENCHMARKS.get(name, name) for name in names]
+    heads += [paper.BENCHMARKS["average"]] if means else []
+    heads += [_share_name(rows, named)] if means and named else []
+    counts = ", ".join(
+        f"{paper.BENCHMARKS.get(n, n)} {next(r.n for r in tested if r.benchmark == n):,}" for n in names
+    )
+    note = f"Accuracy in percent ± half its 95 % confidence interval. Questions: {counts}. {INTERVALS}"
+    first = ("method", *(["backbone"] if several else []), "seeds")
+    return Table((*first, *heads, "#L", "forward passes"), tuple(made), len(first) - 1, note=note)
+
+
+def _half(mean: float, low: float, high: float) -> str:
+    return f"{mean:.1f} ±{(high - low) / 2:.1f}"
+
+
+def _share(share: float | None) -> str:
+    return NONE if share is None else f"{share:.1f}"
+
+
+def _share_name(rows: Sequence[Row], named: Mapping[str, str]) -> str:
+    """`% of CoT` where every reference is a text chain, else `% of` the reference."""
+    of = {row.method: method_of(row) for row in rows if named.get(row.study) == row.method}
+    if of and set(of.values()) == {"cot"}:
+        return "% of CoT"
+    return f"% of {next(iter(of))}" if len(of) == 1 else "% of reference"
+
+
 def results_table(rows: Sequence[Row]) -> Table:
-    """One line a row; a study's column only where there are several, latency alone only where it was measured."""
+    """One line per row, with every cost; the study only where there are several, batch size 1 only where it was measured."""
     cells = [_cells(row) for row in rows]
     studies = {row.study for row in rows}
     hidden = set() if len(studies) > 1 else {"study"}
-    hidden |= set() if any(c["ms alone"] != NONE for c in cells) else {"ms alone", "GB asking"}
+    hidden |= set() if any(c["ms at batch size 1"] != NONE for c in cells) else _BATCH1
     names = [name for name in (cells[0] if cells else {}) if name not in hidden]
     lines = tuple(tuple(c[name] for name in names) for c in cells)
     note = INTERVALS if any(row.study for row in rows) else ""
-    note = " ".join(filter(None, (note, scenarios_counted(rows))))
+    note = " ".join(filter(None, (note, _selected(rows), _scenarios_counted(rows))))
     return Table(tuple(names), lines, 4 if len(studies) > 1 else 3, note=note)
 
 
-def averages_table(rows: Sequence[Row]) -> Table:
-    """One line for every method that was asked all four of the paper's benchmarks; empty when none was."""
-    references = _references(rows)
-    lines = tuple(
-        (
-            one.method,
-            one.backbone,
-            str(one.seeds),
-            f"{one.accuracy:.1f} [{one.low:.1f}, {one.high:.1f}]",
-            f"{one.latents:.2f}",
-            f"{one.accuracy / one.latents:.1f}" if one.latents else NONE,
-            f"{one.forwards:.1f}",
-            NONE if one.share is None else f"{one.share:.1f} % of {references[one.study]}",
-        )
-        for one in averages(rows, references)
-    )
-    names = ("method", "backbone", "seeds", "accuracy % [95 %]", "#L", "Acc/#L", "forwards", "kept")
-    note = f"The mean of {', '.join(list(paper.BENCHMARKS.values())[:-1])}, a quarter each."
-    return Table(names, lines, 2, "On average", note if lines else "")
-
-
-def latent_ablation_table(rows: Sequence[Row]) -> Table:
-    """One line for every method whose latents were replaced; empty when none's were."""
-    found = replaced(rows)
-    modes = list(dict.fromkeys(mode for one in found for mode in one.modes))
-    lines = tuple(
-        (
-            one.method,
-            one.on,
-            f"{one.n:,}",
-            str(one.seeds),
-            *("{:.1f} [{:.1f}, {:.1f}]".format(*one.modes[mode]) if mode in one.modes else NONE for mode in modes),
-        )
-        for one in found
-    )
-    note = (
-        "Accuracy % [95 %] with its own latents (real), without any, with random vectors as long as they, with another "
-        "question's (shuffled), with zeros, and with each hardened to its likeliest token (argmax)."
-    ) + scenarios_unseen(rows, {one.on for one in found})
-    return Table(
-        ("method", "benchmark", "n", "seeds", *modes),
-        lines,
-        2,
-        "With other latents in place of its own",
-        note if lines else "",
-    )
+_BATCH1 = {"ms at batch size 1", "inference memory (GB)"}
 
 
 def _cells(row: Row) -> dict[str, str]:
@@ -128,20 +147,20 @@ def _cells(row: Row) -> dict[str, str]:
         "benchmark": row.benchmark,
         "n": f"{row.n:,}",
         "seeds": str(len(row.seeds)),
-        "accuracy % [95 %]": f"{row.accuracy:.1f} [{row.low:.1f}, {row.high:.1f}]",
+        "accuracy % [95 % CI]": f"{row.accuracy:.1f} [{row.low:.1f}, {row.high:.1f}]",
         "#L": f"{row.latents:.2f}",
         "Acc/#L": NONE if ratio is None else f"{ratio:.1f}",
-        "forwards": f"{row.forwards:.1f}",
+        "forward passes": f"{row.forwards:.1f}",
         "ms a question": _short(row.ms_per_question),
-        "ms alone": _averaged(run.result.ms_alone for run in row.runs),
-        "GB asking": _averaged(run.result.peak_gb for run in row.runs),
-        "training": NONE if row.train_seconds is None else _time(row.train_seconds),
-        "peak GB": NONE if row.peak_gb is None else f"{row.peak_gb:.2f}",
+        "ms at batch size 1": _averaged(run.result.ms_batch1 for run in row.runs),
+        "inference memory (GB)": _averaged(run.result.peak_gb for run in row.runs),
+        "training time": NONE if row.train_seconds is None else _time(row.train_seconds),
+        "training memory (GB)": NONE if row.peak_gb is None else f"{row.peak_gb:.2f}",
     }
 
 
 def _short(value: float) -> str:
-    """Three digits, or all of a whole number that has more."""
+    """Three digits, or all digits of a larger whole number."""
     return f"{value:,.0f}" if value >= 1000 else f"{value:.3g}"
 
 
@@ -155,9 +174,50 @@ def _time(seconds: float) -> str:
     return f"{seconds:.0f} s" if seconds < 120 else f"{minutes} min" if minutes < 120 else f"{seconds / 3600:.1f} h"
 
 
+def averages_table(rows: Sequence[Row]) -> Table:
+    """One line per method with results on all four of the paper's benchmarks; empty when there is none."""
+    named = references(rows)
+    lines = tuple(
+        (
+            one.method,
+            one.backbone,
+            str(one.seeds),
+            f"{one.accuracy:.1f} [{one.low:.1f}, {one.high:.1f}]",
+            f"{one.latents:.2f}",
+            f"{one.accuracy / one.latents:.1f}" if one.latents else NONE,
+            f"{one.forwards:.1f}",
+            _share(one.share),
+        )
+        for one in averages(rows, named)
+    )
+    share = _share_name(rows, named)
+    names = ("method", "backbone", "seeds", "accuracy % [95 % CI]", "#L", "Acc/#L", "forward passes", share)
+    note = f"Macro-average over {', '.join(paper.BENCHMARKS[name] for name in paper.FOUR)}."
+    return Table(names, lines, 2, "Macro-average", note if lines else "")
+
+
+def latent_ablation_table(rows: Sequence[Row]) -> Table:
+    """One line per method whose latents were replaced; empty when there is none."""
+    found = latent_ablations(rows)
+    modes = list(dict.fromkeys(mode for one in found for mode in one.modes))
+    lines = tuple(
+        (
+            one.method,
+            one.on,
+            f"{one.n:,}",
+            str(one.seeds),
+            *("{:.1f} [{:.1f}, {:.1f}]".format(*one.modes[mode]) if mode in one.modes else NONE for mode in modes),
+        )
+        for one in found
+    )
+    note = ABLATED + _scenarios_unseen(rows, {one.on for one in found})
+    heads = [MODES.get(mode, mode) for mode in modes]
+    return Table(("method", "benchmark", "n", "seeds", *heads), lines, 2, "Latent ablation", note if lines else "")
+
+
 def pairs_table(found: Sequence[Pair], title: str = "") -> Table:
-    """One line a pair: how many points it is behind or ahead, and whether that may be chance."""
-    names = ("method", "against", "benchmark", "n", "difference, points [95 %]", "p", "p (Holm)", "test")
+    """One line per pair: difference in points, its interval, p-values and the test."""
+    names = ("method", "against", "benchmark", "n", "difference, points [95 % CI]", "p", "p (Holm)", "test")
     several = len({(pair.study, pair.backbone) for pair in found}) > 1
     lines = tuple(
         (
@@ -167,74 +227,64 @@ def pairs_table(found: Sequence[Pair], title: str = "") -> Table:
             pair.benchmark,
             f"{pair.n:,}",
             f"{_signed(pair.difference)} [{_signed(pair.low)}, {_signed(pair.high)}]",
-            _chance(pair.p),
-            _chance(pair.holm) + (" *" if pair.holm < 0.05 else ""),
+            _probability(pair.p),
+            _probability(pair.holm) + (" *" if pair.holm < 0.05 else ""),
             pair.test,
         )
         for pair in found
     )
-    note = PAIRED + scenarios_tested(found)
+    note = PAIRED + _scenarios_tested(found)
     return Table(("study", *names) if several else names, lines, 4 if several else 3, title, note if lines else "")
 
 
 def _signed(value: float) -> str:
-    """One digit after the point; what rounds to zero has no sign."""
+    """One decimal with a sign; what rounds to zero has none."""
     text = f"{value:+.1f}"
     return "0.0" if text in ("+0.0", "-0.0") else text.replace("-", MINUS)
 
 
-def _chance(p: float) -> str:
+def _probability(p: float) -> str:
     return "<0.001" if p < 0.001 else f"{p:.3f}"
 
 
 def printed_table(rows: Sequence[Row]) -> Table:
-    """Our accuracies beside what the paper printed under the same name; empty when it printed none of them."""
+    """Our accuracies on test sets beside what the paper printed under the same name; empty when it printed none of them."""
+    rows = [row for row in rows if row.benchmark != VALID]
     names = printed_names(rows)
-    methods = list(dict.fromkeys((row.study, row.method) for row in rows if (row.study, row.method) in names))
     benchmarks = list(dict.fromkeys(row.benchmark for row in rows))
     ours = {(row.study, row.method, row.benchmark): row for row in rows}
     lines, remarks = [], []
-    for study, method in methods:
-        printed = paper.printed(names[study, method])[0]
-        cells = [ours.get((study, method, benchmark)) for benchmark in benchmarks]
-        lines.append(
-            (
-                method,
-                *(NONE if row is None else f"{row.accuracy:.1f} / {row.latents:.2f}" for row in cells),
-                *(_printed_cell(printed.cells.get(benchmark)) for benchmark in paper.BENCHMARKS),
-            )
-        )
-        remarks += [f"{method}: {printed.remark}."] if printed.remark else []
-    for label, name in (pair for names in _said(rows, "not_run").values() for pair in names.items()):
+
+    def add(label: str, name: str, cells: Sequence[Row | None]) -> None:
         printed = paper.printed(name)[0]
-        cells_of = (_printed_cell(printed.cells.get(benchmark)) for benchmark in paper.BENCHMARKS)
-        lines.append((label, *[NONE] * len(benchmarks), *cells_of))
-        remarks += [f"{label}: {printed.remark}."] if printed.remark else []
+        own = (NONE if row is None else f"{row.accuracy:.1f} / {row.latents:.2f}" for row in cells)
+        lines.append((label, *own, *(_printed_cell(printed.cells.get(name)) for name in paper.BENCHMARKS)))
+        remarks.extend([f"{label}: {printed.remark}."] if printed.remark else [])
+
+    for study, method in dict.fromkeys((row.study, row.method) for row in rows if (row.study, row.method) in names):
+        add(method, names[study, method], [ours.get((study, method, benchmark)) for benchmark in benchmarks])
+    for label, name in (pair for names in _stated(rows, "not_run").values() for pair in names.items()):
+        add(label, name, [None] * len(benchmarks))
     about = paper.about()
     note = f"Accuracy / #L. Ours: this study's backbone and data. Printed: {about['label']}. {' '.join(remarks)}"
-    head = ("method", *(f"ours, {name}" for name in benchmarks))
-    return Table(
-        (*head, *(f"printed, {name}" for name in paper.BENCHMARKS.values())),
-        tuple(lines),
-        1,
-        "Ours, and what the paper printed",
-        note.strip() if lines else "",
-    )
+    heads = [f"ours, {paper.BENCHMARKS.get(name, name)}" for name in benchmarks]
+    heads += [f"printed, {name}" for name in paper.BENCHMARKS.values()]
+    return Table(("method", *heads), tuple(lines), 1, "Ours and the paper's", note.strip() if lines else "")
 
 
-def _said(rows: Sequence[Row], key: str) -> dict[str, Mapping[str, str]]:
-    """Study → what its study.json says under `printed` or `not_run`: its own label → the paper's name."""
-    said: dict[str, Mapping[str, str]] = {}
+def _stated(rows: Sequence[Row], key: str) -> dict[str, Mapping[str, str]]:
+    """Study → what its study.json states under `printed` or `not_run`: its own label → the paper's name."""
+    found: dict[str, Mapping[str, str]] = {}
     for row in rows:
         for run in row.runs[:1] if row.study else ():
-            said.setdefault(row.study, study_of(run.folder.parent).get(key, {}))
-    return said
+            found.setdefault(row.study, study_of(run.folder.parent).get(key, {}))
+    return found
 
 
 def printed_names(rows: Sequence[Row]) -> dict[tuple[str, str], str]:
-    """(Study, method) → the paper's name for it: as the study says, else the same name; left out where there is none."""
-    known, said = {row.method for row in paper.printed()}, _said(rows, "printed")
-    found = {(row.study, row.method): said.get(row.study, {}).get(row.method, row.method) for row in rows}
+    """(Study, method) → the paper's name for it: as the study states, else the same name; left out where there is none."""
+    known, stated = {row.method for row in paper.printed()}, _stated(rows, "printed")
+    found = {(row.study, row.method): stated.get(row.study, {}).get(row.method, row.method) for row in rows}
     return {key: name for key, name in found.items() if key[0] and name in known}
 
 
@@ -245,29 +295,33 @@ def _printed_cell(cell: Mapping[str, float | None] | None) -> str:
     return f"{cell['accuracy']:g}" + ("" if latents is None else f" / {latents:g}")
 
 
-def to_json(rows: Sequence[Row]) -> str:
-    """Rows as a JSON list, each with exactly `FIELDS`."""
-    return json.dumps([row.as_dict() for row in rows], indent=2, ensure_ascii=False) + "\n"
+def _selected(rows: Iterable[Row]) -> str:
+    """The sentence on the selection set; "" where it is not in the table."""
+    shown = any(row.benchmark == VALID for row in rows)
+    return (
+        f"'{VALID}' is the selection set, on which checkpoints and settings were chosen; it is not a test set." * shown
+    )
 
 
-def to_markdown(found: Iterable[Table]) -> str:
-    """Tables one below the other."""
-    return "\n".join(table.markdown() for table in found)
+def _scenarios_counted(rows: Iterable[Row]) -> str:
+    """The footnote of a table of accuracies; "" where no scenario is shared."""
+    shared = _shared_scenarios(rows)
+    return f"{shared}: the interval is clustered by scenario." if shared else ""
 
 
-def to_html(found: Iterable[Table]) -> str:
-    """Tables one below the other, as a fragment of a page."""
-    return "".join(table.html() for table in found)
+def _scenarios_tested(pairs: Iterable[Pair]) -> str:
+    """The footnote of a table of tests; "" where no scenario is shared."""
+    shared = _shared_scenarios(pairs)
+    return f" 'scenarios': the variance of the questions is clustered by scenario; {shared}." if shared else ""
 
 
-def replace_block(text: str, marker: str, table: str) -> str:
-    """The page with what stands between `<!-- results:MARKER -->` and `<!-- /results:MARKER -->` made anew.
+def _scenarios_unseen(rows: Iterable[Row], on: Collection[str]) -> str:
+    """The footnote of a table made from counts only, which cannot be clustered; "" where no scenario is shared."""
+    shared = _shared_scenarios(row for row in rows if row.benchmark in on)
+    return f" Only counts are on record, so questions are treated as independent here; {shared}." if shared else ""
 
-    Raises:
-        UserError: The page does not have each of the two lines once, in this order.
-    """
-    start, end = f"<!-- results:{marker} -->", f"<!-- /results:{marker} -->"
-    if text.count(start) != 1 or text.count(end) != 1 or text.index(start) > text.index(end):
-        raise UserError(f"the page must hold {start} and, below it, {end}, once each; the table goes between them.")
-    before, rest = text.split(start)
-    return f"{before}{start}\n{table.strip()}\n{end}{rest.split(end)[1]}"
+
+def _shared_scenarios(found: Iterable[Row | Pair]) -> str:
+    """`a has 90 questions about 10 scenarios, b has 500 questions about 495 scenarios`; "" where none is shared."""
+    sets = dict.fromkeys((one.benchmark, one.n, one.groups) for one in found if one.groups is not None)
+    return ", ".join(f"{name} has {n:,} questions about {groups:,} scenarios" for name, n, groups in sets)

@@ -1,7 +1,7 @@
-"""Sample rows → thoughts: what a model thought about a question, beside the steps it replaces.
+"""Samples → thoughts: the soft tokens of a question beside the written steps they replace.
 
-A row says what was thought and said. The steps come from the row itself, or, for records made before rows had them, from
-the chain a text method wrote for the same question. A soft token is matched with a step only where there is one for each.
+The steps come from the sample, or, for older samples without steps, from the chain that a text method wrote for the same
+question. Soft tokens are matched with steps only where there are equally many.
 """
 
 from __future__ import annotations
@@ -10,28 +10,24 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ruplar import plugins
 from ruplar.domains.base import Domain
-from ruplar.errors import UserError
-from ruplar.evaluate.record import RunRecord
 from ruplar.types import Latent
 
 
 @dataclass(frozen=True)
 class Thought:
-    """One question, what was thought in soft tokens, what was said.
+    """One question, its soft tokens and its answer.
 
     Attributes:
         question: The question.
         latents: Its soft tokens.
         answer: The text that followed.
         marked: The right answer.
-        correct: Whether they are the same.
-        steps: The written steps they stand for; empty when none is known.
-        results: The result of each step, one a latent and None where a step states none; None altogether when steps and
-            latents are not one to one, so that nothing is matched by guess.
-        chain: The chain a text method wrote for the same question, "" when none is on record.
-        cost: Forward passes of this answer and of that chain's, when known.
+        correct: Whether the answer is right.
+        steps: The written steps; empty when unknown.
+        results: The result of each latent's step (None where a step has none); None when steps and latents are not one to one.
+        chain: The chain a text method wrote for the same question; "" when unknown.
+        cost: Forward passes of this answer and, when known, of that chain's.
     """
 
     question: str
@@ -48,12 +44,12 @@ class Thought:
 def thoughts(
     samples: Sequence[Mapping[str, Any]], domain: Domain, written: Sequence[Mapping[str, Any]] = ()
 ) -> list[Thought]:
-    """Rows with soft tokens → thoughts, in order; rows without any are left out.
+    """Convert samples with soft tokens to thoughts, in order.
 
     Args:
         samples: Rows of samples.jsonl.gz.
-        domain: Says what a step's result is.
-        written: Rows of a text method; those on the same questions give the chains.
+        domain: Extracts the result of a step.
+        written: Samples of a text method, for the chains of the same questions.
     """
     chains = {(row["benchmark"], row["question"]): row for row in written if row.get("thought")}
     return [
@@ -81,24 +77,10 @@ def _thought(row: Mapping[str, Any], domain: Domain, text: Mapping[str, Any] | N
     )
 
 
-def domain_of(record: RunRecord) -> Domain:
-    """The domain a run was graded by.
-
-    Raises:
-        UserError: The record names none.
-    """
-    config = record.config
-    named = config.get("domain") or config.get("data", {}).get("domain")
-    if not named:
-        raise UserError(f"run '{record.name}' does not say which domain it belongs to.")
-    settings = named.get("settings", {k: v for k, v in named.items() if k != "name"})
-    return plugins.make("domains", named["name"], settings)
-
-
 def pick(found: Sequence[Thought], correct: bool = True, least: int = 3) -> Thought | None:
-    """The first right (or wrong) thought of at least so many soft tokens, else the longest of them; None without any.
+    """Pick the first right (or wrong) thought with at least `least` soft tokens, else the longest; None without any.
 
-    By order, not by looks, so that nobody has chosen it.
+    The order of the benchmark decides, so the example is not cherry-picked.
     """
     wanted = [t for t in found if t.correct == correct]
     return next(
@@ -107,7 +89,7 @@ def pick(found: Sequence[Thought], correct: bool = True, least: int = 3) -> Thou
 
 
 def pick_lengths(found: Sequence[Thought], count: int) -> list[Thought]:
-    """The first right thought of each length from two soft tokens on, shortest first, then the first wrong one."""
+    """Pick the first right thought of each length from two soft tokens on, shortest first, then the first wrong one."""
     by_length: dict[int, Thought] = {}
     for thought in found:
         if thought.correct and len(thought.latents) > 1:
@@ -119,7 +101,7 @@ def pick_lengths(found: Sequence[Thought], count: int) -> list[Thought]:
 
 
 def share_of_results_on_top(found: Sequence[Thought]) -> tuple[int, int]:
-    """Of the soft tokens whose step's result is known: how many have it as their likeliest token, and how many there are."""
+    """Count the soft tokens whose likeliest token is their step's result, and those whose step's result is known."""
     hits = [
         z.tokens[0].strip() == result
         for t in found

@@ -15,7 +15,7 @@ from starlette.responses import Response
 
 from ruplar import __version__
 from ruplar.domains.base import Domain
-from ruplar.evaluate.vote import majority
+from ruplar.evaluate.score import majority
 from ruplar.serve.errors import RequestError
 from ruplar.serve.outputs import OutputDelta, SampleOutput, latent_as_dict
 from ruplar.serve.registry import ModelRegistry, Worker

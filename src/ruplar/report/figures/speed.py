@@ -1,24 +1,24 @@
-"""`ruplar bench … --json` records → speed and memory curves, the hardware's floor beside them."""
+"""`ruplar bench … --json` records → speed and memory figures, with the hardware's lower bound."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ruplar.report.figures.frontier import slug
+from ruplar.report.figures.accuracy import slug
 from ruplar.report.figures.style import BLUE, GREEN, INK, ORANGE, RED, Drawing, panels, styled
 
 DRAWN = ("latency", "throughput", "growth")
-"""Benches there is a figure of."""
+"""Benches that have a figure."""
 _FLOOR = (
-    "The floor is what this machine could do at best: every weight read once a forward pass at its measured bandwidth, every "
-    "product at its measured speed, nothing else."
+    "The floor is the hardware's lower bound: every weight read once per forward pass at the measured bandwidth, every product "
+    "at the measured FLOP rate."
 )
-_VARIED = {"latents": "soft tokens", "prompt": "tokens of the prompt", "batch": "questions at a time"}
+_VARIED = {"latents": "soft tokens", "prompt": "prompt tokens", "batch": "batch size"}
 
 
 def draw(record: Mapping[str, Any]) -> Drawing:
-    """One bench record → its figure; `DRAWN` says of which kinds."""
+    """Draw one bench record of a kind in `DRAWN`."""
     return {"latency": _latency, "throughput": _throughput, "growth": _growth}[record["what"]](record)
 
 
@@ -46,15 +46,15 @@ def _latency(record: Mapping[str, Any]) -> Drawing:
         axes.annotate(f"{ms:,.3g} ms", (high, y), (8, 0), textcoords="offset points", va="center", fontweight="bold")
     axes.set_yticks(range(len(known)), [bars[key][0] for key in known])
     axes.invert_yaxis()
-    axes.set(xlabel="milliseconds a question", title=place(record))
+    axes.set(xlabel="milliseconds per question", title=place(record))
     axes.margins(x=0.22)
     axes.grid(axis="y", visible=False)
     caption = (
-        f"Time to answer one question, alone on the machine: a prompt of {record['prompt_tokens']} tokens, {record['latents']} "
-        f"soft tokens and {record['answer_tokens']} answer tokens (the text chain writes {record['cot_tokens']} reasoning tokens "
-        f"instead of soft ones). Bars are medians, whiskers the 10th and 90th percentile. {_FLOOR}"
+        f"Time to answer one question at batch size 1: a prompt of {record['prompt_tokens']} tokens, {record['latents']} "
+        f"soft tokens and {record['answer_tokens']} answer tokens (the text chain has {record['cot_tokens']} reasoning tokens "
+        f"instead). Bars are medians, whiskers the 10th and 90th percentile. {_FLOOR}"
     )
-    return Drawing(_name(record), f"One question at a time, {record['shape']}", caption, figure)
+    return Drawing(_name(record), f"Latency at batch size 1, {record['shape']}", caption, figure)
 
 
 @styled
@@ -71,14 +71,14 @@ def _throughput(record: Mapping[str, Any]) -> Drawing:
     rate.plot(batches, ours, color=BLUE, marker="o", label="ours")
     rate.fill_between(batches, low, high, color=BLUE, alpha=0.2, linewidth=0)
     rate.axhline(record["published_questions_per_s"], color=RED, linestyle="-.", label="published procedure")
-    rate.set(yscale="log", ylabel="questions a second", title="Throughput")
+    rate.set(yscale="log", ylabel="questions per second", title="Throughput")
     rate.legend()
     _memory(memory, batches, [record["peak_gb_by_batch"][b] for b in x], record["weights_gb"])
     figure.suptitle(place(record), x=0.01, ha="left", fontsize=13)
     caption = (
-        f"How many questions a second are answered when several are in flight, on {record['questions']:,} prompts as long as "
-        f"those of GSM8K's test set. The published procedure answers one at a time ({record['published_questions_per_s']:.3g} a "
-        f"second). The shaded band spans the 10th to 90th percentile. {_FLOOR} Right: the most memory held at each batch size."
+        f"Questions per second against batch size, on {record['questions']:,} prompts with the lengths of GSM8K's test set. The "
+        f"published procedure answers one at a time ({record['published_questions_per_s']:.3g} per second). The shaded band spans "
+        f"the 10th to 90th percentile. {_FLOOR} Right: peak memory at each batch size."
     )
     return Drawing(_name(record), f"Throughput, {record['shape']}", caption, figure)
 
@@ -102,27 +102,27 @@ def _growth(record: Mapping[str, Any]) -> Drawing:
     _memory(axes[3], [row["x"] for row in batches], [row["peak_gb"] for row in batches], record["weights_gb"])
     figure.suptitle(place(record), x=0.01, ha="left", fontsize=13)
     caption = (
-        f"How the time of an answer grows when one thing is changed: the soft tokens of a thought, the length of the prompt, the "
-        f"number of questions answered together (their time together). The rest stays at {record['prompt_tokens']} prompt tokens, "
-        f"{record['latents']} soft tokens, {record['answer_tokens']} answer tokens, one question. The shaded band spans the "
-        f"10th to 90th percentile. {_FLOOR} Bottom right: the most memory held, and what the weights alone take."
+        f"Time of an answer against the number of soft tokens, the length of the prompt and the batch size (time of the whole "
+        f"batch). Otherwise {record['prompt_tokens']} prompt tokens, {record['latents']} soft tokens, {record['answer_tokens']} "
+        f"answer tokens, batch size 1. The shaded band spans the 10th to 90th percentile. {_FLOOR} Bottom right: peak memory "
+        "and the size of the weights."
     )
-    return Drawing(_name(record), f"How cost grows, {record['shape']}", caption, figure)
+    return Drawing(_name(record), f"Scaling of latency and memory, {record['shape']}", caption, figure)
 
 
 def _log_batches(axes: Any, batches: Sequence[int]) -> None:
     axes.set_xscale("log", base=2)
     axes.set_xticks(batches, [str(b) for b in batches])
     axes.minorticks_off()
-    axes.set_xlabel("questions at a time")
+    axes.set_xlabel("batch size")
 
 
 def _memory(axes: Any, batches: Sequence[int], peaks: Sequence[float | None], weights: float) -> None:
     _log_batches(axes, batches)
     known = [(b, p) for b, p in zip(batches, peaks, strict=True) if p is not None]
     if known:
-        axes.plot(*zip(*known, strict=True), color=GREEN, marker="s", label="most memory held")
-    axes.axhline(weights, color=INK, linestyle="--", label="the weights alone")
+        axes.plot(*zip(*known, strict=True), color=GREEN, marker="s", label="peak memory")
+    axes.axhline(weights, color=INK, linestyle="--", label="weights")
     axes.set(ylabel="GB", title="Memory")
     axes.set_ylim(bottom=0)
     axes.legend(loc="best")

@@ -1,8 +1,7 @@
-"""Nothing → the one visual language of every figure: palette, type sizes, and how a figure becomes PNG and SVG.
+"""The common style of all figures: palette, type sizes, export as PNG and SVG.
 
-Colours are Okabe and Ito's, told apart by people who see few of them; where a colour carries meaning, a shape or a label
-carries it too. Type is sized so that a figure printed at half its width can still be read. matplotlib is an extra and
-imported here alone, without pyplot: nothing global is changed, and figures can be drawn in any thread.
+Colours are Okabe and Ito's colour-blind safe palette; where a colour carries meaning, a shape or label does too. matplotlib is
+an optional dependency and is imported only here, without pyplot, so that no global state changes.
 """
 
 from __future__ import annotations
@@ -22,9 +21,9 @@ if TYPE_CHECKING:
 
 BLUE, ORANGE, GREEN, RED, PURPLE, SKY = "#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7", "#56B4E9"
 INK, FAINT, PAPER, MUTED = "#202124", "#d5d8dc", "#fffffe", "#5f6368"
-"""Text and axes, grid lines, background, side remarks. A page may put its own colours in their places: see `Drawing.inline`."""
+"""Text and axes, grid lines, background, annotations. `Drawing.inline` replaces them by the page's colours."""
 ON_LIGHT, ON_DARK = "#1a1a1a", "#fffffd"
-"""Text that stands on a filled shape, whose colour no page changes."""
+"""Text on filled shapes; never replaced."""
 SERIES = (BLUE, ORANGE, GREEN, RED, PURPLE, SKY)
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
 
@@ -59,12 +58,12 @@ R = TypeVar("R")
 
 @dataclass(frozen=True)
 class Drawing:
-    """One figure with the words that explain it.
+    """One figure with its title and caption.
 
     Attributes:
-        name: File name, without its ending.
+        name: File name without extension.
         title: A few words.
-        caption: What is seen and how to read it, for someone who has not read the paper.
+        caption: What the figure shows and how to read it.
         figure: The matplotlib figure.
     """
 
@@ -74,19 +73,19 @@ class Drawing:
     figure: Figure
 
     def png(self) -> bytes:
-        """The figure as PNG, 150 dots an inch."""
+        """Export as PNG, 150 dpi."""
         return self._saved("png", dpi=150)
 
     def svg(self) -> str:
-        """The figure as SVG; the same figure gives the same text."""
+        """Export as SVG, deterministically."""
         text = self._saved("svg", metadata={"Date": None}).decode()
         return text[text.index("<svg") :]
 
     def inline(self) -> str:
-        """The figure as SVG to stand inside a page, with no address in it.
+        """Export as SVG to embed in HTML, without any URL.
 
-        Text, axes, grid and background take `var(--figure-ink)` and so on, so that the page can turn dark; ids begin with
-        the figure's name, so that two figures can share the page.
+        Text, axes, grid and background use CSS variables such as `var(--figure-ink)`, for dark mode; ids are prefixed with the
+        figure's name, so that several figures can share a page.
         """
         text = re.sub(r"<metadata>.*?</metadata>", "", self.svg(), flags=re.DOTALL)
         text = re.sub(r'\sxmlns(:\w+)?="[^"]*"', "", text)
@@ -103,7 +102,7 @@ class Drawing:
 
 
 def load() -> Any:
-    """matplotlib, or a word on how to get it.
+    """Import matplotlib.
 
     Raises:
         UserError: It is not installed.
@@ -116,7 +115,7 @@ def load() -> Any:
 
 
 def styled(draw: Callable[P, R]) -> Callable[P, R]:
-    """A drawing function that works in this style, and leaves matplotlib's settings as they were."""
+    """Decorate a drawing function to use this style without changing matplotlib's settings."""
 
     @wraps(draw)
     def inner(*args: P.args, **kwargs: P.kwargs) -> R:
@@ -127,7 +126,7 @@ def styled(draw: Callable[P, R]) -> Callable[P, R]:
 
 
 def panels(rows: int, columns: int, width: float, height: float, **options: Any) -> tuple[Figure, list[Axes]]:
-    """A figure of equal panels and its axes, row by row; inches."""
+    """Make a figure with a grid of panels; sizes in inches. Returns it and its axes, row by row."""
     load()
     from matplotlib.figure import Figure
 
@@ -138,7 +137,7 @@ def panels(rows: int, columns: int, width: float, height: float, **options: Any)
 
 
 def show_token(token: str) -> str:
-    """A token as a label: trimmed, never empty, never so long that it covers its neighbour, and never mathematics."""
+    """Format a token as a label: trimmed, never empty, at most 8 characters, no TeX."""
     text = token.strip() or repr(token)[1:-1].replace(" ", "␣")
     text = text if len(text) <= 8 else text[:7] + "…"
     return text.replace("$", r"\$")

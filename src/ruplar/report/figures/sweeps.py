@@ -1,4 +1,4 @@
-"""Rows whose runs differ in one number alone → accuracy against that number, one panel a setting."""
+"""Rows that differ in a single numeric setting → accuracy against that setting, one panel per sweep."""
 
 from __future__ import annotations
 
@@ -8,46 +8,47 @@ from itertools import combinations
 from textwrap import fill
 from typing import Any
 
+from ruplar.evaluate.record import differences
 from ruplar.report.figures.style import MARKERS, SERIES, Drawing, panels, styled
-from ruplar.report.rows import Row, differences
+from ruplar.report.rows import Row
 
 ABOUT = {
-    "prior.operand_share": ("λ", "share of a step's target spread over its operands; the rest is on its result"),
-    "prior.temperature": ("τ", "temperature of the target: lower is sharper"),
-    "prior.result_logit": ("β", "how far a step's result is lifted above its other symbols"),
-    "method.prior_weight": ("weight of the prior loss", "how strongly the thought is taught, beside the answer"),
-    "prompt.question_repeats": ("question_repeats", "how many times the question is written"),
-    "method.halt_threshold": ("halting threshold", "probability of the end at which the thought stops"),
+    "prior.operand_share": ("λ", "share of a step's prior on its operands; the rest is on its result"),
+    "prior.temperature": ("τ", "temperature of the prior; lower is sharper"),
+    "prior.result_logit": ("β", "logit of a step's result above its other symbols"),
+    "method.prior_weight": ("weight of the prior loss", "weight of the prior loss relative to the answer loss"),
+    "prompt.question_repeats": ("question_repeats", "how often the prompt repeats the question"),
+    "method.halt_threshold": ("halting threshold", "probability of `</think>` at which thinking stops"),
 }
-"""Setting → its sign and what it does; others go by their own name."""
+"""Setting → its symbol and what it is; others are shown under their own name."""
 
-_NAME, _ALIKE = 26, 0.15
-"""Characters of a benchmark's name that a legend has room for; soft tokens that make no difference to a reader."""
+_NAME, _SAME = 26, 0.15
+"""Longest benchmark name in a legend; differences in #L below this are not shown."""
 
 _GRID, _TITLE = 2, 40
-"""Most settings by which the sweeps of a grid are told apart, beyond which rows go by their name; characters of a line of a title."""
+"""Most settings that label the sweeps of a grid, beyond which the first row's name does; characters per line of a title."""
 
 
 @dataclass(frozen=True)
 class Sweep:
-    """One setting, everything else equal.
+    """A sweep over one setting, everything else equal.
 
     Attributes:
         setting: Its dotted name.
-        told: What tells it from the other sweeps of the setting: in a grid the prior and the other settings' values, else the
-            name of its first row.
+        label: What distinguishes it from other sweeps of the setting: in a grid the prior and the other settings' values, else
+            the name of its first row.
         lines: Benchmark → value of the setting → its row; ascending.
-        scale: Sweeps of one scale are read across their panels.
+        scale: Sweeps with the same value share their y axis.
     """
 
     setting: str
-    told: tuple[str, ...]
+    label: tuple[str, ...]
     lines: dict[str, dict[float, Row]]
     scale: str
 
 
 def find(rows: Sequence[Row]) -> list[Sweep]:
-    """Every setting in which some rows differ and in nothing else, names and seeds apart."""
+    """Find every setting in which some rows differ and in nothing else, except names and seeds."""
     groups: dict[str, list[list[Row]]] = {}
     for a, b in combinations(rows, 2):
         setting = _only_difference(a, b)
@@ -62,21 +63,21 @@ def find(rows: Sequence[Row]) -> list[Sweep]:
 
 
 def _sweeps(setting: str, clusters: Sequence[Sequence[Row]]) -> list[Sweep]:
-    """The sweeps of one setting, told apart by their prior and a number or two (a grid), else by the names of their rows."""
+    """Make the sweeps of one setting, labelled by their prior and up to two numbers (a grid), else by their first rows."""
     firsts = [min(cluster, key=lambda row: value_of(row, setting) or 0.0) for cluster in clusters]
     priors = [str((_config(row).get("prior") or {}).get("name", "")) for row in firsts]
     apart = sorted({name for row in firsts for name in _differs(firsts[0], row)} - {setting, "prior.name"})
     values = {name: [value_of(row, name) for row in firsts] for name in apart}
-    if len(set(priors)) > 1:  # what one prior has and another has not is told by their names
+    if len(set(priors)) > 1:  # settings that only one prior has are implied by its name
         values = {name: found for name, found in values.items() if not (name.startswith("prior.") and None in found)}
     unlike = any(None in found for found in values.values()) or len({_kind(row) for row in firsts}) > 1
     grid = len(values) <= _GRID and not unlike
     made = []
     for i, (cluster, first, prior) in enumerate(zip(clusters, firsts, priors, strict=True)):
-        told = [f"{prior} prior"] if prior else []
-        told += [f"{_sign(name)} = {found[i]:g}" for name, found in values.items() if grid]
+        label = [f"{prior} prior"] if prior else []
+        label += [f"{_sign(name)} = {found[i]:g}" for name, found in values.items() if grid]
         made.append(
-            Sweep(setting, tuple(told) if grid else (first.method,), _lines(setting, cluster), prior if grid else "")
+            Sweep(setting, tuple(label) if grid else (first.method,), _lines(setting, cluster), prior if grid else "")
         )
     return made
 
@@ -97,7 +98,7 @@ def _config(row: Row) -> Mapping[str, Any]:
 
 
 def _kind(row: Row) -> tuple[Any, ...]:
-    """What rows of one sweep share that their configs do not tell; a mean of trainings has the config of each."""
+    """What rows of one sweep share beyond their configs; a soup has the config of its members."""
     return row.study, row.backbone, tuple(row.runs[0].record.mean_of or ())
 
 
@@ -106,12 +107,12 @@ def _differs(a: Row, b: Row) -> list[str]:
 
 
 def _same_but(a: Row, b: Row, setting: str) -> bool:
-    """Whether two rows are of one sweep; benchmarks may differ, they become lines of one panel."""
+    """Whether two rows belong to one sweep; benchmarks may differ and become lines of one panel."""
     return _kind(a) == _kind(b) and set(_differs(a, b)) <= {setting}
 
 
 def _only_difference(a: Row, b: Row) -> str | None:
-    """The one numeric setting in which two rows of one benchmark differ, else None."""
+    """Find the only numeric setting in which two rows of one benchmark differ, else None."""
     if a.benchmark != b.benchmark or _kind(a) != _kind(b):
         return None
     found = _differs(a, b)
@@ -121,7 +122,7 @@ def _only_difference(a: Row, b: Row) -> str | None:
 
 
 def value_of(row: Row, setting: str) -> float | None:
-    """The number a dotted setting has in a row's runs; None when it is no number."""
+    """Look up a dotted setting of a row's runs; None when it is not a number."""
     found: Any = _config(row)
     for part in setting.split("."):
         found = found.get(part) if isinstance(found, Mapping) else None
@@ -130,7 +131,7 @@ def value_of(row: Row, setting: str) -> float | None:
 
 @styled
 def draw(sweeps: Sequence[Sweep]) -> Drawing:
-    """At least one sweep → one figure, a panel each."""
+    """Draw at least one sweep, one panel each."""
     columns = min(3, len(sweeps))
     rows = -(-len(sweeps) // columns)
     figure, axes = panels(rows, columns, 4.8 * columns + 1.5, 4.6 * rows)
@@ -138,34 +139,36 @@ def draw(sweeps: Sequence[Sweep]) -> Drawing:
     drawn: dict[str, Any] = {}
     for panel, sweep in zip(axes, sweeps, strict=False):
         drawn |= _panel(panel, sweep, benchmarks)
-    for panel, sweep in zip(axes, sweeps, strict=False):  # a grid is read across its panels, so they share a scale
-        alike = [p for p, s in zip(axes, sweeps, strict=False) if (s.setting, s.scale) == (sweep.setting, sweep.scale)]
-        limits = [p.get_ylim() for p in alike]
+    for panel, sweep in zip(axes, sweeps, strict=False):  # panels of a grid share their y axis
+        same = [p for p, s in zip(axes, sweeps, strict=False) if (s.setting, s.scale) == (sweep.setting, sweep.scale)]
+        limits = [p.get_ylim() for p in same]
         panel.set_ylim(min(low for low, _ in limits), max(high for _, high in limits))
     for empty in axes[len(sweeps) :]:
         empty.set_visible(False)
     names = [name if len(name) <= _NAME else name[: _NAME - 1] + "…" for name in drawn]
     figure.legend(list(drawn.values()), names, loc="outside lower center", ncols=min(len(names), 5))
-    return Drawing("sweeps", "One setting at a time", _caption(sweeps), figure)
+    return Drawing("sweeps", "Sweeps over one setting", _caption(sweeps), figure)
 
 
 def _caption(sweeps: Sequence[Sweep]) -> str:
-    told = "; ".join(
-        f"{sign}: {about}" for name in dict.fromkeys(s.setting for s in sweeps) if (sign := ABOUT.get(name, ("", ""))[0])
-        for about in (ABOUT[name][1],)
-    )  # fmt: skip
+    settings = dict.fromkeys(s.setting for s in sweeps)
+    about = "; ".join("{}: {}".format(*ABOUT[name]) for name in settings if name in ABOUT)
     seeds = {len(row.seeds) for s in sweeps for line in s.lines.values() for row in line.values()}
     return (
-        "Accuracy when one setting is changed and everything else is left as it is, with 95 % intervals over questions"
-        + (f" and {min(seeds)} or more seeds" if min(seeds) > 1 else " (one seed: a small difference may be luck)")
-        + f". The small numbers count the soft tokens of a thought (#L).{' ' + told + '.' if told else ''}"
+        "Accuracy when a single setting changes, with 95 % confidence intervals over questions"
+        + (
+            f" and {min(seeds)} or more seeds"
+            if min(seeds) > 1
+            else " (one seed: the variance of training is not covered)"
+        )
+        + f". The small numbers are soft tokens per question (#L).{' ' + about + '.' if about else ''}"
     )
 
 
 def _lengths(latents: Sequence[float]) -> str:
-    """#L of all lines at one value: one number where they are about the same."""
+    """Format #L of all lines at one value, as a range where they differ."""
     low, high = min(latents), max(latents)
-    return f"#L {high:.1f}" if high - low < _ALIKE else f"#L {low:.1f}–{high:.1f}"
+    return f"#L {high:.1f}" if high - low < _SAME else f"#L {low:.1f}–{high:.1f}"
 
 
 def _panel(axes: Any, sweep: Sweep, benchmarks: Sequence[str]) -> dict[str, Any]:
@@ -191,5 +194,5 @@ def _panel(axes: Any, sweep: Sweep, benchmarks: Sequence[str]) -> dict[str, Any]
     axes.set_xticks(sorted({x for line in sweep.lines.values() for x in line}))
     axes.xaxis.set_major_formatter(lambda value, place=None: f"{value:g}")
     axes.margins(x=0.15, y=0.22)
-    axes.set_title(fill(", ".join([sign, *sweep.told]), _TITLE))
+    axes.set_title(fill(", ".join([sign, *sweep.label]), _TITLE))
     return drawn

@@ -1,12 +1,16 @@
-"""One answered question → the latent-dynamics figure: what each of its soft tokens held, and how surely."""
+"""Thoughts → figures: the soft tokens of one question, and statistics of the soft tokens of many."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from itertools import accumulate
 from textwrap import wrap
 from typing import Any
 
+import numpy as np
+
+from ruplar.errors import UserError
 from ruplar.report.figures.style import (  # fmt: skip
     BLUE,
     FAINT,
@@ -16,23 +20,29 @@ from ruplar.report.figures.style import (  # fmt: skip
     ON_DARK,
     ON_LIGHT,
     ORANGE,
+    RED,
     SERIES,
+    SKY,
     Drawing,
     panels,
     show_token,
     styled,
 )
-from ruplar.report.thoughts import Thought
+from ruplar.report.thoughts import Thought, share_of_results_on_top
+from ruplar.types import Latent
 
 RANKS = 10
 BUBBLES = 6
 _LARGEST = 2600
-"""Area, in square points, of a bubble that holds all the probability."""
+"""Area, in square points, of a bubble with probability 1."""
+LEAST = 50
+"""Fewest questions for statistics."""
+TOKENS = 20
 
 
 @styled
-def draw(thought: Thought) -> Drawing:
-    """The figure of one thought; see `_caption` for what it shows."""
+def draw_thought(thought: Thought) -> Drawing:
+    """Draw the soft tokens of one question in four panels."""
     figure, (heat, trend, sums, bubbles) = panels(2, 2, 13, 10.4)
     names = step_names(thought)
     _heatmap(figure, heat, thought, names)
@@ -45,7 +55,7 @@ def draw(thought: Thought) -> Drawing:
         f"{question}\nanswer: {thought.answer.strip()} ({verdict})".replace("$", r"\$"),
         x=0.01, ha="left", fontsize=13, color=INK,
     )  # fmt: skip
-    return Drawing("thought", "One thought, soft token by soft token", _caption(thought), figure)
+    return Drawing("thought", "Soft tokens of one question", _caption(thought), figure)
 
 
 def _caption(thought: Thought) -> str:
@@ -55,23 +65,21 @@ def _caption(thought: Thought) -> str:
         z.tokens[0].strip() == r for z, r in zip(thought.latents, thought.results or (), strict=False) if r is not None
     ]
     chain = (
-        f" Under each one stands the written step it replaces; in {sum(results)} of {len(results)} the "
-        "largest bubble is that step's result."
+        f" Below each is the written step it replaces; in {sum(results)} of {len(results)} the likeliest token is that "
+        "step's result."
         if results
         else ""
     )
     return (
-        f"The model did not write its reasoning down. Between question and answer it made {tokens} (z1, z2, …), each a "
-        f"mixture of vocabulary tokens.{chain} Top left: the {RANKS} likeliest tokens of every mixture, likeliest first; "
-        "darker is likelier. Top right: the likeliest token of each and its probability; a point near 1 is a firm thought, "
-        "a low one a vague thought. Bottom left: the probability held by the k likeliest tokens together; a line that starts "
-        "high holds little besides its first token. Bottom right: the same mixtures as bubbles, area in proportion to "
-        "probability."
+        f"Between question and answer the model produced {tokens} (z1, z2, …), each a distribution over the vocabulary.{chain} "
+        f"Top left: the {RANKS} likeliest tokens of each soft token; darker is likelier. Top right: the likeliest token of each "
+        "and its probability. Bottom left: cumulative probability of the k likeliest tokens. Bottom right: the same "
+        "distributions as bubbles, area proportional to probability."
     )
 
 
 def step_names(thought: Thought) -> list[str]:
-    """`z1`, `z2`, …; below each the step it replaces where one is known, the result on a line of its own."""
+    """Label soft tokens `z1`, `z2`, …, with the step each one replaces where it is known."""
     width = max(6, 60 // max(1, len(thought.latents)))
     names = []
     for i in range(len(thought.latents)):
@@ -116,7 +124,7 @@ def _trend(axes: Any, thought: Thought, names: Sequence[str]) -> None:
         )  # fmt: skip
     axes.set(ylim=(0, 1), xlim=(0.5, len(names) + 0.5), xticks=steps, ylabel="probability")
     axes.set_xticklabels(names)
-    axes.set_title("The likeliest token and how sure it is")
+    axes.set_title("Likeliest token of each soft token")
 
 
 def _sums(axes: Any, thought: Thought) -> None:
@@ -155,4 +163,88 @@ def _bubbles(axes: Any, thought: Thought, names: Sequence[str]) -> None:
     known = any(r is not None for r in results)
     axes.set_title("Bubbles" + (": orange is the step's result" if known else ""))
     if not known:
-        axes.text(0.99, 0.01, "no marked chain to compare with", transform=axes.transAxes, ha="right", color=MUTED)
+        axes.text(0.99, 0.01, "no reference chain", transform=axes.transAxes, ha="right", color=MUTED)
+
+
+@styled
+def draw_statistics(found: Sequence[Thought], about: str = "") -> Drawing:
+    """Draw statistics of at least `LEAST` thoughts; `about` is the figure's title.
+
+    Raises:
+        UserError: There are fewer.
+    """
+    if len(found) < LEAST:
+        raise UserError(f"statistics need the soft tokens of at least {LEAST} questions, got {len(found)}.")
+    figure, (top, entropy, scatter, tokens) = panels(2, 2, 13, 10.4)
+    right = [z for t in found if t.correct for z in t.latents]
+    wrong = [z for t in found if not t.correct for z in t.latents]
+    every = [*right, *wrong]
+    _histogram(top, [z.probs[0] for z in every], np.linspace(0, 1, 26), "probability of the likeliest token")
+    top.set_title("Probability of the likeliest token")
+    most = max(1.0, max(z.entropy for z in every))
+    _histogram(entropy, [z.entropy for z in every], np.linspace(0, most, 26), "entropy in nats (0: a single token)")
+    entropy.set_title("Entropy")
+    _scatter(scatter, right, wrong)
+    _tokens(tokens, every)
+    if about:
+        figure.suptitle(about, x=0.01, ha="left", fontsize=13)
+    return Drawing("thoughts", "Soft tokens of many questions", _statistics_caption(found, every), figure)
+
+
+def _statistics_caption(found: Sequence[Thought], every: Sequence[Latent]) -> str:
+    hits, known = share_of_results_on_top([t for t in found if t.correct])
+    missed, known_wrong = share_of_results_on_top([t for t in found if not t.correct])
+    result = (
+        f" Where the written step is known, the likeliest token is that step's result in {hits:,} of {known:,} soft tokens of "
+        f"questions answered correctly" + (f", and in {missed:,} of {known_wrong:,} of those answered incorrectly." if known_wrong else ".")
+        if known
+        else ""
+    )  # fmt: skip
+    mean = np.mean([z.probs[0] for z in every])
+    return (
+        f"All {len(every):,} soft tokens of {len(found):,} questions. Top left: probability of the likeliest token (mean "
+        f"{mean:.2f}). Top right: entropy of the distribution (mean {np.mean([z.entropy for z in every]):.2f} nats); 0 is a "
+        "single token, 1.6 is five equally likely ones. Bottom left: one point per soft token, by whether the question was "
+        f"answered correctly. Bottom right: the {TOKENS} tokens that are most often the likeliest.{result}"
+    )
+
+
+def _histogram(axes: Any, values: Sequence[float], bins: Any, label: str) -> None:
+    axes.hist(values, bins=bins, color=BLUE, edgecolor="white", linewidth=0.6)
+    mean = float(np.mean(values))
+    axes.axvline(mean, color=INK, linestyle="--", linewidth=1.6)
+    left = mean > (bins[0] + bins[-1]) / 2
+    axes.annotate(
+        f"mean {mean:.2f}", (mean, 0.96), (-8 if left else 8, 0), xycoords=axes.get_xaxis_transform(),
+        textcoords="offset points", ha="right" if left else "left", va="top", fontweight="bold",
+    )  # fmt: skip
+    axes.set(xlabel=label, ylabel="soft tokens", xlim=(bins[0], bins[-1]))
+    axes.grid(axis="x", visible=False)
+
+
+def _scatter(axes: Any, right: Sequence[Latent], wrong: Sequence[Latent]) -> None:
+    for latents, colour, marker, size, name in (
+        (right, SKY, "o", 22, "answered correctly"), (wrong, RED, "X", 48, "answered incorrectly"),
+    ):  # fmt: skip
+        axes.scatter(
+            [z.entropy for z in latents], [z.probs[0] for z in latents],
+            color=colour, marker=marker, s=size, alpha=0.75, linewidths=0, rasterized=len(latents) > 5000, label=f"{name} ({len(latents):,})",
+        )  # fmt: skip
+    axes.set(xlabel="entropy in nats", ylabel="probability of the likeliest token", ylim=(0, 1.02))
+    axes.set_xlim(left=0)
+    axes.legend(loc="lower left")
+    axes.set_title("Entropy and correctness")
+
+
+def _tokens(axes: Any, every: Sequence[Latent]) -> None:
+    counts = Counter(z.tokens[0] for z in every).most_common(TOKENS)
+    places = range(len(counts))
+    axes.barh(places, [count for _, count in counts], color=BLUE, height=0.72)
+    axes.set(yticks=places, xlabel=f"soft tokens, of {len(every):,}")
+    axes.set_yticklabels([show_token(token) for token, _ in counts])
+    axes.tick_params(axis="y", labelsize=11)
+    axes.invert_yaxis()
+    axes.grid(axis="y", visible=False)
+    axes.set_title(f"The {len(counts)} commonest likeliest tokens")
+    different = len({z.tokens[0] for z in every})
+    axes.text(0.98, 0.03, f"{different:,} different ones in all", transform=axes.transAxes, ha="right", color=MUTED)

@@ -1,27 +1,24 @@
-"""`metrics.jsonl` → a run's training curves: the loss, its parts, and accuracy on questions held out."""
+"""`metrics.jsonl` → a run's training curves: the loss, its parts, and accuracy on held-out questions."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ruplar.report.figures.frontier import slug
+from ruplar.report.figures.accuracy import slug
 from ruplar.report.figures.style import BLUE, INK, MARKERS, MUTED, SERIES, Drawing, panels, styled
 
 NOT_PARTS = ("kind", "step", "loss", "grad_norm", "learning_rate")
 ABOUT = {
-    "answer": "getting the answer's tokens right",
-    "prior": "holding in each soft token what its step asks for",
-    "align": "keeping soft tokens near the question",
+    "answer": "cross-entropy of the answer",
+    "prior": "divergence of each soft token from its prior",
+    "align": "alignment of soft tokens with the question",
 }
-"""Loss part → what it teaches, for the caption."""
+"""Loss part → what it is, for the caption."""
 
 
 def parts_of(rows: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
-    """Names of the loss parts in rows of metrics.jsonl: the leading figures that add up to the loss in every row.
-
-    The file does not say which figures are parts; that they add up does. () when none do.
-    """
+    """Find the loss parts in rows of metrics.jsonl: the leading numbers that add up to the loss in every row; () when none do."""
     names = [key for key in rows[0] if key not in NOT_PARTS] if rows else []
     for count in range(1, len(names) + 1):
         chosen = names[:count]
@@ -38,7 +35,7 @@ def _adds_up(row: Mapping[str, Any], names: Sequence[str]) -> bool:
 
 @styled
 def draw(name: str, rows: Sequence[Mapping[str, Any]]) -> Drawing:
-    """A run's name and the rows of its metrics.jsonl → the figure."""
+    """Draw the loss and, where it was measured, validation accuracy."""
     steps = [row for row in rows if row["kind"] == "train" and isinstance(row.get("loss"), int | float)]
     valid = [row for row in rows if "eval_accuracy" in row]
     figure, axes = panels(1, 2 if valid else 1, 13 if valid else 8, 4.8)
@@ -51,15 +48,10 @@ def draw(name: str, rows: Sequence[Mapping[str, Any]]) -> Drawing:
 
 
 def _caption(parts: Sequence[str], valid: bool) -> str:
-    told = ", ".join(f"{part} ({ABOUT[part]})" if part in ABOUT else part for part in parts)
-    split = (
-        f"The loss is the sum of its parts, each with its weight: {told}."
-        if len(parts) > 1
-        else "The loss has one part, the answer's tokens." if parts == ("answer",)
-        else "The loss, all of it."
-    )  # fmt: skip
-    right = " Right: how many held-out questions the model answers at that point, in percent." if valid else ""
-    return f"What the training minimised, step by step (lower is better; each line of the scale is a factor of ten). {split}{right}"
+    named = ", ".join(f"{part} ({ABOUT[part]})" if part in ABOUT else part for part in parts)
+    split = f" The loss is the weighted sum of its parts: {named}." if len(parts) > 1 else ""
+    right = " Right: accuracy on held-out questions, in percent." if valid else ""
+    return f"Training loss per step, on a logarithmic scale; lower is better.{split}{right}"
 
 
 def _losses(axes: Any, rows: Sequence[Mapping[str, Any]], parts: Sequence[str]) -> None:

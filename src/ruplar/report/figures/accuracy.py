@@ -1,0 +1,180 @@
+"""Rows, averages and ablations → figures of accuracy: against cost, over the four benchmarks, with replaced latents."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeVar
+
+from ruplar.report.figures.style import BLUE, INK, MARKERS, MUTED, PAPER, SERIES, SKY, Drawing, panels, styled
+from ruplar.report.rows import Row
+from ruplar.report.summaries import Average
+
+Point = TypeVar("Point", Row, Average)
+_FULL_SCALE = 50
+"""Accuracy above which an ablation's axis shows all of 0 to 100."""
+
+
+@styled
+def draw_frontier(rows: Sequence[Row]) -> Drawing:
+    """Draw accuracy against cost for rows of one benchmark; milliseconds only where one machine measured all of them."""
+    same = one_machine(rows)
+    figure, axes = panels(1, 2 if same else 1, 13 if same else 8, 5.6)
+    _panel(axes[0], rows, "forwards", "forward passes per question")
+    if same:
+        _panel(axes[1], rows, "ms_per_question", "milliseconds per question")
+        axes[1].set_ylabel("")
+    handles, labels = axes[0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=min(4, len(labels)))
+    benchmark = rows[0].benchmark
+    best = ", ".join(row.method for row in frontier(rows, "forwards"))
+    when = (
+        "right: milliseconds per question in batches, all on one machine"
+        if same
+        else "milliseconds are not drawn because the runs come from different machines"
+    )
+    caption = (
+        f"Each point is one method on the {rows[0].n:,} questions of {benchmark}: higher is more accurate, further left is "
+        f"cheaper. Bars are 95 % confidence intervals. Left: forward passes per question; {when}. The line is the Pareto "
+        f"front, the methods that no other one beats in both accuracy and cost: {best}."
+    )
+    return Drawing(f"frontier-{slug(benchmark)}", f"Accuracy against cost on {benchmark}", caption, figure)
+
+
+def one_machine(rows: Sequence[Row]) -> bool:
+    """Whether all runs name the same processor and GPU, so that their milliseconds are comparable."""
+    return len({(run.record.machine.cpu, run.record.machine.gpu) for row in rows for run in row.runs}) <= 1
+
+
+def frontier(rows: Sequence[Point], cost: str) -> list[Point]:
+    """Find the Pareto front, cheapest first: no other row is as cheap and as accurate, and better in one of the two.
+
+    Costs within one percent of each other count as equal.
+    """
+
+    def beats(a: Point, b: Point) -> bool:
+        mine, theirs = getattr(a, cost), getattr(b, cost)
+        cheaper, as_cheap = mine < theirs * 0.99, mine <= theirs * 1.01
+        return as_cheap and a.accuracy >= b.accuracy and (cheaper or a.accuracy > b.accuracy)
+
+    front: list[Point] = []
+    for row in sorted(rows, key=lambda row: (-row.accuracy, getattr(row, cost))):
+        if not any(beats(other, row) for other in front):
+            front.append(row)
+    return sorted(front, key=lambda row: getattr(row, cost))
+
+
+def slug(text: str) -> str:
+    """Convert to a file name: letters, digits, dots, underscores and single dashes."""
+    return re.sub(r"[^\w.]+", "-", text).strip("-")
+
+
+def _panel(axes: Any, rows: Sequence[Row], cost: str, label: str) -> None:
+    front = frontier(rows, cost)
+    axes.plot(
+        [getattr(r, cost) for r in front], [r.accuracy for r in front],
+        color=INK, linewidth=1.4, linestyle="--", zorder=2, label="Pareto front",
+    )  # fmt: skip
+    for i, row in enumerate(rows):
+        axes.errorbar(
+            getattr(row, cost), row.accuracy, [[row.accuracy - row.low], [row.high - row.accuracy]],
+            color=SERIES[i % len(SERIES)], marker=MARKERS[i % len(MARKERS)], markersize=12, capsize=5, linestyle="none",
+            markeredgecolor=INK if row in front else PAPER, markeredgewidth=1.6, label=row.method, zorder=3,
+        )  # fmt: skip
+    axes.set_xscale("log")
+    axes.margins(x=0.12)
+    costs = [getattr(row, cost) for row in rows]
+    axes.set_xticks(round_numbers(min(costs) / 1.3, max(costs) * 1.3))
+    axes.xaxis.set_major_formatter(lambda value, place=None: f"{value:g}")
+    axes.minorticks_off()
+    axes.set(xlabel=label, ylabel="accuracy, %")
+    low = min(row.low for row in rows)
+    axes.set_ylim(max(0.0, low - 4), min(101.5, max(row.high for row in rows) + 3))
+
+
+def round_numbers(low: float, high: float) -> list[float]:
+    """Choose round numbers between two positive ones for a logarithmic axis."""
+    steps = (1, 2, 5) if high / low > 12 else (1, 1.5, 2, 3, 4, 5, 7)
+    powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
+    return [step * 10.0**power for power in powers for step in steps if low <= step * 10.0**power <= high]
+
+
+@styled
+def draw_averages(averages: Sequence[Average]) -> Drawing:
+    """Draw the macro-averages of one backbone and their cost, one line per method, the best at the top."""
+    rows = sorted(averages, key=lambda one: (one.accuracy, -one.forwards))
+    best = frontier(rows, "forwards")
+    figure, (right, cost) = panels(1, 2, 12, 1.4 + 0.4 * len(rows), sharey=True, gridspec_kw={"width_ratios": [3, 2]})
+    for y, row in enumerate(rows):
+        colour = BLUE if row in best else MUTED
+        right.errorbar(
+            row.accuracy, y, xerr=[[row.accuracy - row.low], [row.high - row.accuracy]], color=colour, capsize=4,
+            marker="o", markersize=9, markerfacecolor=colour if row.seeds > 1 else PAPER, markeredgewidth=2,
+        )  # fmt: skip
+        cost.barh(y, row.forwards, color=colour, height=0.6)
+        latents = f", #L {row.latents:.1f}" if row.latents else ""
+        cost.text(row.forwards, y, f"  {row.forwards:.1f}{latents}", va="center", color=INK, fontsize=11)
+    right.set_yticks(range(len(rows)), _labels(rows))
+    right.set(xlabel="macro-average accuracy, %", ylim=(-0.7, len(rows) - 0.3))
+    right.set_xlim(left=0)
+    cost.set(xlabel="forward passes per question", xlim=(0, 1.55 * max(row.forwards for row in rows)))
+    cost.tick_params(axis="y", length=0)
+    cost.grid(axis="y", visible=False)
+    marks: dict[str, Any] = {"marker": "o", "markersize": 9, "markeredgewidth": 2, "linestyle": "none"}
+    for colour, face, label in (
+        (BLUE, BLUE, "on the Pareto front"), (MUTED, MUTED, "not on the Pareto front"), (MUTED, PAPER, "one model"),
+    ):  # fmt: skip
+        right.plot([], [], color=colour, markerfacecolor=face, label=label, **marks)
+    figure.legend(*right.get_legend_handles_labels(), loc="outside lower center", ncols=3)
+    caption = _averages_caption(rows, [row.method for row in best])
+    return Drawing(
+        "averages", f"Macro-average over four benchmarks and its cost ({rows[0].backbone})", caption, figure
+    )
+
+
+def _labels(rows: Sequence[Average]) -> list[str]:
+    """Names of methods; with the study's name where two studies share one."""
+    count = Counter(row.method for row in rows)
+    return [f"{row.method} ({row.study})" if count[row.method] > 1 else row.method for row in rows]
+
+
+def _averages_caption(rows: Sequence[Average], best: Sequence[str]) -> str:
+    studies = list(dict.fromkeys(row.study for row in rows))
+    several = f" The studies {', '.join(studies)} may differ in data, steps or initial weights." if studies[1:] else ""
+    return (
+        "Left: macro-average accuracy over GSM8K, GSM-Hard, SVAMP and MultiArith with 95 % confidence intervals; hollow points "
+        "are single models, whose intervals cover the questions only. Right: forward passes per question; #L is the number of "
+        "soft tokens, or of written reasoning tokens, among them. Blue: the Pareto front, methods that no other one beats in "
+        f"both accuracy and cost: {', '.join(best)}. Overlapping intervals leave the order open.{several}"
+    )
+
+
+@styled
+def draw_ablation(benchmark: str, rows: Sequence[Mapping[str, Any]]) -> Drawing:
+    """Draw the modes of one latent ablation as bars."""
+    figure, (axes,) = panels(1, 1, 10, 0.62 * len(rows) + 1.6)
+    for y, row in enumerate(rows):
+        real = row["difference"] is None
+        axes.barh(
+            y, row["accuracy"], color=BLUE if real else SKY, height=0.66, ecolor=INK, capsize=4,
+            xerr=[[row["accuracy"] - row["low"]], [row["high"] - row["accuracy"]]],
+        )  # fmt: skip
+        axes.annotate(
+            f"{row['accuracy']:.1f}", (row["high"], y), (8, 0), textcoords="offset points", va="center", fontweight="bold"
+        )  # fmt: skip
+    axes.set_yticks(range(len(rows)), [f"{row['mode']}: {row['about']}" for row in rows])
+    axes.invert_yaxis()
+    reach = max(row["high"] for row in rows)
+    scale = 100 if reach > _FULL_SCALE else max(reach, 1)
+    axes.set(xlabel="accuracy, %", xlim=(0, 1.12 * scale), title=f"Latent ablation, {benchmark}")
+    if reach > _FULL_SCALE:
+        axes.set_xticks(range(0, 101, 20))
+    axes.grid(axis="y", visible=False)
+    caption = (
+        f"Does the answer depend on the latents? The same {rows[0]['n']:,} questions with something else in place of the soft "
+        "tokens. If the answer came from the question alone, all bars would have equal length. Whiskers are 95 % confidence "
+        "intervals."
+    )
+    return Drawing(f"ablation-{slug(benchmark)}", f"Latent ablation, {benchmark}", caption, figure)

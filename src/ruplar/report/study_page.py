@@ -1,0 +1,177 @@
+"""One study's records → a Markdown page of the results appendix: question, table, figure, ablation, tests, costs, settings.
+
+The tables fit a page: at most ten columns; what only some readers need is in collapsible sections.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from ruplar import io
+from ruplar.errors import UserError
+from ruplar.evaluate.record import RECORD, study_of
+from ruplar.report.figures import draw_averages, draw_frontiers, sweeps
+from ruplar.report.figures.style import Drawing
+from ruplar.report.material import gather
+from ruplar.report.paired import pairs
+from ruplar.report.rows import VALID, Row, collect
+from ruplar.report.table import Table, to_markdown
+from ruplar.report.tables import (
+    NONE,
+    latent_ablation_table,
+    pairs_table,
+    printed_table,
+    references,
+    results_table,
+    summary_table,
+)
+
+_COSTS = ("ms a question", "ms at batch size 1", "inference memory (GB)", "training time", "training memory (GB)")
+_WIDEST = 120
+"""Longest value of a bench record that its table shows."""
+
+
+def write_study_page(folder: str | Path, file: str | Path) -> list[Path]:
+    """Write the page of a results folder, and its figure beside it as PNG; returns the files written.
+
+    Args:
+        folder: One study's results, or bench records.
+        file: The page, e.g. docs/results/main.md.
+
+    Raises:
+        UserError: There is nothing to report, a record cannot be read, or matplotlib is missing.
+    """
+    folder, file = Path(folder), Path(file)
+    if not any(folder.rglob(RECORD)):
+        return [io.write_text(file, _bench_page(folder, file))]
+    rows = collect(folder)
+    drawing = _figure(rows, bool(study_of(folder).get("grid")))
+    written = []
+    if drawing is not None:
+        written.append(io.write_bytes(file.with_suffix(".png"), drawing.png()))
+    return [io.write_text(file, study_page(folder, rows, file, drawing)), *written]
+
+
+def study_page(folder: Path, rows: Sequence[Row], file: Path, drawing: Drawing | None = None) -> str:
+    """Make the page's text.
+
+    Args:
+        folder: The study's results.
+        rows: Its rows.
+        file: Where the page will be, for the command in its heading.
+        drawing: The figure beside it.
+    """
+    study = study_of(folder)
+    cost = _columns(results_table(rows), ("method", "benchmark", *_COSTS), "Cost")
+    measured = "ms at batch size 1" in cost.names
+    sections = [
+        _heading(study.get("name", folder.name), study.get("about", ""), folder, file),
+        summary_table(rows).markdown(),
+        f"![{drawing.title}]({file.stem}.png)\n\n{drawing.caption}\n" if drawing else "",
+        cost.markdown() if measured else "",
+        latent_ablation_table(rows).markdown() if latent_ablation_table(rows).lines else "",
+        _paired(rows),
+        _details("All benchmarks", _accuracies(rows)),
+        "" if measured else _details("Cost", replace(cost, title="")),
+        _details("Beside the paper's printed numbers", replace(printed_table(rows), title="")),
+        _details("Settings of each row", _settings(study)),
+        _details("Runs", _runs(rows)),
+    ]
+    return "\n".join(section for section in sections if section)
+
+
+def _heading(name: str, about: str, folder: Path, file: Path) -> str:
+    made = f"<!-- made by: ruplar report {folder} --page {file} -->"
+    return f"{made}\n# {name}\n" + (f"\n{about}\n" if about else "")
+
+
+def _details(title: str, *tables: Table) -> str:
+    """Put tables into a collapsible section; "" where all are empty."""
+    found = [table for table in tables if table.lines]
+    if not found:
+        return ""
+    return f"<details>\n<summary>{title}</summary>\n\n{to_markdown(found)}\n</details>\n"
+
+
+def _columns(table: Table, names: Sequence[str], title: str = "") -> Table:
+    """Select columns by name, those that have a value; equal lines become one."""
+    present = [table.names.index(name) for name in names if name in table.names]
+    present = [i for i in present if any(line[i] != NONE for line in table.lines)]
+    lines = dict.fromkeys(tuple(line[i] for i in present) for line in table.lines)
+    texts = sum(i < table.texts for i in present)
+    return Table(tuple(table.names[i] for i in present), tuple(lines), texts, title)
+
+
+def _accuracies(rows: Sequence[Row]) -> Table:
+    table = results_table(rows)
+    hidden = {*_COSTS, "study"} | (set() if len({row.backbone for row in rows}) > 1 else {"backbone"})
+    return replace(_columns(table, [name for name in table.names if name not in hidden]), note=table.note)
+
+
+def _paired(rows: Sequence[Row]) -> str:
+    """Test every row against the study's reference, else against the best; on test sets only."""
+    tested = [row for row in rows if row.benchmark != VALID] or list(rows)
+    reference = next(iter(references(tested).values()), None)
+    title = f"Paired tests against {reference or 'the best of each benchmark'}"
+    try:
+        return _details(title, pairs_table(pairs(tested, reference)))
+    except UserError as error:
+        return f"Paired tests are not possible: {error}\n"
+
+
+def _settings(study: dict[str, Any]) -> Table:
+    """List the settings in which rows of a study differ."""
+    rows = [row for row in study.get("rows", {}).values() if row.get("set") or row.get("of")]
+    common = (
+        set.intersection(*(set(row["set"]) for row in rows if row["set"])) if any(r["set"] for r in rows) else set()
+    )
+    lines = []
+    for row in rows:
+        own = ", ".join(f"`{one}`" for one in row["set"] if one not in common)
+        of = f"soup of {row['mean']} seeds of {row['of']}" if row.get("mean") else f"models of {row['of']}"
+        lines.append((row["label"], ", ".join(filter(None, (of if row.get("of") else "", own))) or NONE))
+    note = f"All rows: {', '.join(f'`{one}`' for one in sorted(common))}." if common else ""
+    return Table(("method", "settings of its own"), tuple(lines), 2, note=note)
+
+
+def _runs(rows: Sequence[Row]) -> Table:
+    lines = {}
+    for run in (run for row in rows for run in row.runs):
+        record = run.record
+        commit = NONE if record.commit is None else record.commit[:12]
+        lines[run.folder] = (
+            record.name,
+            str(record.seed),
+            record.started[:10],
+            commit,
+            record.machine.gpu or record.machine.cpu,
+        )
+    return Table(("method", "seed", "date", "commit", "hardware"), tuple(lines.values()), 5)
+
+
+def _figure(rows: Sequence[Row], grid: bool) -> Drawing | None:
+    """Draw macro-averages, else the sweeps of a study with a grid, else accuracy against cost on the first test set."""
+    tested = [row for row in rows if row.benchmark != VALID]
+    averages = draw_averages(tested)
+    if averages:
+        return averages[0]
+    swept = sweeps.find(tested) if grid else []
+    return sweeps.draw(swept) if swept else next(iter(draw_frontiers(tested)), None)
+
+
+def _bench_page(folder: Path, file: Path) -> str:
+    """One collapsible table per bench record, its single values."""
+    sections = [_heading(folder.name, "Speed and memory, measured by `ruplar bench`.", folder, file)]
+    for record in gather([folder]).benches:
+        values = [
+            (k, f"{v:.4g}" if isinstance(v, float) else str(v))
+            for k, v in record.items()
+            if not isinstance(v, dict | list)
+        ]
+        lines = tuple((key, value) for key, value in values if len(value) <= _WIDEST)
+        where = record.get("gpu") or record.get("cpu") or record["device"]
+        sections.append(_details(f"{record['what']}, {record['shape']}, {where}", Table(("field", "value"), lines, 2)))
+    return "\n".join(sections)

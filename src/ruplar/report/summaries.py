@@ -1,0 +1,145 @@
+"""Rows of a study → what summarises a method: its macro-average over the four benchmarks, and its latent ablation.
+
+    GSM8K 25.5, GSM-Hard 4.8, SVAMP 26.7, MultiArith 71.5   →   32.1 [30.8, 33.4], and its % of the reference
+    results/STUDY/LABEL-seedN/ablation.json                 →   accuracy with real, no, random, shuffled … latents
+
+The macro-average weights the paper's four arithmetic benchmarks equally, as the paper's last column does. Its interval covers
+the questions of all four and, from two seeds on, the seeds, averaged per seed first: a seed's benchmarks are not independent.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from ruplar.errors import UserError
+from ruplar.evaluate.record import ABLATION
+from ruplar.evaluate.stats import over_seeds, t_quantile, variance
+from ruplar.report.paper import FOUR
+from ruplar.report.rows import Row
+
+
+@dataclass(frozen=True)
+class Average:
+    """One method over the four benchmarks, in percent.
+
+    Attributes:
+        latents: Mean #L of the four; likewise `forwards`.
+        share: Percent of the reference's accuracy; None for the reference itself, and where there is none.
+    """
+
+    study: str
+    method: str
+    backbone: str
+    seeds: int
+    accuracy: float
+    low: float
+    high: float
+    latents: float
+    forwards: float
+    share: float | None
+
+
+def averages(rows: Sequence[Row], references: Mapping[str, str]) -> list[Average]:
+    """Average every method of a study that has results on all four benchmarks with the same seeds.
+
+    Args:
+        rows: Of one study or several.
+        references: Study → the row that the shares refer to.
+    """
+    groups: dict[tuple[str, str, str], dict[str, Row]] = {}
+    for row in rows:
+        if row.study and row.benchmark in FOUR:
+            groups.setdefault((row.study, row.backbone, row.method), {})[row.benchmark] = row
+    whole = {
+        key: [found[name] for name in FOUR]
+        for key, found in groups.items()
+        if len(found) == len(FOUR) and len({row.seeds for row in found.values()}) == 1
+    }
+    means = {key: sum(row.accuracy for row in four) / len(FOUR) for key, four in whole.items()}
+    made = []
+    for (study, backbone, method), four in whole.items():
+        reference = references.get(study)
+        of = means.get((study, backbone, reference)) if reference and reference != method else None
+        mean = means[study, backbone, method]
+        half = _half(four)
+        made.append(
+            Average(
+                study,
+                method,
+                backbone,
+                len(four[0].seeds),
+                mean,
+                max(0.0, mean - half),
+                min(100.0, mean + half),
+                sum(row.latents for row in four) / len(FOUR),
+                sum(row.forwards for row in four) / len(FOUR),
+                100 * mean / of if of else None,
+            )
+        )
+    return made
+
+
+def _half(four: Sequence[Row], level: float = 0.95) -> float:
+    """Half the interval's width in percent: t, with Hillis's degrees of freedom as in `evaluate/stats.py`."""
+    of_questions = sum(row.accuracy / 100 * (1 - row.accuracy / 100) / row.n for row in four) / len(FOUR) ** 2
+    count = min(len(row.runs) for row in four)
+    by_seed = [sum(row.runs[i].result.correct / row.n for row in four) / len(FOUR) for i in range(count)]
+    of_seeds = variance(by_seed) / len(by_seed) if len(by_seed) > 1 else 0.0
+    whole = of_questions + of_seeds
+    freedom = whole**2 / (of_seeds**2 / (len(by_seed) - 1)) if of_seeds else math.inf
+    return 100 * t_quantile(freedom, level) * math.sqrt(whole)
+
+
+@dataclass(frozen=True)
+class LatentAblation:
+    """One method of a study on the `n` questions of the benchmark `on`.
+
+    Attributes:
+        modes: Mode → mean over seeds, low and high, in percent.
+    """
+
+    study: str
+    method: str
+    on: str
+    n: int
+    seeds: int
+    modes: dict[str, tuple[float, float, float]]
+
+
+def latent_ablations(rows: Sequence[Row]) -> list[LatentAblation]:
+    """Pool the ablations of every method whose runs all have one; a row's own benchmark does not matter.
+
+    Raises:
+        UserError: A file cannot be read, or seeds of one method were ablated on different questions or in other modes.
+    """
+    found = {}
+    for row in rows:
+        files = [run.folder / ABLATION for run in row.runs]
+        if row.study and (row.study, row.method) not in found and files and all(file.is_file() for file in files):
+            found[row.study, row.method] = _pooled(row, files)
+    return list(found.values())
+
+
+def _pooled(row: Row, files: Sequence[Path]) -> LatentAblation:
+    asked: set[tuple[str, int]] = set()
+    shares: dict[str, list[float]] = {}
+    for file in files:
+        try:
+            content = json.loads(file.read_text(encoding="utf-8"))
+            asked.add((content["on"], *(line["n"] for line in content["rows"][:1])))
+            for line in content["rows"]:
+                shares.setdefault(line["mode"], []).append(line["correct"] / line["n"])
+        except (ValueError, KeyError, TypeError, ZeroDivisionError) as error:
+            raise UserError(f"{file}: not an ablation ({error!r}). Delete it and run `ruplar study` again.") from None
+    if len(asked) != 1 or {len(values) for values in shares.values()} != {len(files)}:
+        raise UserError(f"'{row.method}': its seeds were ablated on different questions or in different modes.")
+    [(on, n)] = asked
+    modes = {}
+    for mode, values in shares.items():
+        mean, (low, high) = over_seeds(values, n)
+        modes[mode] = (100 * mean, 100 * low, 100 * high)
+    return LatentAblation(row.study, row.method, on, n, len(files), modes)
