@@ -17,7 +17,7 @@ from ruplar.errors import UserError
 
 if TYPE_CHECKING:
     from ruplar.experiments.plan import Cell
-    from ruplar.experiments.run import Outcome, Planned
+    from ruplar.experiments.run import Job, Outcome
 
 out = Console()
 SOME_FAILED, SOME_LEFT = 1, 3
@@ -49,8 +49,11 @@ def study(
         Path | None, typer.Option(help="Where models and logs go; runs/STUDY when left out. Of several: their folder.")
     ] = None,
     reuse: Annotated[
+        bool, typer.Option(help="Reuse records and models of other studies that were made with the same settings.")
+    ] = True,
+    one_worker: Annotated[
         bool | None,
-        typer.Option(help="A worker does several cells; as a rule on a GPU only, for memory figures' sake."),
+        typer.Option(help="A worker runs several cells; by default on a GPU only, where memory statistics can be reset."),
     ] = None,
     memory_share: Annotated[
         float | None,
@@ -77,12 +80,20 @@ def study(
         if as_json:
             print_json(found[0] if len(plans) == 1 else dict(zip((p.study.name for p in plans), found, strict=True)))
         return
-    from ruplar.experiments.run import How, run_studies
+    from ruplar.experiments.run import Options, run_studies
 
-    how = How(pick_device(device), _jobs(jobs), budget_seconds, data_dir, reuse, memory_share)
+    options = Options(
+        device=pick_device(device),
+        jobs=_jobs(jobs),
+        budget=budget_seconds,
+        data_dir=data_dir,
+        share=memory_share,
+        reuse=reuse,
+        one_worker=one_worker,
+    )
     started = time.monotonic()
     with _watching(out, sum(len(plan.chosen) for plan in plans), as_json, several=len(plans) > 1) as watch:
-        outcomes = run_studies(plans, how, watch)
+        outcomes = run_studies(plans, options, watch)
     _close(list(zip(plans, outcomes, strict=True)), time.monotonic() - started, as_json)
 
 
@@ -93,11 +104,11 @@ def _planned(
     seeds: str | None,
     folders: tuple[Path | None, Path | None],
     alone: bool,
-) -> Planned:
+) -> Job:
     """A study by its name or file, checked, with the cells that are to be done and where they go."""
-    from ruplar.experiments import storage as disk
     from ruplar.experiments.plan import find_study, load_study, plan
-    from ruplar.experiments.run import Planned
+    from ruplar.experiments.run import Job
+    from ruplar.experiments.storage import Places
 
     chosen, wanted = load_study(name, {"seeds": integers(seeds, "--seeds") if seeds else None}), _wanted(only)
     cells = plan(
@@ -110,7 +121,7 @@ def _planned(
         no_file(given if given and alone else (given or Path(usual)) / chosen.name)
         for given, usual in zip(folders, ("results", "runs"), strict=True)
     )
-    return Planned(chosen, cells, _picked(cells, wanted), disk.Places(results, runs))
+    return Job(chosen, tuple(cells), tuple(_picked(cells, wanted)), Places(results, runs))
 
 
 def _jobs(text: str) -> int | None:
@@ -139,14 +150,13 @@ def _picked(cells: Sequence[Cell], wanted: Sequence[str]) -> list[Cell]:
     names = {cell.name for cell in found}
     for cell in found:
         if any(cell.needs(other) and other.name not in names for other in cells):
-            raise UserError(f"--only: '{cell.label}' asks the model of '{cell.of}'; name that row too.")
+            raise UserError(f"--only: '{cell.label}' needs the model of '{cell.of}'; name that row too.")
     return found
 
 
-def _show_plan(plan: Planned, as_json: bool) -> list[dict[str, Any]]:
+def _show_plan(plan: Job, as_json: bool) -> list[dict[str, Any]]:
     """The cells and how far each is: printed as a table, unless it is for programs."""
     from ruplar.display import table
-    from ruplar.experiments import storage as disk
 
     chosen, places = plan.study, plan.places
     rows: list[dict[str, Any]] = [
@@ -155,7 +165,7 @@ def _show_plan(plan: Planned, as_json: bool) -> list[dict[str, Any]]:
             "method": cell.config.method.name,
             "steps": cell.config.training.get("max_steps"),
             "set": [o for o in cell.overrides if not o.startswith("seed=")],
-            "status": disk.status(cell, places, chosen),
+            "status": plan.status(cell),
         }
         for cell in plan.chosen
     ]
@@ -216,20 +226,21 @@ def _watching(console: Console, total: int, quiet: bool, several: bool) -> Itera
 def _tell(console: Console, event: dict[str, Any]) -> None:
     kind = event["event"]
     if kind == "start":
-        text = f"begun   {event['cell']}{'  again, alone' if event['again'] else ''}"
+        text = f"start   {event['cell']}{'  retried exclusively' if event['again'] else ''}"
     elif kind == "done":
         scores = ", ".join(f"{name} {score:.1f} %" for name, score in event["scores"].items())
-        text = f"done    {event['cell']}  {scores}  in {event['seconds']:.0f} s"
+        how = f"reused from {event['reused_from']}" if event["reused_from"] else f"in {event['seconds']:.0f} s"
+        text = f"done    {event['cell']}  {scores}  {how}"
     elif kind == "failed":
         text = f"failed  {event['cell']}  {event['reason']}"
     elif kind == "again":
-        text = f"later   {event['cell']}  again, alone, after all the others: {event['reason']}"
+        text = f"later   {event['cell']}  deferred, will be retried exclusively: {event['reason']}"
     else:
         return
     console.print(text, highlight=False, markup=False, soft_wrap=True)
 
 
-def _close(ended: Sequence[tuple[Planned, Outcome]], seconds: float, as_json: bool) -> None:
+def _close(ended: Sequence[tuple[Job, Outcome]], seconds: float, as_json: bool) -> None:
     """The tables of what is there, what is missing and why, and the exit status."""
     told = {plan.study.name: _told(plan, found) for plan, found in ended}
     if as_json:
@@ -241,12 +252,12 @@ def _close(ended: Sequence[tuple[Planned, Outcome]], seconds: float, as_json: bo
         raise typer.Exit(SOME_FAILED if any(found.failed for _, found in ended) else SOME_LEFT)
 
 
-def _told(plan: Planned, found: Outcome) -> dict[str, Any]:
+def _told(plan: Job, found: Outcome) -> dict[str, Any]:
     done = len(plan.chosen) - len(found.failed) - len(found.left)
     return {"done": done, "failed": found.failed, "left": found.left, "results": str(plan.places.results)}
 
 
-def _summary(plan: Planned, found: Outcome, seconds: float) -> None:
+def _summary(plan: Job, found: Outcome, seconds: float) -> None:
     from ruplar.report.rows import collect
     from ruplar.report.tables import results_table, to_markdown
 

@@ -151,9 +151,14 @@ def preview(
 
 @app.command(context_settings={"ignore_unknown_options": False})
 def train(
-    recipe: Annotated[str, typer.Argument(help="A recipe of `ruplar list recipes`, or your own YAML file.")],
+    recipe: Annotated[
+        str | None, typer.Argument(help="A recipe of `ruplar list recipes`, or your own YAML file; not with --row.")
+    ] = None,
     overrides: Annotated[
         list[str] | None, typer.Argument(help="Dotted settings, e.g. prior.operand_share=0.3.")
+    ] = None,
+    row: Annotated[
+        str | None, typer.Option(metavar="STUDY:LABEL", help="Train one row of a study exactly as the study does.")
     ] = None,
     output: Annotated[Path | None, typer.Option(help="The run's folder; runs/NAME-seedN when left out.")] = None,
     resume: Annotated[bool, typer.Option(help="Go on from the last complete checkpoint of that folder.")] = False,
@@ -163,7 +168,15 @@ def train(
     """Train a model from a recipe."""
     from ruplar.config import load_recipe, to_yaml
 
-    config = load_recipe(recipe, overrides or [])
+    if row is not None:
+        from ruplar.experiments.plan import row_config
+
+        config, settings = row_config(row, [*([recipe] if recipe else []), *(overrides or [])])
+        overrides = list(settings)
+    elif recipe is None:
+        raise UserError("no recipe is named. Name one of `ruplar list recipes`, or a row of a study: --row STUDY:LABEL.")
+    else:
+        config = load_recipe(recipe, overrides or [])
     if check:
         out.print(to_yaml(config), markup=False, highlight=False)
         return

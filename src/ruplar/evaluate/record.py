@@ -170,6 +170,7 @@ class RunRecord(_Record):
     mean_of: list[int] = Field(
         [], description="Seeds of the trainings whose mean the model is; empty: one training's."
     )
+    reused_from: str = Field("", description="STUDY/CELL whose record this is a copy of; empty: made for this study.")
     started: str
     seconds: float = 0
     train_seconds: float | None = None

@@ -20,6 +20,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from ruplar import plugins
+from ruplar.config import differences
 from ruplar.errors import UserError
 from ruplar.evaluate.record import RECORD, BenchmarkResult, RunRecord, read_record
 from ruplar.evaluate.stats import over_seeds
@@ -28,11 +29,6 @@ from ruplar.report.outcomes import in_groups
 log = logging.getLogger(__name__)
 
 STUDY = "study.json"
-EXECUTION = ("seed", "name", "training.dataloader_", "speed.", "validation.stop_collapsed")
-"""Settings in which runs of one row may differ: the seed, the recipe's name, what only makes a run faster, what stops one.
-
-All but the first two are compared by their beginning.
-"""
 
 Key = tuple[str, str, str, str]
 """Study, method, backbone, benchmark."""
@@ -241,18 +237,6 @@ def _alike(key: Key, runs: Sequence[Run]) -> None:
     shared = next((member[0] for member in members if members.count(member) > 1), None)
     if shared is not None:
         raise UserError(f"{place}: two means have the training of seed {shared} in common, so they are not two draws.")
-
-
-def differences(first: Mapping[str, Any], second: Mapping[str, Any], prefix: str = "") -> list[str]:
-    """Dotted names of the settings in which two configs differ, those of `EXECUTION` apart."""
-    found = []
-    for key in sorted({*first, *second}):
-        a, b, name = first.get(key), second.get(key), f"{prefix}{key}"
-        if isinstance(a, Mapping) and isinstance(b, Mapping):
-            found += differences(a, b, f"{name}.")
-        elif a != b and name not in EXECUTION and not name.startswith(EXECUTION[2:]):
-            found.append(name)
-    return found
 
 
 def _mean(values: Iterable[float | None]) -> float | None:
