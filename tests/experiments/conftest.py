@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from study_toys import TINY
+from tiny import TINY
 
 
 @pytest.fixture
@@ -17,3 +17,17 @@ def make_study():
         return Study.model_validate({**tiny, **entries})
 
     return make
+
+
+@pytest.fixture
+def places_of(tmp_path):
+    """Name of a study → its folders."""
+    from ruplar.experiments.storage import Places
+
+    return lambda name: Places(tmp_path / "results" / name, tmp_path / "runs" / name)
+
+
+@pytest.fixture
+def places(places_of):
+    """Folders of the study `tiny`."""
+    return places_of("tiny")

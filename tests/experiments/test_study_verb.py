@@ -7,7 +7,7 @@ import sys
 
 import pytest
 import yaml
-from study_toys import TINY
+from tiny import TINY
 
 ROWS = {
     "No-CoT": "embedded-no_cot",
@@ -64,11 +64,11 @@ def test_a_cell_is_named_by_its_label_and_seed_or_by_its_folder(typed, tmp_path,
     ("words", "said"),
     [
         (["--only", "Max"], "no cell is called 'Max'. Rows: No-CoT, Mix, Short."),
-        (["--only", "Short"], "'Short' asks the model of 'Mix'; name that row too"),
+        (["--only", "Short"], "'Short' needs the model of 'Mix'; name that row too"),
         (["--jobs", "many"], "--jobs: cannot read 'many'"),
-        (["--memory-share", "1.5"], "--memory-share: 1.5 is no share. Write a number above 0 and up to 1"),
-        (["--memory-share", "0"], "--memory-share: 0 is no share"),
-        (["--memory-share", "0.15"], "--memory-share: limits memory on an NVIDIA GPU, and this runs on 'cpu'"),
+        (["--memory-share", "1.5"], "--memory-share: must be above 0 and at most 1, e.g. 0.15; got 1.5"),
+        (["--memory-share", "0"], "--memory-share: must be above 0 and at most 1, e.g. 0.15; got 0"),
+        (["--memory-share", "0.15"], "--memory-share: limits memory on an NVIDIA GPU and has no effect on 'cpu'"),
         (["training.max_step=9"], "Did you mean 'max_steps'"),
         (["tiny.yaml"], "two studies are both called 'tiny'"),
         (["priors", "--only", "Mix"], "--only: names rows of one study"),
@@ -111,9 +111,9 @@ def test_a_second_try_is_told_in_its_lines(capsys):
     _tell(console, {"event": "start", "cell": "A-seed1", "again": True})
     _tell(console, {"event": "start", "cell": "B-seed1", "again": False})
     assert capsys.readouterr().out.splitlines() == [
-        "later   A-seed1  again, alone, after all the others: the GPU is out of memory.",
-        "begun   A-seed1  again, alone",
-        "begun   B-seed1",
+        "later   A-seed1  deferred, will be retried exclusively: the GPU is out of memory.",
+        "start   A-seed1  retried exclusively",
+        "start   B-seed1",
     ]
 
 

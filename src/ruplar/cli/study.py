@@ -53,7 +53,9 @@ def study(
     ] = True,
     one_worker: Annotated[
         bool | None,
-        typer.Option(help="A worker runs several cells; by default on a GPU only, where memory statistics can be reset."),
+        typer.Option(
+            help="A worker runs several cells; by default on a GPU only, where memory statistics can be reset."
+        ),
     ] = None,
     memory_share: Annotated[
         float | None,

@@ -174,7 +174,9 @@ def train(
         config, settings = row_config(row, [*([recipe] if recipe else []), *(overrides or [])])
         overrides = list(settings)
     elif recipe is None:
-        raise UserError("no recipe is named. Name one of `ruplar list recipes`, or a row of a study: --row STUDY:LABEL.")
+        raise UserError(
+            "no recipe is named. Name one of `ruplar list recipes`, or a row of a study: --row STUDY:LABEL."
+        )
     else:
         config = load_recipe(recipe, overrides or [])
     if check:

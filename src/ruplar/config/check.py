@@ -78,6 +78,8 @@ def check(data: Mapping[str, Any], where: str, *, check_files: bool = True, chec
     except ValidationError as error:
         single = len(_at(data, "data.train") or ()) == 1
         details = [d for d in error.errors() if ".".join(map(str, d["loc"])) not in reported]
+        if any(d["loc"][:2] == ("data", "train") and len(d["loc"]) > 2 for d in details):
+            details = [d for d in details if d["type"] != "too_short"]  # follows from the problems of its items
         problems += [explain(detail, RunConfig, one_train=single) for detail in details]
     problems += list(_across(data, config, check_files, check_init))
     if problems or config is None:
@@ -206,7 +208,7 @@ def explain(
     if one_train and loc[:3] == ["data", "train", "0"]:
         loc = ["data", "train", *loc[3:]]
     parts = [prefix, *loc] if prefix else loc
-    kind, value, context = detail["type"], detail.get("input"), detail.get("ctx", {})
+    kind, shown, context = detail["type"], _short(detail.get("input")), detail.get("ctx", {})
     if kind == "extra_forbidden":
         if gone := hint(".".join(parts)):
             return gone
@@ -219,17 +221,23 @@ def explain(
         return f"{place}: is required."
     if kind in _BOUNDS:
         limit = next(context[key] for key in _LIMITS if key in context)
-        return f"{place}: must be {_BOUNDS[kind]} {limit:g}, got {value!r}."
+        limit = f"{limit:,}" if isinstance(limit, int) else f"{limit:g}"
+        return f"{place}: must be {_BOUNDS[kind]} {limit}, got {shown}."
     if kind == "literal_error":
-        return f"{place}: must be {context['expected']}, got {value!r}."
+        return f"{place}: must be {context['expected']}, got {shown}."
     if kind == "string_pattern_mismatch":
-        return f"{place}: letters, digits, '.', '_' and '-' only, beginning with a letter or digit; got {value!r}."
+        return f"{place}: letters, digits, '.', '_' and '-' only, beginning with a letter or digit; got {shown}."
     if kind == "value_error":
         return f"{place}: {context['error']}."
     noun = _TYPES.get(kind.split("_")[0], "")
     if noun and kind.endswith(("_type", "_parsing", "_from_float")):
-        return f"{place}: must be {noun}, got {value!r}."
-    return f"{place}: {detail['msg'][:1].lower()}{detail['msg'][1:]}, got {value!r}."
+        return f"{place}: must be {noun}, got {shown}."
+    return f"{place}: {detail['msg'][:1].lower()}{detail['msg'][1:]}, got {shown}."
+
+
+def _short(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 80 else f"{text[:77]}..."
 
 
 def _fields_at(model: type[BaseModel], loc: Sequence[Any]) -> list[str]:

@@ -63,9 +63,7 @@ def _find(name_or_path: str | Path, beside: Path | None = None) -> Path:
     name = str(name_or_path)
     if not name.endswith((".yaml", ".yml")):
         if name not in recipes():
-            raise UserError(
-                f"{unknown('recipe', name, recipes())} For a recipe of your own give its path, FILE.yaml."
-            )
+            raise UserError(f"{unknown('recipe', name, recipes())} For a recipe of your own give its path, FILE.yaml.")
         return FOLDER / f"{name}.yaml"
     path = beside / name if beside else Path(name)
     if not path.is_file():

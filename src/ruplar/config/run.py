@@ -76,7 +76,8 @@ class DataSettings(Settings):
     train: tuple[SourceConfig, ...] = Field(min_length=1, description="Sources of the training chains.")
     valid: SourceConfig | None = Field(None, description="Validation set, to select checkpoints by; never a test set.")
     domain: DomainConfig = Field(
-        default_factory=lambda: DomainConfig(name="arithmetic"), description="Domain: what a step is and when an answer is correct."
+        default_factory=lambda: DomainConfig(name="arithmetic"),
+        description="Domain: what a step is and when an answer is correct.",
     )
     skip_bad: bool = Field(False, description="Skip and count rows without a usable chain instead of stopping.")
     # differs from the paper: D78. Its chains are as they were written
@@ -109,7 +110,9 @@ class ValidationSettings(Settings):
 class SpeedSettings(Settings):
     """Options that make training faster without changing its result."""
 
-    pack: int = Field(0, ge=0, description="Pack sequences into rows of this many positions; 0: one padded row per sequence.")
+    pack: int = Field(
+        0, ge=0, description="Pack sequences into rows of this many positions; 0: one padded row per sequence."
+    )
     compile: bool = Field(
         False, description="Compile the decoder layers (torch.compile); the first steps take a minute."
     )

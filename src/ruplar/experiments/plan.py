@@ -187,9 +187,7 @@ def _rows(study: Study) -> Iterator[tuple[str, RowSettings, list[str]]]:
             yield f"{label} {tail}".strip(), row, [_written(*item) for item in chosen.items()]
 
 
-def _cell(
-    study: Study, label: str, row: RowSettings, last: Sequence[str], read: _Read, soup: tuple[int, ...]
-) -> Cell:
+def _cell(study: Study, label: str, row: RowSettings, last: Sequence[str], read: _Read, soup: tuple[int, ...]) -> Cell:
     base = _trains(study, row)
     sets = [study.set, base.set, *([row.set] if row.of is not None else [])]
     overrides = [*(_written(*item) for part in sets for item in part.items()), *last]

@@ -170,7 +170,8 @@ class Pool:
                     worker.process.wait()
                 worker.clear()
         chosen = (
-            (job, tuple(cell for cell in job.chosen if (job.study.name, cell.name) in self.later)) for job in self.plans
+            (job, tuple(cell for cell in job.chosen if (job.study.name, cell.name) in self.later))
+            for job in self.plans
         )
         options = replace(self.options, exclusive=True, most=1)
         return [replace(job, chosen=cells, options=options) for job, cells in chosen if cells]

@@ -1,18 +1,18 @@
 """A study file → a checked `Study`: rows × seeds, what they are evaluated on, and what must be equal in all rows.
 
-    name: main
-    recipes: [embedded-cot, embedded-no_cot]           rows named after their recipes, or
-    rows:                                              label → recipe and settings that differ from it
-      RuPLaR-Mix: embedded-ruplar
-      RuPLaR-Temp: {recipe: embedded-ruplar, set: {prior.name: temperature}}
-      CoLaR-2: {of: CoLaR-5, set: {method.compression: 2}}      the model of another row with other inference settings
-      Mix soup: {soup_of: RuPLaR-Mix, size: 3}           the model soup of three seeds of that row
-    grid: {prior.operand_share: [0.1, 0.2]}            every row once for each combination
-    seeds: [1, 2, 3]
-    on: [valid, word-problems]                         valid: the recipe's validation set
-    set: {training.max_steps: 600}                     for all rows
-    same: [data, steps, batch, init, adapter, prompt, operands]   what must be equal in all rows
-    base: _embedded                                    another study; this file has only the differences
+name: main
+recipes: [embedded-cot, embedded-no_cot]           rows named after their recipes, or
+rows:                                              label → recipe and settings that differ from it
+  RuPLaR-Mix: embedded-ruplar
+  RuPLaR-Temp: {recipe: embedded-ruplar, set: {prior.name: temperature}}
+  CoLaR-2: {of: CoLaR-5, set: {method.compression: 2}}      the model of another row with other inference settings
+  Mix soup: {soup_of: RuPLaR-Mix, size: 3}           the model soup of three seeds of that row
+grid: {prior.operand_share: [0.1, 0.2]}            every row once for each combination
+seeds: [1, 2, 3]
+on: [valid, word-problems]                         valid: the recipe's validation set
+set: {training.max_steps: 600}                     for all rows
+same: [data, steps, batch, init, adapter, prompt, operands]   what must be equal in all rows
+base: _embedded                                    another study; this file has only the differences
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Rows of a study that ask the mean of another row's models: planned, made, recorded, refused."""
+"""Rows of a study that evaluate the model soup of another row: planned, averaged, recorded, refused."""
 
 from __future__ import annotations
 
@@ -8,33 +8,23 @@ import pytest
 import torch
 from pydantic import ValidationError
 from safetensors.torch import load_file
+from tiny import job_of, run
 
 from ruplar.errors import UserError
 from ruplar.evaluate.record import RECORD, read_record
-from ruplar.experiments import reuse as taken
-from ruplar.experiments import storage as disk
+from ruplar.experiments import reuse, storage
 from ruplar.experiments.plan import Cell, plan
-from ruplar.experiments.run import How, run_study
-from ruplar.experiments.worker import Job, work
+from ruplar.experiments.worker import work
+from ruplar.io import write_json
 from ruplar.report.rows import study_of
 
-ROWS = {"Mix": "embedded-ruplar", "Mean": {"mean_of": "Mix"}}
-
-
-@pytest.fixture
-def places(tmp_path):
-    return disk.Places(tmp_path / "results" / "tiny", tmp_path / "runs" / "tiny")
-
-
-def run(study, places, **how):
-    cells = plan(study)
-    return run_study(study, cells, cells, places, How(jobs=0, **how), lambda event: None)
+ROWS = {"Mix": "embedded-ruplar", "Mean": {"soup_of": "Mix"}}
 
 
 def test_a_mean_comes_with_the_last_of_its_seeds(make_study):
-    rows = {**ROWS, "Pairs": {"mean_of": "Mix", "take": 2}}
+    rows = {**ROWS, "Pairs": {"soup_of": "Mix", "size": 2}}
     cells = plan(make_study(rows=rows, seeds=[3, 1, 2, 5]))
-    found = [(cell.name, cell.mean) for cell in cells if cell.mean]
+    found = [(cell.name, cell.soup) for cell in cells if cell.soup]
     assert found == [("Pairs-seed3", (3, 1)), ("Mean-seed3", (3, 1, 2, 5)), ("Pairs-seed2", (2, 5))]
     mean = next(cell for cell in cells if cell.label == "Mean")
     assert (mean.of, mean.seed, mean.config.seed) == ("Mix", 3, 3)
@@ -43,26 +33,26 @@ def test_a_mean_comes_with_the_last_of_its_seeds(make_study):
 
 
 def test_seeds_left_over_are_in_no_mean_and_too_few_are_told(make_study, caplog):
-    rows = {**ROWS, "Threes": {"mean_of": "Mix", "take": 3}}
-    assert [c.mean for c in plan(make_study(rows=rows, seeds=[1, 2, 3, 4])) if c.label == "Threes"] == [(1, 2, 3)]
+    rows = {**ROWS, "Threes": {"soup_of": "Mix", "size": 3}}
+    assert [c.soup for c in plan(make_study(rows=rows, seeds=[1, 2, 3, 4])) if c.label == "Threes"] == [(1, 2, 3)]
     assert not caplog.records
     with caplog.at_level(logging.WARNING):
         assert [c.label for c in plan(make_study(rows=rows, seeds=[1]))] == ["Mix"]
     assert [r.getMessage() for r in caplog.records] == [
-        f"row '{label}' is left out: 1 seeds are too few for a mean." for label in ("Mean", "Threes")
+        f"row '{label}' is left out: 1 seeds are too few for a soup." for label in ("Mean", "Threes")
     ]
 
 
 @pytest.mark.parametrize(
     ("row", "said"),
     [
-        ({"mean_of": "Max"}, "rows.Mean.mean_of: 'Max' is not a row that is trained"),
-        ({"mean_of": "Short"}, "rows.Mean.mean_of: 'Short' is not a row that is trained"),
-        ({"mean_of": "Mix", "of": "Mix"}, "a row has either a recipe, or of: or mean_of:"),
-        ({"mean_of": "Mix", "set": {"method.max_latents": 1}}, "mean_of goes with no set and no grid"),
-        ({"mean_of": "Mix", "take": 1}, "greater than or equal to 2"),
-        ({"of": "Mix", "take": 2}, "take says how many models a mean is of"),
-        ({"mean_of": "Grid"}, "rows.Mean.mean_of: of a row with a grid it is not said which model is meant"),
+        ({"soup_of": "Max"}, "rows.Mean.soup_of: 'Max' is not a row that is trained"),
+        ({"soup_of": "Short"}, "rows.Mean.soup_of: 'Short' is not a row that is trained"),
+        ({"soup_of": "Mix", "of": "Mix"}, "a row has exactly one of recipe:, of: and soup_of:"),
+        ({"soup_of": "Mix", "set": {"method.max_latents": 1}}, "soup_of allows neither set nor grid"),
+        ({"soup_of": "Mix", "size": 1}, "greater than or equal to 2"),
+        ({"of": "Mix", "size": 2}, "size is the number of seeds of a soup"),
+        ({"soup_of": "Grid"}, "rows.Mean.soup_of: which model of a row with a grid is ambiguous"),
     ],
 )
 def test_a_mean_that_cannot_be_is_refused(make_study, row, said):
@@ -73,9 +63,9 @@ def test_a_mean_that_cannot_be_is_refused(make_study, row, said):
 
 
 @pytest.mark.slow
-def test_the_mean_of_two_trainings_is_made_asked_and_recorded(make_study, places, tmp_path):
+def test_the_mean_of_two_trainings_is_made_asked_and_recorded(make_study, places, places_of):
     study = make_study(rows=ROWS, seeds=[1, 2], ablate={"source": "word-problems", "count": 2})
-    found = run(study, places)
+    found, _ = run(study, places)
     assert (found.failed, found.left) == ({}, [])
     models = [places.work / name / "model" for name in ("Mix-seed1", "Mix-seed2", "Mean-seed1")]
     first, second, mean = (load_file(model / "adapter_model.safetensors") for model in models)
@@ -97,39 +87,39 @@ def test_the_mean_of_two_trainings_is_made_asked_and_recorded(make_study, places
 
     # cut off before its record was written: asked again; before its model was whole: made again
     (places.results / "Mean-seed1" / RECORD).unlink()
-    (places.work / "Mean-seed1" / disk.TRAINED).unlink()
+    (places.work / "Mean-seed1" / storage.TRAINED).unlink()
     (places.work / "Mean-seed1" / "model" / "adapter_model.safetensors").write_bytes(b"half")
-    assert disk.status(plan(study)[-1], places, study) == "waiting"
+    assert storage.status(plan(study)[-1], places, study) == "waiting"
     run(study, places)
     again = read_record(places.results / "Mean-seed1")
     assert again.mean_of == [1, 2] and [b.correct for b in again.benchmarks] == [b.correct for b in record.benchmarks]
 
     # the mean of other seeds is another model, and a mean is nobody's training
-    with pytest.raises(UserError, match=r"Mean-seed1: the seeds of the mean were 1, 2, and are now 1, 3\. Name those"):
+    with pytest.raises(UserError, match=r"Mean-seed1: the seeds of the soup were 1, 2, and are now 1, 3\. Use those"):
         run(make_study(rows=ROWS, seeds=[1, 3]), places)
-    with pytest.raises(UserError, match="the seeds of the mean were 1, 2, and are now one training"):
+    with pytest.raises(UserError, match="the seeds of the soup were 1, 2, and are now one training"):
         run(make_study(rows={"Mix": "embedded-ruplar", "Mean": "embedded-ruplar"}), places)
-    other = disk.Places(tmp_path / "results" / "other", tmp_path / "runs" / "other")
+    other = places_of("other")
     for seed in (1, 2):
-        (places.work / f"Mix-seed{seed}" / disk.TRAINED).rename(places.work / f"Mix-seed{seed}" / "aside")
+        (places.work / f"Mix-seed{seed}" / storage.TRAINED).rename(places.work / f"Mix-seed{seed}" / "aside")
     plain = make_study(rows={"Mix": "embedded-ruplar"}, name="other")
-    assert disk.trained_elsewhere(plan(plain)[0], other, "model") is None
+    assert storage.find_trained(plan(plain)[0], other, "model") is None
     asks = make_study(rows={"Mix": "embedded-ruplar", "Same": {"of": "Mix"}}, name="other")
-    assert taken.asked_elsewhere(plan(asks)[1], other, asks, plan(asks)) is None
+    assert reuse.find_record(plan(asks)[1], other, asks, plan(asks)) is None
     for seed in (1, 2):
-        (places.work / f"Mix-seed{seed}" / "aside").rename(places.work / f"Mix-seed{seed}" / disk.TRAINED)
+        (places.work / f"Mix-seed{seed}" / "aside").rename(places.work / f"Mix-seed{seed}" / storage.TRAINED)
 
     # in what they were made with trainings may differ; a mean with one of changed code enters no table
-    made = read_record(places.work / "Mix-seed2" / disk.TRAINED)
+    made = read_record(places.work / "Mix-seed2" / storage.TRAINED)
     changes = {"dirty": True, "commit": "abc", "versions": {**made.versions, "torch": "9"}}
     for seed, about in ((1, {"dirty": False}), (2, changes)):
-        disk.write_json(
-            places.work / f"Mix-seed{seed}" / disk.TRAINED,
+        write_json(
+            places.work / f"Mix-seed{seed}" / storage.TRAINED,
             made.model_copy(update={**about, "seed": seed, "config": {**made.config, "seed": seed}}).model_dump(
                 mode="json"
             ),
         )
-    for stale in (places.results / "Mean-seed1" / RECORD, places.work / "Mean-seed1" / disk.TRAINED):
+    for stale in (places.results / "Mean-seed1" / RECORD, places.work / "Mean-seed1" / storage.TRAINED):
         stale.unlink()
     run(study, places)
     mixed = read_record(places.results / "Mean-seed1")
@@ -142,21 +132,21 @@ def test_the_mean_of_two_trainings_is_made_asked_and_recorded(make_study, places
 
 
 def test_rows_stay_in_order_where_seeds_are_left_over(make_study, places):
-    rows = {"Mix": "embedded-ruplar", "B": "embedded-no_cot", "Mean": {"mean_of": "Mix", "take": 3}}
+    rows = {"Mix": "embedded-ruplar", "B": "embedded-no_cot", "Mean": {"soup_of": "Mix", "size": 3}}
     study = make_study(rows=rows, seeds=[1, 2, 3, 4])
-    disk.write_study(study, plan(study), places)
+    storage.write_study(study, plan(study), places)
     assert list(study_of(places.results)["rows"]) == ["Mix", "B", "Mean"]
     assert study_of(places.results)["rows"]["Mean"]["mean"] == 3
 
 
 def test_what_was_begun_before_there_were_means_is_read(make_study):
     [cell] = plan(make_study(rows={"Mix": "embedded-ruplar"}))
-    older = {key: value for key, value in cell.as_dict().items() if key != "mean"}
+    older = {key: value for key, value in cell.as_dict().items() if key != "soup"}
     assert Cell.from_dict(older) == cell
 
 
 def test_a_mean_whose_recipe_is_not_there_is_left_out_with_its_row(make_study, caplog):
-    rows = {"Lost": "nowhere", "Mean": {"mean_of": "Lost"}, "Mix": "embedded-ruplar"}
+    rows = {"Lost": "nowhere", "Mean": {"soup_of": "Lost"}, "Mix": "embedded-ruplar"}
     with caplog.at_level(logging.WARNING):
         found = plan(make_study(rows=rows, seeds=[1, 2]), wanted=lambda label: label == "Mix")
     assert {cell.label for cell in found} == {"Mix"}
@@ -171,28 +161,26 @@ def test_a_mean_began_where_its_trainings_did(make_study, places, monkeypatch):
     study = make_study(rows=ROWS, seeds=[1, 2])
     run(study, places)
     mean = plan(study)[-1]
-    for stale in (places.results / mean.name / RECORD, places.work / mean.name / disk.TRAINED):
+    for stale in (places.results / mean.name / RECORD, places.work / mean.name / storage.TRAINED):
         stale.unlink()
     for name in ("Mix-seed1", "Mix-seed2"):
-        file = places.work / name / disk.TRAINED
+        file = places.work / name / storage.TRAINED
         record = read_record(file)
-        disk.write_json(
+        write_json(
             file, record.model_copy(update={"data": {**record.data, "start: x": "then"}}).model_dump(mode="json")
         )
     monkeypatch.setattr(cells, "start_mark", lambda init: {"start: x": "now"})
-    assert run(study, places).failed == {}, "what the start holds today says nothing of a mean"
+    assert run(study, places)[0].failed == {}, "what the start holds today says nothing of a mean"
 
 
 def test_a_mean_waits_for_all_of_its_models_and_fails_with_one(make_study, places):
     broken = {"recipe": "embedded-ruplar", "set": {"training.train_sampling_strategy": "by name"}}
-    study = make_study(rows={"Mix": broken, "Mean": {"mean_of": "Mix"}}, seeds=[1, 2])
-    found = run(study, places)
+    study = make_study(rows={"Mix": broken, "Mean": {"soup_of": "Mix"}}, seeds=[1, 2])
+    found, _ = run(study, places)
     assert set(found.failed) == {"Mix-seed1", "Mix-seed2", "Mean-seed1"}
-    assert found.failed["Mean-seed1"] == "it asks the model of 'Mix', which failed."
+    assert found.failed["Mean-seed1"] == "it needs the model of 'Mix', which failed."
     # a worker that was given the mean alone is refused: nobody would train what it waits for
-    cells = plan(make_study(rows=ROWS, seeds=[1, 2]))
-    job = Job(make_study(rows=ROWS, seeds=[1, 2]), (cells[-1],), tuple(cells), places, session="s")
     events: list[dict] = []
-    work([job], events.append)
+    work([job_of(make_study(rows=ROWS, seeds=[1, 2]), places, only=["Mean"], session="s")], events.append)
     assert [event["event"] for event in events] == ["failed"]
-    assert "whose record is there but whose model is not" in events[0]["reason"]
+    assert "which has a record but no model" in events[0]["reason"]

@@ -1,12 +1,14 @@
-"""Records of the studies beside one: taken where they say what a cell's own would, and from nowhere else."""
+"""Records of other studies are reused where they equal what a cell's own would be, and nowhere else."""
 
 from __future__ import annotations
 
 import json
 
 import pytest
+from tiny import job_of, run
 
 from ruplar.data.sources import open_source
+from ruplar.errors import UserError
 from ruplar.evaluate.record import (
     BenchmarkResult,
     Machine,
@@ -16,12 +18,12 @@ from ruplar.evaluate.record import (
     write_record,
     write_samples,
 )
-from ruplar.experiments import reuse as taken
-from ruplar.experiments import storage as disk
-from ruplar.experiments.cell import Bench, asked_for, run_cell
-from ruplar.experiments.plan import VALID, plan
-from ruplar.experiments.worker import Job, work
-from ruplar.report.rows import STUDY
+from ruplar.experiments import reuse, storage
+from ruplar.experiments.cell import model_needed, run_cell
+from ruplar.experiments.plan import plan
+from ruplar.experiments.study import STUDY, VALID
+from ruplar.experiments.worker import work
+from ruplar.io import write_json
 
 MIX = "embedded-ruplar"
 SHORT = {"of": "Mix", "set": {"method.max_latents": 1}}
@@ -31,15 +33,15 @@ DATA = {"train 1: word-problems": "seed 5, 40 examples", "valid: word-problems":
 
 
 @pytest.fixture
-def places(tmp_path):
-    """Study's name → where it lies."""
-    return lambda name: disk.Places(tmp_path / "results" / name, tmp_path / "runs" / name)
+def places(places_of):
+    """Name of a study → its folders."""
+    return places_of
 
 
 def leave(study, at, only=None, **changes):
-    """The records a study leaves, every answer wrong, without a model: nothing is trained or asked."""
+    """Write the records of a study, every answer wrong, without training or evaluating a model."""
     cells = plan(study)
-    disk.write_study(study, cells, at)
+    storage.write_study(study, cells, at)
     for cell in (c for c in cells if only is None or c.label in only):
         rows, results = [], []
         for source in study.on:
@@ -60,10 +62,10 @@ def leave(study, at, only=None, **changes):
 
 
 def found(study, at, label=None):
-    """Where a cell's record would be taken from, by the study's name and the folder's; None if from nowhere."""
+    """Return study and folder of the record that would be reused for a cell; None if there is none."""
     cells = plan(study)
     [cell] = [cell for cell in cells if label in (None, cell.label)]
-    folder = taken.asked_elsewhere(cell, at, study, cells)
+    folder = reuse.find_record(cell, at, study, cells)
     return folder and (folder.parent.name, folder.name)
 
 
@@ -100,10 +102,10 @@ def test_a_file_that_has_changed_or_is_gone_is_asked_anew(make_study, places, tm
     study = make_study(rows={"Mix": MIX}, on=[str(file)])
     leave(study, places("other"))
     assert found(study, places("mine")) == ("other", "Mix-seed1")
-    taken._questions.cache_clear()  # as in another process
+    reuse._questions.cache_clear()  # as in another process
     file.write_text('{"question": "What is 3 + 5?", "answer": "8"}\n')
     assert found(study, places("mine")) is None
-    taken._questions.cache_clear()
+    reuse._questions.cache_clear()
     file.unlink()
     assert found(study, places("mine")) is None
 
@@ -121,14 +123,14 @@ def test_a_record_of_changed_code_is_taken_by_changed_code_alone(make_study, pla
     study = make_study(rows={"Mix": MIX})
     leave(study, places("other"), dirty=True)
     for changed in (False, True):
-        monkeypatch.setattr(taken, "commit_of", lambda changed=changed: ("c", changed))
+        monkeypatch.setattr(reuse, "commit_of", lambda changed=changed: ("c", changed))
         assert (found(study, places("mine")) is not None) == changed
 
 
 def test_a_cell_whose_model_is_here_is_asked_itself(make_study, places):
     study, mine = make_study(rows={"Mix": MIX, "Short": SHORT}), places("mine")
     leave(study, places("other"))
-    disk.write_json(mine.work / "Mix-seed1" / disk.TRAINED, {})
+    write_json(mine.work / "Mix-seed1" / storage.TRAINED, {})
     assert found(study, mine, "Mix") is None and found(study, mine, "Short") is None
 
 
@@ -141,10 +143,10 @@ def test_what_was_asked_besides_the_study_is_not_taken(make_study, places):
     more = record.benchmarks[1].model_copy(update={**sampled, "n": 2})
     write_record(record.with_benchmark(more), source)
     [cell] = plan(study)
-    assert disk.status(cell, places("other"), study) == "done"
+    assert storage.status(cell, places("other"), study) == "done"
     assert found(study, places("mine")) == ("other", "Mix-seed1")
-    got = taken.take_record(source, cell, places("mine"), study)
-    assert got.benchmarks == record.benchmarks
+    got = reuse.copy_record(source, cell, places("mine"), study)
+    assert got.benchmarks == record.benchmarks and got.reused_from == "other/Mix-seed1"
     assert read_samples(places("mine").result(cell)) == rows
 
 
@@ -153,8 +155,8 @@ def test_a_taken_record_must_be_of_the_data_the_others_were_trained_on(make_stud
     leave(study, places("other"))
     leave(study, mine, only=["No"], data={**DATA, "train 1: word-problems": "seed 5, 41 examples"})
     cells = plan(study)
-    with pytest.raises(disk.UserError, match="40 examples, but seed 5, 41 examples in 'No'"):
-        run_cell(cells[0], Bench(study, mine, "cpu"), cells, lambda *told: None)
+    with pytest.raises(UserError, match="40 examples, but seed 5, 41 examples in 'No'"):
+        run_cell(cells[0], job_of(study, mine), lambda *progress: None)
 
 
 def test_a_model_that_is_to_be_asked_more_is_trained_though_its_record_is_elsewhere(make_study, places):
@@ -163,13 +165,27 @@ def test_a_model_that_is_to_be_asked_more_is_trained_though_its_record_is_elsewh
     leave(make_study(rows=rows, on=["valid"]), mine)  # so both are yet to be asked word problems
     study = make_study(rows=rows)
     cells = plan(study)
-    assert asked_for(cells[0], cells, Bench(study, mine, "cpu"))
+    assert model_needed(cells[0], job_of(study, mine))
 
 
 def test_a_row_whose_model_was_not_taken_with_its_record_is_refused_instead_of_waited_for(make_study, places):
     study, mine = make_study(rows={"Mix": MIX, "Short": SHORT}), places("mine")
     leave(study, mine, only=["Mix"])  # by another worker, since this one was told what is to be done
-    cells, events = tuple(plan(study)), []
-    work([Job(study, cells, cells, mine, session="s")], events.append)
+    events = []
+    work([job_of(study, mine, session="s")], events.append)
     assert [(event["event"], event["cell"]) for event in events] == [("failed", "Short-seed1")]
-    assert "whose record is there but whose model is not" in json.dumps(events)
+    assert "which has a record but no model" in json.dumps(events)
+
+
+def test_a_reused_cell_says_so_and_no_reuse_trains_it(make_study, places, monkeypatch):
+    study = make_study(rows={"No": "embedded-no_cot"})
+    leave(study, places("other"))
+    monkeypatch.setattr(reuse, "commit_of", lambda: ("c", False))
+    _, events = run(study, places("mine"))
+    [done] = [event for event in events if event["event"] == "done"]
+    assert done["reused_from"] == "other/No-seed1" and not (places("mine").run(plan(study)[0]) / "model").exists()
+    assert read_record(places("mine").results / "No-seed1").reused_from == "other/No-seed1"
+    _, events = run(study, places("third"), reuse=False)
+    [done] = [event for event in events if event["event"] == "done"]
+    assert done["reused_from"] == "" and (places("third").run(plan(study)[0]) / "model").is_dir()
+    assert read_record(places("third").results / "No-seed1").reused_from == ""
