@@ -190,7 +190,7 @@ def test_several_studies_share_their_workers_and_what_they_encode(make_study, pl
     studies = [make_study(name="one", rows=rows), make_study(name="two", rows=more, seeds=[1, 2])]
     events = []
     jobs = [job_of(study, places_of(study.name)) for study in studies]
-    outcomes = run_studies(jobs, Options(jobs=1, one_worker=True), events.append)
+    outcomes = run_studies(jobs, Options(jobs=1, persistent_workers=True), events.append)
     assert [(found.failed, found.left) for found in outcomes] == [({}, []), ({}, [])]
     done = [(event["study"], event["cell"]) for event in events if event["event"] == "done"]
     # what asks another row's model comes last, and the cell that both studies have is trained once

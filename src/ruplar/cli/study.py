@@ -51,7 +51,7 @@ def study(
     reuse: Annotated[
         bool, typer.Option(help="Reuse records and models of other studies that were made with the same settings.")
     ] = True,
-    one_worker: Annotated[
+    persistent_workers: Annotated[
         bool | None,
         typer.Option(
             help="A worker runs several cells; by default on a GPU only, where memory statistics can be reset."
@@ -91,7 +91,7 @@ def study(
         data_dir=data_dir,
         share=memory_share,
         reuse=reuse,
-        one_worker=one_worker,
+        persistent_workers=persistent_workers,
     )
     started = time.monotonic()
     with _watching(out, sum(len(plan.chosen) for plan in plans), as_json, several=len(plans) > 1) as watch:

@@ -59,7 +59,7 @@ def run_studies(jobs: Sequence[Job], options: Options, watch: Watch) -> list[Out
         UserError: A record was made with other settings, the workers cannot start, or the memory share is invalid.
     """
     memory.check_share(options.share, options.device)
-    several = options.device.startswith("cuda") if options.one_worker is None else options.one_worker
+    several = options.device.startswith("cuda") if options.persistent_workers is None else options.persistent_workers
     options = replace(
         options,
         session=uuid.uuid4().hex,

@@ -46,7 +46,7 @@ class Options:
         data_dir: Folder with the files of known benchmarks.
         share: Fraction of the GPU's memory for each worker; None: equal shares where several run.
         reuse: Whether records and models of other studies may be reused.
-        one_worker: Whether a worker runs several cells; None: on a GPU, where memory statistics can be reset.
+        persistent_workers: Whether a worker runs several cells; None: on a GPU, where memory statistics can be reset.
         session: Identifies this start of the study: a cell that failed in it is not retried in it.
         deadline: `budget` as a time in seconds since 1970.
         most: Cells to run before a worker ends; None: all.
@@ -60,7 +60,7 @@ class Options:
     data_dir: Path | None = None
     share: float | None = None
     reuse: bool = True
-    one_worker: bool | None = None
+    persistent_workers: bool | None = None
     session: str = ""
     deadline: float | None = None
     most: int | None = None
