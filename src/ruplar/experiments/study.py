@@ -138,8 +138,8 @@ def _row_problems(label: str, row: RowSettings, study: Study) -> Iterator[str]:
 
 
 def folder_name(label: str, seed: int) -> str:
-    """`LABEL-seedN`, with an underscore for blanks, commas and parentheses."""
-    return f"{re.sub(r'[ ,()]+', '_', label).rstrip('_')}-seed{seed}"
+    """Return `LABEL-seedN`, with underscores for blanks and commas."""
+    return f"{re.sub(r'[ ,]+', '_', label)}-seed{seed}"
 
 
 def studies() -> dict[str, str]:
