@@ -10,6 +10,7 @@ from tiny import job_of, run
 from ruplar.data.sources import open_source
 from ruplar.errors import UserError
 from ruplar.evaluate.record import (
+    STUDY,
     BenchmarkResult,
     Machine,
     RunRecord,
@@ -21,7 +22,7 @@ from ruplar.evaluate.record import (
 from ruplar.experiments import reuse, storage
 from ruplar.experiments.cell import model_needed, run_cell
 from ruplar.experiments.plan import plan
-from ruplar.experiments.study import STUDY, VALID
+from ruplar.experiments.study import VALID
 from ruplar.experiments.worker import work
 from ruplar.io import write_json
 

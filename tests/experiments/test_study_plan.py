@@ -3,9 +3,8 @@ from pathlib import Path
 
 import pytest
 
-from ruplar.config import differences
 from ruplar.errors import UserError
-from ruplar.evaluate.record import read_record
+from ruplar.evaluate.record import differences, read_record
 from ruplar.experiments.plan import Cell, load_study, plan, row_config, studies
 from ruplar.experiments.study import FOLDER, folder_name
 from ruplar.report import paper

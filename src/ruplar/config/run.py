@@ -6,7 +6,6 @@ the saved config has everything the run depends on.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any, ClassVar
 
 import yaml
@@ -160,25 +159,6 @@ class RunConfig(Settings):
     def as_dict(self) -> dict[str, Any]:
         """Return plain data with all defaults; `from_dict` reads it back to an equal config."""
         return self.model_dump(mode="json")
-
-
-EXECUTION = ("seed", "name", "training.dataloader_", "speed.", "validation.stop_collapsed")
-"""Settings in which runs of one row may differ: seed, recipe name, speed, the guard that stops a run.
-
-All but the first two are prefixes.
-"""
-
-
-def differences(first: Mapping[str, Any], second: Mapping[str, Any], prefix: str = "") -> list[str]:
-    """Return the dotted names of the settings in which two configs differ, except those of `EXECUTION`."""
-    found = []
-    for key in sorted({*first, *second}):
-        a, b, name = first.get(key), second.get(key), f"{prefix}{key}"
-        if isinstance(a, Mapping) and isinstance(b, Mapping):
-            found += differences(a, b, f"{name}.")
-        elif a != b and name not in EXECUTION and not name.startswith(EXECUTION[2:]):
-            found.append(name)
-    return found
 
 
 def to_yaml(config: RunConfig) -> str:

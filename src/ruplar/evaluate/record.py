@@ -26,11 +26,14 @@ from ruplar.evaluate.stats import wilson
 from ruplar.renamed import upgrade
 from ruplar.types import Answer, Score
 
-RECORD = "run.json"
+RECORD, STUDY = "run.json", "study.json"
+GREEDY = "greedy"
 SAMPLES = "samples.jsonl.gz"
 _WHICH, _ASKED = ("benchmark", "index"), ("source", "question", "marked", "steps")
 PACKAGES = ("torch", "transformers", "peft")
 """What a run's versions name, besides Python and this package."""
+EXECUTION = ("seed", "name", "training.dataloader_", "speed.", "validation.stop_collapsed")
+"""Settings in which runs of one row may differ: seed, recipe name, and prefixes of those that only affect speed or stop a run."""
 
 
 class _Record(BaseModel):
@@ -313,6 +316,29 @@ def _write(path: Path, content: bytes) -> Path:
     beside.write_bytes(content)
     os.replace(beside, path)
     return path
+
+
+def differences(first: Mapping[str, Any], second: Mapping[str, Any], prefix: str = "") -> list[str]:
+    """Compare two configs → dotted names of the settings in which they differ, except `EXECUTION`."""
+    found = []
+    for key in sorted({*first, *second}):
+        a, b, name = first.get(key), second.get(key), f"{prefix}{key}"
+        if isinstance(a, Mapping) and isinstance(b, Mapping):
+            found += differences(a, b, f"{name}.")
+        elif a != b and name not in EXECUTION and not name.startswith(EXECUTION[2:]):
+            found.append(name)
+    return found
+
+
+def is_complete(record: RunRecord, on: Mapping[str, int | None]) -> bool:
+    """Whether a record has a greedy, strictly graded result for every benchmark.
+
+    Args:
+        record: The run.
+        on: Benchmark → how many questions it must have; None: any number.
+    """
+    asked = {result.name: result.n for result in record.benchmarks if result.decoding == GREEDY and not result.lenient}
+    return all(name in asked and count in (None, asked[name]) for name, count in on.items())
 
 
 def versions() -> dict[str, str]:

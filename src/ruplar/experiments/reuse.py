@@ -19,11 +19,21 @@ from typing import Any
 from ruplar.config.run import DomainConfig
 from ruplar.data.sources import SourceConfig, Split, open_source
 from ruplar.errors import UserError
-from ruplar.evaluate.record import RECORD, RunRecord, commit_of, read_record, read_samples, write_record, write_samples
+from ruplar.evaluate.record import (
+    GREEDY,
+    RECORD,
+    STUDY,
+    RunRecord,
+    commit_of,
+    read_record,
+    read_samples,
+    write_record,
+    write_samples,
+)  # fmt: skip
 from ruplar.experiments import storage
 from ruplar.experiments.plan import Cell
 from ruplar.experiments.storage import Places
-from ruplar.experiments.study import STUDY, VALID, Study, folder_name
+from ruplar.experiments.study import VALID, Study, folder_name
 
 log = logging.getLogger(__name__)
 
@@ -144,7 +154,8 @@ def copy_record(source: Path, cell: Cell, places: Places, study: Study) -> RunRe
         "study": study.name,
         "overrides": list(cell.overrides),
         "reused_from": f"{source.parent.name}/{source.name}",
-        "benchmarks": [r for r in record.benchmarks if r.name in names and storage.evaluated_plainly(r)],
+        # `ruplar evaluate` may have added results with other decoding to the record
+        "benchmarks": [r for r in record.benchmarks if r.name in names and r.decoding == GREEDY and not r.lenient],
     }
     record = record.model_copy(update=about)
     write_record(record, folder)
@@ -196,7 +207,7 @@ def _same_questions(folder: Path, cell: Cell, study: Study, data_dir: Path | Non
 def _plain_samples(folder: Path) -> list[dict[str, Any]]:
     """Return the samples of a study's own evaluation. Samples of older runs have neither field."""
     rows = read_samples(folder)
-    return [r for r in rows if r.get("decoding", storage.GREEDY) == storage.GREEDY and not r.get("lenient", False)]
+    return [row for row in rows if row.get("decoding", GREEDY) == GREEDY and not row.get("lenient", False)]
 
 
 def _source_of(source: SourceConfig, cell: Cell) -> tuple[SourceConfig, DomainConfig, Split]:

@@ -21,20 +21,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from ruplar.config import differences
-from ruplar.data.sources import SourceConfig
 from ruplar.errors import UserError
-from ruplar.evaluate.record import RECORD, BenchmarkResult, RunRecord, commit_of, read_record, versions
+from ruplar.evaluate.record import RECORD, STUDY, RunRecord, commit_of, differences, is_complete, read_record, versions
 from ruplar.experiments.plan import Cell, labels
-from ruplar.experiments.study import STUDY, Study, folder_name
+from ruplar.experiments.study import Study, folder_name
 from ruplar.io import write_json
 
 log = logging.getLogger(__name__)
 
 Status = Literal["done", "running", "failed", "trained", "begun", "waiting"]
 TRAINED, FAILED, LOG = "trained.json", "failed.json", "log.txt"
-GREEDY = "greedy"
-"""How studies decode answers."""
 
 
 @dataclass(frozen=True)
@@ -120,17 +116,7 @@ def _at(config: Any, path: str) -> Any:
 
 def evaluated_all(record: RunRecord, study: Study) -> bool:
     """Return whether a record has every benchmark of the study, in full."""
-    names = {result.name: result for result in record.benchmarks if evaluated_plainly(result)}
-    return all(source.name in names and _as_many(names[source.name].n, source) for source in study.on)
-
-
-def evaluated_plainly(result: BenchmarkResult) -> bool:
-    """Return whether a result is of a study's own evaluation; `ruplar evaluate` may have added others to the record."""
-    return result.decoding == GREEDY and not result.lenient
-
-
-def _as_many(n: int, source: SourceConfig) -> bool:
-    return source.count is None or n == source.count
+    return is_complete(record, {source.name: source.count for source in study.on})
 
 
 def trained_like(record: RunRecord, cell: Cell) -> bool:

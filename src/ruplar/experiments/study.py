@@ -34,8 +34,6 @@ from ruplar.settings import Settings
 FOLDER = Path(__file__).parents[1] / "studies"
 """Where the packaged studies are."""
 VALID = "valid"
-STUDY = "study.json"
-"""The plan of a study, written beside its records."""
 
 Aspect = Literal["data", "steps", "batch", "init", "adapter", "prompt", "operands", "optimiser"]
 _LABEL = re.compile(r"[A-Za-z0-9][A-Za-z0-9 ._,=+()-]*")

@@ -20,15 +20,12 @@ from typing import Any
 from pydantic import ValidationError
 
 from ruplar import plugins
-from ruplar.config import differences
 from ruplar.errors import UserError
-from ruplar.evaluate.record import RECORD, BenchmarkResult, RunRecord, read_record
+from ruplar.evaluate.record import RECORD, STUDY, BenchmarkResult, RunRecord, differences, read_record
 from ruplar.evaluate.stats import over_seeds
 from ruplar.report.outcomes import in_groups
 
 log = logging.getLogger(__name__)
-
-STUDY = "study.json"
 
 Key = tuple[str, str, str, str]
 """Study, method, backbone, benchmark."""
