@@ -34,7 +34,7 @@ def test_later_settings_win_recipe_study_row_grid_command_line(make_study):
 def test_a_row_may_ask_anothers_model_under_other_settings_of_its_method(make_study):
     rows = {"A": "embedded-ruplar", "B": {"of": "A", "set": {"method.max_latents": 2}}}
     first, second = plan(make_study(rows=rows))
-    assert (second.of, second.asks, second.config.method.settings.max_latents) == ("A", {"max_latents": 2}, 2)
+    assert (second.of, second.inference, second.config.method.settings.max_latents) == ("A", {"max_latents": 2}, 2)
     assert first.config.method.settings.max_latents != 2
 
 
@@ -176,13 +176,13 @@ def test_a_row_that_cannot_be_trained_is_refused_with_the_nearest_names(row, sai
 RESULTS = Path(__file__).parents[2] / "results"
 
 
-@pytest.mark.parametrize("name", sorted(studies()))
+@pytest.mark.parametrize("name", sorted({*studies()} - {"backbones"}))  # not run; results/backbones has the starts
 def test_every_record_was_made_with_the_settings_of_its_row(name):
     """A row of a study file is exactly what made its records: same data, model, training and evaluation settings."""
     cells = {(cell.label, cell.seed): cell for cell in plan(load_study(name), check_files=False)}
     for file in sorted((RESULTS / name).glob("*/run.json")):
         record = read_record(file)
-        if record.study == name:
+        if record.study == name and record.train_seconds is not None:  # None: only an evaluation of a saved soup
             cell = cells.get((record.name, record.seed))
             assert cell is not None, f"{file}: no row '{record.name}' with seed {record.seed}"
             assert differences(record.config, cell.config.as_dict()) == [], file

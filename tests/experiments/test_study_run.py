@@ -9,13 +9,12 @@ import sys
 
 import pytest
 from test_consistency import record_of
-from tiny import job_of, run
+from tiny import FINISHED, job_of, run
 
 from ruplar.data.sources import SourceConfig
 from ruplar.errors import UserError
 from ruplar.evaluate.record import RECORD, SAMPLES, read_record, read_samples
-from ruplar.experiments import cell as cell_module
-from ruplar.experiments import reuse, storage
+from ruplar.experiments import storage
 from ruplar.experiments.plan import plan
 from ruplar.experiments.run import loaders_of, run_studies
 from ruplar.experiments.worker import Job, Options, work
@@ -38,7 +37,7 @@ def clean(places):
 
 
 @pytest.mark.slow
-def test_a_study_trains_asks_records_fails_where_it_must_and_goes_on(make_study, places):
+def test_a_study_trains_evaluates_records_fails_where_it_must_and_resumes(make_study, places):
     study = make_study(rows=ROWS, ablate={"source": "word-problems", "count": 2}, readable=2)
     found, events = run(study, places)
     assert set(found.failed) == {"Broken-seed1", "Lost-seed1"} and found.left == []
@@ -58,7 +57,7 @@ def test_a_study_trains_asks_records_fails_where_it_must_and_goes_on(make_study,
     ] * 4
     kept = [row["index"] for row in read_samples(places.results / "Mix-seed1") if row["latents"]]
     assert kept and max(kept) < 2
-    # of the validation part, not problems of the test part under another name
+    # the validation questions are not test questions under another name
     questions = {name: {r["question"] for r in read_samples(places.results / "Mix-seed1") if r["benchmark"] == name} for name in ("valid", "word-problems")}  # fmt: skip
     assert not questions["valid"] & questions["word-problems"]
     ablation = json.loads((places.results / "Mix-seed1" / "ablation.json").read_text())
@@ -68,7 +67,7 @@ def test_a_study_trains_asks_records_fails_where_it_must_and_goes_on(make_study,
     assert short.train_seconds == record.train_seconds
     assert not list((places.work / "Mix-seed1").glob("checkpoint-*"))
 
-    # what is done stays done, what failed is tried again
+    # finished cells are skipped, failed ones retried
     before = (places.results / "Mix-seed1" / RECORD).stat().st_mtime_ns
     found, events = run(study, places)
     assert {e["cell"] for e in events if e["event"] in ("start", "failed")} == {"Broken-seed1", "Lost-seed1"}
@@ -89,9 +88,8 @@ def test_a_study_trains_asks_records_fails_where_it_must_and_goes_on(make_study,
     assert list(study_of(places.results)["rows"]) == ["Broken", "Mix", "Short", "Lost"]
 
 
-def test_a_cell_cut_off_after_training_is_asked_but_not_trained_again(make_study, places):
-    study = make_study(rows={"No-CoT": "embedded-no_cot"})
-    run(study, places)
+def test_a_cell_cut_off_after_training_is_evaluated_but_not_trained_again(make_study, finished):
+    places, study = finished("tiny"), make_study(rows={"No-CoT": "embedded-no_cot"}, on=FINISHED["on"])
     model = places.work / "No-CoT-seed1" / "model" / "adapter_model.safetensors"
     trained, samples = model.stat().st_mtime_ns, (places.results / "No-CoT-seed1" / SAMPLES).read_bytes()
     (places.results / "No-CoT-seed1" / RECORD).unlink()
@@ -102,15 +100,16 @@ def test_a_cell_cut_off_after_training_is_asked_but_not_trained_again(make_study
     assert "train" not in {e["what"] for e in events if e["event"] == "step"}
     assert model.stat().st_mtime_ns == trained
     assert (places.results / "No-CoT-seed1" / SAMPLES).read_bytes() == samples
-    # more questions than were asked make the cell unfinished
+    # with more questions the cell is unfinished
     more = study.model_copy(update={"on": (SourceConfig(source="word-problems", count=6),)})
     assert storage.status(cell, places, more) == "trained"
 
-    # data that changed between two cells is noticed by its fingerprint
+    # changed data are detected by their fingerprint
     trained_record = places.work / "No-CoT-seed1" / storage.TRAINED
     changed = json.loads(trained_record.read_text())
     changed["data"]["train 1: word-problems"] = "seed 5, 41 examples"
     trained_record.write_text(json.dumps(changed))
+    (places.results / "Mix-seed1" / RECORD).unlink()
     both = make_study(rows={"No-CoT": "embedded-no_cot", "Mix": "embedded-ruplar"})
     found, _ = run(both, places, only=["Mix"])
     assert (
@@ -130,7 +129,7 @@ def test_a_cell_whose_start_was_trained_anew_is_refused_before_it_is_trained(mak
     assert not (places.run(first) / "metrics.jsonl").exists()
 
 
-def test_an_error_of_ours_fails_its_cell_alone_and_stands_in_its_log(make_study, places, monkeypatch):
+def test_a_bug_fails_only_its_cell_and_is_in_its_log(make_study, places, monkeypatch):
     def breaks(*arguments):
         raise ZeroDivisionError("our own mistake")
 
@@ -140,12 +139,12 @@ def test_an_error_of_ours_fails_its_cell_alone_and_stands_in_its_log(make_study,
     assert "in breaks" in (places.work / "A-seed1" / storage.LOG).read_text()
 
 
-def test_nothing_is_begun_after_the_budget(make_study, places):
+def test_no_cell_is_started_after_the_budget(make_study, places):
     found, events = run(make_study(rows=ROWS), places, budget=0.0)
     assert events == [] and not found.failed and len(found.left) == 4
 
 
-def test_a_cell_held_by_a_living_process_is_left_to_it(make_study, places):
+def test_a_cell_claimed_by_a_living_process_is_left_to_it(make_study, places):
     study = make_study(rows={"No-CoT": "embedded-no_cot"})
     [cell] = plan(study)
     with storage.claim(cell, places) as mine:
@@ -163,28 +162,7 @@ def test_a_job_comes_back_from_its_file(make_study, places, tmp_path):
 
 
 @pytest.mark.slow
-def test_what_another_study_has_trained_alike_is_not_trained_again(make_study, places_of, tmp_path, monkeypatch):
-    first, second = places_of("first"), places_of("second")
-    rows = {"Mix": "embedded-ruplar"}
-    assert not run(make_study(rows=rows), first)[0].failed
-    trained = []
-    plain = cell_module.train
-    monkeypatch.setattr(cell_module, "train", lambda config, **more: trained.append(config) or plain(config, **more))
-    other = {"recipe": "embedded-ruplar", "set": {"method.prior_weight": 2.0}}
-    asked = {"batch_size": 3}  # otherwise: so the record will not do, but the model will
-    found, _ = run(make_study(name="more", rows={"Same": "embedded-ruplar", "Other": other}, **asked), second)
-    assert not found.failed and [config.method.model_extra["prior_weight"] for config in trained] == [2.0]
-    old, own = read_record(first.results / "Mix-seed1"), read_record(second.results / "Same-seed1")
-    assert (own.name, own.study, own.started, own.train_seconds) == (
-        "Same", "more", old.started, old.train_seconds,
-    )  # fmt: skip
-    right = [[(b.name, b.correct) for b in record.benchmarks] for record in (old, own)]
-    assert right[0] == right[1]
-    assert (second.results / "Same-seed1" / "metrics.jsonl").is_file()
-
-
-@pytest.mark.slow
-def test_several_studies_share_their_workers_and_what_they_encode(make_study, places_of, tmp_path):
+def test_several_studies_share_their_workers_and_pretokenized_data(make_study, places_of, tmp_path):
     rows = {"Mix": {"recipe": "embedded-ruplar", "set": {"speed.pretokenize": True}}}
     more = {**rows, "Short": {"of": "Mix", "set": {"method.max_latents": 1}}}
     studies = [make_study(name="one", rows=rows), make_study(name="two", rows=more, seeds=[1, 2])]
@@ -193,7 +171,7 @@ def test_several_studies_share_their_workers_and_what_they_encode(make_study, pl
     outcomes = run_studies(jobs, Options(jobs=1, persistent_workers=True), events.append)
     assert [(found.failed, found.left) for found in outcomes] == [({}, []), ({}, [])]
     done = [(event["study"], event["cell"]) for event in events if event["event"] == "done"]
-    # what asks another row's model comes last, and the cell that both studies have is trained once
+    # cells that need another row's model come last, and the cell of both studies is trained once
     assert done[:1] == [("one", "Mix-seed1")] and sorted(done[1:]) == [
         ("two", "Mix-seed1"), ("two", "Mix-seed2"), ("two", "Short-seed1"), ("two", "Short-seed2"),
     ]  # fmt: skip
@@ -217,64 +195,16 @@ def test_a_worker_looks_for_work_in_the_next_study_before_it_waits(make_study, p
     assert sorted(told) == [("done", "two", "No-seed1"), ("failed", "one", "Short-seed1")]
 
 
-def test_a_row_whose_model_was_removed_is_refused_instead_of_waited_for(make_study, places):
-    rows = {"Mix": "embedded-ruplar", "Short": {"of": "Mix", "set": {"method.max_latents": 1}}}
-    study = make_study(rows=rows)
-    run(study, places, only=["Mix"])
-    shutil.rmtree(places.work)  # records are kept, models are large
-    found, _ = run(study, places)
+def test_a_row_whose_model_was_removed_is_refused_instead_of_waited_for(make_study, finished):
+    places = finished("tiny")
+    shutil.rmtree(places.work)  # a user keeps the records but not the models
+    (places.results / "Short-seed1" / RECORD).unlink()
+    found, _ = run(make_study(**FINISHED), places)
     assert found.left == [] and list(found.failed) == ["Short-seed1"]
     assert "which has a record but no model" in found.failed["Short-seed1"]
 
 
-def test_what_lies_in_other_studies_is_taken_only_whole_readable_and_of_the_same_code(
-    make_study, places_of, tmp_path, monkeypatch
-):
-    first, second = places_of("first"), places_of("second")
-    study = make_study(rows={"No-CoT": "embedded-no_cot"})
-    run(study, first)
-    [cell] = plan(study)
-    source = first.run(cell)
-    assert storage.find_trained(cell, second, "model") == source
-    commit, dirty = storage.commit_of()
-    monkeypatch.setattr(storage, "commit_of", lambda: (commit, not dirty))  # committed code, or changed since
-    assert storage.find_trained(cell, second, "model") is None
-    monkeypatch.undo()
-    (source / "model").rename(source / "moved")
-    assert storage.find_trained(cell, second, "model") is None
-    (source / "moved").rename(source / "model")
-    broken = tmp_path / "runs" / "a-broken-one" / "No-CoT-seed1"
-    shutil.copytree(source, broken)
-    (broken / storage.TRAINED).write_text('{"name": "of another version"}')
-    assert storage.find_trained(cell, second, "model") == source
-
-
-def test_a_cell_killed_while_it_takes_a_model_takes_it_again_or_trains(make_study, places_of, tmp_path, monkeypatch):
-    first, second = places_of("first"), places_of("second")
-    study = make_study(rows={"No-CoT": "embedded-no_cot"})
-    run(make_study(rows={"No-CoT": "embedded-no_cot"}, batch_size=3), first)  # asked otherwise: its record will not do
-
-    def killed(source, run, parts):  # with half a model and the whole curve
-        shutil.copytree(source / "model", run / "model", ignore=shutil.ignore_patterns("*.safetensors"))
-        shutil.copyfile(source / "metrics.jsonl", run / "metrics.jsonl")
-        raise KeyboardInterrupt
-
-    for gone in (False, True):
-        monkeypatch.setattr(storage, "copy_training", killed)
-        with pytest.raises(KeyboardInterrupt):
-            run(study, second)
-        monkeypatch.undo()
-        if gone:
-            shutil.rmtree(first.work)
-        found, events = run(study, second)
-        assert not found.failed and not found.left
-        assert ("train" in {event.get("what") for event in events}) == gone
-        curve = (second.results / "No-CoT-seed1" / "metrics.jsonl").read_text().splitlines()
-        assert [json.loads(row)["step"] for row in curve if json.loads(row)["kind"] == "train"] == [1, 2]
-        shutil.rmtree(second.results), shutil.rmtree(second.work)
-
-
-def test_two_starts_of_a_study_give_their_workers_plans_of_their_own(make_study, places, monkeypatch):
+def test_two_starts_of_a_study_write_job_files_of_their_own(make_study, places, monkeypatch):
     study = make_study(rows={"A": "embedded-no_cot", "B": "embedded-no_cot"})
     told = []
 
@@ -288,10 +218,10 @@ def test_two_starts_of_a_study_give_their_workers_plans_of_their_own(make_study,
         monkeypatch.setattr("ruplar.experiments.run.os.getpid", lambda process=process: process)
         run(study, places, jobs=1)
     assert len(told) == len(set(told)) == 2
-    assert not list((places.work / ".workers").iterdir())  # read, and of no use any more
+    assert not list((places.work / ".workers").iterdir())
 
 
-def test_only_cells_that_encode_as_they_go_take_cores_for_it(make_study):
+def test_only_cells_that_tokenize_on_demand_need_cores_for_it(make_study):
     rows = {
         "Mix": "embedded-ruplar",
         "Gumbel": {"recipe": "embedded-ruplar", "set": {"prior.name": "gumbel"}},
@@ -305,36 +235,3 @@ def test_only_cells_that_encode_as_they_go_take_cores_for_it(make_study):
     }
     cells = plan(make_study(rows=rows, set=workers))
     assert [loaders_of(cell) for cell in cells] == [0, 3, 3, 3]
-
-
-def test_a_record_another_study_has_made_alike_is_taken_with_what_is_asked_of_it(
-    make_study, places_of, tmp_path, monkeypatch
-):
-    first, second = places_of("first"), places_of("second")
-    rows = {"Mix": "embedded-ruplar", "Short": {"of": "Mix", "set": {"method.max_latents": 1}}}
-    on = ["valid", {"source": "word-problems", "count": 4}, {"source": "word-problems:short", "count": 3}]
-    assert not run(make_study(rows=rows, on=on), first)[0].failed
-    shutil.rmtree(first.work)  # models are large: only records are kept
-
-    def none(*given, **more):
-        raise AssertionError("nothing was to be trained or asked")
-
-    monkeypatch.setattr(cell_module, "train", none)
-    monkeypatch.setattr(cell_module, "evaluate", none)
-    renamed = {"Same": rows["Mix"], "Shorter": {**rows["Short"], "of": "Same"}}
-    found, _ = run(make_study(name="more", rows=renamed), second)
-    assert not found.failed and not found.left
-    for before, after in (("Mix", "Same"), ("Short", "Shorter")):
-        source, copied = first.results / f"{before}-seed1", second.results / f"{after}-seed1"
-        old, new = read_record(source), read_record(copied)
-        assert (new.name, new.study, new.started) == (after, "more", old.started)
-        assert new.benchmarks == old.benchmarks[:2] and len(old.benchmarks) == 3
-        assert read_samples(copied) == [
-            row for row in read_samples(source) if row["benchmark"] != "word-problems:short"
-        ]
-    study = make_study(rows=rows, engine="fast")  # its milliseconds would be others
-    third = places_of("third")
-    assert reuse.find_record(plan(study)[0], third, study, plan(study)) is None
-    more = make_study(rows={**rows, "Long": {"of": "Mix", "set": {"method.max_latents": 9}}})
-    found, _ = run(more, places_of("fourth"))
-    assert "nothing was to be trained" in found.failed["Mix-seed1"]  # its model is needed, not its record alone

@@ -12,6 +12,7 @@ from tiny import job_of, run
 
 from ruplar.errors import UserError
 from ruplar.evaluate.record import RECORD, read_record
+from ruplar.experiments import cell as cell_module
 from ruplar.experiments import reuse, storage
 from ruplar.experiments.plan import Cell, plan
 from ruplar.experiments.worker import work
@@ -21,7 +22,7 @@ from ruplar.report.rows import study_of
 ROWS = {"Mix": "embedded-ruplar", "Mean": {"soup_of": "Mix"}}
 
 
-def test_a_mean_comes_with_the_last_of_its_seeds(make_study):
+def test_a_soup_comes_with_the_last_of_its_seeds(make_study):
     rows = {**ROWS, "Pairs": {"soup_of": "Mix", "size": 2}}
     cells = plan(make_study(rows=rows, seeds=[3, 1, 2, 5]))
     found = [(cell.name, cell.soup) for cell in cells if cell.soup]
@@ -32,7 +33,7 @@ def test_a_mean_comes_with_the_last_of_its_seeds(make_study):
     assert Cell.from_dict(mean.as_dict()) == mean
 
 
-def test_seeds_left_over_are_in_no_mean_and_too_few_are_told(make_study, caplog):
+def test_seeds_left_over_are_in_no_soup_and_too_few_give_a_warning(make_study, caplog):
     rows = {**ROWS, "Threes": {"soup_of": "Mix", "size": 3}}
     assert [c.soup for c in plan(make_study(rows=rows, seeds=[1, 2, 3, 4])) if c.label == "Threes"] == [(1, 2, 3)]
     assert not caplog.records
@@ -55,7 +56,7 @@ def test_seeds_left_over_are_in_no_mean_and_too_few_are_told(make_study, caplog)
         ({"soup_of": "Grid"}, "rows.Mean.soup_of: which model of a row with a grid is ambiguous"),
     ],
 )
-def test_a_mean_that_cannot_be_is_refused(make_study, row, said):
+def test_an_impossible_soup_is_refused(make_study, row, said):
     short = {"of": "Mix", "set": {"method.max_latents": 1}}
     grid = {"recipe": "embedded-ruplar", "grid": {"prior.operand_share": [0.1, 0.2]}}
     with pytest.raises(ValidationError, match=said):
@@ -63,7 +64,7 @@ def test_a_mean_that_cannot_be_is_refused(make_study, row, said):
 
 
 @pytest.mark.slow
-def test_the_mean_of_two_trainings_is_made_asked_and_recorded(make_study, places, places_of):
+def test_the_soup_of_two_trainings_is_averaged_evaluated_and_recorded(make_study, places, places_of, monkeypatch):
     study = make_study(rows=ROWS, seeds=[1, 2], ablate={"source": "word-problems", "count": 2})
     found, _ = run(study, places)
     assert (found.failed, found.left) == ({}, [])
@@ -85,7 +86,7 @@ def test_the_mean_of_two_trainings_is_made_asked_and_recorded(make_study, places
         "label": "Mean", "set": list(plan(study)[-1].overrides[:-1]), "of": "Mix", "mean": 2,
     }  # fmt: skip
 
-    # cut off before its record was written: asked again; before its model was whole: made again
+    # killed before its model and its record were complete: averaged and evaluated again
     (places.results / "Mean-seed1" / RECORD).unlink()
     (places.work / "Mean-seed1" / storage.TRAINED).unlink()
     (places.work / "Mean-seed1" / "model" / "adapter_model.safetensors").write_bytes(b"half")
@@ -94,7 +95,7 @@ def test_the_mean_of_two_trainings_is_made_asked_and_recorded(make_study, places
     again = read_record(places.results / "Mean-seed1")
     assert again.mean_of == [1, 2] and [b.correct for b in again.benchmarks] == [b.correct for b in record.benchmarks]
 
-    # the mean of other seeds is another model, and a mean is nobody's training
+    # a soup of other seeds is another model, and a soup is not a training
     with pytest.raises(UserError, match=r"Mean-seed1: the seeds of the soup were 1, 2, and are now 1, 3\. Use those"):
         run(make_study(rows=ROWS, seeds=[1, 3]), places)
     with pytest.raises(UserError, match="the seeds of the soup were 1, 2, and are now one training"):
@@ -109,24 +110,22 @@ def test_the_mean_of_two_trainings_is_made_asked_and_recorded(make_study, places
     for seed in (1, 2):
         (places.work / f"Mix-seed{seed}" / "aside").rename(places.work / f"Mix-seed{seed}" / storage.TRAINED)
 
-    # in what they were made with trainings may differ; a mean with one of changed code enters no table
+    # trainings may differ in commit and versions; a soup with one of uncommitted code enters no table
     made = read_record(places.work / "Mix-seed2" / storage.TRAINED)
     changes = {"dirty": True, "commit": "abc", "versions": {**made.versions, "torch": "9"}}
     for seed, about in ((1, {"dirty": False}), (2, changes)):
-        write_json(
-            places.work / f"Mix-seed{seed}" / storage.TRAINED,
-            made.model_copy(update={**about, "seed": seed, "config": {**made.config, "seed": seed}}).model_dump(
-                mode="json"
-            ),
-        )
+        about |= {"seed": seed, "config": {**made.config, "seed": seed}, "data": {**made.data, "start: x": "then"}}
+        file = places.work / f"Mix-seed{seed}" / storage.TRAINED
+        write_json(file, made.model_copy(update=about).model_dump(mode="json"))
+    monkeypatch.setattr(cell_module, "start_mark", lambda init: {"start: x": "now"})  # a soup has its trainings' start
     for stale in (places.results / "Mean-seed1" / RECORD, places.work / "Mean-seed1" / storage.TRAINED):
         stale.unlink()
-    run(study, places)
+    assert run(study, places)[0].failed == {}
     mixed = read_record(places.results / "Mean-seed1")
     assert mixed.partial == ["the code had uncommitted changes"] and mixed.commit.endswith(", abc")
     assert mixed.versions["torch"].endswith(", 9") and mixed.versions["python"] == made.versions["python"]
 
-    # a run of too few seeds leaves its row in study.json
+    # with too few seeds its row stays in study.json
     run(make_study(rows=ROWS, seeds=[1]), places)
     assert list(study_of(places.results)["rows"]) == ["Mix", "Mean"]
 
@@ -139,13 +138,13 @@ def test_rows_stay_in_order_where_seeds_are_left_over(make_study, places):
     assert study_of(places.results)["rows"]["Mean"]["mean"] == 3
 
 
-def test_what_was_begun_before_there_were_means_is_read(make_study):
+def test_a_cell_file_of_an_earlier_version_is_read(make_study):
     [cell] = plan(make_study(rows={"Mix": "embedded-ruplar"}))
-    older = {key: value for key, value in cell.as_dict().items() if key != "soup"}
+    older = {key: value for key, value in cell.as_dict().items() if key not in ("soup", "inference")}
     assert Cell.from_dict(older) == cell
 
 
-def test_a_mean_whose_recipe_is_not_there_is_left_out_with_its_row(make_study, caplog):
+def test_a_soup_whose_recipe_is_missing_is_left_out_with_its_row(make_study, caplog):
     rows = {"Lost": "nowhere", "Mean": {"soup_of": "Lost"}, "Mix": "embedded-ruplar"}
     with caplog.at_level(logging.WARNING):
         found = plan(make_study(rows=rows, seeds=[1, 2]), wanted=lambda label: label == "Mix")
@@ -155,31 +154,13 @@ def test_a_mean_whose_recipe_is_not_there_is_left_out_with_its_row(make_study, c
     assert not [r for r in caplog.records if "too few" in r.getMessage()]
 
 
-def test_a_mean_began_where_its_trainings_did(make_study, places, monkeypatch):
-    from ruplar.experiments import cell as cells
-
-    study = make_study(rows=ROWS, seeds=[1, 2])
-    run(study, places)
-    mean = plan(study)[-1]
-    for stale in (places.results / mean.name / RECORD, places.work / mean.name / storage.TRAINED):
-        stale.unlink()
-    for name in ("Mix-seed1", "Mix-seed2"):
-        file = places.work / name / storage.TRAINED
-        record = read_record(file)
-        write_json(
-            file, record.model_copy(update={"data": {**record.data, "start: x": "then"}}).model_dump(mode="json")
-        )
-    monkeypatch.setattr(cells, "start_mark", lambda init: {"start: x": "now"})
-    assert run(study, places)[0].failed == {}, "what the start holds today says nothing of a mean"
-
-
-def test_a_mean_waits_for_all_of_its_models_and_fails_with_one(make_study, places):
+def test_a_soup_waits_for_all_of_its_models_and_fails_with_one(make_study, places):
     broken = {"recipe": "embedded-ruplar", "set": {"training.train_sampling_strategy": "by name"}}
     study = make_study(rows={"Mix": broken, "Mean": {"soup_of": "Mix"}}, seeds=[1, 2])
     found, _ = run(study, places)
     assert set(found.failed) == {"Mix-seed1", "Mix-seed2", "Mean-seed1"}
     assert found.failed["Mean-seed1"] == "it needs the model of 'Mix', which failed."
-    # a worker that was given the mean alone is refused: nobody would train what it waits for
+    # a worker that has only the soup to run is refused: nobody would train what it waits for
     events: list[dict] = []
     work([job_of(make_study(rows=ROWS, seeds=[1, 2]), places, only=["Mean"], session="s")], events.append)
     assert [event["event"] for event in events] == ["failed"]

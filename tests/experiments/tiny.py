@@ -17,6 +17,25 @@ TINY = {
     "speed.pack": 0,
 }
 
+FINISHED = {
+    "rows": {
+        "No-CoT": "embedded-no_cot",
+        "Mix": "embedded-ruplar",
+        "Short": {"of": "Mix", "set": {"method.max_latents": 1}},
+    },
+    "on": ["valid", {"source": "word-problems", "count": 4}, {"source": "word-problems:short", "count": 3}],
+}
+"""Entries of the study that the fixture `finished` gives, with its models."""
+
+
+def tiny_study(**entries):
+    """Return a checked study of the tiny settings."""
+    from ruplar.experiments.plan import Study
+
+    entries["set"] = {**TINY, **entries.get("set", {})}
+    tiny = {"name": "tiny", "seeds": [1], "on": ["valid", {"source": "word-problems", "count": 4}]}
+    return Study.model_validate({**tiny, **entries})
+
 
 def job_of(study, places, *overrides, only=None, **options):
     """Return a study with all its cells, those of the rows `only` chosen."""

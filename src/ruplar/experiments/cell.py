@@ -198,7 +198,9 @@ def _evaluated(cell: Cell, trained: RunRecord, job: Job, tell: Tell) -> RunRecor
     """Evaluate, ablate, write everything; run.json last."""
     study, folder, clock = job.study, job.places.result(cell), time.monotonic()
     run = job.places.model_of(cell)
-    reasoner = LatentReasoner.from_pretrained(run / MODEL, job.options.device, engine=study.engine, settings=cell.asks)
+    reasoner = LatentReasoner.from_pretrained(
+        run / MODEL, job.options.device, engine=study.engine, settings=cell.inference
+    )
     on = [
         Part(VALID, cell.config.data.valid, "valid") if s.source == VALID and cell.config.data.valid else s
         for s in study.on

@@ -36,7 +36,7 @@ class Cell:
         overrides: The settings applied to the recipe, in order.
         of: The row whose model is evaluated; None when this cell trains its own.
         printed: The paper's name for the row.
-        asks: Method settings of a row that evaluates another row's model, in place of those it was trained with.
+        inference: Method settings of a row that evaluates another row's model, in place of those it was trained with.
         soup: The seeds of `of` whose weights are averaged; empty: the model of this cell's seed.
     """
 
@@ -46,7 +46,7 @@ class Cell:
     overrides: tuple[str, ...]
     of: str | None = None
     printed: str | None = None
-    asks: Mapping[str, Any] = field(default_factory=dict)
+    inference: Mapping[str, Any] = field(default_factory=dict)
     soup: tuple[int, ...] = ()
 
     def needs(self, other: Cell) -> bool:
@@ -60,7 +60,7 @@ class Cell:
 
     def as_dict(self) -> dict[str, Any]:
         """Plain data; `from_dict` reads it back."""
-        plain = {key: getattr(self, key) for key in ("label", "seed", "of", "printed", "asks")}
+        plain = {key: getattr(self, key) for key in ("label", "seed", "of", "printed", "inference")}
         lists = {"overrides": list(self.overrides), "soup": list(self.soup)}
         return {**plain, **lists, "config": self.config.as_dict()}
 
@@ -69,7 +69,7 @@ class Cell:
         """Read what `as_dict` wrote."""
         config = from_dict(data["config"], f"the plan of {data['label']}")
         lists = {"overrides": tuple(data["overrides"]), "soup": tuple(data.get("soup", ()))}
-        known = {key: data[key] for key in ("label", "seed", "of", "printed", "asks")}
+        known = {key: data[key] for key in ("label", "seed", "of", "printed", "inference") if key in data}
         return cls(**known, **lists, config=config)
 
 
@@ -194,9 +194,9 @@ def _cell(study: Study, label: str, row: RowSettings, last: Sequence[str], read:
     config = read(str(base.recipe), overrides)
     if config.data.valid is None and any(source.source == VALID for source in study.on):
         raise UserError(f"on: {VALID} needs a validation set, but its recipe has none (data.valid).")
-    asks = {} if row.of is None else {key.removeprefix("method."): value for key, value in row.set.items()}
+    inference = {} if row.of is None else {key.removeprefix("method."): value for key, value in row.set.items()}
     printed = row.printed or study.printed.get(label)
-    return Cell(label, config.seed, config, tuple(overrides), row.trained_in, printed, asks, soup)
+    return Cell(label, config.seed, config, tuple(overrides), row.trained_in, printed, inference, soup)
 
 
 def _reader(folder: Path | None, check_files: bool, check_init: bool) -> _Read:

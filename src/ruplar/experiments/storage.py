@@ -2,7 +2,7 @@
 
 RESULTS/STUDY/study.json                  the plan for readers: rows in order, what varies
 RESULTS/STUDY/CELL/run.json               written last and atomically: a cell that has it is evaluated
-RESULTS/STUDY/questions-*.jsonl.gz        the questions, shared by all cells
+RESULTS/questions/*.jsonl.gz              the questions, shared by all cells
 RESULTS/STUDY/CELL/samples.jsonl.gz       every answer; metrics.jsonl is the curve, ablation.json the latent ablation
 WORK/STUDY/CELL/                          checkpoints and model (train/run.py), log.txt, failed.json
 WORK/STUDY/CELL/.lock                     held by the process that runs the cell; the kernel releases it when that dies
