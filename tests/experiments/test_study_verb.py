@@ -120,3 +120,14 @@ def test_a_second_try_is_told_in_its_lines(capsys):
 def test_studies_are_listed(typed):
     code, out, _ = typed("list", "studies")
     assert code == 0 and "main" in out and "_embedded" not in out
+
+
+def test_one_row_is_trained_with_the_settings_of_its_study(typed):
+    code, out, _ = typed("train", "--row", "tiny.yaml:Mix", "seed=7", "training.max_steps=3", "--check")
+    config = yaml.safe_load(out)
+    assert code == 0 and (config["seed"], config["training"]["max_steps"]) == (7, 3)
+    assert config["name"] == "embedded-ruplar" and config["data"]["train"][0]["count"] == TINY["data.train"]["count"]
+    code, _, err = typed("train", "--row", "tiny.yaml:Mixed", "--check")
+    assert code == 2 and "has no row 'Mixed'. Nearest: 'Mix', " in err.replace("\n", " ")
+    code, _, err = typed("train")
+    assert code == 2 and "no recipe is named" in err
