@@ -68,9 +68,8 @@ class Cell:
     def from_dict(cls, data: Mapping[str, Any]) -> Cell:
         """Read what `as_dict` wrote."""
         config = from_dict(data["config"], f"the plan of {data['label']}")
-        lists = {"overrides": tuple(data["overrides"]), "soup": tuple(data.get("soup", ()))}
         known = {key: data[key] for key in ("label", "seed", "of", "printed", "inference") if key in data}
-        return cls(**known, **lists, config=config)
+        return cls(**known, config=config, overrides=tuple(data["overrides"]), soup=tuple(data.get("soup", ())))
 
 
 def plan(
