@@ -1,4 +1,4 @@
-"""The models that ship under models/ answer 64 fixed questions of SVAMP as they did when they were released."""
+"""The models under models/: their answers, token for token, and the recipe and study row that made them."""
 
 from __future__ import annotations
 
@@ -8,18 +8,21 @@ import shutil
 from pathlib import Path
 
 import pytest
+import yaml
 
-from ruplar.evaluate.record import read_record, read_samples
+from ruplar.config import from_dict, load_recipe
+from ruplar.evaluate.record import RECORD, RunRecord, read_record, read_samples
+from ruplar.experiments.plan import load_study, plan
+from ruplar.experiments.study import folder_name
 from ruplar.model.store import find_model
 from ruplar.problems.word_problems import SHORT, generate
+from ruplar.renamed import upgrade
 
 ROOT = Path(__file__).parents[1]
-RELEASED = {
-    ROOT / "models" / "smollm2-135m-ruplar": 64,
-    ROOT / "models" / "smollm2-135m-ruplar-results": 8,
-    ROOT / "models" / "smollm2-135m-ruplar-2": 8,
-}
-"""Folder → how many of the 64 questions are asked here: all of the first, of the others enough to know them by."""
+RELEASED = ROOT / "models" / "smollm2-135m-ruplar"
+START = ROOT / "models" / "smollm2-135m-cot"
+OLD_LABELS = {"RuPLaR-plan (canonical operands, question repeated)": "RuPLaR-plan-2 read twice"}
+"""Label of a row → its label in earlier records."""
 
 
 @pytest.fixture(scope="module")
@@ -31,13 +34,12 @@ def script():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("released", "asked"), RELEASED.items(), ids=[folder.name for folder in RELEASED])
-def test_a_released_model_answers_as_recorded(script, request, benchmark_data, released, asked):
+def test_the_released_model_answers_as_recorded(script, request, benchmark_data):
     folder = benchmark_data("svamp")
     request.getfixturevalue("smollm2")  # skips, with the reason, where the backbone cannot be had
-    recorded = json.loads((released / script.FILE).read_text(encoding="utf-8"))
+    recorded = json.loads((RELEASED / script.FILE).read_text(encoding="utf-8"))
     assert len(recorded["answers"]) == 64
-    assert script.differences(recorded, script.answers(released, folder, asked)) == []
+    assert script.differences(recorded, script.answers(RELEASED, folder, 64)) == []
 
 
 BODY, ASKED = "Nina baked 4 trays of 9 rolls.", "How many rolls did she bake?"
@@ -55,13 +57,12 @@ SHAPES = {
 
 
 @pytest.mark.slow
-def test_a_released_model_is_asked_any_file_of_a_known_shape(ruplar, request, tmp_path):
+def test_the_released_model_answers_a_file_of_any_known_shape(ruplar, request, tmp_path):
     request.getfixturevalue("smollm2")
     for shape, row in SHAPES.items():
         (tmp_path / f"{shape}.jsonl").write_text(json.dumps(row) + "\n", encoding="utf-8")
     on = ",".join(f"{shape}.jsonl" for shape in SHAPES)
-    [released, *_] = RELEASED
-    said = ruplar("evaluate", str(released), "--on", on, "--device", "cpu", "--output", "asked")
+    said = ruplar("evaluate", str(RELEASED), "--on", on, "--device", "cpu", "--output", "asked")
     assert said.code == 0, said
     found = {result.name: result for result in read_record(tmp_path / "asked").benchmarks}
     assert set(found) == set(SHAPES) and all(result.n == 1 for result in found.values())
@@ -71,13 +72,53 @@ def test_a_released_model_is_asked_any_file_of_a_known_shape(ruplar, request, tm
     assert all(result.correct == rows[0]["correct"] and result.latents > 0 for result in found.values())
 
 
-@pytest.mark.parametrize("released", RELEASED, ids=lambda folder: folder.name)
-def test_a_released_adapter_is_small_and_names_no_place_of_the_machine_it_was_made_on(released):
+@pytest.mark.parametrize("released", [RELEASED, START], ids=lambda folder: folder.name)
+def test_a_released_adapter_is_small_and_has_no_path_of_the_machine_it_was_made_on(released):
     assert sum(file.stat().st_size for file in released.rglob("*") if file.is_file()) < 30e6
     config = json.loads((released / "adapter_config.json").read_text(encoding="utf-8"))
     card = json.loads((released / "ruplar.json").read_text(encoding="utf-8"))["backbone"]
     assert config["base_model_name_or_path"] is None
     assert card["name"] == "smollm2-135m-instruct" and card["init"] is None
+
+
+def record_of(label: str, seed: int) -> RunRecord:
+    """Return the record of a row with a seed, wherever it is under results/."""
+    names = {folder_name(name, seed) for name in (label, OLD_LABELS.get(label, label))}
+    [file] = [file for name in names for file in (ROOT / "results").glob(f"*/{name}/{RECORD}")]
+    return read_record(file)
+
+
+def settings(config: dict) -> dict:
+    """Return a config in today's terms, without the recipe's name and with the name of its start instead of a path."""
+    found = {key: value for key, value in upgrade(config).items() if key != "name"}
+    init = found["backbone"]["init"]
+    return found | {"backbone": found["backbone"] | {"init": init and Path(init).name}}
+
+
+def recipe_in_the_card(folder: Path) -> dict:
+    """Return the recipe that a model card prints, with the defaults filled in."""
+    text = (folder / "README.md").read_text(encoding="utf-8")
+    return from_dict(yaml.safe_load(text.split("```yaml\n")[1].split("```")[0])).as_dict()
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_the_row_and_the_recipe_of_the_released_soup_are_those_of_its_records(seed):
+    soup = json.loads((RELEASED / "average.json").read_text(encoding="utf-8"))
+    assert [one["seed"] for one in soup["models"]] == [1, 2, 3]
+    assert soup["models"][seed - 1]["name"] == folder_name(soup["row"], seed)
+    cells = plan(load_study(soup["study"]), check_files=False)
+    [cell] = [cell for cell in cells if (cell.label, cell.seed) == (soup["row"], seed)]
+    recipe = load_recipe("smollm2-plan", [f"seed={seed}"], check_files=False)
+    record = record_of(soup["row"], seed)
+    assert settings(cell.config.as_dict()) == settings(recipe.as_dict()) == settings(record.config)
+    assert settings({**recipe_in_the_card(RELEASED), "seed": seed}) == settings(record.config)
+    assert record.data["start: runs/smollm2-cot-seed777"] == soup["start"]
+
+
+def test_the_recipe_of_the_released_start_is_that_of_its_record():
+    [file] = (ROOT / "results" / "backbones").glob(f"smollm2-cot-again*/{RECORD}")
+    record, recipe = read_record(file), load_recipe("smollm2-cot", check_files=False)
+    assert settings(record.config) == settings(recipe.as_dict()) == settings(recipe_in_the_card(START))
 
 
 def test_the_script_writes_answers_finds_them_again_and_tells_a_difference(script, tmp_path, monkeypatch, capsys):

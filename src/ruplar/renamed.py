@@ -50,6 +50,16 @@ ADDED: dict[str, Any] = {"data.canonical_operands": False, "prompt.question_repe
 _MISSING = object()
 
 
+def hint(path: str) -> str:
+    """Return what became of a setting of an earlier version, as a sentence; "" for any other path."""
+    if path in RENAMED:
+        values = "".join(
+            f" ({old} is {str(new).lower()})" for old, new in VALUES.get(RENAMED[path], {}).items() if new
+        )
+        return f"{path}: was renamed to {RENAMED[path]}{values}."
+    return f"{path}: was removed. Version 0.1 is the last one that has it." if path in RETIRED else ""
+
+
 def upgrade(config: Mapping[str, Any], where: str = "", strict: bool = True) -> dict[str, Any]:
     """Return a config in today's terms; the input is not changed.
 

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from ruplar import renamed
 from ruplar.config import from_dict, load_recipe, recipes, to_yaml
 from ruplar.config.recipes import FOLDER
 from ruplar.errors import UserError
@@ -110,7 +111,7 @@ def test_all_problems_are_told_at_once_with_the_nearest_name(small):
         "training: unknown field of transformers' TrainingArguments 'learning_rte'. Did you mean 'learning_rate'?",
         "training.bf16: must be true or false, got 'no'.",
         "training.lr_scheduler_type: unknown value 'linar'. Did you mean 'linear'?",
-        "training.seed: not set here; write seed: at the top",
+        "training.seed: cannot be set here; set seed: at the top",
         "training.max_steps: must be a whole number, got 'many'.",
     ]
     for start in wanted:
@@ -136,14 +137,85 @@ def test_what_is_required_is_asked_for(small):
     ("text", "place"),
     [
         ("name: a\nseed: [1\n", "line 3, column 1"),
-        ("name: a\nseed: 1\nname: b\n", "line 3, column 1: 'name' stands twice"),
-        ("name: a\nprior: {name: x, name: y}\n", "line 2, column 18: 'name' stands twice"),
+        ("name: a\nseed: 1\nname: b\n", "line 3, column 1: duplicate key 'name'"),
+        ("name: a\nprior: {name: x, name: y}\n", "line 2, column 18: duplicate key 'name'"),
         ("name: a\n\tseed: 1\n", "line 2, column 1"),
     ],
 )
 def test_yaml_mistakes_are_located(small, text, place):
     (problem,) = problems(small(text))
     assert problem.startswith(place)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("name: {[a]: b}\n", "line 1, column 8: a key must be plain text"),
+        ("name: a\n? [x]\n: 1\n", "line 2, column 3: a key must be plain text"),
+        ("name: !!int x\n", "line 1, column 7: 'x' is not a valid int"),
+        ("name: !!timestamp 2020-13-45\n", "line 1, column 7: '2020-13-45' is not a valid timestamp"),
+        (f"name: a\nseed: {'7' * 5000}\n", "line 2, column 7: '7777777"),
+        (f"name: {'[' * 1200}{']' * 1200}\n", "line 1, column 38: nested more than 32 levels deep"),
+        (f"name: {'{a: ' * 1200}\n", "nested more than 32 levels deep"),
+        ("name: &a [*a]\n", "its aliases expand to more than 100,000 values"),
+        (
+            "a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n"
+            + "".join(f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 10)}]\n" for i in range(1, 12)),
+            "its aliases expand to more than 100,000 values",
+        ),
+    ],
+    ids=["key", "complex key", "int", "timestamp", "digits", "lists", "sections", "cycle", "bomb"],
+)
+def test_yaml_that_would_break_the_reader_is_refused_by_name(small, text, said):
+    (problem,) = problems(small(text))
+    assert said in problem
+    if "\n" not in text.strip():  # as a value on the command line too
+        (problem,) = problems(small(), f"prompt.{text.strip().replace(': ', '=', 1)}")
+        assert "the value is not YAML" in problem and said.rpartition(": ")[2] in problem
+
+
+def test_an_alias_may_be_used(small):
+    text = SMALL.replace(
+        "valid: {source: word-problems, count: 5, seed: 2}", "valid: &v {source: word-problems, count: 5, seed: 2}"
+    )
+    assert load_recipe(small(text + "validation: {questions: 3}\n")).data.valid.count == 5
+
+
+@pytest.mark.parametrize(
+    ("override", "said"),
+    [
+        ("data.train.².count=5", "unknown setting '²'"),
+        ("prior.name=..", "prior.name: '..' is neither a known name nor a Python module"),
+        ("method.name=.ruplar", "method.name: '.ruplar' is neither"),
+        (f"data.train.{'9' * 5000}.count=1", "is not one of its 1 items"),
+        (f"seed={'7' * 4000}", "seed: must be less than 4,294,967,296, got 77777"),
+    ],
+)
+def test_odd_overrides_are_refused_by_name(small, override, said):
+    (problem,) = problems(small(), override)
+    assert said in problem
+
+
+@pytest.mark.parametrize(
+    ("override", "said"),
+    [
+        ("prompt.readings=2", "prompt.readings: was renamed to prompt.question_repeats."),
+        ("backbone.lora.go_on=true", "backbone.lora.go_on: was renamed to backbone.lora.continue_adapter."),
+        (
+            "data.operands=as_read",
+            "data.operands: was renamed to data.canonical_operands (as_read is true).",
+        ),
+    ],
+)
+def test_a_setting_of_an_earlier_version_is_answered_with_its_new_name(small, override, said):
+    (problem,) = problems(small(), override)
+    assert problem.startswith(said)
+
+
+def test_a_removed_setting_is_named_as_removed(small, monkeypatch):
+    monkeypatch.setitem(renamed.RETIRED, "method.gone", 0)
+    (problem,) = problems(small(), "method.gone=1")
+    assert problem.startswith("method.gone: was removed. Version 0.1 is the last one that has it.")
 
 
 def test_a_file_without_sections_is_refused(small):
@@ -164,7 +236,7 @@ def test_overrides_that_cannot_be_read_are_told_together(small):
 def test_generated_training_problems_may_not_be_those_of_a_test(small):
     assert "test problems" in problems(small(), "data.train=word-problems", "data.train.count=5")[0]
     assert "needs a count" in problems(small(), "data.train.count=null")[0]
-    assert "also makes data.valid" in problems(small(), "data.train.seed=2")[0]
+    assert "also generates data.valid" in problems(small(), "data.train.seed=2")[0]
     assert "data.valid would be the test problems" in problems(small(), "data.valid=word-problems")[0]
 
 

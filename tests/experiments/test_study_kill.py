@@ -1,4 +1,4 @@
-"""kill -9 of the study, then of its worker: what is left goes on to the very same records as an undisturbed study."""
+"""A study resumed after kill -9 of its process, and of its worker, ends in the records of an undisturbed study."""
 
 from __future__ import annotations
 
@@ -12,12 +12,11 @@ from pathlib import Path
 
 import pytest
 import yaml
-from study_toys import TINY
+from tiny import TINY, run
 
 from ruplar.evaluate.record import SAMPLES, read_record
-from ruplar.experiments import storage as disk
-from ruplar.experiments.plan import load_study, plan
-from ruplar.experiments.run import How, run_study
+from ruplar.experiments import storage
+from ruplar.experiments.plan import load_study
 
 PATIENCE = 300
 """Seconds; on a busy machine importing torch alone may take half a minute."""
@@ -63,10 +62,7 @@ def alive(pid: int) -> bool:
 
 def undisturbed(folder: Path, results: str, work: str):
     study = load_study(str(folder / "tiny.yaml"))
-    cells = plan(study)
-    return run_study(
-        study, cells, cells, disk.Places(folder / results, folder / work), How(jobs=0), lambda event: None
-    )
+    return run(study, storage.Places(folder / results, folder / work))[0]
 
 
 def curve(folder: Path):
@@ -81,19 +77,19 @@ def test_a_killed_study_and_a_killed_worker_end_in_the_records_of_an_undisturbed
     entries["rows"] = {"Mix": "embedded-ruplar", "Short": {"of": "Mix", "set": {"method.max_latents": 1}}}
     entries["set"] = {**TINY, "training.max_steps": 24, "training.save_steps": 4}
     (tmp_path / "tiny.yaml").write_text(yaml.safe_dump(entries, sort_keys=False))
-    run = tmp_path / "runs" / "tiny" / "Mix-seed1"
+    folder = tmp_path / "runs" / "tiny" / "Mix-seed1"
 
     study = start(tmp_path)
-    until(lambda: any(run.glob("checkpoint-*")), study)
+    until(lambda: any(folder.glob("checkpoint-*")), study)
     [worker] = children(study.pid)
     study.kill()
     study.wait()
     until(lambda: not alive(worker))  # it ends with the study
-    assert not (run / disk.TRAINED).exists()
-    reached = {path.name for path in run.glob("checkpoint-*")}
+    assert not (folder / storage.TRAINED).exists()
+    reached = {path.name for path in folder.glob("checkpoint-*")}
 
     study = start(tmp_path)
-    until(lambda: {path.name for path in run.glob("checkpoint-*")} - reached, study)
+    until(lambda: {path.name for path in folder.glob("checkpoint-*")} - reached, study)
     [worker] = children(study.pid)
     os.kill(worker, signal.SIGKILL)
     said = study.communicate(timeout=PATIENCE)[0]
@@ -101,9 +97,9 @@ def test_a_killed_study_and_a_killed_worker_end_in_the_records_of_an_undisturbed
     told = json.loads(said[said.index("{") :])
     assert told["failed"] == {
         "Mix-seed1": "its process ended with signal 9",
-        "Short-seed1": "it asks the model of 'Mix', which failed.",
+        "Short-seed1": "it needs the model of 'Mix', which failed.",
     }
-    assert not (run / disk.TRAINED).exists()
+    assert not (folder / storage.TRAINED).exists()
 
     again = undisturbed(tmp_path, "results/tiny", "runs/tiny")
     whole = undisturbed(tmp_path, "other/results", "other/runs")

@@ -11,21 +11,14 @@ from pathlib import Path
 
 import pytest
 import torch
+from tiny import job_of, run
 
 from ruplar.errors import UserError
-from ruplar.experiments import memory
-from ruplar.experiments import storage as disk
-from ruplar.experiments.plan import plan
-from ruplar.experiments.run import How, run_study
-from ruplar.experiments.worker import Job, work
+from ruplar.experiments import memory, storage
+from ruplar.experiments.worker import work
 
 FULL = "CUDA out of memory. Tried to allocate 2.00 GiB."
 ASKED = "the GPU is out of memory. Halve training.per_device_train_batch_size"
-
-
-@pytest.fixture
-def places(tmp_path):
-    return disk.Places(tmp_path / "results", tmp_path / "runs")
 
 
 @pytest.fixture
@@ -45,16 +38,6 @@ def row(tmp_path, monkeypatch):
     return make
 
 
-def run(study, places, watch=lambda event: None, **how):
-    cells, events = plan(study), []
-
-    def seen(event):
-        events.append(event)
-        watch(event)
-
-    return run_study(study, cells, cells, places, How(**how), seen), events
-
-
 def told(events, *kinds):
     return [(event["event"], event["cell"]) for event in events if event["event"] in kinds]
 
@@ -68,7 +51,7 @@ def beside(row, fails):
     }
 
 
-def let_calm_go_on(tmp_path):
+def let_calm_continue(tmp_path):
     """Calm ends its work once the first failure of Hungry is known.
 
     A failure that is none of those expected lets both go on too: the test is over in seconds, not when patience ends.
@@ -95,14 +78,14 @@ def test_several_jobs_on_a_gpu_have_equal_shares_of_most_of_it_and_one_has_no_li
 
 @pytest.mark.parametrize("share", [0.0, -0.1, 1.01, float("nan")])
 def test_what_is_no_share_is_refused(share):
-    with pytest.raises(UserError, match="is no share. Write a number above 0 and up to 1"):
+    with pytest.raises(UserError, match="must be above 0 and at most 1"):
         memory.check_share(share, "cuda")
     for fine in (1.0, 0.001, None):
         memory.check_share(fine, "cuda")
 
 
 def test_a_share_where_nothing_would_keep_to_it_is_refused_before_any_work(make_study, places):
-    with pytest.raises(UserError, match="this runs on 'cpu', where it would be passed over"):
+    with pytest.raises(UserError, match="has no effect on 'cpu'"):
         run(make_study(rows={"A": "embedded-no_cot"}), places, jobs=0, share=0.5)
     assert not places.results.exists()
 
@@ -125,10 +108,10 @@ def test_workers_are_told_their_share(make_study, places, monkeypatch, how, shar
         plans.append(json.loads(Path(words[3]).read_text()))
         return popen([sys.executable, "-c", 'print(\'{"event": "ready", "room_gb": 1.0}\')'], **more)
 
-    monkeypatch.setattr("ruplar.experiments.pool.subprocess.Popen", started)
+    monkeypatch.setattr("ruplar.experiments.run.subprocess.Popen", started)
     run(study, places, device="cuda", **how)
-    assert plans and all(found["share"] == (share and pytest.approx(share)) for found in plans)
-    assert plans[0]["most"] == most
+    assert plans and all(found["options"]["share"] == (share and pytest.approx(share)) for found in plans)
+    assert plans[0]["options"]["most"] == most
 
 
 @pytest.mark.slow
@@ -137,7 +120,10 @@ def test_a_worker_is_refused_more_of_the_gpu_than_its_share(make_study, places, 
     study = make_study(rows={"Large": row(takes=0.1)})
     found, _ = run(study, places, device="cuda", jobs=1, share=0.05)
     assert ASKED in found.failed["Large-seed1"]
-    assert "It had 5% of the GPU's memory: a larger --memory-share or fewer --jobs" in found.failed["Large-seed1"]
+    assert (
+        "It was limited to 5% of the GPU's memory: use a larger --memory-share or fewer --jobs"
+        in found.failed["Large-seed1"]
+    )
     found, _ = run(study, places, device="cuda", jobs=1)  # a tenth of the GPU is there for one without a limit
     assert not found.failed and not found.left
 
@@ -169,7 +155,7 @@ def test_errors_of_a_full_gpu_are_known(error, full):
 
 @pytest.mark.parametrize(
     ("share", "said"),
-    [(None, FULL), (0.19, f"{FULL} It had 19% of the GPU's memory: a larger --memory-share or fewer --jobs give it more.")],
+    [(None, FULL), (0.19, f"{FULL} It was limited to 19% of the GPU's memory: use a larger --memory-share or fewer --jobs.")],
 )  # fmt: skip
 def test_the_reason_names_the_way_out_where_a_share_was_set(make_study, places, monkeypatch, share, said):
     def breaks(*arguments):
@@ -177,9 +163,9 @@ def test_the_reason_names_the_way_out_where_a_share_was_set(make_study, places, 
 
     monkeypatch.setattr("ruplar.experiments.cell.run_cell", breaks)
     study = make_study(rows={"A": "embedded-no_cot"})
-    cells = tuple(plan(study))
-    work([Job(study, cells, cells, places, session="s", share=share)], lambda event: None)
-    assert disk.failure(cells[0], places)["reason"] == f"OutOfMemoryError: {said}"
+    job = job_of(study, places, session="s", share=share)
+    work([job], lambda event: None)
+    assert storage.failure(job.cells[0], places)["reason"] == f"OutOfMemoryError: {said}"
 
 
 @pytest.mark.parametrize("error", [torch.cuda.OutOfMemoryError(FULL), ZeroDivisionError("ours")])
@@ -192,17 +178,16 @@ def test_only_what_was_out_of_memory_is_kept_for_a_worker_that_is_alone(make_stu
 
     monkeypatch.setattr("ruplar.experiments.cell.run_cell", breaks)
     study = make_study(rows={"Mix": "embedded-ruplar", "Short": {"of": "Mix", "set": {"method.max_latents": 1}}})
-    cells, events = tuple(plan(study)), []
-    job = Job(study, cells, cells, places, session="s")
+    job, events = job_of(study, places, session="s"), []
     work([job], events.append)
     assert calls == ["Mix"]
     # Short waits for the second try of Mix, but not for what will not be tried again
     assert told(events, "failed") == [("failed", "Mix-seed1")] + [("failed", "Short-seed1")] * (not full)
-    work([Job(study, cells, cells, places, session="s", alone=True)], events.append)
+    work([job_of(study, places, session="s", exclusive=True)], events.append)
     assert calls == ["Mix"] * (2 if full else 1)
     assert [event["again"] for event in events if event["event"] == "start"] == [False, True][: len(calls)]
-    assert disk.failure(cells[1], places)["reason"] == "it asks the model of 'Mix', which failed."
-    work([Job(study, cells, cells, places, session="s", alone=True)], events.append)
+    assert storage.failure(job.cells[1], places)["reason"] == "it needs the model of 'Mix', which failed."
+    work([job_of(study, places, session="s", exclusive=True)], events.append)
     assert len(calls) == (2 if full else 1)  # the second failure is the last
 
 
@@ -214,7 +199,7 @@ def test_a_cell_out_of_memory_beside_others_is_done_again_alone_and_then_what_as
     make_study, places, row, tmp_path
 ):
     study = make_study(rows=beside(row, fails=1))
-    found, events = run(study, places, let_calm_go_on(tmp_path), jobs=2)
+    found, events = run(study, places, watch=let_calm_continue(tmp_path), jobs=2)
     assert (found.failed, found.left) == ({}, [])
     assert told(events, "again", "done", "failed") == [
         ("again", "Hungry-seed1"), ("done", "Calm-seed1"), ("done", "Hungry-seed1"), ("done", "Short-seed1"),
@@ -224,20 +209,20 @@ def test_a_cell_out_of_memory_beside_others_is_done_again_alone_and_then_what_as
     assert began[2:] == [("Hungry-seed1", True), ("Short-seed1", False)]
     [reason] = [event["reason"] for event in events if event["event"] == "again"]
     assert reason.startswith(ASKED)
-    assert "Hungry-seed1: again, alone" in (places.work / "Hungry-seed1" / disk.LOG).read_text()
+    assert "Hungry-seed1: retried exclusively" in (places.work / "Hungry-seed1" / storage.LOG).read_text()
     assert len(list((tmp_path / "marks").glob("hungry-*"))) == 2
 
 
 @pytest.mark.slow
 def test_no_second_try_is_begun_after_the_budget(make_study, places, row, tmp_path, monkeypatch):
-    continue_adapter, now = let_calm_go_on(tmp_path), time.time
+    let_continue, now = let_calm_continue(tmp_path), time.time
 
     def watch(event):
-        continue_adapter(event)
+        let_continue(event)
         if event["event"] == "again":
-            monkeypatch.setattr("ruplar.experiments.pool.time.time", lambda: now() + 1e6)
+            monkeypatch.setattr("ruplar.experiments.run.time.time", lambda: now() + 1e6)
 
-    found, events = run(make_study(rows=beside(row, fails=1)), places, watch, jobs=2, budget=1e5)
+    found, events = run(make_study(rows=beside(row, fails=1)), places, watch=watch, jobs=2, budget=1e5)
     assert list(found.failed) == ["Hungry-seed1"] and found.left == ["Short-seed1"]
     assert told(events, "again", "done", "failed") == [("again", "Hungry-seed1"), ("done", "Calm-seed1")]
     assert len(list((tmp_path / "marks").glob("hungry-*"))) == 1

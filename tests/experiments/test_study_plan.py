@@ -1,10 +1,12 @@
 import json
+from pathlib import Path
 
 import pytest
 
-from ruplar.config import load_recipe
 from ruplar.errors import UserError
-from ruplar.experiments.plan import FOLDER, Cell, load_study, plan, studies
+from ruplar.evaluate.record import differences, read_record
+from ruplar.experiments.plan import Cell, load_study, plan, row_config, studies
+from ruplar.experiments.study import FOLDER, folder_name
 from ruplar.report import paper
 
 ROWS = {"No-CoT": "embedded-no_cot", "Mix": {"recipe": "embedded-ruplar", "set": {"prior.operand_share": 0.3}}}
@@ -32,8 +34,13 @@ def test_later_settings_win_recipe_study_row_grid_command_line(make_study):
 def test_a_row_may_ask_anothers_model_under_other_settings_of_its_method(make_study):
     rows = {"A": "embedded-ruplar", "B": {"of": "A", "set": {"method.max_latents": 2}}}
     first, second = plan(make_study(rows=rows))
-    assert (second.of, second.asks, second.config.method.settings.max_latents) == ("A", {"max_latents": 2}, 2)
+    assert (second.of, second.inference, second.config.method.settings.max_latents) == ("A", {"max_latents": 2}, 2)
     assert first.config.method.settings.max_latents != 2
+
+
+def test_a_label_becomes_a_folder_name_without_blanks_and_commas():
+    name = folder_name("RuPLaR-plan (question repeated), soup of 3 seeds", 1)
+    assert name == "RuPLaR-plan_(question_repeated)_soup_of_3_seeds-seed1"
 
 
 def test_a_cell_comes_back_from_its_json(make_study):
@@ -45,18 +52,19 @@ def test_a_cell_comes_back_from_its_json(make_study):
     ("change", "said"),
     [
         ({"training.max_steps": 8}, "rows.B: training.max_steps is 8, but 2 in 'A'"),
-        ({"training.gradient_accumulation_steps": 4}, "rows.B: chains a step is 8, but 2 in 'A'"),
+        ({"training.gradient_accumulation_steps": 4}, "rows.B: the effective batch size is 8, but 2 in 'A'"),
         ({"data.train": {"source": "word-problems", "count": 41, "seed": 5}}, "rows.B: data.train is"),
         ({"backbone.init": "embedded:ruplar"}, "rows.B: backbone.init is embedded:ruplar, but None in 'A'"),
         ({"backbone.lora.rank": 8}, "rows.B: backbone.lora is"),
         ({"prompt.instruction": "Think."}, "rows.B: prompt.instruction is Think., but  in 'A'"),
+        ({"data.canonical_operands": True}, "rows.B: data.canonical_operands is True, but False in 'A'"),
     ],
 )
 def test_rows_with_unequal_budgets_data_or_starts_are_refused_by_name(make_study, change, said):
     rows = {"A": "embedded-no_cot", "B": {"recipe": "embedded-no_cot", "set": change}}
     with pytest.raises(UserError) as refused:
         plan(make_study(rows=rows))
-    assert said in str(refused.value) and "out of same:" in str(refused.value)
+    assert said in str(refused.value) and "from same:" in str(refused.value)
 
 
 def test_the_same_batch_may_be_made_of_more_and_smaller_parts(make_study):
@@ -82,7 +90,7 @@ def test_every_problem_of_a_study_is_told_at_once(tmp_path):
         load_study(str(tmp_path / "x.yaml"))
     said = str(refused.value)
     assert "unknown section 'seed'. Did you mean 'seeds'" in said
-    assert "rows.A" in said and "either a recipe, or of" in said
+    assert "rows.A" in said and "exactly one of recipe:" in said
     assert "on: " in said and "same.0: must be 'data'" in said
 
 
@@ -90,10 +98,11 @@ def test_every_problem_of_a_study_is_told_at_once(tmp_path):
     ("text", "said"),
     [
         ("name: x\non: [svamp]\n", "either recipes or rows"),
-        ("name: x\non: [svamp]\nrecipes: [cot]\nseeds: [1, 1]\n", "names one twice"),
+        ("name: x\non: [svamp]\nrecipes: [cot]\nseeds: [1, 1]\n", "has duplicates"),
         ("name: x\non: [svamp]\nrows: {A: cot, B: {of: C}}\n", "'C' is not a row that is trained"),
-        ("name: x\non: [svamp]\nrows: {A: cot, B: {of: A, set: {prior.name: gumbel}}}\n", "cannot change once"),
+        ("name: x\non: [svamp]\nrows: {A: cot, B: {of: A, set: {prior.name: gumbel}}}\n", "cannot change after"),
         ("name: x\non: [svamp]\nrows: {a/b: cot}\n", "rows.a/b: a label has"),
+        ("name: x\non: [svamp]\nrows: {'A, b': cot, A b: cot}\n", "another row has the same folder name"),
         ("name: x\non: [svamp]\nrows: {A: cot}\nreference: C\n", "unknown row 'C'"),
         ("- x\n", "this file has none"),
         ("base: nothing\n", "no study 'nothing' to build on"),
@@ -114,18 +123,7 @@ def test_a_study_that_is_not_there_is_told_with_the_nearest():
 
 
 def test_the_papers_tables_and_sweeps_are_shipped_and_described():
-    wanted = {
-        "main",
-        "priors",
-        "prior-strength",
-        "losses",
-        "k2",
-        "gumbel",
-        "lambda",
-        "efficiency",
-        "backbones",
-        "init",
-    }
+    wanted = {"main", "priors", "prior-strength", "losses", "k2", "gumbel", "lambda", "efficiency", "backbones"}
     assert wanted <= set(studies())
     assert all(line.endswith(".") and len(line) > 30 for line in studies().values())
 
@@ -150,44 +148,41 @@ def test_a_shorter_budget_is_one_setting(file):
     assert [key for key in absolute if given.get(key, 0) >= 1] == []
 
 
+def test_one_row_of_a_study_is_trained_with_the_settings_of_the_study(tmp_path):
+    config, settings = row_config("priors:RuPLaR-Temp", ["training.max_steps=5"])
+    cell = next(cell for cell in plan(load_study("priors"), ["training.max_steps=5"]) if cell.label == "RuPLaR-Temp")
+    assert config == cell.config and sorted(settings) == sorted(cell.overrides)
+    assert row_config("priors:RuPLaR-Temp", ["seed=9"])[0].seed == 9
+    assert row_config("lambda:RuPLaR-Mix operand_share=0.3")[0].prior.settings.operand_share == 0.3
+
+
 @pytest.mark.parametrize(
-    ("study", "label", "recipe"),
+    ("row", "said"),
     [
-        ("smollm2", "CoT-SFT", "smollm2-cot-further"),
-        ("smollm2", "RuPLaR-plus by step", "smollm2-ruplar-step"),
-        ("smollm2-baselines", "CoLaR-2", "smollm2-colar-2"),
-        ("smollm2-k2", "RuPLaR-plus-2", "smollm2-ruplar-plus-2"),
-        ("smollm2-k2", "RuPLaR-plus-2 running", "smollm2-ruplar-running"),
-        ("smollm2-longer", "CoT-SFT longer", "smollm2-cot-longer"),
-        ("smollm2-longer", "RuPLaR-plus by step longer", "smollm2-ruplar-longer"),
-        ("smollm2-longer", "RuPLaR-plus-2 longer", "smollm2-ruplar-longer-2"),
-        ("smollm2-wider", "CoT-SFT wider", "smollm2-cot-wider"),
-        ("smollm2-wider", "No-CoT wider", "smollm2-no_cot-wider"),
-        ("smollm2-wider", "RuPLaR-plus wider", "smollm2-ruplar-wider"),
-        ("smollm2-tales", "CoT-SFT tales", "smollm2-cot-tales"),
-        ("smollm2-tales", "No-CoT tales", "smollm2-no_cot-tales"),
-        ("smollm2-tales", "RuPLaR-plus tales", "smollm2-ruplar-tales"),
-        ("smollm2-tales", "RuPLaR-plus tales twice", "smollm2-ruplar-twice"),
-        ("smollm2-tales", "RuPLaR-plan tales", "smollm2-ruplar-plan"),
-        ("smollm2-tales", "RuPLaR-plan-2 tales", "smollm2-ruplar-plan-2"),
-        ("smollm2-tales", "RuPLaR-plus tales words", "smollm2-ruplar-words"),
-        ("smollm2-tales", "RuPLaR-plan-2 tales twice", "smollm2-plan-2-twice"),
-        ("smollm2-tales", "RuPLaR-plan-2 tales twice own", "smollm2-plan-2-own"),
-        ("smollm2-tales", "RuPLaR-plan-2 tales thrice", "smollm2-plan-2-thrice"),
-        ("smollm2-tales", "CoT-SFT tales twice", "smollm2-cot-twice"),
-        ("smollm2-read", "CoT-SFT read", "smollm2-cot-read"),
-        ("smollm2-read", "RuPLaR-plan-2 read twice", "smollm2-plan-2-read"),
-        ("smollm2-tales", "No-CoT tales twice", "smollm2-no_cot-twice"),
-        ("smollm2-tales", "CoLaR-2 tales", "smollm2-colar-2-tales"),
-        ("smollm2-longest", "RuPLaR-plus by step longest", "smollm2-ruplar-longest"),
+        ("priors", "'priors' is not STUDY:LABEL"),
+        ("prior:RuPLaR-Temp", "unknown study 'prior'. Did you mean 'priors'"),
+        ("priors:Temp", "the study priors has no row 'Temp'. Nearest: 'RuPLaR-Temp', "),
+        ("k2:CoLaR-2", "'CoLaR-2' trains no model; it evaluates that of 'CoLaR-5'"),
     ],
 )
-def test_a_row_with_settings_of_its_own_has_a_recipe_too(study, label, recipe):
-    cell = next(cell for cell in plan(load_study(study), check_files=False) if cell.label == label)
-    row, alone = (config.as_dict() for config in (cell.config, load_recipe(recipe, check_files=False)))
-    for section in ("backbone", "prompt", "data", "spans", "prior", "method", "speed"):
-        assert row[section] == alone[section], section
-    saved = ("eval_strategy", "save_strategy", "save_steps")  # a study asks in the end only
-    assert {k: v for k, v in row["training"].items() if k not in saved} == {
-        k: v for k, v in alone["training"].items() if k not in saved
-    }
+def test_a_row_that_cannot_be_trained_is_refused_with_the_nearest_names(row, said):
+    with pytest.raises(UserError) as refused:
+        row_config(row)
+    assert said in str(refused.value)
+    if "Nearest" in said:
+        assert str(refused.value).count("', '") == 2
+
+
+RESULTS = Path(__file__).parents[2] / "results"
+
+
+@pytest.mark.parametrize("name", sorted({*studies()} - {"backbones"}))  # not run; results/backbones has the starts
+def test_every_record_was_made_with_the_settings_of_its_row(name):
+    """A row of a study file is exactly what made its records: same data, model, training and evaluation settings."""
+    cells = {(cell.label, cell.seed): cell for cell in plan(load_study(name), check_files=False)}
+    for file in sorted((RESULTS / name).glob("*/run.json")):
+        record = read_record(file)
+        if record.study == name and record.train_seconds is not None:  # None: only an evaluation of a saved soup
+            cell = cells.get((record.name, record.seed))
+            assert cell is not None, f"{file}: no row '{record.name}' with seed {record.seed}"
+            assert differences(record.config, cell.config.as_dict()) == [], file

@@ -1,4 +1,4 @@
-"""Real studies of a few steps, in this process: done, failed, gone on with, refused, reported."""
+"""Real studies of a few steps, in this process: done, failed, resumed, refused, reported."""
 
 from __future__ import annotations
 
@@ -8,41 +8,26 @@ import subprocess
 import sys
 
 import pytest
-from test_alike import record_of
+from test_consistency import record_of
+from tiny import FINISHED, job_of, run
 
 from ruplar.data.sources import SourceConfig
 from ruplar.errors import UserError
 from ruplar.evaluate.record import RECORD, SAMPLES, read_record, read_samples
-from ruplar.experiments import cell as cell_module
-from ruplar.experiments import reuse as taken
-from ruplar.experiments import storage as disk
+from ruplar.experiments import storage
 from ruplar.experiments.plan import plan
-from ruplar.experiments.pool import loaders_of
-from ruplar.experiments.run import How, Planned, run_studies, run_study
-from ruplar.experiments.worker import Job, work
+from ruplar.experiments.run import loaders_of, run_studies
+from ruplar.experiments.worker import Job, Options, work
+from ruplar.io import write_json
 from ruplar.report.rows import collect, study_of
 
 ROWS = {
-    "Broken": {
-        "recipe": "embedded-ruplar",
-        "set": {"training.train_sampling_strategy": "by name"},
-    },  # only the trainer knows
+    # only the trainer checks this setting
+    "Broken": {"recipe": "embedded-ruplar", "set": {"training.train_sampling_strategy": "by name"}},
     "Mix": "embedded-ruplar",
     "Short": {"of": "Mix", "set": {"method.max_latents": 1}},
     "Lost": {"of": "Broken", "set": {"method.max_latents": 1}},
 }
-
-
-@pytest.fixture
-def places(tmp_path):
-    return disk.Places(tmp_path / "results", tmp_path / "runs")
-
-
-def run(study, places, *overrides, only=None, **how):
-    cells, events = plan(study, overrides), []
-    chosen = [cell for cell in cells if only is None or cell.label in only]
-    found = run_study(study, cells, chosen, places, How(jobs=0, **how), events.append)
-    return found, events
 
 
 def clean(places):
@@ -52,12 +37,12 @@ def clean(places):
 
 
 @pytest.mark.slow
-def test_a_study_trains_asks_records_fails_where_it_must_and_goes_on(make_study, places):
+def test_a_study_trains_evaluates_records_fails_where_it_must_and_resumes(make_study, places):
     study = make_study(rows=ROWS, ablate={"source": "word-problems", "count": 2}, readable=2)
     found, events = run(study, places)
     assert set(found.failed) == {"Broken-seed1", "Lost-seed1"} and found.left == []
     assert "train_sampling_strategy: must be one of" in found.failed["Broken-seed1"]
-    assert found.failed["Lost-seed1"] == "it asks the model of 'Broken', which failed."
+    assert found.failed["Lost-seed1"] == "it needs the model of 'Broken', which failed."
     assert [(e["event"], e["cell"]) for e in events if e["event"] == "done"] == [
         ("done", "Mix-seed1"),
         ("done", "Short-seed1"),
@@ -72,7 +57,7 @@ def test_a_study_trains_asks_records_fails_where_it_must_and_goes_on(make_study,
     ] * 4
     kept = [row["index"] for row in read_samples(places.results / "Mix-seed1") if row["latents"]]
     assert kept and max(kept) < 2
-    # of the validation part, not problems of the test part under another name
+    # the validation questions are not test questions under another name
     questions = {name: {r["question"] for r in read_samples(places.results / "Mix-seed1") if r["benchmark"] == name} for name in ("valid", "word-problems")}  # fmt: skip
     assert not questions["valid"] & questions["word-problems"]
     ablation = json.loads((places.results / "Mix-seed1" / "ablation.json").read_text())
@@ -82,7 +67,7 @@ def test_a_study_trains_asks_records_fails_where_it_must_and_goes_on(make_study,
     assert short.train_seconds == record.train_seconds
     assert not list((places.work / "Mix-seed1").glob("checkpoint-*"))
 
-    # what is done stays done, what failed is tried again
+    # finished cells are skipped, failed ones retried
     before = (places.results / "Mix-seed1" / RECORD).stat().st_mtime_ns
     found, events = run(study, places)
     assert {e["cell"] for e in events if e["event"] in ("start", "failed")} == {"Broken-seed1", "Lost-seed1"}
@@ -103,28 +88,28 @@ def test_a_study_trains_asks_records_fails_where_it_must_and_goes_on(make_study,
     assert list(study_of(places.results)["rows"]) == ["Broken", "Mix", "Short", "Lost"]
 
 
-def test_a_cell_cut_off_after_training_is_asked_but_not_trained_again(make_study, places):
-    study = make_study(rows={"No-CoT": "embedded-no_cot"})
-    run(study, places)
+def test_a_cell_cut_off_after_training_is_evaluated_but_not_trained_again(make_study, finished):
+    places, study = finished("tiny"), make_study(rows={"No-CoT": "embedded-no_cot"}, on=FINISHED["on"])
     model = places.work / "No-CoT-seed1" / "model" / "adapter_model.safetensors"
     trained, samples = model.stat().st_mtime_ns, (places.results / "No-CoT-seed1" / SAMPLES).read_bytes()
     (places.results / "No-CoT-seed1" / RECORD).unlink()
     [cell] = plan(study)
-    assert disk.status(cell, places, study) == "trained"
+    assert storage.status(cell, places, study) == "trained"
     found, events = run(study, places)
     assert not found.failed and not found.left
     assert "train" not in {e["what"] for e in events if e["event"] == "step"}
     assert model.stat().st_mtime_ns == trained
     assert (places.results / "No-CoT-seed1" / SAMPLES).read_bytes() == samples
-    # more questions than were asked make the cell unfinished
+    # with more questions the cell is unfinished
     more = study.model_copy(update={"on": (SourceConfig(source="word-problems", count=6),)})
-    assert disk.status(cell, places, more) == "trained"
+    assert storage.status(cell, places, more) == "trained"
 
-    # data that changed between two cells is noticed by its fingerprint
-    trained_record = places.work / "No-CoT-seed1" / disk.TRAINED
+    # changed data are detected by their fingerprint
+    trained_record = places.work / "No-CoT-seed1" / storage.TRAINED
     changed = json.loads(trained_record.read_text())
     changed["data"]["train 1: word-problems"] = "seed 5, 41 examples"
     trained_record.write_text(json.dumps(changed))
+    (places.results / "Mix-seed1" / RECORD).unlink()
     both = make_study(rows={"No-CoT": "embedded-no_cot", "Mix": "embedded-ruplar"})
     found, _ = run(both, places, only=["Mix"])
     assert (
@@ -135,119 +120,74 @@ def test_a_cell_cut_off_after_training_is_asked_but_not_trained_again(make_study
 
 def test_a_cell_whose_start_was_trained_anew_is_refused_before_it_is_trained(make_study, places):
     study = make_study(rows=dict.fromkeys("AB", "embedded-no_cot"))
-    first, second = plan(study, ["backbone.init=embedded:ruplar", "backbone.lora.go_on=false"])
+    start = ("backbone.init=embedded:ruplar", "backbone.lora.continue_adapter=false")
+    first, second = plan(study, start)
     record = record_of({"start: embedded:ruplar": "of other weights"}, "embedded:ruplar")
-    disk.write_json(places.run(second) / disk.TRAINED, record.model_dump(mode="json"))
-    found = run_study(study, [first, second], [first], places, How(jobs=0), lambda event: None)
-    assert "embedded:ruplar, where it begins, holds other weights than when 'B', seed 1" in found.failed["A-seed1"]
+    write_json(places.run(second) / storage.TRAINED, record.model_dump(mode="json"))
+    found, _ = run(study, places, *start, only="A")
+    assert "its start embedded:ruplar has other weights now than when 'B', seed 1" in found.failed["A-seed1"]
     assert not (places.run(first) / "metrics.jsonl").exists()
 
 
-def test_an_error_of_ours_fails_its_cell_alone_and_stands_in_its_log(make_study, places, monkeypatch):
+def test_a_bug_fails_only_its_cell_and_is_in_its_log(make_study, places, monkeypatch):
     def breaks(*arguments):
         raise ZeroDivisionError("our own mistake")
 
     monkeypatch.setattr("ruplar.experiments.cell.run_cell", breaks)
     found, _ = run(make_study(rows={"A": "embedded-no_cot", "B": "embedded-no_cot"}), places)
     assert found.failed == dict.fromkeys(("A-seed1", "B-seed1"), "ZeroDivisionError: our own mistake")
-    assert "in breaks" in (places.work / "A-seed1" / disk.LOG).read_text()
+    assert "in breaks" in (places.work / "A-seed1" / storage.LOG).read_text()
 
 
-def test_nothing_is_begun_after_the_budget(make_study, places):
+def test_no_cell_is_started_after_the_budget(make_study, places):
     found, events = run(make_study(rows=ROWS), places, budget=0.0)
     assert events == [] and not found.failed and len(found.left) == 4
 
 
-def test_a_cell_held_by_a_living_process_is_left_to_it(make_study, places):
+def test_a_cell_claimed_by_a_living_process_is_left_to_it(make_study, places):
     study = make_study(rows={"No-CoT": "embedded-no_cot"})
     [cell] = plan(study)
-    with disk.claim(cell, places) as mine:
-        assert mine and disk.status(cell, places, study) == "running"
+    with storage.claim(cell, places) as mine:
+        assert mine and storage.status(cell, places, study) == "running"
         found, events = run(study, places)
         assert events == [] and found.left == ["No-CoT-seed1"]
-    assert disk.status(cell, places, study) == "waiting"
+    assert storage.status(cell, places, study) == "waiting"
 
 
 def test_a_job_comes_back_from_its_file(make_study, places, tmp_path):
-    study = make_study(rows=ROWS)
-    cells = tuple(plan(study))
-    job = Job(
-        study,
-        cells[:2],
-        cells,
-        places,
-        session="s",
-        deadline=5.0,
-        most=1,
-        threads=2,
-        data_dir=tmp_path,
-        share=0.2,
-        alone=True,
-    )
+    options = {"session": "s", "deadline": 5.0, "most": 1, "threads": 2, "data_dir": tmp_path, "share": 0.2}
+    job = job_of(make_study(rows=ROWS), places, only=["Mix", "Short"], **options, exclusive=True, reuse=False)
     job.write(tmp_path / "job.json")
     assert Job.read(tmp_path / "job.json") == job
 
 
 @pytest.mark.slow
-def test_what_another_study_has_trained_alike_is_not_trained_again(make_study, tmp_path, monkeypatch):
-    first, second = (disk.Places(tmp_path / "results" / n, tmp_path / "runs" / n) for n in ("first", "second"))
-    rows = {"Mix": "embedded-ruplar"}
-    assert not run(make_study(rows=rows), first)[0].failed
-    trained = []
-    plain = cell_module.train
-    monkeypatch.setattr(cell_module, "train", lambda config, **more: trained.append(config) or plain(config, **more))
-    other = {"recipe": "embedded-ruplar", "set": {"method.prior_weight": 2.0}}
-    asked = {"batch_size": 3}  # otherwise: so the record will not do, but the model will
-    found, _ = run(make_study(name="more", rows={"Same": "embedded-ruplar", "Other": other}, **asked), second)
-    assert not found.failed and [config.method.model_extra["prior_weight"] for config in trained] == [2.0]
-    old, own = read_record(first.results / "Mix-seed1"), read_record(second.results / "Same-seed1")
-    assert (own.name, own.study, own.started, own.train_seconds) == (
-        "Same", "more", old.started, old.train_seconds,
-    )  # fmt: skip
-    right = [[(b.name, b.correct) for b in record.benchmarks] for record in (old, own)]
-    assert right[0] == right[1]
-    assert (second.results / "Same-seed1" / "metrics.jsonl").is_file()
-
-
-@pytest.mark.slow
-def test_several_studies_share_their_workers_and_what_they_encode(make_study, tmp_path):
-    rows = {"Mix": {"recipe": "embedded-ruplar", "set": {"speed.encode_ahead": True}}}
+def test_several_studies_share_their_workers_and_pretokenized_data(make_study, places_of, tmp_path):
+    rows = {"Mix": {"recipe": "embedded-ruplar", "set": {"speed.pretokenize": True}}}
     more = {**rows, "Short": {"of": "Mix", "set": {"method.max_latents": 1}}}
     studies = [make_study(name="one", rows=rows), make_study(name="two", rows=more, seeds=[1, 2])]
-    plans = [
-        Planned(s, plan(s), plan(s), disk.Places(tmp_path / "results" / s.name, tmp_path / "runs" / s.name))
-        for s in studies
-    ]
     events = []
-    outcomes = run_studies(plans, How(jobs=1, reuse=True), events.append)
+    jobs = [job_of(study, places_of(study.name)) for study in studies]
+    outcomes = run_studies(jobs, Options(jobs=1, persistent_workers=True), events.append)
     assert [(found.failed, found.left) for found in outcomes] == [({}, []), ({}, [])]
     done = [(event["study"], event["cell"]) for event in events if event["event"] == "done"]
-    # what asks another row's model comes last, and the cell that both studies have is trained once
+    # cells that need another row's model come last, and the cell of both studies is trained once
     assert done[:1] == [("one", "Mix-seed1")] and sorted(done[1:]) == [
         ("two", "Mix-seed1"), ("two", "Mix-seed2"), ("two", "Short-seed1"), ("two", "Short-seed2"),
     ]  # fmt: skip
     assert sum(event["event"] == "ready" for event in events) == 1
-    assert "its model is taken" in (tmp_path / "runs" / "two" / "Mix-seed1" / disk.LOG).read_text()
+    assert "model reused from" in (tmp_path / "runs" / "two" / "Mix-seed1" / storage.LOG).read_text()
     assert len(list((tmp_path / "runs" / ".encoded").glob("[!.]*"))) == 1
 
 
-def test_a_worker_looks_for_work_in_the_next_study_before_it_waits(make_study, tmp_path):
+def test_a_worker_looks_for_work_in_the_next_study_before_it_waits(make_study, places_of):
     rows = {"Mix": "embedded-ruplar", "Short": {"of": "Mix", "set": {"method.max_latents": 1}}}
     one, two = make_study(name="one", rows=rows), make_study(name="two", rows={"No": "embedded-no_cot"})
-    jobs = [
-        Job(
-            s,
-            tuple(plan(s)),
-            tuple(plan(s)),
-            disk.Places(tmp_path / "r" / s.name, tmp_path / "w" / s.name),
-            session="s",
-        )
-        for s in (one, two)
-    ]
+    jobs = [job_of(study, places_of(study.name), session="s") for study in (one, two)]
     events = []
-    with disk.claim(jobs[0].cells[0], jobs[0].places) as mine:  # another worker trains Mix
+    with storage.claim(jobs[0].cells[0], jobs[0].places) as mine:  # another worker trains Mix
         assert mine
-        disk.write_failure(jobs[0].cells[0], jobs[0].places, "it broke", "s")
+        storage.write_failure(jobs[0].cells[0], jobs[0].places, "it broke", "s")
         work(jobs, events.append)
     told = [
         (event["event"], event["study"], event["cell"]) for event in events if event["event"] in ("done", "failed")
@@ -255,64 +195,16 @@ def test_a_worker_looks_for_work_in_the_next_study_before_it_waits(make_study, t
     assert sorted(told) == [("done", "two", "No-seed1"), ("failed", "one", "Short-seed1")]
 
 
-def test_a_row_whose_model_was_removed_is_refused_instead_of_waited_for(make_study, places):
-    rows = {"Mix": "embedded-ruplar", "Short": {"of": "Mix", "set": {"method.max_latents": 1}}}
-    study = make_study(rows=rows)
-    run(study, places, only=["Mix"])
-    shutil.rmtree(places.work)  # records are kept, models are large
-    found, _ = run(study, places)
+def test_a_row_whose_model_was_removed_is_refused_instead_of_waited_for(make_study, finished):
+    places = finished("tiny")
+    shutil.rmtree(places.work)  # a user keeps the records but not the models
+    (places.results / "Short-seed1" / RECORD).unlink()
+    found, _ = run(make_study(**FINISHED), places)
     assert found.left == [] and list(found.failed) == ["Short-seed1"]
-    assert "whose record is there but whose model is not" in found.failed["Short-seed1"]
+    assert "which has a record but no model" in found.failed["Short-seed1"]
 
 
-def test_what_lies_in_other_studies_is_taken_only_whole_readable_and_of_the_same_code(
-    make_study, tmp_path, monkeypatch
-):
-    first, second = (disk.Places(tmp_path / "results" / n, tmp_path / "runs" / n) for n in ("first", "second"))
-    study = make_study(rows={"No-CoT": "embedded-no_cot"})
-    run(study, first)
-    [cell] = plan(study)
-    source = first.run(cell)
-    assert disk.trained_elsewhere(cell, second, "model") == source
-    commit, dirty = disk.commit_of()
-    monkeypatch.setattr(disk, "commit_of", lambda: (commit, not dirty))  # committed code, or changed since
-    assert disk.trained_elsewhere(cell, second, "model") is None
-    monkeypatch.undo()
-    (source / "model").rename(source / "moved")
-    assert disk.trained_elsewhere(cell, second, "model") is None
-    (source / "moved").rename(source / "model")
-    broken = tmp_path / "runs" / "a-broken-one" / "No-CoT-seed1"
-    shutil.copytree(source, broken)
-    (broken / disk.TRAINED).write_text('{"name": "of another version"}')
-    assert disk.trained_elsewhere(cell, second, "model") == source
-
-
-def test_a_cell_killed_while_it_takes_a_model_takes_it_again_or_trains(make_study, tmp_path, monkeypatch):
-    first, second = (disk.Places(tmp_path / "results" / n, tmp_path / "runs" / n) for n in ("first", "second"))
-    study = make_study(rows={"No-CoT": "embedded-no_cot"})
-    run(make_study(rows={"No-CoT": "embedded-no_cot"}, batch_size=3), first)  # asked otherwise: its record will not do
-
-    def killed(source, run, parts):  # with half a model and the whole curve
-        shutil.copytree(source / "model", run / "model", ignore=shutil.ignore_patterns("*.safetensors"))
-        shutil.copyfile(source / "metrics.jsonl", run / "metrics.jsonl")
-        raise KeyboardInterrupt
-
-    for gone in (False, True):
-        monkeypatch.setattr(disk, "take", killed)
-        with pytest.raises(KeyboardInterrupt):
-            run(study, second)
-        monkeypatch.undo()
-        if gone:
-            shutil.rmtree(first.work)
-        found, events = run(study, second)
-        assert not found.failed and not found.left
-        assert ("train" in {event.get("what") for event in events}) == gone
-        curve = (second.results / "No-CoT-seed1" / "metrics.jsonl").read_text().splitlines()
-        assert [json.loads(row)["step"] for row in curve if json.loads(row)["kind"] == "train"] == [1, 2]
-        shutil.rmtree(second.results), shutil.rmtree(second.work)
-
-
-def test_two_starts_of_a_study_give_their_workers_plans_of_their_own(make_study, places, monkeypatch):
+def test_two_starts_of_a_study_write_job_files_of_their_own(make_study, places, monkeypatch):
     study = make_study(rows={"A": "embedded-no_cot", "B": "embedded-no_cot"})
     told = []
 
@@ -321,56 +213,25 @@ def test_two_starts_of_a_study_give_their_workers_plans_of_their_own(make_study,
         return subprocess_popen([sys.executable, "-c", 'print(\'{"event": "ready", "room_gb": 1.0}\')'], **more)
 
     subprocess_popen = subprocess.Popen
-    monkeypatch.setattr("ruplar.experiments.pool.subprocess.Popen", started)
+    monkeypatch.setattr("ruplar.experiments.run.subprocess.Popen", started)
     for process in (11, 12):
-        monkeypatch.setattr("ruplar.experiments.pool.os.getpid", lambda process=process: process)
-        run_study(study, plan(study), plan(study), places, How(jobs=1), lambda event: None)
+        monkeypatch.setattr("ruplar.experiments.run.os.getpid", lambda process=process: process)
+        run(study, places, jobs=1)
     assert len(told) == len(set(told)) == 2
-    assert not list((places.work / ".workers").iterdir())  # read, and of no use any more
+    assert not list((places.work / ".workers").iterdir())
 
 
-def test_only_cells_that_encode_as_they_go_take_cores_for_it(make_study):
+def test_only_cells_that_tokenize_on_demand_need_cores_for_it(make_study):
     rows = {
         "Mix": "embedded-ruplar",
         "Gumbel": {"recipe": "embedded-ruplar", "set": {"prior.name": "gumbel"}},
         "Curriculum": "embedded-icot",
-        "Plain": {"recipe": "embedded-no_cot", "set": {"speed.encode_ahead": False}},
+        "Plain": {"recipe": "embedded-no_cot", "set": {"speed.pretokenize": False}},
     }
     workers = {
         "training.dataloader_num_workers": 3,
         "training.dataloader_prefetch_factor": 2,
-        "speed.encode_ahead": True,
+        "speed.pretokenize": True,
     }
     cells = plan(make_study(rows=rows, set=workers))
     assert [loaders_of(cell) for cell in cells] == [0, 3, 3, 3]
-
-
-def test_a_record_another_study_has_made_alike_is_taken_with_what_is_asked_of_it(make_study, tmp_path, monkeypatch):
-    first, second = (disk.Places(tmp_path / "results" / n, tmp_path / "runs" / n) for n in ("first", "second"))
-    rows = {"Mix": "embedded-ruplar", "Short": {"of": "Mix", "set": {"method.max_latents": 1}}}
-    on = ["valid", {"source": "word-problems", "count": 4}, {"source": "word-problems:short", "count": 3}]
-    assert not run(make_study(rows=rows, on=on), first)[0].failed
-    shutil.rmtree(first.work)  # models are large: only records are kept
-
-    def none(*given, **more):
-        raise AssertionError("nothing was to be trained or asked")
-
-    monkeypatch.setattr(cell_module, "train", none)
-    monkeypatch.setattr(cell_module, "evaluate", none)
-    renamed = {"Same": rows["Mix"], "Shorter": {**rows["Short"], "of": "Same"}}
-    found, _ = run(make_study(name="more", rows=renamed), second)
-    assert not found.failed and not found.left
-    for before, after in (("Mix", "Same"), ("Short", "Shorter")):
-        source, copied = first.results / f"{before}-seed1", second.results / f"{after}-seed1"
-        old, new = read_record(source), read_record(copied)
-        assert (new.name, new.study, new.started) == (after, "more", old.started)
-        assert new.benchmarks == old.benchmarks[:2] and len(old.benchmarks) == 3
-        assert read_samples(copied) == [
-            row for row in read_samples(source) if row["benchmark"] != "word-problems:short"
-        ]
-    study = make_study(rows=rows, engine="fast")  # its milliseconds would be others
-    third = disk.Places(tmp_path / "results" / "third", tmp_path)
-    assert taken.asked_elsewhere(plan(study)[0], third, study, plan(study)) is None
-    more = make_study(rows={**rows, "Long": {"of": "Mix", "set": {"method.max_latents": 9}}})
-    found, _ = run(more, disk.Places(tmp_path / "results" / "fourth", tmp_path / "runs" / "fourth"))
-    assert "nothing was to be trained" in found.failed["Mix-seed1"]  # its model is needed, not its record alone

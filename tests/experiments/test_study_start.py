@@ -1,17 +1,15 @@
-"""Workers that cannot start: those for which the GPU has no room are done without, any other end the study."""
+"""Workers that cannot start: without GPU memory the others continue, for any other reason the study ends."""
 
 from __future__ import annotations
 
 import os
 
 import pytest
+from tiny import job_of
+from tiny import run as run_study
 
 from ruplar.errors import UserError
-from ruplar.experiments import storage as disk
-from ruplar.experiments.plan import plan
-from ruplar.experiments.pool import Pool
-from ruplar.experiments.run import How, run_study
-from ruplar.experiments.worker import Job
+from ruplar.experiments.run import Pool
 
 FULL = 'RuntimeError("CUDA error: out of memory\\nCUDA kernel errors might be asynchronously reported")'
 AT_START = '''"""Python imports this as it starts: a worker whose number is among those that fail raises instead of measuring memory."""
@@ -38,8 +36,8 @@ if "ruplar.experiments.worker" in sys.orig_argv:
 
 
 @pytest.fixture
-def start(make_study, tmp_path, monkeypatch):
-    """Which starts fail → a study run by real workers: what came of it, its events, how many were started."""
+def start(make_study, places, tmp_path, monkeypatch):
+    """Which starts fail → a study run by real workers: its outcome, its events, the number of starts."""
 
     def run(fails, error=FULL, rows="AB", **how):
         marks = tmp_path / "marks"
@@ -50,9 +48,8 @@ def start(make_study, tmp_path, monkeypatch):
         paths = (str(tmp_path / "early"), os.environ.get("PYTHONPATH"))
         monkeypatch.setenv("PYTHONPATH", os.pathsep.join(filter(None, paths)))
         study, events = make_study(rows=dict.fromkeys(rows, "embedded-no_cot")), []
-        places = disk.Places(tmp_path / "results", tmp_path / "runs")
         try:
-            found = run_study(study, plan(study), plan(study), places, How(**how), events.append)
+            found, _ = run_study(study, places, watch=events.append, **how)
         except UserError as refused:
             found = refused
         return found, [event["event"] for event in events], len(list(marks.iterdir()))
@@ -67,16 +64,14 @@ def test_a_study_goes_on_with_the_workers_that_find_room(start, caplog):
     assert events.count("no room") == 1 and started == 3
     # one after another from then on
     assert [e for e in events if e in ("start", "done")] == ["start", "done"] * 2
-    assert "found no room to start (RuntimeError: CUDA error: out of memory); from now on 1 at once" in caplog.text
+    assert "found no memory to start (RuntimeError: CUDA error: out of memory); continuing with 1" in caplog.text
 
 
 @pytest.mark.parametrize(("fit", "jobs"), [(4, 4), (3, 3), (1, 1)])
-def test_a_number_that_is_found_out_stays_below_what_found_no_room(fit, jobs, make_study, tmp_path, monkeypatch):
-    monkeypatch.setattr("ruplar.experiments.pool.os.cpu_count", lambda: 64)
+def test_a_number_that_is_found_out_stays_below_what_found_no_room(fit, jobs, make_study, places, monkeypatch):
+    monkeypatch.setattr("ruplar.experiments.run.os.cpu_count", lambda: 64)
     study = make_study(rows=dict.fromkeys("ABCD", "embedded-no_cot"))
-    cells = tuple(plan(study))
-    job = Job(study, cells, cells, disk.Places(tmp_path / "results", tmp_path / "runs"))
-    pool = Pool([job], None, lambda event: None)
+    pool = Pool([job_of(study, places)], None, lambda event: None)
     pool.room, pool.peak, pool.fit = 1000.0, 1.0, fit
     pool._grow()
     assert pool.jobs == jobs
@@ -86,7 +81,7 @@ def test_a_number_that_is_found_out_stays_below_what_found_no_room(fit, jobs, ma
 def test_a_study_ends_when_no_worker_finds_room(start):
     found, events, started = start(range(1, 99), jobs=2)
     assert "no worker could start, the GPU is full: RuntimeError: CUDA error: out of memory (" in str(found)
-    assert started == 3 and "start" not in events  # two, then one alone
+    assert started == 3 and "start" not in events  # two, then one exclusively
 
 
 @pytest.mark.slow

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 import yaml
-from study_toys import TINY
+from tiny import TINY
 
 ROWS = {
     "No-CoT": "embedded-no_cot",
@@ -66,9 +66,9 @@ def test_a_cell_is_named_by_its_label_and_seed_or_by_its_folder(typed, tmp_path,
         (["--only", "Max"], "no cell is called 'Max'. Rows: No-CoT, Mix, Short."),
         (["--only", "Short"], "'Short' evaluates the model of 'Mix'; select that row too"),
         (["--jobs", "many"], "--jobs: cannot read 'many'"),
-        (["--memory-share", "1.5"], "--memory-share: 1.5 is no share. Write a number above 0 and up to 1"),
-        (["--memory-share", "0"], "--memory-share: 0 is no share"),
-        (["--memory-share", "0.15"], "--memory-share: limits memory on an NVIDIA GPU, and this runs on 'cpu'"),
+        (["--memory-share", "1.5"], "--memory-share: must be above 0 and at most 1, e.g. 0.15; got 1.5"),
+        (["--memory-share", "0"], "--memory-share: must be above 0 and at most 1, e.g. 0.15; got 0"),
+        (["--memory-share", "0.15"], "--memory-share: limits memory on an NVIDIA GPU and has no effect on 'cpu'"),
         (["training.max_step=9"], "Did you mean 'max_steps'"),
         (["tiny.yaml"], "two studies are called 'tiny'"),
         (["priors", "--only", "Mix"], "--only: selects rows of one study"),
@@ -120,3 +120,14 @@ def test_a_second_try_is_told_in_its_lines(capsys):
 def test_studies_are_listed(typed):
     code, out, _ = typed("list", "studies")
     assert code == 0 and "main" in out and "_embedded" not in out
+
+
+def test_one_row_is_trained_with_the_settings_of_its_study(typed):
+    code, out, _ = typed("train", "--row", "tiny.yaml:Mix", "seed=7", "training.max_steps=3", "--check")
+    config = yaml.safe_load(out)
+    assert code == 0 and (config["seed"], config["training"]["max_steps"]) == (7, 3)
+    assert config["name"] == "embedded-ruplar" and config["data"]["train"][0]["count"] == TINY["data.train"]["count"]
+    code, _, err = typed("train", "--row", "tiny.yaml:Mixed", "--check")
+    assert code == 2 and "has no row 'Mixed'. Nearest: 'Mix', " in err.replace("\n", " ")
+    code, _, err = typed("train")
+    assert code == 2 and "no recipe is named" in err

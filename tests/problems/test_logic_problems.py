@@ -42,7 +42,9 @@ def test_most_facts_lead_nowhere():
 
 
 def test_the_order_of_the_options_does_not_predict_the_answer():
-    first = Counter(_facts.parse_question(e.question)[1].one == _facts.read(e.answer).concept for e in generate(2000, 6))
+    first = Counter(
+        _facts.parse_question(e.question)[1].one == _facts.read(e.answer).concept for e in generate(2000, 6)
+    )
     # half of 2,000, give or take four standard errors: 4 * sqrt(0.25 * 2,000) = 89
     assert abs(first[True] - 1000) < 90
 

@@ -151,7 +151,9 @@ def augment(
         write_jsonl(output, (example for _, _, example in problems))
     if as_json:
         unread = {reason: len(rows) for reason, rows in chains.left_out.items()}
-        options.print_json({"source": chains.location.name, "output": str(output), "unread": unread, **report.as_dict()})
+        options.print_json(
+            {"source": chains.location.name, "output": str(output), "unread": unread, **report.as_dict()}
+        )
     else:
         options.print_text(out, _summary(report, output, count, per_chain, show))
     if not plans:

@@ -17,7 +17,7 @@ from ruplar.errors import UserError
 
 if TYPE_CHECKING:
     from ruplar.experiments.plan import Cell
-    from ruplar.experiments.run import Outcome, Planned
+    from ruplar.experiments.run import Job, Outcome
 
 out = Console()
 SOME_FAILED, SOME_LEFT = 1, 3
@@ -61,6 +61,9 @@ def study(
         ),
     ] = None,
     reuse: Annotated[
+        bool, typer.Option(help="Reuse records and models of other studies that were made with the same settings.")
+    ] = True,
+    persistent_workers: Annotated[
         bool | None,
         typer.Option(
             help="Run several cells in one worker process. Default: on a GPU only, so that CPU memory is measured per cell."
@@ -94,9 +97,17 @@ def study(
                 found[0] if len(plans) == 1 else dict(zip((p.study.name for p in plans), found, strict=True))
             )
         return
-    from ruplar.experiments.run import How, run_studies
+    from ruplar.experiments.run import Options, run_studies
 
-    how = How(options.pick_device(device), _jobs(jobs), budget_seconds, data_dir, reuse, memory_share)
+    how = Options(
+        device=options.pick_device(device),
+        jobs=_jobs(jobs),
+        budget=budget_seconds,
+        data_dir=data_dir,
+        share=memory_share,
+        reuse=reuse,
+        persistent_workers=persistent_workers,
+    )
     started = time.monotonic()
     with _progress(out, sum(len(plan.chosen) for plan in plans), as_json, several=len(plans) > 1) as watch:
         outcomes = run_studies(plans, how, watch)
@@ -110,11 +121,11 @@ def _planned(
     seeds: str | None,
     folders: tuple[Path | None, Path | None],
     single: bool,
-) -> Planned:
+) -> Job:
     """Load and check a study; choose its cells and output folders."""
-    from ruplar.experiments import storage as disk
     from ruplar.experiments.plan import find_study, load_study, plan
-    from ruplar.experiments.run import Planned
+    from ruplar.experiments.run import Job
+    from ruplar.experiments.storage import Places
 
     chosen, wanted = load_study(name, {"seeds": options.integers(seeds, "--seeds") if seeds else None}), _wanted(only)
     cells = plan(
@@ -127,7 +138,7 @@ def _planned(
         options.writable_folder(given if given and single else (given or Path(usual)) / chosen.name)
         for given, usual in zip(folders, ("results", "runs"), strict=True)
     )
-    return Planned(chosen, cells, _picked(cells, wanted), disk.Places(results, runs))
+    return Job(chosen, tuple(cells), tuple(_picked(cells, wanted)), Places(results, runs))
 
 
 def _jobs(text: str) -> int | None:
@@ -160,10 +171,9 @@ def _picked(cells: Sequence[Cell], wanted: Sequence[str]) -> list[Cell]:
     return found
 
 
-def _show_plan(plan: Planned, as_json: bool) -> list[dict[str, Any]]:
+def _show_plan(plan: Job, as_json: bool) -> list[dict[str, Any]]:
     """Return the cells with their status, and print them as a table unless JSON is wanted."""
     from ruplar.display import table
-    from ruplar.experiments import storage as disk
 
     chosen, places = plan.study, plan.places
     rows: list[dict[str, Any]] = [
@@ -172,7 +182,7 @@ def _show_plan(plan: Planned, as_json: bool) -> list[dict[str, Any]]:
             "method": cell.config.method.name,
             "steps": cell.config.training.get("max_steps"),
             "set": [o for o in cell.overrides if not o.startswith("seed=")],
-            "status": disk.status(cell, places, chosen),
+            "status": plan.status(cell),
         }
         for cell in plan.chosen
     ]
@@ -242,7 +252,8 @@ def _print_event(console: Console, event: dict[str, Any]) -> None:
         text = f"started  {event['cell']}{'  (retried exclusively)' if event['again'] else ''}"
     elif kind == "done":
         scores = ", ".join(f"{name} {score:.1f} %" for name, score in event["scores"].items())
-        text = f"done     {event['cell']}  {scores}  in {event['seconds']:.0f} s"
+        how = f"reused from {event['reused_from']}" if event["reused_from"] else f"in {event['seconds']:.0f} s"
+        text = f"done     {event['cell']}  {scores}  {how}"
     elif kind == "failed":
         text = f"failed   {event['cell']}  {event['reason']}"
     elif kind == "again":
@@ -254,7 +265,7 @@ def _print_event(console: Console, event: dict[str, Any]) -> None:
     options.print_text(console, text)
 
 
-def _finish(ended: Sequence[tuple[Planned, Outcome]], seconds: float, as_json: bool) -> None:
+def _finish(ended: Sequence[tuple[Job, Outcome]], seconds: float, as_json: bool) -> None:
     """Print the results, what is missing and why; raise the exit status."""
     summaries = {plan.study.name: _as_dict(plan, found) for plan, found in ended}
     if as_json:
@@ -266,12 +277,12 @@ def _finish(ended: Sequence[tuple[Planned, Outcome]], seconds: float, as_json: b
         raise typer.Exit(SOME_FAILED if any(found.failed for _, found in ended) else SOME_LEFT)
 
 
-def _as_dict(plan: Planned, found: Outcome) -> dict[str, Any]:
+def _as_dict(plan: Job, found: Outcome) -> dict[str, Any]:
     done = len(plan.chosen) - len(found.failed) - len(found.left)
     return {"done": done, "failed": found.failed, "left": found.left, "results": str(plan.places.results)}
 
 
-def _print_summary(plan: Planned, found: Outcome, seconds: float) -> None:
+def _print_summary(plan: Job, found: Outcome, seconds: float) -> None:
     from ruplar.report.rows import collect
     from ruplar.report.table import to_markdown
     from ruplar.report.tables import results_table

@@ -88,9 +88,14 @@ def demo(
 
 @app.command()
 def train(
-    recipe: Annotated[str, typer.Argument(help="Recipe: a name in `ruplar list recipes`, or a YAML file.")],
+    recipe: Annotated[
+        str | None, typer.Argument(help="Recipe: a name in `ruplar list recipes`, or a YAML file; not with --row.")
+    ] = None,
     overrides: Annotated[
         list[str] | None, typer.Argument(help="Settings that override the recipe, e.g. prior.operand_share=0.3.")
+    ] = None,
+    row: Annotated[
+        str | None, typer.Option(metavar="STUDY:LABEL", help="Train one row of a study exactly as the study does.")
     ] = None,
     output: Annotated[Path | None, typer.Option(help="Output folder of the run. [default: runs/NAME-seedN]")] = None,
     resume: Annotated[
@@ -104,7 +109,17 @@ def train(
     """Train a model from a recipe and write its run folder."""
     from ruplar.config import load_recipe, to_yaml
 
-    config = load_recipe(recipe, overrides or [])
+    if row is not None:
+        from ruplar.experiments.plan import row_config
+
+        config, settings = row_config(row, [*([recipe] if recipe else []), *(overrides or [])])
+        overrides = list(settings)
+    elif recipe is None:
+        raise UserError(
+            "no recipe is named. Name one of `ruplar list recipes`, or a row of a study: --row STUDY:LABEL."
+        )
+    else:
+        config = load_recipe(recipe, overrides or [])
     if check:
         out.print(to_yaml(config), markup=False, highlight=False)
         return

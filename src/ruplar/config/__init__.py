@@ -1,4 +1,4 @@
-"""Recipe and overrides → one frozen, checked `RunConfig`; all problems at once, before anything heavy is imported."""
+"""Recipe and overrides → one frozen, checked `RunConfig`; all problems are reported together, without importing torch."""
 
 from ruplar.config.recipes import from_dict, load_recipe, recipes
 from ruplar.config.run import DataSettings, PluginConfig, RunConfig, ValidationSettings, to_yaml

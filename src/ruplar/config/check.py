@@ -1,7 +1,7 @@
 """Plain data → `RunConfig`, or every problem in it as one `UserError`.
 
-Plug-in sections are checked first, each by its own `Config`; what passes there is checked again as a whole by pydantic.
-Every problem says its place as one would write it on the command line, and the value it met.
+Plug-in sections are checked first, each by its own `Config`; then pydantic checks the whole. Every problem names its setting
+as it is written on the command line, and the value found.
 """
 
 from __future__ import annotations
@@ -22,9 +22,10 @@ from ruplar.data.scenarios import JOINED
 from ruplar.data.sources import GENERATORS, TEST_SEED, SourceConfig
 from ruplar.errors import UserError, unknown
 from ruplar.model.fetch import KNOWN, fetched
+from ruplar.renamed import hint
 
 PLUGIN_SECTIONS = {"spans": "spans", "prior": "priors", "method": "methods", "data.domain": "domains"}
-"""Where a plug-in is named → its kind."""
+"""Section that names a plug-in → its kind."""
 
 _BOUNDS = {"greater_than_equal": "at least", "greater_than": "more than", "less_than_equal": "at most"}
 _BOUNDS |= {"less_than": "less than"}
@@ -34,7 +35,7 @@ _TYPES |= {"model": "a section (key: value)", "dict": "a section (key: value)"}
 
 
 def normal(data: Mapping[str, Any]) -> dict[str, Any]:
-    """The recipe in its long form: bare names become sections, a single training source becomes a list."""
+    """Return the recipe in its long form: bare names become sections, a single training source becomes a list."""
     data = dict(data)
     if isinstance(data.get("data"), Mapping):
         section = data["data"] = dict(data["data"])
@@ -53,20 +54,20 @@ def _named(key: str, value: Any) -> Any:
 
 
 def check(data: Mapping[str, Any], where: str, *, check_files: bool = True, check_init: bool = True) -> RunConfig:
-    """Data in any form a recipe may have → the config.
+    """Check data in any form a recipe may have, and return the config.
 
     Raises:
         UserError: With all problems.
     """
     data = _with_default_names(normal(data))
     problems: list[str] = []
-    told: set[str] = set()
+    reported: set[str] = set()
     for path, kind in PLUGIN_SECTIONS.items():
         section = _at(data, path)
         found = list(_plugin_problems(section, path, kind)) if isinstance(section, Mapping) else []
-        if found:  # put it aside, so that its problems are not told again below
+        if found:  # remove it, so that its problems are not reported again below
             problems += found
-            told.add(path)
+            reported.add(path)
             data = _without(data, path)
     section = data.get("training", {})
     if isinstance(section, Mapping):
@@ -76,7 +77,9 @@ def check(data: Mapping[str, Any], where: str, *, check_files: bool = True, chec
         config = RunConfig.model_validate(data)
     except ValidationError as error:
         single = len(_at(data, "data.train") or ()) == 1
-        details = [d for d in error.errors() if ".".join(map(str, d["loc"])) not in told]
+        details = [d for d in error.errors() if ".".join(map(str, d["loc"])) not in reported]
+        if any(d["loc"][:2] == ("data", "train") and len(d["loc"]) > 2 for d in details):
+            details = [d for d in details if d["type"] != "too_short"]  # follows from the problems of its items
         problems += [explain(detail, RunConfig, one_train=single) for detail in details]
     problems += list(_across(data, config, check_files, check_init))
     if problems or config is None:
@@ -85,7 +88,7 @@ def check(data: Mapping[str, Any], where: str, *, check_files: bool = True, chec
 
 
 def _with_default_names(data: dict[str, Any]) -> dict[str, Any]:
-    """A section that sets something of a plug-in without naming it means the default one: `data.domain.rule=published`."""
+    """Add the default name to a section with settings but no plug-in name: `data.domain.rule=published`."""
     for path in PLUGIN_SECTIONS:
         section, name = _at(data, path), _default_name(path)
         if name is not None and isinstance(section, Mapping) and "name" not in section:
@@ -96,7 +99,7 @@ def _with_default_names(data: dict[str, Any]) -> dict[str, Any]:
 
 
 def _default_name(path: str) -> str | None:
-    """The plug-in a recipe gets when it names none at this place; None where it must name one."""
+    """Return the default plug-in of a section; None where a recipe must name one."""
     model: type[BaseModel] = RunConfig
     *sections, last = path.split(".")
     for section in sections:
@@ -122,6 +125,9 @@ def _plugin_problems(section: Mapping[str, Any], path: str, kind: str) -> Iterab
     if not isinstance(name, str):
         yield f"{path}.name: is required. Known: {', '.join(plugins.names(kind))}."
         return
+    if "." in name and not all(part.isidentifier() for part in name.split(".")):
+        yield f"{path}.name: '{name}' is neither a known name nor a Python module, e.g. mypackage.mine."
+        return
     try:
         config = plugins.load(kind, name).Config
     except UserError as error:
@@ -135,7 +141,7 @@ def _plugin_problems(section: Mapping[str, Any], path: str, kind: str) -> Iterab
 
 
 def _across(data: Mapping[str, Any], config: RunConfig | None, check_files: bool, check_init: bool) -> Iterable[str]:
-    """What one field cannot know alone: files that are missing, sets that leak into each other."""
+    """Yield problems that concern several fields: missing files, data that leak into each other."""
     if check_files:
         yield from _missing(data, check_init)
     if config is None:
@@ -147,7 +153,7 @@ def _across(data: Mapping[str, Any], config: RunConfig | None, check_files: bool
 
 
 def _missing(data: Mapping[str, Any], check_init: bool) -> Iterable[str]:
-    """Files and folders that are not there; read from the plain data, so that they are told along with other mistakes."""
+    """Yield missing files and folders; read from the plain data, so that they are reported with other problems."""
     train = _at(data, "data.train")
     many = isinstance(train, list) and len(train) > 1
     named = [(f"data.train.{i}" if many else "data.train", item) for i, item in enumerate(train or ())]
@@ -173,15 +179,15 @@ def _missing(data: Mapping[str, Any], check_init: bool) -> Iterable[str]:
             yield f"backbone.name: {error}"
     init = _at(data, "backbone.init") if check_init else None
     if isinstance(init, str) and not init.startswith("embedded") and not Path(init).is_dir():
-        yield f"backbone.init: no folder '{init}'. Train it first, or set it to null to start from the plain model."
+        yield f"backbone.init: no folder '{init}'. Train it first, or set it to null to start from the base model."
 
 
 def _leaks(train: SourceConfig, valid: SourceConfig | None) -> Iterable[str]:
-    """Why training on this source would spoil what is measured on another."""
+    """Yield why training on this source would contaminate an evaluation."""
     if not train.is_generated:
         why = why_not_train(train.source)
         if why is not None:
-            yield f"{why}; nothing may be trained on it."
+            yield f"{why}; it must not be trained on."
         return
     if train.count is None:
         yield f"'{train.source}' needs a count, e.g. {{source: {train.source}, count: 100000, seed: 1}}."
@@ -191,19 +197,21 @@ def _leaks(train: SourceConfig, valid: SourceConfig | None) -> Iterable[str]:
         if valid.seed == TEST_SEED:
             yield f"data.valid would be the test problems; give '{valid.source}' a seed of its own."
         elif valid.seed == train.seed and valid.source == train.source:
-            yield f"seed {train.seed} also makes data.valid; take another."
+            yield f"seed {train.seed} also generates data.valid; use another."
 
 
 def explain(
     detail: Mapping[str, Any], model: type[BaseModel], *, prefix: str = "", owner: str = "", one_train=False
 ) -> str:
-    """One pydantic error → a sentence with place, value and way out."""
+    """Return one pydantic error as a sentence with the setting, its value and the fix."""
     loc = [str(part) for part in detail["loc"]]
     if one_train and loc[:3] == ["data", "train", "0"]:
         loc = ["data", "train", *loc[3:]]
     parts = [prefix, *loc] if prefix else loc
-    kind, value, context = detail["type"], detail.get("input"), detail.get("ctx", {})
+    kind, shown, context = detail["type"], _short(detail.get("input")), detail.get("ctx", {})
     if kind == "extra_forbidden":
+        if gone := hint(".".join(parts)):
+            return gone
         known = _fields_at(model, detail["loc"][:-1])
         noun = "setting" + owner if len(parts) > 1 else "section"
         said = unknown(noun, parts[-1], known)
@@ -213,21 +221,27 @@ def explain(
         return f"{place}: is required."
     if kind in _BOUNDS:
         limit = next(context[key] for key in _LIMITS if key in context)
-        return f"{place}: must be {_BOUNDS[kind]} {limit:g}, got {value!r}."
+        limit = f"{limit:,}" if isinstance(limit, int) else f"{limit:g}"
+        return f"{place}: must be {_BOUNDS[kind]} {limit}, got {shown}."
     if kind == "literal_error":
-        return f"{place}: must be {context['expected']}, got {value!r}."
+        return f"{place}: must be {context['expected']}, got {shown}."
     if kind == "string_pattern_mismatch":
-        return f"{place}: letters, digits, '.', '_' and '-' only, beginning with a letter or digit; got {value!r}."
+        return f"{place}: letters, digits, '.', '_' and '-' only, beginning with a letter or digit; got {shown}."
     if kind == "value_error":
         return f"{place}: {context['error']}."
     noun = _TYPES.get(kind.split("_")[0], "")
     if noun and kind.endswith(("_type", "_parsing", "_from_float")):
-        return f"{place}: must be {noun}, got {value!r}."
-    return f"{place}: {detail['msg'][:1].lower()}{detail['msg'][1:]}, got {value!r}."
+        return f"{place}: must be {noun}, got {shown}."
+    return f"{place}: {detail['msg'][:1].lower()}{detail['msg'][1:]}, got {shown}."
+
+
+def _short(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 80 else f"{text[:77]}..."
 
 
 def _fields_at(model: type[BaseModel], loc: Sequence[Any]) -> list[str]:
-    """Names of the fields of the settings class that stands at `loc` below `model`."""
+    """Return the field names of the settings class at `loc` below `model`."""
     for part in loc:
         if isinstance(part, str) and part in model.model_fields:
             model = _model_in(model.model_fields[part].annotation) or model

@@ -1,7 +1,6 @@
 """Name or path of a recipe, and overrides → `RunConfig`.
 
-A recipe may say `base: NAME` (a packaged recipe, or a path seen from its own folder): it then holds only what differs,
-so that recipes of one family are not kept alike by hand.
+A recipe with `base: NAME` (a packaged recipe, or a path relative to its own folder) has only the differences to that one.
 """
 
 from __future__ import annotations
@@ -13,6 +12,7 @@ from typing import Any
 from ruplar.config import check, text
 from ruplar.config.run import RunConfig
 from ruplar.errors import UserError, unknown
+from ruplar.renamed import upgrade
 
 FOLDER = Path(__file__).parents[1] / "recipes"
 """Where the packaged recipes are."""
@@ -27,13 +27,13 @@ def recipes() -> dict[str, str]:
 def load_recipe(
     name_or_path: str | Path, overrides: Sequence[str] = (), *, check_files: bool = True, check_init: bool = True
 ) -> RunConfig:
-    """A packaged recipe by name or any recipe by path, with `key=value` overrides, checked.
+    """Load a packaged recipe by name or any recipe by path, apply `key=value` overrides, and check it.
 
     Args:
         name_or_path: `ruplar`, or `experiments/mine.yaml`.
         overrides: Dotted, values in YAML: `prior.operand_share=0.3`, `backbone.lora=null`.
         check_files: Whether data files and folders must exist; off for listing and documentation.
-        check_init: Whether the run that `backbone.init` names must be there too; off where no weights are needed.
+        check_init: Whether the run named by `backbone.init` must exist too; off where no weights are needed.
 
     Raises:
         UserError: With all problems of the recipe.
@@ -48,12 +48,12 @@ def load_recipe(
 
 
 def from_dict(data: Mapping[str, Any], where: str = "the saved config") -> RunConfig:
-    """What `RunConfig.as_dict` wrote → the config; data files need not exist any more."""
-    return check.check(data, where, check_files=False)
+    """Read what `RunConfig.as_dict` wrote, by this version or an earlier one; data files need not exist any more."""
+    return check.check(upgrade(data, where), where, check_files=False)
 
 
 def _mark(problem: str, overrides: Sequence[str]) -> str:
-    """Says so when the value in question came from the command line."""
+    """Add the override that set the value, if one did."""
     place = problem.split(":", 1)[0]
     given = next((o for o in overrides if o.split("=")[0].strip() == place), None)
     return f"{problem} (given as {given})" if given else problem
@@ -63,9 +63,7 @@ def _find(name_or_path: str | Path, beside: Path | None = None) -> Path:
     name = str(name_or_path)
     if not name.endswith((".yaml", ".yml")):
         if name not in recipes():
-            raise UserError(
-                f"{unknown('recipe', name, recipes())} A recipe of your own is given by its path, FILE.yaml."
-            )
+            raise UserError(f"{unknown('recipe', name, recipes())} For a recipe of your own give its path, FILE.yaml.")
         return FOLDER / f"{name}.yaml"
     path = beside / name if beside else Path(name)
     if not path.is_file():
@@ -74,17 +72,13 @@ def _find(name_or_path: str | Path, beside: Path | None = None) -> Path:
 
 
 def _read(file: Path, below: tuple[Path, ...]) -> dict[str, Any]:
-    """The file's data laid on its base's."""
-    try:
-        written = file.read_text(encoding="utf-8")
-    except UnicodeDecodeError as error:
-        raise UserError(f"is not UTF-8 text ({error.reason} at byte {error.start}).", where=str(file)) from error
-    data = text.parse(written, where=str(file))
+    """Return the file's data merged over its base's."""
+    data = text.read_yaml(file)
     if not isinstance(data, Mapping):
-        raise UserError("a recipe is a list of sections (key: value); this file has none.", where=str(file))
+        raise UserError("a recipe consists of sections (key: value); this file has none.", where=str(file))
     odd = [key for key in data if not isinstance(key, str)]
     if odd:
-        raise UserError(f"section names are text, got {odd[0]!r}.", where=str(file))
+        raise UserError(f"section names must be text, got {odd[0]!r}.", where=str(file))
     rest = check.normal({key: value for key, value in data.items() if key != "base"})
     if "base" not in data:
         return rest

@@ -1,7 +1,7 @@
-"""The checked shape of a run: what a recipe may say, section by section.
+"""The settings of a run, section by section.
 
-Plug-in sections are `{name: X, …settings of X}`. They are checked by the plug-in's own `Config`, with its defaults
-filled in, so that the written-out config says everything the run depended on.
+Plug-in sections are `{name: X, …settings of X}`. The plug-in's own `Config` checks them and fills in its defaults, so that
+the saved config has everything the run depends on.
 """
 
 from __future__ import annotations
@@ -27,26 +27,26 @@ class PluginConfig(Settings):
     @model_validator(mode="before")
     @classmethod
     def _checked(cls, section: Any) -> Any:
-        """A bare name is a section with only a name; the plug-in's defaults are filled in."""
+        """Turn a bare name into a section, and fill in the plug-in's defaults."""
         section = {"name": section} if isinstance(section, str) else section
         if not isinstance(section, dict) or not isinstance(section.get("name"), str):
-            return section  # refused by the ordinary check
+            return section  # the field checks refuse it
         settings = {key: value for key, value in section.items() if key != "name"}
         filled = plugins.load(cls.KIND, section["name"]).Config(**settings)
         return {"name": section["name"], **filled.model_dump(mode="json")}
 
     @property
     def settings(self) -> Any:
-        """The plug-in's own `Config`."""
+        """Return the plug-in's own `Config`."""
         return plugins.load(self.KIND, self.name).Config(**(self.model_extra or {}))
 
     def make(self) -> Any:
-        """The plug-in itself: a `Domain`, `Spans`, `Prior` or `Method`."""
+        """Build the plug-in: a `Domain`, `Spans`, `Prior` or `Method`."""
         return plugins.make(self.KIND, self.name, self.model_extra)
 
 
 class DomainConfig(PluginConfig):
-    """What a step and a right answer are."""
+    """The domain: what a step is and when an answer is correct."""
 
     KIND = "domains"
 
@@ -58,7 +58,7 @@ class SpansConfig(PluginConfig):
 
 
 class PriorConfig(PluginConfig):
-    """The distribution each latent is taught."""
+    """The prior: the target distribution of each latent."""
 
     KIND = "priors"
 
@@ -70,20 +70,21 @@ class MethodConfig(PluginConfig):
 
 
 class DataSettings(Settings):
-    """What is trained on, and what checkpoints are chosen on."""
+    """Training data and validation set."""
 
-    train: tuple[SourceConfig, ...] = Field(min_length=1, description="Where the training chains come from.")
-    valid: SourceConfig | None = Field(None, description="What checkpoints are chosen on; never a test set.")
+    train: tuple[SourceConfig, ...] = Field(min_length=1, description="Sources of the training chains.")
+    valid: SourceConfig | None = Field(None, description="Validation set, to select checkpoints by; never a test set.")
     domain: DomainConfig = Field(
-        default_factory=lambda: DomainConfig(name="arithmetic"), description="What a step and a right answer are."
+        default_factory=lambda: DomainConfig(name="arithmetic"),
+        description="Domain: what a step is and when an answer is correct.",
     )
-    skip_bad: bool = Field(False, description="Leave rows without a usable chain out, counted, instead of stopping.")
+    skip_bad: bool = Field(False, description="Skip and count rows without a usable chain instead of stopping.")
     # differs from the paper: D78. Its chains are as they were written
     canonical_operands: bool = Field(
         False,
         description="Reorder the operands of sums and products: the last result, earlier results, then numbers in question order.",
     )
-    exclude_valid: bool = Field(True, description="Drop training rows whose question also stands in valid.")
+    exclude_valid: bool = Field(True, description="Drop training rows whose question is also in valid.")
     decontaminate: tuple[str, ...] = Field(
         (),
         description="Test sets; training rows that equal one of their questions or share 13 words in a row are dropped.",
@@ -96,19 +97,21 @@ class DataSettings(Settings):
 
 
 class ValidationSettings(Settings):
-    """How much is asked at each validation; when is `training.eval_strategy` and `training.eval_steps`."""
+    """Validation during training; its schedule is `training.eval_strategy` and `training.eval_steps`."""
 
     questions: int = Field(200, ge=1, description="Questions of data.valid answered each time (the first ones).")
     batch_size: int = Field(64, ge=1, description="Questions answered at a time.")
     stop_collapsed: bool = Field(
-        True, description="Stop a run whose latents have collapsed; false: train on, as an ablation may want."
+        True, description="Stop a run whose latents have collapsed; false: continue, e.g. for an ablation."
     )
 
 
 class SpeedSettings(Settings):
-    """What makes training faster without changing what is learnt."""
+    """Options that make training faster without changing its result."""
 
-    pack: int = Field(0, ge=0, description="Pack sequences into rows of this many positions; 0: a padded row each.")
+    pack: int = Field(
+        0, ge=0, description="Pack sequences into rows of this many positions; 0: one padded row per sequence."
+    )
     compile: bool = Field(
         False, description="Compile the decoder layers (torch.compile); the first steps take a minute."
     )
@@ -116,48 +119,48 @@ class SpeedSettings(Settings):
         1.0,
         ge=0,
         le=1,
-        description="Compiled: share of activation memory used; the rest is computed again, cheapest first.",
+        description="With compile, fraction of the activations to store; the others are recomputed, cheapest first.",
     )
     graph: bool = Field(
         False,
-        description="On an NVIDIA GPU, replay the pass through the layers as captured graphs: faster for a small model.",
+        description="On an NVIDIA GPU, replay the layers as CUDA graphs: faster for a small model.",
     )
     fold_lora: bool = Field(
         False,
-        description="Multiply by W + s·BA at once instead of by W, A and B: faster for a narrow model and long batches.",
+        description="Multiply by W + s·BA instead of by W, A and B: faster for a narrow model and long batches.",
     )
     pretokenize: bool = Field(
         False,
-        description="Open and encode all chains before training, into files other runs share; on demand where visits differ.",
+        description="Tokenize all chains before training, into a cache shared by runs; on demand where epochs differ.",
     )
 
 
 class RunConfig(Settings):
     """Everything a training run depends on."""
 
-    name: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$", description="Names the run's folder.")
-    seed: int = Field(777, ge=0, lt=2**32, description="Seeds weights, order of rows and priors that draw.")
-    backbone: BackboneConfig = Field(BackboneConfig(), description="Which language model, and what of it is trained.")
-    prompt: PromptConfig = Field(PromptConfig(), description="How a question is put and an answer written.")
-    data: DataSettings = Field(description="Chains to train on.")
+    name: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$", description="Name of the run's folder.")
+    seed: int = Field(777, ge=0, lt=2**32, description="Seed of weights, data order and random priors.")
+    backbone: BackboneConfig = Field(BackboneConfig(), description="The base model and its adapter.")
+    prompt: PromptConfig = Field(PromptConfig(), description="Format of prompts and answers.")
+    data: DataSettings = Field(description="Training data and validation set.")
     spans: SpansConfig = Field(
         default_factory=lambda: SpansConfig(name="step"), description="How a step is cut into latents."
     )
     prior: PriorConfig = Field(
-        default_factory=lambda: PriorConfig(name="mixture"), description="The distribution each latent is taught."
+        default_factory=lambda: PriorConfig(name="mixture"), description="Target distribution of each latent."
     )
     method: MethodConfig = Field(description="How latents are trained and produced.")
     training: dict[str, Any] = Field({}, description="Hugging Face TrainingArguments by their own names.")
     speed: SpeedSettings = Field(
-        SpeedSettings(), description="What makes training faster without changing what is learnt."
+        SpeedSettings(), description="Options that make training faster without changing its result."
     )
-    validation: ValidationSettings = Field(ValidationSettings(), description="How much is asked at each validation.")
+    validation: ValidationSettings = Field(ValidationSettings(), description="Validation during training.")
 
     def as_dict(self) -> dict[str, Any]:
-        """Plain data with every default written out; `from_dict` reads it back to an equal config."""
+        """Return plain data with all defaults; `from_dict` reads it back to an equal config."""
         return self.model_dump(mode="json")
 
 
 def to_yaml(config: RunConfig) -> str:
-    """The whole config as a recipe."""
+    """Return the config as a complete recipe."""
     return yaml.safe_dump(config.as_dict(), sort_keys=False, allow_unicode=True, width=100)

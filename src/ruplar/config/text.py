@@ -1,13 +1,14 @@
 """YAML text → plain data, and `key=value` overrides → changes to it.
 
-YAML as people expect it: `3e-4` is a number, only `true` and `false` are booleans (so `eval_strategy: no` stays the
-word that transformers wants), dates stay text, and a key may stand only once.
+YAML without its surprises: `3e-4` is a number, only `true` and `false` are booleans (so `eval_strategy: no` stays the
+word that transformers expects), dates stay text, and duplicate keys, deep nesting and alias bombs are errors.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import yaml
@@ -15,18 +16,43 @@ import yaml
 from ruplar.errors import UserError
 
 _LEFT_OUT = {"tag:yaml.org,2002:bool", "tag:yaml.org,2002:timestamp"}
+_DEPTH = 32
+_SIZE = 100_000
 
 
 class _Loader(yaml.SafeLoader):
-    """YAML's safe loader, less its surprises."""
+    """YAML's safe loader without its surprises."""
+
+    depth = 0
+
+    def compose_node(self, parent, index):
+        self.depth += 1
+        if self.depth > _DEPTH:
+            mark = self.peek_event().start_mark
+            raise yaml.composer.ComposerError(None, None, f"nested more than {_DEPTH} levels deep", mark)
+        node = super().compose_node(parent, index)
+        self.depth -= 1
+        return node
 
     def construct_mapping(self, node, deep=False):
         seen = set()
         for key, _ in node.value:
+            if not isinstance(key, yaml.ScalarNode):
+                raise yaml.constructor.ConstructorError(None, None, "a key must be plain text", key.start_mark)
             if key.value in seen:
-                raise yaml.constructor.ConstructorError(None, None, f"'{key.value}' stands twice", key.start_mark)
+                raise yaml.constructor.ConstructorError(None, None, f"duplicate key '{key.value}'", key.start_mark)
             seen.add(key.value)
         return super().construct_mapping(node, deep)
+
+    def construct_object(self, node, deep=False):
+        try:
+            return super().construct_object(node, deep)
+        except (ValueError, OverflowError) as error:  # `!!int x`, an impossible date, a number of 5,000 digits
+            short = node.value if len(node.value) <= 40 else f"{node.value[:37]}..."
+            kind = node.tag.rpartition(":")[2]
+            raise yaml.constructor.ConstructorError(
+                None, None, f"'{short}' is not a valid {kind}", node.start_mark
+            ) from error
 
 
 _Loader.yaml_implicit_resolvers = {
@@ -40,13 +66,16 @@ _Loader.add_implicit_resolver(
 
 
 def parse(text: str, where: str) -> Any:
-    """YAML text → data.
+    """Read YAML text as plain data.
 
     Raises:
-        UserError: It is not YAML, or a key stands twice; the message gives line and column.
+        UserError: It is not YAML, or has a duplicate key; the message gives line and column.
     """
     try:
-        return yaml.load(text, Loader=_Loader)  # noqa: S506  (a SafeLoader)
+        data = yaml.load(text, Loader=_Loader)  # noqa: S506  (a SafeLoader)
+        if "*" in text and _size(data, {}) > _SIZE:
+            raise UserError(f"its aliases expand to more than {_SIZE:,} values.", where=where)
+        return data
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         place = f"line {mark.line + 1}, column {mark.column + 1}: " if mark else ""
@@ -55,11 +84,37 @@ def parse(text: str, where: str) -> Any:
         raise UserError(f"not readable as YAML: {error}", where=where) from error
 
 
-def merge(under: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
-    """`over` laid on `under`: sections merge, values and lists replace.
+def _size(data: Any, known: dict[int, int]) -> int:
+    """Return the number of values in `data` with aliases expanded; an alias to an enclosing value counts as too many."""
+    if not isinstance(data, dict | list):
+        return 1
+    if id(data) not in known:
+        known[id(data)] = _SIZE + 1
+        inside = data.values() if isinstance(data, dict) else data
+        known[id(data)] = min(_SIZE + 1, 1 + sum(_size(item, known) for item in inside))
+    return known[id(data)]
 
-    A section whose `name` changes (another prior, another method) starts afresh: the settings below belonged to the
-    other plug-in.
+
+def read_yaml(file: Path) -> Any:
+    """Read a YAML file as plain data.
+
+    Raises:
+        UserError: It cannot be read, or is not UTF-8 text or not YAML.
+    """
+    try:
+        written = file.read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        raise UserError(f"is not UTF-8 text ({error.reason} at byte {error.start}).", where=str(file)) from error
+    except OSError as error:
+        raise UserError(f"cannot be read ({error.strerror}).", where=str(file)) from error
+    return parse(written, where=str(file))
+
+
+def merge(under: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
+    """Return `over` merged over `under`: sections merge, values and lists replace.
+
+    A section whose `name` changes (another prior, another method) starts empty: the settings below belong to the other
+    plug-in.
     """
     merged = dict(under)
     for key, value in over.items():
@@ -78,19 +133,19 @@ def override(
     plugin_sections: Sequence[str],
     normal: Callable[[Mapping[str, Any]], dict[str, Any]],
 ) -> dict[str, Any]:
-    """Data with `a.b=value` applied in order; values are YAML, `data.train.1.count=5` counts list items from 0.
+    """Return data with `a.b=value` applied in order; values are YAML, `data.train.1.count=5` counts list items from 0.
 
-    Changing a plug-in's name drops the settings the recipe gave to the other plug-in, wherever in the order the name
-    stands; settings given as overrides are kept and must fit the plug-in named.
+    Changing a plug-in's name drops the recipe's settings of the other plug-in, wherever the name is in the order; settings
+    given as overrides stay and must be settings of the named plug-in.
 
     Args:
         data: A recipe in its long form.
         overrides: As on the command line.
-        plugin_sections: Dotted places of the sections that name a plug-in.
+        plugin_sections: Dotted paths of the sections that name a plug-in.
         normal: Brings a recipe to its long form, so that `data.train=FILE data.train.count=5` works.
 
     Raises:
-        UserError: All overrides that cannot be read or have no place, together.
+        UserError: With all overrides that cannot be parsed or applied.
     """
     problems, changes = [], []
     for text in overrides:
@@ -120,7 +175,7 @@ def _change(text: str) -> tuple[tuple[str, ...], Any]:
     if not equals or not all(path):
         raise UserError(f"'{text}' is not an override. Write key=value, e.g. training.learning_rate=1e-4.")
     if not value.strip():
-        raise UserError(f"'{text}' gives no value. Write {key}=null to unset it.")
+        raise UserError(f"'{text}' has no value. Write {key}=null to unset it.")
     try:
         return path, parse(value, text)
     except UserError as error:
@@ -134,14 +189,15 @@ def _name_at(data: Any, path: Sequence[str]) -> str | None:
 
 
 def _put(data: Any, path: Sequence[str], value: Any, whole: str) -> Any:
-    """A copy of `data` with the value at `path`; missing sections are made, so that the check can name them."""
+    """Return a copy of `data` with the value at `path`; missing sections are created, so that the check can name them."""
     if not path:
         return value
     key, rest = path[0], path[1:]
     if isinstance(data, list):
-        if not key.isdigit() and len(data) == 1:
+        number = key.isascii() and key.isdecimal()
+        if not number and len(data) == 1:
             return [_put(data[0], path, value, whole)]
-        if not key.isdigit() or int(key) >= len(data):
+        if not number or len(key) > 9 or int(key) >= len(data):
             raise UserError(f"'{whole}': '{key}' is not one of its {len(data)} items; they are counted from 0.")
         return [_put(item, rest, value, whole) if i == int(key) else item for i, item in enumerate(data)]
     if data is not None and not isinstance(data, Mapping):

@@ -1,7 +1,7 @@
-"""The recipe's `training:` section → what is wrong with it, by transformers' own list of fields.
+"""The recipe's `training:` section → its problems, checked against the fields of transformers' `TrainingArguments`.
 
-`TrainingArguments` cannot be imported without torch (seconds), so its fields are read from its source: names, simple
-types and the values of its enums. What the source does not say plainly is left to transformers itself.
+Importing `TrainingArguments` imports torch (seconds), so its source is parsed instead: names, simple types and the values of
+its enums. Transformers itself checks the rest.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from ruplar.errors import UserError, unknown
 
 OURS = {
     "output_dir": "the run's folder is chosen on the command line",
-    "seed": "write seed: at the top of the recipe",
+    "seed": "set seed: at the top of the recipe",
     **dict.fromkeys(
         ("disable_tqdm", "label_names", "logging_nan_inf_filter", "remove_unused_columns"),
-        "only one value works with our batches and progress line, and the trainer sets it",
+        "the trainer sets it",
     ),
 }
 """Fields a recipe may not set, and what to do instead."""
@@ -39,27 +39,27 @@ _NO_TRAINING: dict[str, Callable[[Any], bool]] = {
     "max_steps": lambda value: value == 0 or value < -1,  # -1 leaves it to the epochs
     "num_train_epochs": lambda value: value <= 0,
 }
-"""Values that transformers takes and then returns the model as it was."""
+"""Values that transformers accepts but that train nothing."""
 
 
 def problems(section: Mapping[str, Any]) -> list[str]:
-    """Every unknown field, wrong type and unknown choice, as a sentence each."""
+    """Return a sentence for every unknown field, wrong type and unknown choice."""
     known, choices = _source()
     found = []
     for key, value in section.items():
         if key in OURS:
-            found.append(f"training.{key}: not set here; {OURS[key]}.")
+            found.append(f"training.{key}: cannot be set here; {OURS[key]}.")
         elif key not in known:
             found.append(f"training: {_unknown(key, known)}")
         elif (wrong := _wrong(value, known[key], choices)) is not None:
             found.append(f"training.{key}: {wrong}")
         elif key in _NO_TRAINING and _NO_TRAINING[key](value):
-            found.append(f"training.{key}: {value} would train nothing. Write how many, 1 or more.")
+            found.append(f"training.{key}: {value} would train nothing. Use 1 or more.")
     return found
 
 
 def _unknown(key: str, known: Mapping[str, Any]) -> str:
-    # the list of some hundred fields would hide the hint: give the hint alone
+    # without the list of some hundred fields, which would hide the hint
     return unknown("field of transformers' TrainingArguments", key, known).split(" Known:")[0]
 
 
@@ -74,8 +74,8 @@ def _wrong(value: Any, types: list[str], choices: Mapping[str, list[str]]) -> st
 
 @cache
 def _source() -> tuple[dict[str, list[str]], dict[str, list[str]]]:
-    """Field → the names of its types; enum → its values."""
-    spec = importlib.util.find_spec("transformers")  # a top-level name: found without importing it
+    """Return field → names of its types, and enum → its values."""
+    spec = importlib.util.find_spec("transformers")  # finding a top-level name does not import it
     if spec is None or spec.origin is None:
         raise UserError("transformers is not installed. Install ruplar again, with its dependencies.")
     folder = Path(spec.origin).parent

@@ -181,6 +181,7 @@ class RunRecord(_Record):
     data: dict[str, str] = Field({}, description="Source → fingerprint of its content.")
     left_out: dict[str, int] = Field({}, description="Reason → number of rows left out.")
     mean_of: list[int] = Field([], description="Seeds of a model soup; empty: one training.")
+    reused_from: str = Field("", description="STUDY/CELL whose record this is a copy of; empty: made for this study.")
     started: str
     seconds: float = 0
     train_seconds: float | None = None

@@ -1,1 +1,1 @@
-"""A study file → methods × seeds, each trained, asked and recorded under equal conditions."""
+"""A study file → rows × seeds, each trained, evaluated and recorded under equal conditions."""

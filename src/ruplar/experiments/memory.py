@@ -1,7 +1,7 @@
-"""A device and how many share it → the memory each process may take of it, and which failures are for want of it.
+"""A device and its number of workers → the memory each may use, and which errors are out-of-memory errors.
 
-PyTorch keeps what it has freed for later use, up to all of the GPU: beside such a process another finds no room, though
-little of it is in use. A process with a limit gives the kept memory back when it reaches that limit, and tries again.
+PyTorch caches freed memory, up to all of the GPU, so that a second process may find none although little is in use. A process
+with a limit returns its cache when it reaches the limit, and tries again.
 """
 
 from __future__ import annotations
@@ -12,37 +12,37 @@ from pathlib import Path
 from ruplar.errors import UserError
 
 _ALL = 0.95
-"""What workers share of a GPU; the rest is for what each has there besides PyTorch's own memory."""
-_SAID = ("CUDA error: out of memory", "Error 2: out of memory", "CUBLAS_STATUS_ALLOC_FAILED")
-"""How libraries beside PyTorch's own store of memory say that there is none."""
+"""Fraction of a GPU that workers share; the rest is for memory outside PyTorch's allocator, such as CUDA contexts."""
+_MESSAGES = ("CUDA error: out of memory", "Error 2: out of memory", "CUBLAS_STATUS_ALLOC_FAILED")
+"""Out-of-memory messages of libraries outside PyTorch's allocator."""
 
 
 def check_share(share: float | None, device: str) -> None:
-    """Refuse a share that is no share, or that nothing would keep to.
+    """Refuse an invalid share, or one that would have no effect.
 
     Raises:
-        UserError: Not in (0, 1], or the device is no NVIDIA GPU.
+        UserError: It is not in (0, 1], or the device is not an NVIDIA GPU.
     """
     if share is None:
         return
     if not 0 < share <= 1:
-        raise UserError(f"--memory-share: {share:g} is no share. Write a number above 0 and up to 1, e.g. 0.15.")
+        raise UserError(f"--memory-share: must be above 0 and at most 1, e.g. 0.15; got {share:g}.")
     if not device.startswith("cuda"):
         raise UserError(
-            f"--memory-share: limits memory on an NVIDIA GPU, and this runs on '{device}', where it would be passed over. "
-            "Leave it out, or choose --device cuda."
+            f"--memory-share: limits memory on an NVIDIA GPU and has no effect on '{device}'. Leave it out, or choose "
+            "--device cuda."
         )
 
 
 def share_of(given: float | None, jobs: int, device: str) -> float | None:
-    """The share of a worker among `jobs`: the one given, else an equal one; None: no limit."""
+    """Return the share of a worker among `jobs`: the given one, else an equal one; None: no limit."""
     if given is not None:
         return given
     return _ALL / jobs if jobs > 1 and device.startswith("cuda") else None
 
 
 def limit(device: str, share: float | None) -> None:
-    """Let this process take so much of a GPU's memory from now on; None leaves it as it is."""
+    """Limit this process to a share of the GPU's memory; None: no limit."""
     if share is None:
         return
     import torch
@@ -52,27 +52,27 @@ def limit(device: str, share: float | None) -> None:
 
 
 def out_of_memory(error: BaseException | None) -> bool:
-    """Whether an error, or one that it was raised from, says that the GPU has no memory left."""
+    """Return whether an error, or one of its causes, is an out-of-memory error of the GPU."""
     import torch
 
     while error is not None:
         if isinstance(error, torch.cuda.OutOfMemoryError):
             return True
-        if isinstance(error, RuntimeError) and any(words in str(error) for words in _SAID):
+        if isinstance(error, RuntimeError) and any(words in str(error) for words in _MESSAGES):
             return True
         error = error.__cause__
     return False
 
 
-def way_out(share: float | None) -> str:
-    """What to add to the reason of such a failure; nothing where no limit was set."""
+def advice(share: float | None) -> str:
+    """Return what to add to the reason of such a failure; nothing without a limit."""
     if share is None:
         return ""
-    return f" It had {share:.0%} of the GPU's memory: a larger --memory-share or fewer --jobs give it more."
+    return f" It was limited to {share:.0%} of the GPU's memory: use a larger --memory-share or fewer --jobs."
 
 
 def room_gb(device: str) -> float:
-    """Memory that cells may share: what is free on the GPU, or in the machine."""
+    """Return the memory that cells may share: what is free on the GPU, or in the machine."""
     import torch
 
     if device.startswith("cuda"):

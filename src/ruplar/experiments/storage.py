@@ -1,11 +1,11 @@
-"""A plan's cells ↔ their folders: what is done, what is under way, what failed; safe against a kill at any moment.
+"""Cells ↔ their folders: what is done, running or failed; safe against a kill at any moment.
 
-RESULTS/STUDY/study.json                  the plan for readers: rows in order, what was varied
-RESULTS/STUDY/CELL/run.json               written last, whole or not at all: a cell with it is done
-RESULTS/STUDY/questions-*.jsonl.gz        what all cells were asked
-RESULTS/STUDY/CELL/samples.jsonl.gz       every answer; metrics.jsonl the curve; ablation.json where asked for
+RESULTS/STUDY/study.json                  the plan for readers: rows in order, what varies
+RESULTS/STUDY/CELL/run.json               written last and atomically: a cell that has it is evaluated
+RESULTS/questions/*.jsonl.gz              the questions, shared by all cells
+RESULTS/STUDY/CELL/samples.jsonl.gz       every answer; metrics.jsonl is the curve, ablation.json the latent ablation
 WORK/STUDY/CELL/                          checkpoints and model (train/run.py), log.txt, failed.json
-WORK/STUDY/CELL/.lock                     held by the process at work on it; the kernel lets go when that one dies
+WORK/STUDY/CELL/.lock                     held by the process that runs the cell; the kernel releases it when that dies
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ from __future__ import annotations
 import fcntl
 import json
 import logging
-import os
 import shutil
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -22,51 +21,49 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from ruplar.data.sources import SourceConfig
 from ruplar.errors import UserError
-from ruplar.evaluate.record import RECORD, BenchmarkResult, RunRecord, commit_of, read_record, versions
-from ruplar.experiments.plan import Cell, Study, folder_name, labels
-from ruplar.report.rows import STUDY, differences
+from ruplar.evaluate.record import RECORD, STUDY, RunRecord, commit_of, differences, is_complete, read_record, versions
+from ruplar.experiments.plan import Cell, labels
+from ruplar.experiments.study import Study, folder_name
+from ruplar.io import write_json
 
 log = logging.getLogger(__name__)
 
 Status = Literal["done", "running", "failed", "trained", "begun", "waiting"]
 TRAINED, FAILED, LOG = "trained.json", "failed.json", "log.txt"
-GREEDY = "greedy"
-"""How studies have answers decoded."""
 
 
 @dataclass(frozen=True)
 class Places:
-    """Where a study's records and its models lie."""
+    """Where a study's records and models are."""
 
     results: Path
     work: Path
 
     def result(self, cell: Cell) -> Path:
-        """The folder of a cell's record."""
+        """Folder of a cell's record."""
         return self.results / cell.name
 
     def run(self, cell: Cell) -> Path:
-        """The folder a cell trains in."""
+        """Folder a cell trains in."""
         return self.work / cell.name
 
     def model_of(self, cell: Cell) -> Path:
-        """The folder of the run whose model a cell asks: its own, or the row's it names. A mean lies in its own."""
-        return self.work / (cell.name if cell.of is None or cell.mean else folder_name(cell.of, cell.seed))
+        """Folder of the run whose model a cell evaluates: its own, or that of another row. A soup is in its own."""
+        return self.work / (cell.name if cell.of is None or cell.soup else folder_name(cell.of, cell.seed))
 
 
 def status(cell: Cell, places: Places, study: Study) -> Status:
-    """How far a cell is.
+    """Return how far a cell is.
 
     Raises:
-        UserError: What lies there was made under other settings; see `check_same_settings`.
+        UserError: Its record was made with other settings; see `check_same_settings`.
     """
     record = recorded(cell, places)
-    if record is not None and asked_all(record, study):
+    if record is not None and evaluated_all(record, study):
         return "done"
     run = places.run(cell)
-    if held(cell, places):
+    if _locked(cell, places):
         return "running"
     if (run / FAILED).is_file():
         return "failed"
@@ -76,37 +73,37 @@ def status(cell: Cell, places: Places, study: Study) -> Status:
 
 
 def recorded(cell: Cell, places: Places) -> RunRecord | None:
-    """A cell's record, when there is one; refused when it is another cell's."""
+    """Return a cell's record; None when there is none yet. The record of another cell is refused."""
     folder = places.result(cell)
     if not (folder / RECORD).is_file():
         return None
     record = read_record(folder)
     check_same_settings(cell, record.config, folder)
-    check_same_mean(cell, record, folder)
+    check_same_soup(cell, record, folder)
     return record
 
 
 def check_same_settings(cell: Cell, config: Mapping[str, Any], folder: Path) -> None:
-    """Refuse to go on with, or to put into one table, what was made under other settings than those planned."""
+    """Refuse to resume, or to put into one table, what was made with other settings than planned."""
     differing = differences(config, cell.config.as_dict())
     if config.get("seed") != cell.seed:
         differing = ["seed", *differing]
     if differing:
         first = differing[0]
         raise UserError(
-            f"{folder}: was made under other settings: {first} was {_at(config, first)!r} and is now "
+            f"{folder}: was made with other settings: {first} was {_at(config, first)!r} and is now "
             f"{_at(cell.config.as_dict(), first)!r}"
             + (f" (also {', '.join(differing[1:])})" if differing[1:] else "")
-            + ". Take the change back, choose another --output and --work, or remove the folder."
+            + ". Undo the change, choose another --output and --work, or remove the folder."
         )
 
 
-def check_same_mean(cell: Cell, record: RunRecord, folder: Path) -> None:
-    """Refuse the record of a mean of other seeds, or of one training where a mean is planned."""
-    if sorted(record.mean_of) != sorted(cell.mean):
-        were, are = (", ".join(map(str, seeds)) or "one training" for seeds in (record.mean_of, cell.mean))
+def check_same_soup(cell: Cell, record: RunRecord, folder: Path) -> None:
+    """Refuse the record of a soup of other seeds, or of one training where a soup is planned."""
+    if sorted(record.mean_of) != sorted(cell.soup):
+        were, are = (", ".join(map(str, seeds)) or "one training" for seeds in (record.mean_of, cell.soup))
         raise UserError(
-            f"{folder}: the seeds of the mean were {were}, and are now {are}. Name those seeds, choose another --output and "
+            f"{folder}: the seeds of the soup were {were}, and are now {are}. Use those seeds, choose another --output and "
             "--work, or remove the folder."
         )
 
@@ -117,26 +114,21 @@ def _at(config: Any, path: str) -> Any:
     return config
 
 
-def asked_all(record: RunRecord, study: Study) -> bool:
-    """Whether a record holds every benchmark of the study, asked in full."""
-    names = {result.name: result for result in record.benchmarks if asks_plainly(result)}
-    return all(source.name in names and _as_many(names[source.name].n, source) for source in study.on)
+def evaluated_all(record: RunRecord, study: Study) -> bool:
+    """Return whether a record has every benchmark of the study, in full."""
+    return is_complete(record, {source.name: source.count for source in study.on})
 
 
-def asks_plainly(result: BenchmarkResult) -> bool:
-    """Whether it was asked as studies ask; a run may be evaluated otherwise too, into the same record."""
-    return result.decoding == GREEDY and not result.lenient
+def trained_like(record: RunRecord, cell: Cell) -> bool:
+    """Return whether a record is of one training with a cell's settings and seed."""
+    return record.seed == cell.seed and not record.mean_of and not differences(record.config, cell.config.as_dict())
 
 
-def _as_many(n: int, source: SourceConfig) -> bool:
-    return source.count is None or n == source.count
+def find_trained(cell: Cell, places: Places, model: str) -> Path | None:
+    """Return a run of another study with the training this cell needs and its folder `model`; None if there is none.
 
-
-def trained_elsewhere(cell: Cell, places: Places, model: str) -> Path | None:
-    """A cell of another study beside this one that was trained as this one would be, and still has its folder `model`.
-
-    With the same settings and seed, that is, by the same commit on the same versions; changed code takes from changed code
-    alone, so that no record says its code was as committed when it was not.
+    Settings, seed, commit and versions must be equal. Uncommitted code reuses only models of uncommitted code, so that no
+    record claims a clean commit that did not make it.
     """
     here = (*commit_of(), versions())
     for file in sorted(places.work.parent.glob(f"*/*-seed{cell.seed}/{TRAINED}")):
@@ -144,24 +136,16 @@ def trained_elsewhere(cell: Cell, places: Places, model: str) -> Path | None:
             continue
         try:
             record = read_record(file)
-        except UserError as error:  # another study's trouble, or another version's record: nothing to take
-            log.info("%s: passed over, not a record this version reads (%s).", file, error)
+        except UserError as error:  # damaged, or of another version
+            log.info("%s: skipped, this version cannot read the record (%s).", file, error)
             continue
-        same = record.seed == cell.seed and not differences(record.config, cell.config.as_dict())
-        same = same and not record.mean_of  # it has the settings of what it is the mean of
-        if same and (record.commit, record.dirty, record.versions) == here:
+        if trained_like(record, cell) and (record.commit, record.dirty, record.versions) == here:
             return file.parent
     return None
 
 
-def asking(study: Study) -> dict[str, Any]:
-    """What, besides the benchmarks, decides what a record says of them."""
-    plain = study.model_dump(mode="json")
-    return {key: plain[key] for key in ("batch_size", "engine", "latency_questions", "readable")}
-
-
-def take(source: Path, run: Path, parts: Sequence[str]) -> RunRecord:
-    """Copy what another cell's training left; its record comes last, so that a kill leaves a cell that is not trained."""
+def copy_training(source: Path, run: Path, parts: Sequence[str]) -> RunRecord:
+    """Copy another run's model and curve; the record comes last, so that a kill leaves an untrained cell."""
     for name in parts:
         if (source / name).is_dir():
             shutil.copytree(source / name, run / name, dirs_exist_ok=True)
@@ -174,7 +158,7 @@ def take(source: Path, run: Path, parts: Sequence[str]) -> RunRecord:
 
 @contextmanager
 def claim(cell: Cell, places: Places) -> Iterator[bool]:
-    """Whether this process may work on a cell: yields False when another does."""
+    """Yield whether this process may run a cell; False when another process does."""
     run = places.run(cell)
     run.mkdir(parents=True, exist_ok=True)
     with (run / ".lock").open("w") as file:
@@ -186,8 +170,7 @@ def claim(cell: Cell, places: Places) -> Iterator[bool]:
         yield True
 
 
-def held(cell: Cell, places: Places) -> bool:
-    """Whether a living process is at work on a cell."""
+def _locked(cell: Cell, places: Places) -> bool:
     lock = places.run(cell) / ".lock"
     if not lock.is_file():
         return False
@@ -200,28 +183,26 @@ def held(cell: Cell, places: Places) -> bool:
 
 
 def write_failure(cell: Cell, places: Places, reason: str, session: str, again: bool = False) -> None:
-    """Note why a cell failed; it is tried again when the study is started anew, or `again` in this session already."""
+    """Record why a cell failed; it is retried when the study is started again, or `again` in this session."""
     at = time.strftime("%Y-%m-%dT%H:%M:%S%z")
     about = {"reason": reason, "session": session, "at": at, "log": LOG, "again": again}
     write_json(places.run(cell) / FAILED, about)
 
 
 def failure(cell: Cell, places: Places) -> dict[str, Any] | None:
-    """What `write_failure` noted, None for a cell that has not failed."""
+    """Return what `write_failure` recorded, None for a cell that has not failed."""
     file = places.run(cell) / FAILED
     return json.loads(file.read_text(encoding="utf-8")) if file.is_file() else None
 
 
-def write_json(file: Path, value: Any) -> None:
-    """Written whole or not at all."""
-    file.parent.mkdir(parents=True, exist_ok=True)
-    draft = file.with_name(f".{file.name}.{os.getpid()}")
-    draft.write_text(json.dumps(value, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
-    os.replace(draft, file)
+def evaluation_settings(study: Study) -> dict[str, Any]:
+    """Return the settings, besides the benchmarks, that determine what a record reports."""
+    plain = study.model_dump(mode="json")
+    return {key: plain[key] for key in ("batch_size", "engine", "latency_questions", "readable")}
 
 
 def write_study(study: Study, cells: Sequence[Cell], places: Places) -> None:
-    """`study.json`: what a report needs to know of the plan."""
+    """Write `study.json`: what a report needs to know of the plan."""
     firsts = {cell.label: cell for cell in reversed(cells)}
     rows = {label: _row(study, label, firsts.get(label)) for label in labels(study)}
     about = {
@@ -229,7 +210,7 @@ def write_study(study: Study, cells: Sequence[Cell], places: Places) -> None:
         "about": study.about,
         "seeds": list(study.seeds),
         "on": [source.name for source in study.on],
-        "asking": asking(study),
+        "asking": evaluation_settings(study),
         "same": list(study.same),
         "grid": sorted({*study.grid, *(key for row in study.rows.values() for key in row.grid)}),
         "reference": study.reference,
@@ -241,10 +222,10 @@ def write_study(study: Study, cells: Sequence[Cell], places: Places) -> None:
 
 
 def _row(study: Study, label: str, cell: Cell | None) -> dict[str, Any]:
-    """What `study.json` says of a row; of a mean that these seeds are too few for as well, since its record may be there."""
+    """Return a row of `study.json`; also of a soup that has too few seeds now, since its record may exist."""
     if cell is not None:
-        return {"label": label, "set": list(cell.overrides[:-1]), "of": cell.of, "mean": len(cell.mean)}
+        return {"label": label, "set": list(cell.overrides[:-1]), "of": cell.of, "mean": len(cell.soup)}
     row = study.rows.get(label)
-    if row is None or row.mean_of is None:
+    if row is None or row.soup_of is None:
         return {}
-    return {"label": label, "set": [], "of": row.mean_of, "mean": row.take or len(study.seeds)}
+    return {"label": label, "set": [], "of": row.soup_of, "mean": row.size or len(study.seeds)}

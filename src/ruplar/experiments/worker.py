@@ -1,10 +1,10 @@
-"""A plan on disk → cells brought to their records, one after another, in one process that imports torch once.
+"""Jobs on disk → cells trained, evaluated and recorded, one after another, in one process that imports torch once.
 
-    python -m ruplar.experiments.worker PLAN.json ...
+    python -m ruplar.experiments.worker JOB.json ...
 
-Several workers share a plan: each takes the next cell nobody holds, then goes on to the next plan. What happens goes to
-standard output, a JSON object a line, for the process that started it; everything else a cell says goes to its log. A
-worker ends when the one that started it is gone, so a killed study leaves nothing running.
+Several workers share a job: each claims the next free cell, then continues with the next job. Events go to standard output, one
+JSON object per line, for the process that started the worker; all other output of a cell goes to its log. A worker ends when
+its parent process does, so a killed study leaves nothing running.
 """
 
 from __future__ import annotations
@@ -18,99 +18,127 @@ import time
 import traceback
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from ruplar.errors import UserError
-from ruplar.experiments import memory
-from ruplar.experiments import reuse as taken
-from ruplar.experiments import storage as disk
-from ruplar.experiments.plan import Cell, Study
+from ruplar.experiments import memory, reuse, storage
+from ruplar.experiments.plan import Cell
+from ruplar.experiments.study import Study
+from ruplar.io import write_json
 
-log = logging.getLogger("ruplar.experiments.worker")  # as a program this module is called otherwise
+log = logging.getLogger("ruplar.experiments.worker")  # run as a program, this module is named __main__
 
 Emit = Callable[[dict[str, Any]], None]
 _EVERY = 0.5
-"""Seconds between two words about the same cell."""
+"""Seconds between two progress events of a cell."""
 
 
 @dataclass(frozen=True)
-class Job:
-    """What a worker is told.
+class Options:
+    """How studies are run.
 
     Attributes:
-        study: The settings.
-        cells: Those to do.
-        others: All cells of the study, `cells` among them.
-        places: Where they lie.
-        device: As torch names it.
-        session: Names this start of the study: a cell that failed in it is not tried again in it.
-        deadline: No cell is begun after this time (seconds since 1970); None: no such time.
-        most: Cells to do before ending; None: all. One a process keeps the memory figures of a CPU apart.
-        threads: Of torch on the CPU; None: its own choice.
-        data_dir: Folder with the files of known sets.
-        share: Of the GPU's memory, at most; None: no limit.
-        alone: Nothing runs beside its cells. Otherwise one that is out of memory is kept for such a job, which tries it again.
+        device: Device of all workers, as torch names it.
+        jobs: Parallel workers; 0: in this process, None: as many as memory and cores allow.
+        budget: Seconds after which no further cell is started; None: no limit.
+        data_dir: Folder with the files of known benchmarks.
+        share: Fraction of the GPU's memory for each worker; None: equal shares where several run.
+        reuse: Whether records and models of other studies may be reused.
+        persistent_workers: Whether a worker runs several cells; None: on a GPU, where memory statistics can be reset.
+        session: Identifies this start of the study: a cell that failed in it is not retried in it.
+        deadline: `budget` as a time in seconds since 1970.
+        most: Cells to run before a worker ends; None: all.
+        threads: Torch threads of a worker on the CPU; None: torch's default.
+        exclusive: Nothing runs in parallel. Otherwise a cell that runs out of memory is deferred to an exclusive job.
     """
 
-    study: Study
-    cells: tuple[Cell, ...]
-    others: tuple[Cell, ...]
-    places: disk.Places
     device: str = "cpu"
+    jobs: int | None = None
+    budget: float | None = None
+    data_dir: Path | None = None
+    share: float | None = None
+    reuse: bool = True
+    persistent_workers: bool | None = None
     session: str = ""
     deadline: float | None = None
     most: int | None = None
     threads: int | None = None
-    data_dir: Path | None = None
-    share: float | None = None
-    alone: bool = False
+    exclusive: bool = False
+
+
+@dataclass(frozen=True)
+class Job:
+    """A study with all its cells, those of them to run, its folders, and how to run it."""
+
+    study: Study
+    cells: tuple[Cell, ...]
+    chosen: tuple[Cell, ...]
+    places: storage.Places
+    options: Options = Options()
 
     def write(self, file: Path) -> None:
-        """As JSON."""
-        plain = {key: getattr(self, key) for key in ("device", "session", "deadline", "most", "threads", "share", "alone")}  # fmt: skip
-        names = [cell.name for cell in self.cells]
-        paths = {"results": str(self.places.results), "work": str(self.places.work)}
-        about = {"study": self.study.model_dump(mode="json"), "cells": names, "others": [c.as_dict() for c in self.others]}  # fmt: skip
-        disk.write_json(file, {**plain, **paths, **about, "data_dir": self.data_dir and str(self.data_dir)})
+        """Write it as JSON."""
+        about = {
+            "study": self.study.model_dump(mode="json"),
+            "cells": [cell.as_dict() for cell in self.cells],
+            "chosen": [cell.name for cell in self.chosen],
+            "places": {"results": str(self.places.results), "work": str(self.places.work)},
+            "options": {**asdict(self.options), "data_dir": self.options.data_dir and str(self.options.data_dir)},
+        }
+        write_json(file, about)
 
     @classmethod
     def read(cls, file: Path) -> Job:
-        """What `write` wrote."""
+        """Read what `write` wrote."""
         data = json.loads(file.read_text(encoding="utf-8"))
-        others = tuple(Cell.from_dict(cell) for cell in data.pop("others"))
-        names, folder = set(data.pop("cells")), data.pop("data_dir")
+        cells = tuple(Cell.from_dict(cell) for cell in data["cells"])
+        folder = data["options"].pop("data_dir")
         return cls(
-            study=Study.model_validate(data.pop("study")),
-            cells=tuple(cell for cell in others if cell.name in names),
-            others=others,
-            places=disk.Places(Path(data.pop("results")), Path(data.pop("work"))),
-            data_dir=Path(folder) if folder else None,
-            **data,
+            study=Study.model_validate(data["study"]),
+            cells=cells,
+            chosen=tuple(cell for cell in cells if cell.name in data["chosen"]),
+            places=storage.Places(*(Path(data["places"][key]) for key in ("results", "work"))),
+            options=Options(**data["options"], data_dir=Path(folder) if folder else None),
         )
+
+    def status(self, cell: Cell) -> storage.Status:
+        """Return how far a cell is."""
+        return storage.status(cell, self.places, self.study)
+
+    def failed(self, cell: Cell) -> dict[str, Any] | None:
+        """Return how a cell failed in this session; None when it did not."""
+        known = storage.failure(cell, self.places)
+        return known if known is not None and known["session"] == self.options.session else None
+
+    def reusable(self, cell: Cell) -> Path | None:
+        """Return the record of another study that can be reused for a cell; None if there is none."""
+        if not self.options.reuse:
+            return None
+        return reuse.find_record(cell, self.places, self.study, self.cells, self.options.data_dir)
 
 
 def work(jobs: Sequence[Job], emit: Emit) -> None:
-    """Do cells, study by study, until none is left that this worker can do.
+    """Run cells, study by study, until none is left that this worker can run.
 
-    What hangs on another worker's cell is left for a second round: meanwhile there may be something to do in another study.
+    Cells that depend on another worker's cell wait for a second pass: until then another study may have cells to run.
     """
     done = 0
     for patient in (False, True):
         for job in jobs:
-            done += _work(job, emit, patient, None if job.most is None else job.most - done)
+            done += _work(job, emit, patient, None if job.options.most is None else job.options.most - done)
 
 
 def _work(job: Job, emit: Emit, patient: bool, most: int | None) -> int:
-    """Do cells of one study → how many; `patient` waits for others'."""
+    """Run cells of one study and return how many; `patient` waits for cells of other workers."""
     done = 0
 
     def tell(event: dict[str, Any]) -> None:
         emit({**event, "study": job.study.name})
 
     while most is None or done < most:
-        if job.deadline is not None and time.time() >= job.deadline:
+        if job.options.deadline is not None and time.time() >= job.options.deadline:
             return done
         outcome = _next(job, tell)
         if outcome == "wait" and patient:
@@ -123,9 +151,9 @@ def _work(job: Job, emit: Emit, patient: bool, most: int | None) -> int:
 
 
 def _next(job: Job, emit: Emit) -> str:
-    """Do the first cell nobody holds: `done` or `failed`; `wait` when all that is left hangs on others' work."""
+    """Run the first free cell: `done` or `failed`; `wait` when all that is left depends on other workers, else `none`."""
     waiting = False
-    for cell in job.cells:
+    for cell in job.chosen:
         how = _turn(cell, job, emit)
         if how in ("done", "failed"):
             return how
@@ -134,16 +162,13 @@ def _next(job: Job, emit: Emit) -> str:
 
 
 def _turn(cell: Cell, job: Job, emit: Emit) -> str:
-    with disk.claim(cell, job.places) as mine:
+    with storage.claim(cell, job.places) as mine:
         if not mine:
             return "held"
         try:
-            known = _failed(cell, job)
-            again = known is not None and job.alone and known["again"]
-            if known is not None and not again:
-                return "passed"
-            record = disk.recorded(cell, job.places)
-            if record is not None and disk.asked_all(record, job.study):
+            known = job.failed(cell)
+            again = known is not None and job.options.exclusive and known["again"]
+            if (known is not None and not again) or job.status(cell) == "done":
                 return "passed"
             ready = _ready(cell, job)
         except UserError as error:
@@ -151,46 +176,41 @@ def _turn(cell: Cell, job: Job, emit: Emit) -> str:
         return _do(cell, job, emit, again) if ready == "ready" else ready
 
 
-def _failed(cell: Cell, job: Job) -> dict[str, Any] | None:
-    known = disk.failure(cell, job.places)
-    return known if known is not None and known["session"] == job.session else None
-
-
 def _ready(cell: Cell, job: Job) -> str:
-    """Whether the model a cell asks is there, or its record elsewhere: `ready`, or `wait`; refused when it never will be.
+    """Return `ready` when the model a cell evaluates exists, or a record to reuse; `wait` when it will exist later.
 
-    `passed`: it will be when the other row is tried again, alone; both are left for that.
+    `passed`: the row that trains it will be retried exclusively, and this cell after it.
     """
-    trained = job.places.model_of(cell) / disk.TRAINED
-    if cell.of is None or trained.is_file():
+    if cell.of is None or (job.places.model_of(cell) / storage.TRAINED).is_file() or job.reusable(cell) is not None:
         return "ready"
-    if taken.asked_elsewhere(cell, job.places, job.study, job.others, job.data_dir) is not None:
-        return "ready"
-    found = [_awaited(cell, other, job) for other in job.others if cell.needs(other)]
+    found = [_awaited(cell, other, job) for other in job.cells if cell.needs(other)]
     return next((how for how in ("passed", "wait") if how in found), "ready")
 
 
 def _awaited(cell: Cell, other: Cell, job: Job) -> str:
-    """The same of one of the models it asks."""
-    trained = job.places.run(other) / disk.TRAINED
+    """Return the same for one of the models it evaluates.
+
+    Raises:
+        UserError: That model will never exist.
+    """
+    trained = job.places.run(other) / storage.TRAINED
     if trained.is_file():
         return "ready"
-    known, mine = _failed(other, job), other.name in {c.name for c in job.cells}
-    if known is not None and known["again"] and not job.alone:
+    known, mine = job.failed(other), other.name in {c.name for c in job.chosen}
+    if known is not None and known["again"] and not job.options.exclusive:
         return "passed"
     if known is not None and not (known["again"] and mine):
-        raise UserError(f"it asks the model of '{cell.of}', which failed.")
-    done = not mine or disk.status(other, job.places, job.study) == "done"
-    if done and not trained.is_file():  # nobody will make it: waiting for it would never end
+        raise UserError(f"it needs the model of '{cell.of}', which failed.")
+    if (not mine or job.status(other) == "done") and not trained.is_file():  # nobody will train it: do not wait
         raise UserError(
-            f"it asks the model of '{cell.of}', whose record is there but whose model is not ({job.places.run(other)}). "
-            f"Bring the model back, or remove {job.places.result(other)}: then it is trained anew."
+            f"it needs the model of '{cell.of}', which has a record but no model ({job.places.run(other)}). Restore the "
+            f"model, or remove {job.places.result(other)} to train it again."
         )
     return "wait"
 
 
 def _do(cell: Cell, job: Job, emit: Emit, again: bool) -> str:
-    from ruplar.experiments.cell import Bench, run_cell
+    from ruplar.experiments.cell import run_cell
 
     last = {"at": 0.0, "what": ""}
 
@@ -202,22 +222,21 @@ def _do(cell: Cell, job: Job, emit: Emit, again: bool) -> str:
 
     emit({"event": "start", "cell": cell.name, "again": again})
     began = time.monotonic()
-    bench = Bench(job.study, job.places, job.device, job.data_dir)
-    (job.places.run(cell) / disk.FAILED).unlink(missing_ok=True)
-    with logged(job.places.run(cell) / disk.LOG):
+    (job.places.run(cell) / storage.FAILED).unlink(missing_ok=True)
+    with logged(job.places.run(cell) / storage.LOG):
         if again:
-            log.info("%s: again, alone; beside others it was out of memory.", cell.name)
+            log.info("%s: retried exclusively after an out-of-memory error.", cell.name)
         try:
-            record = run_cell(cell, bench, job.others, tell)
+            record = run_cell(cell, job, tell)
         except UserError as error:
             return _fail(cell, job, emit, error)
-        except Exception as error:  # the other cells must go on; the log has the whole of it
-            with (job.places.run(cell) / disk.LOG).open("a", encoding="utf-8") as file:
+        except Exception as error:  # the other cells continue; the log has the traceback
+            with (job.places.run(cell) / storage.LOG).open("a", encoding="utf-8") as file:
                 traceback.print_exc(file=file)
             return _fail(cell, job, emit, error)
     scores = {result.name: round(result.accuracy, 2) for result in record.benchmarks}
     about = {"seconds": time.monotonic() - began, "peak_gb": record.peak_gb, "scores": scores}
-    emit({"event": "done", "cell": cell.name, **about})
+    emit({"event": "done", "cell": cell.name, "reused_from": record.reused_from, **about})
     return "done"
 
 
@@ -225,15 +244,16 @@ def _fail(cell: Cell, job: Job, emit: Emit, error: Exception) -> str:
     reason = str(error) if isinstance(error, UserError) else f"{type(error).__name__}: {error}"
     full = memory.out_of_memory(error)
     if full:
-        reason += memory.way_out(job.share)
-    disk.write_failure(cell, job.places, reason, job.session, again=full and not job.alone)
-    emit({"event": "failed", "cell": cell.name, "reason": reason, "again": full and not job.alone})
+        reason += memory.advice(job.options.share)
+    again = full and not job.options.exclusive
+    storage.write_failure(cell, job.places, reason, job.options.session, again=again)
+    emit({"event": "failed", "cell": cell.name, "reason": reason, "again": again})
     return "failed"
 
 
 @contextmanager
 def logged(file: Path) -> Iterator[None]:
-    """Everything written to standard output and error, by C code and child processes too, goes to the end of a file."""
+    """Append standard output and error, of C code and child processes too, to a file."""
     sys.stdout.flush()
     sys.stderr.flush()
     before = os.dup(1), os.dup(2)
@@ -251,10 +271,10 @@ def logged(file: Path) -> Iterator[None]:
 
 
 def _end_with_parent() -> None:
-    """End when standard input does: the process that started this one has died."""
+    """Exit when standard input closes: the parent process has died."""
 
     def watch() -> None:
-        while os.read(0, 1):  # not sys.stdin: its lock would be held when the interpreter ends
+        while os.read(0, 1):  # not sys.stdin: its lock would still be held when the interpreter exits
             pass
         os._exit(1)
 
@@ -265,25 +285,25 @@ def main(arguments: Sequence[str]) -> None:
     """See the module's docstring."""
     _end_with_parent()
     events = os.fdopen(os.dup(1), "w", encoding="utf-8", buffering=1)
-    os.dup2(2, 1)  # nothing else may write among the events
+    os.dup2(2, 1)  # keep other output out of the events
     jobs = [Job.read(Path(argument)) for argument in arguments]
-    job = jobs[0]  # they share everything but study, cells and places
+    options = jobs[0].options  # all jobs share them
 
     def emit(event: dict[str, Any]) -> None:
         events.write(json.dumps(event) + "\n")
 
     try:
-        memory.limit(job.device, job.share)
-        room = memory.room_gb(job.device)
+        memory.limit(options.device, options.share)
+        room = memory.room_gb(options.device)
     except Exception as error:
-        if memory.out_of_memory(error):  # even what every process has on a GPU may find no room there
+        if memory.out_of_memory(error):  # even the CUDA context may not fit
             emit({"event": "no room", "reason": f"{type(error).__name__}: {str(error).splitlines()[0]}"})
         raise
     import torch
 
-    if job.threads is not None:  # beside a GPU too: what a worker does on the CPU would stand in the others' way
-        torch.set_num_threads(min(job.threads, torch.get_num_threads()))
-    # rows of a run are told at INFO by this package; other packages only warn
+    if options.threads is not None:  # with a GPU too: workers share the CPU
+        torch.set_num_threads(min(options.threads, torch.get_num_threads()))
+    # this package logs the rows of a run at INFO; other packages only warn
     logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(message)s", stream=sys.stderr)
     logging.getLogger("ruplar").setLevel(logging.INFO)
 

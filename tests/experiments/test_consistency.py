@@ -1,33 +1,31 @@
-"""Cells of one study: the same data and the same start, by what they held and not by their names."""
+"""Cells of one study must have the same data and the same start, compared by content and not by name."""
 
 from __future__ import annotations
-
-import json
 
 import pytest
 
 from ruplar.errors import UserError
-from ruplar.evaluate.record import RECORD, RunRecord, machine, write_record
-from ruplar.experiments import storage as disk
-from ruplar.experiments.consistency import check_same_data, check_same_start, start_of
+from ruplar.evaluate.record import RunRecord, machine, write_record
+from ruplar.experiments import storage
 from ruplar.experiments.plan import plan
+from ruplar.experiments.reuse import check_same_data, check_same_start, start_of
+from ruplar.io import write_json
 
 START = "start: runs/cot"
 
 
 @pytest.fixture
-def study(make_study, tmp_path):
-    """Rows A and B, and what a record of B says of its data → A, the places, all cells."""
+def study(make_study, places):
+    """Data of a record of row B → row A's cell, the folders, all cells."""
 
-    def make(data, init="runs/cot", taken=False):
+    def make(data, init="runs/cot", reused=False):
         cells = plan(make_study(rows=dict.fromkeys("AB", "embedded-no_cot")))
-        places = disk.Places(tmp_path / "results", tmp_path / "runs")
         b = next(cell for cell in cells if cell.label == "B")
         record = record_of(data, init)
-        if taken:
+        if reused:
             write_record(record, places.result(b))
         else:
-            disk.write_json(places.run(b) / disk.TRAINED, record.model_dump(mode="json"))
+            write_json(places.run(b) / storage.TRAINED, record.model_dump(mode="json"))
         return next(cell for cell in cells if cell.label == "A"), places, cells
 
     return make
@@ -40,18 +38,20 @@ def record_of(data, init="runs/cot"):
     )  # fmt: skip
 
 
-@pytest.mark.parametrize("taken", [False, True])
-def test_a_start_that_holds_other_weights_is_refused_whether_the_other_was_trained_or_taken(study, taken):
-    cell, *rest = study({START: "one"}, taken=taken)
+@pytest.mark.parametrize("reused", [False, True])
+def test_a_start_with_other_weights_is_refused_whether_the_other_cell_was_trained_or_reused(study, reused):
+    cell, places, cells = study({START: "one"}, reused=reused)
+    assert places.work.exists() != reused
+    rest = (places, cells)
     check_same_start(cell, {START: "one"}, *rest)
     with pytest.raises(
-        UserError, match="A, seed 1: runs/cot, where it begins, holds other weights than when 'B', seed 1"
+        UserError, match="A, seed 1: its start runs/cot has other weights now than when 'B', seed 1, was trained"
     ):
         check_same_start(cell, {START: "two"}, *rest)
 
 
 @pytest.mark.parametrize(
-    ("theirs", "init", "told"),
+    ("theirs", "init", "warned"),
     [
         ({}, "runs/cot", True),
         ({}, "runs/other", False),
@@ -59,12 +59,12 @@ def test_a_start_that_holds_other_weights_is_refused_whether_the_other_was_train
         ({"start: runs/other": "x"}, "runs/other", False),
     ],
 )
-def test_a_record_that_does_not_say_what_its_start_held_is_told_of(study, caplog, theirs, init, told):
+def test_a_record_without_a_fingerprint_of_its_start_gives_a_warning(study, caplog, theirs, init, warned):
     cell, *rest = study(theirs, init)
     check_same_start(cell, {START: "one"}, *rest)
-    assert ("as 'B', seed 1 cannot be told" in caplog.text) == told
+    assert ("the same weights as 'B', seed 1; their records have no fingerprint" in caplog.text) == warned
     caplog.clear()
-    check_same_start(cell, {}, *rest)  # it begins at the plain backbone
+    check_same_start(cell, {}, *rest)  # it starts from the base model
     assert caplog.text == ""
 
 
@@ -77,11 +77,3 @@ def test_data_is_compared_without_the_start_and_without_test_sets(study):
     for name in ("train 1: a", "valid: v"):
         with pytest.raises(UserError, match=f"'{name}' is changed, but {theirs[name]} in 'B', seed 1"):
             check_same_data(cell, record_of({**theirs, name: "changed"}), *rest)
-
-
-def test_the_record_in_results_is_read_where_nothing_was_trained_here(study):
-    cell, places, cells = study({START: "one"}, taken=True)
-    [file] = places.results.rglob(RECORD)
-    assert json.loads(file.read_text())["data"] == {START: "one"} and not places.work.exists()
-    with pytest.raises(UserError, match="holds other weights"):
-        check_same_start(cell, {START: "two"}, places, cells)

@@ -1,0 +1,240 @@
+"""A study file → a checked `Study`: rows × seeds, what they are evaluated on, and what must be equal in all rows.
+
+name: main
+recipes: [embedded-cot, embedded-no_cot]           rows named after their recipes, or
+rows:                                              label → recipe and settings that differ from it
+  RuPLaR-Mix: embedded-ruplar
+  RuPLaR-Temp: {recipe: embedded-ruplar, set: {prior.name: temperature}}
+  CoLaR-2: {of: CoLaR-5, set: {method.compression: 2}}      the model of another row with other inference settings
+  Mix soup: {soup_of: RuPLaR-Mix, size: 3}           the model soup of three seeds of that row
+grid: {prior.operand_share: [0.1, 0.2]}            every row once for each combination
+seeds: [1, 2, 3]
+on: [valid, word-problems]                         valid: the recipe's validation set
+set: {training.max_steps: 600}                     for all rows
+same: [data, steps, batch, init, adapter, prompt, operands]   what must be equal in all rows
+base: _embedded                                    another study; this file has only the differences
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import Field, ValidationError, model_validator
+
+from ruplar.config import RunConfig
+from ruplar.config.check import explain
+from ruplar.config.text import merge, read_yaml
+from ruplar.data.sources import SourceConfig
+from ruplar.errors import UserError, unknown
+from ruplar.settings import Settings
+
+FOLDER = Path(__file__).parents[1] / "studies"
+"""Where the packaged studies are."""
+VALID = "valid"
+
+Aspect = Literal["data", "steps", "batch", "init", "adapter", "prompt", "operands", "optimiser"]
+_LABEL = re.compile(r"[A-Za-z0-9][A-Za-z0-9 ._,=+()-]*")
+
+
+class RowSettings(Settings):
+    """One row of the table."""
+
+    recipe: str | None = Field(None, description="A packaged recipe, or a file relative to the study's folder.")
+    of: str | None = Field(None, description="Evaluate the model of this row with other settings of its method.")
+    soup_of: str | None = Field(None, description="Evaluate the model soup (averaged weights) of this row's seeds.")
+    size: int | None = Field(
+        None, ge=2, description="With soup_of, seeds per soup: the first ones, the next ones, …; null: all seeds."
+    )
+    set: dict[str, Any] = Field({}, description="Dotted settings of this row.")
+    grid: dict[str, list[Any]] = Field({}, description="Dotted setting → values; the row once for each combination.")
+    printed: str | None = Field(None, description="The paper's name for this row, if it differs.")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _bare_recipe(cls, value: Any) -> Any:
+        return {"recipe": value} if isinstance(value, str) else value
+
+    @model_validator(mode="after")
+    def _one_model(self) -> RowSettings:
+        if [self.recipe, self.of, self.soup_of].count(None) != 2:
+            raise ValueError("a row has exactly one of recipe:, of: and soup_of:")
+        if self.soup_of is not None and (self.set or self.grid):
+            raise ValueError("a soup is evaluated as its models were trained: soup_of allows neither set nor grid")
+        if self.size is not None and self.soup_of is None:
+            raise ValueError("size is the number of seeds of a soup: it needs soup_of")
+        return self
+
+    @property
+    def trained_in(self) -> str | None:
+        """The row whose models it evaluates; None when it trains its own."""
+        return self.of or self.soup_of
+
+
+class Study(Settings):
+    """The contents of a study file."""
+
+    name: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$", description="Name of its folder under results.")
+    about: str = Field("", description="The question it answers, in one sentence.")
+    recipes: tuple[str, ...] = Field((), description="Rows named after their recipes.")
+    rows: dict[str, RowSettings] = Field({}, description="Label → row, in the order of the table.")
+    seeds: tuple[int, ...] = Field((1, 2, 3), min_length=1, description="Each row is trained once with each.")
+    on: tuple[SourceConfig, ...] = Field(min_length=1, description="What every model is evaluated on.")
+    set: dict[str, Any] = Field({}, description="Dotted settings of all rows, e.g. the budget.")
+    grid: dict[str, list[Any]] = Field({}, description="Dotted setting → values; all rows once for each combination.")
+    same: tuple[Aspect, ...] = Field(
+        ("data", "steps", "batch", "init", "adapter", "prompt", "operands"), description="What all rows must share."
+    )
+    ablate: SourceConfig | None = Field(None, description="Also run the latent ablation, on these questions.")
+    latency_questions: int = Field(0, ge=0, description="Also time this many questions at batch size 1.")
+    batch_size: int = Field(64, ge=1, description="Questions answered at a time.")
+    engine: Literal["auto", "fast", "reference"] = Field(
+        "auto", description="The fast engine (auto, fast) or the reference engine."
+    )
+    readable: int = Field(
+        100, ge=0, description="Samples of each benchmark that are stored with their decoded latents (the first ones)."
+    )
+    reference: str | None = Field(None, description="The row others are tested against, besides the best.")
+    printed: dict[str, str] = Field({}, description="Label → the paper's name for it; for the cells of a grid.")
+    not_run: dict[str, str] = Field({}, description="Label → the paper's name of a row that was not run here.")
+
+    @model_validator(mode="after")
+    def _fits(self) -> Study:
+        wrong = []
+        if bool(self.recipes) == bool(self.rows):
+            wrong.append("a study has either recipes or rows")
+        if len(set(self.seeds)) < len(self.seeds):
+            wrong.append(f"seeds: {list(self.seeds)} has duplicates")
+        for label, row in self.rows.items():
+            wrong += _row_problems(label, row, self)
+        folders = [folder_name(label, 0) for label in self.rows]
+        wrong += [
+            f"rows.{label}: another row has the same folder name"
+            for label, name in zip(self.rows, folders, strict=True)
+            if folders.count(name) > 1
+        ]
+        if self.reference is not None and self.reference not in {*self.rows, *self.recipes}:
+            wrong.append(unknown("row", self.reference, {*self.rows, *self.recipes}).rstrip("."))
+        if wrong:
+            raise ValueError("; ".join(wrong))
+        return self
+
+
+def _row_problems(label: str, row: RowSettings, study: Study) -> Iterator[str]:
+    if not _LABEL.fullmatch(label):
+        yield f"rows.{label}: a label has letters, digits, spaces and ._,=+-()"
+    if row.trained_in is not None:
+        key, base = "of" if row.of else "soup_of", study.rows.get(row.trained_in)
+        if base is None or base.recipe is None:
+            yield f"rows.{label}.{key}: '{row.trained_in}' is not a row that is trained"
+        elif study.grid or base.grid or row.grid:
+            yield f"rows.{label}.{key}: which model of a row with a grid is ambiguous"
+    if row.of is not None and (bad := [key for key in row.set if not key.startswith("method.")]):
+        yield f"rows.{label}.set: {bad[0]} cannot change after the model of '{row.of}' is trained"
+
+
+def folder_name(label: str, seed: int) -> str:
+    """Return `LABEL-seedN`, with underscores for blanks and commas."""
+    return f"{re.sub(r'[ ,]+', '_', label)}-seed{seed}"
+
+
+def studies() -> dict[str, str]:
+    """Packaged studies: name → the first line of its heading."""
+    files = sorted(FOLDER.glob("[!_]*.yaml"))
+    return {f.stem: f.read_text(encoding="utf-8").split("\n", 1)[0].lstrip("# ") for f in files}
+
+
+def find_study(name_or_path: str) -> Path:
+    """Return the file of a packaged study by name, or of any study by path."""
+    if name_or_path.endswith((".yaml", ".yml")):
+        if not Path(name_or_path).is_file():
+            raise UserError(f"no study file '{name_or_path}'.")
+        return Path(name_or_path)
+    if name_or_path not in studies():
+        known = unknown("study", name_or_path, studies())
+        raise UserError(f"{known} For a study of your own give its path, FILE.yaml.")
+    return FOLDER / f"{name_or_path}.yaml"
+
+
+def load_study(name_or_path: str, changes: Mapping[str, Any] | None = None) -> Study:
+    """Load and check a study; `changes` replaces whole entries of it (seeds, on).
+
+    Raises:
+        UserError: With all its problems.
+    """
+    file = find_study(name_or_path)
+    data = _read(file)
+    try:
+        return Study.model_validate({**data, **{k: v for k, v in (changes or {}).items() if v is not None}})
+    except ValidationError as error:
+        raise UserError(*(explain(detail, Study) for detail in error.errors()), where=str(file)) from error
+
+
+def _read(file: Path, below: tuple[Path, ...] = ()) -> dict[str, Any]:
+    """Return the file's entries merged over those of its base."""
+    data = read_yaml(file)
+    if not isinstance(data, Mapping):
+        raise UserError("a study consists of entries (key: value); this file has none.", where=str(file))
+    rest = {key: value for key, value in data.items() if key != "base"}
+    if "base" not in data:
+        return rest
+    beside = file.parent / f"{data['base']}".removesuffix(".yaml")
+    base = next(
+        (f for f in (beside.with_name(f"{beside.name}.yaml"), FOLDER / f"{data['base']}.yaml") if f.is_file()), None
+    )
+    if base is None or base in (*below, file):
+        raise UserError(f"base: there is no study '{data['base']}' to build on.", where=str(file))
+    return merge(_read(base, (*below, file)), rest)
+
+
+# --- controls: what must be equal in all rows ----------------------------------------------------------------------
+
+_STEPS = {"max_steps": -1, "num_train_epochs": 3.0}
+"""The defaults of transformers, for recipes that set only one of the two."""
+_OPTIMISER = ("learning_rate", "weight_decay", "warmup_steps", "lr_scheduler_type", "adam_beta2")
+_OPERANDS = "canonical_operands"
+
+
+def _data(config: RunConfig) -> dict[str, Any]:
+    return {f"data.{key}": value for key, value in config.as_dict()["data"].items() if key != _OPERANDS}
+
+
+def _batch(config: RunConfig) -> int:
+    each, times = "per_device_train_batch_size", "gradient_accumulation_steps"
+    return config.training.get(each, 8) * config.training.get(times, 1)
+
+
+_ASPECTS: dict[str, Callable[[RunConfig], dict[str, Any]]] = {
+    "data": _data,
+    "steps": lambda c: {f"training.{key}": c.training.get(key, default) for key, default in _STEPS.items()},
+    "batch": lambda c: {"the effective batch size": _batch(c)},
+    "init": lambda c: {f"backbone.{key}": getattr(c.backbone, key) for key in ("name", "weights", "init")},
+    "adapter": lambda c: {"backbone.lora": c.as_dict()["backbone"]["lora"]},
+    "prompt": lambda c: {f"prompt.{key}": value for key, value in c.as_dict()["prompt"].items()},
+    "operands": lambda c: {f"data.{_OPERANDS}": c.data.canonical_operands},
+    "optimiser": lambda c: {f"training.{key}": c.training.get(key) for key in _OPTIMISER},
+}
+"""Aspect → its settings and their values."""
+
+
+def unequal(configs: Mapping[str, RunConfig], same: Sequence[str]) -> Iterator[str]:
+    """Yield a sentence for every difference from the first row in an aspect that must be equal; `configs` is by label."""
+    rows = iter(configs.items())
+    first, expected = next(rows, ("", None))
+    for label, config in rows:
+        assert expected is not None
+        for aspect in same:
+            wanted, found = _ASPECTS[aspect](expected), _ASPECTS[aspect](config)
+            for key in wanted:
+                if wanted[key] != found[key]:
+                    yield (
+                        f"rows.{label}: {key} is {_short(found[key])}, but {_short(wanted[key])} in '{first}'. Make them "
+                        f"equal, or remove '{aspect}' from same: if the study compares it."
+                    )
+
+
+def _short(value: Any) -> str:
+    text = str(value)
+    return text if len(text) <= 90 else f"{text[:87]}..."
