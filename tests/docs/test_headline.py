@@ -14,18 +14,19 @@ ROOT = Path(__file__).parents[2]
 RESULTS = (ROOT / "docs" / "results.md").read_text(encoding="utf-8")
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 SETS = ("gsm8k-aug", "gsm-hard", "svamp", "multiarith")
-STUDIES = ("smollm2", "smollm2-read", "smollm2-tales")
+STUDIES = ("smollm2", "smollm2-baselines")
+PLAN = "RuPLaR-plan (canonical operands, question repeated)"
 ROWS = {
-    "CoT-SFT": ("smollm2-read", "CoT-SFT read"),
-    "RuPLaR-plan": ("smollm2-read", "RuPLaR-plan-2 read twice"),
-    "CoT-SFT, model soup of 3 seeds": ("smollm2-read", "CoT-SFT read mean of 3"),
-    "RuPLaR-plan, model soup of 3 seeds": ("smollm2-read", "RuPLaR-plan-2 read twice mean of 3"),
-    "CoT-SFT, original operand order": ("smollm2-tales", "CoT-SFT tales"),
-    "RuPLaR, one soft token per operation": ("smollm2-tales", "RuPLaR-plus tales"),
-    "CoLaR-2": ("smollm2-tales", "CoLaR-2 tales"),
-    "No-CoT (direct answer)": ("smollm2-tales", "No-CoT tales"),
-    "CoT-SFT, 800 steps": ("smollm2", "CoT-SFT"),
-    "RuPLaR-Mix, 800 steps": ("smollm2", "RuPLaR-Mix"),
+    "CoT-SFT": ("smollm2", "CoT-SFT (canonical operands)"),
+    "RuPLaR-plan": ("smollm2", PLAN),
+    "CoT-SFT, model soup of 3 seeds": ("smollm2", "CoT-SFT (canonical operands), soup of 3 seeds"),
+    "RuPLaR-plan, model soup of 3 seeds": ("smollm2", f"{PLAN}, soup of 3 seeds"),
+    "CoT-SFT, original operand order": ("smollm2", "CoT-SFT"),
+    "RuPLaR, one soft token per operation": ("smollm2", "RuPLaR-plus"),
+    "CoLaR-2": ("smollm2", "CoLaR-2"),
+    "No-CoT (direct answer)": ("smollm2", "No-CoT"),
+    "CoT-SFT, 800 steps": ("smollm2-baselines", "CoT-SFT"),
+    "RuPLaR-Mix, 800 steps": ("smollm2-baselines", "RuPLaR-Mix"),
 }
 """Row of the headline table → study and row of the records."""
 SHARES = {
