@@ -15,7 +15,7 @@ PIP := $(BIN)/python -m pip install --quiet $(PIP_ARGS) -c constraints.txt
 PYTEST := OMP_NUM_THREADS=1 TOKENIZERS_PARALLELISM=false HF_HUB_OFFLINE=1 $(BIN)/python -m pytest -n $(JOBS) --dist worksteal
 
 .DEFAULT_GOAL := help
-.PHONY: help venv install demo smollm2 test quick check lint format bench tables clean
+.PHONY: help venv install demo smollm2 test quick check lint format docs bench tables clean
 
 help:  ## print this list
 	@grep -E '^[a-z0-9]+:.*## ' Makefile | awk -F ':.*## ' '{printf "  make %-8s %s\n", $$1, $$2}'
@@ -55,6 +55,10 @@ check: lint test  ## everything a change must pass: lint and test
 format: $(STAMP)  ## format the code and fix lint errors
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+
+docs: $(STAMP)  ## build the documentation site into site/, strictly and offline
+	$(PIP) -e '.[docs]'
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 tables: $(STAMP)  ## regenerate the tables of docs/results.md and the pages docs/results/STUDY.md from the records
 	@sed -n 's/^<!-- made by: ruplar \(.*\) -->$$/\1/p' docs/results.md docs/results/*.md | while read -r line; do eval "$(BIN)/ruplar $$line" || exit 1; done

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from ruplar.train.latent_trainer import LatentTrainer, TrainConfig
     from ruplar.train.run import train
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 _HOME = {
     "Decoding": "ruplar.engine.sampling",
