@@ -151,6 +151,21 @@ def test_the_walk_of_the_page_can_be_followed_command_by_command(tmp_path, monke
     assert (factor != 0.1).all() and factor.tolist() == exported.method.gate.factor.tolist()
 
 
+def test_the_benchmark_of_the_page_is_evaluated_by_its_name_and_not_trained_on(tmp_path, monkeypatch):
+    import yaml
+
+    from ruplar.data import decontamination
+    from ruplar.data.locations import KNOWN_SETS, KnownSet, locate
+
+    text = re.search(r'^```yaml title="known_sets.yaml"\n(.*?)^```$', PAGE.read_text(encoding="utf-8"), re.M | re.S)[1]
+    [(name, entry)] = yaml.safe_load(text).items()
+    monkeypatch.setitem(KNOWN_SETS, name, KnownSet(**entry))
+    monkeypatch.setitem(decontamination.TEST_SETS, name, KNOWN_SETS[name])
+    (tmp_path / entry["file"]).write_text('{"question": "3+4?", "answer": "7"}\n', encoding="utf-8")
+    assert locate(name, tmp_path).path == tmp_path / entry["file"]
+    assert decontamination.why_not_train(name) == f"'{name}' is a test set"
+
+
 def test_a_file_that_is_not_on_the_path_is_named():
     with pytest.raises(UserError, match="cannot import 'extras.missing'.*PYTHONPATH"):
         plugins.load("priors", "extras.missing")
