@@ -115,7 +115,7 @@ def test_scores_can_leave_out_questions_near_a_training_problem(monkeypatch):
     asked = {"toy": ["Bob had 3 red apples and 12 green apples in a box.", "Bob had 3 red pears and 12 green apples."]}
     assert near(problems, asked, 8) == {"toy": {0}}  # `had # red apples and # green apples`
     assert near(problems, asked, 11) == {"toy": set()}
-    record = RESULTS / "smollm2-wider" / "No-CoT_wider-seed1"
+    record = RESULTS / "smollm2" / "CoT-SFT_(canonical_operands)-seed1"
     whole, rest = scores(record, "svamp", set(range(500)))
-    assert whole == pytest.approx(35.2) and rest != whole
+    assert whole == pytest.approx(40.6) and rest != whole
     assert scores(record, "svamp", set()) == (whole, whole)
