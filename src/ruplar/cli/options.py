@@ -83,8 +83,8 @@ def options_of(settings: type[Settings]) -> Callable[[Callable[..., None]], Call
 
 def _option(name: str, field: FieldInfo) -> inspect.Parameter:
     least = next((bound.ge for bound in field.metadata if hasattr(bound, "ge")), None)
-    annotation = Annotated[field.annotation, typer.Option(min=least, help=field.description)]
-    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=field.default, annotation=annotation)
+    option = typer.Option(field.default, min=least, help=field.description)
+    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=option, annotation=field.annotation)
 
 
 def default_noise(samples: int, noise: float | None, temperature: float) -> float:
