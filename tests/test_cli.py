@@ -377,3 +377,36 @@ def test_a_model_that_is_no_longer_finite_is_not_saved(tmp_path):
     command = ["train", "embedded-live", *small, "training.learning_rate=1e30", "--output", str(tmp_path / "n")]
     stopped = CliRunner().invoke(app, [*command, "--device", "cpu"])
     assert isinstance(stopped.exception, UserError) and not (tmp_path / "n" / "model").exists()
+
+
+def test_the_fields_of_a_settings_class_become_options_with_their_default_range_and_help():
+    import typer
+    from pydantic import Field
+
+    from ruplar.cli.options import options_of
+    from ruplar.settings import Settings
+
+    class Limits(Settings):
+        max_n: int = Field(16, ge=1, description="Most answers.")
+        timeout: float = Field(60.0, ge=0.01, description="Most seconds.")
+
+    def command(name: str = "x", *, limits: Limits) -> None:
+        typer.echo(f"{name} {limits}")
+
+    command.__annotations__["limits"] = Limits  # a class of this function, which its annotation's text does not find
+    toy = typer.Typer()
+    toy.command()(options_of(Limits)(command))
+    run = CliRunner().invoke
+    assert run(toy, []).output == "x max_n=16 timeout=60.0\n"
+    assert run(toy, ["--max-n", "3", "--name", "y", "--timeout", "2"]).output == "y max_n=3 timeout=2.0\n"
+    refused = run(toy, ["--max-n", "0"])
+    assert refused.exit_code == 2 and "--max-n" in refused.output
+    listed = run(toy, ["--help"]).output
+    assert "Most answers." in listed and "16" in listed and "Most seconds." in listed
+
+
+def test_every_limit_of_the_server_is_an_option(ruplar):
+    from ruplar.serve.schemas import Limits
+
+    listed = ruplar("serve", "--help").out
+    assert [name for name in Limits.model_fields if f"--{name.replace('_', '-')} " not in listed] == []

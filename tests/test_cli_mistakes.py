@@ -35,6 +35,21 @@ def test_a_preview_of_a_file_that_is_not_there_says_so(refused):
 
 
 @pytest.mark.parametrize(
+    ("setting", "problem"),
+    [
+        ("prior.operand_share=2", "prior.operand_share: must be at most 1, got 2."),
+        (
+            "prior.operand_shar=0.1",
+            "prior: unknown setting of prior mixture 'operand_shar'. Did you mean 'operand_share'?",
+        ),
+        ("spans.k=0", "spans.k: must be at least 1, got 0."),
+    ],
+)
+def test_a_wrong_setting_of_a_preview_is_explained_as_in_a_recipe(refused, setting, problem):
+    assert problem in refused("preview", "<<3+4=7>>", "--spans", "every_k", "--set", setting)
+
+
+@pytest.mark.parametrize(
     "words",
     [
         ("ask", "embedded", "3+4?", "--seed", "-1"),

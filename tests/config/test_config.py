@@ -122,7 +122,7 @@ def test_all_problems_are_told_at_once_with_the_nearest_name(small):
 def test_the_message_names_the_recipe_and_what_came_from_the_command_line(small):
     file = small()
     with pytest.raises(UserError) as caught:
-        load_recipe(file, ["prior.operand_share=2"])
+        load_recipe(file, ["prior.operand_share=0.5", "prior.operand_share=2"])  # the last one counts
     assert str(caught.value).startswith(f"1 problem in {file}")
     assert "prior.operand_share: must be at most 1, got 2. (given as prior.operand_share=2)" in str(caught.value)
 

@@ -96,7 +96,8 @@ def test_all_paths_prompt_a_model_with_the_same_ids(model, prompted, tmp_path):
     folder = save_model(tmp_path / "model", model)
     wanted = training_prompt(model)
     text = model.backbone.tokenizer.decode(wanted)
-    assert EXAMPLE.question in text and SUFFIX in text
+    assert EXAMPLE.question in text
+    assert SUFFIX in text, "`encode` must use tools.prompt(self.question(example.question, context))"
     assert ("(Thinking speed: 2)" in text) == (model.metadata.method.name == "colar")
 
     for engine in ("fast", "reference"):

@@ -111,8 +111,6 @@ def test_every_step_of_gsm8k_aug_is_carried_out_again_without_a_fault(data, benc
     assert [fault for step in steps if (fault := DOMAIN.check(step))] == []
 
 
-def test_known_names_are_benchmarks_by_their_bare_name_and_files_of_the_data_folder(data):
-    # two known files are on the Hub alone
-    files = {path.name for path in data.iterdir()}
-    assert {known.file for known in KNOWN_SETS.values()} - files == {"gsm8k-test.jsonl", "gsm8k-aug-train.txt"}
-    assert files <= {known.file for known in KNOWN_SETS.values()}
+def test_the_small_files_are_those_of_the_known_sets_that_tests_read(data):
+    assert {path.name for path in data.iterdir()} == {KNOWN_SETS[name].file for name in INVENTED}
+    assert INVENTED.keys() == ROWS.keys()

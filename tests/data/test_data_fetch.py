@@ -166,6 +166,16 @@ def test_other_content_is_refused_unless_it_is_accepted(server, ruplar, tmp_path
     assert ruplar("data", "fetch", "svamp", "--unverified").out.startswith("svamp: already there, not verified, ")
 
 
+def test_a_new_entry_gets_its_rows_and_fingerprint_from_the_error(server, monkeypatch):
+    rows, content = KNOWN_SETS["svamp"].rows, KNOWN_SETS["svamp"].fingerprint
+    known(monkeypatch, "svamp", rows=0, fingerprint="")
+    server.files["/svamp.jsonl"] = LINES
+    with pytest.raises(
+        UserError, match=f"no fingerprint for 'svamp'; this file has rows: {rows}, fingerprint: {content}"
+    ):
+        Fetcher().fetch("svamp")
+
+
 def test_a_file_with_a_known_sha256_is_verified_by_its_bytes(server, monkeypatch):
     sha256 = hashlib.sha256(LINES).hexdigest()
     known(monkeypatch, "svamp", fingerprint="", sha256=sha256)
@@ -298,6 +308,7 @@ def test_the_benchmark_files_are_verified(name, benchmark_data):
 @pytest.mark.parametrize("found", DOWNLOADABLE.values(), ids=DOWNLOADABLE)
 def test_every_download_is_at_a_fixed_commit_with_something_to_verify_it_by(found):
     assert found.rows > 0 and any(len(part) == 40 for part in found.url.split("/"))
+    assert len(found.fingerprint or found.sha256) == 64
     assert sorted([len(found.fingerprint), len(found.sha256)]) == [0, 64]
     assert found.url.endswith(os.path.splitext(found.file)[1])
 

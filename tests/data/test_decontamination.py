@@ -83,7 +83,9 @@ def test_sets_with_test_questions_are_known_by_name(source):
     assert why_not_train(source)
 
 
-@pytest.mark.parametrize("source", ["../data/gsm8k-aug-test.jsonl", "svamp-test.jsonl", "hub:openai/gsm8k/main:test"])
+@pytest.mark.parametrize(
+    "source", ["../data/gsm8k-aug-test.jsonl", "svamp-test.jsonl", "hub:openai/gsm8k/main:test", "date-understanding"]
+)
 def test_test_sets_are_known_by_their_files_and_hub_addresses_too(source):
     assert "is a test set" in why_not_train(source)
 

@@ -41,8 +41,12 @@ def bare(tmp_path, monkeypatch):
 def test_a_known_name_is_its_file_or_else_its_hub_set(data, bare):
     assert locate("svamp", data).path == data / "svamp-test.jsonl"
     assert locate("svamp", bare).name == "hub:ChilleD/SVAMP:train+test"
-    with pytest.raises(UserError, match="date-understanding-test.jsonl: not found in .*no Hub set.*Set RUPLAR_DATA"):
+    with pytest.raises(
+        UserError, match="date-understanding-test.jsonl: not found in .*no Hub set.*Run `ruplar data fetch"
+    ):
         locate("date-understanding", bare)
+    with pytest.raises(UserError, match=r"short-dev.jsonl: not found in .*no Hub set.*\. Put it in .*set RUPLAR_DATA"):
+        locate("short-dev", bare)
 
 
 def test_data_folders_are_searched_in_order(bare, monkeypatch, write, only):

@@ -77,21 +77,39 @@ def test_the_spans_rule_of_the_page_echoes_the_result():
     assert rule.cut("", domain) == []
 
 
-def test_the_method_of_the_page_encodes_learns_and_thinks(tiny_model, byte_tokenizer):
-    from ruplar.data.collate import collate
-    from ruplar.data.encoding import Encoder
-    from ruplar.engine.reference import generate
-    from ruplar.engine.sampling import Decoding
+@pytest.fixture
+def backbone(tiny_model, byte_tokenizer):
     from ruplar.model.backbone import attach_markers
     from ruplar.model.settings import PromptConfig
+
+    return attach_markers(tiny_model("llama", len(byte_tokenizer)), byte_tokenizer, PromptConfig())
+
+
+@pytest.fixture
+def tools(backbone):
+    from ruplar.data.encoding import Encoder
     from ruplar.priors.base import PriorTable
 
-    backbone = attach_markers(tiny_model("llama", len(byte_tokenizer)), byte_tokenizer, PromptConfig())
-    method = plugins.make("methods", "extras.pause", {"pauses": 2})
     table = PriorTable(plugins.make("priors", "mixture"), backbone.prompt.plain)
     domain, spans = plugins.make("domains", "arithmetic"), plugins.make("spans", "step")
-    tools = Encoder(backbone.prompt, backbone.markers, domain, spans, table)
+    return Encoder(backbone.prompt, backbone.markers, domain, spans, table)
 
+
+@pytest.mark.parametrize("name", ["extras.pause", "extras.gated"])
+def test_the_methods_of_the_page_use_the_prompt_of_inference(name, backbone, tools, monkeypatch):
+    method = plugins.make("methods", name)
+    monkeypatch.setattr(type(method), "question", lambda self, text, context=None: f"{text} Answer briefly.")
+    item = method.encode(Example("3+4?", ("3+4=7",), "7"), tools, SampleContext(0, 0))
+    prompt = backbone.prompt("3+4? Answer briefly.").ids
+    assert item.ids[: len(prompt) + 1] == [*prompt, backbone.think_id]
+
+
+def test_the_method_of_the_page_encodes_learns_and_thinks(backbone, tools):
+    from ruplar.data.collate import collate
+    from ruplar.engine.reference import generate
+    from ruplar.engine.sampling import Decoding
+
+    method = plugins.make("methods", "extras.pause", {"pauses": 2})
     item = method.encode(Example("3+4?", ("3+4=7",), "7"), tools, SampleContext(0, 0))
     answer = tools.answer("7")
     opening, closing = [backbone.think_id] * 3, [backbone.end_think_id]
@@ -131,6 +149,21 @@ def test_the_walk_of_the_page_can_be_followed_command_by_command(tmp_path, monke
     factor = trained.method.gate.factor
     # three steps have moved the factors from where they began, and the export has them too
     assert (factor != 0.1).all() and factor.tolist() == exported.method.gate.factor.tolist()
+
+
+def test_the_benchmark_of_the_page_is_evaluated_by_its_name_and_not_trained_on(tmp_path, monkeypatch):
+    import yaml
+
+    from ruplar.data import decontamination
+    from ruplar.data.locations import KNOWN_SETS, KnownSet, locate
+
+    text = re.search(r'^```yaml title="known_sets.yaml"\n(.*?)^```$', PAGE.read_text(encoding="utf-8"), re.M | re.S)[1]
+    [(name, entry)] = yaml.safe_load(text).items()
+    monkeypatch.setitem(KNOWN_SETS, name, KnownSet(**entry))
+    monkeypatch.setitem(decontamination.TEST_SETS, name, KNOWN_SETS[name])
+    (tmp_path / entry["file"]).write_text('{"question": "3+4?", "answer": "7"}\n', encoding="utf-8")
+    assert locate(name, tmp_path).path == tmp_path / entry["file"]
+    assert decontamination.why_not_train(name) == f"'{name}' is a test set"
 
 
 def test_a_file_that_is_not_on_the_path_is_named():

@@ -279,6 +279,9 @@ def test_metrics_count_what_happened(small):
     before = read()
     httpx.post(small.url + PATH, json=CHAT, timeout=30)
     httpx.post(small.url + PATH, json=CHAT | {"n": -1})
+    paths = ["/v1/models", "/api/info", "/openapi.json", "/health", "/"]
+    for path in [*paths, "/nowhere"]:
+        httpx.get(small.url + path)
     after = read()
 
     def grew(name):
@@ -287,6 +290,8 @@ def test_metrics_count_what_happened(small):
     assert grew(f'ruplar_requests_total{{route="{PATH}",status="200"}}') == 1
     assert grew(f'ruplar_requests_total{{route="{PATH}",status="400"}}') == 1
     assert grew(f'ruplar_request_seconds_count{{route="{PATH}"}}') == 2
+    assert [grew(f'ruplar_requests_total{{route="{path}",status="200"}}') for path in paths] == [1] * len(paths)
+    assert grew('ruplar_requests_total{route="other",status="404"}') == 1
     assert (
         grew('ruplar_latents_bucket{le="2.0",model="embedded"}') == 1
         and grew('ruplar_latents_sum{model="embedded"}') == 2

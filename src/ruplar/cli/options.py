@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import functools
+import inspect
 import json
 import sys
 import tempfile
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from pydantic.fields import FieldInfo
 from rich.console import Console
 
 from ruplar.errors import UserError
+from ruplar.settings import Settings
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 DataDir = Annotated[
@@ -52,6 +56,35 @@ NoiseScale = Annotated[
 NoiseTemperature = Annotated[
     float, typer.Option(help="Softmax temperature of a noised latent; below 1, it is closer to a single token.")
 ]
+
+
+def options_of(settings: type[Settings]) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Return a decorator that replaces a command's keyword-only parameter of this class by one option per field.
+
+    An option has the field's default, lower bound (`ge`) and description; `max_n` is `--max-n`.
+    """
+
+    def decorate(command: Callable[..., None]) -> Callable[..., None]:
+        signature = inspect.signature(command, eval_str=True)
+        [place] = [p for p in signature.parameters.values() if p.annotation is settings]
+
+        @functools.wraps(command)
+        def with_options(**given: Any) -> None:
+            fields = {name: given.pop(name) for name in settings.model_fields}
+            command(**given, **{place.name: settings(**fields)})
+
+        others = [p for p in signature.parameters.values() if p is not place]
+        options = [_option(name, field) for name, field in settings.model_fields.items()]
+        with_options.__signature__ = signature.replace(parameters=[*others, *options])  # type: ignore[attr-defined]
+        return with_options
+
+    return decorate
+
+
+def _option(name: str, field: FieldInfo) -> inspect.Parameter:
+    least = next((bound.ge for bound in field.metadata if hasattr(bound, "ge")), None)
+    option = typer.Option(field.default, min=least, help=field.description)
+    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=option, annotation=field.annotation)
 
 
 def default_noise(samples: int, noise: float | None, temperature: float) -> float:

@@ -53,12 +53,12 @@ def preview(
     chosen = sectioned_settings(settings or (), ("prior", "spans", "domain"), "prior.operand_share=0.3")
     if semantics:
         chosen["prior"].setdefault("semantics", semantics)
-    rule = _plugin("domains", domain, chosen["domain"])
+    rule = _plugin("domain", domain, chosen["domain"])
     cutter = _plugin("spans", spans, chosen["spans"])
     loaded = load_tokenizer(tokenizer or of_domain(domain))
     loaded = with_number_tokens(loaded) if number_tokens else loaded
     encode = PlainText(loaded, frozenset(loaded.all_special_ids))
-    table = PriorTable(_plugin("priors", prior, chosen["prior"]), encode, seed)
+    table = PriorTable(_plugin("prior", prior, chosen["prior"]), encode, seed)
     shown = [
         make_preview(c, tokenizer=loaded, domain=rule, spans=cutter, prior_table=table)
         for c in _chains(chains, rule, limit)
@@ -71,14 +71,19 @@ def preview(
             render(one, out)
 
 
-def _plugin(kind: str, name: str, settings: dict[str, Any]) -> Any:
-    """Make a plug-in; a wrong setting is reported by name."""
+def _plugin(section: str, name: str, settings: dict[str, Any]) -> Any:
+    """Make a plug-in; a wrong setting is reported by name, as in a recipe."""
     from pydantic import ValidationError
 
+    from ruplar.config.check import explain
+
+    kind = {"prior": "priors", "spans": "spans", "domain": "domains"}[section]
+    config = plugins.load(kind, name).Config
     try:
         return plugins.make(kind, name, settings)
     except ValidationError as error:
-        raise UserError(*(f"{name}.{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors())) from error
+        owner = f" of {kind.removesuffix('s')} {name}"
+        raise UserError(*(explain(e, config, prefix=section, owner=owner) for e in error.errors())) from error
 
 
 def _chains(text: str, domain: Any, limit: int) -> list[Any]:

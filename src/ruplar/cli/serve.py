@@ -7,12 +7,14 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from ruplar.cli.options import Device, ModelArg, pick_device
+from ruplar.cli.options import Device, ModelArg, options_of, pick_device
 from ruplar.errors import UserError, install_extra
+from ruplar.serve.schemas import Limits
 
 err = Console(stderr=True)
 
 
+@options_of(Limits)
 def serve(
     model: ModelArg,
     host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
@@ -31,17 +33,6 @@ def serve(
             help="Text-CoT model for side-by-side comparison in the playground. Default: embedded:cot for embedded models; 'none' for no model."
         ),
     ] = None,
-    slots: Annotated[int, typer.Option(min=1, help="Maximum number of questions processed concurrently.")] = 32,
-    max_queue: Annotated[
-        int, typer.Option(min=1, help="Maximum number of queued questions; beyond it, requests get status 429.")
-    ] = 512,
-    max_prompt: Annotated[int, typer.Option(min=16, help="Maximum prompt tokens of a question.")] = 384,
-    max_tokens: Annotated[int, typer.Option(min=1, help="Maximum answer tokens a request may set.")] = 256,
-    max_n: Annotated[int, typer.Option(min=1, help="Maximum answers per request (n).")] = 16,
-    max_body: Annotated[
-        int, typer.Option(min=64, help="Maximum size of a request body in bytes; beyond it, status 413.")
-    ] = 262_144,
-    timeout: Annotated[float, typer.Option(min=0.01, help="Timeout of a request in seconds; status 504.")] = 60.0,
     join_messages: Annotated[
         bool,
         typer.Option(
@@ -49,6 +40,8 @@ def serve(
         ),
     ] = False,
     device: Device = "auto",
+    *,
+    limits: Limits,
 ) -> None:
     """Serve a model with an OpenAI-compatible API.
 
@@ -61,12 +54,7 @@ def serve(
     except ImportError as error:
         raise UserError(f"`ruplar serve` needs {error.name}. {install_extra('serve')}") from error
     from ruplar.serve.app import ServerConfig, load_models, make_server
-    from ruplar.serve.schemas import Limits
 
-    limits = Limits(
-        slots=slots, max_queue=max_queue, max_prompt=max_prompt, max_tokens=max_tokens, max_n=max_n, max_body=max_body,
-        timeout=timeout,
-    )  # fmt: skip
     config = ServerConfig(
         model=model, name=name, compare=compare, host=host, port=port, key=api_key, device=pick_device(device),
         join_messages=join_messages,

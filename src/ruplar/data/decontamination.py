@@ -146,9 +146,9 @@ _FORBIDDEN = (
     (re.compile(r"short-dev"), "short-dev is for choosing between trained models"),
     (re.compile(r"gsm[-_ ]?plus", re.I), "GSM-Plus is made from GSM8K's test questions"),
 )
-TEST_SETS = ("gsm8k-aug", "gsm8k-test", "gsm-hard", "svamp", "multiarith")
+TEST_SETS = {name: known for name, known in KNOWN_SETS.items() if known.test}
 """Known sets that models are tested on."""
-_TEST_FILES = {KNOWN_SETS[name].file for name in TEST_SETS} | {KNOWN_SETS[name].hub for name in TEST_SETS}
+_TEST_FILES = {place for known in TEST_SETS.values() for place in (known.file, known.hub) if place}
 """Their files and Hub addresses."""
 
 

@@ -274,6 +274,8 @@ def difference(name: str, file: Path) -> str:
         found = fingerprint(file)
         return "" if found == known.sha256 else f"SHA-256 {found[:12]}… instead of {known.sha256[:12]}…"
     rows, content = fingerprint_answers(_examples(name, file))
+    if not known.fingerprint:
+        return f"known_sets.yaml has no fingerprint for '{name}'; this file has rows: {rows}, fingerprint: {content}"
     if (rows, content) == (known.rows, known.fingerprint):
         return ""
     return f"{rows:,} rows instead of {known.rows:,}, fingerprint {content[:12]}… instead of {known.fingerprint[:12]}…"

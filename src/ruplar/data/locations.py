@@ -37,6 +37,7 @@ class KnownSet:
     fingerprint: str = ""
     sha256: str = ""
     domain: str = "arithmetic"
+    test: bool = False
 
 
 KNOWN_SETS: dict[str, KnownSet] = {
@@ -133,8 +134,9 @@ def _locate_known(name: str, folders: Sequence[Path]) -> Location:
             hub=known.hub,
             hint=f"{missing}. Run `ruplar data fetch {name}`, or set RUPLAR_DATA to the folder that holds it.",
         )
+    start = f"Run `ruplar data fetch {name}`, put it" if known.url else "Put it"
     raise UserError(
-        f"{missing}, and no Hub set has the same rows. Set RUPLAR_DATA, or data_dir, to the folder that holds it."
+        f"{missing}, and no Hub set has the same rows. {start} in one of these folders, or set RUPLAR_DATA to its folder."
     )
 
 

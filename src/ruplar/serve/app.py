@@ -14,6 +14,7 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import FileResponse, JSONResponse
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
+from starlette.routing import Route
 from starlette.staticfiles import StaticFiles
 
 from ruplar import __version__
@@ -76,6 +77,8 @@ def make_app(registry: ModelRegistry, key: str | None = None) -> Any:
     app.add_api_route("/health", health, methods=["GET"], responses={503: ERRORS[503]}, summary="Health check")
     app.add_api_route("/metrics", metrics, methods=["GET"], responses={401: ERRORS[401]}, summary="Prometheus metrics")
     app.add_api_route("/", page, methods=["GET"], include_in_schema=False)
+    served = (*app.routes, *openai_routes.routes.routes, *playground_routes.routes.routes)
+    registry.metrics.routes = frozenset(route.path for route in served if isinstance(route, Route))
     if PAGE.is_dir():
         app.mount("/static", _Static(directory=PAGE))
     return AuthMiddleware(app, registry.metrics, registry.limits.max_body, registry.limits.timeout, key)
@@ -126,6 +129,8 @@ def _add_errors(app: FastAPI) -> None:
 
 
 _DRAIN_EXTRA = 10
+_KEEP_ALIVE = 15
+"""Seconds an idle connection is kept open."""
 _LOCAL = ("127.0.0.1", "localhost", "::1")
 
 
@@ -194,7 +199,7 @@ def make_server(registry: ModelRegistry, config: ServerConfig) -> uvicorn.Server
         "log_config": None,
         "access_log": False,
         "server_header": False,
-        "timeout_keep_alive": limits.keep_alive,
+        "timeout_keep_alive": _KEEP_ALIVE,
         "h11_max_incomplete_event_size": 65_536,
         "backlog": 2048,
         # by then, running requests have finished or timed out

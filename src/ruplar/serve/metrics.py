@@ -11,18 +11,19 @@ from prometheus_client.exposition import CONTENT_TYPE_LATEST
 from ruplar.engine.reference import Generation
 from ruplar.engine.scheduler import Scheduler
 
-ROUTES = (
-    *("/v1/chat/completions", "/v1/completions", "/v1/models", "/health", "/metrics", "/openapi.json"),
-    *("/api/think", "/api/info", "/"),
-)
 _SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
 _LATENTS = (0, 1, 2, 3, 4, 6, 8, 12, 16, 32, 64, 128, 256)
 
 
 class Metrics:
-    """The metrics of one server, in their own registry."""
+    """The metrics of one server, in their own registry.
+
+    Attributes:
+        routes: The paths of the server; a request to another path is counted as `other`.
+    """
 
     def __init__(self) -> None:
+        self.routes: frozenset[str] = frozenset()
         self.registry = CollectorRegistry()
         make: dict[str, Any] = {"registry": self.registry}
         self.requests = Counter("ruplar_requests", "Requests by route and status.", ["route", "status"], **make)
@@ -50,7 +51,7 @@ class Metrics:
 
     def request(self, path: str, status: int, seconds: float) -> None:
         """Count a finished request."""
-        route = path if path in ROUTES else "/static" if path.startswith("/static/") else "other"
+        route = path if path in self.routes else "/static" if path.startswith("/static/") else "other"
         self.requests.labels(route, str(status)).inc()
         self.seconds.labels(route).observe(seconds)
 

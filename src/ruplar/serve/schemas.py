@@ -17,16 +17,19 @@ MAX_CHARS_PER_TOKEN = 32
 
 
 class Limits(Settings):
-    """Limits of a server, checked before anything is allocated for a request."""
+    """Limits of a server, checked before anything is allocated for a request; each is an option of `ruplar serve`."""
 
-    slots: int = Field(32, ge=1, description="Questions processed concurrently.")
-    max_queue: int = Field(512, ge=1, description="Questions queued; beyond it, status 429.")
-    max_prompt: int = Field(384, ge=1, description="Prompt tokens of a question.")
-    max_tokens: int = Field(256, ge=1, description="Answer tokens a request may set.")
-    max_n: int = Field(16, ge=1, description="Answers per request, over all its prompts.")
-    max_body: int = Field(262_144, ge=64, description="Bytes of a request body; beyond it, status 413.")
-    timeout: float = Field(60.0, gt=0, description="Seconds until a request ends with status 504.")
-    keep_alive: int = Field(15, ge=1, description="Seconds an idle connection is kept open.")
+    slots: int = Field(32, ge=1, description="Maximum number of questions processed concurrently.")
+    max_queue: int = Field(
+        512, ge=1, description="Maximum number of queued questions; beyond it, requests get status 429."
+    )
+    max_prompt: int = Field(384, ge=16, description="Maximum prompt tokens of a question.")
+    max_tokens: int = Field(256, ge=1, description="Maximum answer tokens a request may set.")
+    max_n: int = Field(16, ge=1, description="Maximum answers per request (n), over all its prompts.")
+    max_body: int = Field(
+        262_144, ge=64, description="Maximum size of a request body in bytes; beyond it, status 413."
+    )
+    timeout: float = Field(60.0, ge=0.01, description="Timeout of a request in seconds; status 504.")
 
     @property
     def characters(self) -> int:
