@@ -38,10 +38,14 @@ def tokens() -> tuple[list[str], list[str]]:
     return ["<|endoftext|>", "<|im_start|>", "<|im_end|>", *letters, "th", "the", "Ġthe"], merges
 
 
-def write_gguf(file, seed=0, pre="smollm", tied=True):
-    """A random Llama as llama.cpp would write it: 4-bit matrices, an 8-bit embedding, float32 norms."""
+def write_gguf(file, seed=0, pre="smollm", tied=True, kind="llama"):
+    """A random model as llama.cpp would write it: 4-bit matrices, an 8-bit embedding, float32 norms.
+
+    A Qwen2 has biases and, as its official files do, the tied embedding twice at two precisions and rows without a token.
+    """
     vocab, merges = tokens()
-    out = gguf.GGUFWriter(file, "llama")
+    vocab = vocab if kind == "llama" else [*vocab, "[PAD1]", "[PAD2]"]
+    out = gguf.GGUFWriter(file, kind)
     out.add_block_count(LAYERS)
     out.add_context_length(128)
     out.add_embedding_length(WIDTH)
@@ -54,7 +58,7 @@ def write_gguf(file, seed=0, pre="smollm", tied=True):
     out.add_tokenizer_model("gpt2")
     out.add_tokenizer_pre(pre)
     out.add_token_list(vocab)
-    out.add_token_types([3, 3, 3, *[1] * (len(vocab) - 3)])
+    out.add_token_types([3, 3, 3, *[5 if token.startswith("[PAD") else 1 for token in vocab[3:]]])
     out.add_token_merges(merges)
     out.add_bos_token_id(1)
     out.add_eos_token_id(2)
@@ -70,7 +74,13 @@ def write_gguf(file, seed=0, pre="smollm", tied=True):
         else:
             out.add_tensor(f"{name}.weight", gguf.quants.quantize(values, kind), raw_dtype=kind)
 
-    add("token_embd", len(vocab), WIDTH, kind=eight)
+    if kind == "llama":
+        add("token_embd", len(vocab), WIDTH, kind=eight)
+    else:
+        rows = draws.standard_normal((len(vocab), WIDTH), dtype=np.float32) * 0.2
+        five = gguf.GGMLQuantizationType.Q5_0
+        out.add_tensor("token_embd.weight", gguf.quants.quantize(rows, five), raw_dtype=five)
+        out.add_tensor("output.weight", gguf.quants.quantize(rows, eight), raw_dtype=eight)
     add("output_norm", WIDTH)
     if not tied:
         add("output", len(vocab), WIDTH, kind=eight)
@@ -86,6 +96,9 @@ def write_gguf(file, seed=0, pre="smollm", tied=True):
             ("ffn_down", WIDTH, INNER),
         ):
             add(f"blk.{layer}.{name}", *shape, kind=four)
+        if kind == "qwen2":
+            for name, size in (("attn_q", WIDTH), ("attn_k", small), ("attn_v", small)):
+                out.add_tensor(f"blk.{layer}.{name}.bias", draws.standard_normal(size, dtype=np.float32))
         add(f"blk.{layer}.attn_norm", WIDTH)
         add(f"blk.{layer}.ffn_norm", WIDTH)
     out.write_header_to_file()
@@ -135,6 +148,27 @@ def test_weights_are_those_transformers_reads_from_the_file_rounded_to_bfloat16(
     assert ours.config.tie_word_embeddings == tied and ours.config.rms_norm_eps == 1e-5
     for key in ("rope_parameters", "num_key_value_heads", "max_position_embeddings", "vocab_size", "eos_token_id"):
         assert getattr(ours.config, key) == getattr(theirs.config, key)
+
+
+def test_a_qwen2_has_biases_one_tied_matrix_and_no_token_for_unused_rows(tmp_path):
+    file, folder = write_gguf(tmp_path / "q.gguf", pre="qwen2", kind="qwen2"), tmp_path / "q"
+    folder.mkdir()
+    from_gguf.convert(file, folder)
+    ours = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32)
+    theirs = AutoModelForCausalLM.from_pretrained(tmp_path, gguf_file="q.gguf", dtype=torch.float32)
+    assert ours.config.tie_word_embeddings and ours.config.model_type == "qwen2"
+    known = theirs.state_dict()
+    for name, weight in ours.state_dict().items():
+        # the finer of the two copies of the tied matrix
+        source = known["lm_head.weight"] if name in ("model.embed_tokens.weight", "lm_head.weight") else known[name]
+        assert torch.equal(weight, source.to(torch.bfloat16).float()), name
+    assert any(name.endswith("k_proj.bias") for name in known)
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    assert "[PAD1]" not in tokenizer.get_vocab() and tokenizer.eos_token == "<|im_end|>"
+    assert (
+        tokenizer.tokenize("the 216") == ["the", "Ġ", "2", "1", "6"]
+        and tokenizer.decode(tokenizer.encode("Is ½ 7?")) == "Is ½ 7?"
+    )
 
 
 def test_the_tokenizer_splits_digits_knows_its_control_tokens_and_gives_text_back(tiny):
@@ -275,7 +309,7 @@ def test_other_kinds_of_files_are_refused_by_name(tmp_path, monkeypatch):
     folder = tmp_path / "made"
     folder.mkdir()
     with pytest.raises(
-        UserError, match=r"tokenizer.ggml.pre: llama-bpe; only a llama with a gpt2 tokenizer and pre-tokenizer smollm"
+        UserError, match=r"tokenizer.ggml.pre: llama-bpe; only llama and qwen2 models"
     ):
         from_gguf.convert(write_gguf(tmp_path / "m.gguf", pre="llama-bpe"), folder)
     (tmp_path / "text.gguf").write_bytes(b"not one" * 100)

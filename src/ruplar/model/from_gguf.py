@@ -1,4 +1,4 @@
-"""A GGUF file of a Llama with a byte-level tokenizer → a Hugging Face folder, and hashes that identify such a folder.
+"""A GGUF file of a Llama or Qwen2 with a byte-level tokenizer → a Hugging Face folder, and hashes that identify one.
 
 Weights are stored in bfloat16, the precision of the original. This rounds a value by at most 0.4 %, while Q4_1 has already
 moved it by up to 1/30 of its block's range. In return a GPU with bfloat16 weights and a CPU that computes in float32 have
@@ -37,14 +37,30 @@ _IN_LAYER = {
     "ffn_up": "mlp.up_proj",
     "ffn_down": "mlp.down_proj",
 }
-_LAYER = re.compile(r"blk\.(\d+)\.(\w+)\.weight")
-_CONTROL = 3
-"""GGUF's type number of a control token."""
+_LAYER = re.compile(r"blk\.(\d+)\.(\w+)\.(weight|bias)")
+_CLASSES = {"llama": "LlamaForCausalLM", "qwen2": "Qwen2ForCausalLM"}
+"""Architectures that can be converted → the transformers class."""
+_CONTROL, _USER, _UNUSED = 3, 4, 5
+"""GGUF's token types: control tokens, tokens added for users, and rows without a token."""
+_TIED = 0.05
+"""Relative distance up to which an output matrix counts as the embedding at another precision."""
 _BYTES = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": True}
-# pre-tokenizers by their GGUF name
+_QWEN = (
+    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
+)
 _PRE_TOKENIZERS = {
-    "smollm": {"type": "Sequence", "pretokenizers": [{"type": "Digits", "individual_digits": True}, _BYTES]}
+    "smollm": {"type": "Sequence", "pretokenizers": [{"type": "Digits", "individual_digits": True}, _BYTES]},
+    "qwen2": {
+        "type": "Sequence",
+        "pretokenizers": [
+            {"type": "Split", "pattern": {"Regex": _QWEN}, "behavior": "Isolated", "invert": False},
+            {**_BYTES, "trim_offsets": False, "use_regex": False},
+        ],
+    },
 }
+"""GGUF's name of a pre-tokenizer → the same rule as Hugging Face writes it."""
+_END = {"qwen2": "<|im_end|>"}
+"""Architecture → its end-of-turn token, where GGUF's own end token is another one."""
 
 
 def convert(file: Path, folder: Path) -> None:
@@ -60,16 +76,18 @@ def convert(file: Path, folder: Path) -> None:
     reader = _open(file)
     kind = {key: _field(reader, key) for key in ("general.architecture", "tokenizer.ggml.model", "tokenizer.ggml.pre")}
     if (
-        kind["general.architecture"] != "llama"
+        kind["general.architecture"] not in _CLASSES
         or kind["tokenizer.ggml.model"] != "gpt2"
         or _pre_tokenizer(reader) is None
     ):
         raise UserError(
-            f"{file}: is {', '.join(f'{key}: {value}' for key, value in kind.items())}; only a llama with a gpt2 tokenizer "
-            f"and pre-tokenizer {', '.join(_PRE_TOKENIZERS)} can be converted. Use a Hugging Face folder of the model instead."
+            f"{file}: is {', '.join(f'{key}: {value}' for key, value in kind.items())}; only {' and '.join(_CLASSES)} models "
+            f"with a gpt2 tokenizer and the pre-tokenizer {' or '.join(_PRE_TOKENIZERS)} can be converted. Use a Hugging Face folder of "
+            "the model instead."
         )
+    tensors = _tensors(reader)
     written = {
-        "config.json": _config(reader),
+        "config.json": _config(reader, tied="lm_head.weight" not in tensors),
         "generation_config.json": _control_ids(reader),
         "tokenizer.json": _tokenizer(reader),
         "tokenizer_config.json": _tokenizer_config(reader),
@@ -78,7 +96,7 @@ def convert(file: Path, folder: Path) -> None:
         (folder / name).write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
     from safetensors.torch import save_file
 
-    save_file(_tensors(reader), folder / WEIGHTS, metadata={"format": "pt"})
+    save_file(tensors, folder / WEIGHTS, metadata={"format": "pt"})
     (folder / WEIGHTS).chmod(0o644)  # safetensors makes files readable for the owner only
 
 
@@ -130,26 +148,31 @@ def _pre_tokenizer(reader: GGUFReader) -> dict[str, Any] | None:
     return _PRE_TOKENIZERS.get(str(_field(reader, "tokenizer.ggml.pre")))
 
 
-def _config(reader: GGUFReader) -> dict[str, Any]:
-    get = lambda key: _field(reader, f"llama.{key}")  # noqa: E731
+def _architecture(reader: GGUFReader) -> str:
+    return str(_field(reader, "general.architecture"))
+
+
+def _config(reader: GGUFReader, tied: bool) -> dict[str, Any]:
+    kind = _architecture(reader)
+    get = lambda key: _field(reader, f"{kind}.{key}")  # noqa: E731
     width, heads = get("embedding_length"), get("attention.head_count")
+    llama = kind == "llama"
     return {
-        "architectures": ["LlamaForCausalLM"],
-        "model_type": "llama",
+        "architectures": [_CLASSES[kind]],
+        "model_type": kind,
         "hidden_size": width,
         "intermediate_size": get("feed_forward_length"),
         "num_hidden_layers": get("block_count"),
         "num_attention_heads": heads,
         "num_key_value_heads": get("attention.head_count_kv"),
-        "head_dim": width // heads,
+        **({"head_dim": width // heads} if llama else {}),
         "hidden_act": "silu",
         "max_position_embeddings": get("context_length"),
         "rms_norm_eps": _short(get("attention.layer_norm_rms_epsilon")),
         "rope_parameters": {"rope_type": "default", "rope_theta": _short(get("rope.freq_base"))},
         "vocab_size": len(_field(reader, "tokenizer.ggml.tokens")),
-        "tie_word_embeddings": not any(tensor.name == "output.weight" for tensor in reader.tensors),
-        "attention_bias": False,
-        "mlp_bias": False,
+        "tie_word_embeddings": tied,
+        **({"attention_bias": False, "mlp_bias": False} if llama else {}),
         "dtype": "bfloat16",
         **_control_ids(reader),
     }
@@ -162,19 +185,23 @@ def _short(number: float) -> float:
 
 def _control_ids(reader: GGUFReader) -> dict[str, int]:
     names = {"bos_token_id": "bos", "eos_token_id": "eos", "pad_token_id": "padding"}
-    return {ours: _field(reader, f"tokenizer.ggml.{theirs}_token_id") for ours, theirs in names.items()}
+    found = {ours: _field(reader, f"tokenizer.ggml.{theirs}_token_id") for ours, theirs in names.items()}
+    if (end := _END.get(_architecture(reader))) is not None:
+        found["eos_token_id"] = _field(reader, "tokenizer.ggml.tokens").index(end)
+    return found
 
 
 def _tokenizer(reader: GGUFReader) -> dict[str, Any]:
     tokens, kinds = (_field(reader, f"tokenizer.ggml.{key}") for key in ("tokens", "token_type"))
     plain = {"single_word": False, "lstrip": False, "rstrip": False, "normalized": False, "special": True}
-    controls = [i for i, kind in enumerate(kinds) if kind == _CONTROL]
+    added = [(i, kind == _CONTROL) for i, kind in enumerate(kinds) if kind in (_CONTROL, _USER)]
+    normalizer = {"type": "NFC"} if _architecture(reader) == "qwen2" else None
     return {
         "version": "1.0",
         "truncation": None,
         "padding": None,
-        "added_tokens": [{"id": i, "content": tokens[i], **plain} for i in controls],
-        "normalizer": None,
+        "added_tokens": [{"id": i, "content": tokens[i], **plain, "special": special} for i, special in added],
+        "normalizer": normalizer,
         "pre_tokenizer": _pre_tokenizer(reader),
         "post_processor": None,
         "decoder": {**_BYTES, "add_prefix_space": True},
@@ -187,7 +214,7 @@ def _tokenizer(reader: GGUFReader) -> dict[str, Any]:
             "fuse_unk": False,
             "byte_fallback": False,
             "ignore_merges": False,
-            "vocab": {token: i for i, token in enumerate(tokens)},
+            "vocab": {token: i for i, (token, kind) in enumerate(zip(tokens, kinds, strict=True)) if kind != _UNUSED},
             "merges": [merge.split(" ") for merge in _field(reader, "tokenizer.ggml.merges")],
         },
     }
@@ -195,41 +222,48 @@ def _tokenizer(reader: GGUFReader) -> dict[str, Any]:
 
 def _tokenizer_config(reader: GGUFReader) -> dict[str, Any]:
     tokens = _field(reader, "tokenizer.ggml.tokens")
-    names = {"bos_token": "bos", "eos_token": "eos", "pad_token": "padding", "unk_token": "unknown"}
+    ids = {**_control_ids(reader), "unk_token_id": _field(reader, "tokenizer.ggml.unknown_token_id")}
     return {
         "tokenizer_class": "PreTrainedTokenizerFast",
-        **{ours: tokens[_field(reader, f"tokenizer.ggml.{theirs}_token_id")] for ours, theirs in names.items()},
+        **{name.removesuffix("_id"): tokens[i] for name, i in ids.items() if i is not None},
         "clean_up_tokenization_spaces": False,
-        "model_max_length": _field(reader, "llama.context_length"),
+        "model_max_length": _field(reader, f"{_architecture(reader)}.context_length"),
         "chat_template": _field(reader, "tokenizer.chat_template"),
     }
 
 
 def _tensors(reader: GGUFReader) -> dict[str, Tensor]:
+    from concurrent.futures import ThreadPoolExecutor
+
+    with ThreadPoolExecutor() as pool:  # numpy releases the interpreter's lock while it unpacks
+        found = dict(pool.map(lambda tensor: _tensor(reader, tensor), reader.tensors))
+    head, embedding = found.get("lm_head.weight"), found["model.embed_tokens.weight"]
+    if head is not None and (head.float() - embedding.float()).norm() < _TIED * embedding.float().norm():
+        found["model.embed_tokens.weight"] = found.pop(
+            "lm_head.weight"
+        )  # one matrix, stored twice; this copy is finer
+    return found
+
+
+def _tensor(reader: GGUFReader, tensor: Any) -> tuple[str, Tensor]:
     import torch
     from gguf.quants import dequantize
 
-    heads = {
-        "attn_q": _field(reader, "llama.attention.head_count"),
-        "attn_k": _field(reader, "llama.attention.head_count_kv"),
-    }
-    found: dict[str, Tensor] = {}
-    for tensor in reader.tensors:
-        name, part = _name(tensor.name)
-        weight = torch.from_numpy(dequantize(tensor.data, tensor.tensor_type).copy()).float()
-        if part in heads:
-            weight = _halves(weight, heads[part])
-        found[name] = weight.to(torch.bfloat16).contiguous()
-    return found
+    name, part = _name(tensor.name)
+    weight = torch.from_numpy(dequantize(tensor.data, tensor.tensor_type).copy()).float()
+    heads = {"attn_q": "attention.head_count", "attn_k": "attention.head_count_kv"}
+    if _architecture(reader) == "llama" and part in heads:
+        weight = _halves(weight, _field(reader, f"llama.{heads[part]}"))
+    return name, weight.to(torch.bfloat16).contiguous()
 
 
 def _name(theirs: str) -> tuple[str, str]:
     """GGUF's name of a tensor → Hugging Face's name, and the part of the layer."""
     if (inside := _LAYER.fullmatch(theirs)) and inside[2] in _IN_LAYER:
-        return f"model.layers.{inside[1]}.{_IN_LAYER[inside[2]]}.weight", inside[2]
+        return f"model.layers.{inside[1]}.{_IN_LAYER[inside[2]]}.{inside[3]}", inside[2]
     whole = theirs.removesuffix(".weight")
     if whole not in _WHOLE:
-        raise UserError(f"the GGUF file has a tensor '{theirs}' that a plain Llama does not have.")
+        raise UserError(f"the GGUF file has a tensor '{theirs}' that a plain Llama or Qwen2 does not have.")
     return f"{_WHOLE[whole]}.weight", whole
 
 
