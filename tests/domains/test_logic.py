@@ -74,7 +74,7 @@ def test_an_answer_about_somebody_else_is_wrong_even_without_facts():
 
 def test_a_question_with_either_is_read():
     either = QUESTION.replace("Is Tom a scrompus or lempus?", "Is Tom either a scrompus or a lempus?")
-    assert _facts.parse_question(either)[1] == _facts.Asked("Tom", "scrompus", "lempus")
+    assert _facts.parse_question(either)[1] == _facts.Query("Tom", "scrompus", "lempus")
     assert faults(DOMAIN, replace(GOOD, question=either)) == []
     assert faults(DOMAIN, replace(GOOD, question=either, answer="Tom is a scrompus."))
 

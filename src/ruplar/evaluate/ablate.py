@@ -26,7 +26,7 @@ from ruplar.engine.reference import Generation
 from ruplar.engine.sampling import Decoding
 from ruplar.engine.thinker import NoThinker, ReplayThinker, SoftThinker, Thinker
 from ruplar.errors import UserError
-from ruplar.evaluate.benchmark import Progress, counted, describe, halted_right, latents_asked_for, soft
+from ruplar.evaluate.benchmark import Progress, counted, describe, expected_latents, halted_right, soft
 from ruplar.evaluate.record import BenchmarkResult
 from ruplar.evaluate.score import score
 from ruplar.evaluate.stats import Estimate, paired_difference
@@ -153,7 +153,7 @@ class _Bench:
         model = self.reasoner.model
         answers = self.reasoner.answers_of(rows)
         scores = [score(a.text, e.answer, model.domain) for a, e in zip(answers, self.examples, strict=True)]
-        right = halted_right(answers, latents_asked_for(model, self.examples)) if mode in (REAL, "argmax") else None
+        right = halted_right(answers, expected_latents(model, self.examples)) if mode in (REAL, "argmax") else None
         about = {"halted_right": right, "seed": self.decoding.seed, "decoding": describe(self.decoding)}
         return rows, BenchmarkResult.of(mode, answers, scores, seconds, **about), scores
 

@@ -194,11 +194,13 @@ def _complete(folder: Path, cell: Cell, study: Study) -> bool:
 
 def _same_questions(folder: Path, cell: Cell, study: Study, data_dir: Path | None) -> bool:
     """Return whether the questions are exactly those of this study: a benchmark's name gives neither seed nor file."""
-    asked: dict[str, list[tuple[str, str]]] = {}
+    questions: dict[str, list[tuple[str, str]]] = {}
     try:
         for row in _plain_samples(folder):
-            asked.setdefault(row["benchmark"], []).append((row["question"], row["marked"]))
-        return all(asked.get(source.name) == _questions(*_source_of(source, cell), data_dir) for source in study.on)
+            questions.setdefault(row["benchmark"], []).append((row["question"], row["marked"]))
+        return all(
+            questions.get(source.name) == _questions(*_source_of(source, cell), data_dir) for source in study.on
+        )
     except (OSError, UserError) as error:
         log.info("%s: skipped, its questions cannot be compared (%s).", folder, error)
         return False
@@ -222,5 +224,5 @@ def _questions(
     source: SourceConfig, domain: DomainConfig, split: Split, data_dir: Path | None
 ) -> list[tuple[str, str]]:
     """Return questions and reference answers; read once per process, since all cells share them."""
-    opened = open_source(source, domain.make(), need_steps=False, data_dir=data_dir, split=split)
-    return [(example.question, example.answer) for example in opened.examples]
+    loaded = open_source(source, domain.make(), need_steps=False, data_dir=data_dir, split=split)
+    return [(example.question, example.answer) for example in loaded.examples]

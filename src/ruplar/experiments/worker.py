@@ -134,13 +134,13 @@ def _work(job: Job, emit: Emit, patient: bool, most: int | None) -> int:
     """Run cells of one study and return how many; `patient` waits for cells of other workers."""
     done = 0
 
-    def tell(event: dict[str, Any]) -> None:
+    def report(event: dict[str, Any]) -> None:
         emit({**event, "study": job.study.name})
 
     while most is None or done < most:
         if job.options.deadline is not None and time.time() >= job.options.deadline:
             return done
-        outcome = _next(job, tell)
+        outcome = _next(job, report)
         if outcome == "wait" and patient:
             time.sleep(_EVERY)
         elif outcome in ("wait", "none"):
@@ -214,7 +214,7 @@ def _do(cell: Cell, job: Job, emit: Emit, again: bool) -> str:
 
     last = {"at": 0.0, "what": ""}
 
-    def tell(what: str, done: int, of: int) -> None:
+    def report(what: str, done: int, of: int) -> None:
         now = time.monotonic()
         if what != last["what"] or now - last["at"] >= _EVERY or done >= of:  # type: ignore[operator]
             last.update(at=now, what=what)
@@ -227,7 +227,7 @@ def _do(cell: Cell, job: Job, emit: Emit, again: bool) -> str:
         if again:
             log.info("%s: retried exclusively after an out-of-memory error.", cell.name)
         try:
-            record = run_cell(cell, job, tell)
+            record = run_cell(cell, job, report)
         except UserError as error:
             return _fail(cell, job, emit, error)
         except Exception as error:  # the other cells continue; the log has the traceback

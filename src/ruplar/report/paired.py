@@ -78,8 +78,8 @@ def pairs(rows: Sequence[Row], against: str | None = None) -> list[Pair]:
             continue
         others = [row for row in group if row is not reference]
         if reference not in group:
-            asked = marks(reference).keys()
-            others = [row for row in others if _questions(row) == asked]
+            questions = marks(reference).keys()
+            others = [row for row in others if _questions(row) == questions]
         found += _family(reference, others)
     return found
 
