@@ -33,7 +33,7 @@ def test_a_mistake_in_a_chain_is_reported():
     )
     ways = {True: example.steps, False: tuple(s for s in example.steps if not s.startswith(first))}
     assert verify(replace(example, steps=ways[True])) is None
-    assert f"but {first} is asked about" in verify(replace(example, steps=ways[False]))
+    assert f"but the question is about {first}" in verify(replace(example, steps=ways[False]))
     later = next(i for i, step in enumerate(example.steps) if i and not step.startswith("Every"))
     assert "says nothing of" in verify(replace(example, steps=example.steps[:later]))
 

@@ -36,7 +36,7 @@ def part_of_scenario(scenario: str) -> Split:
 
 
 def keep_part(results: Sequence[ReadResult], domain: Domain, split: Split, name: str) -> None:
-    """Remove the examples of the other splits from the results.
+    """Remove the examples of the other splits.
 
     Raises:
         UserError: The domain does not define scenarios, or the split is empty.
@@ -114,7 +114,7 @@ def wrong_chains(results: Sequence[ReadResult], domain: Domain) -> dict[str, str
 
 
 def leave_out_wrong(results: Sequence[ReadResult], wrong: dict[str, str], skip_bad: bool) -> None:
-    """Remove wrong chains from the results and record them as left out.
+    """Remove wrong chains and record them as left out.
 
     Raises:
         UserError: There are wrong chains and `skip_bad` is off, or all chains are wrong.

@@ -33,7 +33,7 @@ class Fact(NamedTuple):
 class Query(NamedTuple):
     """What a question asks: `Is Tom a lempus or scrompus?`, `Is Tom either a lempus or a scrompus?`, or `What is Tom?`.
 
-    If several are asked about in turn, the answer is about the last, and `before` are the others.
+    If a question has several subjects, the answer is about the last one (`who`); `before` are the others.
     """
 
     who: str

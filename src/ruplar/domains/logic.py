@@ -6,7 +6,7 @@ symbols, so the symbols of `Every terpus is a brimpus.` are `terpus brimpus`, an
 
 Whether a step may be used depends on the whole chain: `check_chain` follows the chain along the facts of the question. A
 chain whose question cannot be parsed is not accepted as right. Two answers are the same if they conclude the same concept
-about the same subject; a bare concept stands for the statement that concludes it.
+about the same subject; a bare concept is short for the statement that concludes it.
 """
 
 from __future__ import annotations
@@ -115,9 +115,13 @@ def _concluded(text: str) -> tuple[str, str]:
 
 
 def _subject_faults(answer: str, query: _facts.Query) -> list[str]:
-    """Return errors of the answer's subject; a bare concept is about the one asked about."""
+    """Return errors of the answer's subject; a bare concept refers to the question's subject."""
     subject, _ = _concluded(answer)
-    return [f"the answer is about {subject}, but {query.who} is asked about"] if subject not in ("", query.who) else []
+    return (
+        [f"the answer is about {subject}, but the question is about {query.who}"]
+        if subject not in ("", query.who)
+        else []
+    )
 
 
 def _path_faults(steps: list[_facts.Fact], facts: list[_facts.Fact], query: _facts.Query) -> list[str]:
@@ -125,7 +129,7 @@ def _path_faults(steps: list[_facts.Fact], facts: list[_facts.Fact], query: _fac
     found = [f"'{fact}' is not a fact of the question" for fact in steps if fact not in facts]
     first, *others = *query.before, query.who
     if steps and steps[0].subject != first:
-        found.append(f"the chain begins with {steps[0].subject}, but {first} is asked about")
+        found.append(f"the chain begins with {steps[0].subject}, but the question is about {first}")
     for before, after in pairwise(steps):
         if after.subject == before.concept:
             continue

@@ -131,12 +131,12 @@ class FastEngine:
         return [b.think_id] if self.thinker.thinks else [b.think_id, b.end_think_id]
 
     def need(self, prompt: Prompt, decoding: Decoding) -> int:
-        """Most columns a question may need."""
+        """Maximum number of columns a question may need."""
         return len(prompt.ids) + room(self.thinker) + decoding.max_answer_tokens
 
     @property
     def prefill_tokens(self) -> int:
-        """Most padded tokens of one prefill: what fills a GPU, or what fits into a CPU's cache."""
+        """Maximum number of padded tokens of one prefill: what fills a GPU, or what fits into a CPU's cache."""
         return 16384 if self.decoder.device.type == "cuda" else 1024
 
     def reserve(self, columns: int) -> None:

@@ -77,7 +77,7 @@ class Scheduler:
 
     Attributes:
         engine: The engine.
-        queue_limit: Most waiting questions.
+        queue_limit: Maximum number of waiting questions.
         seconds_each: Moving average of the seconds from admission to answer.
         queue: Waiting questions.
         in_flight: Slot → question in flight.
@@ -245,7 +245,7 @@ class Scheduler:
         return self._thread is not None and self._thread.is_alive() and self._dead is None
 
     def stuck_for(self) -> float:
-        """Seconds the current round has taken so far; 0 between rounds. Rounds take milliseconds."""
+        """Seconds since the current round started; 0 between rounds. Rounds take milliseconds."""
         since = self._turn_since
         return time.perf_counter() - since if since is not None else 0.0
 

@@ -5,10 +5,10 @@
     random     a Gaussian vector in place of each latent, scaled to that latent's norm
     shuffled   the latents of another question
     zero       the zero vector in place of each latent
-    argmax     each latent hardened to its likeliest token, with thinking continued from there
+    argmax     each latent hardened to its most likely token, with thinking continued from there
 
 If the answer depends on the latents, `real` is clearly above the next four. `argmax` shows what the distribution adds to its
-likeliest token. All modes but the last replay the latents of one real pass, so they differ in nothing else.
+most likely token. All modes but the last replay the latents of one real pass, so they differ in nothing else.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ MODES = {
     "random": "Gaussian vectors of the same norm",
     "shuffled": "another question's latents",
     "zero": "zero vectors",
-    "argmax": "each latent hardened to its likeliest token",
+    "argmax": "each latent hardened to its most likely token",
 }
 """Mode → what replaces the latents."""
 
@@ -174,7 +174,7 @@ def _replacements(model: Model, latents: list[Tensor], seed: int) -> dict[str, C
         "shuffled": replay([latents[i] for i in other]),
         "zero": replay([torch.zeros_like(rows) for rows in latents]),
     }
-    if isinstance(thinker, SoftThinker):  # other latents have no likeliest token
+    if isinstance(thinker, SoftThinker):  # other latents have no most likely token
         hard = replace(thinker, harden=True)
         found["argmax"] = lambda places: hard
     return found

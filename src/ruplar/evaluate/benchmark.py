@@ -214,7 +214,7 @@ def soft(model: Model) -> bool:
 
 
 def expected_latents(model: Model, examples: Sequence[Example]) -> list[int | None]:
-    """Count the spans of each reference chain: the latents it should take.
+    """Count the spans of each reference chain: the expected number of latents.
 
     None without a chain, and for methods whose number of latents does not follow the spans: text, none, a fixed number.
     """

@@ -51,7 +51,7 @@ def sample(name: str, seed: int, index: int, example: Example, answer: Answer, g
 
 
 def _rounded(latent: Latent) -> dict[str, Any]:
-    """Round a soft token to four decimals; beyond the ten likeliest tokens, drop those that round to zero."""
+    """Round a soft token to four decimals; beyond the ten most likely tokens, drop those that round to zero."""
     probs = [rounded for i, prob in enumerate(latent.probs) if (rounded := round(prob, 4)) > 0 or i < _LEAST_TOKENS]
     return {
         "tokens": latent.tokens[: len(probs)],

@@ -81,7 +81,7 @@ def run_cell(cell: Cell, job: Job, report: Report) -> RunRecord:
 
 
 def model_needed(cell: Cell, job: Job) -> bool:
-    """Return whether another cell will evaluate this one's model, so that its record alone is not enough."""
+    """Return whether another cell will evaluate this one's model, so that the model is needed, not only its record."""
     needing = (other for other in job.cells if other.needs(cell))
     return any(job.status(other) != "done" and job.reusable(other) is None for other in needing)
 

@@ -117,7 +117,7 @@ def find_record(
         cell: A cell of the study.
         places: Folders of the study.
         study: What is evaluated, and how.
-        others: All cells of the study: if the cell evaluates another row's model, that must have been trained alike too.
+        others: All cells of the study: if the cell evaluates another row's model, that row must match too.
         data_dir: Folder with the files of known benchmarks.
     """
     if study.ablate is not None or cell.soup or (places.model_of(cell) / storage.TRAINED).is_file():
@@ -128,7 +128,7 @@ def find_record(
         if beside == places.results or about.get("asking") != storage.evaluation_settings(study):
             continue
         for name, row in about["rows"].items():
-            # a row that evaluates another's model has the settings of a training that never was; so has a soup
+            # a row that evaluates another's model has settings that nothing was trained with; so has a soup
             if (row["of"] is None) != (cell.of is None) or row.get("mean"):
                 continue
             folder = beside / f"{name}-seed{cell.seed}"

@@ -201,7 +201,7 @@ def _awaited(cell: Cell, other: Cell, job: Job) -> str:
         return "passed"
     if known is not None and not (known["again"] and mine):
         raise UserError(f"it needs the model of '{cell.of}', which failed.")
-    if (not mine or job.status(other) == "done") and not trained.is_file():  # nobody will train it: do not wait
+    if (not mine or job.status(other) == "done") and not trained.is_file():  # no worker will train it: do not wait
         raise UserError(
             f"it needs the model of '{cell.of}', which has a record but no model ({job.places.run(other)}). Restore the "
             f"model, or remove {job.places.result(other)} to train it again."

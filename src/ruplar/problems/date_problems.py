@@ -49,9 +49,9 @@ def generate(
     """Write `count` problems, from the `start`-th on.
 
     Args:
-        count: How many.
-        seed: Which sequence of problems; any whole number.
-        steps: Fewest and most steps, both included; no problem has more than 4.
+        count: Number of problems.
+        seed: Random seed; any integer.
+        steps: Minimum and maximum number of steps; no problem has more than 4.
         start: Index of the first problem.
         split: Only problems whose scenario belongs to this split; any when None. See `part_of_scenario`.
 
@@ -59,7 +59,7 @@ def generate(
         Examples with source `date-problems:SEED:INDEX`.
 
     Raises:
-        UserError: No problem has so many steps.
+        UserError: No problem has that many steps.
     """
     if not 1 <= steps[0] <= steps[1] or steps[0] > _MOST_STEPS:
         raise UserError(f"steps: date problems have 1 to {_MOST_STEPS} steps, not {steps[0]} to {steps[1]}.")

@@ -35,14 +35,14 @@ def generate(
     """Write `count` drills, from the `start`-th on.
 
     Args:
-        count: How many.
-        seed: Which sequence.
-        steps: Fewest and most steps; no drill has more than two.
+        count: Number of drills.
+        seed: Random seed; any integer.
+        steps: Minimum and maximum number of steps; no drill has more than two.
         start: Index of the first.
         split: Only drills whose question belongs to this split; any when None.
 
     Raises:
-        UserError: No drill has so many steps.
+        UserError: No drill has that many steps.
     """
     weights = {n: share for n, share in STEP_WEIGHTS.items() if steps[0] <= n <= steps[1]}
     if not weights:

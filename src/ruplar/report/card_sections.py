@@ -271,7 +271,7 @@ def _thoughts(card: ModelMetadata, subject: ModelRecords) -> str:
         else f"at least {100 * min(shares):.1f} % of the questions of each benchmark"
     )
     return (
-        f"It thinks in at most {cap} latents; it stopped by itself on {ended}. The likeliest tokens of a latent are an "
+        f"It thinks in at most {cap} latents; it stopped by itself on {ended}. The most likely tokens of a latent are an "
         "interpretation, not a proof of how the answer was found."
     )
 

@@ -29,7 +29,7 @@ log = logging.getLogger(__name__)
 SHAPE = ("rank", "alpha", "targets", "embedding", "words")
 """Settings of an adapter that determine its weights' shapes and use."""
 SHOWN = 5
-"""Most runs named in a message."""
+"""Maximum number of runs named in a message."""
 
 
 @dataclass(frozen=True)

@@ -101,7 +101,7 @@ def pick_lengths(found: Sequence[Thought], count: int) -> list[Thought]:
 
 
 def share_of_results_on_top(found: Sequence[Thought]) -> tuple[int, int]:
-    """Count the soft tokens whose likeliest token is their step's result, and those whose step's result is known."""
+    """Count the soft tokens whose most likely token is their step's result, and those whose step's result is known."""
     hits = [
         z.tokens[0].strip() == result
         for t in found

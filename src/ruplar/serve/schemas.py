@@ -26,7 +26,7 @@ class Limits(Settings):
     max_n: int = Field(16, ge=1, description="Answers per request, over all its prompts.")
     max_body: int = Field(262_144, ge=64, description="Bytes of a request body; beyond it, status 413.")
     timeout: float = Field(60.0, gt=0, description="Seconds until a request ends with status 504.")
-    keep_alive: int = Field(15, ge=1, description="Seconds an idle connection is kept open.")
+    keep_alive: int = Field(15, ge=1, description="Seconds before an idle connection is closed.")
 
     @property
     def characters(self) -> int:
@@ -73,7 +73,10 @@ class CompletionOptions(Extra):
         None, ge=0, le=2, description="Sampling temperature of the answer; 0, the default, is greedy."
     )
     top_p: float | None = Field(
-        None, gt=0, le=1, description="Nucleus sampling: cumulative probability of the tokens kept."
+        None,
+        gt=0,
+        le=1,
+        description="Nucleus sampling: sample from the most likely tokens with this cumulative probability.",
     )
     seed: int | None = Field(
         None,

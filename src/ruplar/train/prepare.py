@@ -38,7 +38,7 @@ from ruplar.types import Example
 
 @dataclass(frozen=True)
 class CacheFolder:
-    """A cache folder that later runs will reuse.
+    """A cache folder that later runs reuse.
 
     Attributes:
         folder: Its path.
@@ -58,7 +58,7 @@ class Prepared:
     Attributes:
         chains: Number of training chains; None if they were not loaded.
         seconds: Wall time.
-        opened: Cache of the loaded chains; None if they load quickly, so that they are not cached.
+        opened: Cache of the loaded chains; None if they load quickly and are not cached.
         encoded: Cache of the pre-tokenized chains; None if only training can tokenize them.
         notes: Sentences that say why something is not cached, or what was assumed.
     """

@@ -26,7 +26,7 @@ class Progress:
     """State of a run at a log row.
 
     Attributes:
-        step: Optimiser steps done.
+        step: Optimizer steps done.
         steps: Steps of the whole run.
         row: The metrics logged at this step; empty at the start and the end of the run.
         parts: Names of the loss parts in `row`.

@@ -43,7 +43,7 @@ class VariantPlan:
         places: Maximum number of decimals of each step's result; 0 for integers.
         percents: Indices of variables that are percentages.
         below_100: Whether the percentages must sum to less than 100, as in the example.
-        at_most: Maximum of the answer: 100 if a percentage is last_sentence for.
+        at_most: Maximum of the answer: 100 if the question is about a percentage.
     """
 
     template: Template

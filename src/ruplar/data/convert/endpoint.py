@@ -137,7 +137,7 @@ class Chat:
 
         Args:
             messages: The messages.
-            on_unusable: Called with every reply that is not a chat completion; it was paid for, too.
+            on_unusable: Called with every reply that is not a chat completion; it still costs tokens.
 
         Raises:
             Refused: The endpoint rejects the request.
