@@ -15,9 +15,10 @@ from ruplar.data.sources import SourceConfig
 from ruplar.errors import UserError
 from ruplar.evaluate.record import RECORD, SAMPLES, read_record, read_samples
 from ruplar.experiments import storage
+from ruplar.experiments.job import Job, Options
 from ruplar.experiments.plan import plan
 from ruplar.experiments.run import loaders_of, run_studies
-from ruplar.experiments.worker import Job, Options, work
+from ruplar.experiments.worker import work
 from ruplar.io import write_json
 from ruplar.report.rows import collect, study_of
 

@@ -39,8 +39,8 @@ def tiny_study(**entries):
 
 def job_of(study, places, *overrides, only=None, **options):
     """Return a study with all its cells, those of the rows `only` chosen."""
+    from ruplar.experiments.job import Job, Options
     from ruplar.experiments.plan import plan
-    from ruplar.experiments.worker import Job, Options
 
     cells = tuple(plan(study, overrides))
     chosen = tuple(cell for cell in cells if only is None or cell.label in only)

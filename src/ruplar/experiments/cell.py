@@ -25,10 +25,10 @@ from ruplar.evaluate.benchmark import Evaluation, evaluate, soft
 from ruplar.evaluate.question_sets import Part
 from ruplar.evaluate.record import RunRecord, read_record, write_record, write_samples
 from ruplar.experiments import storage
+from ruplar.experiments.job import Job
 from ruplar.experiments.plan import Cell
 from ruplar.experiments.reuse import check_same_data, check_same_start, copy_record, start_of
 from ruplar.experiments.study import VALID, Study, folder_name
-from ruplar.experiments.worker import Job
 from ruplar.io import write_json
 from ruplar.model.memory import forget_peak
 from ruplar.model.soup import average

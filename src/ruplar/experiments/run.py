@@ -23,8 +23,9 @@ from typing import Any
 
 from ruplar.errors import UserError
 from ruplar.experiments import memory, storage
+from ruplar.experiments.job import Job, Options
 from ruplar.experiments.plan import Cell
-from ruplar.experiments.worker import Job, Options, work
+from ruplar.experiments.worker import work
 
 __all__ = ["Job", "Options", "Outcome", "Pool", "Watch", "run_studies"]
 

@@ -18,105 +18,19 @@ import time
 import traceback
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from ruplar.errors import UserError
-from ruplar.experiments import memory, reuse, storage
+from ruplar.experiments import memory, storage
+from ruplar.experiments.job import Job
 from ruplar.experiments.plan import Cell
-from ruplar.experiments.study import Study
-from ruplar.io import write_json
 
 log = logging.getLogger("ruplar.experiments.worker")  # run as a program, this module is named __main__
 
 Emit = Callable[[dict[str, Any]], None]
 _EVERY = 0.5
 """Seconds between two progress events of a cell."""
-
-
-@dataclass(frozen=True)
-class Options:
-    """How studies are run.
-
-    Attributes:
-        device: Device of all workers, as torch names it.
-        jobs: Parallel workers; 0: in this process, None: as many as memory and cores allow.
-        budget: Seconds after which no further cell is started; None: no limit.
-        data_dir: Folder with the files of known benchmarks.
-        share: Fraction of the GPU's memory for each worker; None: equal shares where several run.
-        reuse: Whether records and models of other studies may be reused.
-        persistent_workers: Whether a worker runs several cells; None: on a GPU, where memory statistics can be reset.
-        session: Identifies this start of the study: a cell that failed in it is not retried in it.
-        deadline: `budget` as a time in seconds since 1970.
-        most: Cells to run before a worker ends; None: all.
-        threads: Torch threads of a worker on the CPU; None: torch's default.
-        exclusive: Nothing runs in parallel. Otherwise a cell that runs out of memory is deferred to an exclusive job.
-    """
-
-    device: str = "cpu"
-    jobs: int | None = None
-    budget: float | None = None
-    data_dir: Path | None = None
-    share: float | None = None
-    reuse: bool = True
-    persistent_workers: bool | None = None
-    session: str = ""
-    deadline: float | None = None
-    most: int | None = None
-    threads: int | None = None
-    exclusive: bool = False
-
-
-@dataclass(frozen=True)
-class Job:
-    """A study with all its cells, those of them to run, its folders, and how to run it."""
-
-    study: Study
-    cells: tuple[Cell, ...]
-    chosen: tuple[Cell, ...]
-    places: storage.Places
-    options: Options = Options()
-
-    def write(self, file: Path) -> None:
-        """Write it as JSON."""
-        about = {
-            "study": self.study.model_dump(mode="json"),
-            "cells": [cell.as_dict() for cell in self.cells],
-            "chosen": [cell.name for cell in self.chosen],
-            "places": {"results": str(self.places.results), "work": str(self.places.work)},
-            "options": {**asdict(self.options), "data_dir": self.options.data_dir and str(self.options.data_dir)},
-        }
-        write_json(file, about)
-
-    @classmethod
-    def read(cls, file: Path) -> Job:
-        """Read what `write` wrote."""
-        data = json.loads(file.read_text(encoding="utf-8"))
-        cells = tuple(Cell.from_dict(cell) for cell in data["cells"])
-        folder = data["options"].pop("data_dir")
-        return cls(
-            study=Study.model_validate(data["study"]),
-            cells=cells,
-            chosen=tuple(cell for cell in cells if cell.name in data["chosen"]),
-            places=storage.Places(*(Path(data["places"][key]) for key in ("results", "work"))),
-            options=Options(**data["options"], data_dir=Path(folder) if folder else None),
-        )
-
-    def status(self, cell: Cell) -> storage.Status:
-        """Return how far a cell is."""
-        return storage.status(cell, self.places, self.study)
-
-    def failed(self, cell: Cell) -> dict[str, Any] | None:
-        """Return how a cell failed in this session; None when it did not."""
-        known = storage.failure(cell, self.places)
-        return known if known is not None and known["session"] == self.options.session else None
-
-    def reusable(self, cell: Cell) -> Path | None:
-        """Return the record of another study that can be reused for a cell; None if there is none."""
-        if not self.options.reuse:
-            return None
-        return reuse.find_record(cell, self.places, self.study, self.cells, self.options.data_dir)
 
 
 def work(jobs: Sequence[Job], emit: Emit) -> None:
