@@ -358,7 +358,7 @@ def test_two_benchmarks_of_one_name_are_refused(tmp_path):
         (tmp_path / folder / "s.jsonl").write_text('{"question": "1+1?", "answer": "2"}\n')
     on = f"{tmp_path}/x/s.jsonl,{tmp_path}/y/s.jsonl"
     refused = CliRunner().invoke(app, ["evaluate", "embedded:no_cot", "--on", on, "--output", str(tmp_path / "o")])
-    assert "both called s" in str(refused.exception)
+    assert "two benchmarks have the name s" in str(refused.exception)
 
 
 def test_a_finished_run_without_checkpoints_is_not_trained_again(tmp_path):
