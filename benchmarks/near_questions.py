@@ -1,7 +1,7 @@
 r"""Accuracy of records without the test questions that share consecutive words with a training problem.
 
     python benchmarks/near_questions.py word-problems:situations --count 200000 --seed 1 --on svamp,multiarith \
-        results/smollm2-means/CoT-SFT_longer-seed1 results/smollm2-wider/CoT-SFT_wider-seed1
+        "results/smollm2/CoT-SFT_(canonical_operands)-seed1"
 
 Numbers are masked. Training data excludes problems that share 13 words with a test question; this script measures how much of
 an accuracy depends on questions that share fewer: eight, or `--words`.

@@ -117,7 +117,7 @@ def test_a_question_that_leaves_little_room_is_answered_with_a_warning(caplog):
     reasoner = LatentReasoner.from_pretrained("embedded")
     reasoner.model.backbone.plain_model.config.max_position_embeddings = 40
     [answer] = reasoner.ask("Tom has 3 bags of 4 apples. How many apples does he have?")
-    assert answer.forwards > 0 and "the model was made for 40" in caplog.text
+    assert answer.forwards > 0 and "the model supports 40" in caplog.text
 
 
 def test_every_help_page_fits_eighty_columns_and_describes_each_option(ruplar, monkeypatch):

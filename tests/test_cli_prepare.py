@@ -62,7 +62,7 @@ def test_a_study_finds_every_encoding_of_its_cells(ruplar, study):
     assert [one["encoded"] is None for one in said] == [False, False, True]
     assert [one["chains"] for one in said] == [40, 40, 40]
     assert said[0]["bytes"] == said[0]["encoded"]["bytes"] > 0 and said[2]["bytes"] == 0
-    assert "method 'coconut' changes rows from visit to visit" in said[2]["notes"][0]
+    assert "method 'coconut' changes rows between epochs" in said[2]["notes"][0]
     before = _written()
     assert {file.parent.name for file in before} == {Path(one["encoded"]["folder"]).name for one in said[:2]}
     done = ruplar(
@@ -93,7 +93,7 @@ def test_a_packaged_study_needs_no_run_to_start_from(ruplar):
     few = ["data.train.0.count=20", "data.valid.count=3"]
     alone = ["training.dataloader_num_workers=0", "training.dataloader_prefetch_factor=null"]
     said = ruplar("data", "prepare", "dates", *few, *alone, "--json").json
-    rows = [["CoT-SFT"], ["No-CoT"], ["RuPLaR"], ["RuPLaR, pieces in order"], ["RuPLaR-plus"]]
+    rows = [["CoT-SFT"], ["No-CoT"], ["RuPLaR"], ["RuPLaR (one latent per result token)"], ["RuPLaR-plus"]]
     assert [one["rows"] for one in said] == rows
     assert all("'runs/dates-cot-seed777' does not exist yet" in one["notes"][0] for one in said)
     assert {one["encoded"]["folder"] for one in said} == {str(folder) for folder in ENCODED.glob("[!.]*")}

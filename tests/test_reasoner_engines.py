@@ -55,7 +55,7 @@ def test_questions_beyond_the_attention_window_use_the_reference_engine(model):
         assert [a.text for a in auto.ask(asked)] == [a.text for a in plain.ask(asked)]
     fast = LatentReasoner(made, engine="fast")
     fast.ask(["1 + 1?"])
-    with pytest.raises(UserError, match=r"read 256 positions back.*engine: reference"):
+    with pytest.raises(UserError, match=r"attention window is 256 positions.*engine: reference"):
         fast.ask([LONG])
 
 

@@ -64,7 +64,7 @@ def test_an_answer_ends_at_the_end_token_or_at_the_limit(backbone, thinker, prom
     cut = generate(backbone, thinker, prompts, Decoding(max_answer_tokens=5))
     assert all(len(row.answer_ids) == 5 and not row.ended for row in cut)
     said = cut[0].answer_ids
-    backbone.eos_id = said[2]  # now the same answer ends at its first occurrence
+    backbone.markers = backbone.markers._replace(eos_id=said[2])  # now the same answer ends at its first occurrence
     row = generate(backbone, thinker, prompts, Decoding(max_answer_tokens=5))[0]
     assert row.answer_ids == said[: said.index(said[2]) + 1] and row.ended
 

@@ -73,20 +73,6 @@ def test_the_released_model_says_what_the_page_shows(asked):
     assert _held(shown) == _held(said) == ["* 3", "- 36"] and "answer  26" in shown and "answer  26" in said
 
 
-HELD = {
-    "smollm2-135m-ruplar-results": ["36", "26"],
-    "smollm2-135m-ruplar-2": ["* 3", "12 =", "36", "- 36", "10 =", "26"],
-}
-"""Released model → the symbols that share each of its soft tokens, for the question of the page."""
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("model", HELD)
-def test_the_other_released_models_think_of_results_or_of_all_symbols(asked, model):
-    said = asked(f"models/{model}")
-    assert _held(said) == HELD[model] and "answer  26" in said
-
-
 @pytest.mark.slow
 def test_the_written_chain_has_the_same_steps(asked):
     said = asked("models/smollm2-135m-cot")

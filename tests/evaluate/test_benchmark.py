@@ -167,7 +167,7 @@ def test_a_benchmark_that_cannot_be_asked_stops_before_the_first_question(reason
     told = []
     empty = write_questions([], "empty.jsonl")
     for wrong, why in [
-        (str(empty), "it has no rows"),
+        (str(empty), "no usable row"),
         ("gsm9k", "unknown data set 'gsm9k'"),
         ("word-problems:moon", "moon"),
     ]:

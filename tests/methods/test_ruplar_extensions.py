@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 import torch
 from overfitting import problems, small_backbone, tools_of
-from ruplar.model.without_adapter import unadapted
 
 from ruplar import objective, plugins
 from ruplar.data.collate import collate
@@ -17,7 +16,7 @@ from ruplar.engine.thinker import SoftThinker
 from ruplar.errors import UserError
 from ruplar.methods.ruplar import noisy_priors
 from ruplar.model.forward import flat_hidden
-from ruplar.model.lora import add_lora
+from ruplar.model.lora import add_lora, unadapted
 from ruplar.model.settings import LoraSettings
 from ruplar.types import SampleContext
 

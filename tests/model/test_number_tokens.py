@@ -116,7 +116,7 @@ def test_a_tokenizer_that_has_such_groups_or_cannot_have_them_is_refused(llama3_
             with_number_tokens(tokenizer)
     words = Tokenizer(models.WordLevel({"the": 0, "[UNK]": 1}, unk_token="[UNK]"))
     words.pre_tokenizer = pre_tokenizers.Whitespace()
-    with pytest.raises(UserError, match="backbone.number_tokens: .*no byte-level BPE"):
+    with pytest.raises(UserError, match="backbone.number_tokens: .*not a byte-level BPE"):
         with_number_tokens(PreTrainedTokenizerFast(tokenizer_object=words))
 
 

@@ -10,7 +10,7 @@ from serve_toys import QUESTIONS, running
 from ruplar import plugins
 from ruplar.engine.sampling import Decoding
 from ruplar.model.settings import BackboneConfig, PromptConfig
-from ruplar.model.store import Model, ModelMetadata, PluginSpec, open_start, save_model
+from ruplar.model.store import Model, ModelMetadata, PluginSpec, load_start, save_model
 from ruplar.reasoner import LatentReasoner
 
 pytestmark = pytest.mark.slow
@@ -28,7 +28,7 @@ def saved(request, tmp_path, tiny_model):
     tokenizer.save_pretrained(tmp_path / "base")
     tiny_model("llama", len(tokenizer)).save_pretrained(tmp_path / "base")
     config, settings = BackboneConfig(name=str(tmp_path / "base"), lora=None), METHODS[request.param]
-    method, backbone = plugins.make("methods", request.param, settings), open_start(config, PROMPT)
+    method, backbone = plugins.make("methods", request.param, settings), load_start(config, PROMPT)
     torch.manual_seed(1)
     method.attach(backbone)
     metadata = ModelMetadata(

@@ -131,7 +131,7 @@ def test_a_hugging_face_dataset_is_a_dataset(tiny, tmp_path):
         ({"steps": None}, r"train_dataset\[2\]: column 'steps' is missing or None; columns found: question"),
         ({"steps": []}, r"train_dataset\[2\]: column 'steps': no step"),
         ({"steps": "Count the apples."}, r"train_dataset\[2\]: column 'steps': no step"),
-        ({"steps": "<<3*7=21"}, r"train_dataset\[2\]: column 'steps': a step is opened"),
+        ({"steps": "<<3*7=21"}, r"train_dataset\[2\]: column 'steps': the numbers of << and >> differ"),
         ({"steps": [21]}, r"train_dataset\[2\]: column 'steps' must be a list of strings or a string, got list"),
         ({"steps": 21}, r"train_dataset\[2\]: column 'steps' must be a list of strings or a string, got int '21'"),
         ({"question": 7.5j}, r"train_dataset\[2\]: column 'question' must be a string or a number, got complex"),

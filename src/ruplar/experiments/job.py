@@ -1,4 +1,4 @@
-"""A study, its cells and how to run them ↔ a job file for worker processes."""
+"""A study, its cells and how to run them → one job that is handed to workers as a JSON file."""
 
 from __future__ import annotations
 
