@@ -2,7 +2,7 @@
 
     source –open→ questions –reasoner→ answers –score→ BenchmarkResult + samples
 
-Every question of a benchmark counts, also duplicates. A row that cannot be read stops the run; an answer that cannot be parsed
+Every question of a benchmark counts, including duplicates. A row that cannot be read stops the run; an answer that cannot be parsed
 is wrong and counted.
 """
 

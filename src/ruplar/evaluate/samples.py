@@ -1,4 +1,4 @@
-"""A run's answers ↔ its files: samples (everything the model thought and said) and outcomes (right or wrong only).
+"""A run's answers ↔ its files: samples (every thought and answer) and outcomes (right or wrong only).
 
 RUN/samples.jsonl.gz                one row per question
 RUN/outcomes.json                   per result a string of 0 and 1, one character per question; enough for paired tests

@@ -1,9 +1,9 @@
 """Seed and count → problems about dates with `<<…>>` chains that re-execute: the training data of the dates domain.
 
-A problem is a scenario that says which day it is today, in one of the ways of `date_scenarios.py`, and a question for a day near it.
+A problem is a scenario that says which day it is today, in one of the ways of `date_scenarios.py`, and a question about a day near it.
 Problem i under seed s depends on (s, i, steps, split) only, and is the same on every machine. The scenario in normalized form
-decides the split: all questions about one scenario are in the same split, however its dates are written and whoever it is about. A
-scenario of the benchmark Date Understanding is drawn again, so no problem is one of the benchmark's.
+determines the split: all questions about one scenario are in the same split, however its dates are written and whatever names it has. A
+scenario of the benchmark Date Understanding is redrawn, so no problem is one of the benchmark's.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Random numbers → the graph of a logic problem, without its words: the subject, what follows and what does not.
 
-Two people have a side each, drawn in the same way; node 0, the subject of the question, has one, another person has the other:
+Two people each have a side, drawn in the same way: node 0, the subject of the question, and another person:
 
     0 → a → b → the target          another → x → the other concept
         └ dead end                      └ dead end ← a        facts of one side lead to dead ends of the other

@@ -1,13 +1,13 @@
 """Family files → families: every `families/*.yaml` is one family of word problems, so adding a file adds a family.
 
     about: "Bakery: trays are baked, sold, dropped and packed."   # one line, for `ruplar list families`
-    steps: [1, 6]                                                 # fewest and most
+    steps: [1, 6]                                                 # minimum and maximum
     theme: ...       # sentences about one quantity that changes (themes.py), or
     template: ...    # a tree of nodes: values drawn, texts, a solution (templates.py)
 
 Optional: `held_out: true` keeps the family out of the embedded model's training; `group: short` or `group: situations` adds it
 to `word-problems:short` or `word-problems:situations` and removes it from the default families; `constants` are words that
-stand for numbers; with a template, `lists` are word lists to draw from and `distractors` sentences with an unneeded number (or
+denote numbers; with a template, `lists` are word lists to draw from and `distractors` sentences with an unneeded number (or
 `default`), of which one is sometimes inserted.
 """
 

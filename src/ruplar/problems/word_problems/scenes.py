@@ -1,6 +1,6 @@
 """Frame and random numbers → the sentences of a situation problem.
 
-A schema (a family of the group `situations`) gives what is the case as clauses, and one question. How they are worded is drawn
+A schema (a family of the group `situations`) provides clauses (its statements) and one question. The wording is drawn
 here: whether a person is named or `he`, which clauses share a sentence, whether the last clause becomes an `if`, whether the
 question comes first. So a dozen schemas and about forty frames (`frames/*.yaml`) give a great many wordings.
 """
