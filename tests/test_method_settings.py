@@ -117,5 +117,5 @@ def test_tables_name_what_a_run_really_is(tmp_path):
     rows = pool([Run(tmp_path, one, one.benchmarks[0]) for one in runs])
     assert [row.method for row in rows] == [
         "colar (CoLaR-2)", "colar (CoLaR-5)", "CoLaR-5, mine", "regular (ReGuLaR-T)", "embedded-regular-t",
-        "unprojected (ReGuLaR-T without projector = CoLaR with one group per step)", "ruplar", "elsewhere",
+        "unprojected (CoLaR with one group per step)", "ruplar", "elsewhere",
     ]  # fmt: skip

@@ -62,7 +62,7 @@ class Method(base.Method):
     @property
     def label(self) -> str:
         """The name in tables. Without the projector the latents are CoLaR's, with a step as the group of tokens."""
-        return "ReGuLaR-T" if self.config.project else "ReGuLaR-T without projector = CoLaR with one group per step"
+        return "ReGuLaR-T" if self.config.project else "CoLaR with one group per step"
 
     @property
     def dynamic(self) -> bool:
