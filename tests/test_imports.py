@@ -103,7 +103,10 @@ def test_only_the_command_line_prints():
 
 def test_light_modules_stay_light():
     light = ["ruplar", "ruplar.config", "ruplar.data.sources", "ruplar.evaluate.record", "ruplar.report.tables"]
-    light += ["ruplar.experiments.run", "ruplar.experiments.worker"]  # a plan is shown at once, and a full GPU told of
+    light += [
+        "ruplar.experiments.run",
+        "ruplar.experiments.worker",
+    ]  # a plan is printed at once, and a full GPU reported
     light += [f"ruplar.methods.{f.stem}" for f in sorted((PACKAGE / "methods").glob("*.py"))]
     code = f"import importlib, sys; [importlib.import_module(m) for m in {light}]; print('torch' in sys.modules)"
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -100,7 +100,7 @@ def run_demo(
         if train:
             _train_live(demo)
     except KeyboardInterrupt:
-        demo.say("\nInterrupted; results of the finished parts are kept.", "yellow")
+        demo.say("\nInterrupted; the results of the finished parts are in the output folder.", "yellow")
     _write_page(demo)
     demo.summary["seconds"] = round(time.monotonic() - started, 1)
     write_json(folder / "summary.json", demo.summary)

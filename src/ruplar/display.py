@@ -29,7 +29,7 @@ def percent(value: float | None, low: float | None = None, high: float | None = 
 
 
 def latent_line(number: int, latent: Latent, count: int = 1) -> Text:
-    """Format one of `count` latents: a bar for its likeliest token, its tokens with probabilities, its entropy."""
+    """Format one of `count` latents: a bar for its most likely token, its tokens with probabilities, its entropy."""
     top = Text()
     for token, prob in zip(latent.tokens, latent.probs, strict=True):
         if prob < _MIN_PROB:
@@ -87,7 +87,7 @@ def answer_as_dict(question: str, answer: Answer) -> dict[str, Any]:
 
 
 def show_votes(console: Console, vote: Vote, answers: Sequence[Answer]) -> None:
-    """Print the votes, most frequent first, each with the likeliest tokens of one thought; then the majority and its cost."""
+    """Print the votes, most frequent first, each with the most likely tokens of one thought; then the majority and its cost."""
     most = max((count for _, count in vote.tally), default=1)
     width = max((len(text) for text, _ in vote.tally), default=0)
     shown = {a.text.strip(): a for a in reversed(answers)}

@@ -226,11 +226,11 @@ def ablate_model(
     sets = [(source.name, open_source(source, domain, need_steps=False, data_dir=data_dir)) for source in on]
     reasoner = LatentReasoner.from_pretrained(reference, device)
     found = {}
-    for name, opened in sets:
+    for name, loaded in sets:
         with counting(console) as update:
             found[name] = ablate(
                 reasoner,
-                opened.examples[: limit or len(opened.examples)],
+                loaded.examples[: limit or len(loaded.examples)],
                 seed=seed,
                 batch_size=batch_size,
                 on_progress=update,

@@ -87,7 +87,7 @@ class SampleContext(NamedTuple):
     Attributes:
         epoch: Number of completed epochs.
         row: Row number in the training data.
-        progress: Share of the optimiser steps that are done, 0 to less than 1.
+        progress: Share of the optimizer steps that are done, 0 to less than 1.
         seed: Seed of the run.
     """
 
@@ -143,7 +143,7 @@ class Batch:
         prior_probs: [M, K] float32, 0 in unused places.
         label_at: [T] position whose output predicts the label.
         label_ids: [T] the labels.
-        totals: [3] float: labels, sequences with latents, and latents of the whole optimiser step. Losses are sums divided
+        totals: [3] float: labels, sequences with latents, and latents of the whole optimizer step. Losses are sums divided
             by these, so that 8 batches of 1 accumulate to exactly one batch of 8.
         packed: Whether a row may contain several sequences, which then must not attend to each other.
         mark_at: [X] marked positions of the items, in the order of the latents.

@@ -134,5 +134,5 @@ def from_prose(question, reasoning):
     row = {"question": "3 hours?", "reasoning": "3 hours are 180 minutes", "answer": "180 minutes"}
     (walk / "prose.jsonl").write_text(json.dumps(row) + "\n", encoding="utf-8")
     found = convert(read_prose(walk / "prose.jsonl"), walk / "out.jsonl", "extras.told", ByRules())
-    assert found.progress.kept == 1
+    assert found.progress.converted == 1
     assert json.loads((walk / "out.jsonl").read_text())["solution"] == "3 hours = 180 minutes"

@@ -92,7 +92,7 @@ def walks() -> dict[str, list[str]]:
 
 
 @pytest.mark.parametrize(
-    ("heading", "most"), [("A chain reaches its loss", 20), ("A question reaches its answer", 14)]
+    ("heading", "most"), [("From a chain to the loss", 20), ("From a question to the answer", 14)]
 )
 def test_a_walk_is_short_and_its_files_exist(heading, most):
     files = walks()[heading]

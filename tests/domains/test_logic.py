@@ -50,12 +50,12 @@ def test_a_right_chain_has_no_fault():
     ("change", "fault"),
     [
         ({"steps": ("Tom is a terpus.", "Every terpus is a lempus.")}, "'Every terpus is a lempus' is not a fact of the question"),
-        ({"steps": GOOD.steps[1:]}, "the chain begins with terpus, but Tom is asked about"),
+        ({"steps": GOOD.steps[1:]}, "the chain begins with terpus, but the question is about Tom"),
         ({"steps": (GOOD.steps[0], GOOD.steps[2])}, "'Every brimpus is a lempus' does not follow from terpus"),
         ({"steps": GOOD.steps[:2]}, "the chain ends in brimpus, but the answer is lempus"),
         ({"answer": "Tom is a dumpus."}, "the answer is dumpus, but the question asks for scrompus or lempus"),
-        ({"answer": "Bob is a lempus."}, "the answer is about Bob, but Tom is asked about"),
-        ({"answer": "Every Tom is a lempus."}, "the answer is about every Tom, but Tom is asked about"),
+        ({"answer": "Bob is a lempus."}, "the answer is about Bob, but the question is about Tom"),
+        ({"answer": "Every Tom is a lempus."}, "the answer is about every Tom, but the question is about Tom"),
         ({"answer": "Tom is a scrompus."}, "that Tom is a scrompus does not follow from the question"),
         ({"question": QUESTION.replace("Sally is a rempus.", "Tom is a rempus.")}, "that Tom is a scrompus follows as well"),
     ],
@@ -68,13 +68,13 @@ def test_an_answer_about_somebody_else_is_wrong_even_without_facts():
     row = Example("Is Tom a brimpus or yumpus?", ("Tom is a brimpus.",), "Bob is a brimpus.")
     assert faults(DOMAIN, row)[:2] == [
         "the chain cannot be checked: the question has no facts",
-        "the answer is about Bob, but Tom is asked about",
+        "the answer is about Bob, but the question is about Tom",
     ]
 
 
 def test_a_question_with_either_is_read():
     either = QUESTION.replace("Is Tom a scrompus or lempus?", "Is Tom either a scrompus or a lempus?")
-    assert _facts.parse_question(either)[1] == _facts.Asked("Tom", "scrompus", "lempus")
+    assert _facts.parse_question(either)[1] == _facts.Query("Tom", "scrompus", "lempus")
     assert faults(DOMAIN, replace(GOOD, question=either)) == []
     assert faults(DOMAIN, replace(GOOD, question=either, answer="Tom is a scrompus."))
 

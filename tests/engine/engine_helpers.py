@@ -61,5 +61,5 @@ def soft(backbone: Backbone, **options) -> SoftThinker:
 
 def finish(scheduler: Scheduler) -> None:
     """Run rounds until every question is answered."""
-    while scheduler.queue or scheduler.flying:
+    while scheduler.queue or scheduler.in_flight:
         scheduler.turn()

@@ -196,8 +196,8 @@ class LateSnapshots(Snapshots):
     """Snapshots that are copies and are read one step later, as on a GPU."""
 
     def take(self):
-        self.waiting.append((self.taken, self.of.clone(), None))
-        self.taken += 1
+        self.waiting.append((self.count, self.of.clone(), None))
+        self.count += 1
 
 
 @pytest.mark.parametrize("decoding", [GREEDY, SAMPLED], ids=["greedy", "sampled"])

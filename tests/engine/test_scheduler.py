@@ -66,11 +66,11 @@ def test_cancelling_in_flight_frees_the_slot(backbone, thinker):
     scheduler, prompts = scheduler_of(backbone, thinker, 2), many_prompts(3)
     tickets = [scheduler.submit(p) for p in prompts]
     scheduler.turn()
-    assert sorted(scheduler.flying) == [0, 1] and len(scheduler.queue) == 1
-    [freed] = [slot for slot, ticket in scheduler.flying.items() if ticket is tickets[0]]
+    assert sorted(scheduler.in_flight) == [0, 1] and len(scheduler.queue) == 1
+    [freed] = [slot for slot, ticket in scheduler.in_flight.items() if ticket is tickets[0]]
     assert tickets[0].cancel()
     scheduler.turn()
-    assert scheduler.flying[freed] is tickets[2] and not scheduler.queue
+    assert scheduler.in_flight[freed] is tickets[2] and not scheduler.queue
     finish(scheduler)
     wanted = answers(backbone, thinker, prompts)
     assert [tickets[i].result().answer_ids for i in (1, 2)] == wanted[1:]
@@ -80,7 +80,7 @@ def test_cancelling_in_flight_frees_the_slot(backbone, thinker):
 def test_first_come_first_served(backbone, thinker):
     scheduler, prompts = scheduler_of(backbone, thinker, 1), many_prompts(4, seed=2)
     tickets, order = [scheduler.submit(p) for p in prompts], []
-    while scheduler.queue or scheduler.flying:
+    while scheduler.queue or scheduler.in_flight:
         scheduler.turn()
         order += [i for i, t in enumerate(tickets) if t.done() and i not in order]
     assert order == [0, 1, 2, 3]
@@ -94,9 +94,9 @@ def test_a_finished_slot_is_refilled_while_others_are_in_flight(backbone, thinke
     others = [scheduler.submit(p) for p in prompts[1:]]
     while not first.done():
         scheduler.turn()
-    assert list(scheduler.flying.values()) == [others[0]], "the second is still in flight"
+    assert list(scheduler.in_flight.values()) == [others[0]], "the second is still in flight"
     scheduler.turn()
-    assert set(scheduler.flying.values()) == set(others)
+    assert set(scheduler.in_flight.values()) == set(others)
     finish(scheduler)
 
 

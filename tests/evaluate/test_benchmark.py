@@ -7,7 +7,7 @@ import pytest
 from ruplar import plugins
 from ruplar.engine.sampling import Decoding
 from ruplar.errors import UserError
-from ruplar.evaluate.benchmark import describe, evaluate, halted_right, latents_asked_for
+from ruplar.evaluate.benchmark import describe, evaluate, expected_latents, halted_right
 from ruplar.evaluate.record import BenchmarkResult, read_samples, write_samples
 from ruplar.types import Answer, Example
 
@@ -80,11 +80,11 @@ def test_halting_is_right_where_the_thought_is_as_long_as_the_chain(reasoner, sa
     assert [row["latents_asked_for"] for row in found.samples] == [*steps[:2], None, *steps[3:]]
 
 
-def test_latents_asked_for_are_spans_and_none_of_a_text_methods_business(make_reasoner):
+def test_expected_latents_are_the_spans_and_none_for_text_methods(make_reasoner):
     examples = [Example("q", ("1+1=2", "2+2=4"), "4"), Example("q", (), "4")]
-    assert latents_asked_for(make_reasoner("ruplar").model, examples) == [2, None]
-    assert latents_asked_for(make_reasoner("cot").model, examples) == [None, None]
-    assert latents_asked_for(make_reasoner("no_cot").model, examples) == [None, None]
+    assert expected_latents(make_reasoner("ruplar").model, examples) == [2, None]
+    assert expected_latents(make_reasoner("cot").model, examples) == [None, None]
+    assert expected_latents(make_reasoner("no_cot").model, examples) == [None, None]
     assert halted_right([Answer("", latent_count=2), Answer("")], [2, None]) == 1.0
     assert halted_right([Answer("")], [None]) is None
 

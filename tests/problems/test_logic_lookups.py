@@ -13,27 +13,27 @@ from ruplar.problems.logic_lookups import generate, verify
 def test_every_chain_follows_from_its_question_and_is_the_only_one():
     for example in generate(400, 5):
         assert verify(example) is None
-        facts, asked = _facts.parse_question(example.question)
+        facts, query = _facts.parse_question(example.question)
         by_subject = {fact.subject: fact for fact in facts}
         assert len(by_subject) == len(facts)  # nobody and nothing is two things: there is no choice on the way
         walked = []
-        for at in (*asked.before, asked.who):
+        for at in (*query.before, query.who):
             while at in by_subject:
                 walked.append(f"{by_subject[at]}.")
                 at = by_subject[at].concept
-        assert tuple(walked) == example.steps and example.answer == f"{asked.who} is a {at}."
+        assert tuple(walked) == example.steps and example.answer == f"{query.who} is a {at}."
 
 
 def test_a_mistake_in_a_chain_is_reported():
     example = next(e for e in generate(200, 5) if e.question.count("What is") == 2 and len(e.steps) == 5)
-    asked, last = _facts.parse_question(example.question)[1], _facts.read(example.steps[-1])
-    (first,) = asked.before
+    query, last = _facts.parse_question(example.question)[1], _facts.read(example.steps[-1])
+    (first,) = query.before
     assert "does not end in" in verify(
-        replace(example, steps=example.steps[:-1], answer=f"{asked.who} is a {last.subject}.")
+        replace(example, steps=example.steps[:-1], answer=f"{query.who} is a {last.subject}.")
     )
     ways = {True: example.steps, False: tuple(s for s in example.steps if not s.startswith(first))}
     assert verify(replace(example, steps=ways[True])) is None
-    assert f"but {first} is asked about" in verify(replace(example, steps=ways[False]))
+    assert f"but the question is about {first}" in verify(replace(example, steps=ways[False]))
     later = next(i for i, step in enumerate(example.steps) if i and not step.startswith("Every"))
     assert "does not mention" in verify(replace(example, steps=example.steps[:later]))
 

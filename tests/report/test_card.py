@@ -203,7 +203,7 @@ def test_the_question_shown_is_one_it_answered_right():
     text = made(EMBEDDED / "embedded-ruplar-seed777")
     assert "ruplar ask toy 'At the market Kate buys 3 shirts at $7 each" in text
     assert (
-        "In the evaluation it answered `53` after latents whose likeliest tokens are `21`, `32`, `53`; the correct answer is `53`."
+        "In the evaluation it answered `53` after latents whose most likely tokens are `21`, `32`, `53`; the correct answer is `53`."
         in text
     )
 

@@ -39,7 +39,7 @@ class Served:
         """Wait until the queue and all slots are empty."""
         ends = time.monotonic() + seconds
         while time.monotonic() < ends:
-            if not self.scheduler.queue and not self.scheduler.flying:
+            if not self.scheduler.queue and not self.scheduler.in_flight:
                 return True
             time.sleep(0.01)
         return False

@@ -272,7 +272,7 @@ def test_the_keyboard_is_enough(page, served):
     with held(served) as go:
         question.send_keys(Keys.CONTROL, Keys.ENTER)
         page.wait(lambda: page.text("status").startswith("Thinking"))
-        page.wait(lambda: bool(served.scheduler.queue or served.scheduler.flying))
+        page.wait(lambda: bool(served.scheduler.queue or served.scheduler.in_flight))
         page.at("body").send_keys(Keys.ESCAPE)
         page.wait(lambda: page.text("status") == "Stopped.")
         go.set()

@@ -85,7 +85,7 @@ def test_long_questions_are_refused_before_they_are_read(small):
 def test_a_full_queue_refuses_and_the_rest_are_answered(small):
     with ThreadPoolExecutor(12) as pool, held(small) as go:
         waiting = [pool.submit(httpx.post, small.url + PATH, json=CHAT, timeout=30) for _ in range(5)]
-        until(lambda: len(small.scheduler.queue) == 4 and len(small.scheduler.flying) == 1)
+        until(lambda: len(small.scheduler.queue) == 4 and len(small.scheduler.in_flight) == 1)
         refused = [httpx.post(small.url + PATH, json=CHAT) for _ in range(5)]
         assert {r.status_code for r in refused} == {429}
         assert all(int(r.headers["retry-after"]) >= 1 and error_of(r)["code"] == "queue_full" for r in refused)
@@ -123,8 +123,8 @@ def test_a_client_that_leaves_frees_its_slot(small, stream):
         gone = http.client.HTTPConnection(place.host, place.port)
         body = json.dumps(CHAT | {"stream": stream})
         gone.request("POST", PATH, body, {"content-type": "application/json"})
-        until(lambda: small.scheduler.flying)
-        ticket = next(iter(small.scheduler.flying.values()))
+        until(lambda: small.scheduler.in_flight)
+        ticket = next(iter(small.scheduler.in_flight.values()))
         assert not ticket.dropped
         gone.sock.shutdown(socket.SHUT_RDWR)
         gone.close()

@@ -142,7 +142,7 @@ def ask(
         prompt: The question.
         max_latents: `</think>` is forced there.
         answer_tokens: Maximum tokens of the answer.
-        halts: Stop when `</think>` is the likeliest token; False checks it too, but continues.
+        halts: Stop when `</think>` is the most likely token; False checks it too, but continues.
     """
     model, table = backbone.plain_model, backbone.embedding_weight
     ids = torch.tensor([[*prompt.ids, backbone.think_id]], device=table.device)

@@ -103,9 +103,9 @@ class Peak:
             forget_peak(self.device)
         else:
             with contextlib.suppress(OSError, AttributeError):
-                ctypes.CDLL(None).malloc_trim(0)  # glibc keeps freed memory, which would count
+                ctypes.CDLL(None).malloc_trim(0)  # glibc holds freed memory, which would be counted
             time.sleep(_RELEASE_SECONDS)
-            torch.empty(_LARGE)  # never written to, so it takes no memory
+            torch.empty(_LARGE)  # never written to, so it occupies no memory
             try:
                 Path("/proc/self/clear_refs").write_text("5")  # resets the peak to the current usage
             except OSError:

@@ -94,7 +94,7 @@ def train(
     ] = 0,
     checkpoint: Annotated[bool, typer.Option("--checkpoint", help="Use gradient checkpointing.")] = False,
     keep: Annotated[
-        float, typer.Option(min=0, max=1, help="With --compile: fraction of activations kept for the backward pass.")
+        float, typer.Option(min=0, max=1, help="With --compile: fraction of activations stored for the backward pass.")
     ] = 1.0,
     repeats: Repeats = 20,
     json: Json = None,

@@ -104,28 +104,28 @@ def convert(
 
 
 def _as_dict(found: Outcome, price_in: float, price_out: float) -> dict[str, Any]:
-    tally = found.progress
+    progress = found.progress
     return {
-        "rows": tally.total,
-        "converted": tally.kept,
-        "rejected": dict(tally.rejected),
-        "tokens_in": tally.tokens_in,
-        "tokens_out": tally.tokens_out,
-        "replies_without_usage": tally.uncounted,
-        "cost": tally.cost(price_in, price_out),
+        "rows": progress.total,
+        "converted": progress.converted,
+        "rejected": dict(progress.rejected),
+        "tokens_in": progress.tokens_in,
+        "tokens_out": progress.tokens_out,
+        "replies_without_usage": progress.uncounted,
+        "cost": progress.cost(price_in, price_out),
         "output": str(found.output),
         "rejected_file": str(found.rejected),
     }
 
 
 def _summary(found: Outcome, price_in: float, price_out: float) -> str:
-    tally = found.progress
-    lines = [f"{tally.kept:,} of {tally.total:,} rows converted: {found.output}"]
-    lines += [f"  {count:,} rejected: {reason}" for reason, count in tally.rejected.most_common()]
-    if tally.rejected:
+    progress = found.progress
+    lines = [f"{progress.converted:,} of {progress.total:,} rows converted: {found.output}"]
+    lines += [f"  {count:,} rejected: {reason}" for reason, count in progress.rejected.most_common()]
+    if progress.rejected:
         lines.append(f"  rejected rows and reasons: {found.rejected}")
-    if tally.tokens_in or tally.tokens_out or tally.uncounted:
-        lines.append(f"  {_usage(tally, price_in, price_out)}")
+    if progress.tokens_in or progress.tokens_out or progress.uncounted:
+        lines.append(f"  {_usage(progress, price_in, price_out)}")
     return "\n".join(lines)
 
 
@@ -147,20 +147,20 @@ def _progress_bar(price_in: float, price_out: float) -> Iterator[Callable[[Conve
     with Progress(*columns, console=err) as bar:
         task = bar.add_task("", total=None)
 
-        def update(tally: ConversionProgress) -> None:
-            text = f"{sum(tally.rejected.values()):,} rejected"
-            if tally.tokens_in or tally.tokens_out:
-                text += f"  {_usage(tally, price_in, price_out)}"
-            if tally.waiting:
-                text += f"  {escape(tally.waiting)}"
-            bar.update(task, completed=tally.done, total=tally.total, description=text)
+        def update(progress: ConversionProgress) -> None:
+            text = f"{sum(progress.rejected.values()):,} rejected"
+            if progress.tokens_in or progress.tokens_out:
+                text += f"  {_usage(progress, price_in, price_out)}"
+            if progress.waiting:
+                text += f"  {escape(progress.waiting)}"
+            bar.update(task, completed=progress.done, total=progress.total, description=text)
 
         yield update
 
 
-def _usage(tally: ConversionProgress, price_in: float, price_out: float) -> str:
+def _usage(progress: ConversionProgress, price_in: float, price_out: float) -> str:
     """Format the tokens used and, where prices are given, their cost: `12,400 + 3,100 tokens, cost 0.0125`."""
-    text = f"{tally.tokens_in:,} + {tally.tokens_out:,} tokens"
+    text = f"{progress.tokens_in:,} + {progress.tokens_out:,} tokens"
     if price_in or price_out:
-        text += f", cost {tally.cost(price_in, price_out):.4f}"
-    return text + (f" ({tally.uncounted:,} replies without usage)" if tally.uncounted else "")
+        text += f", cost {progress.cost(price_in, price_out):.4f}"
+    return text + (f" ({progress.uncounted:,} replies without usage)" if progress.uncounted else "")

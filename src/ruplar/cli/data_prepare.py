@@ -19,7 +19,7 @@ from ruplar.errors import UserError, unknown
 if TYPE_CHECKING:
     from ruplar.config import RunConfig
     from ruplar.data.fetch import Progress as OnProgress
-    from ruplar.train.prepare import Kept, Prepared
+    from ruplar.train.prepare import CacheFolder, Prepared
 
 out = Console()
 err = Console(stderr=True)
@@ -206,7 +206,7 @@ def _summary(one: _Encoding, done: Prepared) -> str:
     return "\n".join([*lines, *(f"  {note}" for note in done.notes)])
 
 
-def _size(place: Kept) -> str:
+def _size(place: CacheFolder) -> str:
     return f"{place.bytes / 1e6:,.1f} MB  {place.folder}{'  (already there)' if place.there else ''}"
 
 

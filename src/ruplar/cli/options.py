@@ -42,9 +42,9 @@ MethodSettings = Annotated[
 Seed = Annotated[int, typer.Option(min=0, help="Random seed.")]
 Temperature = Annotated[float, typer.Option(min=0, help="Sampling temperature of the answer; 0 is greedy.")]
 TopP = Annotated[
-    float, typer.Option(help="Nucleus sampling of the answer: cumulative probability of the tokens kept.")
+    float, typer.Option(help="Nucleus sampling of the answer: cumulative probability of the candidate tokens.")
 ]
-Samples = Annotated[int, typer.Option(min=1, help="Answers sampled per question; the majority answer is graded.")]
+Samples = Annotated[int, typer.Option(min=1, help="Answers sampled per question; the majority answer is used.")]
 NoiseScale = Annotated[
     float | None,
     typer.Option(

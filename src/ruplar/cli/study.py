@@ -207,7 +207,7 @@ def _show_plan(plan: Job, as_json: bool) -> list[dict[str, Any]]:
 
 @contextmanager
 def _progress(console: Console, total: int, quiet: bool, several: bool) -> Iterator[Any]:
-    """Show progress bars on a terminal, otherwise one line per event; yields the function that takes events."""
+    """Show progress bars on a terminal, otherwise one line per event; yields the event handler."""
 
     def named(event: dict[str, Any]) -> dict[str, Any]:
         return {**event, "cell": f"{event['study']}/{event['cell']}"} if several and "cell" in event else event

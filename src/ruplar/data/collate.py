@@ -106,7 +106,7 @@ def pack_rows(lengths: Sequence[int] | np.ndarray, width: int) -> tuple[np.ndarr
 
 
 def share_totals(batches: Sequence[dict[str, Any]], add_up: Callable[[torch.Tensor], torch.Tensor]) -> torch.Tensor:
-    """Write the totals of one optimiser step into each of its micro-batches, companions included.
+    """Write the totals of one optimizer step into each of its micro-batches, companions included.
 
     Args:
         batches: Each as `Batch.as_dict` gives it; changed in place.

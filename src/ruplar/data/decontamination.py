@@ -153,7 +153,7 @@ _TEST_FILES = {place for known in TEST_SETS.values() for place in (known.file, k
 
 
 def why_not_train(source: str) -> str | None:
-    """Return why a source must not be trained on, judged by its name, file or Hub address; None if nothing forbids it."""
+    """Return why a source must not be trained on, judged by its name, file or Hub address; None if it may be used."""
     if source in TEST_SETS or {Path(source).name, source.removeprefix("hub:")} & _TEST_FILES:
         return f"'{source}' is a test set"
     return next((f"'{source}': {why}" for pattern, why in _FORBIDDEN if pattern.search(source)), None)

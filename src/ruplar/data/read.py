@@ -88,7 +88,7 @@ class ReadResult:
         """Return one line per reason: `a.jsonl: 7,378 of 7,473 rows read. Left out: 95 of 7,473 rows have no step …`."""
         lines = [f"{self.location.name}: {len(self.examples):,} of {self.rows:,} rows read."]
         lines += [f"Left out: {_count(problems, self.rows)}." for problems in self.left_out.values()]
-        lines += [f"Kept: {_count(kept, self.rows)}." for kept in (self.repeats, self.in_words) if kept]
+        lines += [f"Included: {_count(rows, self.rows)}." for rows in (self.repeats, self.in_words) if rows]
         return "\n  ".join(lines)
 
     def record(self) -> dict[str, Any]:
@@ -219,7 +219,7 @@ def _scan(location: Location, domain: Domain, format: str | None, need_steps: bo
 def _check_repeat(
     example: Example, seen: set[bytes], reading: ReadResult, duplicates: Duplicates
 ) -> Example | Problem:
-    """Return the example, or a problem if it repeats a question and repeats are not kept."""
+    """Return the example, or a problem if it repeats a question and repeats are to be left out."""
     key = digest(example.question)
     if key not in seen:
         seen.add(key)

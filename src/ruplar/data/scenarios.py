@@ -35,8 +35,8 @@ def part_of_scenario(scenario: str) -> Split:
     return "test" if draw < _TEST else "valid" if draw < _TEST + _VALID else "train"
 
 
-def keep_part(readings: Sequence[ReadResult], domain: Domain, split: Split, name: str) -> None:
-    """Remove the examples of the other splits from the readings.
+def keep_part(results: Sequence[ReadResult], domain: Domain, split: Split, name: str) -> None:
+    """Remove the examples of the other splits.
 
     Raises:
         UserError: The domain does not define scenarios, or the split is empty.
@@ -46,23 +46,23 @@ def keep_part(readings: Sequence[ReadResult], domain: Domain, split: Split, name
         raise UserError(
             f"split_by: the domain '{type(domain).__module__.rpartition('.')[2]}' does not define scenarios (`scenario`)."
         )
-    for reading in readings:
-        reading.examples = [e for e in reading.examples if part_of_scenario(of(e.question)) == split]
-    if not any(reading.examples for reading in readings):
+    for result in results:
+        result.examples = [e for e in result.examples if part_of_scenario(of(e.question)) == split]
+    if not any(result.examples for result in results):
         raise UserError(f"{name}: has too few scenarios to split; no row is in '{split}'.")
 
 
-def record_of(readings: Sequence[ReadResult], domain: Any, split: Split, name: str) -> dict[str, Any]:
+def record_of(results: Sequence[ReadResult], domain: Any, split: Split, name: str) -> dict[str, Any]:
     """Return the entry of `run.json` for one split."""
-    examples = [example for reading in readings for example in reading.examples]
+    examples = [example for result in results for example in result.examples]
     left_out: dict[str, int] = {}
-    for reading in readings:
-        for reason, problems in reading.left_out.items():
+    for result in results:
+        for reason, problems in result.left_out.items():
             left_out[reason] = left_out.get(reason, 0) + len(problems)
     return {
         "source": name,
         "questions_sha256": fingerprint_questions(examples),
-        "rows": sum(reading.rows for reading in readings),
+        "rows": sum(result.rows for result in results),
         "examples": len(examples),
         "left_out": left_out,
         "split": split,
@@ -71,12 +71,12 @@ def record_of(readings: Sequence[ReadResult], domain: Any, split: Split, name: s
     }
 
 
-def remarks(reading: ReadResult, domain: Domain) -> list[str]:
+def remarks(result: ReadResult, domain: Domain) -> list[str]:
     """Return remarks on a whole set: questions that share a scenario, and scenarios that another known set has too."""
     of = getattr(domain, "scenario", None)
     if of is None:
         return []
-    scenarios = [of(example.question) for example in reading.examples]
+    scenarios = [of(example.question) for example in result.examples]
     found = []
     if len(set(scenarios)) < len(scenarios):
         found.append(
@@ -85,7 +85,7 @@ def remarks(reading: ReadResult, domain: Domain) -> list[str]:
         )
     for joined, names in JOINED.items():
         for name in names:
-            shared = _shared(reading, scenarios, domain, name, names)
+            shared = _shared(result, scenarios, domain, name, names)
             if shared:
                 found.append(
                     f"the paper's split leaks: {shared} of these {len(scenarios)} questions are about a scenario of '{name}' too. "
@@ -94,9 +94,9 @@ def remarks(reading: ReadResult, domain: Domain) -> list[str]:
     return found
 
 
-def _shared(reading: ReadResult, scenarios: Sequence[str], domain: Any, other: str, names: Sequence[str]) -> int:
+def _shared(result: ReadResult, scenarios: Sequence[str], domain: Any, other: str, names: Sequence[str]) -> int:
     """Return how many questions of a known set are about a scenario of another set; 0 if it is not one of these sets."""
-    path = reading.location.path
+    path = result.location.path
     here = next((name for name in names if path is not None and KNOWN_SETS[name].file == path.name), None)
     if path is None or here in (None, other) or not (path.parent / KNOWN_SETS[other].file).is_file():
         return 0
@@ -105,33 +105,33 @@ def _shared(reading: ReadResult, scenarios: Sequence[str], domain: Any, other: s
     return sum(scenario in known for scenario in scenarios)
 
 
-def wrong_chains(readings: Sequence[ReadResult], domain: Domain) -> dict[str, str]:
+def wrong_chains(results: Sequence[ReadResult], domain: Domain) -> dict[str, str]:
     """Location of each wrong chain → what is wrong with it; empty for a domain that accepts wrong chains."""
     if not getattr(domain, "REFUSES_WRONG", False):
         return {}
-    found = {e.source: wrong for reading in readings for e in reading.examples if (wrong := faults(domain, e))}
+    found = {e.source: wrong for result in results for e in result.examples if (wrong := faults(domain, e))}
     return {source: wrong[0] for source, wrong in found.items()}
 
 
-def leave_out_wrong(readings: Sequence[ReadResult], wrong: dict[str, str], skip_bad: bool) -> None:
-    """Remove wrong chains from the readings and record them as left out.
+def leave_out_wrong(results: Sequence[ReadResult], wrong: dict[str, str], skip_bad: bool) -> None:
+    """Remove wrong chains and record them as left out.
 
     Raises:
         UserError: There are wrong chains and `skip_bad` is off, or all chains are wrong.
     """
-    for reading in readings:
-        bad = [e for e in reading.examples if e.source in wrong]
+    for result in results:
+        bad = [e for e in result.examples if e.source in wrong]
         if not bad:
             continue
         first = f"{bad[0].source} {wrong[bad[0].source]}"
-        count = f"{len(bad)} of {reading.rows} chains are wrong (first: {first})"
+        count = f"{len(bad)} of {result.rows} chains are wrong (first: {first})"
         if not skip_bad:
             raise UserError(
                 f"{count}. `ruplar data check` lists them. Correct them, or set data.skip_bad: true to leave them out.",
-                where=reading.location.name,
+                where=result.location.name,
             )
-        log.warning("%s: left out: %s.", reading.location.name, count)
-        reading.left_out[WRONG] = [Problem(WRONG, e.source, e.chain[:60], wrong[e.source]) for e in bad]
-        reading.examples = [e for e in reading.examples if e.source not in wrong]
-    if not any(reading.examples for reading in readings):
-        raise UserError(f"{readings[0].location.name}: no usable row: every chain is wrong.")
+        log.warning("%s: left out: %s.", result.location.name, count)
+        result.left_out[WRONG] = [Problem(WRONG, e.source, e.chain[:60], wrong[e.source]) for e in bad]
+        result.examples = [e for e in result.examples if e.source not in wrong]
+    if not any(result.examples for result in results):
+        raise UserError(f"{results[0].location.name}: no usable row: every chain is wrong.")

@@ -246,7 +246,7 @@ def open_source(
     need_steps = need_steps or bool(config.augment)
     # a split is chosen from all rows, so no limit before that
     limit = config.count if config.split_by is None and not config.augment else None
-    readings = [
+    results = [
         read(
             name,
             domain,
@@ -261,17 +261,17 @@ def open_source(
         for name in scenarios.JOINED.get(config.source, (config.source,))
     ]
     if config.augment:
-        return _augmented(config, readings[0], refuse)
+        return _augmented(config, results[0], refuse)
     if config.split_by is not None:
-        scenarios.keep_part(readings, domain, split, config.name)
-    wrong = scenarios.wrong_chains(readings, domain)
+        scenarios.keep_part(results, domain, split, config.name)
+    wrong = scenarios.wrong_chains(results, domain)
     # a published benchmark keeps its wrong chains, and the record counts them; our own splits leave them out
     if split != "test" or config.split_by is not None:
-        scenarios.leave_out_wrong(readings, wrong, skip_bad or split == "test")
-    examples = [example for reading in readings for example in reading.examples][: config.count]
-    record = readings[0].record()
+        scenarios.leave_out_wrong(results, wrong, skip_bad or split == "test")
+    examples = [example for result in results for example in result.examples][: config.count]
+    record = results[0].record()
     if config.split_by is not None:
-        record = scenarios.record_of(readings, domain, split, config.name)
+        record = scenarios.record_of(results, domain, split, config.name)
     wrong_kept = sum(example.source in wrong for example in examples)
     record |= {"examples": len(examples), **({"wrong_kept": wrong_kept} if wrong_kept else {})}
     return LoadedSource(examples, record)
@@ -289,18 +289,18 @@ def _generated(config: SourceConfig, domain: Domain, split: Split) -> LoadedSour
     return LoadedSource(problems, record | ({"revision": revision} if revision > 1 else {}))
 
 
-def _augmented(config: SourceConfig, reading: ReadResult, refuse: Refuse | None) -> LoadedSource:
+def _augmented(config: SourceConfig, result: ReadResult, refuse: Refuse | None) -> LoadedSource:
     """Chains read from a file → augmented chains."""
     assert config.augment is not None
     found, report = build(
-        reading.examples, config.seed, count=config.count, per_chain=config.augment, large=config.large, refuse=refuse
+        result.examples, config.seed, count=config.count, per_chain=config.augment, large=config.large, refuse=refuse
     )
     record = {
-        **reading.record(),
+        **result.record(),
         "source": config.name,
         "sha256": found.sha256,
         "questions_sha256": None,
-        "of_sha256": reading.record()["sha256"] or reading.record()["questions_sha256"],
+        "of_sha256": result.record()["sha256"] or result.record()["questions_sha256"],
         "seed": config.seed,
         "chains_used": report.used,
         "examples": len(found),

@@ -1,1 +1,1 @@
-"""Domains: what a step, its symbols, its result and a right answer are; one file per domain."""
+"""Domains: what a step, its symbols, its result and a correct answer are; one file per domain."""

@@ -163,7 +163,7 @@ def _monthly(found: re.Match[str], premises: str) -> Days:
 
 
 def _used_up(found: re.Match[str], premises: str) -> Days:
-    """One per day: the last is used after n days, or after n - 1 if the first was used on the first day."""
+    """One item per day: the last is used after n days, or after n - 1 if the first was used on the first day."""
     count = int(found["things"])
     return (*shift(_day(found), count, "day"), *shift(_day(found), count - 1, "day"))
 

@@ -30,10 +30,10 @@ class Fact(NamedTuple):
         return f"{'Every ' if self.every else ''}{self.subject} is a {self.concept}"
 
 
-class Asked(NamedTuple):
+class Query(NamedTuple):
     """What a question asks: `Is Tom a lempus or scrompus?`, `Is Tom either a lempus or a scrompus?`, or `What is Tom?`.
 
-    If several are asked about in turn, the answer is about the last, and `before` are the others.
+    If a question has several subjects, the answer is about the last one (`who`); `before` are the others.
     """
 
     who: str
@@ -53,13 +53,13 @@ def sentences(text: str) -> list[str]:
     return [s for s in re.split(r"(?<=[.?!])\s+", text.strip()) if s]
 
 
-def parse_question(question: str) -> tuple[list[Fact], Asked | None]:
+def parse_question(question: str) -> tuple[list[Fact], Query | None]:
     """Question → the facts it states, and what it asks; None if that has no known form."""
     found = [fact for sentence in sentences(question) if (fact := read(sentence))]
     if ask := _ASK.search(question):
-        return found, Asked(ask["who"], ask["one"], ask["other"])
+        return found, Query(ask["who"], ask["one"], ask["other"])
     *before, who = [ask["who"] for ask in _OPEN.finditer(question)] or [""]
-    return found, Asked(who, before=tuple(before)) if who else None
+    return found, Query(who, before=tuple(before)) if who else None
 
 
 def follows(who: str, facts: Iterable[Fact]) -> set[str]:

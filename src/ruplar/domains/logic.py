@@ -6,7 +6,7 @@ symbols, so the symbols of `Every terpus is a brimpus.` are `terpus brimpus`, an
 
 Whether a step may be used depends on the whole chain: `check_chain` follows the chain along the facts of the question. A
 chain whose question cannot be parsed is not accepted as right. Two answers are the same if they conclude the same concept
-about the same subject; a bare concept stands for the statement that concludes it.
+about the same subject; a bare concept is short for the statement that concludes it.
 """
 
 from __future__ import annotations
@@ -66,26 +66,26 @@ class Domain:
 
     def unchecked_chain(self, example: Example) -> str | None:
         """Return why chains cannot be checked against the question: it has no known form, or no facts; None if they can."""
-        facts, asked = _facts.parse_question(example.question)
-        if asked is None:
+        facts, query = _facts.parse_question(example.question)
+        if query is None:
             last = (_facts.sentences(example.question) or [""])[-1]
             return f"the chain cannot be checked: '{last}' is not a question such as 'Is Tom a lempus or a scrompus?' or 'What is Tom?'"
         return None if facts else "the chain cannot be checked: the question has no facts"
 
     def check_chain(self, example: Example) -> list[str]:
         """Follow the chain along the facts of its question → its errors, one sentence each; also if it cannot be followed."""
-        facts, asked = _facts.parse_question(example.question)
+        facts, query = _facts.parse_question(example.question)
         unread = self.unchecked_chain(example)
         found = [unread] if unread else []
-        if asked is None:
+        if query is None:
             return found
-        found += _subject_faults(example.answer, asked)
+        found += _subject_faults(example.answer, query)
         if unread:
             return found
         steps = [fact for step in example.steps if (fact := _facts.read(step))]
         if len(steps) != len(example.steps):  # `unchecked` reports which
-            return found + _answer_faults(example.answer, [], facts, asked)
-        return found + _path_faults(steps, facts, asked) + _answer_faults(example.answer, steps, facts, asked)
+            return found + _answer_faults(example.answer, [], facts, query)
+        return found + _path_faults(steps, facts, query) + _answer_faults(example.answer, steps, facts, query)
 
     def scenario(self, question: str) -> str:
         """Return the premises of a question: its facts, sorted."""
@@ -114,18 +114,22 @@ def _concluded(text: str) -> tuple[str, str]:
     return "", " ".join(text.split()).removesuffix(".")
 
 
-def _subject_faults(answer: str, asked: _facts.Asked) -> list[str]:
-    """Return errors of the answer's subject; a bare concept is about the one asked about."""
+def _subject_faults(answer: str, query: _facts.Query) -> list[str]:
+    """Return errors of the answer's subject; a bare concept refers to the question's subject."""
     subject, _ = _concluded(answer)
-    return [f"the answer is about {subject}, but {asked.who} is asked about"] if subject not in ("", asked.who) else []
+    return (
+        [f"the answer is about {subject}, but the question is about {query.who}"]
+        if subject not in ("", query.who)
+        else []
+    )
 
 
-def _path_faults(steps: list[_facts.Fact], facts: list[_facts.Fact], asked: _facts.Asked) -> list[str]:
+def _path_faults(steps: list[_facts.Fact], facts: list[_facts.Fact], query: _facts.Query) -> list[str]:
     """Return errors of the first step and of the order of steps."""
     found = [f"'{fact}' is not a fact of the question" for fact in steps if fact not in facts]
-    first, *others = *asked.before, asked.who
+    first, *others = *query.before, query.who
     if steps and steps[0].subject != first:
-        found.append(f"the chain begins with {steps[0].subject}, but {first} is asked about")
+        found.append(f"the chain begins with {steps[0].subject}, but the question is about {first}")
     for before, after in pairwise(steps):
         if after.subject == before.concept:
             continue
@@ -136,20 +140,20 @@ def _path_faults(steps: list[_facts.Fact], facts: list[_facts.Fact], asked: _fac
     return found + [f"the chain does not mention {name}" for name in others]
 
 
-def _answer_faults(answer: str, steps: list[_facts.Fact], facts: list[_facts.Fact], asked: _facts.Asked) -> list[str]:
+def _answer_faults(answer: str, steps: list[_facts.Fact], facts: list[_facts.Fact], query: _facts.Query) -> list[str]:
     """Return errors of the answer and of the last step."""
     concept = _concluded(answer)[1]
-    if asked.one and concept not in (asked.one, asked.other):
-        return [f"the answer is {concept}, but the question asks for {asked.one} or {asked.other}"]
+    if query.one and concept not in (query.one, query.other):
+        return [f"the answer is {concept}, but the question asks for {query.one} or {query.other}"]
     found = []
     if steps and steps[-1].concept != concept:
         found.append(f"the chain ends in {steps[-1].concept}, but the answer is {concept}")
-    true = _facts.follows(asked.who, facts)
+    true = _facts.follows(query.who, facts)
     if concept not in true:
-        found.append(f"that {asked.who} is a {concept} does not follow from the question")
-    if not asked.one:
+        found.append(f"that {query.who} is a {concept} does not follow from the question")
+    if not query.one:
         return found + [f"the chain does not end in {concept}: '{fact}'" for fact in facts if fact.subject == concept]
-    other = asked.other if concept == asked.one else asked.one
+    other = query.other if concept == query.one else query.one
     if other in true:
-        found.append(f"that {asked.who} is a {other} follows as well")
+        found.append(f"that {query.who} is a {other} follows as well")
     return found

@@ -140,16 +140,16 @@ def _merges(words: list[str], alphabet: list[str], tokens: list[str], vocabulary
     spelled = Tokenizer(models.BPE())
     trainer = trainers.BpeTrainer(vocab_size=1000, initial_alphabet=alphabet, special_tokens=[], show_progress=False)
     spelled.train_from_iterator(words, trainer)
-    room, known, kept = vocabulary - len(tokens), set(tokens), []
+    room, known, merges = vocabulary - len(tokens), set(tokens), []
     for left, right in json.loads(spelled.to_str())["model"]["merges"]:
         if left + right not in known:
             if not room:
                 break
             room -= 1
-        kept.append((left, right))
+        merges.append((left, right))
     if room:
         raise RuntimeError(f"{room} entries of the vocabulary are unused")
-    return kept
+    return merges
 
 
 if __name__ == "__main__":

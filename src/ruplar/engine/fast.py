@@ -131,12 +131,12 @@ class FastEngine:
         return [b.think_id] if self.thinker.thinks else [b.think_id, b.end_think_id]
 
     def need(self, prompt: Prompt, decoding: Decoding) -> int:
-        """Most columns a question may need."""
+        """Maximum number of columns a question may need."""
         return len(prompt.ids) + room(self.thinker) + decoding.max_answer_tokens
 
     @property
     def prefill_tokens(self) -> int:
-        """Most padded tokens of one prefill: what fills a GPU, or what fits into a CPU's cache."""
+        """Maximum number of padded tokens of one prefill: what fills a GPU, or what fits into a CPU's cache."""
         return 16384 if self.decoder.device.type == "cuda" else 1024
 
     def reserve(self, columns: int) -> None:
@@ -160,7 +160,7 @@ class FastEngine:
         most_latents = self.thinker.cap + 1 if self.thinker.thinks else 0  # the last one is </think>
         for slot, request, length in zip(slots, requests, lengths, strict=True):
             left = most_latents + request.decoding.max_answer_tokens - 1
-            self.busy[slot] = _Slot(length, left, self.snapshots.taken, request.listen)
+            self.busy[slot] = _Slot(length, left, self.snapshots.count, request.listen)
         unique, rows = unique_rows(sequences)
         if len(unique) < len(sequences):
             self._prefill_shared(list(slots), unique, rows)
@@ -168,7 +168,7 @@ class FastEngine:
             self._prefill(list(slots), sequences)
         self.snapshots.take()
         if not self.state.rows.is_cuda:  # on a GPU reporting now would synchronise
-            self._report(self.snapshots.taken - 1, self.state.rows)
+            self._report(self.snapshots.count - 1, self.state.rows)
 
     def _prefill(self, slots: list[int], sequences: list[list[int]]) -> None:
         width = max(map(len, sequences))

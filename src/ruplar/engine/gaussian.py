@@ -68,7 +68,7 @@ class GaussianThinker:
         end_think_id: The halt token.
         halt: `argmax`: halt when `</think>` is the most likely token; `sample`: with noise, when a token sampled at
             T = 1 is `</think>`.
-        cap: Most latents.
+        cap: Maximum number of latents.
     """
 
     head: LatentHead

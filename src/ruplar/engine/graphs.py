@@ -74,7 +74,7 @@ class Snapshots:
 
     of: Tensor
     lag: int
-    taken: int = 0
+    count: int = 0
     waiting: deque[tuple[int, Tensor, Any]] = field(default_factory=deque)
     spare: list[Tensor] = field(default_factory=list)
 
@@ -82,14 +82,14 @@ class Snapshots:
         """Enqueue a snapshot of the tensor as it will be after all work enqueued so far."""
         if not self.of.is_cuda:
             self.waiting.clear()  # the tensor itself is always the newest
-            self.waiting.append((self.taken, self.of, None))
+            self.waiting.append((self.count, self.of, None))
         else:
             page = self.spare.pop() if self.spare else torch.empty(self.of.shape, dtype=self.of.dtype, pin_memory=True)
             page.copy_(self.of, non_blocking=True)
             event = torch.cuda.Event()
             event.record()
-            self.waiting.append((self.taken, page, event))
-        self.taken += 1
+            self.waiting.append((self.count, page, event))
+        self.count += 1
 
     def read(self, flush: bool) -> list[tuple[int, Tensor]]:
         """(number, tensor) of the snapshots due, or of all with `flush`, oldest first; valid until the next `take`."""

@@ -8,7 +8,7 @@
 A Gumbel draw is a hash of (seed, question, sample, latent, token), computed where the logits are. So batch, slot, engine
 and device change nothing, nothing V-sized is stored, and a CUDA graph can capture it.
 
-Axes: B rows, V vocabulary, T most answer tokens.
+Axes: B rows, V vocabulary, T maximum answer tokens.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Decoding:
         temperature: Sampling temperature of the answer; 0 is greedy.
         top_p: Sample among the most likely tokens that together have this probability.
         seed: Random seed of sampled answers and of noise.
-        max_answer_tokens: Most tokens of an answer; one that is cut counts as not ended.
+        max_answer_tokens: Maximum tokens of an answer; a truncated answer counts as not ended.
         noise: Scale of the Gumbel noise on every latent's logits; 0: none. See `noised`.
         noise_temperature: Temperature of the noised mixture; below 1 is sharper. No effect on written reasoning.
         halt_threshold: P(halt) above which a thought ends; None: as the thinker decides.

@@ -77,17 +77,17 @@ class Scheduler:
 
     Attributes:
         engine: The engine.
-        queue_limit: Most waiting questions.
+        queue_limit: Maximum number of waiting questions.
         seconds_each: Moving average of the seconds from admission to answer.
         queue: Waiting questions.
-        flying: Slot → question in flight.
+        in_flight: Slot → question in flight.
     """
 
     engine: FastEngine
     queue_limit: int = 1024
     seconds_each: float = field(init=False, default=0.1)
     queue: deque[Ticket] = field(init=False, default_factory=deque)
-    flying: dict[int, Ticket] = field(init=False, default_factory=dict)
+    in_flight: dict[int, Ticket] = field(init=False, default_factory=dict)
     _change: threading.Condition = field(init=False, default_factory=threading.Condition, repr=False)
     _thread: threading.Thread | None = field(init=False, default=None, repr=False)
     _stopping: bool = field(init=False, default=False, repr=False)
@@ -171,7 +171,7 @@ class Scheduler:
         tickets = [Ticket(engine.request(p, names[i], place=i)) for i, p in enumerate(prompts)]
         # prompts of similar length prefill with little padding
         self.queue.extend(sorted(tickets, key=lambda t: len(t.request.prompt.ids)))
-        while self.queue or self.flying:
+        while self.queue or self.in_flight:
             count = self.turn()
             if on_done and count:
                 on_done(count)
@@ -181,15 +181,15 @@ class Scheduler:
         """One round: drop cancelled questions, refill free slots, one decode step, return answers → how many."""
         with self._change:
             self._remove_cancelled()
-        cancelled = [slot for slot, ticket in self.flying.items() if ticket.dropped]
+        cancelled = [slot for slot, ticket in self.in_flight.items() if ticket.dropped]
         self.engine.drop(cancelled)
         for slot in cancelled:
-            del self.flying[slot]
+            del self.in_flight[slot]
         self._refill()
         self.engine.step()
         found = self.engine.harvest()
         for slot, generation in found:
-            ticket = self.flying.pop(slot)
+            ticket = self.in_flight.pop(slot)
             _settle(ticket, generation)
             if ticket.started is not None and ticket.ended is not None:
                 self.seconds_each += 0.05 * (ticket.ended - ticket.started - self.seconds_each)
@@ -203,7 +203,7 @@ class Scheduler:
             self.queue.extend(waiting)
 
     def _refill(self) -> None:
-        free = [slot for slot in range(self.engine.slots) if slot not in self.flying]
+        free = [slot for slot in range(self.engine.slots) if slot not in self.in_flight]
         with self._change:
             if not (self.queue and free):
                 return
@@ -215,7 +215,7 @@ class Scheduler:
             count = prefill_count([ticket.request.prompt.ids for ticket in admitted], self.engine.prefill_tokens)
             group, admitted = admitted[:count], admitted[count:]
             slots, free = free[: len(group)], free[len(group) :]
-            self.flying.update(zip(slots, group, strict=True))
+            self.in_flight.update(zip(slots, group, strict=True))
             for ticket in group:
                 ticket.started = time.perf_counter()
             self.engine.admit(slots, [ticket.request for ticket in group])
@@ -245,7 +245,7 @@ class Scheduler:
         return self._thread is not None and self._thread.is_alive() and self._dead is None
 
     def stuck_for(self) -> float:
-        """Seconds the current round has taken so far; 0 between rounds. Rounds take milliseconds."""
+        """Seconds since the current round started; 0 between rounds. Rounds take milliseconds."""
         since = self._turn_since
         return time.perf_counter() - since if since is not None else 0.0
 
@@ -256,8 +256,8 @@ class Scheduler:
             log.exception("the engine's thread has died")
             with self._change:
                 self._dead = error
-                waiting = [*self.flying.values(), *self.queue]
-                self.flying.clear()
+                waiting = [*self.in_flight.values(), *self.queue]
+                self.in_flight.clear()
                 self.queue.clear()
             for ticket in waiting:
                 _fail_one(ticket, EngineDead(f"the engine's thread has died: {error!r}"))
@@ -266,9 +266,9 @@ class Scheduler:
         while True:
             with self._change:
                 self._remove_cancelled()
-                while not (self.queue or self.flying or self._stopping):
+                while not (self.queue or self.in_flight or self._stopping):
                     self._change.wait()
-                if self._stopping and not self.flying:
+                if self._stopping and not self.in_flight:
                     return
             try:
                 self._turn_since = time.perf_counter()
@@ -280,8 +280,8 @@ class Scheduler:
                 self._turn_since = None
 
     def _fail(self, error: Exception) -> None:
-        lost = dict(self.flying)
-        self.flying.clear()
+        lost = dict(self.in_flight)
+        self.in_flight.clear()
         for ticket in lost.values():
             _fail_one(ticket, error)
         self.engine.drop(list(lost))  # last: if this fails too, the thread ends

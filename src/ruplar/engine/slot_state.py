@@ -6,7 +6,7 @@ One row of integers per slot, so that a single copy gives the host everything:
 
 A slot without a token to store writes into the spare column. A free slot is one that is done.
 
-Axes: S slots, B rows decided on, V vocabulary, D width, T most answer tokens, N most latents.
+Axes: S slots, B rows decided on, V vocabulary, D width, T maximum answer tokens, N maximum latents.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def kind_of(thinker: Thinker, embedding: Any) -> Kind:
 
 @dataclass
 class _PerRow:
-    """Stands in for `Decoding` with one temperature and one top_p per row, both [B, 1]."""
+    """Replaces `Decoding`, with one temperature and one top_p per row, both [B, 1]."""
 
     temperature: Tensor
     top_p: Tensor

@@ -201,16 +201,16 @@ class FusedDecision:
         state, thinker, table = self.state, self.state.thinker, self.table
         options: Any = thinker
         soft, (rows, count) = state.kind == "soft", logits.shape
-        kept = (1 if options.harden else options.top_k) if soft else 1
+        top_k = (1 if options.harden else options.top_k) if soft else 1
         pieces = -(-count // PIECE)
-        buffers = self._buffers(rows, pieces, kept)
+        buffers = self._buffers(rows, pieces, top_k)
         m = state.markers
         decision_kernels.candidates[(rows, pieces)](
             logits,
             *buffers,
             count,
             m.end_think_id,
-            kept if soft else 0,
+            top_k if soft else 0,
             soft and options.drop_halt,
             PIECE,
             num_warps=4,
@@ -220,8 +220,8 @@ class FusedDecision:
             count, table.shape[1], state.rows.shape[1], pieces, thinker.cap, state.answers, m.end_think_id, m.eos_id,
             state.pad_id,
             float(options.halt_threshold) if soft else 0.5, int(advance),
-            soft, state.kind == "text", soft and options.halt == "argmax", kept,
-            power_of_two(pieces), power_of_two(pieces * kept), 512, HEADER, num_warps=4,
+            soft, state.kind == "text", soft and options.halt == "argmax", top_k,
+            power_of_two(pieces), power_of_two(pieces * top_k), 512, HEADER, num_warps=4,
         )  # fmt: skip
 
     @torch.inference_mode()
@@ -259,11 +259,11 @@ class FusedDecision:
                 "Use EngineOptions(kernels=False) and report this."
             )
 
-    def _buffers(self, rows: int, pieces: int, kept: int) -> list[Tensor]:
+    def _buffers(self, rows: int, pieces: int, top_k: int) -> list[Tensor]:
         if rows not in self.buffers:
             device = self.state.rows.device
             real, whole = torch.float32, torch.int32
-            small, large = (rows, pieces), (rows, pieces, kept)
+            small, large = (rows, pieces), (rows, pieces, top_k)
             self.buffers[rows] = [
                 *(torch.empty(small, dtype=dtype, device=device) for dtype in (real, real, whole)),
                 *(torch.empty(large, dtype=dtype, device=device) for dtype in (real, whole)),

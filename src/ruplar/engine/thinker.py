@@ -46,7 +46,7 @@ class Thinker(Protocol):
 
     @property
     def cap(self) -> int:
-        """Most latents of a thought; the engine ends it there."""
+        """Maximum number of latents of a thought; the engine ends it there."""
 
     @property
     def thinks(self) -> bool:
@@ -57,7 +57,7 @@ class Thinker(Protocol):
 
 
 def room(thinker: Thinker) -> int:
-    """Most positions a question needs beyond its prompt and its answer: both markers and the latents."""
+    """Maximum positions a question needs beyond its prompt and its answer: both markers and the latents."""
     return 2 + (thinker.cap if thinker.thinks else 0)
 
 
@@ -108,7 +108,7 @@ class SoftThinker:
         top_k: Tokens of a soft token, renormalised; 0 uses the whole vocabulary (as published).
         drop_halt: Remove the halt token from the mixture; training never mixes it in.
         harden: Feed only the most likely token: an ablation.
-        cap: Most latents.
+        cap: Maximum number of latents.
     """
 
     embedding: nn.Module

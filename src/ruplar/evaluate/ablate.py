@@ -5,10 +5,10 @@
     random     a Gaussian vector in place of each latent, scaled to that latent's norm
     shuffled   the latents of another question
     zero       the zero vector in place of each latent
-    argmax     each latent hardened to its likeliest token, with thinking continued from there
+    argmax     each latent hardened to its most likely token, with thinking continued from there
 
 If the answer depends on the latents, `real` is clearly above the next four. `argmax` shows what the distribution adds to its
-likeliest token. All modes but the last replay the latents of one real pass, so they differ in nothing else.
+most likely token. All modes but the last replay the latents of one real pass, so they differ in nothing else.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from ruplar.engine.reference import Generation
 from ruplar.engine.sampling import Decoding
 from ruplar.engine.thinker import NoThinker, ReplayThinker, SoftThinker, Thinker
 from ruplar.errors import UserError
-from ruplar.evaluate.benchmark import Progress, counted, describe, halted_right, latents_asked_for, soft
+from ruplar.evaluate.benchmark import Progress, counted, describe, expected_latents, halted_right, soft
 from ruplar.evaluate.record import BenchmarkResult
 from ruplar.evaluate.score import score
 from ruplar.evaluate.stats import Estimate, paired_difference
@@ -41,7 +41,7 @@ MODES = {
     "random": "Gaussian vectors of the same norm",
     "shuffled": "another question's latents",
     "zero": "zero vectors",
-    "argmax": "each latent hardened to its likeliest token",
+    "argmax": "each latent hardened to its most likely token",
 }
 """Mode → what replaces the latents."""
 
@@ -153,7 +153,7 @@ class _Bench:
         model = self.reasoner.model
         answers = self.reasoner.answers_of(rows)
         scores = [score(a.text, e.answer, model.domain) for a, e in zip(answers, self.examples, strict=True)]
-        right = halted_right(answers, latents_asked_for(model, self.examples)) if mode in (REAL, "argmax") else None
+        right = halted_right(answers, expected_latents(model, self.examples)) if mode in (REAL, "argmax") else None
         about = {"halted_right": right, "seed": self.decoding.seed, "decoding": describe(self.decoding)}
         return rows, BenchmarkResult.of(mode, answers, scores, seconds, **about), scores
 
@@ -174,7 +174,7 @@ def _replacements(model: Model, latents: list[Tensor], seed: int) -> dict[str, C
         "shuffled": replay([latents[i] for i in other]),
         "zero": replay([torch.zeros_like(rows) for rows in latents]),
     }
-    if isinstance(thinker, SoftThinker):  # other latents have no likeliest token
+    if isinstance(thinker, SoftThinker):  # other latents have no most likely token
         hard = replace(thinker, harden=True)
         found["argmax"] = lambda places: hard
     return found

@@ -2,7 +2,7 @@
 
     source –open→ questions –reasoner→ answers –score→ BenchmarkResult + samples
 
-Every question of a benchmark counts, also duplicates. A row that cannot be read stops the run; an answer that cannot be parsed
+Every question of a benchmark counts, including duplicates. A row that cannot be read stops the run; an answer that cannot be parsed
 is wrong and counted.
 """
 
@@ -145,17 +145,17 @@ def _run(
         votes = [majority(some, model.domain) for some in drawn]
         answers = [vote.answer for vote in votes]
     scores = [score(a.text, e.answer, domain) for a, e in zip(answers, examples, strict=True)]
-    asked_for = latents_asked_for(model, examples)
+    expected = expected_latents(model, examples)
     about: dict[str, Any] = {"limit": questions.limit, "seed": how.decoding.seed}
     about |= {name: questions.record[name] for name in ("left_out", "wrong_kept") if name in questions.record}
     about |= {"decoding": describe(how.decoding, how.samples), "peak_gb": peak_memory_gb(model.backbone.device)}
     about["halted_right"] = halted_right(
-        [a for some in drawn for a in some], [count for count in asked_for for _ in range(how.samples)]
+        [a for some in drawn for a in some], [count for count in expected for _ in range(how.samples)]
     )
     rows = [
         sample(questions.name, how.decoding.seed, i, e, a, s)
-        | {"decoding": about["decoding"], "latents_asked_for": asked}
-        for i, (e, a, s, asked) in enumerate(zip(examples, answers, scores, asked_for, strict=True))
+        | {"decoding": about["decoding"], "latents_asked_for": count}
+        for i, (e, a, s, count) in enumerate(zip(examples, answers, scores, expected, strict=True))
     ]
     if votes:
         graded = grade(drawn, [e.answer for e in examples], domain)
@@ -213,8 +213,8 @@ def soft(model: Model) -> bool:
     return thinker.thinks and not isinstance(thinker, TextThinker)
 
 
-def latents_asked_for(model: Model, examples: Sequence[Example]) -> list[int | None]:
-    """Count the spans of each reference chain: the latents it should take.
+def expected_latents(model: Model, examples: Sequence[Example]) -> list[int | None]:
+    """Count the spans of each reference chain: the expected number of latents.
 
     None without a chain, and for methods whose number of latents does not follow the spans: text, none, a fixed number.
     """
@@ -226,9 +226,9 @@ def latents_asked_for(model: Model, examples: Sequence[Example]) -> list[int | N
     return [sum(map(len, cut_chain(spans, e.steps, model.domain))) if e.steps else None for e in examples]
 
 
-def halted_right(answers: Sequence[Answer], asked_for: Sequence[int | None]) -> float | None:
+def halted_right(answers: Sequence[Answer], expected: Sequence[int | None]) -> float | None:
     """Share of answers with as many latents as their chain has spans; None where no chain is known."""
-    right = [a.latent_count == n for a, n in zip(answers, asked_for, strict=True) if n is not None]
+    right = [a.latent_count == n for a, n in zip(answers, expected, strict=True) if n is not None]
     return sum(right) / len(right) if right else None
 
 

@@ -89,14 +89,14 @@ def _load(
     except ValidationError as error:
         raise UserError(*(e["msg"].removeprefix("Value error, ") for e in error.errors()), where=str(entry)) from error
     name = entry.name if isinstance(entry, Part) else config.name
-    opened = open_source(
+    loaded = open_source(
         config, domain, need_steps=False, skip_bad=skip_bad, data_dir=data_dir, split=split, skip_with=_SKIP_WITH
     )
-    if not opened.examples:
+    if not loaded.examples:
         raise UserError(f"{name}: has no question.")
-    cut = limit is not None and limit < len(opened.examples)
+    cut = limit is not None and limit < len(loaded.examples)
     # `count` rows of a file count as limited, since it may have more; generated problems have no end
     least = limit if cut else None if config.is_generated else config.count
-    if skip_bad and any(opened.record.get("left_out", {}).get(reason) for reason in (BROKEN, UNREADABLE)):
-        least = least or len(opened.examples)
-    return Questions(name, opened.examples[:limit] if cut else opened.examples, least, opened.record)
+    if skip_bad and any(loaded.record.get("left_out", {}).get(reason) for reason in (BROKEN, UNREADABLE)):
+        least = least or len(loaded.examples)
+    return Questions(name, loaded.examples[:limit] if cut else loaded.examples, least, loaded.record)

@@ -263,8 +263,10 @@ def is_complete(record: RunRecord, on: Mapping[str, int | None]) -> bool:
         record: The run.
         on: Benchmark → how many questions it must have; None: any number.
     """
-    asked = {result.name: result.n for result in record.benchmarks if result.decoding == GREEDY and not result.lenient}
-    return all(name in asked and count in (None, asked[name]) for name, count in on.items())
+    evaluated = {
+        result.name: result.n for result in record.benchmarks if result.decoding == GREEDY and not result.lenient
+    }
+    return all(name in evaluated and count in (None, evaluated[name]) for name, count in on.items())
 
 
 def versions() -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""A run's answers ↔ its files: samples (everything the model thought and said) and outcomes (right or wrong only).
+"""A run's answers ↔ its files: samples (every thought and answer) and outcomes (right or wrong only).
 
 RUN/samples.jsonl.gz                one row per question
 RUN/outcomes.json                   per result a string of 0 and 1, one character per question; enough for paired tests
@@ -23,7 +23,7 @@ from ruplar.errors import UserError
 from ruplar.types import Answer, Example, Latent, Score
 
 SAMPLES, OUTCOMES, QUESTIONS = "samples.jsonl.gz", "outcomes.json", "questions"
-_WHICH, _ASKED = ("benchmark", "index"), ("source", "question", "marked", "steps")
+_QUESTION_KEY, _QUESTION_FIELDS = ("benchmark", "index"), ("source", "question", "marked", "steps")
 _LEAST_TOKENS = 10
 
 Sample = dict[str, Any]
@@ -51,7 +51,7 @@ def sample(name: str, seed: int, index: int, example: Example, answer: Answer, g
 
 
 def _rounded(latent: Latent) -> dict[str, Any]:
-    """Round a soft token to four decimals; beyond the ten likeliest tokens, drop those that round to zero."""
+    """Round a soft token to four decimals; beyond the ten most likely tokens, drop those that round to zero."""
     probs = [rounded for i, prob in enumerate(latent.probs) if (rounded := round(prob, 4)) > 0 or i < _LEAST_TOKENS]
     return {
         "tokens": latent.tokens[: len(probs)],
@@ -73,7 +73,7 @@ def write_samples(rows: Iterable[Mapping[str, Any]], folder: str | Path, share: 
     if share:
         questions = _shared(rows, folder)
         rows = [
-            {**{k: v for k, v in row.items() if k not in _ASKED}, "asked": questions[row["benchmark"]][0]}
+            {**{k: v for k, v in row.items() if k not in _QUESTION_FIELDS}, "asked": questions[row["benchmark"]][0]}
             if questions[row["benchmark"]][1][row["index"]] == _question(row)
             else row  # two results of one benchmark with different questions: the second stays in the row
             for row in rows
@@ -148,16 +148,16 @@ def _key(row: Mapping[str, Any]) -> ResultKey:
 
 def _question(row: Mapping[str, Any]) -> dict[str, Any]:
     """Select what a row says about its question; rows of older runs may say less."""
-    return {key: row[key] for key in (*_WHICH, *_ASKED) if key in row}
+    return {key: row[key] for key in (*_QUESTION_KEY, *_QUESTION_FIELDS) if key in row}
 
 
 def _shared(rows: Iterable[Mapping[str, Any]], folder: str | Path) -> dict[str, tuple[str, dict[int, Sample]]]:
     """Write each benchmark's questions to the results folder → benchmark → file name, and its questions by index."""
-    asked: dict[str, dict[int, Sample]] = {}
+    by_benchmark: dict[str, dict[int, Sample]] = {}
     for row in rows:
-        asked.setdefault(row["benchmark"], {}).setdefault(row["index"], _question(row))
+        by_benchmark.setdefault(row["benchmark"], {}).setdefault(row["index"], _question(row))
     found = {}
-    for benchmark, questions in asked.items():
+    for benchmark, questions in by_benchmark.items():
         content = _lines(questions.values())
         name = f"{hashlib.sha256(content).hexdigest()[:12]}.jsonl.gz"
         file = Path(folder).resolve().parent.parent / QUESTIONS / name

@@ -110,7 +110,7 @@ def clustered_variance(values: Sequence[float] | np.ndarray, groups: Sequence[in
     sums = np.bincount(groups, weights=data - data.mean())
     sums[np.abs(sums) < _ROUNDING] = 0.0
     if sums.size < 2:
-        raise ValueError(f"{data.size} values in one group say nothing of how groups vary")
+        raise ValueError(f"{data.size} values in one group: the variance between groups cannot be estimated")
     return float(sums.size / (sums.size - 1) * (sums**2).sum() / data.size**2)
 
 

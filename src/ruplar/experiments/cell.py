@@ -41,17 +41,17 @@ from ruplar.train.run import train
 
 log = logging.getLogger(__name__)
 
-Tell = Callable[[str, int, int], None]
+Report = Callable[[str, int, int], None]
 """Called with the current phase, the items done and the total."""
 
 
-def run_cell(cell: Cell, job: Job, tell: Tell) -> RunRecord:
+def run_cell(cell: Cell, job: Job, report: Report) -> RunRecord:
     """Train and evaluate a cell, or reuse the record of another study, and return its record.
 
     Args:
         cell: Claimed by the caller.
         job: The study; its finished cells must have been trained on the same data.
-        tell: Called with the progress.
+        report: Called with the progress.
 
     Raises:
         UserError: Its settings, data or folder do not fit.
@@ -70,10 +70,10 @@ def run_cell(cell: Cell, job: Job, tell: Tell) -> RunRecord:
     forget_peak(job.options.device)
     if "init" in same:
         check_same_start(cell, _start(cell, job), job.places, job.cells)
-    trained = _soup(cell, job) if cell.soup else _trained(cell, job, tell)
+    trained = _soup(cell, job) if cell.soup else _trained(cell, job, report)
     if "data" in same:
         check_same_data(cell, trained, job.places, job.cells)
-    record = _evaluated(cell, trained, job, tell)
+    record = _evaluated(cell, trained, job, report)
     for stale in job.places.run(cell).glob("checkpoint-*"):
         shutil.rmtree(stale)
     _release(job.options.device)
@@ -81,7 +81,7 @@ def run_cell(cell: Cell, job: Job, tell: Tell) -> RunRecord:
 
 
 def model_needed(cell: Cell, job: Job) -> bool:
-    """Return whether another cell will evaluate this one's model, so that its record alone is not enough."""
+    """Return whether another cell will evaluate this one's model, so that the model is needed, not only its record."""
     needing = (other for other in job.cells if other.needs(cell))
     return any(job.status(other) != "done" and job.reusable(other) is None for other in needing)
 
@@ -103,7 +103,7 @@ def _start(cell: Cell, job: Job) -> dict[str, str]:
     return start_of(read_record(done)) if done.is_file() else start_mark(cell.config.backbone.init)
 
 
-def _trained(cell: Cell, job: Job, tell: Tell) -> RunRecord:
+def _trained(cell: Cell, job: Job, report: Report) -> RunRecord:
     """Return the record of the cell's training, after training it if necessary."""
     run = job.places.model_of(cell)
     done = run / storage.TRAINED
@@ -128,7 +128,7 @@ def _trained(cell: Cell, job: Job, tell: Tell) -> RunRecord:
         output=run,
         resume=any(run.glob("checkpoint-*")) or (run / METRICS).exists(),
         device=job.options.device,
-        progress=_shown(tell),
+        progress=_shown(report),
         encoded=job.places.work.parent / ENCODED,
     )
     record = training_record(cell.config, cell.overrides, result, started, job.options.device)
@@ -185,16 +185,16 @@ def _together(records: Sequence[RunRecord]) -> RunRecord:
     )
 
 
-def _shown(tell: Tell) -> Callable[[Progress], None]:
+def _shown(report: Report) -> Callable[[Progress], None]:
     def show(progress: Progress) -> None:
-        tell("train", progress.step, progress.steps)
+        report("train", progress.step, progress.steps)
         if progress.row:
             log.info(line(progress))
 
     return show
 
 
-def _evaluated(cell: Cell, trained: RunRecord, job: Job, tell: Tell) -> RunRecord:
+def _evaluated(cell: Cell, trained: RunRecord, job: Job, report: Report) -> RunRecord:
     """Evaluate, ablate, write everything; run.json last."""
     study, folder, clock = job.study, job.places.result(cell), time.monotonic()
     run = job.places.model_of(cell)
@@ -212,10 +212,10 @@ def _evaluated(cell: Cell, trained: RunRecord, job: Job, tell: Tell) -> RunRecor
         batch_size=study.batch_size,
         latency_questions=study.latency_questions,
         data_dir=job.options.data_dir,
-        on_progress=tell,
+        on_progress=report,
     )
     if study.ablate is not None and soft(reasoner.model):
-        write_json(folder / "ablation.json", _ablation(reasoner, job, tell))
+        write_json(folder / "ablation.json", _ablation(reasoner, job, report))
     # paired tests need all answers; decoded latents of all of them would take most of the space
     samples = (row if row["index"] < study.readable else {**row, "latents": []} for row in found.samples)
     write_samples(samples, folder, share=True)
@@ -226,15 +226,15 @@ def _evaluated(cell: Cell, trained: RunRecord, job: Job, tell: Tell) -> RunRecor
     return record
 
 
-def _ablation(reasoner: LatentReasoner, job: Job, tell: Tell) -> dict[str, Any]:
+def _ablation(reasoner: LatentReasoner, job: Job, report: Report) -> dict[str, Any]:
     source = job.study.ablate
     assert source is not None
-    opened = open_source(source, reasoner.model.domain, need_steps=False, data_dir=job.options.data_dir)
+    loaded = open_source(source, reasoner.model.domain, need_steps=False, data_dir=job.options.data_dir)
     rows = ablate(
         reasoner,
-        opened.examples,
+        loaded.examples,
         batch_size=job.study.batch_size,
-        on_progress=lambda mode, done, of: tell(f"latents: {mode}", done, of),
+        on_progress=lambda mode, done, of: report(f"latents: {mode}", done, of),
     )
     return {"on": source.name, "rows": [row.as_dict() for row in rows]}
 

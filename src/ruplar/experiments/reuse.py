@@ -117,7 +117,7 @@ def find_record(
         cell: A cell of the study.
         places: Folders of the study.
         study: What is evaluated, and how.
-        others: All cells of the study: if the cell evaluates another row's model, that must have been trained alike too.
+        others: All cells of the study: if the cell evaluates another row's model, that row must match too.
         data_dir: Folder with the files of known benchmarks.
     """
     if study.ablate is not None or cell.soup or (places.model_of(cell) / storage.TRAINED).is_file():
@@ -128,7 +128,7 @@ def find_record(
         if beside == places.results or about.get("asking") != storage.evaluation_settings(study):
             continue
         for name, row in about["rows"].items():
-            # a row that evaluates another's model has the settings of a training that never was; so has a soup
+            # a row that evaluates another's model has settings that nothing was trained with; so has a soup
             if (row["of"] is None) != (cell.of is None) or row.get("mean"):
                 continue
             folder = beside / f"{name}-seed{cell.seed}"
@@ -194,11 +194,13 @@ def _complete(folder: Path, cell: Cell, study: Study) -> bool:
 
 def _same_questions(folder: Path, cell: Cell, study: Study, data_dir: Path | None) -> bool:
     """Return whether the questions are exactly those of this study: a benchmark's name gives neither seed nor file."""
-    asked: dict[str, list[tuple[str, str]]] = {}
+    questions: dict[str, list[tuple[str, str]]] = {}
     try:
         for row in _plain_samples(folder):
-            asked.setdefault(row["benchmark"], []).append((row["question"], row["marked"]))
-        return all(asked.get(source.name) == _questions(*_source_of(source, cell), data_dir) for source in study.on)
+            questions.setdefault(row["benchmark"], []).append((row["question"], row["marked"]))
+        return all(
+            questions.get(source.name) == _questions(*_source_of(source, cell), data_dir) for source in study.on
+        )
     except (OSError, UserError) as error:
         log.info("%s: skipped, its questions cannot be compared (%s).", folder, error)
         return False
@@ -222,5 +224,5 @@ def _questions(
     source: SourceConfig, domain: DomainConfig, split: Split, data_dir: Path | None
 ) -> list[tuple[str, str]]:
     """Return questions and reference answers; read once per process, since all cells share them."""
-    opened = open_source(source, domain.make(), need_steps=False, data_dir=data_dir, split=split)
-    return [(example.question, example.answer) for example in opened.examples]
+    loaded = open_source(source, domain.make(), need_steps=False, data_dir=data_dir, split=split)
+    return [(example.question, example.answer) for example in loaded.examples]

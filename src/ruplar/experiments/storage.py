@@ -49,7 +49,7 @@ class Places:
         return self.work / cell.name
 
     def model_of(self, cell: Cell) -> Path:
-        """Folder of the run whose model a cell evaluates: its own, or that of another row. A soup is in its own."""
+        """Folder of the run whose model a cell evaluates: its own (also for a soup), or that of another row."""
         return self.work / (cell.name if cell.of is None or cell.soup else folder_name(cell.of, cell.seed))
 
 
@@ -84,7 +84,7 @@ def recorded(cell: Cell, places: Places) -> RunRecord | None:
 
 
 def check_same_settings(cell: Cell, config: Mapping[str, Any], folder: Path) -> None:
-    """Refuse to resume, or to put into one table, what was made with other settings than planned."""
+    """Refuse to resume, or to put into one table, what was made with settings other than the planned ones."""
     differing = differences(config, cell.config.as_dict())
     if config.get("seed") != cell.seed:
         differing = ["seed", *differing]
@@ -183,7 +183,7 @@ def _locked(cell: Cell, places: Places) -> bool:
 
 
 def write_failure(cell: Cell, places: Places, reason: str, session: str, again: bool = False) -> None:
-    """Record why a cell failed; it is retried when the study is started again, or `again` in this session."""
+    """Record why a cell failed; it is retried when the study is restarted or, with `again`, in this session."""
     at = time.strftime("%Y-%m-%dT%H:%M:%S%z")
     about = {"reason": reason, "session": session, "at": at, "log": LOG, "again": again}
     write_json(places.run(cell) / FAILED, about)

@@ -35,7 +35,7 @@ FOLDER = Path(__file__).parents[1] / "studies"
 """Where the packaged studies are."""
 VALID = "valid"
 
-Aspect = Literal["data", "steps", "batch", "init", "adapter", "prompt", "operands", "optimiser"]
+Aspect = Literal["data", "steps", "batch", "init", "adapter", "prompt", "operands", "optimizer"]
 _LABEL = re.compile(r"[A-Za-z0-9][A-Za-z0-9 ._,=+()-]*")
 
 
@@ -214,7 +214,7 @@ _ASPECTS: dict[str, Callable[[RunConfig], dict[str, Any]]] = {
     "adapter": lambda c: {"backbone.lora": c.as_dict()["backbone"]["lora"]},
     "prompt": lambda c: {f"prompt.{key}": value for key, value in c.as_dict()["prompt"].items()},
     "operands": lambda c: {f"data.{_OPERANDS}": c.data.canonical_operands},
-    "optimiser": lambda c: {f"training.{key}": c.training.get(key) for key in _OPTIMISER},
+    "optimizer": lambda c: {f"training.{key}": c.training.get(key) for key in _OPTIMISER},
 }
 """Aspect → its settings and their values."""
 

@@ -48,13 +48,13 @@ def _work(job: Job, emit: Emit, patient: bool, most: int | None) -> int:
     """Run cells of one study and return how many; `patient` waits for cells of other workers."""
     done = 0
 
-    def tell(event: dict[str, Any]) -> None:
+    def report(event: dict[str, Any]) -> None:
         emit({**event, "study": job.study.name})
 
     while most is None or done < most:
         if job.options.deadline is not None and time.time() >= job.options.deadline:
             return done
-        outcome = _next(job, tell)
+        outcome = _next(job, report)
         if outcome == "wait" and patient:
             time.sleep(_EVERY)
         elif outcome in ("wait", "none"):
@@ -115,7 +115,7 @@ def _awaited(cell: Cell, other: Cell, job: Job) -> str:
         return "passed"
     if known is not None and not (known["again"] and mine):
         raise UserError(f"it needs the model of '{cell.of}', which failed.")
-    if (not mine or job.status(other) == "done") and not trained.is_file():  # nobody will train it: do not wait
+    if (not mine or job.status(other) == "done") and not trained.is_file():  # no worker will train it: do not wait
         raise UserError(
             f"it needs the model of '{cell.of}', which has a record but no model ({job.places.run(other)}). Restore the "
             f"model, or remove {job.places.result(other)} to train it again."
@@ -128,7 +128,7 @@ def _do(cell: Cell, job: Job, emit: Emit, again: bool) -> str:
 
     last = {"at": 0.0, "what": ""}
 
-    def tell(what: str, done: int, of: int) -> None:
+    def report(what: str, done: int, of: int) -> None:
         now = time.monotonic()
         if what != last["what"] or now - last["at"] >= _EVERY or done >= of:  # type: ignore[operator]
             last.update(at=now, what=what)
@@ -141,7 +141,7 @@ def _do(cell: Cell, job: Job, emit: Emit, again: bool) -> str:
         if again:
             log.info("%s: retried exclusively after an out-of-memory error.", cell.name)
         try:
-            record = run_cell(cell, job, tell)
+            record = run_cell(cell, job, report)
         except UserError as error:
             return _fail(cell, job, emit, error)
         except Exception as error:  # the other cells continue; the log has the traceback

@@ -47,7 +47,7 @@ class GaussianConfig(Settings):
         "argmax",
         description="Halt when </think> is the most likely token, or, with noise, when a sampled token is </think>.",
     )
-    max_latents: int = Field(64, ge=1, description="Most latents at inference; </think> is forced after them.")
+    max_latents: int = Field(64, ge=1, description="Maximum number of latents at inference; </think> is then forced.")
     head_chunk: int = Field(0, ge=0, description="Supervised positions per LM-head call; 0: all at once.")
 
 

@@ -26,5 +26,5 @@ class GrpoConfig(Settings):
     average: Literal["token", "sum"] = Field(
         "token", description="Average a rollout's terms, which shortens thoughts, or sum them and divide by 32."
     )
-    max_answer_tokens: int = Field(64, ge=1, description="Most answer tokens of a rollout.")
+    max_answer_tokens: int = Field(64, ge=1, description="Maximum number of answer tokens of a rollout.")
     validate_every: int = Field(16, ge=1, description="Rounds between validations; the best model is saved.")

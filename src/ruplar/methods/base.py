@@ -100,7 +100,7 @@ class Method(Protocol):
 
     @property
     def draws(self) -> bool:
-        """Whether only the `features` of an item are drawn anew for every sample."""
+        """Whether only the `features` of an item are redrawn for every sample."""
         return False
 
     def features(self, context: SampleContext, latents: int) -> list[np.ndarray]:

@@ -28,7 +28,9 @@ class Config(Settings):
     """Settings of COCONUT."""
 
     latents_per_step: int = Field(2, ge=1, description="Latents per replaced step.")
-    max_stage: int = Field(3, ge=1, description="Most steps replaced by latents; one stage later no step is written.")
+    max_stage: int = Field(
+        3, ge=1, description="Maximum number of steps replaced by latents; one stage later no step is written."
+    )
     # differs from the paper: D32. It counts epochs per stage, 3 of 22; here the same fraction of any run
     latent_by: float = Field(0.4, gt=0, le=1, description="Fraction of the run after which no step is written.")
     reset_optimizer: bool = Field(True, description="Reset the optimizer state at every stage.")

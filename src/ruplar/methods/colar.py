@@ -2,7 +2,7 @@
 
     P "(Thinking speed: c)" | <think> | z_1 .. z_G | </think> | answer eos       z_g = sum of c token embeddings / √c
 
-Each latent's position predicts one token of the group that follows, drawn anew for every sample, and a latent head predicts
+Each latent's position predicts one token of the group that follows, redrawn for every sample, and a latent head predicts
 the group's embedding. Training draws c from 1 to `max_speed`, so one model works at every speed; `method.speed` chooses.
 """
 

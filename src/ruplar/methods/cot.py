@@ -24,7 +24,7 @@ class Config(Settings):
     """Settings of CoT-SFT."""
 
     max_thought: int = Field(
-        256, ge=0, description="Most reasoning tokens at inference; </think> is forced after them."
+        256, ge=0, description="Maximum number of reasoning tokens at inference; </think> is then forced."
     )
     head_chunk: int = Field(0, ge=0, description="Supervised positions per LM-head call; 0: all at once.")
 
@@ -53,5 +53,5 @@ class Method(base.Method):
         """Reasoning as text, decoded greedily."""
         from ruplar.engine.thinker import TextThinker
 
-        # differs from the paper: D20. Its CoT row is taken from CoLaR, sampled at T=1, top-p 0.9; this one is greedy
+        # differs from the paper: D20. Its CoT row is copied from CoLaR, sampled at T=1, top-p 0.9; this one is greedy
         return TextThinker(backbone.embedding, backbone.end_think_id, cap=self.config.max_thought)

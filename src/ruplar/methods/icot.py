@@ -38,7 +38,7 @@ class Config(Settings):
     smoothing: float = Field(4.0, gt=0, description="λ of P(o) ~ exp(-λ o), the distribution of the removal offset o.")
     reset_optimizer: bool = Field(True, description="Reset the optimizer state whenever one more token is removed.")
     max_thought: int = Field(
-        256, ge=0, description="Most reasoning tokens at inference; </think> is forced after them."
+        256, ge=0, description="Maximum number of reasoning tokens at inference; </think> is then forced."
     )
     head_chunk: int = Field(0, ge=0, description="Supervised positions per LM-head call; 0: all at once.")
 

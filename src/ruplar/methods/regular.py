@@ -2,7 +2,7 @@
 
     P | <think> | z_1 .. z_N | </think> | answer eos        z_i = projector(features of step i) · sigma
 
-Each latent's position predicts one token of the step that follows, drawn anew for every sample, which trains the projector
+Each latent's position predicts one token of the step that follows, redrawn for every sample, which trains the projector
 too; a latent head is trained to predict z_i, as a fixed target. Inference needs only the head.
 """
 

@@ -61,7 +61,7 @@ class Config(Settings):
     # differs from the paper: D18, D19. Printed: feed_top_k 0, feed_drop_halt false
     feed_top_k: int = Field(10, ge=0, description="Tokens of a soft token at inference; 0: the whole vocabulary.")
     feed_drop_halt: bool = Field(True, description="Remove </think> from soft tokens; it is never part of a prior.")
-    max_latents: int = Field(16, ge=0, description="Most latents at inference; </think> is forced after them.")
+    max_latents: int = Field(16, ge=0, description="Maximum number of latents at inference; </think> is then forced.")
     head_chunk: int = Field(0, ge=0, description="Supervised positions per LM-head call; 0: all at once.")
 
 

@@ -279,7 +279,7 @@ def _load_model(config: BackboneConfig, dtype: torch.dtype) -> Any:
                 log.info("copied the embedded model's layers and the rows of %d shared tokens", rows)
             return model
         shown = bars.is_progress_bar_enabled()
-        bars.disable_progress_bar()  # a library must not write to the terminal
+        bars.disable_progress_bar()  # a library must not print
         try:
             return AutoModelForCausalLM.from_pretrained(
                 name, dtype=dtype, attn_implementation=config.attention, use_safetensors=True, trust_remote_code=False

@@ -33,9 +33,9 @@ if TYPE_CHECKING:
 ROWS = 8
 """The number of rows is rounded up to a multiple of this."""
 MOST = 64
-"""Most graphs to capture; further shapes run normally."""
+"""Maximum number of graphs to capture; further shapes run normally."""
 LARGEST = 32_768
-"""Most positions of a captured batch of recurrent latents; larger batches keep the GPU busy and would need too much memory."""
+"""Maximum positions of a captured batch of recurrent latents; larger batches keep the GPU busy and need too much memory."""
 
 Pass = Callable[..., tuple[Tensor, ...]]
 """Embeddings [B, S, D], mask [B, 1, S, S] and positions [B, S] → the input of the head, then every layer if requested."""

@@ -23,7 +23,7 @@ _SETTING = "backbone.number_tokens"
 _GROUPED = r"[0-9]{1,3}|\p{N}"
 _CUT = {"type": "Split", "pattern": {"Regex": _GROUPED}, "behavior": "Isolated", "invert": False}
 _SAMPLE = "Don't stop;  it's naïve…\n\n\tYes — ½ of “that” is x*y=(z) ٣٤٥ 日本語 <b>."
-_KEPT = ("model_max_length", "padding_side", "truncation_side", "clean_up_tokenization_spaces", "model_input_names")
+_OPTIONS = ("model_max_length", "padding_side", "truncation_side", "clean_up_tokenization_spaces", "model_input_names")
 
 
 def number_ids(tokenizer: Any) -> list[int]:
@@ -126,13 +126,13 @@ def _rebuilt(content: dict[str, Any], tokenizer: Any) -> Any:
     from tokenizers import Tokenizer
     from transformers import PreTrainedTokenizerFast
 
-    kept = {key: value for key in _KEPT if (value := getattr(tokenizer, key, None)) is not None}
+    options = {key: value for key in _OPTIONS if (value := getattr(tokenizer, key, None)) is not None}
     return PreTrainedTokenizerFast(
         tokenizer_object=Tokenizer.from_str(json.dumps(content)),
         chat_template=getattr(tokenizer, "chat_template", None),
         name_or_path=tokenizer.name_or_path,
         **tokenizer.special_tokens_map,
-        **kept,
+        **options,
     )
 
 

@@ -12,7 +12,7 @@ So N latents take N + 1 passes. A row with fewer latents reads its own tokens in
 GPU with `speed.graph` all passes are replayed as one graph, forward and backward; shifts are then rounded up so that few
 graphs are needed.
 
-Axes: B rows, S positions of the batch, C columns (S plus shifts), D width, M latents, N most latents in a row.
+Axes: B rows, S positions of the batch, C columns (S plus shifts), D width, M latents, N maximum latents per row.
 """
 
 from __future__ import annotations

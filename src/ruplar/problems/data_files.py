@@ -1,6 +1,6 @@
 """YAML data file → checked values: the templates, word lists and frames of the generators.
 
-The engines are Python, everything they write is in data files beside them. A mistake in one of them (an unknown field, a
+The generators are Python code; all their texts are in data files beside them. A mistake in a data file (an unknown field, a
 placeholder that nothing fills in) is a `UserError` that names the file and the field.
 """
 

@@ -1,6 +1,6 @@
-"""Scenario of a date problem → whether the benchmark Date Understanding has it; such a problem is never generated, in no split.
+"""Scenario of a date problem → whether the benchmark Date Understanding has it; such a problem is not generated for any split.
 
-The benchmark is not part of the package, so the hashes of its 40 scenarios are; a test computes them from its two files. Two
+The package contains only hashes of the benchmark's 40 scenarios; a test computes them from its two files. Two
 scenarios are the same when they differ only in how a date or a count is written (`11/12/2019`, `Nov 12, 2019`; `one day`,
 `1 day`), in the names, in which of two opinions is right, in case, or in punctuation.
 """

@@ -1,9 +1,9 @@
 """Seed and count → problems about dates with `<<…>>` chains that re-execute: the training data of the dates domain.
 
-A problem is a scenario that says which day it is today, in one of the ways of `date_scenarios.py`, and a question for a day near it.
+A problem is a scenario that says which day it is today, in one of the ways of `date_scenarios.py`, and a question about a day near it.
 Problem i under seed s depends on (s, i, steps, split) only, and is the same on every machine. The scenario in normalized form
-decides the split: all questions about one scenario are in the same split, however its dates are written and whoever it is about. A
-scenario of the benchmark Date Understanding is drawn again, so no problem is one of the benchmark's.
+determines the split: all questions about one scenario are in the same split, however its dates are written and whatever names it has. A
+scenario of the benchmark Date Understanding is redrawn, so no problem is one of the benchmark's.
 """
 
 from __future__ import annotations
@@ -49,9 +49,9 @@ def generate(
     """Write `count` problems, from the `start`-th on.
 
     Args:
-        count: How many.
-        seed: Which sequence of problems; any whole number.
-        steps: Fewest and most steps, both included; no problem has more than 4.
+        count: Number of problems.
+        seed: Random seed; any integer.
+        steps: Minimum and maximum number of steps; no problem has more than 4.
         start: Index of the first problem.
         split: Only problems whose scenario belongs to this split; any when None. See `part_of_scenario`.
 
@@ -59,7 +59,7 @@ def generate(
         Examples with source `date-problems:SEED:INDEX`.
 
     Raises:
-        UserError: No problem has so many steps.
+        UserError: No problem has that many steps.
     """
     if not 1 <= steps[0] <= steps[1] or steps[0] > _MOST_STEPS:
         raise UserError(f"steps: date problems have 1 to {_MOST_STEPS} steps, not {steps[0]} to {steps[1]}.")

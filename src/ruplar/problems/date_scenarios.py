@@ -132,14 +132,14 @@ def around(scene: Scenario) -> date:
 
 
 def ago(scene: Scenario) -> date:
-    """A date that was so long ago."""
+    """A date some time ago."""
     start, (count, unit) = scene.day(), _offset(scene)
     scene.say(TEXTS["ago"], d=scene.write(start), n=amount(count, unit))
     return scene.move(start, count, unit)
 
 
 def deadline(scene: Scenario) -> date:
-    """A date that is so far away."""
+    """A date some time ahead."""
     start, (count, unit) = scene.day(), _offset(scene)
     text = scene.pick(TEXTS["deadline"])
     scene.say(text, d=scene.write(start), n=amount(count, unit))
@@ -216,7 +216,7 @@ def opinions(scene: Scenario) -> date:
 
 
 def mistaken(scene: Scenario) -> date:
-    """A wrong opinion, corrected by so many days."""
+    """A wrong date, corrected by a number of days."""
     start, count = scene.day(), scene.between(1, 6)
     day = shift(start, count, "day")[0]
     if day.year != start.year:  # the corrected date is written without its year
@@ -234,7 +234,7 @@ def new_year(scene: Scenario) -> date:
 
 
 def used_up(scene: Scenario) -> date:
-    """One a day until none is left."""
+    """One item is used per day until none is left."""
     start, count, what = scene.day(), scene.between(5, 60), scene.pick(TEXTS["goods"])
     written = scene.write(start)
     for text in TEXTS["used_up"]:
@@ -243,7 +243,7 @@ def used_up(scene: Scenario) -> date:
 
 
 def monthly(scene: Scenario) -> date:
-    """The same day of each month, so many times."""
+    """The same day of each month, several times."""
     first = scene.day().replace(day=scene.between(1, 28))
     visits, place = scene.between(2, 12), scene.pick(TEXTS["places"])
     words = {"day": ordinal(first.day), "month": FULL_MONTHS[first.month - 1], "year": first.year, "place": place}

@@ -64,7 +64,7 @@ def pick(rng: Random, options: Sequence[T]) -> T:
 
 
 def number(rng: Random, digits: int) -> int:
-    """A number of so many digits; with two or more, low first digits are more frequent and a third are round, as in prices."""
+    """A number with this many digits; with two or more, low first digits are more frequent and a third are round, as in prices."""
     if digits == 1:
         return 2 + int(rng.random() * 8)
     low, high = 10 ** (digits - 1), 10**digits - 1
@@ -88,7 +88,7 @@ def operands(rng: Random, sign: str) -> tuple[Value, Value]:
 
 
 def _division(rng: Random, left: int, right: int) -> tuple[Value, Value]:
-    """A dividend of so many digits and a divisor; about one in twenty gives a short decimal, as in real chains."""
+    """A dividend with this many digits and a divisor; about one in twenty gives a short decimal, as in real chains."""
     if right == DEC:
         part = pick(rng, _DECIMALS)
         return int(part * 20) * number(rng, 1), part

@@ -35,14 +35,14 @@ def generate(
     """Write `count` drills, from the `start`-th on.
 
     Args:
-        count: How many.
-        seed: Which sequence.
-        steps: Fewest and most steps; no drill has more than two.
+        count: Number of drills.
+        seed: Random seed; any integer.
+        steps: Minimum and maximum number of steps; no drill has more than two.
         start: Index of the first.
         split: Only drills whose question belongs to this split; any when None.
 
     Raises:
-        UserError: No drill has so many steps.
+        UserError: No drill has that many steps.
     """
     weights = {n: share for n, share in STEP_WEIGHTS.items() if steps[0] <= n <= steps[1]}
     if not weights:
@@ -86,7 +86,7 @@ def _one(rng: Random) -> tuple[str, list[str]]:
     x, y = _shown(a), _shown(b)
     way = rng.random()
     if way < 0.55:
-        return _asked(rng, f"{x} {_sign(rng, sign)} {y}"), steps
+        return _as_question(rng, f"{x} {_sign(rng, sign)} {y}"), steps
     if way < 0.85:
         return _capital(
             pick(rng, _TEXTS["ask"][:_IN_WORDS]).format(x=pick(rng, _TEXTS["expressions"][sign]).format(a=x, b=y))
@@ -106,7 +106,7 @@ def _percent(rng: Random) -> tuple[str, list[str]]:
     way = rng.random()
     step = (p, "/100*", a) if way < 0.35 else (a, "*", p, "/100") if way < 0.6 else (a, "*", share)
     text = pick(rng, _TEXTS["percentages"]).format(p=p, a=a)
-    return _asked(rng, text), [_step(*step, result=result)]
+    return _as_question(rng, text), [_step(*step, result=result)]
 
 
 def _part(rng: Random) -> tuple[str, list[str]]:
@@ -119,7 +119,7 @@ def _part(rng: Random) -> tuple[str, list[str]]:
         step = (a, "/", bottom)
     else:
         step = pick(rng, ((a, "*", top, "/", bottom), (top, "/", bottom, "*", a)))
-    return _asked(rng, text.format(a=a)), [_step(*step, result=Fraction(a * top, bottom))]
+    return _as_question(rng, text.format(a=a)), [_step(*step, result=Fraction(a * top, bottom))]
 
 
 def _long(rng: Random, sign: str) -> tuple[str, list[str]]:
@@ -137,7 +137,7 @@ def _long(rng: Random, sign: str) -> tuple[str, list[str]]:
         for value in values[1:]:
             result = result + value if sign == "+" else result * value
     texts = [written(v) for v in values]
-    return _asked(rng, f" {_sign(rng, sign)} ".join(texts)), [f"{sign.join(texts)}={result}"]
+    return _as_question(rng, f" {_sign(rng, sign)} ".join(texts)), [f"{sign.join(texts)}={result}"]
 
 
 def _two(rng: Random) -> tuple[str, list[str]]:
@@ -156,7 +156,7 @@ def _two(rng: Random) -> tuple[str, list[str]]:
         if second in "*/" and first in "+-" or second == "/" or rng.random() < 0.3:
             inner = f"({inner})"
         steps = [_step(a, first, b, result=middle), _step(middle, second, c, result=_result(second, middle, c))]
-        return _asked(rng, f"{inner} {_sign(rng, second)} {_shown(c)}"), steps
+        return _as_question(rng, f"{inner} {_sign(rng, second)} {_shown(c)}"), steps
 
 
 def _second(rng: Random, sign: str, value: int) -> int | None:
@@ -180,7 +180,7 @@ def _sign(rng: Random, sign: str) -> str:
     return pick(rng, ("*", "*", "x", "×")) if sign == "*" else pick(rng, ("/", "/", "÷")) if sign == "/" else sign
 
 
-def _asked(rng: Random, text: str) -> str:
+def _as_question(rng: Random, text: str) -> str:
     return _capital(pick(rng, _TEXTS["ask"]).format(x=text))
 
 

@@ -1,13 +1,13 @@
-"""Random numbers → the graph of a logic problem, without its words: who is asked about, what follows, what does not.
+"""Random numbers → the graph of a logic problem, without its words: the subject, what follows and what does not.
 
-Two people have a side each, drawn in the same way; node 0, who is asked about, has one, another person has the other:
+Two people each have a side, drawn in the same way: node 0, the subject of the question, and another person:
 
     0 → a → b → the target          another → x → the other concept
         └ dead end                      └ dead end ← a        facts of one side lead to dead ends of the other
     a third → y → b, x, ..: what follows for one person follows for others
 
 With the two sides exchanged it is a problem that is just as likely, and its answer is the other concept. So nothing that ignores
-who is asked about predicts the answer: no count of facts, no length, no position; only following the facts does.
+the subject predicts the answer: no count of facts, no length, no position; only following the facts does.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ class Graph:
     """A graph without words.
 
     Attributes:
-        people: Nodes that are people, the one asked about first.
+        people: Nodes that are people, the subject of the question first.
         size: Number of nodes, people included.
         edges: Facts, from subject to concept.
-        path: Nodes of the chain, from the one asked about to the target.
+        path: Nodes of the chain, from the subject to the target.
         other: The concept that does not follow.
     """
 
@@ -118,8 +118,8 @@ def _one(rng: Random, nodes: list[int]) -> int:
 def fingerprint(graph: Graph) -> str:
     """A hash that is equal for graphs that differ only in the numbering of their nodes (Weisfeiler and Leman).
 
-    Different graphs may share a hash; that costs a problem, and never puts one graph into two splits. Who is asked about and which
-    option is true are left out: if a graph were in training for one of its people and in the test for the other, a model that
+    Different graphs may share a hash; that costs a problem, and never puts one graph into two splits. The subject and which option is
+    true are left out: if a graph were in training for one of its people and in the test for the other, a model that
     memorized the graph's answer would score below chance.
     """
     options = (graph.path[-1], graph.other)

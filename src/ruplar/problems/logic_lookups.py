@@ -3,7 +3,7 @@
     Tom is a terpus. Every brimpus is a lempus. Eva is a gorpus. Every terpus is a brimpus. What is Eva? What is Tom?
     <<Eva is a gorpus.>> <<Tom is a terpus.>> <<Every terpus is a brimpus.>> <<Every brimpus is a lempus.>>   Tom is a lempus.
 
-Several people have a path each; no two meet and none forks, so every step follows from the one before. Where two options are given, a
+Several people each have a path; no two paths meet and none forks, so every step follows from the one before. Where two options are given, a
 model learns to guess one and to write the chain backwards from there (docs/log.md); here only looking up helps. The question is about
 all people, so that each problem has many lookups; the answer is that of the last. As with `logic-problems`, training and test share
 no conclusion, and no graph with its first and last path; the same paths in another order may occur. These problems are for training
@@ -28,7 +28,7 @@ __all__ = ["DOMAIN", "generate", "verify"]
 
 _SALT = 0x100C
 _MOST_STEPS = 3
-"""Most steps for one person."""
+"""Maximum number of steps for one person."""
 _PEOPLE = (1, 5)
 
 
@@ -38,9 +38,9 @@ def generate(
     """Write `count` problems, from the `start`-th on.
 
     Args:
-        count: How many.
-        seed: Which sequence of problems; any whole number.
-        steps: Fewest and most steps of one person's path, both included; paths have 1 to 3.
+        count: Number of problems.
+        seed: Random seed; any integer.
+        steps: Minimum and maximum number of steps of one person's path; paths have 1 to 3.
         start: Index of the first problem.
         split: Only problems whose graph and conclusion belong to this split; any when None.
 
@@ -48,7 +48,7 @@ def generate(
         Examples with source `logic-lookups:SEED:INDEX`.
 
     Raises:
-        UserError: No problem has so many steps, or none of this split.
+        UserError: No problem, or none of this split, has that many steps.
     """
     if not 1 <= steps[0] <= steps[1] or steps[0] > _MOST_STEPS:
         raise UserError(f"steps: lookups have 1 to {_MOST_STEPS} steps per person, not {steps[0]} to {steps[1]}.")
@@ -91,7 +91,7 @@ def _problem(seed: int, index: int, bounds: tuple[int, int], split: Split | None
 
 
 def _concluded(rng: Random, count: int, split: Split | None) -> tuple[list[str], list[str]]:
-    """So many people and what each is in the end: different conclusions of this split."""
+    """Draw this many people and the conclusion about each: different conclusions of this split."""
     own = conclusions(split)
     while True:
         found = {name: concept for name, concept, _ in rng.sample(own, 4 * count)}

@@ -51,9 +51,9 @@ def generate(
     """Write `count` problems, from the `start`-th on.
 
     Args:
-        count: How many.
-        seed: Which sequence of problems; any whole number.
-        steps: Fewest and most steps, both included; chains have 1 to 5.
+        count: Number of problems.
+        seed: Random seed; any integer.
+        steps: Minimum and maximum number of steps; chains have 1 to 5.
         start: Index of the first problem.
         split: Only problems whose graph and conclusion belong to this split; any when None.
         draw: Draws a graph.
@@ -64,7 +64,7 @@ def generate(
         Examples with source `NAME:SEED:INDEX`.
 
     Raises:
-        UserError: No problem has so many steps.
+        UserError: No problem has that many steps.
     """
     able = {n: share for n, share in STEP_WEIGHTS.items() if steps[0] <= n <= steps[1]}
     if not able:

@@ -200,7 +200,7 @@ def _example(subject: ModelRecords) -> tuple[str, str]:
     if first is None:
         return "…", ""
     thoughts = ", ".join(f"`{z['tokens'][0]}`" for z in first.get("latents") or () if z.get("tokens"))
-    how = f" after latents whose likeliest tokens are {thoughts}" if thoughts else ""
+    how = f" after latents whose most likely tokens are {thoughts}" if thoughts else ""
     answered = (
         f"In the evaluation it answered `{first['text'].strip()}`{how}; the correct answer is `{first['marked']}`.\n\n"
     )

@@ -249,11 +249,11 @@ def _domain(card: ModelMetadata, subject: ModelRecords) -> str:
 
 
 def _tested(subject: ModelRecords) -> str:
-    asked = [r for r in subject.results if r.name != VALID] or subject.results
-    worst = min(asked, key=lambda r: r.accuracy)
-    several = len({r.name for r in asked}) > 1
+    tested = [r for r in subject.results if r.name != VALID] or subject.results
+    worst = min(tested, key=lambda r: r.accuracy)
+    several = len({r.name for r in tested}) > 1
     lowest = f" The lowest score is {worst.accuracy:.1f} %, on {worst.name}." if several else ""
-    names = ", ".join(dict.fromkeys(r.name for r in asked))
+    names = ", ".join(dict.fromkeys(r.name for r in tested))
     return (
         f"It was tested on {names} only; other kinds of questions, other languages, harmful or leading questions are "
         f"untested.{lowest}"
@@ -271,7 +271,7 @@ def _thoughts(card: ModelMetadata, subject: ModelRecords) -> str:
         else f"at least {100 * min(shares):.1f} % of the questions of each benchmark"
     )
     return (
-        f"It thinks in at most {cap} latents; it stopped by itself on {ended}. The likeliest tokens of a latent are an "
+        f"It thinks in at most {cap} latents; it stopped by itself on {ended}. The most likely tokens of a latent are an "
         "interpretation, not a proof of how the answer was found."
     )
 

@@ -29,7 +29,7 @@ log = logging.getLogger(__name__)
 SHAPE = ("rank", "alpha", "targets", "embedding", "words")
 """Settings of an adapter that determine its weights' shapes and use."""
 SHOWN = 5
-"""Most runs named in a message."""
+"""Maximum number of runs named in a message."""
 
 
 @dataclass(frozen=True)
@@ -100,8 +100,8 @@ def find_model_records(
     places = [*paths, *([] if folder in known else [folder])]
     rows = pool(find_runs(places, drafts), drafts)
     own = [row for row in rows if any(run.folder == folder for run in row.runs)]
-    asked = {row.benchmark for row in own}
-    others = [r for r in rows if r not in own and r.study == record.study and r.benchmark in asked]
+    benchmarks = {row.benchmark for row in own}
+    others = [r for r in rows if r not in own and r.study == record.study and r.benchmark in benchmarks]
     return ModelRecords(folder, record, own, others, _ablated(folder, own))
 
 

@@ -78,8 +78,8 @@ def pairs(rows: Sequence[Row], against: str | None = None) -> list[Pair]:
             continue
         others = [row for row in group if row is not reference]
         if reference not in group:
-            asked = marks(reference).keys()
-            others = [row for row in others if _questions(row) == asked]
+            questions = marks(reference).keys()
+            others = [row for row in others if _questions(row) == questions]
         found += _family(reference, others)
     return found
 
@@ -168,7 +168,7 @@ def difference(
     var(accuracy) / S of each method's seeds, minus the part counted in both, the scatter of single answers. Degrees of
     freedom are Welch's over the seeds' parts. Where both rows evaluate the same models, the seeds' part is that of the
     differences. With questions in G groups, the first variance and the scatter are clustered (the first is at least
-    var(d) / Q), and the questions' part has G - 1 degrees of freedom; one group says nothing.
+    var(d) / Q), and the questions' part has G - 1 degrees of freedom; with one group nothing can be tested.
 
     Args:
         first: [S1, Q].
@@ -192,7 +192,7 @@ def difference(
     single = sum(_scatter(m, each) for m in vary) if several else 0.0
     of_questions = max(_of_mean(by_question, each) - single, 0.0)
     whole = sum(of_seeds) + of_questions
-    if whole == 0:  # every question says the same; only the signs are evidence
+    if whole == 0:  # all differences are equal; only their signs are evidence
         return Difference(mean, mean, mean, 1.0 if mean == 0 else 2.0 ** (1 - count), test)
     parts = sum(v**2 / (len(m) - 1) for v, m in zip(of_seeds, vary, strict=True)) if several else 0.0
     parts += of_questions**2 / (count - 1) if groups is not None else 0.0

@@ -253,9 +253,9 @@ def outcomes_of(run: Run) -> Outcomes:
         UserError: The run's files do not hold all its answers.
     """
     known, result = read_outcomes(run.folder), run.result
-    asked = result.name, result.seed, result.lenient
+    key = result.name, result.seed, result.lenient
     # rows of older runs do not name their decoding; there was one per run
-    found = known.get((*asked, result.decoding)) or known.get((*asked, "")) or {}
+    found = known.get((*key, result.decoding)) or known.get((*key, "")) or {}
     if len(found) != result.n:
         raise UserError(
             f"{run.folder}: {SAMPLES} or {OUTCOMES} holds {len(found):,} of the {result.n:,} answers on {result.name}; "

@@ -125,19 +125,19 @@ def latent_ablations(rows: Sequence[Row]) -> list[LatentAblation]:
 
 
 def _pooled(row: Row, files: Sequence[Path]) -> LatentAblation:
-    asked: set[tuple[str, int]] = set()
+    ablated_on: set[tuple[str, int]] = set()
     shares: dict[str, list[float]] = {}
     for file in files:
         try:
             content = json.loads(file.read_text(encoding="utf-8"))
-            asked.add((content["on"], *(line["n"] for line in content["rows"][:1])))
+            ablated_on.add((content["on"], *(line["n"] for line in content["rows"][:1])))
             for line in content["rows"]:
                 shares.setdefault(line["mode"], []).append(line["correct"] / line["n"])
         except (ValueError, KeyError, TypeError, ZeroDivisionError) as error:
             raise UserError(f"{file}: not an ablation ({error!r}). Delete it and run `ruplar study` again.") from None
-    if len(asked) != 1 or {len(values) for values in shares.values()} != {len(files)}:
+    if len(ablated_on) != 1 or {len(values) for values in shares.values()} != {len(files)}:
         raise UserError(f"'{row.method}': its seeds were ablated on different questions or in different modes.")
-    [(on, n)] = asked
+    [(on, n)] = ablated_on
     modes = {}
     for mode, values in shares.items():
         mean, (low, high) = over_seeds(values, n)

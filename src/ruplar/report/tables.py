@@ -19,7 +19,7 @@ PAIRED = (
 )
 ABLATED = (
     "Accuracy % [95 % CI] with the model's own latents (real), without latents (none), with random vectors of the same norm, with "
-    "another question's latents (shuffled), with zero vectors, and with each latent hardened to its likeliest token."
+    "another question's latents (shuffled), with zero vectors, and with each latent hardened to its most likely token."
 )
 MODES = {"zero": "zeroed", "argmax": "hardened"}
 """Mode of an ablation → its heading, where it differs."""

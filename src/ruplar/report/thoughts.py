@@ -96,12 +96,12 @@ def pick_lengths(found: Sequence[Thought], count: int) -> list[Thought]:
             by_length.setdefault(len(thought.latents), thought)
     right = [by_length[length] for length in sorted(by_length)]
     wrong = next((t for t in found if not t.correct), None)
-    kept = right[: count - 1] if wrong else right[:count]
-    return [*kept, wrong] if wrong else kept
+    chosen = right[: count - 1] if wrong else right[:count]
+    return [*chosen, wrong] if wrong else chosen
 
 
 def share_of_results_on_top(found: Sequence[Thought]) -> tuple[int, int]:
-    """Count the soft tokens whose likeliest token is their step's result, and those whose step's result is known."""
+    """Count the soft tokens whose most likely token is their step's result, and those whose step's result is known."""
     hits = [
         z.tokens[0].strip() == result
         for t in found

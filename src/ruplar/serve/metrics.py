@@ -45,7 +45,7 @@ class Metrics:
     def watch(self, name: str, scheduler: Scheduler) -> None:
         """Report a scheduler's queue and slots at every scrape."""
         self.queue.labels(name).set_function(lambda: len(scheduler.queue))
-        self.busy.labels(name).set_function(lambda: len(scheduler.flying))
+        self.busy.labels(name).set_function(lambda: len(scheduler.in_flight))
         self.slots.labels(name).set(scheduler.engine.slots)
         self.up.labels(name).set_function(lambda: float(scheduler.alive))
 

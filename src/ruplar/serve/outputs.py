@@ -17,7 +17,7 @@ _INCOMPLETE = "\ufffd"  # what a tokenizer writes for a character whose bytes ha
 
 @dataclass
 class IncrementalDetokenizer:
-    """Decode a growing list of token ids into text that never has to be taken back.
+    """Decode a growing list of token ids into text that never has to be corrected.
 
     Attributes:
         decode: Ids → text.
@@ -155,5 +155,5 @@ def latent_as_dict(latent: Latent, index: int) -> dict[str, Any]:
 
 
 def thought_text(latents: Sequence[Latent]) -> str:
-    """Return the latents on one line: the likeliest token of each."""
+    """Return the latents on one line: the most likely token of each."""
     return " → ".join(latent.tokens[0].strip() or repr(latent.tokens[0]) for latent in latents)

@@ -76,7 +76,10 @@ class CompletionOptions(Extra):
         None, ge=0, le=2, description="Sampling temperature of the answer; 0, the default, is greedy."
     )
     top_p: float | None = Field(
-        None, gt=0, le=1, description="Nucleus sampling: cumulative probability of the tokens kept."
+        None,
+        gt=0,
+        le=1,
+        description="Nucleus sampling: sample from the most likely tokens with this cumulative probability.",
     )
     seed: int | None = Field(
         None,

@@ -1,4 +1,4 @@
-"""Recipe or dataset → a trained model. The package itself can be called: `ruplar.train("gsm8k-ruplar", output="runs/mine")`.
+"""Recipe or dataset → a trained model. The package itself can be called: `ruplar.train("embedded-ruplar", output="runs/mine")`.
 
 Files of a run folder: `RECIPE` the whole config, `METRICS` the curve, `START` a hash of the start weights, `MODEL` the model.
 """

@@ -33,7 +33,7 @@ from ruplar.types import Example
 
 log = logging.getLogger(__name__)
 
-IN_VALID = "question stands in valid"
+IN_VALID = "question is in data.valid"
 """Why a training row is dropped, as `run.json` records it."""
 COLUMNS = ("question", "steps", "answer")
 """Columns of a dataset in memory."""

@@ -153,7 +153,7 @@ class Reinforcer:
         examples: Training questions.
         config: See `GrpoConfig`.
         seed: Random seed.
-        steps: Optimiser steps done.
+        steps: Optimizer steps done.
         tokens: Positions trained on.
     """
 

@@ -28,8 +28,8 @@ RATIOS = {
     "same_top": ("same_top", "latents"),
     "label_accuracy": ("label_right", "labels"),
 }
-"""Metric → the two counts of its ratio: correct halting decisions, nats per latent, latents whose likeliest token is not the
-halt token, latents that share one likeliest token, correct label tokens."""
+"""Metric → the two counts of its ratio: correct halting decisions, nats per latent, latents whose most likely token is not the
+halt token, latents that share one most likely token, correct label tokens."""
 
 NORM = "gradient norm"
 RESERVED = ("kind", "step", "epoch", "loss", "grad_norm", "learning_rate", "tokens_per_second", "memory_gb")
@@ -42,7 +42,7 @@ class MetricSnapshot:
     """Content of a metric accumulator.
 
     Attributes:
-        steps: Optimiser steps covered.
+        steps: Optimizer steps covered.
         parts: Loss part → mean over the steps.
         figures: The `RATIOS`; other metrics as a mean per step.
         tokens: Positions trained on.
@@ -70,7 +70,7 @@ class MetricAccumulator:
         names: All names, in the order of `sums`.
         sums: [N] float32.
         bad_at: [N + 1] first step at which each value, and last the gradient norm, was not finite; else inf.
-        steps: Optimiser steps counted.
+        steps: Optimizer steps counted.
         tokens: Tokens of earlier log rows, over all processes.
         seconds: Duration of the run, including sessions before a resume.
     """
@@ -84,7 +84,7 @@ class MetricAccumulator:
     seconds: float = 0.0
 
     def add(self, parts: Mapping[str, Tensor], watch: Mapping[str, Tensor], step: int) -> None:
-        """Add one micro-batch of optimiser step `step`."""
+        """Add one micro-batch of optimizer step `step`."""
         row = torch.stack([value.detach().float() for value in (*parts.values(), *watch.values())])
         if not self.names:
             both = sorted({*parts, *watch} & {*RESERVED})
@@ -162,8 +162,8 @@ class Guard:
         window: Consecutive log rows that must look collapsed.
         entropy: Latents are collapsed if their mean entropy is below this many nats,
         prior: … the prior loss is above this (a confident latent that agrees with its prior has almost none),
-        same: … and at least this share of them has the same likeliest token.
-        went_on: Thoughts do not begin if fewer latents than this share are preferred to the halt token.
+        same: … and at least this share of them has the same most likely token.
+        went_on: A thought counts as empty if less than this share of latents is preferred to the halt token.
         warm_up: Share of the run before which halting is not judged: the markers are still being learnt.
         collapse: Whether a collapse stops the run; NaN always does.
     """

@@ -37,8 +37,8 @@ from ruplar.types import Example
 
 
 @dataclass(frozen=True)
-class Kept:
-    """A cache folder that later runs will reuse.
+class CacheFolder:
+    """A cache folder that later runs reuse.
 
     Attributes:
         folder: Its path.
@@ -58,15 +58,15 @@ class Prepared:
     Attributes:
         chains: Number of training chains; None if they were not loaded.
         seconds: Wall time.
-        opened: Cache of the loaded chains; None if they load quickly, so that they are not cached.
+        opened: Cache of the loaded chains; None if they load quickly and are not cached.
         encoded: Cache of the pre-tokenized chains; None if only training can tokenize them.
         notes: Sentences that say why something is not cached, or what was assumed.
     """
 
     chains: int | None
     seconds: float
-    opened: Kept | None = None
-    encoded: Kept | None = None
+    opened: CacheFolder | None = None
+    encoded: CacheFolder | None = None
     notes: tuple[str, ...] = ()
 
 
@@ -89,7 +89,7 @@ def prepare(config: RunConfig, folder: Path) -> Prepared:
     there = place is not None and is_complete(place)
     data = load_chains(config, domain, method, folder)
     chains = chains_of(config, data.train, method, domain, start_prompt_format(config.backbone, config.prompt))
-    found = Kept(place, bytes_of(place), there) if place is not None else None
+    found = CacheFolder(place, bytes_of(place), there) if place is not None else None
     why = _why_not(config, chains)
     if why:
         more = () if found else ("The chains load quickly, or come from the Hub, so they are not cached either.",)
@@ -100,7 +100,9 @@ def prepare(config: RunConfig, folder: Path) -> Prepared:
     dataset_of(config, data, chains, folder, min(config.training.get("dataloader_num_workers", 0), _cores()))
     note = _assumption(config.backbone)
     seconds = time.monotonic() - started
-    return Prepared(len(data.train), seconds, found, Kept(columns, bytes_of(columns), there), (note,) if note else ())
+    return Prepared(
+        len(data.train), seconds, found, CacheFolder(columns, bytes_of(columns), there), (note,) if note else ()
+    )
 
 
 def encoding_of(config: RunConfig) -> str:

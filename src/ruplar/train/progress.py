@@ -26,7 +26,7 @@ class Progress:
     """State of a run at a log row.
 
     Attributes:
-        step: Optimiser steps done.
+        step: Optimizer steps done.
         steps: Steps of the whole run.
         row: The metrics logged at this step; empty at the start and the end of the run.
         parts: Names of the loss parts in `row`.
@@ -140,15 +140,15 @@ def _plain(value: Any) -> Any:
 
 def truncate(file: Path, step: int) -> None:
     """Keep the rows up to a step and drop a truncated last line; create the file if it is missing."""
-    kept = []
+    lines = []
     for text in file.read_text(encoding="utf-8").splitlines() if file.is_file() else []:
         try:
             row = json.loads(text)
         except ValueError:
             continue
         if row["step"] <= step:
-            kept.append(text + "\n")
-    write_text(file, "".join(kept))
+            lines.append(text + "\n")
+    write_text(file, "".join(lines))
 
 
 def rows(file: Path) -> list[dict[str, Any]]:

@@ -59,7 +59,7 @@ class TrainResult:
 
     Attributes:
         path: The model folder.
-        steps: Optimiser steps of the whole run.
+        steps: Optimizer steps of the whole run.
         seconds: Wall time, including sessions before a resume.
         peak_memory_gb: Peak memory of this session: of the GPU, or of the process without one.
         tokens: Positions trained on.

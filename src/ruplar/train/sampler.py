@@ -1,11 +1,11 @@
 """Rows of an epoch → sample contexts: the order of rows, the progress of the run at each, and the stages of a curriculum.
 
 The progress at a row depends only on its position in the order, so it is the same for any number of data-loader workers and
-processes, and after a resume. Processes take batches in turn; an optimiser step takes `accumulate` batches of each:
+processes, and after a resume. Processes take batches in turn; an optimizer step takes `accumulate` batches of each:
 
     position in the order   0 1 | 2 3 | 4 5 | 6 7 | ..       batch size 2, 2 processes, 1 batch per step
     process                 0     1     0     1
-    optimiser step          0     0     1     1
+    optimizer step          0     0     1     1
 """
 
 from __future__ import annotations
@@ -33,16 +33,16 @@ _BLOCK = 65_536  # rows converted to Python numbers at a time
 
 @dataclass(frozen=True)
 class EpochPlan:
-    """How rows become optimiser steps.
+    """How rows become optimizer steps.
 
     Attributes:
         rows: Rows in the data.
         batch: Batch size per process.
         processes: Number of processes.
-        accumulate: Batches of each process per optimiser step.
+        accumulate: Batches of each process per optimizer step.
         drop_last: Drop rows that do not fill a batch on every process.
         epochs: Passes over the data, unless `max_steps` is set.
-        max_steps: Optimiser steps of the whole run; 0: given by the epochs.
+        max_steps: Optimizer steps of the whole run; 0: given by the epochs.
     """
 
     rows: int
@@ -80,16 +80,16 @@ class EpochPlan:
 
     @property
     def steps_per_epoch(self) -> int:
-        """Return the optimiser steps of an epoch."""
+        """Return the optimizer steps of an epoch."""
         return max(-(-self.length // (self.round * self.accumulate)), 1)
 
     @property
     def steps(self) -> int:
-        """Return the optimiser steps of the whole run."""
+        """Return the optimizer steps of the whole run."""
         return self.max_steps or math.ceil(self.epochs * self.steps_per_epoch)  # as transformers counts them
 
     def progress(self, epoch: int, places: np.ndarray) -> np.ndarray:
-        """Return the share of the run's optimiser steps done before the rows at these positions of an epoch."""
+        """Return the share of the run's optimizer steps done before the rows at these positions of an epoch."""
         steps = epoch * self.steps_per_epoch + places // (self.round * self.accumulate)
         return np.minimum(steps, self.steps - 1) / self.steps  # workers may read past the end of the run
 
@@ -140,12 +140,12 @@ def by_length(lengths: Sequence[int], group: int) -> Arrange:
 
 
 class CurriculumCallback(TrainerCallback):
-    """Set the epoch of the row order, and start each stage with a new optimiser state and without old CUDA graphs.
+    """Set the epoch of the row order, and start each stage with a new optimizer state and without old CUDA graphs.
 
     The stage is computed from the step rather than stored, so that a resumed run behaves the same.
 
     Args:
-        method: Gives the stage, and by `config.reset_optimizer` whether the optimiser state is reset.
+        method: Gives the stage, and by `config.reset_optimizer` whether the optimizer state is reset.
         backbone: Has the captured graphs, if any.
         order: Returns the row order in use.
     """

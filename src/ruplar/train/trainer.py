@@ -1,6 +1,6 @@
 """A method and its backbone → a Hugging Face `Trainer`: its loop, resume, accelerate and callbacks, with our loss parts.
 
-The loss of a micro-batch is a sum divided by the totals of the whole optimiser step, over all micro-batches and
+The loss of a micro-batch is a sum divided by the totals of the whole optimizer step, over all micro-batches and
 processes, so 8 batches of size 1 accumulate to exactly one batch of size 8.
 """
 
@@ -159,7 +159,7 @@ class ReasonerTrainer(Trainer):
     # the loss
 
     def get_batch_samples(self, epoch_iterator, num_batches, device):
-        """Return the micro-batches of one optimiser step, each with the totals of all of them."""
+        """Return the micro-batches of one optimizer step, each with the totals of all of them."""
         batches, _ = super().get_batch_samples(epoch_iterator, num_batches, device)
         if not batches:
             return batches, None
@@ -331,5 +331,5 @@ class ReasonerTrainer(Trainer):
         self.guard.check_finite(self._snapshot().bad_at, None, self._last_good)
 
     def planned_steps(self) -> int:
-        """Return the optimiser steps of the whole run."""
+        """Return the optimizer steps of the whole run."""
         return self.set_initial_training_values(self.args, self.get_train_dataloader())[-1]

@@ -72,7 +72,7 @@ def test_the_request_has_model_prompt_question_and_key_but_not_the_answer(tmp_pa
 def test_a_wrong_chain_is_requested_again_with_its_error(tmp_path, chat_server, sums):
     server = chat_server(lambda question, times: "<<1+2=4>> #### 4" if times == 1 else right_chain(question))
     found = run(tmp_path, sums(1), by(server))
-    assert found.progress.kept == 1 and server.asked["What is 1 plus 2?"] == 2
+    assert found.progress.converted == 1 and server.asked["What is 1 plus 2?"] == 2
     again = server.bodies[1]["messages"]
     assert [m["role"] for m in again] == ["system", "user", "assistant", "user"]
     assert again[2]["content"] == "<<1+2=4>> #### 4" and "answers 4, marked 3" in again[3]["content"]
@@ -109,14 +109,14 @@ def test_transient_failures_are_retried(tmp_path, chat_server, sums):
     ]
     server = chat_server(lambda question, times: failures[times - 1] if times <= 3 else right_chain(question))
     found = run(tmp_path, sums(3), by(server))
-    assert found.progress.kept == 3 and set(server.asked.values()) == {4}
+    assert found.progress.converted == 3 and set(server.asked.values()) == {4}
 
 
 def test_a_slow_reply_is_requested_again(tmp_path, chat_server, sums):
     server = chat_server(lambda question, times: {"text": right_chain(question), "delay": 1.0 if times == 1 else 0})
     started = time.monotonic()
     found = run(tmp_path, sums(1), by(server, timeout=0.15))
-    assert found.progress.kept == 1 and server.asked["What is 1 plus 2?"] == 2
+    assert found.progress.converted == 1 and server.asked["What is 1 plus 2?"] == 2
     assert time.monotonic() - started > 0.15
 
 
@@ -130,7 +130,7 @@ def test_all_workers_respect_retry_after(tmp_path, chat_server, sums):
         return right_chain(question)
 
     found = run(tmp_path, sums(4), by(chat_server(script), concurrency=1))
-    assert found.progress.kept == 4
+    assert found.progress.converted == 4
     # the back-off alone would be a hundredth of a second
     assert all(at - seen[0][0] >= 0.39 for at, _ in seen[1:])
 
@@ -154,7 +154,7 @@ def test_rows_without_a_reply_are_left_for_the_next_run(tmp_path, chat_server, s
         run(tmp_path, source, by(server, retries=1))
     assert not (tmp_path / "out.jsonl").exists()
     broken = False
-    assert run(tmp_path, source, by(server)).progress.kept == 5
+    assert run(tmp_path, source, by(server)).progress.converted == 5
     assert server.asked["What is 1 plus 2?"] == 1, "what is done is not asked again"
 
 
@@ -188,7 +188,7 @@ def test_a_row_that_the_endpoint_rejects_is_rejected(tmp_path, chat_server, sums
     found = run(tmp_path, sums(4), by(chat_server(script), concurrency=1))
     [row] = lines(found.rejected)
     assert (row["reason"], row["detail"]) == ("the endpoint rejected it", "HTTP 400: too long")
-    assert found.progress.kept == 3
+    assert found.progress.converted == 3
 
 
 def test_rejected_rows_can_be_requested_again(tmp_path, chat_server, sums):
@@ -196,10 +196,10 @@ def test_rejected_rows_can_be_requested_again(tmp_path, chat_server, sums):
         lambda question, times: "no" if times == 1 and "2 plus" in question else right_chain(question)
     )
     source = sums(3)
-    assert run(tmp_path, source, by(server, attempts=1)).progress.kept == 2
-    assert run(tmp_path, source, by(server, attempts=1)).progress.kept == 2
+    assert run(tmp_path, source, by(server, attempts=1)).progress.converted == 2
+    assert run(tmp_path, source, by(server, attempts=1)).progress.converted == 2
     found = run(tmp_path, source, by(server, attempts=1), retry_rejected=True)
-    assert found.progress.kept == 3 and lines(found.rejected) == [] and len(lines(tmp_path / "out.jsonl")) == 3
+    assert found.progress.converted == 3 and lines(found.rejected) == [] and len(lines(tmp_path / "out.jsonl")) == 3
     assert server.asked == {"What is 1 plus 2?": 1, "What is 2 plus 4?": 2, "What is 3 plus 6?": 1}
 
 

@@ -48,7 +48,7 @@ def test_another_input_is_an_error_but_a_moved_one_is_not(tmp_path):
         convert(read_prose(write(tmp_path / "b.jsonl", range(2, 11))), output, "arithmetic", ByRules())
     (tmp_path / "moved").mkdir()
     same = read_prose(write(tmp_path / "moved" / "c.jsonl", range(1, 6)))
-    assert convert(same, output, "arithmetic", ByRules()).progress.kept == 5
+    assert convert(same, output, "arithmetic", ByRules()).progress.converted == 5
 
 
 def test_a_conversion_can_be_extended_from_a_few_rows_to_all(tmp_path):
@@ -60,7 +60,7 @@ def test_a_conversion_can_be_extended_from_a_few_rows_to_all(tmp_path):
     assert seen[0] == 3 and len(lines(output)) == 10
     with pytest.raises(UserError, match="one of 10 rows; this one has 3"):
         convert(read_prose(source, limit=3), output, "arithmetic", ByRules())
-    assert convert(read_prose(source), output, "arithmetic", ByRules()).progress.kept == 10
+    assert convert(read_prose(source), output, "arithmetic", ByRules()).progress.converted == 10
 
 
 def test_a_journal_of_another_version_is_an_error(tmp_path):

@@ -62,7 +62,7 @@ def run(tmp_path):
 def test_a_row_with_unusable_replies_is_rejected_and_its_tokens_counted(run, chat_server, sums, said, usage, told):
     server, source = chat_server(lambda question, _: said if question == TROUBLED else right_chain(question)), sums(10)
     found = run(source, by(server))
-    assert found.progress.kept == 9 and server.asked[TROUBLED] == 2
+    assert found.progress.converted == 9 and server.asked[TROUBLED] == 2
     [row] = lines(found.rejected)
     assert (row["problem"], row["reason"]) == (TROUBLED, "the reply cannot be used")
     assert "2 requests failed" in row["detail"] and told in row["detail"]
@@ -77,7 +77,7 @@ def test_a_reply_with_unreadable_usage_is_still_used(run, chat_server, sums):
         return {"body": json.dumps({"choices": [{"message": {"content": right_chain(question)}}], "usage": [7]})}
 
     found = run(sums(2), by(chat_server(script)))
-    assert (found.progress.kept, found.progress.uncounted) == (2, 2)
+    assert (found.progress.converted, found.progress.uncounted) == (2, 2)
 
 
 def test_an_endpoint_without_usable_replies_stops_the_run(run, chat_server, sums):
@@ -96,13 +96,13 @@ def test_rows_without_a_reply_stop_the_run_unless_they_may_be_rejected(run, chat
     assert not (tmp_path / "out.jsonl").exists()
     # only such rows are left, more of them in a row than are asked at once: the run ends all the same
     found = run(source, by(server, concurrency=1, set_aside_unanswered=True))
-    assert found.progress.kept == 5 and found.progress.rejected == {"no reply": 3}
+    assert found.progress.converted == 5 and found.progress.rejected == {"no reply": 3}
     assert [(row["problem"] in down, "HTTP 500: oops" in row["detail"]) for row in lines(found.rejected)] == [
         (True, True)
     ] * 3
     assert len(lines(found.output)) == 5
     down.clear()
-    assert run(source, by(server), retry_rejected=True).progress.kept == 8
+    assert run(source, by(server), retry_rejected=True).progress.converted == 8
     assert server.asked["What is 1 plus 2?"] == 1, "what is done is not asked again"
 
 
@@ -132,7 +132,7 @@ def test_a_first_reply_is_not_paid_for_again_when_its_correction_got_none(run, c
         and "answers 7, marked 6" in asked["messages"][3]["content"]
     )
     # four replies in all: one of each row, and the wrong one
-    assert found.progress.kept == 3 and (found.progress.tokens_in, found.progress.tokens_out) == (400, 40)
+    assert found.progress.converted == 3 and (found.progress.tokens_in, found.progress.tokens_out) == (400, 40)
 
 
 def test_a_first_reply_outlives_setting_its_row_aside(run, chat_server, sums):
@@ -144,7 +144,7 @@ def test_a_first_reply_outlives_setting_its_row_aside(run, chat_server, sums):
     server, source = chat_server(script), sums(3)
     assert run(source, by(server, set_aside_unanswered=True)).progress.rejected == {"no reply": 1}
     found = run(source, by(server), retry_rejected=True)
-    assert found.progress.kept == 3 and server.asked[TROUBLED] == 4 and found.progress.tokens_in == 400
+    assert found.progress.converted == 3 and server.asked[TROUBLED] == 4 and found.progress.tokens_in == 400
     assert server.bodies[-1]["messages"][2]["content"] == "<<2+4=7>> #### 7"
 
 

@@ -88,7 +88,7 @@ def test_date_understanding_in_big_benchs_own_shape_is_converted(data, benchmark
     task = {"name": "date_understanding", "preferred_score": "multiple_choice_grade", "examples": examples}
     (tmp_path / "task.json").write_text(json.dumps(task, indent=2), encoding="utf-8")
     found = convert(read_prose(tmp_path / "task.json"), tmp_path / "dates.jsonl", "dates", ByRules())
-    assert found.progress.total == rows and found.progress.kept >= kept
+    assert found.progress.total == rows and found.progress.converted >= kept
     rejected = [json.loads(line) for line in found.rejected.read_text(encoding="utf-8").splitlines()]
     assert rejected[0]["reason"] == "broken row" and "marks 2 of 3 choices as right" in rejected[0]["detail"]
     domain = plugins.make("domains", "dates")
@@ -134,4 +134,4 @@ def test_a_row_with_half_a_character_is_set_aside_and_written_down(tmp_path):
     path.write_text('{"question": "3 \\ud83d?", "answer": "7"}\n{"question": "3+4?", "answer": "3+4=7\\n#### 7"}\n')
     found = convert(read_prose(path), tmp_path / "out.jsonl", "arithmetic", ByRules())
     [row] = [json.loads(line) for line in found.rejected.read_text(encoding="utf-8").splitlines()]
-    assert "lone surrogate" in row["detail"] and found.progress.kept == 1
+    assert "lone surrogate" in row["detail"] and found.progress.converted == 1

@@ -59,7 +59,7 @@ def run(tmp_path, source, server, told=None, **patience):
 @pytest.mark.parametrize("asks", ["inf", "Infinity", "nan", "-5", "-inf", "Fri, 31 Dec 99999 23:59:59 GMT"])
 def test_a_wait_that_cannot_be_meant_is_passed_over(tmp_path, chat_server, sums, asks):
     assert _retry_after(asks) == 0
-    assert run(tmp_path, sums(3), chat_server(first_busy(asks))).progress.kept == 3
+    assert run(tmp_path, sums(3), chat_server(first_busy(asks))).progress.converted == 3
 
 
 @pytest.mark.parametrize(
@@ -78,7 +78,7 @@ def test_a_retry_after_of_hours_stops_the_run(tmp_path, chat_server, sums, asks,
         UserError, match=f"asks to wait {told}.*quota used up.*more than the limit of 5 min.*same command again"
     ):
         run(tmp_path, source, server)
-    assert run(tmp_path, source, server).progress.kept == 3
+    assert run(tmp_path, source, server).progress.converted == 3
 
 
 def test_a_pause_that_is_kept_to_is_told_once_and_shown_while_it_lasts(
@@ -97,6 +97,6 @@ def test_a_pause_that_is_kept_to_is_told_once_and_shown_while_it_lasts(
 
     with caplog.at_level(logging.WARNING, "ruplar.data.convert.endpoint"):
         found = run(tmp_path, sums(2), chat_server(script), lambda tally: shown.append(tally.waiting))
-    assert found.progress.kept == 2 and found.progress.waiting == ""
+    assert found.progress.converted == 2 and found.progress.waiting == ""
     assert sum("asks for a pause (Retry-After)" in record.getMessage() for record in caplog.records) == 1
     assert any(text.startswith("waiting 0 s (HTTP 429: quota used up") for text in shown)

@@ -43,7 +43,7 @@ class VariantPlan:
         places: Maximum number of decimals of each step's result; 0 for integers.
         percents: Indices of variables that are percentages.
         below_100: Whether the percentages must sum to less than 100, as in the example.
-        at_most: Maximum of the answer: 100 if a percentage is asked for.
+        at_most: Maximum of the answer: 100 if the question is about a percentage.
     """
 
     template: Template
@@ -64,7 +64,7 @@ def make_plan(template: Template, row: int) -> VariantPlan:
     percents = tuple(i for i, v in enumerate(t.variables) if v.percent)
     bound = {i for v in t.variables for i in v.mentions}
     idle = [m for i, m in enumerate(t.mentions) if i not in bound and m.kind != "time"]
-    asked = t.example.question.rpartition(". ")[2].casefold()
+    last_sentence = t.example.question.rpartition(". ")[2].casefold()
     return VariantPlan(
         t,
         row,
@@ -75,7 +75,7 @@ def make_plan(template: Template, row: int) -> VariantPlan:
         tuple(_places(result) for result in t.results),
         percents,
         len(percents) > 1 and sum(t.variables[i].value for i in percents) < 100,
-        100 if "percent" in asked and t.results[-1] <= 100 else _MOST,
+        100 if "percent" in last_sentence and t.results[-1] <= 100 else _MOST,
     )
 
 

@@ -3,7 +3,7 @@
 source –prose→ Prose –rules | endpoint→ chain –verify→ accepted, or rejected with a reason –journal→ OUTPUT
 """
 
-from ruplar.data.convert.asker import ByModel
+from ruplar.data.convert.by_model import ByModel
 from ruplar.data.convert.endpoint import Endpoint
 from ruplar.data.convert.prose import Columns, Prose, read_prose
 from ruplar.data.convert.run import ByRules, Outcome, convert

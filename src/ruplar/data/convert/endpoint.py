@@ -40,7 +40,7 @@ class Endpoint:
         retries: Retries after a transient failure.
         backoff: Seconds before the first retry; doubled each time, minus a random part, up to `longest_wait`.
         longest_wait: Maximum seconds between two requests, unless Retry-After is longer.
-        longest_asked: Maximum seconds of a Retry-After; a longer one stops the run.
+        longest_retry_after: Maximum seconds of a Retry-After; a longer one stops the run.
         max_tokens: Maximum tokens of a reply; 0 for the endpoint's default.
         temperature: Sampling temperature.
         trust_env: Use the proxies of the environment.
@@ -53,7 +53,7 @@ class Endpoint:
     retries: int = 6
     backoff: float = 1.0
     longest_wait: float = 60.0
-    longest_asked: float = 300.0
+    longest_retry_after: float = 300.0
     max_tokens: int = 1024
     temperature: float = 0.0
     trust_env: bool = False
@@ -137,13 +137,13 @@ class Chat:
 
         Args:
             messages: The messages.
-            on_unusable: Called with every reply that is not a chat completion; it was paid for, too.
+            on_unusable: Called with every reply that is not a chat completion; it still costs tokens.
 
         Raises:
             Refused: The endpoint rejects the request.
             Unusable: All requests failed, the last one with a reply that cannot be used.
             NoReply: All requests failed, the last one without a reply.
-            UserError: Retry-After is longer than `longest_asked`.
+            UserError: Retry-After is longer than `longest_retry_after`.
         """
         for attempt in range(self.endpoint.retries + 1):
             await self._hold()
@@ -203,18 +203,18 @@ class Chat:
             raise _Transient(f"{type(error).__name__}: {error or 'the connection broke'}") from None
         what = f"HTTP {answer.status_code}: {error_message(answer.text)}"
         if answer.status_code in _TRANSIENT or answer.status_code >= 500:
-            raise _Transient(what, self._asked(what, answer.headers.get("Retry-After")))
+            raise _Transient(what, self._checked_retry_after(what, answer.headers.get("Retry-After")))
         if answer.status_code != 200:
             raise Refused(answer.status_code, error_message(answer.text))
         return read_reply(answer.text)
 
-    def _asked(self, what: str, header: str | None) -> float:
+    def _checked_retry_after(self, what: str, header: str | None) -> float:
         """Return the seconds of a Retry-After header, 0 without one."""
         wait = _retry_after(header)
-        if wait > self.endpoint.longest_asked:
+        if wait > self.endpoint.longest_retry_after:
             raise UserError(
                 f"{self.endpoint.address} asks to wait {_span(wait)} (Retry-After: {error_message(header or '')}; {what}), "
-                f"more than the limit of {_span(self.endpoint.longest_asked)}. Finished rows are stored: run the same command "
+                f"more than the limit of {_span(self.endpoint.longest_retry_after)}. Finished rows are stored: run the same command "
                 "again later."
             )
         return wait

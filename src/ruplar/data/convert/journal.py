@@ -1,6 +1,6 @@
 """Finished rows → an append-only journal that survives kill -9, from which the output files are written at the end.
 
-OUTPUT.journal has a heading that identifies the input, then one JSON line per reply. Replies are paid for, so each line is
+OUTPUT.journal has a heading that identifies the input, then one JSON line per reply. Replies cost money, so each line is
 synced to disk. A line with `open` is a reply that did not finish its row: it could not be used, or its chain was wrong. Any
 other line finishes its row; the last one counts. The tokens used are the sum over all lines. A last line without a newline
 was cut off by a kill: it is removed, and its row is done again.

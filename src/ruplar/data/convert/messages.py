@@ -82,7 +82,7 @@ def chain_in(reply: str) -> tuple[str, str]:
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """The body of an HTTP reply. One that is not a chat completion has been paid for, too.
+    """The body of an HTTP reply. One that is not a chat completion still costs tokens.
 
     Attributes:
         text: The model's text; the start of the body if it is not a chat completion.

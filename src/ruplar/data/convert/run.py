@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from ruplar import plugins
-from ruplar.data.convert.asker import ByModel, ConversionQueue, ask_all
+from ruplar.data.convert.by_model import ByModel, ConversionQueue, ask_all
 from ruplar.data.convert.journal import Journal, publish
 from ruplar.data.convert.prose import Prose
 from ruplar.data.convert.rules import rule_of

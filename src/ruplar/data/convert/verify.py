@@ -36,7 +36,7 @@ class ConversionProgress:
 
     Attributes:
         total: Number of rows.
-        kept: Rows with a chain.
+        converted: Rows with a chain.
         rejected: Reason → number of rejected rows.
         unanswered: Rows without a reply in this run.
         tokens_in: Prompt tokens of all replies, in this run and earlier ones.
@@ -46,7 +46,7 @@ class ConversionProgress:
     """
 
     total: int
-    kept: int = 0
+    converted: int = 0
     rejected: Counter[str] = field(default_factory=Counter)
     unanswered: int = 0
     tokens_in: int = 0
@@ -57,7 +57,7 @@ class ConversionProgress:
     @property
     def done(self) -> int:
         """Rows that are finished."""
-        return self.kept + sum(self.rejected.values())
+        return self.converted + sum(self.rejected.values())
 
     @property
     def judged(self) -> int:
@@ -73,7 +73,7 @@ class ConversionProgress:
         if entry.get("reason"):
             self.rejected[entry["reason"]] += 1
         else:
-            self.kept += 1
+            self.converted += 1
 
     def spend(self, used: Mapping[str, Any]) -> None:
         """Add the tokens of one or more replies."""

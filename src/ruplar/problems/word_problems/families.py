@@ -1,13 +1,13 @@
 """Family files → families: every `families/*.yaml` is one family of word problems, so adding a file adds a family.
 
     about: "Bakery: trays are baked, sold, dropped and packed."   # one line, for `ruplar list families`
-    steps: [1, 6]                                                 # fewest and most
+    steps: [1, 6]                                                 # minimum and maximum
     theme: ...       # sentences about one quantity that changes (themes.py), or
     template: ...    # a tree of nodes: values drawn, texts, a solution (templates.py)
 
 Optional: `held_out: true` keeps the family out of the embedded model's training; `group: short` or `group: situations` adds it
 to `word-problems:short` or `word-problems:situations` and removes it from the default families; `constants` are words that
-stand for numbers; with a template, `lists` are word lists to draw from and `distractors` sentences with an unneeded number (or
+denote numbers; with a template, `lists` are word lists to draw from and `distractors` sentences with an unneeded number (or
 `default`), of which one is sometimes inserted.
 """
 
@@ -39,10 +39,10 @@ class Family:
     Attributes:
         name: Its file name.
         read: Its theme or template → the function that writes a problem; compiled when it is first used.
-        steps: Fewest and most steps it can write.
-        held_out: Whether it is kept out of the embedded model's training.
+        steps: Minimum and maximum number of steps it can write.
+        held_out: Whether the embedded model is not trained on it.
         group: `short` or `situations`; empty for the default families.
-        constants: Word → the numbers it stands for, in addition to those of `words.yaml`.
+        constants: Word → the numbers it denotes, in addition to those of `words.yaml`.
         about: One line that describes it.
     """
 
@@ -116,10 +116,10 @@ HELD_OUT = tuple(name for name, family in FAMILIES.items() if family.held_out)
 """Families the embedded model never saw."""
 
 SHORT = tuple(name for name, family in FAMILIES.items() if family.group == "short")
-"""Short problems in the manner of SVAMP and MultiArith; `word-problems:short` stands for all of them."""
+"""Short problems in the manner of SVAMP and MultiArith; `word-problems:short` selects all of them."""
 
 SITUATIONS = tuple(name for name, family in FAMILIES.items() if family.group == "situations")
-"""Short problems in many more wordings (`scenes.py`); `word-problems:situations` stands for all of them."""
+"""Short problems in many more wordings (`scenes.py`); `word-problems:situations` selects all of them."""
 
 TRAIN_FAMILIES = tuple(name for name, family in FAMILIES.items() if name not in HELD_OUT + DRILLS and not family.group)
 """Families the embedded model was trained on; the default."""

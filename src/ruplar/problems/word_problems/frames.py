@@ -14,7 +14,7 @@ from ruplar.problems.word_problems.words import FOLDER, Holder
 
 
 class Verb(NamedTuple):
-    """What somebody did with things.
+    """An action on things.
 
     Attributes:
         past: The predicate with the things as `{x}`: `gave {x} to {b}`.

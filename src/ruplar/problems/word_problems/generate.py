@@ -38,11 +38,11 @@ def generate(
     """Write `count` problems, from the `start`-th on.
 
     Args:
-        count: How many.
-        seed: Which sequence of problems; any whole number.
+        count: Number of problems.
+        seed: Random seed; any integer.
         families: Names to draw from, evenly among those that can write the drawn number of steps; the training families
             when None.
-        steps: Fewest and most steps, both included, or a range.
+        steps: Minimum and maximum number of steps, or a range.
         start: Index of the first problem.
         split: Only problems whose question belongs to this split; any when None. See `part_of`.
 
@@ -50,7 +50,7 @@ def generate(
         Examples with source `word-problems:SEED:INDEX`.
 
     Raises:
-        UserError: An unknown family, or none of the families can write so many steps.
+        UserError: An unknown family, or none of the families can write that many steps.
     """
     chosen = tuple(TRAIN_FAMILIES if families is None else families)
     bounds = (steps.start, steps.stop - 1) if isinstance(steps, range) else (steps[0], steps[1])

@@ -1,6 +1,6 @@
 """Frame and random numbers → the sentences of a situation problem.
 
-A schema (a family of the group `situations`) gives what is the case as clauses, and one question. How they are worded is drawn
+A schema (a family of the group `situations`) provides clauses (its statements) and one question. The wording is drawn
 here: whether a person is named or `he`, which clauses share a sentence, whether the last clause becomes an `if`, whether the
 question comes first. So a dozen schemas and about forty frames (`frames/*.yaml`) give a great many wordings.
 """
@@ -76,7 +76,7 @@ _SUBJECTS = {"{a} ": "a", "{b} ": "b", "{c} ": "c", "{d} ": "d"}
 
 @dataclass(frozen=True)
 class Clause:
-    """Something that is the case.
+    """One statement of a problem.
 
     Attributes:
         text: The predicate, or the whole clause when there is no subject.
@@ -175,7 +175,7 @@ class Scene:
         return f"How many {item}"
 
     def verb(self, kind: str = "acts") -> Verb:
-        """Something of this kind that may be done, its slots filled."""
+        """An action of this kind, with its placeholders filled in."""
         options: tuple[Verb, ...] = getattr(self.frame, kind)
         if not options:
             raise Redraw
@@ -227,7 +227,7 @@ class Scene:
     def has(
         self, n: int | None, item: str, who: Person | None = None, now: bool = False, more: bool = False
     ) -> Clause:
-        """That somebody has, or had, so many; or that so many are, or were, in a place."""
+        """State that a person has or had a number of things, or that a number of things are or were in a place."""
         who = who or self.a
         amount = self.quantity(n, item, more)
         if self.place:
@@ -237,7 +237,7 @@ class Scene:
         return Clause(f"{'has' if now else 'had'} {amount}{keep}", who)
 
     def did(self, verb: Verb, n: int | None, item: str, who: Person | None = None, more: bool = False, when: str = "") -> Clause:  # fmt: skip
-        """That somebody did it with so many."""
+        """State that a person did this with a number of things."""
         text = verb.past.replace("{x}", self.quantity(n, item, more)) + (f" {when}" if when else "")
         if self.place:
             return Clause(text)
@@ -268,7 +268,7 @@ class Scene:
 
     # --- questions ---
     def ask_has(self, item: str, how: str, who: Person | None = None) -> str:
-        """How many there are `now`, `left`, `in all`, or were `at first`."""
+        """Ask how many there are `now`, `left`, `in all`, or were `at first`."""
         who = who or self.a
         words = {"many": self.how_many(item), "name": self._name(who), "place": self.place}
         verbs = ("is", "remains") if words["many"] == "How much money" else ("are", "remain")
@@ -276,7 +276,7 @@ class Scene:
         return self.story.pick(_TEXTS["ask_place" if self.place else "ask_has"][how]).format_map(words)
 
     def ask_did(self, verb: Verb, item: str, who: Person | None = None, when: str = "", total: bool = False) -> str:
-        """How many it was done with."""
+        """Ask with how many it was done."""
         tail = f" {when}" if when else ""
         tail += f" {self.story.pick(('in all', 'altogether', 'in total'))}" if total else ""
         if self.place:
@@ -291,7 +291,7 @@ class Scene:
     def write(
         self, clauses: Sequence[Clause], question: str, distractor: Clause | None = None, share: float = 0.35
     ) -> None:
-        """Write the clauses and the question, and as often as `share` says a distractor among them.
+        """Write the clauses and the question; with probability `share`, add a distractor.
 
         Raises:
             Redraw: A number is too large.

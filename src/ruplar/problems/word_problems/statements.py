@@ -59,10 +59,10 @@ def shapes(
     A product line ("3 pens for $4 each") takes one step, a single one ("a hat for $12") none, adding up n lines n-1 steps.
 
     Args:
-        goal: Steps in all.
-        tails: Steps the closing may take.
-        most_products: Most product lines.
-        most_singles: Most single lines; there are never more than 3 lines in all.
+        goal: Total number of steps.
+        tails: Possible numbers of steps of the closing.
+        most_products: Maximum number of product lines.
+        most_singles: Maximum number of single lines; there are never more than 3 lines in total.
     """
     return tuple(
         (products, singles, tail)

@@ -73,7 +73,7 @@ class Story:
         return low + int(self._random() * (high - low + 1))
 
     def skip(self) -> None:
-        """Throw one random number away."""
+        """Discard one random number."""
         self._random()
 
     def shuffled(self, options: Sequence[T]) -> list[T]:
@@ -161,7 +161,7 @@ class Story:
         return self.between(least, 6 * most if most >= 60 else most)
 
     def unlike(self, *used: int, most: int = 40) -> int:
-        """A number for a sentence that does not matter, different from those that do.
+        """A number for a distractor, different from the numbers in use.
 
         Raises:
             Redraw: It is one of those.

@@ -9,7 +9,7 @@ steps of its solution, and continue with its children. In a family file a node h
     text        The same where there is only one: nothing is drawn.
     questions, question    The question of a scene, drawn or given likewise.
     distractors, distractor, share    Sentences with an unneeded number; how often one is inserted before the question.
-    unneeded    Scenes: the values that matter; a clause with another number is inserted as often as `share` says.
+    unneeded    Scenes: the values that matter; a clause with another number is inserted with probability `share`.
     spell       Numbers that the text sometimes spells out: `[k]`.
     solve       Statements whose every operation is one step: `total - k * m` adds the steps k*m and total-….
     do          Children that are run one after the other.
@@ -18,7 +18,7 @@ steps of its solution, and continue with its children. In a family file a node h
     pick        Children of which one is drawn, `weight` times as often; only those with a fitting `steps`.
     scene       Which frames a scene is about, and how it is worded (`scenes.py`).
 
-`skip()` in `draw` throws one random number away, so that a seed keeps giving the problems that it gave before an edit.
+`skip()` in `draw` discards one random number, so that a seed gives the same problems as before an edit.
 """
 
 from __future__ import annotations

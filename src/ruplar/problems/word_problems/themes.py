@@ -63,7 +63,7 @@ class Theme:
     their size, `p` a percentage, `j` and `l` the second groups of `parts`, `rel` a comparison ("12 more coins than").
 
     Attributes:
-        choices: Placeholder → the words it may stand for, or the name of a list of `words.yaml`.
+        choices: Placeholder → its possible words, or the name of a list of `words.yaml`.
         more: Comparison by addition, by subtraction and by a factor.
         versus: (sentence with `rel`, question about the other one, question about both).
         portion: (sentence with `p`, question about that share, question about the rest).

@@ -1,4 +1,4 @@
-"""Word lists of the word problems, loaded from `words.yaml`: names, things, and the numbers that words stand for."""
+"""Word lists of the word problems, loaded from `words.yaml`: names, things, and the numbers that words denote."""
 
 from __future__ import annotations
 

@@ -48,7 +48,7 @@ _RC = {
     "grid.color": FAINT,
     **dict.fromkeys(("text.color", "axes.labelcolor", "axes.edgecolor", "xtick.color", "ytick.color"), INK),
     **dict.fromkeys(("figure.facecolor", "axes.facecolor", "savefig.facecolor"), PAPER),
-    "svg.fonttype": "path",  # a phone need not have the font
+    "svg.fonttype": "path",  # the reader's device may lack the font
 }
 _REPLACED = {INK: "ink", FAINT: "faint", PAPER: "paper", MUTED: "muted"}
 

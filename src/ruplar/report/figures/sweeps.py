@@ -26,7 +26,7 @@ _NAME, _SAME = 26, 0.15
 """Longest benchmark name in a legend; differences in #L below this are not shown."""
 
 _GRID, _TITLE = 2, 40
-"""Most settings that label the sweeps of a grid, beyond which the first row's name does; characters per line of a title."""
+"""Maximum settings in the label of a sweep (with more, the first row's name is the label); characters per line of a title."""
 
 
 @dataclass(frozen=True)
@@ -176,7 +176,7 @@ def _panel(axes: Any, sweep: Sweep, benchmarks: Sequence[str]) -> dict[str, Any]
     drawn = {}
     sign = _sign(sweep.setting)
     for benchmark, line in sweep.lines.items():
-        i, rows = benchmarks.index(benchmark), list(line.values())  # one colour a benchmark in all panels
+        i, rows = benchmarks.index(benchmark), list(line.values())  # one colour per benchmark in all panels
         low, high = ([abs(bound - r.accuracy) for r, bound in pairs] for pairs in (
             [(r, r.low) for r in rows], [(r, r.high) for r in rows],
         ))  # fmt: skip

@@ -65,15 +65,15 @@ def _caption(thought: Thought) -> str:
         z.tokens[0].strip() == r for z, r in zip(thought.latents, thought.results or (), strict=False) if r is not None
     ]
     chain = (
-        f" Below each is the written step it replaces; in {sum(results)} of {len(results)} the likeliest token is that "
+        f" Below each is the written step it replaces; in {sum(results)} of {len(results)} the most likely token is that "
         "step's result."
         if results
         else ""
     )
     return (
         f"Between question and answer the model produced {tokens} (z1, z2, …), each a distribution over the vocabulary.{chain} "
-        f"Top left: the {RANKS} likeliest tokens of each soft token; darker is likelier. Top right: the likeliest token of each "
-        "and its probability. Bottom left: cumulative probability of the k likeliest tokens. Bottom right: the same "
+        f"Top left: the {RANKS} most likely tokens of each soft token; darker is more likely. Top right: the most likely token of each "
+        "and its probability. Bottom left: cumulative probability of the k most likely tokens. Bottom right: the same "
         "distributions as bubbles, area proportional to probability."
     )
 
@@ -106,7 +106,7 @@ def _heatmap(figure: Any, axes: Any, thought: Thought, names: Sequence[str]) -> 
     axes.set(xticks=[i + 0.5 for i in range(len(names))], yticks=[i + 0.5 for i in range(RANKS)])
     axes.set_xticklabels(names)
     axes.set_yticklabels(range(1, RANKS + 1))
-    axes.set(ylabel="rank of the token", title=f"The {RANKS} likeliest tokens of each soft token")
+    axes.set(ylabel="rank of the token", title=f"The {RANKS} most likely tokens of each soft token")
     bar = figure.colorbar(mesh, ax=axes, ticks=[0, 0.05, 0.2, 0.5, 1], pad=0.02, aspect=30)
     bar.ax.set_yticklabels(["0", ".05", ".2", ".5", "1"])
     bar.set_label("probability")
@@ -116,7 +116,7 @@ def _trend(axes: Any, thought: Thought, names: Sequence[str]) -> None:
     steps = range(1, len(names) + 1)
     top = [z.probs[0] for z in thought.latents]
     axes.plot(steps, top, color=BLUE, marker="o", clip_on=False)
-    below = max(top) > 0.8  # above a high point there is no room, and all labels stand on one side
+    below = max(top) > 0.8  # above a high point there is no room, and all labels are on one side
     for x, y, latent in zip(steps, top, thought.latents, strict=True):
         axes.annotate(
             f"{show_token(latent.tokens[0])}\n{y:.2f}", (x, y), (0, -12 if below else 12), textcoords="offset points",
@@ -124,7 +124,7 @@ def _trend(axes: Any, thought: Thought, names: Sequence[str]) -> None:
         )  # fmt: skip
     axes.set(ylim=(0, 1), xlim=(0.5, len(names) + 0.5), xticks=steps, ylabel="probability")
     axes.set_xticklabels(names)
-    axes.set_title("Likeliest token of each soft token")
+    axes.set_title("Most likely token of each soft token")
 
 
 def _sums(axes: Any, thought: Thought) -> None:
@@ -136,7 +136,7 @@ def _sums(axes: Any, thought: Thought) -> None:
         )  # fmt: skip
     axes.legend(loc="lower right", ncols=2)
     axes.set(xlim=(0.7, RANKS + 0.3), ylim=(0, 1.03), xticks=range(1, RANKS + 1))
-    axes.set(xlabel="the k likeliest tokens", ylabel="their probability together", title="Cumulative probability")
+    axes.set(xlabel="the k most likely tokens", ylabel="their probability together", title="Cumulative probability")
 
 
 def _bubbles(axes: Any, thought: Thought, names: Sequence[str]) -> None:
@@ -179,8 +179,8 @@ def draw_statistics(found: Sequence[Thought], about: str = "") -> Drawing:
     right = [z for t in found if t.correct for z in t.latents]
     wrong = [z for t in found if not t.correct for z in t.latents]
     every = [*right, *wrong]
-    _histogram(top, [z.probs[0] for z in every], np.linspace(0, 1, 26), "probability of the likeliest token")
-    top.set_title("Probability of the likeliest token")
+    _histogram(top, [z.probs[0] for z in every], np.linspace(0, 1, 26), "probability of the most likely token")
+    top.set_title("Probability of the most likely token")
     most = max(1.0, max(z.entropy for z in every))
     _histogram(entropy, [z.entropy for z in every], np.linspace(0, most, 26), "entropy in nats (0: a single token)")
     entropy.set_title("Entropy")
@@ -195,17 +195,17 @@ def _statistics_caption(found: Sequence[Thought], every: Sequence[Latent]) -> st
     hits, known = share_of_results_on_top([t for t in found if t.correct])
     missed, known_wrong = share_of_results_on_top([t for t in found if not t.correct])
     result = (
-        f" Where the written step is known, the likeliest token is that step's result in {hits:,} of {known:,} soft tokens of "
+        f" Where the written step is known, the most likely token is that step's result in {hits:,} of {known:,} soft tokens of "
         f"questions answered correctly" + (f", and in {missed:,} of {known_wrong:,} of those answered incorrectly." if known_wrong else ".")
         if known
         else ""
     )  # fmt: skip
     mean = np.mean([z.probs[0] for z in every])
     return (
-        f"All {len(every):,} soft tokens of {len(found):,} questions. Top left: probability of the likeliest token (mean "
+        f"All {len(every):,} soft tokens of {len(found):,} questions. Top left: probability of the most likely token (mean "
         f"{mean:.2f}). Top right: entropy of the distribution (mean {np.mean([z.entropy for z in every]):.2f} nats); 0 is a "
         "single token, 1.6 is five equally likely ones. Bottom left: one point per soft token, by whether the question was "
-        f"answered correctly. Bottom right: the {TOKENS} tokens that are most often the likeliest.{result}"
+        f"answered correctly. Bottom right: the {TOKENS} most frequent top tokens.{result}"
     )
 
 
@@ -230,7 +230,7 @@ def _scatter(axes: Any, right: Sequence[Latent], wrong: Sequence[Latent]) -> Non
             [z.entropy for z in latents], [z.probs[0] for z in latents],
             color=colour, marker=marker, s=size, alpha=0.75, linewidths=0, rasterized=len(latents) > 5000, label=f"{name} ({len(latents):,})",
         )  # fmt: skip
-    axes.set(xlabel="entropy in nats", ylabel="probability of the likeliest token", ylim=(0, 1.02))
+    axes.set(xlabel="entropy in nats", ylabel="probability of the most likely token", ylim=(0, 1.02))
     axes.set_xlim(left=0)
     axes.legend(loc="lower left")
     axes.set_title("Entropy and correctness")
@@ -245,6 +245,6 @@ def _tokens(axes: Any, every: Sequence[Latent]) -> None:
     axes.tick_params(axis="y", labelsize=11)
     axes.invert_yaxis()
     axes.grid(axis="y", visible=False)
-    axes.set_title(f"The {len(counts)} commonest likeliest tokens")
+    axes.set_title(f"The {len(counts)} most frequent top tokens")
     different = len({z.tokens[0] for z in every})
     axes.text(0.98, 0.03, f"{different:,} different ones in all", transform=axes.transAxes, ha="right", color=MUTED)

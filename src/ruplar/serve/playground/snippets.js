@@ -60,11 +60,11 @@ export function asPython(call, info, origin) {
   return lines.join("\n");
 }
 
-const KEPT = { question: "q", halt_threshold: "halt", samples: "samples", noise: "noise", temperature: "temperature", seed: "seed" };
+const URL_PARAMS = { question: "q", halt_threshold: "halt", samples: "samples", noise: "noise", temperature: "temperature", seed: "seed" };
 
 export function asLink(call) {
   const found = new URLSearchParams();
-  for (const [name, short] of Object.entries(KEPT)) {
+  for (const [name, short] of Object.entries(URL_PARAMS)) {
     if (call[name] !== undefined) found.set(short, call[name]);
   }
   return `#${found}`;
@@ -73,7 +73,7 @@ export function asLink(call) {
 export function fromLink(hash) {
   const given = new URLSearchParams(hash.replace(/^#/, ""));
   const found = {};
-  for (const [name, short] of Object.entries(KEPT)) {
+  for (const [name, short] of Object.entries(URL_PARAMS)) {
     if (!given.has(short)) continue;
     const value = given.get(short);
     if (name === "question") found[name] = value;

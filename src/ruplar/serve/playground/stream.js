@@ -10,16 +10,16 @@ export class Refused extends Error {
 }
 
 async function refusal(response) {
-  let told = {};
+  let detail = {};
   try {
-    told = (await response.json()).error ?? {};
+    detail = (await response.json()).error ?? {};
   } catch {
     // not JSON: use the status
   }
   const retry = response.headers.get("Retry-After");
-  return new Refused(told.message || `the server answered ${response.status} ${response.statusText}`, {
+  return new Refused(detail.message || `the server answered ${response.status} ${response.statusText}`, {
     status: response.status,
-    type: told.type,
+    type: detail.type,
     retry,
   });
 }

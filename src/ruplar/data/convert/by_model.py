@@ -81,18 +81,18 @@ def ask_all(rows: Sequence[Prose], by: ByModel, checker: Domain, queue: Conversi
     Raises:
         UserError: The endpoint cannot be used, or rows have no reply and `set_aside_unanswered` is off.
     """
-    asker = _Asker(by, checker, queue)
+    workers = _Workers(by, checker, queue)
     try:
-        asyncio.run(asker.all(rows))
+        asyncio.run(workers.all(rows))
     except* UserError as found:
         raise _first(found) from None
-    if asker.unanswered and not by.set_aside_unanswered:
-        failure = asker.unanswered[-1][1]
+    if workers.unanswered and not by.set_aside_unanswered:
+        failure = workers.unanswered[-1][1]
         raise UserError(
-            f"{len(asker.unanswered):,} of {queue.progress.total:,} rows have no reply ({failure}). The others are stored: run "
+            f"{len(workers.unanswered):,} of {queue.progress.total:,} rows have no reply ({failure}). The others are stored: run "
             f"the same command again to resume{_OR_WITHOUT}."
         )
-    for row, failure in asker.unanswered:
+    for row, failure in workers.unanswered:
         queue.store(row, {"reason": UNANSWERED, "detail": failure})
 
 
@@ -101,7 +101,7 @@ def _first(group: BaseExceptionGroup) -> UserError:
     return _first(found) if isinstance(found, BaseExceptionGroup) else found  # type: ignore[return-value]
 
 
-class _Asker:
+class _Workers:
     """Workers that request the chains of rows from one queue."""
 
     def __init__(self, by: ByModel, checker: Domain, queue: ConversionQueue):
