@@ -86,7 +86,9 @@ def test_an_interrupted_demo_keeps_the_finished_parts(tmp_path, monkeypatch):
     assert set(found) == {"methods", "ablation", "seconds"}
     assert json.loads((tmp_path / "demo" / "summary.json").read_text()) == found
     text = screen.file.getvalue()
-    assert "Interrupted; results of the finished parts are kept." in text and "summary.json" in text
+    assert (
+        "Interrupted; the results of the finished parts are in the output folder." in text and "summary.json" in text
+    )
     assert "live/model" not in text
 
 

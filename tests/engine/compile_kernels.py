@@ -40,8 +40,8 @@ def calls():
             {**SHAPE, "NORM": norm, "BH": 64, "BG": 8},
         )
     yield "silu_mul", {"both": BF16, "out": BF16}, {"BI": 1024}
-    yield "candidates", CANDIDATES, {"KEPT": 10, "DROP": True, "BV": 1024}
-    fixed = {"SOFT": True, "TEXT": False, "BY_ARGMAX": False, "KEPT": 10, "BP": 128, "BQ": 2048, "BD": 512, "HEAD": 8}
+    yield "candidates", CANDIDATES, {"TOP_K": 10, "DROP": True, "BV": 1024}
+    fixed = {"SOFT": True, "TEXT": False, "BY_ARGMAX": False, "TOP_K": 10, "BP": 128, "BQ": 2048, "BD": 512, "HEAD": 8}
     yield "decide", {**CANDIDATES, "slots": I64, "rows": I64, "embeds": BF16, "table": BF16}, fixed
 
 

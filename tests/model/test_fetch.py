@@ -308,9 +308,7 @@ def test_without_pypi_the_error_says_what_to_do(tiny, monkeypatch):
 def test_other_kinds_of_files_are_refused_by_name(tmp_path, monkeypatch):
     folder = tmp_path / "made"
     folder.mkdir()
-    with pytest.raises(
-        UserError, match=r"tokenizer.ggml.pre: llama-bpe; only llama and qwen2 models"
-    ):
+    with pytest.raises(UserError, match=r"tokenizer.ggml.pre: llama-bpe; only llama and qwen2 models"):
         from_gguf.convert(write_gguf(tmp_path / "m.gguf", pre="llama-bpe"), folder)
     (tmp_path / "text.gguf").write_bytes(b"not one" * 100)
     with pytest.raises(UserError, match="text.gguf: cannot be read as a GGUF file"):
