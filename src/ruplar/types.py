@@ -26,6 +26,27 @@ class Markers(NamedTuple):
     eos_id: int
 
 
+class HasMarkers:
+    """Shorthands for the ids in `markers`."""
+
+    markers: Markers
+
+    @property
+    def think_id(self) -> int:
+        """Id of `<think>`."""
+        return self.markers.think_id
+
+    @property
+    def end_think_id(self) -> int:
+        """Id of `</think>`, the halt token."""
+        return self.markers.end_think_id
+
+    @property
+    def eos_id(self) -> int:
+        """Id that ends an answer."""
+        return self.markers.eos_id
+
+
 @dataclass(frozen=True, slots=True)
 class Example:
     """One problem with its written reasoning.

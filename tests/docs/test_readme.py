@@ -9,8 +9,6 @@ from pathlib import Path
 
 import pytest
 
-import ruplar
-
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "README.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"^```(\w+)\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
@@ -92,7 +90,6 @@ def test_the_python_of_the_page_answers(capsys):
     assert capsys.readouterr().out.split() == ["12", "['12']"]
 
 
-@pytest.mark.skipif("LatentTrainer" not in ruplar.__all__, reason="ruplar has no LatentTrainer yet")
 def test_the_python_of_the_page_trains(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     short = TRAIN.replace("max_steps=100", "max_steps=2")

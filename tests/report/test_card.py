@@ -195,7 +195,7 @@ def test_the_card_of_one_of_several_means_says_which_it_is_and_how_many_there_ar
     assert "These weights, the soup of seeds 4, 5, 6:" in text
     assert "The row **RuPLaR-plus, soup of 3 seeds** pools 2 such soups" in text
     assert "**gsm8k-aug, these weights**" in text and "Only one soup" not in text
-    (study / "two" / "ablation.json").unlink()  # then what is known of the other is told
+    (study / "two" / "ablation.json").unlink()  # then the card quotes the ablation of the other soup
     assert "**gsm8k-aug, another soup, seed 1**" in made(study / "two", [study])
 
 

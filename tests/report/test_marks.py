@@ -39,9 +39,9 @@ def write(folder, label, seed, marks, questions=QUESTIONS, domain="dates"):
 def test_questions_that_tell_the_same_are_one_group():
     run = record().model_copy(update={"config": {"domain": {"name": "dates"}}})
     assert groups_of(run, enumerate(QUESTIONS)) == [0, 0, 0, 1, 1, 1]
-    assert groups_of(run, enumerate(QUESTIONS[::3])) is None, "each tells its own"
+    assert groups_of(run, enumerate(QUESTIONS[::3])) is None, "one question per scenario"
     assert groups_of(run, enumerate(["What is the date today?", "What is the date tomorrow?"])) is None, (
-        "nothing is told"
+        "no premise, so no scenario"
     )
 
 
@@ -49,7 +49,9 @@ def test_questions_that_tell_the_same_are_one_group():
 def test_a_domain_without_scenarios_has_no_groups(config, caplog):
     run = record().model_copy(update={"config": config})
     assert groups_of(run, enumerate(QUESTIONS)) is None
-    assert ("elsewhere.domain" in caplog.text) == ("elsewhere" in str(config)), "only what cannot be known is told"
+    assert ("elsewhere.domain" in caplog.text) == ("elsewhere" in str(config)), (
+        "warn only about a domain that cannot be loaded"
+    )
 
 
 def test_the_interval_of_a_row_is_that_of_its_scenarios(tmp_path):

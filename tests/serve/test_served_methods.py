@@ -44,7 +44,7 @@ def saved(request, tmp_path, tiny_model):
 def test_a_served_model_answers_as_offline(saved):
     offline = LatentReasoner.from_pretrained(str(saved))
     wanted = offline.ask(QUESTIONS, decoding=Decoding(max_answer_tokens=12))
-    assert len({answer.text for answer in wanted}) > 1, "the questions must be told apart by the answers"
+    assert len({answer.text for answer in wanted}) > 1, "equal answers could not show a mixed-up question"
     # the prompt of CoLaR states its thinking speed; a server that builds prompts itself would lose it
     prompts = [offline.model.prompt(question) for question in QUESTIONS]
     states_speed = "(Thinking speed: 3)" in offline.model.backbone.tokenizer.decode(prompts[0].ids)

@@ -78,7 +78,7 @@ def demo(
 ) -> None:
     """Run the five-minute tour of the embedded model, on a CPU.
 
-    First a thought, a comparison of methods and a latent ablation (about 30 s), then live training on a new family of
+    First a thought, a comparison of methods and a latent ablation (under a minute), then live training on a new family of
     problems. Ctrl-C during the training ends it early and evaluates what has been learnt.
     """
     from ruplar.demo import FULL, SHORT, run_demo

@@ -15,7 +15,7 @@ from ruplar.data.collate import collate
 from ruplar.domains.base import Domain
 from ruplar.priors.base import MAX_CACHED_SPANS, PriorTable
 from ruplar.spans.base import attached, cut_chain
-from ruplar.types import Batch, Example, Item, Markers, SampleContext, Span, SparsePrior
+from ruplar.types import Batch, Example, HasMarkers, Item, Markers, SampleContext, Span, SparsePrior
 
 if TYPE_CHECKING:
     from ruplar.methods.base import Method
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 @dataclass
-class Encoder:
+class Encoder(HasMarkers):
     """The recipe's prompt, spans and prior as plain functions: what `Method.encode` may use (`methods.base.Tools`)."""
 
     prompt: PromptBuilder
@@ -35,21 +35,6 @@ class Encoder:
 
     def __post_init__(self):
         attached(self.span_rule, self.prompt.plain, self.prompt.tokenizer)
-
-    @property
-    def think_id(self) -> int:
-        """Id of `<think>`."""
-        return self.markers.think_id
-
-    @property
-    def end_think_id(self) -> int:
-        """Id of `</think>`."""
-        return self.markers.end_think_id
-
-    @property
-    def eos_id(self) -> int:
-        """Id that ends an answer."""
-        return self.markers.eos_id
 
     def encode(self, text: str) -> list[int]:
         """Plain text → ids."""

@@ -24,7 +24,7 @@ from ruplar.model.number_tokens import GROUPS, number_ids, with_number_tokens
 from ruplar.model.prompt import PromptBuilder, prompt_format_of
 from ruplar.model.settings import BackboneConfig, PromptConfig
 from ruplar.model.tokenizers import DOMAINS, load_tokenizer
-from ruplar.types import Markers
+from ruplar.types import HasMarkers, Markers
 
 log = logging.getLogger(__name__)
 
@@ -34,7 +34,7 @@ _TRAINED_BY = {"embedded-dates": "dates-cot", "embedded-logic": "logic-facts`, t
 
 
 @dataclass
-class Backbone:
+class Backbone(HasMarkers):
     """A language model with its tokenizer, its marker tokens and the one way to build a prompt.
 
     Attributes:
@@ -58,21 +58,6 @@ class Backbone:
     compiled: bool = False
     replay: Any = None
     steps: Any = None
-
-    @property
-    def think_id(self) -> int:
-        """Id of `<think>`."""
-        return self.markers.think_id
-
-    @property
-    def end_think_id(self) -> int:
-        """Id of `</think>`, the halt token."""
-        return self.markers.end_think_id
-
-    @property
-    def eos_id(self) -> int:
-        """Id that ends an answer."""
-        return self.markers.eos_id
 
     def set_model(self, model: Any) -> None:
         """Replace the model, for example by one with an adapter."""

@@ -13,6 +13,7 @@ import hashlib
 import itertools
 import json
 import logging
+from abc import ABC, abstractmethod
 from array import array
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -40,7 +41,7 @@ COLUMNS = ("question", "steps", "answer")
 _SHOWN = 5
 
 
-class ExampleView(Sequence):
+class ExampleView(Sequence, ABC):
     """A sequence of examples whose slices are lists."""
 
     def __getitem__(self, index: Any) -> Any:
@@ -50,8 +51,9 @@ class ExampleView(Sequence):
             raise IndexError(index)
         return self._one(index % len(self))
 
+    @abstractmethod
     def _one(self, row: int) -> Example:
-        raise NotImplementedError
+        """Return one example; `row` is in range."""
 
 
 @dataclass(frozen=True)
