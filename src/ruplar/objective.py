@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 
 import torch
 import torch.nn.functional as F
@@ -18,7 +19,7 @@ from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
 Head = Callable[[Tensor], Tensor]
-"""Hidden [N, D] → float32 logits [N, V]."""
+"""Hidden [N, D] → logits [N, V]."""
 
 
 @dataclass
@@ -36,8 +37,8 @@ class HeadOutputs:
     entropy: Tensor
 
 
-def read(head: Head, hidden: Tensor, ids: Tensor, chunk: int = 0) -> HeadOutputs:
-    """Log-probabilities of given tokens at given positions.
+def read(head: Head, hidden: Tensor, ids: Tensor, chunk: int = 0, fused: bool = False) -> HeadOutputs:
+    """Log-probabilities of given tokens at given positions, computed in float32.
 
     Args:
         head: Hidden → logits.
@@ -45,18 +46,25 @@ def read(head: Head, hidden: Tensor, ids: Tensor, chunk: int = 0) -> HeadOutputs
         ids: [N, K] the tokens of each position.
         chunk: Positions per head call; the backward pass recomputes each chunk's logits, so memory holds [chunk, V]
             instead of [N, V]. 0: all at once.
+        fused: Compile what follows the head: [N, V] is then read twice instead of a dozen times.
     """
+    summarize = _compiled() if fused else _summarize
     if not chunk or len(hidden) <= chunk:
-        return HeadOutputs(*_read(head, hidden, ids))
+        return HeadOutputs(*summarize(head(hidden), ids))
     parts = [
-        checkpoint(_read, head, h, i, use_reentrant=False)
+        checkpoint(lambda h, i: summarize(head(h), i), h, i, use_reentrant=False)
         for h, i in zip(hidden.split(chunk), ids.split(chunk), strict=True)
     ]
     return HeadOutputs(*(torch.cat(column) for column in zip(*parts, strict=True)))
 
 
-def _read(head: Head, hidden: Tensor, ids: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    logits = head(hidden)
+@cache
+def _compiled() -> Callable[[Tensor, Tensor], tuple[Tensor, Tensor, Tensor]]:
+    return torch.compile(_summarize, dynamic=True)
+
+
+def _summarize(logits: Tensor, ids: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    logits = logits.float()
     norm = logits.logsumexp(-1, keepdim=True)
     picked = logits.gather(-1, ids) - norm
     with torch.no_grad():

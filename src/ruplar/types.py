@@ -167,6 +167,7 @@ class Batch:
         totals: [3] float: labels, sequences with latents, and latents of the whole optimizer step. Losses are sums divided
             by these, so that 8 batches of 1 accumulate to exactly one batch of 8.
         packed: Whether a row may contain several sequences, which then must not attend to each other.
+        segments: [sequences + 1] int32, where each sequence and each padding starts in [B*S], and B*S; None if not packed.
         mark_at: [X] marked positions of the items, in the order of the latents.
         features: [M, F] float32, one row per latent; None without features.
         also: Companion sequences by name, those of all items in the order of the latents, one per row, padded on the
@@ -188,6 +189,7 @@ class Batch:
     mark_at: Any = None
     features: Any = None
     also: dict[str, Batch] = field(default_factory=dict)
+    segments: Any = None
 
     def as_dict(self) -> dict[str, Any]:
         """Return field name → tensor, the form that data loaders move between devices; companions are dicts, too."""

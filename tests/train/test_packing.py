@@ -15,6 +15,7 @@ from ruplar.model.backbone import attach_markers
 from ruplar.model.lora import add_lora, merged
 from ruplar.model.settings import LoraSettings, PromptConfig
 from ruplar.model.tokenizers import load_tokenizer
+from ruplar.model.varlen import use_varlen
 from ruplar.model.weights import load_weights, save_weights
 from ruplar.priors.base import PriorTable
 from ruplar.problems.word_problems import generate
@@ -66,6 +67,25 @@ def test_packed_rows_have_the_loss_and_gradient_of_padded_ones(backbone, family,
     assert gradient.keys() == packed_gradient.keys() and len(gradient) > 10
     for weight in gradient:
         torch.testing.assert_close(packed_gradient[weight], gradient[weight], atol=2e-5, rtol=1e-3, msg=weight)
+
+
+@pytest.mark.parametrize("family", ["llama", "qwen2"])
+def test_variable_length_attention_has_the_loss_and_gradient_of_the_mask(backbone, family):
+    made, method = backbone(family), plugins.make("methods", "ruplar")
+    batch = collate(items_of(made, method), made.pad_id, 160)
+    expected, gradient = loss_and_gradient(made, method, batch)
+    made.varlen = use_varlen(made.plain_model, torch.bfloat16)
+    assert made.varlen and len(batch.segments) > batch.ids.shape[0] + 1
+    parts, found = loss_and_gradient(made, method, batch)
+    assert parts == pytest.approx(expected, rel=1e-5)
+    for name, slope in gradient.items():
+        torch.testing.assert_close(found[name], slope, rtol=1e-4, atol=1e-6, msg=name)
+
+
+def test_variable_length_attention_needs_half_precision(backbone):
+    made = backbone("llama")
+    assert not use_varlen(made.plain_model, torch.float32)
+    assert made.plain_model.config._attn_implementation == "sdpa"
 
 
 def plain_item(*ids: int) -> Item:

@@ -76,6 +76,7 @@ def batch_of(
         packed=packed,
         mark_at=_long(mark_at + np.repeat(offset, mark_counts)),
         features=torch.from_numpy(vectors) if len(vectors) else None,
+        segments=_segments(offset, counts, ids.size) if packed else None,
         also={name: batch_of(columns.also[name], at.take(rows)[0], pad_id) for name, at in columns.also_at.items()},
     )
 
@@ -129,6 +130,12 @@ def _place_in_row(line: np.ndarray) -> np.ndarray:
     """Ascending batch rows of items → the number of each item in its row: 1, 2, .."""
     first = np.concatenate([[True], line[1:] != line[:-1]])
     return np.arange(len(line)) - np.flatnonzero(first)[np.cumsum(first) - 1] + 1 if len(line) else line
+
+
+def _segments(starts: np.ndarray, counts: np.ndarray, size: int) -> torch.Tensor:
+    """Starts and lengths of sequences in flat rows → starts of all sequences and of the padding between them, and the end."""
+    bounds = np.unique(np.concatenate([[0, size], starts, starts + counts]))
+    return torch.from_numpy(bounds.astype(np.int32))
 
 
 def _trim_priors(ids: np.ndarray, probs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -107,7 +107,9 @@ def gaussian_loss(backbone: Backbone, batch: Batch, embeds: Tensor, head: Latent
     from ruplar.model.forward import flat_hidden
 
     hidden, _ = flat_hidden(backbone, batch, embeds=embeds)
-    read = objective.read(backbone.logits, hidden[batch.label_at], batch.label_ids[:, None], config.head_chunk)
+    read = objective.read(
+        backbone.project, hidden[batch.label_at], batch.label_ids[:, None], config.head_chunk, fused=backbone.compiled
+    )
     is_latent = torch.zeros(len(hidden), dtype=torch.bool, device=hidden.device).index_fill_(0, batch.latent_at, True)
     thought = is_latent[batch.label_at + 1]  # [T] labels that belong to a latent
     picked, labels = read.picked[:, 0], batch.totals[0]

@@ -167,7 +167,7 @@ def label_loss_at(backbone: Backbone, batch: Batch, hidden: Tensor, head_chunk: 
     """Cross-entropy of all labels of the batch, from the hidden states [T, D] that predict them."""
     from ruplar import objective
 
-    read = objective.read(backbone.logits, hidden, batch.label_ids[:, None], head_chunk)
+    read = objective.read(backbone.project, hidden, batch.label_ids[:, None], head_chunk, fused=backbone.compiled)
     watch = {
         "label_right": (read.top == batch.label_ids).sum(),
         "labels": batch.label_ids.new_full((), len(batch.label_ids)),

@@ -116,7 +116,9 @@ class Method(base.Method):
         embeds = embed(backbone, batch, batch.features * unit(self.config))
         hidden, _ = flat_hidden(backbone, batch, embeds=embeds)
         mean, log_std = self.head(hidden[batch.latent_at - 1])
-        read = objective.read(backbone.logits, hidden[batch.label_at], batch.label_ids[:, None])
+        read = objective.read(
+            backbone.project, hidden[batch.label_at], batch.label_ids[:, None], fused=backbone.compiled
+        )
         return log_density(mean, log_std, batch.features), read.picked[:, 0]
 
     def modules(self) -> dict[str, nn.Module]:

@@ -124,7 +124,7 @@ class Method(base.Method):
         # one call of the LM head: predictions of the latents first, then of the labels
         at = torch.cat([batch.latent_at - 1, batch.label_at])
         ids = torch.cat([batch.prior_ids, batch.label_ids[:, None].expand(-1, batch.prior_ids.shape[1])])
-        read = objective.read(backbone.logits, hidden[at], ids, c.head_chunk)
+        read = objective.read(backbone.project, hidden[at], ids, c.head_chunk, fused=backbone.compiled)
         m, share = len(batch.latent_at), batch.latent_share
         focus = objective.focus(batch.prior_probs, c.focus_threshold, c.focus_top_k)
         prior = objective.prior_kl(read.picked[:m], batch.prior_probs, share, rows, focus)

@@ -24,6 +24,7 @@ from ruplar.model.number_tokens import GROUPS, number_ids, with_number_tokens
 from ruplar.model.prompt import PromptBuilder, prompt_format_of
 from ruplar.model.settings import BackboneConfig, PromptConfig
 from ruplar.model.tokenizers import DOMAINS, load_tokenizer
+from ruplar.model.varlen import segment_arguments
 from ruplar.types import HasMarkers, Markers
 
 log = logging.getLogger(__name__)
@@ -45,6 +46,7 @@ class Backbone(HasMarkers):
         pad_id: Padding id; never attended to.
         added: Ids of tokens whose rows are trained: markers the tokenizer did not have, and number tokens.
         compiled: Whether its layers are compiled.
+        varlen: Whether packed rows use variable-length attention (`model.varlen`) instead of a mask.
         replay: Replays training passes as CUDA graphs (`cuda_graphs.Replay`); None: passes run normally.
         steps: Counts training steps for weights cached within a step (`fold_lora.Steps`); None: nothing is cached.
     """
@@ -56,6 +58,7 @@ class Backbone(HasMarkers):
     pad_id: int
     added: tuple[int, ...] = ()
     compiled: bool = False
+    varlen: bool = False
     replay: Any = None
     steps: Any = None
 
@@ -134,9 +137,37 @@ class Backbone(HasMarkers):
         )
         return out.last_hidden_state, tuple(out.hidden_states) if all_layers else ()
 
+    def packed_trunk(
+        self, embeds: Tensor, positions: Tensor, segments: Tensor, longest: int, all_layers: bool = False
+    ) -> tuple[Tensor, tuple[Tensor, ...]]:
+        """Like `trunk`, for sequences one after the other in a single row.
+
+        Args:
+            embeds: [1, T, D] input embeddings.
+            positions: [1, T] position ids.
+            segments: [sequences + 1] int32 start of each sequence, and T.
+            longest: At least the length of the longest sequence.
+            all_layers: Also return every layer's hidden states.
+        """
+        if self.compiled and torch.is_grad_enabled() and not embeds.requires_grad:
+            embeds = embeds.detach().requires_grad_()  # otherwise the first layer is compiled separately
+        out = self.plain_model.base_model(
+            inputs_embeds=embeds,
+            attention_mask=torch.ones(1, 1, 1, 1, dtype=torch.bool, device=embeds.device),  # 4D: no mask is built
+            position_ids=positions,
+            use_cache=False,
+            output_hidden_states=all_layers,
+            **segment_arguments(segments, longest),
+        )
+        return out.last_hidden_state, tuple(out.hidden_states) if all_layers else ()
+
+    def project(self, hidden: Tensor) -> Tensor:
+        """Hidden states [..., D] → logits [..., V] in the head's dtype; call it only on the positions that need them."""
+        return self.head(hidden.to(self.head_dtype))
+
     def logits(self, hidden: Tensor) -> Tensor:
-        """Hidden states [..., D] → float32 logits [..., V]; call it only on the positions that need them."""
-        return self.head(hidden.to(self.head_dtype)).float()
+        """Hidden states [..., D] → float32 logits [..., V]."""
+        return self.project(hidden).float()
 
     @property
     def head_dtype(self) -> torch.dtype:

@@ -1,11 +1,11 @@
 """A backbone with a LoRA adapter → the same backbone whose adapted layers multiply once, by W + s·BA.
 
-    PEFT      y = x Wᵀ + s (x Aᵀ) Bᵀ     reads x twice; four more small products in the backward pass
-    folded    y = x (W + s BA)ᵀ           one product; the gradient of W + s BA flows on to A and B
+    PEFT      y = x Wᵀ + s (x Aᵀ) Bᵀ     reads x twice and writes y twice, forward and backward
+    folded    y = x (W + s BA)ᵀ           one product forward, one for the gradient of x
+              ∂A = s (g B)ᵀ x,  ∂B = s gᵀ (x Aᵀ)     thin products: the gradient of the whole weight is never computed
 
-Both compute the same function. With many positions and a narrow model, reading x dominates, and folding reads it once; with
-a wide model the gradient of the whole weight costs more than it saves. Nothing is merged: the adapter is still what is
-trained. If a step runs the layers several times (recurrent latents), W + s BA is computed once for all of them.
+Both compute the same function. Nothing is merged: the adapter is still what is trained. If a step runs the layers several
+times (recurrent latents), W + s BA is computed once for all of them.
 """
 
 from __future__ import annotations
@@ -38,25 +38,52 @@ class FoldedLinear(Linear):
         """[..., in] → [..., out]."""
         if self.disable_adapters or self.merged or not torch.is_grad_enabled():
             return super().forward(x, *args, **kwargs)  # decoding has few positions: folding would be slower
+        [name] = self.active_adapters
         layer: Any = self.base_layer
-        return F.linear(x, self._weight(layer.weight), layer.bias)
+        up, down = cast(nn.Linear, self.lora_B[name]).weight, cast(nn.Linear, self.lora_A[name]).weight
+        device = x.device.type
+        if torch.is_autocast_enabled(device):
+            x = x.to(torch.get_autocast_dtype(device))
+        folded = self._weight(layer.weight, up, down, x.dtype)
+        bias = None if layer.bias is None else layer.bias.to(x.dtype)
+        return cast(Tensor, _Multiply.apply(x, folded, bias, up, down, self.scaling[name]))
 
-    def _weight(self, weight: Tensor) -> Tensor:
+    def _weight(self, weight: Tensor, up: Tensor, down: Tensor, dtype: torch.dtype) -> Tensor:
         """Return W + s BA, cached within a step."""
         if self.steps is None:
-            return self._folded(weight)
+            return self._folded(weight, up, down, dtype)
         now = (self.steps.number, *self.active_adapters)  # the active adapter may change within a step
         made, found = self.__dict__.get("folded", (None, weight))
         if made != now:
-            found = self._folded(weight)
+            found = self._folded(weight, up, down, dtype)
             self.__dict__["folded"] = (now, found)  # bypasses Module.__setattr__: not part of the model
         return found
 
-    def _folded(self, weight: Tensor) -> Tensor:
-        for name in self.active_adapters:
-            up, down = cast(nn.Linear, self.lora_B[name]), cast(nn.Linear, self.lora_A[name])
-            weight = weight + (up.weight @ down.weight * self.scaling[name]).to(weight.dtype)
-        return weight
+    @torch.no_grad()
+    def _folded(self, weight: Tensor, up: Tensor, down: Tensor, dtype: torch.dtype) -> Tensor:
+        [name] = self.active_adapters
+        return (weight + (up @ down * self.scaling[name]).to(weight.dtype)).to(dtype)
+
+
+class _Multiply(torch.autograd.Function):
+    """x (W + s BA)ᵀ, with gradients of x, A and B."""
+
+    @staticmethod
+    def forward(ctx, x, folded, bias, up, down, scale):
+        """[..., in] → [..., out]."""
+        ctx.save_for_backward(x, folded, up, down)
+        ctx.scale = scale
+        return F.linear(x, folded, bias)
+
+    @staticmethod
+    def backward(ctx, *gradients):
+        """Gradient of the output → those of x, B (`up`) and A (`down`)."""
+        x, folded, up, down = ctx.saved_tensors
+        [gradient] = gradients
+        flat, rows = gradient.flatten(0, -2), x.flatten(0, -2)
+        to_up = flat.t() @ (rows @ down.to(rows.dtype).t()) * ctx.scale
+        to_down = (flat @ up.to(flat.dtype)).t() @ rows * ctx.scale
+        return gradient @ folded, None, None, to_up.to(up.dtype), to_down.to(down.dtype), None
 
 
 def clear_folded(backbone: Backbone) -> None:

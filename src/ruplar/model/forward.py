@@ -41,10 +41,14 @@ def flat_states(
     backbone: Backbone, batch: Batch, embeds: Tensor | None = None, all_layers: bool = False
 ) -> tuple[Tensor, tuple[Tensor, ...]]:
     """Return the input of the head [B*S, D], and every layer's hidden states in the same form, () unless requested."""
-    # rows are padded on the right and attention is causal, so real tokens never attend to padding: no mask needed
-    mask = packed_mask(batch.mask) if batch.packed else None
     embeds = embed(backbone, batch) if embeds is None else embeds
-    last, layers = backbone.trunk(embeds, mask, batch.positions, all_layers=all_layers)
+    if batch.packed and backbone.varlen:
+        rows = embeds.reshape(1, -1, embeds.shape[-1]), batch.positions.reshape(1, -1)
+        last, layers = backbone.packed_trunk(*rows, batch.segments, batch.ids.shape[1], all_layers)
+    else:
+        # rows are padded on the right and attention is causal, so real tokens never attend to padding: no mask needed
+        mask = packed_mask(batch.mask) if batch.packed else None
+        last, layers = backbone.trunk(embeds, mask, batch.positions, all_layers=all_layers)
     width = last.shape[-1]
     return last.reshape(-1, width), tuple(layer.reshape(-1, width) for layer in layers)
 

@@ -28,6 +28,7 @@ from ruplar.model.cuda_graphs import replay_passes
 from ruplar.model.fold_lora import fold_adapters
 from ruplar.model.memory import peak_memory_gb
 from ruplar.model.store import Model, ModelMetadata, PluginSpec, init_method, load_start, save_model, start_mark
+from ruplar.model.varlen import use_varlen
 from ruplar.reasoner import LatentReasoner
 from ruplar.train import METRICS, MODEL, RECIPE, START, checkpoint
 from ruplar.train.arguments import sound_attention, training_arguments
@@ -171,6 +172,9 @@ class TrainingRun:
             )  # unpacked: several passes in one graph, which may share
             every_pass = config.speed.compile or captured or args.gradient_checkpointing
             fold_adapters(backbone, once=not every_pass)
+        if config.speed.pack and not config.speed.graph and args.device.type == "cuda":
+            half = torch.bfloat16 if args.bf16 else torch.float16 if args.fp16 else backbone.head_dtype
+            backbone.varlen = use_varlen(backbone.plain_model, half)
         if config.speed.compile:
             backbone.compile_layers(config.speed.keep)
         if config.speed.graph:
