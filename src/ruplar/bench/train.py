@@ -1,7 +1,8 @@
 """Model shape → tokens per second and peak memory of a RuPLaR training step, against dense priors and full logits.
 
-Both train the same items with the same LoRA (or all weights): forward, backward and AdamW. Building priors is not timed
-(see `bench.priors`), because data-loader workers can do it in parallel. Moving dense priors to the device is.
+Both train the same items with the same LoRA without dropout (or all weights): forward, backward and AdamW. Ours is what the
+trainer runs: folded adapters, and variable-length attention where rows are packed. Building priors is not timed (see
+`bench.priors`), because data-loader workers can do it in parallel. Moving dense priors to the device is.
 
 MFU counts only the necessary products with weights: forward and backward through the layers for every token, through the
 LM head for supervised positions, and weight gradients only for trained weights; relative to the measured rate of a large
@@ -27,8 +28,10 @@ from ruplar.bench.shapes import build, gsm8k_lengths
 from ruplar.bench.timing import Ceilings, Load, Peak, Spread, ceilings, repeat
 from ruplar.data.collate import collate
 from ruplar.model.backbone import Backbone
+from ruplar.model.fold_lora import fold_adapters
 from ruplar.model.lora import add_lora
 from ruplar.model.settings import LoraSettings
+from ruplar.model.varlen import use_varlen
 from ruplar.types import Item, SparsePrior
 
 _PUBLISHED = ("published_ms", "published_p10_ms", "published_p90_ms")
@@ -147,7 +150,7 @@ def _measure(
         backbone = build(shape, device, precision if options.lora else torch.float32)
         load = Load.of(backbone)
         if options.lora:
-            add_lora(backbone, LoraSettings())
+            add_lora(backbone, LoraSettings(dropout=0.0))
         backbone.model.train()
         groups = [random_items(backbone, options, seed) for seed in range(_BATCHES)]
         losses = make(backbone, groups, options)
@@ -175,6 +178,10 @@ def _our_step(backbone: Backbone, groups: list[list[Item]], options: TrainOption
     method = plugins.make("methods", "ruplar", {"head_chunk": options.head_chunk})
     if options.checkpoint:
         backbone.plain_model.gradient_checkpointing_enable({"use_reentrant": False})
+    if options.lora:
+        fold_adapters(backbone)
+    if options.pack and backbone.device.type == "cuda":
+        backbone.varlen = use_varlen(backbone.plain_model, torch.bfloat16)
     if options.compile:
         backbone.compile_layers(options.keep)
     batches = [collate(items, backbone.pad_id, options.pack).to(backbone.device) for items in groups]
