@@ -42,10 +42,11 @@ def data() -> Path:
 @pytest.fixture(scope="session")
 def benchmark_data() -> Callable[..., Path]:
     """Names of known sets → the folder of the real benchmark files; skips the test when a file is missing."""
-    from ruplar.data.locations import KNOWN_SETS
+    from ruplar.data.locations import KNOWN_SETS, parts_of
 
     def folder_with(*names: str) -> Path:
-        missing = [name for name in names if not (REAL_DATA / KNOWN_SETS[name].file).is_file()]
+        files = {part: KNOWN_SETS[part].file for name in names for part in parts_of(name)}
+        missing = [name for name, file in files.items() if not (REAL_DATA / file).is_file()]
         if missing:
             pytest.skip(
                 f"needs the real benchmark files ({', '.join(missing)}): run `ruplar data fetch NAME --to data`, or set RUPLAR_DATA to a folder that holds them"

@@ -77,7 +77,7 @@ def test_all_validation_questions_are_in_the_training_set(data, benchmark_data, 
 
 @pytest.mark.parametrize(
     "source",
-    ["hub:mwpt5/MAWPS", "data/mawps-train.jsonl", "hub:apple/GSM-Symbolic", "gsm_symbolic.json", "svamp", "short-dev"],
+    ["hub:mwpt5/MAWPS", "data/mawps-train.jsonl", "hub:apple/GSM-Symbolic", "gsm_symbolic.json", "svamp"],
 )
 def test_sets_with_test_questions_are_known_by_name(source):
     assert why_not_train(source)
@@ -88,6 +88,14 @@ def test_sets_with_test_questions_are_known_by_name(source):
 )
 def test_test_sets_are_known_by_their_files_and_hub_addresses_too(source):
     assert "is a test set" in why_not_train(source)
+
+
+@pytest.mark.parametrize(
+    "source",
+    ["gsm8k-dev", "short-dev", "gsm8k-aug-valid", "../data/short-dev.jsonl", "hub:whynlp/gsm8k-aug:validation"],
+)
+def test_selection_sets_are_known_by_name_file_and_hub_address(source):
+    assert why_not_train(source) == f"'{source}' is a selection set"
 
 
 @pytest.mark.parametrize("source", ["gsm8k-train", "gsm8k-aug-train", "mine.jsonl", "hub:whynlp/gsm8k-aug"])

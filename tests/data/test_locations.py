@@ -1,15 +1,19 @@
 """Paths, known names and Hub addresses are distinguished and located."""
 
+import shutil
 import sys
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
 from huggingface_hub import constants
 
-from ruplar.data.locations import locate
+from ruplar.data.fetch import check_names
+from ruplar.data.locations import KNOWN_SETS, locate, role_of
 from ruplar.data.read import read
 from ruplar.domains.arithmetic import Config, Domain
 from ruplar.errors import UserError
+from ruplar.fingerprints import digest, fingerprint_answers
 from ruplar.types import Example
 
 DOMAIN = Domain(Config())
@@ -47,6 +51,60 @@ def test_a_known_name_is_its_file_or_else_its_hub_set(data, bare):
         locate("date-understanding", bare)
     with pytest.raises(UserError, match=r"short-dev.jsonl: not found in .*no Hub set.*\. Put it in .*set RUPLAR_DATA"):
         locate("short-dev", bare)
+
+
+@pytest.mark.parametrize(
+    ("source", "role"),
+    [
+        ("gsm8k-test", "test"),
+        ("elsewhere/svamp-test.jsonl", "test"),
+        ("hub:openai/gsm8k/main:test", "test"),
+        ("gsm8k-dev", "selection"),
+        ("short-dev", "selection"),
+        ("whynlp/gsm8k-aug:validation", "selection"),
+        ("gsm8k-train", "train"),
+        ("word-problems", None),
+        ("mine.jsonl", None),
+        ("", None),
+    ],
+)
+def test_the_role_of_a_known_set(source, role):
+    assert role_of(source) == role
+
+
+def smallest_digests(folder, count):
+    """The questions of gsm8k-train outside gsm8k-aug-valid with the smallest digests, by another way than `locate`."""
+    train, valid = (
+        read(name, DOMAIN, need_steps=False, data_dir=folder).examples for name in ("gsm8k-train", "gsm8k-aug-valid")
+    )
+    known = {e.question for e in valid}
+    return sorted((e for e in train if e.question not in known), key=lambda e: digest(e.question).hex())[:count]
+
+
+def test_gsm8k_dev_is_selected_from_two_sets_by_digest(data, monkeypatch):
+    expected = smallest_digests(data, 3)
+    rows, fingerprint = fingerprint_answers(expected)
+    monkeypatch.setitem(KNOWN_SETS, "gsm8k-dev", replace(KNOWN_SETS["gsm8k-dev"], rows=rows, fingerprint=fingerprint))
+    found = read("gsm8k-dev", DOMAIN, need_steps=False, data_dir=data)
+    assert found.examples == expected and len(expected) == 3
+    assert found.record()["source"] == "gsm8k-dev" and found.record()["sha256"] is None
+
+
+def test_the_real_gsm8k_dev_has_a_thousand_questions_and_none_of_gsm8k_aug_valid(benchmark_data):
+    folder = benchmark_data("gsm8k-dev")
+    found = read("gsm8k-dev", DOMAIN, need_steps=False, data_dir=folder).examples
+    assert len(found) == 1000 and found == smallest_digests(folder, 1000)
+
+
+def test_gsm8k_dev_from_other_files_than_the_published_ones_is_an_error(data, bare):
+    with pytest.raises(UserError, match="'gsm8k-dev' cannot be selected from .*gsm8k-train.jsonl.* gives 7 rows"):
+        read("gsm8k-dev", DOMAIN, need_steps=False, data_dir=data)
+    shutil.copy(data / "gsm8k-train.jsonl", bare)
+    (bare / "gsm8k-aug-valid.txt").write_text("How many?\n", encoding="utf-8")
+    with pytest.raises(UserError, match="gsm8k-aug-valid.txt:1: cannot be read: .* is missing between"):
+        read("gsm8k-dev", DOMAIN, need_steps=False, data_dir=bare)
+    with pytest.raises(UserError, match="'gsm8k-dev' has no file. Fetch .*: gsm8k-train, gsm8k-aug-valid"):
+        check_names(["gsm8k-dev"])
 
 
 def test_data_folders_are_searched_in_order(bare, monkeypatch, write, only):

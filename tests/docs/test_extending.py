@@ -160,7 +160,6 @@ def test_the_benchmark_of_the_page_is_evaluated_by_its_name_and_not_trained_on(t
     text = re.search(r'^```yaml title="known_sets.yaml"\n(.*?)^```$', PAGE.read_text(encoding="utf-8"), re.M | re.S)[1]
     [(name, entry)] = yaml.safe_load(text).items()
     monkeypatch.setitem(KNOWN_SETS, name, KnownSet(**entry))
-    monkeypatch.setitem(decontamination.TEST_SETS, name, KNOWN_SETS[name])
     (tmp_path / entry["file"]).write_text('{"question": "3+4?", "answer": "7"}\n', encoding="utf-8")
     assert locate(name, tmp_path).path == tmp_path / entry["file"]
     assert decontamination.why_not_train(name) == f"'{name}' is a test set"

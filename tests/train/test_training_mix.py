@@ -1,15 +1,19 @@
 """Sources mixed for a real model, and test questions kept out of them."""
 
 import json
+from dataclasses import replace
 
 import pytest
 
 from ruplar import plugins
 from ruplar.config import DataSettings
 from ruplar.config.check import check
-from ruplar.data.decontamination import EQUAL, PASSAGE
+from ruplar.data.decontamination import EQUAL, PASSAGE, masked, words
+from ruplar.data.locations import KNOWN_SETS
+from ruplar.data.read import read
 from ruplar.data.sources import SourceConfig
 from ruplar.errors import UserError
+from ruplar.fingerprints import digest, fingerprint_answers
 from ruplar.train.dataset import IN_VALID, load_data
 
 DOMAIN = plugins.make("domains", "arithmetic")
@@ -101,12 +105,53 @@ def test_four_sources_are_joined_with_a_fingerprint_each(data):
     assert next(iter(other.fingerprints.values())) != mixed.fingerprints[names[0]]
 
 
+def test_invented_rows_of_gsm8k_dev_are_neither_trained_on_nor_augmented(data, monkeypatch):
+    monkeypatch.setenv("RUPLAR_DATA", str(data))
+    equations = read("gsm8k-train-equations", DOMAIN, need_steps=False).examples
+    dev = sorted(equations, key=lambda e: digest(e.question))[:3]
+    rows, fingerprint = fingerprint_answers(dev)
+    known = replace(KNOWN_SETS["gsm8k-dev"], rows=rows, fingerprint=fingerprint)
+    monkeypatch.setitem(KNOWN_SETS, "gsm8k-dev", known)
+    both = sources("gsm8k-train", {"source": "gsm8k-train", "augment": 20, "seed": 1})
+    questions = {tuple(masked(words(e.question))) for e in dev}
+
+    def copies(**settings):
+        found = load(both, None, skip_bad=True, **settings).train
+        return sum(tuple(masked(words(e.question))) in questions for e in found)
+
+    assert copies() > 3 and copies(decontaminate=("gsm8k-dev",)) == 0
+
+
+def test_rows_of_gsm8k_dev_are_neither_trained_on_nor_augmented(benchmark_data, monkeypatch):
+    monkeypatch.setenv("RUPLAR_DATA", str(benchmark_data("gsm8k-dev", "gsm8k-train-equations")))
+    dev = {e.question for e in read("gsm8k-dev", DOMAIN, need_steps=False).examples}
+    plain = load(sources("gsm8k-train", "gsm8k-train-equations"), None, skip_bad=True, decontaminate=("gsm8k-dev",))
+    assert not dev & {e.question for e in plain.train}
+    with_steps = sum(bool(e.steps) for e in read("gsm8k-dev", DOMAIN, need_steps=False).examples)
+    assert plain.left_out["the same question as in gsm8k-dev"] == 2 * with_steps
+    assert len(plain.fingerprints["held against: gsm8k-dev"]) == 64
+    entry = {"source": "gsm8k-train", "augment": 1, "seed": 1}
+    augmented, unchecked = (
+        load(sources(entry), None, skip_bad=True, decontaminate=tests) for tests in (("gsm8k-dev",), ())
+    )
+    assert augmented.left_out["not augmented: the same question as in gsm8k-dev"] > 500
+    # an augmented copy has the words of its question, with other numbers
+    masked_dev = {tuple(masked(words(question))) for question in dev}
+
+    def copies(found):
+        return sum(tuple(masked(words(e.question))) in masked_dev for e in found.train)
+
+    assert copies(unchecked) > 300 and copies(augmented) == 0
+
+
 @pytest.mark.parametrize(
     ("source", "message"),
     [
         ("hub:mwpt5/MAWPS", "MAWPS contains MultiArith"),
         ("hub:apple/GSM-Symbolic", "templates of GSM8K's test questions"),
         ("svamp", "'svamp' is a test set"),
+        ("gsm8k-dev", "'gsm8k-dev' is a selection set"),
+        ("short-dev", "'short-dev' is a selection set"),
     ],
 )
 def test_a_recipe_may_not_train_on_what_holds_test_questions(source, message):

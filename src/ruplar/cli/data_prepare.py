@@ -70,7 +70,7 @@ def _list_sets(folder: Path | None) -> None:
     table = Table("name", "rows", "download", "file")
     table.columns[1].justify = "right"
     for name, known in KNOWN_SETS.items():
-        hosts = [_github(known.url)] if known.url else ["no download known"]
+        hosts = [_github(known.url)] if known.url else ["" if known.of else "no download known"]
         hosts += [f"hub:{hub_files(name)[0].repo}"] if hub_files(name) else []
         table.add_row(name, f"{known.rows:,}" if known.rows else "", "\n".join(hosts), _file(name, folder))
     out.print(table)
@@ -84,8 +84,10 @@ def _github(url: str) -> str:
 
 def _file(name: str, folder: Path | None) -> str:
     """Return the path of a set's file in the folder, or else where it would be read from; "not there" without one."""
-    from ruplar.data.locations import KNOWN_SETS, locate
+    from ruplar.data.locations import KNOWN_SETS, locate, parts_of
 
+    if KNOWN_SETS[name].of:
+        return f"selected from {', '.join(parts_of(name))}"
     file = (folder or data_folder()) / KNOWN_SETS[name].file
     if file.is_file():
         return str(file)

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ruplar.data.locations import KNOWN_SETS
+from ruplar.data.locations import role_of
 from ruplar.data.read import iterate, read
 from ruplar.domains.base import Domain
 from ruplar.errors import UserError
@@ -143,19 +143,15 @@ def index_of(sets: Iterable[str], domain: Domain, data_dir: str | Path | None = 
 _FORBIDDEN = (
     (re.compile(r"mawps", re.I), "MAWPS contains MultiArith, on which models are tested"),
     (re.compile(r"gsm[-_ ]?symbolic", re.I), "GSM-Symbolic is made from templates of GSM8K's test questions"),
-    (re.compile(r"short-dev"), "short-dev is for choosing between trained models"),
     (re.compile(r"gsm[-_ ]?plus", re.I), "GSM-Plus is made from GSM8K's test questions"),
 )
-TEST_SETS = {name: known for name, known in KNOWN_SETS.items() if known.test}
-"""Known sets that models are tested on."""
-_TEST_FILES = {place for known in TEST_SETS.values() for place in (known.file, known.hub) if place}
-"""Their files and Hub addresses."""
 
 
 def why_not_train(source: str) -> str | None:
     """Return why a source must not be trained on, judged by its name, file or Hub address; None if it may be used."""
-    if source in TEST_SETS or {Path(source).name, source.removeprefix("hub:")} & _TEST_FILES:
-        return f"'{source}' is a test set"
+    role = role_of(source)
+    if role in ("test", "selection"):
+        return f"'{source}' is a {role} set"
     return next((f"'{source}': {why}" for pattern, why in _FORBIDDEN if pattern.search(source)), None)
 
 

@@ -24,7 +24,7 @@ from urllib.parse import urlsplit
 
 from ruplar import plugins
 from ruplar.cache import data_folder
-from ruplar.data.locations import KNOWN_SETS, HubFile, hub_files
+from ruplar.data.locations import KNOWN_SETS, HubFile, hub_files, parts_of
 from ruplar.data.read import iterate
 from ruplar.data.rows import file_rows
 from ruplar.errors import UserError, unknown
@@ -162,6 +162,8 @@ def check_names(names: Iterable[str]) -> None:
     for name in names:
         if name not in KNOWN_SETS:
             problems.append(unknown("data set", name, KNOWN_SETS))
+        elif KNOWN_SETS[name].of:
+            problems.append(f"'{name}' has no file. Fetch the sets it is read from: {', '.join(parts_of(name))}.")
         elif not KNOWN_SETS[name].url:
             problems.append(f"'{name}': no download known. Put the file in data/ as {KNOWN_SETS[name].file}.")
     if problems:

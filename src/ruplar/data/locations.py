@@ -1,6 +1,7 @@
 """Name, path or Hub address → where the rows are.
 
 - `gsm8k-aug-valid`: a known set; its file in one of the data folders, or its Hub set when no folder has the file
+- `gsm8k-dev`: a known set without a file, selected from the rows of another one each time it is read
 - `chains/train.jsonl`: a path
 - `hub:whynlp/gsm8k-aug`: a Hub set, its train split; `hub:openai/gsm8k/main:test` names config and split
 - `whynlp/gsm8k-aug:test`: the same without the prefix, if no such path exists
@@ -16,12 +17,16 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 import yaml
 
 from ruplar.cache import data_folder
+from ruplar.data.formats import FORMATS, BadRow, Parts, detect
 from ruplar.data.rows import SUFFIXES, Row, file_rows, hub_rows
 from ruplar.errors import UserError, unknown
+from ruplar.fingerprints import digest, fingerprint_answers
+from ruplar.types import Example
 
 _HUB = re.compile(r"(?P<name>[\w.-]+/[\w.-]+)(?:/(?P<config>[\w.-]+))?(?::(?P<split>[\w.+\[\]%:-]+))?")
 
@@ -30,7 +35,7 @@ _HUB = re.compile(r"(?P<name>[\w.-]+/[\w.-]+)(?:/(?P<config>[\w.-]+))?(?::(?P<sp
 class KnownSet:
     """A set known by name; the fields are described in `known_sets.yaml`. A set without a `url` cannot be downloaded."""
 
-    file: str
+    file: str = ""
     hub: str = ""
     url: str = ""
     rows: int = 0
@@ -38,6 +43,9 @@ class KnownSet:
     sha256: str = ""
     domain: str = "arithmetic"
     test: bool = False
+    selection: bool = False
+    of: str = ""
+    without: str = ""
 
 
 KNOWN_SETS: dict[str, KnownSet] = {
@@ -47,31 +55,54 @@ KNOWN_SETS: dict[str, KnownSet] = {
 """Name → set."""
 
 
+def role_of(source: str) -> Literal["test", "selection", "train"] | None:
+    """Return what a known set is for, by its name, the name of its file or its Hub address; None for any other source."""
+    places = {Path(source).name, source.removeprefix("hub:")} - {""}
+    for name, known in KNOWN_SETS.items():
+        if source == name or places & {known.file, known.hub}:
+            return "test" if known.test else "selection" if known.selection else "train"
+    return None
+
+
+def parts_of(name: str) -> tuple[str, ...]:
+    """Return the names of the known sets that a set is selected from; any other source is its own only part."""
+    known = KNOWN_SETS.get(name, KnownSet())
+    return (known.of, known.without) if known.of else (name,)
+
+
 @dataclass(frozen=True, slots=True)
 class Location:
-    """Where rows are: a file, or a Hub address.
+    """Where rows are: a file, a Hub address, or two locations that a known set is selected from.
 
     Attributes:
-        path: The file; None for a Hub set.
-        hub: The Hub address; "" for a file.
+        path: The file; None if it is not a file.
+        hub: The Hub address; "" if it is not a Hub set.
         hint: For a known set without a file: where the file was looked for, and the command that downloads it.
+        selected: Name of a known set that is selected from `parts`; "" for any other.
+        parts: The locations of the two sets that it names in `of` and `without`.
     """
 
     path: Path | None = None
     hub: str = ""
     hint: str = ""
+    selected: str = ""
+    parts: tuple[Location, ...] = ()
 
     @property
     def name(self) -> str:
-        """The path or the Hub address, for messages and records."""
+        """The path, the Hub address or the name of the selected set, for messages and records."""
+        if self.selected:
+            return self.selected
         return str(self.path) if self.path is not None else f"hub:{self.hub}"
 
     def rows(self) -> Iterator[Row]:
         """Yield all rows in order.
 
         Raises:
-            UserError: They cannot be read; see `file_rows` and `hub_rows`.
+            UserError: They cannot be read (see `file_rows` and `hub_rows`), or a selected set is not the known one.
         """
+        if self.selected:
+            return _selected_rows(self.selected, *self.parts)
         if self.path is not None:
             return file_rows(self.path)
         address = _HUB.fullmatch(self.hub)
@@ -125,6 +156,8 @@ def locate(source: str | Path, data_dir: str | Path | None = None) -> Location:
 
 def _locate_known(name: str, folders: Sequence[Path]) -> Location:
     known = KNOWN_SETS[name]
+    if known.of:
+        return Location(selected=name, parts=tuple(_locate_known(part, folders) for part in parts_of(name)))
     for folder in folders:
         if (folder / known.file).is_file():
             return Location(path=folder / known.file)
@@ -138,6 +171,40 @@ def _locate_known(name: str, folders: Sequence[Path]) -> Location:
     raise UserError(
         f"{missing}, and no Hub set has the same rows. {start} in one of these folders, or set RUPLAR_DATA to its folder."
     )
+
+
+def _selected_rows(name: str, of: Location, without: Location) -> Iterator[Row]:
+    """Yield the rows of a set that is selected from two others.
+
+    Raises:
+        UserError: A row of them cannot be read, or the selected rows are not those of the known set.
+    """
+    known = KNOWN_SETS[name]
+    excluded = {digest(parts.question) for _, parts in _parts(without)}
+    found: dict[bytes, tuple[Row, Parts]] = {}
+    for row, parts in _parts(of):
+        found.setdefault(digest(parts.question), (row, parts))
+    chosen = [found[key] for key in sorted(found.keys() - excluded)[: known.rows]]
+    content = fingerprint_answers(Example(parts.question, (), parts.answer or "") for _, parts in chosen)
+    if content != (known.rows, known.fingerprint):
+        raise UserError(
+            f"'{name}' cannot be selected from {of.name} and {without.name}: this gives {content[0]:,} rows with fingerprint "
+            f"{content[1][:12]}… instead of {known.rows:,} with {known.fingerprint[:12]}…. They are not the published files; "
+            f"compare them with `ruplar data fetch {known.of} {known.without}`."
+        )
+    return (row for row, _ in chosen)
+
+
+def _parts(location: Location) -> Iterator[tuple[Row, Parts]]:
+    format = None
+    for row in location.rows():
+        try:
+            if row.fault:
+                raise BadRow("broken row", row.fault)
+            format = format or detect(row, row.source)
+            yield row, FORMATS[format].read(row.fields)
+        except BadRow as bad:
+            raise UserError(f"{row.source}: cannot be read: {bad.detail}.", where=location.name) from bad
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,7 +22,7 @@ import numpy as np
 from ruplar.config import DataSettings
 from ruplar.data import scenarios
 from ruplar.data.cache import is_complete, key_of, lock, source_of, write_complete
-from ruplar.data.locations import locate
+from ruplar.data.locations import locate, parts_of
 from ruplar.domains.base import Domain
 from ruplar.fingerprints import fingerprint
 from ruplar.io import write_json
@@ -92,7 +92,7 @@ def _files(section: DataSettings) -> dict[str, str] | None:
     """Return the hash of every file that is read, by the name of its dataset; None if one is not a file."""
     sources = [*section.train, *([section.valid] if section.valid else [])]
     named = [source.source for source in sources if not source.is_generated] + list(section.decontaminate)
-    names = {name for one in named for name in scenarios.JOINED.get(one, (one,))}
+    names = {part for one in named for name in scenarios.JOINED.get(one, (one,)) for part in parts_of(name)}
     places = {name: locate(name).path for name in sorted(names)}
     return None if None in places.values() else {name: fingerprint(path) for name, path in places.items() if path}
 
