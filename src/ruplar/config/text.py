@@ -66,11 +66,7 @@ _Loader.add_implicit_resolver(
 
 
 def parse(text: str, where: str) -> Any:
-    """Read YAML text as plain data.
-
-    Raises:
-        UserError: It is not YAML, or has a duplicate key; the message gives line and column.
-    """
+    """Read YAML text as plain data."""
     try:
         data = yaml.load(text, Loader=_Loader)  # noqa: S506  (a SafeLoader)
         if "*" in text and _size(data, {}) > _SIZE:
@@ -96,11 +92,7 @@ def _size(data: Any, known: dict[int, int]) -> int:
 
 
 def read_yaml(file: Path) -> Any:
-    """Read a YAML file as plain data.
-
-    Raises:
-        UserError: It cannot be read, or is not UTF-8 text or not YAML.
-    """
+    """Read a YAML file as plain data."""
     try:
         written = file.read_text(encoding="utf-8")
     except UnicodeDecodeError as error:
@@ -135,17 +127,9 @@ def override(
 ) -> dict[str, Any]:
     """Return data with `a.b=value` applied in order; values are YAML, `data.train.1.count=5` counts list items from 0.
 
-    Changing a plug-in's name drops the recipe's settings of the other plug-in, wherever the name is in the order; settings
-    given as overrides stay and must be settings of the named plug-in.
-
-    Args:
-        data: A recipe in its long form.
-        overrides: As on the command line.
-        plugin_sections: Dotted paths of the sections that name a plug-in.
-        normal: Brings a recipe to its long form, so that `data.train=FILE data.train.count=5` works.
-
-    Raises:
-        UserError: With all overrides that cannot be parsed or applied.
+    Changing a plug-in's name drops the recipe's settings of the other plug-in, wherever the name is in the order;
+    settings given as overrides stay and must be settings of the named plug-in. `normal` brings a recipe to its
+    long form, so that `data.train=FILE data.train.count=5` works.
     """
     problems, changes = [], []
     for text in overrides:

@@ -79,12 +79,7 @@ class Decoder:
 
     @classmethod
     def of(cls, backbone: Backbone, release: bool = False) -> Decoder | None:
-        """Make the decoder of a backbone; None if its architecture is not supported or its outputs differ.
-
-        Args:
-            backbone: The model, on its device.
-            release: Hold one copy of the weights; see `fused.read_weights`.
-        """
+        """Make the decoder of a backbone; None if its architecture is not supported or its outputs differ."""
         if not covers(backbone):
             return None
         decoder = cls(read_weights(backbone, release))

@@ -76,12 +76,8 @@ class FastEngine:
     ) -> FastEngine | None:
         """Make an engine for this model and thinker; None if the model runs only in the reference engine.
 
-        Args:
-            backbone: The model.
-            thinker: How it thinks. It must not keep state per row between calls.
-            decoding: Default decoding; its max_answer_tokens is the limit of all questions.
-            slots: Questions in flight.
-            options: See `EngineOptions`.
+        The thinker must not keep state per row between calls. `decoding.max_answer_tokens` is the limit of all
+        questions.
         """
         options = options or EngineOptions()
         backbone.model.eval()

@@ -94,12 +94,7 @@ def summed(ids: Sequence[int]) -> SparsePrior:
 def gaussian_loss(backbone: Backbone, batch: Batch, embeds: Tensor, head: LatentHead, config: GaussianConfig) -> Loss:
     """Cross-entropy of one token per latent and of the answer, and the latent head's loss, from one forward pass.
 
-    Args:
-        backbone: The model.
-        batch: `mark_at` holds the position of every row's `</think>`.
-        embeds: [B, S, D] input embeddings, latents included.
-        head: The latent head.
-        config: With `sigma`.
+    `embeds` [B, S, D] contain the latents; `batch.mark_at` is the position of every row's `</think>`.
     """
     import torch
 

@@ -54,14 +54,10 @@ class Tools(Protocol):
 
 @dataclass
 class Loss:
-    """Named loss parts, already multiplied by their weights, and metrics.
+    """Named loss parts, already multiplied by their weights, and metrics."""
 
-    Attributes:
-        parts: Name → scalar tensor with gradient; their sum is minimised.
-        watch: Name → scalar tensor without gradient: counts and sums that the trainer averages and logs.
-    """
-
-    parts: dict[str, Tensor]
+    parts: dict[str, Tensor]  # name → scalar tensor with gradient; their sum is minimised
+    # name → scalar tensor without gradient: counts and sums that the trainer averages and logs
     watch: dict[str, Tensor] = field(default_factory=dict)
 
     @property

@@ -109,13 +109,7 @@ class Method(base.Method):
 
 
 def distance(student: Tensor, teacher: Tensor, rows: Tensor) -> Tensor:
-    """Smooth L1 of hidden states in units of the teacher's standard deviation per layer, averaged over layers and rows.
-
-    Args:
-        student: [layers, B, D].
-        teacher: [layers, B, D], without gradient.
-        rows: Rows of the whole optimizer step.
-    """
+    """Smooth L1 of hidden states in units of the teacher's standard deviation per layer, averaged over layers and rows."""
     from torch.nn.functional import smooth_l1_loss
 
     a, b = student.float(), teacher.float()

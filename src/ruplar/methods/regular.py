@@ -159,11 +159,7 @@ def make_projector(size: int, width: int, seed: int = 0) -> nn.Module:
 
 
 def frozen_means(backbone: Backbone, steps: Batch) -> Tensor:
-    """Texts of steps, one per row → [M, D] float32 mean of the last hidden states of the model without its adapter.
-
-    Raises:
-        UserError: There is no adapter, so the model is not frozen.
-    """
+    """Texts of steps, one per row → [M, D] float32 mean of the last hidden states of the model without its adapter."""
     import torch
 
     from ruplar.model.forward import flat_hidden

@@ -184,13 +184,7 @@ def _teacher_item(example: Example, prompt: Prompt, tools: Tools) -> Item:
 
 
 def _teacher_kl(backbone: Backbone, batch: Batch, hidden: Tensor) -> Tensor:
-    """KL(teacher || model) in nats over the answer tokens, which both sequences share.
-
-    Args:
-        backbone: With an adapter; without it, it is the teacher.
-        batch: Its companion `teacher` holds one row per sequence.
-        hidden: [B*S, D] of the batch.
-    """
+    """KL(teacher || model) in nats over the answer tokens, which both sequences share."""
     import torch
 
     from ruplar import objective

@@ -27,14 +27,7 @@ ADAPTER, ADAPTER_CONFIG, EXTRA = "adapter_model.safetensors", "adapter_config.js
 def save_weights(
     backbone: Backbone, extra: Mapping[str, nn.Module], folder: Path, dtype: torch.dtype | None = None
 ) -> None:
-    """Write the trained weights: the adapter if there is one, else the whole model; and the method's own weights.
-
-    Args:
-        backbone: The model.
-        extra: The method's own modules by name.
-        folder: Created if it does not exist.
-        dtype: Precision of the written floating-point weights; None: unchanged.
-    """
+    """Write the trained weights: the adapter if there is one, else the whole model; and the method's own weights."""
     folder.mkdir(parents=True, exist_ok=True)
     if hasattr(backbone.model, "peft_config"):
         config = copy.copy(backbone.model.peft_config["default"])
@@ -59,9 +52,6 @@ def load_weights(backbone: Backbone, extra: Mapping[str, nn.Module], folder: Pat
     """Load what `save_weights` wrote into a model of the same shape; each weight keeps the model's precision.
 
     A plain model given an adapter's folder gets that adapter, frozen, for inference.
-
-    Raises:
-        UserError: A file is missing or broken, or its weights are not those of the model.
     """
     if (folder / ADAPTER_CONFIG).is_file():
         _load_adapter(backbone, folder)
@@ -74,11 +64,7 @@ def load_weights(backbone: Backbone, extra: Mapping[str, nn.Module], folder: Pat
 
 
 def load_method_weights(extra: Mapping[str, nn.Module], folder: Path) -> None:
-    """Load only the method's own weights of what `save_weights` wrote.
-
-    Raises:
-        UserError: As for `load_weights`.
-    """
+    """Load only the method's own weights of what `save_weights` wrote."""
     found = _read(folder / EXTRA)
     _check({name: tensor.shape for name, tensor in _flat(extra).items()}, found, folder / EXTRA)
     for name, module in extra.items():

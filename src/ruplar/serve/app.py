@@ -46,12 +46,7 @@ class _Static(StaticFiles):
 
 
 def make_app(registry: ModelRegistry, key: str | None = None) -> Any:
-    """Build the application; the engines start and stop with it.
-
-    Args:
-        registry: The models.
-        key: API key required on every route except /health; None: no key.
-    """
+    """Build the application; the engines start and stop with it."""
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
@@ -135,27 +130,17 @@ _LOCAL = ("127.0.0.1", "localhost", "::1")
 
 
 class ServerConfig(Settings):
-    """What is served, and where.
+    """What is served, and where."""
 
-    Attributes:
-        model: A model folder, or `embedded…`.
-        name: Name in the API; None: the folder's name.
-        compare: Text-CoT model for comparison; None: `embedded:cot` for an embedded model; "none": no model.
-        host: Address to listen on.
-        port: Port; 0: any free one.
-        key: API key required on every route except /health.
-        device: Device of the models.
-        join_messages: Join several chat messages into one question.
-    """
-
-    model: str
-    name: str | None = None
+    model: str  # a model folder, or `embedded…`
+    name: str | None = None  # name in the API; None: the folder's name
+    # text-CoT model for comparison; None: `embedded:cot` for an embedded model; "none": no model
     compare: str | None = None
     host: str = "127.0.0.1"
-    port: int = 8000
-    key: str | None = None
+    port: int = 8000  # port; 0: any free one
+    key: str | None = None  # API key required on every route except /health
     device: str = "cpu"
-    join_messages: bool = False
+    join_messages: bool = False  # join several chat messages into one question
 
 
 def load_models(config: ServerConfig, limits: Limits) -> ModelRegistry:

@@ -17,15 +17,7 @@ _TYPES = {401: "authentication_error", 429: "rate_limit_error", 504: "timeout_er
 
 
 class RequestError(Exception):
-    """A request that gets an error response.
-
-    Args:
-        status: HTTP status.
-        message: What is wrong and how to fix it.
-        param: The field it concerns.
-        code: Machine-readable error code.
-        headers: Response headers.
-    """
+    """A request that gets an error response."""
 
     def __init__(
         self,
@@ -122,14 +114,7 @@ EMBEDDINGS = frozenset({"prompt_embeds", "input_embeds", "inputs_embeds", "embed
 
 
 def check_fields(extra: dict[str, Any] | None) -> None:
-    """Reject the first field that cannot be honoured.
-
-    Args:
-        extra: The fields of a body beyond its schema.
-
-    Raises:
-        RequestError: 400, naming the field.
-    """
+    """Reject the first field that cannot be honoured."""
     for name, value in (extra or {}).items():
         if name in IGNORED:
             continue

@@ -16,11 +16,7 @@ _LATENTS = (0, 1, 2, 3, 4, 6, 8, 12, 16, 32, 64, 128, 256)
 
 
 class Metrics:
-    """The metrics of one server, in their own registry.
-
-    Attributes:
-        routes: The paths of the server; a request to another path is counted as `other`.
-    """
+    """The metrics of one server, in their own registry."""
 
     def __init__(self) -> None:
         self.routes: frozenset[str] = frozenset()

@@ -105,19 +105,12 @@ _OBJECTS = {"chat": "chat.completion", "text": "text_completion"}
 
 @dataclass
 class ResponseBuilder:
-    """Build the response body or the stream chunks of one request.
+    """Build the response body or the stream chunks of one request."""
 
-    Attributes:
-        kind: Chat or plain completion.
-        model: The model's name.
-        include_reasoning: Whether the thought is included.
-        usage: Whether a stream ends with a usage chunk.
-    """
-
-    kind: Kind
+    kind: Kind  # chat or plain completion
     model: str
-    include_reasoning: bool = False
-    usage: bool = False
+    include_reasoning: bool = False  # whether the thought is included
+    usage: bool = False  # whether a stream ends with a usage chunk
     id: str = field(init=False)
     created: int = field(init=False)
 

@@ -32,21 +32,13 @@ STOP_SECONDS = 10.0
 
 @dataclass
 class Worker:
-    """One served model.
+    """One served model."""
 
-    Attributes:
-        name: Name in the API.
-        model: The model.
-        scheduler: Its slots and queue, in its own thread.
-        limits: See `Limits`.
-        max_prompt: Maximum tokens of a prompt.
-    """
-
-    name: str
+    name: str  # name in the API
     model: Model
-    scheduler: Scheduler
+    scheduler: Scheduler  # its slots and queue, in its own thread
     limits: Limits
-    max_prompt: int
+    max_prompt: int  # maximum tokens of a prompt
 
     @classmethod
     def load(cls, name: str, reference: str, limits: Limits, device: str, dtype: str = "auto") -> Worker:
@@ -93,11 +85,7 @@ class Worker:
         return self.scheduler.alive and self.scheduler.stuck_for() < self.limits.timeout
 
     def prompt(self, question: str, param: str) -> Prompt:
-        """Tokenize a question.
-
-        Raises:
-            RequestError: 400: it is empty or too long.
-        """
+        """Tokenize a question."""
         if len(question) > self.limits.characters:
             raise RequestError(
                 400, f"The question has {len(question):,} characters; the maximum is {self.limits.characters:,}.", param,
@@ -117,11 +105,7 @@ class Worker:
     def submit(
         self, running: RunningRequest, prompts: Sequence[Prompt], n: int, decoding: Decoding, listen: bool
     ) -> None:
-        """Queue n samples of each prompt: all of them, or none.
-
-        Raises:
-            RequestError: 429: the queue is full; 503: the engine is dead or the server is shutting down.
-        """
+        """Queue n samples of each prompt: all of them, or none."""
         # random streams depend only on the sample's index, so answers do not depend on other requests
         keys = [(0, sample) for sample in range(n)]
         try:
@@ -162,21 +146,13 @@ class Worker:
 
 @dataclass
 class ModelRegistry:
-    """The models of a server.
+    """The models of a server."""
 
-    Attributes:
-        main: The model it was started with.
-        compare: The text-CoT model for comparison, if any.
-        metrics: The server's metrics.
-        join_messages: Join several chat messages into one question instead of rejecting them.
-        needs_key: Whether clients must send a key.
-    """
-
-    main: Worker
-    compare: Worker | None
-    metrics: Metrics = field(default_factory=Metrics)
-    join_messages: bool = False
-    needs_key: bool = False
+    main: Worker  # the model it was started with
+    compare: Worker | None  # the text-CoT model for comparison, if any
+    metrics: Metrics = field(default_factory=Metrics)  # the server's metrics
+    join_messages: bool = False  # join several chat messages into one question instead of rejecting them
+    needs_key: bool = False  # whether clients must send a key
 
     def __post_init__(self):
         for worker in self.workers.values():
@@ -193,11 +169,7 @@ class ModelRegistry:
         return {w.name: w for w in (self.main, self.compare) if w is not None}
 
     def worker(self, name: str) -> Worker:
-        """Return the model of that name.
-
-        Raises:
-            RequestError: 404: there is no such model.
-        """
+        """Return the model of that name."""
         found = self.workers.get(name)
         if found is None:
             shown = name[:100].encode("utf-8", "replace").decode()

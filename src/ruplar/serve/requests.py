@@ -16,27 +16,16 @@ DEFAULT_TOKENS = Decoding().max_answer_tokens
 
 @dataclass
 class GenerationRequest:
-    """A validated request.
-
-    Attributes:
-        worker: The model.
-        prompts: The tokenized questions.
-        n: Answers per question.
-        decoding: Decoding options.
-        stops: Stop strings.
-        include_reasoning: Include the thought.
-        stream: Send a stream.
-        usage: End a stream with a usage chunk.
-    """
+    """A validated request."""
 
     worker: Worker
-    prompts: list[Prompt]
-    n: int
+    prompts: list[Prompt]  # the tokenized questions
+    n: int  # answers per question
     decoding: Decoding
     stops: list[str]
     include_reasoning: bool
     stream: bool
-    usage: bool
+    usage: bool  # end a stream with a usage chunk
 
     @property
     def prompt_tokens(self) -> int:

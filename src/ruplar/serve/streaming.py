@@ -37,32 +37,20 @@ class ClientDisconnected(Exception):
 
 @dataclass
 class SampleUpdate:
-    """Progress of one sample of a request.
-
-    Attributes:
-        index: Which sample.
-        row: Everything generated so far; see `engine.options.Request`.
-        ms: Milliseconds since the sample was given a slot.
-        final: Whether the sample is finished.
-    """
+    """Progress of one sample of a request."""
 
     index: int
-    row: Generation
-    ms: float
-    final: bool = False
+    row: Generation  # everything generated so far; see `engine.options.Request`
+    ms: float  # milliseconds since the sample was given a slot
+    final: bool = False  # whether the sample is finished
 
 
 @dataclass
 class RunningRequest:
-    """The samples of one request while they are generated; leaving the async context cancels the unfinished ones.
+    """The samples of one request while they are generated; leaving the async context cancels the unfinished ones."""
 
-    Attributes:
-        seconds: Timeout of the request.
-        receive: ASGI's receive function, to notice a client that disconnects.
-    """
-
-    seconds: float
-    receive: Callable[[], Any]
+    seconds: float  # timeout of the request
+    receive: Callable[[], Any]  # ASGI's receive function, to notice a client that disconnects
     tickets: list[Ticket] = field(default_factory=list, init=False)
     _inbox: asyncio.Queue = field(default_factory=asyncio.Queue, init=False, repr=False)
     _finished: set[int] = field(default_factory=set, init=False, repr=False)
@@ -114,12 +102,7 @@ class RunningRequest:
         await self._inbox.put((0, ClientDisconnected(), 0.0, False))
 
     async def updates(self) -> AsyncIterator[SampleUpdate]:
-        """Yield updates until all samples are finished.
-
-        Raises:
-            ClientDisconnected: The client has closed the connection.
-            RequestError: Timeout (504), the engine failed (500) or stopped (503), or the server is shutting down (503).
-        """
+        """Yield updates until all samples are finished; raise if it takes too long, the engine fails or the client leaves."""
         while len(self._finished) < len(self.tickets):
             try:
                 async with asyncio.timeout_at(self._deadline):
@@ -161,12 +144,7 @@ def sse(data: Any, name: str = "") -> bytes:
 
 
 class EventStream(Response):
-    """A response that sends events as they are produced.
-
-    Args:
-        source: Yields encoded events; closed when the client disconnects.
-        seconds: Timeout of the whole response.
-    """
+    """A response that sends events as they are produced."""
 
     def __init__(self, source: AsyncIterator[bytes], seconds: float):
         self.source, self.seconds = source, seconds

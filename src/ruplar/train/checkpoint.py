@@ -44,11 +44,7 @@ def step_of(checkpoint: Path) -> int:
 
 
 def commit(draft: Path, run: Path, step: int) -> Path:
-    """Mark a draft as complete, flush it to disk and give it its final name.
-
-    Returns:
-        The checkpoint's folder.
-    """
+    """Mark a draft as complete, flush it to disk and give it its final name."""
     written, final = draft / folder_of(run, step).name, folder_of(run, step)
     files = sorted(path for path in written.rglob("*") if path.is_file() and path.name != MARK)
     sizes = {str(path.relative_to(written)): path.stat().st_size for path in files}

@@ -22,11 +22,7 @@ log = logging.getLogger(__name__)
 
 
 def find_checkpoint(output: Path, resume: bool) -> Path | None:
-    """Return the checkpoint to resume from; None to start from the beginning.
-
-    Raises:
-        UserError: The folder has a run and `resume` is False, or the run is finished without a checkpoint.
-    """
+    """Return the checkpoint to resume from; None to start from the beginning."""
     if resume:
         start = checkpoint.latest(output)
         if start is None and (output / MODEL).exists():
