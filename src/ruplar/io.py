@@ -96,12 +96,10 @@ def write_bytes(path: str | Path, content: bytes, *, sync: bool = False) -> Path
 
 
 def write_text(path: str | Path, text: str, *, sync: bool = False) -> Path:
-    """Write a UTF-8 file atomically and return its path."""
     return write_bytes(path, text.encode("utf-8"), sync=sync)
 
 
 def write_json(path: str | Path, value: Any, *, sync: bool = False) -> Path:
-    """Write indented JSON atomically and return its path."""
     return write_text(path, json.dumps(value, indent=2, ensure_ascii=False) + "\n", sync=sync)
 
 

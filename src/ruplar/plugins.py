@@ -46,7 +46,6 @@ def describe(kind: str, name: str) -> str:
 
 
 def load(kind: str, name: str) -> ModuleType:
-    """Return the module of a plug-in."""
     if "." in name:
         try:
             module = importlib.import_module(name)

@@ -33,17 +33,14 @@ class HasMarkers:
 
     @property
     def think_id(self) -> int:
-        """Id of `<think>`."""
         return self.markers.think_id
 
     @property
     def end_think_id(self) -> int:
-        """Id of `</think>`, the halt token."""
         return self.markers.end_think_id
 
     @property
     def eos_id(self) -> int:
-        """Id that ends an answer."""
         return self.markers.eos_id
 
 
@@ -93,7 +90,6 @@ class SampleContext(NamedTuple):
 
     @property
     def key(self) -> tuple[int, int, int]:
-        """The key of the random generator of this sample."""
         return self.seed, self.epoch, self.row
 
 
@@ -147,11 +143,9 @@ class Batch:
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> Batch:
-        """Return the batch of an `as_dict`."""
         return cls(**{**values, "also": {name: cls.from_dict(batch) for name, batch in values["also"].items()}})
 
     def to(self, device) -> Batch:
-        """Return the same batch on another device."""
         values = {f.name: getattr(self, f.name) for f in fields(self)}
         moved = {k: v.to(device, non_blocking=True) for k, v in values.items() if hasattr(v, "to")}
         return replace(self, **moved, also={name: batch.to(device) for name, batch in self.also.items()})

@@ -66,7 +66,6 @@ _Loader.add_implicit_resolver(
 
 
 def parse(text: str, where: str) -> Any:
-    """Read YAML text as plain data."""
     try:
         data = yaml.load(text, Loader=_Loader)  # noqa: S506  (a SafeLoader)
         if "*" in text and _size(data, {}) > _SIZE:
@@ -92,7 +91,6 @@ def _size(data: Any, known: dict[int, int]) -> int:
 
 
 def read_yaml(file: Path) -> Any:
-    """Read a YAML file as plain data."""
     try:
         written = file.read_text(encoding="utf-8")
     except UnicodeDecodeError as error:

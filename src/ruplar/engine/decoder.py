@@ -94,12 +94,10 @@ class Decoder:
 
     @property
     def device(self) -> torch.device:
-        """Device of the weights."""
         return self.weights.table.device
 
     @torch.inference_mode()
     def allocate(self, slots: int, columns: int) -> None:
-        """See `SlotDecoder`."""
         w = self.weights
         self.slots, self.columns = slots, columns
         self.cache = w.table.new_zeros((len(w.layers), 2, slots, w.kv_heads, columns, w.head_dim))
@@ -112,7 +110,6 @@ class Decoder:
         self.every = torch.arange(slots, device=self.device)
 
     def embed(self, ids: Tensor) -> Tensor:
-        """See `SlotDecoder`."""
         return F.embedding(ids, self.weights.table)
 
     def mixture(self, weights: Tensor) -> Tensor:
@@ -126,13 +123,11 @@ class Decoder:
         return total.to(table.dtype)
 
     def logits(self, hidden: Tensor) -> Tensor:
-        """See `SlotDecoder`."""
         if self.small_batch is not None and len(hidden) <= self.small_batch.max_rows:
             return self.small_batch.logits(hidden)
         return self.weights.head(hidden).float()
 
     def prefill(self, embeds: Tensor, lengths: Tensor, at: At) -> Tensor:
-        """See `SlotDecoder`."""
         w, x, width = self.weights, embeds, embeds.shape[1]
         slots = self.every[at] if self.layer_kernels is not None else None
         for index, layer in enumerate(w.layers[:-1]):
@@ -148,12 +143,10 @@ class Decoder:
         return self._norm(self._finish(w.layers[-1], x[rows, last], read), w.norm)
 
     def copy(self, source: Tensor, target: Tensor, columns: int) -> None:
-        """See `SlotDecoder`."""
         for layer in self.cache:  # one at a time, since the copy needs temporary memory
             layer[:, target, :, :columns] = layer[:, source, :, :columns]
 
     def step(self, embeds: Tensor, positions: Tensor, used: int) -> Tensor:
-        """See `SlotDecoder`."""
         if self.small_batch is not None and len(embeds) <= self.small_batch.max_rows:
             return self.small_batch.step(embeds, positions)
         x, rows, w = embeds, len(embeds), self.weights

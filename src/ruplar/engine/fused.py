@@ -33,7 +33,6 @@ class Linear:
     bias: Tensor | None = None
 
     def __call__(self, x: Tensor) -> Tensor:
-        """[..., in] → [..., out]."""
         return F.linear(x, self.weight, self.bias)
 
 
@@ -67,7 +66,6 @@ class Weights:
 
 
 def covers(backbone: Backbone) -> bool:
-    """Whether the model has a supported structure."""
     trunk = backbone.plain_model.base_model
     if not all(hasattr(trunk, part) for part in ("layers", "norm", "rotary_emb")) or not len(trunk.layers):
         return False

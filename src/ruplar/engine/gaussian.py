@@ -35,7 +35,6 @@ class LatentHead(nn.Module):
             self.log_std = nn.Linear(inner, width)
 
     def forward(self, hidden: Tensor) -> tuple[Tensor, Tensor]:
-        """See the class."""
         inner = self.body(hidden.to(self.mean.weight.dtype))
         return self.mean(inner).float(), self.log_std(inner).float()
 

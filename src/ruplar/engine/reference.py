@@ -117,7 +117,6 @@ class _Batch:
         )  # fmt: skip
 
     def think(self, logits: Tensor) -> NextInput:
-        """The thinker's decision on every row."""
         thinker: Any = self.thinker
         noise = () if self.noise is None else (self.noise,)
         return thinker.next(logits, self.last, self.made, *noise)

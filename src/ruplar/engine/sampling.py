@@ -126,11 +126,9 @@ class Noise:
         return cls(scale, torch.ones_like(scale), torch.zeros(rows, 2, dtype=torch.long, device=device))
 
     def __getitem__(self, at: slice | Tensor) -> Noise:
-        """Select rows."""
         return Noise(self.scale[at], self.temperature[at], self.stream[at])
 
     def __setitem__(self, at: slice | Tensor, rows: Noise) -> None:
-        """Replace rows."""
         self.scale[at], self.temperature[at], self.stream[at] = rows.scale, rows.temperature, rows.stream
 
 

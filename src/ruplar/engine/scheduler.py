@@ -45,7 +45,6 @@ class Ticket:
     ended: float | None = None  # `time.perf_counter()` when it was answered
 
     def result(self, timeout: float | None = None) -> Generation:
-        """Wait for the answer."""
         return self.future.result(timeout)
 
     def cancel(self) -> bool:
@@ -157,7 +156,6 @@ class Scheduler:
         return len(found)
 
     def _remove_cancelled(self) -> None:
-        """Remove cancelled questions from the queue."""
         if any(ticket.dropped for ticket in self.queue):
             waiting = [ticket for ticket in self.queue if not ticket.dropped]
             self.queue.clear()
@@ -182,7 +180,6 @@ class Scheduler:
             self.engine.admit(slots, [ticket.request for ticket in group])
 
     def start(self) -> None:
-        """Start the engine's thread."""
         assert self._thread is None, "already started"
         self._stopping = False
         self._thread = threading.Thread(target=self._run_thread, name="ruplar-scheduler", daemon=True)

@@ -32,7 +32,6 @@ def power_of_two(count: int) -> int:
 
 
 def check_triton() -> None:
-    """Check that the kernels can be imported."""
     try:
         from ruplar.engine import kernels  # noqa: F401
     except ImportError as error:
@@ -176,7 +175,6 @@ class FusedDecision:
         return state.keep == "none" and (soft or state.kind in ("text", "none"))
 
     def decide(self, at: At, logits: Tensor, advance: bool) -> None:
-        """See `SlotState.decide`."""
         from ruplar.engine import decision_kernels
 
         state, thinker, table = self.state, self.state.thinker, self.table

@@ -141,7 +141,6 @@ class TextThinker:
     takes_noise: ClassVar[bool] = True
 
     def next(self, logits: Tensor, hidden: Tensor, made: Tensor, noise: Noise | None = None) -> NextInput:
-        """See `Thinker.next`."""
         tokens = logits.argmax(-1) if noise is None else noised_tokens(logits, noise, made)
         return NextInput(tokens == self.end_think_id, self.embedding(tokens), tokens)
 
@@ -157,11 +156,9 @@ class HiddenThinker:
 
     @property
     def cap(self) -> int:
-        """All of them."""
         return self.count
 
     def next(self, logits: Tensor, hidden: Tensor, made: Tensor) -> NextInput:
-        """See `Thinker.next`."""
         return NextInput(made >= self.count, hidden if self.project is None else self.project(hidden))
 
 
@@ -173,7 +170,6 @@ class NoThinker:
     thinks: bool = False
 
     def next(self, logits: Tensor, hidden: Tensor, made: Tensor) -> NextInput:
-        """See `Thinker.next`."""
         return NextInput(torch.ones(len(logits), dtype=torch.bool, device=logits.device), hidden)
 
 
@@ -186,11 +182,9 @@ class ReplayThinker:
 
     @property
     def cap(self) -> int:
-        """The largest N_b."""
         return max((len(rows) for rows in self.latents), default=0)
 
     def next(self, logits: Tensor, hidden: Tensor, made: Tensor) -> NextInput:
-        """See `Thinker.next`."""
         embeds = torch.zeros_like(hidden)
         halt = torch.ones(len(hidden), dtype=torch.bool, device=hidden.device)
         for row, (latents, at) in enumerate(zip(self.latents, made.tolist(), strict=True)):

@@ -62,7 +62,6 @@ class Loss:
 
     @property
     def total(self) -> Tensor:
-        """The sum of the parts."""
         return sum(self.parts.values())  # type: ignore[return-value]
 
 

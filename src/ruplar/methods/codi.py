@@ -48,7 +48,6 @@ class Method(base.Method):
     projector: Any = field(default=None, repr=False)
 
     def attach(self, backbone: Backbone) -> None:
-        """Make the projector g."""
         from ruplar.model.rollout import Projector
 
         width = backbone.embedding_weight.shape[1]
@@ -56,7 +55,6 @@ class Method(base.Method):
         self.projector = Projector(width, inner, self.config.projector_dropout).to(backbone.device)
 
     def modules(self) -> dict[str, nn.Module]:
-        """The projector g."""
         return {} if self.projector is None else {"projector": self.projector}
 
     def encode(self, example: Example, tools: Tools, context: SampleContext) -> Item:
@@ -102,7 +100,6 @@ class Method(base.Method):
         return Loss(parts, student.watch)
 
     def thinker(self, backbone: Backbone) -> HiddenThinker:
-        """The fixed number of latents of training."""
         from ruplar.engine.thinker import HiddenThinker
 
         return HiddenThinker(self.config.latents, self.projector)

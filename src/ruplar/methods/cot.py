@@ -46,11 +46,9 @@ class Method(base.Method):
         return Item(ids=ids, labels=labels, question_at=prompt.question_at)
 
     def loss(self, backbone: Backbone, batch: Batch) -> Loss:
-        """Cross-entropy of the chain and the answer."""
         return base.label_loss(backbone, batch, self.config.head_chunk)
 
     def thinker(self, backbone: Backbone) -> TextThinker:
-        """Reasoning as text, decoded greedily."""
         from ruplar.engine.thinker import TextThinker
 
         # differs from the paper: D20. Its CoT row is copied from CoLaR, sampled at T=1, top-p 0.9; this one is greedy

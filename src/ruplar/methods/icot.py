@@ -68,11 +68,9 @@ class Method(base.Method):
         return Item(ids=ids, labels=labels, question_at=prompt.question_at)
 
     def loss(self, backbone: Backbone, batch: Batch) -> Loss:
-        """Cross-entropy of the remaining chain and of the answer."""
         return base.label_loss(backbone, batch, self.config.head_chunk)
 
     def thinker(self, backbone: Backbone) -> TextThinker:
-        """Reasoning as text, as far as it is not internalised."""
         from ruplar.engine.thinker import TextThinker
 
         # differs from the paper: D31. Its repository samples at T=1; this one is greedy

@@ -43,11 +43,9 @@ class Method(base.Method):
         return Item(ids=ids, labels=labels, question_at=prompt.question_at)
 
     def loss(self, backbone: Backbone, batch: Batch) -> Loss:
-        """Cross-entropy of the answer."""
         return base.label_loss(backbone, batch, self.config.head_chunk)
 
     def thinker(self, backbone: Backbone) -> NoThinker:
-        """No latents: `</think>` is part of the prefill."""
         from ruplar.engine.thinker import NoThinker
 
         return NoThinker()

@@ -70,7 +70,6 @@ class Method(base.Method):
         return True
 
     def attach(self, backbone: Backbone) -> None:
-        """Measure sigma, make the latent head and the projector."""
         self.config = with_sigma(self.config, backbone)  # type: ignore[assignment]
         self.head = make_head(self.config, backbone)
         if self.config.project:
@@ -78,7 +77,6 @@ class Method(base.Method):
             self.projector = make_projector(width, width).to(backbone.device)
 
     def encode(self, example: Example, tools: Tools, context: SampleContext) -> Item:
-        """One latent per step."""
         # differs from the paper: D54. Its prompt ends in "(Thinking speed: 1)", always the same and so left out
         prompt = tools.prompt(self.question(example.question, context))
         # differs from the paper: D55. Its step texts may contain markup; here the step without << and >>
@@ -124,7 +122,6 @@ class Method(base.Method):
         return frozen_means(backbone, batch.also["steps"])
 
     def thinker(self, backbone: Backbone) -> GaussianThinker:
-        """Latents from the head."""
         assert self.head is not None, "call attach first"
         return make_thinker(self.config, self.head, backbone)
 
@@ -133,7 +130,6 @@ class Method(base.Method):
         return {} if self.projector is None else {"projector": self.config.projector_rate}
 
     def modules(self) -> dict[str, nn.Module]:
-        """The latent head and the projector."""
         made = {"head": self.head, "projector": self.projector}
         return {name: module for name, module in made.items() if module is not None}
 

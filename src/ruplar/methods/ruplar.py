@@ -142,7 +142,6 @@ class Method(base.Method):
         return Loss(parts, _watch(read, batch, m, backbone.end_think_id))
 
     def thinker(self, backbone: Backbone) -> SoftThinker:
-        """Soft tokens from the model's own distribution."""
         from ruplar.engine.thinker import SoftThinker
 
         c = self.config

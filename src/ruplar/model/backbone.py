@@ -84,7 +84,6 @@ class Backbone(HasMarkers):
 
     @property
     def device(self) -> torch.device:
-        """Return the device of the weights."""
         return next(self.embedding.parameters()).device  # `weight` is recomputed on access where rows are trained
 
     @property
@@ -123,7 +122,6 @@ class Backbone(HasMarkers):
 
     @property
     def head_dtype(self) -> torch.dtype:
-        """Return the dtype the head computes in."""
         return next(self.head.parameters()).dtype
 
     def compile_layers(self, keep: float = 1.0) -> None:

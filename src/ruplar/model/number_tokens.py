@@ -27,7 +27,6 @@ _OPTIONS = ("model_max_length", "padding_side", "truncation_side", "clean_up_tok
 
 
 def number_ids(tokenizer: Any) -> list[int]:
-    """Return the ids of all groups."""
     if not _groups(tokenizer):
         raise UserError(f"{_SETTING}: this tokenizer has no tokens for groups of digits.")
     return [tokenizer.convert_tokens_to_ids(group) for group in GROUPS]

@@ -45,7 +45,6 @@ class Projector(nn.Module):
             )
 
     def forward(self, hidden: Tensor) -> Tensor:
-        """Hidden states [..., D] → inputs [..., D], in the dtype of the hidden states."""
         weight = next(self.parameters())
         return self.layers(hidden.to(weight.dtype)).to(hidden.dtype)
 

@@ -100,7 +100,6 @@ def find_model(reference: str | Path) -> Path:
 
 
 def read_metadata(folder: Path) -> ModelMetadata:
-    """Read and check the metadata of a model folder."""
     file = folder / METADATA_FILE
     try:
         raw = json.loads(file.read_text(encoding="utf-8"))

@@ -64,7 +64,6 @@ def load_weights(backbone: Backbone, extra: Mapping[str, nn.Module], folder: Pat
 
 
 def load_method_weights(extra: Mapping[str, nn.Module], folder: Path) -> None:
-    """Load only the method's own weights of what `save_weights` wrote."""
     found = _read(folder / EXTRA)
     _check({name: tensor.shape for name, tensor in _flat(extra).items()}, found, folder / EXTRA)
     for name, module in extra.items():
@@ -156,7 +155,6 @@ def _stored(tensors: Mapping[str, Tensor], dtype: torch.dtype | None, copies: bo
 
 
 def _note_dtype(file: Path, dtype: torch.dtype) -> None:
-    """Write the precision of the stored weights into the config."""
     config = json.loads(file.read_text(encoding="utf-8"))
     config["dtype"] = str(dtype).removeprefix("torch.")
     file.write_text(json.dumps(config, indent=2) + "\n", encoding="utf-8")

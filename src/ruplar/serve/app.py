@@ -39,7 +39,6 @@ class _Static(StaticFiles):
     """Static files of the playground, with its security headers."""
 
     def file_response(self, *args: Any, **kwargs: Any) -> Response:
-        """See `StaticFiles`."""
         response = super().file_response(*args, **kwargs)
         response.headers.update(_PAGE_HEADERS)
         return response
@@ -144,7 +143,6 @@ class ServerConfig(Settings):
 
 
 def load_models(config: ServerConfig, limits: Limits) -> ModelRegistry:
-    """Load the models."""
     if config.key is not None and not config.key:
         raise UserError("--api-key: is empty. Leave it out to require no key.")
     reference = config.compare
@@ -172,7 +170,6 @@ def served_name(reference: str) -> str:
 
 
 def make_server(registry: ModelRegistry, config: ServerConfig) -> uvicorn.Server:
-    """Return a server that is ready to run."""
     if config.key is None and config.host not in _LOCAL:
         log.warning(
             "no API key is set and %s is reachable from other machines: anyone can use the server.", config.host

@@ -38,7 +38,6 @@ class AuthMiddleware:
     key: str | None = None  # the API key; None: no key is required
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
-        """Handle one connection."""
         if scope["type"] == "websocket":  # no such route; closed without revealing anything to clients without a key
             await send({"type": "websocket.close", "code": 1008})
             return

@@ -33,15 +33,12 @@ class RequestError(Exception):
 
     @property
     def kind(self) -> str:
-        """OpenAI's error type."""
         return _TYPES.get(self.status, "server_error" if self.status >= 500 else "invalid_request_error")
 
     def body(self) -> dict[str, Any]:
-        """Return the error as JSON values."""
         return {"error": {"message": self.message, "type": self.kind, "param": self.param, "code": self.code}}
 
     def response(self) -> JSONResponse:
-        """Return the error as an HTTP response."""
         return JSONResponse(self.body(), self.status, self.headers)
 
 

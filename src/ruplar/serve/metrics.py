@@ -46,17 +46,14 @@ class Metrics:
         self.up.labels(name).set_function(lambda: float(scheduler.alive))
 
     def request(self, path: str, status: int, seconds: float) -> None:
-        """Count a finished request."""
         route = path if path in self.routes else "/static" if path.startswith("/static/") else "other"
         self.requests.labels(route, str(status)).inc()
         self.seconds.labels(route).observe(seconds)
 
     def answers(self, name: str, rows: Iterable[Generation]) -> None:
-        """Count finished answers."""
         for row in rows:
             self.latents.labels(name).observe(row.latent_count)
             self.tokens.labels(name).inc(len(row.answer_ids))
 
     def text(self) -> tuple[bytes, str]:
-        """Return all metrics as text, with its content type."""
         return generate_latest(self.registry), CONTENT_TYPE_LATEST

@@ -119,12 +119,10 @@ class ResponseBuilder:
         self.created = int(time.time())
 
     def body(self, samples: Sequence[SampleOutput], prompt_tokens: int) -> dict[str, Any]:
-        """Return the body of a response that is not streamed."""
         choices = [self._choice(i, sample) for i, sample in enumerate(samples)]
         return self._envelope(_OBJECTS[self.kind], choices) | {"usage": usage(samples, prompt_tokens)}
 
     def opening(self, index: int) -> list[dict[str, Any]]:
-        """Return the first chunks of a sample."""
         return [self._chunk(index, {"role": "assistant", "content": ""})] if self.kind == "chat" else []
 
     def chunk(self, index: int, delta: OutputDelta, sample: SampleOutput) -> dict[str, Any] | None:
@@ -144,7 +142,6 @@ class ResponseBuilder:
         return self._chunk(index, fields, delta.finish)
 
     def closing(self, samples: Sequence[SampleOutput], prompt_tokens: int) -> list[dict[str, Any]]:
-        """Return the last chunks of a stream."""
         if not self.usage:
             return []
         return [self._envelope(self._chunk_object, []) | {"usage": usage(samples, prompt_tokens)}]

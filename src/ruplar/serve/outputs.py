@@ -117,7 +117,6 @@ class SampleOutput:
 
 
 def latent_as_dict(latent: Latent, index: int) -> dict[str, Any]:
-    """Return one latent as JSON values."""
     return {
         "index": index,
         "tokens": list(latent.tokens),

@@ -42,7 +42,6 @@ class Worker:
 
     @classmethod
     def load(cls, name: str, reference: str, limits: Limits, device: str, dtype: str = "auto") -> Worker:
-        """Load a model and allocate its slots."""
         model = load_model(reference, device, dtype)
         thinker = model.method.thinker(model.backbone)
         generated = room(thinker) + 1 + limits.max_tokens
@@ -65,7 +64,6 @@ class Worker:
 
     @property
     def text_thinker(self) -> bool:
-        """Whether the model writes its thought as text."""
         return isinstance(self.scheduler.engine.thinker, TextThinker)
 
     @property
@@ -76,7 +74,6 @@ class Worker:
 
     @property
     def accepts_noise(self) -> bool:
-        """Whether noise can be added to its latents."""
         return bool(getattr(self.scheduler.engine.thinker, "takes_noise", False))
 
     @property
@@ -85,7 +82,6 @@ class Worker:
         return self.scheduler.alive and self.scheduler.stuck_for() < self.limits.timeout
 
     def prompt(self, question: str, param: str) -> Prompt:
-        """Tokenize a question."""
         if len(question) > self.limits.characters:
             raise RequestError(
                 400, f"The question has {len(question):,} characters; the maximum is {self.limits.characters:,}.", param,
@@ -160,16 +156,13 @@ class ModelRegistry:
 
     @property
     def limits(self) -> Limits:
-        """The limits, the same for every model."""
         return self.main.limits
 
     @property
     def workers(self) -> dict[str, Worker]:
-        """The models by name."""
         return {w.name: w for w in (self.main, self.compare) if w is not None}
 
     def worker(self, name: str) -> Worker:
-        """Return the model of that name."""
         found = self.workers.get(name)
         if found is None:
             shown = name[:100].encode("utf-8", "replace").decode()
@@ -177,12 +170,10 @@ class ModelRegistry:
         return found
 
     def start(self) -> None:
-        """Start the engine threads."""
         for worker in self.workers.values():
             worker.scheduler.start()
 
     def stop(self) -> None:
-        """Finish the running questions and stop the engine threads."""
         for worker in self.workers.values():
             worker.scheduler.stop(STOP_SECONDS)
 

@@ -34,7 +34,6 @@ class GenerationRequest:
 
 
 def parse_chat(registry: ModelRegistry, body: ChatBody) -> GenerationRequest:
-    """Validate a chat completion request."""
     given = {t for t in (body.max_tokens, body.max_completion_tokens) if t is not None}
     if len(given) > 1:
         raise RequestError(
@@ -53,7 +52,6 @@ def parse_chat(registry: ModelRegistry, body: ChatBody) -> GenerationRequest:
 
 
 def parse_completion(registry: ModelRegistry, body: CompletionBody) -> GenerationRequest:
-    """Validate a plain completion request."""
     questions = [body.prompt] if isinstance(body.prompt, str) else list(body.prompt)
     if not questions:
         raise RequestError(400, "prompt: contains no question.", "prompt", "invalid_value")

@@ -65,7 +65,6 @@ class RunningRequest:
         return lambda row: self._put((index, row, time.perf_counter(), False))
 
     def add(self, ticket: Ticket) -> None:
-        """Add a sample."""
         index = len(self.tickets)
         self.tickets.append(ticket)
         ticket.future.add_done_callback(lambda future: self._put((index, future, time.perf_counter(), True)))
@@ -151,7 +150,6 @@ class EventStream(Response):
         self.status_code, self.background = 200, None
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
-        """Send the events."""
         await send({"type": "http.response.start", "status": 200, "headers": _HEADERS})
         try:
             async with asyncio.timeout(self.seconds + GRACE):

@@ -26,7 +26,6 @@ _NAME = re.compile(r"checkpoint-(\d+)")
 
 
 def folder_of(run: Path, step: int) -> Path:
-    """Return the folder of a step's checkpoint."""
     return run / f"checkpoint-{step}"
 
 

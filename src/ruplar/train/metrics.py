@@ -49,7 +49,6 @@ class MetricSnapshot:
 
     @property
     def loss(self) -> float:
-        """Return the sum of the parts."""
         return sum(self.parts.values())
 
 
@@ -67,7 +66,6 @@ class MetricAccumulator:
     seconds: float = 0.0  # duration of the run, including sessions before a resume
 
     def add(self, parts: Mapping[str, Tensor], watch: Mapping[str, Tensor], step: int) -> None:
-        """Add one micro-batch of optimizer step `step`."""
         row = torch.stack([value.detach().float() for value in (*parts.values(), *watch.values())])
         if not self.names:
             both = sorted({*parts, *watch} & {*RESERVED})
@@ -79,7 +77,6 @@ class MetricAccumulator:
         self._note(row, slice(0, -1), step)
 
     def add_norm(self, norm: Tensor, step: int) -> None:
-        """Add the gradient norm of step `step`."""
         self._note(norm.detach().reshape(1), slice(-1, None), step)
 
     def _note(self, values: Tensor, place: slice, step: int) -> None:

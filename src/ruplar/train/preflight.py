@@ -98,7 +98,6 @@ def write_start(file: Path, start: Mapping[str, str], resume: bool) -> None:
 
 
 def warn_bfloat16(backbone: Backbone) -> None:
-    """Warn if all weights are trained in bfloat16."""
     if not hasattr(backbone.model, "peft_config") and backbone.embedding_weight.dtype == torch.bfloat16:
         log.warning(
             "all weights are trained in bfloat16, which loses small updates. Set backbone.dtype: float32 and "

@@ -139,7 +139,6 @@ def truncate(file: Path, step: int) -> None:
 
 
 def rows(file: Path) -> list[dict[str, Any]]:
-    """Read the rows of a `metrics.jsonl`."""
     return [json.loads(text) for text in file.read_text(encoding="utf-8").splitlines()]
 
 

@@ -176,7 +176,6 @@ class TrainingRun:
         progress: Show | None = None,
         callbacks: Sequence[TrainerCallback] = (),
     ) -> TrainResult:
-        """Train and save the model."""
         self.output.mkdir(parents=True, exist_ok=True)
         if getattr(self.model.method.config, "grpo", None) is not None:
             return self._reinforce(resume, progress)

@@ -45,7 +45,6 @@ class EpochPlan:
 
     @classmethod
     def of(cls, rows: int, args: TrainingArguments) -> EpochPlan:
-        """Build the plan of these arguments."""
         return cls(
             rows,
             args.train_batch_size,
@@ -58,7 +57,6 @@ class EpochPlan:
 
     @property
     def round(self) -> int:
-        """Return the rows that all processes take together."""
         return self.batch * self.processes
 
     @property
@@ -70,12 +68,10 @@ class EpochPlan:
 
     @property
     def steps_per_epoch(self) -> int:
-        """Return the optimizer steps of an epoch."""
         return max(-(-self.length // (self.round * self.accumulate)), 1)
 
     @property
     def steps(self) -> int:
-        """Return the optimizer steps of the whole run."""
         return self.max_steps or math.ceil(self.epochs * self.steps_per_epoch)  # as transformers counts them
 
     def progress(self, epoch: int, places: np.ndarray) -> np.ndarray:
@@ -91,7 +87,6 @@ class Order(Sampler[SampleContext]):
         self.arrange, self.plan, self.seed, self.epoch = arrange, plan, seed, 0
 
     def set_epoch(self, epoch: int) -> None:
-        """Set the epoch; called before each one."""
         self.epoch = epoch
 
     def __len__(self) -> int:
@@ -108,12 +103,10 @@ class Order(Sampler[SampleContext]):
 
 
 def shuffled(count: int) -> Arrange:
-    """Shuffle the rows."""
     return lambda generator: torch.randperm(count, generator=generator)
 
 
 def in_order(count: int) -> Arrange:
-    """Leave the rows in order."""
     return lambda generator: torch.arange(count)
 
 
