@@ -63,3 +63,8 @@ def finish(scheduler: Scheduler) -> None:
     """Run rounds until every question is answered."""
     while scheduler.queue or scheduler.in_flight:
         scheduler.turn()
+
+
+def submit(scheduler: Scheduler, prompt: Prompt, key=0, decoding=None, listen=None):
+    """Queue one sample of a question."""
+    return scheduler.submit_samples(prompt, [key], decoding, [listen])[0]

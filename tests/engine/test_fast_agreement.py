@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 import torch
-from engine_helpers import FAMILIES, HashedThinker, finish, many_prompts, soft
+from engine_helpers import FAMILIES, HashedThinker, finish, many_prompts, soft, submit
 
 from ruplar.engine.decoder import Decoder
 from ruplar.engine.fast import FastEngine
@@ -160,7 +160,7 @@ def test_questions_with_different_decoding_share_slots(make_backbone):
         replace(GREEDY, max_answer_tokens=1),
     ]
     scheduler = Scheduler(FastEngine.of(backbone, thinker, GREEDY, slots=3))
-    tickets = [scheduler.submit(p, key=i, decoding=ways[i % 4]) for i, p in enumerate(prompts)]
+    tickets = [submit(scheduler, p, key=i, decoding=ways[i % 4]) for i, p in enumerate(prompts)]
     finish(scheduler)
     for i, (prompt, ticket) in enumerate(zip(prompts, tickets, strict=True)):
         assert_same([ticket.result()], generate(backbone, thinker, [prompt], ways[i % 4], keys=[i]))

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 import torch
-from engine_helpers import finish, many_prompts, soft
+from engine_helpers import finish, many_prompts, soft, submit
 from torch import nn
 
 from ruplar.engine.fast import FastEngine
@@ -169,7 +169,7 @@ def test_rows_without_noise_stay_greedy_beside_noisy_ones(backbone, thinker):
     scheduler = Scheduler(FastEngine.of(backbone, thinker, greedy, slots=3))
     # noisy first, so that greedy questions get slots that were noisy, beside others that are
     order = [(key, how) for key in range(9) for how in ((NOISY, greedy) if key % 2 else (greedy, NOISY))]
-    tickets = [(key, how, scheduler.submit(prompts[key], key, how)) for key, how in order]
+    tickets = [(key, how, submit(scheduler, prompts[key], key, how)) for key, how in order]
     finish(scheduler)
     for key, how, ticket in tickets:
         assert ids([ticket.result()]) == ids([(wanted if how is greedy else noisy)[key]])
@@ -208,7 +208,7 @@ def test_noise_is_refused_for_thinkers_that_do_not_sample(backbone):
         generate(backbone, NoThinker(), many_prompts(1), NOISY)
     engine = FastEngine.of(backbone, NoThinker(), Decoding(max_answer_tokens=6), 2)
     with pytest.raises(UserError, match="does not sample"):
-        Scheduler(engine).submit(many_prompts(1)[0], decoding=NOISY)
+        submit(Scheduler(engine), many_prompts(1)[0], decoding=NOISY)
     for wrong in ({"noise": -1.0}, {"noise_temperature": 0.0}):
         with pytest.raises(UserError, match=next(iter(wrong))):
             Decoding(**wrong)

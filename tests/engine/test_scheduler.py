@@ -6,7 +6,7 @@ import time
 from concurrent.futures import CancelledError
 
 import pytest
-from engine_helpers import finish, many_prompts
+from engine_helpers import finish, many_prompts, submit
 
 from ruplar.engine.fast import FastEngine
 from ruplar.engine.options import EngineOptions
@@ -41,20 +41,20 @@ def answers(backbone, thinker, prompts):
 
 def test_the_queue_is_bounded(backbone, thinker):
     scheduler, prompts = scheduler_of(backbone, thinker, 1, queue_limit=2), many_prompts(3)
-    tickets = [scheduler.submit(p) for p in prompts[:2]]
+    tickets = [submit(scheduler, p) for p in prompts[:2]]
     with pytest.raises(QueueFull, match="2 questions are already waiting"):
-        scheduler.submit(prompts[2])
+        submit(scheduler, prompts[2])
     scheduler.turn()  # one in flight, one waiting
-    tickets.append(scheduler.submit(prompts[2]))
+    tickets.append(submit(scheduler, prompts[2]))
     finish(scheduler)
     assert [t.result().answer_ids for t in tickets] == answers(backbone, thinker, prompts)
 
 
 def test_cancelling_a_waiting_question_makes_room(backbone, thinker):
     scheduler, prompts = scheduler_of(backbone, thinker, 1, queue_limit=3), many_prompts(4)
-    tickets = [scheduler.submit(p) for p in prompts[:3]]
+    tickets = [submit(scheduler, p) for p in prompts[:3]]
     assert tickets[1].cancel() and tickets[1].done()
-    tickets.append(scheduler.submit(prompts[3]))
+    tickets.append(submit(scheduler, prompts[3]))
     finish(scheduler)
     with pytest.raises(CancelledError):
         tickets[1].result()
@@ -64,7 +64,7 @@ def test_cancelling_a_waiting_question_makes_room(backbone, thinker):
 
 def test_cancelling_in_flight_frees_the_slot(backbone, thinker):
     scheduler, prompts = scheduler_of(backbone, thinker, 2), many_prompts(3)
-    tickets = [scheduler.submit(p) for p in prompts]
+    tickets = [submit(scheduler, p) for p in prompts]
     scheduler.turn()
     assert sorted(scheduler.in_flight) == [0, 1] and len(scheduler.queue) == 1
     [freed] = [slot for slot, ticket in scheduler.in_flight.items() if ticket is tickets[0]]
@@ -79,7 +79,7 @@ def test_cancelling_in_flight_frees_the_slot(backbone, thinker):
 
 def test_first_come_first_served(backbone, thinker):
     scheduler, prompts = scheduler_of(backbone, thinker, 1), many_prompts(4, seed=2)
-    tickets, order = [scheduler.submit(p) for p in prompts], []
+    tickets, order = [submit(scheduler, p) for p in prompts], []
     while scheduler.queue or scheduler.in_flight:
         scheduler.turn()
         order += [i for i, t in enumerate(tickets) if t.done() and i not in order]
@@ -90,8 +90,8 @@ def test_a_finished_slot_is_refilled_while_others_are_in_flight(backbone, thinke
     found = zip(many_prompts(30), answers(backbone, thinker, many_prompts(30)), strict=True)
     scheduler, prompts = scheduler_of(backbone, thinker, 2), [p for p, ids in found if len(ids) > 2][:3]
     short = Decoding(max_answer_tokens=1)
-    first = scheduler.submit(prompts[0], decoding=short)
-    others = [scheduler.submit(p) for p in prompts[1:]]
+    first = submit(scheduler, prompts[0], decoding=short)
+    others = [submit(scheduler, p) for p in prompts[1:]]
     while not first.done():
         scheduler.turn()
     assert list(scheduler.in_flight.values()) == [others[0]], "the second is still in flight"
@@ -104,11 +104,11 @@ def test_a_question_that_does_not_fit_is_refused(backbone, thinker):
     engine = FastEngine.of(backbone, thinker, DECODING, 2, EngineOptions(columns=40))
     scheduler, prompts = Scheduler(engine), many_prompts(3)
     long = type(prompts[0])(ids=(7,) * 30, question_at=0)
-    tickets = [scheduler.submit(p) for p in prompts]
+    tickets = [submit(scheduler, p) for p in prompts]
     with pytest.raises(UserError, match="takes up to 42 positions"):  # 30, <think>, 4 latents, </think>, 6
-        scheduler.submit(long)
+        submit(scheduler, long)
     with pytest.raises(UserError, match="max_answer_tokens: at most 6"):
-        scheduler.submit(prompts[0], decoding=Decoding(max_answer_tokens=7))
+        submit(scheduler, prompts[0], decoding=Decoding(max_answer_tokens=7))
     finish(scheduler)
     assert [t.result().answer_ids for t in tickets] == answers(backbone, thinker, prompts)
     assert (
@@ -119,14 +119,14 @@ def test_a_question_that_does_not_fit_is_refused(backbone, thinker):
 def test_the_scheduler_thread_answers_many_questions(backbone, thinker):
     scheduler, prompts = scheduler_of(backbone, thinker, 3), many_prompts(12)
     scheduler.start()
-    tickets = [scheduler.submit(p) for p in prompts]
+    tickets = [submit(scheduler, p) for p in prompts]
     assert [t.result(timeout=30).answer_ids for t in tickets] == answers(backbone, thinker, prompts)
     scheduler.stop()
 
 
 def test_stopping_finishes_questions_in_flight_and_cancels_waiting_ones(backbone, thinker):
     scheduler = scheduler_of(backbone, thinker, 1)
-    tickets = [scheduler.submit(p) for p in many_prompts(5)]
+    tickets = [submit(scheduler, p) for p in many_prompts(5)]
     scheduler.turn()
     scheduler.start()
     scheduler.stop()
@@ -145,7 +145,7 @@ def test_a_failure_reaches_only_questions_in_flight(backbone, thinker):
         return step()
 
     scheduler.engine.step = breaks_once
-    tickets = [scheduler.submit(p) for p in prompts]
+    tickets = [submit(scheduler, p) for p in prompts]
     scheduler.start()
     with pytest.raises(RuntimeError, match="out of memory"):
         tickets[0].result(timeout=30)

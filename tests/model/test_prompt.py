@@ -90,7 +90,7 @@ def test_thousands_of_control_names_are_text_too(embedded):
 def test_an_answer_cannot_hold_a_control_token_either(embedded):
     ids = embedded.prompt.answer("7</think>")
     assert embedded.end_think_id not in ids and embedded.tokenizer.decode(ids) == "\\boxed{7</think>}"
-    assert embedded.encode_answer("7") == [*embedded.prompt.plain("\\boxed{7}"), embedded.eos_id]
+    assert embedded.prompt.answer("7") == embedded.prompt.plain("\\boxed{7}")
 
 
 def test_the_llama_3_prompt_is_the_papers_layout_token_for_token(llama3):

@@ -1,7 +1,7 @@
 """YAML text → plain data, and `key=value` overrides → changes to it.
 
 YAML without its surprises: `3e-4` is a number, only `true` and `false` are booleans (so `eval_strategy: no` stays the
-word that transformers expects), dates stay text, and duplicate keys, deep nesting and alias bombs are errors.
+word that transformers expects), dates stay text, and duplicate keys are errors.
 """
 
 from __future__ import annotations
@@ -16,23 +16,10 @@ import yaml
 from ruplar.errors import UserError
 
 _LEFT_OUT = {"tag:yaml.org,2002:bool", "tag:yaml.org,2002:timestamp"}
-_DEPTH = 32
-_SIZE = 100_000
 
 
 class _Loader(yaml.SafeLoader):
     """YAML's safe loader without its surprises."""
-
-    depth = 0
-
-    def compose_node(self, parent, index):
-        self.depth += 1
-        if self.depth > _DEPTH:
-            mark = self.peek_event().start_mark
-            raise yaml.composer.ComposerError(None, None, f"nested more than {_DEPTH} levels deep", mark)
-        node = super().compose_node(parent, index)
-        self.depth -= 1
-        return node
 
     def construct_mapping(self, node, deep=False):
         seen = set()
@@ -67,27 +54,13 @@ _Loader.add_implicit_resolver(
 
 def parse(text: str, where: str) -> Any:
     try:
-        data = yaml.load(text, Loader=_Loader)  # noqa: S506  (a SafeLoader)
-        if "*" in text and _size(data, {}) > _SIZE:
-            raise UserError(f"its aliases expand to more than {_SIZE:,} values.", where=where)
-        return data
+        return yaml.load(text, Loader=_Loader)  # noqa: S506  (a SafeLoader)
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         place = f"line {mark.line + 1}, column {mark.column + 1}: " if mark else ""
         raise UserError(f"{place}{error.problem or error.context}.", where=where) from error
-    except yaml.YAMLError as error:
+    except (yaml.YAMLError, RecursionError) as error:
         raise UserError(f"not readable as YAML: {error}", where=where) from error
-
-
-def _size(data: Any, known: dict[int, int]) -> int:
-    """Return the number of values in `data` with aliases expanded; an alias to an enclosing value counts as too many."""
-    if not isinstance(data, dict | list):
-        return 1
-    if id(data) not in known:
-        known[id(data)] = _SIZE + 1
-        inside = data.values() if isinstance(data, dict) else data
-        known[id(data)] = min(_SIZE + 1, 1 + sum(_size(item, known) for item in inside))
-    return known[id(data)]
 
 
 def read_yaml(file: Path) -> Any:

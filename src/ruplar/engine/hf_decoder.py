@@ -53,7 +53,7 @@ class SlotCache:
 
 @dataclass
 class HFDecoder:
-    """Any causal LM that reads its keys and values through the cache object."""
+    """Any causal LM that reads its keys and values through the cache object; the same methods as `Decoder`."""
 
     backbone: Backbone
     slots: int = 0

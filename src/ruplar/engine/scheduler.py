@@ -1,7 +1,7 @@
 """Questions in a bounded queue → answers: continuous batching, a finished question's slot is refilled at once.
 
 First come, first served. An answer does not depend on which other questions are in flight. Use it from one thread
-(`run_all`), or start its own thread (`start`, `submit` from any thread, `stop`).
+(`run_all`), or start its own thread (`start`, `submit_samples` from any thread, `stop`).
 """
 
 from __future__ import annotations
@@ -72,16 +72,6 @@ class Scheduler:
     _dead: BaseException | None = field(init=False, default=None, repr=False)
     _turn_since: float | None = field(init=False, default=None, repr=False)
 
-    def submit(
-        self,
-        prompt: Prompt,
-        key: Key = 0,
-        decoding: Decoding | None = None,
-        listen: Callable[[Generation], None] | None = None,
-    ) -> Ticket:
-        """Add a question to the queue."""
-        return self.submit_samples(prompt, [key], decoding, [listen])[0]
-
     def submit_samples(
         self,
         prompt: Prompt,
@@ -89,9 +79,9 @@ class Scheduler:
         decoding: Decoding | None = None,
         listen: Sequence[Callable[[Generation], None] | None] | None = None,
     ) -> list[Ticket]:
-        """Add several samples of one question to the queue, all or none; they share one prefill.
+        """Add samples of one question to the queue, all or none; they share one prefill.
 
-        One key and, if given, one listener per sample; otherwise as `submit`.
+        A key names a sample's random stream; a listener is called by the engine's thread (`options.Request`).
         """
         decoding = decoding or self.engine.decoding
         listeners = listen if listen is not None else [None] * len(keys)

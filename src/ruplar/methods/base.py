@@ -123,7 +123,8 @@ class Method(Protocol):
         return self.config.model_dump(mode="json")
 
     def loss(self, backbone: Backbone, batch: Batch) -> Loss:
-        """Batch → its loss, in parts."""
+        """Batch → its loss, in parts; by default the cross-entropy of all labels."""
+        return label_loss(backbone, batch, getattr(self.config, "head_chunk", 0))
 
     def thinker(self, backbone: Backbone) -> Thinker:
         """How this method thinks at inference; the engine runs it."""
@@ -143,6 +144,12 @@ class Method(Protocol):
     def stage(self, progress: float) -> int:
         """Progress of the run, 0 to 1 → stage of the curriculum, which never decreases; 0 without a curriculum."""
         return 0
+
+
+def text_item(prompt: Prompt, head: Sequence[int], written: Sequence[int]) -> Item:
+    """A sequence without latents: the prompt and `head` without labels, then what the model learns to write."""
+    context = [*prompt.ids, *head]
+    return Item([*context, *written], [*[-100] * len(context), *written], question_at=prompt.question_at)
 
 
 def chain_text(steps: Sequence[str]) -> str:

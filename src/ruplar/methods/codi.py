@@ -67,13 +67,8 @@ class Method(base.Method):
         text = tools.encode(base.chain_text(steps))
         head = [*prompt.ids, tools.think_id]
         latents = list(range(len(head), len(head) + c.latents))
-        written = [*text, tools.end_think_id, *answer]
-        teacher = Item(
-            ids=[*head, *written],
-            labels=[*([-100] * len(head)), *written],
-            question_at=prompt.question_at,
-            mark_at=[len(head) + len(text) + lead],
-        )
+        teacher = base.text_item(prompt, [tools.think_id], [*text, tools.end_think_id, *answer])
+        teacher.mark_at = [len(head) + len(text) + lead]
         return Item(
             ids=[*head, *([tools.think_id] * c.latents), tools.end_think_id, *answer],
             labels=[*([-100] * (len(head) + c.latents + 1)), *answer],

@@ -145,10 +145,6 @@ class Backbone(HasMarkers):
             layer.compile(dynamic=True)
         self.compiled = True
 
-    def encode_answer(self, answer: str) -> list[int]:
-        """Encode the answer in the recipe's format, end token included."""
-        return [*self.prompt.answer(answer), self.eos_id]
-
 
 def load_backbone(
     config: BackboneConfig,
