@@ -98,18 +98,3 @@ def test_a_dead_thread_fails_all_waiting_questions_and_new_ones(backbone):
     assert not scheduler.alive
     with pytest.raises(EngineDead):
         submit(scheduler, many_prompts(1)[0])
-
-
-def test_an_engine_that_cannot_drop_ends_its_thread(backbone):
-    scheduler = Scheduler(FastEngine.of(backbone, soft(backbone), DECODING, 1))
-
-    def broken(*_):
-        raise RuntimeError("device lost")
-
-    scheduler.engine.step = scheduler.engine.drop = broken
-    ticket = submit(scheduler, many_prompts(1)[0])
-    scheduler.start()
-    with pytest.raises(RuntimeError, match="device lost"):
-        ticket.result(timeout=30)
-    scheduler._thread.join(10)
-    assert not scheduler.alive

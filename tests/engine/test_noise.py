@@ -83,14 +83,6 @@ def test_argmax_under_noise_of_scale_one_is_a_sample():
     assert (tokens.bincount(minlength=3) / 20_000).tolist() == pytest.approx(probs.tolist(), abs=0.0106)
 
 
-def test_a_cold_noised_mixture_is_nearly_one_token():
-    logits = torch.tensor([[0.5, 0.3, 0.2, 1e-9]]).log().expand(200, 4)
-    soft = noised(logits, noise_of(200), zeros(200), HALT).softmax(-1)
-    cold = noised(logits, noise_of(200, noise_temperature=0.01), zeros(200), HALT).softmax(-1)
-    assert soft.max(-1).values.mean() < 0.85 and cold.max(-1).values.mean() > 0.98
-    assert torch.equal(soft.argmax(-1), cold.argmax(-1))
-
-
 @pytest.fixture
 def backbone(make_backbone):
     return make_backbone("llama")
@@ -188,12 +180,6 @@ def test_samples_submitted_together_are_admitted_together(backbone, thinker):
     assert prefilled == [1, 1]
     prompts, keys = several([first, second], 4)
     assert ids([t.result() for t in tickets]) == ids(generate(backbone, thinker, prompts, NOISY, keys))
-
-
-def test_more_samples_than_slots_are_answered(backbone, thinker):
-    prompts, keys = several(many_prompts(2), 7)
-    found = Scheduler(FastEngine.of(backbone, thinker, NOISY, slots=3)).run_all(prompts, keys)
-    assert ids(found) == ids(generate(backbone, thinker, prompts, NOISY, keys))
 
 
 def test_returned_logits_are_the_noised_ones(backbone, thinker):

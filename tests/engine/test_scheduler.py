@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from concurrent.futures import CancelledError
 
 import pytest
@@ -116,14 +115,6 @@ def test_a_question_that_does_not_fit_is_refused(backbone, thinker):
     )  # run_all reallocates first
 
 
-def test_the_scheduler_thread_answers_many_questions(backbone, thinker):
-    scheduler, prompts = scheduler_of(backbone, thinker, 3), many_prompts(12)
-    scheduler.start()
-    tickets = [submit(scheduler, p) for p in prompts]
-    assert [t.result(timeout=30).answer_ids for t in tickets] == answers(backbone, thinker, prompts)
-    scheduler.stop()
-
-
 def test_stopping_finishes_questions_in_flight_and_cancels_waiting_ones(backbone, thinker):
     scheduler = scheduler_of(backbone, thinker, 1)
     tickets = [submit(scheduler, p) for p in many_prompts(5)]
@@ -150,15 +141,4 @@ def test_a_failure_reaches_only_questions_in_flight(backbone, thinker):
     with pytest.raises(RuntimeError, match="out of memory"):
         tickets[0].result(timeout=30)
     assert tickets[1].result(timeout=30).answer_ids == answers(backbone, thinker, prompts)[1]
-    scheduler.stop()
-
-
-def test_an_idle_thread_waits_without_spinning(backbone, thinker):
-    scheduler = scheduler_of(backbone, thinker, 1)
-    turns = []
-    turn = scheduler.turn
-    scheduler.turn = lambda: (turns.append(1), turn())[1]
-    scheduler.start()
-    time.sleep(0.05)
-    assert not turns
     scheduler.stop()

@@ -83,10 +83,6 @@ def test_llama_3_reads_any_text_as_text(llama3, text):
         check_prompt(llama3, text, "<|eot_id|>")
 
 
-def test_thousands_of_control_names_are_text_too(embedded):
-    check_text(embedded, "<think>" * 3000)
-
-
 def test_an_answer_cannot_hold_a_control_token_either(embedded):
     ids = embedded.prompt.answer("7</think>")
     assert embedded.end_think_id not in ids and embedded.tokenizer.decode(ids) == "\\boxed{7</think>}"

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 import torch
+from toys import LORA, with_random_adapter
 
 from ruplar.data.collate import collate
 from ruplar.errors import UserError
 from ruplar.model.backbone import attach_markers
-from ruplar.model.lora import add_lora
 from ruplar.model.rollout import Projector, roll_out
-from ruplar.model.settings import LoraSettings, PromptConfig
+from ruplar.model.settings import PromptConfig
 from ruplar.types import Item
 
 FAMILIES = ["llama", "qwen2", "qwen3", "gpt2"]
@@ -22,12 +22,7 @@ def backbone(tiny_model, byte_tokenizer):
 
     def make(family="llama"):
         made = attach_markers(tiny_model(family, len(byte_tokenizer)), byte_tokenizer, PromptConfig())
-        add_lora(made, LoraSettings(rank=2, alpha=4, dropout=0.0))
-        torch.manual_seed(1)
-        for weight in made.model.parameters():
-            if weight.requires_grad:
-                torch.nn.init.normal_(weight, std=0.1)
-        made.model.eval()
+        with_random_adapter(made, LORA).model.eval()
         return made
 
     return make

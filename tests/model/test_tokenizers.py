@@ -14,11 +14,6 @@ from ruplar.model import tokenizers
 from ruplar.model.tokenizers import llama3_controls, llama3_file, load_tokenizer, read_ranks
 
 
-def test_llama_3_groups_digits_by_three_from_the_left(llama3_tokenizer):
-    ids = llama3_tokenizer.encode("1400", add_special_tokens=False)
-    assert llama3_tokenizer.convert_ids_to_tokens(ids) == ["140", "0"]
-
-
 def test_llama_3_has_its_control_tokens_at_their_ids(llama3_tokenizer):
     known = {
         "<|begin_of_text|>": 128000,
@@ -33,20 +28,6 @@ def test_llama_3_has_its_control_tokens_at_their_ids(llama3_tokenizer):
     assert {t: llama3_tokenizer.convert_tokens_to_ids(t) for t in known} == known
     assert len(llama3_tokenizer) == 128256 and len(set(llama3_controls())) == 256
     assert (llama3_tokenizer.eos_token_id, llama3_tokenizer.pad_token_id) == (128009, 128001)
-
-
-def test_llama_3_adds_no_token_of_its_own_accord(llama3_tokenizer):
-    assert llama3_tokenizer.encode("24") == llama3_tokenizer.encode("24", add_special_tokens=False)
-    assert len(llama3_tokenizer.encode("24")) == 1
-
-
-def test_llama_3_frames_one_question_without_begin_of_text_or_system_turn(llama3_tokenizer):
-    turn = [{"role": "user", "content": "What is 3+4?\n"}]
-    text = llama3_tokenizer.apply_chat_template(turn, tokenize=False, add_generation_prompt=True)
-    assert text == (
-        "<|start_header_id|>user<|end_header_id|>\n\nWhat is 3+4?\n<|eot_id|>"
-        "<|start_header_id|>assistant<|end_header_id|>\n\n"
-    )
 
 
 def test_llama_3_reads_as_the_original_tokenizer_does(llama3_tokenizer):
@@ -147,8 +128,3 @@ def test_a_tiktoken_file_of_another_model_is_refused(tmp_path):
     file.write_text("IQ== 0\nIg== 1\n")
     with pytest.raises(UserError, match="has 2 tokens; Llama-3's tokenizer.model has 128,000"):
         load_tokenizer(file)
-
-
-def test_the_embedded_tokenizer_writes_numbers_up_to_999_as_one_token():
-    tokenizer = load_tokenizer("embedded")
-    assert all(len(tokenizer.encode(str(n), add_special_tokens=False)) == 1 for n in range(1000))

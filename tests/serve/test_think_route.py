@@ -60,11 +60,6 @@ def test_samples_vote(served, offline):
     assert only(again, "done")[0]["votes"] == done["votes"]
 
 
-def test_the_threshold_is_honoured(served):
-    assert only(think(served.url, halt_threshold=1e-5), "done")[0]["latents"] < 2
-    assert only(think(served.url, halt_threshold=0.999999), "done")[0]["latents"] >= 2
-
-
 def test_what_cannot_be_done_is_refused_before_the_stream(served):
     def status(**body):
         found = httpx.post(f"{served.url}/api/think", json={"question": APPLES, "method": "ruplar"} | body)
