@@ -49,8 +49,8 @@ def run(backbone, thinker, prompts, decoding, slots=5, options=None, keys=None):
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_two_hundred_questions_agree_with_slots_refilled_in_flight(family, make_backbone):
-    backbone, prompts = make_backbone(family), many_prompts(200)
+def test_many_questions_agree_with_slots_refilled_in_flight(family, make_backbone):
+    backbone, prompts = make_backbone(family), many_prompts(80)
     thinker = soft(backbone)
     wanted = generate(backbone, thinker, prompts, GREEDY)
     # the set is only useful if its rows differ
@@ -61,25 +61,22 @@ def test_two_hundred_questions_agree_with_slots_refilled_in_flight(family, make_
     assert_same(Scheduler(engine).run_all(prompts), wanted)
 
 
-@pytest.mark.parametrize("slots", [1, 2, 64])
+@pytest.mark.parametrize("slots", [1, 64])
 def test_the_number_of_slots_changes_nothing(slots, make_backbone):
     backbone, prompts = make_backbone("llama"), many_prompts(40, seed=1)
     thinker = soft(backbone)
     assert_same(run(backbone, thinker, prompts, GREEDY, slots), generate(backbone, thinker, prompts, GREEDY))
 
 
-@pytest.mark.parametrize("decoding", [GREEDY, SAMPLED], ids=["greedy", "sampled"])
 @pytest.mark.parametrize("options", list(SOFT.values()), ids=list(SOFT))
-def test_every_option_of_soft_tokens_agrees(options, decoding, make_backbone):
+def test_every_option_of_soft_tokens_agrees(options, make_backbone):
     backbone, prompts = make_backbone("qwen2"), many_prompts(30, seed=2)
     thinker = soft(backbone, **options)
-    wanted = generate(backbone, thinker, prompts, decoding)
-    assert_same(run(backbone, thinker, prompts, decoding), wanted)
+    assert_same(run(backbone, thinker, prompts, GREEDY), generate(backbone, thinker, prompts, GREEDY))
 
 
-@pytest.mark.parametrize("family", ["llama", "gpt2"])
-def test_text_thinker_and_no_thinker_agree(family, make_backbone):
-    backbone, prompts = make_backbone(family), many_prompts(30, seed=3)
+def test_text_thinker_and_no_thinker_agree_on_another_architecture(make_backbone):
+    backbone, prompts = make_backbone("gpt2"), many_prompts(30, seed=3)
     for thinker in (TextThinker(backbone.embedding, backbone.end_think_id, cap=6), NoThinker()):
         for decoding in (GREEDY, SAMPLED):
             wanted = generate(backbone, thinker, prompts, decoding)
@@ -94,13 +91,12 @@ def test_replayed_latents_agree(make_backbone):
     assert_same(run(backbone, thinker, prompts, GREEDY, slots=3), wanted)
 
 
-@pytest.mark.parametrize("keep", ["embeds", "all"])
-def test_returned_latents_agree(keep, make_backbone):
+def test_returned_latents_agree(make_backbone):
     backbone, prompts = make_backbone("llama"), many_prompts(25, seed=6)
     thinker = soft(backbone)
-    wanted = generate(backbone, thinker, prompts, GREEDY, keep_latents=keep)
-    found = run(backbone, thinker, prompts, GREEDY, options=EngineOptions(keep=keep))
-    assert any(row.latent_embeds for row in found) and (keep == "embeds" or any(row.latent_logits for row in found))
+    wanted = generate(backbone, thinker, prompts, GREEDY, keep_latents="all")
+    found = run(backbone, thinker, prompts, GREEDY, options=EngineOptions(keep="all"))
+    assert any(row.latent_embeds for row in found) and any(row.latent_logits for row in found)
     assert_same(found, wanted)
 
 
@@ -178,8 +174,11 @@ class LateSnapshots(Snapshots):
         self.count += 1
 
 
-@pytest.mark.parametrize("decoding", [GREEDY, SAMPLED], ids=["greedy", "sampled"])
-@pytest.mark.parametrize("kind", ["soft", "text", "none", "other"])
+@pytest.mark.parametrize(
+    ("kind", "decoding"),
+    [("soft", GREEDY), ("soft", SAMPLED), ("text", SAMPLED), ("none", GREEDY), ("other", GREEDY)],
+    ids=["soft", "soft sampled", "text sampled", "none", "other"],
+)
 def test_buckets_and_late_snapshots_change_nothing(kind, decoding, make_backbone):
     backbone, prompts = make_backbone("llama"), many_prompts(60, seed=13)
     thinker = {

@@ -10,7 +10,7 @@ from ruplar.engine.fast import FastEngine
 from ruplar.engine.options import EngineOptions
 from ruplar.engine.reference import generate
 from ruplar.engine.sampling import Decoding
-from ruplar.engine.scheduler import EngineDead, Scheduler
+from ruplar.engine.scheduler import Scheduler
 from ruplar.engine.thinker import NoThinker, TextThinker
 from ruplar.errors import UserError
 
@@ -43,17 +43,6 @@ def test_listeners_get_every_latent_and_token_once_and_in_order(backbone):
         assert ticket.ended >= ticket.started
 
 
-def test_listeners_get_written_reasoning_token_by_token(backbone):
-    thinker = TextThinker(backbone.embedding, backbone.end_think_id, cap=6)
-    scheduler, received = Scheduler(FastEngine.of(backbone, thinker, DECODING, 2)), []
-    [prompt] = many_prompts(1)
-    ticket = submit(scheduler, prompt, listen=lambda row: received.append(list(row.thought_ids)))
-    finish(scheduler)
-    whole = ticket.result().thought_ids
-    assert [len(some) for some in received][: len(whole)] == list(range(1, len(whole) + 1))
-    assert all(whole[: len(some)] == some for some in received)
-
-
 def test_a_halt_threshold_applies_to_its_question_only(backbone):
     thinker, prompts = soft(backbone, cap=5), many_prompts(24)
     scheduler = Scheduler(FastEngine.of(backbone, thinker, DECODING, 5))
@@ -79,22 +68,3 @@ def test_a_halt_threshold_without_effect_is_refused(backbone):
     for value in (0, 1, -0.1):
         with pytest.raises(UserError, match="halt_threshold"):
             Decoding(halt_threshold=value)
-
-
-def test_a_dead_thread_fails_all_waiting_questions_and_new_ones(backbone):
-    scheduler = Scheduler(FastEngine.of(backbone, soft(backbone), DECODING, 1))
-
-    def dies():
-        raise SystemExit("killed")
-
-    scheduler.engine.step = dies
-    tickets = [submit(scheduler, p) for p in many_prompts(3)]
-    scheduler.start()
-    assert scheduler.alive or scheduler._dead is not None
-    for ticket in tickets:
-        with pytest.raises(EngineDead, match="killed"):
-            ticket.result(timeout=30)
-    scheduler._thread.join(10)
-    assert not scheduler.alive
-    with pytest.raises(EngineDead):
-        submit(scheduler, many_prompts(1)[0])

@@ -130,8 +130,11 @@ def test_samples_share_one_prefill_in_the_reference_engine(backbone, thinker):
     assert all(shape == (16, 1) for shape in read[1:])
 
 
-@pytest.mark.parametrize("family", ["llama", "gpt2"])
-@pytest.mark.parametrize("settings", [{}, {"top_k": 0}, {"drop_halt": False}, {"halt": "argmax"}])
+@pytest.mark.parametrize(
+    ("family", "settings"),
+    [("llama", {}), ("llama", {"top_k": 0, "drop_halt": False}), ("llama", {"halt": "argmax"}), ("gpt2", {})],
+    ids=str,
+)
 def test_both_engines_draw_the_same_soft_tokens(family, settings, make_backbone):
     backbone = make_backbone(family)
     thinker = soft(backbone, **settings)

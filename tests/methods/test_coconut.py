@@ -47,14 +47,6 @@ def test_every_stage_replaces_one_more_step_by_two_latents(backbone):
     check(0.6, 6, [], [-100, *answer])
 
 
-def test_the_last_stage_writes_no_step(backbone):
-    tools, method = tools_of(backbone), plugins.make("methods", "coconut", {"max_stage": 1, "latent_by": 0.5})
-    longer = method.encode(EXAMPLE, tools, SampleContext(0, 0, 0.4))
-    last = method.encode(EXAMPLE, tools, SampleContext(0, 0, 0.5))
-    assert len(longer.latent_at) == len(last.latent_at) == 2
-    assert len(longer.ids) - len(last.ids) == len(tools.encode("<<7*2=14>>"))
-
-
 def test_latents_and_answers_of_training_equal_those_of_inference(backbone):
     method, tools, examples = plugins.make("methods", "coconut"), tools_of(backbone), problems(5)
     items = [method.encode(e, tools, SampleContext(0, row, 0.9)) for row, e in enumerate(examples)]

@@ -46,14 +46,6 @@ def test_everything_after_think_has_a_label_and_nothing_before(backbone):
     assert item.ids[-1] == backbone.eos_id and item.latent_at == []
 
 
-def test_a_chain_shorter_than_the_removal_is_empty(backbone):
-    short = Example("1+1?", ("1+1=2",), "2")
-    tools = tools_of(backbone)
-    assert len(tools.encode("<<1+1=2>>")) < 30
-    item = icot().encode(short, tools, SampleContext(0, 0, 0.4))  # 31 of 39
-    assert thought_of(backbone, item) == []
-
-
 def test_removal_offsets_follow_the_published_distribution(backbone):
     tools, method = tools_of(backbone), plugins.make("methods", "icot")
     full = len(tools.encode("<<3+4=7>> <<7*2=14>>"))

@@ -38,11 +38,6 @@ def test_a_step_is_one_latent_that_predicts_one_of_its_tokens(backbone):
     assert [s.ids for s in item.also["steps"]] == [tools.encode(step) for step in EXAMPLE.steps]
 
 
-def test_its_label_says_what_it_is():
-    assert regular().label == regular(features="tokens").label == "ReGuLaR-T"
-    assert "CoLaR with one group per step" in regular(features="tokens", project=False).label
-
-
 @pytest.mark.parametrize(
     ("settings", "message"),
     [({"features": "visual"}, "'hidden' or 'tokens'"), ({"project": False}, "needs features: tokens")],

@@ -136,9 +136,11 @@ def test_rows_are_the_same_at_every_load_and_the_old_ones_stay(base):
     assert (first.think_id, first.end_think_id) == (1362, 1363) and len(first.added) == 1102
 
 
-@pytest.mark.parametrize("base", [True, False], indirect=True, ids=["tied", "untied"])
 @pytest.mark.parametrize(
-    "lora", [LORA, LORA.model_copy(update={"embedding": True}), None], ids=["lora", "all", "full"]
+    ("base", "lora"),
+    [(True, LORA), (False, LORA), (True, LORA.model_copy(update={"embedding": True})), (False, None)],
+    indirect=["base"],
+    ids=["tied", "untied", "embedding", "all weights"],
 )
 def test_trained_rows_are_saved_read_back_and_exported_as_a_plain_model(base, tmp_path, lora):
     model = trained(BackboneConfig(name=str(base), number_tokens=True, lora=lora))

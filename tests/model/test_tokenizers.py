@@ -103,15 +103,17 @@ def test_a_missing_path_is_not_looked_up_on_the_hub(name, monkeypatch, tmp_path)
         load_tokenizer(name)
 
 
-def test_a_folder_without_a_tokenizer_says_so(tmp_path):
-    (tmp_path / "config.json").write_text("{}")
-    with pytest.raises(UserError, match="has no tokenizer"):
-        load_tokenizer(tmp_path)
-
-
-def test_a_broken_tokenizer_file_is_named(tmp_path):
-    (tmp_path / "tokenizer.json").write_text("{ not json")
-    with pytest.raises(UserError, match=f"the folder '{tmp_path}' cannot be read"):
+@pytest.mark.parametrize(
+    ("name", "text", "said"),
+    [
+        ("config.json", "{}", "has no tokenizer"),
+        ("tokenizer.json", "{ not json", "cannot be read"),
+        ("tokenizer.model", "IQ== 0\nIg== 1\n", "has 2 tokens; Llama-3's tokenizer.model has 128,000"),
+    ],
+)
+def test_a_folder_that_holds_no_known_tokenizer_is_refused(tmp_path, name, text, said):
+    (tmp_path / name).write_text(text)
+    with pytest.raises(UserError, match=said):
         load_tokenizer(tmp_path)
 
 
@@ -120,11 +122,4 @@ def test_a_file_in_another_format_is_refused_with_its_line(tmp_path, line):
     file = tmp_path / "tokenizer.model"
     file.write_bytes(b"IQ== 0\n" + line.replace(b"\x0a", b"") + b"\n")
     with pytest.raises(UserError, match=r"tokenizer.model:2 is not a line of a tiktoken file"):
-        load_tokenizer(file)
-
-
-def test_a_tiktoken_file_of_another_model_is_refused(tmp_path):
-    file = tmp_path / "tokenizer.model"
-    file.write_text("IQ== 0\nIg== 1\n")
-    with pytest.raises(UserError, match="has 2 tokens; Llama-3's tokenizer.model has 128,000"):
         load_tokenizer(file)

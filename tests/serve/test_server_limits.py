@@ -124,6 +124,15 @@ def test_a_client_that_leaves_frees_its_slot(small, stream):
     assert answer["choices"][0]["message"]["content"] == "10"
 
 
+@pytest.mark.parametrize("path", [PATH, "/v1/completions", "/api/think"])
+def test_broken_bodies_are_refused_in_words(served, path):
+    whole = json.dumps(CHAT).encode()
+    broken = [b"", whole[:40], b"[" * 2000, b"\xff\x00" * 50, b"null", b"[[]]", b'{"messages": [null]}', b'{"n": NaN}']
+    for body in broken:
+        found = httpx.post(served.url + path, content=body, headers={"content-type": "application/json"})
+        assert found.status_code == 400 and set(found.json()["error"]) == {"message", "type", "param", "code"}, body
+
+
 def test_no_route_answers_without_the_key_but_health():
     with running(key="kéy") as served:
         paths = [

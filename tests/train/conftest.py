@@ -65,6 +65,18 @@ def make_config(
     )
 
 
+TRAINS = {"test_cuda_graphs", "test_grpo", "test_latent_trainer", "test_packing", "test_pretokenized"}
+"""Files whose tests train without `backbone_folder`, or start processes."""
+
+
+def pytest_collection_modifyitems(items):
+    """Mark the tests that train as slow."""
+    for item in items:
+        here = item.path.parent == Path(__file__).parent
+        if here and (item.path.stem in TRAINS or "backbone_folder" in item.fixturenames):
+            item.add_marker(pytest.mark.slow)
+
+
 @pytest.fixture(autouse=True, scope="session")
 def one_thread():
     """Models this small are slower on many threads, and much slower when tests run side by side."""

@@ -17,7 +17,7 @@ from ruplar import plugins  # noqa: E402
 from ruplar.config import from_dict  # noqa: E402
 from ruplar.data.collate import collate  # noqa: E402
 from ruplar.errors import UserError  # noqa: E402
-from ruplar.methods._grpo import GrpoConfig  # noqa: E402
+from ruplar.methods.colar import GrpoConfig  # noqa: E402
 from ruplar.model.forward import embed, flat_hidden  # noqa: E402
 from ruplar.model.store import Model, load_model  # noqa: E402
 from ruplar.train.grpo import Reinforcer, advantages, clipped, draw, policy_loss  # noqa: E402

@@ -42,15 +42,6 @@ def test_eight_batches_of_one_accumulate_to_exactly_one_batch_of_eight(trainer, 
     assert moved, "one step must move something, or the comparison above means nothing"
 
 
-def test_every_micro_batch_has_the_totals_of_its_step(trainer):
-    made = trainer(per_device_train_batch_size=2, gradient_accumulation_steps=3, rows=6)
-    batches, count = made.get_batch_samples(iter(made.get_train_dataloader()), 3, torch.device("cpu"))
-    labels = sum(len(batch["label_ids"]) for batch in batches)
-    latents = sum(len(batch["latent_at"]) for batch in batches)
-    assert [batch["totals"].tolist() for batch in batches] == [[labels, 6.0, latents]] * 3
-    assert count == labels
-
-
 def test_only_the_adapter_moves_and_all_of_it_does(trainer):
     made = trainer(max_steps=4)
     before = weights(made)

@@ -40,7 +40,6 @@ class PluginConfig(Settings):
         return plugins.load(self.KIND, self.name).Config(**(self.model_extra or {}))
 
     def make(self) -> Any:
-        """Build the plug-in: a `Domain`, `Spans`, `Prior` or `Method`."""
         return plugins.make(self.KIND, self.name, self.model_extra)
 
 

@@ -122,12 +122,10 @@ class FastEngine:
 
     @property
     def opening(self) -> list[int]:
-        """The markers that follow every prompt."""
         b = self.backbone
         return [b.think_id] if self.thinker.thinks else [b.think_id, b.end_think_id]
 
     def need(self, prompt: Prompt, decoding: Decoding) -> int:
-        """Maximum number of columns a question may need."""
         return len(prompt.ids) + room(self.thinker) + decoding.max_answer_tokens
 
     @property
@@ -276,7 +274,6 @@ class FastEngine:
 
     @torch.inference_mode()
     def drop(self, slots: Sequence[int]) -> None:
-        """Free slots whose questions were cancelled."""
         held = [slot for slot in slots if self.busy.pop(slot, None)]
         if held:
             self.state.cancel(held)

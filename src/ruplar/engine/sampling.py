@@ -67,7 +67,6 @@ class Decoding:
 
     @property
     def noisy(self) -> bool:
-        """Whether latents are sampled."""
         return self.noise > 0 or self.noise_temperature != 1
 
 
@@ -121,7 +120,6 @@ class Noise:
 
     @classmethod
     def none(cls, rows: int, device=None) -> Noise:
-        """No noise, for this many rows."""
         scale = torch.zeros(rows, device=device)
         return cls(scale, torch.ones_like(scale), torch.zeros(rows, 2, dtype=torch.long, device=device))
 

@@ -53,7 +53,6 @@ class Ticket:
         return self.future.cancel() or self.future.cancelled()
 
     def done(self) -> bool:
-        """Answered, failed or cancelled."""
         return self.future.done()
 
 
@@ -189,7 +188,6 @@ class Scheduler:
 
     @property
     def alive(self) -> bool:
-        """Whether its own thread is running."""
         return self._thread is not None and self._thread.is_alive() and self._dead is None
 
     def stuck_for(self) -> float:

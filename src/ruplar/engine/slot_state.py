@@ -144,13 +144,11 @@ class SlotState:
         return bool(self._sampled or self._noisy or self._thresholds)
 
     def load_replay(self, slots: Sequence[int], latents: Sequence[Tensor]) -> None:
-        """Store the latents [N_b, D] that these slots will feed."""
         for slot, given in zip(slots, latents, strict=True):
             self.replay[slot, : len(given)] = given.to(self.replay)
             self.replay_count[slot] = len(given)
 
     def cancel(self, slots: Sequence[int]) -> None:
-        """Make slots idle, whatever their state."""
         self.rows[self._at(slots), DONE] = 1
         self.reset_sampling(slots)
 

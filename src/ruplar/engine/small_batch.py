@@ -27,7 +27,6 @@ class KernelsDisagree(RuntimeError):
 
 
 def power_of_two(count: int) -> int:
-    """The smallest power of two that is at least `count`."""
     return 1 << (count - 1).bit_length()
 
 

@@ -93,7 +93,6 @@ def _resize(model: Any, size: int) -> None:
 
 
 def _ends(model: Any) -> list[Any]:
-    """Return the input embedding, and the head if there is one."""
     return [module for module in (model.get_input_embeddings(), model.get_output_embeddings()) if module is not None]
 
 

@@ -64,7 +64,6 @@ _END = {"qwen2": "<|im_end|>"}
 
 
 def convert(file: Path, folder: Path) -> None:
-    """Write config, tokenizer and weights of a GGUF file into a folder."""
     reader = _open(file)
     kind = {key: _field(reader, key) for key in ("general.architecture", "tokenizer.ggml.model", "tokenizer.ggml.pre")}
     if (

@@ -57,7 +57,6 @@ def add_lora(backbone: Backbone, lora: LoraSettings) -> None:
 
 
 def check_same_adapter(config: BackboneConfig, first: BackboneConfig, folder: Path) -> None:
-    """Check that an adapter can be trained further under another config; report all differences together."""
     if not (folder / "adapter_config.json").is_file() or first.lora is None or config.lora is None:
         raise UserError(
             f"backbone.lora.continue_adapter: {folder} has no adapter, all its weights were trained. Remove "
@@ -119,15 +118,6 @@ def unadapted(backbone: Backbone, setting: str) -> Iterator[None]:
                 yield
     finally:
         model.train(training)
-
-
-def refuse_checkpointing(backbone: Backbone, setting: str) -> None:
-    """Refuse gradient checkpointing where gradients flow through layers whose adapter is switched off temporarily."""
-    if getattr(backbone.plain_model, "is_gradient_checkpointing", False):
-        raise UserError(
-            f"{setting}: does not work with training.gradient_checkpointing, which would recompute the layers with the "
-            "adapter. Turn one of them off."
-        )
 
 
 def merged(backbone: Backbone) -> Any:

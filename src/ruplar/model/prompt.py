@@ -130,7 +130,6 @@ class PromptBuilder:
         return Prompt(tuple(before + middle + after), question_at=end if closes else end - 1)
 
     def answer(self, answer: str) -> list[int]:
-        """Encode the answer in the recipe's format, without the end token."""
         return self.plain(self.config.answer.replace("{answer}", answer))
 
 

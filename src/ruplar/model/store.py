@@ -156,7 +156,6 @@ def _load_continued(config: BackboneConfig, prompt: PromptConfig, device: str) -
 
 
 def save_model(folder: Path, model: Model, dtype: Any = None) -> Path:
-    """Write a model folder atomically, replacing an earlier one."""
     with atomic_folder(folder, replace=True) as draft:
         save_weights(model.backbone, model.method.inference_modules(), draft, dtype)
         if not hasattr(model.backbone.model, "peft_config"):
@@ -200,7 +199,6 @@ def load_model(
 
 
 def _with_settings(metadata: ModelMetadata, settings: Mapping[str, Any]) -> ModelMetadata:
-    """Replace method settings in the metadata, checked by the method's own `Config`."""
     name = metadata.method.name
     try:
         checked = plugins.load("methods", name).Config(**{**metadata.method.settings, **settings})

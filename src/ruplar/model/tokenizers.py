@@ -78,7 +78,6 @@ def of_domain(domain: str) -> str:
 
 
 def llama3_file() -> Path:
-    """Return the path of Llama-3's `tokenizer.model` in the installed package llama-models."""
     # located without importing: its dependencies need not be installed
     found = importlib.util.find_spec("llama_models")
     for folder in (found.submodule_search_locations or []) if found else []:

@@ -130,7 +130,6 @@ def _read(file: Path) -> dict[str, Tensor]:
 
 
 def _check(expected: Mapping[str, torch.Size], found: Mapping[str, Tensor], file: Path) -> None:
-    """Refuse weights whose names or shapes differ from the model's."""
     missing, surplus = sorted(expected.keys() - found.keys()), sorted(found.keys() - expected.keys())
     other = [name for name in sorted(expected.keys() & found.keys()) if expected[name] != found[name].shape]
     problems = [f"lacks {len(missing)} weights the model has, e.g. {missing[0]}"] if missing else []

@@ -45,8 +45,6 @@ class _Static(StaticFiles):
 
 
 def make_app(registry: ModelRegistry, key: str | None = None) -> Any:
-    """Build the application; the engines start and stop with it."""
-
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         registry.start()

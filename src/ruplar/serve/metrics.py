@@ -39,7 +39,6 @@ class Metrics:
         self.up = Gauge("ruplar_engine_up", "1 while the engine thread is alive.", ["model"], **make)
 
     def watch(self, name: str, scheduler: Scheduler) -> None:
-        """Report a scheduler's queue and slots at every scrape."""
         self.queue.labels(name).set_function(lambda: len(scheduler.queue))
         self.busy.labels(name).set_function(lambda: len(scheduler.in_flight))
         self.slots.labels(name).set(scheduler.engine.slots)

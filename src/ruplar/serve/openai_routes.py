@@ -126,7 +126,6 @@ class ResponseBuilder:
         return [self._chunk(index, {"role": "assistant", "content": ""})] if self.kind == "chat" else []
 
     def chunk(self, index: int, delta: OutputDelta, sample: SampleOutput) -> dict[str, Any] | None:
-        """Return an increment as a chunk; None when it is empty."""
         fields: dict[str, Any] = {}
         if delta.latents:
             first = len(sample.latents) - len(delta.latents)

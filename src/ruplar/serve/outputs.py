@@ -127,5 +127,4 @@ def latent_as_dict(latent: Latent, index: int) -> dict[str, Any]:
 
 
 def thought_text(latents: Sequence[Latent]) -> str:
-    """Return the latents on one line: the most likely token of each."""
     return " → ".join(latent.tokens[0].strip() or repr(latent.tokens[0]) for latent in latents)

@@ -124,7 +124,6 @@ class Worker:
         return error
 
     def check_queue(self, count: int) -> None:
-        """Reject a request early if the queue has no room for its samples."""
         if not self.scheduler.alive:
             raise engine_dead()
         if len(self.scheduler.queue) + count > self.limits.max_queue:
@@ -184,5 +183,4 @@ def seed_of(seed: int | None) -> int:
 
 
 def describe(worker: Worker) -> dict[str, Any]:
-    """Return a model as /v1/models lists it."""
     return {"id": worker.name, "object": "model", "created": 0, "owned_by": "ruplar"}

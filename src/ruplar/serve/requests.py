@@ -29,7 +29,6 @@ class GenerationRequest:
 
     @property
     def prompt_tokens(self) -> int:
-        """Prompt tokens, each prompt counted once."""
         return sum(len(p.ids) for p in self.prompts)
 
 

@@ -132,7 +132,6 @@ def _result(future: Any) -> Generation:
 
 
 def engine_dead() -> RequestError:
-    """Return the error for a stopped engine thread."""
     return RequestError(503, "The engine has stopped working; the server must be restarted.", None, "engine_dead")
 
 

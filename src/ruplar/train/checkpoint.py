@@ -43,7 +43,6 @@ def step_of(checkpoint: Path) -> int:
 
 
 def commit(draft: Path, run: Path, step: int) -> Path:
-    """Mark a draft as complete, flush it to disk and give it its final name."""
     written, final = draft / folder_of(run, step).name, folder_of(run, step)
     files = sorted(path for path in written.rglob("*") if path.is_file() and path.name != MARK)
     sizes = {str(path.relative_to(written)): path.stat().st_size for path in files}
@@ -82,7 +81,6 @@ def latest(run: Path) -> Path | None:
 
 
 def clear_drafts(run: Path) -> list[Path]:
-    """Remove the folders of interrupted saves and return them."""
     stale = sorted(run.glob(f"{_DRAFT}checkpoint-*"))
     for draft in stale:
         log.info("removing %s, left by an interrupted save.", draft)

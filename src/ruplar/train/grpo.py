@@ -29,7 +29,7 @@ from ruplar.engine.reference import Generation, generate
 from ruplar.engine.sampling import Decoding
 from ruplar.engine.thinker import Thinker
 from ruplar.errors import TrainingStopped, UserError
-from ruplar.methods._grpo import GrpoConfig
+from ruplar.methods.colar import GrpoConfig
 from ruplar.model.backbone import Backbone
 from ruplar.model.store import Model
 from ruplar.priors.base import rng_of
@@ -198,7 +198,6 @@ class Reinforcer:
 
 
 def check_grpo(config: RunConfig, resume: bool, processes: int, initialized: bool) -> None:
-    """Refuse what the GRPO stage does not support."""
     problems = []
     if resume:
         problems.append("--resume: the GRPO stage writes no checkpoints. Start it again in another --output.")
@@ -225,7 +224,6 @@ class GrpoStage:
     best_accuracy: float = -1.0
 
     def run(self) -> None:
-        """Run all rounds and load the best weights."""
         grpo, self._began = self.worker.config, time.monotonic()
         self.file.touch()
         self._best: list[Tensor] = []

@@ -113,7 +113,6 @@ class MetricAccumulator:
 
     @classmethod
     def load(cls, file: Path, main: bool) -> MetricAccumulator:
-        """Load what `save` wrote; the sums go to the main process, the others start at 0."""
         saved: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
         sums = torch.tensor(saved["sums"], dtype=torch.float32)
         bad_at = torch.full((len(sums) + 1,), math.inf)

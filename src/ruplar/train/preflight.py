@@ -40,7 +40,6 @@ def find_checkpoint(output: Path, resume: bool) -> Path | None:
 
 
 def check_settings(config: RunConfig, method: Method) -> None:
-    """Refuse combinations of settings that cannot work."""
     if config.backbone.weights != "pretrained" and config.backbone.lora is not None:
         raise UserError(
             "backbone.lora: an adapter is saved without the weights under it, and random or borrowed weights could not be "

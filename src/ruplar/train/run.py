@@ -163,7 +163,6 @@ class TrainingRun:
         return trainer
 
     def validate(self) -> Validate | None:
-        """Return the validation function of this run; None without validation questions."""
         settings = self.config.validation
         valid = self.data.valid[: settings.questions]
         return validation(self.model, valid, settings.batch_size) if valid else None
