@@ -45,6 +45,7 @@ def logits(model: Model) -> torch.Tensor:
         return model.backbone.model(input_ids=torch.tensor([ids])).logits
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("tree", "embedding"), [(True, False), (False, True)], indirect=["tree"], ids=["tied rows", "untied embedding"]
 )
@@ -69,6 +70,7 @@ def test_it_starts_where_the_first_run_ended_and_loads_without_it(tree, embeddin
     torch.testing.assert_close(logits(load_model("plain")), logits(second), atol=1e-4, rtol=1e-4)
 
 
+@pytest.mark.slow
 def test_the_same_weights_are_trained_as_for_a_new_adapter_and_the_start_is_frozen(tree):
     save_model(tree / "cot", moved(start("cot"), 1))
     fresh, on = start(), start(init="cot", lora=ON)
@@ -115,6 +117,7 @@ def test_another_backbone_or_another_shape_is_refused_by_name(tree, change, said
         start(**{"init": "cot", "lora": ON, **change})
 
 
+@pytest.mark.slow
 def test_runs_without_an_adapter_or_on_merged_weights_are_refused(tree):
     save_model(tree / "full", moved(start("cot", lora=None), 1))
     with pytest.raises(

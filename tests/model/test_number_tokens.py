@@ -94,6 +94,7 @@ def test_other_ways_to_cut_text_are_extended_too(digit_tokenizer, cutter, text, 
     assert made.encode("It's the ½!\n\n ok") == digit_tokenizer.encode("It's the ½!\n\n ok")
 
 
+@pytest.mark.slow
 def test_a_tokenizer_that_has_such_groups_or_cannot_have_them_is_refused(llama3_tokenizer):
     from tokenizers import Tokenizer, models, pre_tokenizers
     from transformers import PreTrainedTokenizerFast
@@ -136,6 +137,7 @@ def test_rows_are_the_same_at_every_load_and_the_old_ones_stay(base):
     assert (first.think_id, first.end_think_id) == (1362, 1363) and len(first.added) == 1102
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("base", "lora"),
     [(True, LORA), (False, LORA), (True, LORA.model_copy(update={"embedding": True})), (False, None)],
@@ -178,6 +180,7 @@ def test_a_result_of_three_digits_is_one_token_of_its_prior(digit_tokenizer):
         assert all(of[token] == pytest.approx(0.8 / len(results)) for token in results)
 
 
+@pytest.mark.slow
 def test_a_run_from_another_keeps_its_number_tokens_and_trains_their_rows_again(base, tmp_path):
     first = trained(BackboneConfig(name=str(base), number_tokens=True, lora=LORA), method="cot")
     save_model(tmp_path / "cot", first)

@@ -14,6 +14,7 @@ from ruplar.model import tokenizers
 from ruplar.model.tokenizers import llama3_controls, llama3_file, load_tokenizer, read_ranks
 
 
+@pytest.mark.slow
 def test_llama_3_has_its_control_tokens_at_their_ids(llama3_tokenizer):
     known = {
         "<|begin_of_text|>": 128000,
@@ -30,6 +31,7 @@ def test_llama_3_has_its_control_tokens_at_their_ids(llama3_tokenizer):
     assert (llama3_tokenizer.eos_token_id, llama3_tokenizer.pad_token_id) == (128009, 128001)
 
 
+@pytest.mark.slow
 def test_llama_3_reads_as_the_original_tokenizer_does(llama3_tokenizer):
     tiktoken = pytest.importorskip("tiktoken")
     pattern = (
@@ -48,6 +50,7 @@ def test_llama_3_reads_as_the_original_tokenizer_does(llama3_tokenizer):
         assert llama3_tokenizer.decode(ids) == text
 
 
+@pytest.mark.slow
 def test_a_tiktoken_file_and_its_folder_load_and_the_caller_may_change_them(llama3_tokenizer, tmp_path):
     # as published by Meta; a link, so that the cached conversion of this session is reused
     (tmp_path / "tokenizer.model").symlink_to(llama3_file())

@@ -65,7 +65,7 @@ def make_config(
     )
 
 
-TRAINS = {"test_cuda_graphs", "test_grpo", "test_latent_trainer", "test_packing", "test_pretokenized"}
+TRAINS = {"test_cuda_graphs", "test_grpo", "test_latent_trainer", "test_packing", "test_prepare", "test_pretokenized"}
 """Files whose tests train without `backbone_folder`, or start processes."""
 
 
