@@ -31,16 +31,6 @@ class _Loader(yaml.SafeLoader):
             seen.add(key.value)
         return super().construct_mapping(node, deep)
 
-    def construct_object(self, node, deep=False):
-        try:
-            return super().construct_object(node, deep)
-        except (ValueError, OverflowError) as error:  # `!!int x`, an impossible date, a number of 5,000 digits
-            short = node.value if len(node.value) <= 40 else f"{node.value[:37]}..."
-            kind = node.tag.rpartition(":")[2]
-            raise yaml.constructor.ConstructorError(
-                None, None, f"'{short}' is not a valid {kind}", node.start_mark
-            ) from error
-
 
 _Loader.yaml_implicit_resolvers = {
     first: [(tag, pattern) for tag, pattern in found if tag not in _LEFT_OUT]
@@ -59,7 +49,7 @@ def parse(text: str, where: str) -> Any:
         mark = error.problem_mark or error.context_mark
         place = f"line {mark.line + 1}, column {mark.column + 1}: " if mark else ""
         raise UserError(f"{place}{error.problem or error.context}.", where=where) from error
-    except (yaml.YAMLError, RecursionError) as error:
+    except (yaml.YAMLError, ValueError, OverflowError, RecursionError) as error:  # `!!int x`, a number of 5,000 digits
         raise UserError(f"not readable as YAML: {error}", where=where) from error
 
 

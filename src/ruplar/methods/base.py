@@ -9,47 +9,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeAlias
 
-from ruplar.types import Batch, Example, Item, Prompt, SampleContext, Span, SparsePrior
+from ruplar.types import Batch, Example, Item, Prompt, SampleContext
 
 if TYPE_CHECKING:
     import numpy as np
     from torch import Tensor, nn
 
+    from ruplar.data.encoding import Encoder
     from ruplar.engine.thinker import Thinker
     from ruplar.model.backbone import Backbone
 
 
-class Tools(Protocol):
-    """What `encode` may use: the recipe's prompt, spans and prior."""
-
-    @property
-    def think_id(self) -> int:
-        """Id of `<think>`."""
-
-    @property
-    def end_think_id(self) -> int:
-        """Id of `</think>`, the halt token."""
-
-    @property
-    def eos_id(self) -> int:
-        """Id that ends an answer."""
-
-    def prompt(self, question: str) -> Prompt:
-        """Question → prompt, up to and including the start of the assistant's turn."""
-
-    def encode(self, text: str) -> list[int]:
-        """Plain text → token ids, without special tokens."""
-
-    def answer(self, answer: str) -> list[int]:
-        """Answer → token ids in the recipe's answer format, end token included."""
-
-    def spans(self, example: Example) -> list[Span]:
-        """The spans of all steps in order: one latent each."""
-
-    def prior(self, span: Span, context: tuple[int, ...]) -> SparsePrior:
-        """Span → its target distribution; `context` (epoch, row, latent) seeds priors that are sampled."""
+Tools: TypeAlias = "Encoder"
+"""What `encode` may use: the recipe's prompt, spans and prior as plain functions."""
 
 
 @dataclass
