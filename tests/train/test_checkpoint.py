@@ -52,15 +52,6 @@ def test_an_incomplete_one_is_passed_over_and_named(tmp_path, caplog, harm, reas
     assert str(tmp_path / "checkpoint-20") in caplog.text and reason in caplog.text
 
 
-def test_drafts_of_interrupted_saves_are_cleared_and_nothing_else(tmp_path):
-    write(tmp_path, 10, weights="abc")
-    draft = checkpoint.draft_of(tmp_path, 20, pid=99) / "checkpoint-20"
-    draft.mkdir(parents=True)
-    (draft / "weights").write_text("a")
-    assert checkpoint.clear_drafts(tmp_path) == [tmp_path / ".tmp-checkpoint-20-99"]
-    assert [path.name for path in tmp_path.iterdir()] == ["checkpoint-10"]
-
-
 def test_the_trainer_refuses_to_resume_from_an_incomplete_checkpoint(trainer, tmp_path):
     made = trainer(max_steps=2, save_strategy="steps", save_steps=2)
     made.train()
