@@ -134,6 +134,7 @@ def test_runs_without_an_adapter_or_on_merged_weights_are_refused(tree):
         load_recipe("embedded-no_cot", ["backbone.init=null", "backbone.lora.continue_adapter=true"])
 
 
+@pytest.mark.slow
 def test_training_continues_the_embedded_models_adapter(tmp_path, monkeypatch):
     from ruplar.train.run import train
 

@@ -8,8 +8,6 @@ import httpx
 import pytest
 from serve_toys import APPLES, running
 
-pytestmark = pytest.mark.slow
-
 
 def think(url, **body):
     """The events of one call: [(name, data), …]."""

@@ -65,15 +65,14 @@ def make_config(
     )
 
 
-TRAINS = {"test_cuda_graphs", "test_grpo", "test_latent_trainer", "test_packing", "test_prepare", "test_pretokenized"}
-"""Files whose tests train without `backbone_folder`, or start processes."""
+SLOW_FILES = {"test_packing", "test_prepare", "test_pretokenized"}
+SLOW_FIXTURES = {"backbone_folder", "learner", "taught"}
 
 
 def pytest_collection_modifyitems(items):
-    """Mark the tests that train as slow."""
-    for item in items:
-        here = item.path.parent == Path(__file__).parent
-        if here and (item.path.stem in TRAINS or "backbone_folder" in item.fixturenames):
+    """Mark the tests that train a model of one of these fixtures as slow."""
+    for item in (one for one in items if one.path.parent == Path(__file__).parent):
+        if item.path.stem in SLOW_FILES or SLOW_FIXTURES & set(item.fixturenames):
             item.add_marker(pytest.mark.slow)
 
 

@@ -126,6 +126,7 @@ def recipe(init, grpo):
     )
 
 
+@pytest.mark.slow
 def test_grpo_starts_from_a_trained_model_and_saves_a_usable_one(tmp_path):
     first = train(recipe(None, None), output=tmp_path / "first").path
     settings = {"rounds": 2, "questions": 2, "group": 2, "validate_every": 1, "max_answer_tokens": 4}
