@@ -16,8 +16,8 @@ REAL_DATA = Path(os.environ.get("RUPLAR_DATA") or Path(__file__).parents[1] / "d
 """The folder that may contain the real benchmark files."""
 
 
-SLOW_FOLDERS = ("agreement", "contract", "experiments", "train")
-"""Folders whose tests train models or run studies; other slow tests are marked one by one."""
+SLOW_FOLDERS = ("agreement", "contract", "experiments")
+"""Folders whose tests train models or run studies; other slow tests are marked one by one, or by their own conftest."""
 
 
 def pytest_collection_modifyitems(items):

@@ -81,20 +81,6 @@ def test_seeds_and_start_are_those_of_the_runs_records(two, tmp_path):
         average(two, tmp_path / "third")
 
 
-def test_precision_is_the_first_models_when_left_out(two, tmp_path):
-    kept = {weight.dtype for weight in load_file(two[0] / "model" / WEIGHTS).values()}
-    assert {weight.dtype for weight in load_file(average(two, tmp_path / "mean") / WEIGHTS).values()} == kept
-
-
-def test_three_models_have_equal_weight(two, tmp_path):
-    third = tmp_path / "seed3"
-    shutil.copytree(two[0], third)
-    folder = average([*two, third], tmp_path / "mean", torch.float32)
-    name, weight = next(iter(load_file(folder / WEIGHTS).items()))
-    expected = load_file(two[0] / "model" / WEIGHTS)[name].float() + 0.5 / 3
-    torch.testing.assert_close(weight, expected, atol=2e-3, rtol=1e-2)  # the second model's was rounded
-
-
 def test_models_of_two_starts_are_refused(two, tmp_path):
     (two[1] / "start.json").write_text(json.dumps({"start: runs/cot": "cd34"}), encoding="utf-8")
     with pytest.raises(UserError, match="started from other weights than"):

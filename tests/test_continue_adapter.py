@@ -7,27 +7,21 @@ from pathlib import Path
 
 import pytest
 import torch
+from toys import LORA, moved, opened
 
-from ruplar import plugins
 from ruplar.config import load_recipe
 from ruplar.errors import UserError
 from ruplar.model.lora import START, unadapted
-from ruplar.model.settings import BackboneConfig, LoraSettings, PromptConfig
 from ruplar.model.store import (
     Model,
-    ModelMetadata,
-    PluginSpec,
     export_model,
     find_model,
     load_model,
-    load_start,
     read_metadata,
     save_model,
     start_mark,
 )
 
-PROMPT = PromptConfig(instruction="", answer="{answer}")
-LORA = LoraSettings(rank=2, alpha=4, dropout=0.0)
 ON = LORA.model_copy(update={"continue_adapter": True})
 TEXT = "the 216 apples and 7 more: how many of 1234?"
 
@@ -41,25 +35,8 @@ def tree(tmp_path, tiny_model, digit_tokenizer, monkeypatch, request):
     return tmp_path
 
 
-def moved(model: Model, seed: int) -> Model:
-    """Every trained weight somewhere else, as training would leave it."""
-    torch.manual_seed(seed)
-    with torch.no_grad():
-        for weight in model.backbone.model.parameters():
-            if weight.requires_grad:
-                weight.add_(torch.randn_like(weight) * 0.1)
-    model.backbone.model.eval()
-    return model
-
-
-def opened(method="ruplar", **backbone) -> Model:
-    config = BackboneConfig(**{"name": "base", "number_tokens": True, "lora": LORA, **backbone})
-    metadata = ModelMetadata(
-        method=PluginSpec(name=method), backbone=config, prompt=PROMPT, domain=PluginSpec(name="arithmetic")
-    )
-    made = load_start(config, PROMPT)
-    made.model.eval()
-    return Model(made, plugins.make("methods", method), plugins.make("domains", "arithmetic"), metadata)
+def start(method="ruplar", **backbone) -> Model:
+    return opened(method, **{"name": "base", "number_tokens": True, "lora": LORA, **backbone})
 
 
 def logits(model: Model) -> torch.Tensor:
@@ -68,14 +45,16 @@ def logits(model: Model) -> torch.Tensor:
         return model.backbone.model(input_ids=torch.tensor([ids])).logits
 
 
-@pytest.mark.parametrize("tree", [True, False], indirect=True, ids=["tied", "untied"])
-@pytest.mark.parametrize("embedding", [False, True], ids=["rows", "embedding"])
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("tree", "embedding"), [(True, False), (False, True)], indirect=["tree"], ids=["tied rows", "untied embedding"]
+)
 def test_it_starts_where_the_first_run_ended_and_loads_without_it(tree, embedding):
     adapters = {"lora": LORA.model_copy(update={"embedding": embedding})}
-    first = moved(opened("cot", **adapters), 1)
+    first = moved(start("cot", **adapters), 1)
     save_model(tree / "cot", first)
     on = {"lora": adapters["lora"].model_copy(update={"continue_adapter": True})}
-    second = opened(init="cot", **on)
+    second = start(init="cot", **on)
     assert torch.equal(logits(second), logits(first)), "markers and number tokens included"
     before = logits(second)
     moved(second, 2)
@@ -85,32 +64,33 @@ def test_it_starts_where_the_first_run_ended_and_loads_without_it(tree, embeddin
     assert torch.equal(logits(found), logits(second)) and not torch.allclose(logits(found), before, atol=1e-3)
     saved = read_metadata(tree / "second").backbone
     assert saved.init is None and saved.lora == adapters["lora"] and saved.number_tokens
-    third = opened(init="second", **on)
+    third = start(init="second", **on)
     assert torch.equal(logits(third), logits(second)), "and so on"
     export_model("second", tree / "plain")
     torch.testing.assert_close(logits(load_model("plain")), logits(second), atol=1e-4, rtol=1e-4)
 
 
+@pytest.mark.slow
 def test_the_same_weights_are_trained_as_for_a_new_adapter_and_the_start_is_frozen(tree):
-    save_model(tree / "cot", moved(opened("cot"), 1))
-    fresh, on = opened(), opened(init="cot", lora=ON)
+    save_model(tree / "cot", moved(start("cot"), 1))
+    fresh, on = start(), start(init="cot", lora=ON)
 
     def trained(model):
         return {name: w.shape for name, w in model.backbone.model.named_parameters() if w.requires_grad}
 
     assert trained(on) == trained(fresh) and on.backbone.added == fresh.backbone.added
-    start = logits(on)
+    first = logits(on)
     moved(on, 2)
     after, names = logits(on), trained(on)
     with unadapted(on.backbone, "the teacher"):
-        assert torch.equal(logits(on), start)  # the model training started from is the first run's
+        assert torch.equal(logits(on), first)  # the model training started from is the first run's
     assert torch.equal(logits(on), after) and trained(on) == names
     save_model(tree / "second", on)
     assert not any(START in line for line in _names(tree / "second"))
     # a fresh adapter starts from nothing, so there the teacher is the plain backbone
     moved(fresh, 3)
     with unadapted(fresh.backbone, "the teacher"):
-        assert torch.equal(logits(fresh), logits(opened()))
+        assert torch.equal(logits(fresh), logits(start()))
 
 
 def _names(folder: Path) -> list[str]:
@@ -132,33 +112,29 @@ def _names(folder: Path) -> list[str]:
     ],
 )
 def test_another_backbone_or_another_shape_is_refused_by_name(tree, change, said):
-    save_model(tree / "cot", moved(opened("cot"), 1))
+    save_model(tree / "cot", moved(start("cot"), 1))
     with pytest.raises(UserError, match=said):
-        opened(**{"init": "cot", "lora": ON, **change})
+        start(**{"init": "cot", "lora": ON, **change})
 
 
-def test_dropout_may_change(tree):
-    first = moved(opened("cot"), 1)
-    save_model(tree / "cot", first)
-    assert torch.equal(logits(opened(init="cot", lora=ON.model_copy(update={"dropout": 0.3}))), logits(first))
-
-
+@pytest.mark.slow
 def test_runs_without_an_adapter_or_on_merged_weights_are_refused(tree):
-    save_model(tree / "full", moved(opened("cot", lora=None), 1))
+    save_model(tree / "full", moved(start("cot", lora=None), 1))
     with pytest.raises(
         UserError, match="continue_adapter: full has no adapter, all its weights were trained. Remove continue_adapter"
     ):
-        opened(init="full", lora=ON)
-    save_model(tree / "cot", moved(opened("cot"), 1))
-    save_model(tree / "merged", moved(opened(init="cot"), 2))
+        start(init="full", lora=ON)
+    save_model(tree / "cot", moved(start("cot"), 1))
+    save_model(tree / "merged", moved(start(init="cot"), 2))
     with pytest.raises(
         UserError, match="continue_adapter: the adapter in merged belongs to the merged weights of 'cot'"
     ):
-        opened(init="merged", lora=ON)
+        start(init="merged", lora=ON)
     with pytest.raises(UserError, match="lora.continue_adapter needs init"):
         load_recipe("embedded-no_cot", ["backbone.init=null", "backbone.lora.continue_adapter=true"])
 
 
+@pytest.mark.slow
 def test_training_continues_the_embedded_models_adapter(tmp_path, monkeypatch):
     from ruplar.train.run import train
 

@@ -14,7 +14,7 @@ from ruplar.demo import SHORT, DemoSize, _Demo, _write_page, run_demo
 from ruplar.errors import UserError
 from ruplar.evaluate.record import read_samples
 
-TINY = DemoSize(20, ("training.max_steps=3", "data.train.0.count=40", "data.train.1.count=80"))
+TINY = DemoSize(10, ("training.max_steps=3", "data.train.0.count=40", "data.train.1.count=80"))
 
 
 def console() -> Console:
@@ -29,9 +29,9 @@ def test_the_demo_shows_thoughts_compares_ablates_and_trains(tmp_path):
     assert summary == found and set(summary) == {"methods", "ablation", "live", "seconds"}
     assert set(summary["methods"]) == {"cot", "no_cot", "ruplar"}
     for name, row in summary["methods"].items():
-        assert {"accuracy", "latents", "forwards"} <= set(row) and row["n"] == 20
+        assert {"accuracy", "latents", "forwards"} <= set(row) and row["n"] == 10
         assert 0 <= row["accuracy"] <= 100
-        assert len(read_samples(folder / name)) == 20 and (folder / name / "run.json").is_file()
+        assert len(read_samples(folder / name)) == 10 and (folder / name / "run.json").is_file()
     # one soft token per step is shorter than the written chain; no_cot does not think
     methods = summary["methods"]
     assert methods["no_cot"]["latents"] == 0 < methods["ruplar"]["latents"] < methods["cot"]["latents"]
@@ -42,7 +42,7 @@ def test_the_demo_shows_thoughts_compares_ablates_and_trains(tmp_path):
     record = json.loads((folder / "live" / "run.json").read_text())
     assert record["overrides"] == list(TINY.overrides) and record["config"]["training"]["max_steps"] == 3
     text = page.file.getvalue()
-    parts = ("1  Thoughts", "2  Comparison", "same 20", "3  Latent ablation", "4  Live training", "z2", "page.html")
+    parts = ("1  Thoughts", "2  Comparison", "same 10", "3  Latent ablation", "4  Live training", "z2", "page.html")
     assert all(part in text for part in parts) and "<<" in text
     assert max(map(len, text.splitlines())) <= 80
 
@@ -67,7 +67,7 @@ def test_the_demo_shows_thoughts_compares_ablates_and_trains(tmp_path):
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(runs, "train_and_record", interrupted)
-        longer = DemoSize(20, (*TINY.overrides, "training.max_steps=400", "training.logging_steps=1"))
+        longer = DemoSize(10, (*TINY.overrides, "training.max_steps=400", "training.logging_steps=1"))
         found = run_demo(folder, longer, "cpu", screen)
     assert "Stopped after 2 of 400 steps." in screen.file.getvalue()
     assert set(found) == {"methods", "ablation", "live", "seconds"}

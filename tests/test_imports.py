@@ -3,6 +3,7 @@
 import ast
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -25,6 +26,11 @@ def place(file):
     return file.relative_to(PACKAGE).with_suffix("").parts[0]
 
 
+@cache
+def tree_of(file):
+    return ast.parse(file.read_text(encoding="utf-8"))
+
+
 def imports(tree):
     """Every name imported at any depth, but for those under TYPE_CHECKING."""
     exempt = {
@@ -45,7 +51,7 @@ def imports(tree):
 def test_imports_never_point_back(file):
     here = place(file)
     assert here in ORDER, f"{here} has no place in ORDER yet; give it one"
-    for name in imports(ast.parse(file.read_text(encoding="utf-8"))):
+    for name in imports(tree_of(file)):
         parts = name.split(".")
         if parts[0] != "ruplar" or parts[1] not in ORDER:
             continue
@@ -70,7 +76,7 @@ def test_no_module_imports_itself_through_others():
     graph = {}
     for file in PACKAGE.rglob("*.py"):
         found = set()
-        for name in imports(ast.parse(file.read_text(encoding="utf-8"))):
+        for name in imports(tree_of(file)):
             while name and name not in modules:
                 name = name.rpartition(".")[0]
             found.add(name)
@@ -96,7 +102,7 @@ def test_only_the_command_line_prints():
     for file in FILES:
         if place(file) == "cli":
             continue
-        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+        for node in ast.walk(tree_of(file)):
             called = ast.unparse(node.func) if isinstance(node, ast.Call) else ""
             assert called not in ("print", "sys.stdout.write", "typer.echo"), f"{file}:{node.lineno} prints"
 

@@ -44,14 +44,6 @@ def test_a_second_folder_replaces_the_first_only_if_it_should(tmp_path, replace,
     assert (tmp_path / "deep" / "a" / "file").read_text() == kept and names(tmp_path / "deep") == ["a"]
 
 
-def test_an_interrupted_folder_leaves_the_earlier_one(tmp_path):
-    fill(tmp_path / "a", "first", replace=True)
-    with pytest.raises(KeyboardInterrupt), atomic_folder(tmp_path / "a", replace=True) as draft:
-        (draft / "file").write_text("half")
-        raise KeyboardInterrupt
-    assert (tmp_path / "a" / "file").read_text() == "first" and names(tmp_path) == ["a"]
-
-
 def test_the_earlier_folder_is_restored_if_the_rename_fails(tmp_path):
     fill(tmp_path / "a", "first", replace=True)
     with pytest.raises(FileNotFoundError):

@@ -4,39 +4,27 @@ from __future__ import annotations
 
 import pytest
 import torch
+from toys import opened
 
 from ruplar import plugins
 from ruplar.cli.options import method_settings
 from ruplar.errors import UserError
 from ruplar.evaluate.record import BenchmarkResult, RunRecord
-from ruplar.model.backbone import load_backbone
-from ruplar.model.settings import BackboneConfig, LoraSettings, PromptConfig
-from ruplar.model.store import Model, ModelMetadata, PluginSpec, init_method, load_model, save_model
+from ruplar.model.settings import LoraSettings
+from ruplar.model.store import PluginSpec, init_method, load_model, save_model
 from ruplar.reasoner import LatentReasoner
 from ruplar.report.rows import Run, pool
 from ruplar.runs import _check_same_method
-
-PROMPT = PromptConfig(instruction="", answer="{answer}")
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     """A CoLaR model on the embedded backbone with random weights of its own."""
     torch.set_num_threads(1)
-    config = BackboneConfig(name="embedded", dtype="float32", lora=LoraSettings(rank=2, alpha=4))
-    method = plugins.make("methods", "colar", {"head_width": 16, "max_latents": 3})
-    backbone = load_backbone(config, PROMPT)
-    method.attach(backbone)
+    lora = LoraSettings(rank=2, alpha=4)
+    model = opened("colar", {"head_width": 16, "max_latents": 3}, name="embedded", dtype="float32", lora=lora)
     torch.manual_seed(0)
-    torch.nn.init.normal_(method.head.mean.weight)
-    settings = {"head_width": 16, "max_latents": 3}
-    metadata = ModelMetadata(
-        method=PluginSpec(name="colar", settings=settings),
-        backbone=config,
-        prompt=PROMPT,
-        domain=PluginSpec(name="arithmetic"),
-    )
-    model = Model(backbone, method, plugins.make("domains", "arithmetic"), metadata)
+    torch.nn.init.normal_(model.method.head.mean.weight)
     return save_model(tmp_path_factory.mktemp("colar") / "model", model)
 
 

@@ -85,19 +85,6 @@ def test_warm_up_builds_the_engine(model, monkeypatch, samples):
     assert len(made) == 1
 
 
-def test_eval_mode_is_set_once_and_not_for_every_question(model, monkeypatch):
-    made = model(sliding_window=None)
-    reasoner, network, told = LatentReasoner(made, engine="reference"), made.backbone.model, []
-    plain = network.train
-    monkeypatch.setattr(network, "train", lambda mode=True: told.append(mode) or plain(mode))
-    reasoner.ask("1 + 1?")
-    assert told == [], "it was not in training"
-    network.train()
-    reasoner.ask("1 + 1?")
-    reasoner.ask("1 + 2?")
-    assert told == [True, False] and not any(module.training for module in network.modules())
-
-
 @pytest.mark.parametrize("engine", ["fast", "reference"])
 def test_generate_takes_prompts_as_ids_and_returns_ids(model, engine):
     made = model(sliding_window=None)

@@ -121,6 +121,7 @@ def test_the_recipe_of_the_released_start_is_that_of_its_record():
     assert settings(record.config) == settings(recipe.as_dict()) == settings(recipe_in_the_card(START))
 
 
+@pytest.mark.slow
 def test_the_script_writes_answers_finds_them_again_and_tells_a_difference(script, tmp_path, monkeypatch, capsys):
     import sys
 

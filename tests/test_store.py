@@ -7,26 +7,13 @@ import shutil
 
 import pytest
 import torch
+from toys import LORA, PROMPT, moved, opened
 
-from ruplar import plugins
 from ruplar.errors import UserError
 from ruplar.model import store
-from ruplar.model.settings import BackboneConfig, LoraSettings, PromptConfig
-from ruplar.model.store import (
-    METADATA_FILE,
-    Model,
-    ModelMetadata,
-    PluginSpec,
-    find_model,
-    load_model,
-    load_start,
-    save_model,
-    start_mark,
-)
+from ruplar.model.store import METADATA_FILE, Model, find_model, load_model, load_start, save_model, start_mark
 from ruplar.model.tokenizers import load_tokenizer
 
-PROMPT = PromptConfig(instruction="", answer="{answer}")
-LORA = LoraSettings(rank=2, alpha=4, dropout=0.0)
 IDS = torch.tensor([[9, 30, 400, 7, 2000]])
 
 
@@ -41,24 +28,7 @@ def tree(tmp_path, tiny_model, monkeypatch):
 
 
 def trained(method="ruplar", seed=1, **backbone) -> Model:
-    """A model as a run would leave it: every trained weight moved."""
-    config = BackboneConfig(**{"name": "base", "lora": LORA, **backbone})
-    made = load_start(config, PROMPT)
-    torch.manual_seed(seed)
-    with torch.no_grad():
-        for weight in made.model.parameters():
-            if weight.requires_grad:
-                weight.add_(torch.randn_like(weight) * 0.1)
-    made.model.eval()
-    metadata = ModelMetadata(
-        method=PluginSpec(name=method), backbone=config, prompt=PROMPT, domain=PluginSpec(name="arithmetic")
-    )
-    way = plugins.make("methods", method)
-    way.attach(made)
-    with torch.no_grad():
-        for weight in (w for module in way.modules().values() for w in module.parameters()):
-            weight.add_(torch.randn_like(weight) * 0.1)
-    return Model(made, way, plugins.make("domains", "arithmetic"), metadata)
+    return moved(opened(method, **{"name": "base", "lora": LORA, **backbone}), seed)
 
 
 def logits(model: Model) -> torch.Tensor:
@@ -115,16 +85,12 @@ def test_a_tree_of_runs_can_be_moved(tree, tmp_path, monkeypatch):
     torch.testing.assert_close(logits(load_model("moved/runs/ruplar")), logits(second), atol=1e-6, rtol=0)
 
 
-def test_a_missing_backbone_is_named(tree):
-    save_model(tree / "run", trained())
+def test_a_missing_backbone_or_init_is_named(tree):
+    save_model(tree / "cot", trained("cot"))
+    save_model(tree / "run", trained(init="cot"))
     shutil.rmtree(tree / "base")
     with pytest.raises(UserError, match="'base'"):
         load_model("run")
-
-
-def test_a_missing_init_is_named(tree):
-    save_model(tree / "cot", trained("cot"))
-    save_model(tree / "run", trained(init="cot"))
     shutil.rmtree(tree / "cot")
     with pytest.raises(UserError, match="cot: no such model folder"):
         load_model("run")

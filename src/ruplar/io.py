@@ -23,12 +23,7 @@ METRICS = "metrics.jsonl"
 def atomic(path: str | Path, *, sync: bool = False) -> Iterator[IO[bytes]]:
     """Open a binary file for writing; it gets its name when the block ends and is removed when the block fails.
 
-    Args:
-        path: The final name; missing parent folders are created.
-        sync: Flush to disk before the rename, so that the content survives a power cut.
-
-    Raises:
-        UserError: The file cannot be written there.
+    `sync` flushes it to disk before the rename, so that the content survives a power cut.
     """
     path = Path(path)
     draft = path.with_name(f".{path.name}.{os.getpid()}")
@@ -51,12 +46,8 @@ def atomic(path: str | Path, *, sync: bool = False) -> Iterator[IO[bytes]]:
 def atomic_folder(folder: str | Path, *, replace: bool = False) -> Iterator[Path]:
     """Yield a folder to write in; it gets its name when the block ends and is removed when the block fails.
 
-    Args:
-        folder: The final name; missing parent folders are created.
-        replace: Replace a folder of that name. Without it the first of several writers wins.
-
-    Raises:
-        OSError: The folder cannot be written; callers say what to do about it.
+    Without `replace` the first of several writers wins. An OSError is raised as it is: callers say what to do
+    about it.
     """
     folder = Path(folder)
     draft = folder.with_name(f".{folder.name}.{os.getpid()}")
@@ -74,16 +65,9 @@ def atomic_folder(folder: str | Path, *, replace: bool = False) -> Iterator[Path
 
 
 def publish_folder(draft: Path, folder: Path, *, replace: bool = False, sync: bool = False) -> None:
-    """Rename a finished draft to its final name.
+    """Rename a finished draft to its final name, on the same disk; a replaced folder is restored if the rename fails.
 
-    Args:
-        draft: A folder on the same disk.
-        folder: The final name.
-        replace: Replace a folder of that name; it is restored if the rename fails.
-        sync: Flush all files to disk first, so that the folder survives a power cut.
-
-    Raises:
-        OSError: The folder exists and `replace` is False, or it cannot be written.
+    `sync` flushes all files to disk first, so that the folder survives a power cut.
     """
     if sync:
         for path in (*sorted(draft.rglob("*")), draft):
@@ -112,12 +96,10 @@ def write_bytes(path: str | Path, content: bytes, *, sync: bool = False) -> Path
 
 
 def write_text(path: str | Path, text: str, *, sync: bool = False) -> Path:
-    """Write a UTF-8 file atomically and return its path."""
     return write_bytes(path, text.encode("utf-8"), sync=sync)
 
 
 def write_json(path: str | Path, value: Any, *, sync: bool = False) -> Path:
-    """Write indented JSON atomically and return its path."""
     return write_text(path, json.dumps(value, indent=2, ensure_ascii=False) + "\n", sync=sync)
 
 

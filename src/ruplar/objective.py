@@ -24,29 +24,18 @@ Head = Callable[[Tensor], Tensor]
 
 @dataclass
 class HeadOutputs:
-    """What the losses need from the logits of N positions; nothing V-sized.
+    """What the losses need from the logits of N positions; nothing V-sized."""
 
-    Attributes:
-        picked: [N, K] log-probabilities of the requested tokens.
-        top: [N] the most likely token.
-        entropy: [N] in nats, without gradient.
-    """
-
-    picked: Tensor
-    top: Tensor
-    entropy: Tensor
+    picked: Tensor  # [N, K] log-probabilities of the requested tokens
+    top: Tensor  # [N] the most likely token
+    entropy: Tensor  # [N] in nats, without gradient
 
 
 def read(head: Head, hidden: Tensor, ids: Tensor, chunk: int = 0, fused: bool = False) -> HeadOutputs:
-    """Log-probabilities of given tokens at given positions, computed in float32.
+    """Log-probabilities of the tokens `ids` [N, K] at the supervised positions `hidden` [N, D].
 
-    Args:
-        head: Hidden → logits.
-        hidden: [N, D] of the supervised positions.
-        ids: [N, K] the tokens of each position.
-        chunk: Positions per head call; the backward pass recomputes each chunk's logits, so memory holds [chunk, V]
-            instead of [N, V]. 0: all at once.
-        fused: Compile what follows the head: [N, V] is then read twice instead of a dozen times.
+    With `chunk` positions per head call, the backward pass recomputes each chunk's logits, so memory holds [chunk,
+    V] instead of [N, V]. `fused` compiles what follows the head: [N, V] is then read twice instead of a dozen times.
     """
     summarize = _compiled() if fused else _summarize
     if not chunk or len(hidden) <= chunk:
@@ -83,16 +72,9 @@ def answer_ce(log_probs: Tensor, total: Tensor) -> Tensor:
 def prior_kl(log_q: Tensor, probs: Tensor, share: Tensor, total: Tensor, keep: Tensor | None = None) -> Tensor:
     """KL(prior || model) in nats, averaged over a row's latents, then over rows.
 
-    Args:
-        log_q: [M, K] the model's log-probability of each token of the prior, under its full-vocabulary softmax,
-            already shifted: row t predicts latent t.
-        probs: [M, K] the prior, 0 in unused entries; sums to 1 over K.
-        share: [M] 1 / N of the latent's row.
-        total: Rows with latents in the whole optimizer step.
-        keep: [M, K] the tokens of the focused KL, not renormalised. None: all.
-
-    Returns:
-        A scalar; 0 if the model predicts the prior exactly or there are no latents.
+    `log_q` [M, K] are the model's log-probabilities of the prior's tokens under its full-vocabulary softmax,
+    `share` [M] is 1 / N of the latent's row, `total` counts rows with latents in the optimizer step, and `keep`
+    [M, K] are the tokens of the focused KL, not renormalised.
     """
     terms = torch.where(probs > 0, probs * (probs.clamp_min(1e-30).log() - log_q), 0.0)
     if keep is not None:
@@ -113,13 +95,9 @@ def focus(probs: Tensor, threshold: float, top_k: int | None) -> Tensor:
 def alignment(question: Tensor, thought: Tensor, share: Tensor, total: Tensor, normalize: bool = False) -> Tensor:
     """KL(softmax(h_q) || softmax(h_z)) over the D features, averaged over a row's latents, then over rows; in float32.
 
-    Args:
-        question: [M, D] hidden state at the last token of each latent's question.
-        thought: [M, D] hidden state at each latent's input position.
-        share: [M] 1 / N of the latent's row.
-        total: Rows with latents in the whole optimizer step.
-        normalize: Standardise both over their features first. As printed, one or two outlier features dominate the
-            softmax and the loss is 0 within 200 steps.
+    `question` [M, D] is taken at the last token of each latent's question, `thought` [M, D] at the latent. As
+    printed, without `normalize`, one or two outlier features dominate the softmax and the loss is 0 within 200
+    steps.
     """
     # differs from the paper: D14. float32, where its code uses the model's precision; standardised by default
     q, z = question.float(), thought.float()

@@ -46,11 +46,6 @@ def describe(kind: str, name: str) -> str:
 
 
 def load(kind: str, name: str) -> ModuleType:
-    """Return the module of a plug-in.
-
-    Raises:
-        UserError: The name is unknown or retired, or the module lacks what its kind must define.
-    """
     if "." in name:
         try:
             module = importlib.import_module(name)

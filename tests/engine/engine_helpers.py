@@ -8,6 +8,7 @@ from types import SimpleNamespace
 
 import torch
 
+from ruplar.engine.reference import left_pad
 from ruplar.engine.scheduler import Scheduler
 from ruplar.engine.thinker import SoftThinker
 from ruplar.model.backbone import Backbone
@@ -43,13 +44,10 @@ class HashedThinker(SoftThinker):
 
 def threshold_for(backbone: Backbone) -> float:
     """A P(halt) that about a third of random prompts exceed, so that thoughts end at different steps."""
-    prompts = many_prompts(40, seed=9)
-    found = []
+    ids, mask = left_pad([[*prompt.ids, THINK] for prompt in many_prompts(40, seed=9)], PAD, "cpu")
     with torch.inference_mode():
-        for prompt in prompts:
-            ids = torch.tensor([[*prompt.ids, THINK]])
-            hidden, _ = backbone.trunk(backbone.embedding(ids), None, torch.arange(ids.shape[1])[None])
-            found.append(float(backbone.logits(hidden[:, -1]).softmax(-1)[0, END_THINK]))
+        hidden, _ = backbone.trunk(backbone.embedding(ids), mask, (mask.cumsum(1) - 1).clamp_min(0))
+        found = backbone.logits(hidden[:, -1]).softmax(-1)[:, END_THINK].tolist()
     return sorted(found)[len(found) * 2 // 3]
 
 
@@ -63,3 +61,8 @@ def finish(scheduler: Scheduler) -> None:
     """Run rounds until every question is answered."""
     while scheduler.queue or scheduler.in_flight:
         scheduler.turn()
+
+
+def submit(scheduler: Scheduler, prompt: Prompt, key=0, decoding=None, listen=None):
+    """Queue one sample of a question."""
+    return scheduler.submit_samples(prompt, [key], decoding, [listen])[0]

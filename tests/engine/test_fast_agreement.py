@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 import torch
-from engine_helpers import FAMILIES, HashedThinker, finish, many_prompts, soft
+from engine_helpers import FAMILIES, HashedThinker, finish, many_prompts, soft, submit
 
 from ruplar.engine.decoder import Decoder
 from ruplar.engine.fast import FastEngine
@@ -49,8 +49,8 @@ def run(backbone, thinker, prompts, decoding, slots=5, options=None, keys=None):
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_two_hundred_questions_agree_with_slots_refilled_in_flight(family, make_backbone):
-    backbone, prompts = make_backbone(family), many_prompts(200)
+def test_many_questions_agree_with_slots_refilled_in_flight(family, make_backbone):
+    backbone, prompts = make_backbone(family), many_prompts(80)
     thinker = soft(backbone)
     wanted = generate(backbone, thinker, prompts, GREEDY)
     # the set is only useful if its rows differ
@@ -61,37 +61,26 @@ def test_two_hundred_questions_agree_with_slots_refilled_in_flight(family, make_
     assert_same(Scheduler(engine).run_all(prompts), wanted)
 
 
-@pytest.mark.parametrize("slots", [1, 2, 64])
+@pytest.mark.parametrize("slots", [1, 64])
 def test_the_number_of_slots_changes_nothing(slots, make_backbone):
     backbone, prompts = make_backbone("llama"), many_prompts(40, seed=1)
     thinker = soft(backbone)
     assert_same(run(backbone, thinker, prompts, GREEDY, slots), generate(backbone, thinker, prompts, GREEDY))
 
 
-@pytest.mark.parametrize("decoding", [GREEDY, SAMPLED], ids=["greedy", "sampled"])
 @pytest.mark.parametrize("options", list(SOFT.values()), ids=list(SOFT))
-def test_every_option_of_soft_tokens_agrees(options, decoding, make_backbone):
+def test_every_option_of_soft_tokens_agrees(options, make_backbone):
     backbone, prompts = make_backbone("qwen2"), many_prompts(30, seed=2)
     thinker = soft(backbone, **options)
-    wanted = generate(backbone, thinker, prompts, decoding)
-    assert_same(run(backbone, thinker, prompts, decoding), wanted)
+    assert_same(run(backbone, thinker, prompts, GREEDY), generate(backbone, thinker, prompts, GREEDY))
 
 
-@pytest.mark.parametrize("family", ["llama", "gpt2"])
-def test_text_thinker_and_no_thinker_agree(family, make_backbone):
-    backbone, prompts = make_backbone(family), many_prompts(30, seed=3)
+def test_text_thinker_and_no_thinker_agree_on_another_architecture(make_backbone):
+    backbone, prompts = make_backbone("gpt2"), many_prompts(30, seed=3)
     for thinker in (TextThinker(backbone.embedding, backbone.end_think_id, cap=6), NoThinker()):
         for decoding in (GREEDY, SAMPLED):
             wanted = generate(backbone, thinker, prompts, decoding)
             assert_same(run(backbone, thinker, prompts, decoding), wanted)
-
-
-def test_an_unknown_thinker_agrees(make_backbone):
-    backbone, prompts = make_backbone("qwen3"), many_prompts(30, seed=4)
-    thinker = HashedThinker(backbone.embedding, backbone.end_think_id, cap=6)
-    wanted = generate(backbone, thinker, prompts, GREEDY)
-    assert len({row.latent_count for row in wanted}) > 3
-    assert_same(run(backbone, thinker, prompts, GREEDY), wanted)
 
 
 def test_replayed_latents_agree(make_backbone):
@@ -102,13 +91,12 @@ def test_replayed_latents_agree(make_backbone):
     assert_same(run(backbone, thinker, prompts, GREEDY, slots=3), wanted)
 
 
-@pytest.mark.parametrize("keep", ["embeds", "all"])
-def test_returned_latents_agree(keep, make_backbone):
+def test_returned_latents_agree(make_backbone):
     backbone, prompts = make_backbone("llama"), many_prompts(25, seed=6)
     thinker = soft(backbone)
-    wanted = generate(backbone, thinker, prompts, GREEDY, keep_latents=keep)
-    found = run(backbone, thinker, prompts, GREEDY, options=EngineOptions(keep=keep))
-    assert any(row.latent_embeds for row in found) and (keep == "embeds" or any(row.latent_logits for row in found))
+    wanted = generate(backbone, thinker, prompts, GREEDY, keep_latents="all")
+    found = run(backbone, thinker, prompts, GREEDY, options=EngineOptions(keep="all"))
+    assert any(row.latent_embeds for row in found) and any(row.latent_logits for row in found)
     assert_same(found, wanted)
 
 
@@ -122,12 +110,6 @@ def test_an_adapter_is_merged(tied, release, make_backbone):
     assert hasattr(backbone.model, "peft_config") != release
     own = thinker if not release else soft(backbone, halt_threshold=thinker.halt_threshold)
     assert_same(generate(backbone, own, prompts, GREEDY), wanted)  # the model itself is still usable
-
-
-def test_an_adapted_model_of_another_architecture_agrees(make_backbone):
-    backbone, prompts = make_backbone("gpt2", adapted=True, tied=True), many_prompts(20, seed=8)
-    thinker = soft(backbone)
-    assert_same(run(backbone, thinker, prompts, GREEDY), generate(backbone, thinker, prompts, GREEDY))
 
 
 def test_released_weights_exist_once(make_backbone):
@@ -160,18 +142,10 @@ def test_questions_with_different_decoding_share_slots(make_backbone):
         replace(GREEDY, max_answer_tokens=1),
     ]
     scheduler = Scheduler(FastEngine.of(backbone, thinker, GREEDY, slots=3))
-    tickets = [scheduler.submit(p, key=i, decoding=ways[i % 4]) for i, p in enumerate(prompts)]
+    tickets = [submit(scheduler, p, key=i, decoding=ways[i % 4]) for i, p in enumerate(prompts)]
     finish(scheduler)
     for i, (prompt, ticket) in enumerate(zip(prompts, tickets, strict=True)):
         assert_same([ticket.result()], generate(backbone, thinker, [prompt], ways[i % 4], keys=[i]))
-
-
-def test_keys_select_the_random_streams(make_backbone):
-    backbone, prompts = make_backbone("llama"), many_prompts(12, seed=11)
-    thinker, keys = soft(backbone), [100 - i for i in range(12)]
-    wanted = generate(backbone, thinker, prompts, SAMPLED, keys)
-    assert_same(run(backbone, thinker, prompts, SAMPLED, keys=keys), wanted)
-    assert [row.answer_ids for row in run(backbone, thinker, prompts, SAMPLED)] != [row.answer_ids for row in wanted]
 
 
 def test_the_self_check_reports_full_agreement_in_float32(make_backbone):
@@ -200,8 +174,11 @@ class LateSnapshots(Snapshots):
         self.count += 1
 
 
-@pytest.mark.parametrize("decoding", [GREEDY, SAMPLED], ids=["greedy", "sampled"])
-@pytest.mark.parametrize("kind", ["soft", "text", "none", "other"])
+@pytest.mark.parametrize(
+    ("kind", "decoding"),
+    [("soft", GREEDY), ("soft", SAMPLED), ("text", SAMPLED), ("none", GREEDY), ("other", GREEDY)],
+    ids=["soft", "soft sampled", "text sampled", "none", "other"],
+)
 def test_buckets_and_late_snapshots_change_nothing(kind, decoding, make_backbone):
     backbone, prompts = make_backbone("llama"), many_prompts(60, seed=13)
     thinker = {

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 import torch
-from engine_helpers import finish, many_prompts, soft
+from engine_helpers import finish, many_prompts, soft, submit
 
 from ruplar.engine.fast import FastEngine
 from ruplar.engine.options import EngineOptions
 from ruplar.engine.reference import generate
 from ruplar.engine.sampling import Decoding
-from ruplar.engine.scheduler import EngineDead, Scheduler
+from ruplar.engine.scheduler import Scheduler
 from ruplar.engine.thinker import NoThinker, TextThinker
 from ruplar.errors import UserError
 
@@ -26,7 +26,7 @@ def test_listeners_get_every_latent_and_token_once_and_in_order(backbone):
     thinker, prompts = soft(backbone), many_prompts(12)
     engine = FastEngine.of(backbone, thinker, DECODING, 3, EngineOptions(keep="all"))
     scheduler, received = Scheduler(engine), [[] for _ in prompts]
-    tickets = [scheduler.submit(p, listen=received[i].append) for i, p in enumerate(prompts)]
+    tickets = [submit(scheduler, p, listen=received[i].append) for i, p in enumerate(prompts)]
     finish(scheduler)
     wanted = generate(backbone, thinker, prompts, DECODING, keep_latents="all")
     for ticket, updates, row in zip(tickets, received, wanted, strict=True):
@@ -43,23 +43,12 @@ def test_listeners_get_every_latent_and_token_once_and_in_order(backbone):
         assert ticket.ended >= ticket.started
 
 
-def test_listeners_get_written_reasoning_token_by_token(backbone):
-    thinker = TextThinker(backbone.embedding, backbone.end_think_id, cap=6)
-    scheduler, received = Scheduler(FastEngine.of(backbone, thinker, DECODING, 2)), []
-    [prompt] = many_prompts(1)
-    ticket = scheduler.submit(prompt, listen=lambda row: received.append(list(row.thought_ids)))
-    finish(scheduler)
-    whole = ticket.result().thought_ids
-    assert [len(some) for some in received][: len(whole)] == list(range(1, len(whole) + 1))
-    assert all(whole[: len(some)] == some for some in received)
-
-
 def test_a_halt_threshold_applies_to_its_question_only(backbone):
     thinker, prompts = soft(backbone, cap=5), many_prompts(24)
     scheduler = Scheduler(FastEngine.of(backbone, thinker, DECODING, 5))
     own = [None, 1e-6, 1 - 1e-6]
     asked = [Decoding(max_answer_tokens=6, halt_threshold=own[i % 3]) for i in range(len(prompts))]
-    tickets = [scheduler.submit(p, decoding=d) for p, d in zip(prompts, asked, strict=True)]
+    tickets = [submit(scheduler, p, decoding=d) for p, d in zip(prompts, asked, strict=True)]
     finish(scheduler)
     for prompt, decoding, ticket in zip(prompts, asked, tickets, strict=True):
         [wanted] = generate(backbone, thinker, [prompt], decoding)
@@ -75,41 +64,7 @@ def test_a_halt_threshold_without_effect_is_refused(backbone):
         with pytest.raises(UserError, match="does not halt by a threshold"):
             generate(backbone, thinker, [prompt], decoding)
         with pytest.raises(UserError, match="does not halt by a threshold"):
-            Scheduler(FastEngine.of(backbone, thinker)).submit(prompt, decoding=decoding)
+            submit(Scheduler(FastEngine.of(backbone, thinker)), prompt, decoding=decoding)
     for value in (0, 1, -0.1):
         with pytest.raises(UserError, match="halt_threshold"):
             Decoding(halt_threshold=value)
-
-
-def test_a_dead_thread_fails_all_waiting_questions_and_new_ones(backbone):
-    scheduler = Scheduler(FastEngine.of(backbone, soft(backbone), DECODING, 1))
-
-    def dies():
-        raise SystemExit("killed")
-
-    scheduler.engine.step = dies
-    tickets = [scheduler.submit(p) for p in many_prompts(3)]
-    scheduler.start()
-    assert scheduler.alive or scheduler._dead is not None
-    for ticket in tickets:
-        with pytest.raises(EngineDead, match="killed"):
-            ticket.result(timeout=30)
-    scheduler._thread.join(10)
-    assert not scheduler.alive
-    with pytest.raises(EngineDead):
-        scheduler.submit(many_prompts(1)[0])
-
-
-def test_an_engine_that_cannot_drop_ends_its_thread(backbone):
-    scheduler = Scheduler(FastEngine.of(backbone, soft(backbone), DECODING, 1))
-
-    def broken(*_):
-        raise RuntimeError("device lost")
-
-    scheduler.engine.step = scheduler.engine.drop = broken
-    ticket = scheduler.submit(many_prompts(1)[0])
-    scheduler.start()
-    with pytest.raises(RuntimeError, match="device lost"):
-        ticket.result(timeout=30)
-    scheduler._thread.join(10)
-    assert not scheduler.alive

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 import torch
-from engine_helpers import finish, many_prompts, soft
+from engine_helpers import finish, many_prompts, soft, submit
 from torch import nn
 
 from ruplar.engine.fast import FastEngine
@@ -83,14 +83,6 @@ def test_argmax_under_noise_of_scale_one_is_a_sample():
     assert (tokens.bincount(minlength=3) / 20_000).tolist() == pytest.approx(probs.tolist(), abs=0.0106)
 
 
-def test_a_cold_noised_mixture_is_nearly_one_token():
-    logits = torch.tensor([[0.5, 0.3, 0.2, 1e-9]]).log().expand(200, 4)
-    soft = noised(logits, noise_of(200), zeros(200), HALT).softmax(-1)
-    cold = noised(logits, noise_of(200, noise_temperature=0.01), zeros(200), HALT).softmax(-1)
-    assert soft.max(-1).values.mean() < 0.85 and cold.max(-1).values.mean() > 0.98
-    assert torch.equal(soft.argmax(-1), cold.argmax(-1))
-
-
 @pytest.fixture
 def backbone(make_backbone):
     return make_backbone("llama")
@@ -138,8 +130,11 @@ def test_samples_share_one_prefill_in_the_reference_engine(backbone, thinker):
     assert all(shape == (16, 1) for shape in read[1:])
 
 
-@pytest.mark.parametrize("family", ["llama", "gpt2"])
-@pytest.mark.parametrize("settings", [{}, {"top_k": 0}, {"drop_halt": False}, {"halt": "argmax"}])
+@pytest.mark.parametrize(
+    ("family", "settings"),
+    [("llama", {}), ("llama", {"top_k": 0, "drop_halt": False}), ("llama", {"halt": "argmax"}), ("gpt2", {})],
+    ids=str,
+)
 def test_both_engines_draw_the_same_soft_tokens(family, settings, make_backbone):
     backbone = make_backbone(family)
     thinker = soft(backbone, **settings)
@@ -169,7 +164,7 @@ def test_rows_without_noise_stay_greedy_beside_noisy_ones(backbone, thinker):
     scheduler = Scheduler(FastEngine.of(backbone, thinker, greedy, slots=3))
     # noisy first, so that greedy questions get slots that were noisy, beside others that are
     order = [(key, how) for key in range(9) for how in ((NOISY, greedy) if key % 2 else (greedy, NOISY))]
-    tickets = [(key, how, scheduler.submit(prompts[key], key, how)) for key, how in order]
+    tickets = [(key, how, submit(scheduler, prompts[key], key, how)) for key, how in order]
     finish(scheduler)
     for key, how, ticket in tickets:
         assert ids([ticket.result()]) == ids([(wanted if how is greedy else noisy)[key]])
@@ -190,12 +185,6 @@ def test_samples_submitted_together_are_admitted_together(backbone, thinker):
     assert ids([t.result() for t in tickets]) == ids(generate(backbone, thinker, prompts, NOISY, keys))
 
 
-def test_more_samples_than_slots_are_answered(backbone, thinker):
-    prompts, keys = several(many_prompts(2), 7)
-    found = Scheduler(FastEngine.of(backbone, thinker, NOISY, slots=3)).run_all(prompts, keys)
-    assert ids(found) == ids(generate(backbone, thinker, prompts, NOISY, keys))
-
-
 def test_returned_logits_are_the_noised_ones(backbone, thinker):
     [row] = generate(backbone, replace(thinker, top_k=0, halt_threshold=0.99), many_prompts(1), NOISY, [3], "all")
     for logits, embeds in zip(row.latent_logits, row.latent_embeds, strict=True):
@@ -208,7 +197,7 @@ def test_noise_is_refused_for_thinkers_that_do_not_sample(backbone):
         generate(backbone, NoThinker(), many_prompts(1), NOISY)
     engine = FastEngine.of(backbone, NoThinker(), Decoding(max_answer_tokens=6), 2)
     with pytest.raises(UserError, match="does not sample"):
-        Scheduler(engine).submit(many_prompts(1)[0], decoding=NOISY)
+        submit(Scheduler(engine), many_prompts(1)[0], decoding=NOISY)
     for wrong in ({"noise": -1.0}, {"noise_temperature": 0.0}):
         with pytest.raises(UserError, match=next(iter(wrong))):
             Decoding(**wrong)

@@ -6,8 +6,8 @@ import pytest
 import torch
 from torch import nn
 
-from ruplar.engine.thinker import NoThinker, ReplayThinker, SoftThinker, TextThinker
-from ruplar.model.soft_tokens import mix, mix_all, readable
+from ruplar.engine.thinker import ReplayThinker, SoftThinker, TextThinker
+from ruplar.model.soft_tokens import readable
 
 END = 3
 ROWS = torch.tensor([[1.0, 0.0], [0.0, 1.0], [2.0, 2.0], [-8.0, 8.0]])  # the last is </think>
@@ -27,13 +27,6 @@ def test_a_soft_token_is_the_expected_embedding(embedding):
     # the whole vocabulary, as published: 0.5*(1,0) + 0.25*(0,1) + 0.125*(2,2) + 0.125*(-8,8)
     thought = think(SoftThinker(embedding, END, top_k=0, drop_halt=False), [0.5, 0.25, 0.125, 0.125])
     torch.testing.assert_close(thought.embeds, torch.tensor([[0.5 + 0.25 - 1.0, 0.25 + 0.25 + 1.0]]))
-
-
-def test_the_whole_mixture_is_probabilities_times_embedding(embedding):
-    probs = torch.rand(5, 4, generator=torch.Generator().manual_seed(0)).softmax(-1)
-    thinker = SoftThinker(embedding, END, top_k=0, drop_halt=False)
-    thought = thinker.next(probs.log(), torch.zeros(5, 2), torch.zeros(5, dtype=torch.long))
-    torch.testing.assert_close(thought.embeds, probs @ ROWS)
 
 
 def test_top_k_tokens_are_renormalised(embedding):
@@ -57,11 +50,6 @@ def test_harden_feeds_the_most_likely_token(embedding):
     assert thought.embeds.tolist() == [[2.0, 2.0]]
 
 
-def test_top_k_larger_than_the_vocabulary_uses_all_of_it(embedding):
-    few = think(SoftThinker(embedding, END, top_k=50), [0.3, 0.2, 0.1, 0.4])
-    torch.testing.assert_close(few.embeds, think(SoftThinker(embedding, END, top_k=0), [0.3, 0.2, 0.1, 0.4]).embeds)
-
-
 @pytest.mark.parametrize(
     ("probs", "argmax", "threshold"),
     [
@@ -74,12 +62,6 @@ def test_halting_by_argmax_and_by_threshold(embedding, probs, argmax, threshold)
     thinker = SoftThinker(embedding, END)
     assert think(replace(thinker, halt="argmax"), probs).halt.item() == argmax
     assert think(replace(thinker, halt="threshold"), probs).halt.item() == threshold
-
-
-def test_a_low_threshold_halts_before_argmax_does(embedding):
-    probs = [0.4, 0.2, 0.1, 0.3]
-    assert think(SoftThinker(embedding, END, "threshold", 0.25), probs).halt.item()
-    assert not think(SoftThinker(embedding, END, "argmax"), probs).halt.item()
 
 
 def test_a_row_certain_to_halt_has_no_nan(embedding):
@@ -96,11 +78,6 @@ def test_text_thinker_feeds_the_most_likely_token_and_halts_on_the_marker(embedd
     assert think(TextThinker(embedding, END), [0.2, 0.2, 0.2, 0.4]).halt.item()
 
 
-def test_no_thinker_halts_at_once():
-    assert NoThinker().cap == 0 and not NoThinker().thinks
-    assert think(NoThinker(), [0.25] * 4).halt.item()
-
-
 def test_replay_thinker_feeds_each_row_its_latents_in_order():
     thinker = ReplayThinker([torch.tensor([[1.0, 2.0], [3.0, 4.0]]), torch.empty(0, 2), torch.tensor([[5.0, 6.0]])])
     assert thinker.cap == 2 and ReplayThinker([]).cap == 0
@@ -110,13 +87,6 @@ def test_replay_thinker_feeds_each_row_its_latents_in_order():
     assert first.embeds[[0, 2]].tolist() == [[1.0, 2.0], [5.0, 6.0]]
     second = thinker.next(logits, hidden, torch.tensor([1, 0, 1]))
     assert second.halt.tolist() == [False, True, True] and second.embeds[0].tolist() == [3.0, 4.0]
-
-
-def test_mix_equals_the_dense_product(embedding):
-    ids, weights = torch.tensor([[0, 2, 0]]), torch.tensor([[0.5, 0.5, 0.0]])  # an unused entry has id 0, weight 0
-    dense = torch.tensor([[0.5, 0.0, 0.5, 0.0]])
-    torch.testing.assert_close(mix(embedding, ids, weights), mix_all(embedding, dense))
-    assert mix(embedding, ids, weights).tolist() == [[1.5, 1.0]]
 
 
 def test_readable_latents_have_tokens_entropy_and_halt():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
-from overfitting import answers_of, learn_by_heart, problems, small_backbone, tools_of
+from overfitting import answers_of, problems, small_backbone, tools_of
 
 from ruplar import plugins
 from ruplar.data.collate import collate
@@ -47,14 +47,6 @@ def test_every_stage_replaces_one_more_step_by_two_latents(backbone):
     check(0.6, 6, [], [-100, *answer])
 
 
-def test_the_last_stage_writes_no_step(backbone):
-    tools, method = tools_of(backbone), plugins.make("methods", "coconut", {"max_stage": 1, "latent_by": 0.5})
-    longer = method.encode(EXAMPLE, tools, SampleContext(0, 0, 0.4))
-    last = method.encode(EXAMPLE, tools, SampleContext(0, 0, 0.5))
-    assert len(longer.latent_at) == len(last.latent_at) == 2
-    assert len(longer.ids) - len(last.ids) == len(tools.encode("<<7*2=14>>"))
-
-
 def test_latents_and_answers_of_training_equal_those_of_inference(backbone):
     method, tools, examples = plugins.make("methods", "coconut"), tools_of(backbone), problems(5)
     items = [method.encode(e, tools, SampleContext(0, row, 0.9)) for row, e in enumerate(examples)]
@@ -68,11 +60,3 @@ def test_latents_and_answers_of_training_equal_those_of_inference(backbone):
             close = row * max(len(i.ids) for i in items) + item.ids.index(backbone.end_think_id)
             said = backbone.logits(rolled.at(torch.tensor([close]))).argmax().item()
             assert said == thought.answer_ids[0]
-
-
-def test_it_learns_eight_chains_by_heart_through_all_stages():
-    found = learn_by_heart(plugins.make("methods", "coconut"), steps=60)
-    assert found.accuracy == 1.0 and found.losses[-1] < 0.05 * found.losses[0]
-    assert {(row.latent_count, row.halted) for row in found.rows} == {(6, True)}
-    # prefill, six latents, </think>, and one forward less than answer tokens
-    assert all(row.forwards == 1 + 6 + 1 + len(row.answer_ids) - 1 for row in found.rows)

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 import torch
-from overfitting import answers_of, learn_by_heart, problems, small_backbone, tools_of
+from overfitting import answers_of, problems, small_backbone, tools_of
 
 from ruplar import plugins
 from ruplar.data.collate import collate
@@ -127,9 +127,3 @@ def test_latents_of_training_equal_those_of_inference(backbone):
     for row, thought in enumerate(rows):
         assert thought.latent_count == 6
         torch.testing.assert_close(torch.stack(thought.latent_embeds), rolled.latents[row], atol=1e-4, rtol=1e-3)
-
-
-def test_it_learns_eight_chains_by_heart():
-    found = learn_by_heart(plugins.make("methods", "codi"), steps=50)
-    assert found.accuracy == 1.0 and found.losses[-1] < 0.1 * found.losses[0]
-    assert {(row.latent_count, row.halted) for row in found.rows} == {(6, True)}

@@ -6,8 +6,7 @@ import math
 
 import pytest
 import torch
-from gaussian_checks import assert_latents_are_the_parallel_forwards
-from overfitting import answers_of, learn_by_heart, problems, small_backbone, tools_of
+from overfitting import problems, small_backbone, tools_of
 
 from ruplar import plugins
 from ruplar.data.collate import collate
@@ -50,16 +49,6 @@ def test_the_chain_is_cut_into_groups_of_the_drawn_speed(backbone):
         assert item.mark_at == [item.latent_at[-1] + 1] and item.ids[item.mark_at[0]] == backbone.end_think_id
 
 
-def test_speed_one_is_the_plain_chain(backbone):
-    method, tools = colar(max_speed=1), tools_of(backbone)
-    item, cot = (m.encode(EXAMPLE, tools, SampleContext(0, 0)) for m in (method, plugins.make("methods", "cot")))
-    taught = [label for label in item.labels if label != -100]
-    assert taught == [label for label in cot.labels if label != -100]
-    embeds = embed(backbone, collate([item], backbone.pad_id))[0]
-    chain = backbone.embedding(torch.tensor(tools.encode(CHAIN)))
-    torch.testing.assert_close(embeds[item.latent_at], chain)
-
-
 def test_a_group_is_the_sum_of_its_tokens_over_the_root_of_their_number(backbone):
     prior = summed([5, 9, 5, 7])
     assert dict(zip(prior.ids.tolist(), prior.probs.tolist(), strict=True)) == {5: 1.0, 9: 0.5, 7: 0.5}
@@ -86,16 +75,6 @@ def test_training_and_inference_state_the_speed_the_same_way(backbone):
     assert colar().question("How many?") == "How many? (Thinking speed: 5)"
 
 
-def test_sigma_is_measured_unless_given_and_the_head_is_as_wide_as_the_model(backbone):
-    method = colar()
-    method.attach(backbone)
-    assert method.config.sigma == pytest.approx(backbone.embedding_weight.detach().std().item())
-    assert method.head.mean.weight.shape == (64, 64)
-    given = colar(sigma=0.018, head_width=96)
-    given.attach(backbone)
-    assert given.config.sigma == 0.018 and given.head.mean.weight.shape == (64, 96)
-
-
 def test_latent_losses_by_hand():
     mean, log_std, target = (
         torch.tensor([[1.0, 2.0]]),
@@ -111,9 +90,8 @@ def test_latent_losses_by_hand():
     assert latent_loss(mean, log_std, target, "nll").item() == pytest.approx(expected)
 
 
-@pytest.mark.parametrize("kind", ["mse", "nll"])
-def test_the_loss_of_a_batch_is_the_sum_over_its_rows(backbone, kind):
-    method, tools = colar(latent_loss=kind), tools_of(backbone)
+def test_the_loss_of_a_batch_is_the_sum_over_its_rows(backbone):
+    method, tools = colar(latent_loss="nll"), tools_of(backbone)
     method.attach(backbone)
     items = [method.encode(e, tools, SampleContext(0, row)) for row, e in enumerate(problems(4))]
     whole = collate(items, backbone.pad_id)
@@ -140,17 +118,3 @@ def test_the_head_also_predicts_the_end_marker(backbone):
     targets = embed(backbone, batch)[0, target_at] / method.config.sigma
     found = method.loss(backbone, batch).parts["latent"].item()
     assert found == pytest.approx(targets.square().mean().item(), rel=1e-4)
-
-
-def test_it_memorises_eight_problems_at_both_speeds():
-    method = colar()
-    found = learn_by_heart(method, steps=240)
-    assert found.accuracy == 1.0
-    assert found.losses[-1] < 0.3 * found.losses[0]
-    five = sum(row.latent_count for row in found.rows)
-    method.config = method.config.model_copy(update={"speed": 2})
-    rows = answers_of(found.backbone, method, [e.question for e in problems()])
-    said = [found.backbone.tokenizer.decode(row.answer_ids[:-1]) for row in rows]
-    assert said == [e.answer for e in problems()]
-    assert sum(row.latent_count for row in rows) > 1.5 * five, "two tokens per latent take more latents than five"
-    assert_latents_are_the_parallel_forwards(found.backbone, method, problems())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from overfitting import learn_by_heart, small_backbone, tools_of
+from overfitting import small_backbone, tools_of
 
 from ruplar import plugins
 from ruplar.types import Example, SampleContext
@@ -46,14 +46,6 @@ def test_everything_after_think_has_a_label_and_nothing_before(backbone):
     assert item.ids[-1] == backbone.eos_id and item.latent_at == []
 
 
-def test_a_chain_shorter_than_the_removal_is_empty(backbone):
-    short = Example("1+1?", ("1+1=2",), "2")
-    tools = tools_of(backbone)
-    assert len(tools.encode("<<1+1=2>>")) < 30
-    item = icot().encode(short, tools, SampleContext(0, 0, 0.4))  # 31 of 39
-    assert thought_of(backbone, item) == []
-
-
 def test_removal_offsets_follow_the_published_distribution(backbone):
     tools, method = tools_of(backbone), plugins.make("methods", "icot")
     full = len(tools.encode("<<3+4=7>> <<7*2=14>>"))
@@ -66,11 +58,3 @@ def test_removal_offsets_follow_the_published_distribution(backbone):
     assert 25 <= sum(o >= 1 for o in drawn) <= 85 and sum(o >= 2 for o in drawn) <= 6
     assert drawn == [offset(0, row) for row in range(3000)]
     assert drawn != [offset(1, row) for row in range(3000)]
-
-
-def test_it_memorises_eight_problems_and_writes_no_chain():
-    found = learn_by_heart(plugins.make("methods", "icot"), steps=80)
-    assert found.accuracy == 1.0 and found.losses[-1] < 0.05 * found.losses[0]
-    assert {row.latent_count for row in found.rows} == {0}
-    # prefill, </think>, and one forward less than answer tokens
-    assert all(row.forwards == 1 + 1 + len(row.answer_ids) - 1 for row in found.rows)

@@ -14,13 +14,9 @@ from ruplar.priors.base import PriorTable
 from ruplar.types import SampleContext
 
 ABLATIONS = {
-    "temperature": "prior=temperature",
     "gumbel": "prior=gumbel",
-    "mixture": "prior=mixture",
     "random": "prior=random",
-    "uniform": "prior=uniform",
     "learned": "prior=learned",
-    "strength 0.3": "method.prior_weight=0.3",
     "strength 2.0": "method.prior_weight=2.0",
     "without focus": "method.focus_threshold=0",
     "without the prior": "method.prior_weight=0",

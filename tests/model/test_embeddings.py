@@ -5,7 +5,6 @@ import torch
 
 from ruplar.errors import UserError
 from ruplar.model.backbone import load_backbone
-from ruplar.model.embeddings import copy_layers
 from ruplar.model.settings import BackboneConfig, PromptConfig
 from ruplar.model.tokenizers import load_tokenizer
 
@@ -30,15 +29,6 @@ def test_layers_and_shared_rows_are_those_of_the_embedded_model():
     # a hundred rows of 256: the spread of the known ones within a tenth
     assert len(fresh) > 50 and 0.9 < float(fresh.std() / old.std()) < 1.1
     assert borrowed.plain_model.get_output_embeddings().weight is borrowed.embedding_weight  # still tied
-
-
-def test_a_model_of_another_shape_lends_nothing():
-    model, lender = opened("embedded-logic", "random").plain_model, opened("embedded", "pretrained").plain_model
-    del lender.model.layers[-1]
-    before = model.model.layers[0].mlp.up_proj.weight.clone()
-    with pytest.raises(UserError, match="shape of the model's own"):
-        copy_layers(model, load_tokenizer("embedded-logic"), lender, load_tokenizer("embedded"))
-    assert torch.equal(model.model.layers[0].mlp.up_proj.weight, before)
 
 
 def test_only_a_domains_vocabulary_borrows():

@@ -6,21 +6,19 @@ import json
 
 import pytest
 import torch
+from toys import LORA, PROMPT, moved, opened
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from ruplar import plugins
 from ruplar.errors import UserError
 from ruplar.model.backbone import load_backbone
-from ruplar.model.embeddings import add_mean_rows, number_row
+from ruplar.model.embeddings import number_row
 from ruplar.model.number_tokens import GROUPS, number_ids, with_number_tokens
-from ruplar.model.settings import BackboneConfig, LoraSettings, PromptConfig
-from ruplar.model.store import Model, ModelMetadata, PluginSpec, export_model, load_model, load_start, save_model
+from ruplar.model.settings import BackboneConfig
+from ruplar.model.store import Model, export_model, load_model, load_start, save_model
 from ruplar.model.tokenizers import load_tokenizer
 from ruplar.problems.word_problems import generate
-from ruplar.reasoner import LatentReasoner
 
-PROMPT = PromptConfig(instruction="", answer="{answer}")
-LORA = LoraSettings(rank=2, alpha=4, dropout=0.0)
 QUESTION = "the 216 apples and 7 more: how many of 1234?"
 
 
@@ -38,18 +36,7 @@ def base(tmp_path, tiny_model, digit_tokenizer, request):
 
 
 def trained(config: BackboneConfig, seed: int = 1, method: str = "ruplar") -> Model:
-    """A model as a run would leave it: every trained weight moved."""
-    made = load_start(config, PROMPT)
-    torch.manual_seed(seed)
-    with torch.no_grad():
-        for weight in made.model.parameters():
-            if weight.requires_grad:
-                weight.add_(torch.randn_like(weight) * 0.1)
-    made.model.eval()
-    metadata = ModelMetadata(
-        method=PluginSpec(name=method), backbone=config, prompt=PROMPT, domain=PluginSpec(name="arithmetic")
-    )
-    return Model(made, plugins.make("methods", method), plugins.make("domains", "arithmetic"), metadata)
+    return moved(opened(method, **config.model_dump()), seed)
 
 
 def logits(model, ids) -> torch.Tensor:
@@ -107,6 +94,7 @@ def test_other_ways_to_cut_text_are_extended_too(digit_tokenizer, cutter, text, 
     assert made.encode("It's the ½!\n\n ok") == digit_tokenizer.encode("It's the ½!\n\n ok")
 
 
+@pytest.mark.slow
 def test_a_tokenizer_that_has_such_groups_or_cannot_have_them_is_refused(llama3_tokenizer):
     from tokenizers import Tokenizer, models, pre_tokenizers
     from transformers import PreTrainedTokenizerFast
@@ -134,31 +122,6 @@ def test_a_row_is_made_of_its_digits_in_their_order():
     assert not torch.allclose(number_row(digits, "1" * 2), number_row(digits, "1" * 3))
 
 
-@pytest.fixture
-def no_number_by_chance():
-    """Memory that was not written to holds no number, so that whoever reads it is found out."""
-    torch.use_deterministic_algorithms(True)
-    yield
-    torch.use_deterministic_algorithms(False)
-
-
-@pytest.mark.parametrize(("tied", "bias"), [(True, False), (False, False), (False, True)])
-def test_room_for_rows_is_made_without_drawing_any(tiny_model, no_number_by_chance, tied, bias):
-    model = tiny_model("llama", 40, tied=tied)
-    if bias:
-        model.lm_head = torch.nn.Linear(model.config.hidden_size, 40)
-    before, state = model.get_output_embeddings().weight.detach().clone(), torch.get_rng_state()
-    add_mean_rows(model, 43, 2)
-    head = model.get_output_embeddings()
-    rows = head.weight.detach()
-    assert torch.equal(torch.get_rng_state(), state), "a matrix was drawn, which takes seconds where it is large"
-    assert torch.equal(rows[:40], before) and torch.equal(rows[40], torch.zeros_like(rows[40]))  # none asked for it
-    torch.testing.assert_close(rows[41:], rows[:41].mean(0).expand(2, -1))
-    assert (head.bias is not None) == bias and not (bias and head.bias[40:].any())
-    assert "_init_weights" not in vars(model) and model.config.vocab_size == 43
-    assert (model.get_input_embeddings().weight is head.weight) == tied
-
-
 @pytest.mark.parametrize("base", [True, False], indirect=True, ids=["tied", "untied"])
 def test_rows_are_the_same_at_every_load_and_the_old_ones_stay(base):
     config = BackboneConfig(name=str(base), number_tokens=True, lora=None)
@@ -174,9 +137,12 @@ def test_rows_are_the_same_at_every_load_and_the_old_ones_stay(base):
     assert (first.think_id, first.end_think_id) == (1362, 1363) and len(first.added) == 1102
 
 
-@pytest.mark.parametrize("base", [True, False], indirect=True, ids=["tied", "untied"])
+@pytest.mark.slow
 @pytest.mark.parametrize(
-    "lora", [LORA, LORA.model_copy(update={"embedding": True}), None], ids=["lora", "all", "full"]
+    ("base", "lora"),
+    [(True, LORA), (False, LORA), (True, LORA.model_copy(update={"embedding": True})), (False, None)],
+    indirect=["base"],
+    ids=["tied", "untied", "embedding", "all weights"],
 )
 def test_trained_rows_are_saved_read_back_and_exported_as_a_plain_model(base, tmp_path, lora):
     model = trained(BackboneConfig(name=str(base), number_tokens=True, lora=lora))
@@ -199,20 +165,6 @@ def test_trained_rows_are_saved_read_back_and_exported_as_a_plain_model(base, tm
     assert again.backbone.tokenizer.encode(QUESTION) == ids and again.backbone.added == ()
 
 
-def test_both_engines_think_the_same_with_number_tokens(base):
-    model = trained(BackboneConfig(name=str(base), number_tokens=True, lora=LORA))
-    plain, fast = (
-        LatentReasoner(model, engine=engine).generate([QUESTION, "7+42?"], keep="embeds")
-        for engine in ("reference", "fast")
-    )
-    for a, b in zip(plain, fast, strict=True):
-        assert a.answer_ids == b.answer_ids and a.latent_count == b.latent_count
-        if a.latent_count:
-            torch.testing.assert_close(
-                torch.stack(a.latent_embeds), torch.stack(b.latent_embeds), atol=1e-4, rtol=1e-3
-            )
-
-
 def test_a_result_of_three_digits_is_one_token_of_its_prior(digit_tokenizer):
     from ruplar.model.prompt import PlainText
     from ruplar.types import Span
@@ -228,6 +180,7 @@ def test_a_result_of_three_digits_is_one_token_of_its_prior(digit_tokenizer):
         assert all(of[token] == pytest.approx(0.8 / len(results)) for token in results)
 
 
+@pytest.mark.slow
 def test_a_run_from_another_keeps_its_number_tokens_and_trains_their_rows_again(base, tmp_path):
     first = trained(BackboneConfig(name=str(base), number_tokens=True, lora=LORA), method="cot")
     save_model(tmp_path / "cot", first)

@@ -15,6 +15,8 @@ from ruplar.model.settings import BackboneConfig, PromptConfig
 from ruplar.model.tokenizers import load_tokenizer
 from ruplar.problems.word_problems import generate
 
+pytestmark = pytest.mark.slow
+
 NAME = "smollm2-135m-instruct"
 SYSTEM = "<|im_start|>system\nYou are a helpful AI assistant named SmolLM, trained by Hugging Face<|im_end|>\n"
 

@@ -14,11 +14,7 @@ from ruplar.model import tokenizers
 from ruplar.model.tokenizers import llama3_controls, llama3_file, load_tokenizer, read_ranks
 
 
-def test_llama_3_groups_digits_by_three_from_the_left(llama3_tokenizer):
-    ids = llama3_tokenizer.encode("1400", add_special_tokens=False)
-    assert llama3_tokenizer.convert_ids_to_tokens(ids) == ["140", "0"]
-
-
+@pytest.mark.slow
 def test_llama_3_has_its_control_tokens_at_their_ids(llama3_tokenizer):
     known = {
         "<|begin_of_text|>": 128000,
@@ -35,20 +31,7 @@ def test_llama_3_has_its_control_tokens_at_their_ids(llama3_tokenizer):
     assert (llama3_tokenizer.eos_token_id, llama3_tokenizer.pad_token_id) == (128009, 128001)
 
 
-def test_llama_3_adds_no_token_of_its_own_accord(llama3_tokenizer):
-    assert llama3_tokenizer.encode("24") == llama3_tokenizer.encode("24", add_special_tokens=False)
-    assert len(llama3_tokenizer.encode("24")) == 1
-
-
-def test_llama_3_frames_one_question_without_begin_of_text_or_system_turn(llama3_tokenizer):
-    turn = [{"role": "user", "content": "What is 3+4?\n"}]
-    text = llama3_tokenizer.apply_chat_template(turn, tokenize=False, add_generation_prompt=True)
-    assert text == (
-        "<|start_header_id|>user<|end_header_id|>\n\nWhat is 3+4?\n<|eot_id|>"
-        "<|start_header_id|>assistant<|end_header_id|>\n\n"
-    )
-
-
+@pytest.mark.slow
 def test_llama_3_reads_as_the_original_tokenizer_does(llama3_tokenizer):
     tiktoken = pytest.importorskip("tiktoken")
     pattern = (
@@ -67,6 +50,7 @@ def test_llama_3_reads_as_the_original_tokenizer_does(llama3_tokenizer):
         assert llama3_tokenizer.decode(ids) == text
 
 
+@pytest.mark.slow
 def test_a_tiktoken_file_and_its_folder_load_and_the_caller_may_change_them(llama3_tokenizer, tmp_path):
     # as published by Meta; a link, so that the cached conversion of this session is reused
     (tmp_path / "tokenizer.model").symlink_to(llama3_file())
@@ -122,15 +106,17 @@ def test_a_missing_path_is_not_looked_up_on_the_hub(name, monkeypatch, tmp_path)
         load_tokenizer(name)
 
 
-def test_a_folder_without_a_tokenizer_says_so(tmp_path):
-    (tmp_path / "config.json").write_text("{}")
-    with pytest.raises(UserError, match="has no tokenizer"):
-        load_tokenizer(tmp_path)
-
-
-def test_a_broken_tokenizer_file_is_named(tmp_path):
-    (tmp_path / "tokenizer.json").write_text("{ not json")
-    with pytest.raises(UserError, match=f"the folder '{tmp_path}' cannot be read"):
+@pytest.mark.parametrize(
+    ("name", "text", "said"),
+    [
+        ("config.json", "{}", "has no tokenizer"),
+        ("tokenizer.json", "{ not json", "cannot be read"),
+        ("tokenizer.model", "IQ== 0\nIg== 1\n", "has 2 tokens; Llama-3's tokenizer.model has 128,000"),
+    ],
+)
+def test_a_folder_that_holds_no_known_tokenizer_is_refused(tmp_path, name, text, said):
+    (tmp_path / name).write_text(text)
+    with pytest.raises(UserError, match=said):
         load_tokenizer(tmp_path)
 
 
@@ -140,15 +126,3 @@ def test_a_file_in_another_format_is_refused_with_its_line(tmp_path, line):
     file.write_bytes(b"IQ== 0\n" + line.replace(b"\x0a", b"") + b"\n")
     with pytest.raises(UserError, match=r"tokenizer.model:2 is not a line of a tiktoken file"):
         load_tokenizer(file)
-
-
-def test_a_tiktoken_file_of_another_model_is_refused(tmp_path):
-    file = tmp_path / "tokenizer.model"
-    file.write_text("IQ== 0\nIg== 1\n")
-    with pytest.raises(UserError, match="has 2 tokens; Llama-3's tokenizer.model has 128,000"):
-        load_tokenizer(file)
-
-
-def test_the_embedded_tokenizer_writes_numbers_up_to_999_as_one_token():
-    tokenizer = load_tokenizer("embedded")
-    assert all(len(tokenizer.encode(str(n), add_special_tokens=False)) == 1 for n in range(1000))

@@ -9,10 +9,10 @@ import pytest
 import torch
 from safetensors.torch import load_file
 from torch import nn
+from toys import with_random_adapter
 
 from ruplar.errors import UserError
 from ruplar.model.backbone import attach_markers
-from ruplar.model.lora import add_lora
 from ruplar.model.settings import LoraSettings, PromptConfig
 from ruplar.model.weights import load_weights, save_weights
 
@@ -24,28 +24,19 @@ def backbone(tiny_model, byte_tokenizer):
     def make(family="llama", lora: LoraSettings | None = None, seed=0, tied=True):
         tokenizer = copy.deepcopy(byte_tokenizer)  # each adds its own markers
         made = attach_markers(tiny_model(family, 258, tied, seed), tokenizer, PromptConfig(template="plain"))
-        if lora:
-            add_lora(made, lora)
-            torch.manual_seed(seed)
-            for weight in made.model.parameters():
-                if weight.requires_grad:
-                    nn.init.normal_(weight, std=0.1)
-        return made
+        return with_random_adapter(made, lora, seed) if lora else made
 
     return make
-
-
-def all_weights(backbone):
-    return {name: w.clone() for name, w in backbone.model.state_dict().items()}
 
 
 def trained(backbone):
     return {name: w.detach().clone() for name, w in backbone.model.named_parameters() if w.requires_grad}
 
 
-@pytest.mark.parametrize("family", ["llama", "qwen2", "gpt2"])
-@pytest.mark.parametrize("tied", [True, False])
-@pytest.mark.parametrize("embedding", [False, True])
+@pytest.mark.parametrize(
+    ("family", "tied", "embedding"),
+    [("llama", True, False), ("llama", False, True), ("qwen2", True, True), ("gpt2", False, False)],
+)
 def test_an_adapter_comes_back_bit_for_bit_with_its_marker_rows(backbone, tmp_path, family, tied, embedding):
     lora = LoraSettings(rank=4, alpha=8, embedding=embedding)
     one = backbone(family, lora, seed=1, tied=tied)
@@ -57,33 +48,6 @@ def test_an_adapter_comes_back_bit_for_bit_with_its_marker_rows(backbone, tmp_pa
     assert all(w.requires_grad for n, w in other.model.named_parameters() if n in trained(one))
     # only the adapter is in the file: no matrix of the model itself
     assert max(t.numel() for t in load_file(tmp_path / "adapter_model.safetensors").values()) < 260 * 32
-
-
-def test_a_plain_model_given_an_adapters_folder_gets_the_adapter(backbone, tmp_path):
-    one = backbone(lora=LoraSettings(rank=4, alpha=8), seed=1)
-    save_weights(one, {}, tmp_path)
-    plain = backbone(seed=1)
-    ids = torch.tensor([[5, 6, 7]])
-    before = plain.model(ids).logits
-    load_weights(plain, {}, tmp_path)
-    one.model.eval()
-    plain.model.eval()
-    assert torch.equal(plain.model(ids).logits, one.model(ids).logits) and not torch.equal(
-        before, plain.model(ids).logits
-    )
-    assert plain.plain_model is plain.model.get_base_model()
-
-
-@pytest.mark.parametrize("family", ["llama", "qwen2", "gpt2"])
-@pytest.mark.parametrize("tied", [True, False])
-def test_a_whole_model_comes_back_bit_for_bit(backbone, tmp_path, family, tied):
-    one, other = backbone(family, seed=1, tied=tied), backbone(family, seed=2, tied=tied)
-    save_weights(one, {}, tmp_path)
-    embedding = other.embedding.weight
-    load_weights(other, {}, tmp_path)
-    assert all(torch.equal(w, all_weights(other)[n]) for n, w in all_weights(one).items())
-    assert other.embedding.weight is embedding  # in place: the optimiser's weights are the model's
-    assert (other.head.weight is embedding) == tied
 
 
 def test_floating_weights_can_be_stored_in_half_and_come_back_in_the_models_precision(backbone, tmp_path):
@@ -99,13 +63,6 @@ def test_floating_weights_can_be_stored_in_half_and_come_back_in_the_models_prec
     save_weights(adapted, {"gate": nn.Linear(2, 2)}, tmp_path / "lora", torch.bfloat16)
     for file in ("adapter_model.safetensors", "method.safetensors"):
         assert {t.dtype for t in load_file(tmp_path / "lora" / file).values()} == {torch.bfloat16}
-
-
-def test_a_methods_own_modules_come_back(backbone, tmp_path):
-    lora, gate, other = LoraSettings(rank=2, alpha=4), nn.Linear(3, 2), nn.Linear(3, 2)
-    save_weights(backbone(lora=lora), {"gate": gate}, tmp_path)
-    load_weights(backbone(lora=lora), {"gate": other}, tmp_path)
-    assert torch.equal(gate.weight, other.weight) and torch.equal(gate.bias, other.bias)
 
 
 def test_missing_and_mismatched_files_are_refused_with_their_name(backbone, tmp_path):

@@ -96,24 +96,6 @@ def test_seeds_reproduce_and_samples_differ(client, offline):
     assert [c.message.content for c in calm.choices] == offline_samples(offline, APPLES, 2, decoding)
 
 
-def test_a_stream_of_several_samples_holds_each(client):
-    hot = {"n": 3, "temperature": 2.0, "seed": 3, "extra_body": {"noise": 2.0}}
-    whole = ask(client, **hot)
-    texts = ["", "", ""]
-    for chunk in ask(client, stream=True, **hot):
-        for choice in chunk.choices:
-            texts[choice.index] += choice.delta.content or ""
-    assert texts == [c.message.content for c in whole.choices]
-
-
-def test_without_a_seed_samples_are_drawn_anew(client):
-    found = {
-        tuple(c.message.content for c in ask(client, n=8, temperature=2.0, extra_body={"noise": 3.0}).choices)
-        for _ in range(4)
-    }
-    assert len(found) > 1
-
-
 def test_an_answer_ends_before_a_stop_text(client, served):
     chain = {"model": "embedded", "prompt": APPLES}
     assert client.completions.create(**chain).choices[0].text == "10"

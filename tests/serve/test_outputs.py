@@ -6,8 +6,6 @@ import pytest
 
 from ruplar.serve.errors import IGNORED, NEUTRAL, RequestError, check_fields
 from ruplar.serve.outputs import IncrementalDetokenizer
-from ruplar.serve.requests import chat_question
-from ruplar.serve.schemas import Message
 
 
 @pytest.mark.parametrize(
@@ -46,10 +44,3 @@ def test_neutral_and_harmless_fields_pass_and_others_do_not():
         with pytest.raises(RequestError) as caught:
             check_fields({name: ["something", "else"]})
         assert caught.value.status == 400 and caught.value.param == name and f"'{name}'" in caught.value.message
-
-
-def test_joined_messages_keep_their_order():
-    messages = [Message(role=role, content=text) for role, text in (("system", "A"), ("user", "B"), ("user", "C"))]
-    assert chat_question(messages, join_messages=True) == "A\nB\nC"
-    with pytest.raises(RequestError, match="system messages"):
-        chat_question(messages, join_messages=False)

@@ -7,7 +7,6 @@ import shutil
 import subprocess
 import sys
 import time
-from pathlib import Path
 
 import httpx
 import pytest
@@ -15,7 +14,6 @@ from serve_toys import APPLES, BAGS, held, running
 
 pytestmark = pytest.mark.slow
 
-SCREENSHOTS = Path(__file__).parents[2] / "runs" / "screenshots"
 DESKTOP, PHONE = 1280, 390
 WAY_OUT = "apt-get install chromium chromium-driver, and pip install -e '.[dev]'"
 
@@ -89,22 +87,13 @@ def width(browser, pixels, height=900):
     browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
 
 
-def screenshot(browser, name, pixels):
-    """The whole page at one width, kept for people to look at."""
-    width(browser, pixels)
-    height = browser.execute_script("return document.documentElement.scrollHeight")
-    width(browser, pixels, height)
-    SCREENSHOTS.mkdir(parents=True, exist_ok=True)
-    browser.save_screenshot(str(SCREENSHOTS / f"{name}-{pixels}.png"))
-
-
 @pytest.fixture
 def page(browser, served):
     browser.get_log("browser")  # what an earlier test left
     return Page(browser, served.url)
 
 
-def test_asking_shows_thoughts_answer_and_both_clocks(page, offline, browser):
+def test_asking_shows_thoughts_answer_and_both_clocks(page, offline):
     page.ask(APPLES)
     [said] = offline.ask(APPLES, return_latents=True)
     assert not page.at("#error").is_displayed()
@@ -126,11 +115,9 @@ def test_asking_shows_thoughts_answer_and_both_clocks(page, offline, browser):
     assert "fewer forward passes" in page.text("verdict") and "Both give the same answer" in page.text("verdict")
     assert "There is no reference answer" in page.text("verdict")
     assert page.complaints() == []
-    screenshot(browser, "answer", DESKTOP)
-    screenshot(browser, "answer", PHONE)
 
 
-def test_a_refusal_is_shown_as_an_error_in_the_servers_words(page, served, browser):
+def test_a_refusal_is_shown_as_an_error_in_the_servers_words(page, served):
     words = "apples " * 500  # more tokens than the server takes, fewer letters than the field takes
     refused = httpx.post(f"{served.url}/api/think", json={"question": words.strip(), "method": "ruplar"})
     assert refused.status_code == 400
@@ -140,8 +127,6 @@ def test_a_refusal_is_shown_as_an_error_in_the_servers_words(page, served, brows
     assert refused.json()["error"]["message"].rstrip(".") in box.text
     assert page.all(".answer") == ["", ""] and page.text("status") == ""
     assert page.at("#go").is_enabled()
-    screenshot(browser, "error", DESKTOP)
-    screenshot(browser, "error", PHONE)
     # and it goes away with the next question
     page.ask(APPLES)
     assert not page.at("#error").is_displayed() and page.all(".answer")[0] == "Answer: 10"
@@ -174,7 +159,7 @@ def test_without_a_text_model_the_page_says_so_and_shows_one_pane(browser):
         assert page.at("#soft .answer").text == "Answer: 10"
 
 
-def test_the_vote_is_shown_as_the_server_counted_it(page, served, browser):
+def test_the_vote_is_shown_as_the_server_counted_it(page, served):
     question = "A farmer has 17 hens and 4 dogs. How many legs are there?"
     page.ask(question, samples=8, noise=2)
     body = {
@@ -194,7 +179,6 @@ def test_the_vote_is_shown_as_the_server_counted_it(page, served, browser):
     assert shown == [(v["answer"] or "unread", f"{v['count']} of 8") for v in done["votes"]]
     assert len(shown) > 1, "this question splits the vote; choose another if the model changed"
     assert f"The vote is split: {done['votes'][0]['count']} of 8" in page.at("#soft .remarks").text
-    screenshot(browser, "vote", DESKTOP)
 
 
 def test_samples_that_cannot_differ_get_noise(page):

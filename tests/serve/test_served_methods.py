@@ -6,16 +6,14 @@ import httpx
 import pytest
 import torch
 from serve_toys import QUESTIONS, running
+from toys import opened
 
-from ruplar import plugins
 from ruplar.engine.sampling import Decoding
-from ruplar.model.settings import BackboneConfig, PromptConfig
-from ruplar.model.store import Model, ModelMetadata, PluginSpec, load_start, save_model
+from ruplar.model.store import save_model
 from ruplar.reasoner import LatentReasoner
 
 pytestmark = pytest.mark.slow
 
-PROMPT = PromptConfig(instruction="", answer="{answer}")
 METHODS = {"colar": {"speed": 3}, "codi": {}, "coconut": {}}
 
 
@@ -27,17 +25,8 @@ def saved(request, tmp_path, tiny_model):
     tokenizer = load_tokenizer("embedded")
     tokenizer.save_pretrained(tmp_path / "base")
     tiny_model("llama", len(tokenizer)).save_pretrained(tmp_path / "base")
-    config, settings = BackboneConfig(name=str(tmp_path / "base"), lora=None), METHODS[request.param]
-    method, backbone = plugins.make("methods", request.param, settings), load_start(config, PROMPT)
     torch.manual_seed(1)
-    method.attach(backbone)
-    metadata = ModelMetadata(
-        method=PluginSpec(name=request.param, settings=settings),
-        backbone=config,
-        prompt=PROMPT,
-        domain=PluginSpec(name="arithmetic"),
-    )
-    model = Model(backbone, method, plugins.make("domains", "arithmetic"), metadata)
+    model = opened(request.param, METHODS[request.param], name=str(tmp_path / "base"), lora=None)
     return save_model(tmp_path / "run" / "model", model).parent
 
 

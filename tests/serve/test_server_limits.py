@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import http.client
 import json
-import random
 import socket
 import threading
 import time
@@ -13,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import httpx
 import pytest
-from serve_toys import APPLES, QUESTIONS, held, running
+from serve_toys import APPLES, held, running
 
 pytestmark = pytest.mark.slow
 
@@ -95,16 +94,6 @@ def test_a_full_queue_refuses_and_the_rest_are_answered(small):
     assert [r.json()["choices"][0]["message"]["content"] for r in answered] == ["10"] * 5
 
 
-def test_several_answers_take_all_their_places_or_none(small):
-    with ThreadPoolExecutor(4) as pool, held(small) as go:
-        first = [pool.submit(httpx.post, small.url + PATH, json=CHAT, timeout=30) for _ in range(3)]
-        until(lambda: len(small.scheduler.queue) == 2)
-        assert httpx.post(small.url + PATH, json=CHAT | {"n": 3}).status_code == 429
-        assert len(small.scheduler.queue) == 2
-        go.set()
-        assert [f.result().status_code for f in first] == [200] * 3
-
-
 def test_time_is_limited_and_the_slot_comes_free(hasty):
     with held(hasty) as go:
         late = httpx.post(hasty.url + PATH, json=CHAT, timeout=30)
@@ -135,58 +124,13 @@ def test_a_client_that_leaves_frees_its_slot(small, stream):
     assert answer["choices"][0]["message"]["content"] == "10"
 
 
-def bodies(count, seed=0):
-    """Broken bodies of many kinds: cut, mangled, of wrong types, deep, not text at all."""
-    draw, whole = random.Random(seed), json.dumps(CHAT).encode()
-    wrong = [None, 1, -1, 1e308, True, "", "x" * 50, [], {}, [[]], {"a": {}}, "\ud800", [None], 2**70, float("nan")]
-    names = [*CHAT, "n", "temperature", "top_p", "seed", "stop", "stream", "max_tokens", "reasoning", "stream_options"]
-    for kind in range(count):
-        if kind % 6 == 0:
-            yield whole[: draw.randrange(len(whole))]
-        elif kind % 6 == 1:
-            mangled = bytearray(whole)
-            for _ in range(draw.randint(1, 8)):
-                mangled[draw.randrange(len(mangled))] = draw.randrange(256)
-            yield bytes(mangled)
-        elif kind % 6 == 2:
-            yield json.dumps(
-                CHAT | {draw.choice(names): draw.choice(wrong) for _ in range(draw.randint(1, 3))}
-            ).encode()
-        elif kind % 6 == 3:
-            yield b"[" * draw.randint(1, 2000)
-        elif kind % 6 == 4:
-            yield draw.randbytes(draw.randint(0, 300))
-        else:
-            yield json.dumps(draw.choice([draw.choice(wrong), [CHAT], {"messages": [draw.choice(wrong)]}])).encode()
-
-
-def test_a_thousand_malformed_bodies_break_nothing(served):
-    statuses = {}
-    head = {"content-type": "application/json"}
-    with httpx.Client(base_url=served.url, timeout=60) as client:
-        for number, body in enumerate(bodies(1000)):
-            path = (PATH, "/v1/completions", "/api/think")[number % 3]
-            found = client.post(path, content=body, headers=head)
-            statuses[found.status_code] = statuses.get(found.status_code, 0) + 1
-            if found.status_code != 200:
-                assert set(found.json()["error"]) == {"message", "type", "param", "code"}
-        assert client.post(PATH, json=CHAT).json()["choices"][0]["message"]["content"] == "10"
-    assert set(statuses) <= {200, 400, 404}, statuses
-    assert statuses[400] > 800
-    assert served.quiet()
-
-
-def test_answers_are_not_mixed_up_between_many_clients(served, offline):
-    wanted = {q: a.text for q, a in zip(QUESTIONS, offline.ask(QUESTIONS), strict=True)}
-
-    def ask(number):
-        question = QUESTIONS[number % len(QUESTIONS)]
-        body = {"model": "embedded", "prompt": question}
-        return question, httpx.post(f"{served.url}/v1/completions", json=body, timeout=60).json()["choices"][0]["text"]
-
-    with ThreadPoolExecutor(16) as pool:
-        for question, text in pool.map(ask, range(64)):
-            assert text == wanted[question]
+@pytest.mark.parametrize("path", [PATH, "/v1/completions", "/api/think"])
+def test_broken_bodies_are_refused_in_words(served, path):
+    whole = json.dumps(CHAT).encode()
+    broken = [b"", whole[:40], b"[" * 2000, b"\xff\x00" * 50, b"null", b"[[]]", b'{"messages": [null]}', b'{"n": NaN}']
+    for body in broken:
+        found = httpx.post(served.url + path, content=body, headers={"content-type": "application/json"})
+        assert found.status_code == 400 and set(found.json()["error"]) == {"message", "type", "param", "code"}, body
 
 
 def test_no_route_answers_without_the_key_but_health():

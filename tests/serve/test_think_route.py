@@ -8,8 +8,6 @@ import httpx
 import pytest
 from serve_toys import APPLES, running
 
-pytestmark = pytest.mark.slow
-
 
 def think(url, **body):
     """The events of one call: [(name, data), …]."""
@@ -58,11 +56,6 @@ def test_samples_vote(served, offline):
     assert done["answer"] == max(readable, key=lambda vote: vote["count"])["answer"]
     again = think(served.url, **body)
     assert only(again, "done")[0]["votes"] == done["votes"]
-
-
-def test_the_threshold_is_honoured(served):
-    assert only(think(served.url, halt_threshold=1e-5), "done")[0]["latents"] < 2
-    assert only(think(served.url, halt_threshold=0.999999), "done")[0]["latents"] >= 2
 
 
 def test_what_cannot_be_done_is_refused_before_the_stream(served):

@@ -65,6 +65,17 @@ def make_config(
     )
 
 
+SLOW_FILES = {"test_packing", "test_prepare", "test_pretokenized"}
+SLOW_FIXTURES = {"backbone_folder", "learner", "taught"}
+
+
+def pytest_collection_modifyitems(items):
+    """Mark the tests that train a model of one of these fixtures as slow."""
+    for item in (one for one in items if one.path.parent == Path(__file__).parent):
+        if item.path.stem in SLOW_FILES or SLOW_FIXTURES & set(item.fixturenames):
+            item.add_marker(pytest.mark.slow)
+
+
 @pytest.fixture(autouse=True, scope="session")
 def one_thread():
     """Models this small are slower on many threads, and much slower when tests run side by side."""

@@ -52,44 +52,12 @@ def test_an_incomplete_one_is_passed_over_and_named(tmp_path, caplog, harm, reas
     assert str(tmp_path / "checkpoint-20") in caplog.text and reason in caplog.text
 
 
-def test_a_broken_checkpoint_in_the_way_is_replaced(tmp_path):
-    (write(tmp_path, 10, weights="old") / "COMPLETE").unlink()
-    write(tmp_path, 10, weights="fresh")
-    assert (tmp_path / "checkpoint-10" / "weights").read_text() == "fresh"
-    assert checkpoint.flaw(tmp_path / "checkpoint-10") is None and len(list(tmp_path.iterdir())) == 1
-
-
-def test_drafts_of_interrupted_saves_are_cleared_and_nothing_else(tmp_path):
-    write(tmp_path, 10, weights="abc")
-    draft = checkpoint.draft_of(tmp_path, 20, pid=99) / "checkpoint-20"
-    draft.mkdir(parents=True)
-    (draft / "weights").write_text("a")
-    assert checkpoint.clear_drafts(tmp_path) == [tmp_path / ".tmp-checkpoint-20-99"]
-    assert [path.name for path in tmp_path.iterdir()] == ["checkpoint-10"]
-
-
 def test_the_trainer_refuses_to_resume_from_an_incomplete_checkpoint(trainer, tmp_path):
     made = trainer(max_steps=2, save_strategy="steps", save_steps=2)
     made.train()
     (tmp_path / "run" / "checkpoint-2" / "optimizer.pt").unlink()
     with pytest.raises(UserError, match="checkpoint-2: cannot be resumed from: optimizer.pt is missing"):
         made.train(resume_from_checkpoint=str(tmp_path / "run" / "checkpoint-2"))
-
-
-def test_a_save_that_fails_leaves_no_checkpoint_behind(trainer, tmp_path, monkeypatch):
-    made = trainer(max_steps=4, save_strategy="steps", save_steps=2)
-    real = made._save_rng_state
-
-    def full_disk(folder):
-        if made.state.global_step == 4:
-            raise OSError("No space left on device")
-        real(folder)
-
-    monkeypatch.setattr(made, "_save_rng_state", full_disk)
-    with pytest.raises(OSError, match="No space"):
-        made.train()
-    assert checkpoint.latest(tmp_path / "run") == tmp_path / "run" / "checkpoint-2"
-    assert not (tmp_path / "run" / "checkpoint-4").exists()
 
 
 def test_old_checkpoints_are_removed_but_never_the_best(trainer, tmp_path):

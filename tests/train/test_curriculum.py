@@ -82,38 +82,3 @@ def test_a_method_whose_sequences_cannot_share_a_row_refuses_packing(config, tmp
     with pytest.raises(UserError, match="speed.pack: method 'coconut'"):
         train(packed, output=tmp_path / "run")
     assert not (tmp_path / "run").exists()
-
-
-def test_companions_accumulate_like_everything_else(trainer, tmp_path):
-    # the distance to the teacher is measured in units of a batch's own spread, so it alone depends on the batch
-    method = {"name": "codi", "distill_weight": 0.0, "latents": 2}
-
-    def one_step(run, batch, accumulate):
-        made = trainer(
-            tmp_path / run, method=method, per_device_train_batch_size=batch, gradient_accumulation_steps=accumulate,
-            max_steps=1, rows=8, lora={"rank": 4, "alpha": 8, "dropout": 0.0}, optim="sgd", learning_rate=1e-2,
-        )  # fmt: skip
-        made.train()
-        return {n: p.detach().clone() for n, p in made.learner.named_parameters() if p.requires_grad}
-
-    apart, together = one_step("a", 1, 8), one_step("b", 8, 1)
-    assert any("extra.projector" in name for name in together)
-    for name in together:
-        torch.testing.assert_close(apart[name], together[name], atol=1e-6, rtol=0, msg=name)
-
-
-def test_a_methods_own_weights_come_back_with_the_model(config, tmp_path):
-    from ruplar.model.store import load_model
-
-    result = train(config(method={"name": "codi", "latents": 2}, max_steps=2), output=tmp_path / "run")
-    first, second = (load_model(result.path) for _ in range(2))
-    assert (result.path / "method.safetensors").is_file()
-    dynamic = type(first.method)(first.method.config)
-    dynamic.attach(first.backbone)
-    for (name, a), b, new in zip(
-        first.method.projector.state_dict().items(),
-        second.method.projector.state_dict().values(),
-        dynamic.projector.state_dict().values(),
-        strict=True,
-    ):
-        assert torch.equal(a, b) and not torch.equal(a, new), name

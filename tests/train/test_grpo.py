@@ -17,7 +17,7 @@ from ruplar import plugins  # noqa: E402
 from ruplar.config import from_dict  # noqa: E402
 from ruplar.data.collate import collate  # noqa: E402
 from ruplar.errors import UserError  # noqa: E402
-from ruplar.methods._grpo import GrpoConfig  # noqa: E402
+from ruplar.methods.colar import GrpoConfig  # noqa: E402
 from ruplar.model.forward import embed, flat_hidden  # noqa: E402
 from ruplar.model.store import Model, load_model  # noqa: E402
 from ruplar.train.grpo import Reinforcer, advantages, clipped, draw, policy_loss  # noqa: E402
@@ -126,6 +126,7 @@ def recipe(init, grpo):
     )
 
 
+@pytest.mark.slow
 def test_grpo_starts_from_a_trained_model_and_saves_a_usable_one(tmp_path):
     first = train(recipe(None, None), output=tmp_path / "first").path
     settings = {"rounds": 2, "questions": 2, "group": 2, "validate_every": 1, "max_answer_tokens": 4}

@@ -42,12 +42,6 @@ def test_a_recipe_becomes_the_best_model_and_a_moved_run_still_knows_it(config, 
         assert result.best_step == 2 and weights(there / "model") == weights(there / "checkpoint-2")
 
 
-@pytest.mark.parametrize("method", ["cot", "no_cot"])
-def test_text_methods_train_the_same_way(config, tmp_path, method):
-    result = train(config(method=method, max_steps=2, lora=None), output=tmp_path / "run")
-    assert (result.path / "model.safetensors").is_file() and result.trainable == result.parameters
-
-
 def test_a_resumed_run_equals_an_uninterrupted_one(config, tmp_path):
     whole, cut = tmp_path / "whole", tmp_path / "cut"
     # a constant rate: the first half must not know how long the run will be

@@ -42,15 +42,6 @@ def test_eight_batches_of_one_accumulate_to_exactly_one_batch_of_eight(trainer, 
     assert moved, "one step must move something, or the comparison above means nothing"
 
 
-def test_every_micro_batch_has_the_totals_of_its_step(trainer):
-    made = trainer(per_device_train_batch_size=2, gradient_accumulation_steps=3, rows=6)
-    batches, count = made.get_batch_samples(iter(made.get_train_dataloader()), 3, torch.device("cpu"))
-    labels = sum(len(batch["label_ids"]) for batch in batches)
-    latents = sum(len(batch["latent_at"]) for batch in batches)
-    assert [batch["totals"].tolist() for batch in batches] == [[labels, 6.0, latents]] * 3
-    assert count == labels
-
-
 def test_only_the_adapter_moves_and_all_of_it_does(trainer):
     made = trainer(max_steps=4)
     before = weights(made)
@@ -60,42 +51,6 @@ def test_only_the_adapter_moves_and_all_of_it_does(trainer):
     trainable = {name for name, p in made.learner.named_parameters() if p.requires_grad}
     assert moved == trainable
     assert len(trainable) == 2 * 7 * 2  # A and B of seven linear layers in two blocks
-
-
-def test_without_an_adapter_every_weight_moves(trainer):
-    made = trainer(max_steps=2, lora=None)
-    before = weights(made)
-    made.train()
-    after = weights(made)
-    assert all(not before[name].equal(after[name]) for name in before)
-
-
-def test_a_methods_own_modules_are_trained_and_saved_with_the_checkpoint(trainer, tmp_path, monkeypatch):
-    from ruplar.methods import ruplar
-    from ruplar.methods.base import Loss
-
-    class WithGate(ruplar.Method):
-        """RuPLaR with one more weight."""
-
-        gate = torch.nn.Linear(1, 1, bias=False)
-
-        def modules(self):
-            return {"gate": self.gate}
-
-        def loss(self, backbone, batch):
-            found = super().loss(backbone, batch)
-            parts = {**found.parts, "gate": (self.gate.weight**2).sum() * batch.totals[1] / batch.totals[1]}
-            return Loss(parts, found.watch)
-
-    torch.nn.init.ones_(WithGate.gate.weight)
-    monkeypatch.setattr(ruplar, "Method", WithGate)
-    made = trainer(max_steps=2, save_strategy="steps", save_steps=2)
-    made.train()
-    trained = WithGate.gate.weight.item()
-    assert trained < 1.0
-    torch.nn.init.ones_(WithGate.gate.weight)
-    made._load_from_checkpoint(tmp_path / "run" / "checkpoint-2")
-    assert WithGate.gate.weight.item() == trained
 
 
 def test_the_logged_loss_is_the_sum_of_its_parts_and_falls(trainer, tmp_path):
@@ -108,39 +63,6 @@ def test_the_logged_loss_is_the_sum_of_its_parts_and_falls(trainer, tmp_path):
         assert 0 <= row["halting"] <= 1 and 0 <= row["label_accuracy"] <= 1 and row["entropy"] > 0
         assert row["tokens_per_second"] > 0
     assert logged[-1]["answer"] < 0.7 * logged[0]["answer"]
-
-
-def test_a_method_without_latents_logs_one_part_and_no_entropy(trainer, tmp_path):
-    trainer(method="no_cot", max_steps=2).train()
-    row = rows(tmp_path / "run" / METRICS)[0]
-    assert row["loss"] == row["answer"] and "prior" not in row and "entropy" not in row
-
-
-def test_the_order_of_rows_follows_the_seed(trainer, tmp_path):
-    def order(run, **settings):
-        made = trainer(run, max_steps=1, **settings)
-        loader = made.get_train_dataloader()
-        loader.set_epoch(0)
-        return [batch["ids"].tolist() for batch in loader]
-
-    assert order(tmp_path / "a") == order(tmp_path / "b")
-    assert order(tmp_path / "a") != order(tmp_path / "c", train_sampling_strategy="sequential")
-
-
-def test_rows_grouped_by_length_are_all_there_and_waste_less_padding(trainer, tmp_path):
-    def batches(strategy):
-        made = trainer(tmp_path / strategy, train_sampling_strategy=strategy, per_device_train_batch_size=4)
-        return list(made.get_train_dataloader())
-
-    def padding(found):
-        return sum(int((batch["mask"] == 0).sum()) for batch in found)
-
-    def questions(found):
-        return sorted(tuple(row[m.bool()].tolist()) for b in found for row, m in zip(b["ids"], b["mask"], strict=True))
-
-    plain, grouped = batches("random"), batches("group_by_length")
-    assert questions(plain) == questions(grouped)
-    assert padding(grouped) < 0.75 * padding(plain)
 
 
 def test_every_sample_has_its_epoch_and_progress(trainer):

@@ -54,11 +54,7 @@ def _named(key: str, value: Any) -> Any:
 
 
 def check(data: Mapping[str, Any], where: str, *, check_files: bool = True, check_init: bool = True) -> RunConfig:
-    """Check data in any form a recipe may have, and return the config.
-
-    Raises:
-        UserError: With all problems.
-    """
+    """Check data in any form a recipe may have, and return the config."""
     data = _with_default_names(normal(data))
     problems: list[str] = []
     reported: set[str] = set()

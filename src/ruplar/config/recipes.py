@@ -53,7 +53,6 @@ def from_dict(data: Mapping[str, Any], where: str = "the saved config") -> RunCo
 
 
 def _mark(problem: str, overrides: Sequence[str]) -> str:
-    """Add the override that set the value, if one did."""
     place = problem.split(":", 1)[0]
     given = next((o for o in reversed(overrides) if o.split("=")[0].strip() == place), None)
     return f"{problem} (given as {given})" if given else problem

@@ -37,11 +37,9 @@ class PluginConfig(Settings):
 
     @property
     def settings(self) -> Any:
-        """Return the plug-in's own `Config`."""
         return plugins.load(self.KIND, self.name).Config(**(self.model_extra or {}))
 
     def make(self) -> Any:
-        """Build the plug-in: a `Domain`, `Spans`, `Prior` or `Method`."""
         return plugins.make(self.KIND, self.name, self.model_extra)
 
 
@@ -162,5 +160,4 @@ class RunConfig(Settings):
 
 
 def to_yaml(config: RunConfig) -> str:
-    """Return the config as a complete recipe."""
     return yaml.safe_dump(config.as_dict(), sort_keys=False, allow_unicode=True, width=100)

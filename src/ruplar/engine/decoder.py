@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import logging
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import torch
 from torch import Tensor
@@ -24,42 +24,16 @@ from ruplar.engine.fused import Layer, Weights, covers, read_weights
 from ruplar.engine.reference import left_pad
 from ruplar.model.backbone import Backbone
 
+if TYPE_CHECKING:
+    from ruplar.engine.hf_decoder import HFDecoder
+
 log = logging.getLogger(__name__)
 
 At = slice | Tensor
 """Which slots: a slice from 0 or indices [P]."""
 
 
-class SlotDecoder(Protocol):
-    """The interface of `Decoder` and `hf_decoder.HFDecoder`."""
-
-    slots: int
-    columns: int
-
-    @property
-    def device(self) -> torch.device:
-        """Device of the weights."""
-
-    def allocate(self, slots: int, columns: int) -> None:
-        """Allocate the cache for this many questions of this many positions; discards the old one."""
-
-    def embed(self, ids: Tensor) -> Tensor:
-        """Ids [...] → embeddings [..., D]."""
-
-    def mixture(self, weights: Tensor) -> Tensor:
-        """Weights over the whole vocabulary [B, V] → expected embedding [B, D]."""
-
-    def logits(self, hidden: Tensor) -> Tensor:
-        """Hidden [B, D] → float32 logits [B, V]."""
-
-    def prefill(self, embeds: Tensor, lengths: Tensor, at: At) -> Tensor:
-        """Embeddings [P, L, D], lengths [P] and slots → hidden state of each prompt's last position [P, D]."""
-
-    def copy(self, source: Tensor, target: Tensor, columns: int) -> None:
-        """Copy the first columns of slots `source` [P] to slots `target` [P]; they may be the same."""
-
-    def step(self, embeds: Tensor, positions: Tensor, used: int) -> Tensor:
-        """Feed slots 0..B-1 one embedding [B, D] at positions [B], reading columns below `used` → hidden [B, D]."""
+SlotDecoder: TypeAlias = "Decoder | HFDecoder"
 
 
 @dataclass
@@ -79,12 +53,7 @@ class Decoder:
 
     @classmethod
     def of(cls, backbone: Backbone, release: bool = False) -> Decoder | None:
-        """Make the decoder of a backbone; None if its architecture is not supported or its outputs differ.
-
-        Args:
-            backbone: The model, on its device.
-            release: Hold one copy of the weights; see `fused.read_weights`.
-        """
+        """Make the decoder of a backbone; None if its architecture is not supported or its outputs differ."""
         if not covers(backbone):
             return None
         decoder = cls(read_weights(backbone, release))
@@ -99,12 +68,11 @@ class Decoder:
 
     @property
     def device(self) -> torch.device:
-        """Device of the weights."""
         return self.weights.table.device
 
     @torch.inference_mode()
     def allocate(self, slots: int, columns: int) -> None:
-        """See `SlotDecoder`."""
+        """Allocate the cache for this many questions of this many positions; discards the old one."""
         w = self.weights
         self.slots, self.columns = slots, columns
         self.cache = w.table.new_zeros((len(w.layers), 2, slots, w.kv_heads, columns, w.head_dim))
@@ -117,11 +85,10 @@ class Decoder:
         self.every = torch.arange(slots, device=self.device)
 
     def embed(self, ids: Tensor) -> Tensor:
-        """See `SlotDecoder`."""
         return F.embedding(ids, self.weights.table)
 
     def mixture(self, weights: Tensor) -> Tensor:
-        """See `SlotDecoder`; in float32, in pieces, since a float32 copy of the whole table would take gigabytes."""
+        """Weights [B, V] → expected embedding [B, D]; in pieces, since a float32 copy of the table would take gigabytes."""
         table = self.weights.table
         if table.dtype == torch.float32:
             return weights.float() @ table
@@ -131,13 +98,12 @@ class Decoder:
         return total.to(table.dtype)
 
     def logits(self, hidden: Tensor) -> Tensor:
-        """See `SlotDecoder`."""
         if self.small_batch is not None and len(hidden) <= self.small_batch.max_rows:
             return self.small_batch.logits(hidden)
         return self.weights.head(hidden).float()
 
     def prefill(self, embeds: Tensor, lengths: Tensor, at: At) -> Tensor:
-        """See `SlotDecoder`."""
+        """Embeddings [P, L, D], lengths [P] and slots → hidden state of each prompt's last position [P, D]."""
         w, x, width = self.weights, embeds, embeds.shape[1]
         slots = self.every[at] if self.layer_kernels is not None else None
         for index, layer in enumerate(w.layers[:-1]):
@@ -153,12 +119,12 @@ class Decoder:
         return self._norm(self._finish(w.layers[-1], x[rows, last], read), w.norm)
 
     def copy(self, source: Tensor, target: Tensor, columns: int) -> None:
-        """See `SlotDecoder`."""
+        """Copy the first columns of slots `source` [P] to slots `target` [P]; they may be the same."""
         for layer in self.cache:  # one at a time, since the copy needs temporary memory
             layer[:, target, :, :columns] = layer[:, source, :, :columns]
 
     def step(self, embeds: Tensor, positions: Tensor, used: int) -> Tensor:
-        """See `SlotDecoder`."""
+        """Feed slots 0..B-1 one embedding [B, D] at positions [B], reading columns below `used` → hidden [B, D]."""
         if self.small_batch is not None and len(embeds) <= self.small_batch.max_rows:
             return self.small_batch.step(embeds, positions)
         x, rows, w = embeds, len(embeds), self.weights

@@ -76,12 +76,8 @@ class FastEngine:
     ) -> FastEngine | None:
         """Make an engine for this model and thinker; None if the model runs only in the reference engine.
 
-        Args:
-            backbone: The model.
-            thinker: How it thinks. It must not keep state per row between calls.
-            decoding: Default decoding; its max_answer_tokens is the limit of all questions.
-            slots: Questions in flight.
-            options: See `EngineOptions`.
+        The thinker must not keep state per row between calls. `decoding.max_answer_tokens` is the limit of all
+        questions.
         """
         options = options or EngineOptions()
         backbone.model.eval()
@@ -126,12 +122,10 @@ class FastEngine:
 
     @property
     def opening(self) -> list[int]:
-        """The markers that follow every prompt."""
         b = self.backbone
         return [b.think_id] if self.thinker.thinks else [b.think_id, b.end_think_id]
 
     def need(self, prompt: Prompt, decoding: Decoding) -> int:
-        """Maximum number of columns a question may need."""
         return len(prompt.ids) + room(self.thinker) + decoding.max_answer_tokens
 
     @property
@@ -280,7 +274,6 @@ class FastEngine:
 
     @torch.inference_mode()
     def drop(self, slots: Sequence[int]) -> None:
-        """Free slots whose questions were cancelled."""
         held = [slot for slot in slots if self.busy.pop(slot, None)]
         if held:
             self.state.cancel(held)

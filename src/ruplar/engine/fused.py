@@ -33,64 +33,39 @@ class Linear:
     bias: Tensor | None = None
 
     def __call__(self, x: Tensor) -> Tensor:
-        """[..., in] → [..., out]."""
         return F.linear(x, self.weight, self.bias)
 
 
 @dataclass
 class Layer:
-    """One layer's weights.
+    """One layer's weights."""
 
-    Attributes:
-        qkv: [(H + 2G)·d, D], queries first, then keys, then values.
-        out: [D, H·d] after attention.
-        gate_up: [2I, D], gates first.
-        down: [D, I].
-        norm_in: [D] scale before attention.
-        norm_mid: [D] scale before the MLP.
-        norm_q: [d] scale of each query; None in most models.
-        norm_k: [d] scale of each key; None in most models.
-    """
-
-    qkv: Linear
-    out: Linear
-    gate_up: Linear
-    down: Linear
-    norm_in: Tensor
-    norm_mid: Tensor
-    norm_q: Tensor | None
-    norm_k: Tensor | None
+    qkv: Linear  # [(H + 2G)·d, D], queries first, then keys, then values
+    out: Linear  # [D, H·d] after attention
+    gate_up: Linear  # [2I, D], gates first
+    down: Linear  # [D, I]
+    norm_in: Tensor  # [D] scale before attention
+    norm_mid: Tensor  # [D] scale before the MLP
+    norm_q: Tensor | None  # [d] scale of each query; None in most models
+    norm_k: Tensor | None  # [d] scale of each key; None in most models
 
 
 @dataclass
 class Weights:
-    """The weights of a whole model.
+    """The weights of a whole model."""
 
-    Attributes:
-        layers: First to last.
-        norm: [D] scale before the head.
-        table: [V, D] input embeddings.
-        head: [V, D] LM head; the table itself if tied.
-        heads: H.
-        kv_heads: G.
-        head_dim: d.
-        eps: Epsilon of all norms.
-        rotary: The model's own module: (x, positions [1, S]) → cos and sin [1, S, d].
-    """
-
-    layers: list[Layer]
-    norm: Tensor
-    table: Tensor
-    head: Linear
-    heads: int
-    kv_heads: int
-    head_dim: int
-    eps: float
-    rotary: Any
+    layers: list[Layer]  # first to last
+    norm: Tensor  # [D] scale before the head
+    table: Tensor  # [V, D] input embeddings
+    head: Linear  # [V, D] LM head; the table itself if tied
+    heads: int  # H
+    kv_heads: int  # G
+    head_dim: int  # d
+    eps: float  # epsilon of all norms
+    rotary: Any  # the model's own module: (x, positions [1, S]) → cos and sin [1, S, d]
 
 
 def covers(backbone: Backbone) -> bool:
-    """Whether the model has a supported structure."""
     trunk = backbone.plain_model.base_model
     if not all(hasattr(trunk, part) for part in ("layers", "norm", "rotary_emb")) or not len(trunk.layers):
         return False
@@ -117,10 +92,8 @@ def _covers_layer(layer: Any) -> bool:
 def read_weights(backbone: Backbone, release: bool = False) -> Weights:
     """Fuse the weights of a supported model.
 
-    Args:
-        backbone: A model that `covers` accepts.
-        release: Hold one copy only: the Hugging Face modules become views of the fused matrices and stay usable. An
-            adapter is merged into the model first, and `backbone.model` becomes the merged model.
+    With `release` one copy is held: the Hugging Face modules become views of the fused matrices and stay usable.
+    An adapter is merged into the model first, and `backbone.model` becomes the merged model.
     """
     if release and hasattr(backbone.model, "peft_config"):
         backbone.model = merged(backbone)

@@ -24,13 +24,7 @@ _LOG_ROOT_TAU = 0.5 * math.log(2 * math.pi)
 
 
 class LatentHead(nn.Module):
-    """Hidden [..., D] → mean and log standard deviation [..., D] of the next latent, both float32, in units of sigma.
-
-    Args:
-        width: D.
-        inner: H.
-        seed: Random seed of the weights.
-    """
+    """Hidden [..., D] → mean and log standard deviation [..., D] of the next latent, both float32, in units of sigma."""
 
     def __init__(self, width: int, inner: int, seed: int = 0):
         super().__init__()
@@ -41,7 +35,6 @@ class LatentHead(nn.Module):
             self.log_std = nn.Linear(inner, width)
 
     def forward(self, hidden: Tensor) -> tuple[Tensor, Tensor]:
-        """See the class."""
         inner = self.body(hidden.to(self.mean.weight.dtype))
         return self.mean(inner).float(), self.log_std(inner).float()
 
@@ -60,22 +53,15 @@ def normal(stream: Tensor, made: Tensor, count: int) -> Tensor:
 
 @dataclass
 class GaussianThinker:
-    """Feed the mean of the latent head's Gaussian or, with noise, a sample; at least one latent.
-
-    Attributes:
-        head: The latent head.
-        sigma: Standard deviation of the input embedding, the unit of the head.
-        end_think_id: The halt token.
-        halt: `argmax`: halt when `</think>` is the most likely token; `sample`: with noise, when a token sampled at
-            T = 1 is `</think>`.
-        cap: Maximum number of latents.
-    """
+    """Feed the mean of the latent head's Gaussian or, with noise, a sample; at least one latent."""
 
     head: LatentHead
-    sigma: float
+    sigma: float  # standard deviation of the input embedding, the unit of the head
     end_think_id: int
+    # `argmax`: halt when `</think>` is the most likely token; `sample`: with noise, when a token sampled at T = 1 is
+    # `</think>`
     halt: Literal["argmax", "sample"] = "argmax"
-    cap: int = 64
+    cap: int = 64  # maximum number of latents
     thinks: bool = True
     takes_noise: ClassVar[bool] = True
 

@@ -20,13 +20,9 @@ def _side_stream(device: int) -> Any:
 
 @dataclass
 class Graphs:
-    """Captured graphs by key. All share one memory pool, since they never run at the same time.
+    """Captured graphs by key. All share one memory pool, since they never run at the same time."""
 
-    Attributes:
-        buffers: Tensors that the work changes; capturing runs it twice as warm-up and restores them.
-    """
-
-    buffers: Sequence[Tensor]
+    buffers: Sequence[Tensor]  # tensors that the work changes; capturing runs it twice as warm-up and restores them
     found: dict[Hashable, tuple[Any, Any]] = field(default_factory=dict)
     pool: Any = None
 
@@ -66,14 +62,10 @@ class Snapshots:
 
     On a CPU a snapshot is the tensor itself. On a GPU it is a copy into pinned memory that is awaited only when it is
     read, `lag` snapshots later, so the device always has queued work.
-
-    Attributes:
-        of: The tensor.
-        lag: Snapshots that may remain unread.
     """
 
     of: Tensor
-    lag: int
+    lag: int  # snapshots that may remain unread
     count: int = 0
     waiting: deque[tuple[int, Tensor, Any]] = field(default_factory=deque)
     spare: list[Tensor] = field(default_factory=list)

@@ -53,7 +53,7 @@ class SlotCache:
 
 @dataclass
 class HFDecoder:
-    """Any causal LM that reads its keys and values through the cache object."""
+    """Any causal LM that reads its keys and values through the cache object; the same methods as `Decoder`."""
 
     backbone: Backbone
     slots: int = 0
@@ -73,28 +73,22 @@ class HFDecoder:
 
     @property
     def device(self) -> torch.device:
-        """Device of the weights."""
         return self.backbone.device
 
     def allocate(self, slots: int, columns: int) -> None:
-        """See `decoder.SlotDecoder`."""
         self.slots, self.columns = slots, columns
         self.cache = SlotCache(slots, columns)
 
     def embed(self, ids: Tensor) -> Tensor:
-        """See `decoder.SlotDecoder`."""
         return self.backbone.embedding(ids)
 
     def mixture(self, weights: Tensor) -> Tensor:
-        """See `decoder.SlotDecoder`."""
         return mix_all(self.backbone.embedding, weights)
 
     def logits(self, hidden: Tensor) -> Tensor:
-        """See `decoder.SlotDecoder`."""
         return self.backbone.logits(hidden)
 
     def prefill(self, embeds: Tensor, lengths: Tensor, at: At) -> Tensor:
-        """See `decoder.SlotDecoder`."""
         width = embeds.shape[1]
         positions = torch.arange(width, device=embeds.device)
         self.cache.at, self.cache.positions, self.cache.used = at, None, 0
@@ -104,12 +98,10 @@ class HFDecoder:
         return hidden[torch.arange(len(embeds), device=embeds.device), lengths - 1]
 
     def copy(self, source: Tensor, target: Tensor, columns: int) -> None:
-        """See `decoder.SlotDecoder`."""
         for buffer in (buffer for layer in self.cache.layers for buffer in layer):
             buffer[target, :, :columns] = buffer[source, :, :columns]
 
     def step(self, embeds: Tensor, positions: Tensor, used: int) -> Tensor:
-        """See `decoder.SlotDecoder`."""
         self.cache.positions, self.cache.used = positions, used
         mask = _additive(torch.arange(used, device=embeds.device) <= positions[:, None], embeds.dtype)[:, :, None]
         hidden, _ = self.backbone.trunk(embeds[:, None], mask.transpose(0, 1), positions[:, None], self.cache)

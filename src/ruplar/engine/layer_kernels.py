@@ -25,11 +25,7 @@ class LayerKernels:
 
     @classmethod
     def of(cls, decoder: Decoder, check: bool = True) -> LayerKernels | None:
-        """Make the kernels of a decoder and check them; None if its head size is not supported.
-
-        Raises:
-            KernelsDisagree: Their results differ from the decoder's.
-        """
+        """Make the kernels of a decoder and check them; None if its head size is not supported."""
         check_triton()
         half = decoder.weights.head_dim // 2
         if half & (half - 1):
@@ -42,11 +38,7 @@ class LayerKernels:
     def rotate_and_store(self, index: int, qkv: Tensor, slots: Tensor, positions: Tensor | None = None) -> None:
         """Rotate queries and keys in place and store keys and values of layer `index`.
 
-        Args:
-            index: Which layer.
-            qkv: [P, L, H + 2G, d] of prompts from column 0, or [B, H + 2G, d] of a step.
-            slots: Each row's slot.
-            positions: Each row's column, for a step.
+        `qkv` is [P, L, H + 2G, d] of prompts from column 0, or [B, H + 2G, d] of a step at `positions`.
         """
         from ruplar.engine import kernels
 

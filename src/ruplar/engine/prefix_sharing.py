@@ -22,13 +22,7 @@ def unique_rows(sequences: Sequence[Ids]) -> tuple[list[tuple[int, ...]], list[i
 
 
 def admit_count(waiting: Sequence[Ids], free: int, slots: int) -> int:
-    """How many waiting prompts to admit: one per free slot, but all samples of one question together if they fit.
-
-    Args:
-        waiting: Prompts in the order of the queue.
-        free: Free slots.
-        slots: All slots; more samples of one question than this are never admitted together.
-    """
+    """How many waiting prompts to admit: one per free slot, but all samples of one question together if they fit."""
     count = min(free, len(waiting))
     if count == len(waiting) or waiting[count - 1] != waiting[count]:
         return count

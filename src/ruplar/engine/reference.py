@@ -30,26 +30,18 @@ Keep = Literal["none", "embeds", "all"]
 
 @dataclass
 class Generation:
-    """What one row produced, in ids and tensors; `reasoner` turns it into an `Answer`.
+    """What one row produced, in ids and tensors; `reasoner` turns it into an `Answer`."""
 
-    Attributes:
-        answer_ids: Tokens after the thought, including the end token if it was generated.
-        thought_ids: Tokens of written reasoning.
-        latent_count: Latents (or reasoning tokens) fed.
-        forwards: Forward passes this row took part in, prefill included.
-        halted: The thought ended by itself, not at the cap.
-        ended: The answer ended by itself, not at the limit.
-        latent_logits: One [V] float32 per latent: what it was made from; empty unless requested.
-        latent_embeds: One [D] per latent: the latent itself; empty unless requested.
-    """
-
+    # tokens after the thought, including the end token if it was generated
     answer_ids: list[int] = field(default_factory=list)
-    thought_ids: list[int] = field(default_factory=list)
-    latent_count: int = 0
-    forwards: int = 1
-    halted: bool = True
-    ended: bool = False
+    thought_ids: list[int] = field(default_factory=list)  # tokens of written reasoning
+    latent_count: int = 0  # latents (or reasoning tokens) fed
+    forwards: int = 1  # forward passes this row took part in, prefill included
+    halted: bool = True  # the thought ended by itself, not at the cap
+    ended: bool = False  # the answer ended by itself, not at the limit
+    # one [V] float32 per latent: what it was made from; empty unless requested
     latent_logits: list[Tensor] = field(default_factory=list)
+    # one [D] per latent: the latent itself; empty unless requested
     latent_embeds: list[Tensor] = field(default_factory=list)
 
 
@@ -62,18 +54,9 @@ def generate(
     keys: Sequence[Key] | None = None,
     keep_latents: Keep = "none",
 ) -> list[Generation]:
-    """Think and answer for a batch of prompts.
+    """Think and answer for a batch of prompts; equal prompts, such as samples of one question, share a prefill.
 
-    Args:
-        backbone: The model, in eval mode.
-        thinker: How the method thinks.
-        prompts: One per row. Rows with the same prompt, such as several samples of one question, share its prefill.
-        decoding: How latents and answers are decoded.
-        keys: Name of each row's random stream; its index in the batch when None.
-        keep_latents: What to return of every latent; see `Keep`.
-
-    Raises:
-        UserError: The thinker does not support an option of `decoding`.
+    `keys` name each row's random stream; None: its index in the batch.
     """
     check_decoding(thinker, decoding)
     if not prompts:
@@ -134,7 +117,6 @@ class _Batch:
         )  # fmt: skip
 
     def think(self, logits: Tensor) -> NextInput:
-        """The thinker's decision on every row."""
         thinker: Any = self.thinker
         noise = () if self.noise is None else (self.noise,)
         return thinker.next(logits, self.last, self.made, *noise)

@@ -35,25 +35,16 @@ fifth of it, so most thoughts fail; at 0.3 they differ only where the model is u
 
 @dataclass(frozen=True)
 class Decoding:
-    """How latents and answer are decoded; without noise the latents are deterministic.
+    """How latents and answer are decoded; without noise the latents are deterministic."""
 
-    Attributes:
-        temperature: Sampling temperature of the answer; 0 is greedy.
-        top_p: Sample among the most likely tokens that together have this probability.
-        seed: Random seed of sampled answers and of noise.
-        max_answer_tokens: Maximum tokens of an answer; a truncated answer counts as not ended.
-        noise: Scale of the Gumbel noise on every latent's logits; 0: none. See `noised`.
-        noise_temperature: Temperature of the noised mixture; below 1 is sharper. No effect on written reasoning.
-        halt_threshold: P(halt) above which a thought ends; None: as the thinker decides.
-    """
-
-    temperature: float = 0.0
-    top_p: float = 1.0
-    seed: int = 0
-    max_answer_tokens: int = 64
-    noise: float = 0.0
+    temperature: float = 0.0  # sampling temperature of the answer; 0 is greedy
+    top_p: float = 1.0  # sample among the most likely tokens that together have this probability
+    seed: int = 0  # random seed of sampled answers and of noise
+    max_answer_tokens: int = 64  # maximum tokens of an answer; a truncated answer counts as not ended
+    noise: float = 0.0  # scale of the Gumbel noise on every latent's logits; 0: none. See `noised`
+    # temperature of the noised mixture; below 1 is sharper. No effect on written reasoning
     noise_temperature: float = 1.0
-    halt_threshold: float | None = None
+    halt_threshold: float | None = None  # P(halt) above which a thought ends; None: as the thinker decides
 
     def __post_init__(self):
         problems = []
@@ -76,7 +67,6 @@ class Decoding:
 
     @property
     def noisy(self) -> bool:
-        """Whether latents are sampled."""
         return self.noise > 0 or self.noise_temperature != 1
 
 
@@ -108,17 +98,11 @@ def pick(logits: Tensor, decoding: Decoding, uniform: Tensor | None) -> Tensor:
 
 @dataclass
 class Noise:
-    """Noise of each row's latents.
+    """Noise of each row's latents."""
 
-    Attributes:
-        scale: [B] float32 scale of the Gumbel noise; 0: none.
-        temperature: [B] float32 temperature of the noised mixture; below 1 is sharper, towards a single token.
-        stream: [B, 2] int64, two 32-bit words that name the row's random stream.
-    """
-
-    scale: Tensor
-    temperature: Tensor
-    stream: Tensor
+    scale: Tensor  # [B] float32 scale of the Gumbel noise; 0: none
+    temperature: Tensor  # [B] float32 temperature of the noised mixture; below 1 is sharper, towards a single token
+    stream: Tensor  # [B, 2] int64, two 32-bit words that name the row's random stream
 
     @classmethod
     def of(cls, decodings: Sequence[Decoding], keys: Sequence[Key], device=None) -> Noise | None:
@@ -136,16 +120,13 @@ class Noise:
 
     @classmethod
     def none(cls, rows: int, device=None) -> Noise:
-        """No noise, for this many rows."""
         scale = torch.zeros(rows, device=device)
         return cls(scale, torch.ones_like(scale), torch.zeros(rows, 2, dtype=torch.long, device=device))
 
     def __getitem__(self, at: slice | Tensor) -> Noise:
-        """Select rows."""
         return Noise(self.scale[at], self.temperature[at], self.stream[at])
 
     def __setitem__(self, at: slice | Tensor, rows: Noise) -> None:
-        """Replace rows."""
         self.scale[at], self.temperature[at], self.stream[at] = rows.scale, rows.temperature, rows.stream
 
 

@@ -1,7 +1,7 @@
 """Questions in a bounded queue → answers: continuous batching, a finished question's slot is refilled at once.
 
 First come, first served. An answer does not depend on which other questions are in flight. Use it from one thread
-(`run_all`), or start its own thread (`start`, `submit` from any thread, `stop`).
+(`run_all`), or start its own thread (`start`, `submit_samples` from any thread, `stop`).
 """
 
 from __future__ import annotations
@@ -36,29 +36,15 @@ class EngineDead(RuntimeError):
 
 @dataclass(eq=False)
 class Ticket:
-    """A submitted question, like a `concurrent.futures.Future`.
-
-    Attributes:
-        request: The question.
-        future: Receives the answer.
-        dropped: It was cancelled.
-        started: `time.perf_counter()` when it was admitted to a slot; None while it waits.
-        ended: `time.perf_counter()` when it was answered.
-    """
+    """A submitted question, like a `concurrent.futures.Future`."""
 
     request: Request
-    future: Future = field(default_factory=Future)
-    dropped: bool = False
-    started: float | None = None
-    ended: float | None = None
+    future: Future = field(default_factory=Future)  # receives the answer
+    dropped: bool = False  # it was cancelled
+    started: float | None = None  # `time.perf_counter()` when it was admitted to a slot; None while it waits
+    ended: float | None = None  # `time.perf_counter()` when it was answered
 
     def result(self, timeout: float | None = None) -> Generation:
-        """Wait for the answer.
-
-        Raises:
-            TimeoutError: It took longer than `timeout` seconds.
-            concurrent.futures.CancelledError: It was cancelled.
-        """
         return self.future.result(timeout)
 
     def cancel(self) -> bool:
@@ -67,54 +53,23 @@ class Ticket:
         return self.future.cancel() or self.future.cancelled()
 
     def done(self) -> bool:
-        """Answered, failed or cancelled."""
         return self.future.done()
 
 
 @dataclass
 class Scheduler:
-    """A queue in front of the slots of one engine.
-
-    Attributes:
-        engine: The engine.
-        queue_limit: Maximum number of waiting questions.
-        seconds_each: Moving average of the seconds from admission to answer.
-        queue: Waiting questions.
-        in_flight: Slot → question in flight.
-    """
+    """A queue in front of the slots of one engine."""
 
     engine: FastEngine
-    queue_limit: int = 1024
-    seconds_each: float = field(init=False, default=0.1)
+    queue_limit: int = 1024  # maximum number of waiting questions
+    seconds_each: float = field(init=False, default=0.1)  # moving average of the seconds from admission to answer
     queue: deque[Ticket] = field(init=False, default_factory=deque)
-    in_flight: dict[int, Ticket] = field(init=False, default_factory=dict)
+    in_flight: dict[int, Ticket] = field(init=False, default_factory=dict)  # slot → question in flight
     _change: threading.Condition = field(init=False, default_factory=threading.Condition, repr=False)
     _thread: threading.Thread | None = field(init=False, default=None, repr=False)
     _stopping: bool = field(init=False, default=False, repr=False)
     _dead: BaseException | None = field(init=False, default=None, repr=False)
     _turn_since: float | None = field(init=False, default=None, repr=False)
-
-    def submit(
-        self,
-        prompt: Prompt,
-        key: Key = 0,
-        decoding: Decoding | None = None,
-        listen: Callable[[Generation], None] | None = None,
-    ) -> Ticket:
-        """Add a question to the queue.
-
-        Args:
-            prompt: The question.
-            key: Name of its random stream: index of the question, or (index, sample).
-            decoding: How it is decoded; the engine's default when None.
-            listen: Called by the engine's thread with the progress; see `options.Request`.
-
-        Raises:
-            QueueFull: `queue_limit` questions are waiting.
-            UserError: The question needs more columns than the engine has.
-            EngineDead: The engine's thread has died.
-        """
-        return self.submit_samples(prompt, [key], decoding, [listen])[0]
 
     def submit_samples(
         self,
@@ -123,9 +78,9 @@ class Scheduler:
         decoding: Decoding | None = None,
         listen: Sequence[Callable[[Generation], None] | None] | None = None,
     ) -> list[Ticket]:
-        """Add several samples of one question to the queue, all or none; they share one prefill.
+        """Add samples of one question to the queue, all or none; they share one prefill.
 
-        One key and, if given, one listener per sample; otherwise as `submit`.
+        A key names a sample's random stream; a listener is called by the engine's thread (`options.Request`).
         """
         decoding = decoding or self.engine.decoding
         listeners = listen if listen is not None else [None] * len(keys)
@@ -157,13 +112,7 @@ class Scheduler:
         keys: Sequence[Key] | None = None,
         on_done: Callable[[int], None] | None = None,
     ) -> list[Generation]:
-        """Answer many questions in this thread; results are in the order of the prompts.
-
-        Args:
-            prompts: The questions, without the limit of the queue. Adjacent equal prompts, one per sample, share a prefill.
-            keys: Names of their random streams; their indices when None.
-            on_done: Called with the number of questions just answered.
-        """
+        """Answer many questions in this thread; results are in the order of the prompts."""
         assert self._thread is None, "its own thread is running"
         engine = self.engine
         engine.reserve(max((engine.need(p, engine.decoding) for p in prompts), default=0))
@@ -196,7 +145,6 @@ class Scheduler:
         return len(found)
 
     def _remove_cancelled(self) -> None:
-        """Remove cancelled questions from the queue."""
         if any(ticket.dropped for ticket in self.queue):
             waiting = [ticket for ticket in self.queue if not ticket.dropped]
             self.queue.clear()
@@ -221,7 +169,6 @@ class Scheduler:
             self.engine.admit(slots, [ticket.request for ticket in group])
 
     def start(self) -> None:
-        """Start the engine's thread."""
         assert self._thread is None, "already started"
         self._stopping = False
         self._thread = threading.Thread(target=self._run_thread, name="ruplar-scheduler", daemon=True)
@@ -241,7 +188,6 @@ class Scheduler:
 
     @property
     def alive(self) -> bool:
-        """Whether its own thread is running."""
         return self._thread is not None and self._thread.is_alive() and self._dead is None
 
     def stuck_for(self) -> float:

@@ -32,24 +32,7 @@ def check_agreement(
     slots: int = 16,
     options: EngineOptions | None = None,
 ) -> dict[str, Any]:
-    """Answer the prompts with both engines and compare.
-
-    Args:
-        backbone: The model.
-        thinker: How it thinks.
-        prompts: The questions; with more questions than slots, slots are refilled in flight.
-        decoding: How answers are decoded; greedy when None.
-        slots: Slots of the fast engine.
-        options: Options of the fast engine.
-
-    Returns:
-        questions; same (share with equal thought and answer); same_latents (share with equal number of latents);
-        same_tokens (share of equal answer tokens by position); largest_logit_difference and relative_logit_difference on
-        equal inputs; decoder and kernels, what the engine used.
-
-    Raises:
-        UserError: The model runs only in the reference engine.
-    """
+    """Answer the prompts with both engines and compare: shares of equal answers, latents and tokens; difference of logits."""
     decoding = decoding or Decoding()
     wanted: list[Generation] = []
     for start in range(0, len(prompts), 16):

@@ -60,27 +60,16 @@ class _PerRow:
 
 @dataclass
 class SlotState:
-    """Rows and buffers of all slots.
+    """Rows and buffers of all slots."""
 
-    Attributes:
-        decoder: Gives embeddings.
-        thinker: Decides on latents.
-        kind: See `kind_of`.
-        markers: Ids of the marker tokens.
-        pad_id: What idle slots feed.
-        slots: S.
-        answers: T, the longest answer of any slot.
-        keep: What is stored of each latent.
-    """
-
-    decoder: SlotDecoder
-    thinker: Thinker
-    kind: Kind
-    markers: Markers
-    pad_id: int
-    slots: int
-    answers: int
-    keep: Keep = "none"
+    decoder: SlotDecoder  # gives embeddings
+    thinker: Thinker  # decides on latents
+    kind: Kind  # see `kind_of`
+    markers: Markers  # ids of the marker tokens
+    pad_id: int  # what idle slots feed
+    slots: int  # S
+    answers: int  # T, the longest answer of any slot
+    keep: Keep = "none"  # what is stored of each latent
     rows: Tensor = field(init=False, repr=False)  # [S, HEADER + T + 1 + N + 1] int64
     embeds: Tensor = field(init=False, repr=False)  # [S, D] next input of each slot
     temperature: Tensor = field(init=False, repr=False)  # [S] float64, 1 where greedy
@@ -155,13 +144,11 @@ class SlotState:
         return bool(self._sampled or self._noisy or self._thresholds)
 
     def load_replay(self, slots: Sequence[int], latents: Sequence[Tensor]) -> None:
-        """Store the latents [N_b, D] that these slots will feed."""
         for slot, given in zip(slots, latents, strict=True):
             self.replay[slot, : len(given)] = given.to(self.replay)
             self.replay_count[slot] = len(given)
 
     def cancel(self, slots: Sequence[int]) -> None:
-        """Make slots idle, whatever their state."""
         self.rows[self._at(slots), DONE] = 1
         self.reset_sampling(slots)
 
@@ -178,12 +165,8 @@ class SlotState:
     def decide(self, at: At, hidden: Tensor, logits: Tensor, sampled: bool, advance: bool = True) -> None:
         """Record each row's latent or token and set its next input.
 
-        Args:
-            at: Which slots: a slice, or indices.
-            hidden: [B, D] last hidden state.
-            logits: [B, V] float32.
-            sampled: Some row may sample; False skips sorting and noise.
-            advance: The rows have just been fed; False after a prefill.
+        `sampled`: some row may sample; False skips sorting and noise. `advance`: the rows have just been fed;
+        False after a prefill.
         """
         if self.fused is not None and not sampled:
             self.fused.decide(at, logits, advance)

@@ -27,16 +27,10 @@ class KernelsDisagree(RuntimeError):
 
 
 def power_of_two(count: int) -> int:
-    """The smallest power of two that is at least `count`."""
     return 1 << (count - 1).bit_length()
 
 
 def check_triton() -> None:
-    """Check that the kernels can be imported.
-
-    Raises:
-        UserError: Triton is not installed.
-    """
     try:
         from ruplar.engine import kernels  # noqa: F401
     except ImportError as error:
@@ -56,30 +50,15 @@ def check_difference(what: str, difference: float) -> None:
 
 @dataclass
 class SmallBatchKernels:
-    """The decode step of at most `max_rows` rows.
+    """The decode step of at most `max_rows` rows."""
 
-    Attributes:
-        decoder: Whose weights and cache are used.
-        early: Programmatic dependent launch: a kernel loads its weights while the previous one still runs.
-        max_rows: Batch size up to which this is faster than matrix products.
-    """
-
-    decoder: Decoder
-    early: bool = False
-    max_rows: int = 2
+    decoder: Decoder  # whose weights and cache are used
+    early: bool = False  # programmatic dependent launch: a kernel loads its weights while the previous one still runs
+    max_rows: int = 2  # batch size up to which this is faster than matrix products
 
     @classmethod
     def of(cls, decoder: Decoder, early: bool = False, check: bool = True) -> SmallBatchKernels | None:
-        """Make the kernels of a decoder; None if its head size is not supported.
-
-        Args:
-            decoder: The decoder.
-            early: See the class.
-            check: Compare with the PyTorch operators first.
-
-        Raises:
-            KernelsDisagree: Their results differ from the decoder's.
-        """
+        """Make the kernels of a decoder; None if its head size is not supported."""
         check_triton()
         half = decoder.weights.head_dim // 2
         if half & (half - 1) or half < 8:
@@ -195,7 +174,6 @@ class FusedDecision:
         return state.keep == "none" and (soft or state.kind in ("text", "none"))
 
     def decide(self, at: At, logits: Tensor, advance: bool) -> None:
-        """See `SlotState.decide`."""
         from ruplar.engine import decision_kernels
 
         state, thinker, table = self.state, self.state.thinker, self.table
@@ -226,11 +204,7 @@ class FusedDecision:
 
     @torch.inference_mode()
     def check(self) -> None:
-        """Decide on random logits with the kernels and with PyTorch operators, from equal rows; leaves all slots idle.
-
-        Raises:
-            KernelsDisagree: The decisions differ.
-        """
+        """Decide on random logits with the kernels and with PyTorch operators, from equal rows; leaves all slots idle."""
         state, count = self.state, min(self.state.slots, 8)
         generator = torch.Generator().manual_seed(0)
         header = torch.randint(0, 2, (count, HEADER), generator=generator)

@@ -26,18 +26,12 @@ from ruplar.model.soft_tokens import mix, mix_all
 
 @dataclass
 class NextInput:
-    """One decision of a thinker for every row.
+    """One decision of a thinker for every row."""
 
-    Attributes:
-        halt: [B] bool, true where the thought is over; `embeds` is not fed there.
-        embeds: [B, D] what to feed next where it continues.
-        tokens: [B] the tokens fed, for thinkers that write text; None otherwise.
-        logits: [B, V] the noised logits the latents were made from; None where they are the model's own.
-    """
-
-    halt: Tensor
-    embeds: Tensor
-    tokens: Tensor | None = None
+    halt: Tensor  # [B] bool, true where the thought is over; `embeds` is not fed there
+    embeds: Tensor  # [B, D] what to feed next where it continues
+    tokens: Tensor | None = None  # [B] the tokens fed, for thinkers that write text; None otherwise
+    # [B, V] the noised logits the latents were made from; None where they are the model's own
     logits: Tensor | None = None
 
 
@@ -62,11 +56,7 @@ def room(thinker: Thinker) -> int:
 
 
 def check_decoding(thinker: Thinker, decoding: Decoding) -> None:
-    """Refuse decoding options that this thinker would ignore.
-
-    Raises:
-        UserError: Noise for a thinker that does not sample, or a halt threshold for one that does not halt by it.
-    """
+    """Refuse decoding options that this thinker would ignore."""
     name = type(thinker).__name__
     if decoding.noisy and not getattr(thinker, "takes_noise", False):
         raise UserError(
@@ -78,14 +68,7 @@ def check_decoding(thinker: Thinker, decoding: Decoding) -> None:
 
 
 def override_halt(halt: Tensor, logits: Tensor, end_think_id: int, thresholds: Sequence[float | None]) -> Tensor:
-    """[B] bool: P(halt) > threshold in rows that have a threshold of their own, the thinker's decision in the others.
-
-    Args:
-        halt: [B] bool, the thinker's decision.
-        logits: [B, V] float32, before any noise.
-        end_think_id: The halt token.
-        thresholds: One per row.
-    """
+    """[B] bool: P(halt) > threshold in rows that have a threshold of their own, the thinker's decision in the others."""
     rows = [row for row, value in enumerate(thresholds) if value is not None]
     if not rows:
         return halt
@@ -98,27 +81,17 @@ def override_halt(halt: Tensor, logits: Tensor, end_think_id: int, thresholds: S
 
 @dataclass
 class SoftThinker:
-    """Soft tokens: feed the expected embedding under the model's own next-token distribution.
+    """Soft tokens: feed the expected embedding under the model's own next-token distribution."""
 
-    Attributes:
-        embedding: The input embedding module (adapters included).
-        end_think_id: The halt token.
-        halt: `argmax`: halt when it is the most likely token (as published); `threshold`: when P(halt) > halt_threshold.
-        halt_threshold: See `halt`.
-        top_k: Tokens of a soft token, renormalised; 0 uses the whole vocabulary (as published).
-        drop_halt: Remove the halt token from the mixture; training never mixes it in.
-        harden: Feed only the most likely token: an ablation.
-        cap: Maximum number of latents.
-    """
-
-    embedding: nn.Module
+    embedding: nn.Module  # the input embedding module (adapters included)
     end_think_id: int
+    # `argmax`: halt when it is the most likely token (as published); `threshold`: when P(halt) > halt_threshold
     halt: Literal["argmax", "threshold"] = "threshold"
     halt_threshold: float = 0.5
-    top_k: int = 10
-    drop_halt: bool = True
-    harden: bool = False
-    cap: int = 16
+    top_k: int = 10  # tokens of a soft token, renormalised; 0 uses the whole vocabulary (as published)
+    drop_halt: bool = True  # remove the halt token from the mixture; training never mixes it in
+    harden: bool = False  # feed only the most likely token: an ablation
+    cap: int = 16  # maximum number of latents
     thinks: bool = True
     takes_noise: ClassVar[bool] = True
 
@@ -132,11 +105,7 @@ class SoftThinker:
     ) -> NextInput:
         """The decision, without tensors made on the host, so that a CUDA graph can capture it.
 
-        Args:
-            logits: [B, V] the model's own; they decide the halt.
-            source: [B, V] the noised logits the mixture is made from; None: `logits`.
-            embed: Ids [...] → embeddings [..., D].
-            mix_vocabulary: Weights [B, V] → expected embedding [B, D].
+        `logits` [B, V] decide the halt; the mixture is made from the noised `source`, or from them.
         """
         probs = logits.softmax(-1)
         # differs from the paper: D17. It halts by argmax, which is early where the prior is flat
@@ -172,32 +141,24 @@ class TextThinker:
     takes_noise: ClassVar[bool] = True
 
     def next(self, logits: Tensor, hidden: Tensor, made: Tensor, noise: Noise | None = None) -> NextInput:
-        """See `Thinker.next`."""
         tokens = logits.argmax(-1) if noise is None else noised_tokens(logits, noise, made)
         return NextInput(tokens == self.end_think_id, self.embedding(tokens), tokens)
 
 
 @dataclass
 class HiddenThinker:
-    """Hidden states: feed the last one back, a fixed number of times.
-
-    Attributes:
-        count: Number of latents.
-        project: Hidden state [B, D] → input [B, D]; None feeds it unchanged.
-    """
+    """Hidden states: feed the last one back, a fixed number of times."""
 
     count: int
-    project: nn.Module | None = None
+    project: nn.Module | None = None  # hidden state [B, D] → input [B, D]; None feeds it unchanged
     thinks: bool = True
     captures: ClassVar[bool] = True
 
     @property
     def cap(self) -> int:
-        """All of them."""
         return self.count
 
     def next(self, logits: Tensor, hidden: Tensor, made: Tensor) -> NextInput:
-        """See `Thinker.next`."""
         return NextInput(made >= self.count, hidden if self.project is None else self.project(hidden))
 
 
@@ -209,28 +170,21 @@ class NoThinker:
     thinks: bool = False
 
     def next(self, logits: Tensor, hidden: Tensor, made: Tensor) -> NextInput:
-        """See `Thinker.next`."""
         return NextInput(torch.ones(len(logits), dtype=torch.bool, device=logits.device), hidden)
 
 
 @dataclass
 class ReplayThinker:
-    """Given latents: feed row b `latents[b]` in order, then halt. For ablations and agreement tests.
+    """Given latents: feed row b `latents[b]` in order, then halt. For ablations and agreement tests."""
 
-    Attributes:
-        latents: One [N_b, D] tensor per row; N_b may be 0.
-    """
-
-    latents: list[Tensor]
+    latents: list[Tensor]  # one [N_b, D] tensor per row; N_b may be 0
     thinks: bool = True
 
     @property
     def cap(self) -> int:
-        """The largest N_b."""
         return max((len(rows) for rows in self.latents), default=0)
 
     def next(self, logits: Tensor, hidden: Tensor, made: Tensor) -> NextInput:
-        """See `Thinker.next`."""
         embeds = torch.zeros_like(hidden)
         halt = torch.ones(len(hidden), dtype=torch.bool, device=hidden.device)
         for row, (latents, at) in enumerate(zip(self.latents, made.tolist(), strict=True)):

@@ -12,19 +12,22 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Literal
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 from pydantic import Field
 
-from ruplar.methods.base import Loss
+from ruplar.methods import base
+from ruplar.methods.base import Loss, Tools
+from ruplar.priors.base import rng_of
 from ruplar.settings import Settings
-from ruplar.types import Batch, SparsePrior
+from ruplar.types import Batch, Item, Prompt, SampleContext, SparsePrior
 
 if TYPE_CHECKING:
-    from torch import Tensor
+    from torch import Tensor, nn
 
-    from ruplar.engine.gaussian import GaussianThinker, LatentHead
+    from ruplar.engine.gaussian import GaussianThinker
     from ruplar.model.backbone import Backbone
 
 
@@ -51,34 +54,85 @@ class GaussianConfig(Settings):
     head_chunk: int = Field(0, ge=0, description="Supervised positions per LM-head call; 0: all at once.")
 
 
-def with_sigma(config: GaussianConfig, backbone: Backbone) -> GaussianConfig:
-    """Return the settings with `sigma` measured from the backbone's embedding where it is null."""
-    if config.sigma is not None:
-        return config
-    # differs from the paper: D49. It has a table of rounded values by model name; here the matrix is measured
-    sigma = float(backbone.embedding_weight.detach().float().std())
-    return config.model_copy(update={"sigma": sigma})
+@dataclass
+class GaussianMethod(base.Method):
+    """What both methods share: the latent head, its loss and its thinker, and sequences with one token per latent."""
 
+    config: Any
+    dynamic: ClassVar[bool] = True  # every sample draws the tokens it predicts
+    calibrated: ClassVar[tuple[str, ...]] = ("sigma",)
+    head: Any = field(default=None, init=False, repr=False)
 
-def unit(config: GaussianConfig) -> float:
-    """Return sigma, which `attach` has filled in."""
-    assert config.sigma is not None, "call attach first"
-    return config.sigma
+    @property
+    def unit(self) -> float:
+        """Sigma, which `attach` has filled in."""
+        return self.config.sigma
 
+    def attach(self, backbone: Backbone) -> None:
+        from ruplar.engine.gaussian import LatentHead
 
-def make_head(config: GaussianConfig, backbone: Backbone) -> LatentHead:
-    """Make the latent head, with deterministic weights, on the backbone's device."""
-    from ruplar.engine.gaussian import LatentHead
+        if self.config.sigma is None:
+            # differs from the paper: D49. It has a table of rounded values by model name; here the matrix is measured
+            sigma = float(backbone.embedding_weight.detach().float().std())
+            self.config = self.config.model_copy(update={"sigma": sigma})
+        width = backbone.embedding_weight.shape[1]
+        self.head = LatentHead(width, self.config.head_width or width).to(backbone.device)
 
-    width = backbone.embedding_weight.shape[1]
-    return LatentHead(width, config.head_width or width).to(backbone.device)
+    def group_item(
+        self, prompt: Prompt, groups: Sequence[list[int]], answer: str, tools: Tools, context: SampleContext
+    ) -> Item:
+        """A sequence with one latent per group of tokens; its label is one of them, drawn."""
+        rng = rng_of("token", *context.key)
+        tail = [tools.end_think_id, *tools.answer(answer)]
+        start = len(prompt.ids) + 1
+        end = start + len(groups)
+        return Item(
+            ids=[*prompt.ids, *([tools.think_id] * (1 + len(groups))), *tail],
+            labels=[*([-100] * start), *(group[rng.integers(len(group))] for group in groups), *tail],
+            latent_at=list(range(start, end)),
+            question_at=prompt.question_at,
+            mark_at=[end],
+        )
 
+    def gaussian_loss(self, backbone: Backbone, batch: Batch, embeds: Tensor) -> Loss:
+        """Cross-entropy of one token per latent and of the answer, and the latent head's loss, from one forward pass.
 
-def make_thinker(config: GaussianConfig, head: LatentHead, backbone: Backbone) -> GaussianThinker:
-    """Make the thinker of these methods."""
-    from ruplar.engine.gaussian import GaussianThinker
+        `embeds` [B, S, D] contain the latents; `batch.mark_at` is the position of every row's `</think>`.
+        """
+        import torch
 
-    return GaussianThinker(head, unit(config), backbone.end_think_id, config.halt, cap=config.max_latents)
+        from ruplar import objective
+        from ruplar.model.forward import flat_hidden
+
+        c = self.config
+        hidden, _ = flat_hidden(backbone, batch, embeds=embeds)
+        labels = batch.label_ids[:, None]
+        read = objective.read(backbone.project, hidden[batch.label_at], labels, c.head_chunk, fused=backbone.compiled)
+        is_latent = torch.zeros(len(hidden), dtype=torch.bool, device=hidden.device).index_fill_(
+            0, batch.latent_at, True
+        )
+        thought = is_latent[batch.label_at + 1]  # [T] labels that belong to a latent
+        picked, labels = read.picked[:, 0], batch.totals[0]
+        # the head also predicts </think>, which follows the last latent
+        target_at = torch.cat([batch.latent_at, batch.mark_at])
+        target = embeds.reshape(-1, embeds.shape[-1])[target_at].detach().float() / self.unit
+        mean, log_std = self.head(hidden[target_at - 1])
+        value = latent_loss(mean, log_std, target, c.latent_loss)
+        parts = {
+            "answer": c.answer_weight * objective.answer_ce(picked * ~thought, labels),
+            "thought": c.answer_weight * objective.answer_ce(picked * thought, labels),
+            "latent": c.latent_weight * value.sum() / (batch.totals[1] + batch.totals[2]).clamp_min(1),
+        }
+        return Loss(parts, _watch(read, batch, thought, backbone.end_think_id))
+
+    def thinker(self, backbone: Backbone) -> GaussianThinker:
+        from ruplar.engine.gaussian import GaussianThinker
+
+        c = self.config
+        return GaussianThinker(self.head, c.sigma, backbone.end_think_id, c.halt, cap=c.max_latents)
+
+    def modules(self) -> dict[str, nn.Module]:
+        return {} if self.head is None else {"head": self.head}
 
 
 def summed(ids: Sequence[int]) -> SparsePrior:
@@ -89,41 +143,6 @@ def summed(ids: Sequence[int]) -> SparsePrior:
     counts = Counter(ids)
     weights = np.array(list(counts.values()), dtype=np.float32) / np.float32(math.sqrt(len(ids)))
     return SparsePrior(np.array(list(counts), dtype=np.int64), weights)
-
-
-def gaussian_loss(backbone: Backbone, batch: Batch, embeds: Tensor, head: LatentHead, config: GaussianConfig) -> Loss:
-    """Cross-entropy of one token per latent and of the answer, and the latent head's loss, from one forward pass.
-
-    Args:
-        backbone: The model.
-        batch: `mark_at` holds the position of every row's `</think>`.
-        embeds: [B, S, D] input embeddings, latents included.
-        head: The latent head.
-        config: With `sigma`.
-    """
-    import torch
-
-    from ruplar import objective
-    from ruplar.model.forward import flat_hidden
-
-    hidden, _ = flat_hidden(backbone, batch, embeds=embeds)
-    read = objective.read(
-        backbone.project, hidden[batch.label_at], batch.label_ids[:, None], config.head_chunk, fused=backbone.compiled
-    )
-    is_latent = torch.zeros(len(hidden), dtype=torch.bool, device=hidden.device).index_fill_(0, batch.latent_at, True)
-    thought = is_latent[batch.label_at + 1]  # [T] labels that belong to a latent
-    picked, labels = read.picked[:, 0], batch.totals[0]
-    # the head also predicts </think>, which follows the last latent
-    target_at = torch.cat([batch.latent_at, batch.mark_at])
-    target = embeds.reshape(-1, embeds.shape[-1])[target_at].detach().float() / unit(config)
-    mean, log_std = head(hidden[target_at - 1])
-    value = latent_loss(mean, log_std, target, config.latent_loss)
-    parts = {
-        "answer": config.answer_weight * objective.answer_ce(picked * ~thought, labels),
-        "thought": config.answer_weight * objective.answer_ce(picked * thought, labels),
-        "latent": config.latent_weight * value.sum() / (batch.totals[1] + batch.totals[2]).clamp_min(1),
-    }
-    return Loss(parts, _watch(read, batch, thought, backbone.end_think_id))
 
 
 def latent_loss(mean: Tensor, log_std: Tensor, target: Tensor, kind: str) -> Tensor:

@@ -9,64 +9,33 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeAlias
 
-from ruplar.types import Batch, Example, Item, Prompt, SampleContext, Span, SparsePrior
+from ruplar.types import Batch, Example, Item, Prompt, SampleContext
 
 if TYPE_CHECKING:
     import numpy as np
     from torch import Tensor, nn
 
+    from ruplar.data.encoding import Encoder
     from ruplar.engine.thinker import Thinker
     from ruplar.model.backbone import Backbone
 
 
-class Tools(Protocol):
-    """What `encode` may use: the recipe's prompt, spans and prior."""
-
-    @property
-    def think_id(self) -> int:
-        """Id of `<think>`."""
-
-    @property
-    def end_think_id(self) -> int:
-        """Id of `</think>`, the halt token."""
-
-    @property
-    def eos_id(self) -> int:
-        """Id that ends an answer."""
-
-    def prompt(self, question: str) -> Prompt:
-        """Question → prompt, up to and including the start of the assistant's turn."""
-
-    def encode(self, text: str) -> list[int]:
-        """Plain text → token ids, without special tokens."""
-
-    def answer(self, answer: str) -> list[int]:
-        """Answer → token ids in the recipe's answer format, end token included."""
-
-    def spans(self, example: Example) -> list[Span]:
-        """The spans of all steps in order: one latent each."""
-
-    def prior(self, span: Span, context: tuple[int, ...]) -> SparsePrior:
-        """Span → its target distribution; `context` (epoch, row, latent) seeds priors that are sampled."""
+Tools: TypeAlias = "Encoder"
+"""What `encode` may use: the recipe's prompt, spans and prior as plain functions."""
 
 
 @dataclass
 class Loss:
-    """Named loss parts, already multiplied by their weights, and metrics.
+    """Named loss parts, already multiplied by their weights, and metrics."""
 
-    Attributes:
-        parts: Name → scalar tensor with gradient; their sum is minimised.
-        watch: Name → scalar tensor without gradient: counts and sums that the trainer averages and logs.
-    """
-
-    parts: dict[str, Tensor]
+    parts: dict[str, Tensor]  # name → scalar tensor with gradient; their sum is minimised
+    # name → scalar tensor without gradient: counts and sums that the trainer averages and logs
     watch: dict[str, Tensor] = field(default_factory=dict)
 
     @property
     def total(self) -> Tensor:
-        """The sum of the parts."""
         return sum(self.parts.values())  # type: ignore[return-value]
 
 
@@ -128,7 +97,8 @@ class Method(Protocol):
         return self.config.model_dump(mode="json")
 
     def loss(self, backbone: Backbone, batch: Batch) -> Loss:
-        """Batch → its loss, in parts."""
+        """Batch → its loss, in parts; by default the cross-entropy of all labels."""
+        return label_loss(backbone, batch, getattr(self.config, "head_chunk", 0))
 
     def thinker(self, backbone: Backbone) -> Thinker:
         """How this method thinks at inference; the engine runs it."""
@@ -148,6 +118,12 @@ class Method(Protocol):
     def stage(self, progress: float) -> int:
         """Progress of the run, 0 to 1 → stage of the curriculum, which never decreases; 0 without a curriculum."""
         return 0
+
+
+def text_item(prompt: Prompt, head: Sequence[int], written: Sequence[int]) -> Item:
+    """A sequence without latents: the prompt and `head` without labels, then what the model learns to write."""
+    context = [*prompt.ids, *head]
+    return Item([*context, *written], [*[-100] * len(context), *written], question_at=prompt.question_at)
 
 
 def chain_text(steps: Sequence[str]) -> str:

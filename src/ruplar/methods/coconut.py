@@ -70,7 +70,6 @@ class Method(base.Method):
         )
 
     def loss(self, backbone: Backbone, batch: Batch) -> Loss:
-        """Cross-entropy of the steps still written and of the answer."""
         from ruplar.model.rollout import roll_out
 
         return base.label_loss_at(
@@ -78,7 +77,6 @@ class Method(base.Method):
         )
 
     def thinker(self, backbone: Backbone) -> HiddenThinker:
-        """The fixed number of latents of the last stage."""
         from ruplar.engine.thinker import HiddenThinker
 
         return HiddenThinker(self.config.latents_per_step * self.config.max_stage)

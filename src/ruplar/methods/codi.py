@@ -48,7 +48,6 @@ class Method(base.Method):
     projector: Any = field(default=None, repr=False)
 
     def attach(self, backbone: Backbone) -> None:
-        """Make the projector g."""
         from ruplar.model.rollout import Projector
 
         width = backbone.embedding_weight.shape[1]
@@ -56,7 +55,6 @@ class Method(base.Method):
         self.projector = Projector(width, inner, self.config.projector_dropout).to(backbone.device)
 
     def modules(self) -> dict[str, nn.Module]:
-        """The projector g."""
         return {} if self.projector is None else {"projector": self.projector}
 
     def encode(self, example: Example, tools: Tools, context: SampleContext) -> Item:
@@ -69,13 +67,8 @@ class Method(base.Method):
         text = tools.encode(base.chain_text(steps))
         head = [*prompt.ids, tools.think_id]
         latents = list(range(len(head), len(head) + c.latents))
-        written = [*text, tools.end_think_id, *answer]
-        teacher = Item(
-            ids=[*head, *written],
-            labels=[*([-100] * len(head)), *written],
-            question_at=prompt.question_at,
-            mark_at=[len(head) + len(text) + lead],
-        )
+        teacher = base.text_item(prompt, [tools.think_id], [*text, tools.end_think_id, *answer])
+        teacher.mark_at = [len(head) + len(text) + lead]
         return Item(
             ids=[*head, *([tools.think_id] * c.latents), tools.end_think_id, *answer],
             labels=[*([-100] * (len(head) + c.latents + 1)), *answer],
@@ -102,20 +95,13 @@ class Method(base.Method):
         return Loss(parts, student.watch)
 
     def thinker(self, backbone: Backbone) -> HiddenThinker:
-        """The fixed number of latents of training."""
         from ruplar.engine.thinker import HiddenThinker
 
         return HiddenThinker(self.config.latents, self.projector)
 
 
 def distance(student: Tensor, teacher: Tensor, rows: Tensor) -> Tensor:
-    """Smooth L1 of hidden states in units of the teacher's standard deviation per layer, averaged over layers and rows.
-
-    Args:
-        student: [layers, B, D].
-        teacher: [layers, B, D], without gradient.
-        rows: Rows of the whole optimizer step.
-    """
+    """Smooth L1 of hidden states in units of the teacher's standard deviation per layer, averaged over layers and rows."""
     from torch.nn.functional import smooth_l1_loss
 
     a, b = student.float(), teacher.float()

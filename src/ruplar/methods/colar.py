@@ -8,23 +8,44 @@ the group's embedding. Training draws c from 1 to `max_speed`, so one model work
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, ClassVar
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 from pydantic import Field
 
 from ruplar.methods import base
-from ruplar.methods._gaussian import GaussianConfig, gaussian_loss, make_head, make_thinker, summed, unit, with_sigma
-from ruplar.methods._grpo import GrpoConfig
+from ruplar.methods._gaussian import GaussianConfig, GaussianMethod, summed
 from ruplar.methods.base import Loss, Tools
 from ruplar.priors.base import rng_of
+from ruplar.settings import Settings
 from ruplar.types import Batch, Example, Item, SampleContext
 
 if TYPE_CHECKING:
-    from torch import Tensor, nn
+    from torch import Tensor
 
-    from ruplar.engine.gaussian import GaussianThinker, LatentHead
+    from ruplar.engine.gaussian import GaussianThinker
     from ruplar.model.backbone import Backbone
+
+
+class GrpoConfig(Settings):
+    """Group relative policy optimisation over latents and answer, without a KL to the initial model."""
+
+    rounds: int = Field(64, ge=1, description="Rounds of rollouts and updates.")
+    questions: int = Field(8, ge=1, description="Questions per round.")
+    group: int = Field(8, ge=2, description="Rollouts per question, whose rewards are compared.")
+    rows: int = Field(8, ge=1, description="Rollouts per optimizer step; a round has questions x group / rows steps.")
+    clip: float = Field(0.2, gt=0, lt=1, description="The policy ratio is clipped to 1 ± this.")
+    learning_rate: float = Field(1e-6, gt=0, description="Learning rate, constant.")
+    weight_decay: float = Field(0.01, ge=0, description="Weight decay of AdamW.")
+    max_grad_norm: float = Field(1.0, gt=0, description="Gradients are clipped to this norm.")
+    reward: Literal["right", "right_per_latent"] = Field(
+        "right", description="1 for a correct answer, or 1 / its number of latents, which rewards short thoughts."
+    )
+    average: Literal["token", "sum"] = Field(
+        "token", description="Average a rollout's terms, which shortens thoughts, or sum them and divide by 32."
+    )
+    max_answer_tokens: int = Field(64, ge=1, description="Maximum number of answer tokens of a rollout.")
+    validate_every: int = Field(16, ge=1, description="Rounds between validations; the best model is saved.")
 
 
 class Config(GaussianConfig):
@@ -36,29 +57,16 @@ class Config(GaussianConfig):
 
 
 @dataclass
-class Method(base.Method):
+class Method(GaussianMethod):
     """See the module's docstring."""
 
     config: Config
-    needs_steps: ClassVar[bool] = True
     follows_spans: ClassVar[bool] = False
-    calibrated: ClassVar[tuple[str, ...]] = ("sigma",)
-    head: LatentHead | None = field(default=None, init=False, repr=False)
 
     @property
     def label(self) -> str:
         """The name in tables: CoLaR-5, CoLaR-2. One model gives several rows."""
         return f"CoLaR-{self.config.speed}"
-
-    @property
-    def dynamic(self) -> bool:
-        """True: every sample draws its speed and the tokens it predicts."""
-        return True
-
-    def attach(self, backbone: Backbone) -> None:
-        """Measure sigma and make the latent head."""
-        self.config = with_sigma(self.config, backbone)  # type: ignore[assignment]
-        self.head = make_head(self.config, backbone)
 
     def question(self, text: str, context: SampleContext | None = None) -> str:
         """Append the thinking speed: the drawn one in training, `method.speed` at inference."""
@@ -73,31 +81,15 @@ class Method(base.Method):
         """Encode the chain as CoT-SFT writes it, in groups of as many tokens as the sample's speed."""
         prompt = tools.prompt(self.question(example.question, context))
         chain = tools.encode(base.chain_text(example.steps))
-        speed, rng = self._speed(context), rng_of("token", *context.key)
+        speed = self._speed(context)
         groups = [chain[at : at + speed] for at in range(0, len(chain), speed)]
-        tail = [tools.end_think_id, *tools.answer(example.answer)]
-        start = len(prompt.ids) + 1
-        end = start + len(groups)
-        return Item(
-            ids=[*prompt.ids, *([tools.think_id] * (1 + len(groups))), *tail],
-            labels=[*([-100] * start), *(group[rng.integers(len(group))] for group in groups), *tail],
-            latent_at=list(range(start, end)),
-            priors=[summed(group) for group in groups],
-            question_at=prompt.question_at,
-            mark_at=[end],
-        )
+        item = self.group_item(prompt, groups, example.answer, tools, context)
+        return replace(item, priors=[summed(group) for group in groups])
 
     def loss(self, backbone: Backbone, batch: Batch) -> Loss:
-        """Cross-entropy and the latent head's loss."""
         from ruplar.model.forward import embed
 
-        assert self.head is not None, "call attach first"
-        return gaussian_loss(backbone, batch, embed(backbone, batch), self.head, self.config)
-
-    def thinker(self, backbone: Backbone) -> GaussianThinker:
-        """Latents from the head; the speed is in the prompt."""
-        assert self.head is not None, "call attach first"
-        return make_thinker(self.config, self.head, backbone)
+        return self.gaussian_loss(backbone, batch, embed(backbone, batch))
 
     def explorer(self, backbone: Backbone) -> GaussianThinker:
         """The thinker of GRPO rollouts: with noise, the halt is sampled too."""
@@ -112,15 +104,10 @@ class Method(base.Method):
         from ruplar.engine.gaussian import log_density
         from ruplar.model.forward import embed, flat_hidden
 
-        assert self.head is not None, "call attach first"
-        embeds = embed(backbone, batch, batch.features * unit(self.config))
+        embeds = embed(backbone, batch, batch.features * self.unit)
         hidden, _ = flat_hidden(backbone, batch, embeds=embeds)
         mean, log_std = self.head(hidden[batch.latent_at - 1])
         read = objective.read(
             backbone.project, hidden[batch.label_at], batch.label_ids[:, None], fused=backbone.compiled
         )
         return log_density(mean, log_std, batch.features), read.picked[:, 0]
-
-    def modules(self) -> dict[str, nn.Module]:
-        """The latent head."""
-        return {} if self.head is None else {"head": self.head}

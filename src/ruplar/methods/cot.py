@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, ClassVar
 from pydantic import Field
 
 from ruplar.methods import base
-from ruplar.methods.base import Loss, Tools
+from ruplar.methods.base import Tools
 from ruplar.settings import Settings
-from ruplar.types import Batch, Example, Item, SampleContext
+from ruplar.types import Example, Item, SampleContext
 
 if TYPE_CHECKING:
     from ruplar.engine.thinker import TextThinker
@@ -41,16 +41,9 @@ class Method(base.Method):
         prompt = tools.prompt(self.question(example.question, context))
         chain = tools.encode(base.chain_text(example.steps))
         written = [*chain, tools.end_think_id, *tools.answer(example.answer)]
-        ids = [*prompt.ids, tools.think_id, *written]
-        labels = [*([-100] * (len(ids) - len(written))), *written]
-        return Item(ids=ids, labels=labels, question_at=prompt.question_at)
-
-    def loss(self, backbone: Backbone, batch: Batch) -> Loss:
-        """Cross-entropy of the chain and the answer."""
-        return base.label_loss(backbone, batch, self.config.head_chunk)
+        return base.text_item(prompt, [tools.think_id], written)
 
     def thinker(self, backbone: Backbone) -> TextThinker:
-        """Reasoning as text, decoded greedily."""
         from ruplar.engine.thinker import TextThinker
 
         # differs from the paper: D20. Its CoT row is copied from CoLaR, sampled at T=1, top-p 0.9; this one is greedy

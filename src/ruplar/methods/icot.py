@@ -16,9 +16,9 @@ import numpy as np
 from pydantic import Field
 
 from ruplar.methods import base
-from ruplar.methods.base import Loss, Tools
+from ruplar.methods.base import Tools
 from ruplar.settings import Settings
-from ruplar.types import Batch, Example, Item, SampleContext
+from ruplar.types import Example, Item, SampleContext
 
 if TYPE_CHECKING:
     from ruplar.engine.thinker import TextThinker
@@ -63,16 +63,9 @@ class Method(base.Method):
         removed = self.stage(context.progress)
         left = chain[removed + _removal_offset(context, c.smoothing) :] if removed < c.remove_all_from else []
         written = [*left, tools.end_think_id, *tools.answer(example.answer)]
-        ids = [*prompt.ids, tools.think_id, *written]
-        labels = [*([-100] * (len(ids) - len(written))), *written]
-        return Item(ids=ids, labels=labels, question_at=prompt.question_at)
-
-    def loss(self, backbone: Backbone, batch: Batch) -> Loss:
-        """Cross-entropy of the remaining chain and of the answer."""
-        return base.label_loss(backbone, batch, self.config.head_chunk)
+        return base.text_item(prompt, [tools.think_id], written)
 
     def thinker(self, backbone: Backbone) -> TextThinker:
-        """Reasoning as text, as far as it is not internalised."""
         from ruplar.engine.thinker import TextThinker
 
         # differs from the paper: D31. Its repository samples at T=1; this one is greedy

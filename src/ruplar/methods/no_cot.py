@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, ClassVar
 from pydantic import Field
 
 from ruplar.methods import base
-from ruplar.methods.base import Loss, Tools
+from ruplar.methods.base import Tools
 from ruplar.settings import Settings
-from ruplar.types import Batch, Example, Item, SampleContext
+from ruplar.types import Example, Item, SampleContext
 
 if TYPE_CHECKING:
     from ruplar.engine.thinker import NoThinker
@@ -36,18 +36,10 @@ class Method(base.Method):
     def encode(self, example: Example, tools: Tools, context: SampleContext) -> Item:
         """Encode the question and the answer, without the steps."""
         prompt = tools.prompt(self.question(example.question, context))
-        answer = tools.answer(example.answer)
         # differs from the paper: D28. It has no such baseline; </think> has no label because it is never generated
-        ids = [*prompt.ids, tools.think_id, tools.end_think_id, *answer]
-        labels = [*([-100] * (len(ids) - len(answer))), *answer]
-        return Item(ids=ids, labels=labels, question_at=prompt.question_at)
-
-    def loss(self, backbone: Backbone, batch: Batch) -> Loss:
-        """Cross-entropy of the answer."""
-        return base.label_loss(backbone, batch, self.config.head_chunk)
+        return base.text_item(prompt, [tools.think_id, tools.end_think_id], tools.answer(example.answer))
 
     def thinker(self, backbone: Backbone) -> NoThinker:
-        """No latents: `</think>` is part of the prefill."""
         from ruplar.engine.thinker import NoThinker
 
         return NoThinker()

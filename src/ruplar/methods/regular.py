@@ -8,22 +8,19 @@ too; a latent head is trained to predict z_i, as a fixed target. Inference needs
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, ClassVar, Literal
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Literal
 
 from pydantic import Field, model_validator
 
 from ruplar.errors import UserError
-from ruplar.methods import base
-from ruplar.methods._gaussian import GaussianConfig, gaussian_loss, make_head, make_thinker, summed, unit, with_sigma
+from ruplar.methods._gaussian import GaussianConfig, GaussianMethod, summed
 from ruplar.methods.base import Loss, Tools
-from ruplar.priors.base import rng_of
 from ruplar.types import Batch, Example, Item, SampleContext
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
 
-    from ruplar.engine.gaussian import GaussianThinker, LatentHead
     from ruplar.model.backbone import Backbone
 
 _GROUPS = (32, 16, 8, 4, 2, 1)
@@ -50,13 +47,10 @@ class Config(GaussianConfig):
 
 
 @dataclass
-class Method(base.Method):
+class Method(GaussianMethod):
     """See the module's docstring."""
 
     config: Config
-    needs_steps: ClassVar[bool] = True
-    calibrated: ClassVar[tuple[str, ...]] = ("sigma",)
-    head: LatentHead | None = field(default=None, init=False, repr=False)
     projector: nn.Module | None = field(default=None, init=False, repr=False)
 
     @property
@@ -64,53 +58,34 @@ class Method(base.Method):
         """The name in tables. Without the projector the latents are CoLaR's, with a step as the group of tokens."""
         return "ReGuLaR-T" if self.config.project else "CoLaR with one group per step"
 
-    @property
-    def dynamic(self) -> bool:
-        """True: every sample draws the tokens it predicts."""
-        return True
-
     def attach(self, backbone: Backbone) -> None:
-        """Measure sigma, make the latent head and the projector."""
-        self.config = with_sigma(self.config, backbone)  # type: ignore[assignment]
-        self.head = make_head(self.config, backbone)
+        super().attach(backbone)
         if self.config.project:
             width = backbone.embedding_weight.shape[1]
             self.projector = make_projector(width, width).to(backbone.device)
 
     def encode(self, example: Example, tools: Tools, context: SampleContext) -> Item:
-        """One latent per step."""
         # differs from the paper: D54. Its prompt ends in "(Thinking speed: 1)", always the same and so left out
         prompt = tools.prompt(self.question(example.question, context))
         # differs from the paper: D55. Its step texts may contain markup; here the step without << and >>
-        steps, rng = [tools.encode(step) for step in example.steps], rng_of("token", *context.key)
-        tail = [tools.end_think_id, *tools.answer(example.answer)]
-        start = len(prompt.ids) + 1
-        end = start + len(steps)
-        kind = self.config.features
-        return Item(
-            ids=[*prompt.ids, *([tools.think_id] * (1 + len(steps))), *tail],
-            labels=[*([-100] * start), *(step[rng.integers(len(step))] for step in steps), *tail],
-            latent_at=list(range(start, end)),
-            priors=[summed(step) for step in steps] if kind == "tokens" else [],
-            question_at=prompt.question_at,
-            mark_at=[end],
-            also={"steps": [Item(step, [-100] * len(step)) for step in steps]} if kind == "hidden" else {},
-        )
+        steps = [tools.encode(step) for step in example.steps]
+        item = self.group_item(prompt, steps, example.answer, tools, context)
+        if self.config.features == "tokens":
+            return replace(item, priors=[summed(step) for step in steps])
+        return replace(item, also={"steps": [Item(step, [-100] * len(step)) for step in steps]})
 
     def loss(self, backbone: Backbone, batch: Batch) -> Loss:
         """Cross-entropy and the latent head's loss; its targets are detached, so they do not move towards the head."""
         from ruplar.model.forward import embed
 
-        assert self.head is not None, "call attach first"
         soft = self._latents(backbone, batch) if len(batch.latent_at) else None
-        return gaussian_loss(backbone, batch, embed(backbone, batch, soft), self.head, self.config)
+        return self.gaussian_loss(backbone, batch, embed(backbone, batch, soft))
 
     def _latents(self, backbone: Backbone, batch: Batch) -> Tensor:
         """[M, D] the latents that are fed."""
         features = self._features(backbone, batch)
-        if self.projector is None:
-            return features * unit(self.config)
-        return self.projector(features).float() * unit(self.config)
+        latents = features if self.projector is None else self.projector(features).float()
+        return latents * self.unit
 
     def _features(self, backbone: Backbone, batch: Batch) -> Tensor:
         """[M, D] float32 features of the steps, without gradient; those of tokens in units of sigma."""
@@ -120,22 +95,15 @@ class Method(base.Method):
 
         if self.config.features == "tokens":
             with torch.no_grad():
-                return mix(backbone.embedding, batch.prior_ids, batch.prior_probs).float() / unit(self.config)
+                return mix(backbone.embedding, batch.prior_ids, batch.prior_probs).float() / self.unit
         return frozen_means(backbone, batch.also["steps"])
-
-    def thinker(self, backbone: Backbone) -> GaussianThinker:
-        """Latents from the head."""
-        assert self.head is not None, "call attach first"
-        return make_thinker(self.config, self.head, backbone)
 
     def rates(self) -> dict[str, float]:
         """Slow the projector down: at the full rate it maps all steps to one vector before the model can use them."""
         return {} if self.projector is None else {"projector": self.config.projector_rate}
 
     def modules(self) -> dict[str, nn.Module]:
-        """The latent head and the projector."""
-        made = {"head": self.head, "projector": self.projector}
-        return {name: module for name, module in made.items() if module is not None}
+        return super().modules() | ({} if self.projector is None else {"projector": self.projector})
 
 
 def make_projector(size: int, width: int, seed: int = 0) -> nn.Module:
@@ -159,11 +127,7 @@ def make_projector(size: int, width: int, seed: int = 0) -> nn.Module:
 
 
 def frozen_means(backbone: Backbone, steps: Batch) -> Tensor:
-    """Texts of steps, one per row → [M, D] float32 mean of the last hidden states of the model without its adapter.
-
-    Raises:
-        UserError: There is no adapter, so the model is not frozen.
-    """
+    """Texts of steps, one per row → [M, D] float32 mean of the last hidden states of the model without its adapter."""
     import torch
 
     from ruplar.model.forward import flat_hidden

@@ -25,7 +25,7 @@ from ruplar.methods import base
 from ruplar.methods.base import Loss, Tools
 from ruplar.priors.base import rng_of
 from ruplar.settings import Settings
-from ruplar.types import Batch, Example, Item, Prompt, SampleContext
+from ruplar.types import Batch, Example, Item, SampleContext
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -95,6 +95,11 @@ class Method(base.Method):
         tail = [tools.end_think_id, *tools.answer(example.answer)]
         start = len(prompt.ids) + 1
         end = start + len(priors)
+        also = {}
+        if self.config.distill_logits:  # the teacher reads the chain as text
+            chain = tools.encode(base.chain_text(example.steps))
+            head = [tools.think_id, *chain, tools.end_think_id]
+            also["teacher"] = [base.text_item(prompt, head, tools.answer(example.answer))]
         return Item(
             ids=[*prompt.ids, *[tools.think_id] * (1 + len(priors)), *tail],
             labels=[*[-100] * end, *tail],
@@ -102,7 +107,7 @@ class Method(base.Method):
             priors=priors,
             question_at=prompt.question_at,
             features=self.features(context, len(priors)),
-            also={"teacher": [_teacher_item(example, prompt, tools)]} if self.config.distill_logits else {},
+            also=also,
         )
 
     def encodes_by(self) -> dict[str, Any]:
@@ -142,7 +147,6 @@ class Method(base.Method):
         return Loss(parts, _watch(read, batch, m, backbone.end_think_id))
 
     def thinker(self, backbone: Backbone) -> SoftThinker:
-        """Soft tokens from the model's own distribution."""
         from ruplar.engine.thinker import SoftThinker
 
         c = self.config
@@ -175,22 +179,8 @@ def noisy_priors(batch: Batch, scale: float) -> Tensor:
     return torch.where(probs > 0, probs.clamp_min(1e-30).log() + scale * draws, -torch.inf).softmax(-1)
 
 
-def _teacher_item(example: Example, prompt: Prompt, tools: Tools) -> Item:
-    """The chain as text, then the answer: what the teacher reads."""
-    chain = tools.encode(base.chain_text(example.steps))
-    head = [*prompt.ids, tools.think_id, *chain, tools.end_think_id]
-    answer = tools.answer(example.answer)
-    return Item(ids=[*head, *answer], labels=[*[-100] * len(head), *answer])
-
-
 def _teacher_kl(backbone: Backbone, batch: Batch, hidden: Tensor) -> Tensor:
-    """KL(teacher || model) in nats over the answer tokens, which both sequences share.
-
-    Args:
-        backbone: With an adapter; without it, it is the teacher.
-        batch: Its companion `teacher` holds one row per sequence.
-        hidden: [B*S, D] of the batch.
-    """
+    """KL(teacher || model) in nats over the answer tokens, which both sequences share."""
     import torch
 
     from ruplar import objective

@@ -36,30 +36,19 @@ _TRAINED_BY = {"embedded-dates": "dates-cot", "embedded-logic": "logic-facts`, t
 
 @dataclass
 class Backbone(HasMarkers):
-    """A language model with its tokenizer, its marker tokens and the one way to build a prompt.
+    """A language model with its tokenizer, its marker tokens and the one way to build a prompt."""
 
-    Attributes:
-        model: The causal LM, wrapped by PEFT when it has an adapter.
-        tokenizer: Its tokenizer, markers included.
-        prompt: Question → ids, for training and inference.
-        markers: Ids of `<think>`, `</think>` and the end of the answer.
-        pad_id: Padding id; never attended to.
-        added: Ids of tokens whose rows are trained: markers the tokenizer did not have, and number tokens.
-        compiled: Whether its layers are compiled.
-        varlen: Whether packed rows use variable-length attention (`model.varlen`) instead of a mask.
-        replay: Replays training passes as CUDA graphs (`cuda_graphs.Replay`); None: passes run normally.
-        steps: Counts training steps for weights cached within a step (`fold_lora.Steps`); None: nothing is cached.
-    """
-
-    model: Any
+    model: Any  # the causal LM, wrapped by PEFT when it has an adapter
     tokenizer: Any
-    prompt: PromptBuilder
-    markers: Markers
-    pad_id: int
+    prompt: PromptBuilder  # question → ids, for training and inference
+    markers: Markers  # ids of `<think>`, `</think>` and the end of the answer
+    pad_id: int  # padding id; never attended to
+    # ids of tokens whose rows are trained: markers the tokenizer did not have, and number tokens
     added: tuple[int, ...] = ()
     compiled: bool = False
-    varlen: bool = False
-    replay: Any = None
+    varlen: bool = False  # packed rows use variable-length attention (`model.varlen`) instead of a mask
+    replay: Any = None  # replays training passes as CUDA graphs (`cuda_graphs.Replay`); None: passes run normally
+    # counts training steps for weights cached within a step (`fold_lora.Steps`); None: nothing is cached
     steps: Any = None
 
     def set_model(self, model: Any) -> None:
@@ -97,7 +86,6 @@ class Backbone(HasMarkers):
 
     @property
     def device(self) -> torch.device:
-        """Return the device of the weights."""
         return next(self.embedding.parameters()).device  # `weight` is recomputed on access where rows are trained
 
     @property
@@ -109,17 +97,10 @@ class Backbone(HasMarkers):
     def trunk(
         self, embeds: Tensor, mask: Tensor | None, positions: Tensor, cache: Any = None, all_layers: bool = False
     ) -> tuple[Tensor, tuple[Tensor, ...]]:
-        """Embeddings → hidden states, through all layers but not the head.
+        """Embeddings [B, S, D] → the input of the head [B, S, D]; and with `all_layers` every layer's output, the embedding's first.
 
-        Args:
-            embeds: [B, S, D] input embeddings.
-            mask: [B, past + S], 1 where a position may be attended to; None without padding.
-            positions: [B, S] position ids.
-            cache: A Hugging Face cache, extended in place; None in training.
-            all_layers: Also return every layer's hidden states, the embedding's first.
-
-        Returns:
-            [B, S, D], the input of the head; and the layers, () unless requested.
+        `mask` [B, past + S] is 1 where a position may be attended to; None without padding. `cache` is extended in
+        place.
         """
         if self.replay is not None and cache is None:
             found = self.replay(embeds, mask, positions, all_layers)
@@ -171,7 +152,6 @@ class Backbone(HasMarkers):
 
     @property
     def head_dtype(self) -> torch.dtype:
-        """Return the dtype the head computes in."""
         return next(self.head.parameters()).dtype
 
     def compile_layers(self, keep: float = 1.0) -> None:
@@ -195,10 +175,6 @@ class Backbone(HasMarkers):
             layer.compile(dynamic=True)
         self.compiled = True
 
-    def encode_answer(self, answer: str) -> list[int]:
-        """Encode the answer in the recipe's format, end token included."""
-        return [*self.prompt.answer(answer), self.eos_id]
-
 
 def load_backbone(
     config: BackboneConfig,
@@ -207,17 +183,9 @@ def load_backbone(
     adapt: bool = True,
     base: tuple[Any, Any] | None = None,
 ) -> Backbone:
-    """Load a backbone.
+    """Load a backbone by name, or make one of a causal LM and tokenizer in memory (`base`), changed in place.
 
-    Args:
-        config: The recipe's `backbone:` section.
-        prompt: The recipe's `prompt:` section.
-        device: Device of the weights.
-        adapt: Add a new LoRA if the config has one; False if a trained adapter will be loaded instead.
-        base: Causal LM and tokenizer in memory, changed in place; None: loaded by `config.name`.
-
-    Raises:
-        UserError: The model cannot be found or read, or its logits are not head(last hidden state).
+    `adapt` adds a new LoRA if the config has one; False if a trained adapter will be loaded instead.
     """
     model, tokenizer = base or (load_causal_lm(config, device), load_tokenizer(config.name))
     numbers: Sequence[int] = ()
@@ -232,14 +200,7 @@ def load_backbone(
 
 
 def attach_markers(model: Any, tokenizer: Any, prompt: PromptConfig, numbers: Sequence[int] = ()) -> Backbone:
-    """A causal LM and its tokenizer → `Backbone`, with the marker tokens found or added.
-
-    Args:
-        model: The causal LM.
-        tokenizer: Its tokenizer; markers are added to it.
-        prompt: The recipe's `prompt:` section.
-        numbers: Ids of number tokens whose rows are trained.
-    """
+    """A causal LM and its tokenizer → `Backbone`, with the marker tokens found or added."""
     form = prompt_format_of(tokenizer, prompt)
     if form.added:
         add_mean_rows(model, len(tokenizer), len(form.added))
@@ -247,14 +208,7 @@ def attach_markers(model: Any, tokenizer: Any, prompt: PromptConfig, numbers: Se
 
 
 def add_number_tokens(model: Any, tokenizer: Any) -> tuple[Any, list[int]]:
-    """Add the missing number tokens to a tokenizer and their rows to the model.
-
-    Returns:
-        The extended tokenizer, and the ids of all number tokens.
-
-    Raises:
-        UserError: The tokenizer has them already, or cannot be extended.
-    """
+    """Add number tokens and their rows → the extended tokenizer, and the ids of all number tokens."""
     before = tokenizer.get_vocab()
     tokenizer = with_number_tokens(tokenizer)
     ids = number_ids(tokenizer)

@@ -28,13 +28,7 @@ def add_mean_rows(model: Any, size: int, added: int) -> None:
 
 @torch.no_grad()
 def add_number_rows(model: Any, groups: dict[str, int], digits: Sequence[int]) -> None:
-    """Add rows for groups of digits, computed from the rows of their digits (`number_row`).
-
-    Args:
-        model: The causal LM.
-        groups: Group → id, for groups without a row.
-        digits: Ids of 0 to 9.
-    """
+    """Add rows for groups of digits, computed from the rows of their digits (`number_row`)."""
     _resize(model, max(groups.values()) + 1)
     for rows in _matrices(model):
         known = rows[list(digits)].float().cpu()
@@ -59,22 +53,10 @@ def number_row(digits: Tensor, group: str) -> Tensor:
 
 @torch.no_grad()
 def copy_layers(model: Any, tokenizer: Any, donor: Any, donor_tokenizer: Any) -> int:
-    """Copy the layers of `donor`, and the embedding rows of tokens that both vocabularies contain; the other rows are random.
+    """Copy the layers of `donor`, and the embedding rows of shared tokens; other rows are random → the number of shared rows.
 
-    A small model with random weights learns slowly to look facts up; one trained on word problems already looks numbers
-    up (docs/log.md).
-
-    Args:
-        model: A causal LM of the same shape apart from its vocabulary; changed in place.
-        tokenizer: Its tokenizer.
-        donor: The model whose layers are copied.
-        donor_tokenizer: The donor's tokenizer.
-
-    Returns:
-        The number of shared rows.
-
-    Raises:
-        UserError: The layers differ in name or shape.
+    A small model with random weights learns slowly to look facts up; one trained on word problems already looks
+    numbers up (docs/log.md).
     """
     ends = {id(end.weight) for m in (model, donor) for end in (m.get_input_embeddings(), m.get_output_embeddings())}
     own = {name: weight for name, weight in model.named_parameters() if id(weight) not in ends}
@@ -111,7 +93,6 @@ def _resize(model: Any, size: int) -> None:
 
 
 def _ends(model: Any) -> list[Any]:
-    """Return the input embedding, and the head if there is one."""
     return [module for module in (model.get_input_embeddings(), model.get_output_embeddings()) if module is not None]
 
 

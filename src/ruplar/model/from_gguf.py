@@ -64,15 +64,6 @@ _END = {"qwen2": "<|im_end|>"}
 
 
 def convert(file: Path, folder: Path) -> None:
-    """Write config, tokenizer and weights of a GGUF file into a folder.
-
-    Args:
-        file: The GGUF file.
-        folder: An empty folder.
-
-    Raises:
-        UserError: The package gguf is missing, or the file is not a GGUF file or contains another kind of model.
-    """
     reader = _open(file)
     kind = {key: _field(reader, key) for key in ("general.architecture", "tokenizer.ggml.model", "tokenizer.ggml.pre")}
     if (

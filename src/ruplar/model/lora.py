@@ -57,13 +57,6 @@ def add_lora(backbone: Backbone, lora: LoraSettings) -> None:
 
 
 def check_same_adapter(config: BackboneConfig, first: BackboneConfig, folder: Path) -> None:
-    """Check that an adapter can be trained further under another config; report all differences together.
-
-    Args:
-        config: Backbone section of the new run.
-        first: Backbone section of the run whose adapter is trained further.
-        folder: Model folder of that run.
-    """
     if not (folder / "adapter_config.json").is_file() or first.lora is None or config.lora is None:
         raise UserError(
             f"backbone.lora.continue_adapter: {folder} has no adapter, all its weights were trained. Remove "
@@ -104,15 +97,7 @@ def copy_start(backbone: Backbone) -> None:
 
 @contextmanager
 def unadapted(backbone: Backbone, setting: str) -> Iterator[None]:
-    """Switch to the model that training started from, without dropout, until the block ends.
-
-    Args:
-        backbone: A backbone with an adapter.
-        setting: The setting that needs this, for the error message.
-
-    Raises:
-        UserError: The backbone has no adapter to switch off.
-    """
+    """Switch to the model that training started from, without dropout, until the block ends."""
     model = backbone.model
     if not hasattr(model, "peft_config"):
         raise UserError(
@@ -133,15 +118,6 @@ def unadapted(backbone: Backbone, setting: str) -> Iterator[None]:
                 yield
     finally:
         model.train(training)
-
-
-def refuse_checkpointing(backbone: Backbone, setting: str) -> None:
-    """Refuse gradient checkpointing where gradients flow through layers whose adapter is switched off temporarily."""
-    if getattr(backbone.plain_model, "is_gradient_checkpointing", False):
-        raise UserError(
-            f"{setting}: does not work with training.gradient_checkpointing, which would recompute the layers with the "
-            "adapter. Turn one of them off."
-        )
 
 
 def merged(backbone: Backbone) -> Any:

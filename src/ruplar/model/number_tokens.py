@@ -27,22 +27,13 @@ _OPTIONS = ("model_max_length", "padding_side", "truncation_side", "clean_up_tok
 
 
 def number_ids(tokenizer: Any) -> list[int]:
-    """Return the ids of all groups.
-
-    Raises:
-        UserError: The tokenizer does not encode them as single tokens.
-    """
     if not _groups(tokenizer):
         raise UserError(f"{_SETTING}: this tokenizer has no tokens for groups of digits.")
     return [tokenizer.convert_tokens_to_ids(group) for group in GROUPS]
 
 
 def with_number_tokens(tokenizer: Any) -> Any:
-    """Return a new tokenizer with the groups added after all other ids.
-
-    Raises:
-        UserError: The tokenizer has them already, or is of a kind that cannot be extended exactly.
-    """
+    """Return a new tokenizer with the groups added after all other ids."""
     backend = getattr(tokenizer, "backend_tokenizer", None)
     if backend is None:
         raise UserError(

@@ -30,14 +30,10 @@ _PLAIN_BEFORE, _PLAIN_AFTER = "Question: ", "\nAnswer: "
 
 @dataclass
 class PlainText:
-    """Text → ids that decode to the same text and contain no control token, whatever the text is.
-
-    Attributes:
-        tokenizer: Any Hugging Face tokenizer.
-        controls: Ids a user must not be able to write: special tokens, added tokens and the markers.
-    """
+    """Text → ids that decode to the same text and contain no control token, whatever the text is."""
 
     tokenizer: Any
+    # ids a user must not be able to write: special tokens, added tokens and the markers
     controls: frozenset[int] = frozenset()
 
     def __post_init__(self):
@@ -46,11 +42,7 @@ class PlainText:
         self._pattern = re.compile("|".join(re.escape(w) for w in sorted(written, key=len, reverse=True)))
 
     def __call__(self, text: str) -> list[int]:
-        """Encode the text; the name of a control token is split into two harmless pieces.
-
-        Raises:
-            UserError: The text contains half of a character (a lone surrogate), which no tokenizer can encode.
-        """
+        """Encode the text; the name of a control token is split into two harmless pieces."""
         half = _SURROGATE.search(text)
         if half:
             raise UserError(
@@ -138,27 +130,18 @@ class PromptBuilder:
         return Prompt(tuple(before + middle + after), question_at=end if closes else end - 1)
 
     def answer(self, answer: str) -> list[int]:
-        """Encode the answer in the recipe's format, without the end token."""
         return self.plain(self.config.answer.replace("{answer}", answer))
 
 
 @dataclass(frozen=True)
 class PromptFormat:
-    """A tokenizer with marker tokens, and the prompts it builds.
+    """A tokenizer with marker tokens, and the prompts it builds."""
 
-    Attributes:
-        tokenizer: The tokenizer, markers included.
-        prompt: Question → ids.
-        markers: Ids of `<think>`, `</think>` and the end of the answer.
-        pad_id: Padding id; never attended to.
-        added: Ids of the markers that the tokenizer did not have.
-    """
-
-    tokenizer: Any
-    prompt: PromptBuilder
-    markers: Markers
-    pad_id: int
-    added: tuple[int, ...]
+    tokenizer: Any  # the tokenizer, markers included
+    prompt: PromptBuilder  # question → ids
+    markers: Markers  # ids of `<think>`, `</think>` and the end of the answer
+    pad_id: int  # padding id; never attended to
+    added: tuple[int, ...]  # ids of the markers that the tokenizer did not have
 
 
 def named_tokenizer(config: BackboneConfig) -> Any:
@@ -168,15 +151,7 @@ def named_tokenizer(config: BackboneConfig) -> Any:
 
 
 def prompt_format_of(tokenizer: Any, prompt: PromptConfig) -> PromptFormat:
-    """Find or add the marker tokens and determine the pad and end ids.
-
-    Args:
-        tokenizer: Missing markers are added to it.
-        prompt: The recipe's prompt settings.
-
-    Raises:
-        UserError: The tokenizer has no end token.
-    """
+    """Find or add the marker tokens and determine the pad and end ids."""
     added = [token for token in (OPEN, CLOSE) if _single_id(tokenizer, token) is None]
     if added:
         tokenizer.add_tokens(added, special_tokens=True)

@@ -34,14 +34,7 @@ BEFORE, AFTER = 32, 16
 
 
 class Projector(nn.Module):
-    """Hidden state → next latent input: dropout, linear D → inner, GELU, linear inner → D, LayerNorm; float32 weights.
-
-    Args:
-        width: D.
-        inner: Inner width.
-        dropout: Dropout before the first layer.
-        seed: Random seed of the weights.
-    """
+    """Hidden state → next latent input: dropout, linear D → inner, GELU, linear inner → D, LayerNorm; float32 weights."""
 
     def __init__(self, width: int, inner: int, dropout: float = 0.0, seed: int = 0):
         super().__init__()
@@ -52,31 +45,21 @@ class Projector(nn.Module):
             )
 
     def forward(self, hidden: Tensor) -> Tensor:
-        """Hidden states [..., D] → inputs [..., D], in the dtype of the hidden states."""
         weight = next(self.parameters())
         return self.layers(hidden.to(weight.dtype)).to(hidden.dtype)
 
 
 @dataclass
 class Rollout:
-    """The result of all passes.
+    """The result of all passes."""
 
-    Attributes:
-        hidden: [B, C, D] the input of the head at every column.
-        latents: [B, N, D] the inputs at latent columns; a row's own tokens before its first latent.
-        layers: Every layer's hidden states in the last pass, the embedding first, each [B, C - tail, D]; () unless
-            requested.
-        shift: [B] columns each row was shifted to the right.
-        width: S.
-        tail: First column of the last pass: the last latent's, or 0 without latents.
-    """
-
-    hidden: Tensor
-    latents: Tensor
+    hidden: Tensor  # [B, C, D] the input of the head at every column
+    latents: Tensor  # [B, N, D] the inputs at latent columns; a row's own tokens before its first latent
+    # every layer's hidden states in the last pass, the embedding first, each [B, C - tail, D]; () unless requested
     layers: tuple[Tensor, ...]
-    shift: Tensor
-    width: int
-    tail: int
+    shift: Tensor  # [B] columns each row was shifted to the right
+    width: int  # S
+    tail: int  # first column of the last pass: the last latent's, or 0 without latents
 
     def at(self, places: Tensor) -> Tensor:
         """Hidden states [X, D] at flat positions [X] of the batch."""
@@ -106,16 +89,10 @@ class _Aligned:
 
 
 def roll_out(backbone: Backbone, batch: Batch, project: Project | None = None, all_layers: bool = False) -> Rollout:
-    """Run a batch whose latents are each computed from the previous hidden state.
+    """Run a batch whose latents are each computed from the previous hidden state, by `project` if it is given.
 
-    Args:
-        backbone: The model.
-        batch: Not packed; the latents of a row are contiguous.
-        project: Hidden state → next input; None: the hidden state itself.
-        all_layers: Also return every layer of the last pass, which covers everything from the last latent on.
-
-    Raises:
-        UserError: Gradient checkpointing is on, which disables the KV cache.
+    The batch is not packed, and the latents of a row are contiguous. `all_layers` also returns every layer of the
+    last pass, which covers everything from the last latent on.
     """
     assert not batch.packed, "recurrent latents need one sequence per row"
     if backbone.plain_model.training and backbone.plain_model.is_gradient_checkpointing:
@@ -135,15 +112,7 @@ def roll_out(backbone: Backbone, batch: Batch, project: Project | None = None, a
 
 
 class Passes(nn.Module):
-    """All passes of a batch as one module, so that a CUDA graph can be captured of it.
-
-    Args:
-        backbone: The model.
-        project: See `roll_out`.
-        first: First column with a latent in any row.
-        end: One past the last such column.
-        all_layers: See `roll_out`.
-    """
+    """All passes of a batch as one module, so that a CUDA graph can be captured of it."""
 
     def __init__(self, backbone: Backbone, project: Project | None, first: int, end: int, all_layers: bool):
         super().__init__()
@@ -151,16 +120,9 @@ class Passes(nn.Module):
         self.first, self.end, self.all_layers = first, end, all_layers
 
     def forward(self, embeds: Tensor, mask: Tensor, positions: Tensor, latent: Tensor) -> tuple[Tensor, ...]:
-        """Run all passes through one KV cache.
+        """Run all passes through one KV cache → input of the head [B, C, D], latents [B, N, D], the last pass's layers if requested.
 
-        Args:
-            embeds: [B, C, D].
-            mask: [B, C] 1 at real tokens, or [B, 1, C, C] attention mask.
-            positions: [B, C].
-            latent: [B, C] bool.
-
-        Returns:
-            The input of the head [B, C, D], the latent inputs [B, N, D], and every layer of the last pass if requested.
+        `mask` is [B, C], 1 at real tokens, or an attention mask [B, 1, C, C].
         """
         from transformers import DynamicCache
 

@@ -29,16 +29,7 @@ _NOT_COPIED = ("README.md", "ci-answers.json", AVERAGE)
 
 
 def average(references: Sequence[str | Path], folder: Path, dtype: Any = None) -> Path:
-    """Write the soup of several models atomically.
-
-    Args:
-        references: At least two models; see `store.find_model`.
-        folder: Where to write it.
-        dtype: Precision of the written weights; None: that of the first model.
-
-    Raises:
-        UserError: The models differ in anything but their weights, or are known to have different start weights.
-    """
+    """Write the soup of several models atomically; refuse models that differ in more than their weights."""
     folders = [find_model(reference) for reference in references]
     if len(folders) < 2:
         raise UserError("a model soup needs at least two models.")

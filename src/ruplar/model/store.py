@@ -100,7 +100,6 @@ def find_model(reference: str | Path) -> Path:
 
 
 def read_metadata(folder: Path) -> ModelMetadata:
-    """Read and check the metadata of a model folder."""
     file = folder / METADATA_FILE
     try:
         raw = json.loads(file.read_text(encoding="utf-8"))
@@ -122,15 +121,7 @@ def load_start(
 ) -> Backbone:
     """Load the backbone that training starts from: the named model, or `init` with its adapter merged or continued.
 
-    Args:
-        config: The recipe's `backbone:` section.
-        prompt: The recipe's `prompt:` section.
-        device: Device of the weights.
-        adapt: Add a new LoRA if the config has one; with `continue_adapter`, load the adapter of `init`.
-        base: Causal LM and tokenizer in memory instead of the named model.
-
-    Raises:
-        UserError: The model cannot be loaded, or the adapter of `init` does not fit.
+    `adapt` and `base` as for `load_backbone`.
     """
     if config.init is None:
         return load_backbone(config, prompt, device, adapt, base)
@@ -165,7 +156,6 @@ def _load_continued(config: BackboneConfig, prompt: PromptConfig, device: str) -
 
 
 def save_model(folder: Path, model: Model, dtype: Any = None) -> Path:
-    """Write a model folder atomically, replacing an earlier one."""
     with atomic_folder(folder, replace=True) as draft:
         save_weights(model.backbone, model.method.inference_modules(), draft, dtype)
         if not hasattr(model.backbone.model, "peft_config"):
@@ -185,17 +175,7 @@ def _saved_metadata(model: Model) -> ModelMetadata:
 def load_model(
     reference: str | Path, device: str = "cpu", dtype: str = "auto", settings: Mapping[str, Any] | None = None
 ) -> Model:
-    """Load a model for inference.
-
-    Args:
-        reference: See `find_model`.
-        device: Device of the weights.
-        dtype: Precision of the weights.
-        settings: Method settings that replace the saved ones, e.g. another speed or latent limit.
-
-    Raises:
-        UserError: The folder, its backbone or its `init` is missing, or the method has no such setting.
-    """
+    """Load a model for inference; `settings` replace saved settings of the method, e.g. another speed or latent limit."""
     folder = find_model(reference)
     metadata = read_metadata(folder)
     if settings:
@@ -219,7 +199,6 @@ def load_model(
 
 
 def _with_settings(metadata: ModelMetadata, settings: Mapping[str, Any]) -> ModelMetadata:
-    """Replace method settings in the metadata, checked by the method's own `Config`."""
     name = metadata.method.name
     try:
         checked = plugins.load("methods", name).Config(**{**metadata.method.settings, **settings})
@@ -231,17 +210,9 @@ def _with_settings(metadata: ModelMetadata, settings: Mapping[str, Any]) -> Mode
 
 
 def init_method(method: Method, given: PluginSpec, reference: str | Path) -> bool:
-    """Load the method's own weights (a latent head) from a start model of the same method.
+    """Load the method's own weights (a latent head) from a start model of the same method → whether there were any.
 
     Calibrated settings that the recipe leaves open are loaded with them, because the weights depend on them.
-
-    Args:
-        method: An attached method.
-        given: Its name and settings in the recipe.
-        reference: The model training starts from.
-
-    Returns:
-        Whether weights were loaded: the model has the same method, and the method has weights of its own.
     """
     folder = find_model(reference)
     metadata = read_metadata(folder)
@@ -257,9 +228,6 @@ def export_model(reference: str | Path, folder: Path, *, merge: bool = True, dty
     """Write a model to share: merged, a folder that `AutoModelForCausalLM` loads; otherwise the adapter itself.
 
     Both contain `ruplar.json`, so `ruplar ask` and `evaluate` work on the folder too.
-
-    Returns:
-        The written model.
     """
     model = load_model(reference, dtype="float32")
     if merge:
@@ -275,9 +243,6 @@ def start_mark(init: str | None) -> dict[str, str]:
 
     The folder's name does not identify the weights: the run in it may have been repeated. If the start is an adapter on
     another start, the weights of both count; a named backbone is identified by its name.
-
-    Raises:
-        UserError: The model does not exist, or its folder has no weights.
     """
     if init is None:
         return {}

@@ -52,12 +52,8 @@ _LLAMA3_CHAT = (
 def load_tokenizer(name: str | Path) -> PreTrainedTokenizerBase:
     """Load a tokenizer; the caller may change it.
 
-    Args:
-        name: One of `ruplar list backbones`; `llama-3` (reads a file of the PyPI package llama-models); a folder saved by
-            Hugging Face; a `tokenizer.model` of Llama-3; or a name on the Hub.
-
-    Raises:
-        UserError: The tokenizer does not exist, or cannot be read or reached.
+    A name of `ruplar list backbones`; `llama-3` (reads a file of the PyPI package llama-models); a folder saved by
+    Hugging Face; a `tokenizer.model` of Llama-3; or a name on the Hub.
     """
     text = str(name)
     if text == "embedded" or text in DOMAINS:
@@ -82,11 +78,6 @@ def of_domain(domain: str) -> str:
 
 
 def llama3_file() -> Path:
-    """Return the path of Llama-3's `tokenizer.model` in the installed package llama-models.
-
-    Raises:
-        UserError: It is not installed.
-    """
     # located without importing: its dependencies need not be installed
     found = importlib.util.find_spec("llama_models")
     for folder in (found.submodule_search_locations or []) if found else []:
@@ -199,11 +190,7 @@ def llama3_controls() -> list[str]:
 
 
 def read_ranks(file: Path) -> dict[bytes, int]:
-    """A file in tiktoken's format → token bytes → id.
-
-    Raises:
-        UserError: A line is not `base64 rank`.
-    """
+    """A file in tiktoken's format → token bytes → id."""
     ranks: dict[bytes, int] = {}
     with file.open("rb") as lines:
         for number, line in enumerate(lines, start=1):

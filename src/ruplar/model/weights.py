@@ -27,14 +27,7 @@ ADAPTER, ADAPTER_CONFIG, EXTRA = "adapter_model.safetensors", "adapter_config.js
 def save_weights(
     backbone: Backbone, extra: Mapping[str, nn.Module], folder: Path, dtype: torch.dtype | None = None
 ) -> None:
-    """Write the trained weights: the adapter if there is one, else the whole model; and the method's own weights.
-
-    Args:
-        backbone: The model.
-        extra: The method's own modules by name.
-        folder: Created if it does not exist.
-        dtype: Precision of the written floating-point weights; None: unchanged.
-    """
+    """Write the trained weights: the adapter if there is one, else the whole model; and the method's own weights."""
     folder.mkdir(parents=True, exist_ok=True)
     if hasattr(backbone.model, "peft_config"):
         config = copy.copy(backbone.model.peft_config["default"])
@@ -59,9 +52,6 @@ def load_weights(backbone: Backbone, extra: Mapping[str, nn.Module], folder: Pat
     """Load what `save_weights` wrote into a model of the same shape; each weight keeps the model's precision.
 
     A plain model given an adapter's folder gets that adapter, frozen, for inference.
-
-    Raises:
-        UserError: A file is missing or broken, or its weights are not those of the model.
     """
     if (folder / ADAPTER_CONFIG).is_file():
         _load_adapter(backbone, folder)
@@ -74,11 +64,6 @@ def load_weights(backbone: Backbone, extra: Mapping[str, nn.Module], folder: Pat
 
 
 def load_method_weights(extra: Mapping[str, nn.Module], folder: Path) -> None:
-    """Load only the method's own weights of what `save_weights` wrote.
-
-    Raises:
-        UserError: As for `load_weights`.
-    """
     found = _read(folder / EXTRA)
     _check({name: tensor.shape for name, tensor in _flat(extra).items()}, found, folder / EXTRA)
     for name, module in extra.items():
@@ -145,7 +130,6 @@ def _read(file: Path) -> dict[str, Tensor]:
 
 
 def _check(expected: Mapping[str, torch.Size], found: Mapping[str, Tensor], file: Path) -> None:
-    """Refuse weights whose names or shapes differ from the model's."""
     missing, surplus = sorted(expected.keys() - found.keys()), sorted(found.keys() - expected.keys())
     other = [name for name in sorted(expected.keys() & found.keys()) if expected[name] != found[name].shape]
     problems = [f"lacks {len(missing)} weights the model has, e.g. {missing[0]}"] if missing else []
@@ -170,7 +154,6 @@ def _stored(tensors: Mapping[str, Tensor], dtype: torch.dtype | None, copies: bo
 
 
 def _note_dtype(file: Path, dtype: torch.dtype) -> None:
-    """Write the precision of the stored weights into the config."""
     config = json.loads(file.read_text(encoding="utf-8"))
     config["dtype"] = str(dtype).removeprefix("torch.")
     file.write_text(json.dumps(config, indent=2) + "\n", encoding="utf-8")

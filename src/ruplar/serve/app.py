@@ -39,20 +39,12 @@ class _Static(StaticFiles):
     """Static files of the playground, with its security headers."""
 
     def file_response(self, *args: Any, **kwargs: Any) -> Response:
-        """See `StaticFiles`."""
         response = super().file_response(*args, **kwargs)
         response.headers.update(_PAGE_HEADERS)
         return response
 
 
 def make_app(registry: ModelRegistry, key: str | None = None) -> Any:
-    """Build the application; the engines start and stop with it.
-
-    Args:
-        registry: The models.
-        key: API key required on every route except /health; None: no key.
-    """
-
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         registry.start()
@@ -135,31 +127,20 @@ _LOCAL = ("127.0.0.1", "localhost", "::1")
 
 
 class ServerConfig(Settings):
-    """What is served, and where.
+    """What is served, and where."""
 
-    Attributes:
-        model: A model folder, or `embedded…`.
-        name: Name in the API; None: the folder's name.
-        compare: Text-CoT model for comparison; None: `embedded:cot` for an embedded model; "none": no model.
-        host: Address to listen on.
-        port: Port; 0: any free one.
-        key: API key required on every route except /health.
-        device: Device of the models.
-        join_messages: Join several chat messages into one question.
-    """
-
-    model: str
-    name: str | None = None
+    model: str  # a model folder, or `embedded…`
+    name: str | None = None  # name in the API; None: the folder's name
+    # text-CoT model for comparison; None: `embedded:cot` for an embedded model; "none": no model
     compare: str | None = None
     host: str = "127.0.0.1"
-    port: int = 8000
-    key: str | None = None
+    port: int = 8000  # port; 0: any free one
+    key: str | None = None  # API key required on every route except /health
     device: str = "cpu"
-    join_messages: bool = False
+    join_messages: bool = False  # join several chat messages into one question
 
 
 def load_models(config: ServerConfig, limits: Limits) -> ModelRegistry:
-    """Load the models."""
     if config.key is not None and not config.key:
         raise UserError("--api-key: is empty. Leave it out to require no key.")
     reference = config.compare
@@ -187,7 +168,6 @@ def served_name(reference: str) -> str:
 
 
 def make_server(registry: ModelRegistry, config: ServerConfig) -> uvicorn.Server:
-    """Return a server that is ready to run."""
     if config.key is None and config.host not in _LOCAL:
         log.warning(
             "no API key is set and %s is reachable from other machines: anyone can use the server.", config.host

@@ -29,24 +29,15 @@ _CHALLENGE = 'Basic realm="ruplar, any user name, the key as password"'  # with 
 
 @dataclass
 class AuthMiddleware:
-    """ASGI middleware; see the module's docstring.
-
-    Attributes:
-        app: The wrapped application.
-        metrics: Counts every request.
-        max_body: Maximum bytes of a body.
-        seconds: Timeout for receiving a body.
-        key: The API key; None: no key is required.
-    """
+    """ASGI middleware; see the module's docstring."""
 
     app: Any
-    metrics: Metrics
-    max_body: int
-    seconds: float
-    key: str | None = None
+    metrics: Metrics  # counts every request
+    max_body: int  # maximum bytes of a body
+    seconds: float  # timeout for receiving a body
+    key: str | None = None  # the API key; None: no key is required
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
-        """Handle one connection."""
         if scope["type"] == "websocket":  # no such route; closed without revealing anything to clients without a key
             await send({"type": "websocket.close", "code": 1008})
             return

@@ -17,15 +17,7 @@ _TYPES = {401: "authentication_error", 429: "rate_limit_error", 504: "timeout_er
 
 
 class RequestError(Exception):
-    """A request that gets an error response.
-
-    Args:
-        status: HTTP status.
-        message: What is wrong and how to fix it.
-        param: The field it concerns.
-        code: Machine-readable error code.
-        headers: Response headers.
-    """
+    """A request that gets an error response."""
 
     def __init__(
         self,
@@ -41,15 +33,12 @@ class RequestError(Exception):
 
     @property
     def kind(self) -> str:
-        """OpenAI's error type."""
         return _TYPES.get(self.status, "server_error" if self.status >= 500 else "invalid_request_error")
 
     def body(self) -> dict[str, Any]:
-        """Return the error as JSON values."""
         return {"error": {"message": self.message, "type": self.kind, "param": self.param, "code": self.code}}
 
     def response(self) -> JSONResponse:
-        """Return the error as an HTTP response."""
         return JSONResponse(self.body(), self.status, self.headers)
 
 
@@ -122,14 +111,7 @@ EMBEDDINGS = frozenset({"prompt_embeds", "input_embeds", "inputs_embeds", "embed
 
 
 def check_fields(extra: dict[str, Any] | None) -> None:
-    """Reject the first field that cannot be honoured.
-
-    Args:
-        extra: The fields of a body beyond its schema.
-
-    Raises:
-        RequestError: 400, naming the field.
-    """
+    """Reject the first field that cannot be honoured."""
     for name, value in (extra or {}).items():
         if name in IGNORED:
             continue

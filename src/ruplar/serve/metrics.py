@@ -16,11 +16,7 @@ _LATENTS = (0, 1, 2, 3, 4, 6, 8, 12, 16, 32, 64, 128, 256)
 
 
 class Metrics:
-    """The metrics of one server, in their own registry.
-
-    Attributes:
-        routes: The paths of the server; a request to another path is counted as `other`.
-    """
+    """The metrics of one server, in their own registry."""
 
     def __init__(self) -> None:
         self.routes: frozenset[str] = frozenset()
@@ -43,24 +39,20 @@ class Metrics:
         self.up = Gauge("ruplar_engine_up", "1 while the engine thread is alive.", ["model"], **make)
 
     def watch(self, name: str, scheduler: Scheduler) -> None:
-        """Report a scheduler's queue and slots at every scrape."""
         self.queue.labels(name).set_function(lambda: len(scheduler.queue))
         self.busy.labels(name).set_function(lambda: len(scheduler.in_flight))
         self.slots.labels(name).set(scheduler.engine.slots)
         self.up.labels(name).set_function(lambda: float(scheduler.alive))
 
     def request(self, path: str, status: int, seconds: float) -> None:
-        """Count a finished request."""
         route = path if path in self.routes else "/static" if path.startswith("/static/") else "other"
         self.requests.labels(route, str(status)).inc()
         self.seconds.labels(route).observe(seconds)
 
     def answers(self, name: str, rows: Iterable[Generation]) -> None:
-        """Count finished answers."""
         for row in rows:
             self.latents.labels(name).observe(row.latent_count)
             self.tokens.labels(name).inc(len(row.answer_ids))
 
     def text(self) -> tuple[bytes, str]:
-        """Return all metrics as text, with its content type."""
         return generate_latest(self.registry), CONTENT_TYPE_LATEST

@@ -105,19 +105,12 @@ _OBJECTS = {"chat": "chat.completion", "text": "text_completion"}
 
 @dataclass
 class ResponseBuilder:
-    """Build the response body or the stream chunks of one request.
+    """Build the response body or the stream chunks of one request."""
 
-    Attributes:
-        kind: Chat or plain completion.
-        model: The model's name.
-        include_reasoning: Whether the thought is included.
-        usage: Whether a stream ends with a usage chunk.
-    """
-
-    kind: Kind
+    kind: Kind  # chat or plain completion
     model: str
-    include_reasoning: bool = False
-    usage: bool = False
+    include_reasoning: bool = False  # whether the thought is included
+    usage: bool = False  # whether a stream ends with a usage chunk
     id: str = field(init=False)
     created: int = field(init=False)
 
@@ -126,16 +119,13 @@ class ResponseBuilder:
         self.created = int(time.time())
 
     def body(self, samples: Sequence[SampleOutput], prompt_tokens: int) -> dict[str, Any]:
-        """Return the body of a response that is not streamed."""
         choices = [self._choice(i, sample) for i, sample in enumerate(samples)]
         return self._envelope(_OBJECTS[self.kind], choices) | {"usage": usage(samples, prompt_tokens)}
 
     def opening(self, index: int) -> list[dict[str, Any]]:
-        """Return the first chunks of a sample."""
         return [self._chunk(index, {"role": "assistant", "content": ""})] if self.kind == "chat" else []
 
     def chunk(self, index: int, delta: OutputDelta, sample: SampleOutput) -> dict[str, Any] | None:
-        """Return an increment as a chunk; None when it is empty."""
         fields: dict[str, Any] = {}
         if delta.latents:
             first = len(sample.latents) - len(delta.latents)
@@ -151,7 +141,6 @@ class ResponseBuilder:
         return self._chunk(index, fields, delta.finish)
 
     def closing(self, samples: Sequence[SampleOutput], prompt_tokens: int) -> list[dict[str, Any]]:
-        """Return the last chunks of a stream."""
         if not self.usage:
             return []
         return [self._envelope(self._chunk_object, []) | {"usage": usage(samples, prompt_tokens)}]

@@ -17,28 +17,16 @@ _INCOMPLETE = "\ufffd"  # what a tokenizer writes for a character whose bytes ha
 
 @dataclass
 class IncrementalDetokenizer:
-    """Decode a growing list of token ids into text that never has to be corrected.
+    """Decode a growing list of token ids into text that never has to be corrected."""
 
-    Attributes:
-        decode: Ids → text.
-        stops: Stop strings; the text ends before the first of them.
-        text: The text returned so far.
-        stopped: Whether a stop string was found; no text follows.
-    """
-
-    decode: Callable[[Sequence[int]], str]
-    stops: Sequence[str] = ()
-    text: str = ""
-    stopped: bool = field(default=False, init=False)
+    decode: Callable[[Sequence[int]], str]  # ids → text
+    stops: Sequence[str] = ()  # stop strings; the text ends before the first of them
+    text: str = ""  # the text returned so far
+    stopped: bool = field(default=False, init=False)  # whether a stop string was found; no text follows
     _ids: int = field(default=0, init=False)
 
     def update(self, ids: Sequence[int], final: bool = False) -> str:
-        """Return the new text that can no longer change.
-
-        Args:
-            ids: All ids, from the first on.
-            final: No more ids will follow, so nothing is held back.
-        """
+        """Return the new text that can no longer change."""
         if self.stopped or (len(ids) == self._ids and not final):
             return ""
         self._ids = len(ids)
@@ -64,21 +52,13 @@ class IncrementalDetokenizer:
 
 @dataclass
 class OutputDelta:
-    """What is new in a sample's output.
+    """What is new in a sample's output."""
 
-    Attributes:
-        latents: Latents in readable form, when reasoning is included.
-        thought: Text of a written thought, when reasoning is included.
-        halted: Whether the thought ended in this increment.
-        text: Answer text.
-        finish: Why the answer ended, in the last increment.
-    """
-
-    latents: list[Latent] = field(default_factory=list)
-    thought: str = ""
-    halted: bool = False
+    latents: list[Latent] = field(default_factory=list)  # latents in readable form, when reasoning is included
+    thought: str = ""  # text of a written thought, when reasoning is included
+    halted: bool = False  # whether the thought ended in this increment
     text: str = ""
-    finish: FinishReason | None = None
+    finish: FinishReason | None = None  # why the answer ended, in the last increment
 
     def __bool__(self) -> bool:
         return bool(self.latents or self.thought or self.text or self.finish or self.halted)
@@ -86,20 +66,13 @@ class OutputDelta:
 
 @dataclass
 class SampleOutput:
-    """The output of one sample as it grows.
+    """The output of one sample as it grows."""
 
-    Attributes:
-        model: The model that generates it.
-        include_reasoning: Whether the thought is made readable.
-        stops: Stop strings of the answer.
-        latents: The latents so far, when reasoning is included.
-        row: The engine's last state; after a stop string, the state at that point.
-    """
-
-    model: Model
-    include_reasoning: bool = False
-    stops: Sequence[str] = ()
-    latents: list[Latent] = field(default_factory=list, init=False)
+    model: Model  # the model that generates it
+    include_reasoning: bool = False  # whether the thought is made readable
+    stops: Sequence[str] = ()  # stop strings of the answer
+    latents: list[Latent] = field(default_factory=list, init=False)  # the latents so far, when reasoning is included
+    # the engine's last state; after a stop string, the state at that point
     row: Generation = field(default_factory=Generation, init=False)
     finish: FinishReason | None = field(default=None, init=False)
     _halted: bool = field(default=False, init=False)
@@ -144,7 +117,6 @@ class SampleOutput:
 
 
 def latent_as_dict(latent: Latent, index: int) -> dict[str, Any]:
-    """Return one latent as JSON values."""
     return {
         "index": index,
         "tokens": list(latent.tokens),
@@ -155,5 +127,4 @@ def latent_as_dict(latent: Latent, index: int) -> dict[str, Any]:
 
 
 def thought_text(latents: Sequence[Latent]) -> str:
-    """Return the latents on one line: the most likely token of each."""
     return " → ".join(latent.tokens[0].strip() or repr(latent.tokens[0]) for latent in latents)

@@ -128,7 +128,6 @@ async def _events(
 def _increment_events(
     delta: OutputDelta, sample: SampleOutput, update: SampleUpdate
 ) -> list[tuple[str, dict[str, Any]]]:
-    """Return an increment of the first sample as events."""
     ms, found = round(update.ms, 2), []
     first = len(sample.latents) - len(delta.latents)
     found += [("latent", latent_as_dict(z, first + i) | {"ms": ms}) for i, z in enumerate(delta.latents)]

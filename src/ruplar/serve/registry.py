@@ -32,25 +32,16 @@ STOP_SECONDS = 10.0
 
 @dataclass
 class Worker:
-    """One served model.
+    """One served model."""
 
-    Attributes:
-        name: Name in the API.
-        model: The model.
-        scheduler: Its slots and queue, in its own thread.
-        limits: See `Limits`.
-        max_prompt: Maximum tokens of a prompt.
-    """
-
-    name: str
+    name: str  # name in the API
     model: Model
-    scheduler: Scheduler
+    scheduler: Scheduler  # its slots and queue, in its own thread
     limits: Limits
-    max_prompt: int
+    max_prompt: int  # maximum tokens of a prompt
 
     @classmethod
     def load(cls, name: str, reference: str, limits: Limits, device: str, dtype: str = "auto") -> Worker:
-        """Load a model and allocate its slots."""
         model = load_model(reference, device, dtype)
         thinker = model.method.thinker(model.backbone)
         generated = room(thinker) + 1 + limits.max_tokens
@@ -73,7 +64,6 @@ class Worker:
 
     @property
     def text_thinker(self) -> bool:
-        """Whether the model writes its thought as text."""
         return isinstance(self.scheduler.engine.thinker, TextThinker)
 
     @property
@@ -84,7 +74,6 @@ class Worker:
 
     @property
     def accepts_noise(self) -> bool:
-        """Whether noise can be added to its latents."""
         return bool(getattr(self.scheduler.engine.thinker, "takes_noise", False))
 
     @property
@@ -93,11 +82,6 @@ class Worker:
         return self.scheduler.alive and self.scheduler.stuck_for() < self.limits.timeout
 
     def prompt(self, question: str, param: str) -> Prompt:
-        """Tokenize a question.
-
-        Raises:
-            RequestError: 400: it is empty or too long.
-        """
         if len(question) > self.limits.characters:
             raise RequestError(
                 400, f"The question has {len(question):,} characters; the maximum is {self.limits.characters:,}.", param,
@@ -117,11 +101,7 @@ class Worker:
     def submit(
         self, running: RunningRequest, prompts: Sequence[Prompt], n: int, decoding: Decoding, listen: bool
     ) -> None:
-        """Queue n samples of each prompt: all of them, or none.
-
-        Raises:
-            RequestError: 429: the queue is full; 503: the engine is dead or the server is shutting down.
-        """
+        """Queue n samples of each prompt: all of them, or none."""
         # random streams depend only on the sample's index, so answers do not depend on other requests
         keys = [(0, sample) for sample in range(n)]
         try:
@@ -144,7 +124,6 @@ class Worker:
         return error
 
     def check_queue(self, count: int) -> None:
-        """Reject a request early if the queue has no room for its samples."""
         if not self.scheduler.alive:
             raise engine_dead()
         if len(self.scheduler.queue) + count > self.limits.max_queue:
@@ -162,21 +141,13 @@ class Worker:
 
 @dataclass
 class ModelRegistry:
-    """The models of a server.
+    """The models of a server."""
 
-    Attributes:
-        main: The model it was started with.
-        compare: The text-CoT model for comparison, if any.
-        metrics: The server's metrics.
-        join_messages: Join several chat messages into one question instead of rejecting them.
-        needs_key: Whether clients must send a key.
-    """
-
-    main: Worker
-    compare: Worker | None
-    metrics: Metrics = field(default_factory=Metrics)
-    join_messages: bool = False
-    needs_key: bool = False
+    main: Worker  # the model it was started with
+    compare: Worker | None  # the text-CoT model for comparison, if any
+    metrics: Metrics = field(default_factory=Metrics)  # the server's metrics
+    join_messages: bool = False  # join several chat messages into one question instead of rejecting them
+    needs_key: bool = False  # whether clients must send a key
 
     def __post_init__(self):
         for worker in self.workers.values():
@@ -184,20 +155,13 @@ class ModelRegistry:
 
     @property
     def limits(self) -> Limits:
-        """The limits, the same for every model."""
         return self.main.limits
 
     @property
     def workers(self) -> dict[str, Worker]:
-        """The models by name."""
         return {w.name: w for w in (self.main, self.compare) if w is not None}
 
     def worker(self, name: str) -> Worker:
-        """Return the model of that name.
-
-        Raises:
-            RequestError: 404: there is no such model.
-        """
         found = self.workers.get(name)
         if found is None:
             shown = name[:100].encode("utf-8", "replace").decode()
@@ -205,12 +169,10 @@ class ModelRegistry:
         return found
 
     def start(self) -> None:
-        """Start the engine threads."""
         for worker in self.workers.values():
             worker.scheduler.start()
 
     def stop(self) -> None:
-        """Finish the running questions and stop the engine threads."""
         for worker in self.workers.values():
             worker.scheduler.stop(STOP_SECONDS)
 
@@ -221,5 +183,4 @@ def seed_of(seed: int | None) -> int:
 
 
 def describe(worker: Worker) -> dict[str, Any]:
-    """Return a model as /v1/models lists it."""
     return {"id": worker.name, "object": "model", "created": 0, "owned_by": "ruplar"}

@@ -16,36 +16,23 @@ DEFAULT_TOKENS = Decoding().max_answer_tokens
 
 @dataclass
 class GenerationRequest:
-    """A validated request.
-
-    Attributes:
-        worker: The model.
-        prompts: The tokenized questions.
-        n: Answers per question.
-        decoding: Decoding options.
-        stops: Stop strings.
-        include_reasoning: Include the thought.
-        stream: Send a stream.
-        usage: End a stream with a usage chunk.
-    """
+    """A validated request."""
 
     worker: Worker
-    prompts: list[Prompt]
-    n: int
+    prompts: list[Prompt]  # the tokenized questions
+    n: int  # answers per question
     decoding: Decoding
     stops: list[str]
     include_reasoning: bool
     stream: bool
-    usage: bool
+    usage: bool  # end a stream with a usage chunk
 
     @property
     def prompt_tokens(self) -> int:
-        """Prompt tokens, each prompt counted once."""
         return sum(len(p.ids) for p in self.prompts)
 
 
 def parse_chat(registry: ModelRegistry, body: ChatBody) -> GenerationRequest:
-    """Validate a chat completion request."""
     given = {t for t in (body.max_tokens, body.max_completion_tokens) if t is not None}
     if len(given) > 1:
         raise RequestError(
@@ -64,7 +51,6 @@ def parse_chat(registry: ModelRegistry, body: ChatBody) -> GenerationRequest:
 
 
 def parse_completion(registry: ModelRegistry, body: CompletionBody) -> GenerationRequest:
-    """Validate a plain completion request."""
     questions = [body.prompt] if isinstance(body.prompt, str) else list(body.prompt)
     if not questions:
         raise RequestError(400, "prompt: contains no question.", "prompt", "invalid_value")

@@ -33,7 +33,6 @@ class Limits(Settings):
 
     @property
     def characters(self) -> int:
-        """Maximum characters of a question."""
         return self.max_prompt * MAX_CHARS_PER_TOKEN
 
 
@@ -106,12 +105,10 @@ class CompletionOptions(Extra):
 
     @property
     def stops(self) -> list[str]:
-        """The stop strings, as a list."""
         return [self.stop] if isinstance(self.stop, str) else list(self.stop or [])
 
     @property
     def wants_reasoning(self) -> bool:
-        """Whether the thought is to be included."""
         options = self.reasoning
         if options is not None and not options.exclude and options.enabled is not False:
             return True
@@ -135,7 +132,6 @@ class Message(Strict):
 
     @property
     def text(self) -> str:
-        """The content as one string."""
         if isinstance(self.content, str):
             return self.content
         return "\n".join(part.text for part in self.content or [])

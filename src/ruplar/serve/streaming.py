@@ -37,32 +37,20 @@ class ClientDisconnected(Exception):
 
 @dataclass
 class SampleUpdate:
-    """Progress of one sample of a request.
-
-    Attributes:
-        index: Which sample.
-        row: Everything generated so far; see `engine.options.Request`.
-        ms: Milliseconds since the sample was given a slot.
-        final: Whether the sample is finished.
-    """
+    """Progress of one sample of a request."""
 
     index: int
-    row: Generation
-    ms: float
-    final: bool = False
+    row: Generation  # everything generated so far; see `engine.options.Request`
+    ms: float  # milliseconds since the sample was given a slot
+    final: bool = False  # whether the sample is finished
 
 
 @dataclass
 class RunningRequest:
-    """The samples of one request while they are generated; leaving the async context cancels the unfinished ones.
+    """The samples of one request while they are generated; leaving the async context cancels the unfinished ones."""
 
-    Attributes:
-        seconds: Timeout of the request.
-        receive: ASGI's receive function, to notice a client that disconnects.
-    """
-
-    seconds: float
-    receive: Callable[[], Any]
+    seconds: float  # timeout of the request
+    receive: Callable[[], Any]  # ASGI's receive function, to notice a client that disconnects
     tickets: list[Ticket] = field(default_factory=list, init=False)
     _inbox: asyncio.Queue = field(default_factory=asyncio.Queue, init=False, repr=False)
     _finished: set[int] = field(default_factory=set, init=False, repr=False)
@@ -77,7 +65,6 @@ class RunningRequest:
         return lambda row: self._put((index, row, time.perf_counter(), False))
 
     def add(self, ticket: Ticket) -> None:
-        """Add a sample."""
         index = len(self.tickets)
         self.tickets.append(ticket)
         ticket.future.add_done_callback(lambda future: self._put((index, future, time.perf_counter(), True)))
@@ -114,12 +101,7 @@ class RunningRequest:
         await self._inbox.put((0, ClientDisconnected(), 0.0, False))
 
     async def updates(self) -> AsyncIterator[SampleUpdate]:
-        """Yield updates until all samples are finished.
-
-        Raises:
-            ClientDisconnected: The client has closed the connection.
-            RequestError: Timeout (504), the engine failed (500) or stopped (503), or the server is shutting down (503).
-        """
+        """Yield updates until all samples are finished; raise if it takes too long, the engine fails or the client leaves."""
         while len(self._finished) < len(self.tickets):
             try:
                 async with asyncio.timeout_at(self._deadline):
@@ -150,7 +132,6 @@ def _result(future: Any) -> Generation:
 
 
 def engine_dead() -> RequestError:
-    """Return the error for a stopped engine thread."""
     return RequestError(503, "The engine has stopped working; the server must be restarted.", None, "engine_dead")
 
 
@@ -161,19 +142,13 @@ def sse(data: Any, name: str = "") -> bytes:
 
 
 class EventStream(Response):
-    """A response that sends events as they are produced.
-
-    Args:
-        source: Yields encoded events; closed when the client disconnects.
-        seconds: Timeout of the whole response.
-    """
+    """A response that sends events as they are produced."""
 
     def __init__(self, source: AsyncIterator[bytes], seconds: float):
         self.source, self.seconds = source, seconds
         self.status_code, self.background = 200, None
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
-        """Send the events."""
         await send({"type": "http.response.start", "status": 200, "headers": _HEADERS})
         try:
             async with asyncio.timeout(self.seconds + GRACE):

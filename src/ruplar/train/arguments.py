@@ -32,16 +32,6 @@ def training_arguments(
 
     With validation questions and no `eval_strategy`, every epoch is validated and saved, and the best one is loaded at the
     end.
-
-    Args:
-        section: Fields of `TrainingArguments`.
-        run: The run folder.
-        seed: Random seed of the row order and dropout.
-        device: `cpu`, `cuda` or `mps`.
-        validates: Whether there are validation questions.
-
-    Raises:
-        UserError: Transformers refuses a value, or a value does not work with our trainer.
     """
     given = dict(section)
     _check(given, device, validates)
@@ -101,12 +91,10 @@ def _check(given: Mapping[str, Any], device: str, validates: bool) -> None:
 def sound_attention(width: int) -> Iterator[None]:
     """Train without cuDNN's attention, unless all rows are packed to a width at which its backward pass is correct.
 
-    With an attention mask, cuDNN's backward pass returns NaN on Hopper GPUs where all scores of a query are very low and the
-    row length modulo 128 is 64, or the pass has a single query, as with recurrent latents (PyTorch issue 196678, cuDNN
-    frontend issue 1072). PyTorch selects cuDNN by default from 2.11 on; its other kernels are correct.
-
-    Args:
-        width: Width of packed rows; 0: rows are not packed.
+    With an attention mask, cuDNN's backward pass returns NaN on Hopper GPUs where all scores of a query are very
+    low and the row length modulo 128 is 64, or the pass has a single query, as with recurrent latents (PyTorch
+    issue 196678, cuDNN frontend issue 1072). PyTorch selects cuDNN by default from 2.11 on; its other kernels are
+    correct.
     """
     before = torch.backends.cuda.cudnn_sdp_enabled()
     torch.backends.cuda.enable_cudnn_sdp(before and width > 0 and width % _TILE == 0)

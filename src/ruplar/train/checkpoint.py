@@ -26,7 +26,6 @@ _NAME = re.compile(r"checkpoint-(\d+)")
 
 
 def folder_of(run: Path, step: int) -> Path:
-    """Return the folder of a step's checkpoint."""
     return run / f"checkpoint-{step}"
 
 
@@ -44,11 +43,6 @@ def step_of(checkpoint: Path) -> int:
 
 
 def commit(draft: Path, run: Path, step: int) -> Path:
-    """Mark a draft as complete, flush it to disk and give it its final name.
-
-    Returns:
-        The checkpoint's folder.
-    """
     written, final = draft / folder_of(run, step).name, folder_of(run, step)
     files = sorted(path for path in written.rglob("*") if path.is_file() and path.name != MARK)
     sizes = {str(path.relative_to(written)): path.stat().st_size for path in files}
@@ -87,7 +81,6 @@ def latest(run: Path) -> Path | None:
 
 
 def clear_drafts(run: Path) -> list[Path]:
-    """Remove the folders of interrupted saves and return them."""
     stale = sorted(run.glob(f"{_DRAFT}checkpoint-*"))
     for draft in stale:
         log.info("removing %s, left by an interrupted save.", draft)

@@ -29,7 +29,7 @@ from ruplar.engine.reference import Generation, generate
 from ruplar.engine.sampling import Decoding
 from ruplar.engine.thinker import Thinker
 from ruplar.errors import TrainingStopped, UserError
-from ruplar.methods._grpo import GrpoConfig
+from ruplar.methods.colar import GrpoConfig
 from ruplar.model.backbone import Backbone
 from ruplar.model.store import Model
 from ruplar.priors.base import rng_of
@@ -52,20 +52,12 @@ class Policy(Protocol):
 
 @dataclass(frozen=True)
 class Sampled:
-    """One sampled thought with its answer.
+    """One sampled thought with its answer."""
 
-    Attributes:
-        item: The sampled sequence; `features` are its latents in units of sigma, labels the tokens the model chose.
-        reward: Its reward.
-        right: Whether its answer is correct.
-        advantage: Its reward relative to its group.
-        latents: Number of latents.
-    """
-
-    item: Item
+    item: Item  # the sampled sequence; `features` are its latents in units of sigma, labels the tokens the model chose
     reward: float
-    right: bool
-    advantage: float
+    right: bool  # whether its answer is correct
+    advantage: float  # its reward relative to its group
     latents: int
 
 
@@ -146,23 +138,14 @@ def policy_loss(
 
 @dataclass
 class Reinforcer:
-    """Reinforces one model, round by round.
+    """Reinforces one model, round by round."""
 
-    Attributes:
-        model: The model; its method is a `Policy`.
-        examples: Training questions.
-        config: See `GrpoConfig`.
-        seed: Random seed.
-        steps: Optimizer steps done.
-        tokens: Positions trained on.
-    """
-
-    model: Model
+    model: Model  # the model; its method is a `Policy`
     examples: Sequence[Example]
     config: GrpoConfig
     seed: int = 0
-    steps: int = 0
-    tokens: int = 0
+    steps: int = 0  # optimizer steps done
+    tokens: int = 0  # positions trained on
 
     def __post_init__(self):
         modules = [self.model.backbone.model, *self.model.method.modules().values()]
@@ -215,14 +198,6 @@ class Reinforcer:
 
 
 def check_grpo(config: RunConfig, resume: bool, processes: int, initialized: bool) -> None:
-    """Refuse what the GRPO stage does not support.
-
-    Args:
-        config: The recipe.
-        resume: Whether to resume a run.
-        processes: Number of processes.
-        initialized: Whether the method's own weights were loaded from `backbone.init`.
-    """
     problems = []
     if resume:
         problems.append("--resume: the GRPO stage writes no checkpoints. Start it again in another --output.")
@@ -239,30 +214,16 @@ def check_grpo(config: RunConfig, resume: bool, processes: int, initialized: boo
 
 @dataclass
 class GrpoStage:
-    """All rounds of GRPO, with validation; the model ends with the weights of the best round, or the last without validation.
-
-    Attributes:
-        worker: Runs the rounds.
-        validate: Answers the validation questions; None without validation.
-        file: The curve, `metrics.jsonl`.
-        show: Called with each row.
-        best_round: Round of the best validation so far; 0 is the start model.
-        best_accuracy: Its accuracy.
-    """
+    """All rounds of GRPO, with validation; the model ends with the weights of the best round, or the last without validation."""
 
     worker: Reinforcer
-    validate: Validate | None
-    file: Path
-    show: Show | None = None
-    best_round: int = 0
+    validate: Validate | None  # answers the validation questions; None without validation
+    file: Path  # the curve, `metrics.jsonl`
+    show: Show | None = None  # called with each row
+    best_round: int = 0  # round of the best validation so far; 0 is the start model
     best_accuracy: float = -1.0
 
     def run(self) -> None:
-        """Run all rounds and load the best weights.
-
-        Raises:
-            TrainingStopped: A gradient is not finite.
-        """
         grpo, self._began = self.worker.config, time.monotonic()
         self.file.touch()
         self._best: list[Tensor] = []

@@ -39,52 +39,33 @@ _SAVED = ("parts", "names", "steps", "tokens", "seconds")
 
 @dataclass
 class MetricSnapshot:
-    """Content of a metric accumulator.
+    """Content of a metric accumulator."""
 
-    Attributes:
-        steps: Optimizer steps covered.
-        parts: Loss part → mean over the steps.
-        figures: The `RATIOS`; other metrics as a mean per step.
-        tokens: Positions trained on.
-        bad_at: Part or gradient norm → the first step at which it was not finite.
-    """
-
-    steps: int
-    parts: dict[str, float]
-    figures: dict[str, float]
-    tokens: int
-    bad_at: dict[str, int]
+    steps: int  # optimizer steps covered
+    parts: dict[str, float]  # loss part → mean over the steps
+    figures: dict[str, float]  # the `RATIOS`; other metrics as a mean per step
+    tokens: int  # positions trained on
+    bad_at: dict[str, int]  # part or gradient norm → the first step at which it was not finite
 
     @property
     def loss(self) -> float:
-        """Return the sum of the parts."""
         return sum(self.parts.values())
 
 
 @dataclass
 class MetricAccumulator:
-    """Running sums of named values.
+    """Running sums of named values."""
 
-    Attributes:
-        parts: Names of the loss parts among `names`.
-        names: All names, in the order of `sums`.
-        sums: [N] float32.
-        bad_at: [N + 1] first step at which each value, and last the gradient norm, was not finite; else inf.
-        steps: Optimizer steps counted.
-        tokens: Tokens of earlier log rows, over all processes.
-        seconds: Duration of the run, including sessions before a resume.
-    """
-
-    parts: tuple[str, ...] = ()
-    names: tuple[str, ...] = ()
-    sums: Tensor = field(default_factory=lambda: torch.zeros(0))
+    parts: tuple[str, ...] = ()  # names of the loss parts among `names`
+    names: tuple[str, ...] = ()  # all names, in the order of `sums`
+    sums: Tensor = field(default_factory=lambda: torch.zeros(0))  # [N] float32
+    # [N + 1] first step at which each value, and last the gradient norm, was not finite; else inf
     bad_at: Tensor = field(default_factory=lambda: torch.full((1,), math.inf))
-    steps: int = 0
-    tokens: int = 0
-    seconds: float = 0.0
+    steps: int = 0  # optimizer steps counted
+    tokens: int = 0  # tokens of earlier log rows, over all processes
+    seconds: float = 0.0  # duration of the run, including sessions before a resume
 
     def add(self, parts: Mapping[str, Tensor], watch: Mapping[str, Tensor], step: int) -> None:
-        """Add one micro-batch of optimizer step `step`."""
         row = torch.stack([value.detach().float() for value in (*parts.values(), *watch.values())])
         if not self.names:
             both = sorted({*parts, *watch} & {*RESERVED})
@@ -96,7 +77,6 @@ class MetricAccumulator:
         self._note(row, slice(0, -1), step)
 
     def add_norm(self, norm: Tensor, step: int) -> None:
-        """Add the gradient norm of step `step`."""
         self._note(norm.detach().reshape(1), slice(-1, None), step)
 
     def _note(self, values: Tensor, place: slice, step: int) -> None:
@@ -133,7 +113,6 @@ class MetricAccumulator:
 
     @classmethod
     def load(cls, file: Path, main: bool) -> MetricAccumulator:
-        """Load what `save` wrote; the sums go to the main process, the others start at 0."""
         saved: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
         sums = torch.tensor(saved["sums"], dtype=torch.float32)
         bad_at = torch.full((len(sums) + 1,), math.inf)
@@ -156,39 +135,22 @@ LastGood = Callable[[], Path | None]
 
 @dataclass
 class Guard:
-    """Stops a run that has gone wrong.
+    """Stops a run that has gone wrong."""
 
-    Attributes:
-        window: Consecutive log rows that must look collapsed.
-        entropy: Latents are collapsed if their mean entropy is below this many nats,
-        prior: … the prior loss is above this (a confident latent that agrees with its prior has almost none),
-        same: … and at least this share of them has the same most likely token.
-        went_on: A thought counts as empty if less than this share of latents is preferred to the halt token.
-        warm_up: Share of the run before which halting is not judged: the markers are still being learnt.
-        collapse: Whether a collapse stops the run; NaN always does.
-    """
-
-    window: int = 5
-    entropy: float = 0.05
+    window: int = 5  # consecutive log rows that must look collapsed
+    entropy: float = 0.05  # latents are collapsed if their mean entropy is below this many nats,
+    # … the prior loss is above this (a confident latent that agrees with its prior has almost none),
     prior: float = 0.5
-    same: float = 0.99
+    same: float = 0.99  # … and at least this share of them has the same most likely token
+    # a thought counts as empty if less than this share of latents is preferred to the halt token
     went_on: float = 0.01
-    warm_up: float = 0.1
-    collapse: bool = True
+    warm_up: float = 0.1  # share of the run before which halting is not judged: the markers are still being learnt
+    collapse: bool = True  # whether a collapse stops the run; NaN always does
     _collapsed: deque[bool] = field(default_factory=deque, init=False, repr=False)
     _halted: deque[bool] = field(default_factory=deque, init=False, repr=False)
 
     def check_finite(self, bad_at: Mapping[str, int], learning_rate: float | None, last_good: LastGood) -> None:
-        """Stop if a loss part or the gradient norm was not finite.
-
-        Args:
-            bad_at: Part or gradient norm → the first step at which it was not finite.
-            learning_rate: The current one, for the message.
-            last_good: Returns the last complete checkpoint.
-
-        Raises:
-            TrainingStopped: Names the part that failed first.
-        """
+        """Stop if a loss part or the gradient norm was not finite."""
         if not bad_at:
             return
         step = min(bad_at.values())
@@ -202,16 +164,7 @@ class Guard:
         )
 
     def check_row(self, row: Mapping[str, float], progress: float, last_good: LastGood) -> None:
-        """Stop if the latents have collapsed.
-
-        Args:
-            row: One log row: loss parts and metrics.
-            progress: Share of the run that is done.
-            last_good: Returns the last complete checkpoint.
-
-        Raises:
-            TrainingStopped: All rows of the window are collapsed.
-        """
+        """Stop if the latents have collapsed."""
         if "entropy" not in row or not self.collapse:  # a method without latents, or the check is off
             return
         certain = row["entropy"] < self.entropy and row.get("prior", 0.0) > self.prior

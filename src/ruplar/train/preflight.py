@@ -22,11 +22,7 @@ log = logging.getLogger(__name__)
 
 
 def find_checkpoint(output: Path, resume: bool) -> Path | None:
-    """Return the checkpoint to resume from; None to start from the beginning.
-
-    Raises:
-        UserError: The folder has a run and `resume` is False, or the run is finished without a checkpoint.
-    """
+    """Return the checkpoint to resume from; None to start from the beginning."""
     if resume:
         start = checkpoint.latest(output)
         if start is None and (output / MODEL).exists():
@@ -44,7 +40,6 @@ def find_checkpoint(output: Path, resume: bool) -> Path | None:
 
 
 def check_settings(config: RunConfig, method: Method) -> None:
-    """Refuse combinations of settings that cannot work."""
     if config.backbone.weights != "pretrained" and config.backbone.lora is not None:
         raise UserError(
             "backbone.lora: an adapter is saved without the weights under it, and random or borrowed weights could not be "
@@ -102,7 +97,6 @@ def write_start(file: Path, start: Mapping[str, str], resume: bool) -> None:
 
 
 def warn_bfloat16(backbone: Backbone) -> None:
-    """Warn if all weights are trained in bfloat16."""
     if not hasattr(backbone.model, "peft_config") and backbone.embedding_weight.dtype == torch.bfloat16:
         log.warning(
             "all weights are trained in bfloat16, which loses small updates. Set backbone.dtype: float32 and "

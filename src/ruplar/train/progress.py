@@ -23,21 +23,14 @@ from ruplar.train.metrics import finite
 
 @dataclass(frozen=True)
 class Progress:
-    """State of a run at a log row.
+    """State of a run at a log row."""
 
-    Attributes:
-        step: Optimizer steps done.
-        steps: Steps of the whole run.
-        row: The metrics logged at this step; empty at the start and the end of the run.
-        parts: Names of the loss parts in `row`.
-        eta: Seconds left; None if unknown.
-    """
-
-    step: int
-    steps: int
+    step: int  # optimizer steps done
+    steps: int  # steps of the whole run
+    # the metrics logged at this step; empty at the start and the end of the run
     row: Mapping[str, float] = field(default_factory=dict)
-    parts: tuple[str, ...] = ()
-    eta: float | None = None
+    parts: tuple[str, ...] = ()  # names of the loss parts in `row`
+    eta: float | None = None  # seconds left; None if unknown
 
 
 Show = Callable[[Progress], bool | None]
@@ -88,13 +81,7 @@ def duration(seconds: float) -> str:
 
 
 class ProgressCallback(TrainerCallback):
-    """Pass every log row to `show` and append it to `metrics.jsonl`; main process only.
-
-    Args:
-        run: The run folder.
-        part_names: Returns the names of the loss parts, known after the first batch.
-        show: Called with each row.
-    """
+    """Pass every log row to `show` and append it to `metrics.jsonl`; main process only."""
 
     def __init__(self, run: Path, part_names: Callable[[], tuple[str, ...]], show: Show | None = None):
         self.file, self.part_names, self.show = run / METRICS, part_names, show
@@ -152,16 +139,11 @@ def truncate(file: Path, step: int) -> None:
 
 
 def rows(file: Path) -> list[dict[str, Any]]:
-    """Read the rows of a `metrics.jsonl`."""
     return [json.loads(text) for text in file.read_text(encoding="utf-8").splitlines()]
 
 
 class BarProgress:
-    """A progress bar with the loss in parts; use it as a context manager around the run.
-
-    Args:
-        console: A rich console.
-    """
+    """A progress bar with the loss in parts; use it as a context manager around the run."""
 
     def __init__(self, console: Any):
         from rich.progress import BarColumn, MofNCompleteColumn, TaskProgressColumn, TextColumn

@@ -56,39 +56,23 @@ _CACHED_ROWS = 50_000
 
 @dataclass(frozen=True)
 class TrainResult:
-    """Summary of a training run.
+    """Summary of a training run."""
 
-    Attributes:
-        path: The model folder.
-        steps: Optimizer steps of the whole run.
-        seconds: Wall time, including sessions before a resume.
-        peak_memory_gb: Peak memory of this session: of the GPU, or of the process without one.
-        tokens: Positions trained on.
-        rows: Training chains.
-        trainable: Number of trained weights.
-        parameters: Number of all weights.
-        best_step: The step of the saved weights; None if they are the last.
-        best_accuracy: Their validation accuracy, 0 to 1.
-        fingerprints: Part and source (`train 1: gsm8k-aug-train.txt`, `start: runs/cot`) → hash of its content.
-        left_out: Reason → rows left out.
-        resumed_from: The checkpoint this session started from.
-        main: Whether this process wrote the files; False in the other processes of a distributed run.
-    """
-
-    path: Path
-    steps: int
-    seconds: float
-    peak_memory_gb: float
-    tokens: int
-    rows: int
-    trainable: int
-    parameters: int
-    best_step: int | None
-    best_accuracy: float | None
+    path: Path  # the model folder
+    steps: int  # optimizer steps of the whole run
+    seconds: float  # wall time, including sessions before a resume
+    peak_memory_gb: float  # peak memory of this session: of the GPU, or of the process without one
+    tokens: int  # positions trained on
+    rows: int  # training chains
+    trainable: int  # number of trained weights
+    parameters: int  # number of all weights
+    best_step: int | None  # the step of the saved weights; None if they are the last
+    best_accuracy: float | None  # their validation accuracy, 0 to 1
+    # part and source (`train 1: gsm8k-aug-train.txt`, `start: runs/cot`) → hash of its content
     fingerprints: dict[str, str]
-    left_out: dict[str, int]
-    resumed_from: Path | None = None
-    main: bool = True
+    left_out: dict[str, int]  # reason → rows left out
+    resumed_from: Path | None = None  # the checkpoint this session started from
+    main: bool = True  # whether this process wrote the files; False in the other processes of a distributed run
 
 
 def train(
@@ -124,16 +108,7 @@ def train(
 
 
 class TrainingRun:
-    """Arguments, data and model of one run, built from a recipe.
-
-    Args:
-        config: The recipe, checked.
-        output: The run folder.
-        device: `cpu`, `cuda` or `mps`.
-        encoded: Folder of pre-tokenized data; None: a folder beside `output`.
-        data: Data in memory; None: loaded from the recipe's sources.
-        base: Causal LM and tokenizer in memory; None: loaded by `backbone.name`.
-    """
+    """Arguments, data and model of one run, built from a recipe."""
 
     def __init__(
         self,
@@ -192,7 +167,6 @@ class TrainingRun:
         return trainer
 
     def validate(self) -> Validate | None:
-        """Return the validation function of this run; None without validation questions."""
         settings = self.config.validation
         valid = self.data.valid[: settings.questions]
         return validation(self.model, valid, settings.batch_size) if valid else None
@@ -205,14 +179,6 @@ class TrainingRun:
         progress: Show | None = None,
         callbacks: Sequence[TrainerCallback] = (),
     ) -> TrainResult:
-        """Train and save the model.
-
-        Args:
-            start: The checkpoint to resume from; see `find_checkpoint`.
-            resume: Whether the run folder may contain an earlier session of this run.
-            progress: Called with every log row.
-            callbacks: Additional Hugging Face callbacks.
-        """
         self.output.mkdir(parents=True, exist_ok=True)
         if getattr(self.model.method.config, "grpo", None) is not None:
             return self._reinforce(resume, progress)

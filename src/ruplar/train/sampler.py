@@ -33,29 +33,18 @@ _BLOCK = 65_536  # rows converted to Python numbers at a time
 
 @dataclass(frozen=True)
 class EpochPlan:
-    """How rows become optimizer steps.
+    """How rows become optimizer steps."""
 
-    Attributes:
-        rows: Rows in the data.
-        batch: Batch size per process.
-        processes: Number of processes.
-        accumulate: Batches of each process per optimizer step.
-        drop_last: Drop rows that do not fill a batch on every process.
-        epochs: Passes over the data, unless `max_steps` is set.
-        max_steps: Optimizer steps of the whole run; 0: given by the epochs.
-    """
-
-    rows: int
-    batch: int
-    processes: int = 1
-    accumulate: int = 1
-    drop_last: bool = False
-    epochs: float = 1.0
-    max_steps: int = 0
+    rows: int  # rows in the data
+    batch: int  # batch size per process
+    processes: int = 1  # number of processes
+    accumulate: int = 1  # batches of each process per optimizer step
+    drop_last: bool = False  # drop rows that do not fill a batch on every process
+    epochs: float = 1.0  # passes over the data, unless `max_steps` is set
+    max_steps: int = 0  # optimizer steps of the whole run; 0: given by the epochs
 
     @classmethod
     def of(cls, rows: int, args: TrainingArguments) -> EpochPlan:
-        """Build the plan of these arguments."""
         return cls(
             rows,
             args.train_batch_size,
@@ -68,7 +57,6 @@ class EpochPlan:
 
     @property
     def round(self) -> int:
-        """Return the rows that all processes take together."""
         return self.batch * self.processes
 
     @property
@@ -80,12 +68,10 @@ class EpochPlan:
 
     @property
     def steps_per_epoch(self) -> int:
-        """Return the optimizer steps of an epoch."""
         return max(-(-self.length // (self.round * self.accumulate)), 1)
 
     @property
     def steps(self) -> int:
-        """Return the optimizer steps of the whole run."""
         return self.max_steps or math.ceil(self.epochs * self.steps_per_epoch)  # as transformers counts them
 
     def progress(self, epoch: int, places: np.ndarray) -> np.ndarray:
@@ -95,19 +81,12 @@ class EpochPlan:
 
 
 class Order(Sampler[SampleContext]):
-    """Sample contexts of an epoch; their order depends only on the seed and the epoch.
-
-    Args:
-        arrange: The order of rows.
-        plan: Gives the progress at each position.
-        seed: Random seed, combined with the epoch.
-    """
+    """Sample contexts of an epoch; their order depends only on the seed and the epoch."""
 
     def __init__(self, arrange: Arrange, plan: EpochPlan, seed: int):
         self.arrange, self.plan, self.seed, self.epoch = arrange, plan, seed, 0
 
     def set_epoch(self, epoch: int) -> None:
-        """Set the epoch; called before each one."""
         self.epoch = epoch
 
     def __len__(self) -> int:
@@ -124,12 +103,10 @@ class Order(Sampler[SampleContext]):
 
 
 def shuffled(count: int) -> Arrange:
-    """Shuffle the rows."""
     return lambda generator: torch.randperm(count, generator=generator)
 
 
 def in_order(count: int) -> Arrange:
-    """Leave the rows in order."""
     return lambda generator: torch.arange(count)
 
 
@@ -143,11 +120,6 @@ class CurriculumCallback(TrainerCallback):
     """Set the epoch of the row order, and start each stage with a new optimizer state and without old CUDA graphs.
 
     The stage is computed from the step rather than stored, so that a resumed run behaves the same.
-
-    Args:
-        method: Gives the stage, and by `config.reset_optimizer` whether the optimizer state is reset.
-        backbone: Has the captured graphs, if any.
-        order: Returns the row order in use.
     """
 
     def __init__(self, method: Method, backbone: Backbone, order: Callable[[], Order]):

@@ -1,0 +1,45 @@
+"""Small models with random weights, as training would leave them."""
+
+from __future__ import annotations
+
+import torch
+
+from ruplar import plugins
+from ruplar.model.backbone import Backbone
+from ruplar.model.lora import add_lora
+from ruplar.model.settings import BackboneConfig, LoraSettings, PromptConfig
+from ruplar.model.store import Model, ModelMetadata, PluginSpec, load_start
+
+PROMPT = PromptConfig(instruction="", answer="{answer}")
+LORA = LoraSettings(rank=2, alpha=4, dropout=0.0)
+
+
+def opened(method: str = "ruplar", settings: dict | None = None, **backbone) -> Model:
+    """The start of a run: `backbone` are settings of its backbone section."""
+    config = BackboneConfig(**backbone)
+    named = PluginSpec(name=method, settings=settings or {})
+    metadata = ModelMetadata(method=named, backbone=config, prompt=PROMPT, domain=PluginSpec(name="arithmetic"))
+    made, way = load_start(config, PROMPT), plugins.make("methods", method, settings)
+    way.attach(made)
+    made.model.eval()
+    return Model(made, way, plugins.make("domains", "arithmetic"), metadata)
+
+
+def moved(model: Model, seed: int = 1) -> Model:
+    """Every trained weight somewhere else."""
+    torch.manual_seed(seed)
+    with torch.no_grad():
+        for module in (model.backbone.model, *model.method.modules().values()):
+            for weight in (w for w in module.parameters() if w.requires_grad):
+                weight.add_(torch.randn_like(weight) * 0.1)
+    return model
+
+
+def with_random_adapter(backbone: Backbone, lora: LoraSettings, seed: int = 1) -> Backbone:
+    """Add an adapter whose weights are all drawn; a new one starts at zero and has no effect."""
+    add_lora(backbone, lora)
+    torch.manual_seed(seed)
+    for weight in backbone.model.parameters():
+        if weight.requires_grad:
+            torch.nn.init.normal_(weight, std=0.1)
+    return backbone
