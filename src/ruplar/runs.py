@@ -38,9 +38,6 @@ def train_and_record(
     """Train and write run.json next to the model.
 
     Progress goes to `progress`; without it, to a bar on a terminal, or to one line per log row elsewhere.
-
-    Returns:
-        The run's folder; None in the secondary processes of a distributed run.
     """
     from ruplar.train.progress import BarProgress, line
     from ruplar.train.run import train
@@ -93,9 +90,6 @@ def evaluate_and_record(
 
     Questions are read before the weights. Results are added to the folder's existing record; the default folder is the
     model's own run folder, or a separate one if there is none or `settings` override those of the model.
-
-    Returns:
-        The record and the folder it was written to.
     """
     from ruplar.evaluate.benchmark import evaluate
     from ruplar.evaluate.question_sets import open_questions

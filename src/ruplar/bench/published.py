@@ -135,15 +135,7 @@ def _per_sample(logits: Tensor, hidden: Tensor, batch: DenseBatch, threshold: fl
 def ask(
     backbone: Backbone, prompt: Prompt, max_latents: int, answer_tokens: int, halts: bool = True
 ) -> tuple[list[Tensor], list[int]]:
-    """Answer one question; return its latents, [D] each, and the answer ids.
-
-    Args:
-        backbone: The model, in eval mode.
-        prompt: The question.
-        max_latents: `</think>` is forced there.
-        answer_tokens: Maximum tokens of the answer.
-        halts: Stop when `</think>` is the most likely token; False checks it too, but continues.
-    """
+    """Answer one question; return its latents, [D] each, and the answer ids; without `halts` the thought is never cut short."""
     model, table = backbone.plain_model, backbone.embedding_weight
     ids = torch.tensor([[*prompt.ids, backbone.think_id]], device=table.device)
     out = model(input_ids=ids, use_cache=True, output_hidden_states=True)

@@ -38,20 +38,7 @@ def throughput(
     sample: int = 24,
     repeats: int = 3,
 ) -> dict[str, Any]:
-    """Measure questions per second.
-
-    Args:
-        shape: A name in `shapes.SHAPES`.
-        device: The device.
-        dtype: Data type of the weights.
-        batches: Batch sizes, one measurement each.
-        questions: Number of questions, at most all of GSM8K's, with evenly spread lengths.
-        sample: Number of questions the published procedure is timed on.
-        repeats: Timed repetitions, within a minute.
-
-    Returns:
-        One flat record; values by batch size are dictionaries with string keys.
-    """
+    """Measure questions per second."""
     lengths = Lengths()
     backbone = build(shape, device, getattr(torch, dtype))
     load = Load.of(backbone)
@@ -118,18 +105,7 @@ def _rate(took: Spread, count: int) -> Spread:
 def growth(
     shape: str, device: str, dtype: str, batches: Sequence[int] = (1, 2, 4, 8, 16, 32, 64), repeats: int = 10
 ) -> dict[str, Any]:
-    """Vary one size at a time; the others are as in `bench latency`.
-
-    Args:
-        shape: A name in `shapes.SHAPES`.
-        device: The device.
-        dtype: Data type of the weights.
-        batches: Batch sizes of questions of equal length.
-        repeats: Timed repetitions.
-
-    Returns:
-        One record whose `rows` hold `vary`, `x`, `ours_ms` with its spread, `floor_ms`, `vs_floor`, `peak_gb`.
-    """
+    """Vary one size at a time; the others are as in `bench latency`."""
     backbone = build(shape, device, getattr(torch, dtype))
     load = Load.of(backbone)
     best = ceilings(device, getattr(torch, dtype), load, quick=repeats < 3)

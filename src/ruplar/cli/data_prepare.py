@@ -176,11 +176,7 @@ def _encodings(name: str, overrides: Sequence[str]) -> list[_Encoding]:
 
 
 def _is_study(name: str) -> bool:
-    """Return whether a name or a YAML file is a study's; a file is recognised by its keys.
-
-    Raises:
-        UserError: There is no recipe and no study of that name.
-    """
+    """Return whether a name or a YAML file is a study's; a file is recognised by its keys."""
     from ruplar.config import RunConfig, recipes
     from ruplar.config.text import parse
     from ruplar.experiments.plan import Study, studies

@@ -223,11 +223,7 @@ def write_record(record: RunRecord, folder: str | Path) -> Path:
 
 
 def read_record(path: str | Path) -> RunRecord:
-    """Read a `run.json`, or the one in a folder.
-
-    Raises:
-        UserError: It is missing, truncated, or not a record.
-    """
+    """Read a `run.json`, or the one in a folder."""
     path = Path(path) / RECORD if Path(path).is_dir() else Path(path)
     try:
         return RunRecord.model_validate_json(path.read_bytes())
@@ -257,12 +253,7 @@ def differences(first: Mapping[str, Any], second: Mapping[str, Any], prefix: str
 
 
 def is_complete(record: RunRecord, on: Mapping[str, int | None]) -> bool:
-    """Whether a record has a greedy, strictly graded result for every benchmark.
-
-    Args:
-        record: The run.
-        on: Benchmark → how many questions it must have; None: any number.
-    """
+    """Whether a record has a greedy, strictly graded result for every benchmark."""
     evaluated = {
         result.name: result.n for result in record.benchmarks if result.decoding == GREEDY and not result.lenient
     }

@@ -36,13 +36,7 @@ class Estimate(NamedTuple):
 
 
 def wilson(correct: float, n: int, level: float = 0.95) -> Interval:
-    """Compute Wilson's score interval of a proportion; it stays within 0..1 and covers well at 0 and n right.
-
-    Args:
-        correct: Number of right answers; need not be whole (a mean over seeds).
-        n: Number of questions, more than 0.
-        level: Confidence.
-    """
+    """Compute Wilson's score interval of a proportion; it stays within 0..1 and covers well at 0 and n right."""
     if n <= 0 or not 0 <= correct <= n:
         raise ValueError(f"{correct} right of {n} is not a proportion")
     return _score_interval(correct / n, n, _normal(level))

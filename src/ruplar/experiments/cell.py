@@ -46,16 +46,7 @@ Report = Callable[[str, int, int], None]
 
 
 def run_cell(cell: Cell, job: Job, report: Report) -> RunRecord:
-    """Train and evaluate a cell, or reuse the record of another study, and return its record.
-
-    Args:
-        cell: Claimed by the caller.
-        job: The study; its finished cells must have been trained on the same data.
-        report: Called with the progress.
-
-    Raises:
-        UserError: Its settings, data or folder do not fit.
-    """
+    """Train and evaluate a cell, or reuse the record of another study, and return its record."""
     same = job.study.same
     source = None if model_needed(cell, job) else job.reusable(cell)
     if source is not None:

@@ -18,11 +18,7 @@ _MESSAGES = ("CUDA error: out of memory", "Error 2: out of memory", "CUBLAS_STAT
 
 
 def check_share(share: float | None, device: str) -> None:
-    """Refuse an invalid share, or one that would have no effect.
-
-    Raises:
-        UserError: It is not in (0, 1], or the device is not an NVIDIA GPU.
-    """
+    """Refuse an invalid share, or one that would have no effect."""
     if share is None:
         return
     if not 0 < share <= 1:

@@ -83,16 +83,7 @@ def plan(
 ) -> list[Cell]:
     """Return all cells of a study, seed by seed, so that an interrupted study has complete seeds.
 
-    Args:
-        study: Checked.
-        overrides: From the command line, for every row.
-        folder: Where recipes with a relative path are.
-        check_files: Whether data files and folders must exist; off for listing.
-        check_init: Whether the runs they start from must exist too; off where no weights are needed.
-        wanted: Label → whether its cells will be run. An unwanted row whose recipe is missing is left out.
-
-    Raises:
-        UserError: A row's recipe or settings are wrong, or rows differ where they must be equal; all problems at once.
+    `wanted` says of a label whether its cells will be run; an unwanted row whose recipe is missing is left out.
     """
     wrong: list[str] = []
     read = _reader(folder, check_files, check_init)
@@ -122,15 +113,7 @@ def plan(
 
 
 def row_config(row: str, overrides: Sequence[str] = ()) -> tuple[RunConfig, tuple[str, ...]]:
-    """Return the config with which a study trains one row, and the settings applied to its recipe.
-
-    Args:
-        row: `STUDY:LABEL`, a packaged study or a file and the label of a row that is trained.
-        overrides: Dotted settings, as on the command line; `seed=2` in place of the study's first seed.
-
-    Raises:
-        UserError: There is no such row, or it trains nothing.
-    """
+    """Return the config with which a study trains one row (`STUDY:LABEL`), and the settings applied to its recipe."""
     name, colon, label = row.partition(":")
     if not colon or not label:
         raise UserError(f"--row: '{row}' is not STUDY:LABEL, e.g. smollm2:CoT-SFT.")

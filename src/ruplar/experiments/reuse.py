@@ -58,14 +58,7 @@ def check_same_data(cell: Cell, trained: RunRecord, places: Places, others: Sequ
 
 
 def check_same_start(cell: Cell, begins: Mapping[str, str], places: Places, others: Sequence[Cell]) -> None:
-    """Refuse a cell whose start has other weights than when a finished cell started from it.
-
-    Args:
-        cell: The cell to train, or to reuse a record for.
-        begins: The fingerprint of its start, from `start_mark`.
-        places: Folders of the study.
-        others: All cells of the study. A warning names those whose records have no fingerprint of their start.
-    """
+    """Refuse a cell whose start has other weights than when a finished cell started from it."""
     unknown = []
     for other, record in _finished(cell, places, others):
         theirs = _marks(record, _START)
@@ -112,13 +105,6 @@ def find_record(
 
     It is reused with the commit and versions that made it. A record of uncommitted code is reused only by uncommitted code. A
     study with an ablation evaluates for itself, as does a cell whose model is here, or a soup.
-
-    Args:
-        cell: A cell of the study.
-        places: Folders of the study.
-        study: What is evaluated, and how.
-        others: All cells of the study: if the cell evaluates another row's model, that row must match too.
-        data_dir: Folder with the files of known benchmarks.
     """
     if study.ablate is not None or cell.soup or (places.model_of(cell) / storage.TRAINED).is_file():
         return None

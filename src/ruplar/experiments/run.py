@@ -46,19 +46,7 @@ class Outcome:
 
 
 def run_studies(jobs: Sequence[Job], options: Options, watch: Watch) -> list[Outcome]:
-    """Run the chosen cells of each study, in order, with the same workers; finished cells are skipped.
-
-    Args:
-        jobs: The studies.
-        options: How all of them are run.
-        watch: Called with every event.
-
-    Returns:
-        One outcome per study.
-
-    Raises:
-        UserError: A record was made with other settings, the workers cannot start, or the memory share is invalid.
-    """
+    """Run the chosen cells of each study, in order, with the same workers; finished cells are skipped."""
     memory.check_share(options.share, options.device)
     several = options.device.startswith("cuda") if options.persistent_workers is None else options.persistent_workers
     options = replace(
@@ -150,11 +138,7 @@ class Pool:
         self.later: set[tuple[str, str]] = set()
 
     def run(self) -> list[Job]:
-        """Start workers while cells are left, and follow them until the last has ended.
-
-        Returns:
-            What to retry exclusively: cells that ran out of memory, with the cells that need their models.
-        """
+        """Start workers while cells are left, and follow them until the last has ended → what to retry exclusively."""
         try:
             self._fill()
             while any(not worker.ended for worker in self.workers):

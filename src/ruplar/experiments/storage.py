@@ -54,11 +54,7 @@ class Places:
 
 
 def status(cell: Cell, places: Places, study: Study) -> Status:
-    """Return how far a cell is.
-
-    Raises:
-        UserError: Its record was made with other settings; see `check_same_settings`.
-    """
+    """Return how far a cell is."""
     record = recorded(cell, places)
     if record is not None and evaluated_all(record, study):
         return "done"

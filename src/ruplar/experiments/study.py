@@ -159,11 +159,7 @@ def find_study(name_or_path: str) -> Path:
 
 
 def load_study(name_or_path: str, changes: Mapping[str, Any] | None = None) -> Study:
-    """Load and check a study; `changes` replaces whole entries of it (seeds, on).
-
-    Raises:
-        UserError: With all its problems.
-    """
+    """Load and check a study; `changes` replaces whole entries of it (seeds, on)."""
     file = find_study(name_or_path)
     data = _read(file)
     try:

@@ -102,11 +102,7 @@ def _ready(cell: Cell, job: Job) -> str:
 
 
 def _awaited(cell: Cell, other: Cell, job: Job) -> str:
-    """Return the same for one of the models it evaluates.
-
-    Raises:
-        UserError: That model will never exist.
-    """
+    """Return the same for one of the models it evaluates."""
     trained = job.places.run(other) / storage.TRAINED
     if trained.is_file():
         return "ready"

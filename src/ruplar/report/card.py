@@ -55,14 +55,7 @@ class Written:
 
 
 def build_card(written: Written, subject: ModelRecords, *, licence: str | None = None, more_limits: str = "") -> str:
-    """Make the card's text.
-
-    Args:
-        written: The model.
-        subject: Its records.
-        licence: The Hub's identifier of its licence; None: none is named.
-        more_limits: Further limits, as Markdown.
-    """
+    """Make the card's text."""
     backbone = written.card.backbone.name
     fields = front_matter(written.name, subject.record, adapter=written.adapter, backbone=backbone, licence=licence)
     sections = {

@@ -200,14 +200,7 @@ def as_code(text: str) -> str:
 
 
 def limits(card: ModelMetadata, subject: ModelRecords, adapter: bool, parameters: int) -> str:
-    """List what the records do not support.
-
-    Args:
-        card: The model's metadata.
-        subject: Its records.
-        adapter: Whether its weights are an adapter only.
-        parameters: Parameters of the whole model.
-    """
+    """List what the records do not support."""
     machine = subject.record.machine
     folded = "" if adapter else ", or with the adapter merged,"
     found = [

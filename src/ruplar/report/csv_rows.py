@@ -37,17 +37,7 @@ Cells = dict[str, Any]
 
 
 def to_csv(rows: Sequence[Row], *, tests: bool = False, against: str | None = None, printed: bool = False) -> str:
-    """Format rows as CSV with a heading; seeds are joined by spaces, unknown values are empty.
-
-    Args:
-        rows: Of one study or several.
-        tests: Add the test of every row against the best of its study, paired by question.
-        against: Add the test against this row too.
-        printed: Add what the paper printed, if there is a study among the rows.
-
-    Raises:
-        UserError: No row is named `against`, or the records do not allow pairing.
-    """
+    """Format rows as CSV with a heading; seeds are joined by spaces, unknown values are empty."""
     parts = [[_own(row) for row in rows]]
     if tests:
         parts.append(_tested(rows, pairs(rows), "best"))

@@ -54,15 +54,7 @@ def trained_on(record: RunRecord) -> list[str]:
 def front_matter(
     name: str, record: RunRecord, *, adapter: bool, backbone: str, licence: str | None = None
 ) -> dict[str, Any]:
-    """Make the fields; unknown ones are left out.
-
-    Args:
-        name: The model's name.
-        record: The run that made it.
-        adapter: Whether the weights are an adapter only.
-        backbone: As the model's metadata names it.
-        licence: The Hub's identifier of it, e.g. apache-2.0.
-    """
+    """Make the fields; unknown ones are left out."""
     from huggingface_hub import ModelCardData
 
     sets = [found[0] for found in map(hub_set, trained_on(record)) if found]
@@ -117,12 +109,7 @@ def without_places(text: str) -> str:
 
 
 def public(value: Any, keys: Iterable[str] = ()) -> Any:
-    """Shorten local paths in plain data to their last part; Hub names are unchanged.
-
-    Args:
-        value: A config, or a part of it.
-        keys: The keys that lead to it; `init` always names a folder.
-    """
+    """Shorten local paths in plain data to their last part; Hub names are unchanged."""
     keys = tuple(keys)
     if isinstance(value, dict):
         return {key: public(one, (*keys, key)) for key, one in value.items()}

@@ -60,15 +60,7 @@ class Material:
 
 
 def gather(paths: Iterable[str | Path], drafts: bool = False) -> Material:
-    """Read everything below these paths.
-
-    Args:
-        paths: run.json files, bench records, or folders.
-        drafts: Include partial runs and benches of uncommitted code; `Material.drafts` then lists why they are partial.
-
-    Raises:
-        UserError: A file cannot be read, or there is nothing to report.
-    """
+    """Read everything below these paths."""
     places = [Path(path) for path in paths]
     missing = next((place for place in places if not place.exists()), None)
     if missing is not None:

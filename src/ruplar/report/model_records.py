@@ -75,18 +75,7 @@ def find_model_records(
     beside: Path | None = None,
     drafts: bool = False,
 ) -> ModelRecords:
-    """Find the records of a model.
-
-    Args:
-        card: The model's metadata.
-        paths: run.json files, or folders that hold them.
-        made_by: The run that made the model, where it is known.
-        beside: The run.json beside the model, if there is one.
-        drafts: Include partial runs.
-
-    Raises:
-        UserError: No run, or more than one, fits the model; its run is partial, or has no results.
-    """
+    """Find the records of a model."""
     known = {run.folder: run.record for run in find_runs(paths, drafts=True)} if paths else {}
     folder = _named(card, made_by, beside, known) if made_by or beside else _fitting(card, known)
     record = known.get(folder) or read_record(folder)

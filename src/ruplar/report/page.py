@@ -52,21 +52,7 @@ def write_report(
     drafts: bool = False,
     commands: Sequence[str] = (),
 ) -> list[Path]:
-    """Write the page, the figures, or both; figures are drawn once.
-
-    Args:
-        paths: run.json files, bench records, or folders that hold them.
-        html: The page's file.
-        figures: The figures' folder.
-        drafts: Include partial runs; the page then says so at the top.
-        commands: Commands that made the runs, for the page's last section.
-
-    Returns:
-        The files written: the figures' index, the page.
-
-    Raises:
-        UserError: There is nothing to report, a record cannot be read, or matplotlib is missing.
-    """
+    """Write the page, the figures, or both; figures are drawn once."""
     material = gather(paths, drafts)
     drawings = draw_all(material)
     written = []
@@ -84,17 +70,7 @@ def build(
     commands: Sequence[str] = (),
     found: Sequence[Table] | None = None,
 ) -> str:
-    """Build the page.
-
-    Args:
-        material: What to report.
-        drawings: Its figures, when they have been drawn already.
-        commands: Commands that made the runs, in addition to those the records name.
-        found: Its tables, when made already.
-
-    Raises:
-        UserError: jinja2 or matplotlib is missing.
-    """
+    """Build the page."""
     try:
         import jinja2
     except ImportError:

@@ -62,9 +62,6 @@ def pairs(rows: Sequence[Row], against: str | None = None) -> list[Pair]:
 
     The best has the highest accuracy; of equals, the one with fewer forward passes. A named row may belong to another study
     if no other row has its name. Rows with other questions than it, or without stored answers, are then skipped.
-
-    Raises:
-        UserError: No row has that name, or rows of a study have no stored answers or different questions.
     """
     if against is not None and against not in {row.method for row in rows}:
         raise UserError(unknown("row", against, {row.method for row in rows}))

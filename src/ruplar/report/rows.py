@@ -110,15 +110,7 @@ def collect(paths: str | Path | Iterable[str | Path]) -> list[Row]:
 
 
 def find_runs(paths: Iterable[str | Path], drafts: bool = False) -> list[Run]:
-    """Find every finished result at these paths: run.json files, or folders and everything below them.
-
-    Args:
-        paths: Where to look.
-        drafts: Include partial runs, for a page that says so; never for a table of results.
-
-    Raises:
-        UserError: A run.json named on its own is partial, one cannot be read, or there is no result.
-    """
+    """Find every finished result at these paths: run.json files, or folders and everything below them."""
     found, left_out = [], []
     for path in map(Path, paths):
         if not path.exists():
@@ -160,9 +152,6 @@ def pool(runs: Iterable[Run], drafts: bool = False) -> list[Row]:
     """Pool results over seeds → one row per study, method, backbone and benchmark, in order of appearance.
 
     Runs outside a study are pooled only with runs beside them: the same name in two folders is two rows.
-
-    Raises:
-        UserError: Runs of one name differ in more than their seed, repeat a seed, or have different questions.
     """
     groups: dict[tuple[Key, Path | None], list[Run]] = {}
     for run in runs:
@@ -247,11 +236,7 @@ def _mean(values: Iterable[float | None]) -> float | None:
 
 
 def outcomes_of(run: Run) -> Outcomes:
-    """Read right or wrong per question of one result.
-
-    Raises:
-        UserError: The run's files do not hold all its answers.
-    """
+    """Read right or wrong per question of one result."""
     known, result = read_outcomes(run.folder), run.result
     key = result.name, result.seed, result.lenient
     # rows of older runs do not name their decoding; there was one per run
@@ -265,11 +250,7 @@ def outcomes_of(run: Run) -> Outcomes:
 
 
 def domain_of(record: RunRecord) -> Domain:
-    """Load the domain a run was graded by.
-
-    Raises:
-        UserError: The record names none.
-    """
+    """Load the domain a run was graded by."""
     config = record.config
     named = config.get("domain") or config.get("data", {}).get("domain")
     if not named:

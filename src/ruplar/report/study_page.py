@@ -35,15 +35,7 @@ _WIDEST = 120
 
 
 def write_study_page(folder: str | Path, file: str | Path) -> list[Path]:
-    """Write the page of a results folder, and its figure beside it as PNG; returns the files written.
-
-    Args:
-        folder: One study's results, or bench records.
-        file: The page, e.g. docs/results/main.md.
-
-    Raises:
-        UserError: There is nothing to report, a record cannot be read, or matplotlib is missing.
-    """
+    """Write the page of a results folder, and its figure beside it as PNG; returns the files written."""
     folder, file = Path(folder), Path(file)
     if not any(folder.rglob(RECORD)):
         return [io.write_text(file, _bench_page(folder, file))]
@@ -56,14 +48,7 @@ def write_study_page(folder: str | Path, file: str | Path) -> list[Path]:
 
 
 def study_page(folder: Path, rows: Sequence[Row], file: Path, drawing: Drawing | None = None) -> str:
-    """Make the page's text.
-
-    Args:
-        folder: The study's results.
-        rows: Its rows.
-        file: Where the page will be, for the command in its heading.
-        drawing: The figure beside it.
-    """
+    """Make the page's text."""
     study = study_of(folder)
     cost = _columns(results_table(rows), ("method", "benchmark", *_COSTS), "Cost")
     measured = "ms at batch size 1" in cost.names

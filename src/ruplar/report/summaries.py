@@ -44,12 +44,7 @@ class Average:
 
 
 def averages(rows: Sequence[Row], references: Mapping[str, str]) -> list[Average]:
-    """Average every method of a study that has results on all four benchmarks with the same seeds.
-
-    Args:
-        rows: Of one study or several.
-        references: Study → the row that the shares refer to.
-    """
+    """Average every method of a study that has results on all four benchmarks with the same seeds."""
     groups: dict[tuple[str, str, str], dict[str, Row]] = {}
     for row in rows:
         if row.study and row.benchmark in FOUR:
@@ -111,11 +106,7 @@ class LatentAblation:
 
 
 def latent_ablations(rows: Sequence[Row]) -> list[LatentAblation]:
-    """Pool the ablations of every method whose runs all have one; a row's own benchmark does not matter.
-
-    Raises:
-        UserError: A file cannot be read, or seeds of one method were ablated on different questions or in other modes.
-    """
+    """Pool the ablations of every method whose runs all have one; a row's own benchmark does not matter."""
     found = {}
     for row in rows:
         files = [run.folder / ABLATION for run in row.runs]

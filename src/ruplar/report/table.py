@@ -61,11 +61,7 @@ def to_html(found: Iterable[Table]) -> str:
 
 
 def replace_block(text: str, marker: str, table: str) -> str:
-    """Replace what is between `<!-- results:MARKER -->` and `<!-- /results:MARKER -->` in a page.
-
-    Raises:
-        UserError: The page does not have each of the two lines once, in this order.
-    """
+    """Replace what is between `<!-- results:MARKER -->` and `<!-- /results:MARKER -->` in a page."""
     start, end = f"<!-- results:{marker} -->", f"<!-- /results:{marker} -->"
     if text.count(start) != 1 or text.count(end) != 1 or text.index(start) > text.index(end):
         raise UserError(f"the page must hold {start} and, below it, {end}, once each; the table goes between them.")

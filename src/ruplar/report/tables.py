@@ -28,14 +28,7 @@ MODES = {"zero": "zeroed", "argmax": "hardened"}
 def tables(
     rows: Sequence[Row], *, tests: bool = True, against: str | None = None, printed: bool = True
 ) -> list[Table]:
-    """Make all tables of a report: results, macro-averages, latent ablation, paired tests, the paper's numbers beside ours.
-
-    Args:
-        rows: Of one study or several.
-        tests: Test every row against the best of its study, paired by question.
-        against: Test against this row too; None: against each study's own `reference`, where it has one.
-        printed: Show the paper's numbers beside those rows that it printed too.
-    """
+    """Make all tables of a report: results, macro-averages, latent ablation, paired tests, the paper's numbers beside ours."""
     found = [results_table(rows), averages_table(rows), latent_ablation_table(rows)]
     found += tests_tables(rows, against) if tests else []
     if against is not None and not tests:

@@ -44,13 +44,7 @@ class Thought:
 def thoughts(
     samples: Sequence[Mapping[str, Any]], domain: Domain, written: Sequence[Mapping[str, Any]] = ()
 ) -> list[Thought]:
-    """Convert samples with soft tokens to thoughts, in order.
-
-    Args:
-        samples: Rows of samples.jsonl.gz.
-        domain: Extracts the result of a step.
-        written: Samples of a text method, for the chains of the same questions.
-    """
+    """Convert samples with soft tokens to thoughts, in order."""
     chains = {(row["benchmark"], row["question"]): row for row in written if row.get("thought")}
     return [
         _thought(row, domain, chains.get((row["benchmark"], row["question"]))) for row in samples if row.get("latents")

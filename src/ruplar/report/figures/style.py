@@ -102,11 +102,7 @@ class Drawing:
 
 
 def load() -> Any:
-    """Import matplotlib.
-
-    Raises:
-        UserError: It is not installed.
-    """
+    """Import matplotlib."""
     try:
         import matplotlib
     except ImportError:

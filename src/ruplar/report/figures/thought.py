@@ -168,11 +168,7 @@ def _bubbles(axes: Any, thought: Thought, names: Sequence[str]) -> None:
 
 @styled
 def draw_statistics(found: Sequence[Thought], about: str = "") -> Drawing:
-    """Draw statistics of at least `LEAST` thoughts; `about` is the figure's title.
-
-    Raises:
-        UserError: There are fewer.
-    """
+    """Draw statistics of at least `LEAST` thoughts; `about` is the figure's title."""
     if len(found) < LEAST:
         raise UserError(f"statistics need the soft tokens of at least {LEAST} questions, got {len(found)}.")
     figure, (top, entropy, scatter, tokens) = panels(2, 2, 13, 10.4)
