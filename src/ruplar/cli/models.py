@@ -25,17 +25,17 @@ def export(
         Path, typer.Argument(help="Output folder. With --card it may be MODEL itself, to write only the model card.")
     ],
     runs: Annotated[
-        list[Path] | None, typer.Argument(help="Runs for the model card: run.json files, or folders of them.")
+        list[Path] | None, typer.Argument(help="Runs the model card compares with: run.json files, or their folders.")
     ] = None,
     merge: Annotated[
         bool, typer.Option(help="Merge the adapter into the weights, for a folder that plain transformers loads.")
     ] = True,
     dtype: Annotated[Literal["float32", "bfloat16"], typer.Option(help="Data type of the weights.")] = "float32",
     card: Annotated[
-        bool, typer.Option("--card", help="Also write README.md, a model card made from RUNS or from MODEL's own run.")
+        bool, typer.Option("--card", help="Also write README.md, a model card made from MODEL's run and RUNS.")
     ] = False,
     run: Annotated[
-        Path | None, typer.Option("--run", help="The run that trained MODEL, if several of RUNS could have.")
+        Path | None, typer.Option("--run", help="The run that trained MODEL. Default: the run.json beside it.")
     ] = None,
     licence: Annotated[
         str | None, typer.Option("--license", help="License of the weights as a Hub identifier, e.g. apache-2.0.")
@@ -81,10 +81,10 @@ def export(
         writable_file(folder / README, force)
     more_limits = _read_limits(limits) if limits else ""
     own_run = source.parent / RECORD
+    if run is None and not own_run.is_file():
+        raise UserError("--card: there is no run.json beside the model. Name the run that trained it: --run FOLDER.")
     # problems with the records are reported before anything is written
-    subject = find_model_records(
-        read_metadata(source), runs or [], made_by=run, beside=own_run if own_run.is_file() else None, drafts=drafts
-    )
+    subject = find_model_records(read_metadata(source), run or own_run, runs or (), drafts=drafts)
     _check_licence(licence)
     about = _describe(load_model(folder), folder) if card_only else _write_model(model, folder, merge, dtype)
     write_text(folder / README, build_card(about, subject, licence=licence, more_limits=more_limits))

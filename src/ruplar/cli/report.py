@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
 
-from ruplar.cli.options import AsJson, print_json, writable_folder
+from ruplar.cli.options import AsJson, print_json, print_text, writable_folder
 from ruplar.errors import UserError
 
 if TYPE_CHECKING:
@@ -19,13 +19,6 @@ out = Console()
 
 def report(
     runs: Annotated[list[Path], typer.Argument(help="run.json files, or folders that contain them.")],
-    form: Annotated[
-        Literal["markdown", "csv", "json", "html"],
-        typer.Option(
-            "--as",
-            help="Format; html: table fragments, csv: one line per row, tests and printed numbers as columns.",
-        ),
-    ] = "markdown",
     as_json: AsJson = False,
     on: Annotated[str | None, typer.Option(help="Comma-separated benchmarks to include; all if not given.")] = None,
     tests: Annotated[
@@ -68,26 +61,20 @@ def report(
     if page:
         _study_page(runs, page)
         return
-    as_json = as_json or form == "json"
-    if as_json and not update and (tests or against is not None):
-        named = "--against" if against is not None else "--tests"
-        raise UserError(f"{named}: JSON contains only the rows. CSV has the tests as columns: --as csv.")
-    from ruplar.report.csv_rows import to_csv
+    if as_json and (tests or against is not None or update):
+        raise UserError("--json: prints the rows only. Leave out --tests, --against and --update.")
     from ruplar.report.rows import collect
-    from ruplar.report.table import to_html, to_markdown
+    from ruplar.report.table import to_markdown
     from ruplar.report.tables import summary_table, tables
 
     rows = _on(collect(runs), on)
-    wanted = any(row.study for row in rows) if tests is None else tests
     if as_json:
         print_json([row.as_dict() for row in rows])
-    elif form == "csv" and not update:
-        _print(to_csv(rows, tests=wanted, against=against, printed=printed))
-    if (as_json or form == "csv") and not update:
         return
+    wanted = any(row.study for row in rows) if tests is None else tests
     found = [summary_table(rows)] if summary else tables(rows, tests=wanted, against=against, printed=printed)
     if not update:
-        _print(to_html(found) if form == "html" else to_markdown(found))
+        print_text(out, to_markdown(found).rstrip("\n"))
     for target in update or []:
         _update(target, to_markdown(found))
 
@@ -133,7 +120,3 @@ def _study_page(runs: list[Path], page: Path) -> None:
         raise UserError("--page: give one folder, e.g. results/main.")
     for file in write_study_page(runs[0], page):
         out.print(f"written  {file}", highlight=False, soft_wrap=True)
-
-
-def _print(text: str) -> None:
-    out.print(text, markup=False, highlight=False, emoji=False, soft_wrap=True, end="")

@@ -61,14 +61,8 @@ def study(
         ),
     ] = None,
     reuse: Annotated[
-        bool, typer.Option(help="Reuse records and models of other studies that were made with the same settings.")
+        bool, typer.Option(help="Reuse models of other studies that were trained with the same settings and code.")
     ] = True,
-    persistent_workers: Annotated[
-        bool | None,
-        typer.Option(
-            help="Run several cells in one worker process. Default: on a GPU only, so that CPU memory is measured per cell."
-        ),
-    ] = None,
     memory_share: Annotated[
         float | None,
         typer.Option(help="Fraction of GPU memory each job may use, in (0, 1]. Default: 0.95 / N with N > 1 jobs."),
@@ -106,7 +100,6 @@ def study(
         data_dir=data_dir,
         share=memory_share,
         reuse=reuse,
-        persistent_workers=persistent_workers,
     )
     started = time.monotonic()
     with _progress(out, sum(len(plan.chosen) for plan in plans), as_json, several=len(plans) > 1) as watch:
@@ -252,8 +245,7 @@ def _print_event(console: Console, event: dict[str, Any]) -> None:
         text = f"started  {event['cell']}{'  (retried exclusively)' if event['again'] else ''}"
     elif kind == "done":
         scores = ", ".join(f"{name} {score:.1f} %" for name, score in event["scores"].items())
-        how = f"reused from {event['reused_from']}" if event["reused_from"] else f"in {event['seconds']:.0f} s"
-        text = f"done     {event['cell']}  {scores}  {how}"
+        text = f"done     {event['cell']}  {scores}  in {event['seconds']:.0f} s"
     elif kind == "failed":
         text = f"failed   {event['cell']}  {event['reason']}"
     elif kind == "again":

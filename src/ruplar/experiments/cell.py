@@ -25,9 +25,9 @@ from ruplar.evaluate.benchmark import Evaluation, evaluate, soft
 from ruplar.evaluate.question_sets import Part
 from ruplar.evaluate.record import RunRecord, read_record, write_record, write_samples
 from ruplar.experiments import storage
+from ruplar.experiments.consistency import check_same_data, check_same_start, start_of
 from ruplar.experiments.job import Job
 from ruplar.experiments.plan import Cell
-from ruplar.experiments.reuse import check_same_data, check_same_start, copy_record, start_of
 from ruplar.experiments.study import VALID, Study, folder_name
 from ruplar.io import write_json
 from ruplar.model.memory import forget_peak
@@ -46,17 +46,8 @@ Report = Callable[[str, int, int], None]
 
 
 def run_cell(cell: Cell, job: Job, report: Report) -> RunRecord:
-    """Train and evaluate a cell, or reuse the record of another study, and return its record."""
+    """Train and evaluate a claimed cell, and return its record."""
     same = job.study.same
-    source = None if model_needed(cell, job) else job.reusable(cell)
-    if source is not None:
-        log.info("%s: reused from %s, which was trained and evaluated with the same settings.", cell.name, source)
-        record = read_record(source)
-        if "data" in same:
-            check_same_data(cell, record, job.places, job.cells)
-        if "init" in same:
-            check_same_start(cell, start_of(record), job.places, job.cells)
-        return copy_record(source, cell, job.places, job.study)
     _release(job.options.device)
     forget_peak(job.options.device)
     if "init" in same:
@@ -69,12 +60,6 @@ def run_cell(cell: Cell, job: Job, report: Report) -> RunRecord:
         shutil.rmtree(stale)
     _release(job.options.device)
     return record
-
-
-def model_needed(cell: Cell, job: Job) -> bool:
-    """Return whether another cell will evaluate this one's model, so that the model is needed, not only its record."""
-    needing = (other for other in job.cells if other.needs(cell))
-    return any(job.status(other) != "done" and job.reusable(other) is None for other in needing)
 
 
 def _release(device: str) -> None:

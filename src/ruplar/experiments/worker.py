@@ -91,11 +91,11 @@ def _turn(cell: Cell, job: Job, emit: Emit) -> str:
 
 
 def _ready(cell: Cell, job: Job) -> str:
-    """Return `ready` when the model a cell evaluates exists, or a record to reuse; `wait` when it will exist later.
+    """Return `ready` when the model a cell evaluates exists; `wait` when it will exist later.
 
     `passed`: the row that trains it will be retried exclusively, and this cell after it.
     """
-    if cell.of is None or (job.places.model_of(cell) / storage.TRAINED).is_file() or job.reusable(cell) is not None:
+    if cell.of is None or (job.places.model_of(cell) / storage.TRAINED).is_file():
         return "ready"
     found = [_awaited(cell, other, job) for other in job.cells if cell.needs(other)]
     return next((how for how in ("passed", "wait") if how in found), "ready")
@@ -146,7 +146,7 @@ def _do(cell: Cell, job: Job, emit: Emit, again: bool) -> str:
             return _fail(cell, job, emit, error)
     scores = {result.name: round(result.accuracy, 2) for result in record.benchmarks}
     about = {"seconds": time.monotonic() - began, "peak_gb": record.peak_gb, "scores": scores}
-    emit({"event": "done", "cell": cell.name, "reused_from": record.reused_from, **about})
+    emit({"event": "done", "cell": cell.name, **about})
     return "done"
 
 

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import logging
 import re
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from ruplar.data.sources import GENERATORS
 from ruplar.errors import UserError
 from ruplar.evaluate.record import BenchmarkResult, RunRecord
 from ruplar.model.fetch import KNOWN
@@ -92,19 +90,12 @@ def _data(record: RunRecord) -> str:
     table = Table(("part", "source", "fingerprint"), tuple(lines), 3).markdown()
     text = table if lines else "No fingerprint is on record.\n"
     left = [f"{count:,} {public(why)}" for why, count in record.left_out.items() if count]
-    text += f"\nRows left out{_read_twice(record)}: {'; '.join(left)}.\n" if left else "\nNo row was left out.\n"
+    text += f"\nRows left out: {'; '.join(left)}.\n" if left else "\nNo row was left out.\n"
     clean = record.config.get("data", {}).get("decontaminate")
     if clean:
         sets = ", ".join(public(clean))
         text += f"Training rows that equal a question of {sets}, or share 13 words in a row with one, were dropped.\n"
     return text
-
-
-def _read_twice(record: RunRecord) -> str:
-    """Name the files that were read more than once, whose rows are counted as often."""
-    read = Counter(entry["source"] for entry in record.config.get("data", {}).get("train", ()))
-    often = [f"{public(name)} {n} times" for name, n in read.items() if n > 1 and name not in GENERATORS]
-    return f", counted each time their file was read ({', '.join(often)})" if often else ""
 
 
 def scores(subject: ModelRecords) -> str:

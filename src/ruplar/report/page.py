@@ -16,15 +16,14 @@ from ruplar import __version__, io
 from ruplar.config import recipes
 from ruplar.errors import UserError, install_extra
 from ruplar.evaluate.record import RunRecord
-from ruplar.report.figures import draw_all, write_figures
+from ruplar.report.figures import EXAMPLES, draw_all, write_figures
 from ruplar.report.figures.style import Drawing
 from ruplar.report.material import Material, best_thinker, gather, thoughts_of
 from ruplar.report.rows import VALID, Row, method_of
 from ruplar.report.table import Table
-from ruplar.report.tables import summary_table, tables
+from ruplar.report.tables import tables
 from ruplar.report.thoughts import Thought, pick_lengths
 
-EXAMPLES = 4
 SHOWN = 6
 """Tokens shown per soft token of an example."""
 
@@ -68,9 +67,8 @@ def build(
     *,
     drawings: Sequence[Drawing] | None = None,
     commands: Sequence[str] = (),
-    found: Sequence[Table] | None = None,
 ) -> str:
-    """Build the page."""
+    """Build the page; `drawings` are its figures where they have been drawn already."""
     try:
         import jinja2
     except ImportError:
@@ -78,7 +76,7 @@ def build(
     source = resources.files("ruplar.report").joinpath("page.html").read_text(encoding="utf-8")
     template = jinja2.Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True).from_string(source)
     drawings = draw_all(material) if drawings is None else drawings
-    made, untested = _tables(material.rows) if found is None else (list(found), "")
+    made, untested = _tables(material.rows)
     kinds = [d for d in drawings if not d.name.startswith("training-")]
     return template.render(
         headline=headline(material.rows),
@@ -100,11 +98,10 @@ def _tables(rows: Sequence[Row]) -> tuple[list[Table], str]:
     """Make the tables; and the reason why there are no paired tests, where the records do not allow them."""
     if not rows:
         return [], ""
-    summary = [summary_table(rows)] if len({row.study for row in rows}) == 1 and rows[0].study else []
     try:
-        return [*summary, *tables(rows, tests=True)], ""
+        return tables(rows, tests=True), ""
     except UserError as error:
-        return [*summary, *tables(rows, tests=False)], str(error)
+        return tables(rows, tests=False), str(error)
 
 
 def headline(rows: Sequence[Row]) -> Headline:

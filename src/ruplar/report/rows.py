@@ -12,7 +12,7 @@ read from the questions. Partial runs (`RunRecord.partial`) never enter.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from functools import lru_cache
 from pathlib import Path
@@ -23,11 +23,9 @@ from pydantic import ValidationError
 from ruplar import plugins
 from ruplar.domains.base import Domain
 from ruplar.errors import UserError
-from ruplar.evaluate.record import RECORD, STUDY, BenchmarkResult, RunRecord, differences, read_record, study_of
+from ruplar.evaluate.record import RECORD, BenchmarkResult, RunRecord, differences, read_record, study_of
 from ruplar.evaluate.samples import OUTCOMES, SAMPLES, Outcomes, read_outcomes
 from ruplar.evaluate.stats import Grouped, clustered_variance, over_seeds
-
-__all__ = ["FIELDS", "STUDY", "Row", "Run", "collect", "differences", "find_runs", "pool", "study_of"]
 
 log = logging.getLogger(__name__)
 
@@ -173,10 +171,8 @@ def _key(run: Run) -> Key:
 
 def _label(record: RunRecord) -> str:
     """The name that the run's method requires in tables whatever the run is called (ReGuLaR-T, CoLaR-2); "" for most."""
-    section = record.config.get("method", {})
-    settings = section.get("settings", {key: value for key, value in section.items() if key != "name"})
     try:
-        return plugins.make("methods", section.get("name", ""), settings).label
+        return plugins.make("methods", *of_section(record.config.get("method", {}))).label
     except (UserError, ValidationError):  # a plug-in that is not installed, or of another version
         return ""
 
@@ -255,8 +251,13 @@ def domain_of(record: RunRecord) -> Domain:
     named = config.get("domain") or config.get("data", {}).get("domain")
     if not named:
         raise UserError(f"run '{record.name}' does not name its domain.")
-    settings = named.get("settings", {k: v for k, v in named.items() if k != "name"})
-    return plugins.make("domains", named["name"], settings)
+    return plugins.make("domains", *of_section(named))
+
+
+def of_section(raw: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
+    """Split a plug-in's section, of a recipe (settings beside the name) or a model (below it), into name and settings."""
+    settings = raw.get("settings", {key: value for key, value in raw.items() if key != "name"})
+    return str(raw.get("name", "")), dict(settings)
 
 
 def groups_of(record: RunRecord, questions: Iterable[tuple[int, str]]) -> list[int] | None:

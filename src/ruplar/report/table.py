@@ -55,11 +55,6 @@ def to_markdown(found: Iterable[Table]) -> str:
     return "\n".join(table.markdown() for table in found)
 
 
-def to_html(found: Iterable[Table]) -> str:
-    """Format tables one below the other, as a fragment of a page."""
-    return "".join(table.html() for table in found)
-
-
 def replace_block(text: str, marker: str, table: str) -> str:
     """Replace what is between `<!-- results:MARKER -->` and `<!-- /results:MARKER -->` in a page."""
     start, end = f"<!-- results:{marker} -->", f"<!-- /results:{marker} -->"

@@ -28,8 +28,11 @@ MODES = {"zero": "zeroed", "argmax": "hardened"}
 def tables(
     rows: Sequence[Row], *, tests: bool = True, against: str | None = None, printed: bool = True
 ) -> list[Table]:
-    """Make all tables of a report: results, macro-averages, latent ablation, paired tests, the paper's numbers beside ours."""
-    found = [results_table(rows), averages_table(rows), latent_ablation_table(rows)]
+    """Make all tables of a report: results, macro-averages, latent ablation, paired tests, the paper's numbers beside ours.
+
+    Rows are tested against the best of their study and against the row `against`, else each study's own `reference`.
+    """
+    found = [results_table(rows), *([summary_table(rows)] if averages(rows, {}) else []), latent_ablation_table(rows)]
     found += tests_tables(rows, against) if tests else []
     if against is not None and not tests:
         found.append(pairs_table(pairs(rows, against), f"Against {against}"))
@@ -165,28 +168,6 @@ def _averaged(values: Iterable[float | None]) -> str:
 def _time(seconds: float) -> str:
     minutes = round(seconds / 60)
     return f"{seconds:.0f} s" if seconds < 120 else f"{minutes} min" if minutes < 120 else f"{seconds / 3600:.1f} h"
-
-
-def averages_table(rows: Sequence[Row]) -> Table:
-    """One line per method with results on all four of the paper's benchmarks; empty when there is none."""
-    named = references(rows)
-    lines = tuple(
-        (
-            one.method,
-            one.backbone,
-            str(one.seeds),
-            f"{one.accuracy:.1f} [{one.low:.1f}, {one.high:.1f}]",
-            f"{one.latents:.2f}",
-            f"{one.accuracy / one.latents:.1f}" if one.latents else NONE,
-            f"{one.forwards:.1f}",
-            _share(one.share),
-        )
-        for one in averages(rows, named)
-    )
-    share = _share_name(rows, named)
-    names = ("method", "backbone", "seeds", "accuracy % [95 % CI]", "#L", "Acc/#L", "forward passes", share)
-    note = f"Macro-average over {', '.join(paper.BENCHMARKS[name] for name in paper.FOUR)}."
-    return Table(names, lines, 2, "Macro-average", note if lines else "")
 
 
 def latent_ablation_table(rows: Sequence[Row]) -> Table:

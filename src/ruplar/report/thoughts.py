@@ -71,17 +71,6 @@ def _thought(row: Mapping[str, Any], domain: Domain, text: Mapping[str, Any] | N
     )
 
 
-def pick(found: Sequence[Thought], correct: bool = True, least: int = 3) -> Thought | None:
-    """Pick the first right (or wrong) thought with at least `least` soft tokens, else the longest; None without any.
-
-    The order of the benchmark decides, so the example is not cherry-picked.
-    """
-    wanted = [t for t in found if t.correct == correct]
-    return next(
-        (t for t in wanted if len(t.latents) >= least), max(wanted, key=lambda t: len(t.latents), default=None)
-    )
-
-
 def pick_lengths(found: Sequence[Thought], count: int) -> list[Thought]:
     """Pick the first right thought of each length from two soft tokens on, shortest first, then the first wrong one."""
     by_length: dict[int, Thought] = {}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from ruplar import io
@@ -11,9 +12,11 @@ from ruplar.report.figures.style import Drawing
 from ruplar.report.material import Material, best_thinker, thoughts_of
 from ruplar.report.rows import VALID, Row
 from ruplar.report.summaries import Average, averages
-from ruplar.report.thoughts import pick
+from ruplar.report.thoughts import pick_lengths
 
 INDEX = "figures.md"
+EXAMPLES = 4
+"""Thoughts that a page shows."""
 
 
 def draw_all(material: Material) -> list[Drawing]:
@@ -23,7 +26,7 @@ def draw_all(material: Material) -> list[Drawing]:
     found += _thoughts(material.rows)
     swept = sweeps.find(material.rows)
     found += [sweeps.draw(swept)] if swept else []
-    found += [speed.draw(record) for record in material.benches if record["what"] in speed.DRAWN]
+    found += [drawing for record in material.benches for drawing in speed.draw(record)]
     found += [training.draw(curve.name, curve.rows) for curve in material.curves if curve.rows]
     return _renamed(found)
 
@@ -51,8 +54,7 @@ def _thoughts(rows: Sequence[Row]) -> list[Drawing]:
     if row is None:
         return []
     found = thoughts_of(row, rows)
-    one = pick(found) or pick(found, correct=False)
-    drawings = [thought.draw_thought(one)] if one else []
+    drawings = [thought.draw_thought(one) for one in pick_lengths(found, EXAMPLES)[-2:-1]]
     if len(found) >= thought.LEAST:
         drawings.append(thought.draw_statistics(found, f"{row.method} on {row.benchmark}"))
     return drawings
@@ -65,7 +67,7 @@ def _renamed(drawings: Sequence[Drawing]) -> list[Drawing]:
     for drawing in drawings:
         seen[drawing.name] = count = seen.get(drawing.name, 0) + 1
         name = drawing.name if count == 1 else f"{drawing.name}-{count}"
-        found.append(Drawing(name, drawing.title, drawing.caption, drawing.figure))
+        found.append(replace(drawing, name=name))
     return found
 
 

@@ -13,8 +13,6 @@ from ruplar.report.rows import Row
 from ruplar.report.summaries import Average
 
 Point = TypeVar("Point", Row, Average)
-_FULL_SCALE = 50
-"""Accuracy above which an ablation's axis shows all of 0 to 100."""
 
 
 @styled
@@ -166,11 +164,8 @@ def draw_ablation(benchmark: str, rows: Sequence[Mapping[str, Any]]) -> Drawing:
         )  # fmt: skip
     axes.set_yticks(range(len(rows)), [f"{row['mode']}: {row['about']}" for row in rows])
     axes.invert_yaxis()
-    reach = max(row["high"] for row in rows)
-    scale = 100 if reach > _FULL_SCALE else max(reach, 1)
-    axes.set(xlabel="accuracy, %", xlim=(0, 1.12 * scale), title=f"Latent ablation, {benchmark}")
-    if reach > _FULL_SCALE:
-        axes.set_xticks(range(0, 101, 20))
+    reach = max(1.0, *(row["high"] for row in rows))
+    axes.set(xlabel="accuracy, %", xlim=(0, 1.12 * reach), title=f"Latent ablation, {benchmark}")
     axes.grid(axis="y", visible=False)
     caption = (
         f"Does the answer depend on the latents? The same {rows[0]['n']:,} questions with something else in place of the soft "

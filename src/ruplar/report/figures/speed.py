@@ -6,10 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ruplar.report.figures.accuracy import slug
-from ruplar.report.figures.style import BLUE, GREEN, INK, ORANGE, RED, Drawing, panels, styled
+from ruplar.report.figures.style import BLUE, GREEN, INK, RED, Drawing, panels, styled
 
-DRAWN = ("latency", "throughput", "growth")
-"""Benches that have a figure."""
 _FLOOR = (
     "The floor is the hardware's lower bound: every weight read once per forward pass at the measured bandwidth, every product "
     "at the measured FLOP rate."
@@ -17,13 +15,13 @@ _FLOOR = (
 _VARIED = {"latents": "soft tokens", "prompt": "prompt tokens", "batch": "batch size"}
 
 
-def draw(record: Mapping[str, Any]) -> Drawing:
-    """Draw one bench record of a kind in `DRAWN`."""
-    return {"latency": _latency, "throughput": _throughput, "growth": _growth}[record["what"]](record)
+def draw(record: Mapping[str, Any]) -> list[Drawing]:
+    """Draw a bench record; [] for kinds without a figure."""
+    kinds = {"throughput": _throughput, "growth": _growth}
+    return [kinds[record["what"]](record)] if record["what"] in kinds else []
 
 
-def place(record: Mapping[str, Any]) -> str:
-    """`llama-3.2-1b, bfloat16, NVIDIA H200`."""
+def _place(record: Mapping[str, Any]) -> str:
     return f"{record['shape']}, {record['dtype']}, {record['gpu'] or record['cpu']}"
 
 
@@ -32,38 +30,12 @@ def _name(record: Mapping[str, Any]) -> str:
 
 
 @styled
-def _latency(record: Mapping[str, Any]) -> Drawing:
-    figure, (axes,) = panels(1, 1, 9, 4)
-    bars = {
-        "ours": ("ours", BLUE), "published": ("published procedure", RED), "hf_cot": ("text chain, Hugging Face", ORANGE),
-        "floor": ("floor", INK),
-    }  # fmt: skip
-    known = [key for key in bars if record.get(f"{key}_ms") is not None]
-    for y, key in enumerate(known):
-        ms = record[f"{key}_ms"]
-        low, high = record.get(f"{key}_p10_ms", ms), record.get(f"{key}_p90_ms", ms)
-        axes.barh(y, ms, color=bars[key][1], height=0.62, xerr=[[ms - low], [high - ms]], ecolor=INK, capsize=4)
-        axes.annotate(f"{ms:,.3g} ms", (high, y), (8, 0), textcoords="offset points", va="center", fontweight="bold")
-    axes.set_yticks(range(len(known)), [bars[key][0] for key in known])
-    axes.invert_yaxis()
-    axes.set(xlabel="milliseconds per question", title=place(record))
-    axes.margins(x=0.22)
-    axes.grid(axis="y", visible=False)
-    caption = (
-        f"Time to answer one question at batch size 1: a prompt of {record['prompt_tokens']} tokens, {record['latents']} "
-        f"soft tokens and {record['answer_tokens']} answer tokens (the text chain has {record['cot_tokens']} reasoning tokens "
-        f"instead). Bars are medians, whiskers the 10th and 90th percentile. {_FLOOR}"
-    )
-    return Drawing(_name(record), f"Latency at batch size 1, {record['shape']}", caption, figure)
-
-
-@styled
 def _throughput(record: Mapping[str, Any]) -> Drawing:
     figure, (rate, memory) = panels(1, 2, 13, 5.2)
     batches = sorted(map(int, record["questions_per_s"]))
     x = [str(b) for b in batches]
     ours, low, high, floor = (
-        [record[f"{name}"][b] for b in x]
+        [record[name][b] for b in x]
         for name in ("questions_per_s", "questions_per_s_p10", "questions_per_s_p90", "floor_questions_per_s")
     )
     _log_batches(rate, batches)
@@ -74,7 +46,7 @@ def _throughput(record: Mapping[str, Any]) -> Drawing:
     rate.set(yscale="log", ylabel="questions per second", title="Throughput")
     rate.legend()
     _memory(memory, batches, [record["peak_gb_by_batch"][b] for b in x], record["weights_gb"])
-    figure.suptitle(place(record), x=0.01, ha="left", fontsize=13)
+    figure.suptitle(_place(record), x=0.01, ha="left", fontsize=13)
     caption = (
         f"Questions per second against batch size, on {record['questions']:,} prompts with the lengths of GSM8K's test set. The "
         f"published procedure answers one at a time ({record['published_questions_per_s']:.3g} per second). The shaded band spans "
@@ -100,7 +72,7 @@ def _growth(record: Mapping[str, Any]) -> Drawing:
         panel.legend(loc="upper left")
     batches = [row for row in record["rows"] if row["vary"] == "batch"]
     _memory(axes[3], [row["x"] for row in batches], [row["peak_gb"] for row in batches], record["weights_gb"])
-    figure.suptitle(place(record), x=0.01, ha="left", fontsize=13)
+    figure.suptitle(_place(record), x=0.01, ha="left", fontsize=13)
     caption = (
         f"Time of an answer against the number of soft tokens, the length of the prompt and the batch size (time of the whole "
         f"batch). Otherwise {record['prompt_tokens']} prompt tokens, {record['latents']} soft tokens, {record['answer_tokens']} "

@@ -8,29 +8,12 @@ from typing import Any
 from ruplar.report.figures.accuracy import slug
 from ruplar.report.figures.style import BLUE, INK, MARKERS, MUTED, SERIES, Drawing, panels, styled
 
-NOT_PARTS = ("kind", "step", "loss", "grad_norm", "learning_rate")
 ABOUT = {
     "answer": "cross-entropy of the answer",
     "prior": "divergence of each soft token from its prior",
     "align": "alignment of soft tokens with the question",
 }
-"""Loss part → what it is, for the caption."""
-
-
-def parts_of(rows: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
-    """Find the loss parts in rows of metrics.jsonl: the leading numbers that add up to the loss in every row; () when none do."""
-    names = [key for key in rows[0] if key not in NOT_PARTS] if rows else []
-    for count in range(1, len(names) + 1):
-        chosen = names[:count]
-        if all(_adds_up(row, chosen) for row in rows):
-            return tuple(chosen)
-    return ()
-
-
-def _adds_up(row: Mapping[str, Any], names: Sequence[str]) -> bool:
-    if not all(isinstance(row.get(name), int | float) for name in (*names, "loss")):
-        return False
-    return abs(sum(float(row[name]) for name in names) - row["loss"]) <= 1e-5 * max(1.0, abs(row["loss"]))
+"""Loss part that is drawn → what it is."""
 
 
 @styled
@@ -39,7 +22,7 @@ def draw(name: str, rows: Sequence[Mapping[str, Any]]) -> Drawing:
     steps = [row for row in rows if row["kind"] == "train" and isinstance(row.get("loss"), int | float)]
     valid = [row for row in rows if "eval_accuracy" in row]
     figure, axes = panels(1, 2 if valid else 1, 13 if valid else 8, 4.8)
-    parts = parts_of(steps)
+    parts = [part for part in ABOUT if steps and part in steps[0]]
     _losses(axes[0], steps, parts)
     if valid:
         _accuracy(axes[1], valid)
@@ -48,7 +31,7 @@ def draw(name: str, rows: Sequence[Mapping[str, Any]]) -> Drawing:
 
 
 def _caption(parts: Sequence[str], valid: bool) -> str:
-    named = ", ".join(f"{part} ({ABOUT[part]})" if part in ABOUT else part for part in parts)
+    named = ", ".join(f"{part} ({ABOUT[part]})" for part in parts)
     split = f" The loss is the weighted sum of its parts: {named}." if len(parts) > 1 else ""
     right = " Right: accuracy on held-out questions, in percent." if valid else ""
     return f"Training loss per step, on a logarithmic scale; lower is better.{split}{right}"
