@@ -140,7 +140,6 @@ def evaluate_and_record(
 
 
 def _print_result(console: Console, result: BenchmarkResult) -> None:
-    """Print one line where there is no progress bar, for example in a log file."""
     if not console.is_terminal:
         seconds = result.ms_per_question * result.n / 1000
         console.print(
@@ -149,7 +148,6 @@ def _print_result(console: Console, result: BenchmarkResult) -> None:
 
 
 def _domain(reference: str) -> Domain:
-    """Return the domain of a model without loading its weights."""
     from ruplar import plugins
     from ruplar.model.store import find_model, read_metadata
 
@@ -182,7 +180,6 @@ def fingerprints(sources: Sequence[dict[str, Any]]) -> dict[str, str]:
 
 
 def _other_samples(folder: Path, fresh: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return the samples of earlier evaluations in the folder that the new ones do not replace."""
     from ruplar.evaluate.record import SAMPLES, read_samples
 
     graded = {row.get("lenient", False) for row in fresh}

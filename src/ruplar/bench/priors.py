@@ -71,7 +71,6 @@ def _encoder(prior: str) -> Encoder:
 
 
 def _build(encoder: Encoder, examples: Sequence[Example]) -> tuple[float, int]:
-    """Build all priors; return seconds and their number."""
     start, count = time.perf_counter(), 0
     for row, example in enumerate(examples):
         for latent, span in enumerate(encoder.spans(example)):

@@ -41,15 +41,9 @@ def dense_prior(
 
 @dataclass
 class DenseBatch:
-    """A padded batch in the published format.
+    """A padded batch in the published format: ids, mask and labels are [B, S].
 
-    Attributes:
-        ids: [B, S].
-        mask: [B, S], 0 at padding.
-        labels: [B, S], -100 at unsupervised positions.
-        latents: Start and end (exclusive) of the latent positions of each row.
-        priors: One [N, V] per row.
-        question_at: Last position of the question of each row.
+    `latents` has start and end (exclusive) of each row's latents, `priors` one [N, V] per row.
     """
 
     ids: Tensor

@@ -91,14 +91,12 @@ def throughput(
 
 
 def _spread_out(prompts: Sequence[Prompt], count: int) -> list[Prompt]:
-    """Return at most `count` of the prompts, spread evenly over their lengths."""
     ordered = sorted(prompts, key=lambda prompt: len(prompt.ids))
     chosen = np.linspace(0, len(prompts) - 1, min(count, len(prompts))).round().astype(int)
     return [ordered[i] for i in chosen]
 
 
 def _rate(took: Spread, count: int) -> Spread:
-    """Convert milliseconds of a whole run to questions per second."""
     return Spread(1000 * count / took.median, 1000 * count / took.high, 1000 * count / took.low, took.count)
 
 

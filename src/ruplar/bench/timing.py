@@ -29,15 +29,7 @@ from ruplar.model.memory import forget_peak, peak_memory_gb
 
 @dataclass(frozen=True)
 class Spread:
-    """Statistics of repeated measurements.
-
-    Attributes:
-        median: The median.
-        low: The 10th percentile.
-        high: The 90th percentile.
-        count: Number of measurements.
-        values: The measurements.
-    """
+    """Repeated measurements: median, 10th and 90th percentile."""
 
     median: float
     low: float
@@ -191,7 +183,6 @@ def ceilings(device: torch.device | str, dtype: torch.dtype, load: Load, quick: 
 
 
 def _copy_rate(device: torch.device | str, count: int) -> float:
-    """Return bytes per second when `count` bytes are read and as many written."""
     source = torch.randint(0, 255, (count,), dtype=torch.uint8, device=device)
     target = torch.empty_like(source)
     took = repeat(lambda: target.copy_(source), device, 20, warm_up=5, budget_s=10)

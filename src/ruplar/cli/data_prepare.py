@@ -63,7 +63,6 @@ def fetch(
 
 
 def _list_sets(folder: Path | None) -> None:
-    """Print every known data set: its rows, where it is downloaded from, and where its file is."""
     from ruplar.data.fetch import hub_files
     from ruplar.data.locations import KNOWN_SETS
 
@@ -157,7 +156,6 @@ def prepare(
 
 
 def _encodings(name: str, overrides: Sequence[str]) -> list[_Encoding]:
-    """List the encodings of a recipe, or of a study's cells; all settings are checked before any data is read."""
     from ruplar.config import load_recipe
     from ruplar.experiments.plan import find_study, load_study, plan
 

@@ -36,7 +36,6 @@ def list_(
 
 
 def _entries() -> dict[str, dict[str, str]]:
-    """Return kind → name → one-line description."""
     from ruplar.config import recipes
     from ruplar.data.sources import GENERATORS
     from ruplar.experiments.plan import studies
@@ -54,13 +53,11 @@ def _entries() -> dict[str, dict[str, str]]:
 
 
 def _first_line(generator: str) -> str:
-    """Return the first line of a generator's docstring."""
     module = importlib.import_module(f"ruplar.problems.{generator.replace('-', '_')}")
     return (module.__doc__ or "").split("\n")[0]
 
 
 def _overview(entries: dict[str, dict[str, str]]) -> list[str]:
-    """Return one section per kind: its count, and its names in columns."""
     lines = []
     for kind, rows in entries.items():
         lines += [f"{kind} ({len(rows)})", *_columns(list(rows)), ""]
@@ -77,7 +74,6 @@ def _columns(names: list[str]) -> list[str]:
 
 
 def _described(rows: dict[str, str]) -> list[str]:
-    """Return each name with its description, wrapped to the terminal."""
     lines = []
     for name, text in rows.items():
         pieces = textwrap.wrap(text, out.width - _COLUMN, break_on_hyphens=False)

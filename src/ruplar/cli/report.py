@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 from rich.console import Console
@@ -11,16 +11,12 @@ from rich.console import Console
 from ruplar.cli.options import AsJson, print_json, print_text, writable_folder
 from ruplar.errors import UserError
 
-if TYPE_CHECKING:
-    from ruplar.report.rows import Row
-
 out = Console()
 
 
 def report(
     runs: Annotated[list[Path], typer.Argument(help="run.json files, or folders that contain them.")],
     as_json: AsJson = False,
-    on: Annotated[str | None, typer.Option(help="Comma-separated benchmarks to include; all if not given.")] = None,
     tests: Annotated[
         bool | None,
         typer.Option(help="Test every row against the best, paired by question; on by default for studies."),
@@ -33,12 +29,6 @@ def report(
         list[str] | None,
         typer.Option(help="FILE:NAME: replace the block results:NAME in FILE with the tables. Repeatable."),
     ] = None,
-    summary: Annotated[
-        bool,
-        typer.Option(
-            "--summary", help="One table only: a line per method, benchmarks as columns, macro-average last."
-        ),
-    ] = False,
     page: Annotated[
         Path | None,
         typer.Option(help="Write one study's page of the results appendix (Markdown), its figure beside it."),
@@ -54,8 +44,6 @@ def report(
     if drafts and not (html or figures):
         raise UserError("--drafts: partial runs enter no table. It needs --html or --figures.")
     if html or figures:
-        if on is not None:
-            raise UserError("--on: selects rows of a table; --html and --figures show all benchmarks.")
         _pages(runs, html, figures, drafts)
         return
     if page:
@@ -65,34 +53,21 @@ def report(
         raise UserError("--json: prints the rows only. Leave out --tests, --against and --update.")
     from ruplar.report.rows import collect
     from ruplar.report.table import to_markdown
-    from ruplar.report.tables import summary_table, tables
+    from ruplar.report.tables import tables
 
-    rows = _on(collect(runs), on)
+    rows = collect(runs)
     if as_json:
         print_json([row.as_dict() for row in rows])
         return
     wanted = any(row.study for row in rows) if tests is None else tests
-    found = [summary_table(rows)] if summary else tables(rows, tests=wanted, against=against, printed=printed)
+    found = to_markdown(tables(rows, tests=wanted, against=against, printed=printed))
     if not update:
-        print_text(out, to_markdown(found).rstrip("\n"))
+        print_text(out, found.rstrip("\n"))
     for target in update or []:
-        _update(target, to_markdown(found))
-
-
-def _on(rows: list[Row], sets: str | None) -> list[Row]:
-    """Select the rows of these benchmarks; all when none are named."""
-    if sets is None:
-        return rows
-    wanted = [name.strip() for name in sets.split(",")]
-    known = sorted({row.benchmark for row in rows})
-    for name in wanted:
-        if name not in known:
-            raise UserError(f"--on: there is no result on '{name}'. Benchmarks: {', '.join(known)}.")
-    return [row for row in rows if row.benchmark in wanted]
+        _update(target, found)
 
 
 def _update(target: str, text: str) -> None:
-    """Replace a block of a page; `target` is FILE:NAME."""
     from ruplar.report.table import replace_block
 
     file, _, name = target.rpartition(":")

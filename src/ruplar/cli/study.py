@@ -115,7 +115,6 @@ def _planned(
     folders: tuple[Path | None, Path | None],
     single: bool,
 ) -> Job:
-    """Load and check a study; choose its cells and output folders."""
     from ruplar.experiments.plan import find_study, load_study, plan
     from ruplar.experiments.run import Job
     from ruplar.experiments.storage import Places
@@ -147,8 +146,6 @@ def _wanted(only: str | None) -> list[str]:
 
 
 def _picked(cells: Sequence[Cell], wanted: Sequence[str]) -> list[Cell]:
-    """Return the cells that --only selects by label, by label and seed, or by folder name."""
-
     def fits(cell: Cell, word: str) -> bool:
         return any(fnmatch(name, word) for name in (cell.label, f"{cell.label}-seed{cell.seed}", cell.name))
 
@@ -258,7 +255,6 @@ def _print_event(console: Console, event: dict[str, Any]) -> None:
 
 
 def _finish(ended: Sequence[tuple[Job, Outcome]], seconds: float, as_json: bool) -> None:
-    """Print the results, what is missing and why; raise the exit status."""
     summaries = {plan.study.name: _as_dict(plan, found) for plan, found in ended}
     if as_json:
         options.print_json(next(iter(summaries.values())) if len(summaries) == 1 else summaries)

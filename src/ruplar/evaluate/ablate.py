@@ -51,13 +51,7 @@ Choose = Callable[[list[int]], Thinker]
 
 @dataclass(frozen=True)
 class AblationRow:
-    """One mode's result; `result.name` is the mode.
-
-    Attributes:
-        mode: See `MODES`.
-        result: As for a benchmark.
-        difference: Accuracy minus that with real latents, in points, paired by question; None for the real ones.
-    """
+    """One mode's result, and its accuracy minus that with real latents, in points, paired by question; None for the real ones."""
 
     mode: str
     result: BenchmarkResult
@@ -130,8 +124,6 @@ def check_ablatable(model: Model, count: int) -> None:
 
 @dataclass
 class _Bench:
-    """The questions and how they are evaluated; each `run` is one mode."""
-
     reasoner: LatentReasoner
     examples: list[Example]
     decoding: Decoding
@@ -159,7 +151,6 @@ class _Bench:
 
 
 def _replacements(model: Model, latents: list[Tensor], seed: int) -> dict[str, Choose]:
-    """Mode → its thinkers, for every mode but the real one."""
     other = derangement(len(latents), seed)
     thinker = model.method.thinker(model.backbone)
     # seeded by (seed, index), so that results do not depend on the batch size
@@ -189,7 +180,6 @@ def derangement(n: int, seed: int) -> list[int]:
 
 
 def _same_norm(latents: Tensor, rng: np.random.Generator) -> Tensor:
-    """Draw [N, D] Gaussian directions, each row with the norm of the latent it replaces."""
     noise = torch.from_numpy(rng.standard_normal(tuple(latents.shape))).float()
     noise = torch.nn.functional.normalize(noise, dim=-1) * latents.float().norm(dim=-1, keepdim=True)
     return noise.to(latents.dtype)

@@ -36,13 +36,7 @@ Progress = Callable[[str, int, int], None]
 
 @dataclass
 class Evaluation:
-    """The outcome of `evaluate`.
-
-    Attributes:
-        results: One per benchmark and, for sampled answers, seed; in order.
-        samples: One per question, in the same order; for `write_samples`.
-        sources: What run.json stores about each benchmark's source.
-    """
+    """Results per benchmark and seed of sampled answers, samples in the same order, and what run.json stores of each source."""
 
     results: list[BenchmarkResult] = field(default_factory=list)
     samples: list[Sample] = field(default_factory=list)
@@ -51,8 +45,6 @@ class Evaluation:
 
 @dataclass(frozen=True)
 class _Protocol:
-    """How questions are evaluated."""
-
     decoding: Decoding
     samples: int
     batch_size: int
@@ -128,7 +120,6 @@ def _run(
     how: _Protocol,
     report: Callable[[int], None],
 ) -> tuple[BenchmarkResult, list[Sample]]:
-    """One pass over one benchmark."""
     examples, model = list(questions.examples), reasoner.model
     forget_peak(model.backbone.device)
     try:

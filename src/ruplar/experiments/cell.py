@@ -80,7 +80,6 @@ def _start(cell: Cell, job: Job) -> dict[str, str]:
 
 
 def _trained(cell: Cell, job: Job, report: Report) -> RunRecord:
-    """Return the record of the cell's training, after training it if necessary."""
     run = job.places.model_of(cell)
     done = run / storage.TRAINED
     if done.is_file():
@@ -124,7 +123,6 @@ def _begin(cell: Cell, run: Path) -> None:
 
 
 def _soup(cell: Cell, job: Job) -> RunRecord:
-    """Return the joint record of a soup's trainings, after averaging their weights if necessary."""
     run = job.places.run(cell)
     done = run / storage.TRAINED
     if done.is_file():
@@ -143,7 +141,6 @@ def _soup(cell: Cell, job: Job) -> RunRecord:
 
 
 def _together(records: Sequence[RunRecord]) -> RunRecord:
-    """Return one record of several trainings: sums of their times, all of their commits and versions."""
     first = records[0]
     commits = list(dict.fromkeys(record.commit for record in records if record.commit))
     found = {key: list(dict.fromkeys(record.versions.get(key, "") for record in records)) for key in first.versions}
@@ -171,7 +168,6 @@ def _shown(report: Report) -> Callable[[Progress], None]:
 
 
 def _evaluated(cell: Cell, trained: RunRecord, job: Job, report: Report) -> RunRecord:
-    """Evaluate, ablate, write everything; run.json last."""
     study, folder, clock = job.study, job.places.result(cell), time.monotonic()
     run = job.places.model_of(cell)
     reasoner = LatentReasoner.from_pretrained(

@@ -142,7 +142,6 @@ def _warn_of_missing_soups(study: Study, cells: Sequence[Cell], wanted: Callable
 
 
 def _trains(study: Study, row: RowSettings) -> RowSettings:
-    """Return the row that trains the model: itself, or the one it names."""
     return row if row.trained_in is None else study.rows[row.trained_in]
 
 
@@ -159,9 +158,7 @@ def _soup(study: Study, row: RowSettings, seed: int) -> tuple[int, ...]:
 
 
 def _rows(study: Study) -> Iterator[tuple[str, RowSettings, list[str]]]:
-    """Yield label, row and the grid's settings, for every combination."""
-    rows = study.rows or {name: RowSettings(recipe=name) for name in study.recipes}
-    for label, row in rows.items():
+    for label, row in study.rows.items():
         grid = {**study.grid, **row.grid}
         for values in itertools.product(*grid.values()):
             chosen = dict(zip(grid, values, strict=True))

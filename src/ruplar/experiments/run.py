@@ -114,13 +114,7 @@ class _Worker:
 
 
 class Pool:
-    """Workers that share one study or several.
-
-    Args:
-        plans: The studies, with the cells to run.
-        jobs: Parallel workers; None: measured.
-        watch: Called with their events.
-    """
+    """Workers that share one study or several; their number is measured where `jobs` is None."""
 
     def __init__(self, plans: Sequence[Job], jobs: int | None, watch: Watch):
         self.plans, self.watch, self.options = plans, watch, plans[0].options
@@ -162,7 +156,6 @@ class Pool:
         return [replace(job, chosen=cells, options=options) for job, cells in chosen if cells]
 
     def _fill(self) -> None:
-        """Start as many workers as allowed, but no more than there are free cells."""
         alive = [worker for worker in self.workers if not worker.ended]
         running = {worker.cell for worker in alive if worker.cell}
         idle = sum(worker.cell is None for worker in alive)

@@ -111,7 +111,6 @@ def _at(config: Any, path: str) -> Any:
 
 
 def _evaluated_all(record: RunRecord, study: Study) -> bool:
-    """Whether a record has a greedy, strictly graded result of every benchmark, in full."""
     found = {result.name: result.n for result in record.benchmarks if result.decoding == GREEDY and not result.lenient}
     return all(source.name in found and source.count in (None, found[source.name]) for source in study.on)
 

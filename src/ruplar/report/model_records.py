@@ -29,14 +29,9 @@ SHAPE = ("rank", "alpha", "targets", "embedding", "words")
 
 @dataclass(frozen=True)
 class ModelRecords:
-    """The records that a model card is made from.
+    """The run that made a model, its rows pooled over the seeds on record, and other rows of its study on the same benchmarks.
 
-    Attributes:
-        folder: The folder of the run that made the weights.
-        record: That run.
-        rows: Its rows, one per benchmark, pooled over the seeds on record.
-        beside: Other rows of the same study, on the same benchmarks.
-        ablated: Seed of the ablated run and benchmark → one row per mode; empty where there is none.
+    `ablated`: seed of the ablated run and benchmark → one row per mode; empty where there is none.
     """
 
     folder: Path

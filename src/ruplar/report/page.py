@@ -30,13 +30,7 @@ SHOWN = 6
 
 @dataclass(frozen=True)
 class Headline:
-    """The top of the page.
-
-    Attributes:
-        title: A few words.
-        sentence: The finding, with its numbers.
-        cards: Pairs of a number and what it is.
-    """
+    """The top of the page: title, the finding with its numbers, and pairs of a number and what it is."""
 
     title: str
     sentence: str
@@ -149,13 +143,11 @@ def _cards(row: Row, text: Row | None) -> list[tuple[str, str]]:
 
 
 def _examples(rows: Sequence[Row]) -> list[Thought]:
-    """Pick right thoughts of different lengths and one wrong one, of the best row with soft tokens on record."""
     row = best_thinker(rows)
     return pick_lengths(thoughts_of(row, rows), EXAMPLES) if row else []
 
 
 def _made(record: RunRecord) -> dict[str, Any]:
-    """Format what a reader needs to reproduce a run."""
     commit = "not in a repository" if record.commit is None else record.commit[:12]
     machine = record.machine
     return {
@@ -172,7 +164,6 @@ def _made(record: RunRecord) -> dict[str, Any]:
 
 
 def _commands(records: Sequence[RunRecord]) -> list[str]:
-    """List the commands that train the runs again, where the recipe is one of the package's."""
     known = recipes()
     made = []
     for record in records:

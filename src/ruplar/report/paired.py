@@ -92,7 +92,6 @@ def _reference(group: Sequence[Row], rows: Sequence[Row], against: str | None) -
 
 
 def _questions(row: Row) -> Set[Question] | None:
-    """The questions a row answered; None where its answers are not stored."""
     try:
         return marks(row).keys()
     except UserError:
@@ -100,7 +99,6 @@ def _questions(row: Row) -> Set[Question] | None:
 
 
 def _family(reference: Row, others: Sequence[Row]) -> list[Pair]:
-    """Test each row against one reference; p-values are corrected for the number of rows."""
     found = []
     for row in others:
         first, second = marks(row), marks(reference)

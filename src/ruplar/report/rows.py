@@ -40,13 +40,7 @@ Key = tuple[str, str, str, str]
 
 @dataclass(frozen=True)
 class Run:
-    """One result of one run.
-
-    Attributes:
-        folder: Holds run.json and may hold samples.jsonl.gz, outcomes.json, metrics.jsonl and ablation.json.
-        record: The whole run.
-        result: One of its benchmarks.
-    """
+    """One result of one run, and the run's folder."""
 
     folder: Path
     record: RunRecord

@@ -74,7 +74,6 @@ def _heading(name: str, about: str, folder: Path, file: Path) -> str:
 
 
 def _details(title: str, *tables: Table) -> str:
-    """Put tables into a collapsible section; "" where all are empty."""
     found = [table for table in tables if table.lines]
     if not found:
         return ""
@@ -97,7 +96,6 @@ def _accuracies(rows: Sequence[Row]) -> Table:
 
 
 def _paired(rows: Sequence[Row]) -> str:
-    """Test every row against the study's reference, else against the best; on test sets only."""
     tested = [row for row in rows if row.benchmark != VALID] or list(rows)
     reference = next(iter(references(tested).values()), None)
     title = f"Paired tests against {reference or 'the best of each benchmark'}"
@@ -108,7 +106,6 @@ def _paired(rows: Sequence[Row]) -> str:
 
 
 def _settings(study: dict[str, Any]) -> Table:
-    """List the settings in which rows of a study differ."""
     rows = [row for row in study.get("rows", {}).values() if row.get("set") or row.get("of")]
     common = (
         set.intersection(*(set(row["set"]) for row in rows if row["set"])) if any(r["set"] for r in rows) else set()
@@ -148,7 +145,6 @@ def _figure(rows: Sequence[Row], grid: bool) -> Drawing | None:
 
 
 def _bench_page(folder: Path, file: Path) -> str:
-    """One collapsible table per bench record, its single values."""
     sections = [_heading(folder.name, "Speed and memory, measured by `ruplar bench`.", folder, file)]
     for record in gather([folder]).benches:
         values = [

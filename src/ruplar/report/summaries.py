@@ -24,12 +24,7 @@ from ruplar.report.rows import Row
 
 @dataclass(frozen=True)
 class Average:
-    """One method over the four benchmarks, in percent.
-
-    Attributes:
-        latents: Mean #L of the four; likewise `forwards`.
-        share: Percent of the reference's accuracy; None for the reference itself, and where there is none.
-    """
+    """One method over the four benchmarks, in percent; `share` is that of the reference's accuracy, None for itself or without one."""
 
     study: str
     method: str
@@ -91,11 +86,7 @@ def _half(four: Sequence[Row], level: float = 0.95) -> float:
 
 @dataclass(frozen=True)
 class LatentAblation:
-    """One method of a study on the `n` questions of the benchmark `on`.
-
-    Attributes:
-        modes: Mode → mean over seeds, low and high, in percent.
-    """
+    """One method of a study on the `n` questions of `on`: mode → mean over seeds, low and high, in percent."""
 
     study: str
     method: str

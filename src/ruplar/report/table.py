@@ -11,14 +11,7 @@ from ruplar.errors import UserError
 
 @dataclass(frozen=True)
 class Table:
-    """A table ready to print.
-
-    Attributes:
-        names: Column headings; the first `texts` columns hold text, the others numbers.
-        lines: Rows, each with as many cells as there are names.
-        title: Printed above; "" for none.
-        note: A sentence or two printed below.
-    """
+    """The first `texts` columns hold text, the others numbers; title and note are printed above and below, "" for none."""
 
     names: tuple[str, ...]
     lines: tuple[tuple[str, ...], ...]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from ruplar.evaluate.record import study_of
 from ruplar.report import paper
@@ -127,7 +127,9 @@ def results_table(rows: Sequence[Row]) -> Table:
     names = [name for name in (cells[0] if cells else {}) if name not in hidden]
     lines = tuple(tuple(c[name] for name in names) for c in cells)
     note = INTERVALS if any(row.study for row in rows) else ""
-    note = " ".join(filter(None, (note, _selected(rows), _scenarios_counted(rows))))
+    shared = _shared_scenarios(rows)
+    clustered = f"{shared}: the interval is clustered by scenario." if shared else ""
+    note = " ".join(filter(None, (note, _selected(rows), clustered)))
     return Table(tuple(names), lines, 4 if len(studies) > 1 else 3, note=note)
 
 
@@ -156,7 +158,6 @@ def _cells(row: Row) -> dict[str, str]:
 
 
 def _short(value: float) -> str:
-    """Three digits, or all digits of a larger whole number."""
     return f"{value:,.0f}" if value >= 1000 else f"{value:.3g}"
 
 
@@ -184,7 +185,9 @@ def latent_ablation_table(rows: Sequence[Row]) -> Table:
         )
         for one in found
     )
-    note = ABLATED + _scenarios_unseen(rows, {one.on for one in found})
+    shared, note = _shared_scenarios(row for row in rows if row.benchmark in {one.on for one in found}), ABLATED
+    if shared:  # an ablation stores counts only, which cannot be clustered
+        note += f" Only counts are on record, so questions are treated as independent here; {shared}."
     heads = [MODES.get(mode, mode) for mode in modes]
     return Table(("method", "benchmark", "n", "seeds", *heads), lines, 2, "Latent ablation", note if lines else "")
 
@@ -207,7 +210,9 @@ def pairs_table(found: Sequence[Pair], title: str = "") -> Table:
         )
         for pair in found
     )
-    note = PAIRED + _scenarios_tested(found)
+    shared, note = _shared_scenarios(found), PAIRED
+    if shared:
+        note += f" 'scenarios': the variance of the questions is clustered by scenario; {shared}."
     return Table(("study", *names) if several else names, lines, 4 if several else 3, title, note if lines else "")
 
 
@@ -224,23 +229,23 @@ def _probability(p: float) -> str:
 def printed_table(rows: Sequence[Row]) -> Table:
     """Our accuracies on test sets beside what the paper printed under the same name; empty when it printed none of them."""
     rows = [row for row in rows if row.benchmark != VALID]
-    names = printed_names(rows)
+    names, known = printed_names(rows), paper.printed_rows()
     benchmarks = list(dict.fromkeys(row.benchmark for row in rows))
     ours = {(row.study, row.method, row.benchmark): row for row in rows}
     lines, remarks = [], []
 
     def add(label: str, name: str, cells: Sequence[Row | None]) -> None:
-        printed = paper.printed(name)[0]
+        printed = known[name]
         own = (NONE if row is None else f"{row.accuracy:.1f} / {row.latents:.2f}" for row in cells)
-        lines.append((label, *own, *(_printed_cell(printed.cells.get(name)) for name in paper.BENCHMARKS)))
-        remarks.extend([f"{label}: {printed.remark}."] if printed.remark else [])
+        lines.append((label, *own, *(_printed_cell(printed["benchmarks"].get(name)) for name in paper.BENCHMARKS)))
+        remarks.extend([f"{label}: {printed['remark']}."] if "remark" in printed else [])
 
     for study, method in dict.fromkeys((row.study, row.method) for row in rows if (row.study, row.method) in names):
         add(method, names[study, method], [ours.get((study, method, benchmark)) for benchmark in benchmarks])
     for label, name in (pair for names in _stated(rows, "not_run").values() for pair in names.items()):
         add(label, name, [None] * len(benchmarks))
-    about = paper.about()
-    note = f"Accuracy / #L. Ours: this study's backbone and data. Printed: {about['label']}. {' '.join(remarks)}"
+    label = paper.printed()["label"]
+    note = f"Accuracy / #L. Ours: this study's backbone and data. Printed: {label}. {' '.join(remarks)}"
     heads = [f"ours, {paper.BENCHMARKS.get(name, name)}" for name in benchmarks]
     heads += [f"printed, {name}" for name in paper.BENCHMARKS.values()]
     return Table(("method", *heads), tuple(lines), 1, "Ours and the paper's", note.strip() if lines else "")
@@ -257,7 +262,7 @@ def _stated(rows: Sequence[Row], key: str) -> dict[str, Mapping[str, str]]:
 
 def printed_names(rows: Sequence[Row]) -> dict[tuple[str, str], str]:
     """(Study, method) → the paper's name for it: as the study states, else the same name; left out where there is none."""
-    known, stated = {row.method for row in paper.printed()}, _stated(rows, "printed")
+    known, stated = paper.printed_rows(), _stated(rows, "printed")
     found = {(row.study, row.method): stated.get(row.study, {}).get(row.method, row.method) for row in rows}
     return {key: name for key, name in found.items() if key[0] and name in known}
 
@@ -270,29 +275,10 @@ def _printed_cell(cell: Mapping[str, float | None] | None) -> str:
 
 
 def _selected(rows: Iterable[Row]) -> str:
-    """The sentence on the selection set; "" where it is not in the table."""
     shown = any(row.benchmark == VALID for row in rows)
     return (
         f"'{VALID}' is the selection set, on which checkpoints and settings were chosen; it is not a test set." * shown
     )
-
-
-def _scenarios_counted(rows: Iterable[Row]) -> str:
-    """The footnote of a table of accuracies; "" where no scenario is shared."""
-    shared = _shared_scenarios(rows)
-    return f"{shared}: the interval is clustered by scenario." if shared else ""
-
-
-def _scenarios_tested(pairs: Iterable[Pair]) -> str:
-    """The footnote of a table of tests; "" where no scenario is shared."""
-    shared = _shared_scenarios(pairs)
-    return f" 'scenarios': the variance of the questions is clustered by scenario; {shared}." if shared else ""
-
-
-def _scenarios_unseen(rows: Iterable[Row], on: Collection[str]) -> str:
-    """The footnote of a table made from counts only, which cannot be clustered; "" where no scenario is shared."""
-    shared = _shared_scenarios(row for row in rows if row.benchmark in on)
-    return f" Only counts are on record, so questions are treated as independent here; {shared}." if shared else ""
 
 
 def _shared_scenarios(found: Iterable[Row | Pair]) -> str:

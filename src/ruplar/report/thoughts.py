@@ -19,11 +19,7 @@ class Thought:
     """One question, its soft tokens and its answer.
 
     Attributes:
-        question: The question.
-        latents: Its soft tokens.
-        answer: The text that followed.
         marked: The right answer.
-        correct: Whether the answer is right.
         steps: The written steps; empty when unknown.
         results: The result of each latent's step (None where a step has none); None when steps and latents are not one to one.
         chain: The chain a text method wrote for the same question; "" when unknown.

@@ -49,7 +49,6 @@ def draw_averages(rows: Sequence[Row]) -> list[Drawing]:
 
 
 def _thoughts(rows: Sequence[Row]) -> list[Drawing]:
-    """Draw one thought, and statistics of all, of the best row with soft tokens on record."""
     row = best_thinker(rows)
     if row is None:
         return []

@@ -58,14 +58,7 @@ R = TypeVar("R")
 
 @dataclass(frozen=True)
 class Drawing:
-    """One figure with its title and caption.
-
-    Attributes:
-        name: File name without extension.
-        title: A few words.
-        caption: What the figure shows and how to read it.
-        figure: The matplotlib figure.
-    """
+    """One figure: file name without extension, title, and a caption that says how to read it."""
 
     name: str
     title: str

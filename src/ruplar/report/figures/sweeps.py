@@ -112,7 +112,6 @@ def _same_but(a: Row, b: Row, setting: str) -> bool:
 
 
 def _only_difference(a: Row, b: Row) -> str | None:
-    """Find the only numeric setting in which two rows of one benchmark differ, else None."""
     if a.benchmark != b.benchmark or _kind(a) != _kind(b):
         return None
     found = _differs(a, b)
@@ -166,13 +165,11 @@ def _caption(sweeps: Sequence[Sweep]) -> str:
 
 
 def _lengths(latents: Sequence[float]) -> str:
-    """Format #L of all lines at one value, as a range where they differ."""
     low, high = min(latents), max(latents)
     return f"#L {high:.1f}" if high - low < _SAME else f"#L {low:.1f}–{high:.1f}"
 
 
 def _panel(axes: Any, sweep: Sweep, benchmarks: Sequence[str]) -> dict[str, Any]:
-    """Draw one sweep → benchmark and its line, for the legend."""
     drawn = {}
     sign = _sign(sweep.setting)
     for benchmark, line in sweep.lines.items():
