@@ -39,6 +39,7 @@ def train_and_record(
 
     Progress goes to `progress`; without it, to a bar on a terminal, or to one line per log row elsewhere.
     """
+    from ruplar.evaluate.record import write_record
     from ruplar.train.progress import BarProgress, line
     from ruplar.train.run import train
 
@@ -51,7 +52,7 @@ def train_and_record(
         result = train(config, output=folder, resume=resume, device=device, progress=progress)
     if not result.main:
         return None
-    _write(training_record(config, overrides, result, started, device), folder)
+    write_record(training_record(config, overrides, result, started, device), folder)
     return folder
 
 
@@ -93,7 +94,7 @@ def evaluate_and_record(
     """
     from ruplar.evaluate.benchmark import evaluate
     from ruplar.evaluate.question_sets import open_questions
-    from ruplar.evaluate.record import RECORD, read_record, write_samples
+    from ruplar.evaluate.record import RECORD, read_record, write_record, write_samples
     from ruplar.model.soup import seeds_of
     from ruplar.model.store import find_model
     from ruplar.reasoner import LatentReasoner
@@ -135,7 +136,7 @@ def evaluate_and_record(
             seconds = record.seconds if existing is not None else time.monotonic() - clock
             record = record.model_copy(update={"data": data, "seconds": seconds})
             write_samples([*_other_samples(folder, found.samples), *found.samples], folder)
-            _write(record, folder)
+            write_record(record, folder)
     return record, folder
 
 
@@ -247,6 +248,8 @@ def counting(console: Console) -> Iterator[Any]:
 
 
 def _record(name: str, config: dict[str, Any], seed: int, started: datetime, device: str, **figures: Any) -> RunRecord:
+    import torch
+
     from ruplar.evaluate.record import RunRecord, commit_of, machine, versions
 
     commit, dirty = commit_of()
@@ -257,21 +260,7 @@ def _record(name: str, config: dict[str, Any], seed: int, started: datetime, dev
         commit=commit,
         dirty=dirty,
         versions=versions(),
-        machine=machine(_gpu(device)),
+        machine=machine(torch.cuda.get_device_name(device) if device.startswith("cuda") else None),
         started=started.isoformat(timespec="seconds"),
         **figures,
     )
-
-
-def _gpu(device: str) -> str | None:
-    if not device.startswith("cuda"):
-        return None
-    import torch
-
-    return torch.cuda.get_device_name(device)
-
-
-def _write(record: RunRecord, folder: Path) -> None:
-    from ruplar.evaluate.record import write_record
-
-    write_record(record, folder)

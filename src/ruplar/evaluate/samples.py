@@ -157,12 +157,9 @@ def _shared(rows: Iterable[Mapping[str, Any]], folder: str | Path) -> dict[str, 
 
 
 def _questions(folder: str | Path, name: str, used_by: str) -> Mapping[tuple[str, int], Sample]:
-    """Find shared questions: in the results folder, or beside the run, where earlier versions wrote them."""
-    home = Path(folder).resolve().parent
-    shared = home.parent / QUESTIONS / name
-    file = next((file for file in (shared, home / name) if file.is_file()), None)
-    if file is None:
-        raise UserError(f"{Path(folder) / used_by}: its questions are in {shared}, which is missing. Copy it too.")
+    file = Path(folder).resolve().parent.parent / QUESTIONS / name
+    if not file.is_file():
+        raise UserError(f"{Path(folder) / used_by}: its questions are in {file}, which is missing. Copy it too.")
     return _read_questions(file, file.stat().st_mtime_ns)
 
 

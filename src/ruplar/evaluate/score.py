@@ -93,19 +93,3 @@ def passes(correct: Sequence[int], n: int) -> dict[int, Share]:
         mean, low, high = bootstrap_mean([100 * pass_at_k(n, c, k) for c in correct])
         found[k] = Share(mean=mean, low=low, high=high)
     return found
-
-
-def grade(drawn: Sequence[Sequence[Answer]], marked: Sequence[str], domain: Domain) -> list[list[Score]]:
-    """Grade every answer to every question."""
-    return [[score(a.text, right, domain) for a in answers] for answers, right in zip(drawn, marked, strict=True)]
-
-
-def voted(vote: Vote, answers: Sequence[Answer], graded: Sequence[Score]) -> dict[str, Any]:
-    """Further fields of a sample: the votes, and each answer."""
-    return {
-        "votes": [list(one) for one in vote.tally],
-        "answers": [
-            {"text": a.text, "found": s.found, "correct": s.correct, "latent_count": a.latent_count}
-            for a, s in zip(answers, graded, strict=True)
-        ],
-    }

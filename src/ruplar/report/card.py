@@ -23,8 +23,8 @@ from ruplar.report.front_matter import as_yaml, front_matter, hub_model, public,
 from ruplar.report.model_records import ModelRecords, filled
 from ruplar.report.paired import pairs
 from ruplar.report.rows import VALID, Row, Run, pool
-from ruplar.report.table import Table
-from ruplar.report.tables import MINUS, NONE, pairs_table, results_table
+from ruplar.report.table import NONE, Table, as_code, modes_table
+from ruplar.report.tables import pairs_table, results_table
 
 if TYPE_CHECKING:
     from ruplar.model.store import ModelMetadata
@@ -197,26 +197,7 @@ def _tests(rows: Sequence[Row], subject: ModelRecords) -> Table | str:
 def _ablations(subject: ModelRecords) -> list[Table]:
     parts = []
     for (seed, name), modes in subject.ablated.items():
-        lines = tuple(
-            (m["mode"], as_code(m["about"]), f"{m['n']:,}", _interval(m, "accuracy", ""), _gap(m)) for m in modes
-        )
-        names = ("mode", "in place of the latents", "n", "accuracy % [95 % CI]", "difference, points [95 % CI]")
         other = "another soup, seed" if subject.record.mean_of else "the same recipe, seed"
         title = f"{name}, {'these weights' if seed == subject.record.seed else f'{other} {seed}'}"
-        parts.append(Table(names, lines, 2, title))
+        parts.append(modes_table(title, modes))
     return parts
-
-
-def _gap(mode: dict[str, Any]) -> str:
-    return NONE if mode["difference"] is None else _interval(mode, "difference", "difference_", "+")
-
-
-def _interval(mode: dict[str, Any], key: str, prefix: str, sign: str = "") -> str:
-    low, high = mode[f"{prefix}low"], mode[f"{prefix}high"]
-    text = f"{mode[key]:{sign}.1f}" + ("" if low is None else f" [{low:{sign}.1f}, {high:{sign}.1f}]")
-    return text.replace("-", MINUS)
-
-
-def as_code(text: str) -> str:
-    """Format marker tokens as code, so that Markdown does not take them for HTML tags."""
-    return re.sub(r"(?<!`)</?think>(?!`)", r"`\g<0>`", text)

@@ -6,7 +6,7 @@ The fields are those of huggingface_hub (huggingface.co/docs/hub/model-cards).
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -58,7 +58,9 @@ def front_matter(
     from huggingface_hub import ModelCardData
 
     sets = [found[0] for found in map(hub_set, trained_on(record)) if found]
-    results = [] if record.partial else scores(record.benchmarks)  # partial results are not published
+    # published are strictly graded results of whole runs, without the selection set
+    shown = [] if record.partial else [r for r in record.benchmarks if r.name != VALID and not r.lenient]
+    results = [_score(result) for result in shown]
     return ModelCardData(
         license=licence,
         library_name="peft" if adapter else "transformers",
@@ -69,11 +71,6 @@ def front_matter(
         model_name=name if results else None,
         eval_results=results or None,
     ).to_dict()
-
-
-def scores(results: Sequence[BenchmarkResult]) -> list[EvalResult]:
-    """Convert results to the Hub's format: strictly graded ones, without the selection set."""
-    return [_score(result) for result in results if result.name != VALID and not result.lenient]
 
 
 def _score(result: BenchmarkResult) -> EvalResult:

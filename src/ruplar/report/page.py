@@ -10,20 +10,19 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
-from typing import Any
 
 from ruplar import __version__, io
 from ruplar.config import recipes
 from ruplar.errors import UserError, install_extra
 from ruplar.evaluate.record import RunRecord
-from ruplar.report.figures import EXAMPLES, draw_all, write_figures
+from ruplar.report.figures import draw_all, write_figures
 from ruplar.report.figures.style import Drawing
-from ruplar.report.material import Material, best_thinker, gather, thoughts_of
+from ruplar.report.material import Material, Thought, best_thinker, gather, pick_lengths, thoughts_of
 from ruplar.report.rows import VALID, Row, method_of
-from ruplar.report.table import Table
+from ruplar.report.table import Table, modes_table
 from ruplar.report.tables import tables
-from ruplar.report.thoughts import Thought, pick_lengths
 
+EXAMPLES = 4
 SHOWN = 6
 """Tokens shown per soft token of an example."""
 
@@ -71,6 +70,7 @@ def build(
     template = jinja2.Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True).from_string(source)
     drawings = draw_all(material) if drawings is None else drawings
     made, untested = _tables(material.rows)
+    made += [modes_table(f"Latent ablation, {name}", modes) for name, modes in material.ablations.items()]
     kinds = [d for d in drawings if not d.name.startswith("training-")]
     return template.render(
         headline=headline(material.rows),
@@ -80,7 +80,7 @@ def build(
         curves=[d for d in drawings if d not in kinds],
         examples=_examples(material.rows),
         shown=SHOWN,
-        made=[_made(record) for record in material.records],
+        made=material.records,
         benches=material.benches,
         drafts=material.drafts,
         commands=[*commands, *_commands(material.records)],
@@ -145,22 +145,6 @@ def _cards(row: Row, text: Row | None) -> list[tuple[str, str]]:
 def _examples(rows: Sequence[Row]) -> list[Thought]:
     row = best_thinker(rows)
     return pick_lengths(thoughts_of(row, rows), EXAMPLES) if row else []
-
-
-def _made(record: RunRecord) -> dict[str, Any]:
-    commit = "not in a repository" if record.commit is None else record.commit[:12]
-    machine = record.machine
-    return {
-        "name": record.name + (f" ({record.study})" if record.study else ""),
-        "seed": record.seed,
-        "commit": commit + (" with uncommitted changes" if record.dirty else ""),
-        "machine": machine.gpu or f"{machine.cpu}, {machine.cores} cores",
-        "started": record.started,
-        "took": f"{record.seconds:,.0f} s",
-        "versions": ", ".join(f"{name} {version}" for name, version in record.versions.items()),
-        "data": [f"{source}: {print_}" for source, print_ in record.data.items()],
-        "left_out": [f"{count:,} {reason}" for reason, count in record.left_out.items() if count],
-    }
 
 
 def _commands(records: Sequence[RunRecord]) -> list[str]:

@@ -18,9 +18,8 @@ from ruplar.report.figures.style import Drawing
 from ruplar.report.material import gather
 from ruplar.report.paired import pairs
 from ruplar.report.rows import VALID, Row, collect
-from ruplar.report.table import Table, to_markdown
+from ruplar.report.table import NONE, Table, to_markdown
 from ruplar.report.tables import (
-    NONE,
     latent_ablation_table,
     pairs_table,
     printed_table,
@@ -122,15 +121,9 @@ def _settings(study: dict[str, Any]) -> Table:
 def _runs(rows: Sequence[Row]) -> Table:
     lines = {}
     for run in (run for row in rows for run in row.runs):
-        record = run.record
+        record, hardware = run.record, run.record.machine.gpu or run.record.machine.cpu
         commit = NONE if record.commit is None else record.commit[:12]
-        lines[run.folder] = (
-            record.name,
-            str(record.seed),
-            record.started[:10],
-            commit,
-            record.machine.gpu or record.machine.cpu,
-        )
+        lines[run.folder] = (record.name, str(record.seed), record.started[:10], commit, hardware)
     return Table(("method", "seed", "date", "commit", "hardware"), tuple(lines.values()), 5)
 
 

@@ -56,20 +56,10 @@ def averages(rows: Sequence[Row], references: Mapping[str, str]) -> list[Average
         of = means.get((study, backbone, reference)) if reference and reference != method else None
         mean = means[study, backbone, method]
         half = _half(four)
-        made.append(
-            Average(
-                study,
-                method,
-                backbone,
-                len(four[0].seeds),
-                mean,
-                max(0.0, mean - half),
-                min(100.0, mean + half),
-                sum(row.latents for row in four) / len(FOUR),
-                sum(row.forwards for row in four) / len(FOUR),
-                100 * mean / of if of else None,
-            )
-        )
+        interval = max(0.0, mean - half), min(100.0, mean + half)
+        latents, forwards = (sum(getattr(row, cost) for row in four) / len(FOUR) for cost in ("latents", "forwards"))
+        share = 100 * mean / of if of else None
+        made.append(Average(study, method, backbone, len(four[0].seeds), mean, *interval, latents, forwards, share))
     return made
 
 

@@ -1,4 +1,4 @@
-"""Rows, pairs and printed numbers → the tables of a report; `table.py` formats them, `csv_rows.py` writes CSV."""
+"""Rows, pairs and printed numbers → the tables of a report; `table.py` formats them."""
 
 from __future__ import annotations
 
@@ -9,9 +9,8 @@ from ruplar.report import paper
 from ruplar.report.paired import Pair, pairs
 from ruplar.report.rows import VALID, Row, method_of
 from ruplar.report.summaries import averages, latent_ablations
-from ruplar.report.table import Table
+from ruplar.report.table import MINUS, NONE, Table
 
-MINUS, NONE = "−", "–"
 INTERVALS = "Accuracy is the mean over seeds; its 95 % confidence interval covers the questions and, from two seeds on, the seeds."
 PAIRED = (
     "Paired by question. p (Holm) is corrected for the rows compared on one benchmark; * below 0.05. "

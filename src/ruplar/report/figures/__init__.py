@@ -7,27 +7,23 @@ from dataclasses import replace
 from pathlib import Path
 
 from ruplar import io
-from ruplar.report.figures import accuracy, speed, sweeps, thought, training
+from ruplar.report.figures import accuracy, curves, sweeps
 from ruplar.report.figures.style import Drawing
 from ruplar.report.material import Material, best_thinker, thoughts_of
 from ruplar.report.rows import VALID, Row
 from ruplar.report.summaries import Average, averages
-from ruplar.report.thoughts import pick_lengths
 
 INDEX = "figures.md"
-EXAMPLES = 4
-"""Thoughts that a page shows."""
 
 
 def draw_all(material: Material) -> list[Drawing]:
     """Draw every figure that the material has data for, results first; names are unique."""
     found = [*draw_averages(material.rows), *draw_frontiers(material.rows)]
-    found += [accuracy.draw_ablation(name, rows) for name, rows in material.ablations.items()]
     found += _thoughts(material.rows)
     swept = sweeps.find(material.rows)
     found += [sweeps.draw(swept)] if swept else []
-    found += [drawing for record in material.benches for drawing in speed.draw(record)]
-    found += [training.draw(curve.name, curve.rows) for curve in material.curves if curve.rows]
+    found += [drawing for record in material.benches for drawing in curves.draw_bench(record)]
+    found += [curves.draw_training(curve.name, curve.rows) for curve in material.curves if curve.rows]
     return _renamed(found)
 
 
@@ -53,10 +49,7 @@ def _thoughts(rows: Sequence[Row]) -> list[Drawing]:
     if row is None:
         return []
     found = thoughts_of(row, rows)
-    drawings = [thought.draw_thought(one) for one in pick_lengths(found, EXAMPLES)[-2:-1]]
-    if len(found) >= thought.LEAST:
-        drawings.append(thought.draw_statistics(found, f"{row.method} on {row.benchmark}"))
-    return drawings
+    return [curves.draw_statistics(found, f"{row.method} on {row.benchmark}")] if len(found) >= curves.LEAST else []
 
 
 def _renamed(drawings: Sequence[Drawing]) -> list[Drawing]:
