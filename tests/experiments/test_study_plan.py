@@ -134,7 +134,7 @@ def test_a_shipped_study_plans(name):
     assert study.name == name
     cells = plan(study, check_files=False)
     assert len(cells) == len({cell.name for cell in cells}) >= 3 * len(study.seeds)
-    known = {row.method for row in paper.printed()}
+    known = paper.printed_rows()
     assert {cell.printed for cell in cells} - {None} <= known
     assert set(study.printed) <= {cell.label for cell in cells}
     assert set(study.not_run.values()) <= known and not set(study.not_run) & {cell.label for cell in cells}

@@ -5,9 +5,9 @@ import pytest
 from report_toys import record, write_run, write_study
 
 from ruplar.errors import UserError
-from ruplar.evaluate.record import read_record, read_samples, write_record, write_samples
+from ruplar.evaluate.record import STUDY, read_record, read_samples, write_record, write_samples
 from ruplar.report.paired import BOTH, SHARED, marks, pairs
-from ruplar.report.rows import STUDY, collect
+from ruplar.report.rows import collect
 from ruplar.runs import _other_samples
 
 
