@@ -57,13 +57,6 @@ def test_a_benchmark_that_was_not_asked_or_other_seeds_make_no_average(tmp_path)
     assert averages(study(tmp_path), {}) == []
 
 
-def test_outside_a_study_there_is_none(tmp_path):
-    write(tmp_path, "text", shares(40, 10, 30, 80))
-    for file in tmp_path.glob("*/run.json"):
-        file.write_text(json.dumps({**json.loads(file.read_text()), "study": ""}))
-    assert averages(collect(tmp_path), {}) == []
-
-
 def test_the_interval_is_that_of_all_questions_and_grows_with_the_seeds_scatter(tmp_path):
     write(tmp_path, "even", {name: [n // 2] * 3 for name, n in SIZES.items()}, seeds=(1, 2, 3))
     write(tmp_path, "wild", {name: [n // 4, n // 2, 3 * n // 4] for name, n in SIZES.items()}, seeds=(1, 2, 3))

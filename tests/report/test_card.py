@@ -16,7 +16,7 @@ from ruplar.evaluate.record import read_record, write_record
 from ruplar.evaluate.stats import wilson
 from ruplar.model.store import ModelMetadata, PluginSpec
 from ruplar.report.card import Written, build_card
-from ruplar.report.front_matter import front_matter, hub_model, hub_set, public, without_places
+from ruplar.report.front_matter import front_matter, hub_model, hub_set
 from ruplar.report.model_records import differing, find_model_records
 from ruplar.report.rows import collect, of_section
 
@@ -221,21 +221,6 @@ def test_no_path_of_the_machine_enters(tmp_path):
     assert "/home" not in text and "deep/" not in text and str(tmp_path) not in text
     assert "init: dates-cot\n" in text and "| train 1 | mine.jsonl | abc |" in text and "name: asked" in text
     assert "https://arxiv.org/abs/2605.09346" in text
-
-
-def test_of_a_path_the_last_part_is_kept_and_of_other_text_everything():
-    given = {
-        "init": "runs/a",
-        "name": "owner/model",
-        "more": ["../x/y.jsonl", "C:\\data\\z.txt", "hub:a/b/c:train", 3, None],
-    }
-    assert public(given) == {
-        "init": "a",
-        "name": "owner/model",
-        "more": ["y.jsonl", "z.txt", "hub:a/b/c:train", 3, None],
-    }
-    assert public({"prompt": {"instruction": "/no_think"}}) == {"prompt": {"instruction": "/no_think"}}
-    assert without_places("a/b, 1/2/3, https://a.b/c/d and `/x/y/z`") == "a/b, 1/2/3, https://a.b/c/d and `z`"
 
 
 def test_a_partial_run_is_refused_and_as_a_draft_says_so_on_top(tmp_path):

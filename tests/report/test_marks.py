@@ -10,7 +10,7 @@ import pytest
 from report_toys import record
 
 from ruplar.evaluate.record import SAMPLES, write_record, write_samples
-from ruplar.evaluate.stats import Grouped, over_seeds, wilson
+from ruplar.evaluate.stats import over_seeds, wilson
 from ruplar.report.paired import BOTH_SCENARIOS, MCNEMAR, SCENARIOS, pairs
 from ruplar.report.rows import collect, groups_of
 from ruplar.report.table import to_markdown
@@ -62,14 +62,6 @@ def test_the_interval_of_a_row_is_that_of_its_scenarios(tmp_path):
     write(tmp_path, "good", 1, "111001", domain="arithmetic")
     [row] = collect(tmp_path)
     assert row.groups is None and (row.low, row.high) == pytest.approx([100 * end for end in wilson(4, 6)])
-
-
-def test_the_variance_over_seeds_is_the_mean_of_each_seeds_own(tmp_path):
-    write(tmp_path, "good", 1, "111001")  # 1/9
-    write(tmp_path, "good", 2, "111000")  # sums ±3/2: 2 * 2 * 9/4 / 36 = 1/4
-    [row] = collect(tmp_path)
-    _, (low, high) = over_seeds([4 / 6, 3 / 6], 6, grouped=Grouped((1 / 9 + 1 / 4) / 2, 2))
-    assert (row.low, row.high) == pytest.approx((100 * low, 100 * high))
 
 
 def test_pairs_are_tested_by_scenario_with_one_seed_and_with_several(tmp_path):

@@ -76,20 +76,3 @@ def test_a_mean_of_trainings_is_not_a_point_of_its_trainings_sweep(rows):
     mean = replace(made[0], method="mean", accuracy=90.0, runs=(replace(made[0].runs[0], record=record),))
     [sweep] = sweeps.find([*made, mean])
     assert {x: row.accuracy for x, row in sweep.lines["word-problems"].items()} == {1: 51, 2: 52}
-
-
-def test_sweeps_have_one_legend_one_colour_a_benchmark_and_titles_that_fit(rows):
-    base = next(row for row in rows if row.method == "RuPLaR")
-    long = "a row of " + "many " * 9 + "words"
-    sets = {
-        "cot": ["a benchmark with a long name, first", "a benchmark with a long name, second"],
-        "ruplar": ["a benchmark with a long name, second", "third"],
-    }
-    made = [replace(variant(base, long, 50, method__name=method, prompt__question_repeats=n), benchmark=name)
-            for method, names in sets.items() for name in names for n in (1, 2)]  # fmt: skip
-    drawing = sweeps.draw(sweeps.find(made))
-    [legend] = drawing.figure.legends
-    assert len(legend.get_texts()) == 3 and not any(panel.get_legend() for panel in drawing.figure.axes)
-    first, second = (panel.containers for panel in drawing.figure.axes[:2])
-    assert first[1].lines[0].get_color() == second[0].lines[0].get_color() != second[1].lines[0].get_color()
-    assert all(max(map(len, title.splitlines())) <= 40 for title in titles_of(drawing))
