@@ -85,16 +85,6 @@ def test_three_mistakes_in_a_recipe_are_told_at_once_before_torch_is_imported(tm
     assert not torch
 
 
-def test_train_checks_a_recipe_and_prints_it_whole(ruplar):
-    import yaml
-
-    said = ruplar("train", "embedded-live", "prior.operand_share=0.3", "--check")
-    assert said.code == 0 and yaml.safe_load(said.out)["prior"] == {
-        "name": "mixture", "operand_share": 0.3, "semantics": "paper",
-    }  # fmt: skip
-    assert list(Path().iterdir()) == []
-
-
 def test_list_is_one_page_of_names_without_torch():
     from ruplar import plugins
     from ruplar.config import recipes
@@ -117,13 +107,7 @@ def test_list_describes_one_kind_and_names_the_closest_to_an_unknown_one(ruplar,
     assert "unknown kind 'prior'. Did you mean 'priors'?" in refused("list", "prior")
 
 
-def test_a_misspelt_command_or_recipe_gets_the_closest_names(ruplar, refused):
-    said = ruplar("evalute", "embedded")
-    assert said.code == 2 and "Did you mean 'evaluate'" in said.err
-    message = refused("train", "embedded-rupla")
-    assert "Did you mean 'embedded-ruplar'? Also similar: embedded-ruplar-plus" in message and "Known:" not in message
-
-
+@pytest.mark.slow
 def test_version_and_help_need_no_torch():
     from ruplar import __version__
 
@@ -136,28 +120,28 @@ def test_version_and_help_need_no_torch():
 def test_evaluate_leaves_a_record_and_every_sample(ruplar, tmp_path):
     from ruplar.evaluate.record import read_samples
 
-    run = ("evaluate", "embedded:ruplar", "--device", "cpu", "--limit", "20", "--output", tmp_path / "run")
+    run = ("evaluate", "embedded:ruplar", "--device", "cpu", "--limit", "6", "--output", tmp_path / "run")
     said = ruplar(*run, "--on", "word-problems", "--json")
     [found] = said.json
-    assert (found["name"], found["n"], found["limit"]) == ("word-problems", 20, 20)
+    assert (found["name"], found["n"], found["limit"]) == ("word-problems", 6, 6)
     assert found["low"] < found["accuracy"] <= found["high"] <= 100
     record = json.loads((tmp_path / "run" / "run.json").read_text())
     assert "only part of word-problems was evaluated" in record["partial"]
     first = read_samples(tmp_path / "run")
-    assert len(first) == 20 and sum(row["correct"] for row in first) == found["correct"]
+    assert len(first) == 6 and sum(row["correct"] for row in first) == found["correct"]
 
     # a second set into the same folder keeps the first one's samples and result
     said = ruplar(*run, "--on", "word-problems:bakery")
     assert said.code == 0 and "partial: " in said.out
     rows = read_samples(tmp_path / "run")
-    assert [row for row in rows if row["benchmark"] == "word-problems"] == first and len(rows) == 40
+    assert [row for row in rows if row["benchmark"] == "word-problems"] == first and len(rows) == 12
     record = json.loads((tmp_path / "run" / "run.json").read_text())
     assert [b["name"] for b in record["benchmarks"]] == ["word-problems", "word-problems:bakery"]
     assert any("word-problems, word-problems:bakery" in reason for reason in record["partial"])
 
     # the same set again replaces its own
     assert ruplar(*run, "--on", "word-problems:bakery").code == 0
-    assert len(read_samples(tmp_path / "run")) == 40
+    assert len(read_samples(tmp_path / "run")) == 12
 
 
 def test_evaluate_times_questions_at_batch_size_1_on_request(ruplar, tmp_path):
@@ -238,6 +222,7 @@ def test_average_writes_one_model_and_never_over_something(ruplar, refused, tmp_
     assert "at least two models" in refused("average", tmp_path / "alone", "embedded:ruplar")
 
 
+@pytest.mark.slow
 def test_the_record_of_a_mean_says_of_which_trainings_it_is_one(ruplar, tmp_path):
     for seed in (4, 5):
         shutil.copytree(find_model("embedded:ruplar"), tmp_path / f"run{seed}" / "model")
@@ -321,11 +306,6 @@ def test_places_that_cannot_be_written_to_are_told_before_any_work(refused, tmp_
 
 def test_a_device_that_is_not_there_is_named(refused):
     assert "--device: 'gpu' cannot be used here" in refused("ask", "embedded", "3+4?", "--device", "gpu")
-
-
-def test_options_that_say_nothing_are_refused(refused):
-    assert "--on: names no data set" in refused("evaluate", "embedded:ruplar", "--on", " ,", "--device", "cpu")
-    assert "--set: cannot read the value of 'prior.a=['" in refused("preview", "<<3+4=7>>", "--set", "prior.a=[")
 
 
 def test_one_models_scores_are_never_filed_under_anothers_name(tmp_path):

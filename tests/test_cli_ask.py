@@ -69,6 +69,7 @@ def test_without_noise_all_samples_would_be_identical(ruplar, refused):
     assert len(hot["samples"]) == 4
 
 
+@pytest.mark.slow
 def test_evaluate_records_vote_and_pass_at_k_next_to_the_greedy_result(ruplar):
     from ruplar.evaluate.record import read_record, read_samples
 

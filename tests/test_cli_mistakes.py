@@ -29,10 +29,6 @@ def test_a_file_that_is_there_is_written_over_only_when_told_to(ruplar, refused,
     assert len((tmp_path / "a.jsonl").read_text().splitlines()) == 2
 
 
-def test_a_preview_of_a_file_that_is_not_there_says_so(refused):
-    assert "missing.jsonl: no such file" in refused("preview", "missing.jsonl")
-
-
 @pytest.mark.parametrize(
     ("setting", "problem"),
     [
@@ -143,16 +139,6 @@ def test_loading_a_model_in_python_draws_no_bars():
 def test_training_for_no_step_is_refused(refused):
     assert "training.max_steps: 0 would train nothing" in refused("train", "embedded-live", "training.max_steps=0")
     assert "num_train_epochs: 0 would train" in refused("train", "embedded-live", "training.num_train_epochs=0")
-
-
-def test_a_setting_of_the_default_domain_needs_no_name(ruplar, refused):
-    import yaml
-
-    said = ruplar("train", "embedded-live", "data.domain.rule=published", "--check")
-    assert yaml.safe_load(said.out)["data"]["domain"] == {"name": "arithmetic", "rule": "published", "lenient": False}
-    assert "unknown setting of domain arithmetic 'rul'" in refused(
-        "train", "embedded-live", "data.domain.rul=published"
-    )
 
 
 def test_a_number_with_its_unit_is_a_marked_answer_and_one_in_words_is_noticed(ruplar, tmp_path):

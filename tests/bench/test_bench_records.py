@@ -41,6 +41,7 @@ def test_latency_has_ratios_that_follow(measured):
     assert record["weights_gb"] == pytest.approx(4 * (2048 + 2 * (2048 + 1024 + 4608 + 64) + 32) / 1e9)
 
 
+@pytest.mark.slow
 def test_throughput_has_ratios_that_follow(measured):
     record = measured("throughput", "--batches", "1,4")
     rates = record["questions_per_s"]
@@ -52,6 +53,7 @@ def test_throughput_has_ratios_that_follow(measured):
     assert record["questions"] == 12
 
 
+@pytest.mark.slow
 def test_train_has_ratios_that_follow(measured):
     record = measured("train", "--pack", "512", "--head-chunk", "8", "--checkpoint")
     assert record["tokens_per_s"] == pytest.approx(1000 * record["tokens_per_step"] / record["ours_ms"])
@@ -61,6 +63,7 @@ def test_train_has_ratios_that_follow(measured):
     assert (record["trains"], record["pack"], record["head_chunk"]) == ("lora", 512, 8)
 
 
+@pytest.mark.slow
 def test_all_weights_can_be_trained_instead_of_adapters(measured):
     assert measured("train", "--full")["trains"] == "all"
 
@@ -75,6 +78,7 @@ def test_priors_has_ratios_that_follow(measured, monkeypatch):
     assert record["vs_published"] == pytest.approx(record["chains_per_s"] / record["published_chains_per_s"])
 
 
+@pytest.mark.slow
 def test_growth_varies_one_thing_at_a_time(tiny_shape, monkeypatch):
     monkeypatch.setattr(throughput, "LATENTS", (0, 2))
     monkeypatch.setattr(throughput, "PROMPTS", (8, 16))

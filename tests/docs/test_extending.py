@@ -120,6 +120,7 @@ def test_the_method_of_the_page_encodes_learns_and_thinks(backbone, tools):
     assert (row.latent_count, row.halted, row.forwards) == (2, True, 1 + 2 + 1 + len(row.answer_ids) - 1)
 
 
+@pytest.mark.slow
 def test_the_walk_of_the_page_can_be_followed_command_by_command(tmp_path, monkeypatch):
     from typer.testing import CliRunner
 

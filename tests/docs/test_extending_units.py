@@ -36,10 +36,6 @@ def units():
     return plugins.make("domains", "extras.units")
 
 
-def test_the_domain_is_one_file_of_less_than_eighty_lines():
-    assert len(BLOCKS["extras/units.py"].splitlines()) < 80
-
-
 def test_the_domain_of_the_page_reads_its_own_example(units):
     chain, answer = units.EXAMPLE
     steps = units.split(chain)
@@ -59,6 +55,7 @@ def test_a_wrong_step_and_one_that_cannot_be_carried_out_are_told_apart(units):
     assert units.extract("about noon") is None
 
 
+@pytest.mark.slow
 def test_the_walk_can_be_followed_command_by_command(walk):
     from typer.testing import CliRunner
 

@@ -8,7 +8,7 @@ import pytest
 
 from ruplar import plugins
 from ruplar.engine.sampling import Decoding
-from ruplar.evaluate.benchmark import describe, evaluate
+from ruplar.evaluate.benchmark import evaluate
 from ruplar.evaluate.score import majority, pass_at_k, passes
 from ruplar.types import Answer
 
@@ -99,9 +99,3 @@ def test_a_benchmark_asked_several_times_grades_the_majority_and_records_pass_at
     assert row["votes"] == [list(one) for one in voted[0].tally] and row["found"] == voted[0].tally[0][0]
     again = evaluate(reasoner, [str(file)], samples=4, decoding=NOISY, seeds=(0, 1)).results
     assert [r.seed for r in again] == [0, 1] and again[0].correct == 5
-
-
-def test_sampled_decodings_are_named():
-    assert describe(Decoding(noise=0.5, noise_temperature=0.25), 16) == "vote of 16 noise=0.5 noise-T=0.25"
-    assert describe(Decoding(temperature=0.6, top_p=0.95), 8) == "vote of 8 T=0.6 top-p=0.95"
-    assert describe(Decoding(noise=1.0)) == "noise=1"

@@ -54,16 +54,6 @@ def test_rows_with_unequal_budgets_data_or_starts_are_refused_by_name(make_study
     assert said in str(refused.value) and "from same:" in str(refused.value)
 
 
-def test_the_same_batch_may_be_made_of_more_and_smaller_parts(make_study):
-    parts = {"training.per_device_train_batch_size": 1, "training.gradient_accumulation_steps": 2}
-    assert len(plan(make_study(rows={"A": "embedded-no_cot", "B": {"recipe": "embedded-no_cot", "set": parts}}))) == 2
-
-
-def test_what_a_study_is_about_need_not_be_the_same(make_study):
-    rows = {"A": "embedded-no_cot", "B": {"recipe": "embedded-no_cot", "set": {"training.max_steps": 8}}}
-    assert len(plan(make_study(rows=rows, same=["data"]))) == 2
-
-
 def test_a_missing_recipe_is_named_and_does_not_stop_the_other_rows_alone(make_study):
     study = make_study(rows={"A": "embedded-no_cot", "B": "embedded-no_cott"})
     with pytest.raises(UserError, match="rows.B: unknown recipe 'embedded-no_cott'. Did you mean 'embedded-no_cot'"):

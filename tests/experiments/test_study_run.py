@@ -124,11 +124,6 @@ def test_a_bug_fails_only_its_cell_and_is_in_its_log(make_study, places, monkeyp
     assert "in breaks" in (places.work / "A-seed1" / storage.LOG).read_text()
 
 
-def test_no_cell_is_started_after_the_budget(make_study, places):
-    found, events = run(make_study(rows=ROWS), places, budget=0.0)
-    assert events == [] and not found.failed and len(found.left) == 4
-
-
 def test_a_cell_claimed_by_a_living_process_is_left_to_it(make_study, places):
     study = make_study(rows={"No-CoT": "embedded-no_cot"})
     [cell] = plan(study)

@@ -128,14 +128,6 @@ def test_the_soup_of_two_trainings_is_averaged_evaluated_and_recorded(make_study
     assert list(study_of(places.results)["rows"]) == ["Mix", "Mean"]
 
 
-def test_rows_stay_in_order_where_seeds_are_left_over(make_study, places):
-    rows = {"Mix": "embedded-ruplar", "B": "embedded-no_cot", "Mean": {"soup_of": "Mix", "size": 3}}
-    study = make_study(rows=rows, seeds=[1, 2, 3, 4])
-    storage.write_study(study, plan(study), places)
-    assert list(study_of(places.results)["rows"]) == ["Mix", "B", "Mean"]
-    assert study_of(places.results)["rows"]["Mean"]["mean"] == 3
-
-
 def test_a_soup_waits_for_all_of_its_models_and_fails_with_one(make_study, places):
     broken = {"recipe": "embedded-ruplar", "set": {"training.train_sampling_strategy": "by name"}}
     study = make_study(rows={"Mix": broken, "Mean": {"soup_of": "Mix"}}, seeds=[1, 2])

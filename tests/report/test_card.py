@@ -182,23 +182,6 @@ def test_the_card_of_a_mean_names_its_trainings_and_how_to_make_it_again():
     assert "| seed | 1 |" in single and "trains it again" in single and "- Only one seed is on record" in single
 
 
-def test_the_card_of_one_of_several_means_says_which_it_is_and_how_many_there_are(tmp_path):
-    first = RESULTS / "smollm2" / "RuPLaR-plus_soup_of_3_seeds-seed1"
-    study = tmp_path / "study"
-    shutil.copytree(first, study / "one")
-    shutil.copytree(first, study / "two")
-    record = read_record(first)
-    other = {"seed": 4, "mean_of": [4, 5, 6], "config": {**record.config, "seed": 4}}
-    write_record(record.model_copy(update=other), study / "two")
-    shutil.copytree(RESULTS / "questions", tmp_path / "questions")
-    text = made(study / "two", [study])
-    assert "These weights, the soup of seeds 4, 5, 6:" in text
-    assert "The row **RuPLaR-plus, soup of 3 seeds** pools 2 such soups" in text
-    assert "**gsm8k-aug, these weights**" in text and "Only one soup" not in text
-    (study / "two" / "ablation.json").unlink()  # then the card quotes the ablation of the other soup
-    assert "**gsm8k-aug, another soup, seed 1**" in made(study / "two", [study])
-
-
 def test_the_question_shown_is_one_it_answered_right():
     text = made(EMBEDDED / "embedded-ruplar-seed777")
     assert "ruplar ask toy 'At the market Kate buys 3 shirts at $7 each" in text

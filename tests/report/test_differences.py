@@ -3,12 +3,9 @@ import pytest
 
 from ruplar.report.paired import (
     BOTH,
-    BOTH_SCENARIOS,
     MCNEMAR,
     QUESTIONS,
-    SCENARIOS,
     SHARED,
-    SHARED_SCENARIOS,
     difference,
     holm,
 )
@@ -72,29 +69,6 @@ def test_holm_multiplies_by_the_tests_left_and_never_turns_back():
 TOLD = [0, 0, 0, 1, 1, 1]
 """Two scenarios, three questions each."""
 NONE = np.zeros((1, 6))
-
-
-def test_one_seed_on_shared_scenarios_is_a_t_test_over_scenarios():
-    found = difference(np.array([[1, 1, 1, 0, 0, 1]], float), NONE, groups=TOLD)
-    # 3 - 2 = 1 and 1 - 2 = -1: variance 2 * (1 + 1) / 36 = 1/9; t = 2/3 / (1/3) = 2 with one degree of freedom:
-    # p = 1 - 2/pi * atan(2) = 0.2952; McNemar would say 2 / 2^4 = 0.125
-    assert (found.mean, found.test) == (pytest.approx(2 / 3), SCENARIOS)
-    assert found.p == pytest.approx(0.2952, abs=5e-5)
-    assert (found.low, found.high) == (-1.0, 1.0)  # 2/3 ± 12.706 / 3, no more than all of it
-
-
-def test_seeds_and_scenarios_are_both_in_the_test():
-    first = np.array([[1, 1, 1, 0, 0, 1], [1, 1, 1, 0, 0, 0]], float)
-    found = difference(first, np.zeros((2, 6)), groups=TOLD)
-    # by question 1 1 1 0 0 0.5, mean 7/12: sums ±5/4, variance 2 * 2 * 25/16 / 36 = 25/144
-    # seeds 4/6 and 3/6: 1/72 / 2 = 1/144
-    # single answers: residuals of ±1/12 (five) and ±5/12 sum to ±1/4 a scenario, 2 * 2/16 / 36 = 1/144 a seed: (1 + 1) / 144 / (2 * 1)
-    # together (1 + 25 - 1) / 144, t = 7/12 / (5/12) = 1.4; freedom 25² / (1² / 1 + 24² / 1) = 1.08, taken as 1
-    # p = 1 - 2/pi * atan(1.4) = 0.3949
-    assert (found.mean, found.test) == (pytest.approx(7 / 12), BOTH_SCENARIOS)
-    assert found.p == pytest.approx(0.3949, abs=5e-5)
-    assert difference(first, np.zeros((2, 6)), groups=TOLD, shared=True).test == SHARED_SCENARIOS
-    assert difference(first, NONE, groups=TOLD).test == SCENARIOS
 
 
 def test_one_scenario_says_nothing_and_equal_signs_are_counted_by_scenario():

@@ -68,10 +68,14 @@ def test_pairs_are_tested_by_scenario_with_one_seed_and_with_several(tmp_path):
     write(tmp_path, "good", 1, "111001")
     write(tmp_path, "bad", 1, "000000")
     [pair] = pairs(collect(tmp_path))
+    # 3 - 2 = 1 and 1 - 2 = -1: variance 2 * (1 + 1) / 36 = 1/9; t = 2/3 / (1/3) = 2 with one degree of freedom:
+    # p = 1 - 2/pi * atan(2) = 0.2952; McNemar would say 2 / 2^4 = 0.125
     assert (pair.test, pair.groups, pair.p) == (SCENARIOS, 2, pytest.approx(0.2952, abs=5e-5))
     write(tmp_path, "good", 2, "111000")
     write(tmp_path, "bad", 2, "000000")
     [pair] = pairs(collect(tmp_path))
+    # by question 1 1 1 0 0 0.5: sums ±5/4, variance 25/144; seeds 4/6 and 3/6: 1/144; single answers 1/144, counted twice
+    # together (1 + 25 - 1) / 144, t = 7/12 / (5/12) = 1.4; freedom 25² / (1 + 24²) = 1.08, taken as 1
     assert (pair.test, pair.p) == (BOTH_SCENARIOS, pytest.approx(0.3949, abs=5e-5))
 
 

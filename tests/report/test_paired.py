@@ -55,16 +55,6 @@ def test_a_row_that_is_named_may_be_of_another_study(tmp_path):
     assert pairs(collect(tmp_path), "plain") == []  # which of the two is meant is not said
 
 
-def test_models_of_two_studies_are_not_taken_for_one(tmp_path):
-    about = {"hot": {"label": "hot", "set": [], "of": "plain", "mean": 0}}
-    for study, label in (("old", "plain"), ("new", "hot")):
-        for seed, right in ((1, "1110"), (2, "1010")):
-            write_run(tmp_path / study, label, seed, right, study=study)
-        (tmp_path / study / STUDY).write_text(json.dumps({"rows": about}), encoding="utf-8")
-    [pair] = pairs(collect(tmp_path), "plain")
-    assert pair.test != SHARED
-
-
 def test_of_equals_the_one_with_fewer_forwards_is_the_best(tmp_path):
     write_run(tmp_path, "slow", 1, "10", forwards=9)
     write_run(tmp_path, "quick", 1, "01", forwards=3)

@@ -120,6 +120,7 @@ def test_the_same_record_gives_the_same_svg_and_matplotlib_is_left_as_it_was(row
     assert dict(matplotlib.rcParams) == before
 
 
+@pytest.mark.slow
 def test_a_folder_of_figures_has_both_forms_and_every_caption(tmp_path):
     drawings = draw_all(gather([RECORDS]))
     names = {d.name for d in drawings}

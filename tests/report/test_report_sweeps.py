@@ -57,18 +57,6 @@ def titles_of(drawing):
     return [panel.get_title() or panel.get_title(loc="left") for panel in drawing.figure.axes if panel.get_visible()]
 
 
-@pytest.mark.parametrize("unlike", ["another method", "many settings"])
-def test_sweeps_of_unlike_rows_go_by_the_rows_names_and_not_by_all_that_tells_them_apart(rows, unlike):
-    base = next(row for row in rows if row.method == "RuPLaR")
-    others = [{}, {"method__name": "cot"}] if unlike == "another method" else [{}, {f"method__{n}": 7 for n in "abc"}]
-    made = [variant(base, f"{name} read {n} times", 50, **other, prompt__question_repeats=n)
-            for name, other in zip(("soft", "written"), others, strict=True) for n in (1, 2)]  # fmt: skip
-    assert titles_of(sweeps.draw(sweeps.find(made))) == [
-        "question_repeats, soft read 1 times",
-        "question_repeats, written read 1 times",
-    ]
-
-
 def test_a_mean_of_trainings_is_not_a_point_of_its_trainings_sweep(rows):
     base = next(row for row in rows if row.method == "RuPLaR")
     made = [variant(base, f"read {n}", 50 + n, prompt__question_repeats=n) for n in (1, 2)]

@@ -110,6 +110,7 @@ def test_runs_of_one_name_in_two_folders_are_two_rows_and_studies_are_never_pool
     ]
 
 
+@pytest.mark.slow
 def test_every_committed_record_is_read_and_its_row_names_its_study():
     results = Path(__file__).parents[2] / "results"
     rows = collect(results)
