@@ -110,16 +110,13 @@ def vote_as_dict(question: str, vote: Vote) -> dict[str, Any]:
 
 def pass_table(title: str, results: Iterable[BenchmarkResult]) -> Table:
     """Return a table of pass@k with intervals, one row per sampled benchmark."""
-    from ruplar.evaluate.record import Share
-
     sampled = [r for r in results if r.pass_at]
     ks = sorted({k for r in sampled for k in r.pass_at})
-    nothing = Share(mean=0.0, low=None, high=None)
     rows = []
     for r in sampled:
-        shares = [r.pass_at.get(k, nothing) for k in ks]
+        shares = [r.pass_at.get(k) for k in ks]
         name = f"{r.name} {r.decoding} seed {r.seed}"
-        rows.append((name, *(percent(s.mean, s.low, s.high) if s is not nothing else "–" for s in shares)))
+        rows.append((name, *("–" if s is None else percent(s.mean, s.low, s.high) for s in shares)))
     return table(title, ("benchmark", *(f"k={k}" for k in ks)), rows)
 
 

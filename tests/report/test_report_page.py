@@ -12,6 +12,7 @@ from typer.testing import CliRunner
 
 from ruplar.cli import app
 from ruplar.evaluate.record import read_record, read_samples, write_record, write_samples
+from ruplar.report.figures import draw_all
 from ruplar.report.material import Material, gather
 from ruplar.report.page import build, headline, write_report
 from ruplar.report.rows import collect
@@ -59,7 +60,8 @@ def read(page):
 
 @pytest.fixture(scope="module")
 def page():
-    return build(gather([RECORDS]))
+    material = gather([RECORDS])
+    return build(material, draw_all(material)[:5])
 
 
 def test_the_page_is_whole_and_asks_the_network_for_nothing(page):
@@ -123,7 +125,7 @@ def test_the_headline_is_a_test_set_and_a_selection_set_is_called_one():
     assert headline(rows).title == "2 methods on word-problems"
     chosen_on = [row for row in rows if row.benchmark == "valid"]
     assert headline(chosen_on).title == "2 methods on valid, the selection set"
-    assert "is the selection set, on which" in build(Material(rows=chosen_on), drawings=[])
+    assert "is the selection set, on which" in build(Material(rows=chosen_on), [])
 
 
 def copied(tmp_path, name, question, **changes):
@@ -139,7 +141,7 @@ def copied(tmp_path, name, question, **changes):
 def test_what_a_record_says_stays_text(tmp_path):
     bad = "<script>alert(1)</script>\"'&"
     material = gather([copied(tmp_path, "x", bad)])
-    page = build(material, drawings=[])
+    page = build(material, [])
     assert "<script" not in page and "&lt;script&gt;alert(1)" in page
     read(page)
 
@@ -147,7 +149,7 @@ def test_what_a_record_says_stays_text(tmp_path):
 def test_missing_samples_leave_the_tests_out_and_the_page_says_so(tmp_path, page):
     for method in ("ruplar", "no_cot"):
         write_record(read_record(folder(method)), tmp_path / method)
-    alone = build(gather([tmp_path]), drawings=[])
+    alone = build(gather([tmp_path]), [])
     assert "There are no paired tests" in alone and "samples.jsonl.gz" in alone
     assert "There are no paired tests" not in page
 
@@ -158,7 +160,7 @@ def test_a_draft_needs_leave_and_says_that_it_is_one(tmp_path, page):
     copied(tmp_path, "x", "How many?", dirty=True)
     with pytest.raises(UserError, match="uncommitted changes"):
         gather([tmp_path])
-    draft = build(gather([tmp_path], drafts=True), drawings=[])
+    draft = build(gather([tmp_path], drafts=True), [])
     assert "Draft." in draft and "the code had uncommitted changes: x" in draft
     assert "Draft." not in page
 

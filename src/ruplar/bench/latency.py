@@ -37,12 +37,8 @@ class Lengths:
 
     def fields(self) -> dict[str, int]:
         """Return the fields of the record."""
-        return {
-            "prompt_tokens": self.prompt,
-            "latents": self.latents,
-            "answer_tokens": self.answer,
-            "cot_tokens": self.chain,
-        }
+        lengths = {"prompt_tokens": self.prompt, "latents": self.latents, "answer_tokens": self.answer}
+        return {**lengths, "cot_tokens": self.chain}
 
     @property
     def forwards(self) -> int:

@@ -13,7 +13,7 @@ Axes: B rows, S positions, N latents of a row, V vocabulary, D width.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 import torch.nn.functional as F
@@ -55,14 +55,8 @@ class DenseBatch:
 
     def to(self, device: torch.device | str) -> DenseBatch:
         """Return the batch on another device, including its priors."""
-        return DenseBatch(
-            self.ids.to(device),
-            self.mask.to(device),
-            self.labels.to(device),
-            self.latents,
-            [prior.to(device) for prior in self.priors],
-            self.question_at,
-        )
+        tensors = {name: getattr(self, name).to(device) for name in ("ids", "mask", "labels")}
+        return replace(self, **tensors, priors=[prior.to(device) for prior in self.priors])
 
 
 def dense_batch(items: Sequence[Item], pad_id: int, vocabulary: int, dtype: torch.dtype) -> DenseBatch:

@@ -31,9 +31,7 @@ class Cell:
 
     Attributes:
         label: The row's label, with the values of the grid.
-        seed: Seed of the training.
         config: Checked; for a row that evaluates another row's model, that row's with this row's method settings.
-        overrides: The settings applied to the recipe, in order.
         of: The row whose model is evaluated; None when this cell trains its own.
         printed: The paper's name for the row.
         inference: Method settings of a row that evaluates another row's model, in place of those it was trained with.
@@ -60,16 +58,15 @@ class Cell:
 
     def as_dict(self) -> dict[str, Any]:
         """Plain data; `from_dict` reads it back."""
-        plain = {key: getattr(self, key) for key in ("label", "seed", "of", "printed", "inference")}
         lists = {"overrides": list(self.overrides), "soup": list(self.soup)}
-        return {**plain, **lists, "config": self.config.as_dict()}
+        return {**vars(self), **lists, "config": self.config.as_dict()}
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Cell:
         """Read what `as_dict` wrote."""
         config = from_dict(data["config"], f"the plan of {data['label']}")
-        known = {key: data[key] for key in ("label", "seed", "of", "printed", "inference") if key in data}
-        return cls(**known, config=config, overrides=tuple(data["overrides"]), soup=tuple(data.get("soup", ())))
+        lists = {"overrides": tuple(data["overrides"]), "soup": tuple(data["soup"])}
+        return cls(**{**data, **lists, "config": config})
 
 
 def plan(

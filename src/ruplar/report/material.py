@@ -44,14 +44,10 @@ class Curve:
 
 @dataclass(frozen=True)
 class Material:
-    """Everything found in some folders.
+    """Everything found in some folders; `records` has also runs without a benchmark.
 
     Attributes:
-        rows: Pooled over seeds, as in the tables.
-        records: Every run, also those without a benchmark.
-        curves: Training curves of the runs that have one.
         ablations: Benchmark, with the run's name in a study → one row per mode.
-        benches: Bench records.
         drafts: Reason why a run may not enter a table → the runs it applies to; empty when all may.
     """
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from ruplar import __version__, io
 from ruplar.config import recipes
-from ruplar.errors import UserError, install_extra
+from ruplar.errors import UserError
 from ruplar.evaluate.record import RunRecord
 from ruplar.report.figures import draw_all, write_figures
 from ruplar.report.figures.style import Drawing
@@ -51,24 +51,16 @@ def write_report(
     if figures is not None:
         written.append(write_figures(drawings, figures))
     if html is not None:
-        written.append(io.write_text(html, build(material, drawings=drawings, commands=commands)))
+        written.append(io.write_text(html, build(material, drawings, commands)))
     return written
 
 
-def build(
-    material: Material,
-    *,
-    drawings: Sequence[Drawing] | None = None,
-    commands: Sequence[str] = (),
-) -> str:
-    """Build the page; `drawings` are its figures where they have been drawn already."""
-    try:
-        import jinja2
-    except ImportError:
-        raise UserError(f"a page needs jinja2. {install_extra('figures')}") from None
+def build(material: Material, drawings: Sequence[Drawing], commands: Sequence[str] = ()) -> str:
+    """Build the page; `drawings` are its figures."""
+    import jinja2
+
     source = resources.files("ruplar.report").joinpath("page.html").read_text(encoding="utf-8")
     template = jinja2.Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True).from_string(source)
-    drawings = draw_all(material) if drawings is None else drawings
     made, untested = _tables(material.rows)
     made += [modes_table(f"Latent ablation, {name}", modes) for name, modes in material.ablations.items()]
     kinds = [d for d in drawings if not d.name.startswith("training-")]
