@@ -187,13 +187,6 @@ def test_a_spoilt_step_is_found_in_its_row(ruplar, tmp_path):
     assert "3+4 is 7, not 8" in ruplar("data", "check", "wrong.jsonl").out
 
 
-def test_data_make_refuses_what_no_family_writes(refused):
-    assert "unknown family 'bakry'. Did you mean 'bakery'?" in refused(
-        "data", "make", "a.jsonl", "--families", "bakry"
-    )
-    assert "--steps: cannot read '3'" in refused("data", "make", "a.jsonl", "--steps", "3")
-
-
 @pytest.mark.slow
 def test_an_exported_model_is_a_plain_one_with_the_same_logits_and_answers(ruplar, tmp_path):
     import torch

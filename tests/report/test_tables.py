@@ -1,9 +1,8 @@
 import json
-import re
 from pathlib import Path
 
 import pytest
-from report_toys import record, write_run, write_study
+from report_toys import record, write_study
 
 from ruplar.errors import UserError
 from ruplar.report import paper
@@ -74,16 +73,6 @@ def test_a_table_outside_a_study_and_one_of_two_studies():
     assert "| 0.00 | – |" in lines[3] and len(lines) == 4
     both = rows_of(record(study="main"), record(study="k2"))
     assert results_table(both).markdown().startswith("| study |")
-
-
-def test_latency_of_single_questions_is_shown_where_it_was_measured(tmp_path):
-    write_run(tmp_path, "a", 1, "10", ms_batch1=4.0)
-    write_run(tmp_path, "a", 2, "10", ms_batch1=5.0)
-    assert re.search(
-        r"\| ms at batch size 1 \| inference memory \(GB\) \|.*\| 4.5 \| – \|",
-        results_table(collect(tmp_path)).markdown(),
-        re.DOTALL,
-    )
 
 
 def test_printed_numbers_are_never_shown_without_saying_whose_they_are(tmp_path):

@@ -16,14 +16,13 @@ from ruplar.bench import published
 from ruplar.bench.latency import Lengths, time_engine
 from ruplar.bench.report import about, ratio
 from ruplar.bench.shapes import build, gsm8k_lengths, random_prompts
-from ruplar.bench.timing import Ceilings, Load, Peak, Spread, ceilings, question_floor_ms, repeat
+from ruplar.bench.timing import Load, Peak, Spread, ceilings, question_floor_ms, repeat
 from ruplar.types import Prompt
 
 LATENTS = (0, 1, 2, 3, 4, 6, 8, 12, 16, 32)
 PROMPTS = (16, 32, 64, 110, 192, 256, 384, 512, 768)
 
-ALL = 1319
-"""Number of questions in GSM8K's test set."""
+ALL = 1319  # GSM8K's test set
 
 _PER_SLOT = 64
 """Questions per slot that a small engine is timed on; all of them at batch size 1 would only take longer."""
@@ -111,7 +110,7 @@ def growth(
     for vary, x, lengths, batch in _sizes(batches):
         prompts = random_prompts(backbone, [lengths.prompt] * batch)
         took, peak = time_engine(backbone, lengths, batch, prompts, repeats, budget_s=10)
-        floor = _floor(load, best, lengths, batch)
+        floor = question_floor_ms(load, best, lengths.prompt, lengths.latents, lengths.answer, batch)
         row = {"vary": vary, "x": x, "batch": batch, **took.fields("ours", "ms"), "floor_ms": floor}
         rows.append({**row, "vs_floor": ratio(took.median, floor), "peak_gb": peak})
     return {
@@ -128,7 +127,3 @@ def _sizes(batches: Sequence[int]) -> Iterator[tuple[str, int, Lengths, int]]:
     yield from (("latents", n, replace(usual, latents=n), 1) for n in LATENTS)
     yield from (("prompt", n, replace(usual, prompt=n), 1) for n in PROMPTS)
     yield from (("batch", n, usual, n) for n in batches)
-
-
-def _floor(load: Load, best: Ceilings, lengths: Lengths, batch: int) -> float:
-    return question_floor_ms(load, best, lengths.prompt, lengths.latents, lengths.answer, batch)

@@ -97,7 +97,6 @@ def _file(name: str, folder: Path | None) -> str:
 
 @contextmanager
 def _download_bar(name: str) -> Iterator[OnProgress]:
-    """Show a progress bar of the bytes downloaded, on a terminal; it disappears at the end."""
     if not err.is_terminal:
         yield lambda done, total: None
         return

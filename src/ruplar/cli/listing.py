@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.columns import Columns
@@ -59,11 +59,10 @@ def _entries() -> dict[str, dict[str, str]]:
         "backbones": backbones(),
         "recipes": recipes(),
         "studies": studies(),
-        "generators": {name: _first_line(name) for name in GENERATORS},
+        "generators": {name: _module(name).__doc__.split("\n")[0] for name in GENERATORS},
         "families": {name: family.about for name, family in FAMILIES.items()},
     }
 
 
-def _first_line(generator: str) -> str:
-    module = importlib.import_module(f"ruplar.problems.{generator.replace('-', '_')}")
-    return (module.__doc__ or "").split("\n")[0]
+def _module(generator: str) -> Any:
+    return importlib.import_module(f"ruplar.problems.{generator.replace('-', '_')}")

@@ -85,7 +85,10 @@ def export(
         raise UserError("--card: there is no run.json beside the model. Name the run that trained it: --run FOLDER.")
     # problems with the records are reported before anything is written
     subject = find_model_records(read_metadata(source), run or own_run, runs or (), drafts=drafts)
-    _check_licence(licence)
+    if licence is not None and not re.fullmatch(r"[a-z0-9][a-z0-9.+-]*", licence):
+        raise UserError(
+            f"--license: '{licence}' is not an identifier. Write it as the Hub does, e.g. apache-2.0 or mit."
+        )
     about = _describe(load_model(folder), folder) if card_only else _write_model(model, folder, merge, dtype)
     write_text(folder / README, build_card(about, subject, licence=licence, more_limits=more_limits))
     out.print(f"card     {folder / README}", highlight=False)
@@ -107,7 +110,6 @@ def _write_model(model: str, folder: Path, merge: bool, dtype: str) -> Written:
 
 
 def _describe(model: Model, folder: Path) -> Written:
-    """Collect what the model card says about the files: parameters, size, adapter or merged."""
     from ruplar.report.card import Written
 
     named = model.backbone.model.named_parameters()
@@ -115,13 +117,6 @@ def _describe(model: Model, folder: Path) -> Written:
     size = sum(file.stat().st_size for file in folder.glob("*.safetensors"))
     adapter = (folder / "adapter_config.json").is_file()
     return Written(folder.resolve().name, model.metadata, adapter, parameters, size / 1e6)
-
-
-def _check_licence(licence: str | None) -> None:
-    if licence is not None and not re.fullmatch(r"[a-z0-9][a-z0-9.+-]*", licence):
-        raise UserError(
-            f"--license: '{licence}' is not an identifier. Write it as the Hub does, e.g. apache-2.0 or mit."
-        )
 
 
 def _read_limits(file: Path) -> str:

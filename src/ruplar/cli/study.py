@@ -162,7 +162,6 @@ def _picked(cells: Sequence[Cell], wanted: Sequence[str]) -> list[Cell]:
 
 
 def _show_plan(plan: Job, as_json: bool) -> list[dict[str, Any]]:
-    """Return the cells with their status, and print them as a table unless JSON is wanted."""
     from ruplar.display import table
 
     chosen, places = plan.study, plan.places
@@ -197,8 +196,6 @@ def _show_plan(plan: Job, as_json: bool) -> list[dict[str, Any]]:
 
 @contextmanager
 def _progress(console: Console, total: int, quiet: bool, several: bool) -> Iterator[Any]:
-    """Show progress bars on a terminal, otherwise one line per event; yields the event handler."""
-
     def named(event: dict[str, Any]) -> dict[str, Any]:
         return {**event, "cell": f"{event['study']}/{event['cell']}"} if several and "cell" in event else event
 

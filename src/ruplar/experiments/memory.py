@@ -60,13 +60,6 @@ def out_of_memory(error: BaseException | None) -> bool:
     return False
 
 
-def advice(share: float | None) -> str:
-    """Return what to add to the reason of such a failure; nothing without a limit."""
-    if share is None:
-        return ""
-    return f" It was limited to {share:.0%} of the GPU's memory: use a larger --memory-share or fewer --jobs."
-
-
 def room_gb(device: str) -> float:
     """Return the memory that cells may share: what is free on the GPU, or in the machine."""
     import torch

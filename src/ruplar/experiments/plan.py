@@ -187,5 +187,4 @@ def _reader(folder: Path | None, check_files: bool, check_init: bool) -> _Read:
 
 
 def _written(key: str, value: Any) -> str:
-    """Write a setting as on the command line; JSON is YAML."""
     return f"{key}={json.dumps(value)}"

@@ -27,8 +27,6 @@ from ruplar.experiments.job import Job, Options
 from ruplar.experiments.plan import Cell
 from ruplar.experiments.worker import work
 
-__all__ = ["Job", "Options", "Outcome", "Pool", "Watch", "run_studies"]
-
 log = logging.getLogger(__name__)
 
 Watch = Callable[[dict[str, Any]], None]

@@ -207,7 +207,6 @@ def write_study(study: Study, cells: Sequence[Cell], places: Places) -> None:
 
 
 def _row(study: Study, label: str, cell: Cell | None) -> dict[str, Any]:
-    """Return a row of `study.json`; also of a soup that has too few seeds now, since its record may exist."""
     if cell is not None:
         return {"label": label, "set": list(cell.overrides[:-1]), "of": cell.of, "mean": len(cell.soup)}
     row = study.rows.get(label)

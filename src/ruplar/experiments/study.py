@@ -31,7 +31,6 @@ from ruplar.errors import UserError, unknown
 from ruplar.settings import Settings
 
 FOLDER = Path(__file__).parents[1] / "studies"
-"""Where the packaged studies are."""
 VALID = "valid"
 
 Aspect = Literal["data", "steps", "batch", "init", "adapter", "prompt", "operands", "optimizer"]

@@ -102,7 +102,6 @@ def _ready(cell: Cell, job: Job) -> str:
 
 
 def _awaited(cell: Cell, other: Cell, job: Job) -> str:
-    """Return the same for one of the models it evaluates."""
     trained = job.places.run(other) / storage.TRAINED
     if trained.is_file():
         return "ready"
@@ -153,8 +152,8 @@ def _do(cell: Cell, job: Job, emit: Emit, again: bool) -> str:
 def _fail(cell: Cell, job: Job, emit: Emit, error: Exception) -> str:
     reason = str(error) if isinstance(error, UserError) else f"{type(error).__name__}: {error}"
     full = memory.out_of_memory(error)
-    if full:
-        reason += memory.advice(job.options.share)
+    if full and job.options.share is not None:
+        reason += f" It was limited to {job.options.share:.0%} of the GPU's memory: use a larger --memory-share or fewer --jobs."
     again = full and not job.options.exclusive
     storage.write_failure(cell, job.places, reason, job.options.session, again=again)
     emit({"event": "failed", "cell": cell.name, "reason": reason, "again": again})

@@ -33,7 +33,6 @@ log = logging.getLogger(__name__)
 
 README = "README.md"
 LONGEST = 240
-"""Longest example question."""
 
 
 @dataclass(frozen=True)

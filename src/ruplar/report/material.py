@@ -231,7 +231,6 @@ def thoughts_of(row: Row, rows: Sequence[Row]) -> list[Thought]:
 
 
 def _of(run: Run) -> list[dict[str, Any]]:
-    """Read the samples of one result; [] where the run has none."""
     wanted, how = (run.result.name, run.result.seed, run.result.lenient), run.result.decoding
     rows = _samples(run.folder)
     return [

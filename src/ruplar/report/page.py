@@ -23,8 +23,7 @@ from ruplar.report.table import Table, modes_table
 from ruplar.report.tables import tables
 
 EXAMPLES = 4
-SHOWN = 6
-"""Tokens shown per soft token of an example."""
+SHOWN = 6  # tokens per soft token
 
 
 @dataclass(frozen=True)
@@ -81,7 +80,6 @@ def build(material: Material, drawings: Sequence[Drawing], commands: Sequence[st
 
 
 def _tables(rows: Sequence[Row]) -> tuple[list[Table], str]:
-    """Make the tables; and the reason why there are no paired tests, where the records do not allow them."""
     if not rows:
         return [], ""
     try:

@@ -32,7 +32,6 @@ log = logging.getLogger(__name__)
 VALID = "valid"
 """The benchmark on which checkpoints and settings are selected: a selection set, never a headline."""
 SHOWN = 10
-"""Runs left out that an error names."""
 
 Key = tuple[str, str, str, str]
 """Study, method, backbone, benchmark."""
@@ -298,5 +297,4 @@ def _scenario(record: RunRecord) -> Callable[[str], str] | None:
 
 @lru_cache(maxsize=256)
 def _warn_unknown(domain: str) -> None:
-    """Warn once per domain, not once per run."""
     log.warning("domain '%s' cannot be loaded, so its questions are treated as independent.", domain)

@@ -29,8 +29,7 @@ from ruplar.report.tables import (
 )
 
 _COSTS = ("ms a question", "ms at batch size 1", "inference memory (GB)", "training time", "training memory (GB)")
-_WIDEST = 120
-"""Longest value of a bench record that its table shows."""
+_WIDEST = 120  # characters of a value of a bench record
 
 
 def write_study_page(folder: str | Path, file: str | Path) -> list[Path]:
@@ -80,7 +79,6 @@ def _details(title: str, *tables: Table) -> str:
 
 
 def _columns(table: Table, names: Sequence[str], title: str = "") -> Table:
-    """Select columns by name, those that have a value; equal lines become one."""
     present = [table.names.index(name) for name in names if name in table.names]
     present = [i for i in present if any(line[i] != NONE for line in table.lines)]
     lines = dict.fromkeys(tuple(line[i] for i in present) for line in table.lines)

@@ -128,7 +128,9 @@ def results_table(rows: Sequence[Row]) -> Table:
     note = INTERVALS if any(row.study for row in rows) else ""
     shared = _shared_scenarios(rows)
     clustered = f"{shared}: the interval is clustered by scenario." if shared else ""
-    note = " ".join(filter(None, (note, _selected(rows), clustered)))
+    selected = f"'{VALID}' is the selection set, on which checkpoints and settings were chosen; it is not a test set."
+    shown = selected if any(row.benchmark == VALID for row in rows) else ""
+    note = " ".join(filter(None, (note, shown, clustered)))
     return Table(tuple(names), lines, 4 if len(studies) > 1 else 3, note=note)
 
 
@@ -216,7 +218,6 @@ def pairs_table(found: Sequence[Pair], title: str = "") -> Table:
 
 
 def _signed(value: float) -> str:
-    """One decimal with a sign; what rounds to zero has none."""
     text = f"{value:+.1f}"
     return "0.0" if text in ("+0.0", "-0.0") else text.replace("-", MINUS)
 
@@ -271,13 +272,6 @@ def _printed_cell(cell: Mapping[str, float | None] | None) -> str:
         return NONE
     latents = cell.get("latents")
     return f"{cell['accuracy']:g}" + ("" if latents is None else f" / {latents:g}")
-
-
-def _selected(rows: Iterable[Row]) -> str:
-    shown = any(row.benchmark == VALID for row in rows)
-    return (
-        f"'{VALID}' is the selection set, on which checkpoints and settings were chosen; it is not a test set." * shown
-    )
 
 
 def _shared_scenarios(found: Iterable[Row | Pair]) -> str:

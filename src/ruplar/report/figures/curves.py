@@ -18,7 +18,6 @@ ABOUT = {
 }
 """Loss part that is drawn → what it is."""
 LEAST = 50
-"""Fewest questions for statistics."""
 _FLOOR = (
     "The floor is the hardware's lower bound: every weight read once per forward pass at the measured bandwidth, every product "
     "at the measured FLOP rate."

@@ -59,12 +59,10 @@ def find(rows: Sequence[Row]) -> list[Sweep]:
         swept = [{b: line for b, line in one.items() if len(line) > 1} for one in by_rest.values()]
         found[name] = [one for one in swept if one]
     # the setting that varies fastest comes first, as in the table
-    order = sorted((name for name in found if found[name]), key=lambda name: _second(found[name], rows))
-    return [sweep for name in order for sweep in _sweeps(name, found[name])]
-
-
-def _second(sweeps: Sequence[Mapping[str, Sequence[Row]]], rows: Sequence[Row]) -> int:
-    return min(rows.index(line[1]) for sweep in sweeps for line in sweep.values())
+    second = {
+        n: min(rows.index(line[1]) for one in some for line in one.values()) for n, some in found.items() if some
+    }
+    return [sweep for name in sorted(second, key=lambda n: second[n]) for sweep in _sweeps(name, found[name])]
 
 
 def _sweeps(setting: str, clusters: Sequence[Mapping[str, Sequence[Row]]]) -> list[Sweep]:
