@@ -98,8 +98,7 @@ def clustered_variance(values: Sequence[float] | np.ndarray, groups: Sequence[in
     return float(sums.size / (sums.size - 1) * (sums**2).sum() / data.size**2)
 
 
-_ROUNDING = 1e-9
-"""Sums of residuals below this are rounding errors."""
+_ROUNDING = 1e-9  # sums of residuals below this are rounding errors
 
 
 def variance(values: Sequence[float]) -> float:

@@ -29,8 +29,7 @@ from ruplar.experiments.plan import Cell
 log = logging.getLogger("ruplar.experiments.worker")  # run as a program, this module is named __main__
 
 Emit = Callable[[dict[str, Any]], None]
-_EVERY = 0.5
-"""Seconds between two progress events of a cell."""
+_EVERY = 0.5  # seconds between two progress events of a cell
 
 
 def work(jobs: Sequence[Job], emit: Emit) -> None:

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from huggingface_hub import EvalResult
 
 TASK = "text-generation"
-TAGS = ("ruplar", "latent-reasoning")
 _PLACE = re.compile(r"(?<![\w./:~-])~?/(?:[\w.@+-]+/)+[\w.@+-]+")
 
 
@@ -66,7 +65,7 @@ def front_matter(
         library_name="peft" if adapter else "transformers",
         base_model=hub_model(backbone),
         pipeline_tag=TASK,
-        tags=list(TAGS),
+        tags=["ruplar", "latent-reasoning"],
         datasets=list(dict.fromkeys(sets)) or None,
         model_name=name if results else None,
         eval_results=results or None,
