@@ -55,10 +55,6 @@ def test_preview_shows_the_worked_example_with_the_packaged_tokenizer(ruplar):
     assert said.code == 0 and shares(said) == WORKED_SHARES
 
 
-def test_preview_shows_the_worked_example_with_llama_3s_tokenizer(ruplar, llama3_tokenizer):
-    assert shares(ruplar(*WORKED, "--tokenizer", "llama-3")) == WORKED_SHARES
-
-
 def test_preview_reads_a_setting_and_a_file(ruplar, tmp_path):
     said = ruplar("preview", "<<3+4=7>>", "--json", "--set", "prior.operand_share=0.4")
     assert shares(said) == {"7": 0.6, "3": 0.1, "+": 0.1, "4": 0.1, "=": 0.1}
@@ -89,21 +85,6 @@ def test_three_mistakes_in_a_recipe_are_told_at_once_before_torch_is_imported(tm
     assert not torch
 
 
-def test_train_checks_a_recipe_and_prints_it_whole(ruplar):
-    import yaml
-
-    said = ruplar("train", "embedded-live", "prior.operand_share=0.3", "--check")
-    assert said.code == 0 and yaml.safe_load(said.out)["prior"] == {
-        "name": "mixture", "operand_share": 0.3, "semantics": "paper",
-    }  # fmt: skip
-    assert list(Path().iterdir()) == []
-
-
-def test_an_unknown_recipe_and_a_missing_file_are_named(refused):
-    assert "unknown recipe 'embedded-liv'. Did you mean 'embedded-live'?" in refused("train", "embedded-liv")
-    assert "no recipe file 'mine.yaml'" in refused("train", "mine.yaml")
-
-
 def test_list_is_one_page_of_names_without_torch():
     from ruplar import plugins
     from ruplar.config import recipes
@@ -126,13 +107,7 @@ def test_list_describes_one_kind_and_names_the_closest_to_an_unknown_one(ruplar,
     assert "unknown kind 'prior'. Did you mean 'priors'?" in refused("list", "prior")
 
 
-def test_a_misspelt_command_or_recipe_gets_the_closest_names(ruplar, refused):
-    said = ruplar("evalute", "embedded")
-    assert said.code == 2 and "Did you mean 'evaluate'" in said.err
-    message = refused("train", "embedded-rupla")
-    assert "Did you mean 'embedded-ruplar'? Also similar: embedded-ruplar-plus" in message and "Known:" not in message
-
-
+@pytest.mark.slow
 def test_version_and_help_need_no_torch():
     from ruplar import __version__
 
@@ -145,35 +120,34 @@ def test_version_and_help_need_no_torch():
 def test_evaluate_leaves_a_record_and_every_sample(ruplar, tmp_path):
     from ruplar.evaluate.record import read_samples
 
-    run = ("evaluate", "embedded:ruplar", "--device", "cpu", "--limit", "20", "--output", tmp_path / "run")
+    run = ("evaluate", "embedded:ruplar", "--device", "cpu", "--limit", "6", "--output", tmp_path / "run")
     said = ruplar(*run, "--on", "word-problems", "--json")
     [found] = said.json
-    assert (found["name"], found["n"], found["limit"]) == ("word-problems", 20, 20)
+    assert (found["name"], found["n"], found["limit"]) == ("word-problems", 6, 6)
     assert found["low"] < found["accuracy"] <= found["high"] <= 100
     record = json.loads((tmp_path / "run" / "run.json").read_text())
     assert "only part of word-problems was evaluated" in record["partial"]
     first = read_samples(tmp_path / "run")
-    assert len(first) == 20 and sum(row["correct"] for row in first) == found["correct"]
+    assert len(first) == 6 and sum(row["correct"] for row in first) == found["correct"]
 
     # a second set into the same folder keeps the first one's samples and result
     said = ruplar(*run, "--on", "word-problems:bakery")
     assert said.code == 0 and "partial: " in said.out
     rows = read_samples(tmp_path / "run")
-    assert [row for row in rows if row["benchmark"] == "word-problems"] == first and len(rows) == 40
+    assert [row for row in rows if row["benchmark"] == "word-problems"] == first and len(rows) == 12
     record = json.loads((tmp_path / "run" / "run.json").read_text())
     assert [b["name"] for b in record["benchmarks"]] == ["word-problems", "word-problems:bakery"]
     assert any("word-problems, word-problems:bakery" in reason for reason in record["partial"])
 
     # the same set again replaces its own
     assert ruplar(*run, "--on", "word-problems:bakery").code == 0
-    assert len(read_samples(tmp_path / "run")) == 40
+    assert len(read_samples(tmp_path / "run")) == 12
 
 
-@pytest.mark.parametrize("option", ["--batch1", "--alone"])  # the former name still works
-def test_evaluate_times_questions_at_batch_size_1_on_request(ruplar, tmp_path, option):
+def test_evaluate_times_questions_at_batch_size_1_on_request(ruplar, tmp_path):
     run = ("evaluate", "embedded:no_cot", "--device", "cpu", "--limit", "3", "--output", "run", "--on")
     assert "(batch 1)" not in ruplar(*run, "word-problems").words
-    said = ruplar(*run, "word-problems:bakery", option, "2").words
+    said = ruplar(*run, "word-problems:bakery", "--batch1", "2").words
     first, second = read_record(tmp_path / "run").benchmarks
     assert first.ms_batch1 is None and second.ms_batch1 > 0 and "(batch" in said
     assert f"{second.ms_batch1:.1f}" in said and "–" in said  # the first was not asked so
@@ -196,11 +170,6 @@ def test_evaluate_names_models_sets_and_files_it_cannot_find_or_read(refused, tm
     assert not (tmp_path / "runs").exists()
 
 
-def test_an_option_out_of_range_is_refused(ruplar):
-    said = ruplar("evaluate", "embedded:ruplar", "--on", "word-problems", "--limit", "0")
-    assert said.code == 2 and "--limit" in said.err and "Traceback" not in said.err
-
-
 def test_problems_that_were_made_pass_their_own_check(ruplar, tmp_path):
     said = ruplar("data", "make", tmp_path / "some.jsonl", "--count", "50", "--seed", "3", "--steps", "2,4")
     assert said.code == 0 and "50 problems" in said.out
@@ -218,13 +187,7 @@ def test_a_spoilt_step_is_found_in_its_row(ruplar, tmp_path):
     assert "3+4 is 7, not 8" in ruplar("data", "check", "wrong.jsonl").out
 
 
-def test_data_make_refuses_what_no_family_writes(refused):
-    assert "unknown family 'bakry'. Did you mean 'bakery'?" in refused(
-        "data", "make", "a.jsonl", "--families", "bakry"
-    )
-    assert "--steps: cannot read '3'" in refused("data", "make", "a.jsonl", "--steps", "3")
-
-
+@pytest.mark.slow
 def test_an_exported_model_is_a_plain_one_with_the_same_logits_and_answers(ruplar, tmp_path):
     import torch
     from transformers import AutoModelForCausalLM, AutoTokenizer
@@ -252,6 +215,7 @@ def test_average_writes_one_model_and_never_over_something(ruplar, refused, tmp_
     assert "at least two models" in refused("average", tmp_path / "alone", "embedded:ruplar")
 
 
+@pytest.mark.slow
 def test_the_record_of_a_mean_says_of_which_trainings_it_is_one(ruplar, tmp_path):
     for seed in (4, 5):
         shutil.copytree(find_model("embedded:ruplar"), tmp_path / f"run{seed}" / "model")
@@ -272,8 +236,9 @@ def test_export_writes_the_bare_adapter_and_never_over_something(ruplar, refused
     assert "bare exists and is not empty" in refused("export", "embedded:ruplar", "bare")
 
 
+@pytest.mark.slow
 def test_ablate_reports_every_mode_against_the_real_latents(ruplar, refused):
-    found = ruplar("ablate", "embedded:ruplar", "--limit", "20", "--device", "cpu", "--json").json
+    found = ruplar("ablate", "embedded:ruplar", "--limit", "8", "--device", "cpu", "--json").json
     rows = {row["mode"]: row for row in found["word-problems"]}
     assert list(rows) == ["real", "none", "random", "shuffled", "zero", "argmax"]
     assert rows["real"]["difference"] is None and rows["none"]["latents"] == 0
@@ -336,11 +301,6 @@ def test_a_device_that_is_not_there_is_named(refused):
     assert "--device: 'gpu' cannot be used here" in refused("ask", "embedded", "3+4?", "--device", "gpu")
 
 
-def test_options_that_say_nothing_are_refused(refused):
-    assert "--on: names no data set" in refused("evaluate", "embedded:ruplar", "--on", " ,", "--device", "cpu")
-    assert "--set: cannot read the value of 'prior.a=['" in refused("preview", "<<3+4=7>>", "--set", "prior.a=[")
-
-
 def test_one_models_scores_are_never_filed_under_anothers_name(tmp_path):
 
     run = CliRunner()
@@ -361,6 +321,7 @@ def test_two_benchmarks_of_one_name_are_refused(tmp_path):
     assert "two benchmarks have the name s" in str(refused.exception)
 
 
+@pytest.mark.slow
 def test_a_finished_run_without_checkpoints_is_not_trained_again(tmp_path):
 
     small = ["training.max_steps=2", "training.warmup_steps=1", "data.train.0.count=20", "data.train.1.count=20"]
@@ -371,38 +332,13 @@ def test_a_finished_run_without_checkpoints_is_not_trained_again(tmp_path):
     assert "this run is finished" in str(again.exception)
 
 
+@pytest.mark.slow
 def test_a_model_that_is_no_longer_finite_is_not_saved(tmp_path):
 
     small = ["training.max_steps=3", "training.warmup_steps=0", "data.train.0.count=50", "data.train.1.count=50"]
     command = ["train", "embedded-live", *small, "training.learning_rate=1e30", "--output", str(tmp_path / "n")]
     stopped = CliRunner().invoke(app, [*command, "--device", "cpu"])
     assert isinstance(stopped.exception, UserError) and not (tmp_path / "n" / "model").exists()
-
-
-def test_the_fields_of_a_settings_class_become_options_with_their_default_range_and_help():
-    import typer
-    from pydantic import Field
-
-    from ruplar.cli.options import options_of
-    from ruplar.settings import Settings
-
-    class Limits(Settings):
-        max_n: int = Field(16, ge=1, description="Most answers.")
-        timeout: float = Field(60.0, ge=0.01, description="Most seconds.")
-
-    def command(name: str = "x", *, limits: Limits) -> None:
-        typer.echo(f"{name} {limits}")
-
-    command.__annotations__["limits"] = Limits  # a class of this function, which its annotation's text does not find
-    toy = typer.Typer()
-    toy.command()(options_of(Limits)(command))
-    run = CliRunner().invoke
-    assert run(toy, []).output == "x max_n=16 timeout=60.0\n"
-    assert run(toy, ["--max-n", "3", "--name", "y", "--timeout", "2"]).output == "y max_n=3 timeout=2.0\n"
-    refused = run(toy, ["--max-n", "0"])
-    assert refused.exit_code == 2 and "--max-n" in refused.output
-    listed = run(toy, ["--help"]).output
-    assert "Most answers." in listed and "16" in listed and "Most seconds." in listed
 
 
 def test_every_limit_of_the_server_is_an_option(ruplar):

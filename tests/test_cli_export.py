@@ -17,6 +17,7 @@ from ruplar.model.store import find_model
 
 EMBEDDED = Path(__file__).parents[1] / "results" / "embedded"
 MODEL = "embedded:ruplar"
+RUN = ("--run", EMBEDDED / "embedded-ruplar-seed777")
 
 
 def typed(*words) -> str:
@@ -30,7 +31,7 @@ def typed(*words) -> str:
 def test_export_writes_a_card_beside_the_weights_and_what_it_says_to_type_works(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "more.md").write_text("It has met no fractions.\n", encoding="utf-8")
-    words = ("--no-merge", "--card", EMBEDDED, "--license", "apache-2.0", "--limits", "more.md")
+    words = ("--no-merge", "--card", EMBEDDED, *RUN, "--license", "apache-2.0", "--limits", "more.md")
     assert "bare/README.md" in typed(MODEL, "bare", *words)
     text = (tmp_path / "bare" / "README.md").read_text(encoding="utf-8")
     about = yaml.safe_load(text.split("---\n")[1])
@@ -47,13 +48,13 @@ def test_export_writes_a_card_beside_the_weights_and_what_it_says_to_type_works(
     # the folder as MODEL: the card alone is made again, and only with --force; the weights stay
     weights = (tmp_path / "bare" / "adapter_model.safetensors").stat().st_mtime_ns
     with pytest.raises(UserError, match="README.md: exists.*--force"):
-        typed("bare", "bare", "--card", EMBEDDED)
-    typed("bare", "bare", "--card", EMBEDDED, "--force")
+        typed("bare", "bare", "--card", *RUN)
+    typed("bare", "bare", "--card", *RUN, "--force")
     again = (tmp_path / "bare" / "README.md").read_text(encoding="utf-8")
     assert "no fractions" not in again and "peft" in again
     assert (tmp_path / "bare" / "adapter_model.safetensors").stat().st_mtime_ns == weights
     with pytest.raises(UserError, match="bare exists and is not empty"):
-        typed(MODEL, "bare", "--card", EMBEDDED, "--force")
+        typed(MODEL, "bare", "--card", *RUN, "--force")
 
 
 def test_the_run_beside_a_model_is_enough_for_its_card(tmp_path, monkeypatch):
@@ -74,11 +75,11 @@ def test_mistakes_are_told_before_anything_is_written(tmp_path, monkeypatch):
         ((EMBEDDED,), "RUNS: only used for a model card. Add --card"),
         (("--force", "--license", "mit"), "--license, --force: only used for a model card"),
         (("--card",), "there is no run.json beside the model"),
-        (("--card", "dirty"), "uncommitted changes.*--drafts"),
-        (("--card", EMBEDDED, "--license", "Apache 2"), "--license: 'Apache 2' is not an identifier"),
-        (("--card", EMBEDDED, "--limits", "none.md"), "--limits: none.md cannot be read"),
-        (("--card", EMBEDDED / "embedded-no_cot-seed777"), "none of these 1 runs made this model"),
-        (("--card", "nowhere"), "nowhere: no such file or folder"),
+        (("--card", "--run", "dirty"), "uncommitted changes.*--drafts"),
+        (("--card", *RUN, "--license", "Apache 2"), "--license: 'Apache 2' is not an identifier"),
+        (("--card", *RUN, "--limits", "none.md"), "--limits: none.md cannot be read"),
+        (("--card", "--run", EMBEDDED / "embedded-no_cot-seed777"), "not the run that made this model"),
+        (("--card", *RUN, "nowhere"), "nowhere: no such file or folder"),
     ):
         with pytest.raises(UserError, match=why):
             typed(MODEL, "out", *words)

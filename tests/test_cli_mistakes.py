@@ -11,7 +11,6 @@ from pathlib import Path
 
 import pytest
 
-from ruplar.errors import UserError
 from ruplar.model.store import METADATA_FILE, find_model
 
 LONG = "Tom has 3 bags of 4 apples. " * 200 + "How many apples does he have?"
@@ -28,10 +27,6 @@ def test_a_file_that_is_there_is_written_over_only_when_told_to(ruplar, refused,
     assert (tmp_path / "a.jsonl").read_text() == "mine\n"
     assert ruplar("data", "make", "a.jsonl", "--count", "2", "--force").code == 0
     assert len((tmp_path / "a.jsonl").read_text().splitlines()) == 2
-
-
-def test_a_preview_of_a_file_that_is_not_there_says_so(refused):
-    assert "missing.jsonl: no such file" in refused("preview", "missing.jsonl")
 
 
 @pytest.mark.parametrize(
@@ -63,25 +58,11 @@ def test_a_negative_seed_is_refused_by_name(refused, words):
     assert re.search(r"--seeds?\b", refused(*words))
 
 
-def test_a_negative_seed_is_refused_in_python_too():
-    from ruplar.engine.sampling import Decoding
-
-    with pytest.raises(UserError, match="seed: must be 0 or more, got -1"):
-        Decoding(seed=-1)
-
-
 def test_half_a_character_is_named_and_no_traceback(refused, tmp_path):
     assert "half of a character (U+D800" in refused("ask", "embedded", "How many \ud800?", "--device", "cpu")
     (tmp_path / "half.jsonl").write_text('{"question": "How many \\ud83d?", "answer": "7"}\n', encoding="utf-8")
     said = refused("evaluate", "embedded", "--on", "half.jsonl", "--device", "cpu")
     assert "half.jsonl:1" in said and "half of a character" in said
-
-
-def test_a_place_that_cannot_be_made_is_told_before_the_model_is_looked_for(refused, tmp_path):
-    (tmp_path / "file").write_text("")
-    said = refused("evaluate", "runs/none", "--on", "word-problems", "--output", "file/sub", "--device", "cpu")
-    assert "file/sub: cannot be created" in said and "runs/none" not in said
-    assert "cannot be created" in refused("train", "embedded-live", "--output", "file/sub", "--device", "cpu")
 
 
 @pytest.fixture
@@ -100,14 +81,6 @@ def test_a_set_that_cannot_be_read_is_told_before_the_weights_are(refused, tmp_p
     assert "missing.jsonl: no such file" in refused(*asked, f"{good},missing.jsonl")
     assert "broken.jsonl" in refused(*asked, f"{good},broken.jsonl")
     assert "hollow" in refused(*asked, good)  # what can be read leads on to the weights
-
-
-@pytest.mark.parametrize("verb", ["evaluate", "ablate"])
-def test_a_set_is_read_once(ruplar, tmp_path, caplog, verb):
-    write(tmp_path / "two.jsonl", {"question": "3+4?", "answer": "7"}, {"question": "3+5?", "answer": "8"})
-    with caplog.at_level("INFO", logger="ruplar"):
-        assert ruplar(verb, "embedded", "--on", "two.jsonl", "--device", "cpu").code == 0
-    assert [r.message for r in caplog.records if "rows read" in r.message] == ["two.jsonl: 2 of 2 rows read."]
 
 
 def test_a_benchmarks_bad_row_is_told_with_evaluates_own_option(refused, ruplar, tmp_path):
@@ -156,6 +129,7 @@ def test_every_help_page_fits_eighty_columns_and_describes_each_option(ruplar, m
     assert len(pages) > 25
 
 
+@pytest.mark.slow
 def test_loading_a_model_in_python_draws_no_bars():
     code = "from ruplar.reasoner import LatentReasoner; LatentReasoner.from_pretrained('embedded')"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
@@ -165,16 +139,6 @@ def test_loading_a_model_in_python_draws_no_bars():
 def test_training_for_no_step_is_refused(refused):
     assert "training.max_steps: 0 would train nothing" in refused("train", "embedded-live", "training.max_steps=0")
     assert "num_train_epochs: 0 would train" in refused("train", "embedded-live", "training.num_train_epochs=0")
-
-
-def test_a_setting_of_the_default_domain_needs_no_name(ruplar, refused):
-    import yaml
-
-    said = ruplar("train", "embedded-live", "data.domain.rule=published", "--check")
-    assert yaml.safe_load(said.out)["data"]["domain"] == {"name": "arithmetic", "rule": "published", "lenient": False}
-    assert "unknown setting of domain arithmetic 'rul'" in refused(
-        "train", "embedded-live", "data.domain.rul=published"
-    )
 
 
 def test_a_number_with_its_unit_is_a_marked_answer_and_one_in_words_is_noticed(ruplar, tmp_path):

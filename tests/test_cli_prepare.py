@@ -56,6 +56,7 @@ def test_ruplar_train_finds_what_was_prepared(ruplar):
     assert _written() == before and before
 
 
+@pytest.mark.slow
 def test_a_study_finds_every_encoding_of_its_cells(ruplar, study):
     said = ruplar("data", "prepare", study, "--json").json
     assert [one["rows"] for one in said] == [["Mix", "Weak"], ["Temp"], ["COCONUT"]]

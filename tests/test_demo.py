@@ -49,8 +49,8 @@ def test_the_demo_shows_thoughts_compares_ablates_and_trains(tmp_path):
     # the page contains every table and figure the demo has data for
     written = (folder / "page.html").read_text()
     assert "Accuracy against cost on word-problems" in written and "Latent ablation" in written
-    assert "Soft tokens of one question" in written and "ruplar demo" in written
-    assert (folder / "figures" / "thought.png").is_file()
+    assert "Soft tokens beside the text they replace" in written and "ruplar demo" in written
+    assert (folder / "figures" / "frontier-word-problems.png").is_file()
 
     # Ctrl-C in the training, into the same folder: training stops, the model so far is saved and evaluated
     screen, steps = console(), []

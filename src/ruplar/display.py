@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from rich.table import Table
@@ -70,20 +71,8 @@ def show_answer(console: Console, answer: Answer, chain: str = "") -> None:
 
 def answer_as_dict(question: str, answer: Answer) -> dict[str, Any]:
     """Return an answer as JSON values."""
-    return {
-        "question": question,
-        "answer": answer.text,
-        "thought": answer.thought,
-        "latents": [
-            {"tokens": list(z.tokens), "probs": list(z.probs), "entropy": z.entropy, "halt": z.halt}
-            for z in answer.latents
-        ],
-        "latent_count": answer.latent_count,
-        "answer_tokens": answer.answer_tokens,
-        "forwards": answer.forwards,
-        "halted": answer.halted,
-        "ended": answer.ended,
-    }
+    plain = asdict(answer)
+    return {"question": question, "answer": plain.pop("text"), **plain}
 
 
 def show_votes(console: Console, vote: Vote, answers: Sequence[Answer]) -> None:
@@ -121,16 +110,13 @@ def vote_as_dict(question: str, vote: Vote) -> dict[str, Any]:
 
 def pass_table(title: str, results: Iterable[BenchmarkResult]) -> Table:
     """Return a table of pass@k with intervals, one row per sampled benchmark."""
-    from ruplar.evaluate.record import Share
-
     sampled = [r for r in results if r.pass_at]
     ks = sorted({k for r in sampled for k in r.pass_at})
-    nothing = Share(mean=0.0, low=None, high=None)
     rows = []
     for r in sampled:
-        shares = [r.pass_at.get(k, nothing) for k in ks]
+        shares = [r.pass_at.get(k) for k in ks]
         name = f"{r.name} {r.decoding} seed {r.seed}"
-        rows.append((name, *(percent(s.mean, s.low, s.high) if s is not nothing else "–" for s in shares)))
+        rows.append((name, *("–" if s is None else percent(s.mean, s.low, s.high) for s in shares)))
     return table(title, ("benchmark", *(f"k={k}" for k in ks)), rows)
 
 
@@ -165,15 +151,10 @@ def ablation_table(title: str, rows: Iterable[AblationRow]) -> Table:
     columns = ("latents", "replaced by", "accuracy (95 % CI)", "difference (95 % CI)")
     shown = []
     for row in rows:
-        about = row.as_dict()
-        difference = (
-            f"{row.difference.mean:+.1f} ({row.difference.low:+.1f}, {row.difference.high:+.1f})"
-            if row.difference
-            else ""
-        )
-        shown.append(
-            (row.mode, str(about["about"]), percent(row.result.accuracy, row.result.low, row.result.high), difference)
-        )
+        gap = row.difference
+        difference = f"{gap.mean:+.1f} ({gap.low:+.1f}, {gap.high:+.1f})" if gap else ""
+        accuracy = percent(row.result.accuracy, row.result.low, row.result.high)
+        shown.append((row.mode, str(row.as_dict()["about"]), accuracy, difference))
     return table(title, columns, shown, texts=2)
 
 

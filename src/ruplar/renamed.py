@@ -63,13 +63,8 @@ def hint(path: str) -> str:
 def upgrade(config: Mapping[str, Any], where: str = "", strict: bool = True) -> dict[str, Any]:
     """Return a config in today's terms; the input is not changed.
 
-    Args:
-        config: A whole recipe, or the metadata of a model (`method: {name, settings}`).
-        where: The file it comes from, for the message.
-        strict: Refuse a retired setting that is in use. Records pass False: they keep it, as what the run was made with.
-
-    Raises:
-        UserError: A retired setting is in use, so this version cannot run the model as it was trained.
+    `config` is a whole recipe, or the metadata of a model (`method: {name, settings}`). A retired setting that is in use is refused:
+    this version cannot run the model as it was trained. Records pass `strict=False`: they keep what the run was made with.
     """
     found = copy.deepcopy(dict(config))
     for old, new in RENAMED.items():

@@ -38,10 +38,8 @@ def train_and_record(
     """Train and write run.json next to the model.
 
     Progress goes to `progress`; without it, to a bar on a terminal, or to one line per log row elsewhere.
-
-    Returns:
-        The run's folder; None in the secondary processes of a distributed run.
     """
+    from ruplar.evaluate.record import write_record
     from ruplar.train.progress import BarProgress, line
     from ruplar.train.run import train
 
@@ -54,7 +52,7 @@ def train_and_record(
         result = train(config, output=folder, resume=resume, device=device, progress=progress)
     if not result.main:
         return None
-    _write(training_record(config, overrides, result, started, device), folder)
+    write_record(training_record(config, overrides, result, started, device), folder)
     return folder
 
 
@@ -93,13 +91,10 @@ def evaluate_and_record(
 
     Questions are read before the weights. Results are added to the folder's existing record; the default folder is the
     model's own run folder, or a separate one if there is none or `settings` override those of the model.
-
-    Returns:
-        The record and the folder it was written to.
     """
     from ruplar.evaluate.benchmark import evaluate
     from ruplar.evaluate.question_sets import open_questions
-    from ruplar.evaluate.record import RECORD, read_record, write_samples
+    from ruplar.evaluate.record import RECORD, read_record, write_record, write_samples
     from ruplar.model.soup import seeds_of
     from ruplar.model.store import find_model
     from ruplar.reasoner import LatentReasoner
@@ -141,12 +136,11 @@ def evaluate_and_record(
             seconds = record.seconds if existing is not None else time.monotonic() - clock
             record = record.model_copy(update={"data": data, "seconds": seconds})
             write_samples([*_other_samples(folder, found.samples), *found.samples], folder)
-            _write(record, folder)
+            write_record(record, folder)
     return record, folder
 
 
 def _print_result(console: Console, result: BenchmarkResult) -> None:
-    """Print one line where there is no progress bar, for example in a log file."""
     if not console.is_terminal:
         seconds = result.ms_per_question * result.n / 1000
         console.print(
@@ -155,7 +149,6 @@ def _print_result(console: Console, result: BenchmarkResult) -> None:
 
 
 def _domain(reference: str) -> Domain:
-    """Return the domain of a model without loading its weights."""
     from ruplar import plugins
     from ruplar.model.store import find_model, read_metadata
 
@@ -188,7 +181,6 @@ def fingerprints(sources: Sequence[dict[str, Any]]) -> dict[str, str]:
 
 
 def _other_samples(folder: Path, fresh: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return the samples of earlier evaluations in the folder that the new ones do not replace."""
     from ruplar.evaluate.record import SAMPLES, read_samples
 
     graded = {row.get("lenient", False) for row in fresh}
@@ -256,6 +248,8 @@ def counting(console: Console) -> Iterator[Any]:
 
 
 def _record(name: str, config: dict[str, Any], seed: int, started: datetime, device: str, **figures: Any) -> RunRecord:
+    import torch
+
     from ruplar.evaluate.record import RunRecord, commit_of, machine, versions
 
     commit, dirty = commit_of()
@@ -266,21 +260,7 @@ def _record(name: str, config: dict[str, Any], seed: int, started: datetime, dev
         commit=commit,
         dirty=dirty,
         versions=versions(),
-        machine=machine(_gpu(device)),
+        machine=machine(torch.cuda.get_device_name(device) if device.startswith("cuda") else None),
         started=started.isoformat(timespec="seconds"),
         **figures,
     )
-
-
-def _gpu(device: str) -> str | None:
-    if not device.startswith("cuda"):
-        return None
-    import torch
-
-    return torch.cuda.get_device_name(device)
-
-
-def _write(record: RunRecord, folder: Path) -> None:
-    from ruplar.evaluate.record import write_record
-
-    write_record(record, folder)

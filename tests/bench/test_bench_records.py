@@ -9,48 +9,6 @@ from ruplar.bench import latency, throughput
 from ruplar.bench.report import KEYS, table
 from ruplar.cli import app
 
-ABOUT = {
-    *("what", "shape", "device", "dtype", "gpu", "cpu", "cores", "threads", "python", "ruplar", "torch"),
-    *("transformers", "peft", "commit", "dirty"),
-}
-CEILINGS = {"bandwidth_gb_s", "matmul_tflops"}
-
-
-def spread(name, unit="ms"):
-    return {f"{name}_{unit}", f"{name}_p10_{unit}", f"{name}_p90_{unit}"}
-
-
-EXACT = {
-    "latency": {
-        *ABOUT, *CEILINGS, *spread("ours"), *spread("published"), *spread("hf_cot"),
-        *("prompt_tokens", "latents", "answer_tokens", "cot_tokens", "forwards", "repeats", "floor_ms"),
-        *("vs_published", "vs_hf_cot", "vs_floor", "peak_gb", "published_peak_gb", "weights_gb"),
-        *("agreement", "agreement_questions", "agreement_tokens", "agreement_dtype"),
-        "max_logit_difference",
-        *("relative_logit_difference", "kernels"),
-    },
-    "throughput": {
-        *ABOUT, *CEILINGS,
-        *("prompt_tokens", "latents", "answer_tokens", "cot_tokens", "questions", "published_sample"),
-        "questions_by_batch",
-        *("questions_per_s", "questions_per_s_p10", "questions_per_s_p90", "floor_questions_per_s"),
-        *("peak_gb_by_batch", "best_batch", "best_questions_per_s", "published_questions_per_s"),
-        *("published_questions_per_s_p10", "published_questions_per_s_p90", "vs_published", "vs_batch_1", "vs_floor"),
-        *("peak_gb", "published_peak_gb", "weights_gb"),
-    },
-    "train": {
-        *ABOUT, *CEILINGS, *spread("ours"), *spread("published"),
-        *("batch", "trains", "pack", "compiled", "head_chunk", "checkpoint", "keep", "published_fits", "latents", "answer_tokens"),
-        *("tokens_per_step", "repeats", "tokens_per_s", "published_tokens_per_s", "mfu", "vs_published_speed", "vs_published_memory"),
-        *("peak_gb", "published_peak_gb", "weights_gb"),
-    },
-    "priors": {
-        *ABOUT,
-        *("prior", "source", "vocabulary", "chains", "steps", "distinct_steps", "priors", "ours_s", "chains_per_s"),
-        *("published_sample", "published_chains_per_s", "vs_published", "peak_gb", "growth_gb"),
-    },
-}  # fmt: skip
-
 
 @pytest.fixture
 def measured(tiny_shape, tmp_path):
@@ -64,15 +22,15 @@ def measured(tiny_shape, tmp_path):
         )
         assert done.exit_code == 0, done.output
         assert what in done.output
-        return json.loads(file.read_text())
+        record = json.loads(file.read_text())
+        assert tuple(record)[: len(KEYS[what])] == KEYS[what] and {"commit", "dirty", "torch", "cpu"} <= record.keys()
+        return record
 
     return run
 
 
-def test_latency_writes_exactly_its_keys_and_its_ratios_follow(measured):
+def test_latency_has_ratios_that_follow(measured):
     record = measured("latency")
-    assert set(record) == EXACT["latency"]
-    assert list(record)[:12] == list(KEYS["latency"])
     assert record["vs_published"] == pytest.approx(record["published_ms"] / record["ours_ms"])
     assert record["vs_hf_cot"] == pytest.approx(record["hf_cot_ms"] / record["ours_ms"])
     assert record["vs_floor"] == pytest.approx(record["ours_ms"] / record["floor_ms"])
@@ -83,9 +41,9 @@ def test_latency_writes_exactly_its_keys_and_its_ratios_follow(measured):
     assert record["weights_gb"] == pytest.approx(4 * (2048 + 2 * (2048 + 1024 + 4608 + 64) + 32) / 1e9)
 
 
-def test_throughput_writes_exactly_its_keys_and_its_ratios_follow(measured):
+@pytest.mark.slow
+def test_throughput_has_ratios_that_follow(measured):
     record = measured("throughput", "--batches", "1,4")
-    assert set(record) == EXACT["throughput"]
     rates = record["questions_per_s"]
     assert list(rates) == ["1", "4"]
     best = max(rates.values())
@@ -95,9 +53,9 @@ def test_throughput_writes_exactly_its_keys_and_its_ratios_follow(measured):
     assert record["questions"] == 12
 
 
-def test_train_writes_exactly_its_keys_and_its_ratios_follow(measured):
+@pytest.mark.slow
+def test_train_has_ratios_that_follow(measured):
     record = measured("train", "--pack", "512", "--head-chunk", "8", "--checkpoint")
-    assert set(record) == EXACT["train"]
     assert record["tokens_per_s"] == pytest.approx(1000 * record["tokens_per_step"] / record["ours_ms"])
     assert record["vs_published_speed"] == pytest.approx(record["tokens_per_s"] / record["published_tokens_per_s"])
     assert record["vs_published_speed"] == pytest.approx(record["published_ms"] / record["ours_ms"])
@@ -105,21 +63,22 @@ def test_train_writes_exactly_its_keys_and_its_ratios_follow(measured):
     assert (record["trains"], record["pack"], record["head_chunk"]) == ("lora", 512, 8)
 
 
+@pytest.mark.slow
 def test_all_weights_can_be_trained_instead_of_adapters(measured):
     assert measured("train", "--full")["trains"] == "all"
 
 
-def test_priors_writes_exactly_its_keys_and_its_ratios_follow(measured, monkeypatch):
+def test_priors_has_ratios_that_follow(measured, monkeypatch):
     from ruplar.bench import shapes
 
     monkeypatch.setitem(shapes.SHAPES["tiny"], "vocab_size", 4096)  # the embedded tokenizer's ids must fit
     record = measured("priors")
-    assert set(record) == EXACT["priors"]
     assert record["chains"] == 100
     assert record["priors"] == record["steps"] >= record["distinct_steps"]  # one latent a step
     assert record["vs_published"] == pytest.approx(record["chains_per_s"] / record["published_chains_per_s"])
 
 
+@pytest.mark.slow
 def test_growth_varies_one_thing_at_a_time(tiny_shape, monkeypatch):
     monkeypatch.setattr(throughput, "LATENTS", (0, 2))
     monkeypatch.setattr(throughput, "PROMPTS", (8, 16))
@@ -138,8 +97,9 @@ def test_an_unknown_shape_is_named_with_the_known_ones():
     assert "Did you mean 'llama-3.2-1b'" in str(done.exception)
 
 
+@pytest.mark.slow
 def test_agreement_asks_the_trained_model_by_both_engines():
-    record = latency.agreement("cpu", 16, ("float32",))
+    record = latency.agreement("cpu", 8, ("float32",))
     assert record["float32_same"] == 1.0
-    assert [(row["slots"], row["questions"]) for row in record["rows"]] == [(1, 8), (8, 16), (64, 16)]
+    assert [(row["slots"], row["questions"]) for row in record["rows"]] == [(1, 8), (8, 8), (64, 8)]
     assert all(row["largest_logit_difference"] < 1e-3 for row in record["rows"])

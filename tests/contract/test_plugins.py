@@ -45,32 +45,15 @@ def spans_of(domain_name: str, rule: str = "step"):
     return [span for cut in cut_chain(cutter, domain.split(domain.EXAMPLE[0]), domain) for span in cut]
 
 
-def test_there_is_at_least_one_file_of_every_kind():
-    assert {kind for kind, _ in ALL} == {"domains", "priors", "spans", "methods"}
-
-
 @pytest.mark.parametrize(("kind", "name"), ALL)
-def test_a_plug_in_has_a_one_line_description(kind, name):
+def test_a_plug_in_is_described_and_checks_its_settings(kind, name):
     line = plugins.describe(kind, name)
     assert len(line) > 20 and line[0].isupper() and "\n" not in line
-
-
-@pytest.mark.parametrize(("kind", "name"), ALL)
-def test_settings_survive_yaml_and_have_descriptions(kind, name):
     config = plugins.load(kind, name).Config()
     assert type(config)(**yaml.safe_load(yaml.safe_dump(config.model_dump(mode="json")))) == config
-    unexplained = [field for field, info in type(config).model_fields.items() if not info.description]
-    assert unexplained == []
-
-
-@pytest.mark.parametrize(("kind", "name"), ALL)
-def test_an_unknown_setting_is_refused_by_name(kind, name):
+    assert all(info.description for info in type(config).model_fields.values())
     with pytest.raises(ValidationError, match="no_such_setting"):
         plugins.make(kind, name, {"no_such_setting": 1})
-
-
-@pytest.mark.parametrize(("kind", "name"), ALL)
-def test_a_misspelt_name_gets_a_suggestion(kind, name):
     with pytest.raises(UserError, match=f"'{name}x'. Did you mean '{name}'"):
         plugins.make(kind, f"{name}x")
 
@@ -209,11 +192,6 @@ def method_of(name, backbone):
     for module in method.modules().values():
         module.eval()
     return method
-
-
-@pytest.mark.parametrize("name", METHODS)
-def test_a_method_says_whether_it_needs_steps(name):
-    assert isinstance(plugins.load("methods", name).Method.needs_steps, bool)
 
 
 @pytest.mark.parametrize("name", METHODS)

@@ -6,12 +6,15 @@ import re
 import shlex
 from pathlib import Path
 
+import pytest
+
 from ruplar.data.formats import FORMATS
 
 PAGE = (Path(__file__).parents[2] / "docs" / "domains.md").read_text(encoding="utf-8")
 BLOCKS = dict(re.findall(r'^```(?:json|sh) title="([\w.]+)"\n(.*?)^```$', PAGE, re.M | re.S))
 
 
+@pytest.mark.slow
 def test_the_file_of_the_page_can_be_checked_previewed_trained_on_and_evaluated(tmp_path, monkeypatch):
     from typer.testing import CliRunner
 

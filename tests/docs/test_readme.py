@@ -30,7 +30,9 @@ def test_there_is_something_to_run():
     assert {words[1] for words in RUNNABLE} == {"preview", "train", "evaluate"} and len(RECIPES) >= 3
 
 
-@pytest.mark.parametrize("words", RUNNABLE, ids=" ".join)
+@pytest.mark.parametrize(
+    "words", [pytest.param(w, marks=[pytest.mark.slow] * (w[1] == "train"), id=" ".join(w)) for w in RUNNABLE]
+)
 def test_a_command_of_the_page_runs(words, tmp_path, monkeypatch, capsys):
     from ruplar.cli import main
 
@@ -71,12 +73,6 @@ def test_the_released_model_says_what_the_page_shows(asked):
     assert _held(shown) == _held(said) == ["* 3", "- 36"] and "answer  26" in shown and "answer  26" in said
 
 
-@pytest.mark.slow
-def test_the_written_chain_has_the_same_steps(asked):
-    said = asked("models/smollm2-135m-cot")
-    assert "<<3*12=36>> <<36-10=26>>" in said and "answer  26" in said
-
-
 def _held(text: str) -> list[str]:
     """The symbols that share each soft token, a near tie in either order."""
     lines = re.findall(r"^ +z\d +[█░]+ +(.*)entropy", text, re.MULTILINE)
@@ -90,6 +86,7 @@ def test_the_python_of_the_page_answers(capsys):
     assert capsys.readouterr().out.split() == ["12", "['12']"]
 
 
+@pytest.mark.slow
 def test_the_python_of_the_page_trains(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     short = TRAIN.replace("max_steps=100", "max_steps=2")

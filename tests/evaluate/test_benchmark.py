@@ -7,9 +7,9 @@ import pytest
 from ruplar import plugins
 from ruplar.engine.sampling import Decoding
 from ruplar.errors import UserError
-from ruplar.evaluate.benchmark import describe, evaluate, expected_latents, halted_right
+from ruplar.evaluate.benchmark import evaluate
 from ruplar.evaluate.record import BenchmarkResult, read_samples, write_samples
-from ruplar.types import Answer, Example
+from ruplar.types import Answer
 
 SHORT = Decoding(max_answer_tokens=3)
 
@@ -80,15 +80,6 @@ def test_halting_is_right_where_the_thought_is_as_long_as_the_chain(reasoner, sa
     assert [row["latents_asked_for"] for row in found.samples] == [*steps[:2], None, *steps[3:]]
 
 
-def test_expected_latents_are_the_spans_and_none_for_text_methods(make_reasoner):
-    examples = [Example("q", ("1+1=2", "2+2=4"), "4"), Example("q", (), "4")]
-    assert expected_latents(make_reasoner("ruplar").model, examples) == [2, None]
-    assert expected_latents(make_reasoner("cot").model, examples) == [None, None]
-    assert expected_latents(make_reasoner("no_cot").model, examples) == [None, None]
-    assert halted_right([Answer("", latent_count=2), Answer("")], [2, None]) == 1.0
-    assert halted_right([Answer("")], [None]) is None
-
-
 def test_a_limit_asks_the_first_questions_and_is_noted_only_where_it_cuts(reasoner, toy):
     [cut] = evaluate(reasoner, [str(toy)], limit=2, decoding=SHORT).results
     assert (cut.n, cut.correct, cut.limit) == (2, 1, 2)
@@ -141,11 +132,6 @@ def test_text_methods_and_no_thought_are_counted_in_their_own_coin(make_reasoner
     assert (none.latents, none.acc_per_latent) == (0, None) and none.forwards == none.answer_tokens
 
 
-def test_the_latency_of_single_questions_is_measured_on_request(reasoner, toy):
-    [result] = evaluate(reasoner, [str(toy)], limit=2, decoding=SHORT, latency_questions=1).results
-    assert result.ms_batch1 > 0
-
-
 def test_what_happens_once_only_is_in_no_clock_that_was_asked_for(reasoner, toy, monkeypatch):
     """A first meeting takes 100 s, any other 1 s: so it is where graphs are captured when a length is met."""
     now, met, ask = [0.0], set(), reasoner.ask
@@ -161,36 +147,6 @@ def test_what_happens_once_only_is_in_no_clock_that_was_asked_for(reasoner, toy,
     assert (result.ms_per_question, result.ms_batch1) == (500.0, 1000.0)
     [result] = evaluate(reasoner, [str(toy)], limit=3, decoding=SHORT).results
     assert result.ms_per_question > 30_000, "nobody asked for clocks, so nothing is asked twice"
-
-
-def test_a_benchmark_that_cannot_be_asked_stops_before_the_first_question(reasoner, toy, write_questions):
-    told = []
-    empty = write_questions([], "empty.jsonl")
-    for wrong, why in [
-        (str(empty), "no usable row"),
-        ("gsm9k", "unknown data set 'gsm9k'"),
-        ("word-problems:moon", "moon"),
-    ]:
-        with pytest.raises(UserError, match=why):
-            evaluate(reasoner, [str(toy), wrong], on_progress=lambda *news: told.append(news))
-    assert told == []
-
-
-def test_word_problems_are_a_benchmark(reasoner):
-    [result] = evaluate(reasoner, ["word-problems"], limit=3, decoding=SHORT).results
-    assert (result.name, result.n, result.limit) == ("word-problems", 3, 3)
-    assert result.halted_right is not None
-
-
-def test_decoding_is_named():
-    assert describe(Decoding()) == "greedy"
-    assert describe(Decoding(temperature=0.6, top_p=0.95)) == "T=0.6 top-p=0.95"
-
-
-def rows(name: str, *correct: bool, seed: int = 0) -> list[dict]:
-    return [
-        {"benchmark": name, "seed": seed, "index": i, "question": f"q{i}", "correct": c} for i, c in enumerate(correct)
-    ]
 
 
 def test_the_result_says_what_was_not_asked_and_what_was_asked_although_it_is_wrong(reasoner, data):

@@ -7,7 +7,6 @@ import math
 import pytest
 
 from ruplar.engine.sampling import Decoding
-from ruplar.errors import UserError
 from ruplar.evaluate.ablate import ablate
 from ruplar.evaluate.benchmark import evaluate
 from ruplar.reasoner import LatentReasoner
@@ -46,8 +45,3 @@ def test_a_fixed_number_of_latents_is_not_marked_against_the_steps_of_a_chain(ma
     file = write_questions([{"question": "3+4?", "cot": "<<3+4=7>>", "answer": "7"}])
     [result] = evaluate(make_reasoner(method), [str(file)], decoding=SHORT).results
     assert result.latents == 6 and result.halted_right is None
-
-
-def test_icot_has_no_latents_to_ablate(make_reasoner):
-    with pytest.raises(UserError, match="'icot' has no latents"):
-        ablate(make_reasoner("icot"), [Example("3?", (), "3"), Example("4?", (), "4")])

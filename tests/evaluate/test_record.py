@@ -11,7 +11,6 @@ from ruplar.evaluate.record import (
     RunRecord,
     commit_of,
     differences,
-    is_complete,
     machine,
     read_record,
     versions,
@@ -72,13 +71,6 @@ def test_a_limit_a_crash_or_changed_code_makes_a_record_partial():
 def test_a_benchmark_asked_again_replaces_its_earlier_result():
     twice = record().with_benchmark(result(correct=90)).with_benchmark(result(name="gsm8k"))
     assert [(b.name, b.correct) for b in twice.benchmarks] == [("svamp", 90), ("gsm8k", 81)]
-
-
-def test_a_record_is_complete_with_greedy_strict_results_of_all_questions():
-    assert is_complete(record(), {"svamp": 263}) and is_complete(record(), {"svamp": None})
-    assert not is_complete(record(), {"svamp": 300}) and not is_complete(record(), {"svamp": None, "gsm8k": None})
-    for other in (result(decoding="T=0.6 top-p=0.95"), result(lenient=True)):
-        assert not is_complete(record(benchmarks=[other]), {"svamp": None})
 
 
 def test_configs_are_compared_without_seed_name_and_speed():

@@ -64,21 +64,6 @@ def test_missing_questions_are_named(tmp_path):
         read_samples(tmp_path / "study" / "one")
 
 
-def test_questions_beside_the_run_are_read_as_earlier_versions_wrote_them(tmp_path):
-    write_samples(rows(), tmp_path / "study" / "one", share=True)
-    [shared] = (tmp_path / "questions").iterdir()
-    shared.rename(tmp_path / "study" / shared.name)
-    assert read_samples(tmp_path / "study" / "one") == rows()
-
-
-def test_shared_questions_are_found_from_within_the_run_s_folder(tmp_path, monkeypatch):
-    folder = tmp_path / "study" / "one"
-    folder.mkdir(parents=True)
-    monkeypatch.chdir(folder)
-    write_samples(rows(), ".", share=True)
-    assert read_samples(".") == read_samples("../one") == read_samples(folder) == rows()
-
-
 def test_two_results_of_one_name_with_different_questions_keep_their_own(tmp_path):
     both = [*rows("1", decoding="greedy"), *rows("1", decoding="T=1", question="2 × 6?")]
     write_samples(both, tmp_path / "study" / "one", share=True)

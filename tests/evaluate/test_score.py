@@ -3,7 +3,6 @@ from __future__ import annotations
 import pytest
 
 from ruplar import plugins
-from ruplar.errors import UserError
 from ruplar.evaluate.score import lenient, score
 from ruplar.types import Score
 
@@ -28,16 +27,3 @@ def test_lenient_grading_is_another_domain_and_leaves_the_first_as_it_was(arithm
     assert score("\\boxed{0.5}", "50", arithmetic).correct is False
     assert score("\\boxed{0.5}", "50", lenient(arithmetic)).correct is True
     assert score("\\boxed{0.5}", "50", arithmetic).correct is False
-
-
-def test_a_domain_without_lenient_grading_says_so():
-    from ruplar.settings import Settings
-
-    class Config(Settings):
-        pass
-
-    class Domain:
-        config = Config()
-
-    with pytest.raises(UserError, match="has no lenient grading"):
-        lenient(Domain())

@@ -126,11 +126,3 @@ def test_groups_make_nothing_surer_and_one_group_says_nothing():
     # all right: each group counts as one question
     assert over_seeds([1.0, 1.0], 90, grouped=Grouped(0.0, 10))[1] == wilson(10, 10)
     assert over_seeds([0.5], 100, grouped=Grouped(0.0, 1))[1] == (0.0, 1.0)
-
-
-def test_with_every_question_its_own_group_little_changes():
-    alone = over_seeds([0.44, 0.46, 0.48], 1000)[1]
-    # p(1 - p) / (n - 1) with 999 degrees of freedom, against p(1 - p) / n
-    assert over_seeds([0.44, 0.46, 0.48], 1000, grouped=Grouped(0.46 * 0.54 / 999, 1000))[1] == pytest.approx(
-        alone, abs=5e-4
-    )

@@ -8,8 +8,7 @@ import pytest
 
 from ruplar import plugins
 from ruplar.engine.sampling import Decoding
-from ruplar.errors import UserError
-from ruplar.evaluate.benchmark import describe, evaluate
+from ruplar.evaluate.benchmark import evaluate
 from ruplar.evaluate.score import majority, pass_at_k, passes
 from ruplar.types import Answer
 
@@ -76,17 +75,6 @@ def test_readable_latents_of_a_noised_thought_are_what_was_fed(reasoner, questio
     assert one.latents[0].halt == pytest.approx(two.latents[0].halt), "the halt is not noised"
 
 
-def test_samples_that_would_all_be_the_same_are_refused(reasoner, make_reasoner, questions):
-    with pytest.raises(UserError, match="samples: 4, but nothing is random"):
-        reasoner.sample(questions, 4, decoding=Decoding())
-    with pytest.raises(UserError, match="samples: must be at least 1, got 0"):
-        reasoner.sample(questions, 0)
-    with pytest.raises(UserError, match="noise: NoThinker does not sample"):
-        make_reasoner("no_cot").sample(questions, 2)
-    hot = Decoding(max_answer_tokens=3, temperature=2.0)
-    assert len(make_reasoner("no_cot").sample(questions, 2, decoding=hot)[0]) == 2
-
-
 def test_a_benchmark_asked_several_times_grades_the_majority_and_records_pass_at_k(
     reasoner, questions, write_questions
 ):
@@ -111,9 +99,3 @@ def test_a_benchmark_asked_several_times_grades_the_majority_and_records_pass_at
     assert row["votes"] == [list(one) for one in voted[0].tally] and row["found"] == voted[0].tally[0][0]
     again = evaluate(reasoner, [str(file)], samples=4, decoding=NOISY, seeds=(0, 1)).results
     assert [r.seed for r in again] == [0, 1] and again[0].correct == 5
-
-
-def test_sampled_decodings_are_named():
-    assert describe(Decoding(noise=0.5, noise_temperature=0.25), 16) == "vote of 16 noise=0.5 noise-T=0.25"
-    assert describe(Decoding(temperature=0.6, top_p=0.95), 8) == "vote of 8 T=0.6 top-p=0.95"
-    assert describe(Decoding(noise=1.0)) == "noise=1"

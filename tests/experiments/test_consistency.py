@@ -7,8 +7,8 @@ import pytest
 from ruplar.errors import UserError
 from ruplar.evaluate.record import RunRecord, machine, write_record
 from ruplar.experiments import storage
+from ruplar.experiments.cell import check_same_data, check_same_start, start_of
 from ruplar.experiments.plan import plan
-from ruplar.experiments.reuse import check_same_data, check_same_start, start_of
 from ruplar.io import write_json
 
 START = "start: runs/cot"

@@ -26,15 +26,7 @@ TIMING = {"tokens_per_second", "memory_gb"}
 def start(folder: Path, *words: str) -> subprocess.Popen:
     command = [
         sys.executable,
-        "-m",
-        "ruplar",
-        "study",
-        "tiny.yaml",
-        "--device",
-        "cpu",
-        "--jobs",
-        "1",
-        "--json",
+        *["-m", "ruplar", "study", "tiny.yaml", "--device", "cpu", "--jobs", "1", "--json"],
         *words,
     ]
     return subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)

@@ -6,7 +6,6 @@ import json
 import os
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -66,28 +65,6 @@ def let_calm_continue(tmp_path):
 
 
 # --- the share ---------------------------------------------------------------------------------------------------
-
-
-def test_several_jobs_on_a_gpu_have_equal_shares_of_most_of_it_and_one_has_no_limit():
-    assert memory.share_of(None, 5, "cuda") == pytest.approx(0.19)  # 0.95 / 5
-    assert memory.share_of(None, 2, "cuda:1") == pytest.approx(0.475)
-    assert memory.share_of(None, 1, "cuda") is None
-    assert memory.share_of(None, 5, "cpu") is None
-    assert (memory.share_of(0.15, 5, "cuda"), memory.share_of(0.15, 1, "cuda")) == (0.15, 0.15)
-
-
-@pytest.mark.parametrize("share", [0.0, -0.1, 1.01, float("nan")])
-def test_what_is_no_share_is_refused(share):
-    with pytest.raises(UserError, match="must be above 0 and at most 1"):
-        memory.check_share(share, "cuda")
-    for fine in (1.0, 0.001, None):
-        memory.check_share(fine, "cuda")
-
-
-def test_a_share_where_nothing_would_keep_to_it_is_refused_before_any_work(make_study, places):
-    with pytest.raises(UserError, match="has no effect on 'cpu'"):
-        run(make_study(rows={"A": "embedded-no_cot"}), places, jobs=0, share=0.5)
-    assert not places.results.exists()
 
 
 @pytest.mark.parametrize(
@@ -211,21 +188,6 @@ def test_a_cell_out_of_memory_beside_others_is_done_again_alone_and_then_what_as
     assert reason.startswith(ASKED)
     assert "Hungry-seed1: retried exclusively" in (places.work / "Hungry-seed1" / storage.LOG).read_text()
     assert len(list((tmp_path / "marks").glob("hungry-*"))) == 2
-
-
-@pytest.mark.slow
-def test_no_second_try_is_begun_after_the_budget(make_study, places, row, tmp_path, monkeypatch):
-    let_continue, now = let_calm_continue(tmp_path), time.time
-
-    def watch(event):
-        let_continue(event)
-        if event["event"] == "again":
-            monkeypatch.setattr("ruplar.experiments.run.time.time", lambda: now() + 1e6)
-
-    found, events = run(make_study(rows=beside(row, fails=1)), places, watch=watch, jobs=2, budget=1e5)
-    assert list(found.failed) == ["Hungry-seed1"] and found.left == ["Short-seed1"]
-    assert told(events, "again", "done", "failed") == [("again", "Hungry-seed1"), ("done", "Calm-seed1")]
-    assert len(list((tmp_path / "marks").glob("hungry-*"))) == 1
 
 
 @pytest.mark.slow

@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import json
 import shutil
-import subprocess
-import sys
 
 import pytest
-from test_consistency import record_of
 from tiny import FINISHED, job_of, run
 
 from ruplar.data.sources import SourceConfig
@@ -18,8 +15,6 @@ from ruplar.experiments import storage
 from ruplar.experiments.job import Job, Options
 from ruplar.experiments.plan import plan
 from ruplar.experiments.run import loaders_of, run_studies
-from ruplar.experiments.worker import work
-from ruplar.io import write_json
 from ruplar.report.rows import collect, study_of
 
 ROWS = {
@@ -119,17 +114,6 @@ def test_a_cell_cut_off_after_training_is_evaluated_but_not_trained_again(make_s
     )
 
 
-def test_a_cell_whose_start_was_trained_anew_is_refused_before_it_is_trained(make_study, places):
-    study = make_study(rows=dict.fromkeys("AB", "embedded-no_cot"))
-    start = ("backbone.init=embedded:ruplar", "backbone.lora.continue_adapter=false")
-    first, second = plan(study, start)
-    record = record_of({"start: embedded:ruplar": "of other weights"}, "embedded:ruplar")
-    write_json(places.run(second) / storage.TRAINED, record.model_dump(mode="json"))
-    found, _ = run(study, places, *start, only="A")
-    assert "its start embedded:ruplar has other weights now than when 'B', seed 1" in found.failed["A-seed1"]
-    assert not (places.run(first) / "metrics.jsonl").exists()
-
-
 def test_a_bug_fails_only_its_cell_and_is_in_its_log(make_study, places, monkeypatch):
     def breaks(*arguments):
         raise ZeroDivisionError("our own mistake")
@@ -138,11 +122,6 @@ def test_a_bug_fails_only_its_cell_and_is_in_its_log(make_study, places, monkeyp
     found, _ = run(make_study(rows={"A": "embedded-no_cot", "B": "embedded-no_cot"}), places)
     assert found.failed == dict.fromkeys(("A-seed1", "B-seed1"), "ZeroDivisionError: our own mistake")
     assert "in breaks" in (places.work / "A-seed1" / storage.LOG).read_text()
-
-
-def test_no_cell_is_started_after_the_budget(make_study, places):
-    found, events = run(make_study(rows=ROWS), places, budget=0.0)
-    assert events == [] and not found.failed and len(found.left) == 4
 
 
 def test_a_cell_claimed_by_a_living_process_is_left_to_it(make_study, places):
@@ -181,21 +160,6 @@ def test_several_studies_share_their_workers_and_pretokenized_data(make_study, p
     assert len(list((tmp_path / "runs" / ".encoded").glob("[!.]*"))) == 1
 
 
-def test_a_worker_looks_for_work_in_the_next_study_before_it_waits(make_study, places_of):
-    rows = {"Mix": "embedded-ruplar", "Short": {"of": "Mix", "set": {"method.max_latents": 1}}}
-    one, two = make_study(name="one", rows=rows), make_study(name="two", rows={"No": "embedded-no_cot"})
-    jobs = [job_of(study, places_of(study.name), session="s") for study in (one, two)]
-    events = []
-    with storage.claim(jobs[0].cells[0], jobs[0].places) as mine:  # another worker trains Mix
-        assert mine
-        storage.write_failure(jobs[0].cells[0], jobs[0].places, "it broke", "s")
-        work(jobs, events.append)
-    told = [
-        (event["event"], event["study"], event["cell"]) for event in events if event["event"] in ("done", "failed")
-    ]
-    assert sorted(told) == [("done", "two", "No-seed1"), ("failed", "one", "Short-seed1")]
-
-
 def test_a_row_whose_model_was_removed_is_refused_instead_of_waited_for(make_study, finished):
     places = finished("tiny")
     shutil.rmtree(places.work)  # a user keeps the records but not the models
@@ -203,23 +167,6 @@ def test_a_row_whose_model_was_removed_is_refused_instead_of_waited_for(make_stu
     found, _ = run(make_study(**FINISHED), places)
     assert found.left == [] and list(found.failed) == ["Short-seed1"]
     assert "which has a record but no model" in found.failed["Short-seed1"]
-
-
-def test_two_starts_of_a_study_write_job_files_of_their_own(make_study, places, monkeypatch):
-    study = make_study(rows={"A": "embedded-no_cot", "B": "embedded-no_cot"})
-    told = []
-
-    def started(words, **more):
-        told.extend(words[3:])
-        return subprocess_popen([sys.executable, "-c", 'print(\'{"event": "ready", "room_gb": 1.0}\')'], **more)
-
-    subprocess_popen = subprocess.Popen
-    monkeypatch.setattr("ruplar.experiments.run.subprocess.Popen", started)
-    for process in (11, 12):
-        monkeypatch.setattr("ruplar.experiments.run.os.getpid", lambda process=process: process)
-        run(study, places, jobs=1)
-    assert len(told) == len(set(told)) == 2
-    assert not list((places.work / ".workers").iterdir())
 
 
 def test_only_cells_that_tokenize_on_demand_need_cores_for_it(make_study):

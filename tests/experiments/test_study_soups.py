@@ -13,7 +13,7 @@ from tiny import job_of, run
 from ruplar.errors import UserError
 from ruplar.evaluate.record import RECORD, read_record
 from ruplar.experiments import cell as cell_module
-from ruplar.experiments import reuse, storage
+from ruplar.experiments import storage
 from ruplar.experiments.plan import Cell, plan
 from ruplar.experiments.worker import work
 from ruplar.io import write_json
@@ -105,8 +105,6 @@ def test_the_soup_of_two_trainings_is_averaged_evaluated_and_recorded(make_study
         (places.work / f"Mix-seed{seed}" / storage.TRAINED).rename(places.work / f"Mix-seed{seed}" / "aside")
     plain = make_study(rows={"Mix": "embedded-ruplar"}, name="other")
     assert storage.find_trained(plan(plain)[0], other, "model") is None
-    asks = make_study(rows={"Mix": "embedded-ruplar", "Same": {"of": "Mix"}}, name="other")
-    assert reuse.find_record(plan(asks)[1], other, asks, plan(asks)) is None
     for seed in (1, 2):
         (places.work / f"Mix-seed{seed}" / "aside").rename(places.work / f"Mix-seed{seed}" / storage.TRAINED)
 
@@ -128,30 +126,6 @@ def test_the_soup_of_two_trainings_is_averaged_evaluated_and_recorded(make_study
     # with too few seeds its row stays in study.json
     run(make_study(rows=ROWS, seeds=[1]), places)
     assert list(study_of(places.results)["rows"]) == ["Mix", "Mean"]
-
-
-def test_rows_stay_in_order_where_seeds_are_left_over(make_study, places):
-    rows = {"Mix": "embedded-ruplar", "B": "embedded-no_cot", "Mean": {"soup_of": "Mix", "size": 3}}
-    study = make_study(rows=rows, seeds=[1, 2, 3, 4])
-    storage.write_study(study, plan(study), places)
-    assert list(study_of(places.results)["rows"]) == ["Mix", "B", "Mean"]
-    assert study_of(places.results)["rows"]["Mean"]["mean"] == 3
-
-
-def test_a_cell_file_of_an_earlier_version_is_read(make_study):
-    [cell] = plan(make_study(rows={"Mix": "embedded-ruplar"}))
-    older = {key: value for key, value in cell.as_dict().items() if key not in ("soup", "inference")}
-    assert Cell.from_dict(older) == cell
-
-
-def test_a_soup_whose_recipe_is_missing_is_left_out_with_its_row(make_study, caplog):
-    rows = {"Lost": "nowhere", "Mean": {"soup_of": "Lost"}, "Mix": "embedded-ruplar"}
-    with caplog.at_level(logging.WARNING):
-        found = plan(make_study(rows=rows, seeds=[1, 2]), wanted=lambda label: label == "Mix")
-    assert {cell.label for cell in found} == {"Mix"}
-    with pytest.raises(UserError, match="rows.Mean: "):
-        plan(make_study(rows=rows, seeds=[1, 2]), wanted=lambda label: label == "Mean")
-    assert not [r for r in caplog.records if "too few" in r.getMessage()]
 
 
 def test_a_soup_waits_for_all_of_its_models_and_fails_with_one(make_study, places):

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import os
+import subprocess
+import sys
 
 import pytest
 from tiny import job_of
@@ -11,48 +12,26 @@ from tiny import run as run_study
 from ruplar.errors import UserError
 from ruplar.experiments.run import Pool
 
-FULL = 'RuntimeError("CUDA error: out of memory\\nCUDA kernel errors might be asynchronously reported")'
-AT_START = '''"""Python imports this as it starts: a worker whose number is among those that fail raises instead of measuring memory."""
-import itertools, pathlib, sys
-
-if "ruplar.experiments.worker" in sys.orig_argv:
-    from ruplar.experiments import memory
-
-    measured = memory.room_gb
-
-    def room_gb(device):
-        for number in itertools.count(1):
-            try:
-                pathlib.Path({marks!r}, f"start-{{number}}").touch(exist_ok=False)
-                break
-            except FileExistsError:
-                pass
-        if number in {fails!r}:
-            raise {error}
-        return measured(device)
-
-    memory.room_gb = room_gb
-'''
+FULL = """print('{"event": "no room", "reason": "RuntimeError: CUDA error: out of memory"}'); raise SystemExit(1)"""
 
 
 @pytest.fixture
-def start(make_study, places, tmp_path, monkeypatch):
-    """Which starts fail → a study run by real workers: its outcome, its events, the number of starts."""
+def start(make_study, places, monkeypatch):
+    """Which starts fail → a study whose other workers are real: its outcome, its events, the number of starts."""
+    popen, starts = subprocess.Popen, []
 
-    def run(fails, error=FULL, rows="AB", **how):
-        marks = tmp_path / "marks"
-        marks.mkdir()
-        (tmp_path / "early").mkdir()
-        code = AT_START.format(marks=str(marks), fails=fails, error=error)
-        (tmp_path / "early" / "sitecustomize.py").write_text(code)
-        paths = (str(tmp_path / "early"), os.environ.get("PYTHONPATH"))
-        monkeypatch.setenv("PYTHONPATH", os.pathsep.join(filter(None, paths)))
+    def run(fails, code=FULL, rows="AB", **how):
+        def started(words, **more):
+            starts.append(words)
+            return popen([sys.executable, "-c", code] if len(starts) in fails else words, **more)
+
+        monkeypatch.setattr("ruplar.experiments.run.subprocess.Popen", started)
         study, events = make_study(rows=dict.fromkeys(rows, "embedded-no_cot")), []
         try:
             found, _ = run_study(study, places, watch=events.append, **how)
         except UserError as refused:
             found = refused
-        return found, [event["event"] for event in events], len(list(marks.iterdir()))
+        return found, [event["event"] for event in events], len(starts)
 
     return run
 
@@ -77,14 +56,12 @@ def test_a_number_that_is_found_out_stays_below_what_found_no_room(fit, jobs, ma
     assert pool.jobs == jobs
 
 
-@pytest.mark.slow
 def test_a_study_ends_when_no_worker_finds_room(start):
     found, events, started = start(range(1, 99), jobs=2)
     assert "no worker could start, the GPU is full: RuntimeError: CUDA error: out of memory (" in str(found)
     assert started == 3 and "start" not in events  # two, then one exclusively
 
 
-@pytest.mark.slow
 def test_a_worker_that_cannot_start_for_another_reason_ends_the_study(start):
-    found, events, _ = start((2,), 'RuntimeError("ours")', jobs=2)
+    found, events, _ = start((1, 2), "raise RuntimeError('ours')", jobs=2)
     assert "a worker could not start: RuntimeError: ours" in str(found) and "no room" not in events

@@ -101,27 +101,6 @@ def test_several_studies_are_planned_and_told_apart(typed, tmp_path):
     assert code == 2 and "no study is named" in err
 
 
-def test_a_second_try_is_told_in_its_lines(capsys):
-    from rich.console import Console
-
-    from ruplar.cli.study import _print_event
-
-    console = Console(width=200)
-    _print_event(console, {"event": "again", "cell": "A-seed1", "reason": "the GPU is out of memory."})
-    _print_event(console, {"event": "start", "cell": "A-seed1", "again": True})
-    _print_event(console, {"event": "start", "cell": "B-seed1", "again": False})
-    assert capsys.readouterr().out.splitlines() == [
-        "deferred A-seed1  after an out-of-memory error; will be retried exclusively: the GPU is out of memory.",
-        "started  A-seed1  (retried exclusively)",
-        "started  B-seed1",
-    ]
-
-
-def test_studies_are_listed(typed):
-    code, out, _ = typed("list", "studies")
-    assert code == 0 and "main" in out and "_embedded" not in out
-
-
 def test_one_row_is_trained_with_the_settings_of_its_study(typed):
     code, out, _ = typed("train", "--row", "tiny.yaml:Mix", "seed=7", "training.max_steps=3", "--check")
     config = yaml.safe_load(out)

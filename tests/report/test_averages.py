@@ -12,7 +12,7 @@ from ruplar.evaluate.stats import wilson
 from ruplar.report.paper import FOUR
 from ruplar.report.rows import collect
 from ruplar.report.summaries import averages
-from ruplar.report.tables import averages_table
+from ruplar.report.tables import summary_table, tables
 
 SIZES = dict(zip(FOUR, (1000, 400, 500, 100), strict=True))
 
@@ -44,23 +44,17 @@ def test_every_benchmark_counts_a_quarter_whatever_its_size(tmp_path):
     soft, text = averages(study(tmp_path), {"toy": "text"})
     assert (text.accuracy, text.latents, text.share) == (40.0, 2.5, None)
     assert (soft.accuracy, soft.share, soft.seeds) == (30.0, 75.0, 1)
-    [line, _] = averages_table(study(tmp_path)).lines
-    assert line[0] == "soft" and line[-1] == "75.0" and line[3].startswith("30.0 [")
+    [line, _] = summary_table(study(tmp_path)).lines
+    assert line[0] == "soft" and line[6].startswith("30.0 ±") and line[7] == "75.0"
+    assert [table.names[-4:-2] for table in tables(study(tmp_path), tests=False)][1] == ("macro-average", "% of text")
 
 
 def test_a_benchmark_that_was_not_asked_or_other_seeds_make_no_average(tmp_path):
     write(tmp_path, "text", shares(40, 10, 30, 80), without=("svamp",))
-    assert averages(study(tmp_path), {}) == [] and averages_table(study(tmp_path)).note == ""
+    assert averages(study(tmp_path), {}) == [] and "macro-average" not in summary_table(study(tmp_path)).names
     write(tmp_path, "soft", shares(20, 5, 30, 65))
     write(tmp_path, "soft", shares(20, 5, 30, 65), seeds=(2,), without=("svamp",))
     assert averages(study(tmp_path), {}) == []
-
-
-def test_outside_a_study_there_is_none(tmp_path):
-    write(tmp_path, "text", shares(40, 10, 30, 80))
-    for file in tmp_path.glob("*/run.json"):
-        file.write_text(json.dumps({**json.loads(file.read_text()), "study": ""}))
-    assert averages(collect(tmp_path), {}) == []
 
 
 def test_the_interval_is_that_of_all_questions_and_grows_with_the_seeds_scatter(tmp_path):

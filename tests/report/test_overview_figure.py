@@ -5,10 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from figure_toys import RECORDS
-from matplotlib.colors import to_hex
 
 from ruplar.report.figures import draw_averages
-from ruplar.report.figures.style import PAPER
 from ruplar.report.paper import FOUR
 from ruplar.report.rows import collect
 from ruplar.report.summaries import averages
@@ -42,24 +40,3 @@ def test_averages_of_several_studies_share_a_picture_a_line_each():
     low, high = right.get_xlim()
     assert low == 0 and high >= max(a.high for a in averages(made, {}))
     assert draw_averages([row for row in made if row.study == "one"]) == []  # two lines are no picture
-
-
-def test_rows_of_one_model_are_hollow_and_the_legend_says_so():
-    base = replace(collect(RECORDS)[0], backbone="b", study="one")
-    seeds = {"text": (1, 2, 3), "soft": (1, 2), "mean": (1,)}
-    made = [
-        replace(base, method=method, benchmark=name, accuracy=50 + 5 * i, seeds=seeds[method])
-        for i, method in enumerate(seeds)
-        for name in FOUR
-    ]
-    [drawing] = draw_averages(made)
-    right = drawing.figure.axes[0]
-    hollow = [to_hex(c.lines[0].get_markerfacecolor()) == to_hex(PAPER) for c in right.containers]
-    assert [label.get_text() for label in right.get_yticklabels()] == ["text", "soft", "mean"]
-    assert hollow == [False, False, True]
-    [legend] = drawing.figure.legends
-    said = dict(zip([text.get_text() for text in legend.get_texts()], legend.legend_handles, strict=True))
-    assert {label for label, mark in said.items() if to_hex(mark.get_markerfacecolor()) == to_hex(PAPER)} == {
-        "one model"
-    }
-    assert "hollow points are single models, whose intervals cover the questions only" in drawing.caption

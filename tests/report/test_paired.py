@@ -5,9 +5,9 @@ import pytest
 from report_toys import record, write_run, write_study
 
 from ruplar.errors import UserError
-from ruplar.evaluate.record import read_record, read_samples, write_record, write_samples
-from ruplar.report.paired import BOTH, SHARED, marks, pairs
-from ruplar.report.rows import STUDY, collect
+from ruplar.evaluate.record import STUDY, read_record, read_samples, write_record, write_samples
+from ruplar.report.paired import marks, pairs
+from ruplar.report.rows import collect
 from ruplar.runs import _other_samples
 
 
@@ -15,7 +15,7 @@ def test_a_row_that_asks_anothers_models_is_paired_with_it_by_seed():
     folder = Path(__file__).parents[2] / "results" / "losses"
     rows = [row for row in collect([folder]) if row.benchmark == "word-problems"]
     tests = {pair.method: pair.test for pair in pairs(rows, "w-o Problem-Thought")}
-    assert {name for name, test in tests.items() if test == SHARED} == {
+    assert {name for name, test in tests.items() if test == "t, seeds and questions, same models"} == {
         "feed the full distribution", "feed the halting mass", "argmax halting", "halting threshold 0.3",
     }  # fmt: skip
 
@@ -29,7 +29,7 @@ def test_a_mean_is_none_of_the_models_it_is_of(tmp_path):
     }
     (tmp_path / STUDY).write_text(json.dumps({"rows": about}), encoding="utf-8")
     [pair] = pairs(collect(tmp_path), "short")
-    assert pair.test == BOTH
+    assert pair.test == "t, seeds and questions"
 
 
 def test_rows_are_compared_with_the_best_or_with_one_named(tmp_path):
@@ -53,16 +53,6 @@ def test_a_row_that_is_named_may_be_of_another_study(tmp_path):
     assert (pair.study, pair.method, pair.against, pair.difference) == ("new", "better", "plain", 25.0)
     write_run(tmp_path / "third", "plain", 1, "0000", study="third")
     assert pairs(collect(tmp_path), "plain") == []  # which of the two is meant is not said
-
-
-def test_models_of_two_studies_are_not_taken_for_one(tmp_path):
-    about = {"hot": {"label": "hot", "set": [], "of": "plain", "mean": 0}}
-    for study, label in (("old", "plain"), ("new", "hot")):
-        for seed, right in ((1, "1110"), (2, "1010")):
-            write_run(tmp_path / study, label, seed, right, study=study)
-        (tmp_path / study / STUDY).write_text(json.dumps({"rows": about}), encoding="utf-8")
-    [pair] = pairs(collect(tmp_path), "plain")
-    assert pair.test != SHARED
 
 
 def test_of_equals_the_one_with_fewer_forwards_is_the_best(tmp_path):

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 from figure_toys import RECORDS, variant
 
@@ -55,41 +53,3 @@ def test_the_panels_of_a_grid_say_what_is_left_as_it_is_and_share_a_scale(rows):
 
 def titles_of(drawing):
     return [panel.get_title() or panel.get_title(loc="left") for panel in drawing.figure.axes if panel.get_visible()]
-
-
-@pytest.mark.parametrize("unlike", ["another method", "many settings"])
-def test_sweeps_of_unlike_rows_go_by_the_rows_names_and_not_by_all_that_tells_them_apart(rows, unlike):
-    base = next(row for row in rows if row.method == "RuPLaR")
-    others = [{}, {"method__name": "cot"}] if unlike == "another method" else [{}, {f"method__{n}": 7 for n in "abc"}]
-    made = [variant(base, f"{name} read {n} times", 50, **other, prompt__question_repeats=n)
-            for name, other in zip(("soft", "written"), others, strict=True) for n in (1, 2)]  # fmt: skip
-    assert titles_of(sweeps.draw(sweeps.find(made))) == [
-        "question_repeats, soft read 1 times",
-        "question_repeats, written read 1 times",
-    ]
-
-
-def test_a_mean_of_trainings_is_not_a_point_of_its_trainings_sweep(rows):
-    base = next(row for row in rows if row.method == "RuPLaR")
-    made = [variant(base, f"read {n}", 50 + n, prompt__question_repeats=n) for n in (1, 2)]
-    record = made[0].runs[0].record.model_copy(update={"mean_of": [1, 2, 3]})
-    mean = replace(made[0], method="mean", accuracy=90.0, runs=(replace(made[0].runs[0], record=record),))
-    [sweep] = sweeps.find([*made, mean])
-    assert {x: row.accuracy for x, row in sweep.lines["word-problems"].items()} == {1: 51, 2: 52}
-
-
-def test_sweeps_have_one_legend_one_colour_a_benchmark_and_titles_that_fit(rows):
-    base = next(row for row in rows if row.method == "RuPLaR")
-    long = "a row of " + "many " * 9 + "words"
-    sets = {
-        "cot": ["a benchmark with a long name, first", "a benchmark with a long name, second"],
-        "ruplar": ["a benchmark with a long name, second", "third"],
-    }
-    made = [replace(variant(base, long, 50, method__name=method, prompt__question_repeats=n), benchmark=name)
-            for method, names in sets.items() for name in names for n in (1, 2)]  # fmt: skip
-    drawing = sweeps.draw(sweeps.find(made))
-    [legend] = drawing.figure.legends
-    assert len(legend.get_texts()) == 3 and not any(panel.get_legend() for panel in drawing.figure.axes)
-    first, second = (panel.containers for panel in drawing.figure.axes[:2])
-    assert first[1].lines[0].get_color() == second[0].lines[0].get_color() != second[1].lines[0].get_color()
-    assert all(max(map(len, title.splitlines())) <= 40 for title in titles_of(drawing))

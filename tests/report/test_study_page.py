@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from pathlib import Path
 
 import pytest
@@ -73,7 +72,7 @@ def test_what_cannot_be_paired_is_said_and_bench_records_have_a_page(tmp_path):
     assert "<summary>latency, llama-3.2-1b, NVIDIA H200</summary>" in file.read_text()
 
 
-@pytest.mark.parametrize("study", ["smollm2", "main", "efficiency"])
+@pytest.mark.parametrize("study", [pytest.param("smollm2", marks=pytest.mark.slow), "main", "efficiency"])
 def test_tables_of_committed_studies_fit_a_page(study):
     text = study_page(RESULTS / study, collect(RESULTS / study), Path(f"docs/results/{study}.md"))
     heads = [
@@ -90,12 +89,10 @@ def test_tables_of_committed_studies_fit_a_page(study):
         assert "| ms at batch size 1 | inference memory (GB) |" in text.split("<details>")[0]
 
 
-def test_the_verb_writes_the_page_with_its_figure_and_a_summary_alone(tmp_path):
+def test_the_verb_writes_the_page_with_its_figure(tmp_path):
     page = tmp_path / "docs" / "priors.md"
     done = CliRunner().invoke(app, ["report", str(RESULTS / "priors"), "--page", str(page)])
     assert done.exit_code == 0, done.output
     assert "](priors.png)" in page.read_text() and page.with_suffix(".png").read_bytes().startswith(b"\x89PNG")
-    done = CliRunner().invoke(app, ["report", str(RESULTS / "priors"), "--summary"])
-    assert done.exit_code == 0 and len(re.findall(r"^\| ---", done.output, re.MULTILINE)) == 1
     done = CliRunner().invoke(app, ["report", str(RESULTS / "priors"), str(RESULTS / "main"), "--page", str(page)])
     assert isinstance(done.exception, UserError) and "give one folder" in str(done.exception)

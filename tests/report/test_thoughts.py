@@ -6,8 +6,8 @@ import pytest
 from figure_toys import folder
 
 from ruplar.evaluate.record import read_record, read_samples
+from ruplar.report.material import pick_lengths, share_of_results_on_top, thoughts
 from ruplar.report.rows import domain_of
-from ruplar.report.thoughts import pick, pick_lengths, share_of_results_on_top, thoughts
 
 
 @pytest.fixture(scope="module")
@@ -54,9 +54,7 @@ def test_examples_are_picked_by_order_and_length(domain):
     rows = [row(["1"], question="a"), row(["1", "2"], question="b"), row(["1", "2", "3"], question="c", correct=False)]
     rows += [row(["1", "2", "3"], question="d"), row(["1", "2", "3"], question="e")]
     found = thoughts(rows, domain)
-    assert pick(found).question == "d" and pick(found, correct=False).question == "c"
     assert [t.question for t in pick_lengths(found, 4)] == ["b", "d", "c"]
-    assert pick([]) is None
 
 
 def test_rows_without_soft_tokens_are_no_thoughts(domain):

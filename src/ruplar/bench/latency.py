@@ -37,12 +37,8 @@ class Lengths:
 
     def fields(self) -> dict[str, int]:
         """Return the fields of the record."""
-        return {
-            "prompt_tokens": self.prompt,
-            "latents": self.latents,
-            "answer_tokens": self.answer,
-            "cot_tokens": self.chain,
-        }
+        lengths = {"prompt_tokens": self.prompt, "latents": self.latents, "answer_tokens": self.answer}
+        return {**lengths, "cot_tokens": self.chain}
 
     @property
     def forwards(self) -> int:
@@ -68,14 +64,7 @@ def time_engine(
     budget_s: float = 60.0,
     warm_up: int = 1,
 ) -> tuple[Spread, float | None]:
-    """Time a fast engine with that many slots on the prompts.
-
-    Returns:
-        Milliseconds for all prompts, and the peak memory in GB, including the construction of the engine.
-
-    Raises:
-        UserError: The fast engine does not support the model.
-    """
+    """Time a fast engine with that many slots: milliseconds for all prompts, and peak GB including its construction."""
     thinker, decoding = fixed_length_thinker(backbone, lengths.latents), Decoding(max_answer_tokens=lengths.answer)
     need = max(len(p.ids) for p in prompts) + lengths.latents + lengths.answer + 2
     options = EngineOptions(columns=-(-need // 64) * 64, release=True)
@@ -91,19 +80,7 @@ def time_engine(
 def latency(
     shape: str, device: str, dtype: str, repeats: int = 30, lengths: Lengths | None = None, checked: int = 64
 ) -> dict[str, Any]:
-    """Measure latency at batch size 1.
-
-    Args:
-        shape: A name in `shapes.SHAPES`.
-        device: The device.
-        dtype: Data type of the weights.
-        repeats: Timed repetitions; fewer for the slow procedures.
-        lengths: Forced lengths.
-        checked: Questions on which the fast engine is compared with the reference engine.
-
-    Returns:
-        One flat record; see `report.KEYS`.
-    """
+    """Measure latency at batch size 1."""
     lengths = lengths or Lengths()
     backbone = build(shape, device, getattr(torch, dtype))
     load = Load.of(backbone)
@@ -181,13 +158,7 @@ def _check(backbone: Backbone, lengths: Lengths, prompts: Sequence[Prompt]) -> d
 def agreement(device: str, questions: int = 300, dtypes: tuple[str, ...] = ("float32", "bfloat16")) -> dict[str, Any]:
     """Compare the answers of both engines on word problems, with the embedded model's trained weights.
 
-    Args:
-        device: The device.
-        questions: Number of questions; the slow engine with one slot gets an eighth of them.
-        dtypes: Data types.
-
-    Returns:
-        One record whose `rows` hold `dtype`, `slots` and the result of `check_agreement`.
+    The slow engine with one slot gets an eighth of the questions.
     """
     source = SourceConfig(source="word-problems", count=questions)
     every = [e.question for e in open_source(source, make("domains", "arithmetic")).examples]

@@ -29,15 +29,7 @@ from ruplar.types import Example, Markers
 def priors(
     shape: str, prior: str = "mixture", chains: int = 100_000, file: Path | None = None, sample: int = 200
 ) -> dict[str, Any]:
-    """Measure how fast priors are built, on one core.
-
-    Args:
-        shape: Model shape whose vocabulary size the dense vectors have; the embedded tokenizer encodes the symbols.
-        prior: A name in `ruplar list priors`; the published procedure uses its mixture.
-        chains: Number of generated word problems.
-        file: Use all chains of this file instead.
-        sample: Chains the published procedure is timed on.
-    """
+    """Measure how fast priors are built, on one core."""
     vocabulary = int(sizes_of(shape)["vocab_size"])
     domain = plugins.make("domains", "arithmetic")
     examples = list(iterate(str(file), domain, skip_bad=True) if file else generate(chains, seed=1))
@@ -79,7 +71,6 @@ def _encoder(prior: str) -> Encoder:
 
 
 def _build(encoder: Encoder, examples: Sequence[Example]) -> tuple[float, int]:
-    """Build all priors; return seconds and their number."""
     start, count = time.perf_counter(), 0
     for row, example in enumerate(examples):
         for latent, span in enumerate(encoder.spans(example)):

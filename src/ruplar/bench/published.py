@@ -13,7 +13,7 @@ Axes: B rows, S positions, N latents of a row, V vocabulary, D width.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 import torch.nn.functional as F
@@ -41,15 +41,9 @@ def dense_prior(
 
 @dataclass
 class DenseBatch:
-    """A padded batch in the published format.
+    """A padded batch in the published format: ids, mask and labels are [B, S].
 
-    Attributes:
-        ids: [B, S].
-        mask: [B, S], 0 at padding.
-        labels: [B, S], -100 at unsupervised positions.
-        latents: Start and end (exclusive) of the latent positions of each row.
-        priors: One [N, V] per row.
-        question_at: Last position of the question of each row.
+    `latents` has start and end (exclusive) of each row's latents, `priors` one [N, V] per row.
     """
 
     ids: Tensor
@@ -61,14 +55,8 @@ class DenseBatch:
 
     def to(self, device: torch.device | str) -> DenseBatch:
         """Return the batch on another device, including its priors."""
-        return DenseBatch(
-            self.ids.to(device),
-            self.mask.to(device),
-            self.labels.to(device),
-            self.latents,
-            [prior.to(device) for prior in self.priors],
-            self.question_at,
-        )
+        tensors = {name: getattr(self, name).to(device) for name in ("ids", "mask", "labels")}
+        return replace(self, **tensors, priors=[prior.to(device) for prior in self.priors])
 
 
 def dense_batch(items: Sequence[Item], pad_id: int, vocabulary: int, dtype: torch.dtype) -> DenseBatch:
@@ -135,15 +123,7 @@ def _per_sample(logits: Tensor, hidden: Tensor, batch: DenseBatch, threshold: fl
 def ask(
     backbone: Backbone, prompt: Prompt, max_latents: int, answer_tokens: int, halts: bool = True
 ) -> tuple[list[Tensor], list[int]]:
-    """Answer one question; return its latents, [D] each, and the answer ids.
-
-    Args:
-        backbone: The model, in eval mode.
-        prompt: The question.
-        max_latents: `</think>` is forced there.
-        answer_tokens: Maximum tokens of the answer.
-        halts: Stop when `</think>` is the most likely token; False checks it too, but continues.
-    """
+    """Answer one question; return its latents, [D] each, and the answer ids; without `halts` the thought is never cut short."""
     model, table = backbone.plain_model, backbone.embedding_weight
     ids = torch.tensor([[*prompt.ids, backbone.think_id]], device=table.device)
     out = model(input_ids=ids, use_cache=True, output_hidden_states=True)

@@ -71,18 +71,13 @@ def _columns(found: Table, *names: str) -> None:
         found.add_column(name, justify="left" if i == 0 else "right")
 
 
-def _times(found: Table, r: dict[str, Any], names: dict[str, str]) -> None:
-    for key, title in names.items():
-        spread = f"{_n(r[f'{key}_p10_ms'])} – {_n(r[f'{key}_p90_ms'])}" if f"{key}_p10_ms" in r else ""
-        versus = r[f"{key}_ms"] / r["ours_ms"]
-        peak = _n(r["peak_gb"] if key == "ours" else r.get(f"{key}_peak_gb"))
-        found.add_row(title, _n(r[f"{key}_ms"]), spread, f"{versus:.3g}×", peak)
-
-
 def _latency(found: Table, r: dict[str, Any]) -> None:
     _columns(found, "per question", "ms", "p10 – p90", "vs ours", "peak GB")
     names = {"ours": "ours", "published": "published procedure", "hf_cot": "text CoT, HF generate", "floor": "floor"}
-    _times(found, r, names)
+    for key, title in names.items():
+        spread = f"{_n(r[f'{key}_p10_ms'])} – {_n(r[f'{key}_p90_ms'])}" if f"{key}_p10_ms" in r else ""
+        peak = _n(r["peak_gb"] if key == "ours" else r.get(f"{key}_peak_gb"))
+        found.add_row(title, _n(r[f"{key}_ms"]), spread, f"{r[f'{key}_ms'] / r['ours_ms']:.3g}×", peak)
     found.caption = (
         f"weights {r['weights_gb']:.3g} GB · {r['bandwidth_gb_s']:.4g} GB/s · {r['matmul_tflops']:.3g} TFLOP/s · "
         f"agrees with the reference engine on {r['agreement']:.1%} of {r['agreement_questions']} questions, "

@@ -26,11 +26,7 @@ NO_ID = -1
 
 
 def sizes_of(name: str) -> dict[str, Any]:
-    """Return the sizes of a shape.
-
-    Raises:
-        UserError: There is no such shape.
-    """
+    """Return the sizes of a shape."""
     if name not in SHAPES:
         raise UserError(unknown("shape", name, SHAPES))
     return SHAPES[name]

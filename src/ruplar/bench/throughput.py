@@ -16,14 +16,13 @@ from ruplar.bench import published
 from ruplar.bench.latency import Lengths, time_engine
 from ruplar.bench.report import about, ratio
 from ruplar.bench.shapes import build, gsm8k_lengths, random_prompts
-from ruplar.bench.timing import Ceilings, Load, Peak, Spread, ceilings, question_floor_ms, repeat
+from ruplar.bench.timing import Load, Peak, Spread, ceilings, question_floor_ms, repeat
 from ruplar.types import Prompt
 
 LATENTS = (0, 1, 2, 3, 4, 6, 8, 12, 16, 32)
 PROMPTS = (16, 32, 64, 110, 192, 256, 384, 512, 768)
 
-ALL = 1319
-"""Number of questions in GSM8K's test set."""
+ALL = 1319  # GSM8K's test set
 
 _PER_SLOT = 64
 """Questions per slot that a small engine is timed on; all of them at batch size 1 would only take longer."""
@@ -38,20 +37,7 @@ def throughput(
     sample: int = 24,
     repeats: int = 3,
 ) -> dict[str, Any]:
-    """Measure questions per second.
-
-    Args:
-        shape: A name in `shapes.SHAPES`.
-        device: The device.
-        dtype: Data type of the weights.
-        batches: Batch sizes, one measurement each.
-        questions: Number of questions, at most all of GSM8K's, with evenly spread lengths.
-        sample: Number of questions the published procedure is timed on.
-        repeats: Timed repetitions, within a minute.
-
-    Returns:
-        One flat record; values by batch size are dictionaries with string keys.
-    """
+    """Measure questions per second."""
     lengths = Lengths()
     backbone = build(shape, device, getattr(torch, dtype))
     load = Load.of(backbone)
@@ -104,32 +90,19 @@ def throughput(
 
 
 def _spread_out(prompts: Sequence[Prompt], count: int) -> list[Prompt]:
-    """Return at most `count` of the prompts, spread evenly over their lengths."""
     ordered = sorted(prompts, key=lambda prompt: len(prompt.ids))
     chosen = np.linspace(0, len(prompts) - 1, min(count, len(prompts))).round().astype(int)
     return [ordered[i] for i in chosen]
 
 
 def _rate(took: Spread, count: int) -> Spread:
-    """Convert milliseconds of a whole run to questions per second."""
     return Spread(1000 * count / took.median, 1000 * count / took.high, 1000 * count / took.low, took.count)
 
 
 def growth(
     shape: str, device: str, dtype: str, batches: Sequence[int] = (1, 2, 4, 8, 16, 32, 64), repeats: int = 10
 ) -> dict[str, Any]:
-    """Vary one size at a time; the others are as in `bench latency`.
-
-    Args:
-        shape: A name in `shapes.SHAPES`.
-        device: The device.
-        dtype: Data type of the weights.
-        batches: Batch sizes of questions of equal length.
-        repeats: Timed repetitions.
-
-    Returns:
-        One record whose `rows` hold `vary`, `x`, `ours_ms` with its spread, `floor_ms`, `vs_floor`, `peak_gb`.
-    """
+    """Vary one size at a time; the others are as in `bench latency`."""
     backbone = build(shape, device, getattr(torch, dtype))
     load = Load.of(backbone)
     best = ceilings(device, getattr(torch, dtype), load, quick=repeats < 3)
@@ -137,7 +110,7 @@ def growth(
     for vary, x, lengths, batch in _sizes(batches):
         prompts = random_prompts(backbone, [lengths.prompt] * batch)
         took, peak = time_engine(backbone, lengths, batch, prompts, repeats, budget_s=10)
-        floor = _floor(load, best, lengths, batch)
+        floor = question_floor_ms(load, best, lengths.prompt, lengths.latents, lengths.answer, batch)
         row = {"vary": vary, "x": x, "batch": batch, **took.fields("ours", "ms"), "floor_ms": floor}
         rows.append({**row, "vs_floor": ratio(took.median, floor), "peak_gb": peak})
     return {
@@ -154,7 +127,3 @@ def _sizes(batches: Sequence[int]) -> Iterator[tuple[str, int, Lengths, int]]:
     yield from (("latents", n, replace(usual, latents=n), 1) for n in LATENTS)
     yield from (("prompt", n, replace(usual, prompt=n), 1) for n in PROMPTS)
     yield from (("batch", n, usual, n) for n in batches)
-
-
-def _floor(load: Load, best: Ceilings, lengths: Lengths, batch: int) -> float:
-    return question_floor_ms(load, best, lengths.prompt, lengths.latents, lengths.answer, batch)

@@ -29,15 +29,7 @@ from ruplar.model.memory import forget_peak, peak_memory_gb
 
 @dataclass(frozen=True)
 class Spread:
-    """Statistics of repeated measurements.
-
-    Attributes:
-        median: The median.
-        low: The 10th percentile.
-        high: The 90th percentile.
-        count: Number of measurements.
-        values: The measurements.
-    """
+    """Repeated measurements: median, 10th and 90th percentile."""
 
     median: float
     low: float
@@ -182,14 +174,7 @@ class Load:
 
 
 def ceilings(device: torch.device | str, dtype: torch.dtype, load: Load, quick: bool = False) -> Ceilings:
-    """Measure bandwidth and matrix product rate on random numbers.
-
-    Args:
-        device: The device.
-        dtype: Data type of the matrices.
-        load: The model, for the number of bytes to copy.
-        quick: Use a smaller product, for tests.
-    """
+    """Measure bandwidth and matrix product rate on random numbers."""
     copied = _copy_rate(device, min(load.total_bytes, _MAX_COPY_BYTES) // 2)
     size = 256 if quick else 8192 if torch.device(device).type == "cuda" else 1536
     a, b = (torch.randn(size, size, device=device, dtype=dtype) for _ in range(2))
@@ -198,7 +183,6 @@ def ceilings(device: torch.device | str, dtype: torch.dtype, load: Load, quick: 
 
 
 def _copy_rate(device: torch.device | str, count: int) -> float:
-    """Return bytes per second when `count` bytes are read and as many written."""
     source = torch.randint(0, 255, (count,), dtype=torch.uint8, device=device)
     target = torch.empty_like(source)
     took = repeat(lambda: target.copy_(source), device, 20, warm_up=5, budget_s=10)
@@ -206,16 +190,7 @@ def _copy_rate(device: torch.device | str, count: int) -> float:
 
 
 def question_floor_ms(load: Load, best: Ceilings, prompt: int, latents: int, answer: int, batch: int = 1) -> float:
-    """Return the least time for a batch: one prefill, then every latent, `</think>` and every answer token but one.
-
-    Args:
-        load: The model.
-        best: The device.
-        prompt: Tokens of each prompt, `<think>` not counted.
-        latents: Soft tokens of each thought.
-        answer: Tokens of each answer.
-        batch: Batch size.
-    """
+    """Return the least time for a batch: one prefill, then every latent, `</think>` and every answer token but one."""
     weights = (load.body + load.head) * load.bytes_each
     prefill_flops = 2 * batch * (load.body * (prompt + 1) + load.head)
     seconds = max(weights / best.bytes_per_s, prefill_flops / best.flops_per_s)

@@ -67,15 +67,7 @@ class TrainOptions:
 
 
 def train(shape: str, device: str, dtype: str, options: TrainOptions, repeats: int = 20) -> dict[str, Any]:
-    """Measure training steps.
-
-    Args:
-        shape: A name in `shapes.SHAPES`.
-        device: The device.
-        dtype: Data type of the computation, and of the weights unless all are trained.
-        options: Options of the step.
-        repeats: Timed steps, within a minute.
-    """
+    """Measure training steps."""
     precision = getattr(torch, dtype)
     # ours last: memory held by the compiler must not count as theirs
     theirs = _measure_dense(shape, device, precision, options, max(4, repeats // 2))

@@ -140,7 +140,6 @@ def _key(given: str | None, file: Path | None) -> str:
 
 @contextmanager
 def _progress_bar(price_in: float, price_out: float) -> Iterator[Callable[[ConversionProgress], None]]:
-    """Show a bar with converted and rejected rows, tokens and cost so far."""
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
     columns = (BarColumn(bar_width=20), MofNCompleteColumn(), TimeRemainingColumn(), TextColumn("{task.description}"))

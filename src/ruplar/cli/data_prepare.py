@@ -63,7 +63,6 @@ def fetch(
 
 
 def _list_sets(folder: Path | None) -> None:
-    """Print every known data set: its rows, where it is downloaded from, and where its file is."""
     from ruplar.data.fetch import hub_files
     from ruplar.data.locations import KNOWN_SETS
 
@@ -100,7 +99,6 @@ def _file(name: str, folder: Path | None) -> str:
 
 @contextmanager
 def _download_bar(name: str) -> Iterator[OnProgress]:
-    """Show a progress bar of the bytes downloaded, on a terminal; it disappears at the end."""
     if not err.is_terminal:
         yield lambda done, total: None
         return
@@ -159,7 +157,6 @@ def prepare(
 
 
 def _encodings(name: str, overrides: Sequence[str]) -> list[_Encoding]:
-    """List the encodings of a recipe, or of a study's cells; all settings are checked before any data is read."""
     from ruplar.config import load_recipe
     from ruplar.experiments.plan import find_study, load_study, plan
 
@@ -178,11 +175,7 @@ def _encodings(name: str, overrides: Sequence[str]) -> list[_Encoding]:
 
 
 def _is_study(name: str) -> bool:
-    """Return whether a name or a YAML file is a study's; a file is recognised by its keys.
-
-    Raises:
-        UserError: There is no recipe and no study of that name.
-    """
+    """Return whether a name or a YAML file is a study's; a file is recognised by its keys."""
     from ruplar.config import RunConfig, recipes
     from ruplar.config.text import parse
     from ruplar.experiments.plan import Study, studies

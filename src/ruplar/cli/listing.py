@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import importlib
-import textwrap
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from rich.columns import Columns
 from rich.console import Console
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
 
 from ruplar import plugins
 from ruplar.errors import UserError, unknown
 
 out = Console()
-_COLUMN = 26
+_COLUMN = 25
 
 
 def list_(
@@ -31,12 +34,20 @@ def list_(
     entries = _entries()
     if kind is not None and kind not in entries:
         raise UserError(unknown("kind", kind, entries))
-    for line in _overview(entries) if kind is None else _described(entries[kind]):
-        out.print(line, markup=False, highlight=False, soft_wrap=True)
+    for name, rows in entries.items() if kind is None else ():
+        out.print(f"{name} ({len(rows)})", highlight=False)
+        out.print(Padding(Columns(rows, equal=True, column_first=True, padding=(0, 2)), (0, 0, 1, 2)))
+    if kind is None:
+        out.print("`ruplar list KIND` describes each entry, e.g. `ruplar list recipes`.", highlight=False)
+        return
+    described = Table.grid("", "", padding=(0, 1))
+    described.columns[0].min_width = _COLUMN
+    for name, text in entries[kind].items():
+        described.add_row(Text(f"  {name}"), Text(text))
+    out.print(described)
 
 
 def _entries() -> dict[str, dict[str, str]]:
-    """Return kind → name → one-line description."""
     from ruplar.config import recipes
     from ruplar.data.sources import GENERATORS
     from ruplar.experiments.plan import studies
@@ -48,38 +59,10 @@ def _entries() -> dict[str, dict[str, str]]:
         "backbones": backbones(),
         "recipes": recipes(),
         "studies": studies(),
-        "generators": {name: _first_line(name) for name in GENERATORS},
+        "generators": {name: _module(name).__doc__.split("\n")[0] for name in GENERATORS},
         "families": {name: family.about for name, family in FAMILIES.items()},
     }
 
 
-def _first_line(generator: str) -> str:
-    """Return the first line of a generator's docstring."""
-    module = importlib.import_module(f"ruplar.problems.{generator.replace('-', '_')}")
-    return (module.__doc__ or "").split("\n")[0]
-
-
-def _overview(entries: dict[str, dict[str, str]]) -> list[str]:
-    """Return one section per kind: its count, and its names in columns."""
-    lines = []
-    for kind, rows in entries.items():
-        lines += [f"{kind} ({len(rows)})", *_columns(list(rows)), ""]
-    return [*lines, "`ruplar list KIND` describes each entry, e.g. `ruplar list recipes`."]
-
-
-def _columns(names: list[str]) -> list[str]:
-    """Set names in as many equal columns as fit the terminal, read downwards."""
-    width = max(map(len, names)) + 2
-    count = max(1, (out.width - 2) // width)
-    height = -(-len(names) // count)
-    rows = (names[start::height] for start in range(height))
-    return ["  " + "".join(name.ljust(width) for name in row).rstrip() for row in rows]
-
-
-def _described(rows: dict[str, str]) -> list[str]:
-    """Return each name with its description, wrapped to the terminal."""
-    lines = []
-    for name, text in rows.items():
-        pieces = textwrap.wrap(text, out.width - _COLUMN, break_on_hyphens=False)
-        lines += [f"  {name if i == 0 else '':{_COLUMN - 3}} {piece}" for i, piece in enumerate(pieces)]
-    return lines
+def _module(generator: str) -> Any:
+    return importlib.import_module(f"ruplar.problems.{generator.replace('-', '_')}")

@@ -25,17 +25,17 @@ def export(
         Path, typer.Argument(help="Output folder. With --card it may be MODEL itself, to write only the model card.")
     ],
     runs: Annotated[
-        list[Path] | None, typer.Argument(help="Runs for the model card: run.json files, or folders of them.")
+        list[Path] | None, typer.Argument(help="Runs the model card compares with: run.json files, or their folders.")
     ] = None,
     merge: Annotated[
         bool, typer.Option(help="Merge the adapter into the weights, for a folder that plain transformers loads.")
     ] = True,
     dtype: Annotated[Literal["float32", "bfloat16"], typer.Option(help="Data type of the weights.")] = "float32",
     card: Annotated[
-        bool, typer.Option("--card", help="Also write README.md, a model card made from RUNS or from MODEL's own run.")
+        bool, typer.Option("--card", help="Also write README.md, a model card made from MODEL's run and RUNS.")
     ] = False,
     run: Annotated[
-        Path | None, typer.Option("--run", help="The run that trained MODEL, if several of RUNS could have.")
+        Path | None, typer.Option("--run", help="The run that trained MODEL. Default: the run.json beside it.")
     ] = None,
     licence: Annotated[
         str | None, typer.Option("--license", help="License of the weights as a Hub identifier, e.g. apache-2.0.")
@@ -81,11 +81,14 @@ def export(
         writable_file(folder / README, force)
     more_limits = _read_limits(limits) if limits else ""
     own_run = source.parent / RECORD
+    if run is None and not own_run.is_file():
+        raise UserError("--card: there is no run.json beside the model. Name the run that trained it: --run FOLDER.")
     # problems with the records are reported before anything is written
-    subject = find_model_records(
-        read_metadata(source), runs or [], made_by=run, beside=own_run if own_run.is_file() else None, drafts=drafts
-    )
-    _check_licence(licence)
+    subject = find_model_records(read_metadata(source), run or own_run, runs or (), drafts=drafts)
+    if licence is not None and not re.fullmatch(r"[a-z0-9][a-z0-9.+-]*", licence):
+        raise UserError(
+            f"--license: '{licence}' is not an identifier. Write it as the Hub does, e.g. apache-2.0 or mit."
+        )
     about = _describe(load_model(folder), folder) if card_only else _write_model(model, folder, merge, dtype)
     write_text(folder / README, build_card(about, subject, licence=licence, more_limits=more_limits))
     out.print(f"card     {folder / README}", highlight=False)
@@ -107,7 +110,6 @@ def _write_model(model: str, folder: Path, merge: bool, dtype: str) -> Written:
 
 
 def _describe(model: Model, folder: Path) -> Written:
-    """Collect what the model card says about the files: parameters, size, adapter or merged."""
     from ruplar.report.card import Written
 
     named = model.backbone.model.named_parameters()
@@ -115,13 +117,6 @@ def _describe(model: Model, folder: Path) -> Written:
     size = sum(file.stat().st_size for file in folder.glob("*.safetensors"))
     adapter = (folder / "adapter_config.json").is_file()
     return Written(folder.resolve().name, model.metadata, adapter, parameters, size / 1e6)
-
-
-def _check_licence(licence: str | None) -> None:
-    if licence is not None and not re.fullmatch(r"[a-z0-9][a-z0-9.+-]*", licence):
-        raise UserError(
-            f"--license: '{licence}' is not an identifier. Write it as the Hub does, e.g. apache-2.0 or mit."
-        )
 
 
 def _read_limits(file: Path) -> str:

@@ -97,11 +97,7 @@ def default_noise(samples: int, noise: float | None, temperature: float) -> floa
 
 
 def pick_device(name: str) -> str:
-    """Resolve `auto` to the best available device and check any other name.
-
-    Raises:
-        UserError: The device is not available.
-    """
+    """Resolve `auto` to the best available device and check any other name."""
     if name == "cpu":
         return name
     import torch
@@ -119,11 +115,7 @@ def pick_device(name: str) -> str:
 
 
 def integers(text: str, option: str, count: int | None = None) -> list[int]:
-    """Parse comma-separated non-negative integers.
-
-    Raises:
-        UserError: A part is no such integer, or there are not `count` of them.
-    """
+    """Parse comma-separated non-negative integers."""
     try:
         found = [int(part) for part in text.split(",")]
     except ValueError:
@@ -137,11 +129,7 @@ def integers(text: str, option: str, count: int | None = None) -> list[int]:
 
 
 def sectioned_settings(pairs: Iterable[str], sections: Sequence[str], example: str) -> dict[str, dict[str, Any]]:
-    """Parse `SECTION.NAME=VALUE` pairs into one dictionary per section; values are YAML.
-
-    Raises:
-        UserError: A pair has another form, or its section is not one of `sections`.
-    """
+    """Parse `SECTION.NAME=VALUE` pairs into one dictionary per section; values are YAML."""
     import yaml
 
     found: dict[str, dict[str, Any]] = {section: {} for section in sections}
@@ -164,16 +152,7 @@ def method_settings(pairs: Iterable[str] | None) -> dict[str, Any]:
 
 
 def names_and_settings(words: Sequence[str], kind: str, listed: str) -> tuple[list[str], list[str]]:
-    """Split arguments into names and `key=value` settings.
-
-    Args:
-        words: Both, in any order.
-        kind: What the names refer to, for the message.
-        listed: The argument of `ruplar list` that prints them.
-
-    Raises:
-        UserError: No name is given.
-    """
+    """Split arguments into names and `key=value` settings."""
     names = [word for word in words if "=" not in word]
     if not names:
         raise UserError(f"no {kind} is named, only settings. `ruplar list {listed}` prints the available names.")
@@ -181,11 +160,7 @@ def names_and_settings(words: Sequence[str], kind: str, listed: str) -> tuple[li
 
 
 def writable_folder(folder: Path) -> Path:
-    """Return the folder if it can be written to, before any work is done for it.
-
-    Raises:
-        UserError: It is a file, or its parent folder is not writable.
-    """
+    """Return the folder if it can be written to, before any work is done for it."""
     if folder.exists() and not folder.is_dir():
         raise UserError(f"{folder} is a file. Name a folder.")
     parent = next((place for place in (folder, *folder.absolute().parents) if place.exists()), Path())
@@ -198,11 +173,7 @@ def writable_folder(folder: Path) -> Path:
 
 
 def writable_file(file: Path, force: bool) -> None:
-    """Check that a file may be written.
-
-    Raises:
-        UserError: It is a folder, its folder does not exist, or it exists and `force` is off.
-    """
+    """Check that a file may be written."""
     if file.is_dir() or not file.parent.is_dir():
         what = "is a folder" if file.is_dir() else "its folder does not exist"
         raise UserError(f"{file}: {what}. Name a file in an existing folder.")

@@ -87,7 +87,6 @@ def _plugin(section: str, name: str, settings: dict[str, Any]) -> Any:
 
 
 def _chains(text: str, domain: Any, limit: int) -> list[Any]:
-    """Return the chains of a file, or the literal chain."""
     from ruplar.data.rows import SUFFIXES
 
     try:

@@ -3,31 +3,20 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated
 
 import typer
 from rich.console import Console
 
-from ruplar.cli.options import AsJson, print_json, writable_folder
+from ruplar.cli.options import AsJson, print_json, print_text, writable_folder
 from ruplar.errors import UserError
-
-if TYPE_CHECKING:
-    from ruplar.report.rows import Row
 
 out = Console()
 
 
 def report(
     runs: Annotated[list[Path], typer.Argument(help="run.json files, or folders that contain them.")],
-    form: Annotated[
-        Literal["markdown", "csv", "json", "html"],
-        typer.Option(
-            "--as",
-            help="Format; html: table fragments, csv: one line per row, tests and printed numbers as columns.",
-        ),
-    ] = "markdown",
     as_json: AsJson = False,
-    on: Annotated[str | None, typer.Option(help="Comma-separated benchmarks to include; all if not given.")] = None,
     tests: Annotated[
         bool | None,
         typer.Option(help="Test every row against the best, paired by question; on by default for studies."),
@@ -40,12 +29,6 @@ def report(
         list[str] | None,
         typer.Option(help="FILE:NAME: replace the block results:NAME in FILE with the tables. Repeatable."),
     ] = None,
-    summary: Annotated[
-        bool,
-        typer.Option(
-            "--summary", help="One table only: a line per method, benchmarks as columns, macro-average last."
-        ),
-    ] = False,
     page: Annotated[
         Path | None,
         typer.Option(help="Write one study's page of the results appendix (Markdown), its figure beside it."),
@@ -61,51 +44,30 @@ def report(
     if drafts and not (html or figures):
         raise UserError("--drafts: partial runs enter no table. It needs --html or --figures.")
     if html or figures:
-        if on is not None:
-            raise UserError("--on: selects rows of a table; --html and --figures show all benchmarks.")
         _pages(runs, html, figures, drafts)
         return
     if page:
         _study_page(runs, page)
         return
-    as_json = as_json or form == "json"
-    if as_json and not update and (tests or against is not None):
-        named = "--against" if against is not None else "--tests"
-        raise UserError(f"{named}: JSON contains only the rows. CSV has the tests as columns: --as csv.")
-    from ruplar.report.csv_rows import to_csv
+    if as_json and (tests or against is not None or update):
+        raise UserError("--json: prints the rows only. Leave out --tests, --against and --update.")
     from ruplar.report.rows import collect
-    from ruplar.report.table import to_html, to_markdown
-    from ruplar.report.tables import summary_table, tables
+    from ruplar.report.table import to_markdown
+    from ruplar.report.tables import tables
 
-    rows = _on(collect(runs), on)
-    wanted = any(row.study for row in rows) if tests is None else tests
+    rows = collect(runs)
     if as_json:
         print_json([row.as_dict() for row in rows])
-    elif form == "csv" and not update:
-        _print(to_csv(rows, tests=wanted, against=against, printed=printed))
-    if (as_json or form == "csv") and not update:
         return
-    found = [summary_table(rows)] if summary else tables(rows, tests=wanted, against=against, printed=printed)
+    wanted = any(row.study for row in rows) if tests is None else tests
+    found = to_markdown(tables(rows, tests=wanted, against=against, printed=printed))
     if not update:
-        _print(to_html(found) if form == "html" else to_markdown(found))
+        print_text(out, found.rstrip("\n"))
     for target in update or []:
-        _update(target, to_markdown(found))
-
-
-def _on(rows: list[Row], sets: str | None) -> list[Row]:
-    """Select the rows of these benchmarks; all when none are named."""
-    if sets is None:
-        return rows
-    wanted = [name.strip() for name in sets.split(",")]
-    known = sorted({row.benchmark for row in rows})
-    for name in wanted:
-        if name not in known:
-            raise UserError(f"--on: there is no result on '{name}'. Benchmarks: {', '.join(known)}.")
-    return [row for row in rows if row.benchmark in wanted]
+        _update(target, found)
 
 
 def _update(target: str, text: str) -> None:
-    """Replace a block of a page; `target` is FILE:NAME."""
     from ruplar.report.table import replace_block
 
     file, _, name = target.rpartition(":")
@@ -133,7 +95,3 @@ def _study_page(runs: list[Path], page: Path) -> None:
         raise UserError("--page: give one folder, e.g. results/main.")
     for file in write_study_page(runs[0], page):
         out.print(f"written  {file}", highlight=False, soft_wrap=True)
-
-
-def _print(text: str) -> None:
-    out.print(text, markup=False, highlight=False, emoji=False, soft_wrap=True, end="")

@@ -65,7 +65,6 @@ def serve(
 
 
 def _run(server, name: str) -> None:
-    """Run until stopped, and print the address once the port is open."""
     start = server.startup
 
     async def startup(sockets=None) -> None:

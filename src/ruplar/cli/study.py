@@ -61,14 +61,8 @@ def study(
         ),
     ] = None,
     reuse: Annotated[
-        bool, typer.Option(help="Reuse records and models of other studies that were made with the same settings.")
+        bool, typer.Option(help="Reuse models of other studies that were trained with the same settings and code.")
     ] = True,
-    persistent_workers: Annotated[
-        bool | None,
-        typer.Option(
-            help="Run several cells in one worker process. Default: on a GPU only, so that CPU memory is measured per cell."
-        ),
-    ] = None,
     memory_share: Annotated[
         float | None,
         typer.Option(help="Fraction of GPU memory each job may use, in (0, 1]. Default: 0.95 / N with N > 1 jobs."),
@@ -106,7 +100,6 @@ def study(
         data_dir=data_dir,
         share=memory_share,
         reuse=reuse,
-        persistent_workers=persistent_workers,
     )
     started = time.monotonic()
     with _progress(out, sum(len(plan.chosen) for plan in plans), as_json, several=len(plans) > 1) as watch:
@@ -122,7 +115,6 @@ def _planned(
     folders: tuple[Path | None, Path | None],
     single: bool,
 ) -> Job:
-    """Load and check a study; choose its cells and output folders."""
     from ruplar.experiments.plan import find_study, load_study, plan
     from ruplar.experiments.run import Job
     from ruplar.experiments.storage import Places
@@ -154,8 +146,6 @@ def _wanted(only: str | None) -> list[str]:
 
 
 def _picked(cells: Sequence[Cell], wanted: Sequence[str]) -> list[Cell]:
-    """Return the cells that --only selects by label, by label and seed, or by folder name."""
-
     def fits(cell: Cell, word: str) -> bool:
         return any(fnmatch(name, word) for name in (cell.label, f"{cell.label}-seed{cell.seed}", cell.name))
 
@@ -172,7 +162,6 @@ def _picked(cells: Sequence[Cell], wanted: Sequence[str]) -> list[Cell]:
 
 
 def _show_plan(plan: Job, as_json: bool) -> list[dict[str, Any]]:
-    """Return the cells with their status, and print them as a table unless JSON is wanted."""
     from ruplar.display import table
 
     chosen, places = plan.study, plan.places
@@ -207,8 +196,6 @@ def _show_plan(plan: Job, as_json: bool) -> list[dict[str, Any]]:
 
 @contextmanager
 def _progress(console: Console, total: int, quiet: bool, several: bool) -> Iterator[Any]:
-    """Show progress bars on a terminal, otherwise one line per event; yields the event handler."""
-
     def named(event: dict[str, Any]) -> dict[str, Any]:
         return {**event, "cell": f"{event['study']}/{event['cell']}"} if several and "cell" in event else event
 
@@ -252,8 +239,7 @@ def _print_event(console: Console, event: dict[str, Any]) -> None:
         text = f"started  {event['cell']}{'  (retried exclusively)' if event['again'] else ''}"
     elif kind == "done":
         scores = ", ".join(f"{name} {score:.1f} %" for name, score in event["scores"].items())
-        how = f"reused from {event['reused_from']}" if event["reused_from"] else f"in {event['seconds']:.0f} s"
-        text = f"done     {event['cell']}  {scores}  {how}"
+        text = f"done     {event['cell']}  {scores}  in {event['seconds']:.0f} s"
     elif kind == "failed":
         text = f"failed   {event['cell']}  {event['reason']}"
     elif kind == "again":
@@ -266,7 +252,6 @@ def _print_event(console: Console, event: dict[str, Any]) -> None:
 
 
 def _finish(ended: Sequence[tuple[Job, Outcome]], seconds: float, as_json: bool) -> None:
-    """Print the results, what is missing and why; raise the exit status."""
     summaries = {plan.study.name: _as_dict(plan, found) for plan, found in ended}
     if as_json:
         options.print_json(next(iter(summaries.values())) if len(summaries) == 1 else summaries)

@@ -51,13 +51,7 @@ Choose = Callable[[list[int]], Thinker]
 
 @dataclass(frozen=True)
 class AblationRow:
-    """One mode's result; `result.name` is the mode.
-
-    Attributes:
-        mode: See `MODES`.
-        result: As for a benchmark.
-        difference: Accuracy minus that with real latents, in points, paired by question; None for the real ones.
-    """
+    """One mode's result, and its accuracy minus that with real latents, in points, paired by question; None for the real ones."""
 
     mode: str
     result: BenchmarkResult
@@ -103,13 +97,33 @@ def ablate(
     """
     examples = list(examples)
     check_ablatable(reasoner.model, len(examples))
-    bench = _Bench(reasoner, examples, decoding or Decoding(), batch_size, on_progress)
-    rows, real, scores = bench.run(REAL, None)
-    width = reasoner.model.backbone.embedding_weight.shape[1]
+    model, decoding = reasoner.model, decoding or Decoding()
+    expected = expected_latents(model, examples)
+
+    def run(mode: str, choose: Choose | None) -> tuple[list[Generation], BenchmarkResult, list[Score]]:
+        """Answer all questions in one mode; only the real pass returns its latents, as embeddings."""
+        start = time.perf_counter()
+        rows = reasoner.generate(
+            [e.question for e in examples],
+            thinker=choose,
+            decoding=decoding,
+            batch_size=batch_size,
+            keep="embeds" if mode == REAL else "none",
+            on_batch=counted(mode, len(examples), on_progress),
+        )
+        seconds = time.perf_counter() - start
+        answers = reasoner.answers_of(rows)
+        scores = [score(a.text, e.answer, model.domain) for a, e in zip(answers, examples, strict=True)]
+        right = halted_right(answers, expected) if mode in (REAL, "argmax") else None
+        about = {"halted_right": right, "seed": decoding.seed, "decoding": describe(decoding)}
+        return rows, BenchmarkResult.of(mode, answers, scores, seconds, **about), scores
+
+    rows, real, scores = run(REAL, None)
+    width = model.backbone.embedding_weight.shape[1]
     latents = [torch.stack(r.latent_embeds).cpu() if r.latent_embeds else torch.empty(0, width) for r in rows]
     found = [AblationRow(REAL, real)]
-    for mode, choose in _replacements(reasoner.model, latents, seed).items():
-        _, result, replaced = bench.run(mode, choose)
+    for mode, choose in _replacements(model, latents, seed).items():
+        _, result, replaced = run(mode, choose)
         points = [[100.0 * s.correct for s in side] for side in (replaced, scores)]
         found.append(AblationRow(mode, result, paired_difference(*points, seed=seed)))
     return found
@@ -128,38 +142,7 @@ def check_ablatable(model: Model, count: int) -> None:
         )
 
 
-@dataclass
-class _Bench:
-    """The questions and how they are evaluated; each `run` is one mode."""
-
-    reasoner: LatentReasoner
-    examples: list[Example]
-    decoding: Decoding
-    batch_size: int
-    on_progress: Progress | None
-
-    def run(self, mode: str, choose: Choose | None) -> tuple[list[Generation], BenchmarkResult, list[Score]]:
-        """Answer all questions in one mode; only the real pass returns its latents, as embeddings."""
-        start = time.perf_counter()
-        rows = self.reasoner.generate(
-            [e.question for e in self.examples],
-            thinker=choose,
-            decoding=self.decoding,
-            batch_size=self.batch_size,
-            keep="embeds" if mode == REAL else "none",
-            on_batch=counted(mode, len(self.examples), self.on_progress),
-        )
-        seconds = time.perf_counter() - start
-        model = self.reasoner.model
-        answers = self.reasoner.answers_of(rows)
-        scores = [score(a.text, e.answer, model.domain) for a, e in zip(answers, self.examples, strict=True)]
-        right = halted_right(answers, expected_latents(model, self.examples)) if mode in (REAL, "argmax") else None
-        about = {"halted_right": right, "seed": self.decoding.seed, "decoding": describe(self.decoding)}
-        return rows, BenchmarkResult.of(mode, answers, scores, seconds, **about), scores
-
-
 def _replacements(model: Model, latents: list[Tensor], seed: int) -> dict[str, Choose]:
-    """Mode → its thinkers, for every mode but the real one."""
     other = derangement(len(latents), seed)
     thinker = model.method.thinker(model.backbone)
     # seeded by (seed, index), so that results do not depend on the batch size
@@ -189,7 +172,6 @@ def derangement(n: int, seed: int) -> list[int]:
 
 
 def _same_norm(latents: Tensor, rng: np.random.Generator) -> Tensor:
-    """Draw [N, D] Gaussian directions, each row with the norm of the latent it replaces."""
     noise = torch.from_numpy(rng.standard_normal(tuple(latents.shape))).float()
     noise = torch.nn.functional.normalize(noise, dim=-1) * latents.float().norm(dim=-1, keepdim=True)
     return noise.to(latents.dtype)

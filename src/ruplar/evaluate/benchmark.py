@@ -22,7 +22,7 @@ from ruplar.errors import UserError
 from ruplar.evaluate.question_sets import Benchmark, Questions, open_questions
 from ruplar.evaluate.record import BenchmarkResult
 from ruplar.evaluate.samples import Sample, sample
-from ruplar.evaluate.score import Vote, grade, majority, passes, score, voted
+from ruplar.evaluate.score import Vote, majority, passes, score
 from ruplar.evaluate.score import lenient as lenient_domain
 from ruplar.model.memory import forget_peak, peak_memory_gb
 from ruplar.model.store import Model
@@ -36,13 +36,7 @@ Progress = Callable[[str, int, int], None]
 
 @dataclass
 class Evaluation:
-    """The outcome of `evaluate`.
-
-    Attributes:
-        results: One per benchmark and, for sampled answers, seed; in order.
-        samples: One per question, in the same order; for `write_samples`.
-        sources: What run.json stores about each benchmark's source.
-    """
+    """Results per benchmark and seed of sampled answers, samples in the same order, and what run.json stores of each source."""
 
     results: list[BenchmarkResult] = field(default_factory=list)
     samples: list[Sample] = field(default_factory=list)
@@ -51,8 +45,6 @@ class Evaluation:
 
 @dataclass(frozen=True)
 class _Protocol:
-    """How questions are evaluated."""
-
     decoding: Decoding
     samples: int
     batch_size: int
@@ -128,7 +120,6 @@ def _run(
     how: _Protocol,
     report: Callable[[int], None],
 ) -> tuple[BenchmarkResult, list[Sample]]:
-    """One pass over one benchmark."""
     examples, model = list(questions.examples), reasoner.model
     forget_peak(model.backbone.device)
     try:
@@ -158,12 +149,15 @@ def _run(
         for i, (e, a, s, count) in enumerate(zip(examples, answers, scores, expected, strict=True))
     ]
     if votes:
-        graded = grade(drawn, [e.answer for e in examples], domain)
-        about |= {
-            "samples": how.samples,
-            "pass_at": passes([sum(s.correct for s in some) for some in graded], how.samples),
-        }
-        rows = [row | voted(v, d, g) for row, v, d, g in zip(rows, votes, drawn, graded, strict=True)]
+        graded = [[score(a.text, e.answer, domain) for a in some] for some, e in zip(drawn, examples, strict=True)]
+        right = [sum(s.correct for s in some) for some in graded]
+        about |= {"samples": how.samples, "pass_at": passes(right, how.samples)}
+        for row, vote, some, scored in zip(rows, votes, drawn, graded, strict=True):
+            row["votes"] = [list(one) for one in vote.tally]
+            row["answers"] = [
+                {"text": a.text, "found": s.found, "correct": s.correct, "latent_count": a.latent_count}
+                for a, s in zip(some, scored, strict=True)
+            ]
     return BenchmarkResult.of(questions.name, answers, scores, seconds, **about), rows
 
 

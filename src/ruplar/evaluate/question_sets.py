@@ -49,18 +49,7 @@ def open_questions(
     data_dir: str | Path | None = None,
     skip_bad: bool = False,
 ) -> list[Questions]:
-    """Load every benchmark.
-
-    Args:
-        on: Names, files, Hub data sets or generated problems.
-        domain: The domain of the answers.
-        limit: Use only the first questions of each.
-        data_dir: Folder with the files of known benchmarks.
-        skip_bad: Skip and count rows that cannot be read instead of stopping.
-
-    Raises:
-        UserError: A benchmark cannot be found or read, or has no question; or two have the same name.
-    """
+    """Load every benchmark."""
     if limit is not None and limit < 1:
         raise UserError(f"limit: must be at least 1, got {limit}. Leave it out to use every question.")
     found = [

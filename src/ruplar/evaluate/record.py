@@ -35,7 +35,7 @@ from ruplar.types import Answer, Score
 
 __all__ = [
     "RECORD", "STUDY", "ABLATION", "SAMPLES", "BenchmarkResult", "Machine", "RunRecord", "Share", "commit_of", "differences",
-    "is_complete", "machine", "read_record", "read_samples", "study_of", "versions", "write_record", "write_samples",
+    "machine", "read_record", "read_samples", "study_of", "versions", "write_record", "write_samples",
 ]  # fmt: skip
 
 RECORD, STUDY, ABLATION = "run.json", "study.json", "ablation.json"
@@ -52,10 +52,9 @@ class _Record(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _drop_computed(cls, data: Any) -> Any:
-        """Drop computed fields: they are written for readers of the file only."""
-        return (
-            {k: v for k, v in data.items() if k not in cls.model_computed_fields} if isinstance(data, dict) else data
-        )
+        """Drop computed fields, written for readers of the file only, and one that version 0.2 wrote."""
+        unread = {*cls.model_computed_fields, "reused_from"}
+        return {k: v for k, v in data.items() if k not in unread} if isinstance(data, dict) else data
 
 
 class Share(_Record):
@@ -181,7 +180,6 @@ class RunRecord(_Record):
     data: dict[str, str] = Field({}, description="Source → fingerprint of its content.")
     left_out: dict[str, int] = Field({}, description="Reason → number of rows left out.")
     mean_of: list[int] = Field([], description="Seeds of a model soup; empty: one training.")
-    reused_from: str = Field("", description="STUDY/CELL whose record this is a copy of; empty: made for this study.")
     started: str
     seconds: float = 0
     train_seconds: float | None = None
@@ -223,11 +221,7 @@ def write_record(record: RunRecord, folder: str | Path) -> Path:
 
 
 def read_record(path: str | Path) -> RunRecord:
-    """Read a `run.json`, or the one in a folder.
-
-    Raises:
-        UserError: It is missing, truncated, or not a record.
-    """
+    """Read a `run.json`, or the one in a folder."""
     path = Path(path) / RECORD if Path(path).is_dir() else Path(path)
     try:
         return RunRecord.model_validate_json(path.read_bytes())
@@ -254,19 +248,6 @@ def differences(first: Mapping[str, Any], second: Mapping[str, Any], prefix: str
         elif a != b and name not in EXECUTION and not name.startswith(EXECUTION[2:]):
             found.append(name)
     return found
-
-
-def is_complete(record: RunRecord, on: Mapping[str, int | None]) -> bool:
-    """Whether a record has a greedy, strictly graded result for every benchmark.
-
-    Args:
-        record: The run.
-        on: Benchmark → how many questions it must have; None: any number.
-    """
-    evaluated = {
-        result.name: result.n for result in record.benchmarks if result.decoding == GREEDY and not result.lenient
-    }
-    return all(name in evaluated and count in (None, evaluated[name]) for name, count in on.items())
 
 
 def versions() -> dict[str, str]:

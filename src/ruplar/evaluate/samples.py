@@ -64,10 +64,7 @@ def _rounded(latent: Latent) -> dict[str, Any]:
 def write_samples(rows: Iterable[Mapping[str, Any]], folder: str | Path, share: bool = False) -> Path:
     """Write `folder/samples.jsonl.gz`; equal rows give equal bytes.
 
-    Args:
-        rows: From `evaluate`.
-        folder: The run's folder.
-        share: Write the questions to the results folder, which stores them once for all runs. They are most of the bytes.
+    With `share` the results folder stores the questions, most of the bytes, once for all runs.
     """
     rows = list(rows)
     if share:
@@ -82,11 +79,7 @@ def write_samples(rows: Iterable[Mapping[str, Any]], folder: str | Path, share: 
 
 
 def read_samples(folder: str | Path) -> list[Sample]:
-    """Read the rows given to `write_samples`.
-
-    Raises:
-        UserError: The file with their questions is missing.
-    """
+    """Read the rows given to `write_samples`."""
     rows = _read_lines(Path(folder) / SAMPLES)
     for row in rows:
         name = row.pop("asked", None)
@@ -115,11 +108,7 @@ def compact(folder: str | Path) -> bool:
 
 
 def read_outcomes(folder: str | Path) -> Mapping[ResultKey, Outcomes]:
-    """Read right or wrong per question from a run's samples, else from its outcomes; {} where it has neither.
-
-    Raises:
-        UserError: A file cannot be read, or the questions it refers to are missing.
-    """
+    """Read right or wrong per question from a run's samples, else from its outcomes; {} where it has neither."""
     folder = Path(folder)
     file = next((file for file in (folder / SAMPLES, folder / OUTCOMES) if file.is_file()), None)
     return {} if file is None else _outcomes(file, file.stat().st_mtime_ns)
@@ -168,12 +157,9 @@ def _shared(rows: Iterable[Mapping[str, Any]], folder: str | Path) -> dict[str, 
 
 
 def _questions(folder: str | Path, name: str, used_by: str) -> Mapping[tuple[str, int], Sample]:
-    """Find shared questions: in the results folder, or beside the run, where earlier versions wrote them."""
-    home = Path(folder).resolve().parent
-    shared = home.parent / QUESTIONS / name
-    file = next((file for file in (shared, home / name) if file.is_file()), None)
-    if file is None:
-        raise UserError(f"{Path(folder) / used_by}: its questions are in {shared}, which is missing. Copy it too.")
+    file = Path(folder).resolve().parent.parent / QUESTIONS / name
+    if not file.is_file():
+        raise UserError(f"{Path(folder) / used_by}: its questions are in {file}, which is missing. Copy it too.")
     return _read_questions(file, file.stat().st_mtime_ns)
 
 

@@ -22,23 +22,13 @@ from ruplar.types import Answer, Score
 
 
 def score(answer_text: str, marked: str, domain: Domain) -> Score:
-    """Grade one answer; one that cannot be parsed is wrong, and `found` is None.
-
-    Args:
-        answer_text: The text after the thought.
-        marked: The right answer, as in the data.
-        domain: Parses answers and compares them.
-    """
+    """Grade one answer; one that cannot be parsed is wrong, and `found` is None."""
     found = domain.extract(answer_text)
     return Score(found is not None and domain.same(found, marked), found)
 
 
 def lenient(domain: Any) -> Domain:
-    """Copy a domain with lenient grading switched on.
-
-    Raises:
-        UserError: It has none.
-    """
+    """Copy a domain with lenient grading switched on."""
     if "lenient" not in type(domain.config).model_fields:
         name = type(domain).__module__.rpartition(".")[2]
         raise UserError(f"lenient: the domain '{name}' has no lenient grading. Leave lenient out.")
@@ -61,12 +51,7 @@ class Vote:
 
 
 def majority(answers: Sequence[Answer], domain: Domain) -> Vote:
-    """Take the majority of one question's answers; where none can be parsed, the first answer.
-
-    Args:
-        answers: At least one.
-        domain: Parses answers and compares them.
-    """
+    """Take the majority of one question's answers; where none can be parsed, the first answer."""
     groups: list[tuple[str, list[Answer]]] = []
     unreadable = 0
     for answer in answers:
@@ -108,19 +93,3 @@ def passes(correct: Sequence[int], n: int) -> dict[int, Share]:
         mean, low, high = bootstrap_mean([100 * pass_at_k(n, c, k) for c in correct])
         found[k] = Share(mean=mean, low=low, high=high)
     return found
-
-
-def grade(drawn: Sequence[Sequence[Answer]], marked: Sequence[str], domain: Domain) -> list[list[Score]]:
-    """Grade every answer to every question."""
-    return [[score(a.text, right, domain) for a in answers] for answers, right in zip(drawn, marked, strict=True)]
-
-
-def voted(vote: Vote, answers: Sequence[Answer], graded: Sequence[Score]) -> dict[str, Any]:
-    """Further fields of a sample: the votes, and each answer."""
-    return {
-        "votes": [list(one) for one in vote.tally],
-        "answers": [
-            {"text": a.text, "found": s.found, "correct": s.correct, "latent_count": a.latent_count}
-            for a, s in zip(answers, graded, strict=True)
-        ],
-    }

@@ -36,13 +36,7 @@ class Estimate(NamedTuple):
 
 
 def wilson(correct: float, n: int, level: float = 0.95) -> Interval:
-    """Compute Wilson's score interval of a proportion; it stays within 0..1 and covers well at 0 and n right.
-
-    Args:
-        correct: Number of right answers; need not be whole (a mean over seeds).
-        n: Number of questions, more than 0.
-        level: Confidence.
-    """
+    """Compute Wilson's score interval of a proportion; it stays within 0..1 and covers well at 0 and n right."""
     if n <= 0 or not 0 <= correct <= n:
         raise ValueError(f"{correct} right of {n} is not a proportion")
     return _score_interval(correct / n, n, _normal(level))
@@ -72,12 +66,6 @@ def over_seeds(
 
     With questions in G groups the second part is the `clustered_variance`, at least p (1 - p) / n, with G - 1 degrees of
     freedom. Where all answers are right, or all wrong, each group counts as one question. One group gives 0..1.
-
-    Args:
-        shares: Accuracies between 0 and 1, one per seed.
-        n: Number of questions, more than 0.
-        level: Confidence.
-        grouped: For questions in groups, the mean of the seeds' variances; None where questions are independent.
     """
     if not shares or n <= 0:
         raise ValueError(f"{len(shares)} seeds of {n} questions have no mean")
@@ -101,10 +89,6 @@ def clustered_variance(values: Sequence[float] | np.ndarray, groups: Sequence[in
     G / (G - 1) * sum over groups of (sum of the group's residuals)² / n²: Liang and Zeger's estimator, as in Miller (2024,
     "Adding error bars to evals"), with the usual small-sample factor. Where every question is its own group it is the sample
     variance over n; for right and wrong answers that is p (1 - p) / (n - 1).
-
-    Args:
-        values: One per question.
-        groups: The number of each question's group, from 0 on; at least two groups.
     """
     data = np.asarray(values, dtype=float)
     sums = np.bincount(groups, weights=data - data.mean())
@@ -114,8 +98,7 @@ def clustered_variance(values: Sequence[float] | np.ndarray, groups: Sequence[in
     return float(sums.size / (sums.size - 1) * (sums**2).sum() / data.size**2)
 
 
-_ROUNDING = 1e-9
-"""Sums of residuals below this are rounding errors."""
+_ROUNDING = 1e-9  # sums of residuals below this are rounding errors
 
 
 def variance(values: Sequence[float]) -> float:

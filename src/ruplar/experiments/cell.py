@@ -11,7 +11,7 @@ import json
 import logging
 import shutil
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -23,11 +23,10 @@ from ruplar.errors import UserError
 from ruplar.evaluate.ablate import ablate
 from ruplar.evaluate.benchmark import Evaluation, evaluate, soft
 from ruplar.evaluate.question_sets import Part
-from ruplar.evaluate.record import RunRecord, read_record, write_record, write_samples
+from ruplar.evaluate.record import RECORD, RunRecord, read_record, write_record, write_samples
 from ruplar.experiments import storage
 from ruplar.experiments.job import Job
 from ruplar.experiments.plan import Cell
-from ruplar.experiments.reuse import check_same_data, check_same_start, copy_record, start_of
 from ruplar.experiments.study import VALID, Study, folder_name
 from ruplar.io import write_json
 from ruplar.model.memory import forget_peak
@@ -41,31 +40,14 @@ from ruplar.train.run import train
 
 log = logging.getLogger(__name__)
 
+_START = "start: "
 Report = Callable[[str, int, int], None]
 """Called with the current phase, the items done and the total."""
 
 
 def run_cell(cell: Cell, job: Job, report: Report) -> RunRecord:
-    """Train and evaluate a cell, or reuse the record of another study, and return its record.
-
-    Args:
-        cell: Claimed by the caller.
-        job: The study; its finished cells must have been trained on the same data.
-        report: Called with the progress.
-
-    Raises:
-        UserError: Its settings, data or folder do not fit.
-    """
+    """Train and evaluate a claimed cell, and return its record."""
     same = job.study.same
-    source = None if model_needed(cell, job) else job.reusable(cell)
-    if source is not None:
-        log.info("%s: reused from %s, which was trained and evaluated with the same settings.", cell.name, source)
-        record = read_record(source)
-        if "data" in same:
-            check_same_data(cell, record, job.places, job.cells)
-        if "init" in same:
-            check_same_start(cell, start_of(record), job.places, job.cells)
-        return copy_record(source, cell, job.places, job.study)
     _release(job.options.device)
     forget_peak(job.options.device)
     if "init" in same:
@@ -78,12 +60,6 @@ def run_cell(cell: Cell, job: Job, report: Report) -> RunRecord:
         shutil.rmtree(stale)
     _release(job.options.device)
     return record
-
-
-def model_needed(cell: Cell, job: Job) -> bool:
-    """Return whether another cell will evaluate this one's model, so that the model is needed, not only its record."""
-    needing = (other for other in job.cells if other.needs(cell))
-    return any(job.status(other) != "done" and job.reusable(other) is None for other in needing)
 
 
 def _release(device: str) -> None:
@@ -104,7 +80,6 @@ def _start(cell: Cell, job: Job) -> dict[str, str]:
 
 
 def _trained(cell: Cell, job: Job, report: Report) -> RunRecord:
-    """Return the record of the cell's training, after training it if necessary."""
     run = job.places.model_of(cell)
     done = run / storage.TRAINED
     if done.is_file():
@@ -148,7 +123,6 @@ def _begin(cell: Cell, run: Path) -> None:
 
 
 def _soup(cell: Cell, job: Job) -> RunRecord:
-    """Return the joint record of a soup's trainings, after averaging their weights if necessary."""
     run = job.places.run(cell)
     done = run / storage.TRAINED
     if done.is_file():
@@ -167,7 +141,6 @@ def _soup(cell: Cell, job: Job) -> RunRecord:
 
 
 def _together(records: Sequence[RunRecord]) -> RunRecord:
-    """Return one record of several trainings: sums of their times, all of their commits and versions."""
     first = records[0]
     commits = list(dict.fromkeys(record.commit for record in records if record.commit))
     found = {key: list(dict.fromkeys(record.versions.get(key, "") for record in records)) for key in first.versions}
@@ -195,7 +168,6 @@ def _shown(report: Report) -> Callable[[Progress], None]:
 
 
 def _evaluated(cell: Cell, trained: RunRecord, job: Job, report: Report) -> RunRecord:
-    """Evaluate, ablate, write everything; run.json last."""
     study, folder, clock = job.study, job.places.result(cell), time.monotonic()
     run = job.places.model_of(cell)
     reasoner = LatentReasoner.from_pretrained(
@@ -251,3 +223,57 @@ def _record(cell: Cell, trained: RunRecord, found: Evaluation, study: Study, sec
             "benchmarks": found.results,
         }
     )
+
+
+# --- the same data and start in all cells of a study, compared by fingerprint: a file may change under its name ------
+
+
+def check_same_data(cell: Cell, trained: RunRecord, places: storage.Places, others: Sequence[Cell]) -> None:
+    """Refuse a cell whose training or validation data differs in its fingerprint from that of a finished cell."""
+    mine = _marks(trained, "train ", "valid: ")
+    for other, record in _finished(cell, places, others):
+        theirs = _marks(record, "train ", "valid: ")
+        for name in sorted({*mine, *theirs}):
+            if mine.get(name) != theirs.get(name):
+                raise UserError(
+                    f"{cell.label}, seed {cell.seed}: '{name}' is {mine.get(name)}, but {theirs.get(name)} in "
+                    f"'{other.label}', seed {other.seed}. The data changed in between; train both again."
+                )
+
+
+def check_same_start(cell: Cell, begins: Mapping[str, str], places: storage.Places, others: Sequence[Cell]) -> None:
+    """Refuse a cell whose start has other weights than when a finished cell started from it."""
+    unknown = []
+    for other, record in _finished(cell, places, others):
+        theirs = _marks(record, _START)
+        for name, mark in begins.items():
+            folder = name.removeprefix(_START)
+            if name in theirs and mark != theirs[name]:
+                raise UserError(
+                    f"{cell.label}, seed {cell.seed}: its start {folder} has other weights now than when '{other.label}', "
+                    f"seed {other.seed}, was trained. Train both from the same start."
+                )
+            if not theirs and record.config.get("backbone", {}).get("init") == folder:
+                unknown.append(f"'{other.label}', seed {other.seed}")
+    if unknown:
+        log.warning(
+            "%s, seed %d: cannot check that it starts from the same weights as %s; their records have no fingerprint of %s.",
+            cell.label, cell.seed, ", ".join(unknown), cell.config.backbone.init,
+        )  # fmt: skip
+
+
+def start_of(record: RunRecord) -> dict[str, str]:
+    """Return the fingerprint of the weights a run started from; empty when its record has none."""
+    return _marks(record, _START)
+
+
+def _finished(cell: Cell, places: storage.Places, others: Sequence[Cell]) -> Iterator[tuple[Cell, RunRecord]]:
+    for other in others:
+        files = (places.run(other) / storage.TRAINED, places.result(other) / RECORD)  # models may have been deleted
+        file = next((file for file in files if file.is_file()), None)
+        if other.name != cell.name and file is not None:
+            yield other, read_record(file)
+
+
+def _marks(record: RunRecord, *kinds: str) -> dict[str, str]:
+    return {name: mark for name, mark in record.data.items() if name.startswith(kinds)}

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from ruplar.experiments import reuse, storage
+from ruplar.experiments import storage
 from ruplar.experiments.plan import Cell
 from ruplar.experiments.study import Study
 from ruplar.io import write_json
@@ -23,7 +23,7 @@ class Options:
         budget: Seconds after which no further cell is started; None: no limit.
         data_dir: Folder with the files of known benchmarks.
         share: Fraction of the GPU's memory for each worker; None: equal shares where several run.
-        reuse: Whether records and models of other studies may be reused.
+        reuse: Whether models of other studies may be reused.
         persistent_workers: Whether a worker runs several cells; None: on a GPU, where memory statistics can be reset.
         session: Identifies this start of the study: a cell that failed in it is not retried in it.
         deadline: `budget` as a time in seconds since 1970.
@@ -89,9 +89,3 @@ class Job:
         """Return how a cell failed in this session; None when it did not."""
         known = storage.failure(cell, self.places)
         return known if known is not None and known["session"] == self.options.session else None
-
-    def reusable(self, cell: Cell) -> Path | None:
-        """Return the record of another study that can be reused for a cell; None if there is none."""
-        if not self.options.reuse:
-            return None
-        return reuse.find_record(cell, self.places, self.study, self.cells, self.options.data_dir)

@@ -18,11 +18,7 @@ _MESSAGES = ("CUDA error: out of memory", "Error 2: out of memory", "CUBLAS_STAT
 
 
 def check_share(share: float | None, device: str) -> None:
-    """Refuse an invalid share, or one that would have no effect.
-
-    Raises:
-        UserError: It is not in (0, 1], or the device is not an NVIDIA GPU.
-    """
+    """Refuse an invalid share, or one that would have no effect."""
     if share is None:
         return
     if not 0 < share <= 1:
@@ -62,13 +58,6 @@ def out_of_memory(error: BaseException | None) -> bool:
             return True
         error = error.__cause__
     return False
-
-
-def advice(share: float | None) -> str:
-    """Return what to add to the reason of such a failure; nothing without a limit."""
-    if share is None:
-        return ""
-    return f" It was limited to {share:.0%} of the GPU's memory: use a larger --memory-share or fewer --jobs."
 
 
 def room_gb(device: str) -> float:

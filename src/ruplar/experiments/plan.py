@@ -31,9 +31,7 @@ class Cell:
 
     Attributes:
         label: The row's label, with the values of the grid.
-        seed: Seed of the training.
         config: Checked; for a row that evaluates another row's model, that row's with this row's method settings.
-        overrides: The settings applied to the recipe, in order.
         of: The row whose model is evaluated; None when this cell trains its own.
         printed: The paper's name for the row.
         inference: Method settings of a row that evaluates another row's model, in place of those it was trained with.
@@ -60,16 +58,15 @@ class Cell:
 
     def as_dict(self) -> dict[str, Any]:
         """Plain data; `from_dict` reads it back."""
-        plain = {key: getattr(self, key) for key in ("label", "seed", "of", "printed", "inference")}
         lists = {"overrides": list(self.overrides), "soup": list(self.soup)}
-        return {**plain, **lists, "config": self.config.as_dict()}
+        return {**vars(self), **lists, "config": self.config.as_dict()}
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Cell:
         """Read what `as_dict` wrote."""
         config = from_dict(data["config"], f"the plan of {data['label']}")
-        known = {key: data[key] for key in ("label", "seed", "of", "printed", "inference") if key in data}
-        return cls(**known, config=config, overrides=tuple(data["overrides"]), soup=tuple(data.get("soup", ())))
+        lists = {"overrides": tuple(data["overrides"]), "soup": tuple(data["soup"])}
+        return cls(**{**data, **lists, "config": config})
 
 
 def plan(
@@ -83,16 +80,7 @@ def plan(
 ) -> list[Cell]:
     """Return all cells of a study, seed by seed, so that an interrupted study has complete seeds.
 
-    Args:
-        study: Checked.
-        overrides: From the command line, for every row.
-        folder: Where recipes with a relative path are.
-        check_files: Whether data files and folders must exist; off for listing.
-        check_init: Whether the runs they start from must exist too; off where no weights are needed.
-        wanted: Label → whether its cells will be run. An unwanted row whose recipe is missing is left out.
-
-    Raises:
-        UserError: A row's recipe or settings are wrong, or rows differ where they must be equal; all problems at once.
+    `wanted` says of a label whether its cells will be run; an unwanted row whose recipe is missing is left out.
     """
     wrong: list[str] = []
     read = _reader(folder, check_files, check_init)
@@ -122,15 +110,7 @@ def plan(
 
 
 def row_config(row: str, overrides: Sequence[str] = ()) -> tuple[RunConfig, tuple[str, ...]]:
-    """Return the config with which a study trains one row, and the settings applied to its recipe.
-
-    Args:
-        row: `STUDY:LABEL`, a packaged study or a file and the label of a row that is trained.
-        overrides: Dotted settings, as on the command line; `seed=2` in place of the study's first seed.
-
-    Raises:
-        UserError: There is no such row, or it trains nothing.
-    """
+    """Return the config with which a study trains one row (`STUDY:LABEL`), and the settings applied to its recipe."""
     name, colon, label = row.partition(":")
     if not colon or not label:
         raise UserError(f"--row: '{row}' is not STUDY:LABEL, e.g. smollm2:CoT-SFT.")
@@ -159,7 +139,6 @@ def _warn_of_missing_soups(study: Study, cells: Sequence[Cell], wanted: Callable
 
 
 def _trains(study: Study, row: RowSettings) -> RowSettings:
-    """Return the row that trains the model: itself, or the one it names."""
     return row if row.trained_in is None else study.rows[row.trained_in]
 
 
@@ -176,9 +155,7 @@ def _soup(study: Study, row: RowSettings, seed: int) -> tuple[int, ...]:
 
 
 def _rows(study: Study) -> Iterator[tuple[str, RowSettings, list[str]]]:
-    """Yield label, row and the grid's settings, for every combination."""
-    rows = study.rows or {name: RowSettings(recipe=name) for name in study.recipes}
-    for label, row in rows.items():
+    for label, row in study.rows.items():
         grid = {**study.grid, **row.grid}
         for values in itertools.product(*grid.values()):
             chosen = dict(zip(grid, values, strict=True))
@@ -210,5 +187,4 @@ def _reader(folder: Path | None, check_files: bool, check_init: bool) -> _Read:
 
 
 def _written(key: str, value: Any) -> str:
-    """Write a setting as on the command line; JSON is YAML."""
     return f"{key}={json.dumps(value)}"

@@ -27,8 +27,6 @@ from ruplar.experiments.job import Job, Options
 from ruplar.experiments.plan import Cell
 from ruplar.experiments.worker import work
 
-__all__ = ["Job", "Options", "Outcome", "Pool", "Watch", "run_studies"]
-
 log = logging.getLogger(__name__)
 
 Watch = Callable[[dict[str, Any]], None]
@@ -46,19 +44,7 @@ class Outcome:
 
 
 def run_studies(jobs: Sequence[Job], options: Options, watch: Watch) -> list[Outcome]:
-    """Run the chosen cells of each study, in order, with the same workers; finished cells are skipped.
-
-    Args:
-        jobs: The studies.
-        options: How all of them are run.
-        watch: Called with every event.
-
-    Returns:
-        One outcome per study.
-
-    Raises:
-        UserError: A record was made with other settings, the workers cannot start, or the memory share is invalid.
-    """
+    """Run the chosen cells of each study, in order, with the same workers; finished cells are skipped."""
     memory.check_share(options.share, options.device)
     several = options.device.startswith("cuda") if options.persistent_workers is None else options.persistent_workers
     options = replace(
@@ -126,13 +112,7 @@ class _Worker:
 
 
 class Pool:
-    """Workers that share one study or several.
-
-    Args:
-        plans: The studies, with the cells to run.
-        jobs: Parallel workers; None: measured.
-        watch: Called with their events.
-    """
+    """Workers that share one study or several; their number is measured where `jobs` is None."""
 
     def __init__(self, plans: Sequence[Job], jobs: int | None, watch: Watch):
         self.plans, self.watch, self.options = plans, watch, plans[0].options
@@ -150,11 +130,7 @@ class Pool:
         self.later: set[tuple[str, str]] = set()
 
     def run(self) -> list[Job]:
-        """Start workers while cells are left, and follow them until the last has ended.
-
-        Returns:
-            What to retry exclusively: cells that ran out of memory, with the cells that need their models.
-        """
+        """Start workers while cells are left, and follow them until the last has ended → what to retry exclusively."""
         try:
             self._fill()
             while any(not worker.ended for worker in self.workers):
@@ -178,7 +154,6 @@ class Pool:
         return [replace(job, chosen=cells, options=options) for job, cells in chosen if cells]
 
     def _fill(self) -> None:
-        """Start as many workers as allowed, but no more than there are free cells."""
         alive = [worker for worker in self.workers if not worker.ended]
         running = {worker.cell for worker in alive if worker.cell}
         idle = sum(worker.cell is None for worker in alive)

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from ruplar.errors import UserError
-from ruplar.evaluate.record import RECORD, STUDY, RunRecord, commit_of, differences, is_complete, read_record, versions
+from ruplar.evaluate.record import GREEDY, RECORD, STUDY, RunRecord, commit_of, differences, read_record, versions
 from ruplar.experiments.plan import Cell, labels
 from ruplar.experiments.study import Study, folder_name
 from ruplar.io import write_json
@@ -54,13 +54,9 @@ class Places:
 
 
 def status(cell: Cell, places: Places, study: Study) -> Status:
-    """Return how far a cell is.
-
-    Raises:
-        UserError: Its record was made with other settings; see `check_same_settings`.
-    """
+    """Return how far a cell is."""
     record = recorded(cell, places)
-    if record is not None and evaluated_all(record, study):
+    if record is not None and _evaluated_all(record, study):
         return "done"
     run = places.run(cell)
     if _locked(cell, places):
@@ -114,14 +110,9 @@ def _at(config: Any, path: str) -> Any:
     return config
 
 
-def evaluated_all(record: RunRecord, study: Study) -> bool:
-    """Return whether a record has every benchmark of the study, in full."""
-    return is_complete(record, {source.name: source.count for source in study.on})
-
-
-def trained_like(record: RunRecord, cell: Cell) -> bool:
-    """Return whether a record is of one training with a cell's settings and seed."""
-    return record.seed == cell.seed and not record.mean_of and not differences(record.config, cell.config.as_dict())
+def _evaluated_all(record: RunRecord, study: Study) -> bool:
+    found = {result.name: result.n for result in record.benchmarks if result.decoding == GREEDY and not result.lenient}
+    return all(source.name in found and source.count in (None, found[source.name]) for source in study.on)
 
 
 def find_trained(cell: Cell, places: Places, model: str) -> Path | None:
@@ -139,7 +130,8 @@ def find_trained(cell: Cell, places: Places, model: str) -> Path | None:
         except UserError as error:  # damaged, or of another version
             log.info("%s: skipped, this version cannot read the record (%s).", file, error)
             continue
-        if trained_like(record, cell) and (record.commit, record.dirty, record.versions) == here:
+        equal = record.seed == cell.seed and not differences(record.config, cell.config.as_dict())
+        if equal and not record.mean_of and (record.commit, record.dirty, record.versions) == here:
             return file.parent
     return None
 
@@ -195,12 +187,6 @@ def failure(cell: Cell, places: Places) -> dict[str, Any] | None:
     return json.loads(file.read_text(encoding="utf-8")) if file.is_file() else None
 
 
-def evaluation_settings(study: Study) -> dict[str, Any]:
-    """Return the settings, besides the benchmarks, that determine what a record reports."""
-    plain = study.model_dump(mode="json")
-    return {key: plain[key] for key in ("batch_size", "engine", "latency_questions", "readable")}
-
-
 def write_study(study: Study, cells: Sequence[Cell], places: Places) -> None:
     """Write `study.json`: what a report needs to know of the plan."""
     firsts = {cell.label: cell for cell in reversed(cells)}
@@ -210,7 +196,6 @@ def write_study(study: Study, cells: Sequence[Cell], places: Places) -> None:
         "about": study.about,
         "seeds": list(study.seeds),
         "on": [source.name for source in study.on],
-        "asking": evaluation_settings(study),
         "same": list(study.same),
         "grid": sorted({*study.grid, *(key for row in study.rows.values() for key in row.grid)}),
         "reference": study.reference,
@@ -222,7 +207,6 @@ def write_study(study: Study, cells: Sequence[Cell], places: Places) -> None:
 
 
 def _row(study: Study, label: str, cell: Cell | None) -> dict[str, Any]:
-    """Return a row of `study.json`; also of a soup that has too few seeds now, since its record may exist."""
     if cell is not None:
         return {"label": label, "set": list(cell.overrides[:-1]), "of": cell.of, "mean": len(cell.soup)}
     row = study.rows.get(label)

@@ -1,7 +1,6 @@
 """A study file → a checked `Study`: rows × seeds, what they are evaluated on, and what must be equal in all rows.
 
 name: main
-recipes: [embedded-cot, embedded-no_cot]           rows named after their recipes, or
 rows:                                              label → recipe and settings that differ from it
   RuPLaR-Mix: embedded-ruplar
   RuPLaR-Temp: {recipe: embedded-ruplar, set: {prior.name: temperature}}
@@ -32,7 +31,6 @@ from ruplar.errors import UserError, unknown
 from ruplar.settings import Settings
 
 FOLDER = Path(__file__).parents[1] / "studies"
-"""Where the packaged studies are."""
 VALID = "valid"
 
 Aspect = Literal["data", "steps", "batch", "init", "adapter", "prompt", "operands", "optimizer"]
@@ -78,8 +76,7 @@ class Study(Settings):
 
     name: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$", description="Name of its folder under results.")
     about: str = Field("", description="The question it answers, in one sentence.")
-    recipes: tuple[str, ...] = Field((), description="Rows named after their recipes.")
-    rows: dict[str, RowSettings] = Field({}, description="Label → row, in the order of the table.")
+    rows: dict[str, RowSettings] = Field(min_length=1, description="Label → row, in the order of the table.")
     seeds: tuple[int, ...] = Field((1, 2, 3), min_length=1, description="Each row is trained once with each.")
     on: tuple[SourceConfig, ...] = Field(min_length=1, description="What every model is evaluated on.")
     set: dict[str, Any] = Field({}, description="Dotted settings of all rows, e.g. the budget.")
@@ -103,8 +100,6 @@ class Study(Settings):
     @model_validator(mode="after")
     def _fits(self) -> Study:
         wrong = []
-        if bool(self.recipes) == bool(self.rows):
-            wrong.append("a study has either recipes or rows")
         if len(set(self.seeds)) < len(self.seeds):
             wrong.append(f"seeds: {list(self.seeds)} has duplicates")
         for label, row in self.rows.items():
@@ -115,8 +110,8 @@ class Study(Settings):
             for label, name in zip(self.rows, folders, strict=True)
             if folders.count(name) > 1
         ]
-        if self.reference is not None and self.reference not in {*self.rows, *self.recipes}:
-            wrong.append(unknown("row", self.reference, {*self.rows, *self.recipes}).rstrip("."))
+        if self.reference is not None and self.reference not in self.rows:
+            wrong.append(unknown("row", self.reference, self.rows).rstrip("."))
         if wrong:
             raise ValueError("; ".join(wrong))
         return self
@@ -159,11 +154,7 @@ def find_study(name_or_path: str) -> Path:
 
 
 def load_study(name_or_path: str, changes: Mapping[str, Any] | None = None) -> Study:
-    """Load and check a study; `changes` replaces whole entries of it (seeds, on).
-
-    Raises:
-        UserError: With all its problems.
-    """
+    """Load and check a study; `changes` replaces whole entries of it (seeds, on)."""
     file = find_study(name_or_path)
     data = _read(file)
     try:
@@ -173,7 +164,6 @@ def load_study(name_or_path: str, changes: Mapping[str, Any] | None = None) -> S
 
 
 def _read(file: Path, below: tuple[Path, ...] = ()) -> dict[str, Any]:
-    """Return the file's entries merged over those of its base."""
     data = read_yaml(file)
     if not isinstance(data, Mapping):
         raise UserError("a study consists of entries (key: value); this file has none.", where=str(file))

@@ -29,8 +29,7 @@ from ruplar.experiments.plan import Cell
 log = logging.getLogger("ruplar.experiments.worker")  # run as a program, this module is named __main__
 
 Emit = Callable[[dict[str, Any]], None]
-_EVERY = 0.5
-"""Seconds between two progress events of a cell."""
+_EVERY = 0.5  # seconds between two progress events of a cell
 
 
 def work(jobs: Sequence[Job], emit: Emit) -> None:
@@ -91,22 +90,17 @@ def _turn(cell: Cell, job: Job, emit: Emit) -> str:
 
 
 def _ready(cell: Cell, job: Job) -> str:
-    """Return `ready` when the model a cell evaluates exists, or a record to reuse; `wait` when it will exist later.
+    """Return `ready` when the model a cell evaluates exists; `wait` when it will exist later.
 
     `passed`: the row that trains it will be retried exclusively, and this cell after it.
     """
-    if cell.of is None or (job.places.model_of(cell) / storage.TRAINED).is_file() or job.reusable(cell) is not None:
+    if cell.of is None or (job.places.model_of(cell) / storage.TRAINED).is_file():
         return "ready"
     found = [_awaited(cell, other, job) for other in job.cells if cell.needs(other)]
     return next((how for how in ("passed", "wait") if how in found), "ready")
 
 
 def _awaited(cell: Cell, other: Cell, job: Job) -> str:
-    """Return the same for one of the models it evaluates.
-
-    Raises:
-        UserError: That model will never exist.
-    """
     trained = job.places.run(other) / storage.TRAINED
     if trained.is_file():
         return "ready"
@@ -150,15 +144,15 @@ def _do(cell: Cell, job: Job, emit: Emit, again: bool) -> str:
             return _fail(cell, job, emit, error)
     scores = {result.name: round(result.accuracy, 2) for result in record.benchmarks}
     about = {"seconds": time.monotonic() - began, "peak_gb": record.peak_gb, "scores": scores}
-    emit({"event": "done", "cell": cell.name, "reused_from": record.reused_from, **about})
+    emit({"event": "done", "cell": cell.name, **about})
     return "done"
 
 
 def _fail(cell: Cell, job: Job, emit: Emit, error: Exception) -> str:
     reason = str(error) if isinstance(error, UserError) else f"{type(error).__name__}: {error}"
     full = memory.out_of_memory(error)
-    if full:
-        reason += memory.advice(job.options.share)
+    if full and job.options.share is not None:
+        reason += f" It was limited to {job.options.share:.0%} of the GPU's memory: use a larger --memory-share or fewer --jobs."
     again = full and not job.options.exclusive
     storage.write_failure(cell, job.places, reason, job.options.session, again=again)
     emit({"event": "failed", "cell": cell.name, "reason": reason, "again": again})

@@ -1,7 +1,4 @@
-"""An exported model and its records → README.md, a Hub model card made from records only.
-
-    ---            front matter (`front_matter.py`)
-    # NAME         what it is · how to use it · how it was trained · scores · latent ablation · limits · licence
+"""An exported model and its records → README.md, a Hub model card made from records only; `card.md` is its template.
 
 What no record states is left out or called unknown. Of local paths only the last part is shown.
 """
@@ -9,43 +6,38 @@ What no record states is left out or called unknown. Of local paths only the las
 from __future__ import annotations
 
 import json
+import logging
+import re
 import shlex
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, replace
+from importlib import resources
+from typing import TYPE_CHECKING, Any
 
 from ruplar import plugins
 from ruplar.errors import UserError
+from ruplar.evaluate.record import BenchmarkResult
 from ruplar.evaluate.samples import SAMPLES, read_samples
 from ruplar.model.fetch import KNOWN, backbones
-from ruplar.report.card_sections import ablation, as_code, limits, scores, training
-from ruplar.report.front_matter import as_yaml, front_matter, hub_model, public, without_places
+from ruplar.report.front_matter import as_yaml, front_matter, hub_model, public, trained_on, without_places
 from ruplar.report.model_records import ModelRecords, filled
-from ruplar.report.rows import VALID
-from ruplar.report.table import Table
-from ruplar.report.tables import NONE
+from ruplar.report.paired import pairs
+from ruplar.report.rows import VALID, Row, Run, pool
+from ruplar.report.table import NONE, Table, as_code, modes_table
+from ruplar.report.tables import pairs_table, results_table
 
 if TYPE_CHECKING:
     from ruplar.model.store import ModelMetadata
 
+log = logging.getLogger(__name__)
+
 README = "README.md"
-PACKAGED = tuple(name for name in backbones() if name not in KNOWN)
-"""Backbones packaged with ruplar."""
 LONGEST = 240
-"""Longest example question."""
 
 
 @dataclass(frozen=True)
 class Written:
-    """An exported model.
-
-    Attributes:
-        name: Its folder's name.
-        card: Its metadata (`ruplar.json`).
-        adapter: Whether its weights are an adapter only, to be loaded on its backbone.
-        parameters: Parameters of the whole model, without the adapter.
-        megabytes: Size of the weights in the folder.
-    """
+    """An exported model: an adapter only, or all weights; parameters of the whole model, and the size of its files."""
 
     name: str
     card: ModelMetadata
@@ -55,66 +47,64 @@ class Written:
 
 
 def build_card(written: Written, subject: ModelRecords, *, licence: str | None = None, more_limits: str = "") -> str:
-    """Make the card's text.
+    """Make the card's text; `licence` is the Hub's identifier, `more_limits` is Markdown."""
+    import jinja2
 
-    Args:
-        written: The model.
-        subject: Its records.
-        licence: The Hub's identifier of its licence; None: none is named.
-        more_limits: Further limits, as Markdown.
-    """
-    backbone = written.card.backbone.name
-    fields = front_matter(written.name, subject.record, adapter=written.adapter, backbone=backbone, licence=licence)
-    sections = {
-        "What it is": _what(written, subject),
-        "How to use it": _use(written, subject),
-        "How it was trained": training(subject),
-        "Scores": scores(subject),
-        "Latent ablation": ablation(subject),
-        "Limits": limits(written.card, subject, written.adapter, written.parameters),
-        "Licence": _licence(written, licence),
+    source = resources.files("ruplar.report").joinpath("card.md").read_text(encoding="utf-8")
+    environment = jinja2.Environment(trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True)
+    environment.filters |= {"shell": shlex.quote, "python": _quoted, "public": public, "last_part": _last_part}
+    marker = "<!-- more limits -->"  # the user's own words keep their paths
+    text = environment.from_string(source).render(**_content(written, subject, licence), more_limits=marker)
+    more = f"{more_limits.strip()}\n\n" if more_limits.strip() else ""
+    return re.sub(r"\n{3,}", "\n\n", without_places(text).replace(f"{marker}\n", more))
+
+
+def _content(written: Written, subject: ModelRecords, licence: str | None) -> dict[str, Any]:
+    card, record, backbone = written.card, subject.record, written.card.backbone.name
+    rows = _in_order(subject)
+    hub, scores, results = hub_model(backbone), results_table(rows), subject.results
+    latents = list(dict.fromkeys(f"{of(r.latents for r in results):.1f}" for of in (min, max)))
+    question, answered = _example(subject)
+    sources = [(*source.partition(": ")[::2], mark) for source, mark in record.data.items()]
+    data = tuple((part, public(name) or NONE, mark) for part, name, mark in sources)
+    fields = front_matter(written.name, record, adapter=written.adapter, backbone=backbone, licence=licence)
+    return {
+        **vars(written),
+        "subject": subject,
+        "record": record,
+        "machine": record.machine,
+        "licence": licence,
+        "front": as_yaml(fields),
+        "linked": f"[{hub}](https://huggingface.co/{hub})" if hub else f"`{_last_part(backbone)}`",
+        "known": KNOWN.get(backbone),
+        "packaged": backbone in backbones() and backbone not in KNOWN,
+        "init": record.config.get("backbone", {}).get("init"),
+        "soft": any(r.latents for r in results) and card.method.name != "cot",
+        "latents": " to ".join(latents),
+        "settings": Table(("setting", "value", "what it means"), tuple(_settings(card)), 3).markdown(),
+        "question": question,
+        "answered": answered,
+        "others": ", ".join(str(seed) for seed in subject.seeds if seed != record.seed),
+        "data": Table(("part", "source", "fingerprint"), data, 3).markdown() if data else "",
+        "left_out": "; ".join(f"{count:,} {public(why)}" for why, count in record.left_out.items() if count),
+        "recipe": as_yaml(public(record.config)),
+        "own_scores": _own_scores(subject).markdown(),
+        "scores": scores,
+        "scores_table": _bold(scores, [row in subject.rows for row in rows]).markdown(),
+        "tests": _tests(rows, subject),
+        "ablations": _ablations(subject),
+        "sources": ", ".join(f"`{source}`" for source in public(trained_on(record))),
+        "tested": [r for r in results if r.name != VALID] or results,
+        "unreadable": [f"{r.unreadable:,} of {r.n:,} on {r.name}" for r in results if r.unreadable],
     }
-    sections = {title: without_places(text.strip()) for title, text in sections.items() if text}
-    sections["Limits"] += f"\n\n{more_limits.strip()}" if more_limits.strip() else ""
-    draft = (
-        f"> **Draft.** These numbers may not enter a table: {'; '.join(subject.partial)}.\n\n"
-        if subject.partial
-        else ""
-    )
-    body = "\n".join(f"## {title}\n\n{text}\n" for title, text in sections.items())
-    return f"---\n{without_places(as_yaml(fields))}---\n\n# {written.name}\n\n{draft}{body}"
 
 
-def _what(written: Written, subject: ModelRecords) -> str:
-    card, size = written.card, f"{written.parameters / 1e6:,.0f} million parameters"
-    name = _linked(card.backbone.name)
-    weights = (
-        f"a LoRA adapter of {written.megabytes:.1f} MB for {name}, a language model of {size}"
-        if written.adapter
-        else f"a language model of {size}, made from {name}"
-    )
-    paper = (
-        " The method is that of *RuPLaR: Efficient Latent Compression of LLM Reasoning Chains with Rule-Based Priors* "
-        "([arXiv 2605.09346](https://arxiv.org/abs/2605.09346))."
-    )
-    return (
-        f"{written.name} is {weights}. It was trained with ruplar, for the domain *{card.domain.name}*. "
-        f"{_thinks(card.method.name, [r.latents for r in subject.results])}{paper if card.method.name == 'ruplar' else ''}\n\n"
-        + Table(("setting", "value", "what it means"), tuple(_settings(card)), 3).markdown()
-    )
+def _last_part(place: str) -> str:
+    return public(place, ["init"])
 
 
-def _thinks(method: str, latents: Sequence[float]) -> str:
-    """Describe how the model reasons, in one sentence."""
-    if method == "cot":
-        return "It writes a chain of thought before it answers."
-    if not any(latents):
-        return "It answers directly, without latents."
-    few, many = f"{min(latents):.1f}", f"{max(latents):.1f}"
-    return (
-        "Between question and answer it feeds itself a few latents (vectors in place of tokens) instead of writing a chain: "
-        f"{few if few == many else f'{few} to {many}'} per question on the benchmarks below."
-    )
+def _quoted(text: str) -> str:
+    return json.dumps(text, ensure_ascii=False)
 
 
 def _settings(card: ModelMetadata) -> list[tuple[str, str, str]]:
@@ -149,48 +139,6 @@ def _help(kind: str, name: str, key: str) -> str:
     return (field.description if field else None) or NONE
 
 
-def _use(written: Written, subject: ModelRecords) -> str:
-    backbone, init = written.card.backbone.name, written.card.backbone.init
-    question, answered = _example(subject)
-    fetch = (
-        f"ruplar fetch {backbone}    # once, {KNOWN[backbone].megabytes} MB\n"
-        if backbone in KNOWN and written.adapter
-        else ""
-    )
-    needs = (
-        f"The adapter needs the weights of `{public(init, ['init'])}`, which are not in this folder; export with --merge for a "
-        "self-contained model.\n\n"
-        if written.adapter and init
-        else ""
-    )
-    soft = any(r.latents for r in subject.results) and written.card.method.name != "cot"
-    shown = ", [latent.tokens[0] for latent in answer.latents]" if soft else ""
-    loads = "" if written.adapter else "`AutoModelForCausalLM.from_pretrained` loads the folder as a plain model."
-    if loads and soft:
-        loads += " Its `generate` produces text tokens only; ruplar produces the latents, using `ruplar.json`."
-    return f"""{needs}`{written.name}` is the path of this folder.
-
-```bash
-pip install .    # in a checkout of ruplar
-{fetch}ruplar ask {shlex.quote(written.name)} {shlex.quote(question)}
-```
-
-```python
-from ruplar import LatentReasoner
-
-reasoner = LatentReasoner.from_pretrained({_quoted(written.name)})
-question = {_quoted(question)}
-[answer] = reasoner.ask([question]{", return_latents=True" if soft else ""})
-print(answer.text{shown})
-```
-
-{answered}{loads}"""
-
-
-def _quoted(text: str) -> str:
-    return json.dumps(text, ensure_ascii=False)
-
-
 def _example(subject: ModelRecords) -> tuple[str, str]:
     """Choose a short question that the model answered correctly, and its answer; "…" where no answers are stored."""
     rows = read_samples(subject.folder) if (subject.folder / SAMPLES).is_file() else []
@@ -201,20 +149,54 @@ def _example(subject: ModelRecords) -> tuple[str, str]:
         return "…", ""
     thoughts = ", ".join(f"`{z['tokens'][0]}`" for z in first.get("latents") or () if z.get("tokens"))
     how = f" after latents whose most likely tokens are {thoughts}" if thoughts else ""
-    answered = (
-        f"In the evaluation it answered `{first['text'].strip()}`{how}; the correct answer is `{first['marked']}`.\n\n"
+    answer, right = first["text"].strip(), first["marked"]
+    return first["question"], f"In the evaluation it answered `{answer}`{how}; the correct answer is `{right}`."
+
+
+def _in_order(subject: ModelRecords) -> list[Row]:
+    """The model's rows beside the others of its study, by benchmark, the best first."""
+    place = {row.benchmark: (row.benchmark == VALID, i) for i, row in enumerate(subject.rows)}
+    return sorted([*subject.rows, *subject.beside], key=lambda row: (place[row.benchmark], -row.accuracy))
+
+
+def _bold(table: Table, own: Sequence[bool]) -> Table:
+    column = table.names.index("method")
+    lines = tuple(
+        tuple(f"**{cell}**" if i == column and mine else cell for i, cell in enumerate(line))
+        for mine, line in zip(own, table.lines, strict=True)
     )
-    return first["question"], answered
+    return replace(table, lines=lines, note="")
 
 
-def _licence(written: Written, licence: str | None) -> str:
-    own = f"These weights: {licence}." if licence else "No licence is named for these weights."
-    name = written.card.backbone.name
-    backbone = "is part of ruplar (Apache-2.0)" if name in PACKAGED else "has its own licence, which also applies"
-    return f"{own} The backbone, {_linked(name)}, {backbone}."
+def _own_scores(subject: ModelRecords) -> Table:
+    lines = []
+    for r in sorted(subject.results, key=lambda r: r.name == VALID):
+        [row] = pool([Run(subject.folder, subject.record, r)], drafts=True)  # clusters questions that share a scenario
+        interval = f"[{row.low:.1f}, {row.high:.1f}]"
+        lines.append((_named(r), f"{r.n:,}", f"{r.accuracy:.1f} {interval}", f"{r.latents:.2f}", f"{r.unreadable:,}"))
+    return Table(("benchmark", "n", "accuracy % [95 % CI]", "#L", "unreadable"), tuple(lines), 1)
 
 
-def _linked(backbone: str) -> str:
-    """Format a backbone's name: a link to the Hub, or the name only."""
-    hub = hub_model(backbone)
-    return f"[{hub}](https://huggingface.co/{hub})" if hub else f"`{public(backbone, ['init'])}`"
+def _named(result: BenchmarkResult) -> str:
+    how = ([] if result.decoding == "greedy" else [result.decoding]) + (["lenient grading"] if result.lenient else [])
+    return result.name + (f" ({', '.join(how)})" if how else "")
+
+
+def _tests(rows: Sequence[Row], subject: ModelRecords) -> Table | str:
+    """Test the other rows of its study against this model; "" outside a study, or why there are no tests."""
+    if not (subject.record.study and subject.beside):
+        return ""
+    try:
+        return pairs_table(pairs(rows, subject.rows[0].method))
+    except UserError as error:
+        log.warning("no paired tests: %s", error)
+        return "The stored answers do not allow paired tests.\n"
+
+
+def _ablations(subject: ModelRecords) -> list[Table]:
+    parts = []
+    for (seed, name), modes in subject.ablated.items():
+        other = "another soup, seed" if subject.record.mean_of else "the same recipe, seed"
+        title = f"{name}, {'these weights' if seed == subject.record.seed else f'{other} {seed}'}"
+        parts.append(modes_table(title, modes))
+    return parts

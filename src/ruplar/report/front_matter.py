@@ -6,7 +6,7 @@ The fields are those of huggingface_hub (huggingface.co/docs/hub/model-cards).
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from huggingface_hub import EvalResult
 
 TASK = "text-generation"
-TAGS = ("ruplar", "latent-reasoning")
 _PLACE = re.compile(r"(?<![\w./:~-])~?/(?:[\w.@+-]+/)+[\w.@+-]+")
 
 
@@ -54,34 +53,23 @@ def trained_on(record: RunRecord) -> list[str]:
 def front_matter(
     name: str, record: RunRecord, *, adapter: bool, backbone: str, licence: str | None = None
 ) -> dict[str, Any]:
-    """Make the fields; unknown ones are left out.
-
-    Args:
-        name: The model's name.
-        record: The run that made it.
-        adapter: Whether the weights are an adapter only.
-        backbone: As the model's metadata names it.
-        licence: The Hub's identifier of it, e.g. apache-2.0.
-    """
+    """Make the fields; unknown ones are left out."""
     from huggingface_hub import ModelCardData
 
     sets = [found[0] for found in map(hub_set, trained_on(record)) if found]
-    results = [] if record.partial else scores(record.benchmarks)  # partial results are not published
+    # published are strictly graded results of whole runs, without the selection set
+    shown = [] if record.partial else [r for r in record.benchmarks if r.name != VALID and not r.lenient]
+    results = [_score(result) for result in shown]
     return ModelCardData(
         license=licence,
         library_name="peft" if adapter else "transformers",
         base_model=hub_model(backbone),
         pipeline_tag=TASK,
-        tags=list(TAGS),
+        tags=["ruplar", "latent-reasoning"],
         datasets=list(dict.fromkeys(sets)) or None,
         model_name=name if results else None,
         eval_results=results or None,
     ).to_dict()
-
-
-def scores(results: Sequence[BenchmarkResult]) -> list[EvalResult]:
-    """Convert results to the Hub's format: strictly graded ones, without the selection set."""
-    return [_score(result) for result in results if result.name != VALID and not result.lenient]
 
 
 def _score(result: BenchmarkResult) -> EvalResult:
@@ -117,12 +105,7 @@ def without_places(text: str) -> str:
 
 
 def public(value: Any, keys: Iterable[str] = ()) -> Any:
-    """Shorten local paths in plain data to their last part; Hub names are unchanged.
-
-    Args:
-        value: A config, or a part of it.
-        keys: The keys that lead to it; `init` always names a folder.
-    """
+    """Shorten local paths in plain data to their last part; Hub names are unchanged."""
     keys = tuple(keys)
     if isinstance(value, dict):
         return {key: public(one, (*keys, key)) for key, one in value.items()}

@@ -3,24 +3,28 @@
 run.json, samples.jsonl.gz, metrics.jsonl   a run          (`ruplar train`, `evaluate`, `study`)
 ablation.json                               an ablation    (`ruplar ablate --json`, `study`)
 any other *.json with `what` and `shape`    a bench record (`ruplar bench … --json`)
+
+The steps of a thought come from the sample or, for older samples without steps, from the chain that a text method wrote for the
+same question. Soft tokens are matched with steps only where there are equally many.
 """
 
 from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from ruplar.domains.base import Domain
 from ruplar.errors import UserError
 from ruplar.evaluate.record import ABLATION, RECORD, STUDY, RunRecord, read_record
 from ruplar.evaluate.samples import OUTCOMES, SAMPLES, read_samples
 from ruplar.report.rows import Row, Run, domain_of, find_runs, method_of, pool
-from ruplar.report.thoughts import Thought, thoughts
 from ruplar.train import METRICS
+from ruplar.types import Latent
 
 log = logging.getLogger(__name__)
 
@@ -40,14 +44,10 @@ class Curve:
 
 @dataclass(frozen=True)
 class Material:
-    """Everything found in some folders.
+    """Everything found in some folders; `records` has also runs without a benchmark.
 
     Attributes:
-        rows: Pooled over seeds, as in the tables.
-        records: Every run, also those without a benchmark.
-        curves: Training curves of the runs that have one.
         ablations: Benchmark, with the run's name in a study → one row per mode.
-        benches: Bench records.
         drafts: Reason why a run may not enter a table → the runs it applies to; empty when all may.
     """
 
@@ -60,15 +60,7 @@ class Material:
 
 
 def gather(paths: Iterable[str | Path], drafts: bool = False) -> Material:
-    """Read everything below these paths.
-
-    Args:
-        paths: run.json files, bench records, or folders.
-        drafts: Include partial runs and benches of uncommitted code; `Material.drafts` then lists why they are partial.
-
-    Raises:
-        UserError: A file cannot be read, or there is nothing to report.
-    """
+    """Read everything below these paths."""
     places = [Path(path) for path in paths]
     missing = next((place for place in places if not place.exists()), None)
     if missing is not None:
@@ -140,6 +132,85 @@ def _lines(file: Path) -> list[dict[str, Any]]:
         raise UserError(f"{file}: has a line that is not JSON ({error}).") from error
 
 
+# --- thoughts: the soft tokens of a question beside the written steps they replace ---------------------------------
+
+
+@dataclass(frozen=True)
+class Thought:
+    """One question, its soft tokens and its answer.
+
+    Attributes:
+        marked: The right answer.
+        steps: The written steps; empty when unknown.
+        results: The result of each latent's step (None where a step has none); None when steps and latents are not one to one.
+        chain: The chain a text method wrote for the same question; "" when unknown.
+        cost: Forward passes of this answer and, when known, of that chain's.
+    """
+
+    question: str
+    latents: tuple[Latent, ...]
+    answer: str
+    marked: str
+    correct: bool
+    steps: tuple[str, ...] = ()
+    results: tuple[str | None, ...] | None = None
+    chain: str = ""
+    cost: tuple[int, int | None] = (0, None)
+
+
+def thoughts(
+    samples: Sequence[Mapping[str, Any]], domain: Domain, written: Sequence[Mapping[str, Any]] = ()
+) -> list[Thought]:
+    """Convert samples with soft tokens to thoughts, in order."""
+    chains = {(row["benchmark"], row["question"]): row for row in written if row.get("thought")}
+    return [
+        _thought(row, domain, chains.get((row["benchmark"], row["question"]))) for row in samples if row.get("latents")
+    ]
+
+
+def _thought(row: Mapping[str, Any], domain: Domain, text: Mapping[str, Any] | None) -> Thought:
+    latents = tuple(Latent(tuple(z["tokens"]), tuple(z["probs"]), z["entropy"], z["halt"]) for z in row["latents"])
+    chain = text["thought"] if text else ""
+    # a wrong text chain is not the step a soft token should hold
+    steps = tuple(row.get("steps") or (domain.split(chain) if text and text["correct"] else ()))
+    matched = len(steps) == len(latents) and row.get("latents_asked_for") in (None, len(latents))
+    results = tuple("".join(domain.result(step)) or None for step in steps) if matched else None
+    return Thought(
+        question=row["question"],
+        latents=latents,
+        answer=row["text"],
+        marked=row["marked"],
+        correct=row["correct"],
+        steps=steps,
+        results=results,
+        chain=chain,
+        cost=(row["forwards"], text["forwards"] if text else None),
+    )
+
+
+def pick_lengths(found: Sequence[Thought], count: int) -> list[Thought]:
+    """Pick the first right thought of each length from two soft tokens on, shortest first, then the first wrong one."""
+    by_length: dict[int, Thought] = {}
+    for thought in found:
+        if thought.correct and len(thought.latents) > 1:
+            by_length.setdefault(len(thought.latents), thought)
+    right = [by_length[length] for length in sorted(by_length)]
+    wrong = next((t for t in found if not t.correct), None)
+    chosen = right[: count - 1] if wrong else right[:count]
+    return [*chosen, wrong] if wrong else chosen
+
+
+def share_of_results_on_top(found: Sequence[Thought]) -> tuple[int, int]:
+    """Count the soft tokens whose most likely token is their step's result, and those whose step's result is known."""
+    hits = [
+        z.tokens[0].strip() == result
+        for t in found
+        for z, result in zip(t.latents, t.results or (), strict=False)
+        if result is not None
+    ]
+    return sum(hits), len(hits)
+
+
 def best_thinker(rows: Sequence[Row]) -> Row | None:
     """Choose the row whose thoughts are shown: soft tokens on record, the paper's method, the benchmark most rows share, accuracy."""
 
@@ -160,7 +231,6 @@ def thoughts_of(row: Row, rows: Sequence[Row]) -> list[Thought]:
 
 
 def _of(run: Run) -> list[dict[str, Any]]:
-    """Read the samples of one result; [] where the run has none."""
     wanted, how = (run.result.name, run.result.seed, run.result.lenient), run.result.decoding
     rows = _samples(run.folder)
     return [

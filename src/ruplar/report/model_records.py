@@ -1,13 +1,12 @@
 """A model's metadata (`ruplar.json`) and folders of records → the run that made it, its rows, and the other rows of its study.
 
-A model folder does not name the run that made it. It is the run given, else the run.json beside the model, else the only
-record with the model's settings; never a guess.
+A model folder does not name the run that made it: it is the run given, else the run.json beside the model, and must have the
+model's settings.
 """
 
 from __future__ import annotations
 
 import json
-import logging
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,31 +16,22 @@ from pydantic import ValidationError
 
 from ruplar import plugins
 from ruplar.errors import UserError
-from ruplar.evaluate.record import ABLATION, RECORD, BenchmarkResult, RunRecord, read_record
+from ruplar.evaluate.record import ABLATION, BenchmarkResult, RunRecord, read_record
 from ruplar.model.settings import BackboneConfig
-from ruplar.report.rows import Row, find_runs, pool
+from ruplar.report.rows import Row, find_runs, of_section, pool
 
 if TYPE_CHECKING:
     from ruplar.model.store import ModelMetadata
 
-log = logging.getLogger(__name__)
-
 SHAPE = ("rank", "alpha", "targets", "embedding", "words")
 """Settings of an adapter that determine its weights' shapes and use."""
-SHOWN = 5
-"""Maximum number of runs named in a message."""
 
 
 @dataclass(frozen=True)
 class ModelRecords:
-    """The records that a model card is made from.
+    """The run that made a model, its rows pooled over the seeds on record, and other rows of its study on the same benchmarks.
 
-    Attributes:
-        folder: The folder of the run that made the weights.
-        record: That run.
-        rows: Its rows, one per benchmark, pooled over the seeds on record.
-        beside: Other rows of the same study, on the same benchmarks.
-        ablated: Seed of the ablated run and benchmark → one row per mode; empty where there is none.
+    `ablated`: seed of the ablated run and benchmark → one row per mode; empty where there is none.
     """
 
     folder: Path
@@ -68,33 +58,24 @@ class ModelRecords:
 
 
 def find_model_records(
-    card: ModelMetadata,
-    paths: Sequence[Path],
-    *,
-    made_by: Path | None = None,
-    beside: Path | None = None,
-    drafts: bool = False,
+    card: ModelMetadata, made_by: Path, paths: Sequence[Path] = (), *, drafts: bool = False
 ) -> ModelRecords:
-    """Find the records of a model.
-
-    Args:
-        card: The model's metadata.
-        paths: run.json files, or folders that hold them.
-        made_by: The run that made the model, where it is known.
-        beside: The run.json beside the model, if there is one.
-        drafts: Include partial runs.
-
-    Raises:
-        UserError: No run, or more than one, fits the model; its run is partial, or has no results.
-    """
+    """Find the records of the model that a run made; `paths` hold the other seeds and the rest of its study."""
+    record = read_record(made_by)
+    wrong = differing(card, record)
+    if wrong:
+        raise UserError(f"{made_by}: not the run that made this model; it differs in {', '.join(wrong)}.")
     known = {run.folder: run.record for run in find_runs(paths, drafts=True)} if paths else {}
-    folder = _named(card, made_by, beside, known) if made_by or beside else _fitting(card, known)
-    record = known.get(folder) or read_record(folder)
+    # a copy of the run among the records is not another seed
+    sign = (record.study, record.name, record.seed, record.started)
+    same = (f for f, r in known.items() if (r.study, r.name, r.seed, r.started) == sign)
+    folder = next(same, made_by if made_by.is_dir() else made_by.parent)
+    record = known.get(folder, record)
     if not record.benchmarks:
-        raise UserError(f"{folder}: this run has no results. Evaluate it with `ruplar evaluate`, then make the card.")
+        raise UserError(f"{made_by}: this run has no results. Evaluate it with `ruplar evaluate`, then make the card.")
     if record.partial and not drafts:
         raise UserError(
-            f"{folder / RECORD} cannot be used in a model card: {'; '.join(record.partial)}. Run it again completely and from "
+            f"{made_by} cannot be used in a model card: {'; '.join(record.partial)}. Run it again completely and from "
             "committed code, or use --drafts for a card that says so at the top."
         )
     places = [*paths, *([] if folder in known else [folder])]
@@ -103,40 +84,6 @@ def find_model_records(
     benchmarks = {row.benchmark for row in own}
     others = [r for r in rows if r not in own and r.study == record.study and r.benchmark in benchmarks]
     return ModelRecords(folder, record, own, others, _ablated(folder, own))
-
-
-def _named(card: ModelMetadata, made_by: Path | None, beside: Path | None, known: Mapping[Path, RunRecord]) -> Path:
-    """The folder of the given run, or of its copy among the records where there is one."""
-    file = made_by or beside
-    assert file is not None
-    record = read_record(file)
-    wrong = differing(card, record)
-    if wrong:
-        raise UserError(f"{file}: not the run that made this model; it differs in {', '.join(wrong)}.")
-    sign = (record.study, record.name, record.seed, record.started)
-    same = (f for f, r in known.items() if (r.study, r.name, r.seed, r.started) == sign)
-    return next(same, file if file.is_dir() else file.parent)
-
-
-def _fitting(card: ModelMetadata, known: Mapping[Path, RunRecord]) -> Path:
-    """The only run with the model's settings; a training is preferred to an evaluation."""
-    if not known:
-        raise UserError("--card: there is no run.json beside the model. Name the runs that the card is made from.")
-    fits = [folder for folder, record in known.items() if not differing(card, record)]
-    fits = [folder for folder in fits if "training" in known[folder].config] or fits
-    if not fits:
-        nearest = min(known, key=lambda folder: len(differing(card, known[folder])))
-        raise UserError(
-            f"--card: none of these {len(known)} runs made this model; the nearest, {nearest}, differs in "
-            f"{', '.join(differing(card, known[nearest]))}. Name the folder that holds its run.json."
-        )
-    if len(fits) > 1:
-        more = f" and {len(fits) - SHOWN} more" if len(fits) > SHOWN else ""
-        raise UserError(
-            f"--card: {len(fits)} of these runs have the settings of this model ({', '.join(map(str, fits[:SHOWN]))}"
-            f"{more}). Name the one that made it: --run {fits[0]}."
-        )
-    return fits[0]
 
 
 def differing(card: ModelMetadata, record: RunRecord) -> list[str]:
@@ -157,12 +104,6 @@ def differing(card: ModelMetadata, record: RunRecord) -> list[str]:
     prompt = config.get("prompt", {})
     found += [f"prompt.{k}" for k, v in card.prompt.model_dump(mode="json").items() if prompt.get(k, v) != v]
     return found + list(_backbone(card.backbone, config.get("backbone", {})))
-
-
-def of_section(raw: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
-    """Split a plug-in's section, of a recipe (settings beside the name) or a model (below it), into name and settings."""
-    settings = raw.get("settings", {key: value for key, value in raw.items() if key != "name"})
-    return str(raw.get("name", "")), dict(settings)
 
 
 def _differing(

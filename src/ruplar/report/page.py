@@ -10,34 +10,25 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
-from typing import Any
 
 from ruplar import __version__, io
 from ruplar.config import recipes
-from ruplar.errors import UserError, install_extra
+from ruplar.errors import UserError
 from ruplar.evaluate.record import RunRecord
 from ruplar.report.figures import draw_all, write_figures
 from ruplar.report.figures.style import Drawing
-from ruplar.report.material import Material, best_thinker, gather, thoughts_of
+from ruplar.report.material import Material, Thought, best_thinker, gather, pick_lengths, thoughts_of
 from ruplar.report.rows import VALID, Row, method_of
-from ruplar.report.table import Table
-from ruplar.report.tables import summary_table, tables
-from ruplar.report.thoughts import Thought, pick_lengths
+from ruplar.report.table import Table, modes_table
+from ruplar.report.tables import tables
 
 EXAMPLES = 4
-SHOWN = 6
-"""Tokens shown per soft token of an example."""
+SHOWN = 6  # tokens per soft token
 
 
 @dataclass(frozen=True)
 class Headline:
-    """The top of the page.
-
-    Attributes:
-        title: A few words.
-        sentence: The finding, with its numbers.
-        cards: Pairs of a number and what it is.
-    """
+    """The top of the page: title, the finding with its numbers, and pairs of a number and what it is."""
 
     title: str
     sentence: str
@@ -52,57 +43,25 @@ def write_report(
     drafts: bool = False,
     commands: Sequence[str] = (),
 ) -> list[Path]:
-    """Write the page, the figures, or both; figures are drawn once.
-
-    Args:
-        paths: run.json files, bench records, or folders that hold them.
-        html: The page's file.
-        figures: The figures' folder.
-        drafts: Include partial runs; the page then says so at the top.
-        commands: Commands that made the runs, for the page's last section.
-
-    Returns:
-        The files written: the figures' index, the page.
-
-    Raises:
-        UserError: There is nothing to report, a record cannot be read, or matplotlib is missing.
-    """
+    """Write the page, the figures, or both; figures are drawn once."""
     material = gather(paths, drafts)
     drawings = draw_all(material)
     written = []
     if figures is not None:
         written.append(write_figures(drawings, figures))
     if html is not None:
-        written.append(io.write_text(html, build(material, drawings=drawings, commands=commands)))
+        written.append(io.write_text(html, build(material, drawings, commands)))
     return written
 
 
-def build(
-    material: Material,
-    *,
-    drawings: Sequence[Drawing] | None = None,
-    commands: Sequence[str] = (),
-    found: Sequence[Table] | None = None,
-) -> str:
-    """Build the page.
+def build(material: Material, drawings: Sequence[Drawing], commands: Sequence[str] = ()) -> str:
+    """Build the page; `drawings` are its figures."""
+    import jinja2
 
-    Args:
-        material: What to report.
-        drawings: Its figures, when they have been drawn already.
-        commands: Commands that made the runs, in addition to those the records name.
-        found: Its tables, when made already.
-
-    Raises:
-        UserError: jinja2 or matplotlib is missing.
-    """
-    try:
-        import jinja2
-    except ImportError:
-        raise UserError(f"a page needs jinja2. {install_extra('figures')}") from None
     source = resources.files("ruplar.report").joinpath("page.html").read_text(encoding="utf-8")
     template = jinja2.Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True).from_string(source)
-    drawings = draw_all(material) if drawings is None else drawings
-    made, untested = _tables(material.rows) if found is None else (list(found), "")
+    made, untested = _tables(material.rows)
+    made += [modes_table(f"Latent ablation, {name}", modes) for name, modes in material.ablations.items()]
     kinds = [d for d in drawings if not d.name.startswith("training-")]
     return template.render(
         headline=headline(material.rows),
@@ -112,7 +71,7 @@ def build(
         curves=[d for d in drawings if d not in kinds],
         examples=_examples(material.rows),
         shown=SHOWN,
-        made=[_made(record) for record in material.records],
+        made=material.records,
         benches=material.benches,
         drafts=material.drafts,
         commands=[*commands, *_commands(material.records)],
@@ -121,14 +80,12 @@ def build(
 
 
 def _tables(rows: Sequence[Row]) -> tuple[list[Table], str]:
-    """Make the tables; and the reason why there are no paired tests, where the records do not allow them."""
     if not rows:
         return [], ""
-    summary = [summary_table(rows)] if len({row.study for row in rows}) == 1 and rows[0].study else []
     try:
-        return [*summary, *tables(rows, tests=True)], ""
+        return tables(rows, tests=True), ""
     except UserError as error:
-        return [*summary, *tables(rows, tests=False)], str(error)
+        return tables(rows, tests=False), str(error)
 
 
 def headline(rows: Sequence[Row]) -> Headline:
@@ -176,30 +133,11 @@ def _cards(row: Row, text: Row | None) -> list[tuple[str, str]]:
 
 
 def _examples(rows: Sequence[Row]) -> list[Thought]:
-    """Pick right thoughts of different lengths and one wrong one, of the best row with soft tokens on record."""
     row = best_thinker(rows)
     return pick_lengths(thoughts_of(row, rows), EXAMPLES) if row else []
 
 
-def _made(record: RunRecord) -> dict[str, Any]:
-    """Format what a reader needs to reproduce a run."""
-    commit = "not in a repository" if record.commit is None else record.commit[:12]
-    machine = record.machine
-    return {
-        "name": record.name + (f" ({record.study})" if record.study else ""),
-        "seed": record.seed,
-        "commit": commit + (" with uncommitted changes" if record.dirty else ""),
-        "machine": machine.gpu or f"{machine.cpu}, {machine.cores} cores",
-        "started": record.started,
-        "took": f"{record.seconds:,.0f} s",
-        "versions": ", ".join(f"{name} {version}" for name, version in record.versions.items()),
-        "data": [f"{source}: {print_}" for source, print_ in record.data.items()],
-        "left_out": [f"{count:,} {reason}" for reason, count in record.left_out.items() if count],
-    }
-
-
 def _commands(records: Sequence[RunRecord]) -> list[str]:
-    """List the commands that train the runs again, where the recipe is one of the package's."""
     known = recipes()
     made = []
     for record in records:

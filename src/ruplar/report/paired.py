@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence, Set
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,12 +18,6 @@ from ruplar.errors import UserError, unknown
 from ruplar.evaluate.record import study_of
 from ruplar.evaluate.stats import clustered_variance, mcnemar, paired_difference, t_quantile, t_test
 from ruplar.report.rows import Row, groups_of, outcomes_of
-
-MCNEMAR, QUESTIONS, BOTH = "McNemar, questions", "t, questions", "t, seeds and questions"
-SHARED = "t, seeds and questions, same models"
-SCENARIOS, BOTH_SCENARIOS = "t, scenarios", "t, seeds and scenarios"
-SHARED_SCENARIOS = "t, seeds and scenarios, same models"
-"""Names of the tests: which variance each one covers. With one seed, that of training is not covered."""
 
 Question = tuple[int, str]
 """Index and text."""
@@ -52,19 +46,12 @@ class Pair:
     test: str
     groups: int | None = None
 
-    def as_dict(self) -> dict[str, Any]:
-        """Convert to plain data."""
-        return asdict(self)
-
 
 def pairs(rows: Sequence[Row], against: str | None = None) -> list[Pair]:
     """Test every row against the best of its study, backbone and benchmark, or against the named row.
 
     The best has the highest accuracy; of equals, the one with fewer forward passes. A named row may belong to another study
     if no other row has its name. Rows with other questions than it, or without stored answers, are then skipped.
-
-    Raises:
-        UserError: No row has that name, or rows of a study have no stored answers or different questions.
     """
     if against is not None and against not in {row.method for row in rows}:
         raise UserError(unknown("row", against, {row.method for row in rows}))
@@ -95,7 +82,6 @@ def _reference(group: Sequence[Row], rows: Sequence[Row], against: str | None) -
 
 
 def _questions(row: Row) -> Set[Question] | None:
-    """The questions a row answered; None where its answers are not stored."""
     try:
         return marks(row).keys()
     except UserError:
@@ -103,7 +89,6 @@ def _questions(row: Row) -> Set[Question] | None:
 
 
 def _family(reference: Row, others: Sequence[Row]) -> list[Pair]:
-    """Test each row against one reference; p-values are corrected for the number of rows."""
     found = []
     for row in others:
         first, second = marks(row), marks(reference)
@@ -150,7 +135,10 @@ def _matrix(found: Mapping[Any, Sequence[bool]]) -> Marks:
 
 
 class Difference(NamedTuple):
-    """First minus second as a share, its 95 % interval, the p-value of no difference, and the test's name."""
+    """First minus second as a share, its 95 % interval, the p-value of no difference, and the test's name.
+
+    The name says which variance the test covers; with one seed, that of training is not covered.
+    """
 
     mean: float
     low: float
@@ -170,12 +158,7 @@ def difference(
     differences. With questions in G groups, the first variance and the scatter are clustered (the first is at least
     var(d) / Q), and the questions' part has G - 1 degrees of freedom; with one group nothing can be tested.
 
-    Args:
-        first: [S1, Q].
-        second: [S2, Q].
-        level: Confidence of the interval.
-        shared: Whether row s of both comes from one model.
-        groups: The number of each question's group, from 0 on; None where questions are independent.
+    Marks are [S, Q]; `shared`: row s of both comes from one model; `groups`: the number of each question's group, from 0 on.
     """
     if first.shape[1] != second.shape[1]:
         raise ValueError(f"paired marks must be of the same questions, got {first.shape[1]} and {second.shape[1]}")
@@ -184,7 +167,8 @@ def difference(
     by_question = first.mean(0) - second.mean(0)
     mean, each = float(by_question.mean()), np.arange(by_question.size) if groups is None else np.asarray(groups)
     several, count = len(first) > 1 and len(second) > 1, int(each.max()) + 1
-    test = _name(several, shared, groups is not None)
+    test = f"t, {'seeds and ' if several else ''}{'questions' if groups is None else 'scenarios'}"
+    test += ", same models" if several and shared else ""
     if groups is not None and count < 2:
         return Difference(mean, -1.0, 1.0, 1.0, test)
     vary = [first - second] if shared else [first, second]
@@ -206,15 +190,7 @@ def _mcnemar(first: np.ndarray, second: np.ndarray, level: float) -> Difference:
     """One seed each, independent questions; the interval is a bootstrap's."""
     mean, low, high = paired_difference(first.tolist(), second.tolist(), level=level)
     p = mcnemar(first.astype(bool).tolist(), second.astype(bool).tolist())
-    return Difference(mean, mean if low is None else low, mean if high is None else high, p, MCNEMAR)
-
-
-def _name(several: bool, shared: bool, grouped: bool) -> str:
-    if not several:
-        return SCENARIOS if grouped else QUESTIONS
-    if shared:
-        return SHARED_SCENARIOS if grouped else SHARED
-    return BOTH_SCENARIOS if grouped else BOTH
+    return Difference(mean, mean if low is None else low, mean if high is None else high, p, "McNemar, questions")
 
 
 def _of_mean(by_question: np.ndarray, groups: np.ndarray) -> float:

@@ -12,7 +12,7 @@ read from the questions. Partial runs (`RunRecord.partial`) never enter.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from functools import lru_cache
 from pathlib import Path
@@ -23,18 +23,15 @@ from pydantic import ValidationError
 from ruplar import plugins
 from ruplar.domains.base import Domain
 from ruplar.errors import UserError
-from ruplar.evaluate.record import RECORD, STUDY, BenchmarkResult, RunRecord, differences, read_record, study_of
+from ruplar.evaluate.record import RECORD, BenchmarkResult, RunRecord, differences, read_record, study_of
 from ruplar.evaluate.samples import OUTCOMES, SAMPLES, Outcomes, read_outcomes
 from ruplar.evaluate.stats import Grouped, clustered_variance, over_seeds
-
-__all__ = ["FIELDS", "STUDY", "Row", "Run", "collect", "differences", "find_runs", "pool", "study_of"]
 
 log = logging.getLogger(__name__)
 
 VALID = "valid"
 """The benchmark on which checkpoints and settings are selected: a selection set, never a headline."""
 SHOWN = 10
-"""Runs left out that an error names."""
 
 Key = tuple[str, str, str, str]
 """Study, method, backbone, benchmark."""
@@ -42,13 +39,7 @@ Key = tuple[str, str, str, str]
 
 @dataclass(frozen=True)
 class Run:
-    """One result of one run.
-
-    Attributes:
-        folder: Holds run.json and may hold samples.jsonl.gz, outcomes.json, metrics.jsonl and ablation.json.
-        record: The whole run.
-        result: One of its benchmarks.
-    """
+    """One result of one run, and the run's folder."""
 
     folder: Path
     record: RunRecord
@@ -110,15 +101,7 @@ def collect(paths: str | Path | Iterable[str | Path]) -> list[Row]:
 
 
 def find_runs(paths: Iterable[str | Path], drafts: bool = False) -> list[Run]:
-    """Find every finished result at these paths: run.json files, or folders and everything below them.
-
-    Args:
-        paths: Where to look.
-        drafts: Include partial runs, for a page that says so; never for a table of results.
-
-    Raises:
-        UserError: A run.json named on its own is partial, one cannot be read, or there is no result.
-    """
+    """Find every finished result at these paths: run.json files, or folders and everything below them."""
     found, left_out = [], []
     for path in map(Path, paths):
         if not path.exists():
@@ -160,9 +143,6 @@ def pool(runs: Iterable[Run], drafts: bool = False) -> list[Row]:
     """Pool results over seeds → one row per study, method, backbone and benchmark, in order of appearance.
 
     Runs outside a study are pooled only with runs beside them: the same name in two folders is two rows.
-
-    Raises:
-        UserError: Runs of one name differ in more than their seed, repeat a seed, or have different questions.
     """
     groups: dict[tuple[Key, Path | None], list[Run]] = {}
     for run in runs:
@@ -184,10 +164,8 @@ def _key(run: Run) -> Key:
 
 def _label(record: RunRecord) -> str:
     """The name that the run's method requires in tables whatever the run is called (ReGuLaR-T, CoLaR-2); "" for most."""
-    section = record.config.get("method", {})
-    settings = section.get("settings", {key: value for key, value in section.items() if key != "name"})
     try:
-        return plugins.make("methods", section.get("name", ""), settings).label
+        return plugins.make("methods", *of_section(record.config.get("method", {}))).label
     except (UserError, ValidationError):  # a plug-in that is not installed, or of another version
         return ""
 
@@ -247,11 +225,7 @@ def _mean(values: Iterable[float | None]) -> float | None:
 
 
 def outcomes_of(run: Run) -> Outcomes:
-    """Read right or wrong per question of one result.
-
-    Raises:
-        UserError: The run's files do not hold all its answers.
-    """
+    """Read right or wrong per question of one result."""
     known, result = read_outcomes(run.folder), run.result
     key = result.name, result.seed, result.lenient
     # rows of older runs do not name their decoding; there was one per run
@@ -265,17 +239,18 @@ def outcomes_of(run: Run) -> Outcomes:
 
 
 def domain_of(record: RunRecord) -> Domain:
-    """Load the domain a run was graded by.
-
-    Raises:
-        UserError: The record names none.
-    """
+    """Load the domain a run was graded by."""
     config = record.config
     named = config.get("domain") or config.get("data", {}).get("domain")
     if not named:
         raise UserError(f"run '{record.name}' does not name its domain.")
-    settings = named.get("settings", {k: v for k, v in named.items() if k != "name"})
-    return plugins.make("domains", named["name"], settings)
+    return plugins.make("domains", *of_section(named))
+
+
+def of_section(raw: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
+    """Split a plug-in's section, of a recipe (settings beside the name) or a model (below it), into name and settings."""
+    settings = raw.get("settings", {key: value for key, value in raw.items() if key != "name"})
+    return str(raw.get("name", "")), dict(settings)
 
 
 def groups_of(record: RunRecord, questions: Iterable[tuple[int, str]]) -> list[int] | None:
@@ -322,5 +297,4 @@ def _scenario(record: RunRecord) -> Callable[[str], str] | None:
 
 @lru_cache(maxsize=256)
 def _warn_unknown(domain: str) -> None:
-    """Warn once per domain, not once per run."""
     log.warning("domain '%s' cannot be loaded, so its questions are treated as independent.", domain)

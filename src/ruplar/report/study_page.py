@@ -18,9 +18,8 @@ from ruplar.report.figures.style import Drawing
 from ruplar.report.material import gather
 from ruplar.report.paired import pairs
 from ruplar.report.rows import VALID, Row, collect
-from ruplar.report.table import Table, to_markdown
+from ruplar.report.table import NONE, Table, to_markdown
 from ruplar.report.tables import (
-    NONE,
     latent_ablation_table,
     pairs_table,
     printed_table,
@@ -30,20 +29,11 @@ from ruplar.report.tables import (
 )
 
 _COSTS = ("ms a question", "ms at batch size 1", "inference memory (GB)", "training time", "training memory (GB)")
-_WIDEST = 120
-"""Longest value of a bench record that its table shows."""
+_WIDEST = 120  # characters of a value of a bench record
 
 
 def write_study_page(folder: str | Path, file: str | Path) -> list[Path]:
-    """Write the page of a results folder, and its figure beside it as PNG; returns the files written.
-
-    Args:
-        folder: One study's results, or bench records.
-        file: The page, e.g. docs/results/main.md.
-
-    Raises:
-        UserError: There is nothing to report, a record cannot be read, or matplotlib is missing.
-    """
+    """Write the page of a results folder, and its figure beside it as PNG; returns the files written."""
     folder, file = Path(folder), Path(file)
     if not any(folder.rglob(RECORD)):
         return [io.write_text(file, _bench_page(folder, file))]
@@ -56,14 +46,7 @@ def write_study_page(folder: str | Path, file: str | Path) -> list[Path]:
 
 
 def study_page(folder: Path, rows: Sequence[Row], file: Path, drawing: Drawing | None = None) -> str:
-    """Make the page's text.
-
-    Args:
-        folder: The study's results.
-        rows: Its rows.
-        file: Where the page will be, for the command in its heading.
-        drawing: The figure beside it.
-    """
+    """Make the page's text."""
     study = study_of(folder)
     cost = _columns(results_table(rows), ("method", "benchmark", *_COSTS), "Cost")
     measured = "ms at batch size 1" in cost.names
@@ -89,7 +72,6 @@ def _heading(name: str, about: str, folder: Path, file: Path) -> str:
 
 
 def _details(title: str, *tables: Table) -> str:
-    """Put tables into a collapsible section; "" where all are empty."""
     found = [table for table in tables if table.lines]
     if not found:
         return ""
@@ -97,7 +79,6 @@ def _details(title: str, *tables: Table) -> str:
 
 
 def _columns(table: Table, names: Sequence[str], title: str = "") -> Table:
-    """Select columns by name, those that have a value; equal lines become one."""
     present = [table.names.index(name) for name in names if name in table.names]
     present = [i for i in present if any(line[i] != NONE for line in table.lines)]
     lines = dict.fromkeys(tuple(line[i] for i in present) for line in table.lines)
@@ -112,7 +93,6 @@ def _accuracies(rows: Sequence[Row]) -> Table:
 
 
 def _paired(rows: Sequence[Row]) -> str:
-    """Test every row against the study's reference, else against the best; on test sets only."""
     tested = [row for row in rows if row.benchmark != VALID] or list(rows)
     reference = next(iter(references(tested).values()), None)
     title = f"Paired tests against {reference or 'the best of each benchmark'}"
@@ -123,7 +103,6 @@ def _paired(rows: Sequence[Row]) -> str:
 
 
 def _settings(study: dict[str, Any]) -> Table:
-    """List the settings in which rows of a study differ."""
     rows = [row for row in study.get("rows", {}).values() if row.get("set") or row.get("of")]
     common = (
         set.intersection(*(set(row["set"]) for row in rows if row["set"])) if any(r["set"] for r in rows) else set()
@@ -140,15 +119,9 @@ def _settings(study: dict[str, Any]) -> Table:
 def _runs(rows: Sequence[Row]) -> Table:
     lines = {}
     for run in (run for row in rows for run in row.runs):
-        record = run.record
+        record, hardware = run.record, run.record.machine.gpu or run.record.machine.cpu
         commit = NONE if record.commit is None else record.commit[:12]
-        lines[run.folder] = (
-            record.name,
-            str(record.seed),
-            record.started[:10],
-            commit,
-            record.machine.gpu or record.machine.cpu,
-        )
+        lines[run.folder] = (record.name, str(record.seed), record.started[:10], commit, hardware)
     return Table(("method", "seed", "date", "commit", "hardware"), tuple(lines.values()), 5)
 
 
@@ -163,7 +136,6 @@ def _figure(rows: Sequence[Row], grid: bool) -> Drawing | None:
 
 
 def _bench_page(folder: Path, file: Path) -> str:
-    """One collapsible table per bench record, its single values."""
     sections = [_heading(folder.name, "Speed and memory, measured by `ruplar bench`.", folder, file)]
     for record in gather([folder]).benches:
         values = [

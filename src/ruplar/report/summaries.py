@@ -24,12 +24,7 @@ from ruplar.report.rows import Row
 
 @dataclass(frozen=True)
 class Average:
-    """One method over the four benchmarks, in percent.
-
-    Attributes:
-        latents: Mean #L of the four; likewise `forwards`.
-        share: Percent of the reference's accuracy; None for the reference itself, and where there is none.
-    """
+    """One method over the four benchmarks, in percent; `share` is that of the reference's accuracy, None for itself or without one."""
 
     study: str
     method: str
@@ -44,12 +39,7 @@ class Average:
 
 
 def averages(rows: Sequence[Row], references: Mapping[str, str]) -> list[Average]:
-    """Average every method of a study that has results on all four benchmarks with the same seeds.
-
-    Args:
-        rows: Of one study or several.
-        references: Study → the row that the shares refer to.
-    """
+    """Average every method of a study that has results on all four benchmarks with the same seeds."""
     groups: dict[tuple[str, str, str], dict[str, Row]] = {}
     for row in rows:
         if row.study and row.benchmark in FOUR:
@@ -66,20 +56,10 @@ def averages(rows: Sequence[Row], references: Mapping[str, str]) -> list[Average
         of = means.get((study, backbone, reference)) if reference and reference != method else None
         mean = means[study, backbone, method]
         half = _half(four)
-        made.append(
-            Average(
-                study,
-                method,
-                backbone,
-                len(four[0].seeds),
-                mean,
-                max(0.0, mean - half),
-                min(100.0, mean + half),
-                sum(row.latents for row in four) / len(FOUR),
-                sum(row.forwards for row in four) / len(FOUR),
-                100 * mean / of if of else None,
-            )
-        )
+        interval = max(0.0, mean - half), min(100.0, mean + half)
+        latents, forwards = (sum(getattr(row, cost) for row in four) / len(FOUR) for cost in ("latents", "forwards"))
+        share = 100 * mean / of if of else None
+        made.append(Average(study, method, backbone, len(four[0].seeds), mean, *interval, latents, forwards, share))
     return made
 
 
@@ -96,11 +76,7 @@ def _half(four: Sequence[Row], level: float = 0.95) -> float:
 
 @dataclass(frozen=True)
 class LatentAblation:
-    """One method of a study on the `n` questions of the benchmark `on`.
-
-    Attributes:
-        modes: Mode → mean over seeds, low and high, in percent.
-    """
+    """One method of a study on the `n` questions of `on`: mode → mean over seeds, low and high, in percent."""
 
     study: str
     method: str
@@ -111,11 +87,7 @@ class LatentAblation:
 
 
 def latent_ablations(rows: Sequence[Row]) -> list[LatentAblation]:
-    """Pool the ablations of every method whose runs all have one; a row's own benchmark does not matter.
-
-    Raises:
-        UserError: A file cannot be read, or seeds of one method were ablated on different questions or in other modes.
-    """
+    """Pool the ablations of every method whose runs all have one; a row's own benchmark does not matter."""
     found = {}
     for row in rows:
         files = [run.folder / ABLATION for run in row.runs]

@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 import html
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from ruplar.errors import UserError
+
+MINUS, NONE = "−", "–"
 
 
 @dataclass(frozen=True)
 class Table:
-    """A table ready to print.
-
-    Attributes:
-        names: Column headings; the first `texts` columns hold text, the others numbers.
-        lines: Rows, each with as many cells as there are names.
-        title: Printed above; "" for none.
-        note: A sentence or two printed below.
-    """
+    """The first `texts` columns hold text, the others numbers; title and note are printed above and below, "" for none."""
 
     names: tuple[str, ...]
     lines: tuple[tuple[str, ...], ...]
@@ -55,17 +52,32 @@ def to_markdown(found: Iterable[Table]) -> str:
     return "\n".join(table.markdown() for table in found)
 
 
-def to_html(found: Iterable[Table]) -> str:
-    """Format tables one below the other, as a fragment of a page."""
-    return "".join(table.html() for table in found)
+def modes_table(title: str, modes: Sequence[Mapping[str, Any]]) -> Table:
+    """One line per mode of one model's latent ablation."""
+    lines = tuple(
+        (m["mode"], as_code(m["about"]), f"{m['n']:,}", _interval(m, "accuracy", ""), _gap(m)) for m in modes
+    )
+    names = ("mode", "in place of the latents", "n", "accuracy % [95 % CI]", "difference, points [95 % CI]")
+    return Table(names, lines, 2, title)
+
+
+def _gap(mode: Mapping[str, Any]) -> str:
+    return NONE if mode["difference"] is None else _interval(mode, "difference", "difference_", "+")
+
+
+def _interval(mode: Mapping[str, Any], key: str, prefix: str, sign: str = "") -> str:
+    low, high = mode[f"{prefix}low"], mode[f"{prefix}high"]
+    text = f"{mode[key]:{sign}.1f}" + ("" if low is None else f" [{low:{sign}.1f}, {high:{sign}.1f}]")
+    return text.replace("-", MINUS)
+
+
+def as_code(text: str) -> str:
+    """Format marker tokens as code, so that Markdown does not take them for HTML tags."""
+    return re.sub(r"(?<!`)</?think>(?!`)", r"`\g<0>`", text)
 
 
 def replace_block(text: str, marker: str, table: str) -> str:
-    """Replace what is between `<!-- results:MARKER -->` and `<!-- /results:MARKER -->` in a page.
-
-    Raises:
-        UserError: The page does not have each of the two lines once, in this order.
-    """
+    """Replace what is between `<!-- results:MARKER -->` and `<!-- /results:MARKER -->` in a page."""
     start, end = f"<!-- results:{marker} -->", f"<!-- /results:{marker} -->"
     if text.count(start) != 1 or text.count(end) != 1 or text.index(start) > text.index(end):
         raise UserError(f"the page must hold {start} and, below it, {end}, once each; the table goes between them.")

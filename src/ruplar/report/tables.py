@@ -1,17 +1,16 @@
-"""Rows, pairs and printed numbers → the tables of a report; `table.py` formats them, `csv_rows.py` writes CSV."""
+"""Rows, pairs and printed numbers → the tables of a report; `table.py` formats them."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from ruplar.evaluate.record import study_of
 from ruplar.report import paper
 from ruplar.report.paired import Pair, pairs
 from ruplar.report.rows import VALID, Row, method_of
 from ruplar.report.summaries import averages, latent_ablations
-from ruplar.report.table import Table
+from ruplar.report.table import MINUS, NONE, Table
 
-MINUS, NONE = "−", "–"
 INTERVALS = "Accuracy is the mean over seeds; its 95 % confidence interval covers the questions and, from two seeds on, the seeds."
 PAIRED = (
     "Paired by question. p (Holm) is corrected for the rows compared on one benchmark; * below 0.05. "
@@ -30,13 +29,9 @@ def tables(
 ) -> list[Table]:
     """Make all tables of a report: results, macro-averages, latent ablation, paired tests, the paper's numbers beside ours.
 
-    Args:
-        rows: Of one study or several.
-        tests: Test every row against the best of its study, paired by question.
-        against: Test against this row too; None: against each study's own `reference`, where it has one.
-        printed: Show the paper's numbers beside those rows that it printed too.
+    Rows are tested against the best of their study and against the row `against`, else each study's own `reference`.
     """
-    found = [results_table(rows), averages_table(rows), latent_ablation_table(rows)]
+    found = [results_table(rows), *([summary_table(rows)] if averages(rows, {}) else []), latent_ablation_table(rows)]
     found += tests_tables(rows, against) if tests else []
     if against is not None and not tests:
         found.append(pairs_table(pairs(rows, against), f"Against {against}"))
@@ -131,7 +126,11 @@ def results_table(rows: Sequence[Row]) -> Table:
     names = [name for name in (cells[0] if cells else {}) if name not in hidden]
     lines = tuple(tuple(c[name] for name in names) for c in cells)
     note = INTERVALS if any(row.study for row in rows) else ""
-    note = " ".join(filter(None, (note, _selected(rows), _scenarios_counted(rows))))
+    shared = _shared_scenarios(rows)
+    clustered = f"{shared}: the interval is clustered by scenario." if shared else ""
+    selected = f"'{VALID}' is the selection set, on which checkpoints and settings were chosen; it is not a test set."
+    shown = selected if any(row.benchmark == VALID for row in rows) else ""
+    note = " ".join(filter(None, (note, shown, clustered)))
     return Table(tuple(names), lines, 4 if len(studies) > 1 else 3, note=note)
 
 
@@ -160,7 +159,6 @@ def _cells(row: Row) -> dict[str, str]:
 
 
 def _short(value: float) -> str:
-    """Three digits, or all digits of a larger whole number."""
     return f"{value:,.0f}" if value >= 1000 else f"{value:.3g}"
 
 
@@ -172,28 +170,6 @@ def _averaged(values: Iterable[float | None]) -> str:
 def _time(seconds: float) -> str:
     minutes = round(seconds / 60)
     return f"{seconds:.0f} s" if seconds < 120 else f"{minutes} min" if minutes < 120 else f"{seconds / 3600:.1f} h"
-
-
-def averages_table(rows: Sequence[Row]) -> Table:
-    """One line per method with results on all four of the paper's benchmarks; empty when there is none."""
-    named = references(rows)
-    lines = tuple(
-        (
-            one.method,
-            one.backbone,
-            str(one.seeds),
-            f"{one.accuracy:.1f} [{one.low:.1f}, {one.high:.1f}]",
-            f"{one.latents:.2f}",
-            f"{one.accuracy / one.latents:.1f}" if one.latents else NONE,
-            f"{one.forwards:.1f}",
-            _share(one.share),
-        )
-        for one in averages(rows, named)
-    )
-    share = _share_name(rows, named)
-    names = ("method", "backbone", "seeds", "accuracy % [95 % CI]", "#L", "Acc/#L", "forward passes", share)
-    note = f"Macro-average over {', '.join(paper.BENCHMARKS[name] for name in paper.FOUR)}."
-    return Table(names, lines, 2, "Macro-average", note if lines else "")
 
 
 def latent_ablation_table(rows: Sequence[Row]) -> Table:
@@ -210,7 +186,9 @@ def latent_ablation_table(rows: Sequence[Row]) -> Table:
         )
         for one in found
     )
-    note = ABLATED + _scenarios_unseen(rows, {one.on for one in found})
+    shared, note = _shared_scenarios(row for row in rows if row.benchmark in {one.on for one in found}), ABLATED
+    if shared:  # an ablation stores counts only, which cannot be clustered
+        note += f" Only counts are on record, so questions are treated as independent here; {shared}."
     heads = [MODES.get(mode, mode) for mode in modes]
     return Table(("method", "benchmark", "n", "seeds", *heads), lines, 2, "Latent ablation", note if lines else "")
 
@@ -233,12 +211,13 @@ def pairs_table(found: Sequence[Pair], title: str = "") -> Table:
         )
         for pair in found
     )
-    note = PAIRED + _scenarios_tested(found)
+    shared, note = _shared_scenarios(found), PAIRED
+    if shared:
+        note += f" 'scenarios': the variance of the questions is clustered by scenario; {shared}."
     return Table(("study", *names) if several else names, lines, 4 if several else 3, title, note if lines else "")
 
 
 def _signed(value: float) -> str:
-    """One decimal with a sign; what rounds to zero has none."""
     text = f"{value:+.1f}"
     return "0.0" if text in ("+0.0", "-0.0") else text.replace("-", MINUS)
 
@@ -250,23 +229,23 @@ def _probability(p: float) -> str:
 def printed_table(rows: Sequence[Row]) -> Table:
     """Our accuracies on test sets beside what the paper printed under the same name; empty when it printed none of them."""
     rows = [row for row in rows if row.benchmark != VALID]
-    names = printed_names(rows)
+    names, known = printed_names(rows), paper.printed_rows()
     benchmarks = list(dict.fromkeys(row.benchmark for row in rows))
     ours = {(row.study, row.method, row.benchmark): row for row in rows}
     lines, remarks = [], []
 
     def add(label: str, name: str, cells: Sequence[Row | None]) -> None:
-        printed = paper.printed(name)[0]
+        printed = known[name]
         own = (NONE if row is None else f"{row.accuracy:.1f} / {row.latents:.2f}" for row in cells)
-        lines.append((label, *own, *(_printed_cell(printed.cells.get(name)) for name in paper.BENCHMARKS)))
-        remarks.extend([f"{label}: {printed.remark}."] if printed.remark else [])
+        lines.append((label, *own, *(_printed_cell(printed["benchmarks"].get(name)) for name in paper.BENCHMARKS)))
+        remarks.extend([f"{label}: {printed['remark']}."] if "remark" in printed else [])
 
     for study, method in dict.fromkeys((row.study, row.method) for row in rows if (row.study, row.method) in names):
         add(method, names[study, method], [ours.get((study, method, benchmark)) for benchmark in benchmarks])
     for label, name in (pair for names in _stated(rows, "not_run").values() for pair in names.items()):
         add(label, name, [None] * len(benchmarks))
-    about = paper.about()
-    note = f"Accuracy / #L. Ours: this study's backbone and data. Printed: {about['label']}. {' '.join(remarks)}"
+    label = paper.printed()["label"]
+    note = f"Accuracy / #L. Ours: this study's backbone and data. Printed: {label}. {' '.join(remarks)}"
     heads = [f"ours, {paper.BENCHMARKS.get(name, name)}" for name in benchmarks]
     heads += [f"printed, {name}" for name in paper.BENCHMARKS.values()]
     return Table(("method", *heads), tuple(lines), 1, "Ours and the paper's", note.strip() if lines else "")
@@ -283,7 +262,7 @@ def _stated(rows: Sequence[Row], key: str) -> dict[str, Mapping[str, str]]:
 
 def printed_names(rows: Sequence[Row]) -> dict[tuple[str, str], str]:
     """(Study, method) → the paper's name for it: as the study states, else the same name; left out where there is none."""
-    known, stated = {row.method for row in paper.printed()}, _stated(rows, "printed")
+    known, stated = paper.printed_rows(), _stated(rows, "printed")
     found = {(row.study, row.method): stated.get(row.study, {}).get(row.method, row.method) for row in rows}
     return {key: name for key, name in found.items() if key[0] and name in known}
 
@@ -293,32 +272,6 @@ def _printed_cell(cell: Mapping[str, float | None] | None) -> str:
         return NONE
     latents = cell.get("latents")
     return f"{cell['accuracy']:g}" + ("" if latents is None else f" / {latents:g}")
-
-
-def _selected(rows: Iterable[Row]) -> str:
-    """The sentence on the selection set; "" where it is not in the table."""
-    shown = any(row.benchmark == VALID for row in rows)
-    return (
-        f"'{VALID}' is the selection set, on which checkpoints and settings were chosen; it is not a test set." * shown
-    )
-
-
-def _scenarios_counted(rows: Iterable[Row]) -> str:
-    """The footnote of a table of accuracies; "" where no scenario is shared."""
-    shared = _shared_scenarios(rows)
-    return f"{shared}: the interval is clustered by scenario." if shared else ""
-
-
-def _scenarios_tested(pairs: Iterable[Pair]) -> str:
-    """The footnote of a table of tests; "" where no scenario is shared."""
-    shared = _shared_scenarios(pairs)
-    return f" 'scenarios': the variance of the questions is clustered by scenario; {shared}." if shared else ""
-
-
-def _scenarios_unseen(rows: Iterable[Row], on: Collection[str]) -> str:
-    """The footnote of a table made from counts only, which cannot be clustered; "" where no scenario is shared."""
-    shared = _shared_scenarios(row for row in rows if row.benchmark in on)
-    return f" Only counts are on record, so questions are treated as independent here; {shared}." if shared else ""
 
 
 def _shared_scenarios(found: Iterable[Row | Pair]) -> str:

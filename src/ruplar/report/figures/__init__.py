@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from ruplar import io
-from ruplar.report.figures import accuracy, speed, sweeps, thought, training
+from ruplar.report.figures import accuracy, curves, sweeps
 from ruplar.report.figures.style import Drawing
 from ruplar.report.material import Material, best_thinker, thoughts_of
 from ruplar.report.rows import VALID, Row
 from ruplar.report.summaries import Average, averages
-from ruplar.report.thoughts import pick
 
 INDEX = "figures.md"
 
@@ -19,12 +19,11 @@ INDEX = "figures.md"
 def draw_all(material: Material) -> list[Drawing]:
     """Draw every figure that the material has data for, results first; names are unique."""
     found = [*draw_averages(material.rows), *draw_frontiers(material.rows)]
-    found += [accuracy.draw_ablation(name, rows) for name, rows in material.ablations.items()]
     found += _thoughts(material.rows)
     swept = sweeps.find(material.rows)
     found += [sweeps.draw(swept)] if swept else []
-    found += [speed.draw(record) for record in material.benches if record["what"] in speed.DRAWN]
-    found += [training.draw(curve.name, curve.rows) for curve in material.curves if curve.rows]
+    found += [drawing for record in material.benches for drawing in curves.draw_bench(record)]
+    found += [curves.draw_training(curve.name, curve.rows) for curve in material.curves if curve.rows]
     return _renamed(found)
 
 
@@ -46,16 +45,11 @@ def draw_averages(rows: Sequence[Row]) -> list[Drawing]:
 
 
 def _thoughts(rows: Sequence[Row]) -> list[Drawing]:
-    """Draw one thought, and statistics of all, of the best row with soft tokens on record."""
     row = best_thinker(rows)
     if row is None:
         return []
     found = thoughts_of(row, rows)
-    one = pick(found) or pick(found, correct=False)
-    drawings = [thought.draw_thought(one)] if one else []
-    if len(found) >= thought.LEAST:
-        drawings.append(thought.draw_statistics(found, f"{row.method} on {row.benchmark}"))
-    return drawings
+    return [curves.draw_statistics(found, f"{row.method} on {row.benchmark}")] if len(found) >= curves.LEAST else []
 
 
 def _renamed(drawings: Sequence[Drawing]) -> list[Drawing]:
@@ -65,7 +59,7 @@ def _renamed(drawings: Sequence[Drawing]) -> list[Drawing]:
     for drawing in drawings:
         seen[drawing.name] = count = seen.get(drawing.name, 0) + 1
         name = drawing.name if count == 1 else f"{drawing.name}-{count}"
-        found.append(Drawing(name, drawing.title, drawing.caption, drawing.figure))
+        found.append(replace(drawing, name=name))
     return found
 
 

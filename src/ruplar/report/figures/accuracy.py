@@ -1,20 +1,18 @@
-"""Rows, averages and ablations → figures of accuracy: against cost, over the four benchmarks, with replaced latents."""
+"""Rows and averages → figures of accuracy: against cost, and over the four benchmarks."""
 
 from __future__ import annotations
 
 import math
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, TypeVar
 
-from ruplar.report.figures.style import BLUE, INK, MARKERS, MUTED, PAPER, SERIES, SKY, Drawing, panels, styled
+from ruplar.report.figures.style import BLUE, INK, MARKERS, MUTED, PAPER, SERIES, Drawing, panels, styled
 from ruplar.report.rows import Row
 from ruplar.report.summaries import Average
 
 Point = TypeVar("Point", Row, Average)
-_FULL_SCALE = 50
-"""Accuracy above which an ablation's axis shows all of 0 to 100."""
 
 
 @styled
@@ -149,32 +147,3 @@ def _averages_caption(rows: Sequence[Average], best: Sequence[str]) -> str:
         "soft tokens, or of written reasoning tokens, among them. Blue: the Pareto front, methods that no other one beats in "
         f"both accuracy and cost: {', '.join(best)}. Overlapping intervals leave the order open.{several}"
     )
-
-
-@styled
-def draw_ablation(benchmark: str, rows: Sequence[Mapping[str, Any]]) -> Drawing:
-    """Draw the modes of one latent ablation as bars."""
-    figure, (axes,) = panels(1, 1, 10, 0.62 * len(rows) + 1.6)
-    for y, row in enumerate(rows):
-        real = row["difference"] is None
-        axes.barh(
-            y, row["accuracy"], color=BLUE if real else SKY, height=0.66, ecolor=INK, capsize=4,
-            xerr=[[row["accuracy"] - row["low"]], [row["high"] - row["accuracy"]]],
-        )  # fmt: skip
-        axes.annotate(
-            f"{row['accuracy']:.1f}", (row["high"], y), (8, 0), textcoords="offset points", va="center", fontweight="bold"
-        )  # fmt: skip
-    axes.set_yticks(range(len(rows)), [f"{row['mode']}: {row['about']}" for row in rows])
-    axes.invert_yaxis()
-    reach = max(row["high"] for row in rows)
-    scale = 100 if reach > _FULL_SCALE else max(reach, 1)
-    axes.set(xlabel="accuracy, %", xlim=(0, 1.12 * scale), title=f"Latent ablation, {benchmark}")
-    if reach > _FULL_SCALE:
-        axes.set_xticks(range(0, 101, 20))
-    axes.grid(axis="y", visible=False)
-    caption = (
-        f"Does the answer depend on the latents? The same {rows[0]['n']:,} questions with something else in place of the soft "
-        "tokens. If the answer came from the question alone, all bars would have equal length. Whiskers are 95 % confidence "
-        "intervals."
-    )
-    return Drawing(f"ablation-{slug(benchmark)}", f"Latent ablation, {benchmark}", caption, figure)

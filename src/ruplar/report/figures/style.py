@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 BLUE, ORANGE, GREEN, RED, PURPLE, SKY = "#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7", "#56B4E9"
 INK, FAINT, PAPER, MUTED = "#202124", "#d5d8dc", "#fffffe", "#5f6368"
 """Text and axes, grid lines, background, annotations. `Drawing.inline` replaces them by the page's colours."""
-ON_LIGHT, ON_DARK = "#1a1a1a", "#fffffd"
-"""Text on filled shapes; never replaced."""
 SERIES = (BLUE, ORANGE, GREEN, RED, PURPLE, SKY)
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
 
@@ -58,14 +56,7 @@ R = TypeVar("R")
 
 @dataclass(frozen=True)
 class Drawing:
-    """One figure with its title and caption.
-
-    Attributes:
-        name: File name without extension.
-        title: A few words.
-        caption: What the figure shows and how to read it.
-        figure: The matplotlib figure.
-    """
+    """One figure: file name without extension, title, and a caption that says how to read it."""
 
     name: str
     title: str
@@ -102,11 +93,7 @@ class Drawing:
 
 
 def load() -> Any:
-    """Import matplotlib.
-
-    Raises:
-        UserError: It is not installed.
-    """
+    """Import matplotlib."""
     try:
         import matplotlib
     except ImportError:
@@ -134,10 +121,3 @@ def panels(rows: int, columns: int, width: float, height: float, **options: Any)
     figure.get_layout_engine().set(w_pad=0.12, h_pad=0.12)  # type: ignore[union-attr, call-arg]
     axes = figure.subplots(rows, columns, squeeze=False, **options)
     return figure, list(axes.flat)
-
-
-def show_token(token: str) -> str:
-    """Format a token as a label: trimmed, never empty, at most 8 characters, no TeX."""
-    text = token.strip() or repr(token)[1:-1].replace(" ", "␣")
-    text = text if len(text) <= 8 else text[:7] + "…"
-    return text.replace("$", r"\$")

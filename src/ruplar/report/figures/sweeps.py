@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import combinations
 from textwrap import fill
 from typing import Any
 
-from ruplar.evaluate.record import differences
+from ruplar.evaluate.record import EXECUTION
 from ruplar.report.figures.style import MARKERS, SERIES, Drawing, panels, styled
 from ruplar.report.rows import Row
 
@@ -49,52 +48,53 @@ class Sweep:
 
 def find(rows: Sequence[Row]) -> list[Sweep]:
     """Find every setting in which some rows differ and in nothing else, except names and seeds."""
-    groups: dict[str, list[list[Row]]] = {}
-    for a, b in combinations(rows, 2):
-        setting = _only_difference(a, b)
-        if setting is None:
-            continue
-        clusters = groups.setdefault(setting, [])
-        home = next((c for c in clusters if _same_but(c[0], a, setting)), None)
-        if home is None:
-            clusters.append(home := [])
-        home += [row for row in (a, b) if row not in home]
-    return [sweep for setting, clusters in groups.items() for sweep in _sweeps(setting, clusters)]
+    lines: dict[str, dict[tuple[Any, ...], dict[str, list[Row]]]] = {}
+    for row in rows:
+        settings = settings_of(row)
+        for name in (name for name, value in settings.items() if _is_number(value)):
+            rest = (_kind(row), *sorted((key, str(value)) for key, value in settings.items() if key != name))
+            lines.setdefault(name, {}).setdefault(rest, {}).setdefault(row.benchmark, []).append(row)
+    found: dict[str, list[dict[str, list[Row]]]] = {}
+    for name, by_rest in lines.items():
+        swept = [{b: line for b, line in one.items() if len(line) > 1} for one in by_rest.values()]
+        found[name] = [one for one in swept if one]
+    # the setting that varies fastest comes first, as in the table
+    second = {
+        n: min(rows.index(line[1]) for one in some for line in one.values()) for n, some in found.items() if some
+    }
+    return [sweep for name in sorted(second, key=lambda n: second[n]) for sweep in _sweeps(name, found[name])]
 
 
-def _sweeps(setting: str, clusters: Sequence[Sequence[Row]]) -> list[Sweep]:
+def _sweeps(setting: str, clusters: Sequence[Mapping[str, Sequence[Row]]]) -> list[Sweep]:
     """Make the sweeps of one setting, labelled by their prior and up to two numbers (a grid), else by their first rows."""
-    firsts = [min(cluster, key=lambda row: value_of(row, setting) or 0.0) for cluster in clusters]
-    priors = [str((_config(row).get("prior") or {}).get("name", "")) for row in firsts]
-    apart = sorted({name for row in firsts for name in _differs(firsts[0], row)} - {setting, "prior.name"})
-    values = {name: [value_of(row, name) for row in firsts] for name in apart}
+
+    def value(row: Row) -> float:
+        return float(settings_of(row)[setting])
+
+    firsts = [min((row for line in one.values() for row in line), key=value) for one in clusters]
+    configs = [settings_of(row) for row in firsts]
+    priors = [str(config.get("prior.name", "")) for config in configs]
+    apart = {key for config in configs for key in config | configs[0] if config.get(key) != configs[0].get(key)}
+    values = {key: [config.get(key) for config in configs] for key in sorted(apart - {setting, "prior.name"})}
     if len(set(priors)) > 1:  # settings that only one prior has are implied by its name
-        values = {name: found for name, found in values.items() if not (name.startswith("prior.") and None in found)}
-    unlike = any(None in found for found in values.values()) or len({_kind(row) for row in firsts}) > 1
-    grid = len(values) <= _GRID and not unlike
+        values = {key: found for key, found in values.items() if not (key.startswith("prior.") and None in found)}
+    alike = all(_is_number(one) for found in values.values() for one in found) and len(set(map(_kind, firsts))) == 1
+    grid = len(values) <= _GRID and alike
     made = []
     for i, (cluster, first, prior) in enumerate(zip(clusters, firsts, priors, strict=True)):
         label = [f"{prior} prior"] if prior else []
-        label += [f"{_sign(name)} = {found[i]:g}" for name, found in values.items() if grid]
-        made.append(
-            Sweep(setting, tuple(label) if grid else (first.method,), _lines(setting, cluster), prior if grid else "")
-        )
+        label += [f"{_sign(key)} = {found[i]:g}" for key, found in values.items() if grid]
+        lines = {name: {value(row): row for row in sorted(line, key=value)} for name, line in cluster.items()}
+        made.append(Sweep(setting, tuple(label) if grid else (first.method,), lines, prior if grid else ""))
     return made
-
-
-def _lines(setting: str, cluster: Sequence[Row]) -> dict[str, dict[float, Row]]:
-    lines: dict[str, dict[float, Row]] = {}
-    for row in sorted(cluster, key=lambda row: value_of(row, setting) or 0.0):
-        lines.setdefault(row.benchmark, {})[value_of(row, setting) or 0.0] = row
-    return lines
 
 
 def _sign(setting: str) -> str:
     return ABOUT.get(setting, (setting, ""))[0]
 
 
-def _config(row: Row) -> Mapping[str, Any]:
-    return row.runs[0].record.config
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def _kind(row: Row) -> tuple[Any, ...]:
@@ -102,31 +102,17 @@ def _kind(row: Row) -> tuple[Any, ...]:
     return row.study, row.backbone, tuple(row.runs[0].record.mean_of or ())
 
 
-def _differs(a: Row, b: Row) -> list[str]:
-    return [name for name in differences(_config(a), _config(b)) if name != "name"]
+def settings_of(row: Row) -> dict[str, Any]:
+    """Dotted name → value of every setting that distinguishes rows."""
 
+    def flat(config: Mapping[str, Any], prefix: str) -> Iterator[tuple[str, Any]]:
+        for key, value in config.items():
+            if isinstance(value, Mapping):
+                yield from flat(value, f"{prefix}{key}.")
+            elif f"{prefix}{key}" not in EXECUTION and not f"{prefix}{key}".startswith(EXECUTION[2:]):
+                yield f"{prefix}{key}", value
 
-def _same_but(a: Row, b: Row, setting: str) -> bool:
-    """Whether two rows belong to one sweep; benchmarks may differ and become lines of one panel."""
-    return _kind(a) == _kind(b) and set(_differs(a, b)) <= {setting}
-
-
-def _only_difference(a: Row, b: Row) -> str | None:
-    """Find the only numeric setting in which two rows of one benchmark differ, else None."""
-    if a.benchmark != b.benchmark or _kind(a) != _kind(b):
-        return None
-    found = _differs(a, b)
-    if len(found) != 1 or None in (value_of(a, found[0]), value_of(b, found[0])):
-        return None
-    return found[0]
-
-
-def value_of(row: Row, setting: str) -> float | None:
-    """Look up a dotted setting of a row's runs; None when it is not a number."""
-    found: Any = _config(row)
-    for part in setting.split("."):
-        found = found.get(part) if isinstance(found, Mapping) else None
-    return float(found) if isinstance(found, int | float) and not isinstance(found, bool) else None
+    return dict(flat(row.runs[0].record.config, ""))
 
 
 @styled
@@ -166,13 +152,11 @@ def _caption(sweeps: Sequence[Sweep]) -> str:
 
 
 def _lengths(latents: Sequence[float]) -> str:
-    """Format #L of all lines at one value, as a range where they differ."""
     low, high = min(latents), max(latents)
     return f"#L {high:.1f}" if high - low < _SAME else f"#L {low:.1f}–{high:.1f}"
 
 
 def _panel(axes: Any, sweep: Sweep, benchmarks: Sequence[str]) -> dict[str, Any]:
-    """Draw one sweep → benchmark and its line, for the legend."""
     drawn = {}
     sign = _sign(sweep.setting)
     for benchmark, line in sweep.lines.items():
