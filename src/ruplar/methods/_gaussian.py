@@ -106,8 +106,8 @@ class GaussianMethod(base.Method):
 
         c = self.config
         hidden, _ = flat_hidden(backbone, batch, embeds=embeds)
-        labels = batch.label_ids[:, None]
-        read = objective.read(backbone.project, hidden[batch.label_at], labels, c.head_chunk, fused=backbone.compiled)
+        wanted = batch.label_ids[:, None]
+        read = objective.read(backbone.project, hidden[batch.label_at], wanted, c.head_chunk, fused=backbone.compiled)
         is_latent = torch.zeros(len(hidden), dtype=torch.bool, device=hidden.device).index_fill_(
             0, batch.latent_at, True
         )
