@@ -28,15 +28,7 @@ _EIGHTHS = " ▏▎▍▌▋▊▉"
 
 @dataclass(frozen=True, slots=True)
 class PreviewToken:
-    """One token of a prior.
-
-    Attributes:
-        token: Its text.
-        id: Its id.
-        prob: Its probability.
-        role: Whether it is part of the span's result.
-        kept: Whether the focused KL includes it.
-    """
+    """One token of a prior."""
 
     token: str
     id: int
@@ -65,14 +57,7 @@ class PreviewStep:
 
 @dataclass(frozen=True, slots=True)
 class Preview:
-    """The priors of one chain.
-
-    Attributes:
-        tokenizer: Name of the tokenizer.
-        prior: Name of the prior.
-        dynamic: Whether the prior is random, so that this is one draw of many.
-        steps: The steps.
-    """
+    """The priors of one chain."""
 
     tokenizer: str
     prior: str
@@ -98,19 +83,7 @@ def preview(
     prior_table: PriorTable,
     threshold: float = 0.01,
 ) -> Preview:
-    """Return the preview of one chain.
-
-    Args:
-        chain: The chain as written, or its steps.
-        tokenizer: The tokenizer behind `prior_table.encode`.
-        domain: Finds the steps.
-        spans: Cuts steps into spans.
-        prior_table: The prior. A dynamic one is shown as drawn for the first sample of epoch 0.
-        threshold: Tokens with at most this probability are marked as excluded from the focused KL.
-
-    Raises:
-        UserError: The chain has no step, or a span has no symbol that the tokenizer can encode.
-    """
+    """Return the preview of one chain."""
     steps = domain.split(chain) if isinstance(chain, str) else list(chain)
     if not steps:
         shown = f"the chain {_short(chain)!r}" if isinstance(chain, str) else "the chain"

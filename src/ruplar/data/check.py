@@ -19,15 +19,7 @@ Found = list[tuple[str, str]]
 
 @dataclass(frozen=True, slots=True)
 class StepRead:
-    """One step as a domain reads it.
-
-    Attributes:
-        step: As written.
-        symbols: Its symbols.
-        result: The symbols of its result.
-        verdict: `right`, `wrong: …` or `not checked: …`.
-        ignored: Words and numbers of it that are not symbols; "" if the domain rewrites symbols.
-    """
+    """One step as a domain reads it."""
 
     step: str
     symbols: tuple[str, ...]
@@ -158,18 +150,7 @@ class ChainCheck:
 def check_chains(
     source: str, domain: Domain, *, format: str | None = None, data_dir: str | Path | None = None, rows: int = 0
 ) -> ChainCheck:
-    """Read a set and recompute every step.
-
-    Args:
-        source: A path, a known name or a Hub address.
-        domain: Finds and checks the steps.
-        format: Column layout of the rows; None to detect it.
-        data_dir: Folder with the files of known sets.
-        rows: Report this many of the first rows in detail.
-
-    Raises:
-        UserError: The source cannot be read, or has no usable row.
-    """
+    """Read a set and recompute every step."""
     reading = read(source, domain, format=format, skip_bad=True, data_dir=data_dir)
     refused = list(wrong_chains([reading], domain).items())
     usable = len(reading.examples) - len(refused)

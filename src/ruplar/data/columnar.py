@@ -20,12 +20,7 @@ from ruplar.types import Item, SparsePrior
 
 @dataclass(frozen=True)
 class Ragged:
-    """Lists of numbers, or of rows of numbers, concatenated.
-
-    Attributes:
-        values: [total, ...].
-        starts: [lists + 1] where each list begins.
-    """
+    """Lists of numbers, or of rows of numbers, concatenated."""
 
     values: np.ndarray
     starts: np.ndarray

@@ -41,15 +41,7 @@ def masked(found: Sequence[str]) -> list[str]:
 
 
 class Hit(NamedTuple):
-    """A test question that a training question overlaps with.
-
-    Attributes:
-        kind: `EQUAL`, `PASSAGE` or `MASKED`.
-        set: Name of the test set.
-        at: Its row in the test set.
-        question: The test question.
-        passage: The shared words.
-    """
+    """A test question that a training question overlaps with."""
 
     kind: str
     set: str
@@ -60,11 +52,7 @@ class Hit(NamedTuple):
 
 @dataclass
 class Index:
-    """Questions and 13-grams of test sets by hash; the questions are stored to confirm a hit and to show it.
-
-    Attributes:
-        sets: Name of a test set → its `ReadResult.record`.
-    """
+    """Questions and 13-grams of test sets by hash; the questions are stored to confirm a hit and to show it."""
 
     sets: dict[str, dict[str, Any]] = field(default_factory=dict)
     _rows: list[tuple[str, str, str]] = field(default_factory=list)
@@ -119,11 +107,7 @@ def _contains(text: Sequence[str], gram: tuple[str, ...]) -> bool:
 
 
 def index_of(sets: Iterable[str], domain: Domain, data_dir: str | Path | None = None) -> Index:
-    """Names or files of test sets → their index.
-
-    Raises:
-        UserError: One cannot be found or read, or none is given.
-    """
+    """Names or files of test sets → their index."""
     index = Index()
     for name in sets:
         try:
@@ -165,15 +149,7 @@ _MAX_PAIRS = 20
 
 @dataclass
 class Overlap:
-    """What one training set shares with the test sets.
-
-    Attributes:
-        source: The training set.
-        rows: Its number of rows.
-        hits: (kind, test set) → rows that are equal to a test question or share a passage with one.
-        masked: Test set → rows that share a passage only when numbers are masked; these may be trained on.
-        pairs: The first (training row, its question, hit) of each kind.
-    """
+    """What one training set shares with the test sets."""
 
     source: str
     rows: int = 0
@@ -207,11 +183,7 @@ class Overlap:
 def find_overlap(
     source: str, index: Index, domain: Domain, *, format: str | None = None, data_dir: str | Path | None = None
 ) -> Overlap:
-    """Compare one training set with the index; rows that cannot be read are left out and logged.
-
-    Raises:
-        UserError: It cannot be found, or none of its rows can be read.
-    """
+    """Compare one training set with the index; rows that cannot be read are left out and logged."""
     found, stored = Overlap(source), Counter[tuple[str, str]]()
     for example in iterate(source, domain, format=format, need_steps=False, skip_bad=True, data_dir=data_dir):
         found.rows += 1

@@ -54,11 +54,7 @@ class Parts:
 
 
 def to_example(row: Row, format: str, domain: Domain, need_steps: bool) -> Example:
-    """Row → example.
-
-    Raises:
-        BadRow: It is broken, has no answer, or has no step although steps are needed.
-    """
+    """Row → example."""
     if row.fault:
         raise BadRow(BROKEN, row.fault)
     parts = FORMATS[format].read(row.fields)
@@ -78,11 +74,7 @@ def to_example(row: Row, format: str, domain: Domain, need_steps: bool) -> Examp
 
 
 def detect(row: Row, where: str) -> str:
-    """Row → the name of the format that fits its columns.
-
-    Raises:
-        UserError: None fits.
-    """
+    """Row → the name of the format that fits its columns."""
     if {"question", "answer"} <= row.fields.keys() and "steps" not in row.fields:
         return "gsm8k" if "####" in str(row.fields["answer"]) else "plain"
     for name, format in FORMATS.items():

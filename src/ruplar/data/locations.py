@@ -49,13 +49,7 @@ KNOWN_SETS: dict[str, KnownSet] = {
 
 @dataclass(frozen=True, slots=True)
 class Location:
-    """Where rows are: a file, or a Hub address.
-
-    Attributes:
-        path: The file; None for a Hub set.
-        hub: The Hub address; "" for a file.
-        hint: For a known set without a file: where the file was looked for, and the command that downloads it.
-    """
+    """Where rows are: a file, or a Hub address."""
 
     path: Path | None = None
     hub: str = ""
@@ -67,11 +61,7 @@ class Location:
         return str(self.path) if self.path is not None else f"hub:{self.hub}"
 
     def rows(self) -> Iterator[Row]:
-        """Yield all rows in order.
-
-        Raises:
-            UserError: They cannot be read; see `file_rows` and `hub_rows`.
-        """
+        """Yield all rows in order."""
         if self.path is not None:
             return file_rows(self.path)
         address = _HUB.fullmatch(self.hub)
@@ -81,11 +71,7 @@ class Location:
 
 
 def data_folders(data_dir: str | Path | None = None) -> list[Path]:
-    """Return the folders where the files of known sets are looked for, in order.
-
-    Raises:
-        UserError: `data_dir`, or the value of `RUPLAR_DATA`, is not a folder.
-    """
+    """Return the folders where the files of known sets are looked for, in order."""
     folders = []
     for name, value in (("data_dir", data_dir), ("RUPLAR_DATA", os.environ.get("RUPLAR_DATA"))):
         if not value:
@@ -98,15 +84,7 @@ def data_folders(data_dir: str | Path | None = None) -> list[Path]:
 
 
 def locate(source: str | Path, data_dir: str | Path | None = None) -> Location:
-    """Path, known name or Hub address → location. An existing path takes precedence over a name.
-
-    Args:
-        source: What the user wrote.
-        data_dir: A folder with files of known sets, searched before the other `data_folders`.
-
-    Raises:
-        UserError: It is none of these.
-    """
+    """Path, known name or Hub address → location. An existing path takes precedence over a name."""
     text = str(source)
     if text.startswith("hub:"):
         return Location(hub=text.removeprefix("hub:"))

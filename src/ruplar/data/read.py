@@ -45,14 +45,7 @@ _MEANING = {
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """A row that gave no example, or repeats one.
-
-    Attributes:
-        reason: `broken row`, `no step`, `unreadable answer` or `duplicate`.
-        source: `file:line`.
-        excerpt: The start of its text.
-        detail: What is wrong with it.
-    """
+    """A row that gave no example, or repeats one."""
 
     reason: str
     source: str
@@ -128,9 +121,6 @@ def read(
         duplicates: What to do with a row that repeats a question.
         data_dir: Folder with the files of known sets.
         skip_with: How the user can leave bad rows out, for the error message.
-
-    Raises:
-        UserError: The source cannot be found or read, has bad rows and `skip_bad` is off, or has no usable row.
     """
     _check_limit(limit)
     location = locate(source, data_dir)
@@ -172,9 +162,6 @@ def iterate(
     """Yield the examples of a source one by one, repeated questions included; args as in `read`.
 
     Without `skip_bad` the first bad row raises an error; with it, the rows left out are logged at the end.
-
-    Raises:
-        UserError: The source cannot be found or read, or has a bad row and `skip_bad` is off.
     """
     _check_limit(limit)
     location = locate(source, data_dir)

@@ -43,11 +43,7 @@ class Row:
 
 
 def file_rows(path: Path) -> Iterator[Row]:
-    """Yield the rows of a `.jsonl`, `.json`, `.txt` or `.parquet` file in order; blank lines are skipped.
-
-    Raises:
-        UserError: The suffix is none of these, the file is damaged, or Parquet support is not installed.
-    """
+    """Yield the rows of a `.jsonl`, `.json`, `.txt` or `.parquet` file in order; blank lines are skipped."""
     reader = _READERS.get(path.suffix.lower())
     if reader is None:
         raise UserError(f"{path}: files of type '{path.suffix}' are not supported. Supported: {', '.join(SUFFIXES)}.")
@@ -55,17 +51,7 @@ def file_rows(path: Path) -> Iterator[Row]:
 
 
 def hub_rows(name: str, config: str | None, split: str, hint: str = "") -> Iterator[Row]:
-    """Yield the rows of a Hugging Face data set, through the `datasets` package and its cache.
-
-    Args:
-        name: `owner/name`.
-        config: The configuration of the set; None for its only one.
-        split: As `datasets` writes it: `test`, `train+test`, `train[:10%]`.
-        hint: How to get the rows without the Hub, for the error message.
-
-    Raises:
-        UserError: `datasets` is not installed, or the set cannot be loaded (offline, no network, no such name or split).
-    """
+    """Yield the rows of a Hugging Face data set, through the `datasets` package and its cache."""
     hint = hint or "Or give the path of a local file."
     datasets = _optional("datasets", f"Reading '{name}' from the Hugging Face Hub", hint)
     try:
@@ -144,11 +130,7 @@ def _loads(text: str) -> Any:
 
 
 def _object(found: Any) -> dict[str, Any]:
-    """Parsed JSON → a row's columns.
-
-    Raises:
-        ValueError: It is not an object, is nested too deeply, or repeats a key.
-    """
+    """Parsed JSON → a row's columns."""
     if not isinstance(found, dict):
         raise ValueError(f"not a JSON object but a {type(found).__name__}")
     level: list[Any] = [found]

@@ -36,11 +36,7 @@ def part_of_scenario(scenario: str) -> Split:
 
 
 def keep_part(results: Sequence[ReadResult], domain: Domain, split: Split, name: str) -> None:
-    """Remove the examples of the other splits.
-
-    Raises:
-        UserError: The domain does not define scenarios, or the split is empty.
-    """
+    """Remove the examples of the other splits."""
     of = getattr(domain, "scenario", None)
     if of is None:
         raise UserError(
@@ -114,11 +110,7 @@ def wrong_chains(results: Sequence[ReadResult], domain: Domain) -> dict[str, str
 
 
 def leave_out_wrong(results: Sequence[ReadResult], wrong: dict[str, str], skip_bad: bool) -> None:
-    """Remove wrong chains and record them as left out.
-
-    Raises:
-        UserError: There are wrong chains and `skip_bad` is off, or all chains are wrong.
-    """
+    """Remove wrong chains and record them as left out."""
     for result in results:
         bad = [e for e in result.examples if e.source in wrong]
         if not bad:

@@ -118,9 +118,6 @@ def shift(day: date, count: int, unit: str) -> tuple[date, ...]:
 
     36 hours before a time on Jan 1 is on Dec 30, if it was before noon, or on Dec 31; the one counted from midnight comes
     first.
-
-    Raises:
-        ValueError: The unit is unknown, or the year is outside 1 to 9999.
     """
     kind, size = _UNITS[_singular(unit)]
     amount = count * size
@@ -137,11 +134,7 @@ def shift(day: date, count: int, unit: str) -> tuple[date, ...]:
 
 
 def min_day(year: int, month: int, day: int) -> date:
-    """Return the day of the month, or the last day of a shorter month.
-
-    Raises:
-        ValueError: The year is outside 1 to 9999.
-    """
+    """Return the day of the month, or the last day of a shorter month."""
     return date(year, month, min(day, last_day(year, month).day))
 
 

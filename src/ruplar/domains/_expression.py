@@ -59,21 +59,12 @@ def evaluate(text: str) -> Fraction:
     """Expression → exact value, with the usual precedence.
 
     Currency signs are ignored. `%` is percent, or the remainder if a value follows (`7%3`).
-
-    Raises:
-        Unreadable: The text is not an expression.
-        ZeroDivisionError: It divides by zero.
     """
     return _read(text)[0]
 
 
 def operations(text: str) -> list[tuple[Fraction, str, Fraction, Fraction]]:
-    """Expression of `+ - * /` → its operations in the order of evaluation: left, sign, right, value.
-
-    Raises:
-        Unreadable: The text is not an expression, or contains more than numbers, parentheses and these four operators.
-        ZeroDivisionError: It divides by zero.
-    """
+    """Expression of `+ - * /` → its operations in the order of evaluation: left, sign, right, value."""
     _, reader = _read(text)
     if any(not _is_number(s) and s not in _PLAIN for s in reader.marks):
         raise Unreadable(text)

@@ -30,11 +30,7 @@ def read(text: str) -> date | None:
 
 
 def nth(weekday: str, number: int, start: date, end: date) -> date:
-    """The n-th such weekday from `start` to `end`, 0-based; -1 for the last.
-
-    Raises:
-        ValueError: There are fewer.
-    """
+    """The n-th such weekday from `start` to `end`, 0-based; -1 for the last."""
     first = start + timedelta(days=(WEEKDAYS.index(weekday.title()) - start.weekday()) % 7)
     days = [first + timedelta(days=7 * i) for i in range((end - first).days // 7 + 1)]
     try:

@@ -180,11 +180,7 @@ def _verdict(left: str, right: str) -> tuple[bool, str]:
 
 
 def _states(value: Fraction, right: str) -> bool:
-    """Return whether the right side of an `=` is the value: exactly, or rounded or truncated if it is a single number.
-
-    Raises:
-        Unreadable: The right side is not an expression.
-    """
+    """Return whether the right side of an `=` is the value, exactly, or rounded or truncated if it is one number."""
     marks = [s for s in _expression.symbols(right) if s not in "$€£"]
     stated = literal(marks[0]) if marks and len(marks) <= 2 and marks[1:] in ([], ["%"]) else None
     if stated is None:

@@ -56,14 +56,7 @@ _PER_FAMILY = 500  # no new words from 300 on
 
 @dataclass(frozen=True)
 class TokenizerPlan:
-    """The specification of a tokenizer.
-
-    Attributes:
-        pattern: Pre-tokenization pattern; no token crosses its boundaries.
-        texts: The texts whose words become tokens.
-        fixed: Required tokens besides the control tokens and the bytes, in byte-level spelling.
-        vocabulary: Size of the vocabulary.
-    """
+    """The specification of a tokenizer."""
 
     pattern: str
     texts: Callable[[], Iterable[str]]

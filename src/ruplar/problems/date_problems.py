@@ -46,21 +46,7 @@ def generate(
     start: int = 0,
     split: Split | None = None,
 ) -> Iterator[Example]:
-    """Write `count` problems, from the `start`-th on.
-
-    Args:
-        count: Number of problems.
-        seed: Random seed; any integer.
-        steps: Minimum and maximum number of steps; no problem has more than 4.
-        start: Index of the first problem.
-        split: Only problems whose scenario belongs to this split; any when None. See `part_of_scenario`.
-
-    Yields:
-        Examples with source `date-problems:SEED:INDEX`.
-
-    Raises:
-        UserError: No problem has that many steps.
-    """
+    """Write `count` problems, from the `start`-th on."""
     if not 1 <= steps[0] <= steps[1] or steps[0] > _MOST_STEPS:
         raise UserError(f"steps: date problems have 1 to {_MOST_STEPS} steps, not {steps[0]} to {steps[1]}.")
     return (_problem(seed, index, steps, split) for index in range(start, start + count))

@@ -32,13 +32,7 @@ class Redraw(Exception):
 
 
 class Scenario:
-    """One scenario being written.
-
-    Attributes:
-        rng: The only source of randomness.
-        sentences: Sentences so far.
-        steps: Steps so far.
-    """
+    """One scenario being written."""
 
     def __init__(self, rng: Random):
         self.rng = rng

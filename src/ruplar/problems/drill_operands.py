@@ -104,11 +104,7 @@ def _division(rng: Random, left: int, right: int) -> tuple[Value, Value]:
 
 
 def written(value: Value) -> str:
-    """A number as written in chains: `24`, `.25`, `1.5`; at most four decimals.
-
-    Raises:
-        ValueError: It has more.
-    """
+    """A number as written in chains: `24`, `.25`, `1.5`; at most four decimals."""
     if isinstance(value, int) or value.denominator == 1:
         return str(int(value))
     for places in range(1, 5):

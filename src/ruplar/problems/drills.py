@@ -32,18 +32,7 @@ _IN_WORDS = 5
 def generate(
     count: int, seed: int, *, steps: tuple[int, int] = (1, 2), start: int = 0, split: Split | None = None
 ) -> Iterator[Example]:
-    """Write `count` drills, from the `start`-th on.
-
-    Args:
-        count: Number of drills.
-        seed: Random seed; any integer.
-        steps: Minimum and maximum number of steps; no drill has more than two.
-        start: Index of the first.
-        split: Only drills whose question belongs to this split; any when None.
-
-    Raises:
-        UserError: No drill has that many steps.
-    """
+    """Write `count` drills, from the `start`-th on."""
     weights = {n: share for n, share in STEP_WEIGHTS.items() if steps[0] <= n <= steps[1]}
     if not weights:
         raise UserError(f"steps: drills have one or two steps, not {steps[0]} to {steps[1]}.")

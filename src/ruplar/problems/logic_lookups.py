@@ -35,21 +35,7 @@ _PEOPLE = (1, 5)
 def generate(
     count: int, seed: int, *, steps: tuple[int, int] = (1, _MOST_STEPS), start: int = 0, split: Split | None = None
 ) -> Iterator[Example]:
-    """Write `count` problems, from the `start`-th on.
-
-    Args:
-        count: Number of problems.
-        seed: Random seed; any integer.
-        steps: Minimum and maximum number of steps of one person's path; paths have 1 to 3.
-        start: Index of the first problem.
-        split: Only problems whose graph and conclusion belong to this split; any when None.
-
-    Yields:
-        Examples with source `logic-lookups:SEED:INDEX`.
-
-    Raises:
-        UserError: No problem, or none of this split, has that many steps.
-    """
+    """Write `count` problems, from the `start`-th on."""
     if not 1 <= steps[0] <= steps[1] or steps[0] > _MOST_STEPS:
         raise UserError(f"steps: lookups have 1 to {_MOST_STEPS} steps per person, not {steps[0]} to {steps[1]}.")
     bounds = (steps[0], min(steps[1], _MOST_STEPS))

@@ -48,24 +48,7 @@ def generate(
     name: str = "logic-problems",
     salt: int = _SALT,
 ) -> Iterator[Example]:
-    """Write `count` problems, from the `start`-th on.
-
-    Args:
-        count: Number of problems.
-        seed: Random seed; any integer.
-        steps: Minimum and maximum number of steps; chains have 1 to 5.
-        start: Index of the first problem.
-        split: Only problems whose graph and conclusion belong to this split; any when None.
-        draw: Draws a graph.
-        name: Name of the source.
-        salt: Makes its problems different from those of another source with the same seed.
-
-    Yields:
-        Examples with source `NAME:SEED:INDEX`.
-
-    Raises:
-        UserError: No problem has that many steps.
-    """
+    """Write `count` problems, from the `start`-th on."""
     able = {n: share for n, share in STEP_WEIGHTS.items() if steps[0] <= n <= steps[1]}
     if not able:
         raise UserError(f"steps: logic problems have 1 to 5 steps, not {steps[0]} to {steps[1]}.")

@@ -29,12 +29,7 @@ MAX_CACHED_SYMBOLS = 200_000
 
 @dataclass(frozen=True)
 class Pieces:
-    """Symbol → the texts of its tokens, in order; the symbol itself if a token is not text on its own. Results are cached.
-
-    Attributes:
-        encode: Text → ids.
-        tokenizer: The tokenizer of these ids.
-    """
+    """Symbol → the texts of its tokens, in order; the symbol itself if a token is not text on its own. Cached."""
 
     encode: Encode
     tokenizer: Any
@@ -58,11 +53,7 @@ class Pieces:
 
 @dataclass
 class Attached:
-    """Base class of rules that depend on the tokenizer.
-
-    Attributes:
-        pieces: Symbol → the texts of its tokens; None until `attach`.
-    """
+    """Base class of rules that depend on the tokenizer."""
 
     pieces: Pieces | None = field(default=None, repr=False, kw_only=True)
 

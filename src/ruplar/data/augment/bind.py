@@ -43,11 +43,7 @@ _BARE = re.compile(r"=\s*[$€£]?\s*(\d[\d,]*\.?\d*|\.\d+)")
 
 
 def bind(example: Example) -> Template:
-    """Example → template.
-
-    Raises:
-        NotAugmentable: It has none; the reasons are listed in `template.py`.
-    """
+    """Example → template."""
     programs = tuple(_programs(example))
     results = _results(programs)
     if not results:
@@ -155,9 +151,6 @@ def _origins(template: Template, lost: set[Value], constants: set[Value]) -> set
 
     An operand up to 10 that cannot be derived counts listed items (three names, two kinds), if no number of the question is
     unused.
-
-    Raises:
-        NotAugmentable: An operand has no known source.
     """
     values = [v.value for v in template.variables]
     found: set[Value] = set()
@@ -205,11 +198,7 @@ def _drop_unused(template: Template, used: Sequence[int], sources: tuple[tuple[O
 
 
 def _check_fixed_numbers(template: Template) -> None:
-    """Check that no fixed number of the question depends on the resampled ones.
-
-    Raises:
-        NotAugmentable: One does, so it would contradict them.
-    """
+    """Check that no fixed number of the question depends on the resampled ones."""
     drawn = [v.value for v in template.variables]
     bound = {i for v in template.variables for i in v.mentions}
     idle = [m for i, m in enumerate(template.mentions) if i not in bound and m.kind != "time" and m.value > 1]

@@ -136,11 +136,6 @@ def write(value: Value, like: str, places: int | None = None) -> str | None:
     """Value → text in the format of another number; None if it has no short exact decimal.
 
     `like` ".50" gives ".75", "144.00" gives "96.00", "2.5" gives "3"; trailing zeros set the number of decimals.
-
-    Args:
-        value: The value, not negative.
-        like: The number whose format is used.
-        places: Number of decimals; None to derive it from `like`.
     """
     like = like.replace(",", "")
     point = like.find(".")

@@ -30,14 +30,7 @@ _FINE = (
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """The numbers that can replace a number: `grid` divided by `parts`.
-
-    Attributes:
-        value: The original number.
-        grid: Numerators.
-        parts: Their common denominator.
-        can_be_large: Whether thousands or millions are plausible.
-    """
+    """The numbers that can replace a number: `grid` divided by `parts`."""
 
     value: Value
     grid: range

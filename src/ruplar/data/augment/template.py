@@ -51,14 +51,7 @@ _MAX_ASSIGNMENTS = 512
 
 @dataclass(frozen=True, slots=True)
 class OperandSource:
-    """Where an operand comes from: a constant, a variable or a step.
-
-    Attributes:
-        constant: A fixed number.
-        variable: Index in `Template.variables`.
-        conversion: What is computed from the variable, a key of `CONVERSIONS`.
-        step: Index of an earlier step, whose result is the operand.
-    """
+    """Where an operand comes from: a constant, a variable or a step."""
 
     constant: Value | None = None
     variable: int = -1
@@ -77,16 +70,7 @@ class Variable:
 
 @dataclass(frozen=True, slots=True)
 class Template:
-    """An example with its numbers as variables.
-
-    Attributes:
-        example: The original example.
-        mentions: Every number of the question.
-        variables: Those that can be resampled.
-        programs: The steps.
-        sources: The sources of the operands of each step.
-        results: The results of the steps in the example.
-    """
+    """An example with its numbers as variables."""
 
     example: Example
     mentions: tuple[Mention, ...]
@@ -124,11 +108,7 @@ def conversions_of(template: Template, variable: Variable) -> Iterator[str]:
 
 
 def find_sources(template: Template, constants: set[Value]) -> tuple[tuple[OperandSource, ...], ...]:
-    """Return the source of every operand.
-
-    Raises:
-        NotAugmentable: An operand has no source, or two assignments give different results on other numbers.
-    """
+    """Return the source of every operand."""
     options = [
         [_options(template, program.value_of(literal), at, constants) for literal in step.literals]
         for at, step in enumerate(template.programs)

@@ -80,14 +80,7 @@ def make_plan(template: Template, row: int) -> VariantPlan:
 
 
 def attempt(plan: VariantPlan, seed: int, number: int, large: float = 0.0) -> Numbers | None:
-    """Return the numbers of one attempt, or None if they are not plausible or those of the example.
-
-    Args:
-        plan: The plan.
-        seed: Random seed.
-        number: Attempt number.
-        large: Share of attempts with a number of four to seven digits.
-    """
+    """Return the numbers of one attempt, or None if they are not plausible or those of the example."""
     rng = Random(mix(mix(seed, plan.row), number))
     chance = _REDRAWN[number % len(_REDRAWN)]
     old = [v.value for v in plan.template.variables]

@@ -34,17 +34,7 @@ _GROUPS = ("", "short", "situations")
 
 @dataclass(frozen=True)
 class Family:
-    """One family of problems.
-
-    Attributes:
-        name: Its file name.
-        read: Its theme or template → the function that writes a problem; compiled when it is first used.
-        steps: Minimum and maximum number of steps it can write.
-        held_out: Whether the embedded model is not trained on it.
-        group: `short` or `situations`; empty for the default families.
-        constants: Word → the numbers it denotes, in addition to those of `words.yaml`.
-        about: One line that describes it.
-    """
+    """One family of problems."""
 
     name: str
     read: Callable[[], Callable[[Story], None]]
@@ -55,21 +45,12 @@ class Family:
     group: str = ""
 
     def build(self, story: Story) -> None:
-        """Write one problem of `story.goal` steps into a story.
-
-        Raises:
-            Redraw: The numbers drawn do not fit.
-            UserError: A mistake in the family's file.
-        """
+        """Write one problem of `story.goal` steps into a story."""
         self.read()(story)
 
 
 def read_family(path: Path) -> Family:
-    """A family file → the family.
-
-    Raises:
-        UserError: A field, a name or a placeholder is unknown, or something is missing; names the file and the field.
-    """
+    """A family file → the family."""
     given = check_fields(load(path), path.name, (*_HEAD, *_KINDS, "lists", "distractors"), ("about", "steps"))
     kinds = [kind for kind in _KINDS if kind in given]
     if len(kinds) != 1:

@@ -14,12 +14,7 @@ from ruplar.problems.word_problems.words import FOLDER, Holder
 
 
 class Verb(NamedTuple):
-    """An action on things.
-
-    Attributes:
-        past: The predicate with the things as `{x}`: `gave {x} to {b}`.
-        base: The same at the end of a question: `give to {b}`.
-    """
+    """An action on things."""
 
     past: str
     base: str
@@ -64,11 +59,7 @@ class Frame:
 
 
 def read_frame(value: object, where: str) -> Frame:
-    """One entry of a frame file → the frame; verbs are `past | base`, kinds `red/green`, holders `box/boxes/in`.
-
-    Raises:
-        UserError: A field or a placeholder is unknown, or the things are missing.
-    """
+    """One entry of a frame file → the frame; verbs are `past | base`, kinds `red/green`, holders `box/boxes/in`."""
     given: dict[str, Any] = dict(check_fields(value, where, [f.name for f in fields(Frame)], ("things",)))
     check_placeholders(given, where, ("x", "b", "his"))
     for name in ("gain", "lose", "do"):
@@ -87,11 +78,7 @@ FRAMES = tuple(
 
 
 def frames_with(condition: str, where: str = "frames") -> tuple[Frame, ...]:
-    """Frames whose fields fulfil a condition: `gain and not place`.
-
-    Raises:
-        UserError: It names no field of a frame, or no frame fulfils it.
-    """
+    """Frames whose fields fulfil a condition: `gain and not place`."""
     names = (*(f.name for f in fields(Frame)), "acts")
     try:
         code = compile(condition, where, "eval")

@@ -19,11 +19,7 @@ from ruplar.problems.word_problems.words import FOLDER, WORDS, Holder, Person, p
 
 
 def read_scene(value: object, where: str) -> dict[str, Any]:
-    """The `scene` field of a template → the arguments of `Scene`.
-
-    Raises:
-        UserError: A field is unknown, or `frames` is missing or no condition.
-    """
+    """The `scene` field of a template → the arguments of `Scene`."""
     given = check_fields(value, where, ("frames", "about", "timed", "keep", "two_people"), ("frames",))
     return {**given, "frames": frames_with(given["frames"], f"{where}.frames")}
 
@@ -76,12 +72,7 @@ _SUBJECTS = {"{a} ": "a", "{b} ": "b", "{c} ": "c", "{d} ": "d"}
 
 @dataclass(frozen=True)
 class Clause:
-    """One statement of a problem.
-
-    Attributes:
-        text: The predicate, or the whole clause when there is no subject.
-        subject: A person; None where the text names the subject.
-    """
+    """One statement of a problem."""
 
     text: str
     subject: Person | None = None
@@ -291,11 +282,7 @@ class Scene:
     def write(
         self, clauses: Sequence[Clause], question: str, distractor: Clause | None = None, share: float = 0.35
     ) -> None:
-        """Write the clauses and the question; with probability `share`, add a distractor.
-
-        Raises:
-            Redraw: A number is too large.
-        """
+        """Write the clauses and the question; with probability `share`, add a distractor."""
         story, clauses = self.story, list(clauses)
         if distractor is not None and story.chance(share):
             first = 0 if distractor.subject else 1

@@ -41,11 +41,7 @@ _OPERATIONS = {ast.Add: "add", ast.Sub: "sub", ast.Mult: "mul", ast.Div: "div"}
 
 
 def require(condition: object) -> None:
-    """Draw the problem again unless the condition holds.
-
-    Raises:
-        Redraw: It does not.
-    """
+    """Draw the problem again unless the condition holds."""
     if not condition:
         raise Redraw
 
@@ -89,17 +85,7 @@ class Block(NamedTuple):
 
 
 def compile_block(lines: Iterable[str], where: str, known: Collection[str], *, steps: bool = False) -> Block:
-    """Statements → one block to be executed with the values as its globals.
-
-    Args:
-        lines: The statements.
-        where: File and field, for errors.
-        known: Names of values that there are before the block.
-        steps: Whether every operation becomes a step.
-
-    Raises:
-        UserError: A line is not a statement, uses an unknown name, or assigns the name of a function.
-    """
+    """Statements → one block to be executed with the values as its globals."""
     body: list[ast.stmt] = []
     names: dict[str, None] = {}
     for number, line in enumerate(lines):
@@ -111,11 +97,7 @@ def compile_block(lines: Iterable[str], where: str, known: Collection[str], *, s
 
 
 def compile_condition(text: object, where: str, known: Collection[str]) -> CodeType:
-    """An expression → code to be evaluated with the values as its globals.
-
-    Raises:
-        UserError: It is not an expression, or uses an unknown name.
-    """
+    """An expression → code to be evaluated with the values as its globals."""
     statement = _parse(text, where, known)
     if not isinstance(statement, ast.Expr):
         raise UserError(f"{where}: {text!r} must be a condition, not an assignment.")

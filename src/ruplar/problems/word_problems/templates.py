@@ -67,15 +67,7 @@ class Node:
     names: tuple[str, ...]
 
     def write(self, story: Story, lists: Mapping[str, Any]) -> None:
-        """Write a problem into the story; the node is the root of a template.
-
-        Args:
-            story: The problem.
-            lists: Word lists of the family, in addition to those of `words.yaml`.
-
-        Raises:
-            Redraw: The numbers drawn do not fit.
-        """
+        """Write a problem into the story; the node is the root of a template."""
         words: dict[str, Any] = story.words
         words["__builtins__"], words["story"] = lists, story
         try:
@@ -147,11 +139,7 @@ def choose_short_words(story: Story) -> None:
 
 
 def read_template(value: object, where: str, known: Sequence[str] = ()) -> Node:
-    """A node of a family file → the compiled node; `known` are the values that its texts and statements may use.
-
-    Raises:
-        UserError: A field, a name or a placeholder is unknown, or a statement is not one; names the file and the field.
-    """
+    """A node of a family file → the compiled node; `known` are the values that its texts and statements may use."""
     given = check_fields(value, where, _FIELDS)
     names = dict.fromkeys((*PERSON_WORDS, *known, *(name for name in _TEXTS if name in given)))
     scene = None

@@ -96,11 +96,7 @@ class Theme:
 
 
 def read_theme(value: object, where: str) -> Theme:
-    """The `theme` field of a family file → the theme.
-
-    Raises:
-        UserError: A field or a placeholder is unknown, or a required field is missing.
-    """
+    """The `theme` field of a family file → the theme."""
     given: dict[str, Any] = dict(check_fields(value, where, [f.name for f in fields(Theme)], ("plain", "ask")))
     given["choices"] = {
         slot: WORDS[some] if isinstance(some, str) else some for slot, some in given.get("choices", {}).items()
