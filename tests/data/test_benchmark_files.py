@@ -3,7 +3,7 @@
 import pytest
 
 from ruplar.data.locations import KNOWN_SETS
-from ruplar.data.read import iterate, read
+from ruplar.data.read import read
 from ruplar.domains.arithmetic import Config, Domain
 from ruplar.errors import UserError
 from ruplar.fingerprints import digest
@@ -106,7 +106,7 @@ def test_gsm_hard_answers_compare_as_they_are_written(data, benchmark_data, real
 @pytest.mark.parametrize(("real", "least"), [(False, 8), (True, 4000)], ids=["invented", "real"])
 def test_every_step_of_gsm8k_aug_is_carried_out_again_without_a_fault(data, benchmark_data, real, least):
     folder = benchmark_data("gsm8k-aug") if real else data
-    steps = [step for e in iterate("gsm8k-aug", DOMAIN, need_steps=False, data_dir=folder) for step in e.steps]
+    steps = [step for e in read("gsm8k-aug", DOMAIN, need_steps=False, data_dir=folder).examples for step in e.steps]
     assert len(steps) >= least
     assert [fault for step in steps if (fault := DOMAIN.check(step))] == []
 

@@ -7,8 +7,7 @@ import pyarrow.parquet
 import pytest
 
 from ruplar import plugins
-from ruplar.data import read as reading_module
-from ruplar.data.read import iterate, read
+from ruplar.data.read import read
 from ruplar.domains.arithmetic import Config, Domain
 from ruplar.errors import UserError
 from ruplar.fingerprints import fingerprint, fingerprint_questions
@@ -207,12 +206,10 @@ def test_a_json_file_that_cannot_be_read_says_what_such_a_file_holds(tmp_path, c
     ("row", "message"),
     [
         ('{"question": "Q?", "answer": "7", "answer": "8"}', "the key 'answer' occurs more than once"),
-        ('{"question": "Q?", "answer": "7", "more": {"a": 1, "a": 1}}', "the key 'a' occurs more than once"),
-        ('{"question": "Q?", "answer": "7", "more": ' + "[" * 60 + "]" * 60 + "}", "nested more than 50 levels deep"),
         ('{"question": "Q?", "answer": NaN}', "NaN is not a number"),
     ],
 )
-def test_a_row_with_a_repeated_key_or_too_many_levels_is_an_error_that_names_it(tmp_path, suffix, row, message):
+def test_a_row_with_a_repeated_key_is_an_error_that_names_it(tmp_path, suffix, row, message):
     path = tmp_path / f"a.{suffix}"
     good = '{"question": "R?", "answer": "7"}'
     path.write_text(f"[{good},{row}]" if suffix == "json" else f"{good}\n{row}\n", encoding="utf-8")
@@ -356,35 +353,12 @@ def test_a_file_without_usable_rows_is_an_error(tmp_path, write):
         read(write(tmp_path / "b.jsonl", "{broken"), DOMAIN, skip_bad=True)
 
 
-# --- streaming and limits ---
-
-
-def test_iterate_reads_lazily(tmp_path, monkeypatch, write):
-    path = write(tmp_path / "a.jsonl", *[{"question": f"{n}?", "answer": "<<1+1=2>> #### 2"} for n in range(100)])
-    met = []
-    to_example = reading_module.to_example
-    monkeypatch.setattr(reading_module, "to_example", lambda row, *rest: met.append(row) or to_example(row, *rest))
-    examples = iterate(path, DOMAIN)
-    assert [next(examples).question for _ in range(3)] == ["0?", "1?", "2?"]
-    assert len(met) == 3
-    assert len(list(iterate(path, DOMAIN, limit=5))) == 5
-
-
-def test_iterate_stops_at_a_bad_row_or_logs_it(tmp_path, caplog, write):
-    path = write(tmp_path / "a.jsonl", *BAD)
-    with pytest.raises(UserError, match="a.jsonl:2"):
-        list(iterate(path, DOMAIN))
-    assert [e.source for e in iterate(path, DOMAIN, skip_bad=True)] == ["a.jsonl:1", "a.jsonl:6"]
-    assert "6 of 10 rows cannot be read" in caplog.text
-
-
 def test_a_limit_counts_examples_and_must_be_positive(tmp_path, write):
     path = write(tmp_path / "a.jsonl", *BAD)
     reading = read(path, DOMAIN, skip_bad=True, limit=1)
     assert (len(reading.examples), reading.rows) == (1, 1)
-    for reader in (read, iterate):
-        with pytest.raises(UserError, match="must be at least 1, got 0"):
-            reader(path, DOMAIN, limit=0)
+    with pytest.raises(UserError, match="must be at least 1, got 0"):
+        read(path, DOMAIN, limit=0)
 
 
 # --- fingerprints ---

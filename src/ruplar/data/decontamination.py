@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ruplar.data.locations import KNOWN_SETS
-from ruplar.data.read import iterate, read
+from ruplar.data.read import read
 from ruplar.domains.base import Domain
 from ruplar.errors import UserError
 
@@ -184,9 +184,9 @@ def find_overlap(
     source: str, index: Index, domain: Domain, *, format: str | None = None, data_dir: str | Path | None = None
 ) -> Overlap:
     """Compare one training set with the index; rows that cannot be read are left out and logged."""
-    found, stored = Overlap(source), Counter[tuple[str, str]]()
-    for example in iterate(source, domain, format=format, need_steps=False, skip_bad=True, data_dir=data_dir):
-        found.rows += 1
+    examples = read(source, domain, format=format, need_steps=False, skip_bad=True, data_dir=data_dir).examples
+    found, stored = Overlap(source, len(examples)), Counter[tuple[str, str]]()
+    for example in examples:
         hit = index.hit(example.question)
         if hit is not None:
             found.hits[hit.kind, hit.set] += 1
@@ -195,8 +195,4 @@ def find_overlap(
         if hit is not None and stored[hit.kind, hit.set] < _MAX_PAIRS:
             stored[hit.kind, hit.set] += 1
             found.pairs.append((example.source, example.question, hit))
-    if not found.rows:
-        raise UserError(
-            f"{source}: no question could be read, so there is nothing to compare. See `ruplar data check`."
-        )
     return found

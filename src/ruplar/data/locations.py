@@ -118,22 +118,11 @@ def _locate_known(name: str, folders: Sequence[Path]) -> Location:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class HubFile:
-    """A Parquet file of a Hub set."""
-
-    repo: str
-    file: str
-
-    def __str__(self) -> str:
-        return f"hub:{self.repo}/{self.file}"
-
-
-def hub_files(name: str) -> list[HubFile]:
-    """Name of a set → the Parquet files of its splits on the Hub, in order; [] if it is not on the Hub."""
+def hub_files(name: str) -> list[tuple[str, str]]:
+    """Name of a set → repository and path of the Parquet files of its splits on the Hub; [] if it is not on the Hub."""
     address, _, splits = KNOWN_SETS[name].hub.partition(":")
     if not address:
         return []
     owner, repo, *config = address.split("/")
     folder = config[0] if config else "default"
-    return [HubFile(f"{owner}/{repo}", f"{folder}/{split}/0000.parquet") for split in splits.split("+")]
+    return [(f"{owner}/{repo}", f"{folder}/{split}/0000.parquet") for split in splits.split("+")]

@@ -11,7 +11,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from itertools import islice
 from pathlib import Path
 from typing import Any, Literal
 
@@ -122,7 +121,8 @@ def read(
         data_dir: Folder with the files of known sets.
         skip_with: How the user can leave bad rows out, for the error message.
     """
-    _check_limit(limit)
+    if limit is not None and limit < 1:
+        raise UserError(f"limit: must be at least 1, got {limit}. Leave it out to read everything.")
     location = locate(source, data_dir)
     reading = ReadResult(location)
     seen: set[bytes] = set()
@@ -147,44 +147,6 @@ def read(
         raise UserError(f"{location.name}: no usable row: {why}.{hint}")
     log.log(logging.WARNING if reading.left_out or reading.in_words else logging.INFO, "%s", reading.report())
     return reading
-
-
-def iterate(
-    source: str | Path,
-    domain: Domain,
-    *,
-    format: str | None = None,
-    need_steps: bool = True,
-    skip_bad: bool = False,
-    limit: int | None = None,
-    data_dir: str | Path | None = None,
-) -> Iterator[Example]:
-    """Yield the examples of a source one by one, repeated questions included; args as in `read`.
-
-    Without `skip_bad` the first bad row raises an error; with it, the rows left out are logged at the end.
-    """
-    _check_limit(limit)
-    location = locate(source, data_dir)
-
-    def examples() -> Iterator[Example]:
-        rows, left_out = 0, dict[str, list[Problem]]()
-        for found in _scan(location, domain, format, need_steps):
-            rows += 1
-            if isinstance(found, Example):
-                yield found
-            elif skip_bad:
-                left_out.setdefault(found.reason, []).append(found)
-            else:
-                raise UserError(*_bad_rows({found.reason: [found]}, rows, domain), where=location.name)
-        for problems in left_out.values():
-            log.warning("%s: left out: %s.", location.name, _count(problems, rows))
-
-    return islice(examples(), limit)
-
-
-def _check_limit(limit: int | None) -> None:
-    if limit is not None and limit < 1:
-        raise UserError(f"limit: must be at least 1, got {limit}. Leave it out to read everything.")
 
 
 def _scan(location: Location, domain: Domain, format: str | None, need_steps: bool) -> Iterator[Example | Problem]:
@@ -235,7 +197,7 @@ def step_hint(domain: Domain) -> str:
     return f"The domain '{name}' reads steps written like this: {domain.EXAMPLE[0]}"
 
 
-def _bad_rows(bad: dict[str, list[Problem]], rows: int, domain: Domain, skip_with: str = SKIP_WITH) -> list[str]:
+def _bad_rows(bad: dict[str, list[Problem]], rows: int, domain: Domain, skip_with: str) -> list[str]:
     """Return one message per reason, each with the fix."""
     skip = f"{skip_with[:1].upper()}{skip_with[1:]} to leave them out"
     fixes = {

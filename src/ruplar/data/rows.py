@@ -18,8 +18,6 @@ from typing import Any
 
 from ruplar.errors import UserError, install_extra
 
-_DEEPEST = 50
-"""Levels of lists and objects in a row."""
 _ROW_KEYS = ("data", "examples", "rows")
 """Keys under which a JSON object holds its rows, if it has several lists."""
 _JSON_SHAPES = 'A .json file holds a list of rows, an object such as {"data": [...]}, or one row per line.'
@@ -133,15 +131,9 @@ def _object(found: Any) -> dict[str, Any]:
     """Parsed JSON → a row's columns."""
     if not isinstance(found, dict):
         raise ValueError(f"not a JSON object but a {type(found).__name__}")
-    level: list[Any] = [found]
-    for _ in range(_DEEPEST):
-        if repeated := next((value for value in level if isinstance(value, _Repeated)), None):
-            raise ValueError(f"the key '{repeated.key}' occurs more than once")
-        inner = (value.values() if isinstance(value, dict) else value for value in level)
-        level = [value for values in inner for value in values if isinstance(value, dict | list)]
-        if not level:
-            return found
-    raise ValueError(f"nested more than {_DEEPEST} levels deep")
+    if isinstance(found, _Repeated):
+        raise ValueError(f"the key '{found.key}' occurs more than once")
+    return found
 
 
 def _jsonl_rows(path: Path) -> Iterator[Row]:
