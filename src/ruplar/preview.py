@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
+from ruplar.data.read import step_hint
 from ruplar.domains.base import Domain
 from ruplar.errors import UserError
 from ruplar.priors.base import PriorTable, focus, ids_of
@@ -66,12 +67,7 @@ class Preview:
 
     def as_dict(self) -> dict[str, Any]:
         """Return plain JSON values; probabilities and entropies are rounded to six places, so that 0.8 reads 0.8."""
-        return {
-            "tokenizer": self.tokenizer,
-            "prior": self.prior,
-            "dynamic": self.dynamic,
-            "steps": [{"step": s.step, "spans": [_span_as_dict(span) for span in s.spans]} for s in self.steps],
-        }
+        return _rounded(asdict(self))
 
 
 def preview(
@@ -87,9 +83,7 @@ def preview(
     steps = domain.split(chain) if isinstance(chain, str) else list(chain)
     if not steps:
         shown = f"the chain {_short(chain)!r}" if isinstance(chain, str) else "the chain"
-        raise UserError(
-            f"{shown} has no step. The domain '{_plugin_name(domain)}' reads steps written like this: {domain.EXAMPLE[0]}"
-        )
+        raise UserError(f"{shown} has no step. {step_hint(domain)}")
     attached(spans, prior_table.encode, tokenizer)
     rows: list[PreviewStep] = []
     latent = 0
@@ -183,11 +177,12 @@ def _visible(text: str, plain: bool) -> str:
     return ascii(text)[1:-1] if plain else text.replace(" ", "␣").replace("\n", "\\n").replace("\t", "\\t")
 
 
-def _span_as_dict(span: PreviewSpan) -> dict[str, Any]:
-    tokens = [
-        {"token": t.token, "id": t.id, "prob": round(t.prob, 6), "role": t.role, "kept": t.kept} for t in span.tokens
-    ]
-    return {"text": span.text, "latent": span.latent, "tokens": tokens, "entropy": round(span.entropy, 6)}
+def _rounded(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _rounded(one) for name, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [_rounded(one) for one in value]
+    return round(value, 6) if isinstance(value, float) else value
 
 
 def _plugin_name(plugin: Any) -> str:

@@ -72,7 +72,7 @@ def test_arithmetic_accepts_chains_with_a_wrong_end(tmp_path):
     file.write_text(json.dumps(row) + "\n", encoding="utf-8")
     assert len(open_source(SourceConfig(source=str(file)), ARITHMETIC, split="train").examples) == 1
     found = check_chains(str(file), ARITHMETIC)
-    assert found.examples == 1 and found.refused == [] and len(found.wrong_ends) == 1
+    assert found.examples == 1 and found.refused == [] and len(found.found["wrong_ends"]) == 1
     assert "1 of 1 rows have a usable chain\n" in found.text()
 
 
@@ -121,8 +121,8 @@ def test_chains_are_counted_once_however_much_is_wrong_with_them(tmp_path):
     file = tmp_path / "facts.jsonl"
     file.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
     found = check_chains(str(file), LOGIC)
-    assert [at for at, _ in found.wrong_chains] == ["facts.jsonl:1", "facts.jsonl:2"]
-    assert "is not a fact of the question; " in found.wrong_chains[0][1]
+    assert [at for at, _ in found.found["wrong_chains"]] == ["facts.jsonl:1", "facts.jsonl:2"]
+    assert "is not a fact of the question; " in found.found["wrong_chains"][0][1]
     assert "  2 chains that do not match their question\n" in found.text()
 
 

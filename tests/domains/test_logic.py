@@ -87,8 +87,10 @@ def test_a_chain_with_an_unreadable_question_is_not_accepted(tmp_path):
     row = {"question": unread.question, "steps": list(unread.steps), "answer": unread.answer}
     (tmp_path / "rows.json").write_text(json.dumps([row]))
     found = check_chains(str(tmp_path / "rows.json"), DOMAIN)
-    assert [what for _, what in found.wrong_chains] == [why]
-    assert found.right == 0 and [what for _, what in found.unchecked] == [f"{step}: {why}" for step in unread.steps]
+    assert [what for _, what in found.found["wrong_chains"]] == [why]
+    assert found.right == 0 and [what for _, what in found.found["unchecked"]] == [
+        f"{step}: {why}" for step in unread.steps
+    ]
 
 
 def test_where_a_step_cannot_be_read_the_answer_is_still_held_against_the_facts():

@@ -51,32 +51,32 @@ def test_there_are_many_names_and_no_duplicates():
 
 
 def test_there_are_many_more_wordings_than_in_short_problems():
-    situations, short = (passages(generate(3000, 1, families=group)) for group in (SITUATIONS, SHORT))
-    # measured: 60,900 and 25,200 runs of six words, names and numbers masked
-    assert len(situations) > 2 * len(short)
+    situations, short = (passages(generate(1500, 1, families=group)) for group in (SITUATIONS, SHORT))
+    # measured on 3,000: 60,900 and 25,200 runs of six words, names and numbers masked
+    assert len(situations) > 1.8 * len(short)
 
 
 @pytest.fixture(scope="module")
 def problems():
-    return list(generate(8000, 9, families=SITUATIONS))
+    return list(generate(4000, 9, families=SITUATIONS))
 
 
 def test_steps_distractors_and_operations_are_as_documented(problems):
     steps = Counter(len(e.steps) for e in problems)
-    # four standard errors of 8,000 are at most 4 * sqrt(0.25 / 8,000) = 0.022
+    # four standard errors of 4,000 are at most 4 * sqrt(0.25 / 4,000) = 0.032
     for n, share in {1: 0.35, 2: 0.4, 3: 0.15, 4: 0.1}.items():
-        assert steps[n] / 8000 == pytest.approx(share, abs=0.022)
+        assert steps[n] / 4000 == pytest.approx(share, abs=0.032)
     unneeded = sum(bool(set(re.findall(r"\d+", e.question)) - set(re.findall(r"\d+", e.chain))) for e in problems)
-    assert 0.15 < unneeded / 8000 < 0.4
+    assert 0.15 < unneeded / 4000 < 0.4
     signs = Counter(re.search(r"\d([-+*/])", e.steps[0])[1] for e in problems)
-    assert min(signs[sign] for sign in "+-*/") > 400
+    assert min(signs[sign] for sign in "+-*/") > 200
 
 
 def test_repeats_are_rare_and_have_the_same_answer(problems):
     answers = {}
     for e in problems:
         answers.setdefault(e.question, set()).add(e.answer)
-    assert len(answers) >= 8000 * 0.999 and all(len(a) == 1 for a in answers.values())
+    assert len(answers) >= 4000 * 0.999 and all(len(a) == 1 for a in answers.values())
 
 
 def test_sentences_are_joined_correctly(problems):
@@ -93,7 +93,7 @@ def test_sentences_are_joined_correctly(problems):
 def test_no_past_time_precedes_the_present_tense(problems):
     lead = r"^(?:Last week|One day|Yesterday|Over the weekend|A while ago|In [A-Z]\w+|On [A-Z]\w+day), "
     opened = [e.question for e in problems if re.match(lead, e.question)]
-    assert len(opened) > 130
+    assert len(opened) > 60
     for question in opened:
         assert not re.search(r" (?:has|have|wants|earns|can|lives) ", question.split(".")[0]), question
 
@@ -155,23 +155,23 @@ def test_numbers_above_999_are_drawn_again():
 
 @pytest.mark.parametrize("goal", [2, 3, 4])
 def test_a_given_difference_is_not_asked_for(goal):
-    for e in generate(1500, 2, families=["situation_related"], steps=(goal, goal)):
+    for e in generate(500, 2, families=["situation_related"], steps=(goal, goal)):
         if "How many more" in e.question:
             assert re.search(r" as many ", e.question), e.question
 
 
 def test_a_question_about_a_sale_has_one_sale():
-    found = [e.question for e in generate(4000, 4, families=["situation_pooled"])]
+    found = [e.question for e in generate(1500, 4, families=["situation_pooled"])]
     asked = [q for q in found if re.search(r"How (?:much money|many dollars) did", q)]
-    assert len(asked) > 200 and all(len(re.findall(r"\bsold\b", q)) == 1 for q in asked)
+    assert len(asked) > 70 and all(len(re.findall(r"\bsold\b", q)) == 1 for q in asked)
 
 
 def test_pooled_amounts_end_with_every_operation():
     ends = Counter()
-    for e in generate(3000, 6, families=["situation_pooled"], steps=(3, 4)):
+    for e in generate(1000, 6, families=["situation_pooled"], steps=(3, 4)):
         ends[re.search(r"([-+*/])\d+=\d+$", e.steps[-1])[1]] += 1
         assert e.steps[0].count("+") == 1
-    assert min(ends[sign] for sign in "+-*/") > 30
+    assert min(ends[sign] for sign in "+-*/") > 10
 
 
 def test_three_sorts_of_things_differ():

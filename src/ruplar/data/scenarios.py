@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import logging
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
@@ -51,16 +52,15 @@ def keep_part(results: Sequence[ReadResult], domain: Domain, split: Split, name:
 def record_of(results: Sequence[ReadResult], domain: Any, split: Split, name: str) -> dict[str, Any]:
     """Return the entry of `run.json` for one split."""
     examples = [example for result in results for example in result.examples]
-    left_out: dict[str, int] = {}
+    left_out: Counter[str] = Counter()
     for result in results:
-        for reason, problems in result.left_out.items():
-            left_out[reason] = left_out.get(reason, 0) + len(problems)
+        left_out.update({reason: len(problems) for reason, problems in result.left_out.items()})
     return {
         "source": name,
         "questions_sha256": fingerprint_questions(examples),
         "rows": sum(result.rows for result in results),
         "examples": len(examples),
-        "left_out": left_out,
+        "left_out": dict(left_out),
         "split": split,
         "split_by": "scenario",
         "scenarios": len({domain.scenario(example.question) for example in examples}),

@@ -15,20 +15,8 @@ from datetime import date, timedelta
 MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 WEEKDAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 
-_NAMES = (
-    "January",
-    "Feb(?:ruary|urary)",
-    "March",
-    "April",
-    "May",
-    "June",
-    "July",
-    "August",
-    "September",
-    "October",
-    "November",
-)
-MONTH = rf"(?:{'|'.join((*_NAMES, 'December'))}|Sept|{'|'.join(MONTHS)})(?![a-z])\.?"
+_NAMES = "January|Feb(?:ruary|urary)|March|April|May|June|July|August|September|October|November|December"
+MONTH = rf"(?:{_NAMES}|Sept|{'|'.join(MONTHS)})(?![a-z])\.?"
 """Pattern of a month's name, full or short; the misspelling `Feburary` occurs in Date Understanding."""
 
 _ORDINAL = r"(?:st|nd|rd|th)?"
@@ -119,7 +107,7 @@ def shift(day: date, count: int, unit: str) -> tuple[date, ...]:
     36 hours before a time on Jan 1 is on Dec 30, if it was before noon, or on Dec 31; the one counted from midnight comes
     first.
     """
-    kind, size = _UNITS[_singular(unit)]
+    kind, size = _UNITS[unit.lower().removesuffix("s")]
     amount = count * size
     try:
         if kind == "days":
@@ -136,8 +124,3 @@ def shift(day: date, count: int, unit: str) -> tuple[date, ...]:
 def min_day(year: int, month: int, day: int) -> date:
     """Return the day of the month, or the last day of a shorter month."""
     return date(year, month, min(day, last_day(year, month).day))
-
-
-def _singular(unit: str) -> str:
-    unit = unit.lower()
-    return unit.removesuffix("s")

@@ -115,16 +115,8 @@ class Domain:
         return None if any(judged for judged, _ in found) else found[0][1]
 
     def extract(self, text: str) -> str | None:
-        r"""Return the answer in generated text as written, or None; nothing is guessed.
-
-        It is the content of the last `\boxed{…}`; without a box, what follows the last `####`; without either, the whole
-        text if it is a number, optionally with a currency or percent sign. An empty or unclosed box is None.
-        """
-        marked = _markup.marked_answer(text)
-        if marked is not None:
-            return marked or None
-        text = text.strip()
-        return text if number(text.removesuffix("%")) is not None else None
+        """Return the marked answer in generated text, or the text if it is a number, with or without a percent sign."""
+        return _markup.extract(text, lambda answer: number(answer.removesuffix("%")) is not None)
 
     def marked(self, answer: str) -> str:
         """Marked answer of a data set → the same without a unit: `12 apples` → `12`; anything else is unchanged."""

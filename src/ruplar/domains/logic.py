@@ -93,12 +93,8 @@ class Domain:
         return " ".join(sorted(f"{fact}." for fact in facts)) or question
 
     def extract(self, text: str) -> str | None:
-        r"""Return the answer in generated text: the last `\boxed{…}`, what follows the last `####`, or the text if it is a fact."""
-        marked = _markup.marked_answer(text)
-        if marked is not None:
-            return marked or None
-        text = text.strip()
-        return text if _facts.read(text) is not None else None
+        """Return the marked answer in generated text, or the text if it is a fact."""
+        return _markup.extract(text, lambda answer: _facts.read(answer) is not None)
 
     def same(self, found: str, marked: str) -> bool:
         """Return whether two answers conclude the same concept about the same subject; a missing subject matches any."""

@@ -20,11 +20,9 @@ from random import Random
 from ruplar.domains._facts import Fact
 from ruplar.errors import UserError
 from ruplar.problems.logic_graphs import Graph, fingerprint
-from ruplar.problems.logic_problems import CONCEPTS, DOMAIN, conclusions, verify
+from ruplar.problems.logic_problems import CONCEPTS, conclusions
 from ruplar.problems.seeding import Split, mix, part_of
 from ruplar.types import Example
-
-__all__ = ["DOMAIN", "generate", "verify"]
 
 _SALT = 0x100C
 _MOST_STEPS = 3

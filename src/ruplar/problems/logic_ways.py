@@ -15,10 +15,7 @@ from typing import Any
 
 from ruplar.problems import logic_problems
 from ruplar.problems.logic_graphs import draw_ways
-from ruplar.problems.logic_problems import DOMAIN, verify
 from ruplar.types import Example
-
-__all__ = ["DOMAIN", "generate", "verify"]
 
 _SALT = 0x3A75
 

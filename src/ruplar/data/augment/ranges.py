@@ -17,15 +17,7 @@ LEAST_LARGE, MOST_LARGE = 1_000, 5_000_000
 
 _LOW, _HIGH = Fraction(2, 5), Fraction(5, 2)
 _SCALES = tuple(Fraction(a, b) for a, b in ((1, 2), (2, 1), (3, 2), (2, 3), (3, 1), (1, 3), (5, 2), (4, 3), (5, 4)))
-_FINE = (
-    Fraction(1, 2),
-    Fraction(1, 4),
-    Fraction(1, 5),
-    Fraction(1, 10),
-    Fraction(1, 20),
-    Fraction(1, 100),
-    Fraction(1, 1000),
-)
+_FINE = tuple(Fraction(1, parts) for parts in (2, 4, 5, 10, 20, 100, 1000))
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,17 +84,9 @@ def _step(value: Value) -> Fraction:
         return next((step for step in _FINE if (value / step).denominator == 1), Fraction(1, 10_000))
     if value < 20:
         return Fraction(1)
-    for unit, finer in (
-        (1_000_000, 100_000),
-        (100_000, 10_000),
-        (10_000, 1_000),
-        (1_000, 100),
-        (100, 10),
-        (10, 5),
-        (5, 5),
-    ):
+    for unit in (1_000_000, 100_000, 10_000, 1_000, 100, 10, 5):
         if value % unit == 0:
-            return Fraction(finer if value >= 100 or unit <= 10 else 5)
+            return Fraction(unit // 10 if unit >= 100 and value >= 100 else 5)
     return Fraction(1)
 
 

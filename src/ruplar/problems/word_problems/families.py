@@ -104,8 +104,3 @@ SITUATIONS = tuple(name for name, family in FAMILIES.items() if family.group == 
 
 TRAIN_FAMILIES = tuple(name for name, family in FAMILIES.items() if name not in HELD_OUT + DRILLS and not family.group)
 """Families the embedded model was trained on; the default."""
-
-
-def names() -> list[str]:
-    """The names of all families, sorted."""
-    return sorted(FAMILIES)

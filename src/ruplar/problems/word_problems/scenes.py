@@ -52,19 +52,21 @@ _OPENERS = ("There", "They", "One", "Together", "Now", "After", "In", "The", "Ea
 """Words that a clause without a subject may begin with; within a sentence they are lower case. All else is a name."""
 _NUMBERS = re.compile(r"\d+")
 SCENE_WORDS = ("scene", "frame", "keep", "x", "y", "z", "things", "place", "kinds", "by_kind", "times", "his")
-SCENE_FUNCTIONS = (
-    "verb",
-    "has",
-    "did",
-    "ask_has",
-    "ask_did",
-    "quantity",
-    "how_many",
-    "holder",
-    "past",
-    "owns",
-    "name_everybody",
-    "fourth_person",
+SCENE_FUNCTIONS = tuple(
+    [
+        "verb",
+        "has",
+        "did",
+        "ask_has",
+        "ask_did",
+        "quantity",
+        "how_many",
+        "holder",
+        "past",
+        "owns",
+        "name_everybody",
+        "fourth_person",
+    ]
 )
 """What the texts and statements of a template may use once there is a scene."""
 _SUBJECTS = {"{a} ": "a", "{b} ": "b", "{c} ": "c", "{d} ": "d"}
@@ -85,21 +87,15 @@ class Scene:
     """The words of one situation problem.
 
     Args:
-        story: The problem being written.
-        frames: Frames to draw from.
         about: `holders` or `prices` where the problem is about these, so that distractors do not mention them.
         timed: Whether the problem needs no `last week` at the beginning; drawn when None.
         keep: Whether to say where the owner keeps the things, sometimes.
         two_people: Whether `he` would be ambiguous.
 
     Attributes:
-        frame: The one drawn.
         a: The main person; a name, or `the farmer`.
-        b: A second person.
-        c: A third person.
         x: The things it is about, in the plural: `red apples`.
         y: Other things: `green apples`, `pears`.
-        z: A third sort of things.
         things: x and y together: `apples`; `apples and pears`.
         kinds: What distinguishes x and y: `red` and `green`; the things themselves where they are different things.
         by_kind: Whether x and y are the same things of two kinds.

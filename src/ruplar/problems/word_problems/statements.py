@@ -19,8 +19,8 @@ from ruplar.problems.word_problems.story import LARGEST, Redraw
 from ruplar.problems.word_problems.themes import compare
 from ruplar.problems.word_problems.words import WORDS, listing
 
-_STORY = (
-    *(
+_STORY = tuple(
+    [
         "pick",
         "chance",
         "between",
@@ -32,9 +32,21 @@ _STORY = (
         "factor_for",
         "count",
         "unlike",
-    ),
-    *("groups", "spell", "line", "person", "skip", "shuffled", "sample", "random", "fill", "percent", "add_up"),
-    *("goal", "left", "steps"),
+        "groups",
+        "spell",
+        "line",
+        "person",
+        "skip",
+        "shuffled",
+        "sample",
+        "random",
+        "fill",
+        "percent",
+        "add_up",
+        "goal",
+        "left",
+        "steps",
+    ]
 )
 """Attributes of the story that statements use by name."""
 _OPERATIONS = {ast.Add: "add", ast.Sub: "sub", ast.Mult: "mul", ast.Div: "div"}

@@ -46,12 +46,6 @@ DIGIT_WORDS: tuple[str, ...] = WORDS["digits"]
 
 HOLDERS = tuple(Holder(*one) for one in WORDS["holders"])
 
-IMPLIED: dict[str, tuple[int, ...]] = {
-    **{word: (value,) for value, word in enumerate(DIGIT_WORDS) if value >= 2},
-    **WORDS["implied"],
-}
-"""Word → the numbers it brings into a problem without a digit being written. A family adds its own in `constants`."""
-
 
 def listing(items: Sequence[str]) -> str:
     """`a`, `a and b`, `a, b and c`."""
