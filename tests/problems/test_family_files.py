@@ -8,9 +8,8 @@ from ruplar.errors import UserError
 from ruplar.problems.data_files import check_placeholders, load
 from ruplar.problems.word_problems import generate
 from ruplar.problems.word_problems.families import FAMILIES, read_family
-from ruplar.problems.word_problems.frames import frames_with, read_frame
 from ruplar.problems.word_problems.statements import shapes
-from ruplar.problems.word_problems.words import listing
+from ruplar.problems.word_problems.words import frames_with, listing, read_frame
 
 HEAD = {"about": "Test: a family.", "steps": [1, 1]}
 THEME = {"choices": {"items": "toys"}, "plain": ["{a} has {n} {items}."], "ask": ["How many {items} are there?"]}

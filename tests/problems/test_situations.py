@@ -8,10 +8,9 @@ import pytest
 
 from ruplar.data.sources import SourceConfig
 from ruplar.problems.word_problems import SHORT, SITUATIONS, generate
-from ruplar.problems.word_problems.frames import FRAMES, frames_with
 from ruplar.problems.word_problems.scenes import PERSONS, Clause, Scene
 from ruplar.problems.word_problems.story import Redraw, Story
-from ruplar.problems.word_problems.words import PEOPLE, Person
+from ruplar.problems.word_problems.words import FRAMES, PEOPLE, Person, frames_with
 
 OWNED = frames_with("gain and lose")
 

@@ -104,9 +104,12 @@ class ChainCheck:
         """Return the report as text: counts, then the first few problems of each kind."""
         total, chains = sum(n * c for n, c in self.step_counts.items()), sum(self.step_counts.values())
         spread = "  ".join(f"{n}: {c:,}" for n, c in sorted(self.step_counts.items()))
+        refused = ""
+        if self.refused:
+            refused = f"; {len(self.refused):,} have a wrong one, which training rejects or, with data.skip_bad: true, leaves out"
         lines = [line for row in self.parsed for line in (*row.lines(), "")]
         lines += [
-            f"{self.source}: {self.examples:,} of {self.rows:,} rows have a usable chain" + self._refused(),
+            f"{self.source}: {self.examples:,} of {self.rows:,} rows have a usable chain{refused}",
             f"  {total:,} steps, {total / max(chains, 1):.2f} per chain   ({spread})",
             f"  {self.right:,} steps recomputed and right",
         ]
@@ -124,11 +127,6 @@ class ChainCheck:
         if not self.parsed:
             lines.append("  --rows N shows how each of the first N chains is parsed")
         return "\n".join(lines)
-
-    def _refused(self) -> str:
-        if not self.refused:
-            return ""
-        return f"; {len(self.refused):,} have a wrong one, which training rejects or, with data.skip_bad: true, leaves out"
 
 
 def check_chains(

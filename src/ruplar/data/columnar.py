@@ -61,14 +61,9 @@ class ColumnarDataset:
     """All items of a training set in flat form; the fields are those of `Item`.
 
     Attributes:
-        ids: Token ids.
-        label_at: Positions with a label.
-        label_ids: The labels.
-        latent_at: Positions of latents.
         prior_ids: [K] per prior, 0 in unused places; empty for methods without priors.
         prior_probs: [K] per prior, 0 in unused places.
         question_at: One number per item: where its question closes.
-        mark_at: Marked positions.
         features: [F] per latent; empty without features.
         also: Companions by name, those of all items in one dataset.
         also_at: Companions by name: the rows of `also` that belong to each item.

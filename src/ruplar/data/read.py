@@ -61,8 +61,6 @@ class ReadResult:
     """The result of reading one source.
 
     Attributes:
-        location: Where it was read from.
-        examples: In the order of the source.
         rows: Number of rows read, including those left out.
         left_out: Reason → the rows left out.
         repeats: Rows that repeat an earlier question and are among the examples.

@@ -50,13 +50,15 @@ def file_rows(path: Path) -> Iterator[Row]:
 
 def hub_rows(name: str, config: str | None, split: str, hint: str = "") -> Iterator[Row]:
     """Yield the rows of a Hugging Face data set, through the `datasets` package and its cache."""
+    from huggingface_hub import constants
+
     hint = hint or "Or give the path of a local file."
     datasets = _optional("datasets", f"Reading '{name}' from the Hugging Face Hub", hint)
     try:
         found = datasets.load_dataset(name, config, split=split)
     except Exception as error:  # the hub raises many kinds: offline, not found, gated, wrong split
         what = f"'hub:{name}" + (f"/{config}" if config else "") + f":{split}'"
-        if _offline():
+        if constants.HF_HUB_OFFLINE:
             raise UserError(
                 f"{what} is not in the cache of `datasets`, and HF_HUB_OFFLINE=1 is set. {hint}"
             ) from error
@@ -66,12 +68,6 @@ def hub_rows(name: str, config: str | None, split: str, hint: str = "") -> Itera
         ) from error
     for index, fields in enumerate(found, start=1):
         yield _plain_row(f"{name}:{index}", fields)
-
-
-def _offline() -> bool:
-    from huggingface_hub import constants
-
-    return bool(constants.HF_HUB_OFFLINE)
 
 
 def _optional(module: str, purpose: str, otherwise: str = "") -> Any:
@@ -138,10 +134,6 @@ def _object(found: Any) -> dict[str, Any]:
 
 def _jsonl_rows(path: Path) -> Iterator[Row]:
     return _line_rows(path, lambda line: _object(_loads(line)))
-
-
-def _text_rows(path: Path) -> Iterator[Row]:
-    return _line_rows(path, lambda line: {"text": line})
 
 
 def _json_rows(path: Path) -> Iterator[Row]:
@@ -228,7 +220,7 @@ _READERS: dict[str, Callable[[Path], Iterator[Row]]] = {
     ".json": _json_rows,
     ".jsonl": _jsonl_rows,
     ".parquet": _parquet_rows,
-    ".txt": _text_rows,
+    ".txt": lambda path: _line_rows(path, lambda line: {"text": line}),
 }
 
 SUFFIXES = tuple(sorted(_READERS))

@@ -13,8 +13,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
-from ruplar.data.locations import KNOWN_SETS
-from ruplar.data.read import Problem, ReadResult, read
+from ruplar.data.read import Problem, ReadResult
 from ruplar.domains.base import Domain, faults
 from ruplar.errors import UserError
 from ruplar.fingerprints import fingerprint_questions
@@ -68,37 +67,17 @@ def record_of(results: Sequence[ReadResult], domain: Any, split: Split, name: st
 
 
 def remarks(result: ReadResult, domain: Domain) -> list[str]:
-    """Return remarks on a whole set: questions that share a scenario, and scenarios that another known set has too."""
+    """Return remarks on a whole set: that questions share a scenario."""
     of = getattr(domain, "scenario", None)
     if of is None:
         return []
     scenarios = [of(example.question) for example in result.examples]
-    found = []
-    if len(set(scenarios)) < len(scenarios):
-        found.append(
-            f"{len(scenarios)} questions are about {len(set(scenarios))} scenarios: a random split would test on scenarios that were "
-            "trained on. Use split_by: scenario."
-        )
-    for joined, names in JOINED.items():
-        for name in names:
-            shared = _shared(result, scenarios, domain, name, names)
-            if shared:
-                found.append(
-                    f"the paper's split leaks: {shared} of these {len(scenarios)} questions are about a scenario of '{name}' too. "
-                    f"'{joined}' has each scenario in one split only."
-                )
-    return found
-
-
-def _shared(result: ReadResult, scenarios: Sequence[str], domain: Any, other: str, names: Sequence[str]) -> int:
-    """Return how many questions of a known set are about a scenario of another set; 0 if it is not one of these sets."""
-    path = result.location.path
-    here = next((name for name in names if path is not None and KNOWN_SETS[name].file == path.name), None)
-    if path is None or here in (None, other) or not (path.parent / KNOWN_SETS[other].file).is_file():
-        return 0
-    theirs = read(path.parent / KNOWN_SETS[other].file, domain, skip_bad=True, need_steps=False)
-    known = {domain.scenario(example.question) for example in theirs.examples}
-    return sum(scenario in known for scenario in scenarios)
+    if len(set(scenarios)) == len(scenarios):
+        return []
+    return [
+        f"{len(scenarios)} questions are about {len(set(scenarios))} scenarios: a random split would test on scenarios that were "
+        "trained on. Use split_by: scenario."
+    ]
 
 
 def wrong_chains(results: Sequence[ReadResult], domain: Domain) -> dict[str, str]:

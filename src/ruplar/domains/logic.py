@@ -79,7 +79,9 @@ class Domain:
         found = [unread] if unread else []
         if query is None:
             return found
-        found += _subject_faults(example.answer, query)
+        subject, _ = _concluded(example.answer)
+        if subject not in ("", query.who):  # a bare concept refers to the question's subject
+            found.append(f"the answer is about {subject}, but the question is about {query.who}")
         if unread:
             return found
         steps = [fact for step in example.steps if (fact := _facts.read(step))]
@@ -108,16 +110,6 @@ def _concluded(text: str) -> tuple[str, str]:
     if fact is not None:
         return f"every {fact.subject}" if fact.every else fact.subject, fact.concept
     return "", " ".join(text.split()).removesuffix(".")
-
-
-def _subject_faults(answer: str, query: _facts.Query) -> list[str]:
-    """Return errors of the answer's subject; a bare concept refers to the question's subject."""
-    subject, _ = _concluded(answer)
-    return (
-        [f"the answer is about {subject}, but the question is about {query.who}"]
-        if subject not in ("", query.who)
-        else []
-    )
 
 
 def _path_faults(steps: list[_facts.Fact], facts: list[_facts.Fact], query: _facts.Query) -> list[str]:

@@ -26,9 +26,6 @@ class Graph:
 
     Attributes:
         people: Nodes that are people, the subject of the question first.
-        size: Number of nodes, people included.
-        edges: Facts, from subject to concept.
-        path: Nodes of the chain, from the subject to the target.
         other: The concept that does not follow.
     """
 

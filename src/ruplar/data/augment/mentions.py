@@ -76,14 +76,9 @@ class Mention:
 
     Attributes:
         start: Start of its digits or its word, without a `$`.
-        end: Their end.
-        text: Their text.
         value: Their value; of a fraction or `2 million` only the first number.
-        kind: Its kind.
         unit: The noun after it, `$` for money; numbers with the same unit are compared with each other.
-        most: Its plausible maximum.
         article: `a` or `an` if it follows one, else "".
-        cents: Whether it is an amount of cents.
     """
 
     start: int

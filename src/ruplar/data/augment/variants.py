@@ -33,15 +33,11 @@ class VariantPlan:
     """A template and everything its attempts need, computed once.
 
     Attributes:
-        template: The template.
-        row: Row number in the source.
-        ranges: Range of each variable.
         idle: Numbers of the question that are not resampled.
         order: Pairs of indices into (variables, idle numbers): the first must stay below the second, so that what was cheaper
             stays cheaper.
         bounds: Minimum and maximum of each step's result.
         places: Maximum number of decimals of each step's result; 0 for integers.
-        percents: Indices of variables that are percentages.
         below_100: Whether the percentages must sum to less than 100, as in the example.
         at_most: Maximum of the answer: 100 if the question is about a percentage.
     """
@@ -91,7 +87,8 @@ def attempt(plan: VariantPlan, seed: int, number: int, large: float = 0.0) -> Nu
         if not able:
             return None
         values[able[int(rng.random() * len(able))]] = plan.ranges[able[0]].draw_large(rng)
-    if values == old or not (huge or _ordered(plan, values)):
+    numbers = [*values, *plan.idle]
+    if values == old or not (huge or all(numbers[i] < numbers[j] for i, j in plan.order)):
         return None
     if plan.below_100 and sum(values[i] for i in plan.percents) >= 100:
         return None
@@ -129,11 +126,6 @@ def _order(variables: Sequence[tuple[Value, set[str]]], idle: Sequence[Mention])
         (a, units), (b, others) = numbers[i], numbers[j]
         if i < len(variables) and a != b and (units & others) - {""}:
             yield (i, j) if a < b else (j, i)
-
-
-def _ordered(plan: VariantPlan, values: Sequence[Value]) -> bool:
-    numbers = [*values, *plan.idle]
-    return all(numbers[i] < numbers[j] for i, j in plan.order)
 
 
 def _bounds(result: Value) -> tuple[Value, Value]:

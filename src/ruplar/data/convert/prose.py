@@ -38,9 +38,6 @@ class Prose:
     Attributes:
         key: A hash of its content, numbered if the row is repeated; independent of its position.
         question: The problem; the start of the row if it has a fault.
-        answer: The marked answer.
-        reasoning: The reasoning in prose; "" without one.
-        source: `file:line`.
         fault: Why the row cannot be converted; "" if it can be tried.
     """
 

@@ -141,29 +141,23 @@ def convert(
                 asyncio.run(workers.all(left, wait))
             except* UserError as found:
                 raise _first(found) from None
-        publish(rejected_file(output), _rejected_rows(rows, journal.entries))
-        publish(output, _kept_rows(rows, journal.entries))
+        kept: list[Entry] = []
+        rejected: list[Entry] = []
+        for row in rows:
+            entry = journal.entries[row.key]
+            if "chain" in entry:
+                kept.append({"problem": row.question, "solution": entry["chain"], "answer": row.answer})
+            else:
+                why = {"reason": entry["reason"], "detail": entry["detail"], "reply": entry.get("reply", "")}
+                rejected.append({"row": row.source, "problem": row.question, "answer": row.answer, **why})
+        publish(rejected_file(output), rejected)
+        publish(output, kept)
     return progress
 
 
 def _first(group: BaseExceptionGroup) -> UserError:
     found = group.exceptions[0]
     return _first(found) if isinstance(found, BaseExceptionGroup) else found  # type: ignore[return-value]
-
-
-def _kept_rows(rows: Sequence[Prose], entries: dict[str, Entry]) -> Iterator[dict[str, Any]]:
-    for row in rows:
-        entry = entries[row.key]
-        if not entry.get("reason"):
-            yield {"problem": row.question, "solution": entry["chain"], "answer": row.answer}
-
-
-def _rejected_rows(rows: Sequence[Prose], entries: dict[str, Entry]) -> Iterator[dict[str, Any]]:
-    for row in rows:
-        entry = entries[row.key]
-        if entry.get("reason"):
-            why = {"reason": entry["reason"], "detail": entry["detail"], "reply": entry.get("reply", "")}
-            yield {"row": row.source, "problem": row.question, "answer": row.answer, **why}
 
 
 def _by_rules(rows: Sequence[Prose], domain: str, checker: Domain, store: Callable[[Prose, Entry], None]) -> None:

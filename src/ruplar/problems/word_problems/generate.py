@@ -31,14 +31,13 @@ def generate(
     seed: int,
     *,
     families: Sequence[str] | None = None,
-    steps: tuple[int, int] | range = (1, 6),
+    steps: tuple[int, int] = (1, 6),
     start: int = 0,
     split: Split | None = None,
 ) -> Iterator[Example]:
     """Write `count` problems, from the `start`-th on."""
     chosen = tuple(TRAIN_FAMILIES if families is None else families)
-    bounds = (steps.start, steps.stop - 1) if isinstance(steps, range) else (steps[0], steps[1])
-    table = _table(chosen, bounds)
+    table = _table(chosen, (steps[0], steps[1]))
     return (_problem(seed, index, table, split) for index in range(start, start + count))
 
 

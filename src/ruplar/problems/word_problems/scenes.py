@@ -13,9 +13,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from ruplar.problems.data_files import check_fields, frozen, load
-from ruplar.problems.word_problems.frames import FRAMES, Frame, Verb, frames_with
 from ruplar.problems.word_problems.story import LARGEST, Redraw, Story
-from ruplar.problems.word_problems.words import FOLDER, WORDS, Holder, Person, people
+from ruplar.problems.word_problems.words import FOLDER, FRAMES, WORDS, Frame, Holder, Person, Verb, frames_with, people
 
 
 def read_scene(value: object, where: str) -> dict[str, Any]:

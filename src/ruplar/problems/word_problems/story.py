@@ -30,10 +30,6 @@ class Redraw(Exception):
 class Story:
     """One problem being written.
 
-    Args:
-        rng: The only source of randomness.
-        goal: How many steps the finished chain must have.
-
     Attributes:
         text: Sentences so far; the question is the last.
         steps: Steps so far, e.g. `12*3=36`.
