@@ -82,7 +82,7 @@ def preview(
     """Return the preview of one chain."""
     steps = domain.split(chain) if isinstance(chain, str) else list(chain)
     if not steps:
-        shown = f"the chain {_short(chain)!r}" if isinstance(chain, str) else "the chain"
+        shown = f"the chain {chain[:60]!r}" if isinstance(chain, str) else "the chain"
         raise UserError(f"{shown} has no step. {step_hint(domain)}")
     attached(spans, prior_table.encode, tokenizer)
     rows: list[PreviewStep] = []
@@ -94,7 +94,7 @@ def preview(
             latent += 1
         rows.append(PreviewStep(step, tuple(seen)))
     name = str(getattr(tokenizer, "name_or_path", "") or type(tokenizer).__name__)
-    return Preview(name, _plugin_name(prior_table.prior), prior_table.prior.dynamic, tuple(rows))
+    return Preview(name, type(prior_table.prior).__module__.rpartition(".")[2], prior_table.prior.dynamic, tuple(rows))
 
 
 def _preview_span(span: Span, index: int, tokenizer: Any, table: PriorTable, threshold: float) -> PreviewSpan:
@@ -173,7 +173,6 @@ def bar(prob: float, plain: bool = False) -> str:
 
 
 def _visible(text: str, plain: bool) -> str:
-    """Token text on one line, with visible spaces."""
     return ascii(text)[1:-1] if plain else text.replace(" ", "␣").replace("\n", "\\n").replace("\t", "\\t")
 
 
@@ -183,12 +182,3 @@ def _rounded(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [_rounded(one) for one in value]
     return round(value, 6) if isinstance(value, float) else value
-
-
-def _plugin_name(plugin: Any) -> str:
-    """Return the name of a plug-in: that of its file."""
-    return type(plugin).__module__.rsplit(".", 1)[-1]
-
-
-def _short(text: str, width: int = 60) -> str:
-    return text if len(text) <= width else text[: width - 1] + "…"

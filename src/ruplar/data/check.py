@@ -156,7 +156,6 @@ def check_chains(
 
 
 def _read_step(step: str, domain: Domain, chain_unchecked: str | None) -> StepRead:
-    """Return the report on one step; `chain_unchecked` says why the whole chain cannot be checked."""
     symbols = tuple(domain.symbols(step))
     if wrong := domain.check(step):
         verdict = f"wrong: {wrong}"

@@ -130,7 +130,6 @@ def by_hand(name: str, folder: Path) -> str:
 
 
 def _download(url: str, scratch: Path, progress: Progress) -> Path:
-    """Download one file into the temporary folder, under a name of its own."""
     import httpx
     from huggingface_hub import constants
     from huggingface_hub.utils import build_hf_headers, get_session

@@ -84,7 +84,6 @@ def _steps(chain: str, domain: Domain) -> tuple[str, ...]:
 
 
 def _text(fields: dict[str, Any], name: str) -> str:
-    """A column as text; numbers are text already."""
     value = fields.get(name)
     if isinstance(value, str):
         return value.strip()

@@ -148,7 +148,6 @@ def read(
 
 
 def _scan(location: Location, domain: Domain, format: str | None, need_steps: bool) -> Iterator[Example | Problem]:
-    """Yield the example or the problem of every row."""
     if format is not None and format not in FORMATS:
         raise UserError(f"data.format: {unknown('format', format, FORMATS)}")
     name = format
@@ -196,7 +195,6 @@ def step_hint(domain: Domain) -> str:
 
 
 def _bad_rows(bad: dict[str, list[Problem]], rows: int, domain: Domain, skip_with: str) -> list[str]:
-    """Return one message per reason, each with the fix."""
     skip = f"{skip_with[:1].upper()}{skip_with[1:]} to leave them out"
     fixes = {
         NO_STEP: f"{step_hint(domain)}. {skip}, or choose another data.domain.",

@@ -124,7 +124,6 @@ def _loads(text: str) -> Any:
 
 
 def _object(found: Any) -> dict[str, Any]:
-    """Parsed JSON → a row's columns."""
     if not isinstance(found, dict):
         raise ValueError(f"not a JSON object but a {type(found).__name__}")
     if isinstance(found, _Repeated):

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import calendar
 import re
-from collections.abc import Iterator
 from datetime import date, timedelta
 
 MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
@@ -67,13 +66,6 @@ def of_match(found: re.Match[str]) -> date | None:
         return None
 
 
-def find_all(text: str) -> Iterator[tuple[date, int]]:
-    """Yield each date in a text and the position where it ends."""
-    for found in _DATE.finditer(text):
-        if (day := of_match(found)) is not None:
-            yield day, found.end()
-
-
 def month_of(name: str) -> int:
     """`Sept.` → 9."""
     return MONTHS.index(name[:3].title()) + 1
@@ -116,11 +108,6 @@ def shift(day: date, count: int, unit: str) -> tuple[date, ...]:
             whole = amount // 24
             return tuple(day + timedelta(days=d) for d in ((whole, whole + 1) if amount % 24 else (whole,)))
         year, month = divmod(day.year * 12 + day.month - 1 + amount, 12)
-        return (min_day(year, month + 1, day.day),)
+        return (date(year, month + 1, min(day.day, last_day(year, month + 1).day)),)
     except OverflowError as error:
         raise ValueError(str(error)) from error
-
-
-def min_day(year: int, month: int, day: int) -> date:
-    """Return the day of the month, or the last day of a shorter month."""
-    return date(year, month, min(day, last_day(year, month).day))

@@ -112,12 +112,10 @@ def _by(sign: int) -> Rule:
 
 
 def _days(count: int) -> Rule:
-    """The date in the premises, shifted by this many days."""
     return lambda found, premises: shift(_day(found), count, "day")
 
 
 def _then(found: re.Match[str], premises: str) -> Days:
-    """Several offsets in turn."""
     days: Days = (_day(found),)
     for offset in re.finditer(_PLAIN_N, found["offsets"]):
         days = tuple(d for day in days for d in shift(day, count_of(offset["count"]), offset["unit"]))

@@ -113,7 +113,6 @@ def _concluded(text: str) -> tuple[str, str]:
 
 
 def _path_faults(steps: list[_facts.Fact], facts: list[_facts.Fact], query: _facts.Query) -> list[str]:
-    """Return errors of the first step and of the order of steps."""
     found = [f"'{fact}' is not a fact of the question" for fact in steps if fact not in facts]
     first, *others = *query.before, query.who
     if steps and steps[0].subject != first:
@@ -129,7 +128,6 @@ def _path_faults(steps: list[_facts.Fact], facts: list[_facts.Fact], query: _fac
 
 
 def _answer_faults(answer: str, steps: list[_facts.Fact], facts: list[_facts.Fact], query: _facts.Query) -> list[str]:
-    """Return errors of the answer and of the last step."""
     concept = _concluded(answer)[1]
     if query.one and concept not in (query.one, query.other):
         return [f"the answer is {concept}, but the question asks for {query.one} or {query.other}"]

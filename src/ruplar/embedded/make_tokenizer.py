@@ -164,7 +164,6 @@ def _pre_tokenizer(pattern: str) -> pre_tokenizers.Sequence:
 
 
 def _merges(words: list[str], alphabet: list[str], tokens: list[str], vocabulary: int) -> list[tuple[str, str]]:
-    """Return as many merges, trained on the words, as fit in the vocabulary."""
     spelled = Tokenizer(models.BPE())
     trainer = trainers.BpeTrainer(vocab_size=1000, initial_alphabet=alphabet, special_tokens=[], show_progress=False)
     spelled.train_from_iterator(words, trainer)

@@ -247,7 +247,6 @@ def monthly(scene: Scenario) -> date:
 
 
 def _offset(scene: Scenario) -> tuple[int, str]:
-    """A length of time, mostly in days."""
     unit = scene.pick(("day", "day", "day", "week", "month", "year"))
     return scene.between(1, LONGEST[unit]), unit
 

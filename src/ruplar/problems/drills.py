@@ -121,7 +121,6 @@ def _part(rng: Random) -> tuple[str, list[str]]:
 
 
 def _long(rng: Random, sign: str) -> tuple[str, list[str]]:
-    """Three or four numbers in one step."""
     if sign == "*":
         values = [number(rng, 1), number(rng, 1), number(rng, pick(rng, (1, 1, 2)))]
     else:
@@ -158,7 +157,6 @@ def _two(rng: Random) -> tuple[str, list[str]]:
 
 
 def _second(rng: Random, sign: str, value: int) -> int | None:
-    """The other operand of a second step; None if there is none."""
     if sign == "/":
         exact = [k for k in (2, 3, 4, 5, 6, 7, 8, 9, 10, 12, 15, 20, 25) if value % k == 0 and k < value]
         return pick(rng, exact) if exact else None
@@ -169,7 +167,6 @@ def _second(rng: Random, sign: str, value: int) -> int | None:
 
 
 def _shown(value: Value) -> str:
-    """A number as written in a question: `0.25` where a chain has `.25`."""
     text = written(value)
     return f"0{text}" if text.startswith(".") else text
 

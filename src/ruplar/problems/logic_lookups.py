@@ -47,7 +47,6 @@ def generate(
 
 @cache
 def _exists(bounds: tuple[int, int], split: Split) -> bool:
-    """Whether any graph with such paths is in the split."""
     one = range(bounds[0], bounds[1] + 1)
     paths = (lengths for people in range(_PEOPLE[0], _PEOPLE[1] + 1) for lengths in product(one, repeat=people))
     return any(part_of(fingerprint(_graph(list(lengths)))) == split for lengths in paths)

@@ -126,7 +126,6 @@ def _averages(programs: Sequence[Program], results: Sequence[Value]) -> Iterator
 
 
 def _variables(found: Sequence[Mention], frozen: set[Value]) -> tuple[Variable, ...]:
-    """Group free mentions by value, percentages separately; frozen values are not variables."""
     groups: dict[tuple[Value, bool], list[int]] = {}
     for i, mention in enumerate(found):
         if mention.free and mention.value not in frozen:
@@ -141,7 +140,6 @@ def _listed(found: Sequence[Mention]) -> set[Value]:
 
 
 def _unexplained(template: Template, needed: set[Value], constants: set[Value]) -> set[Value]:
-    """Return the operands that are not in the question, not a result and not a known constant."""
     given = {CONVERSIONS[name](v.value) for v in template.variables for name in conversions_of(template, v)}
     return needed - given - set(template.results) - constants
 
@@ -187,7 +185,6 @@ def _from_result(template: Template, value: Value) -> bool:
 
 
 def _drop_unused(template: Template, used: Sequence[int], sources: tuple[tuple[OperandSource, ...], ...]) -> Template:
-    """Return the template with only the variables that a step uses, renumbered."""
     place = {old: new for new, old in enumerate(used)}
     renumbered = tuple(
         tuple(OperandSource(s.constant, place[s.variable], s.conversion) if s.variable >= 0 else s for s in step)
@@ -220,9 +217,10 @@ def _check_fixed_numbers(template: Template) -> None:
         raise NotAugmentable(RESTATED)
     added = {frozenset(s.variable for s in step) for step in template.sources}
     for (i, a), (j, b), (k, c) in itertools.combinations(sorted(enumerate(drawn), key=lambda pair: pair[1]), 3):
-        if c >= _SMALL and a + b == c and frozenset((i, j)) not in added and not {i, j, k} & _percents(template):
+        if (
+            c >= _SMALL
+            and a + b == c
+            and frozenset((i, j)) not in added
+            and not any(template.variables[n].percent for n in (i, j, k))
+        ):
             raise NotAugmentable(RESTATED)
-
-
-def _percents(template: Template) -> set[int]:
-    return {i for i, v in enumerate(template.variables) if v.percent}

@@ -110,12 +110,9 @@ def whole(value: Fraction) -> Value:
 def article(number: str) -> str:
     """Return the article of a number by its pronunciation: an 8-hour day, an 11, an 18, an 80, an 800; a 10."""
     digits = number.replace(",", "").partition(".")[0]
-    said = number.casefold().startswith(("eight", "eleven")) if not digits.isdigit() else _vowel(digits)
-    return "an" if said else "a"
-
-
-def _vowel(digits: str) -> bool:
-    return digits.startswith("8") or (digits[:2] in ("11", "18") and len(digits) % 3 == 2)
+    if not digits.isdigit():
+        return "an" if number.casefold().startswith(("eight", "eleven")) else "a"
+    return "an" if digits.startswith("8") or (digits[:2] in ("11", "18") and len(digits) % 3 == 2) else "a"
 
 
 def _mention(text: str, match: re.Match[str]) -> Mention:
@@ -137,7 +134,6 @@ def _mention(text: str, match: re.Match[str]) -> Mention:
 
 
 def _fixed(before: str, after: str, written: str, value: Value, kind: Kind) -> Kind | None:
-    """Return `fixed` or `time` for a number that must not be resampled, else None."""
     if re.search(r"\d:$", before) and len(written) == 2:
         return "time"  # the minutes of 10:30; 3:5 is a ratio
     for patterns, side, way in ((_AFTER, after, "match"), (_BEFORE, before, "search")):

@@ -147,7 +147,6 @@ def _by_step(sources: Sequence[OperandSource], programs: Sequence[Program]) -> t
 def _uses_all(
     assignment: Sequence[Sequence[OperandSource]], template: Template, flat: Sequence[list[OperandSource]]
 ) -> bool:
-    """Return whether every result and every number that could be used is used."""
     used = {source for step in assignment for source in step}
     steps = {source.step for source in used}
     variables = {source.variable for source in used}

@@ -142,7 +142,6 @@ def _reasoning(fields: Mapping[str, Any], name: str) -> str:
 
 
 def _right_choice(scores: Mapping[str, Any], name: str) -> str:
-    """Choices with scores, as in BIG-bench → the right one."""
     try:
         right = [choice for choice, score in scores.items() if float(score) > 0]
     except (TypeError, ValueError):

@@ -87,19 +87,10 @@ def convert(
     retry_rejected: bool = False,
     on_progress: Callable[[ConversionProgress], None] = lambda progress: None,
 ) -> ConversionProgress:
-    """Convert every row that is not in the journal, then write the two files.
+    """Convert every row that is not in the journal, then write `output` and, beside it, its journal and the rejected rows.
 
-    Args:
-        rows: The rows.
-        output: The file to write; its journal and the rejected rows are written beside it.
-        domain: Name of the domain that verifies the chains.
-        by: A language model; None for the rule of the domain.
-        retry_rejected: Convert rejected rows again.
-        on_progress: Called after every row and every reply, and before a wait.
-
-    Raises:
-        UserError: The journal has other settings or another input, or the endpoint cannot be used. Finished rows are stored,
-            and the same call resumes.
+    `domain` verifies the chains; without `by`, its rule converts. `on_progress` is called after every row and every reply, and
+    before a wait. After an error, finished rows are stored, and the same call resumes.
     """
     checker = plugins.make("domains", domain)
     heading = {"domain": domain, **(by.heading() if by else {"by": "rules"})}

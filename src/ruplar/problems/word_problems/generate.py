@@ -88,7 +88,6 @@ def _problem(seed: int, index: int, table: Table, split: Split | None) -> Exampl
 
 
 def _draw(rng: Random, rows: Rows) -> tuple[str, tuple[str, ...]]:
-    """One question and its steps, of any split."""
     draw = rng.random()
     goal, able = next(((n, some) for share, n, some in rows if draw < share), rows[-1][1:])
     family = able[int(rng.random() * len(able))]

@@ -266,7 +266,8 @@ class Scene:
         tail = f" {when}" if when else ""
         tail += f" {self.story.pick(('in all', 'altogether', 'in total'))}" if total else ""
         if self.place:
-            return f"How many {item} {_past(verb)}{tail}?"
+            past = verb.past.replace("{x} ", "")  # `{x} flew away` → `flew away`
+            return f"How many {item} {past}{tail}?"
         return f"{self.how_many(item)} did {self._name(who or self.a)} {verb.base}{tail}?"
 
     def _name(self, who: Person) -> str:
@@ -336,11 +337,6 @@ class Scene:
         who = clause.subject
         use_he = last is who and not self.two_people and self.story.chance(0.7)
         return f"{who.he if use_he else who.name} {clause.text}"
-
-
-def _past(verb: Verb) -> str:
-    """`{x} flew away` → `flew away`."""
-    return verb.past.replace("{x} ", "")
 
 
 def _lower(text: str) -> str:

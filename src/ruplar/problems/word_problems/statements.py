@@ -65,12 +65,7 @@ def shapes(
     """All (products, singles, steps of the closing) whose steps add up to the goal, for problems that add up several lines.
 
     A product line ("3 pens for $4 each") takes one step, a single one ("a hat for $12") none, adding up n lines n-1 steps.
-
-    Args:
-        goal: Total number of steps.
-        tails: Possible numbers of steps of the closing.
-        most_products: Maximum number of product lines.
-        most_singles: Maximum number of single lines; there are never more than 3 lines in total.
+    `tails` are the possible numbers of steps of the closing. There are never more than 3 lines in total.
     """
     return tuple(
         (products, singles, tail)
@@ -90,9 +85,9 @@ BUILTINS: dict[str, Any] = {
 
 
 class Block(NamedTuple):
-    """Compiled statements, and the names they assign."""
+    """Compiled statements, None if there are none, and the names they assign."""
 
-    code: CodeType
+    code: CodeType | None
     names: tuple[str, ...]
 
 
@@ -105,7 +100,7 @@ def compile_block(lines: Iterable[str], where: str, known: Collection[str], *, s
         names.update(dict.fromkeys(_assigned(statement)))
         body.append(_Rewrite(steps).visit(statement))
     tree = ast.fix_missing_locations(ast.Module(body, []))
-    return Block(compile(tree, where, "exec"), tuple(names))
+    return Block(compile(tree, where, "exec") if body else None, tuple(names))
 
 
 def compile_condition(text: object, where: str, known: Collection[str]) -> CodeType:

@@ -30,7 +30,7 @@ from typing import Any
 
 from ruplar.problems.data_files import check_fields, check_placeholders, frozen
 from ruplar.problems.word_problems.scenes import SCENE_WORDS, Scene, read_scene
-from ruplar.problems.word_problems.statements import Block, compile_block, compile_condition
+from ruplar.problems.word_problems.statements import compile_block, compile_condition
 from ruplar.problems.word_problems.story import PERSON_WORDS, Story
 from ruplar.problems.word_problems.words import HOLDERS, WORDS
 
@@ -119,7 +119,6 @@ class Node:
         story.text.extend([sentence.format_map(shown) for sentence in sentences])
 
     def _chosen(self, story: Story) -> Node | None:
-        """The child of `cases` or `pick` that is used, if any."""
         for condition, child in self.cases:
             if condition is None or eval(condition, story.words):  # noqa: S307
                 return child
@@ -165,14 +164,14 @@ def read_template(value: object, where: str, known: Sequence[str] = ()) -> Node:
         names.update(dict.fromkeys(node.names))
     return Node(
         scene=scene,
-        draw=_code(draw),
+        draw=draw.code,
         given={name: frozen(given[name]) for name in _TEXTS if name in given},
         drawn=tuple(pair for pair in _DRAWN if pair[1] in given and pair[0] not in draw.names),
         writes=bool({"text", "texts"} & {*given, *draw.names}),
         share=given.get("share", 0.35 if "unneeded" in given else 0.4),
         unneeded=tuple(given["unneeded"]) if "unneeded" in given else None,
         spell=tuple(given.get("spell", ())),
-        solve=_code(solve),
+        solve=solve.code,
         loop=loop,
         do=tuple(do),
         cases=tuple(cases),
@@ -182,13 +181,6 @@ def read_template(value: object, where: str, known: Sequence[str] = ()) -> Node:
 
 
 _DRAWN = (("text", "texts"), ("question", "questions"))
-
-
-def _code(block: Block) -> CodeType | None:
-    return block.code if block.code.co_code != _NOTHING else None
-
-
-_NOTHING = compile_block((), "", ()).code.co_code
 
 
 def _flat(lines: str | Sequence[Any]) -> Iterator[str]:

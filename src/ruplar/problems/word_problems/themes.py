@@ -89,14 +89,15 @@ def write(story: Story, theme: Theme) -> None:
         most = max(most, value)
     if closing == "lacks":
         # a full tank cannot hold less than it once held, so more than there ever was
-        _lack(story, theme, value, most)
+        n = most + story.some(min(150, LARGEST - most))
+        story.say(story.pick(theme.lacks), n=n)
+        story.sub(n, value)
     else:
         _close(story, theme, closing, value, events)
     story.distract(lines=theme.distractors)
 
 
 def _plan(story: Story, theme: Theme) -> tuple[str, list[str], str]:
-    """Pick an opening, events and a closing whose steps add up to the goal."""
     opening = _choose(story, [o for o, cost in _OPENINGS.items() if cost <= story.goal and getattr(theme, o)])
     left = story.goal - _OPENINGS[opening]
     closing = "ask"
@@ -182,7 +183,6 @@ def _event(story: Story, theme: Theme, kind: str, value: int, need: int, shrunk:
 
 
 def _close(story: Story, theme: Theme, kind: str, value: int, events: list[str]) -> None:
-    """Write the closing: its sentence, its question and its steps."""
     shrunk = any(e in _PARTS["losses"] for e in events)
     if kind == "ask":
         asks = theme.ask
@@ -221,12 +221,6 @@ def _remaining(line: str, shrunk: bool) -> str:
     for words in ("ll the ", "alf of the ", "% of the "):
         line = line.replace(words, f"{words}remaining ")
     return line
-
-
-def _lack(story: Story, theme: Theme, value: int, most: int) -> None:
-    n = most + story.some(min(150, LARGEST - most))
-    story.say(story.pick(theme.lacks), n=n)
-    story.sub(n, value)
 
 
 def compare(story: Story, value: int, phrases: Lines) -> tuple[str, int]:
