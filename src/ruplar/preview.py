@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from ruplar.data.read import step_hint
 from ruplar.domains.base import Domain
 from ruplar.errors import UserError
-from ruplar.priors.base import PriorTable, focus, ids_of
+from ruplar.priors.base import PriorTable, ids_of
 from ruplar.spans.base import Spans, attached, cut_chain
 from ruplar.types import Span
 
@@ -104,7 +104,7 @@ def _preview_span(span: Span, index: int, tokenizer: Any, table: PriorTable, thr
     except ValueError as error:
         raise UserError(f"latent {index + 1}: {error}") from error
     results = set(ids_of(span.result, table.encode_symbol))
-    kept = focus(prior.probs, threshold)
+    kept = prior.probs > threshold
     rows = zip(prior.ids.tolist(), prior.probs.tolist(), kept.tolist(), strict=True)
     tokens = tuple(
         PreviewToken(token_text(tokenizer, i), i, prob, "result" if i in results else "operand", keep)

@@ -18,23 +18,36 @@ DOMAIN = Domain(Config())
 
 # --- formats ---
 
+PYTHON_ROW = {"input": "How many?", "code": "def solution():\n    return 16 * 4933828", "target": 78941248.0}
+PROSE = "He has 3+4 = <<3+4=7>>7.\nSo <<7*2=14>>14."
 
-def test_gsm8k_prose_gives_steps_answer_and_chain(tmp_path, write, only):
-    row = {"question": "Q?", "answer": "He has 3+4 = <<3+4=7>>7.\nSo <<7*2=14>>14.\n#### 1,014"}
-    assert only(write(tmp_path / "a.jsonl", row)) == Example(
-        "Q?", ("3+4=7", "7*2=14"), "1,014", "a.jsonl:1", "He has 3+4 = <<3+4=7>>7.\nSo <<7*2=14>>14."
-    )
+
+@pytest.mark.parametrize(
+    ("row", "expected"),
+    [
+        ({"question": "Q?", "answer": f"{PROSE}\n#### 1,014"}, ("Q?", ("3+4=7", "7*2=14"), "1,014", PROSE)),
+        ({"problem": "Q?", "cot": "<think><<3+4=7>></think>", "cot_answer": r"\boxed{7}"}, ("Q?", ("3+4=7",), "7", "<<3+4=7>>")),
+        ({"problem": "Q?", "cot": "<<3+4=7>>", "cot_answer": r"\boxed{7}"}, ("Q?", ("3+4=7",), "7", "<<3+4=7>>")),
+        ({"question": "Q?", "steps": "<<3+4=7>>", "answer": "#### 7"}, ("Q?", ("3+4=7",), "7", "<<3+4=7>>")),
+        ({"question": "Q?", "answer": 7}, ("Q?", (), "7", "")),
+        ({"question": "R?", "cot": "<<1+1=2>>", "answer": 2}, ("R?", ("1+1=2",), "2", "<<1+1=2>>")),
+        ({"ID": "chal-1", "Body": "He has 8. ", "Question": "How many?", "Answer": 5.0}, ("He has 8. How many?", (), "5.0", "")),
+        ({"question": "How many?", "final_ans": "9"}, ("How many?", (), "9", "")),
+        ({"iIndex": 1, "sQuestion": "How many?", "lSolutions": [9.0]}, ("How many?", (), "9.0", "")),
+        (PYTHON_ROW, ("How many?", (), "78941248.0", PYTHON_ROW["code"])),
+        ({"input": "How many?", "target": -2}, ("How many?", (), "-2", "")),
+    ],
+    ids=["gsm8k", "think", "ruplar", "text", "bare", "plain", "svamp", "multiarith", "mawps", "gsm-hard", "no code"],
+)  # fmt: skip
+def test_every_layout_of_columns_is_read(tmp_path, write, only, row, expected):
+    question, steps, answer, chain = expected
+    found = only(write(tmp_path / "a.jsonl", row), need_steps=False)
+    assert found == Example(question, steps, answer, "a.jsonl:1", chain)
 
 
 def test_gsm8k_aug_lines_are_parsed(tmp_path, write, only):
     path = write(tmp_path / "a.txt", "Q, Q?||<<4-2=2>> <<2/.5=4>> #### 4")
     assert only(path) == Example("Q, Q?", ("4-2=2", "2/.5=4"), "4", "a.txt:1", "<<4-2=2>> <<2/.5=4>>")
-
-
-@pytest.mark.parametrize("cot", ["<think><<3+4=7>></think>", "<<3+4=7>>"])
-def test_ruplar_train_rows_lose_their_think_wrapper_and_their_box(tmp_path, cot, write, only):
-    row = {"problem": "Q?", "cot": cot, "cot_answer": r"\boxed{7}"}
-    assert only(write(tmp_path / "a.jsonl", row)) == Example("Q?", ("3+4=7",), "7", "a.jsonl:1", "<<3+4=7>>")
 
 
 def test_ruplar_test_rows_may_have_a_chain_none_or_python_source(tmp_path, write):
@@ -65,35 +78,6 @@ def test_coconut_lists_give_their_steps_directly(tmp_path):
     assert (second.steps, second.source) == (("Tom is a terpus.",), "a.json:2")
 
 
-def test_steps_may_be_one_text(tmp_path, write, only):
-    row = {"question": "Q?", "steps": "<<3+4=7>> <<7*2=14>>", "answer": "#### 14"}
-    assert only(write(tmp_path / "a.jsonl", row)) == Example(
-        "Q?", ("3+4=7", "7*2=14"), "14", "a.jsonl:1", "<<3+4=7>> <<7*2=14>>"
-    )
-
-
-PYTHON = "def solution():\n    return 16 * 4933828"
-
-
-@pytest.mark.parametrize(
-    ("row", "question", "answer", "chain"),
-    [
-        (
-            {"ID": "chal-1", "Body": "Tom has 8 bags. ", "Question": "How many?", "Equation": "( 8.0 - 3.0 )", "Answer": 5.0},
-            "Tom has 8 bags. How many?", "5.0", "",
-        ),
-        ({"question": "How many?", "final_ans": "9"}, "How many?", "9", ""),
-        ({"iIndex": 1, "sQuestion": "How many?", "lEquations": ["X=3+6"], "lSolutions": [9.0]}, "How many?", "9.0", ""),
-        ({"input": "How many?", "code": PYTHON, "target": 78941248.0}, "How many?", "78941248.0", PYTHON),
-        ({"input": "How many?", "target": -2}, "How many?", "-2", ""),
-    ],
-    ids=["svamp", "multiarith", "mawps", "gsm-hard", "gsm-hard without code"],
-)  # fmt: skip
-def test_published_benchmark_layouts_are_read(tmp_path, write, row, question, answer, chain):
-    [found] = read(write(tmp_path / "a.jsonl", row), DOMAIN, need_steps=False).examples
-    assert found == Example(question, (), answer, "a.jsonl:1", chain)
-
-
 @pytest.mark.parametrize(
     ("row", "said"),
     [
@@ -108,16 +92,6 @@ def test_published_benchmark_layouts_are_read(tmp_path, write, row, question, an
 def test_a_missing_or_wrong_field_is_named(tmp_path, write, row, said):
     with pytest.raises(UserError, match=said):
         read(write(tmp_path / "a.jsonl", row), DOMAIN, need_steps=False)
-
-
-def test_plain_rows_need_only_question_and_answer(tmp_path, write):
-    path = write(
-        tmp_path / "a.jsonl", {"question": "Q?", "answer": 7}, {"question": "R?", "cot": "<<1+1=2>>", "answer": 2}
-    )
-    assert [(e.answer, e.steps) for e in read(path, DOMAIN, need_steps=False).examples] == [
-        ("7", ()),
-        ("2", ("1+1=2",)),
-    ]
 
 
 def test_parquet_reads_as_the_same_columns_in_jsonl(tmp_path):
@@ -249,12 +223,6 @@ def test_a_given_format_takes_precedence_over_detection(tmp_path, write, only):
         read(path, DOMAIN, format="gsm8k")
 
 
-def test_an_unknown_format_gets_a_suggestion(tmp_path, write):
-    path = write(tmp_path / "a.jsonl", {"question": "Q?", "answer": "7"})
-    with pytest.raises(UserError, match="Did you mean 'gsm8k'"):
-        read(path, DOMAIN, format="gsm8")
-
-
 def test_columns_without_a_format_are_listed(tmp_path, write):
     path = write(tmp_path / "a.jsonl", {"prompt": "Q?", "response": "7"})
     with pytest.raises(UserError, match=r"a.jsonl:1: columns prompt, response match no format.*coconut"):
@@ -307,11 +275,6 @@ def test_with_skip_bad_bad_rows_are_left_out_counted_and_logged(tmp_path, caplog
     assert [p.source for p in reading.left_out["broken row"]] == [f"a.jsonl:{n}" for n in (2, 5, 7, 8, 9, 10)]
     assert "2 of 10 rows read" in caplog.text and 'a.jsonl:3 "So he has 7 left."' in caplog.text
     assert reading.report() in caplog.text
-
-
-def test_a_row_without_a_step_is_read_if_steps_are_not_needed(tmp_path, write, only):
-    path = write(tmp_path / "a.jsonl", {"question": "B?", "answer": "So he has 7 left. #### 7"})
-    assert only(path, need_steps=False).steps == ()
 
 
 def test_a_broken_first_row_does_not_hide_the_format_of_the_rest(tmp_path, write):

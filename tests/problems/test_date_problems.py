@@ -11,7 +11,7 @@ from ruplar import plugins
 from ruplar.domains._date_questions import divide, expected
 from ruplar.problems import date_problems as overlap
 from ruplar.problems.date_problems import _BIG_BENCH, OPENINGS, generate, part_of_scenario
-from ruplar.problems.date_scenarios import EARLIEST, LATEST, amount, ordinal
+from ruplar.problems.date_scenarios import EARLIEST, LATEST
 from ruplar.problems.seeding import part_of
 
 SCENARIOS = {
@@ -121,10 +121,3 @@ def test_a_scenario_of_date_understanding_is_drawn_again(monkeypatch):
 )
 def test_a_scenario_is_the_same_however_its_dates_counts_and_people_are_written(ours, same):
     assert overlap.in_benchmark(ours) is same
-
-
-def test_ordinals_and_amounts():
-    assert [ordinal(n) for n in (1, 2, 3, 4, 11, 12, 13, 21, 22, 23, 30)] == (
-        ["1st", "2nd", "3rd", "4th", "11th", "12th", "13th", "21st", "22nd", "23rd", "30th"]
-    )
-    assert (amount(1, "day"), amount(7, "day")) == ("1 day", "7 days")

@@ -6,11 +6,10 @@ from random import Random
 
 import pytest
 
-from ruplar.data.sources import SourceConfig
 from ruplar.problems.word_problems import SHORT, SITUATIONS, generate
 from ruplar.problems.word_problems.scenes import PERSONS, Clause, Scene
 from ruplar.problems.word_problems.story import Redraw, Story
-from ruplar.problems.word_problems.words import FRAMES, PEOPLE, Person, frames_with
+from ruplar.problems.word_problems.words import FRAMES, PEOPLE, frames_with
 
 OWNED = frames_with("gain and lose")
 
@@ -41,12 +40,6 @@ def test_every_frame_is_complete(one):
         assert verb.past.startswith("{x} ") == bool(one.place), verb
     assert all(len(holder) == 3 and all(holder) for holder in one.holders)
     assert not (one.place and (one.keeps or one.workers or one.holders)), "nobody owns what is at a place"
-
-
-def test_there_are_many_names_and_no_duplicates():
-    names = Counter(p.name for p in PERSONS)
-    assert len(names) > 400 and max(names.values()) == 1
-    assert {p.he for p in PERSONS} == {"he", "she"}
 
 
 def test_there_are_many_more_wordings_than_in_short_problems():
@@ -97,11 +90,6 @@ def test_no_past_time_precedes_the_present_tense(problems):
         assert not re.search(r" (?:has|have|wants|earns|can|lives) ", question.split(".")[0]), question
 
 
-def test_the_group_is_a_source():
-    config = SourceConfig.model_validate("word-problems:situations")
-    assert config.name == "word-problems:situations" and config.families == SITUATIONS
-
-
 def test_a_person_is_named_in_the_question_after_a_distractor_about_another():
     for scene in scenes(300, frames_with("gain and lose and not place")):
         try:
@@ -129,27 +117,10 @@ def test_the_number_of_a_distractor_is_not_used_elsewhere():
         assert int(re.search(r"\d+", clause.text)[0]) in (58, 59, 60)
 
 
-def test_things_of_two_kinds_differ():
-    for scene in scenes(300, frames_with("gain and lose and kinds")):
-        assert len({scene.x, scene.y}) == 2
-        if scene.by_kind:
-            assert scene.x == f"{scene.kinds[0]} {scene.things}" and scene.y == f"{scene.kinds[1]} {scene.things}"
-
-
 def test_dollars_are_written_as_dollars():
-    money = next(f for f in FRAMES if f.money)
-    [scene] = scenes(1, (money,))
+    [scene] = scenes(1, (next(f for f in FRAMES if f.money),))
     assert scene.quantity(12, "dollars") == "$12" and scene.quantity(None, "dollars") == "some money"
-    assert scene.quantity(12, "dollars", more=True) == "$12 more" and scene.how_many("dollars") in (
-        "How much money",
-        "How many dollars",
-    )
-
-
-def test_numbers_above_999_are_drawn_again():
-    [scene] = scenes(1, OWNED)
-    with pytest.raises(Redraw):
-        scene.write([Clause("had 1200 coins", Person("Ann", "she", "her", "her"))], "How many?")
+    assert scene.quantity(12, "dollars", more=True) == "$12 more"
 
 
 @pytest.mark.parametrize("goal", [2, 3, 4])

@@ -10,7 +10,7 @@ The arrays may be memory-mapped files: concurrent runs then share one copy.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 import numpy as np
@@ -85,9 +85,7 @@ class ColumnarDataset:
         return len(self.ids)
 
 
-COLUMNS = (
-    "ids", "label_at", "label_ids", "latent_at", "prior_ids", "prior_probs", "question_at", "mark_at", "features",
-)  # fmt: skip
+COLUMNS = tuple(column.name for column in fields(ColumnarDataset) if column.name not in ("also", "also_at"))
 
 
 def to_columns(items: Sequence[Item]) -> ColumnarDataset:

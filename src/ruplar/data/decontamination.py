@@ -52,13 +52,13 @@ class Hit(NamedTuple):
 
 @dataclass
 class Index:
-    """Questions and 13-grams of test sets by hash; the questions are stored to confirm a hit and to show it."""
+    """Questions and 13-grams of test sets; `sets` has the `ReadResult.record` of each."""
 
     sets: dict[str, dict[str, Any]] = field(default_factory=dict)
     _rows: list[tuple[str, str, str]] = field(default_factory=list)
-    _equal: dict[int, int] = field(default_factory=dict)
-    _plain: dict[int, int] = field(default_factory=dict)
-    _masked: dict[int, int] = field(default_factory=dict)
+    _equal: dict[tuple[str, ...], int] = field(default_factory=dict)
+    _plain: dict[tuple[str, ...], int] = field(default_factory=dict)
+    _masked: dict[tuple[str, ...], int] = field(default_factory=dict)
     _known: set[str] = field(default_factory=set)
 
     def add(self, name: str, at: str, question: str) -> None:
@@ -66,44 +66,33 @@ class Index:
         row = len(self._rows)
         self._rows.append((name, at, question))
         found = words(question)
-        self._known.update(found)
-        self._equal.setdefault(hash(tuple(found)), row)
+        self._equal.setdefault(tuple(found), row)
         for grams, text in ((self._plain, found), (self._masked, masked(found))):
+            self._known.update(text)
             for start in range(len(text) - LENGTH + 1):
-                grams.setdefault(hash(tuple(text[start : start + LENGTH])), row)
+                grams.setdefault(tuple(text[start : start + LENGTH]), row)
 
     def hit(self, question: str) -> Hit | None:
         """Return the test question that is equal to this one or shares a passage with it; None without one."""
         found = words(question)
-        row = self._equal.get(hash(tuple(found)))
-        if row is not None and words(self._rows[row][2]) == found:
+        row = self._equal.get(tuple(found))
+        if row is not None:
             return Hit(EQUAL, *self._rows[row], " ".join(found))
-        known = [word in self._known for word in found]
-        run = 0
-        for end, there in enumerate(known, start=1):
-            # a passage with a word that no test question has cannot be shared
-            run = run + 1 if there else 0
-            if run >= LENGTH:
-                gram = tuple(found[end - LENGTH : end])
-                row = self._plain.get(hash(gram))
-                if row is not None and _contains(words(self._rows[row][2]), gram):
-                    return Hit(PASSAGE, *self._rows[row], " ".join(gram))
-        return None
+        return self._shared(found, self._plain, PASSAGE)
 
     def masked_hit(self, question: str) -> Hit | None:
         """Return the test question that shares a passage with this one when numbers are masked; None without one."""
-        found = masked(words(question))
-        for start in range(len(found) - LENGTH + 1):
-            gram = tuple(found[start : start + LENGTH])
-            row = self._masked.get(hash(gram))
-            if row is not None and _contains(masked(words(self._rows[row][2])), gram):
-                return Hit(MASKED, *self._rows[row], " ".join(gram))
+        return self._shared(masked(words(question)), self._masked, MASKED)
+
+    def _shared(self, found: Sequence[str], grams: dict[tuple[str, ...], int], kind: str) -> Hit | None:
+        run = 0
+        for end, word in enumerate(found, start=1):
+            # a passage with a word that no test question has cannot be shared
+            run = run + 1 if word in self._known else 0
+            gram = tuple(found[end - LENGTH : end]) if run >= LENGTH else ()
+            if (row := grams.get(gram)) is not None:
+                return Hit(kind, *self._rows[row], " ".join(gram))
         return None
-
-
-def _contains(text: Sequence[str], gram: tuple[str, ...]) -> bool:
-    """Return whether the text contains the passage; equal hashes may be a collision."""
-    return any(tuple(text[i : i + LENGTH]) == gram for i in range(len(text) - LENGTH + 1))
 
 
 def index_of(sets: Iterable[str], domain: Domain, data_dir: str | Path | None = None) -> Index:

@@ -126,9 +126,14 @@ def read(
     seen: set[bytes] = set()
     for found in _scan(location, domain, format, need_steps):
         reading.rows += 1
+        if isinstance(found, Example) and (key := digest(found.question)) in seen:
+            repeat = Problem(DUPLICATE, found.source, _excerpt(found.question))
+            if duplicates == "keep":
+                reading.repeats.append(repeat)
+            else:
+                found = repeat
         if isinstance(found, Example):
-            found = _check_repeat(found, seen, reading, duplicates)
-        if isinstance(found, Example):
+            seen.add(key)
             reading.examples.append(found)
             if domain.extract(found.answer) is None:
                 reading.in_words.append(Problem(WORDS, found.source, _excerpt(found.answer)))
@@ -160,21 +165,6 @@ def _scan(location: Location, domain: Domain, format: str | None, need_steps: bo
             yield to_example(row, name or "plain", domain, need_steps)
         except BadRow as bad:
             yield Problem(bad.reason, row.source, _excerpt(bad.about or row.raw), bad.detail)
-
-
-def _check_repeat(
-    example: Example, seen: set[bytes], reading: ReadResult, duplicates: Duplicates
-) -> Example | Problem:
-    """Return the example, or a problem if it repeats a question and repeats are to be left out."""
-    key = digest(example.question)
-    if key not in seen:
-        seen.add(key)
-        return example
-    repeat = Problem(DUPLICATE, example.source, _excerpt(example.question))
-    if duplicates != "keep":
-        return repeat
-    reading.repeats.append(repeat)
-    return example
 
 
 def _excerpt(text: str) -> str:

@@ -11,13 +11,9 @@ symbols, `25%` two, `12 apples` two; a step without `=` has no result.
 `.`; the result is read at the last `=` only if `digits.digits` follows, otherwise it is the last run of digits in the step.
 So `-30` becomes 30, `-1.5` 5, `.4` 4, `3/4` 4, `1,200` 200, `25%` 25.
 
-Scoring is strict unless `lenient` is set: two answers are the same if they are the same rational number, written as a
-decimal or a fraction. Marked answers with float noise are not rounded: where GSM-Hard marks 0.30000000000000004, the answer
-0.3 is wrong by the strict rule and right by the lenient one. But 26 of GSM-Hard's answers are smaller than 1e-4 in
-absolute value, so under the lenient rule 0 is right for them.
-
-A marked answer that is a number with a unit (`12 apples`) is read as the number; one that is not a number (`twelve`) is
-compared word for word, and readers report how many there are.
+Scoring is strict unless `lenient` is set: two answers are the same if they are the same rational number. Marked answers with
+float noise are not rounded: where GSM-Hard marks 0.30000000000000004, 0.3 is wrong by the strict rule. But 26 of its answers are
+smaller than 1e-4 in absolute value, so under the lenient rule 0 is right for them.
 """
 
 from __future__ import annotations

@@ -61,10 +61,34 @@ CHAT_TEMPLATE = (
     "{% endif %}{% endfor %}"
     "{% if add_generation_prompt %}{{ '<|assistant|>' }}{% endif %}"
 )
-FAMILIES = (
-    *("ages", "averages", "bakery", "classroom", "collecting", "comparing", "cooking", "drills", "factory", "farm"),
-    *("floors", "harvest", "old_measures", "passengers", "points", "potion_shop", "reading", "sales", "savings"),
-    *("shopping", "stock", "tank", "theatre", "travel", "wages"),
+FAMILIES = tuple(
+    [
+        "ages",
+        "averages",
+        "bakery",
+        "classroom",
+        "collecting",
+        "comparing",
+        "cooking",
+        "drills",
+        "factory",
+        "farm",
+        "floors",
+        "harvest",
+        "old_measures",
+        "passengers",
+        "points",
+        "potion_shop",
+        "reading",
+        "sales",
+        "savings",
+        "shopping",
+        "stock",
+        "tank",
+        "theatre",
+        "travel",
+        "wages",
+    ]
 )
 """The families whose words are tokens; fixed, so that a new family does not change the tokenizer of the packaged model."""
 

@@ -89,22 +89,6 @@ def two_logits(keys: Sequence[int], results: Sequence[int], operand: float, resu
     return {**dict.fromkeys(keys, operand), **dict.fromkeys(results, result)}
 
 
-def focus(probs: np.ndarray, threshold: float, top_k: int | None = None) -> np.ndarray:
-    """Probabilities [..., K] → mask [..., K] of the tokens in the focused KL; these are *not* renormalised.
-
-    Args:
-        probs: Any shape; the last axis is one distribution. Unused places are 0 and never in the mask.
-        threshold: Only probabilities strictly above it.
-        top_k: Of these only the k largest, the first of equal ones; None for all.
-    """
-    mask = (probs > threshold) & (probs > 0)
-    if top_k is not None:
-        order = np.argsort(-probs, axis=-1, kind="stable")
-        rank = np.argsort(order, axis=-1, kind="stable")
-        mask &= rank < top_k
-    return mask
-
-
 def rng_of(*key: int | str) -> np.random.Generator:
     """Key → random generator, the same in every process and on every machine. Integers must not be negative."""
     # Python's hash() of a string differs between processes. The length is included because numpy pads a short key with

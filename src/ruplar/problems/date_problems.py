@@ -74,7 +74,10 @@ def hash_of(scenario: str) -> str:
 
 def normalize(scenario: str) -> str:
     """A scenario → its words: `Tomorrow is Nov 12, 2019.` → `Tomorrow is 20191112`; names become `who0`, `who1` in order."""
-    text = _COUNT.sub(lambda found: str(_calendar.count_of(found[0])), _DATE.sub(_digits, unjudged(scenario)))
+    text = _DATE.sub(
+        lambda found: f"{day:%Y%m%d}" if (day := _calendar.of_match(found)) else found[0], unjudged(scenario)
+    )
+    text = _COUNT.sub(lambda found: str(_calendar.count_of(found[0])), text)
     people: dict[str, str] = {}
     words = []
     for word in _WORD.findall(text):
@@ -82,11 +85,6 @@ def normalize(scenario: str) -> str:
             word = people.setdefault(word, f"who{len(people)}")
         words.append(_PRONOUNS.get(word.lower(), word))
     return " ".join(words)
-
-
-def _digits(found: re.Match[str]) -> str:
-    day = _calendar.of_match(found)
-    return found[0] if day is None else f"{day:%Y%m%d}"
 
 
 def _problem(seed: int, index: int, steps: tuple[int, int], split: Split | None) -> Example:

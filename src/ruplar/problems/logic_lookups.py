@@ -3,11 +3,10 @@
     Tom is a terpus. Every brimpus is a lempus. Eva is a gorpus. Every terpus is a brimpus. What is Eva? What is Tom?
     <<Eva is a gorpus.>> <<Tom is a terpus.>> <<Every terpus is a brimpus.>> <<Every brimpus is a lempus.>>   Tom is a lempus.
 
-Several people each have a path; no two paths meet and none forks, so every step follows from the one before. Where two options are given, a
-model learns to guess one and to write the chain backwards from there (docs/log.md); here only looking up helps. The question is about
-all people, so that each problem has many lookups; the answer is that of the last. As with `logic-problems`, training and test share
-no conclusion, and no graph with its first and last path; the same paths in another order may occur. These problems are for training
-only: no reported score is on them.
+Several people each have a path; no two paths meet and none forks. Where two options are given, a model learns to guess one and to
+write the chain backwards from there (docs/log.md); here only looking up helps. The answer is that of the last person. As with
+`logic-problems`, training and test share no conclusion, and no graph with its first and last path. For training only: no
+reported score is on these.
 """
 
 from __future__ import annotations

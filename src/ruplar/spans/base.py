@@ -39,16 +39,13 @@ class Pieces:
         """Return the texts of a symbol's tokens."""
         found = self._known.get(symbol)
         if found is None:
-            found = self._tokens(symbol)
+            ids = self.encode(symbol)
+            texts = [self.tokenizer.decode([i], clean_up_tokenization_spaces=False) for i in ids]
+            apart = all(self.encode(text) == [i] for text, i in zip(texts, ids, strict=True))
+            found = tuple(texts) if apart and texts else (symbol,)
             if len(self._known) < MAX_CACHED_SYMBOLS:
                 self._known[symbol] = found
         return found
-
-    def _tokens(self, symbol: str) -> tuple[str, ...]:
-        ids = self.encode(symbol)
-        texts = [self.tokenizer.decode([i], clean_up_tokenization_spaces=False) for i in ids]
-        apart = all(self.encode(text) == [i] for text, i in zip(texts, ids, strict=True))
-        return tuple(texts) if apart and texts else (symbol,)
 
 
 @dataclass

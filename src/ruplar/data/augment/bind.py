@@ -44,7 +44,10 @@ _BARE = re.compile(r"=\s*[$€£]?\s*(\d[\d,]*\.?\d*|\.\d+)")
 
 def bind(example: Example) -> Template:
     """Example → template."""
-    programs = tuple(_programs(example))
+    parsed = [program.parse(step) for step in example.steps]
+    programs = tuple(step for step in parsed if step is not None)
+    if len(programs) < len(parsed):
+        raise NotAugmentable(NOT_PLAIN)
     results = _results(programs)
     if not results:
         raise NotAugmentable(NO_STEP)
@@ -81,14 +84,6 @@ def bind(example: Example) -> Template:
     bound = _drop_unused(template, used, sources)
     _check_fixed_numbers(bound)
     return bound
-
-
-def _programs(example: Example) -> Iterator[Program]:
-    for step in example.steps:
-        parsed = program.parse(step)
-        if parsed is None:
-            raise NotAugmentable(NOT_PLAIN)
-        yield parsed
 
 
 def _results(programs: Sequence[Program]) -> tuple[Value, ...]:
@@ -158,7 +153,9 @@ def _origins(template: Template, lost: set[Value], constants: set[Value]) -> set
         origins = {v for v in values if any(_derives(v, c, value) for c in {*constants, 7, 12, 24, 60, 100})}
         origins |= {v for a, b in itertools.combinations(values, 2) if _derives(a, b, value) for v in (a, b)}
         listed = isinstance(value, int) and 2 <= value <= _SMALL and _all_used(template)
-        if not origins and not (listed and not _from_result(template, value)):
+        # a step that was not written: the value derives from a result and a number of the question
+        unwritten = any(_derives(r, v.value, value) for r in template.results[:-1] for v in template.variables)
+        if not origins and (unwritten or not listed):
             raise NotAugmentable(UNKNOWN)
         if any(
             step.literals == (step.result,) and program.value_of(step.result) == value for step in template.programs
@@ -177,11 +174,6 @@ def _derives(a: Value, b: Value, value: Value) -> bool:
 def _all_used(template: Template) -> bool:
     needed = {program.value_of(literal) for step in template.programs for literal in step.literals}
     return all(any(CONVERSIONS[s](v.value) in needed for s in conversions_of(template, v)) for v in template.variables)
-
-
-def _from_result(template: Template, value: Value) -> bool:
-    """Return whether the value derives from a result and a number of the question: a step that was not written."""
-    return any(_derives(r, v.value, value) for r in template.results[:-1] for v in template.variables)
 
 
 def _drop_unused(template: Template, used: Sequence[int], sources: tuple[tuple[OperandSource, ...], ...]) -> Template:

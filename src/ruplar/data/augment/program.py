@@ -21,12 +21,7 @@ _SIGNS = {ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/"}
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """One step.
-
-    Attributes:
-        between: The text around the operands, one more than operands; the last ends in `=`.
-        code: Postfix code: index of an operand, or an operator.
-    """
+    """One step: its operands as written, the text around each, its result, and its postfix code (operand numbers and signs)."""
 
     literals: tuple[str, ...]
     between: tuple[str, ...]

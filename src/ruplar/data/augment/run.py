@@ -115,14 +115,10 @@ def attempts(plan: VariantPlan, seed: int, count: int, large: float = LARGE) -> 
                 continue
         example = write(plan, values)
         if example is not None:
-            yield number, _named(example, number)
+            yield number, replace(example, source=f"{example.source}#{number}")
             found += 1
             if found == count:
                 return
-
-
-def _named(example: Example, number: int) -> Example:
-    return replace(example, source=f"{example.source}#{number}")
 
 
 def generate(
@@ -172,7 +168,7 @@ class Variants(Sequence):
         values = attempt(plan, self.seed, number, self.large)
         example = write(plan, values) if values is not None else None
         assert example is not None, "an attempt is a function of its number"
-        return _named(example, number)
+        return replace(example, source=f"{example.source}#{number}")
 
 
 def build(

@@ -7,6 +7,7 @@ or a number of the question unused are considered only if there are no others.
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -116,9 +117,7 @@ def find_sources(template: Template, constants: set[Value]) -> tuple[tuple[Opera
     flat = [choice for step in options for choice in step]
     if any(not choice for choice in flat):
         raise NotAugmentable(UNKNOWN)
-    count = 1
-    for choice in flat:
-        count *= len(choice)
+    count = math.prod(len(choice) for choice in flat)
     if count > _MAX_ASSIGNMENTS:
         raise NotAugmentable(AMBIGUOUS)
     assignments = [_by_step(choice, template.programs) for choice in itertools.product(*flat)]

@@ -77,13 +77,7 @@ def chain_in(reply: str) -> tuple[str, str]:
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """The body of an HTTP reply. One that is not a chat completion still costs tokens.
-
-    Attributes:
-        text: The model's text; the start of the body if it is not a chat completion.
-        used: Its tokens, as stored in the journal.
-        fault: Why it is not a chat completion; "" if it is one.
-    """
+    """The body of an HTTP reply, the tokens it used, and why it is not a chat completion; one that is not still costs tokens."""
 
     text: str
     used: dict[str, int] = field(default_factory=dict)

@@ -33,12 +33,9 @@ _SURROGATE = re.compile(r"[\ud800-\udfff]")
 
 @dataclass(frozen=True, slots=True)
 class Prose:
-    """One row to convert.
+    """One row to convert; its `key` is a hash of its content, numbered if the row is repeated, and independent of its position.
 
-    Attributes:
-        key: A hash of its content, numbered if the row is repeated; independent of its position.
-        question: The problem; the start of the row if it has a fault.
-        fault: Why the row cannot be converted; "" if it can be tried.
+    A row with a `fault` cannot be converted; its question is then the start of the row.
     """
 
     key: str
@@ -116,7 +113,9 @@ def _answer_and_reasoning(fields: Mapping[str, Any], columns: Mapping[str, str])
     name = _column(fields, "answer", columns)
     value = fields[name]
     usual = next((n for n in USUAL["reasoning"] if n in fields and n != name), "")
-    reasoning = _reasoning(fields, columns.get("reasoning", usual))
+    written = fields.get(columns.get("reasoning", usual), "")
+    parts = written if isinstance(written, list) else [written] if isinstance(written, str) else []
+    reasoning = "\n".join(str(part).strip() for part in parts)
     if isinstance(value, Mapping):
         answer = _right_choice(value, name)
     elif isinstance(value, list) and len(value) == 1:
@@ -132,13 +131,6 @@ def _answer_and_reasoning(fields: Mapping[str, Any], columns: Mapping[str, str])
         raise _Unreadable(f"field '{name}' marks no answer")
     # GSM8K's calculator annotations would give the chain away
     return answer, without_steps(reasoning).strip()
-
-
-def _reasoning(fields: Mapping[str, Any], name: str) -> str:
-    value = fields.get(name) if name else None
-    if isinstance(value, list):
-        return "\n".join(str(part).strip() for part in value)
-    return value.strip() if isinstance(value, str) else ""
 
 
 def _right_choice(scores: Mapping[str, Any], name: str) -> str:

@@ -3,11 +3,8 @@
 The packaged domains `arithmetic` and `dates` have a rule here; a domain of your own may define
 `from_prose(question, reasoning)` in its module.
 
-Arithmetic: `she sold 48/2 = 24 clips` is a step, and so is `5 times 3 is 15`; units and currency are left out. A line is
-tokenized once; from each `=` the expression is read leftwards and the number rightwards, so the time is linear in the
-length of the text.
-
-Dates: which day it is today by the premises, then the offset that the question asks for.
+Arithmetic: `she sold 48/2 = 24 clips` is a step, and so is `5 times 3 is 15`; units and currency are left out. From each `=`
+the expression is read leftwards and the number rightwards, so the time is linear in the length of the text. Dates: which day it is today by the premises, then the offset that the question asks for.
 """
 
 from __future__ import annotations

@@ -42,13 +42,7 @@ class ByModel:
 
 @dataclass
 class ConversionProgress:
-    """The progress of a conversion.
-
-    Attributes:
-        rejected: Reason → number of rejected rows.
-        used: Tokens of all replies, in this run and earlier ones, and how many replies report none (`uncounted`).
-        waiting: Why and how long the conversion waits; "" if it does not.
-    """
+    """The progress: rows rejected by reason, and tokens of all replies, in this run and earlier ones (`uncounted`: of none)."""
 
     total: int
     converted: int = 0
@@ -131,7 +125,7 @@ def convert(
             try:
                 asyncio.run(workers.all(left, wait))
             except* UserError as found:
-                raise _first(found) from None
+                raise found.exceptions[0] from None
         kept: list[Entry] = []
         rejected: list[Entry] = []
         for row in rows:
@@ -144,11 +138,6 @@ def convert(
         publish(rejected_file(output), rejected)
         publish(output, kept)
     return progress
-
-
-def _first(group: BaseExceptionGroup) -> UserError:
-    found = group.exceptions[0]
-    return _first(found) if isinstance(found, BaseExceptionGroup) else found  # type: ignore[return-value]
 
 
 def _by_rules(rows: Sequence[Prose], domain: str, checker: Domain, store: Callable[[Prose, Entry], None]) -> None:

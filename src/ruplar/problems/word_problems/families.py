@@ -44,10 +44,6 @@ class Family:
     about: str
     group: str = ""
 
-    def build(self, story: Story) -> None:
-        """Write one problem of `story.goal` steps into a story."""
-        self.read()(story)
-
 
 def read_family(path: Path) -> Family:
     """A family file → the family."""
@@ -58,18 +54,16 @@ def read_family(path: Path) -> Family:
     group = given.get("group", "")
     if group not in _GROUPS:
         raise UserError(f"{path.name}: group must be short or situations, not {group!r}.")
-    read = cache(lambda: (_theme if kinds[0] == "theme" else _template)(given, path.name))
+    read = cache(lambda: _compile(given, path.name))
     low, high = given["steps"]
     constants = frozen(given.get("constants", {}))
     return Family(path.stem, read, (low, high), given.get("held_out", False), constants, given["about"], group)
 
 
-def _theme(given: Mapping[str, Any], where: str) -> Callable[[Story], None]:
-    theme = themes.read_theme(given["theme"], f"{where}: theme")
-    return lambda story: themes.write(story, theme)
-
-
-def _template(given: Mapping[str, Any], where: str) -> Callable[[Story], None]:
+def _compile(given: Mapping[str, Any], where: str) -> Callable[[Story], None]:
+    if "theme" in given:
+        theme = themes.read_theme(given["theme"], f"{where}: theme")
+        return lambda story: themes.write(story, theme)
     short = given.get("group") == "short"
     own: dict[str, Any] = frozen(given.get("lists", {}))
     node = read_template(given["template"], f"{where}: template", (*own, *(SHORT_WORDS if short else ())))

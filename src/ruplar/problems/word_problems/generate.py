@@ -94,7 +94,7 @@ def _draw(rng: Random, rows: Rows) -> tuple[str, tuple[str, ...]]:
     for _ in range(1000):
         story = Story(rng, goal)
         try:
-            family.build(story)
+            family.read()(story)
         except Redraw:
             continue
         if len(story.steps) == goal:

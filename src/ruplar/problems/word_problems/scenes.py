@@ -83,22 +83,16 @@ class Clause:
 
 
 class Scene:
-    """The words of one situation problem.
+    """The words of one situation problem: people a, b and c, things x, y and z, and how they are told apart.
 
-    Args:
-        about: `holders` or `prices` where the problem is about these, so that distractors do not mention them.
-        timed: Whether the problem needs no `last week` at the beginning; drawn when None.
-        keep: Whether to say where the owner keeps the things, sometimes.
-        two_people: Whether `he` would be ambiguous.
+    `about` is `holders` or `prices` where the problem is about these, so that distractors do not mention them. `timed` says
+    whether the problem needs no `last week` at the beginning (None: it is drawn), `keep` whether to say, sometimes, where the
+    owner keeps the things, `two_people` whether `he` would be ambiguous.
 
     Attributes:
-        a: The main person; a name, or `the farmer`.
-        x: The things it is about, in the plural: `red apples`.
-        y: Other things: `green apples`, `pears`.
+        x, y: The things it is about, in the plural: `red apples` and `green apples`, or `apples` and `pears`.
         things: x and y together: `apples`; `apples and pears`.
         kinds: What distinguishes x and y: `red` and `green`; the things themselves where they are different things.
-        by_kind: Whether x and y are the same things of two kinds.
-        keep: Where the owner keeps them; empty when it is not said.
     """
 
     def __init__(

@@ -27,15 +27,11 @@ _CLOSINGS: dict[str, tuple[str, int]] = _PARTS["closings"]
 class Theme:
     """Sentences for each part; a part without sentences is not used.
 
-    Placeholders: `a`, `b`, `he`… of the story and one word of each of `choices`; `n` a number, `k` the number of groups, `m`
-    their size, `p` a percentage, `j` and `l` the second groups of `parts`, `rel` a comparison ("12 more coins than").
-
-    Attributes:
-        choices: Placeholder → its possible words, or the name of a list of `words.yaml`.
-        more: Comparison by addition, by subtraction and by a factor.
-        versus: (sentence with `rel`, question about the other one, question about both).
-        portion: (sentence with `p`, question about that share, question about the rest).
-        distractors: Sentences with an unneeded number `x`.
+    Placeholders: `a`, `b`, `he`… of the story, one word of each of `choices` (its words, or the name of a list of `words.yaml`), and
+    those of `theme_parts.yaml`: `n` a number, `k` the number of groups, `m` their size, `p` a percentage, `j` and `l` the second
+    groups of `parts`, `x` an unneeded number, `rel` a comparison ("12 more coins than") made of one of `more`: by addition, by
+    subtraction, by a factor. `versus` and `portion` are a sentence, a question about the other or the share, and one about both
+    or the rest.
     """
 
     plain: Lines
