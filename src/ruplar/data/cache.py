@@ -42,7 +42,9 @@ def source_of(*plugins: Any) -> str:
 @cache
 def package_source(root: Path) -> str:
     """Return a hash of the package in this folder, without `NOT_IN_KEY`; computed once per process."""
-    files = (file.relative_to(root) for file in sorted(root.rglob("*.py")))
+    # the generators' texts and the tables of augmentation are data files
+    found = [*root.rglob("*.py"), *root.glob("problems/**/*.yaml"), *root.glob("data/augment/*.yaml")]
+    files = (file.relative_to(root) for file in sorted(found))
     return "".join(_hash(root / file) for file in files if file.with_suffix("").parts[0] not in NOT_IN_KEY)
 
 

@@ -12,6 +12,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from ruplar.domains._markup import after_hashes
 from ruplar.domains.base import Domain
@@ -91,7 +92,7 @@ def read_reply(body: str) -> Reply:
         found = json.loads(body)
         usage = found.get("usage")
         if isinstance(usage, Mapping):
-            counts = [usage.get(name) for name in ("prompt_tokens", "completion_tokens")]
+            counts: list[Any] = [usage.get(name) for name in ("prompt_tokens", "completion_tokens")]
             if all(type(count) is int and count >= 0 for count in counts):
                 used = dict(zip(("tokens_in", "tokens_out"), counts, strict=True))
         content = found["choices"][0]["message"]["content"]
