@@ -47,12 +47,6 @@ def test_a_chain_that_does_not_end_in_its_answer_is_not_trained_on(wrong_ends):
     assert len(asked.examples) == 3 and asked.record["wrong_kept"] == 2
 
 
-def test_a_wrong_step_is_not_trained_on_even_if_it_ends_in_the_answer(tmp_path):
-    file = dates_file(tmp_path, "<<Jul 9, 1972 + 2 days = Jul 10, 1972>>")
-    with pytest.raises(UserError, match="Jul 9, 1972 [+] 2 days is Jul 11, 1972, not Jul 10, 1972"):
-        open_source(SourceConfig(source=file), DATES, split="train")
-
-
 def test_arithmetic_accepts_chains_with_a_wrong_end(tmp_path):
     # GSM8K has chains whose last result is not the marked answer; they are reported, not rejected
     row = {"question": "How many?", "cot": "<<1+1=2>>", "answer": "3"}

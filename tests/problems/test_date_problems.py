@@ -36,20 +36,6 @@ def test_no_scenario_is_in_two_splits():
     assert all(part_of(scenario) == part for part, some in ours.items() for scenario in some)
 
 
-@pytest.mark.parametrize(
-    "other",
-    [
-        "Tom thinks today is Jun 18, 2019, but Mia thinks today is Jun 19, 2019. Tom is correct.",
-        "Jane thinks today is 6/18/2019, but John thinks today is 6/19/2019. John is correct.",
-    ],
-)
-def test_a_scenario_has_one_split_however_its_dates_are_written_and_whoever_is_right(other):
-    ask = " What is the date tomorrow in MM/DD/YYYY?"
-    one = "Jane thinks today is 6/18/2019, but John thinks today is 6/19/2019. Jane is correct."
-    assert part_of_scenario(one + ask) == part_of_scenario(other + ask) == part_of(overlap.normalize(one))
-    assert plugins.make("domains", "dates").scenario(one + ask).endswith("thinks today is 6/19/2019.")
-
-
 def test_all_openings_and_all_questions_of_date_understanding_occur():
     found = list(generate(1500, 2))
     asked = Counter(divide(e.question)[1] for e in found)

@@ -138,12 +138,6 @@ def test_operation_keeps_a_step_whole_where_it_cannot_be_taken_apart(step):
     assert operation(step) == cut("step", step)
 
 
-def test_operation_keeps_steps_of_other_domains_whole():
-    logic = plugins.make("domains", "logic")
-    step = logic.split(logic.EXAMPLE[0])[0]
-    assert operation(step, logic) == cut("step", step, logic)
-
-
 @given(st.lists(st.integers(1, 99), min_size=2, max_size=6), st.data())
 def test_operations_carried_out_one_by_one_end_where_the_step_does(numbers, data):
     signs = data.draw(st.lists(st.sampled_from("+-*"), min_size=len(numbers) - 1, max_size=len(numbers) - 1))
