@@ -66,7 +66,7 @@ def test_a_check_of_nothing_does_not_pass(tmp_path):
     test = write(tmp_path / "test.txt", [(QUESTION, "<<40+35=75>>", 75)])
     (tmp_path / "empty.jsonl").write_text("")
     for train, against, said in (
-        (str(tmp_path / "empty.jsonl"), test, "empty.jsonl: no question could be read"),
+        (str(tmp_path / "empty.jsonl"), test, "empty.jsonl: no usable row: it has no rows"),
         (test, " , ", "--against: names no data set"),
     ):
         done = run("overlap", train, "--against", against, "--strict")

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
+from ruplar.data.read import step_hint
 from ruplar.domains.base import Domain
 from ruplar.errors import UserError
-from ruplar.priors.base import PriorTable, focus, ids_of
+from ruplar.priors.base import PriorTable, ids_of
 from ruplar.spans.base import Spans, attached, cut_chain
 from ruplar.types import Span
 
@@ -28,15 +29,7 @@ _EIGHTHS = " ▏▎▍▌▋▊▉"
 
 @dataclass(frozen=True, slots=True)
 class PreviewToken:
-    """One token of a prior.
-
-    Attributes:
-        token: Its text.
-        id: Its id.
-        prob: Its probability.
-        role: Whether it is part of the span's result.
-        kept: Whether the focused KL includes it.
-    """
+    """One token of a prior."""
 
     token: str
     id: int
@@ -65,14 +58,7 @@ class PreviewStep:
 
 @dataclass(frozen=True, slots=True)
 class Preview:
-    """The priors of one chain.
-
-    Attributes:
-        tokenizer: Name of the tokenizer.
-        prior: Name of the prior.
-        dynamic: Whether the prior is random, so that this is one draw of many.
-        steps: The steps.
-    """
+    """The priors of one chain."""
 
     tokenizer: str
     prior: str
@@ -81,12 +67,7 @@ class Preview:
 
     def as_dict(self) -> dict[str, Any]:
         """Return plain JSON values; probabilities and entropies are rounded to six places, so that 0.8 reads 0.8."""
-        return {
-            "tokenizer": self.tokenizer,
-            "prior": self.prior,
-            "dynamic": self.dynamic,
-            "steps": [{"step": s.step, "spans": [_span_as_dict(span) for span in s.spans]} for s in self.steps],
-        }
+        return _rounded(asdict(self))
 
 
 def preview(
@@ -98,25 +79,11 @@ def preview(
     prior_table: PriorTable,
     threshold: float = 0.01,
 ) -> Preview:
-    """Return the preview of one chain.
-
-    Args:
-        chain: The chain as written, or its steps.
-        tokenizer: The tokenizer behind `prior_table.encode`.
-        domain: Finds the steps.
-        spans: Cuts steps into spans.
-        prior_table: The prior. A dynamic one is shown as drawn for the first sample of epoch 0.
-        threshold: Tokens with at most this probability are marked as excluded from the focused KL.
-
-    Raises:
-        UserError: The chain has no step, or a span has no symbol that the tokenizer can encode.
-    """
+    """Return the preview of one chain."""
     steps = domain.split(chain) if isinstance(chain, str) else list(chain)
     if not steps:
-        shown = f"the chain {_short(chain)!r}" if isinstance(chain, str) else "the chain"
-        raise UserError(
-            f"{shown} has no step. The domain '{_plugin_name(domain)}' reads steps written like this: {domain.EXAMPLE[0]}"
-        )
+        shown = f"the chain {chain[:60]!r}" if isinstance(chain, str) else "the chain"
+        raise UserError(f"{shown} has no step. {step_hint(domain)}")
     attached(spans, prior_table.encode, tokenizer)
     rows: list[PreviewStep] = []
     latent = 0
@@ -127,7 +94,7 @@ def preview(
             latent += 1
         rows.append(PreviewStep(step, tuple(seen)))
     name = str(getattr(tokenizer, "name_or_path", "") or type(tokenizer).__name__)
-    return Preview(name, _plugin_name(prior_table.prior), prior_table.prior.dynamic, tuple(rows))
+    return Preview(name, type(prior_table.prior).__module__.rpartition(".")[2], prior_table.prior.dynamic, tuple(rows))
 
 
 def _preview_span(span: Span, index: int, tokenizer: Any, table: PriorTable, threshold: float) -> PreviewSpan:
@@ -137,7 +104,7 @@ def _preview_span(span: Span, index: int, tokenizer: Any, table: PriorTable, thr
     except ValueError as error:
         raise UserError(f"latent {index + 1}: {error}") from error
     results = set(ids_of(span.result, table.encode_symbol))
-    kept = focus(prior.probs, threshold)
+    kept = prior.probs > threshold
     rows = zip(prior.ids.tolist(), prior.probs.tolist(), kept.tolist(), strict=True)
     tokens = tuple(
         PreviewToken(token_text(tokenizer, i), i, prob, "result" if i in results else "operand", keep)
@@ -206,21 +173,12 @@ def bar(prob: float, plain: bool = False) -> str:
 
 
 def _visible(text: str, plain: bool) -> str:
-    """Token text on one line, with visible spaces."""
     return ascii(text)[1:-1] if plain else text.replace(" ", "␣").replace("\n", "\\n").replace("\t", "\\t")
 
 
-def _span_as_dict(span: PreviewSpan) -> dict[str, Any]:
-    tokens = [
-        {"token": t.token, "id": t.id, "prob": round(t.prob, 6), "role": t.role, "kept": t.kept} for t in span.tokens
-    ]
-    return {"text": span.text, "latent": span.latent, "tokens": tokens, "entropy": round(span.entropy, 6)}
-
-
-def _plugin_name(plugin: Any) -> str:
-    """Return the name of a plug-in: that of its file."""
-    return type(plugin).__module__.rsplit(".", 1)[-1]
-
-
-def _short(text: str, width: int = 60) -> str:
-    return text if len(text) <= width else text[: width - 1] + "…"
+def _rounded(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _rounded(one) for name, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [_rounded(one) for one in value]
+    return round(value, 6) if isinstance(value, float) else value

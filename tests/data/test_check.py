@@ -47,24 +47,6 @@ def test_a_chain_that_does_not_end_in_its_answer_is_not_trained_on(wrong_ends):
     assert len(asked.examples) == 3 and asked.record["wrong_kept"] == 2
 
 
-def test_a_wrong_step_is_not_trained_on_even_if_it_ends_in_the_answer(tmp_path):
-    file = dates_file(tmp_path, "<<Jul 9, 1972 + 2 days = Jul 10, 1972>>")
-    with pytest.raises(UserError, match="Jul 9, 1972 [+] 2 days is Jul 11, 1972, not Jul 10, 1972"):
-        open_source(SourceConfig(source=file), DATES, split="train")
-
-
-def test_a_logic_chain_that_stops_too_early_is_not_trained_on(tmp_path):
-    told = "Every terpus is a brimpus. Tom is a terpus. Every brimpus is a lempus. Every dumpus is a rempus."
-    row = {
-        "question": f"{told} Is Tom a rempus or lempus?",
-        "cot": "<<Tom is a terpus.>>",
-        "answer": "Tom is a lempus.",
-    }
-    (tmp_path / "facts.jsonl").write_text(json.dumps(row) + "\n", encoding="utf-8")
-    with pytest.raises(UserError, match="the chain ends in terpus, but the answer is lempus"):
-        open_source(SourceConfig(source=str(tmp_path / "facts.jsonl")), LOGIC, split="train")
-
-
 def test_arithmetic_accepts_chains_with_a_wrong_end(tmp_path):
     # GSM8K has chains whose last result is not the marked answer; they are reported, not rejected
     row = {"question": "How many?", "cot": "<<1+1=2>>", "answer": "3"}
@@ -72,7 +54,7 @@ def test_arithmetic_accepts_chains_with_a_wrong_end(tmp_path):
     file.write_text(json.dumps(row) + "\n", encoding="utf-8")
     assert len(open_source(SourceConfig(source=str(file)), ARITHMETIC, split="train").examples) == 1
     found = check_chains(str(file), ARITHMETIC)
-    assert found.examples == 1 and found.refused == [] and len(found.wrong_ends) == 1
+    assert found.examples == 1 and found.refused == [] and len(found.found["wrong_ends"]) == 1
     assert "1 of 1 rows have a usable chain\n" in found.text()
 
 
@@ -85,13 +67,6 @@ def test_chains_that_training_rejects_are_not_called_usable(wrong_ends, data):
     train = check_chains("date-understanding-train", DATES, data_dir=data)
     assert "8 of 11 rows have a usable chain; 3 have" in train.text()  # 11 - 3, as training counts them
     assert "11 steps, 1.00 per chain" in train.text()
-
-
-def test_the_wrong_rows_of_date_understanding_are_counted(benchmark_data):
-    found = check_chains("date-understanding-train", DATES, data_dir=benchmark_data("date-understanding-train"))
-    assert "273 of 295 rows have a usable chain; 22 have" in found.text()  # 295 - 22, as training counts them
-    assert "295 steps, 1.00 per chain" in found.text() and "    … and 17 more (--show 22)\n" in found.text()
-    assert "date-understanding-train.jsonl:292" in found.text(show=22)
 
 
 def test_problems_that_are_not_shown_are_counted(tmp_path):
@@ -110,32 +85,10 @@ def test_problems_that_are_not_shown_are_counted(tmp_path):
     assert "… and" not in found.text(show=0)
 
 
-def test_chains_are_counted_once_however_much_is_wrong_with_them(tmp_path):
-    told = "Every terpus is a brimpus. Tom is a terpus. Every brimpus is a lempus. Every dumpus is a rempus."
-    # neither step is a fact, and the chain begins and ends wrongly
-    bad = "<<Every rempus is a terpus.>> <<Every terpus is a dumpus.>>"
-    rows = [
-        {"question": f"{told} Is {who} a rempus or lempus?", "cot": bad, "answer": f"{who} is a lempus."}
-        for who in ("Tom", "Tom ")
-    ]
-    file = tmp_path / "facts.jsonl"
-    file.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
-    found = check_chains(str(file), LOGIC)
-    assert [at for at, _ in found.wrong_chains] == ["facts.jsonl:1", "facts.jsonl:2"]
-    assert "is not a fact of the question; " in found.wrong_chains[0][1]
-    assert "  2 chains that do not match their question\n" in found.text()
-
-
 def test_wrong_steps_are_counted_with_their_rows(tmp_path):
     bad = "<<Jul 9, 1972 + 2 days = Jul 10, 1972>> <<Jul 10, 1972 - 1 day = Jul 10, 1972>>"
     found = check_chains(dates_file(tmp_path, bad), DATES)
     assert "  2 wrong steps, in 1 row\n" in found.text()
-
-
-def test_the_report_says_how_to_see_details(wrong_ends):
-    hint = "--rows N shows how each of the first N chains is parsed"
-    assert check_chains(wrong_ends, DATES).text().endswith(hint)
-    assert hint not in check_chains(wrong_ends, DATES, rows=1).text()
 
 
 @pytest.mark.parametrize(

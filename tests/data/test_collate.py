@@ -72,22 +72,10 @@ def test_a_packed_batch_puts_several_items_into_a_row():
     assert batch.also["teacher"].ids.tolist() == [[8, 9]]  # companions are never packed
 
 
-def test_the_order_of_latents_is_that_of_the_packed_rows():
-    # width 6: the longer item opens row 0, the shorter one row 1, whatever their order
-    batch = collate(items()[::-1], pad_id=99, width=6)
-    assert batch.ids.tolist() == [[11, 12, 0, 0, 13, 99], [21, 0, 22, 99, 99, 99]]
-    assert batch.prior_ids[:, 0].tolist() == [5, 7, 4] and batch.features.tolist() == [[1, 2], [3, 4], [5, 6]]
-
-
 def test_items_without_latents_labels_marks_or_companions_are_a_batch():
     batch = collate([Item(ids=[3, 4, 5], labels=[NONE] * 3) for _ in range(2)], 0)
     assert batch.ids.tolist() == [[3, 4, 5]] * 2 and batch.totals.tolist() == [0, 0, 0]
     assert batch.prior_ids.shape == (0, 1) and batch.latent_at.shape == (0,) and batch.features is None
-
-
-def test_companions_of_no_item_are_an_empty_batch():
-    _, second = items()
-    assert collate([second], 0).also["teacher"].ids.shape == (0, 0)
 
 
 def _random_item(seed, companions=True):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 import socket
 import subprocess
 import sys
@@ -20,7 +21,7 @@ from huggingface_hub import constants
 
 from ruplar.data import fetch as fetching
 from ruplar.data.fetch import Fetcher, difference
-from ruplar.data.locations import KNOWN_SETS, hub_files
+from ruplar.data.locations import KNOWN_SETS
 from ruplar.errors import UserError
 from ruplar.fingerprints import fingerprint_answers
 from ruplar.types import Example
@@ -167,12 +168,10 @@ def test_other_content_is_refused_unless_it_is_accepted(server, ruplar, tmp_path
 
 
 def test_a_new_entry_gets_its_rows_and_fingerprint_from_the_error(server, monkeypatch):
-    rows, content = KNOWN_SETS["svamp"].rows, KNOWN_SETS["svamp"].fingerprint
+    content = KNOWN_SETS["svamp"].fingerprint
     known(monkeypatch, "svamp", rows=0, fingerprint="")
     server.files["/svamp.jsonl"] = LINES
-    with pytest.raises(
-        UserError, match=f"no fingerprint for 'svamp'; this file has rows: {rows}, fingerprint: {content}"
-    ):
+    with pytest.raises(UserError, match=f"no fingerprint for 'svamp'; this file has rows: 3, fingerprint: {content}"):
         Fetcher().fetch("svamp")
 
 
@@ -186,25 +185,17 @@ def test_a_file_with_a_known_sha256_is_verified_by_its_bytes(server, monkeypatch
     assert Fetcher().fetch("svamp").state == "verified"
 
 
-def test_a_download_that_breaks_off_leaves_nothing(server, tmp_path):
-    server.files["/svamp.jsonl"] = LINES
-    server.cut.add("/svamp.jsonl")
-    with pytest.raises(
-        UserError, match=r"svamp.jsonl: the download broke off: .*\n.*the server returned 404 Not Found"
-    ):
-        Fetcher().fetch("svamp")
-    assert contents(tmp_path / "cache" / "data") == []
-
-
-def test_an_interrupted_fetch_leaves_nothing(server, tmp_path):
-    server.files["/svamp.jsonl"] = LINES
-
+def test_a_download_that_breaks_off_or_is_interrupted_leaves_nothing(server, tmp_path):
     def interrupt(done, total):
-        assert contents(tmp_path / "cache" / "data") != []
         raise KeyboardInterrupt
 
+    server.files["/svamp.jsonl"] = LINES
     with pytest.raises(KeyboardInterrupt):
         Fetcher().fetch("svamp", interrupt)
+    server.cut.add("/svamp.jsonl")
+    broken = r"svamp.jsonl: the download broke off: .*\n.*the server returned 404 Not Found"
+    with pytest.raises(UserError, match=broken):
+        Fetcher().fetch("svamp")
     assert contents(tmp_path / "cache" / "data") == []
 
 
@@ -216,19 +207,19 @@ def test_offline_mode_is_reported_without_a_request(server, monkeypatch, tmp_pat
     assert server.requests == [] and not file.parent.exists()
 
 
-def test_hosts_that_refuse_or_never_answer_are_given_up_together_after_the_timeout(server, monkeypatch, tmp_path):
+def test_hosts_that_refuse_or_never_answer_are_given_up_after_the_timeout(server, monkeypatch, tmp_path):
     monkeypatch.setattr(fetching, "CONNECT_SECONDS", 0.3)
+    monkeypatch.setattr(fetching, "READ_SECONDS", 0.3)
     with socket.create_server(("127.0.0.1", 0)) as silent, socket.socket() as closed:
         closed.bind(("127.0.0.1", 0))
         endpoint(monkeypatch, f"http://127.0.0.1:{silent.getsockname()[1]}")
         known(monkeypatch, "svamp", url=f"http://127.0.0.1:{closed.getsockname()[1]}/svamp.jsonl")
-        with pytest.raises(
-            UserError, match=r"no connection to http://127.0.0.1:\d+ or http://127.0.0.1:\d+ .*By hand"
-        ):
+        with pytest.raises(UserError, match=r"(?s)svamp.jsonl: no connection .*hub:ChilleD.*broke off.*By hand"):
             Fetcher().fetch("svamp")
-    assert not (tmp_path / "cache").exists()
+    assert contents(tmp_path / "cache" / "data") == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("offline", ["0", "1"])
 def test_the_environment_names_the_hub_and_turns_the_command_offline(server, tmp_path, offline):
     server.files[HUB.format("ChilleD/SVAMP", "train")] = parquet(ROWS[:2])
@@ -275,13 +266,11 @@ def test_without_a_name_the_sets_are_listed(server, ruplar, monkeypatch, tmp_pat
     from ruplar.cli import data_prepare
 
     monkeypatch.setattr(data_prepare, "out", Console(width=200))
-    (tmp_path / "own").mkdir()
-    (tmp_path / "own" / "gsm-hard-test.jsonl").write_bytes(LINES)
-    found = ruplar("data", "fetch", "--to", tmp_path / "own")
+    (tmp_path / "gsm-hard-test.jsonl").write_bytes(LINES)
+    found = ruplar("data", "fetch", "--to", tmp_path)
     assert found.code == 0 and server.requests == []
-    rows = {cells[0]: cells[1:] for line in found.out.splitlines() if len(cells := line.strip("│ ").split(" │ ")) > 1}
-    rows = {name.strip(): [cell.strip() for cell in cells] for name, cells in rows.items()}
-    assert rows["gsm-hard"] == ["1,319", "github:xiaocen-luo/RuPLaR", str(tmp_path / "own" / "gsm-hard-test.jsonl")]
+    rows = {cells[0]: cells[1:] for line in found.out.splitlines() if (cells := re.split(r" *│ *", line)[1:-1])}
+    assert rows["gsm-hard"] == ["1,319", "github:xiaocen-luo/RuPLaR", str(tmp_path / "gsm-hard-test.jsonl")]
     assert rows["gsm8k-aug-train"] == ["385,620", "github:da03/Internalize_CoT_Step_by_Step", "not there"]
 
 
@@ -311,8 +300,3 @@ def test_every_download_is_at_a_fixed_commit_with_something_to_verify_it_by(foun
     assert len(found.fingerprint or found.sha256) == 64
     assert sorted([len(found.fingerprint), len(found.sha256)]) == [0, 64]
     assert found.url.endswith(os.path.splitext(found.file)[1])
-
-
-def test_hub_addresses_become_parquet_files():
-    assert [str(file) for file in hub_files("gsm8k-test")] == ["hub:openai/gsm8k/main/test/0000.parquet"]
-    assert hub_files("prosqa-valid") == []

@@ -56,7 +56,11 @@ def test_a_test_set_that_cannot_be_read_is_an_error(tmp_path):
         index_of([], DOMAIN)
 
 
-@pytest.mark.parametrize(("real", "rows", "hits"), [(False, 12, 1), (True, 7473, 4)], ids=["invented", "real"])
+@pytest.mark.parametrize(
+    ("real", "rows", "hits"),
+    [(False, 12, 1), pytest.param(True, 7473, 4, marks=pytest.mark.slow)],
+    ids=["invented", "real"],
+)
 def test_passages_that_gsm8k_shares_with_its_test_set_are_counted(data, benchmark_data, real, rows, hits):
     sets = ["gsm8k-aug", "gsm-hard", "svamp", "multiarith"]
     folder = benchmark_data("gsm8k-train", *sets) if real else data
@@ -68,7 +72,9 @@ def test_passages_that_gsm8k_shares_with_its_test_set_are_counted(data, benchmar
     assert f"{hits} 13 words in a row: gsm8k-aug" in found.text(1)
 
 
-@pytest.mark.parametrize(("real", "rows"), [(False, 5), (True, 500)], ids=["invented", "real"])
+@pytest.mark.parametrize(
+    ("real", "rows"), [(False, 5), pytest.param(True, 500, marks=pytest.mark.slow)], ids=["invented", "real"]
+)
 def test_all_validation_questions_are_in_the_training_set(data, benchmark_data, real, rows):
     folder = benchmark_data("gsm8k-train", "gsm8k-aug-valid") if real else data
     found = find_overlap("gsm8k-train", index_of(["gsm8k-aug-valid"], DOMAIN, folder), DOMAIN, data_dir=folder)
@@ -103,6 +109,7 @@ def test_training_sets_are_allowed(source):
     assert why_not_train(source) is None
 
 
+@pytest.mark.slow
 def test_generated_problems_share_nothing_with_the_test_sets(benchmark_data, tmp_path):
     from ruplar.problems.drills import generate as drills
     from ruplar.problems.word_problems import SHORT, SITUATIONS, generate

@@ -173,14 +173,6 @@ def test_missing_package_and_missing_network_are_clear_errors(monkeypatch):
         read("hub:nothing", DOMAIN)
 
 
-def test_offline_only_cached_hub_sets_are_read(monkeypatch, only):
-    hub(monkeypatch, [{"question": "Q?", "steps": ["<<3+4=7>>"], "answer": "7"}], offline=True)
-    assert only("hub:a/b").answer == "7"
-    hub(monkeypatch, ConnectionError("offline mode"), offline=True)
-    with pytest.raises(UserError, match=r"'hub:a/b:test' is not in the cache.*HF_HUB_OFFLINE=1 is set.*local file"):
-        read("hub:a/b:test", DOMAIN)
-
-
 def test_a_known_set_without_a_file_names_the_folders_and_the_command(monkeypatch, bare):
     tried = rf"svamp-test.jsonl: not found in data, {bare}/cache/data. Run `ruplar data fetch svamp`"
     monkeypatch.setitem(sys.modules, "datasets", None)

@@ -7,8 +7,7 @@ import pyarrow.parquet
 import pytest
 
 from ruplar import plugins
-from ruplar.data import read as reading_module
-from ruplar.data.read import iterate, read
+from ruplar.data.read import read
 from ruplar.domains.arithmetic import Config, Domain
 from ruplar.errors import UserError
 from ruplar.fingerprints import fingerprint, fingerprint_questions
@@ -19,23 +18,36 @@ DOMAIN = Domain(Config())
 
 # --- formats ---
 
+PYTHON_ROW = {"input": "How many?", "code": "def solution():\n    return 16 * 4933828", "target": 78941248.0}
+PROSE = "He has 3+4 = <<3+4=7>>7.\nSo <<7*2=14>>14."
 
-def test_gsm8k_prose_gives_steps_answer_and_chain(tmp_path, write, only):
-    row = {"question": "Q?", "answer": "He has 3+4 = <<3+4=7>>7.\nSo <<7*2=14>>14.\n#### 1,014"}
-    assert only(write(tmp_path / "a.jsonl", row)) == Example(
-        "Q?", ("3+4=7", "7*2=14"), "1,014", "a.jsonl:1", "He has 3+4 = <<3+4=7>>7.\nSo <<7*2=14>>14."
-    )
+
+@pytest.mark.parametrize(
+    ("row", "expected"),
+    [
+        ({"question": "Q?", "answer": f"{PROSE}\n#### 1,014"}, ("Q?", ("3+4=7", "7*2=14"), "1,014", PROSE)),
+        ({"problem": "Q?", "cot": "<think><<3+4=7>></think>", "cot_answer": r"\boxed{7}"}, ("Q?", ("3+4=7",), "7", "<<3+4=7>>")),
+        ({"problem": "Q?", "cot": "<<3+4=7>>", "cot_answer": r"\boxed{7}"}, ("Q?", ("3+4=7",), "7", "<<3+4=7>>")),
+        ({"question": "Q?", "steps": "<<3+4=7>>", "answer": "#### 7"}, ("Q?", ("3+4=7",), "7", "<<3+4=7>>")),
+        ({"question": "Q?", "answer": 7}, ("Q?", (), "7", "")),
+        ({"question": "R?", "cot": "<<1+1=2>>", "answer": 2}, ("R?", ("1+1=2",), "2", "<<1+1=2>>")),
+        ({"ID": "chal-1", "Body": "He has 8. ", "Question": "How many?", "Answer": 5.0}, ("He has 8. How many?", (), "5.0", "")),
+        ({"question": "How many?", "final_ans": "9"}, ("How many?", (), "9", "")),
+        ({"iIndex": 1, "sQuestion": "How many?", "lSolutions": [9.0]}, ("How many?", (), "9.0", "")),
+        (PYTHON_ROW, ("How many?", (), "78941248.0", PYTHON_ROW["code"])),
+        ({"input": "How many?", "target": -2}, ("How many?", (), "-2", "")),
+    ],
+    ids=["gsm8k", "think", "ruplar", "text", "bare", "plain", "svamp", "multiarith", "mawps", "gsm-hard", "no code"],
+)  # fmt: skip
+def test_every_layout_of_columns_is_read(tmp_path, write, only, row, expected):
+    question, steps, answer, chain = expected
+    found = only(write(tmp_path / "a.jsonl", row), need_steps=False)
+    assert found == Example(question, steps, answer, "a.jsonl:1", chain)
 
 
 def test_gsm8k_aug_lines_are_parsed(tmp_path, write, only):
     path = write(tmp_path / "a.txt", "Q, Q?||<<4-2=2>> <<2/.5=4>> #### 4")
     assert only(path) == Example("Q, Q?", ("4-2=2", "2/.5=4"), "4", "a.txt:1", "<<4-2=2>> <<2/.5=4>>")
-
-
-@pytest.mark.parametrize("cot", ["<think><<3+4=7>></think>", "<<3+4=7>>"])
-def test_ruplar_train_rows_lose_their_think_wrapper_and_their_box(tmp_path, cot, write, only):
-    row = {"problem": "Q?", "cot": cot, "cot_answer": r"\boxed{7}"}
-    assert only(write(tmp_path / "a.jsonl", row)) == Example("Q?", ("3+4=7",), "7", "a.jsonl:1", "<<3+4=7>>")
 
 
 def test_ruplar_test_rows_may_have_a_chain_none_or_python_source(tmp_path, write):
@@ -66,35 +78,6 @@ def test_coconut_lists_give_their_steps_directly(tmp_path):
     assert (second.steps, second.source) == (("Tom is a terpus.",), "a.json:2")
 
 
-def test_steps_may_be_one_text(tmp_path, write, only):
-    row = {"question": "Q?", "steps": "<<3+4=7>> <<7*2=14>>", "answer": "#### 14"}
-    assert only(write(tmp_path / "a.jsonl", row)) == Example(
-        "Q?", ("3+4=7", "7*2=14"), "14", "a.jsonl:1", "<<3+4=7>> <<7*2=14>>"
-    )
-
-
-PYTHON = "def solution():\n    return 16 * 4933828"
-
-
-@pytest.mark.parametrize(
-    ("row", "question", "answer", "chain"),
-    [
-        (
-            {"ID": "chal-1", "Body": "Tom has 8 bags. ", "Question": "How many?", "Equation": "( 8.0 - 3.0 )", "Answer": 5.0},
-            "Tom has 8 bags. How many?", "5.0", "",
-        ),
-        ({"question": "How many?", "final_ans": "9"}, "How many?", "9", ""),
-        ({"iIndex": 1, "sQuestion": "How many?", "lEquations": ["X=3+6"], "lSolutions": [9.0]}, "How many?", "9.0", ""),
-        ({"input": "How many?", "code": PYTHON, "target": 78941248.0}, "How many?", "78941248.0", PYTHON),
-        ({"input": "How many?", "target": -2}, "How many?", "-2", ""),
-    ],
-    ids=["svamp", "multiarith", "mawps", "gsm-hard", "gsm-hard without code"],
-)  # fmt: skip
-def test_published_benchmark_layouts_are_read(tmp_path, write, row, question, answer, chain):
-    [found] = read(write(tmp_path / "a.jsonl", row), DOMAIN, need_steps=False).examples
-    assert found == Example(question, (), answer, "a.jsonl:1", chain)
-
-
 @pytest.mark.parametrize(
     ("row", "said"),
     [
@@ -109,16 +92,6 @@ def test_published_benchmark_layouts_are_read(tmp_path, write, row, question, an
 def test_a_missing_or_wrong_field_is_named(tmp_path, write, row, said):
     with pytest.raises(UserError, match=said):
         read(write(tmp_path / "a.jsonl", row), DOMAIN, need_steps=False)
-
-
-def test_plain_rows_need_only_question_and_answer(tmp_path, write):
-    path = write(
-        tmp_path / "a.jsonl", {"question": "Q?", "answer": 7}, {"question": "R?", "cot": "<<1+1=2>>", "answer": 2}
-    )
-    assert [(e.answer, e.steps) for e in read(path, DOMAIN, need_steps=False).examples] == [
-        ("7", ()),
-        ("2", ("1+1=2",)),
-    ]
 
 
 def test_parquet_reads_as_the_same_columns_in_jsonl(tmp_path):
@@ -207,12 +180,10 @@ def test_a_json_file_that_cannot_be_read_says_what_such_a_file_holds(tmp_path, c
     ("row", "message"),
     [
         ('{"question": "Q?", "answer": "7", "answer": "8"}', "the key 'answer' occurs more than once"),
-        ('{"question": "Q?", "answer": "7", "more": {"a": 1, "a": 1}}', "the key 'a' occurs more than once"),
-        ('{"question": "Q?", "answer": "7", "more": ' + "[" * 60 + "]" * 60 + "}", "nested more than 50 levels deep"),
         ('{"question": "Q?", "answer": NaN}', "NaN is not a number"),
     ],
 )
-def test_a_row_with_a_repeated_key_or_too_many_levels_is_an_error_that_names_it(tmp_path, suffix, row, message):
+def test_a_row_with_a_repeated_key_is_an_error_that_names_it(tmp_path, suffix, row, message):
     path = tmp_path / f"a.{suffix}"
     good = '{"question": "R?", "answer": "7"}'
     path.write_text(f"[{good},{row}]" if suffix == "json" else f"{good}\n{row}\n", encoding="utf-8")
@@ -250,12 +221,6 @@ def test_a_given_format_takes_precedence_over_detection(tmp_path, write, only):
     assert only(path, need_steps=False).answer == "<<3+4=7>> 7"
     with pytest.raises(UserError, match="no readable answer"):
         read(path, DOMAIN, format="gsm8k")
-
-
-def test_an_unknown_format_gets_a_suggestion(tmp_path, write):
-    path = write(tmp_path / "a.jsonl", {"question": "Q?", "answer": "7"})
-    with pytest.raises(UserError, match="Did you mean 'gsm8k'"):
-        read(path, DOMAIN, format="gsm8")
 
 
 def test_columns_without_a_format_are_listed(tmp_path, write):
@@ -312,11 +277,6 @@ def test_with_skip_bad_bad_rows_are_left_out_counted_and_logged(tmp_path, caplog
     assert reading.report() in caplog.text
 
 
-def test_a_row_without_a_step_is_read_if_steps_are_not_needed(tmp_path, write, only):
-    path = write(tmp_path / "a.jsonl", {"question": "B?", "answer": "So he has 7 left. #### 7"})
-    assert only(path, need_steps=False).steps == ()
-
-
 def test_a_broken_first_row_does_not_hide_the_format_of_the_rest(tmp_path, write):
     path = write(tmp_path / "a.jsonl", "{broken", {"question": "A?", "answer": "<<3+4=7>>7 #### 7"})
     assert [e.answer for e in read(path, DOMAIN, skip_bad=True).examples] == ["7"]
@@ -356,35 +316,12 @@ def test_a_file_without_usable_rows_is_an_error(tmp_path, write):
         read(write(tmp_path / "b.jsonl", "{broken"), DOMAIN, skip_bad=True)
 
 
-# --- streaming and limits ---
-
-
-def test_iterate_reads_lazily(tmp_path, monkeypatch, write):
-    path = write(tmp_path / "a.jsonl", *[{"question": f"{n}?", "answer": "<<1+1=2>> #### 2"} for n in range(100)])
-    met = []
-    to_example = reading_module.to_example
-    monkeypatch.setattr(reading_module, "to_example", lambda row, *rest: met.append(row) or to_example(row, *rest))
-    examples = iterate(path, DOMAIN)
-    assert [next(examples).question for _ in range(3)] == ["0?", "1?", "2?"]
-    assert len(met) == 3
-    assert len(list(iterate(path, DOMAIN, limit=5))) == 5
-
-
-def test_iterate_stops_at_a_bad_row_or_logs_it(tmp_path, caplog, write):
-    path = write(tmp_path / "a.jsonl", *BAD)
-    with pytest.raises(UserError, match="a.jsonl:2"):
-        list(iterate(path, DOMAIN))
-    assert [e.source for e in iterate(path, DOMAIN, skip_bad=True)] == ["a.jsonl:1", "a.jsonl:6"]
-    assert "6 of 10 rows cannot be read" in caplog.text
-
-
 def test_a_limit_counts_examples_and_must_be_positive(tmp_path, write):
     path = write(tmp_path / "a.jsonl", *BAD)
     reading = read(path, DOMAIN, skip_bad=True, limit=1)
     assert (len(reading.examples), reading.rows) == (1, 1)
-    for reader in (read, iterate):
-        with pytest.raises(UserError, match="must be at least 1, got 0"):
-            reader(path, DOMAIN, limit=0)
+    with pytest.raises(UserError, match="must be at least 1, got 0"):
+        read(path, DOMAIN, limit=0)
 
 
 # --- fingerprints ---

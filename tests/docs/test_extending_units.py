@@ -91,7 +91,8 @@ def test_a_domain_that_lacks_a_method_is_told_which(walk):
 
 
 def test_a_rule_beside_the_class_converts_prose(walk):
-    from ruplar.data.convert import ByRules, convert, read_prose
+    from ruplar.data.convert.prose import read_prose
+    from ruplar.data.convert.run import convert
 
     rule = """
 
@@ -101,6 +102,6 @@ def from_prose(question, reasoning):
     (walk / "extras" / "told.py").write_text(BLOCKS["extras/units.py"] + rule, encoding="utf-8")
     row = {"question": "3 hours?", "reasoning": "3 hours are 180 minutes", "answer": "180 minutes"}
     (walk / "prose.jsonl").write_text(json.dumps(row) + "\n", encoding="utf-8")
-    found = convert(read_prose(walk / "prose.jsonl"), walk / "out.jsonl", "extras.told", ByRules())
-    assert found.progress.converted == 1
+    found = convert(read_prose(walk / "prose.jsonl"), walk / "out.jsonl", "extras.told")
+    assert found.converted == 1
     assert json.loads((walk / "out.jsonl").read_text())["solution"] == "3 hours = 180 minutes"

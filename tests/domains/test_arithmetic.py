@@ -1,10 +1,7 @@
-from fractions import Fraction
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ruplar.domains._numbers import decimals, number, show
 from ruplar.domains.arithmetic import Config, Domain
 
 EXACT = Domain(Config())
@@ -17,15 +14,6 @@ LENIENT = Domain(Config(lenient=True))
 
 def test_steps_are_what_stands_between_the_marks():
     assert EXACT.split("48/2 = <<48/2=24>>24 clips.\nThen <<48+24=72>>72.") == ["48/2=24", "48+24=72"]
-
-
-def test_a_greater_sign_inside_a_step_does_not_lose_it():
-    assert EXACT.split("<<a>b>> <<3+4=7>>") == ["a>b", "3+4=7"]
-
-
-def test_a_step_may_run_over_lines_and_blank_marks_are_no_step():
-    assert EXACT.split("<<3+4\n=7>> <<>> << >>") == ["3+4\n=7"]
-    assert EXACT.split("So he has 7 left.") == []
 
 
 @given(st.lists(st.text(st.characters(exclude_characters="<"), min_size=1).filter(lambda s: ">>" not in s + ">")))
@@ -186,14 +174,13 @@ def test_checking_never_raises(step):
 
 
 @pytest.mark.parametrize(
-    "step", ["(" * 5000 + "=1", "-" * 5000 + "1=1", "9" * 5000 + "=1", "1e999" + "*1e999" * 20 + "=1"]
+    "step",
+    [
+        *("(" * 5000 + "=1", "-" * 5000 + "1=1", "9" * 5000 + "=1", "1e999" + "*1e999" * 20 + "=1"),
+        "+".join(f"1/{10**300 + n}" for n in range(50)) + "=1",
+    ],
 )
 def test_hostile_steps_are_not_checkable(step):
-    assert EXACT.check(step) is None
-
-
-def test_a_sum_of_large_unlike_fractions_is_not_checkable():
-    step = "+".join(f"1/{10**300 + n}" for n in range(50)) + "=1"
     assert EXACT.check(step) is None
 
 
@@ -328,31 +315,8 @@ def test_lenient_grading_is_the_published_one(found, marked, right):
     assert LENIENT.same(found, marked) is right
 
 
-def test_lenient_grading_is_off_unless_asked_for():
-    assert Config().lenient is False
-    assert Config().rule == "exact"
-
-
 @given(st.text(), st.text())
 def test_grading_never_raises_and_does_not_depend_on_the_side(found, marked):
     assert EXACT.same(found, marked) == EXACT.same(marked, found)
     LENIENT.same(found, marked)
     EXACT.extract(found)
-
-
-@given(st.fractions(max_denominator=1000))
-def test_any_fraction_is_read_back(value):
-    assert number(f"{value.numerator}/{value.denominator}") == value
-
-
-def test_numbers_are_shown_short_and_their_decimals_counted():
-    assert [show(Fraction(7)), show(Fraction(7, 20)), show(Fraction(10, 3))] == ["7", "0.35", "about 3.3333"]
-    assert [decimals(t) for t in ("7", "3.50", ".5", "2e-06", "1e6")] == [0, 2, 1, 6, 0]
-
-
-def test_the_example_of_the_domain_reads_as_it_says():
-    chain, answer = Domain.EXAMPLE
-    steps = EXACT.split(chain)
-    assert steps == ["20*1.20=24", "30-24=6"]
-    assert all(EXACT.check(step) is None for step in steps)
-    assert EXACT.result(steps[-1]) == [answer]

@@ -17,6 +17,7 @@ WRONG_TRAIN = [
     *(1, 9, 18, 29, 30, 37, 55, 63, 64, 65, 76, 128, 135, 142, 170, 171, 172, 212, 254, 256, 290, 292),
 ]
 WRONG_TEST = [3, 9, 40, 46, 52, 63]
+"""Together 28: 9 of Thanksgiving 2001, 9 of the 36 hours before 2015, 9 of a 5-year anniversary, and Jan 31 + 7 days."""
 
 
 @pytest.mark.parametrize(
@@ -205,43 +206,27 @@ def test_premises_of_another_form_are_not_understood():
     assert DOMAIN.check_chain(Example("It rained. What is the date today in MM/DD/YYYY?", (), "07/08/1971")) == []
 
 
-def test_all_369_rows_of_date_understanding_parse_and_are_read(benchmark_data):
-    rows = parse_and_are_read(benchmark_data(*SETS))
-    assert len(rows) == 369
-    # of 41 texts two differ only in who is right
-    assert len({DOMAIN.scenario(example.question) for example in rows}) == 40
-
-
-def test_rows_in_the_format_of_date_understanding_parse_and_are_read(data):
-    rows = parse_and_are_read(data)
-    assert len(rows) == 16
-    # of 7 texts two differ only in who is right
-    assert len({DOMAIN.scenario(example.question) for example in rows}) == 6
-
-
-def parse_and_are_read(folder):
+@pytest.mark.parametrize(("real", "count", "scenarios"), [(False, 16, 6), (True, 369, 40)], ids=["invented", "real"])
+def test_all_rows_of_date_understanding_parse_and_are_read(data, benchmark_data, real, count, scenarios):
+    folder = benchmark_data(*SETS) if real else data
     rows = [example for name in SETS for example in read(name, DOMAIN, data_dir=folder).examples]
-    assert all(len(example.steps) == 1 for example in rows)
-    assert all(DOMAIN.unchecked(step) is None for example in rows for step in example.steps)
+    assert len(rows) == count
+    # two texts differ only in who is right
+    assert len({DOMAIN.scenario(example.question) for example in rows}) == scenarios
+    assert all(len(example.steps) == 1 and DOMAIN.unchecked(example.steps[0]) is None for example in rows)
     assert all(len(DOMAIN.result(example.steps[0])) == 3 for example in rows)
     assert all(_date_questions.expected(example.question) for example in rows)
-    return rows
 
 
 @pytest.mark.parametrize(
-    ("name", "wrong"), [("date-understanding-train", WRONG_TRAIN), ("date-understanding", WRONG_TEST)]
+    ("real", "name", "wrong"),
+    [
+        (False, "date-understanding-train", [1, 4, 6]),
+        (False, "date-understanding", [2]),
+        (True, "date-understanding-train", WRONG_TRAIN),
+        (True, "date-understanding", WRONG_TEST),
+    ],
 )
-def test_the_wrong_gold_chains_are_found(benchmark_data, name, wrong):
-    assert wrong_rows(benchmark_data(name), name) == wrong
-    # 9 of Thanksgiving 2001, 9 of the 36 hours before 2015, 9 of a 5-year anniversary, and Jan 31 + 7 days
-    assert len(WRONG_TRAIN) + len(WRONG_TEST) == 9 + 9 + 9 + 1
-
-
-@pytest.mark.parametrize(("name", "wrong"), [("date-understanding-train", [1, 4, 6]), ("date-understanding", [2])])
-def test_wrong_chains_in_files_of_that_format_are_found(data, name, wrong):
-    assert wrong_rows(data, name) == wrong
-
-
-def wrong_rows(folder, name):
-    found = [e.source for e in read(name, DOMAIN, data_dir=folder).examples if faults(DOMAIN, e)]
-    return [int(source.partition(":")[2]) for source in found]
+def test_the_wrong_gold_chains_are_found(data, benchmark_data, real, name, wrong):
+    rows = read(name, DOMAIN, data_dir=benchmark_data(name) if real else data).examples
+    assert [int(e.source.partition(":")[2]) for e in rows if faults(DOMAIN, e)] == wrong

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from ruplar import plugins
-from ruplar.embedded import make_domain_tokenizer
+from ruplar.embedded import make_tokenizer
 from ruplar.errors import UserError
 from ruplar.model.tokenizers import DOMAINS, load_tokenizer, of_domain
 from ruplar.problems import date_problems, logic_problems
@@ -42,7 +42,7 @@ def test_any_text_comes_back_as_it_went_in(domain):
 
 
 def test_made_again_it_equals_the_shipped_one(domain, tmp_path):
-    make_domain_tokenizer.write_backbone(tmp_path, domain)
+    make_tokenizer.write(tmp_path, domain)
     for name in ("tokenizer.json", "tokenizer_config.json", "config.json"):
         assert (tmp_path / name).read_text() == (DOMAINS[f"embedded-{domain}"] / name).read_text(), f"{name} differs"
 

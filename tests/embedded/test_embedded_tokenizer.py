@@ -99,6 +99,6 @@ def test_prompts_and_chains_are_short(tokenizer):
 
 
 def test_made_again_it_equals_the_shipped_one(tmp_path):
-    make_tokenizer.write(tmp_path)
+    make_tokenizer.write(tmp_path, "word-problems")
     for name in ("tokenizer.json", "tokenizer_config.json"):
         assert (tmp_path / name).read_text() == (TOKENIZER / name).read_text(), f"{name} differs; see make_tokenizer"

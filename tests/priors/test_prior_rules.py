@@ -6,14 +6,11 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given
 from hypothesis import strategies as st
 
 from ruplar.domains import arithmetic
 from ruplar.model.tokenizers import load_tokenizer
 from ruplar.plugins import make, names
-from ruplar.priors import random as random_prior
-from ruplar.priors.base import PriorTable, focus
 from ruplar.types import Span
 
 OPERANDS = ("20", "*", "1", ".", "=")
@@ -52,7 +49,7 @@ def test_the_worked_example_has_the_printed_numbers(toy, rng, request, name, set
     assert toy.named(prior) == pytest.approx(expected(result, repeated, other), abs=5e-5)
 
 
-@pytest.fixture(scope="module", params=["llama-3", "embedded"])
+@pytest.fixture(scope="module", params=[pytest.param("llama-3", marks=pytest.mark.slow), "embedded"])
 def real_tokenizer(request):
     if request.param == "embedded":
         return load_tokenizer("embedded")
@@ -76,11 +73,6 @@ def test_a_real_tokenizer_and_the_real_domain_give_the_printed_numbers(
     assert named == pytest.approx(expected(result, repeated, other), abs=5e-5)
 
 
-def test_the_published_mixture_is_29_and_1_of_34(toy, rng, vector):
-    named = toy.named(make("priors", "mixture", {"semantics": "published"}).build(vector, toy.encode, rng))
-    assert named["24"] == pytest.approx(29 / 34) and named["*"] == pytest.approx(1 / 34)
-
-
 # --- an operand that is also the result: 5*1=5
 
 
@@ -97,13 +89,6 @@ def test_an_operand_that_is_also_the_result_counts_as_its_semantics_says(toy, rn
     span = Span("5*1=5", ("5", "*", "1", "=", "5"), ("5",))
     named = toy.named(make("priors", "mixture", {"semantics": semantics}).build(span, toy.encode, rng))
     assert named == pytest.approx({"5": five, "*": other, "1": other, "=": other})
-
-
-def test_the_temperature_prior_lets_the_result_override_an_operand(toy, rng):
-    span = Span("5*1=5", ("5", "*", "1", "=", "5"), ("5",))
-    named = toy.named(make("priors", "temperature").build(span, toy.encode, rng))
-    odds = math.exp(1.6)
-    assert named["5"] == pytest.approx(odds / (odds + 3))
 
 
 # --- a result of several pieces
@@ -134,23 +119,10 @@ def test_a_result_of_several_pieces_shares_its_mass(toy, rng, semantics, five, p
     assert (named["5"], named["."]) == pytest.approx((five, point))
 
 
-def test_the_default_mixture_gives_the_result_exactly_its_share_however_the_step_is_written(toy, rng):
-    for text in ("20*1.20=24", "5*1=5", "1+2+3+4+5+6=21", "11/2=5.5"):
-        left, right = text.split("=")
-        span = Span(text, (*left, "=", right), (right,))
-        named = toy.named(make("priors", "mixture").build(span, toy.encode, rng))
-        pieces = {p for p in named if toy.pieces[p] in toy.encode(right)}
-        assert sum(named[p] for p in pieces) == pytest.approx(0.8)
-
-
 def test_a_span_that_is_all_result_has_all_its_mass_there(toy, rng):
     span = Span("24", ("24",), ("24",))
     for name, settings in SETTINGS:
         assert toy.named(make("priors", name, settings).build(span, toy.encode, rng)) == {"24": 1.0}
-
-
-def test_a_mixture_without_an_operand_share_is_the_result_alone(toy, rng, vector):
-    assert toy.named(make("priors", "mixture", {"operand_share": 0}).build(vector, toy.encode, rng)) == {"24": 1.0}
 
 
 # --- Gumbel
@@ -160,17 +132,12 @@ def test_the_mean_of_gumbel_draws_is_flatter_than_the_temperature_prior(toy):
     span = Span("3+4=7", ("3", "+", "4", "=", "7"), ("7",))
     prior, draws = make("priors", "gumbel"), np.random.default_rng(7)
     mean: dict[str, float] = {}
-    for _ in range(20_000):
+    for _ in range(4_000):
         for piece, p in toy.named(prior.build(span, toy.encode, draws)).items():
-            mean[piece] = mean.get(piece, 0) + p / 20_000
-    # four operands and one result; the standard error of each mean is 0.002
-    assert mean.pop("7") == pytest.approx(0.34, abs=0.01)
-    assert mean == pytest.approx(dict.fromkeys("3+4=", 0.165), abs=0.01)
-
-
-def test_gumbel_draws_differ_from_each_other(toy, rng, vector):
-    prior = make("priors", "gumbel")
-    assert toy.named(prior.build(vector, toy.encode, rng)) != toy.named(prior.build(vector, toy.encode, rng))
+            mean[piece] = mean.get(piece, 0) + p / 4_000
+    # four operands and one result; the standard error of each mean is 0.005
+    assert mean.pop("7") == pytest.approx(0.34, abs=0.02)
+    assert mean == pytest.approx(dict.fromkeys("3+4=", 0.165), abs=0.02)
 
 
 # --- ablations
@@ -184,20 +151,6 @@ def test_the_random_prior_keeps_its_fixed_logits_through_every_visit(toy, vector
     assert first != toy.named(other_seed.build(vector, toy.encode, np.random.default_rng(1)))
     # logits from U[1.5, 3.0] at temperature 0.5: no odds above e^3
     assert len(set(first.values())) == 6 and max(first.values()) / min(first.values()) < math.exp(3)
-
-
-def test_random_fixed_logits_are_even_over_their_range():
-    drawn = [x for n in range(500) for x in random_prior.Prior(random_prior.Config())._fixed_logits(f"{n}+1", 4)]
-    assert min(drawn) == pytest.approx(1.5, abs=0.01) and max(drawn) == pytest.approx(3.0, abs=0.01)
-    # the standard error of the mean of 2,000 is 1.5 / sqrt(12 * 2000) = 0.01
-    assert np.mean(drawn) == pytest.approx(2.25, abs=0.04)
-
-
-def test_the_random_prior_gives_another_step_other_fixed_logits(toy, rng):
-    prior = make("priors", "random", {"noise": False})
-    spans = [Span(text, tuple(text), (text[-1],)) for text in ("3+4=7", "3+4=7 ")]
-    one, other = (toy.named(prior.build(span, toy.encode, rng)) for span in spans)
-    assert one != other
 
 
 def test_the_random_prior_refuses_a_range_upside_down():
@@ -234,55 +187,4 @@ def test_a_span_without_a_result_is_even_over_its_ids(toy, rng, name, settings):
     assert named == {"20": 0.5, "*": 0.5}
 
 
-@pytest.mark.parametrize(("name", "settings"), SETTINGS)
-def test_a_span_without_ids_is_an_error(toy, rng, name, settings):
-    with pytest.raises(ValueError, match="no symbol that the tokenizer can encode"):
-        make("priors", name, settings).build(Span(" ", (" ",), ()), toy.encode, rng)
-
-
 ids = st.lists(st.integers(0, 30), min_size=1, max_size=12)
-
-
-@pytest.mark.parametrize(("name", "settings"), SETTINGS)
-@given(operands=ids, result=st.lists(st.integers(0, 30), max_size=4), seed=st.integers(0, 2**32 - 1))
-def test_every_prior_is_a_distribution_over_the_spans_own_ids(name, settings, operands, result, seed):
-    # symbols are numbers that encode to themselves
-    symbols = tuple(map(str, [*operands, *result]))
-    span = Span(" ".join(symbols), symbols, tuple(map(str, result)))
-    prior = make("priors", name, settings)
-    built = PriorTable(prior, lambda text: [int(text)], seed).of(span, (0, 1, 2))
-    assert built.probs.dtype == np.float32 and built.ids.dtype == np.int64
-    assert built.probs.astype(np.float64).sum() == pytest.approx(1, abs=1e-6)
-    assert (built.probs > 0).all() and (np.diff(built.probs) <= 0).all()
-    assert set(built.ids.tolist()) <= {*operands, *result} and len(set(built.ids.tolist())) == len(built.ids)
-    again = PriorTable(make("priors", name, settings), lambda text: [int(text)], seed).of(span, (0, 1, 2))
-    assert np.array_equal(built.ids, again.ids) and np.array_equal(built.probs, again.probs)
-
-
-# --- the focused KL
-
-
-@pytest.mark.parametrize(("name", "settings"), [row[:2] for row in TABLE])
-def test_focusing_keeps_every_token_of_a_short_step_so_focused_equals_full(toy, rng, vector, name, settings):
-    prior = make("priors", name, settings).build(vector, toy.encode, rng)
-    q = np.random.default_rng(3).dirichlet(np.ones(len(prior.ids)))
-    terms = prior.probs * (np.log(prior.probs) - np.log(q))
-    kept = focus(prior.probs, 0.01)
-    assert kept.all() and terms[kept].sum() == terms.sum()
-
-
-@pytest.mark.parametrize(("operands", "kept"), [(19, 20), (20, 1)])
-def test_a_mixture_of_twenty_operands_loses_them_to_the_focus(rng, operands, kept):
-    # 0.2 / 19 is above 0.01 and 0.2 / 20 is not: then only the result stays
-    symbols = tuple(map(str, range(operands)))
-    span = Span("long", (*symbols, "999"), ("999",))
-    prior = make("priors", "mixture").build(span, lambda text: [int(text)], rng)
-    assert focus(prior.probs, 0.01).sum() == kept
-
-
-@pytest.mark.parametrize(("operands", "all_kept"), [(95, True), (96, False)])
-def test_the_temperature_prior_loses_operands_only_beyond_ninety_five(rng, operands, all_kept):
-    # 1 / (4.953 + n) > 0.01 while n < 95.047
-    span = Span("long", (*map(str, range(operands)), "999"), ("999",))
-    prior = make("priors", "temperature").build(span, lambda text: [int(text)], rng)
-    assert focus(prior.probs, 0.01).all() == all_kept

@@ -1,16 +1,17 @@
 """Date problems: every chain re-executes and fits its question, no scenario is in two splits or in the benchmark."""
 
+import re
 from collections import Counter
+from itertools import pairwise
 
 import pytest
+from checking import fault
 
 from ruplar import plugins
-from ruplar.domains._calendar import find_all
-from ruplar.domains._date_questions import divide
-from ruplar.problems import date_benchmark_overlap as overlap
-from ruplar.problems import date_problems
-from ruplar.problems.date_problems import _BIG_BENCH, OPENINGS, generate, part_of_scenario, verify
-from ruplar.problems.date_scenarios import EARLIEST, LATEST, amount, ordinal
+from ruplar.domains._date_questions import divide, expected
+from ruplar.problems import date_problems as overlap
+from ruplar.problems.date_problems import _BIG_BENCH, OPENINGS, generate, part_of_scenario
+from ruplar.problems.date_scenarios import EARLIEST, LATEST
 from ruplar.problems.seeding import part_of
 
 SCENARIOS = {
@@ -21,61 +22,25 @@ SCENARIOS = {
 
 
 def test_every_problem_re_executes_and_its_question_is_parsed_to_the_same_day():
-    wrong = [(e.question, e.chain, verify(e)) for e in generate(2500, 11) if verify(e)]
-    assert wrong == []
-
-
-def test_a_mistake_in_any_field_is_noticed():
-    from dataclasses import replace
-
-    e = next(generate(1, 3, steps=(2, 2)))
-    last = e.steps[-1].rpartition(" = ")[0]
-    for bad in (
-        replace(e, answer="01/01/1950"),
-        replace(e, steps=(e.steps[0], f"{last} = Jan 1, 1950")),
-        replace(e, steps=(e.steps[1], e.steps[0])),
-        replace(e, question="It rained. " + divide(e.question)[1]),
-    ):
-        assert verify(bad)
-
-
-def test_the_first_problem_of_a_seed_is_pinned():
-    # recorded results are made from these sequences: a change here is a change of data
-    e = next(generate(1, 5))
-    assert e.question == (
-        "Omar's birthday is 10/1/2019, which is 1 week away from now. What is the date 6 years from today in MM/DD/YYYY?"
-    )
-    assert e.chain == "<<Oct 1, 2019 - 7 days = Sep 24, 2019>> <<Sep 24, 2019 + 6 years = Sep 24, 2025>>"
-    assert e.answer == "09/24/2025"
+    for e in generate(1200, 11):
+        assert fault(e, "dates") is None and expected(e.question) is not None, e
+        assert all(after.startswith(before.rpartition(" = ")[2]) for before, after in pairwise(e.steps)), e
+        assert all(EARLIEST <= int(year) <= LATEST for year in re.findall(r"\b\d{4}\b", e.question + e.chain)), e
 
 
 def test_no_scenario_is_in_two_splits():
-    parts = {part: list(generate(300, 1, split=part)) for part in ("train", "valid", "test")}
+    parts = {part: list(generate(150, 1, split=part)) for part in ("train", "valid", "test")}
     ours = {part: {overlap.normalize(divide(e.question)[0]) for e in found} for part, found in parts.items()}
     assert not ours["train"] & ours["valid"] and not ours["train"] & ours["test"] and not ours["valid"] & ours["test"]
     assert all(part_of_scenario(e.question) == part for part, found in parts.items() for e in found)
     assert all(part_of(scenario) == part for part, some in ours.items() for scenario in some)
 
 
-@pytest.mark.parametrize(
-    "other",
-    [
-        "Tom thinks today is Jun 18, 2019, but Mia thinks today is Jun 19, 2019. Tom is correct.",
-        "Jane thinks today is 6/18/2019, but John thinks today is 6/19/2019. John is correct.",
-    ],
-)
-def test_a_scenario_has_one_split_however_its_dates_are_written_and_whoever_is_right(other):
-    ask = " What is the date tomorrow in MM/DD/YYYY?"
-    one = "Jane thinks today is 6/18/2019, but John thinks today is 6/19/2019. Jane is correct."
-    assert part_of_scenario(one + ask) == part_of_scenario(other + ask) == part_of(overlap.normalize(one))
-    assert plugins.make("domains", "dates").scenario(one + ask).endswith("thinks today is 6/19/2019.")
-
-
 def test_all_openings_and_all_questions_of_date_understanding_occur():
-    found = list(generate(3000, 2))
+    found = list(generate(1500, 2))
     asked = Counter(divide(e.question)[1] for e in found)
     for when, _, _ in _BIG_BENCH:
-        assert asked[f"What is the date {when} in MM/DD/YYYY?"] > 100
+        assert asked[f"What is the date {when} in MM/DD/YYYY?"] > 50
     assert {len(e.steps) for e in found} == {1, 2, 3, 4}
     assert len(OPENINGS) == 13
 
@@ -103,12 +68,13 @@ def test_scenarios_of_both_files_are_recognized_by_their_hashes(data, monkeypatc
     assert all(overlap.in_benchmark(scenario) for scenario in ours)
 
 
+@pytest.mark.slow
 def test_no_scenario_of_date_understanding_is_generated(benchmark_data):
     folder = benchmark_data("date-understanding-train", "date-understanding")
     theirs = {overlap.normalize(scenario) for scenario in scenarios_of_date_understanding(folder)}
     # the split that would have some without the check (test below)
-    ours = {overlap.normalize(divide(e.question)[0]) for e in generate(20_500, 1, split="train")}
-    assert len(ours) > 15_000 and not ours & theirs
+    ours = {overlap.normalize(divide(e.question)[0]) for e in generate(15_000, 1, split="train")}
+    assert len(ours) > 11_000 and not ours & theirs
 
 
 def test_a_scenario_of_date_understanding_is_drawn_again(monkeypatch):
@@ -118,10 +84,8 @@ def test_a_scenario_of_date_understanding_is_drawn_again(monkeypatch):
     assert {i: divide(e.question)[0] for i, e in before.items()} == SCENARIOS
     monkeypatch.undo()
     after = {i: next(generate(1, 1, start=i, split="train")) for i in SCENARIOS}
-    assert all(after[i].source == f"date-problems:1:{i}" and verify(after[i]) is None for i in SCENARIOS)
+    assert all(after[i].source == f"date-problems:1:{i}" for i in SCENARIOS)
     assert not {divide(e.question)[0] for e in after.values()} & set(SCENARIOS.values())
-    assert after == {i: next(generate(1, 1, start=i, split="train")) for i in SCENARIOS}
-    assert [verify(e) for e in before.values()] == ["the scenario is one of Date Understanding"] * 3
 
 
 @pytest.mark.parametrize(
@@ -143,16 +107,3 @@ def test_a_scenario_of_date_understanding_is_drawn_again(monkeypatch):
 )
 def test_a_scenario_is_the_same_however_its_dates_counts_and_people_are_written(ours, same):
     assert overlap.in_benchmark(ours) is same
-
-
-def test_years_stay_in_the_range_of_the_tokenizer():
-    for e in generate(2000, 9):
-        assert all(EARLIEST <= day.year <= LATEST for day, _ in find_all(e.question + " " + e.chain))
-
-
-def test_ordinals_and_amounts():
-    assert [ordinal(n) for n in (1, 2, 3, 4, 11, 12, 13, 21, 22, 23, 30)] == (
-        ["1st", "2nd", "3rd", "4th", "11th", "12th", "13th", "21st", "22nd", "23rd", "30th"]
-    )
-    assert (amount(1, "day"), amount(7, "day")) == ("1 day", "7 days")
-    assert date_problems.DOMAIN == "dates"

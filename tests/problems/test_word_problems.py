@@ -1,4 +1,4 @@
-"""Word problems: every problem is valid, its English clean, its numbers small; what `verify` and `write_jsonl` do."""
+"""Word problems: every problem is valid, its English clean, its numbers small; what `write_jsonl` does."""
 
 import json
 import re
@@ -6,21 +6,18 @@ from collections import Counter
 from dataclasses import replace
 
 import pytest
+from checking import numbers, word_problem_fault
 
-from ruplar.errors import UserError
 from ruplar.problems import word_problems
 from ruplar.problems.word_problems import (
     DRILLS,
     FAMILIES,
-    HELD_OUT,
     SHORT,
-    SITUATIONS,
     TRAIN_FAMILIES,
     generate,
     part_of,
-    verify,
-    words,
 )
+from ruplar.problems.word_problems.words import PEOPLE
 from ruplar.types import Example
 
 GOOD = Example(
@@ -44,10 +41,10 @@ def problems():
     return list(generate(8000, 9))
 
 
-@pytest.mark.parametrize("family", word_problems.names())
+@pytest.mark.parametrize("family", FAMILIES)
 def test_every_problem_of_a_family_is_valid_and_clean_english(family):
-    for e in generate(600, 11, families=[family]):
-        assert verify(e) is None, (e, verify(e))
+    for e in generate(250, 11, families=[family]):
+        assert word_problem_fault(e) is None, (e, word_problem_fault(e))
         q = e.question
         assert not re.search(r"[{}]|  | [.,?]|\.\.|\b[Aa] [aeiou]|\b[Aa]n (?!hour)[^aeiou]", q), q
         assert q[0].isupper() or q[0].isdigit() or q[0] == "$", q
@@ -56,11 +53,12 @@ def test_every_problem_of_a_family_is_valid_and_clean_english(family):
         assert not re.search(r"\b1 [a-z]+s\b", q), q
 
 
-@pytest.mark.parametrize("family", word_problems.names())
+@pytest.mark.parametrize("family", FAMILIES)
 def test_a_family_writes_every_number_of_steps_of_its_range(family):
     low, high = FAMILIES[family].steps
+    assert len(FAMILIES[family].about) > 20
     for n in range(low, high + 1):
-        assert {len(e.steps) for e in generate(25, 3, families=[family], steps=(n, n))} == {n}
+        assert {len(e.steps) for e in generate(10, 3, families=[family], steps=(n, n))} == {n}
 
 
 def test_other_families_do_not_change_the_default_problems():
@@ -79,16 +77,11 @@ def test_short_problems_have_the_documented_steps_and_distractors():
     assert min(signs[sign] for sign in "+-*/") > 100
 
 
-def test_two_families_under_one_seed_use_different_numbers():
-    a, b = (list(generate(200, 1, families=[f], steps=(3, 3))) for f in ("farm", "stock"))
-    assert sum(x.steps == y.steps for x, y in zip(a, b, strict=True)) < 10
-
-
 def test_numbers_are_small(problems):
-    for e in (*problems[:3000], *generate(3000, 2, families=word_problems.names())):
+    for e in (*problems[:2000], *generate(1000, 2, families=list(FAMILIES))):
         assert max(int(n) for n in re.findall(r"\d+", e.question + " " + e.chain)) <= 999
         assert 1 <= int(e.answer) <= 999
-    for step in (step for e in problems[:3000] for step in e.steps):
+    for step in (step for e in problems[:2000] for step in e.steps):
         if m := re.fullmatch(r"(\d+)([*/])(\d+)=\d+", step):
             a, b = int(m[1]), int(m[3])
             assert min(a, b) <= 12 or b % 10 == 0 or a % 5 == 0, step
@@ -107,26 +100,6 @@ def test_problems_are_varied(problems):
     assert sum(lengths) / 8000 < 35 and max(lengths) < 90
 
 
-def test_many_chains_branch(problems):
-    def branches(e):  # a step that does not use the result before it
-        results = [s.split("=")[1] for s in e.steps]
-        return any(r not in re.findall(r"\d+", s.split("=")[0]) for r, s in zip(results, e.steps[1:], strict=False))
-
-    found = [branches(e) for e in problems if len(e.steps) >= 3]
-    assert sum(found) / len(found) > 0.3
-
-
-@pytest.mark.slow
-def test_repeats_are_rare_in_30_000():
-    # measured: 91 repeats in 100,000 under seed 0
-    answers: dict[str, set[str]] = {}
-    for number, e in enumerate(generate(30_000, 0)):
-        assert number % 10 or verify(e) is None
-        answers.setdefault(e.question, set()).add(e.answer)
-    assert len(answers) >= 29_960
-    assert all(len(a) == 1 for a in answers.values())
-
-
 def test_steps_follow_their_weights(problems):
     count = Counter(len(e.steps) for e in problems)
     for n, share in {1: 0.08, 2: 0.22, 3: 0.30, 4: 0.22, 5: 0.11, 6: 0.07}.items():
@@ -135,31 +108,10 @@ def test_steps_follow_their_weights(problems):
     assert sum(n * c for n, c in count.items()) / 8000 == pytest.approx(3.27, abs=0.06)
 
 
-def test_groups_of_families_do_not_overlap():
-    assert not set(TRAIN_FAMILIES) & set(HELD_OUT) and not set(DRILLS) & {*TRAIN_FAMILIES, *HELD_OUT}
-    assert sorted((*TRAIN_FAMILIES, *HELD_OUT, *DRILLS, *SHORT, *SITUATIONS)) == sorted(FAMILIES)
-    assert len(TRAIN_FAMILIES) >= 12 and len(HELD_OUT) >= 2
-    assert all(FAMILIES[name].about for name in FAMILIES)
-
-
 def test_the_number_words_of_the_potion_shop_occur_in_no_training_family(problems):
     text = " ".join(e.question for e in problems).lower()
     seen = set(re.findall(r"[a-z]+", text))
     assert not seen & set(FAMILIES["potion_shop"].constants)
-
-
-def test_an_unknown_family_is_refused_with_the_nearest_name():
-    with pytest.raises(UserError, match="unknown family 'farms'. Did you mean 'farm'"):
-        generate(1, 0, families=["farms"])
-
-
-def test_steps_that_no_family_has_are_refused():
-    with pytest.raises(UserError, match="no family can write 5 to 6 steps. They write: drills 1-3."):
-        generate(1, 0, families=["drills"], steps=range(5, 7))
-
-
-def test_steps_can_be_a_range():
-    assert {len(e.steps) for e in generate(200, 0, steps=range(2, 4))} == {2, 3}
 
 
 def test_written_file_holds_problem_solution_answer(tmp_path):
@@ -175,46 +127,23 @@ def test_a_lone_surrogate_is_escaped(tmp_path):
     assert "\\ud800 of é" in text and json.loads(text)["problem"] == "Half \ud800 of é"
 
 
-def test_an_interrupted_write_leaves_the_old_file(tmp_path):
-    def stopped():
-        yield from generate(3, 1)
-        raise KeyboardInterrupt
-
-    for before in ("", "what was there\n"):
-        file = tmp_path / "a.jsonl"
-        if before:
-            file.write_text(before)
-        with pytest.raises(KeyboardInterrupt):
-            word_problems.write_jsonl(file, stopped())
-        assert [f.read_text() for f in tmp_path.iterdir()] == ([before] if before else [])
-
-
-def test_a_file_that_cannot_be_written_is_reported(tmp_path):
-    (tmp_path / "file").write_text("")
-    with pytest.raises(UserError, match="a.jsonl: cannot be written"):
-        word_problems.write_jsonl(tmp_path / "file" / "a.jsonl", generate(3, 1))
-
-
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"steps": ("12+5=18",), "chain": "<<12+5=18>>", "answer": "18"}, "is 17, not 18"),
-        ({"steps": ("12+7=19",), "chain": "<<12+7=19>>", "answer": "19"}, "7 in step '12\\+7=19' is neither"),
-        ({"answer": "18"}, "the answer is 18, but the chain ends in 17"),
-        ({"chain": "<<12+5=18>>"}, "does not spell out"),
-        ({"steps": ()}, "has no step"),
-        ({"steps": ("12/5=2",), "chain": "<<12/5=2>>", "answer": "2"}, "is 12/5, not 2"),
-        ({"steps": ("twelve",)}, "not of the form"),
-        ({"question": "1200 and 12 and 5"}, "above 999"),
-        ({"steps": ("12*5=60", "12+5=17"), "chain": "<<12*5=60>> <<12+5=17>>"}, "the result 60 is never used"),
+        ({"steps": ("12+5=18",), "answer": "18"}, "is 17, not 18"),
+        ({"steps": ("12+7=19",), "answer": "19"}, "7.* is neither"),
+        ({"answer": "18"}, "marked 18"),
+        ({"steps": ()}, "not checked"),
+        ({"steps": ("12*5=60", "12+5=17")}, "60.* is never used"),
     ],
 )
-def test_verify_names_the_mistake(change, message):
-    assert verify(GOOD) is None
-    assert re.search(message, verify(replace(GOOD, **change)))
+def test_the_check_of_these_tests_finds_mistakes(change, message):
+    bad = replace(GOOD, **change)
+    assert word_problem_fault(GOOD) is None
+    assert re.search(message, word_problem_fault(replace(bad, chain=" ".join(f"<<{s}>>" for s in bad.steps))))
 
 
 def test_words_that_stand_for_numbers_are_found():
-    assert word_problems.written("Twice a week for 3 days, 20% off") == {2, 7, 3, 20, 100}
-    assert word_problems.written("two dozen") == {2, 12, 6}
-    assert len({p.name for p in words.PEOPLE}) == len(words.PEOPLE)
+    assert numbers("Twice a week for 3 days, 20% off") == {2, 7, 3, 20, 100}
+    assert numbers("two dozen") == {2, 12, 6}
+    assert len({p.name for p in PEOPLE}) == len(PEOPLE)

@@ -17,7 +17,7 @@ from ruplar.bench.report import about, ratio
 from ruplar.bench.shapes import sizes_of
 from ruplar.bench.timing import Peak, Spread, held_gb
 from ruplar.data.encoding import Encoder
-from ruplar.data.read import iterate
+from ruplar.data.read import read
 from ruplar.model.prompt import PromptBuilder
 from ruplar.model.settings import PromptConfig
 from ruplar.model.tokenizers import load_tokenizer
@@ -32,7 +32,7 @@ def priors(
     """Measure how fast priors are built, on one core."""
     vocabulary = int(sizes_of(shape)["vocab_size"])
     domain = plugins.make("domains", "arithmetic")
-    examples = list(iterate(str(file), domain, skip_bad=True) if file else generate(chains, seed=1))
+    examples = read(file, domain, skip_bad=True).examples if file else list(generate(chains, seed=1))
     encoder = _encoder(prior)
     before = held_gb()
     with Peak("cpu") as peak:

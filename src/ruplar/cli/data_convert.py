@@ -16,7 +16,7 @@ from ruplar.cli.options import AsJson, DataDir, Domain, print_json, print_text, 
 from ruplar.errors import UserError
 
 if TYPE_CHECKING:
-    from ruplar.data.convert import ConversionProgress, Outcome
+    from ruplar.data.convert.run import ConversionProgress
 
 out = Console()
 err = Console(stderr=True)
@@ -53,9 +53,6 @@ def convert(
     retry_rejected: Annotated[
         bool, typer.Option("--retry-rejected", help="Convert previously rejected rows again.")
     ] = False,
-    set_aside_unanswered: Annotated[
-        bool, typer.Option("--set-aside-unanswered", help="Reject rows that get no reply, instead of stopping.")
-    ] = False,
     force: Annotated[bool, typer.Option("--force", help="Start over and discard earlier results.")] = False,
     data_dir: DataDir = None,
     as_json: AsJson = False,
@@ -66,12 +63,14 @@ def convert(
     Repeating the command resumes an interrupted conversion; rows may have been added to INPUT in the meantime.
     OUTPUT.rejected.jsonl lists the rejected rows with reasons; OUTPUT.journal records finished rows and all replies.
     """
-    from ruplar.data.convert import ByModel, ByRules, Columns, Endpoint, read_prose
-    from ruplar.data.convert import convert as run
+    from ruplar.data.convert.endpoint import Endpoint
     from ruplar.data.convert.messages import load_prompt
+    from ruplar.data.convert.prose import read_prose
+    from ruplar.data.convert.run import ByModel
+    from ruplar.data.convert.run import convert as run
 
     plugins.make("domains", domain)
-    converter: ByRules | ByModel = ByRules()
+    converter = None
     if by == "llm":
         if not endpoint or not model:
             raise UserError(
@@ -81,16 +80,13 @@ def convert(
             endpoint, model, _key(api_key, api_key_file), timeout, retries, max_tokens=max_tokens, trust_env=True
         )
         instructions = load_prompt(domain, plugins.make("domains", domain), prompt)
-        converter = ByModel(place, instructions, concurrency, attempts, set_aside_unanswered=set_aside_unanswered)
-    elif set_aside_unanswered:
-        raise UserError(
-            "--set-aside-unanswered is for --by llm; rules send no requests. Add --by llm, or leave it out."
-        )
+        converter = ByModel(place, instructions, concurrency, attempts)
     elif endpoint or model:
         raise UserError(
             "--endpoint and --model are for --by llm; rules send no requests. Add --by llm, or leave them out."
         )
-    rows = read_prose(source, Columns(question, answer, reasoning), limit=limit, data_dir=data_dir)
+    columns = {"question": question, "answer": answer, "reasoning": reasoning}
+    rows = read_prose(source, columns, limit=limit, data_dir=data_dir)
     journal = output.with_name(f"{output.name}.journal")
     writable_file(output, force or journal.exists())  # with a journal, the conversion is resumed
     if force:
@@ -98,33 +94,35 @@ def convert(
     with _progress_bar(price_in, price_out) as update:
         found = run(rows, output, domain, converter, retry_rejected=retry_rejected, on_progress=update)
     if as_json:
-        print_json(_as_dict(found, price_in, price_out))
+        print_json(_as_dict(found, output, price_in, price_out))
     else:
-        print_text(out, _summary(found, price_in, price_out))
+        print_text(out, _summary(found, output, price_in, price_out))
 
 
-def _as_dict(found: Outcome, price_in: float, price_out: float) -> dict[str, Any]:
-    progress = found.progress
+def _as_dict(progress: ConversionProgress, output: Path, price_in: float, price_out: float) -> dict[str, Any]:
+    from ruplar.data.convert.run import rejected_file
+
     return {
         "rows": progress.total,
         "converted": progress.converted,
         "rejected": dict(progress.rejected),
-        "tokens_in": progress.tokens_in,
-        "tokens_out": progress.tokens_out,
-        "replies_without_usage": progress.uncounted,
+        "tokens_in": progress.used["tokens_in"],
+        "tokens_out": progress.used["tokens_out"],
+        "replies_without_usage": progress.used["uncounted"],
         "cost": progress.cost(price_in, price_out),
-        "output": str(found.output),
-        "rejected_file": str(found.rejected),
+        "output": str(output),
+        "rejected_file": str(rejected_file(output)),
     }
 
 
-def _summary(found: Outcome, price_in: float, price_out: float) -> str:
-    progress = found.progress
-    lines = [f"{progress.converted:,} of {progress.total:,} rows converted: {found.output}"]
+def _summary(progress: ConversionProgress, output: Path, price_in: float, price_out: float) -> str:
+    from ruplar.data.convert.run import rejected_file
+
+    lines = [f"{progress.converted:,} of {progress.total:,} rows converted: {output}"]
     lines += [f"  {count:,} rejected: {reason}" for reason, count in progress.rejected.most_common()]
     if progress.rejected:
-        lines.append(f"  rejected rows and reasons: {found.rejected}")
-    if progress.tokens_in or progress.tokens_out or progress.uncounted:
+        lines.append(f"  rejected rows and reasons: {rejected_file(output)}")
+    if progress.used.total():
         lines.append(f"  {_usage(progress, price_in, price_out)}")
     return "\n".join(lines)
 
@@ -148,7 +146,7 @@ def _progress_bar(price_in: float, price_out: float) -> Iterator[Callable[[Conve
 
         def update(progress: ConversionProgress) -> None:
             text = f"{sum(progress.rejected.values()):,} rejected"
-            if progress.tokens_in or progress.tokens_out:
+            if progress.used.total():
                 text += f"  {_usage(progress, price_in, price_out)}"
             if progress.waiting:
                 text += f"  {escape(progress.waiting)}"
@@ -159,7 +157,8 @@ def _progress_bar(price_in: float, price_out: float) -> Iterator[Callable[[Conve
 
 def _usage(progress: ConversionProgress, price_in: float, price_out: float) -> str:
     """Format the tokens used and, where prices are given, their cost: `12,400 + 3,100 tokens, cost 0.0125`."""
-    text = f"{progress.tokens_in:,} + {progress.tokens_out:,} tokens"
+    text = f"{progress.used['tokens_in']:,} + {progress.used['tokens_out']:,} tokens"
     if price_in or price_out:
         text += f", cost {progress.cost(price_in, price_out):.4f}"
-    return text + (f" ({progress.uncounted:,} replies without usage)" if progress.uncounted else "")
+    silent = progress.used["uncounted"]
+    return text + (f" ({silent:,} replies without usage)" if silent else "")

@@ -63,14 +63,13 @@ def fetch(
 
 
 def _list_sets(folder: Path | None) -> None:
-    from ruplar.data.fetch import hub_files
-    from ruplar.data.locations import KNOWN_SETS
+    from ruplar.data.locations import KNOWN_SETS, hub_files
 
     table = Table("name", "rows", "download", "file")
     table.columns[1].justify = "right"
     for name, known in KNOWN_SETS.items():
         hosts = [_github(known.url)] if known.url else ["" if known.of else "no download known"]
-        hosts += [f"hub:{hub_files(name)[0].repo}"] if hub_files(name) else []
+        hosts += [f"hub:{hub_files(name)[0][0]}"] if hub_files(name) else []
         table.add_row(name, f"{known.rows:,}" if known.rows else "", "\n".join(hosts), _file(name, folder))
     out.print(table)
 

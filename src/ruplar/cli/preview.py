@@ -97,6 +97,6 @@ def _chains(text: str, domain: Any, limit: int) -> list[Any]:
         if "<<" not in text and Path(text).suffix in SUFFIXES and len(text.split()) == 1:
             raise UserError(f"{text}: no such file. Give a file of chains, or a chain such as '<<20*1.20=24>>'.")
         return [text]
-    from ruplar.data.read import iterate
+    from ruplar.data.read import read
 
-    return [example.steps for example in iterate(text, domain, limit=limit, skip_bad=True)]
+    return [example.steps for example in read(text, domain, limit=limit, skip_bad=True).examples]

@@ -42,7 +42,9 @@ def source_of(*plugins: Any) -> str:
 @cache
 def package_source(root: Path) -> str:
     """Return a hash of the package in this folder, without `NOT_IN_KEY`; computed once per process."""
-    files = (file.relative_to(root) for file in sorted(root.rglob("*.py")))
+    # the generators' texts and the tables of augmentation are data files
+    found = [*root.rglob("*.py"), *root.glob("problems/**/*.yaml"), *root.glob("data/augment/*.yaml")]
+    files = (file.relative_to(root) for file in sorted(found))
     return "".join(_hash(root / file) for file in files if file.with_suffix("").parts[0] not in NOT_IN_KEY)
 
 
@@ -51,11 +53,7 @@ def _hash(file: Path) -> str:
 
 
 def is_complete(folder: Path) -> bool:
-    """Return whether the folder exists; its files must have the sizes they were written with.
-
-    Raises:
-        UserError: A file of it is missing or has another size.
-    """
+    """Return whether the folder exists; its files must have the sizes they were written with."""
     if not folder.is_dir():
         return False
     try:
@@ -90,11 +88,7 @@ def lock(folder: Path) -> Iterator[None]:
 
 @contextmanager
 def write_complete(folder: Path) -> Iterator[Path]:
-    """Give a folder to write in that takes its name, with the sizes of its files, when the block ends without an error.
-
-    Raises:
-        UserError: It cannot be written.
-    """
+    """Give a folder to write in that takes its name, with the sizes of its files, when the block ends without an error."""
     with _writable(folder), atomic_folder(folder) as draft:
         yield draft
         sizes = {str(file.relative_to(draft)): file.stat().st_size for file in draft.rglob("*") if file.is_file()}

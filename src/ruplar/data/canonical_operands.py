@@ -6,10 +6,9 @@
 A chain may write `3*12` or `12*3`. In text either works, but a latent whose target is the first operand (`spans: plan`)
 would have to predict both. In canonical order the first operand follows from the question and the earlier steps.
 
-The order is: the previous step's result, other results in the order of their steps, the question's numbers in their order,
-then all others (the 7 days of a week). Unchanged are: steps with an operation other than addition alone or multiplication
-alone; operands of equal rank among each other; and a step with an operand that could come from both the question and an
-earlier step, which is one in thirteen of GSM8K's sums and products. A reordered step is written without spaces.
+The order is: the previous step's result, other results in the order of their steps, the question's numbers in their order, then
+all others (the 7 days of a week). Unchanged are steps with other operations, and steps with an operand that could come from both
+the question and an earlier step, one in thirteen of GSM8K's sums and products. A reordered step is written without spaces.
 """
 
 from __future__ import annotations

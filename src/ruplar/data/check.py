@@ -16,18 +16,21 @@ from ruplar.types import Example
 Found = list[tuple[str, str]]
 """Locations (`file:line`), each with a message."""
 
+KINDS = {
+    "wrong_steps": "wrong steps",
+    "unchecked": "steps that cannot be checked",
+    "wrong_ends": "chains that do not end in their answer",
+    "no_result": "steps without a result",
+    "wrong_chains": "chains that do not match their question",
+    "unread_answers": "answers that the domain cannot parse, compared word for word",
+    "repeats": "rows that repeat an earlier question",
+}
+"""Kind of finding → its title."""
+
 
 @dataclass(frozen=True, slots=True)
 class StepRead:
-    """One step as a domain reads it.
-
-    Attributes:
-        step: As written.
-        symbols: Its symbols.
-        result: The symbols of its result.
-        verdict: `right`, `wrong: …` or `not checked: …`.
-        ignored: Words and numbers of it that are not symbols; "" if the domain rewrites symbols.
-    """
+    """One step as a domain reads it; the verdict is `right`, `wrong: …` or `not checked: …`."""
 
     step: str
     symbols: tuple[str, ...]
@@ -63,50 +66,24 @@ class ChainCheck:
     """The report of `check_chains`.
 
     Attributes:
-        source: Where it was read from.
-        rows: Number of rows.
         examples: Rows with a chain that can be trained on.
         refused: Rows with a wrong chain, if the domain rejects these in training.
         step_counts: Number of steps → number of chains.
         right: Steps that were recomputed and are right.
-        left_out: Reason → rows left out.
-        wrong_steps: Wrong steps.
-        unchecked: Steps that cannot be checked, and why.
-        wrong_ends: Chains whose last result is not the marked answer.
-        no_result: Steps without a result.
-        wrong_chains: Chains that do not match their question, if the domain checks this; one entry per chain.
-        unread_answers: Marked answers that the domain cannot parse; they are compared word for word.
-        repeats: Rows that repeat a question.
-        remarks: Remarks on the whole set.
+        found: Kind (one of `KINDS`) → the findings.
         parsed: The first rows in detail.
     """
 
     source: str
-    rows: int = 0
-    examples: int = 0
-    refused: Found = field(default_factory=list)
+    rows: int
+    examples: int
+    refused: Found
+    left_out: dict[str, list[Problem]]
+    remarks: list[str]
     step_counts: Counter[int] = field(default_factory=Counter)
     right: int = 0
-    left_out: dict[str, list[Problem]] = field(default_factory=dict)
-    wrong_steps: Found = field(default_factory=list)
-    unchecked: Found = field(default_factory=list)
-    wrong_ends: Found = field(default_factory=list)
-    no_result: Found = field(default_factory=list)
-    wrong_chains: Found = field(default_factory=list)
-    unread_answers: Found = field(default_factory=list)
-    repeats: Found = field(default_factory=list)
-    remarks: list[str] = field(default_factory=list)
+    found: dict[str, Found] = field(default_factory=lambda: {kind: [] for kind in KINDS})
     parsed: list[RowRead] = field(default_factory=list)
-
-    _KINDS = {
-        "wrong_steps": "wrong steps",
-        "unchecked": "steps that cannot be checked",
-        "wrong_ends": "chains that do not end in their answer",
-        "no_result": "steps without a result",
-        "wrong_chains": "chains that do not match their question",
-        "unread_answers": "answers that the domain cannot parse, compared word for word",
-        "repeats": "rows that repeat an earlier question",
-    }
 
     def as_dict(self) -> dict[str, Any]:
         """Plain JSON values."""
@@ -118,7 +95,7 @@ class ChainCheck:
             "steps": {str(n): c for n, c in sorted(self.step_counts.items())},
             "right_steps": self.right,
             "left_out": {r: [str(p) for p in rows] for r, rows in self.left_out.items()},
-            **{kind: [{"at": at, "what": what} for at, what in getattr(self, kind)] for kind in self._KINDS},
+            **{kind: [{"at": at, "what": what} for at, what in found] for kind, found in self.found.items()},
             "remarks": self.remarks,
             "parsed": [asdict(row) for row in self.parsed],
         }
@@ -127,18 +104,20 @@ class ChainCheck:
         """Return the report as text: counts, then the first few problems of each kind."""
         total, chains = sum(n * c for n, c in self.step_counts.items()), sum(self.step_counts.values())
         spread = "  ".join(f"{n}: {c:,}" for n, c in sorted(self.step_counts.items()))
+        refused = ""
+        if self.refused:
+            refused = f"; {len(self.refused):,} have a wrong one, which training rejects or, with data.skip_bad: true, leaves out"
         lines = [line for row in self.parsed for line in (*row.lines(), "")]
         lines += [
-            f"{self.source}: {self.examples:,} of {self.rows:,} rows have a usable chain" + self._refused(),
+            f"{self.source}: {self.examples:,} of {self.rows:,} rows have a usable chain{refused}",
             f"  {total:,} steps, {total / max(chains, 1):.2f} per chain   ({spread})",
             f"  {self.right:,} steps recomputed and right",
         ]
         groups = [(f"left out, {r}", [str(p) for p in rows]) for r, rows in self.left_out.items()]
-        for kind, title in self._KINDS.items():
-            found = getattr(self, kind)
+        for kind, found in self.found.items():
             rows = len({at for at, _ in found})
             within = f", in {rows:,} row{'s' if rows > 1 else ''}" if rows < len(found) else ""
-            groups.append((title + within, [f"{at}  {what}" for at, what in found]))
+            groups.append((KINDS[kind] + within, [f"{at}  {what}" for at, what in found]))
         for title, shown in groups:
             lines.append(f"  {len(shown):,} {title}")
             lines += [f"    {line}" for line in shown[:show]]
@@ -149,57 +128,34 @@ class ChainCheck:
             lines.append("  --rows N shows how each of the first N chains is parsed")
         return "\n".join(lines)
 
-    def _refused(self) -> str:
-        if not self.refused:
-            return ""
-        return f"; {len(self.refused):,} have a wrong one, which training rejects or, with data.skip_bad: true, leaves out"
-
 
 def check_chains(
     source: str, domain: Domain, *, format: str | None = None, data_dir: str | Path | None = None, rows: int = 0
 ) -> ChainCheck:
-    """Read a set and recompute every step.
-
-    Args:
-        source: A path, a known name or a Hub address.
-        domain: Finds and checks the steps.
-        format: Column layout of the rows; None to detect it.
-        data_dir: Folder with the files of known sets.
-        rows: Report this many of the first rows in detail.
-
-    Raises:
-        UserError: The source cannot be read, or has no usable row.
-    """
+    """Read a set and recompute every step; the first `rows` are reported in detail."""
     reading = read(source, domain, format=format, skip_bad=True, data_dir=data_dir)
     refused = list(wrong_chains([reading], domain).items())
+    notes = [*([step_hint(domain)] if NO_STEP in reading.left_out else []), *remarks(reading, domain)]
     usable = len(reading.examples) - len(refused)
-    found = ChainCheck(reading.location.name, reading.rows, usable, refused, left_out=reading.left_out)
-    found.remarks = [*([step_hint(domain)] if NO_STEP in reading.left_out else []), *remarks(reading, domain)]
-    found.repeats = [(repeat.source, repeat.excerpt) for repeat in reading.repeats]
+    check = ChainCheck(reading.location.name, reading.rows, usable, refused, reading.left_out, notes)
+    check.found["repeats"] = [(repeat.source, repeat.excerpt) for repeat in reading.repeats]
     check_chain: Any = getattr(domain, "check_chain", lambda example: [])
+    unchecked_chain: Any = getattr(domain, "unchecked_chain", lambda example: None)
     for example in reading.examples:
         if wrong := check_chain(example):
-            found.wrong_chains.append((example.source, "; ".join(wrong)))
+            check.found["wrong_chains"].append((example.source, "; ".join(wrong)))
         if domain.extract(example.answer) is None:
-            found.unread_answers.append((example.source, example.answer))
-        row = read_row(example, domain)
-        _count(found, row)
-        if len(found.parsed) < rows:
-            found.parsed.append(row)
-    return found
-
-
-def read_row(example: Example, domain: Domain) -> RowRead:
-    """Example → the report on its row."""
-    unchecked_chain: Any = getattr(domain, "unchecked_chain", lambda example: None)
-    steps = tuple(_read_step(step, domain, unchecked_chain(example)) for step in example.steps)
-    return RowRead(
-        example.source, example.question, example.answer, steps, _outside(example), how_it_ends(domain, example)
-    )
+            check.found["unread_answers"].append((example.source, example.answer))
+        steps = tuple(_read_step(step, domain, unchecked_chain(example)) for step in example.steps)
+        end = how_it_ends(domain, example)
+        row = RowRead(example.source, example.question, example.answer, steps, _outside(example), end)
+        _count(check, row)
+        if len(check.parsed) < rows:
+            check.parsed.append(row)
+    return check
 
 
 def _read_step(step: str, domain: Domain, chain_unchecked: str | None) -> StepRead:
-    """Return the report on one step; `chain_unchecked` says why the whole chain cannot be checked."""
     symbols = tuple(domain.symbols(step))
     if wrong := domain.check(step):
         verdict = f"wrong: {wrong}"
@@ -210,19 +166,19 @@ def _read_step(step: str, domain: Domain, chain_unchecked: str | None) -> StepRe
     return StepRead(step, symbols, tuple(domain.result(step)), verdict, _ignored(step, symbols))
 
 
-def _count(found: ChainCheck, row: RowRead) -> None:
-    found.step_counts[len(row.steps)] += 1
+def _count(check: ChainCheck, row: RowRead) -> None:
+    check.step_counts[len(row.steps)] += 1
     for step in row.steps:
         verdict, _, what = step.verdict.partition(": ")
         if verdict == "right":
-            found.right += 1
+            check.right += 1
         else:
-            kind = found.wrong_steps if verdict == "wrong" else found.unchecked
-            kind.append((row.at, f"{step.step}: {what}"))
+            kind = "wrong_steps" if verdict == "wrong" else "unchecked"
+            check.found[kind].append((row.at, f"{step.step}: {what}"))
         if not step.result:
-            found.no_result.append((row.at, step.step))
+            check.found["no_result"].append((row.at, step.step))
     if row.steps and row.steps[-1].result and not row.end.endswith(", as marked"):
-        found.wrong_ends.append((row.at, row.end))
+        check.found["wrong_ends"].append((row.at, row.end))
 
 
 def _outside(example: Example) -> str:

@@ -107,15 +107,7 @@ def pack_rows(lengths: Sequence[int] | np.ndarray, width: int) -> tuple[np.ndarr
 
 
 def share_totals(batches: Sequence[dict[str, Any]], add_up: Callable[[torch.Tensor], torch.Tensor]) -> torch.Tensor:
-    """Write the totals of one optimizer step into each of its micro-batches, companions included.
-
-    Args:
-        batches: Each as `Batch.as_dict` gives it; changed in place.
-        add_up: Sum over processes.
-
-    Returns:
-        [3] the totals of the sequences themselves.
-    """
+    """Write the totals of one optimizer step into each of its micro-batches, companions included."""
     names = sorted(batches[0]["also"])
     rows = [torch.stack([b["totals"], *(b["also"][name]["totals"] for name in names)]) for b in batches]
     totals = add_up(torch.stack(rows).sum(0))  # [1 + companions, 3]

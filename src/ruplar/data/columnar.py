@@ -10,7 +10,7 @@ The arrays may be memory-mapped files: concurrent runs then share one copy.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 import numpy as np
@@ -20,12 +20,7 @@ from ruplar.types import Item, SparsePrior
 
 @dataclass(frozen=True)
 class Ragged:
-    """Lists of numbers, or of rows of numbers, concatenated.
-
-    Attributes:
-        values: [total, ...].
-        starts: [lists + 1] where each list begins.
-    """
+    """Lists of numbers, or of rows of numbers, concatenated."""
 
     values: np.ndarray
     starts: np.ndarray
@@ -66,14 +61,9 @@ class ColumnarDataset:
     """All items of a training set in flat form; the fields are those of `Item`.
 
     Attributes:
-        ids: Token ids.
-        label_at: Positions with a label.
-        label_ids: The labels.
-        latent_at: Positions of latents.
         prior_ids: [K] per prior, 0 in unused places; empty for methods without priors.
         prior_probs: [K] per prior, 0 in unused places.
         question_at: One number per item: where its question closes.
-        mark_at: Marked positions.
         features: [F] per latent; empty without features.
         also: Companions by name, those of all items in one dataset.
         also_at: Companions by name: the rows of `also` that belong to each item.
@@ -95,9 +85,7 @@ class ColumnarDataset:
         return len(self.ids)
 
 
-COLUMNS = (
-    "ids", "label_at", "label_ids", "latent_at", "prior_ids", "prior_probs", "question_at", "mark_at", "features",
-)  # fmt: skip
+COLUMNS = tuple(column.name for column in fields(ColumnarDataset) if column.name not in ("also", "also_at"))
 
 
 def to_columns(items: Sequence[Item]) -> ColumnarDataset:

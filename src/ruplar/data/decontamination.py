@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ruplar.data.locations import role_of
-from ruplar.data.read import iterate, read
+from ruplar.data.read import read
 from ruplar.domains.base import Domain
 from ruplar.errors import UserError
 
@@ -41,15 +41,7 @@ def masked(found: Sequence[str]) -> list[str]:
 
 
 class Hit(NamedTuple):
-    """A test question that a training question overlaps with.
-
-    Attributes:
-        kind: `EQUAL`, `PASSAGE` or `MASKED`.
-        set: Name of the test set.
-        at: Its row in the test set.
-        question: The test question.
-        passage: The shared words.
-    """
+    """A test question that a training question overlaps with."""
 
     kind: str
     set: str
@@ -60,17 +52,13 @@ class Hit(NamedTuple):
 
 @dataclass
 class Index:
-    """Questions and 13-grams of test sets by hash; the questions are stored to confirm a hit and to show it.
-
-    Attributes:
-        sets: Name of a test set → its `ReadResult.record`.
-    """
+    """Questions and 13-grams of test sets; `sets` has the `ReadResult.record` of each."""
 
     sets: dict[str, dict[str, Any]] = field(default_factory=dict)
     _rows: list[tuple[str, str, str]] = field(default_factory=list)
-    _equal: dict[int, int] = field(default_factory=dict)
-    _plain: dict[int, int] = field(default_factory=dict)
-    _masked: dict[int, int] = field(default_factory=dict)
+    _equal: dict[tuple[str, ...], int] = field(default_factory=dict)
+    _plain: dict[tuple[str, ...], int] = field(default_factory=dict)
+    _masked: dict[tuple[str, ...], int] = field(default_factory=dict)
     _known: set[str] = field(default_factory=set)
 
     def add(self, name: str, at: str, question: str) -> None:
@@ -78,52 +66,37 @@ class Index:
         row = len(self._rows)
         self._rows.append((name, at, question))
         found = words(question)
-        self._known.update(found)
-        self._equal.setdefault(hash(tuple(found)), row)
+        self._equal.setdefault(tuple(found), row)
         for grams, text in ((self._plain, found), (self._masked, masked(found))):
+            self._known.update(text)
             for start in range(len(text) - LENGTH + 1):
-                grams.setdefault(hash(tuple(text[start : start + LENGTH])), row)
+                grams.setdefault(tuple(text[start : start + LENGTH]), row)
 
     def hit(self, question: str) -> Hit | None:
         """Return the test question that is equal to this one or shares a passage with it; None without one."""
         found = words(question)
-        row = self._equal.get(hash(tuple(found)))
-        if row is not None and words(self._rows[row][2]) == found:
+        row = self._equal.get(tuple(found))
+        if row is not None:
             return Hit(EQUAL, *self._rows[row], " ".join(found))
-        known = [word in self._known for word in found]
-        run = 0
-        for end, there in enumerate(known, start=1):
-            # a passage with a word that no test question has cannot be shared
-            run = run + 1 if there else 0
-            if run >= LENGTH:
-                gram = tuple(found[end - LENGTH : end])
-                row = self._plain.get(hash(gram))
-                if row is not None and _contains(words(self._rows[row][2]), gram):
-                    return Hit(PASSAGE, *self._rows[row], " ".join(gram))
-        return None
+        return self._shared(found, self._plain, PASSAGE)
 
     def masked_hit(self, question: str) -> Hit | None:
         """Return the test question that shares a passage with this one when numbers are masked; None without one."""
-        found = masked(words(question))
-        for start in range(len(found) - LENGTH + 1):
-            gram = tuple(found[start : start + LENGTH])
-            row = self._masked.get(hash(gram))
-            if row is not None and _contains(masked(words(self._rows[row][2])), gram):
-                return Hit(MASKED, *self._rows[row], " ".join(gram))
+        return self._shared(masked(words(question)), self._masked, MASKED)
+
+    def _shared(self, found: Sequence[str], grams: dict[tuple[str, ...], int], kind: str) -> Hit | None:
+        run = 0
+        for end, word in enumerate(found, start=1):
+            # a passage with a word that no test question has cannot be shared
+            run = run + 1 if word in self._known else 0
+            gram = tuple(found[end - LENGTH : end]) if run >= LENGTH else ()
+            if (row := grams.get(gram)) is not None:
+                return Hit(kind, *self._rows[row], " ".join(gram))
         return None
 
 
-def _contains(text: Sequence[str], gram: tuple[str, ...]) -> bool:
-    """Return whether the text contains the passage; equal hashes may be a collision."""
-    return any(tuple(text[i : i + LENGTH]) == gram for i in range(len(text) - LENGTH + 1))
-
-
 def index_of(sets: Iterable[str], domain: Domain, data_dir: str | Path | None = None) -> Index:
-    """Names or files of test sets → their index.
-
-    Raises:
-        UserError: One cannot be found or read, or none is given.
-    """
+    """Names or files of test sets → their index."""
     index = Index()
     for name in sets:
         try:
@@ -161,15 +134,7 @@ _MAX_PAIRS = 20
 
 @dataclass
 class Overlap:
-    """What one training set shares with the test sets.
-
-    Attributes:
-        source: The training set.
-        rows: Its number of rows.
-        hits: (kind, test set) → rows that are equal to a test question or share a passage with one.
-        masked: Test set → rows that share a passage only when numbers are masked; these may be trained on.
-        pairs: The first (training row, its question, hit) of each kind.
-    """
+    """What one training set shares with the test sets."""
 
     source: str
     rows: int = 0
@@ -203,14 +168,10 @@ class Overlap:
 def find_overlap(
     source: str, index: Index, domain: Domain, *, format: str | None = None, data_dir: str | Path | None = None
 ) -> Overlap:
-    """Compare one training set with the index; rows that cannot be read are left out and logged.
-
-    Raises:
-        UserError: It cannot be found, or none of its rows can be read.
-    """
-    found, stored = Overlap(source), Counter[tuple[str, str]]()
-    for example in iterate(source, domain, format=format, need_steps=False, skip_bad=True, data_dir=data_dir):
-        found.rows += 1
+    """Compare one training set with the index; rows that cannot be read are left out and logged."""
+    examples = read(source, domain, format=format, need_steps=False, skip_bad=True, data_dir=data_dir).examples
+    found, stored = Overlap(source, len(examples)), Counter[tuple[str, str]]()
+    for example in examples:
         hit = index.hit(example.question)
         if hit is not None:
             found.hits[hit.kind, hit.set] += 1
@@ -219,8 +180,4 @@ def find_overlap(
         if hit is not None and stored[hit.kind, hit.set] < _MAX_PAIRS:
             stored[hit.kind, hit.set] += 1
             found.pairs.append((example.source, example.question, hit))
-    if not found.rows:
-        raise UserError(
-            f"{source}: no question could be read, so there is nothing to compare. See `ruplar data check`."
-        )
     return found

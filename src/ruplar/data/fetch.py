@@ -14,8 +14,6 @@ from __future__ import annotations
 import json
 import os
 import tempfile
-import threading
-import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -24,8 +22,8 @@ from urllib.parse import urlsplit
 
 from ruplar import plugins
 from ruplar.cache import data_folder
-from ruplar.data.locations import KNOWN_SETS, HubFile, hub_files, parts_of
-from ruplar.data.read import iterate
+from ruplar.data.locations import KNOWN_SETS, hub_files, parts_of
+from ruplar.data.read import read
 from ruplar.data.rows import file_rows
 from ruplar.errors import UserError, unknown
 from ruplar.fingerprints import fingerprint, fingerprint_answers
@@ -44,19 +42,9 @@ Progress = Callable[[int, int | None], None]
 """Called with the bytes downloaded so far and their total, where the server states it."""
 
 
-Files = Sequence[str | HubFile]
-"""The files that make up a set: one on GitHub, or one per split on the Hub."""
-
-
 @dataclass(frozen=True, slots=True)
 class Fetched:
-    """The file of a set.
-
-    Attributes:
-        path: The file.
-        state: Whether it existed before, and whether its content is that of the known set.
-        origin: The address it was downloaded from; "" if it existed before.
-    """
+    """The file of a set, whether it existed before and is the known set, and where it was downloaded from."""
 
     path: Path
     state: Literal["verified", "not verified", "already there", "already there, not verified"]
@@ -65,36 +53,27 @@ class Fetched:
 
 @dataclass(slots=True)
 class Fetcher:
-    """Downloads known sets into one folder.
-
-    Attributes:
-        folder: The folder to write to.
-        unverified: Accept files whose content differs from that of the known set.
-    """
+    """Downloads known sets into one folder; with `unverified`, files whose content differs are accepted."""
 
     folder: Path = field(default_factory=data_folder)
     unverified: bool = False
-    _reachable: dict[str, bool] = field(default_factory=dict)
 
     def fetch(self, name: str, progress: Progress = lambda done, total: None) -> Fetched:
-        """Download a set unless its file exists; `progress` is called as bytes arrive.
+        """Download a set unless its file exists; after an error the folder is unchanged."""
+        from huggingface_hub import is_offline_mode
 
-        Raises:
-            UserError: No such set, no download known, no connection, the download failed, or its content differs from
-                that of the known set and `unverified` is off. The folder is then unchanged.
-        """
         check_names([name])
         target = self.folder / KNOWN_SETS[name].file
         if target.exists():
             return self._existing(name, target)
-        addresses: list[Files] = [[KNOWN_SETS[name].url]]
-        if on_hub := hub_files(name):
-            addresses.append(on_hub)
-        self._check_connection(name, addresses)
+        if is_offline_mode():
+            raise UserError(
+                f"offline mode is on (HF_HUB_OFFLINE): nothing is downloaded. {by_hand(name, self.folder)}"
+            )
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
             with tempfile.TemporaryDirectory(prefix=".fetch-", dir=self.folder) as scratch:
-                return self._first(name, addresses, Path(scratch), progress)
+                return self._first(name, target, Path(scratch), progress)
         except OSError as error:
             raise UserError(
                 f"{target}: cannot be written ({error.strerror}). Name another folder with --to."
@@ -109,17 +88,18 @@ class Fetcher:
             )
         return Fetched(target, "already there, not verified" if differs else "already there")
 
-    def _first(self, name: str, addresses: Iterable[Files], scratch: Path, progress: Progress) -> Fetched:
+    def _first(self, name: str, target: Path, scratch: Path, progress: Progress) -> Fetched:
         """Try the addresses in order; move the first file that can be downloaded and verified into the folder."""
-        target = self.folder / KNOWN_SETS[name].file
+        from huggingface_hub import hf_hub_url
+
+        addresses = {KNOWN_SETS[name].url: [KNOWN_SETS[name].url]}
+        if on_hub := hub_files(name):
+            urls = [hf_hub_url(repo, file, repo_type="dataset", revision=PARQUET) for repo, file in on_hub]
+            addresses[" and ".join(f"hub:{repo}/{file}" for repo, file in on_hub)] = urls
         failures = []
-        for files in addresses:
-            origin = " and ".join(map(str, files))
-            if not all(self._reachable[_origin(_url(file))] for file in files):
-                failures.append(f"{origin}: no connection (tried for up to {CONNECT_SECONDS:g} s).")
-                continue
+        for origin, urls in addresses.items():
             try:
-                parts = [_download(_url(file), scratch, progress) for file in files]
+                parts = [_download(url, scratch, progress) for url in urls]
                 draft = _convert(name, parts, scratch / target.name)
                 differs = difference(name, draft)
             except UserError as error:
@@ -131,33 +111,9 @@ class Fetcher:
             failures.append(f"{origin}: is not the known set: {differs}. Accept it with --unverified.")
         raise UserError("\n  ".join([f"'{name}' cannot be downloaded.", *failures, by_hand(name, self.folder)]))
 
-    def _check_connection(self, name: str, addresses: Iterable[Files]) -> None:
-        """Check all hosts at once, each once per `Fetcher`.
-
-        Raises:
-            UserError: Offline mode is on, or no host answers.
-        """
-        from huggingface_hub import is_offline_mode
-
-        if is_offline_mode():
-            raise UserError(
-                f"offline mode is on (HF_HUB_OFFLINE): nothing is downloaded. {by_hand(name, self.folder)}"
-            )
-        origins = {_origin(_url(file)) for files in addresses for file in files}
-        self._reachable |= _check_hosts(origins - self._reachable.keys())
-        if not any(self._reachable[origin] for origin in origins):
-            raise UserError(
-                f"no connection to {' or '.join(sorted(origins))} (tried for up to {CONNECT_SECONDS:g} s). "
-                f"{by_hand(name, self.folder)}"
-            )
-
 
 def check_names(names: Iterable[str]) -> None:
-    """Check that every name is a known set with a download.
-
-    Raises:
-        UserError: Some are not; all of them are reported.
-    """
+    """Check that every name is a known set with a download."""
     problems = []
     for name in names:
         if name not in KNOWN_SETS:
@@ -175,53 +131,7 @@ def by_hand(name: str, folder: Path) -> str:
     return f"By hand: save {KNOWN_SETS[name].url} as {folder / KNOWN_SETS[name].file}."
 
 
-def _url(file: str | HubFile) -> str:
-    """The address to download a file from."""
-    if isinstance(file, str):
-        return file
-    from huggingface_hub import hf_hub_url
-
-    return hf_hub_url(file.repo, file.file, repo_type="dataset", revision=PARQUET)
-
-
-def _origin(url: str) -> str:
-    parts = urlsplit(url)
-    return f"{parts.scheme}://{parts.netloc}"
-
-
-def _check_hosts(origins: Iterable[str]) -> dict[str, bool]:
-    """Origins → whether each responds in time, with any HTTP status.
-
-    Uses daemon threads: a connection attempt tries every address of a host in turn, each with its own timeout, and cannot
-    be cancelled.
-    """
-    import httpx
-    from huggingface_hub.utils import get_session
-
-    reachable = dict.fromkeys(origins, False)
-
-    def check(origin: str) -> None:
-        try:
-            get_session().head(origin, timeout=CONNECT_SECONDS, follow_redirects=False)
-            reachable[origin] = True
-        except httpx.HTTPError:
-            pass
-
-    threads = [threading.Thread(target=check, args=(origin,), daemon=True) for origin in reachable]
-    end = time.monotonic() + CONNECT_SECONDS
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(max(0.0, end - time.monotonic()))
-    return dict(reachable)
-
-
 def _download(url: str, scratch: Path, progress: Progress) -> Path:
-    """Download one file into the temporary folder, under a name of its own.
-
-    Raises:
-        UserError: The server refuses, or the connection breaks before the end.
-    """
     import httpx
     from huggingface_hub import constants
     from huggingface_hub.utils import build_hf_headers, get_session
@@ -240,17 +150,15 @@ def _download(url: str, scratch: Path, progress: Progress) -> Path:
     except httpx.HTTPStatusError as error:
         status = error.response
         raise UserError(f"the server returned {status.status_code} {status.reason_phrase}.") from error
+    except (httpx.ConnectError, httpx.ConnectTimeout) as error:
+        raise UserError(f"no connection (tried for up to {CONNECT_SECONDS:g} s).") from error
     except httpx.HTTPError as error:
         raise UserError(f"the download broke off: {error or type(error).__name__}.") from error
     return path
 
 
 def _convert(name: str, parts: Sequence[Path], draft: Path) -> Path:
-    """Downloaded files → one file in the format that the set's file name states.
-
-    Raises:
-        UserError: A row cannot be read, or Parquet cannot be read here.
-    """
+    """Downloaded files → one file in the format that the set's file name states."""
     if len(parts) == 1 and parts[0].suffix == draft.suffix:
         return parts[0]
     with draft.open("w", encoding="utf-8") as out:
@@ -266,11 +174,7 @@ def _convert(name: str, parts: Sequence[Path], draft: Path) -> Path:
 
 
 def difference(name: str, file: Path) -> str:
-    """Name of a set, a copy of its file → how they differ, e.g. "7,470 rows instead of 7,473"; "" if they are the same.
-
-    Raises:
-        UserError: The file, or a row of it, cannot be read.
-    """
+    """Name of a set, a copy of its file → how they differ, e.g. "7,470 rows instead of 7,473"; "" if they are the same."""
     known = KNOWN_SETS[name]
     if known.sha256:
         found = fingerprint(file)
@@ -284,4 +188,4 @@ def difference(name: str, file: Path) -> str:
 
 
 def _examples(name: str, file: Path) -> Iterable[Example]:
-    return iterate(file, plugins.make("domains", KNOWN_SETS[name].domain), need_steps=False)
+    return read(file, plugins.make("domains", KNOWN_SETS[name].domain), need_steps=False).examples

@@ -1,17 +1,6 @@
-r"""Row → example: the column layouts of published data sets, and a plain one for your own data.
+"""Row → example: the column layouts of published data sets, and a plain one for your own data.
 
-| format | columns | where it is found |
-|---|---|---|
-| gsm8k | question, answer: prose with `<<48/2=24>>` inside, `#### 72` at its end | GSM8K |
-| gsm8k-aug | text: `question\|\|<<4-2=2>> <<2/.5=4>> #### 4`, one per line | GSM8k-Aug |
-| ruplar-train | problem, cot (may be wrapped in `<think>…</think>`), cot_answer: `\boxed{72}` | the paper's training files |
-| ruplar-test | problem, answer, optionally solution: a chain, or Python source (then no steps) | the paper's test files |
-| coconut | question, steps (a list, or a chain as one text), answer | COCONUT, CODI-style and Hub sets |
-| svamp | Body, Question, Answer | SVAMP as published |
-| multiarith | question, final_ans | MultiArith on the Hub |
-| mawps | sQuestion, lSolutions (a list of one) | MultiArith as published, and its relatives |
-| gsm-hard | input, target, optionally code: Python source (no steps) | GSM-Hard as published |
-| plain | question, answer, optionally cot: the chain | your own data |
+The columns of each are in docs/domains.md.
 """
 
 from __future__ import annotations
@@ -54,11 +43,7 @@ class Parts:
 
 
 def to_example(row: Row, format: str, domain: Domain, need_steps: bool) -> Example:
-    """Row → example.
-
-    Raises:
-        BadRow: It is broken, has no answer, or has no step although steps are needed.
-    """
+    """Row → example."""
     if row.fault:
         raise BadRow(BROKEN, row.fault)
     parts = FORMATS[format].read(row.fields)
@@ -78,11 +63,7 @@ def to_example(row: Row, format: str, domain: Domain, need_steps: bool) -> Examp
 
 
 def detect(row: Row, where: str) -> str:
-    """Row → the name of the format that fits its columns.
-
-    Raises:
-        UserError: None fits.
-    """
+    """Row → the name of the format that fits its columns."""
     if {"question", "answer"} <= row.fields.keys() and "steps" not in row.fields:
         return "gsm8k" if "####" in str(row.fields["answer"]) else "plain"
     for name, format in FORMATS.items():
@@ -103,7 +84,6 @@ def _steps(chain: str, domain: Domain) -> tuple[str, ...]:
 
 
 def _text(fields: dict[str, Any], name: str) -> str:
-    """A column as text; numbers are text already."""
     value = fields.get(name)
     if isinstance(value, str):
         return value.strip()
@@ -138,10 +118,6 @@ def _ruplar_train(fields: dict[str, Any]) -> Parts:
     return Parts(_text(fields, "problem"), wrapped[1].strip() if wrapped else chain, answer)
 
 
-def _ruplar_test(fields: dict[str, Any]) -> Parts:
-    return Parts(_text(fields, "problem"), _optional_text(fields, "solution"), _text(fields, "answer"))
-
-
 def _coconut(fields: dict[str, Any]) -> Parts:
     listed = fields.get("steps")
     if isinstance(listed, str):
@@ -161,10 +137,6 @@ def _svamp(fields: dict[str, Any]) -> Parts:
     return Parts(f"{_text(fields, 'Body')} {_text(fields, 'Question')}", "", _text(fields, "Answer"))
 
 
-def _multiarith(fields: dict[str, Any]) -> Parts:
-    return Parts(_text(fields, "question"), "", _text(fields, "final_ans"))
-
-
 def _mawps(fields: dict[str, Any]) -> Parts:
     found = fields.get("lSolutions")
     if not isinstance(found, list) or len(found) != 1:
@@ -172,8 +144,9 @@ def _mawps(fields: dict[str, Any]) -> Parts:
     return Parts(_text(fields, "sQuestion"), "", _text({"lSolutions": found[0]}, "lSolutions"))
 
 
-def _gsm_hard(fields: dict[str, Any]) -> Parts:
-    return Parts(_text(fields, "input"), _optional_text(fields, "code"), _text(fields, "target"))
+def _columns(question: str, answer: str, chain: str = "") -> Callable[[dict[str, Any]], Parts]:
+    """Return a function that reads these columns as they are; the chain may be missing."""
+    return lambda fields: Parts(_text(fields, question), _optional_text(fields, chain), _text(fields, answer))
 
 
 def _plain(fields: dict[str, Any]) -> Parts:
@@ -195,12 +168,12 @@ FORMATS: dict[str, Format] = {
     "gsm8k-aug": Format(frozenset({"text"}), _gsm8k_aug),
     "coconut": Format(frozenset({"question", "steps", "answer"}), _coconut),
     "ruplar-train": Format(frozenset({"problem", "cot", "cot_answer"}), _ruplar_train),
-    "ruplar-test": Format(frozenset({"problem", "answer"}), _ruplar_test),
+    "ruplar-test": Format(frozenset({"problem", "answer"}), _columns("problem", "answer", "solution")),
     "gsm8k": Format(frozenset({"question", "answer"}), _gsm8k),
     "plain": Format(frozenset({"question", "answer"}), _plain),
     "svamp": Format(frozenset({"Body", "Question", "Answer"}), _svamp),
-    "multiarith": Format(frozenset({"question", "final_ans"}), _multiarith),
+    "multiarith": Format(frozenset({"question", "final_ans"}), _columns("question", "final_ans")),
     "mawps": Format(frozenset({"sQuestion", "lSolutions"}), _mawps),
-    "gsm-hard": Format(frozenset({"input", "target"}), _gsm_hard),
+    "gsm-hard": Format(frozenset({"input", "target"}), _columns("input", "target", "code")),
 }
 """Name → format, in the order in which they are tried."""

@@ -72,15 +72,7 @@ def parts_of(name: str) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Location:
-    """Where rows are: a file, a Hub address, or two locations that a known set is selected from.
-
-    Attributes:
-        path: The file; None if it is not a file.
-        hub: The Hub address; "" if it is not a Hub set.
-        hint: For a known set without a file: where the file was looked for, and the command that downloads it.
-        selected: Name of a known set that is selected from `parts`; "" for any other.
-        parts: The locations of the two sets that it names in `of` and `without`.
-    """
+    """Where rows are: a file, a Hub address, or two locations that a known set is selected from."""
 
     path: Path | None = None
     hub: str = ""
@@ -96,11 +88,7 @@ class Location:
         return str(self.path) if self.path is not None else f"hub:{self.hub}"
 
     def rows(self) -> Iterator[Row]:
-        """Yield all rows in order.
-
-        Raises:
-            UserError: They cannot be read (see `file_rows` and `hub_rows`), or a selected set is not the known one.
-        """
+        """Yield all rows in order."""
         if self.selected:
             return _selected_rows(self.selected, *self.parts)
         if self.path is not None:
@@ -112,11 +100,7 @@ class Location:
 
 
 def data_folders(data_dir: str | Path | None = None) -> list[Path]:
-    """Return the folders where the files of known sets are looked for, in order.
-
-    Raises:
-        UserError: `data_dir`, or the value of `RUPLAR_DATA`, is not a folder.
-    """
+    """Return the folders where the files of known sets are looked for, in order."""
     folders = []
     for name, value in (("data_dir", data_dir), ("RUPLAR_DATA", os.environ.get("RUPLAR_DATA"))):
         if not value:
@@ -129,15 +113,7 @@ def data_folders(data_dir: str | Path | None = None) -> list[Path]:
 
 
 def locate(source: str | Path, data_dir: str | Path | None = None) -> Location:
-    """Path, known name or Hub address → location. An existing path takes precedence over a name.
-
-    Args:
-        source: What the user wrote.
-        data_dir: A folder with files of known sets, searched before the other `data_folders`.
-
-    Raises:
-        UserError: It is none of these.
-    """
+    """Path, known name or Hub address → location. An existing path takes precedence over a name."""
     text = str(source)
     if text.startswith("hub:"):
         return Location(hub=text.removeprefix("hub:"))
@@ -174,11 +150,7 @@ def _locate_known(name: str, folders: Sequence[Path]) -> Location:
 
 
 def _selected_rows(name: str, of: Location, without: Location) -> Iterator[Row]:
-    """Yield the rows of a set that is selected from two others.
-
-    Raises:
-        UserError: A row of them cannot be read, or the selected rows are not those of the known set.
-    """
+    """Yield the rows of a set that is selected from two others; refuse any others than those of the known set."""
     known = KNOWN_SETS[name]
     excluded = {digest(parts.question) for _, parts in _parts(without)}
     found: dict[bytes, tuple[Row, Parts]] = {}
@@ -207,22 +179,11 @@ def _parts(location: Location) -> Iterator[tuple[Row, Parts]]:
             raise UserError(f"{row.source}: cannot be read: {bad.detail}.", where=location.name) from bad
 
 
-@dataclass(frozen=True, slots=True)
-class HubFile:
-    """A Parquet file of a Hub set."""
-
-    repo: str
-    file: str
-
-    def __str__(self) -> str:
-        return f"hub:{self.repo}/{self.file}"
-
-
-def hub_files(name: str) -> list[HubFile]:
-    """Name of a set → the Parquet files of its splits on the Hub, in order; [] if it is not on the Hub."""
+def hub_files(name: str) -> list[tuple[str, str]]:
+    """Name of a set → repository and path of the Parquet files of its splits on the Hub; [] if it is not on the Hub."""
     address, _, splits = KNOWN_SETS[name].hub.partition(":")
     if not address:
         return []
     owner, repo, *config = address.split("/")
     folder = config[0] if config else "default"
-    return [HubFile(f"{owner}/{repo}", f"{folder}/{split}/0000.parquet") for split in splits.split("+")]
+    return [(f"{owner}/{repo}", f"{folder}/{split}/0000.parquet") for split in splits.split("+")]

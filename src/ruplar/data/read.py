@@ -11,7 +11,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from itertools import islice
 from pathlib import Path
 from typing import Any, Literal
 
@@ -45,14 +44,7 @@ _MEANING = {
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """A row that gave no example, or repeats one.
-
-    Attributes:
-        reason: `broken row`, `no step`, `unreadable answer` or `duplicate`.
-        source: `file:line`.
-        excerpt: The start of its text.
-        detail: What is wrong with it.
-    """
+    """A row that gave no example, or repeats one."""
 
     reason: str
     source: str
@@ -69,8 +61,6 @@ class ReadResult:
     """The result of reading one source.
 
     Attributes:
-        location: Where it was read from.
-        examples: In the order of the source.
         rows: Number of rows read, including those left out.
         left_out: Reason → the rows left out.
         repeats: Rows that repeat an earlier question and are among the examples.
@@ -128,19 +118,22 @@ def read(
         duplicates: What to do with a row that repeats a question.
         data_dir: Folder with the files of known sets.
         skip_with: How the user can leave bad rows out, for the error message.
-
-    Raises:
-        UserError: The source cannot be found or read, has bad rows and `skip_bad` is off, or has no usable row.
     """
-    _check_limit(limit)
+    if limit is not None and limit < 1:
+        raise UserError(f"limit: must be at least 1, got {limit}. Leave it out to read everything.")
     location = locate(source, data_dir)
     reading = ReadResult(location)
     seen: set[bytes] = set()
     for found in _scan(location, domain, format, need_steps):
         reading.rows += 1
+        if isinstance(found, Example) and (key := digest(found.question)) in seen:
+            repeat = Problem(DUPLICATE, found.source, _excerpt(found.question))
+            if duplicates == "keep":
+                reading.repeats.append(repeat)
+            else:
+                found = repeat
         if isinstance(found, Example):
-            found = _check_repeat(found, seen, reading, duplicates)
-        if isinstance(found, Example):
+            seen.add(key)
             reading.examples.append(found)
             if domain.extract(found.answer) is None:
                 reading.in_words.append(Problem(WORDS, found.source, _excerpt(found.answer)))
@@ -159,49 +152,7 @@ def read(
     return reading
 
 
-def iterate(
-    source: str | Path,
-    domain: Domain,
-    *,
-    format: str | None = None,
-    need_steps: bool = True,
-    skip_bad: bool = False,
-    limit: int | None = None,
-    data_dir: str | Path | None = None,
-) -> Iterator[Example]:
-    """Yield the examples of a source one by one, repeated questions included; args as in `read`.
-
-    Without `skip_bad` the first bad row raises an error; with it, the rows left out are logged at the end.
-
-    Raises:
-        UserError: The source cannot be found or read, or has a bad row and `skip_bad` is off.
-    """
-    _check_limit(limit)
-    location = locate(source, data_dir)
-
-    def examples() -> Iterator[Example]:
-        rows, left_out = 0, dict[str, list[Problem]]()
-        for found in _scan(location, domain, format, need_steps):
-            rows += 1
-            if isinstance(found, Example):
-                yield found
-            elif skip_bad:
-                left_out.setdefault(found.reason, []).append(found)
-            else:
-                raise UserError(*_bad_rows({found.reason: [found]}, rows, domain), where=location.name)
-        for problems in left_out.values():
-            log.warning("%s: left out: %s.", location.name, _count(problems, rows))
-
-    return islice(examples(), limit)
-
-
-def _check_limit(limit: int | None) -> None:
-    if limit is not None and limit < 1:
-        raise UserError(f"limit: must be at least 1, got {limit}. Leave it out to read everything.")
-
-
 def _scan(location: Location, domain: Domain, format: str | None, need_steps: bool) -> Iterator[Example | Problem]:
-    """Yield the example or the problem of every row."""
     if format is not None and format not in FORMATS:
         raise UserError(f"data.format: {unknown('format', format, FORMATS)}")
     name = format
@@ -214,21 +165,6 @@ def _scan(location: Location, domain: Domain, format: str | None, need_steps: bo
             yield to_example(row, name or "plain", domain, need_steps)
         except BadRow as bad:
             yield Problem(bad.reason, row.source, _excerpt(bad.about or row.raw), bad.detail)
-
-
-def _check_repeat(
-    example: Example, seen: set[bytes], reading: ReadResult, duplicates: Duplicates
-) -> Example | Problem:
-    """Return the example, or a problem if it repeats a question and repeats are to be left out."""
-    key = digest(example.question)
-    if key not in seen:
-        seen.add(key)
-        return example
-    repeat = Problem(DUPLICATE, example.source, _excerpt(example.question))
-    if duplicates != "keep":
-        return repeat
-    reading.repeats.append(repeat)
-    return example
 
 
 def _excerpt(text: str) -> str:
@@ -248,8 +184,7 @@ def step_hint(domain: Domain) -> str:
     return f"The domain '{name}' reads steps written like this: {domain.EXAMPLE[0]}"
 
 
-def _bad_rows(bad: dict[str, list[Problem]], rows: int, domain: Domain, skip_with: str = SKIP_WITH) -> list[str]:
-    """Return one message per reason, each with the fix."""
+def _bad_rows(bad: dict[str, list[Problem]], rows: int, domain: Domain, skip_with: str) -> list[str]:
     skip = f"{skip_with[:1].upper()}{skip_with[1:]} to leave them out"
     fixes = {
         NO_STEP: f"{step_hint(domain)}. {skip}, or choose another data.domain.",

@@ -18,8 +18,6 @@ from typing import Any
 
 from ruplar.errors import UserError, install_extra
 
-_DEEPEST = 50
-"""Levels of lists and objects in a row."""
 _ROW_KEYS = ("data", "examples", "rows")
 """Keys under which a JSON object holds its rows, if it has several lists."""
 _JSON_SHAPES = 'A .json file holds a list of rows, an object such as {"data": [...]}, or one row per line.'
@@ -43,11 +41,7 @@ class Row:
 
 
 def file_rows(path: Path) -> Iterator[Row]:
-    """Yield the rows of a `.jsonl`, `.json`, `.txt` or `.parquet` file in order; blank lines are skipped.
-
-    Raises:
-        UserError: The suffix is none of these, the file is damaged, or Parquet support is not installed.
-    """
+    """Yield the rows of a `.jsonl`, `.json`, `.txt` or `.parquet` file in order; blank lines are skipped."""
     reader = _READERS.get(path.suffix.lower())
     if reader is None:
         raise UserError(f"{path}: files of type '{path.suffix}' are not supported. Supported: {', '.join(SUFFIXES)}.")
@@ -55,24 +49,16 @@ def file_rows(path: Path) -> Iterator[Row]:
 
 
 def hub_rows(name: str, config: str | None, split: str, hint: str = "") -> Iterator[Row]:
-    """Yield the rows of a Hugging Face data set, through the `datasets` package and its cache.
+    """Yield the rows of a Hugging Face data set, through the `datasets` package and its cache."""
+    from huggingface_hub import constants
 
-    Args:
-        name: `owner/name`.
-        config: The configuration of the set; None for its only one.
-        split: As `datasets` writes it: `test`, `train+test`, `train[:10%]`.
-        hint: How to get the rows without the Hub, for the error message.
-
-    Raises:
-        UserError: `datasets` is not installed, or the set cannot be loaded (offline, no network, no such name or split).
-    """
     hint = hint or "Or give the path of a local file."
     datasets = _optional("datasets", f"Reading '{name}' from the Hugging Face Hub", hint)
     try:
         found = datasets.load_dataset(name, config, split=split)
     except Exception as error:  # the hub raises many kinds: offline, not found, gated, wrong split
         what = f"'hub:{name}" + (f"/{config}" if config else "") + f":{split}'"
-        if _offline():
+        if constants.HF_HUB_OFFLINE:
             raise UserError(
                 f"{what} is not in the cache of `datasets`, and HF_HUB_OFFLINE=1 is set. {hint}"
             ) from error
@@ -82,12 +68,6 @@ def hub_rows(name: str, config: str | None, split: str, hint: str = "") -> Itera
         ) from error
     for index, fields in enumerate(found, start=1):
         yield _plain_row(f"{name}:{index}", fields)
-
-
-def _offline() -> bool:
-    from huggingface_hub import constants
-
-    return bool(constants.HF_HUB_OFFLINE)
 
 
 def _optional(module: str, purpose: str, otherwise: str = "") -> Any:
@@ -144,30 +124,15 @@ def _loads(text: str) -> Any:
 
 
 def _object(found: Any) -> dict[str, Any]:
-    """Parsed JSON → a row's columns.
-
-    Raises:
-        ValueError: It is not an object, is nested too deeply, or repeats a key.
-    """
     if not isinstance(found, dict):
         raise ValueError(f"not a JSON object but a {type(found).__name__}")
-    level: list[Any] = [found]
-    for _ in range(_DEEPEST):
-        if repeated := next((value for value in level if isinstance(value, _Repeated)), None):
-            raise ValueError(f"the key '{repeated.key}' occurs more than once")
-        inner = (value.values() if isinstance(value, dict) else value for value in level)
-        level = [value for values in inner for value in values if isinstance(value, dict | list)]
-        if not level:
-            return found
-    raise ValueError(f"nested more than {_DEEPEST} levels deep")
+    if isinstance(found, _Repeated):
+        raise ValueError(f"the key '{found.key}' occurs more than once")
+    return found
 
 
 def _jsonl_rows(path: Path) -> Iterator[Row]:
     return _line_rows(path, lambda line: _object(_loads(line)))
-
-
-def _text_rows(path: Path) -> Iterator[Row]:
-    return _line_rows(path, lambda line: {"text": line})
 
 
 def _json_rows(path: Path) -> Iterator[Row]:
@@ -254,7 +219,7 @@ _READERS: dict[str, Callable[[Path], Iterator[Row]]] = {
     ".json": _json_rows,
     ".jsonl": _jsonl_rows,
     ".parquet": _parquet_rows,
-    ".txt": _text_rows,
+    ".txt": lambda path: _line_rows(path, lambda line: {"text": line}),
 }
 
 SUFFIXES = tuple(sorted(_READERS))

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import hashlib
 import logging
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
-from ruplar.data.locations import KNOWN_SETS
-from ruplar.data.read import Problem, ReadResult, read
+from ruplar.data.read import Problem, ReadResult
 from ruplar.domains.base import Domain, faults
 from ruplar.errors import UserError
 from ruplar.fingerprints import fingerprint_questions
@@ -36,11 +36,7 @@ def part_of_scenario(scenario: str) -> Split:
 
 
 def keep_part(results: Sequence[ReadResult], domain: Domain, split: Split, name: str) -> None:
-    """Remove the examples of the other splits.
-
-    Raises:
-        UserError: The domain does not define scenarios, or the split is empty.
-    """
+    """Remove the examples of the other splits."""
     of = getattr(domain, "scenario", None)
     if of is None:
         raise UserError(
@@ -55,16 +51,15 @@ def keep_part(results: Sequence[ReadResult], domain: Domain, split: Split, name:
 def record_of(results: Sequence[ReadResult], domain: Any, split: Split, name: str) -> dict[str, Any]:
     """Return the entry of `run.json` for one split."""
     examples = [example for result in results for example in result.examples]
-    left_out: dict[str, int] = {}
+    left_out: Counter[str] = Counter()
     for result in results:
-        for reason, problems in result.left_out.items():
-            left_out[reason] = left_out.get(reason, 0) + len(problems)
+        left_out.update({reason: len(problems) for reason, problems in result.left_out.items()})
     return {
         "source": name,
         "questions_sha256": fingerprint_questions(examples),
         "rows": sum(result.rows for result in results),
         "examples": len(examples),
-        "left_out": left_out,
+        "left_out": dict(left_out),
         "split": split,
         "split_by": "scenario",
         "scenarios": len({domain.scenario(example.question) for example in examples}),
@@ -72,37 +67,17 @@ def record_of(results: Sequence[ReadResult], domain: Any, split: Split, name: st
 
 
 def remarks(result: ReadResult, domain: Domain) -> list[str]:
-    """Return remarks on a whole set: questions that share a scenario, and scenarios that another known set has too."""
+    """Return remarks on a whole set: that questions share a scenario."""
     of = getattr(domain, "scenario", None)
     if of is None:
         return []
     scenarios = [of(example.question) for example in result.examples]
-    found = []
-    if len(set(scenarios)) < len(scenarios):
-        found.append(
-            f"{len(scenarios)} questions are about {len(set(scenarios))} scenarios: a random split would test on scenarios that were "
-            "trained on. Use split_by: scenario."
-        )
-    for joined, names in JOINED.items():
-        for name in names:
-            shared = _shared(result, scenarios, domain, name, names)
-            if shared:
-                found.append(
-                    f"the paper's split leaks: {shared} of these {len(scenarios)} questions are about a scenario of '{name}' too. "
-                    f"'{joined}' has each scenario in one split only."
-                )
-    return found
-
-
-def _shared(result: ReadResult, scenarios: Sequence[str], domain: Any, other: str, names: Sequence[str]) -> int:
-    """Return how many questions of a known set are about a scenario of another set; 0 if it is not one of these sets."""
-    path = result.location.path
-    here = next((name for name in names if path is not None and KNOWN_SETS[name].file == path.name), None)
-    if path is None or here in (None, other) or not (path.parent / KNOWN_SETS[other].file).is_file():
-        return 0
-    theirs = read(path.parent / KNOWN_SETS[other].file, domain, skip_bad=True, need_steps=False)
-    known = {domain.scenario(example.question) for example in theirs.examples}
-    return sum(scenario in known for scenario in scenarios)
+    if len(set(scenarios)) == len(scenarios):
+        return []
+    return [
+        f"{len(scenarios)} questions are about {len(set(scenarios))} scenarios: a random split would test on scenarios that were "
+        "trained on. Use split_by: scenario."
+    ]
 
 
 def wrong_chains(results: Sequence[ReadResult], domain: Domain) -> dict[str, str]:
@@ -114,11 +89,7 @@ def wrong_chains(results: Sequence[ReadResult], domain: Domain) -> dict[str, str
 
 
 def leave_out_wrong(results: Sequence[ReadResult], wrong: dict[str, str], skip_bad: bool) -> None:
-    """Remove wrong chains and record them as left out.
-
-    Raises:
-        UserError: There are wrong chains and `skip_bad` is off, or all chains are wrong.
-    """
+    """Remove wrong chains and record them as left out."""
     for result in results:
         bad = [e for e in result.examples if e.source in wrong]
         if not bad:

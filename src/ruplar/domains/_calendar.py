@@ -9,26 +9,13 @@ from __future__ import annotations
 
 import calendar
 import re
-from collections.abc import Iterator
 from datetime import date, timedelta
 
 MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 WEEKDAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 
-_NAMES = (
-    "January",
-    "Feb(?:ruary|urary)",
-    "March",
-    "April",
-    "May",
-    "June",
-    "July",
-    "August",
-    "September",
-    "October",
-    "November",
-)
-MONTH = rf"(?:{'|'.join((*_NAMES, 'December'))}|Sept|{'|'.join(MONTHS)})(?![a-z])\.?"
+_NAMES = "January|Feb(?:ruary|urary)|March|April|May|June|July|August|September|October|November|December"
+MONTH = rf"(?:{_NAMES}|Sept|{'|'.join(MONTHS)})(?![a-z])\.?"
 """Pattern of a month's name, full or short; the misspelling `Feburary` occurs in Date Understanding."""
 
 _ORDINAL = r"(?:st|nd|rd|th)?"
@@ -79,13 +66,6 @@ def of_match(found: re.Match[str]) -> date | None:
         return None
 
 
-def find_all(text: str) -> Iterator[tuple[date, int]]:
-    """Yield each date in a text and the position where it ends."""
-    for found in _DATE.finditer(text):
-        if (day := of_match(found)) is not None:
-            yield day, found.end()
-
-
 def month_of(name: str) -> int:
     """`Sept.` → 9."""
     return MONTHS.index(name[:3].title()) + 1
@@ -118,11 +98,8 @@ def shift(day: date, count: int, unit: str) -> tuple[date, ...]:
 
     36 hours before a time on Jan 1 is on Dec 30, if it was before noon, or on Dec 31; the one counted from midnight comes
     first.
-
-    Raises:
-        ValueError: The unit is unknown, or the year is outside 1 to 9999.
     """
-    kind, size = _UNITS[_singular(unit)]
+    kind, size = _UNITS[unit.lower().removesuffix("s")]
     amount = count * size
     try:
         if kind == "days":
@@ -131,20 +108,6 @@ def shift(day: date, count: int, unit: str) -> tuple[date, ...]:
             whole = amount // 24
             return tuple(day + timedelta(days=d) for d in ((whole, whole + 1) if amount % 24 else (whole,)))
         year, month = divmod(day.year * 12 + day.month - 1 + amount, 12)
-        return (min_day(year, month + 1, day.day),)
+        return (date(year, month + 1, min(day.day, last_day(year, month + 1).day)),)
     except OverflowError as error:
         raise ValueError(str(error)) from error
-
-
-def min_day(year: int, month: int, day: int) -> date:
-    """Return the day of the month, or the last day of a shorter month.
-
-    Raises:
-        ValueError: The year is outside 1 to 9999.
-    """
-    return date(year, month, min(day, last_day(year, month).day))
-
-
-def _singular(unit: str) -> str:
-    unit = unit.lower()
-    return unit.removesuffix("s")

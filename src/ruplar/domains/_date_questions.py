@@ -112,24 +112,14 @@ def _by(sign: int) -> Rule:
 
 
 def _days(count: int) -> Rule:
-    """The date in the premises, shifted by this many days."""
     return lambda found, premises: shift(_day(found), count, "day")
 
 
 def _then(found: re.Match[str], premises: str) -> Days:
-    """Several offsets in turn."""
     days: Days = (_day(found),)
     for offset in re.finditer(_PLAIN_N, found["offsets"]):
         days = tuple(d for day in days for d in shift(day, count_of(offset["count"]), offset["unit"]))
     return days
-
-
-def _years(found: re.Match[str], premises: str) -> Days:
-    return shift(_day(found), int(found["years"]), "year")
-
-
-def _jubilee(found: re.Match[str], premises: str) -> Days:
-    return shift(_day(found), _JUBILEES[found["jubilee"].lower()], "year")
 
 
 def _birthday(found: re.Match[str], premises: str) -> Days:
@@ -179,10 +169,6 @@ def _named(found: re.Match[str], premises: str) -> Days:
     return (day,) if day else ()
 
 
-def _plain(found: re.Match[str], premises: str) -> Days:
-    return (_day(found),)
-
-
 def _without_year(found: re.Match[str], premises: str) -> Days:
     """A day without a year, in the only year that the premises mention."""
     years = set(re.findall(r"(?<![0-9])[0-9]{4}(?![0-9])", premises))
@@ -209,8 +195,8 @@ _FORMS: tuple[tuple[re.Pattern[str], Rule], ...] = tuple(
         (rf"{_D}, which is {_N} (?:away )?from now", _by(-1)),
         (rf"(?:scheduled|planned) (?:to be on|for) {_D}, but was delayed by (?P<offsets>.*) to today", _then),
         (rf"on {_D}\. (?P<offsets>(?:{_MUTE_N} later [^.]*\. )*{_MUTE_N}) have passed since then", _then),
-        (rf"on {_D}\..* (?P<jubilee>silver|golden|diamond) wedding anniversary", _jubilee),
-        (rf"on {_D}\..* {_YEARS} anniversary", _years),
+        (rf"on {_D}\..* (?P<jubilee>silver|golden|diamond) wedding anniversary", lambda found, _: shift(_day(found), _JUBILEES[found["jubilee"].lower()], "year")),
+        (rf"on {_D}\..* {_YEARS} anniversary", lambda found, _: shift(_day(found), int(found["years"]), "year")),
         (rf"born on (?P<born>.*?)\. Today is \w+ {_YEARS}-old birthday", _birthday),
         (rf"(?P<year>[0-9]{{4}}) is coming in {_N}", _new_year),
         (
@@ -224,7 +210,7 @@ _FORMS: tuple[tuple[re.Pattern[str], Rule], ...] = tuple(
             r"(?P<day>[0-9]{1,2}), \w+ second day",
             _work,
         ),
-        (rf"\b(?:today is|this is|it is|today, ?|local time is [0-9:]+ ?[ap]m of) ?{_D}", _plain),
+        (rf"\b(?:today is|this is|it is|today, ?|local time is [0-9:]+ ?[ap]m of) ?{_D}", _days(0)),
         (r"\b(?:today|this|celebrating)(?: is)? (?P<name>(?:the )?(?:US )?[A-Za-z][A-Za-z' ]* [0-9]{4})(?=[.,])", _named),
         (rf"\btoday is {_BARE}", _without_year),
     )

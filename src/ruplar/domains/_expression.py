@@ -6,7 +6,10 @@ number. So no parenthesis, sign or unit is lost.
 
 from __future__ import annotations
 
+import ast
+import operator
 import re
+from collections.abc import Callable, Iterator
 from fractions import Fraction
 
 from ruplar.domains._numbers import DASHES, NUMBER, literal
@@ -17,7 +20,16 @@ _OPENS = frozenset({"+", "-", "*", "/", "**", "//", "^", "=", "(", "[", "{", "<"
 _CURRENCY = frozenset("$€£")
 _PLAIN = frozenset("+-*/()")
 
-_MOST_SYMBOLS, _DEEPEST, _MOST_BITS = 200, 40, 4096
+_PYTHON = {mark: mark for mark in ("+", "-", "*", "/", "//", "%", "**", "(", ")")} | {"^": "**"}
+_OPERATORS: dict[type[ast.operator], tuple[str, Callable[[Fraction, Fraction], Fraction | int]]] = {
+    ast.Add: ("+", operator.add),
+    ast.Sub: ("-", operator.sub),
+    ast.Mult: ("*", operator.mul),
+    ast.Div: ("/", operator.truediv),
+    ast.FloorDiv: ("//", operator.floordiv),
+    ast.Mod: ("%", operator.mod),
+}
+_MOST_SYMBOLS, _MOST_BITS = 200, 4096
 """Limits of what is evaluated: far beyond any real step, so that hostile text cannot cause much work."""
 
 
@@ -56,130 +68,78 @@ def _is_times(before: list[str], following: str) -> bool:
 
 
 def evaluate(text: str) -> Fraction:
-    """Expression → exact value, with the usual precedence.
+    """Expression → exact value, with the usual precedence; raises `Unreadable`, or ZeroDivisionError.
 
     Currency signs are ignored. `%` is percent, or the remainder if a value follows (`7%3`).
-
-    Raises:
-        Unreadable: The text is not an expression.
-        ZeroDivisionError: It divides by zero.
     """
-    return _read(text)[0]
+    return _Evaluation(text).value
 
 
 def operations(text: str) -> list[tuple[Fraction, str, Fraction, Fraction]]:
     """Expression of `+ - * /` → its operations in the order of evaluation: left, sign, right, value.
 
-    Raises:
-        Unreadable: The text is not an expression, or contains more than numbers, parentheses and these four operators.
-        ZeroDivisionError: It divides by zero.
+    Raises `Unreadable` also if it contains more than numbers, parentheses and these four operators.
     """
-    _, reader = _read(text)
-    if any(not _is_number(s) and s not in _PLAIN for s in reader.marks):
+    found = _Evaluation(text)
+    if any(not _is_number(s) and s not in _PLAIN for s in found.marks):
         raise Unreadable(text)
-    return reader.done
+    return found.done
 
 
-def _read(text: str) -> tuple[Fraction, _Reader]:
-    """Return the value of an expression, and the reader with its operations."""
-    marks = [s for s in symbols(text) if s not in _CURRENCY]
-    if not marks or len(marks) > _MOST_SYMBOLS:
-        raise Unreadable(text)
-    reader = _Reader(marks)
-    value = reader.sum()
-    if reader.mark:
-        raise Unreadable(text)
-    return value, reader
+class _Evaluation:
+    """The value of an expression, by Python's parser, and its operations in order."""
 
-
-def _bounded(value: Fraction) -> Fraction:
-    if value.numerator.bit_length() + value.denominator.bit_length() > _MOST_BITS:
-        raise Unreadable("too large")
-    return value
-
-
-class _Reader:
-    """Recursive descent over symbols: sum → product → signed → power → atom."""
-
-    def __init__(self, marks: list[str]):
-        self.marks, self.at, self.depth = marks, 0, 0
+    def __init__(self, text: str):
+        self.marks = [s for s in symbols(text) if s not in _CURRENCY]
         self.done: list[tuple[Fraction, str, Fraction, Fraction]] = []
+        if not self.marks or len(self.marks) > _MOST_SYMBOLS:
+            raise Unreadable(text)
+        try:
+            tree = ast.parse(" ".join(self._python()), mode="eval")
+        except (SyntaxError, RecursionError, MemoryError):
+            raise Unreadable(text) from None
+        self.value = self._value(tree.body)
 
-    @property
-    def mark(self) -> str:
-        return self.marks[self.at] if self.at < len(self.marks) else ""
-
-    @property
-    def value_follows(self) -> bool:
-        following = self.marks[self.at + 1] if self.at + 1 < len(self.marks) else ""
-        return following == "(" or (bool(following) and _is_number(following))
-
-    def take(self) -> str:
-        self.at += 1
-        return self.marks[self.at - 1]
-
-    def sum(self) -> Fraction:
-        value = self.product()
-        while self.mark in ("+", "-"):
-            operator, left, right = self.take(), value, self.product()
-            value = _bounded(left + right if operator == "+" else left - right)
-            self.done.append((left, operator, right, value))
-        return value
-
-    def product(self) -> Fraction:
-        value = self.signed()
-        while self.mark in ("*", "/", "//") or (self.mark == "%" and self.value_follows):
-            operator, left, right = self.take(), value, self.signed()
-            if operator == "*":
-                value = _bounded(left * right)
-            elif operator == "/":
-                value = _bounded(left / right)
+    def _python(self) -> Iterator[str]:
+        """Yield the symbols as Python: a number is `v` and its position, a percent sign an index, which binds tightest."""
+        for at, (mark, following) in enumerate(zip(self.marks, [*self.marks[1:], " "], strict=True)):
+            if _is_number(mark):
+                yield f"v{at}"
+            elif mark == "%" and following != "(" and not _is_number(following):
+                if following == "%":
+                    raise Unreadable("%%")
+                yield "[0]"
+            elif mark in _PYTHON:
+                yield _PYTHON[mark]
             else:
-                value = Fraction(left // right) if operator == "//" else left % right
-            self.done.append((left, operator, right, value))
+                raise Unreadable(mark)
+
+    def _value(self, node: ast.expr) -> Fraction:
+        if isinstance(node, ast.Name):
+            read = literal(self.marks[int(node.id[1:])])
+            if read is None:
+                raise Unreadable(node.id)
+            return read
+        if isinstance(node, ast.UnaryOp):
+            return self._value(node.operand) * (-1 if isinstance(node.op, ast.USub) else 1)
+        if isinstance(node, ast.Subscript):
+            return self._value(node.value) / 100
+        if not isinstance(node, ast.BinOp):
+            raise Unreadable("no expression")
+        left, right = self._value(node.left), self._value(node.right)
+        if isinstance(node.op, ast.Pow):
+            return self._power(node.left, left, right)
+        sign, operate = _OPERATORS[type(node.op)]
+        value = Fraction(operate(left, right))
+        if value.numerator.bit_length() + value.denominator.bit_length() > _MOST_BITS:
+            raise Unreadable("too large")
+        self.done.append((left, sign, right, value))
         return value
 
-    def signed(self) -> Fraction:
-        sign = 1
-        while self.mark in ("+", "-"):
-            sign = -sign if self.take() == "-" else sign
-        return sign * self.power()
-
-    def power(self) -> Fraction:
+    def _power(self, node: ast.expr, base: Fraction, exponent: Fraction) -> Fraction:
         # -2^2 may mean 4 or -4, so it is not judged
-        ambiguous = self.mark.startswith("-")
-        base = self.atom()
-        if self.mark not in ("^", "**"):
-            return base
-        self.take()
-        self.depth += 1
-        if ambiguous or self.depth > _DEEPEST:
-            raise Unreadable("power")
-        exponent = self.signed()
-        self.depth -= 1
+        ambiguous = isinstance(node, ast.Name) and base < 0
         bits = max(base.numerator.bit_length(), base.denominator.bit_length())
-        if exponent.denominator != 1 or bits * abs(exponent) > _MOST_BITS:
+        if ambiguous or exponent.denominator != 1 or bits * abs(exponent) > _MOST_BITS:
             raise Unreadable("power")
         return base ** int(exponent)
-
-    def atom(self) -> Fraction:
-        if self.mark == "(":
-            self.take()
-            self.depth += 1
-            if self.depth > _DEEPEST:
-                raise Unreadable("too deep")
-            value = self.sum()
-            self.depth -= 1
-            if self.mark != ")":
-                raise Unreadable("open parenthesis")
-            self.take()
-        else:
-            read = literal(self.mark)
-            if read is None:
-                raise Unreadable(self.mark)
-            value = read
-            self.take()
-        if self.mark == "%" and not self.value_follows:
-            self.take()
-            value = value / 100
-        return value

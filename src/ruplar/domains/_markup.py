@@ -5,7 +5,7 @@ All functions take time linear in the length of the text.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 _BOX = r"\boxed{"
 
@@ -64,8 +64,14 @@ def after_hashes(text: str) -> str | None:
     return (lines[0].strip() if lines else "") if mark else None
 
 
-def marked_answer(text: str) -> str | None:
-    r"""Return the answer in the last `\boxed{…}`, else after the last `####`; "" if it is empty, None without a mark."""
+def extract(text: str, is_answer: Callable[[str], bool]) -> str | None:
+    r"""Return the answer in generated text as written, or None; nothing is guessed.
+
+    It is the content of the last `\boxed{…}`; without a box, what follows the last `####`; without either, the whole text if
+    it is an answer. An empty or unclosed box is None.
+    """
     if _BOX in text:
-        return boxed(text) or ""
-    return after_hashes(text)
+        return boxed(text) or None
+    if "####" in text:
+        return after_hashes(text) or None
+    return text.strip() if is_answer(text.strip()) else None

@@ -8,11 +8,11 @@ from datetime import date, timedelta
 
 from ruplar.domains._calendar import MONTH, WEEKDAYS, last_day, month_of
 
-_ORDINALS = (
+ORDINALS = (
     *("first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth", "tenth", "eleventh"),
     *("twelfth", "last"),
 )
-_NTH = rf"(?P<nth>{'|'.join(_ORDINALS)})"
+_NTH = rf"(?P<nth>{'|'.join(ORDINALS)})"
 _YEAR = r"(?P<year>[0-9]{4})"
 _LINK = r"(?: (?:of|in|day|date)(?: the)?)*"
 
@@ -30,11 +30,7 @@ def read(text: str) -> date | None:
 
 
 def nth(weekday: str, number: int, start: date, end: date) -> date:
-    """The n-th such weekday from `start` to `end`, 0-based; -1 for the last.
-
-    Raises:
-        ValueError: There are fewer.
-    """
+    """The n-th such weekday from `start` to `end`, 0-based; -1 for the last."""
     first = start + timedelta(days=(WEEKDAYS.index(weekday.title()) - start.weekday()) % 7)
     days = [first + timedelta(days=7 * i) for i in range((end - first).days // 7 + 1)]
     try:
@@ -44,7 +40,7 @@ def nth(weekday: str, number: int, start: date, end: date) -> date:
 
 
 def _number(word: str) -> int:
-    return -1 if word.lower() == "last" else _ORDINALS.index(word.lower())
+    return -1 if word.lower() == "last" else ORDINALS.index(word.lower())
 
 
 def _of_span(found: re.Match[str], start: date, end: date) -> date:
@@ -98,7 +94,7 @@ _RULES = tuple(
     (re.compile(rf"(?:the )?{pattern}", re.IGNORECASE), rule)
     for pattern, rule in (
         (rf"{_NTH} day of (?:the year )?{_YEAR}", _of_year),
-        (rf"{_NTH} day of (?:the )?(?:(?P<month>{MONTH})|(?P<which>{'|'.join(_ORDINALS)}) month),?(?: of| in)? {_YEAR}", _of_month),
+        (rf"{_NTH} day of (?:the )?(?:(?P<month>{MONTH})|(?P<which>{'|'.join(ORDINALS)}) month),?(?: of| in)? {_YEAR}", _of_month),
         (rf"{_NTH} day of (?:the )?(?P<which>first|second|third|fourth|last) quarter(?: of)? {_YEAR}", _of_quarter),
         (rf"{_NTH} (?P<weekday>{'|'.join(WEEKDAYS)}) (?:of|in) (?:(?P<month>{MONTH}),? (?:of )?)?{_YEAR}", _weekday),
         (rf"(?:US )?Thanksgiving{_LINK},? {_YEAR}", _thanksgiving),

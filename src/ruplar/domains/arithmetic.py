@@ -11,13 +11,9 @@ symbols, `25%` two, `12 apples` two; a step without `=` has no result.
 `.`; the result is read at the last `=` only if `digits.digits` follows, otherwise it is the last run of digits in the step.
 So `-30` becomes 30, `-1.5` 5, `.4` 4, `3/4` 4, `1,200` 200, `25%` 25.
 
-Scoring is strict unless `lenient` is set: two answers are the same if they are the same rational number, written as a
-decimal or a fraction. Marked answers with float noise are not rounded: where GSM-Hard marks 0.30000000000000004, the answer
-0.3 is wrong by the strict rule and right by the lenient one. But 26 of GSM-Hard's answers are smaller than 1e-4 in
-absolute value, so under the lenient rule 0 is right for them.
-
-A marked answer that is a number with a unit (`12 apples`) is read as the number; one that is not a number (`twelve`) is
-compared word for word, and readers report how many there are.
+Scoring is strict unless `lenient` is set: two answers are the same if they are the same rational number. Marked answers with
+float noise are not rounded: where GSM-Hard marks 0.30000000000000004, 0.3 is wrong by the strict rule. But 26 of its answers are
+smaller than 1e-4 in absolute value, so under the lenient rule 0 is right for them.
 """
 
 from __future__ import annotations
@@ -115,16 +111,8 @@ class Domain:
         return None if any(judged for judged, _ in found) else found[0][1]
 
     def extract(self, text: str) -> str | None:
-        r"""Return the answer in generated text as written, or None; nothing is guessed.
-
-        It is the content of the last `\boxed{…}`; without a box, what follows the last `####`; without either, the whole
-        text if it is a number, optionally with a currency or percent sign. An empty or unclosed box is None.
-        """
-        marked = _markup.marked_answer(text)
-        if marked is not None:
-            return marked or None
-        text = text.strip()
-        return text if number(text.removesuffix("%")) is not None else None
+        """Return the marked answer in generated text, or the text if it is a number, with or without a percent sign."""
+        return _markup.extract(text, lambda answer: number(answer.removesuffix("%")) is not None)
 
     def marked(self, answer: str) -> str:
         """Marked answer of a data set → the same without a unit: `12 apples` → `12`; anything else is unchanged."""
@@ -180,11 +168,7 @@ def _verdict(left: str, right: str) -> tuple[bool, str]:
 
 
 def _states(value: Fraction, right: str) -> bool:
-    """Return whether the right side of an `=` is the value: exactly, or rounded or truncated if it is a single number.
-
-    Raises:
-        Unreadable: The right side is not an expression.
-    """
+    """Return whether the right side of an `=` is the value, exactly, or rounded or truncated if it is one number."""
     marks = [s for s in _expression.symbols(right) if s not in "$€£"]
     stated = literal(marks[0]) if marks and len(marks) <= 2 and marks[1:] in ([], ["%"]) else None
     if stated is None:

@@ -12,8 +12,12 @@ class Domain(Protocol):
 
     `EXAMPLE` is a chain of the domain and its answer, shown in error messages and used by the contract tests.
 
-    Optional methods: `marked(answer)` converts the marked answer of a data set to the form it is trained and compared in, e.g.
+    Optional members: `marked(answer)` converts the marked answer of a data set to the form it is trained and compared in, e.g.
     `12 apples` → `12`. `operations(step)` splits a step into one step per operation, e.g. `16-3-4=9` → `16-3=13`, `13-4=9`.
+    `check_chain(example)` returns the errors of a chain given its question and answer; single steps are left to `check`.
+    `unchecked_chain(example)` returns why `check_chain` cannot judge it, or None. `scenario(question)` returns the premises of a
+    question: questions with the same premises must be in the same split. With `REFUSES_WRONG`, a chain with a wrong step, or
+    one that does not end in its marked answer, is a bad row of a training set.
     """
 
     EXAMPLE: tuple[str, str]
@@ -38,26 +42,6 @@ class Domain(Protocol):
 
     def same(self, found: str, marked: str) -> bool:
         """Return whether two answers are the same."""
-
-
-class WholeChains(Protocol):
-    """Optional members of a domain that concern a whole chain or question.
-
-    Attributes:
-        REFUSES_WRONG: Whether a chain with a wrong step, or one that does not end in its marked answer, is a bad row of a
-            training set. Otherwise `ruplar data check` only reports it.
-    """
-
-    REFUSES_WRONG: bool
-
-    def check_chain(self, example: Example) -> list[str]:
-        """Return the errors of a chain given its question and answer, one sentence each; single steps are left to `check`."""
-
-    def unchecked_chain(self, example: Example) -> str | None:
-        """Return why `check_chain` cannot judge the chain, e.g. that its question cannot be parsed; None if it can."""
-
-    def scenario(self, question: str) -> str:
-        """Return the premises of a question; questions with the same premises must be in the same split."""
 
 
 def faults(domain: Any, example: Example) -> list[str]:

@@ -98,12 +98,8 @@ class Domain:
         return _date_questions.scenario(question)
 
     def extract(self, text: str) -> str | None:
-        r"""Return the answer in generated text: the last `\boxed{…}`, what follows the last `####`, or the text if it is a date."""
-        marked = _markup.marked_answer(text)
-        if marked is not None:
-            return marked or None
-        text = text.strip()
-        return text if _calendar.read(text) is not None else None
+        """Return the marked answer in generated text, or the text if it is a date."""
+        return _markup.extract(text, lambda answer: _calendar.read(answer) is not None)
 
     def same(self, found: str, marked: str) -> bool:
         """Return whether two answers are the same day (7/8/1971, Jul 8, 1971) or, if neither is a date, the same words."""

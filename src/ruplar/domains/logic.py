@@ -79,7 +79,9 @@ class Domain:
         found = [unread] if unread else []
         if query is None:
             return found
-        found += _subject_faults(example.answer, query)
+        subject, _ = _concluded(example.answer)
+        if subject not in ("", query.who):  # a bare concept refers to the question's subject
+            found.append(f"the answer is about {subject}, but the question is about {query.who}")
         if unread:
             return found
         steps = [fact for step in example.steps if (fact := _facts.read(step))]
@@ -93,12 +95,8 @@ class Domain:
         return " ".join(sorted(f"{fact}." for fact in facts)) or question
 
     def extract(self, text: str) -> str | None:
-        r"""Return the answer in generated text: the last `\boxed{…}`, what follows the last `####`, or the text if it is a fact."""
-        marked = _markup.marked_answer(text)
-        if marked is not None:
-            return marked or None
-        text = text.strip()
-        return text if _facts.read(text) is not None else None
+        """Return the marked answer in generated text, or the text if it is a fact."""
+        return _markup.extract(text, lambda answer: _facts.read(answer) is not None)
 
     def same(self, found: str, marked: str) -> bool:
         """Return whether two answers conclude the same concept about the same subject; a missing subject matches any."""
@@ -114,18 +112,7 @@ def _concluded(text: str) -> tuple[str, str]:
     return "", " ".join(text.split()).removesuffix(".")
 
 
-def _subject_faults(answer: str, query: _facts.Query) -> list[str]:
-    """Return errors of the answer's subject; a bare concept refers to the question's subject."""
-    subject, _ = _concluded(answer)
-    return (
-        [f"the answer is about {subject}, but the question is about {query.who}"]
-        if subject not in ("", query.who)
-        else []
-    )
-
-
 def _path_faults(steps: list[_facts.Fact], facts: list[_facts.Fact], query: _facts.Query) -> list[str]:
-    """Return errors of the first step and of the order of steps."""
     found = [f"'{fact}' is not a fact of the question" for fact in steps if fact not in facts]
     first, *others = *query.before, query.who
     if steps and steps[0].subject != first:
@@ -141,7 +128,6 @@ def _path_faults(steps: list[_facts.Fact], facts: list[_facts.Fact], query: _fac
 
 
 def _answer_faults(answer: str, steps: list[_facts.Fact], facts: list[_facts.Fact], query: _facts.Query) -> list[str]:
-    """Return errors of the answer and of the last step."""
     concept = _concluded(answer)[1]
     if query.one and concept not in (query.one, query.other):
         return [f"the answer is {concept}, but the question asks for {query.one} or {query.other}"]

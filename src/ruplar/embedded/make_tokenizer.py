@@ -1,15 +1,17 @@
-r"""Build the embedded tokenizer from the text of a generator: `python -m ruplar.embedded.make_tokenizer OUT`.
+r"""Build a tokenizer from the text of a generator: `python -m ruplar.embedded.make_tokenizer word-problems OUT`.
 
-A byte-level BPE like Llama-3's, small enough for a 5-million-parameter model:
+A byte-level BPE like Llama-3's, small enough for a 5-million-parameter model. A symbol of a domain should be one token, the same
+one in every position, so each domain has a tokenizer of its own:
 
 - any text encodes and decodes exactly, because all 256 bytes are tokens;
-- numbers are split into groups of 1-3 digits, and each of the 1,110 groups is one token, without a space;
 - every word of the generator, with its leading space, is one token: whole words are looked up before merges are tried
   (`ignore_merges`), so no intermediate merges are needed; this includes the held-out families;
-- `<<`, `>>`, each sign and `\boxed{` are tokens of their own; the six control tokens are special tokens.
+- `<<`, `>>`, each sign and `\boxed{` are tokens of their own; the six control tokens are special tokens;
+- word-problems: each of the 1,110 groups of 1-3 digits is one token, without a space;
+- dates: months, units, years (1880 to 2099) and other words of steps are one token each, without a space;
+- logic: names and concepts are one token each, without a space; `Every `, ` is a ` and ` or ` are tokens with their spaces.
 
-The rest of the vocabulary is used for merges that spell unknown words. Other domains have tokenizers of their own, built the
-same way from another `TokenizerPlan`: see `make_domain_tokenizer.py`.
+The rest of the vocabulary is used for merges that spell unknown words.
 """
 
 from __future__ import annotations
@@ -24,16 +26,32 @@ from typing import Any
 
 from tokenizers import Regex, Tokenizer, models, pre_tokenizers, trainers
 
-from ruplar.problems import word_problems
+from ruplar.domains._calendar import MONTHS
+from ruplar.domains._named_days import ORDINALS
+from ruplar.problems import date_problems, logic_problems, word_problems
+from ruplar.problems.date_scenarios import EARLIEST, FULL_MONTHS, LATEST
 
 SPECIAL = ("<|pad|>", "<|user|>", "<|end|>", "<|assistant|>", "<think>", "</think>")
-VOCABULARY = 2304
-PATTERN = (
-    r" (?=\\boxed\{)|\\boxed\{| ?<<|>>"  # marks of chain and answer
-    r"|'(?:s|t|re|ve|m|ll|d)(?!\p{L})| ?\p{L}+"  # words, with a leading space
+_OPEN = r" (?=\\boxed\{)|\\boxed\{| ?<<|>>"
+_CLOSE = r"|\s+(?!\S)|\s"
+_UNITS = ("hour", "day", "week", "month", "year")
+_WORDS = (*FULL_MONTHS, *MONTHS, *_UNITS, *(f"{unit}s" for unit in _UNITS), *ORDINALS, "quarter", "Christmas", "Eve")
+_BARE = "|".join(sorted(dict.fromkeys(_WORDS), key=len, reverse=True))
+
+_DATES = (
+    _OPEN + rf"|(?:{_BARE})(?!\p{{L}})"  # words of steps, never with a space
+    rf"|'(?:s|t|re|ve|m|ll|d)(?!\p{{L}})| ?(?!(?:{_BARE})(?!\p{{L}}))\p{{L}}+"  # other words, with a leading space
+    r"|\p{N}{4}(?!\p{N})|\p{N}{1,3}"  # years as a whole, other digits in groups of three
+    r"|, (?=\p{N})|[^\s\p{L}\p{N}]" + _CLOSE
+)
+_LOGIC = (
+    _OPEN + r"| ?(?:Every|Is) (?=\p{L})| is an? (?=\p{L})| or (?:an? )?(?=\p{L})"  # the form of facts and questions
+    r"|\p{L}+|\p{N}{1,3}|[^\s\p{L}\p{N}]" + _CLOSE
+)
+_WORD_PROBLEMS = (
+    _OPEN + r"|'(?:s|t|re|ve|m|ll|d)(?!\p{L})| ?\p{L}+"  # words, with a leading space
     r"|\p{N}{1,3}"  # digits in groups of three, never with a space
-    r"| ?[^\s\p{L}\p{N}]"  # every other sign on its own
-    r"|\s+(?!\S)|\s"
+    r"| ?[^\s\p{L}\p{N}]" + _CLOSE  # every other sign on its own
 )
 CHAT_TEMPLATE = (
     "{% for message in messages %}"
@@ -43,27 +61,44 @@ CHAT_TEMPLATE = (
     "{% endif %}{% endfor %}"
     "{% if add_generation_prompt %}{{ '<|assistant|>' }}{% endif %}"
 )
-FAMILIES = (
-    *("ages", "averages", "bakery", "classroom", "collecting", "comparing", "cooking", "drills", "factory", "farm"),
-    *("floors", "harvest", "old_measures", "passengers", "points", "potion_shop", "reading", "sales", "savings"),
-    *("shopping", "stock", "tank", "theatre", "travel", "wages"),
+FAMILIES = tuple(
+    [
+        "ages",
+        "averages",
+        "bakery",
+        "classroom",
+        "collecting",
+        "comparing",
+        "cooking",
+        "drills",
+        "factory",
+        "farm",
+        "floors",
+        "harvest",
+        "old_measures",
+        "passengers",
+        "points",
+        "potion_shop",
+        "reading",
+        "sales",
+        "savings",
+        "shopping",
+        "stock",
+        "tank",
+        "theatre",
+        "travel",
+        "wages",
+    ]
 )
 """The families whose words are tokens; fixed, so that a new family does not change the tokenizer of the packaged model."""
 
-_SEED = 1
+_SEED, _COUNT = 1, 3000
 _PER_FAMILY = 500  # no new words from 300 on
 
 
 @dataclass(frozen=True)
 class TokenizerPlan:
-    """The specification of a tokenizer.
-
-    Attributes:
-        pattern: Pre-tokenization pattern; no token crosses its boundaries.
-        texts: The texts whose words become tokens.
-        fixed: Required tokens besides the control tokens and the bytes, in byte-level spelling.
-        vocabulary: Size of the vocabulary.
-    """
+    """The specification of a tokenizer."""
 
     pattern: str
     texts: Callable[[], Iterable[str]]
@@ -71,19 +106,33 @@ class TokenizerPlan:
     vocabulary: int
 
 
-def _word_problems() -> Iterable[str]:
+def _word_problem_texts() -> Iterable[str]:
     for name in FAMILIES:
         yield "\n".join(
             e.question + "\n" + e.chain for e in word_problems.generate(_PER_FAMILY, _SEED, families=[name])
         )
 
 
+def _texts(problems) -> Iterable[str]:
+    return ("\n".join((e.question, e.chain, e.answer)) for e in problems.generate(_COUNT, _SEED))
+
+
 MARKS = ("\\boxed{", "<<", "Ġ<<", ">>")
-DIGITS = tuple(f"{n:0{width}d}" for width in (2, 3) for n in range(10**width))
-WORD_PROBLEMS = TokenizerPlan(PATTERN, _word_problems, (*DIGITS, *MARKS), VOCABULARY)
+_DIGITS = tuple(f"{n:0{width}d}" for width in (2, 3) for n in range(10**width))
+_NUMBERS = (*(f"{n:02d}" for n in range(100)), *map(str, range(100, 400)), *map(str, range(EARLIEST, LATEST + 1)))
+_DATE_TOKENS = tuple(dict.fromkeys((*_NUMBERS, *MARKS, *_WORDS)))
+PLANS = {
+    "word-problems": TokenizerPlan(_WORD_PROBLEMS, _word_problem_texts, (*_DIGITS, *MARKS), 2304),
+    "dates": TokenizerPlan(_DATES, lambda: _texts(date_problems), _DATE_TOKENS, 1216),
+    "logic": TokenizerPlan(_LOGIC, lambda: _texts(logic_problems), MARKS, 384),
+}
+"""What it is for → the specification of a tokenizer."""
+
+SHAPE = Path(__file__).parent / "backbone" / "config.json"
+"""The embedded model's config, shared by the models of the domains except for the vocabulary size."""
 
 
-def pieces(plan: TokenizerPlan = WORD_PROBLEMS) -> Counter[str]:
+def pieces(plan: TokenizerPlan) -> Counter[str]:
     """Return every pre-token of the texts, in byte-level spelling, with its count."""
     cut = _pre_tokenizer(plan.pattern)
     found: Counter[str] = Counter()
@@ -92,7 +141,7 @@ def pieces(plan: TokenizerPlan = WORD_PROBLEMS) -> Counter[str]:
     return found
 
 
-def build(plan: TokenizerPlan = WORD_PROBLEMS) -> tuple[dict[str, Any], dict[str, Any]]:
+def build(plan: TokenizerPlan) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return the contents of tokenizer.json and tokenizer_config.json."""
     alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
     fixed = [*SPECIAL, *alphabet, *plan.fixed]
@@ -122,12 +171,15 @@ def build(plan: TokenizerPlan = WORD_PROBLEMS) -> tuple[dict[str, Any], dict[str
     return contents, config
 
 
-def write(folder: Path, plan: TokenizerPlan = WORD_PROBLEMS) -> None:
-    """Write both files into the folder; it is created if missing."""
+def write(folder: Path, name: str) -> None:
+    """Write the tokenizer, and for a domain the config.json of its backbone (no weights), into a folder."""
     folder.mkdir(parents=True, exist_ok=True)
-    for name, contents in zip(("tokenizer.json", "tokenizer_config.json"), build(plan), strict=True):
+    for file, contents in zip(("tokenizer.json", "tokenizer_config.json"), build(PLANS[name]), strict=True):
         text = json.dumps(contents, ensure_ascii=False, indent=1)
-        (folder / name).write_text(text + "\n", encoding="utf-8")
+        (folder / file).write_text(text + "\n", encoding="utf-8")
+    if name != "word-problems":
+        shape = json.loads(SHAPE.read_text(encoding="utf-8")) | {"vocab_size": PLANS[name].vocabulary}
+        (folder / "config.json").write_text(json.dumps(shape, indent=2) + "\n", encoding="utf-8")
 
 
 def _pre_tokenizer(pattern: str) -> pre_tokenizers.Sequence:
@@ -136,7 +188,6 @@ def _pre_tokenizer(pattern: str) -> pre_tokenizers.Sequence:
 
 
 def _merges(words: list[str], alphabet: list[str], tokens: list[str], vocabulary: int) -> list[tuple[str, str]]:
-    """Return as many merges, trained on the words, as fit in the vocabulary."""
     spelled = Tokenizer(models.BPE())
     trainer = trainers.BpeTrainer(vocab_size=1000, initial_alphabet=alphabet, special_tokens=[], show_progress=False)
     spelled.train_from_iterator(words, trainer)
@@ -153,4 +204,4 @@ def _merges(words: list[str], alphabet: list[str], tokens: list[str], vocabulary
 
 
 if __name__ == "__main__":
-    write(Path(sys.argv[1]))
+    write(Path(sys.argv[2]), sys.argv[1])

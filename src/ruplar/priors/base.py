@@ -46,11 +46,7 @@ def ids_of(symbols: Sequence[str], encode: Encode) -> list[int]:
 
 
 def ids_of_span(span: Span, encode: Encode) -> tuple[list[int], list[int]]:
-    """Span → (K, R): ids of all its symbols and of its result, both in order, with repeats.
-
-    Raises:
-        ValueError: Neither has any id.
-    """
+    """Span → (K, R): ids of all its symbols and of its result, both in order, with repeats."""
     keys, results = ids_of(span.symbols, encode), ids_of(span.result, encode)
     if not keys and not results:
         raise ValueError(f"span {span.text!r} has no symbol that the tokenizer can encode, so it has no prior.")
@@ -61,9 +57,6 @@ def sparse(weights: Mapping[int, float]) -> SparsePrior:
     """Id → weight, not normalised → `SparsePrior`, sorted by descending probability, then by id.
 
     The sum is computed in float64. Weights of 0, or too small for float32, are left out.
-
-    Raises:
-        ValueError: The weights are negative, not finite or all 0.
     """
     # differs from the paper: D9. Its code builds a dense prior in bfloat16
     total = math.fsum(weights.values())
@@ -96,22 +89,6 @@ def two_logits(keys: Sequence[int], results: Sequence[int], operand: float, resu
     return {**dict.fromkeys(keys, operand), **dict.fromkeys(results, result)}
 
 
-def focus(probs: np.ndarray, threshold: float, top_k: int | None = None) -> np.ndarray:
-    """Probabilities [..., K] → mask [..., K] of the tokens in the focused KL; these are *not* renormalised.
-
-    Args:
-        probs: Any shape; the last axis is one distribution. Unused places are 0 and never in the mask.
-        threshold: Only probabilities strictly above it.
-        top_k: Of these only the k largest, the first of equal ones; None for all.
-    """
-    mask = (probs > threshold) & (probs > 0)
-    if top_k is not None:
-        order = np.argsort(-probs, axis=-1, kind="stable")
-        rank = np.argsort(order, axis=-1, kind="stable")
-        mask &= rank < top_k
-    return mask
-
-
 def rng_of(*key: int | str) -> np.random.Generator:
     """Key → random generator, the same in every process and on every machine. Integers must not be negative."""
     # Python's hash() of a string differs between processes. The length is included because numpy pads a short key with
@@ -122,13 +99,7 @@ def rng_of(*key: int | str) -> np.random.Generator:
 
 @dataclass
 class PriorTable:
-    """A prior under one tokenizer, with caches of encoded symbols and, unless the prior is dynamic, of priors.
-
-    Attributes:
-        prior: The prior.
-        encode: Text → ids.
-        seed: Seed of the run.
-    """
+    """A prior under one tokenizer, with caches of encoded symbols and, unless the prior is dynamic, of priors."""
 
     prior: Prior
     encode: Encode
@@ -142,9 +113,6 @@ class PriorTable:
         Args:
             span: The span.
             context: Key of the draw of a dynamic prior, e.g. (epoch, row, latent); other priors ignore it.
-
-        Raises:
-            ValueError: The span has no symbol that the tokenizer can encode.
         """
         if self.prior.dynamic:
             return self.prior.build(span, self.encode_symbol, rng_of(self.seed, *context))

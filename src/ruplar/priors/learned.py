@@ -41,11 +41,7 @@ class Prior:
         self.dynamic = self.config.noise
 
     def build(self, span: Span, encode: Encode, rng: np.random.Generator) -> SparsePrior:
-        """Return the prior of one span.
-
-        Raises:
-            ValueError: The span has no id, or its result is not among its symbols.
-        """
+        """Return the prior of one span."""
         keys, results = ids_of_span(span, encode)
         if not results:
             return even(keys)

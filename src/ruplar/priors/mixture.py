@@ -10,9 +10,8 @@ for `20*1.20=24`, whose tokens are 20 * 1 . 20 = 24:
     published   all ids; each has 1/7, but a repeat is not added    0.8529   0.0294   0.0294
 
 `paper` is the default because only there the result has exactly 1 - lambda, whatever the length of the step and its repeats.
-There, an operand that is also the result (5*1=5) counts only as result; in the other three its two shares add up. A result
-of several tokens shares its mass: equally among distinct tokens (paper, set), by count (multiset; 5.5 gives its "5" two
-thirds), or 1/n once per id, after which everything is renormalised (published, as in the authors' code).
+There, an operand that is also the result (5*1=5) counts only as result; in the others its two shares add up. A result of several
+tokens shares its mass equally among distinct tokens (paper, set), by count (multiset), or 1/n once per id (published).
 """
 
 from __future__ import annotations

@@ -21,11 +21,7 @@ _LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 @cache
 def load(path: Path) -> dict[str, Any]:
-    """A data file → its fields; parsed once per process.
-
-    Raises:
-        UserError: It cannot be read, is not YAML, or is not a mapping.
-    """
+    """A data file → its fields; parsed once per process."""
     try:
         found = yaml.load(path.read_text(encoding="utf-8"), Loader=_LOADER)  # noqa: S506  (a SafeLoader)
     except (OSError, yaml.YAMLError) as error:
@@ -38,11 +34,7 @@ def load(path: Path) -> dict[str, Any]:
 def check_fields(
     value: object, where: str, known: Collection[str], required: Collection[str] = ()
 ) -> Mapping[str, Any]:
-    """The mapping itself, if all its fields are known and none of the required ones is missing.
-
-    Raises:
-        UserError: Names `where` (file and field) and the unknown or missing field.
-    """
+    """The mapping itself, if all its fields are known and none of the required ones is missing."""
     if not isinstance(value, Mapping):
         raise UserError(f"{where}: must be a mapping of fields, not {value!r}.")
     wrong = [unknown("field", str(name), known) for name in value if name not in known]
@@ -53,11 +45,7 @@ def check_fields(
 
 
 def check_placeholders(value: object, where: str, known: Collection[str]) -> None:
-    """Check the placeholders of all templates in a string, or in lists and mappings of strings.
-
-    Raises:
-        UserError: One is not known, or a brace is left open; the message names `where` and the text.
-    """
+    """Check the placeholders of all templates in a string, or in lists and mappings of strings."""
     for text in _strings(value):
         try:
             names = {

@@ -32,13 +32,7 @@ class Redraw(Exception):
 
 
 class Scenario:
-    """One scenario being written.
-
-    Attributes:
-        rng: The only source of randomness.
-        sentences: Sentences so far.
-        steps: Steps so far.
-    """
+    """One scenario being written."""
 
     def __init__(self, rng: Random):
         self.rng = rng
@@ -253,27 +247,16 @@ def monthly(scene: Scenario) -> date:
 
 
 def _offset(scene: Scenario) -> tuple[int, str]:
-    """A length of time, mostly in days."""
     unit = scene.pick(("day", "day", "day", "week", "month", "year"))
     return scene.between(1, LONGEST[unit]), unit
 
 
-_OPENINGS = (
-    plain,
-    around,
-    ago,
-    deadline,
-    delayed,
-    passed,
-    anniversary,
-    named,
-    opinions,
-    mistaken,
-    new_year,
-    used_up,
-    monthly,
-)
-OPENINGS: dict[str, Callable[[Scenario], date]] = {opening.__name__: opening for opening in _OPENINGS}
+OPENINGS: dict[str, Callable[[Scenario], date]] = {
+    way.__name__: way
+    for way in (
+        plain, around, ago, deadline, delayed, passed, anniversary, named, opinions, mistaken, new_year, used_up, monthly,
+    )
+}  # fmt: skip
 """Name → a way to say which day it is; to add one, add a function and its texts."""
 
 WEIGHTS = {"plain": 1, "around": 2, "ago": 2, "deadline": 2, "delayed": 3, "passed": 4, "anniversary": 2}

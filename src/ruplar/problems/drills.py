@@ -1,19 +1,19 @@
 """Seed and count → bare arithmetic in plain words and signs, one or two steps: teaches number tokens to compute at once.
 
-Operators and operand sizes are those of the steps of GSM8K's training chains (`drill_operands.py` has the figures), the texts are in
-`drill_texts.yaml`. Problem i under seed s depends on (s, i, steps, split) only, and no question is in two splits (`seeding.py`).
+Operators and operand sizes are those of the steps of GSM8K's training chains; the figures and the texts are in `drills.yaml`. Problem i under seed s depends on (s, i, steps, split) only, and no question is in two splits (`seeding.py`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from fractions import Fraction
+from itertools import accumulate
 from pathlib import Path
 from random import Random
+from typing import TypeVar
 
 from ruplar.errors import UserError
 from ruplar.problems.data_files import load
-from ruplar.problems.drill_operands import SIGNS, Value, number, operands, pick, weighted, written
 from ruplar.problems.seeding import Split, mix, part_of
 from ruplar.types import Example
 
@@ -24,26 +24,24 @@ _KINDS = {"two": 78, "percent": 8, "part": 6, "sum": 5, "product": 1, "less": 2}
 as many as a decimal, 6 % a longer sum, 0.9 % a longer product, 0.8 % a longer difference."""
 _SALT = 0xD21
 
-_TEXTS = load(Path(__file__).with_name("drill_texts.yaml"))
+_TEXTS = load(Path(__file__).with_name("drills.yaml"))
+SIGNS: dict[str, int] = _TEXTS["signs"]
+_DIGITS = {sign: {tuple(sizes): n for *sizes, n in found} for sign, found in _TEXTS["digits"].items()}
+DEC = 0
+"""Size of a decimal; other sizes are numbers of digits."""
+_DECIMALS = tuple(Fraction(n, 20) for n in range(1, 20)) + tuple(Fraction(n, 2) for n in (3, 5, 7, 9))
+_DECIMALS += tuple(Fraction(n, 4) for n in (1, 3, 5))
 _IN_WORDS = 5
 """The first so many of the questions also fit an expression in words."""
+
+Value = int | Fraction
+T = TypeVar("T")
 
 
 def generate(
     count: int, seed: int, *, steps: tuple[int, int] = (1, 2), start: int = 0, split: Split | None = None
 ) -> Iterator[Example]:
-    """Write `count` drills, from the `start`-th on.
-
-    Args:
-        count: Number of drills.
-        seed: Random seed; any integer.
-        steps: Minimum and maximum number of steps; no drill has more than two.
-        start: Index of the first.
-        split: Only drills whose question belongs to this split; any when None.
-
-    Raises:
-        UserError: No drill has that many steps.
-    """
+    """Write `count` drills, from the `start`-th on."""
     weights = {n: share for n, share in STEP_WEIGHTS.items() if steps[0] <= n <= steps[1]}
     if not weights:
         raise UserError(f"steps: drills have one or two steps, not {steps[0]} to {steps[1]}.")
@@ -123,7 +121,6 @@ def _part(rng: Random) -> tuple[str, list[str]]:
 
 
 def _long(rng: Random, sign: str) -> tuple[str, list[str]]:
-    """Three or four numbers in one step."""
     if sign == "*":
         values = [number(rng, 1), number(rng, 1), number(rng, pick(rng, (1, 1, 2)))]
     else:
@@ -160,7 +157,6 @@ def _two(rng: Random) -> tuple[str, list[str]]:
 
 
 def _second(rng: Random, sign: str, value: int) -> int | None:
-    """The other operand of a second step; None if there is none."""
     if sign == "/":
         exact = [k for k in (2, 3, 4, 5, 6, 7, 8, 9, 10, 12, 15, 20, 25) if value % k == 0 and k < value]
         return pick(rng, exact) if exact else None
@@ -171,7 +167,6 @@ def _second(rng: Random, sign: str, value: int) -> int | None:
 
 
 def _shown(value: Value) -> str:
-    """A number as written in a question: `0.25` where a chain has `.25`."""
     text = written(value)
     return f"0{text}" if text.startswith(".") else text
 
@@ -186,3 +181,67 @@ def _as_question(rng: Random, text: str) -> str:
 
 def _capital(text: str) -> str:
     return text[:1].upper() + text[1:]
+
+
+def weighted(rng: Random, weights: dict[T, int]) -> T:
+    """One key, drawn in proportion to its weight."""
+    ends = list(accumulate(weights.values()))
+    at = rng.random() * ends[-1]
+    return next(key for key, end in zip(weights, ends, strict=True) if at < end)
+
+
+def pick(rng: Random, options: Sequence[T]) -> T:
+    """One of the options, each equally likely."""
+    return options[int(rng.random() * len(options))]
+
+
+def number(rng: Random, digits: int) -> int:
+    """A number with this many digits; with two or more, low first digits are more frequent and a third are round, as in prices."""
+    if digits == 1:
+        return 2 + int(rng.random() * 8)
+    low, high = 10 ** (digits - 1), 10**digits - 1
+    value = min(high, int(low * 10 ** rng.random()))
+    if rng.random() < 0.35:
+        unit = 5 if digits == 2 else 10 ** (digits - 2)
+        value = max(low, value - value % unit)
+    return value
+
+
+def operands(rng: Random, sign: str) -> tuple[Value, Value]:
+    """Left and right operand of one step; its result is positive and, except for decimals, whole."""
+    left, right = weighted(rng, _DIGITS[sign])
+    if sign == "/":
+        return _division(rng, left, right)
+    a: Value = number(rng, left)
+    b: Value = pick(rng, _DECIMALS) if right == DEC else number(rng, right)
+    if sign == "-":
+        a, b = (a, b) if a > b else (b, a) if b > a else (a + 1, b)
+    return a, b
+
+
+def _division(rng: Random, left: int, right: int) -> tuple[Value, Value]:
+    """A dividend with this many digits and a divisor; about one in twenty gives a short decimal, as in real chains."""
+    if right == DEC:
+        part = pick(rng, _DECIMALS)
+        return int(part * 20) * number(rng, 1), part
+    if right == 1 and rng.random() < 0.06:
+        return number(rng, left), pick(rng, (2, 4, 5, 8))
+    low, high = (1, 9) if left == 1 else (10 ** (left - 1), 10**left - 1)
+    b = number(rng, right)
+    least, most = max(1 if left == right else 2, -(-low // b)), high // b
+    while most < least:
+        b = number(rng, right)
+        least, most = max(1 if left == right else 2, -(-low // b)), high // b
+    return b * (least + int(rng.random() * (most - least + 1))), b
+
+
+def written(value: Value) -> str:
+    """A number as written in chains: `24`, `.25`, `1.5`; at most four decimals."""
+    if isinstance(value, int) or value.denominator == 1:
+        return str(int(value))
+    for places in range(1, 5):
+        scaled = value * 10**places
+        if scaled.denominator == 1:
+            digits = str(scaled.numerator).rjust(places + 1, "0")
+            return f"{digits[:-places].removeprefix('0')}.{digits[-places:]}"
+    raise ValueError(f"{value} has no short decimal")

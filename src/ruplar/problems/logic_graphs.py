@@ -22,14 +22,9 @@ Edge = tuple[int, int]
 
 @dataclass(frozen=True, slots=True)
 class Graph:
-    """A graph without words.
+    """A graph without words; edges are facts, from subject to concept.
 
-    Attributes:
-        people: Nodes that are people, the subject of the question first.
-        size: Number of nodes, people included.
-        edges: Facts, from subject to concept.
-        path: Nodes of the chain, from the subject to the target.
-        other: The concept that does not follow.
+    The first of `people` is the subject of the question, `path` leads to the target, `other` is the concept that does not follow.
     """
 
     people: tuple[int, ...]

@@ -3,11 +3,10 @@
     Tom is a terpus. Every brimpus is a lempus. Eva is a gorpus. Every terpus is a brimpus. What is Eva? What is Tom?
     <<Eva is a gorpus.>> <<Tom is a terpus.>> <<Every terpus is a brimpus.>> <<Every brimpus is a lempus.>>   Tom is a lempus.
 
-Several people each have a path; no two paths meet and none forks, so every step follows from the one before. Where two options are given, a
-model learns to guess one and to write the chain backwards from there (docs/log.md); here only looking up helps. The question is about
-all people, so that each problem has many lookups; the answer is that of the last. As with `logic-problems`, training and test share
-no conclusion, and no graph with its first and last path; the same paths in another order may occur. These problems are for training
-only: no reported score is on them.
+Several people each have a path; no two paths meet and none forks. Where two options are given, a model learns to guess one and to
+write the chain backwards from there (docs/log.md); here only looking up helps. The answer is that of the last person. As with
+`logic-problems`, training and test share no conclusion, and no graph with its first and last path. For training only: no
+reported score is on these.
 """
 
 from __future__ import annotations
@@ -20,11 +19,9 @@ from random import Random
 from ruplar.domains._facts import Fact
 from ruplar.errors import UserError
 from ruplar.problems.logic_graphs import Graph, fingerprint
-from ruplar.problems.logic_problems import CONCEPTS, DOMAIN, conclusions, verify
+from ruplar.problems.logic_problems import CONCEPTS, conclusions
 from ruplar.problems.seeding import Split, mix, part_of
 from ruplar.types import Example
-
-__all__ = ["DOMAIN", "generate", "verify"]
 
 _SALT = 0x100C
 _MOST_STEPS = 3
@@ -35,21 +32,7 @@ _PEOPLE = (1, 5)
 def generate(
     count: int, seed: int, *, steps: tuple[int, int] = (1, _MOST_STEPS), start: int = 0, split: Split | None = None
 ) -> Iterator[Example]:
-    """Write `count` problems, from the `start`-th on.
-
-    Args:
-        count: Number of problems.
-        seed: Random seed; any integer.
-        steps: Minimum and maximum number of steps of one person's path; paths have 1 to 3.
-        start: Index of the first problem.
-        split: Only problems whose graph and conclusion belong to this split; any when None.
-
-    Yields:
-        Examples with source `logic-lookups:SEED:INDEX`.
-
-    Raises:
-        UserError: No problem, or none of this split, has that many steps.
-    """
+    """Write `count` problems, from the `start`-th on."""
     if not 1 <= steps[0] <= steps[1] or steps[0] > _MOST_STEPS:
         raise UserError(f"steps: lookups have 1 to {_MOST_STEPS} steps per person, not {steps[0]} to {steps[1]}.")
     bounds = (steps[0], min(steps[1], _MOST_STEPS))
@@ -63,7 +46,6 @@ def generate(
 
 @cache
 def _exists(bounds: tuple[int, int], split: Split) -> bool:
-    """Whether any graph with such paths is in the split."""
     one = range(bounds[0], bounds[1] + 1)
     paths = (lengths for people in range(_PEOPLE[0], _PEOPLE[1] + 1) for lengths in product(one, repeat=people))
     return any(part_of(fingerprint(_graph(list(lengths)))) == split for lengths in paths)

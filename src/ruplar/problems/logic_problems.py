@@ -12,18 +12,14 @@ from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
 from random import Random
-from typing import Any
 
-from ruplar import plugins
 from ruplar.domains._facts import Fact
-from ruplar.domains.base import faults
 from ruplar.errors import UserError
 from ruplar.problems.data_files import load
 from ruplar.problems.logic_graphs import Graph, draw, fingerprint
 from ruplar.problems.seeding import Split, mix, part_of
 from ruplar.types import Example
 
-DOMAIN = "logic"
 REVISION = 2
 """Raise it when the problems of a seed change. 2: both options, and both people, are drawn in the same way."""
 STEP_WEIGHTS = {1: 0.1, 2: 0.25, 3: 0.3, 4: 0.2, 5: 0.15}
@@ -48,39 +44,12 @@ def generate(
     name: str = "logic-problems",
     salt: int = _SALT,
 ) -> Iterator[Example]:
-    """Write `count` problems, from the `start`-th on.
-
-    Args:
-        count: Number of problems.
-        seed: Random seed; any integer.
-        steps: Minimum and maximum number of steps; chains have 1 to 5.
-        start: Index of the first problem.
-        split: Only problems whose graph and conclusion belong to this split; any when None.
-        draw: Draws a graph.
-        name: Name of the source.
-        salt: Makes its problems different from those of another source with the same seed.
-
-    Yields:
-        Examples with source `NAME:SEED:INDEX`.
-
-    Raises:
-        UserError: No problem has that many steps.
-    """
+    """Write `count` problems, from the `start`-th on."""
     able = {n: share for n, share in STEP_WEIGHTS.items() if steps[0] <= n <= steps[1]}
     if not able:
         raise UserError(f"steps: logic problems have 1 to 5 steps, not {steps[0]} to {steps[1]}.")
     numbers = range(start, start + count)
     return (_problem(Random(mix(seed ^ salt, n)), draw, able, split, f"{name}:{seed}:{n}") for n in numbers)
-
-
-def verify(example: Example) -> str | None:
-    """What is wrong with a generated problem, by following its chain along the facts; None when nothing is."""
-    domain = _domain()
-    if not example.steps:
-        return "it has no step"
-    if unread := [s for s in example.steps if domain.unchecked(s)]:
-        return f"step {unread[0]!r} is not a fact"
-    return next(iter(faults(domain, example)), None)
 
 
 def _problem(rng: Random, draw: Draw, able: dict[int, float], split: Split | None, source: str) -> Example:
@@ -132,8 +101,3 @@ def _write(rng: Random, graph: Graph, words: list[str], answer: str, source: str
     question = f"{' '.join(facts)} Is {words[0]} a {options[0]} or {options[1]}?"
     steps = tuple(fact(a, b) for a, b in zip(graph.path, graph.path[1:], strict=False))
     return Example(question, steps, answer, source, " ".join(f"<<{s}>>" for s in steps))
-
-
-@cache
-def _domain() -> Any:
-    return plugins.make("domains", DOMAIN)

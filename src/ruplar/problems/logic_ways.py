@@ -3,9 +3,8 @@
     Tom is a terpus. Every gorpus is a lempus. Eva is a gorpus. Every terpus is a brimpus. Is Tom a lempus or brimpus?
     <<Tom is a terpus.>> <<Every terpus is a brimpus.>>   Tom is a brimpus.
 
-`logic-problems` has forks, as ProsQA does: at each one the chain takes the fact that leads to an option, which needs looking ahead.
-Here each step follows from the one before; the difficulty is to look up the right fact among many, up to five times in a row. Words
-and splits are those of `logic-problems`, and here too both sides are drawn in the same way, so that only following facts helps.
+`logic-problems` has forks, as ProsQA does, at which the chain has to look ahead. Here each step follows from the one before; the
+difficulty is to look up the right fact among many, up to five times in a row. Words and splits are those of `logic-problems`.
 """
 
 from __future__ import annotations
@@ -15,10 +14,7 @@ from typing import Any
 
 from ruplar.problems import logic_problems
 from ruplar.problems.logic_graphs import draw_ways
-from ruplar.problems.logic_problems import DOMAIN, verify
 from ruplar.types import Example
-
-__all__ = ["DOMAIN", "generate", "verify"]
 
 _SALT = 0x3A75
 

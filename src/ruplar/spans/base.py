@@ -29,12 +29,7 @@ MAX_CACHED_SYMBOLS = 200_000
 
 @dataclass(frozen=True)
 class Pieces:
-    """Symbol → the texts of its tokens, in order; the symbol itself if a token is not text on its own. Results are cached.
-
-    Attributes:
-        encode: Text → ids.
-        tokenizer: The tokenizer of these ids.
-    """
+    """Symbol → the texts of its tokens, in order; the symbol itself if a token is not text on its own. Cached."""
 
     encode: Encode
     tokenizer: Any
@@ -44,25 +39,18 @@ class Pieces:
         """Return the texts of a symbol's tokens."""
         found = self._known.get(symbol)
         if found is None:
-            found = self._tokens(symbol)
+            ids = self.encode(symbol)
+            texts = [self.tokenizer.decode([i], clean_up_tokenization_spaces=False) for i in ids]
+            apart = all(self.encode(text) == [i] for text, i in zip(texts, ids, strict=True))
+            found = tuple(texts) if apart and texts else (symbol,)
             if len(self._known) < MAX_CACHED_SYMBOLS:
                 self._known[symbol] = found
         return found
 
-    def _tokens(self, symbol: str) -> tuple[str, ...]:
-        ids = self.encode(symbol)
-        texts = [self.tokenizer.decode([i], clean_up_tokenization_spaces=False) for i in ids]
-        apart = all(self.encode(text) == [i] for text, i in zip(texts, ids, strict=True))
-        return tuple(texts) if apart and texts else (symbol,)
-
 
 @dataclass
 class Attached:
-    """Base class of rules that depend on the tokenizer.
-
-    Attributes:
-        pieces: Symbol → the texts of its tokens; None until `attach`.
-    """
+    """Base class of rules that depend on the tokenizer."""
 
     pieces: Pieces | None = field(default=None, repr=False, kw_only=True)
 

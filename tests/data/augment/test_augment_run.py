@@ -28,17 +28,17 @@ PENS = Example(
 CARS = Example("Tom has 40 cars and sells 15% of them. How many?", ("40*.15=6",), "6", "toy:2", "<<40*.15=6>>")
 
 
-@pytest.fixture(scope="module", params=["word-problems", "gsm8k-train"])
+@pytest.fixture(scope="module", params=["word-problems", pytest.param("gsm8k-train", marks=pytest.mark.slow)])
 def chains(request, benchmark_data):
-    """700 chains: of generated word problems, and of GSM8K where its file is there."""
+    """250 chains: of generated word problems, and of GSM8K where its file is there."""
     if request.param == "word-problems":
-        return list(generate(700, 1))
-    return read("gsm8k-train", DOMAIN, skip_bad=True, limit=700, data_dir=benchmark_data("gsm8k-train")).examples
+        return list(generate(250, 1))
+    return read("gsm8k-train", DOMAIN, skip_bad=True, limit=250, data_dir=benchmark_data("gsm8k-train")).examples
 
 
 @pytest.fixture(scope="module")
 def variants(chains):
-    return build(chains, 1, count=3000, per_chain=20)
+    return build(chains, 1, count=1000, per_chain=20)
 
 
 def test_every_step_of_a_variant_is_right_and_the_last_is_the_answer(variants):
@@ -57,18 +57,13 @@ def test_variants_are_distinct_and_none_repeats_an_original_question(chains, var
 
 def test_integer_results_stay_integers_of_comparable_size(variants):
     found, _ = variants
-    for row, number, example in zip(found.rows, found.numbers, found, strict=True):
-        plan = found.plans[row]
-        results = [step.rpartition("=")[2] for step in example.steps]
-        was = plan.template.results
-        assert all(
-            "." not in now or now.endswith(".00") or not isinstance(old, int)
-            for now, old in zip(results, was, strict=True)
-        )
+    for row, example in zip(found.rows, found, strict=True):
+        results, was = [step.rpartition("=")[2] for step in example.steps], found.plans[row].template.results
+        for now, old in zip(results, was, strict=True):
+            assert "." not in now or now.endswith(".00") or not isinstance(old, int)
         # one in twenty has a large number; the others are within a factor of five, or small
         if not re.search(r"\d{4}|\d,\d", example.question):
             assert float(results[-1]) <= max(5 * was[-1], 12)
-        assert number >= 0
 
 
 def test_only_the_numbers_of_a_question_change(variants):
@@ -80,13 +75,11 @@ def test_only_the_numbers_of_a_question_change(variants):
 
 
 def test_variants_are_a_function_of_seed_and_row(chains, variants):
-    again, _ = build(chains, 1, count=3000, per_chain=20)
-    assert again.sha256 == variants[0].sha256
-    assert build(chains, 2, count=300, per_chain=20)[0].sha256 != build(chains, 1, count=300, per_chain=20)[0].sha256
     report = AugmentReport()
     plans = make_plans(chains, report)
-    found_again = [example for _, _, example in generate_variants(plans, 1, report, count=3000, per_chain=20)]
-    assert found_again == list(again) and again[17] == found_again[17] and again[5:8] == found_again[5:8]
+    again = [example for _, _, example in generate_variants(plans, 1, report, count=1000, per_chain=20)]
+    assert again == list(variants[0]) and variants[0][17] == again[17] and variants[0][5:8] == again[5:8]
+    assert build(chains, 2, count=300, per_chain=20)[0].sha256 != build(chains, 1, count=300, per_chain=20)[0].sha256
 
 
 def test_implied_numbers_stay_and_repeated_mentions_change_together():
@@ -138,6 +131,7 @@ def test_chains_that_differ_only_in_numbers_are_used_once():
     assert report.used == 1 and sum(report.left_out.values()) == 1
 
 
+@pytest.mark.slow
 def test_more_than_half_of_gsm8k_can_be_augmented_without_validation_questions(benchmark_data):
     folder = benchmark_data("gsm8k-train", "gsm8k-aug-valid")
     train = read(folder / "gsm8k-train.jsonl", DOMAIN, skip_bad=True).examples
@@ -202,9 +196,3 @@ def test_variants_do_not_depend_on_whether_the_method_needs_steps(tmp_path):
 def test_invalid_combinations_of_settings_are_errors(settings, message):
     with pytest.raises(ValueError, match=message):
         SourceConfig.model_validate(settings)
-
-
-def test_a_lone_surrogate_in_a_question_is_no_error():
-    odd = Example("Tom \ud800 has 40 cars and buys 35. How many?", ("40+35=75",), "75", "toy:3", "<<40+35=75>>")
-    found, report = build([odd, CARS], 1, count=4, per_chain=2)
-    assert report.used == 2 and len(found) == 4

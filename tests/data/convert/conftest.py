@@ -10,6 +10,12 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
+from ruplar import plugins
+from ruplar.data.convert.endpoint import Endpoint
+from ruplar.data.convert.messages import load_prompt
+from ruplar.data.convert.prose import read_prose
+from ruplar.data.convert.run import ByModel, convert
+
 
 class ChatServer(ThreadingHTTPServer):
     """Answers POST /v1/chat/completions by `script(question, times asked)` → text, or a dict of status, headers, body, delay."""
@@ -97,3 +103,41 @@ def sums(tmp_path):
         return path
 
     return write
+
+
+@pytest.fixture
+def run(tmp_path):
+    """A source and a server, or None for rules → the progress of converting it to out.jsonl; other waits are short."""
+
+    def start(source, server=None, *, limit=None, domain="arithmetic", retry_rejected=False, told=None, **settings):
+        way = None
+        if server is not None:
+            by = {name: settings.pop(name) for name in ("concurrency", "attempts") if name in settings}
+            place = Endpoint(server.url, "m", "secret", **({"timeout": 5.0, "retries": 1, "backoff": 0.01} | settings))
+            way = ByModel(place, load_prompt(domain, plugins.make("domains", domain)), **by)
+        options = {"retry_rejected": retry_rejected} | ({"on_progress": told} if told else {})
+        return convert(read_prose(source, limit=limit), tmp_path / "out.jsonl", domain, way, **options)
+
+    return start
+
+
+@pytest.fixture
+def kept(tmp_path):
+    """The rows of out.jsonl."""
+    return lambda: _lines(tmp_path / "out.jsonl")
+
+
+@pytest.fixture
+def rejected(tmp_path):
+    """The rows of out.jsonl.rejected.jsonl."""
+    return lambda: _lines(tmp_path / "out.jsonl.rejected.jsonl")
+
+
+@pytest.fixture
+def journal(tmp_path):
+    """The lines of out.jsonl.journal after its heading."""
+    return lambda: _lines(tmp_path / "out.jsonl.journal")[1:]
+
+
+def _lines(path):
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]

@@ -9,7 +9,8 @@ import signal
 import sys
 from pathlib import Path
 
-from ruplar.data.convert import ByRules, convert, read_prose
+from ruplar.data.convert.prose import read_prose
+from ruplar.data.convert.run import convert
 
 rows, folder = read_prose(sys.argv[1]), Path(sys.argv[2])
 
@@ -40,10 +41,10 @@ while True:
     child = os.fork()
     if child == 0:
         die_at(last)
-        convert(rows, output, "arithmetic", ByRules())
+        convert(rows, output, "arithmetic")
         os._exit(0)
     if os.WIFEXITED(os.waitpid(child, 0)[1]):
         break
-    convert(rows, output, "arithmetic", ByRules())
+    convert(rows, output, "arithmetic")
     last += 1
 sys.stdout.write(f"{last - 1}\n")

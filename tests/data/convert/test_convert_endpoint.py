@@ -2,66 +2,58 @@
 
 from __future__ import annotations
 
+import email.utils
 import json
 import time
+from types import SimpleNamespace
 
 import pytest
 
 from ruplar import plugins
-from ruplar.data.convert import ByModel, Endpoint, convert, read_prose
-from ruplar.data.convert.endpoint import _retry_after
+from ruplar.data.convert.endpoint import retry_after
 from ruplar.data.convert.messages import FOLDER, Prompt, chain_in, load_prompt
+from ruplar.data.convert.verify import verify
 from ruplar.errors import UserError
 
+TROUBLED = "What is 2 plus 4?"
+DOWN = {"status": 500, "body": "oops"}
+BUSY = json.dumps({"error": {"message": "quota used up"}})
 
-def right_chain(question: str) -> str:
+
+def right_chain(question: str, times: int = 1) -> str:
     a, b = (int(word) for word in question.rstrip("?").split() if word.isdigit())
     return f"<<{a}+{b}={a + b}>> #### {a + b}"
 
 
-def by(server, domain="arithmetic", **settings):
-    """A patient model in a hurry: waits are a hundredth of a second."""
-    patience = {
-        "timeout": 5.0,
-        "retries": 3,
-        "backoff": 0.01,
-        **{k: settings.pop(k) for k in list(settings) if k in PATIENCE},
-    }
-    prompt = load_prompt(domain, plugins.make("domains", domain))
-    return ByModel(Endpoint(server.url, "some-model", "secret", **patience), prompt, **settings)
+def troubled(*replies):
+    """Script: these replies for one question in turn, the last one again and again; right chains for the others."""
+    return lambda question, times: (
+        replies[min(times, len(replies)) - 1] if question == TROUBLED else right_chain(question)
+    )
 
 
-PATIENCE = {"timeout", "retries", "backoff", "max_tokens"}
+RIGHT = right_chain(TROUBLED)
 
 
-def lines(path):
-    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
-
-
-def run(tmp_path, source, way, **options):
-    return convert(read_prose(source), tmp_path / "out.jsonl", "arithmetic", way, **options)
-
-
-def test_good_replies_become_rows_in_the_order_of_the_input(tmp_path, chat_server, sums):
+def test_good_replies_become_rows_in_the_order_of_the_input(run, chat_server, sums, kept, rejected):
     server = chat_server(
         lambda question, times: {"text": right_chain(question), "delay": 0.02 if "3 plus" in question else 0}
     )
-    found = run(tmp_path, sums(20), by(server, concurrency=4))
-    rows = lines(tmp_path / "out.jsonl")
-    assert [row["answer"] for row in rows] == [str(3 * n) for n in range(1, 21)]
-    assert rows[0] == {"problem": "What is 1 plus 2?", "solution": "<<1+2=3>>", "answer": "3"}
-    assert lines(found.rejected) == [] and set(server.asked.values()) == {1}
+    found = run(sums(20), server, concurrency=4)
+    assert [row["answer"] for row in kept()] == [str(3 * n) for n in range(1, 21)]
+    assert kept()[0] == {"problem": "What is 1 plus 2?", "solution": "<<1+2=3>>", "answer": "3"}
+    assert rejected() == [] and set(server.asked.values()) == {1}
     assert 1 < server.most_flying <= 4, "requests are in flight together, but no more than allowed"
     # 20 replies of 100 and 10 tokens; at 2 and 8 a million that is 0.004 + 0.0016
-    assert (found.progress.tokens_in, found.progress.tokens_out) == (2000, 200)
-    assert found.progress.cost(2, 8) == pytest.approx(0.0056)
+    assert (found.used["tokens_in"], found.used["tokens_out"]) == (2000, 200)
+    assert found.cost(2, 8) == pytest.approx(0.0056)
 
 
-def test_the_request_has_model_prompt_question_and_key_but_not_the_answer(tmp_path, chat_server, sums):
-    server = chat_server(lambda question, times: right_chain(question))
-    run(tmp_path, sums(1), by(server))
+def test_the_request_has_model_prompt_question_and_key_but_not_the_answer(run, tmp_path, chat_server, sums):
+    server = chat_server(right_chain)
+    run(sums(1), server)
     [body] = server.bodies
-    assert body["model"] == "some-model" and body["temperature"] == 0 and body["max_tokens"] == 1024
+    assert body["model"] == "m" and body["temperature"] == 0 and body["max_tokens"] == 1024
     system, user = body["messages"]
     assert "<<20*1.20=24>> <<30-24=6>> #### 6" in system["content"]
     assert user == {"role": "user", "content": "Question: What is 1 plus 2?"}
@@ -69,10 +61,9 @@ def test_the_request_has_model_prompt_question_and_key_but_not_the_answer(tmp_pa
     assert "secret" not in (tmp_path / "out.jsonl.journal").read_text()
 
 
-def test_a_wrong_chain_is_requested_again_with_its_error(tmp_path, chat_server, sums):
+def test_a_wrong_chain_is_requested_again_with_its_error(run, chat_server, sums):
     server = chat_server(lambda question, times: "<<1+2=4>> #### 4" if times == 1 else right_chain(question))
-    found = run(tmp_path, sums(1), by(server))
-    assert found.progress.converted == 1 and server.asked["What is 1 plus 2?"] == 2
+    assert run(sums(1), server).converted == 1 and server.asked["What is 1 plus 2?"] == 2
     again = server.bodies[1]["messages"]
     assert [m["role"] for m in again] == ["system", "user", "assistant", "user"]
     assert again[2]["content"] == "<<1+2=4>> #### 4" and "answers 4, marked 3" in again[3]["content"]
@@ -91,124 +82,152 @@ REPLIES = {
 
 
 @pytest.mark.parametrize(("reply", "reason"), REPLIES.items())
-def test_a_wrong_reply_is_rejected_with_its_reason_and_text(tmp_path, chat_server, sums, reply, reason):
-    server = chat_server(lambda question, times: reply)
-    found = run(tmp_path, sums(1), by(server, attempts=1))
-    [row] = lines(found.rejected)
-    assert (row["reason"], row["reply"], row["row"]) == (reason, reply.replace("\ud83d", "?"), "sums.jsonl:1") and row[
-        "detail"
-    ]
-    assert lines(tmp_path / "out.jsonl") == [] and found.progress.rejected == {reason: 1}
+def test_a_wrong_reply_is_rejected_with_its_reason_and_text(run, chat_server, sums, kept, rejected, reply, reason):
+    found = run(sums(1), chat_server(lambda question, times: reply), attempts=1)
+    [row] = rejected()
+    shown = reply.replace("\ud83d", "?")
+    assert (row["reason"], row["reply"], row["row"]) == (reason, shown, "sums.jsonl:1") and row["detail"]
+    assert kept() == [] and found.rejected == {reason: 1}
 
 
-def test_transient_failures_are_retried(tmp_path, chat_server, sums):
+def test_transient_failures_and_slow_replies_are_retried(run, chat_server, sums):
     failures = [
-        {"status": 500, "body": "oops"},
         {"status": 503, "body": json.dumps({"error": {"message": "overloaded"}})},
         {"body": "<html>not json</html>"},
+        {"text": "too late", "delay": 1.0},
     ]
     server = chat_server(lambda question, times: failures[times - 1] if times <= 3 else right_chain(question))
-    found = run(tmp_path, sums(3), by(server))
-    assert found.progress.converted == 3 and set(server.asked.values()) == {4}
+    assert run(sums(3), server, retries=3, timeout=0.3).converted == 3 and set(server.asked.values()) == {4}
 
 
-def test_a_slow_reply_is_requested_again(tmp_path, chat_server, sums):
-    server = chat_server(lambda question, times: {"text": right_chain(question), "delay": 1.0 if times == 1 else 0})
-    started = time.monotonic()
-    found = run(tmp_path, sums(1), by(server, timeout=0.15))
-    assert found.progress.converted == 1 and server.asked["What is 1 plus 2?"] == 2
-    assert time.monotonic() - started > 0.15
+@pytest.mark.parametrize(
+    ("said", "usage", "told"),
+    [
+        ({"text": None}, (100, 10), "content is null"),
+        (
+            {"body": json.dumps({"choices": [], "usage": {"prompt_tokens": 7, "completion_tokens": 0}})},
+            (7, 0),
+            "Index",
+        ),
+        ({"body": '{"choices": [{"mess'}, (0, 0), "JSONDecodeError"),
+        ({"body": "[" * 100_000}, (0, 0), "RecursionError"),
+        ({"body": "not gzip", "headers": {"Content-Encoding": "gzip"}}, (0, 0), "DecodingError"),
+        (DOWN, None, "HTTP 500: oops"),
+    ],
+    ids=["null", "empty", "cut off", "deep", "gzip", "down"],
+)
+def test_a_row_without_a_usable_reply_is_rejected_and_its_tokens_counted(
+    run, chat_server, sums, rejected, said, usage, told
+):
+    server, source = chat_server(troubled(said)), sums(10)
+    found = run(source, server)
+    assert found.converted == 9 and server.asked[TROUBLED] == 2
+    [row] = rejected()
+    assert (row["problem"], row["reason"]) == (TROUBLED, "no usable reply")
+    assert "2 requests failed" in row["detail"] and told in row["detail"]
+    # nine replies of 100 and 10 tokens, and two that could not be used
+    paid_in, paid_out = usage or (0, 0)
+    assert (found.used["tokens_in"], found.used["tokens_out"]) == (900 + 2 * paid_in, 90 + 2 * paid_out)
+    assert found.used["uncounted"] == (2 if usage == (0, 0) else 0)
+    assert run(source, server).rejected == found.rejected and server.asked[TROUBLED] == 2, "it is done"
 
 
-def test_all_workers_respect_retry_after(tmp_path, chat_server, sums):
-    seen = []
-
+@pytest.mark.parametrize("usage", [{}, {"usage": [7]}], ids=["none", "unreadable"])
+def test_replies_without_usage_are_counted(run, chat_server, sums, usage):
     def script(question, times):
-        seen.append((time.monotonic(), question))
-        if len(seen) == 1:
-            return {"status": 429, "headers": {"Retry-After": "0.4"}, "body": "{}"}
-        return right_chain(question)
+        return {"body": json.dumps({"choices": [{"message": {"content": right_chain(question)}}]} | usage)}
 
-    found = run(tmp_path, sums(4), by(chat_server(script), concurrency=1))
-    assert found.progress.converted == 4
-    # the back-off alone would be a hundredth of a second
-    assert all(at - seen[0][0] >= 0.39 for at, _ in seen[1:])
+    found = run(sums(2), chat_server(script))
+    assert (found.converted, found.used["uncounted"], found.used["tokens_in"]) == (2, 2, 0)
 
 
-def test_retry_after_is_read_as_seconds_or_as_a_date():
-    import email.utils
-
-    assert _retry_after("2.5") == 2.5 and _retry_after(None) == 0 and _retry_after("soon") == 0
-    assert 3 < _retry_after(email.utils.formatdate(time.time() + 5, usegmt=True)) <= 5
-    assert _retry_after(email.utils.formatdate(time.time() - 5, usegmt=True)) == 0
-
-
-def test_rows_without_a_reply_are_left_for_the_next_run(tmp_path, chat_server, sums):
-    broken = True
-
-    def script(question, times):
-        return {"status": 500, "body": "oops"} if broken and "2 plus" in question else right_chain(question)
-
-    server, source = chat_server(script), sums(5)
-    with pytest.raises(UserError, match=r"1 of 5 rows have no reply.*HTTP 500: oops.*run the same command again"):
-        run(tmp_path, source, by(server, retries=1))
-    assert not (tmp_path / "out.jsonl").exists()
-    broken = False
-    assert run(tmp_path, source, by(server)).progress.converted == 5
-    assert server.asked["What is 1 plus 2?"] == 1, "what is done is not asked again"
-
-
-def test_an_endpoint_that_always_fails_stops_the_run_early(tmp_path, chat_server, sums):
-    server = chat_server(lambda question, times: {"status": 503, "body": "down"})
-    with pytest.raises(UserError, match="does not respond.*503"):
-        run(tmp_path, sums(200), by(server, concurrency=2, retries=1))
+@pytest.mark.parametrize(
+    ("said", "told"),
+    [
+        (
+            {"status": 503, "body": "down"},
+            "gives no usable reply.*503: down.*of 200 rows are stored: run the same command",
+        ),
+        ({"body": "<html>welcome</html>"}, "gives no usable reply.*welcome.*Check --endpoint"),
+        (
+            {"status": 401, "body": json.dumps({"error": {"message": "invalid api key"}})},
+            "rejected the request: HTTP 401: invalid api key.*--api-key",
+        ),
+    ],
+    ids=["down", "another page", "wrong key"],
+)
+def test_an_endpoint_that_cannot_be_used_stops_the_run_early(run, chat_server, sums, said, told):
+    server = chat_server(lambda question, times: said)
+    with pytest.raises(UserError, match=told):
+        run(sums(200), server, concurrency=2)
     assert sum(server.asked.values()) < 20
 
 
-def test_an_endpoint_that_cannot_be_reached_is_an_error(tmp_path, sums):
-    class Nowhere:
-        url = "http://127.0.0.1:9/v1"
-
-    with pytest.raises(UserError, match="does not respond|have no reply"):
-        run(tmp_path, sums(3), by(Nowhere, retries=1))
+def test_an_endpoint_that_cannot_be_reached_is_an_error(run, sums):
+    with pytest.raises(UserError, match="gives no usable reply"):
+        run(sums(3), SimpleNamespace(url="http://127.0.0.1:9/v1"), concurrency=1)
 
 
-def test_a_wrong_key_is_reported_at_once(tmp_path, chat_server, sums):
-    body = json.dumps({"error": {"message": "invalid api key"}})
-    server = chat_server(lambda question, times: {"status": 401, "body": body})
-    with pytest.raises(UserError, match="rejected the request: HTTP 401: invalid api key.*--api-key"):
-        run(tmp_path, sums(50), by(server, concurrency=1))
-    assert sum(server.asked.values()) == 1
+def test_a_row_that_the_endpoint_rejects_is_rejected(run, chat_server, sums, rejected):
+    body = '{"error": {"message": "too \\ud83d long"}}'
+    assert run(sums(4), chat_server(troubled({"status": 400, "body": body})), concurrency=1).converted == 3
+    [row] = rejected()
+    assert (row["reason"], row["detail"]) == ("the endpoint rejected it", "HTTP 400: too ? long")
 
 
-def test_a_row_that_the_endpoint_rejects_is_rejected(tmp_path, chat_server, sums):
-    def script(question, times):
-        return {"status": 400, "body": "too long"} if "3 plus" in question else right_chain(question)
+def test_rejected_rows_can_be_requested_again_and_what_was_used_never_falls(run, chat_server, sums, rejected, journal):
+    server, source = chat_server(troubled("no", "no", RIGHT)), sums(3)
+    # row 2 is asked twice in vain: 2 + 2 replies; then once more
+    assert run(source, server).used["tokens_in"] == 400 and len(rejected()) == 1
+    assert run(source, server).converted == 2
+    found = run(source, server, retry_rejected=True)
+    assert found.converted == 3 and rejected() == [] and found.used["tokens_in"] == 500
+    assert server.asked == {"What is 1 plus 2?": 1, TROUBLED: 3, "What is 3 plus 6?": 1}
+    assert [line["reply"] for line in journal()].count("no") == 2 and len(journal()) == 5, "every reply is on the disk"
 
-    found = run(tmp_path, sums(4), by(chat_server(script), concurrency=1))
-    [row] = lines(found.rejected)
-    assert (row["reason"], row["detail"]) == ("the endpoint rejected it", "HTTP 400: too long")
-    assert found.progress.converted == 3
 
-
-def test_rejected_rows_can_be_requested_again(tmp_path, chat_server, sums):
-    server = chat_server(
-        lambda question, times: "no" if times == 1 and "2 plus" in question else right_chain(question)
+def test_a_first_reply_is_not_paid_for_again_when_its_correction_got_none(run, chat_server, sums):
+    server, source = chat_server(troubled("<<2+4=7>> #### 7", DOWN, DOWN, RIGHT)), sums(3)
+    assert run(source, server).rejected == {"no usable reply": 1}
+    found = run(source, server, retry_rejected=True)
+    [*_, asked] = server.bodies
+    assert (
+        asked["messages"][2]["content"] == "<<2+4=7>> #### 7"
+        and "answers 7, marked 6" in asked["messages"][3]["content"]
     )
-    source = sums(3)
-    assert run(tmp_path, source, by(server, attempts=1)).progress.converted == 2
-    assert run(tmp_path, source, by(server, attempts=1)).progress.converted == 2
-    found = run(tmp_path, source, by(server, attempts=1), retry_rejected=True)
-    assert found.progress.converted == 3 and lines(found.rejected) == [] and len(lines(tmp_path / "out.jsonl")) == 3
-    assert server.asked == {"What is 1 plus 2?": 1, "What is 2 plus 4?": 2, "What is 3 plus 6?": 1}
+    # four replies in all: one of each row, and the wrong one
+    assert (found.converted, found.used["tokens_in"], server.asked[TROUBLED]) == (3, 400, 4)
 
 
-def test_replies_without_usage_are_counted(tmp_path, chat_server, sums):
+def test_all_workers_respect_retry_after_and_the_wait_is_shown(run, chat_server, sums):
+    seen, shown = [], []
+
     def script(question, times):
-        return {"body": json.dumps({"choices": [{"message": {"content": right_chain(question)}}]})}
+        seen.append(time.monotonic())
+        busy = {"status": 429, "headers": {"Retry-After": "0.4"}, "body": BUSY}
+        return busy if len(seen) == 1 else right_chain(question)
 
-    found = run(tmp_path, sums(2), by(chat_server(script)))
-    assert (found.progress.uncounted, found.progress.tokens_in) == (2, 0)
+    found = run(sums(4), chat_server(script), concurrency=1, told=lambda progress: shown.append(progress.waiting))
+    assert found.converted == 4 and found.waiting == ""
+    # the back-off alone would be a hundredth of a second
+    assert all(at - seen[0] >= 0.39 for at in seen[1:])
+    assert any(text.startswith("waiting 0 s (HTTP 429: quota used up") for text in shown)
+
+
+def test_retry_after_is_seconds_or_a_date_and_nonsense_is_passed_over():
+    assert retry_after("2.5") == 2.5
+    assert 3 < retry_after(email.utils.formatdate(time.time() + 5, usegmt=True)) <= 5
+    past = email.utils.formatdate(time.time() - 5, usegmt=True)
+    for text in ("", "soon", "inf", "nan", "-5", past, "Fri, 31 Dec 99999 23:59:59 GMT"):
+        assert retry_after(text) == 0
+
+
+def test_a_retry_after_of_hours_stops_the_run(run, chat_server, sums):
+    source, asks = sums(3), {"status": 429, "headers": {"Retry-After": "100000"}, "body": BUSY}
+    server = chat_server(troubled(asks, RIGHT))
+    with pytest.raises(UserError, match="asks to wait 100,000 s .*quota used up.*limit of 300 s.*same command again"):
+        run(source, server)
+    assert run(source, server).converted == 3
 
 
 def test_thoughts_and_code_fences_are_removed():
@@ -218,8 +237,6 @@ def test_thoughts_and_code_fences_are_removed():
 
 @pytest.mark.parametrize("file", sorted(FOLDER.glob("*.txt")), ids=lambda f: f.stem)
 def test_every_packaged_prompt_has_a_right_example(file):
-    from ruplar.data.convert import verify
-
     domain = "arithmetic" if file.stem == "general" else file.stem
     rule = plugins.make("domains", domain)
     prompt = load_prompt(domain, rule, file)

@@ -1,4 +1,4 @@
-"""A conversion killed at any moment resumes: no row is lost, repeated or requested again."""
+"""A conversion killed at any moment resumes: no row is lost, repeated or requested again; a journal belongs to its input."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ from random import Random
 
 import pytest
 
-from ruplar.data.convert import ByRules, convert, read_prose
 from ruplar.data.convert.journal import Journal, publish
 from ruplar.errors import UserError
 
@@ -27,14 +26,6 @@ PROSE = [
 ]
 
 
-@pytest.fixture
-def prose(tmp_path):
-    """A small file in prose: three rows can be converted, two of them alike; two cannot."""
-    path = tmp_path / "prose.jsonl"
-    path.write_text("".join(json.dumps(row) + "\n" for row in PROSE), encoding="utf-8")
-    return path
-
-
 def lines(path):
     return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
 
@@ -43,29 +34,39 @@ def both(output):
     return lines(output), lines(output.with_name(f"{output.name}.rejected.jsonl"))
 
 
+def write(path, rows):
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    return path
+
+
 @pytest.fixture
-def whole(prose, tmp_path):
+def prose(tmp_path):
+    """A small file in prose: three rows can be converted, two of them alike; two cannot."""
+    return write(tmp_path / "prose.jsonl", PROSE)
+
+
+@pytest.fixture
+def whole(prose, run, kept, rejected):
     """What a run gives that nobody disturbs."""
-    convert(read_prose(prose), tmp_path / "whole.jsonl", "arithmetic", ByRules())
-    kept, rejected = both(tmp_path / "whole.jsonl")
-    assert [row["solution"] for row in kept] == ["<<48/2=24>> <<48+24=72>>", "<<3*4=12>>", "<<3*4=12>>"]
-    assert [row["reason"] for row in rejected] == ["a step is wrong", "no rule matches"]
-    return kept, rejected
+    run(prose)
+    assert [row["solution"] for row in kept()] == ["<<48/2=24>> <<48+24=72>>", "<<3*4=12>>", "<<3*4=12>>"]
+    assert [row["reason"] for row in rejected()] == ["a step is wrong", "no rule matches"]
+    return kept(), rejected()
 
 
-def test_a_conversion_resumes_from_a_journal_cut_off_at_any_byte(prose, whole, tmp_path):
-    journal = (tmp_path / "whole.jsonl.journal").read_bytes()
-    rows, output = read_prose(prose), tmp_path / "cut.jsonl"
-    ends = [at for at, byte in enumerate(journal) if byte == ord("\n")]
-    places = sorted({*range(0, len(journal) + 1, 11), *(at + off for at in ends for off in (0, 1)), len(journal)})
-    assert len(places) > 40
+def test_a_conversion_resumes_from_a_journal_cut_off_at_any_byte(prose, whole, run, journal, tmp_path):
+    file, output = tmp_path / "out.jsonl.journal", tmp_path / "out.jsonl"
+    content = file.read_bytes()
+    ends = [at for at, byte in enumerate(content) if byte == ord("\n")]
+    places = sorted({*range(0, len(content), 29), *(at + off for at in ends for off in (0, 1))})
+    assert len(places) > 25
     for cut in places:
-        (tmp_path / "cut.jsonl.journal").write_bytes(journal[:cut])
-        convert(rows, output, "arithmetic", ByRules())
-        assert both(output) == whole
-        keys = [row.get("key") for row in lines(tmp_path / "cut.jsonl.journal")[1:]]
-        assert len(keys) == len(set(keys)) == len(PROSE)
+        file.write_bytes(content[:cut])
         output.unlink()
+        run(prose)
+        assert both(output) == whole
+        keys = [row["key"] for row in journal()]
+        assert len(keys) == len(set(keys)) == len(PROSE)
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="processes cannot be forked on this system")
@@ -81,6 +82,7 @@ def test_a_conversion_killed_at_any_disk_access_resumes(prose, whole, tmp_path):
         assert both(folder / f"{last}.jsonl") == whole, f"killed at call {last}"
 
 
+@pytest.mark.slow
 def test_the_command_killed_repeatedly_converts_every_row(tmp_path, chat_server, sums):
     def script(question, times):
         a, b = (int(word) for word in question.rstrip("?").split() if word.isdigit())
@@ -117,6 +119,7 @@ def test_the_command_killed_repeatedly_converts_every_row(tmp_path, chat_server,
     assert len(keys) == len(set(keys)) == count
 
 
+@pytest.mark.slow
 def test_a_stored_reply_is_reused_after_a_kill_during_its_correction(tmp_path, chat_server, sums):
     server = chat_server(
         lambda question, times: "<<1+2=4>>" if times == 1 else {"text": "<<1+2=3>>", "delay": 30 if times == 2 else 0}
@@ -137,21 +140,23 @@ def test_a_stored_reply_is_reused_after_a_kill_during_its_correction(tmp_path, c
     assert json.loads(done.stdout)["tokens_in"] == 200
 
 
-def test_a_journal_with_other_settings_is_an_error(prose, tmp_path):
-    rows, output = read_prose(prose), tmp_path / "out.jsonl"
-    convert(rows, output, "arithmetic", ByRules())
+def test_a_journal_with_other_settings_or_of_another_version_is_an_error(prose, run, tmp_path):
+    run(prose)
     with pytest.raises(UserError, match="started with other settings.*domain was 'arithmetic', now 'dates'.*--force"):
-        convert(rows, output, "dates", ByRules())
+        run(prose, domain="dates")
+    old = {"ruplar_convert": 1, "domain": "arithmetic", "by": "rules"}
+    write(tmp_path / "out.jsonl.journal", [old])
+    with pytest.raises(UserError, match="ruplar_convert was 1, now 4.*--force"):
+        run(prose)
 
 
-def test_a_damaged_journal_line_is_named(tmp_path, prose):
-    output = tmp_path / "out.jsonl"
-    convert(read_prose(prose), output, "arithmetic", ByRules())
+def test_a_damaged_journal_line_is_named(prose, run, tmp_path):
+    run(prose)
     journal = tmp_path / "out.jsonl.journal"
     text = journal.read_text().splitlines()
     journal.write_text("\n".join([*text[:2], "{nonsense", *text[2:]]) + "\n")
     with pytest.raises(UserError, match=r"out.jsonl.journal:3 cannot be read"):
-        convert(read_prose(prose), output, "arithmetic", ByRules())
+        run(prose)
 
 
 def test_two_conversions_into_one_file_are_an_error(tmp_path):
@@ -171,12 +176,23 @@ def test_an_unfinished_output_file_is_not_written(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_only_rows_added_to_the_input_are_converted(prose, tmp_path):
-    output, seen = tmp_path / "out.jsonl", []
-    convert(read_prose(prose), output, "arithmetic", ByRules())
-    with prose.open("a", encoding="utf-8") as file:
-        file.write(json.dumps({"question": "2 and 2?", "answer": "2 + 2 = 4\n#### 4"}) + "\n")
-    convert(
-        read_prose(prose), output, "arithmetic", ByRules(), on_progress=lambda progress: seen.append(progress.done)
-    )
-    assert seen == [5, 6] and lines(output)[-1] == {"problem": "2 and 2?", "solution": "<<2+2=4>>", "answer": "4"}
+def test_only_rows_added_to_the_input_are_converted_and_a_moved_file_is_the_same(prose, run, kept, tmp_path):
+    run(prose, limit=2)
+    seen = []
+    run(prose, told=lambda progress: seen.append(progress.done))
+    assert seen == [2, 3, 4, 5]
+    more = {"question": "2 and 2?", "answer": "2 + 2 = 4\n#### 4"}
+    moved = write(tmp_path / "moved.jsonl", [*PROSE, more])
+    seen.clear()
+    run(moved, told=lambda progress: seen.append(progress.done))
+    assert seen == [5, 6] and kept()[-1] == {"problem": "2 and 2?", "solution": "<<2+2=4>>", "answer": "4"}
+
+
+def test_another_input_or_fewer_rows_are_refused_and_nothing_is_lost(prose, whole, ruplar, tmp_path):
+    before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+    command = ("data", "convert", prose, tmp_path / "out.jsonl", "--limit", "2")
+    refused = ruplar(*command)
+    assert refused.code == 2 and "belongs to another input: 3 of its 5 rows are not in this one." in refused.err
+    assert "name another OUTPUT, or start over with --force" in refused.err
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
+    assert ruplar(*command, "--force").code == 0 and len(lines(tmp_path / "out.jsonl")) == 2

@@ -43,12 +43,11 @@ _BARE = re.compile(r"=\s*[$€£]?\s*(\d[\d,]*\.?\d*|\.\d+)")
 
 
 def bind(example: Example) -> Template:
-    """Example → template.
-
-    Raises:
-        NotAugmentable: It has none; the reasons are listed in `template.py`.
-    """
-    programs = tuple(_programs(example))
+    """Example → template."""
+    parsed = [program.parse(step) for step in example.steps]
+    programs = tuple(step for step in parsed if step is not None)
+    if len(programs) < len(parsed):
+        raise NotAugmentable(NOT_PLAIN)
     results = _results(programs)
     if not results:
         raise NotAugmentable(NO_STEP)
@@ -87,14 +86,6 @@ def bind(example: Example) -> Template:
     return bound
 
 
-def _programs(example: Example) -> Iterator[Program]:
-    for step in example.steps:
-        parsed = program.parse(step)
-        if parsed is None:
-            raise NotAugmentable(NOT_PLAIN)
-        yield parsed
-
-
 def _results(programs: Sequence[Program]) -> tuple[Value, ...]:
     found = []
     for step in programs:
@@ -130,7 +121,6 @@ def _averages(programs: Sequence[Program], results: Sequence[Value]) -> Iterator
 
 
 def _variables(found: Sequence[Mention], frozen: set[Value]) -> tuple[Variable, ...]:
-    """Group free mentions by value, percentages separately; frozen values are not variables."""
     groups: dict[tuple[Value, bool], list[int]] = {}
     for i, mention in enumerate(found):
         if mention.free and mention.value not in frozen:
@@ -145,7 +135,6 @@ def _listed(found: Sequence[Mention]) -> set[Value]:
 
 
 def _unexplained(template: Template, needed: set[Value], constants: set[Value]) -> set[Value]:
-    """Return the operands that are not in the question, not a result and not a known constant."""
     given = {CONVERSIONS[name](v.value) for v in template.variables for name in conversions_of(template, v)}
     return needed - given - set(template.results) - constants
 
@@ -155,9 +144,6 @@ def _origins(template: Template, lost: set[Value], constants: set[Value]) -> set
 
     An operand up to 10 that cannot be derived counts listed items (three names, two kinds), if no number of the question is
     unused.
-
-    Raises:
-        NotAugmentable: An operand has no known source.
     """
     values = [v.value for v in template.variables]
     found: set[Value] = set()
@@ -167,7 +153,9 @@ def _origins(template: Template, lost: set[Value], constants: set[Value]) -> set
         origins = {v for v in values if any(_derives(v, c, value) for c in {*constants, 7, 12, 24, 60, 100})}
         origins |= {v for a, b in itertools.combinations(values, 2) if _derives(a, b, value) for v in (a, b)}
         listed = isinstance(value, int) and 2 <= value <= _SMALL and _all_used(template)
-        if not origins and not (listed and not _from_result(template, value)):
+        # a step that was not written: the value derives from a result and a number of the question
+        unwritten = any(_derives(r, v.value, value) for r in template.results[:-1] for v in template.variables)
+        if not origins and (unwritten or not listed):
             raise NotAugmentable(UNKNOWN)
         if any(
             step.literals == (step.result,) and program.value_of(step.result) == value for step in template.programs
@@ -188,13 +176,7 @@ def _all_used(template: Template) -> bool:
     return all(any(CONVERSIONS[s](v.value) in needed for s in conversions_of(template, v)) for v in template.variables)
 
 
-def _from_result(template: Template, value: Value) -> bool:
-    """Return whether the value derives from a result and a number of the question: a step that was not written."""
-    return any(_derives(r, v.value, value) for r in template.results[:-1] for v in template.variables)
-
-
 def _drop_unused(template: Template, used: Sequence[int], sources: tuple[tuple[OperandSource, ...], ...]) -> Template:
-    """Return the template with only the variables that a step uses, renumbered."""
     place = {old: new for new, old in enumerate(used)}
     renumbered = tuple(
         tuple(OperandSource(s.constant, place[s.variable], s.conversion) if s.variable >= 0 else s for s in step)
@@ -205,11 +187,7 @@ def _drop_unused(template: Template, used: Sequence[int], sources: tuple[tuple[O
 
 
 def _check_fixed_numbers(template: Template) -> None:
-    """Check that no fixed number of the question depends on the resampled ones.
-
-    Raises:
-        NotAugmentable: One does, so it would contradict them.
-    """
+    """Check that no fixed number of the question depends on the resampled ones."""
     drawn = [v.value for v in template.variables]
     bound = {i for v in template.variables for i in v.mentions}
     idle = [m for i, m in enumerate(template.mentions) if i not in bound and m.kind != "time" and m.value > 1]
@@ -231,9 +209,10 @@ def _check_fixed_numbers(template: Template) -> None:
         raise NotAugmentable(RESTATED)
     added = {frozenset(s.variable for s in step) for step in template.sources}
     for (i, a), (j, b), (k, c) in itertools.combinations(sorted(enumerate(drawn), key=lambda pair: pair[1]), 3):
-        if c >= _SMALL and a + b == c and frozenset((i, j)) not in added and not {i, j, k} & _percents(template):
+        if (
+            c >= _SMALL
+            and a + b == c
+            and frozenset((i, j)) not in added
+            and not any(template.variables[n].percent for n in (i, j, k))
+        ):
             raise NotAugmentable(RESTATED)
-
-
-def _percents(template: Template) -> set[int]:
-    return {i for i, v in enumerate(template.variables) if v.percent}

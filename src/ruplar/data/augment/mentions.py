@@ -14,7 +14,10 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from fractions import Fraction
+from pathlib import Path
 from typing import Literal
+
+import yaml
 
 Value = int | Fraction
 """An exact number; integers are always `int`."""
@@ -58,33 +61,9 @@ _BEFORE: tuple[tuple[re.Pattern[str], Kind], ...] = (
     (re.compile(r"\d\s?[-–x×/:]\s?$|[\d½]\s(?:to|or|by)\s$|\d\s$|\b(?:between|from)\s\$?$", re.I), "fixed"),
 )  # fmt: skip
 _YEAR = re.compile(r"\b(?:in|since|year|by|until|from|of|during|before|after|and|to|through)\s(?:the\syear\s)?$", re.I)
-_FACTS = {
-    60: "minutes?|seconds?",
-    24: "hours?",
-    7: "days?",
-    365: "days?",
-    366: "days?",
-    12: "months?|inches",
-    52: "weeks?",
-    16: "ounces?",
-    100: "cents?|percent|centimeters?",
-    1000: "grams?|meters?|milliliters?|millimeters?",
-}
-"""Numbers that are facts when followed by this unit."""
-_MOST: tuple[tuple[re.Pattern[str], int], ...] = (
-    (re.compile(r"[\s-]days?(?:\s\w+)? (?:a|per|in a|each|every|of the|this|last) week"), 7),
-    (re.compile(r"[\s-]times? (?:a|per|each|every) (?:day|week|month)"), 7),
-    (re.compile(r"[\s-]hours?(?:\s\w+)? (?:a|per|in a|each|every|of the|that) (?:day|night|shift)|[\s-]hour (?:day|shift)"), 14),
-    (re.compile(r"[\s-]hours?(?:\s\w+)? (?:a|per|in a|each|every|this|last|that) week"), 60),
-    (re.compile(r"[\s-]minutes?(?:\s\w+)? (?:an|per|in an|each|every|of the) hour"), 59),
-    (re.compile(r"[\s-]weeks? (?:a|per|in a|each|every|of the) month"), 4),
-    (re.compile(r"[\s-]days? (?:a|per|in a|each|every|of the) month"), 28),
-    (re.compile(r"[\s-]months? (?:a|per|in a|each|every|of the) year"), 12),
-    (re.compile(r"[\s-]weeks? (?:a|per|in a|each|every|of the) year"), 50),
-    (re.compile(r"[\s-]years?[\s-]old"), 95),
-    (re.compile(r"[\s-](?:feet|foot)[\s-]tall"), 90),
-    (re.compile(r"\s(?:times|people|friends|children|kids|siblings|sisters|brothers|daughters|sons)\b"), 60),
-)  # fmt: skip
+_TABLES = yaml.safe_load(Path(__file__).with_name("mentions.yaml").read_text(encoding="utf-8"))
+_FACTS: dict[int, str] = _TABLES["facts"]
+_MOST = tuple((re.compile(pattern), most) for pattern, most in _TABLES["most"])
 """Text after a number → its plausible maximum."""
 _NOUN = re.compile(
     r"(?:-|\s+)(?:of\s+(?:the\s+|her\s+|his\s+)?)?(?:(?:more|fewer|less|additional|other|extra|new|old)\s+)?([a-z]+)"
@@ -97,14 +76,9 @@ class Mention:
 
     Attributes:
         start: Start of its digits or its word, without a `$`.
-        end: Their end.
-        text: Their text.
         value: Their value; of a fraction or `2 million` only the first number.
-        kind: Its kind.
         unit: The noun after it, `$` for money; numbers with the same unit are compared with each other.
-        most: Its plausible maximum.
         article: `a` or `an` if it follows one, else "".
-        cents: Whether it is an amount of cents.
     """
 
     start: int
@@ -136,12 +110,9 @@ def whole(value: Fraction) -> Value:
 def article(number: str) -> str:
     """Return the article of a number by its pronunciation: an 8-hour day, an 11, an 18, an 80, an 800; a 10."""
     digits = number.replace(",", "").partition(".")[0]
-    said = number.casefold().startswith(("eight", "eleven")) if not digits.isdigit() else _vowel(digits)
-    return "an" if said else "a"
-
-
-def _vowel(digits: str) -> bool:
-    return digits.startswith("8") or (digits[:2] in ("11", "18") and len(digits) % 3 == 2)
+    if not digits.isdigit():
+        return "an" if number.casefold().startswith(("eight", "eleven")) else "a"
+    return "an" if digits.startswith("8") or (digits[:2] in ("11", "18") and len(digits) % 3 == 2) else "a"
 
 
 def _mention(text: str, match: re.Match[str]) -> Mention:
@@ -163,7 +134,6 @@ def _mention(text: str, match: re.Match[str]) -> Mention:
 
 
 def _fixed(before: str, after: str, written: str, value: Value, kind: Kind) -> Kind | None:
-    """Return `fixed` or `time` for a number that must not be resampled, else None."""
     if re.search(r"\d:$", before) and len(written) == 2:
         return "time"  # the minutes of 10:30; 3:5 is a ratio
     for patterns, side, way in ((_AFTER, after, "match"), (_BEFORE, before, "search")):
@@ -182,64 +152,12 @@ def _fixed(before: str, after: str, written: str, value: Value, kind: Kind) -> K
     return "fixed" if value == 4 and re.match(r"\sweeks? (?:a|per|in a|each|every) month", after) else None
 
 
-_HALF, _QUARTER = Fraction(1, 2), Fraction(1, 4)
-
-_IMPLIED: tuple[tuple[str, str, tuple[Value, ...]], ...] = (
-    (r"%|percent", "", (100, Fraction(1, 100))),
-    (r"\bhal(?:f|ves)\b|½", "", (2, _HALF, Fraction(3, 2))),
-    (r"\btwice\b|\bdoubl|\bcouple|\bpairs?\b|\bboth\b|round[\s-]?trip|\bback\b|\breturn|\btwins?\b|\bsecond\b", "", (2, 3)),
-    (r"\btriple|\bthrice\b|\btrio|\btriplets", "", (3, 2)),
-    (r"\bquadrupl", "", (4,)),
-    (r"\bthirds?\b", "", (3, 2)),
-    (r"\bfourths?\b|\bquarters?\b", "", (4, 3, _QUARTER, Fraction(3, 4), 25)),
-    (r"\bfifths?\b", "", (5,)),
-    (r"\bsixths?\b", "", (6,)),
-    (r"\bsevenths?\b", "", (7,)),
-    (r"\beighths?\b", "", (8,)),
-    (r"\btenths?\b", "", (10,)),
-    (r"\bdozen", "", (12, 6)),
-    (r"\bscore\b|\btwenties", "", (20,)),
-    (r"\bfortnight", "", (14, 2)),
-    (r"\bdecade", "", (10,)),
-    (r"\bcentury|\bcenturies", "", (100,)),
-    (r"\bweeks?\b|\bweekly\b|\beach day\b|\bevery day\b|\bdaily\b|\bdays?\b", "", (7,)),
-    (r"\bweekdays?\b|\bschool|\bwork|\bMonday", "", (5,)),
-    (r"\bweekends?\b|\bSaturday|\bSunday", "", (2,)),
-    (r"\bhour", r"\bday|\bnight", (24,)),
-    (r"\bhour|\bmph\b", r"\bminute", (60, 30, 15, 45)),
-    (r"\bminute", r"\bsecond", (60,)),
-    (r"\byear|\bannual", r"\bmonth|\bannual", (12, 6)),
-    (r"\byear|\bannual|\bmonth", r"\bweek", (52, 4, 26)),
-    (r"\byear", r"\bday|\bdaily", (365, 366)),
-    (r"\bmonth|\bJune|\bApril|\bSeptember|\bNovember", r"\bday|\bdaily|\bnight", (30, 31, 28)),
-    (r"\bfeet\b|\bfoot\b|\bft\b", r"\binch", (12, 144)),
-    (r"\byards?\b", r"\bfeet\b|\bfoot\b|\binch", (3, 36)),
-    (r"\bmiles?\b", r"\bfeet\b|\byards?", (5280, 1760)),
-    (r"\bpounds?\b|\blbs?\b", r"\bounce|\boz\b", (16,)),
-    (r"\btons?\b", r"\bpound|\blbs?\b", (2000,)),
-    (r"\bgallon|\bquart|\bpint|\bcups?\b", r"\bquart|\bpint|\bcups?\b|\bounce", (4, 2, 16, 8, 128)),
-    (r"\bcents?\b|¢|\bpenn(?:y|ies)\b|\bquarters?\b|\bdimes?\b|\bnickels?\b", "", (100, Fraction(1, 100), 25, 10, 5)),
-    (r"\bkilo|\bkm\b|\bkg\b|\blit(?:er|re)|\bml\b|\bmeters?\b|\bgrams?\b", "", (1000, 100)),
-    (r"\bperimeter|\brectang|\bfence|\bborder|\bboundary", "", (2, 4)),
-    (r"\bsquare\b|\bdivided into four", "", (4,)),
-    (r"\btriang", "", (2, 3, _HALF)),
-    (r"\bcubes?\b|\bdice\b|\bdie\b", "", (6, 12)),
-    (r"\blegs?\b|\bpaws?\b|\bfeet\b|\bwheels?\b|\btires?\b|\bshoes?\b|\beyes?\b|\bears?\b|\bhands?\b", "", (2, 4, 6, 8, 3)),
-    (r"\bfingers?\b|\btoes?\b", "", (10, 20, 5)),
-    (r"\bhundreds?\b", "", (100,)),
-    (r"\bthousands?\b|\d\s?k\b", "", (1000,)),
-    (r"\bmillions?\b", "", (1_000_000,)),
-    (r"\bbillions?\b", "", (1_000_000_000,)),
-    (r"\baverage|\bmean\b", "", (2,)),
-)  # fmt: skip
-"""A pattern in the text, another one ("": none), and the numbers that are implied if both match."""
-
-_IMPLIED_COMPILED = tuple(
-    (re.compile(a, re.I), re.compile(b, re.I) if b else None, values) for a, b, values in _IMPLIED
+_IMPLIED = tuple(
+    (re.compile(first, re.I), re.compile(second, re.I), tuple(whole(Fraction(value)) for value in values))
+    for first, second, values in _TABLES["implied"]
 )
 _FRACTION = re.compile(r"(?<![\d.,])(?:(\d+)[\s-])?(\d+)\s?/\s?(\d+)(?![\d/])")
 _SPELLED = re.compile(r"\b(one|two|three|four|five|six|seven|eight|nine)[\s-](half|halves|third|quarter|fourth|fifth|sixth|seventh|eighth|ninth|tenth)", re.I)  # fmt: skip
-_TOPS = ("", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
 _BOTTOMS = {
     **{"half": 2, "halves": 2, "third": 3, "quarter": 4, "fourth": 4, "fifth": 5, "sixth": 6},
     **{"seventh": 7, "eighth": 8, "ninth": 9, "tenth": 10},
@@ -253,13 +171,13 @@ def implied(text: str) -> set[Value]:
     These are constants of the problem: they stay when numbers are resampled, and so do equal numbers of the text.
     """
     found: set[Value] = {1}
-    for first, second, values in _IMPLIED_COMPILED:
-        if first.search(text) and (second is None or second.search(text)):
+    for first, second, values in _IMPLIED:
+        if first.search(text) and second.search(text):
             found.update(values)
     for match in _FRACTION.finditer(text):
         found |= _of_fraction(int(match[2]), int(match[3]), int(match[1] or 0))
     for match in _SPELLED.finditer(text):
-        found |= _of_fraction(_TOPS.index(match[1].lower()), _BOTTOMS[match[2].lower()], 0)
+        found |= _of_fraction(WORDS[match[1].lower()], _BOTTOMS[match[2].lower()], 0)
     days = len({day.removesuffix("s") for day in _DAYS.findall(text)})
     return found | ({days} if days > 1 else set())
 

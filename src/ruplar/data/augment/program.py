@@ -6,6 +6,7 @@ fractions.
 
 from __future__ import annotations
 
+import ast
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,20 +14,14 @@ from fractions import Fraction
 
 from ruplar.data.augment.mentions import Value, whole
 
-_TOKEN = re.compile(r"(?P<number>\d+\.\d+|\d+|\.\d+)|(?P<sign>[-+*/()])")
-_BINDS = {"+": 1, "-": 1, "*": 2, "/": 2}
+_NUMBER = re.compile(r"\d+\.\d+|\d+|\.\d+")
+_OTHER = re.compile(r"[^-+*/().\d]")
+_SIGNS = {ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/"}
 
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """One step.
-
-    Attributes:
-        literals: Its operands as written.
-        between: The text around the operands, one more than operands; the last ends in `=`.
-        result: Its result as written.
-        code: Postfix code: index of an operand, or an operator.
-    """
+    """One step: its operands as written, the text around each, its result, and its postfix code (operand numbers and signs)."""
 
     literals: tuple[str, ...]
     between: tuple[str, ...]
@@ -70,61 +65,31 @@ def _over(left: Value, right: Value) -> Value:
 def parse(step: str) -> Program | None:
     """Step → its program; None if it is anything but `+ - * / ( )` on unsigned numbers with one number as its result."""
     left, equals, result = step.replace(" ", "").partition("=")
-    if not equals or not re.fullmatch(r"\d+\.\d+|\d+|\.\d+", result):
+    if not equals or not _NUMBER.fullmatch(result):
         return None
-    literals: list[str] = []
-    between = [""]
-    tokens: list[int | str] = []
-    at = 0
-    for match in _TOKEN.finditer(left):
-        if match.start() != at:
-            return None
-        at = match.end()
-        if match["number"]:
-            tokens.append(len(literals))
-            literals.append(match["number"])
-            between.append("")
-        else:
-            tokens.append(match["sign"])
-            between[-1] += match["sign"]
-    code = _postfix(tokens) if at == len(left) else None
+    if _OTHER.search(left):
+        return None
+    literals = tuple(_NUMBER.findall(left))
+    names = iter(range(len(literals)))
+    try:
+        tree = ast.parse(_NUMBER.sub(lambda found: f" v{next(names)} ", left).strip(), mode="eval")
+        code = _postfix(tree.body)
+    except (SyntaxError, RecursionError, MemoryError):
+        return None
     if code is None:
         return None
-    between[-1] += "="
-    return Program(tuple(literals), tuple(between), result, code)
+    *between, last = _NUMBER.split(left)
+    return Program(literals, (*between, f"{last}="), result, code)
 
 
-def _postfix(tokens: Sequence[int | str]) -> tuple[int | str, ...] | None:
-    """Infix → postfix; None if an operand or a parenthesis is missing."""
-    out: list[int | str] = []
-    signs: list[str] = []
-    wants_value = True
-    for token in tokens:
-        if isinstance(token, int) or token == "(":
-            if not wants_value:
-                return None
-            if isinstance(token, int):
-                out.append(token)
-                wants_value = False
-            else:
-                signs.append(token)
-            continue
-        if wants_value:
-            return None
-        if token == ")":
-            while signs and signs[-1] != "(":
-                out.append(signs.pop())
-            if not signs:
-                return None
-            signs.pop()
-            continue
-        while signs and signs[-1] != "(" and _BINDS[signs[-1]] >= _BINDS[token]:
-            out.append(signs.pop())
-        signs.append(token)
-        wants_value = True
-    if wants_value or "(" in signs:
+def _postfix(node: ast.expr) -> tuple[int | str, ...] | None:
+    """Parsed expression of `v0`, `v1`, … → postfix code; None if it has anything but `+ - * /`."""
+    if isinstance(node, ast.Name):
+        return (int(node.id[1:]),)
+    if not isinstance(node, ast.BinOp) or type(node.op) not in _SIGNS:
         return None
-    return (*out, *reversed(signs))
+    left, right = _postfix(node.left), _postfix(node.right)
+    return None if left is None or right is None else (*left, *right, _SIGNS[type(node.op)])
 
 
 def value_of(literal: str) -> Value:
@@ -136,11 +101,6 @@ def write(value: Value, like: str, places: int | None = None) -> str | None:
     """Value → text in the format of another number; None if it has no short exact decimal.
 
     `like` ".50" gives ".75", "144.00" gives "96.00", "2.5" gives "3"; trailing zeros set the number of decimals.
-
-    Args:
-        value: The value, not negative.
-        like: The number whose format is used.
-        places: Number of decimals; None to derive it from `like`.
     """
     like = like.replace(",", "")
     point = like.find(".")

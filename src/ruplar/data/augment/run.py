@@ -35,16 +35,7 @@ _SHOWN = 3
 
 @dataclass
 class AugmentReport:
-    """Counts of an augmentation.
-
-    Attributes:
-        rows: Number of chains.
-        used: Chains that can be augmented.
-        left_out: Reason → number of other chains.
-        shown: Reason → the first of these, `file:line` and question.
-        written: Number of problems.
-        short: Chains with fewer problems than requested.
-    """
+    """Counts of an augmentation."""
 
     rows: int = 0
     used: int = 0
@@ -75,13 +66,7 @@ class AugmentReport:
 def make_plans(
     examples: Iterable[Example], report: AugmentReport, refuse: Callable[[Example], str | None] | None = None
 ) -> list[VariantPlan]:
-    """Chains → plans, those with the fewest possible numbers first.
-
-    Args:
-        examples: The chains.
-        report: Counts of the chains; changed in place.
-        refuse: Returns why a chain must not be used (it is in a test set), or None.
-    """
+    """Chains → plans, those with the fewest possible numbers first."""
     plans: list[tuple[int, VariantPlan]] = []
     seen: set[bytes] = set()
     for row, example in enumerate(examples):
@@ -130,14 +115,10 @@ def attempts(plan: VariantPlan, seed: int, count: int, large: float = LARGE) -> 
                 continue
         example = write(plan, values)
         if example is not None:
-            yield number, _named(example, number)
+            yield number, replace(example, source=f"{example.source}#{number}")
             found += 1
             if found == count:
                 return
-
-
-def _named(example: Example, number: int) -> Example:
-    return replace(example, source=f"{example.source}#{number}")
 
 
 def generate(
@@ -149,16 +130,7 @@ def generate(
     per_chain: int,
     large: float = LARGE,
 ) -> Iterator[tuple[int, int, Example]]:
-    """Yield (plan index, attempt, problem), evenly over the chains.
-
-    Args:
-        plans: From `make_plans`.
-        seed: Random seed.
-        report: Counts of the problems; changed in place.
-        count: Total number; None for as many as `per_chain` allows.
-        per_chain: Maximum per chain.
-        large: Share of problems with a large number.
-    """
+    """Yield (plan index, attempt, problem), evenly over the chains."""
     for at, plan in enumerate(plans):
         left = per_chain if count is None else -(-(count - report.written) // (len(plans) - at))
         wanted = min(per_chain, left)
@@ -172,16 +144,7 @@ def generate(
 
 @dataclass(frozen=True)
 class Variants(Sequence):
-    """Augmented problems as a sequence that writes each problem on access.
-
-    Attributes:
-        plans: The plans.
-        rows: Plan index of each problem.
-        numbers: Attempt number of each problem.
-        seed: Random seed.
-        large: Share of problems with a large number.
-        sha256: Hash of all questions and chains in order.
-    """
+    """Augmented problems as a sequence that writes each problem on access."""
 
     plans: Sequence[VariantPlan]
     rows: array[int]
@@ -205,7 +168,7 @@ class Variants(Sequence):
         values = attempt(plan, self.seed, number, self.large)
         example = write(plan, values) if values is not None else None
         assert example is not None, "an attempt is a function of its number"
-        return _named(example, number)
+        return replace(example, source=f"{example.source}#{number}")
 
 
 def build(

@@ -7,6 +7,7 @@ or a number of the question unused are considered only if there are no others.
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -51,14 +52,7 @@ _MAX_ASSIGNMENTS = 512
 
 @dataclass(frozen=True, slots=True)
 class OperandSource:
-    """Where an operand comes from: a constant, a variable or a step.
-
-    Attributes:
-        constant: A fixed number.
-        variable: Index in `Template.variables`.
-        conversion: What is computed from the variable, a key of `CONVERSIONS`.
-        step: Index of an earlier step, whose result is the operand.
-    """
+    """Where an operand comes from: a constant, a variable or a step."""
 
     constant: Value | None = None
     variable: int = -1
@@ -77,16 +71,7 @@ class Variable:
 
 @dataclass(frozen=True, slots=True)
 class Template:
-    """An example with its numbers as variables.
-
-    Attributes:
-        example: The original example.
-        mentions: Every number of the question.
-        variables: Those that can be resampled.
-        programs: The steps.
-        sources: The sources of the operands of each step.
-        results: The results of the steps in the example.
-    """
+    """An example with its numbers as variables."""
 
     example: Example
     mentions: tuple[Mention, ...]
@@ -124,11 +109,7 @@ def conversions_of(template: Template, variable: Variable) -> Iterator[str]:
 
 
 def find_sources(template: Template, constants: set[Value]) -> tuple[tuple[OperandSource, ...], ...]:
-    """Return the source of every operand.
-
-    Raises:
-        NotAugmentable: An operand has no source, or two assignments give different results on other numbers.
-    """
+    """Return the source of every operand."""
     options = [
         [_options(template, program.value_of(literal), at, constants) for literal in step.literals]
         for at, step in enumerate(template.programs)
@@ -136,9 +117,7 @@ def find_sources(template: Template, constants: set[Value]) -> tuple[tuple[Opera
     flat = [choice for step in options for choice in step]
     if any(not choice for choice in flat):
         raise NotAugmentable(UNKNOWN)
-    count = 1
-    for choice in flat:
-        count *= len(choice)
+    count = math.prod(len(choice) for choice in flat)
     if count > _MAX_ASSIGNMENTS:
         raise NotAugmentable(AMBIGUOUS)
     assignments = [_by_step(choice, template.programs) for choice in itertools.product(*flat)]
@@ -167,7 +146,6 @@ def _by_step(sources: Sequence[OperandSource], programs: Sequence[Program]) -> t
 def _uses_all(
     assignment: Sequence[Sequence[OperandSource]], template: Template, flat: Sequence[list[OperandSource]]
 ) -> bool:
-    """Return whether every result and every number that could be used is used."""
     used = {source for step in assignment for source in step}
     steps = {source.step for source in used}
     variables = {source.variable for source in used}

@@ -1,5 +1,8 @@
 """Template, seed and attempt → an augmented problem, or None if the numbers drawn are not plausible.
 
+A number is replaced by one of similar size and roundness that is plausible with its unit:
+3 → 2..9      14 → 5..35      45 → 20, 25 .. 110      $2.50 → $1.00, $1.50 .. $6.00      30% → 5, 10 .. 95 %
+
 An attempt is a pure function of (seed, row, attempt number), so any variant can be recreated on its own.
 """
 
@@ -13,8 +16,7 @@ from fractions import Fraction
 from random import Random
 
 from ruplar.data.augment import program
-from ruplar.data.augment.mentions import Mention, Value, article
-from ruplar.data.augment.ranges import Range, range_of, spelled
+from ruplar.data.augment.mentions import SPELLED, Mention, Value, article, whole
 from ruplar.data.augment.template import Template, operand_value
 from ruplar.problems.seeding import mix
 from ruplar.types import Example
@@ -27,21 +29,94 @@ _REDRAWN = (0.9, 0.7, 0.5)
 
 Numbers = tuple[Value, ...]
 
+LEAST_LARGE, MOST_LARGE = 1_000, 5_000_000
+"""Range of large numbers."""
+
+_LOW, _HIGH = Fraction(2, 5), Fraction(5, 2)
+_SCALES = tuple(Fraction(a, b) for a, b in ((1, 2), (2, 1), (3, 2), (2, 3), (3, 1), (1, 3), (5, 2), (4, 3), (5, 4)))
+_FINE = tuple(Fraction(1, parts) for parts in (2, 4, 5, 10, 20, 100, 1000))
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """The numbers that can replace a number: `grid` divided by `parts`."""
+
+    value: Value
+    grid: range
+    parts: int
+    can_be_large: bool
+
+    def draw(self, rng: Random) -> Value:
+        """Return one of them; in a quarter of the draws, a simple multiple of the original, which keeps its divisors."""
+        if rng.random() < 0.25:
+            scaled = self.value * _SCALES[int(rng.random() * len(_SCALES))] * self.parts
+            if scaled.denominator == 1 and int(scaled) in self.grid:
+                return self._over(int(scaled))
+        return self._over(self.grid[int(rng.random() * len(self.grid))])
+
+    def draw_large(self, rng: Random) -> Value:
+        """Return a number of four to seven digits, log-uniform."""
+        return int(LEAST_LARGE * (MOST_LARGE / LEAST_LARGE) ** rng.random())
+
+    def _over(self, numerator: int) -> Value:
+        return numerator if self.parts == 1 else whole(Fraction(numerator, self.parts))
+
+
+def range_of(value: Value, percent: bool, places: Sequence[Mention]) -> Range:
+    """A number and its mentions → its range."""
+    most = min(mention.most for mention in places)
+    spelled = any(mention.kind == "word" for mention in places)
+    if isinstance(value, int) and (percent or spelled):
+        grid = _words(value) if spelled else _percents(value)
+        return Range(
+            value, range(grid.start, min(grid.stop, most + 1), grid.step) or range(value, value + 1), 1, False
+        )
+    step = _step(value)
+    low = max(step, 2 if isinstance(value, int) else step, _LOW * value)
+    high: Value = min(max(_HIGH * value, Fraction(value + 4 if isinstance(value, int) else 0)), Fraction(most))
+    parts = step.denominator
+    unit = int(step * parts)
+    first = -int(-low * parts // unit) * unit
+    # a number beyond its plausible maximum is not resampled
+    grid = range(first, int(high * parts) + 1, unit) or range(int(value * parts), int(value * parts) + 1)
+    return Range(value, grid, parts, most >= 10**9 and value >= 5 and len(places) == 1 and not places[0].cents)
+
+
+def _percents(value: int) -> range:
+    if value % 5 == 0:
+        return range(5, 96, 5)
+    return range(max(2, value // 2), min(98, 2 * value + 2) + 1)
+
+
+def _words(value: int) -> range:
+    """Replacements for spelled numbers: small for small, tens for tens."""
+    if value > 20:
+        return range(20, 91, 10) if value % 10 == 0 else range(21, 100)
+    return range(2, 7 if value <= 3 else 13) if value <= 12 else range(11, 21)
+
+
+def _step(value: Value) -> Fraction:
+    """Return the step size that matches the roundness of a number: 10 for 300, 5 for 45, 1/4 for 2.75."""
+    if isinstance(value, Fraction):
+        return next((step for step in _FINE if (value / step).denominator == 1), Fraction(1, 10_000))
+    if value < 20:
+        return Fraction(1)
+    for unit in (1_000_000, 100_000, 10_000, 1_000, 100, 10, 5):
+        if value % unit == 0:
+            return Fraction(unit // 10 if unit >= 100 and value >= 100 else 5)
+    return Fraction(1)
+
 
 @dataclass(frozen=True, slots=True)
 class VariantPlan:
     """A template and everything its attempts need, computed once.
 
     Attributes:
-        template: The template.
-        row: Row number in the source.
-        ranges: Range of each variable.
         idle: Numbers of the question that are not resampled.
         order: Pairs of indices into (variables, idle numbers): the first must stay below the second, so that what was cheaper
             stays cheaper.
         bounds: Minimum and maximum of each step's result.
         places: Maximum number of decimals of each step's result; 0 for integers.
-        percents: Indices of variables that are percentages.
         below_100: Whether the percentages must sum to less than 100, as in the example.
         at_most: Maximum of the answer: 100 if the question is about a percentage.
     """
@@ -80,14 +155,7 @@ def make_plan(template: Template, row: int) -> VariantPlan:
 
 
 def attempt(plan: VariantPlan, seed: int, number: int, large: float = 0.0) -> Numbers | None:
-    """Return the numbers of one attempt, or None if they are not plausible or those of the example.
-
-    Args:
-        plan: The plan.
-        seed: Random seed.
-        number: Attempt number.
-        large: Share of attempts with a number of four to seven digits.
-    """
+    """Return the numbers of one attempt, or None if they are not plausible or those of the example."""
     rng = Random(mix(mix(seed, plan.row), number))
     chance = _REDRAWN[number % len(_REDRAWN)]
     old = [v.value for v in plan.template.variables]
@@ -98,7 +166,8 @@ def attempt(plan: VariantPlan, seed: int, number: int, large: float = 0.0) -> Nu
         if not able:
             return None
         values[able[int(rng.random() * len(able))]] = plan.ranges[able[0]].draw_large(rng)
-    if values == old or not (huge or _ordered(plan, values)):
+    numbers = [*values, *plan.idle]
+    if values == old or not (huge or all(numbers[i] < numbers[j] for i, j in plan.order)):
         return None
     if plan.below_100 and sum(values[i] for i in plan.percents) >= 100:
         return None
@@ -136,11 +205,6 @@ def _order(variables: Sequence[tuple[Value, set[str]]], idle: Sequence[Mention])
         (a, units), (b, others) = numbers[i], numbers[j]
         if i < len(variables) and a != b and (units & others) - {""}:
             yield (i, j) if a < b else (j, i)
-
-
-def _ordered(plan: VariantPlan, values: Sequence[Value]) -> bool:
-    numbers = [*values, *plan.idle]
-    return all(numbers[i] < numbers[j] for i, j in plan.order)
 
 
 def _bounds(result: Value) -> tuple[Value, Value]:
@@ -196,7 +260,8 @@ def _mention(mention: Mention, value: Value) -> str | None:
     if value == 1 and mention.unit != "$":
         return None  # avoids "1 hours"
     if mention.text[0].isalpha():
-        written = spelled(value, mention.text)
+        word = SPELLED.get(value) if isinstance(value, int) else None
+        written = word.capitalize() if word and mention.text[0].isupper() else word
     else:
         money = mention.unit == "$" and isinstance(value, Fraction)
         decimals = len(mention.text.partition(".")[2])

@@ -11,8 +11,9 @@ import importlib
 import logging
 import math
 import time
+from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from random import Random
 from typing import Any
 
@@ -24,9 +25,6 @@ log = logging.getLogger(__name__)
 _TRANSIENT = {408, 409, 425, 429}
 """Client errors that are retried, like every 5xx."""
 
-_LONG = 5.0
-"""Pauses from this many seconds are logged as warnings."""
-
 
 @dataclass(frozen=True)
 class Endpoint:
@@ -34,16 +32,9 @@ class Endpoint:
 
     Attributes:
         url: Up to `/v1`, or the whole address of `chat/completions`.
-        model: Name of the model.
-        key: Sent as a bearer token; "" if none is needed.
-        timeout: Maximum seconds for a whole reply.
-        retries: Retries after a transient failure.
         backoff: Seconds before the first retry; doubled each time, minus a random part, up to `longest_wait`.
-        longest_wait: Maximum seconds between two requests, unless Retry-After is longer.
         longest_retry_after: Maximum seconds of a Retry-After; a longer one stops the run.
         max_tokens: Maximum tokens of a reply; 0 for the endpoint's default.
-        temperature: Sampling temperature.
-        trust_env: Use the proxies of the environment.
     """
 
     url: str
@@ -55,7 +46,6 @@ class Endpoint:
     longest_wait: float = 60.0
     longest_retry_after: float = 300.0
     max_tokens: int = 1024
-    temperature: float = 0.0
     trust_env: bool = False
 
     @property
@@ -74,15 +64,11 @@ class Refused(Exception):
 
 
 class NoReply(Exception):
-    """Every request failed, the last one without a reply; the message says how."""
+    """Every request failed; `reply` is that of the last one, if it had any, and the tokens of all of them."""
 
-
-class Unusable(Exception):
-    """Every request failed, the last one with a reply that is not a chat completion: `text` is its content."""
-
-    def __init__(self, what: str, text: str):
+    def __init__(self, what: str, reply: Reply):
         super().__init__(what)
-        self.text = text
+        self.reply = reply
 
 
 class _Transient(Exception):
@@ -96,11 +82,7 @@ class _Transient(Exception):
 class Chat:
     """An open connection pool to one endpoint: `async with Chat(endpoint, rng) as chat: await chat.ask(messages)`.
 
-    Args:
-        endpoint: The endpoint.
-        rng: Random generator of the jitter.
-        connections: Maximum number of connections.
-        on_wait: Called before every wait with its seconds and its cause.
+    `rng` draws the jitter; `on_wait` is called before every wait with its seconds and its cause.
     """
 
     def __init__(
@@ -108,7 +90,7 @@ class Chat:
         endpoint: Endpoint,
         rng: Random,
         connections: int = 8,
-        on_wait: Callable[[float, str], None] | None = None,
+        on_wait: Callable[[float, str], None] = lambda seconds, why: None,
     ):
         self.endpoint, self.rng, self.connections, self.on_wait = endpoint, rng, connections, on_wait
         self._not_before = 0.0
@@ -132,61 +114,45 @@ class Chat:
     async def __aexit__(self, *error: object) -> None:
         await self._client.aclose()
 
-    async def ask(self, messages: Sequence[Message], on_unusable: Callable[[Reply], None] | None = None) -> Reply:
-        """Return a chat completion.
-
-        Args:
-            messages: The messages.
-            on_unusable: Called with every reply that is not a chat completion; it still costs tokens.
+    async def ask(self, messages: Sequence[Message]) -> Reply:
+        """Return a chat completion, with the tokens of all replies that were needed for it.
 
         Raises:
             Refused: The endpoint rejects the request.
-            Unusable: All requests failed, the last one with a reply that cannot be used.
-            NoReply: All requests failed, the last one without a reply.
+            NoReply: All requests failed.
             UserError: Retry-After is longer than `longest_retry_after`.
         """
+        used: Counter[str] = Counter()
         for attempt in range(self.endpoint.retries + 1):
-            await self._hold()
-            what, retry_after, reply = "", 0.0, None
+            while (left := self._not_before - time.monotonic()) > 0:
+                await asyncio.sleep(left)
+            retry_after, reply = 0.0, Reply("")
             try:
                 reply = await self._once(messages)
+                used.update(reply.used)
                 if not reply.fault:
-                    return reply
+                    return replace(reply, used=dict(used))
                 what = f"the reply is not a chat completion ({reply.fault})"
-                if on_unusable:
-                    on_unusable(reply)
             except _Transient as failure:
                 what, retry_after = str(failure), failure.wait
             if attempt < self.endpoint.retries:
                 wait = self._wait(attempt, retry_after)
                 log.info("%s; retrying in %.1f s", what, wait)
-                if self.on_wait:
-                    self.on_wait(wait, what)
+                self.on_wait(wait, what)
                 await asyncio.sleep(wait)
         message = f"{self.endpoint.retries + 1} requests failed; the last one: {what}"
-        raise Unusable(message, reply.text) if reply else NoReply(message)
+        raise NoReply(message, replace(reply, used=dict(used)))
 
     def _wait(self, attempt: int, retry_after: float) -> float:
         """Return the exponential back-off, its upper half random so that workers spread out; at least the Retry-After."""
         longest = min(self.endpoint.longest_wait, self.endpoint.backoff * 2**attempt)
-        if retry_after:
-            # all workers wait, and only one of them logs it
-            until = time.monotonic() + retry_after
-            if retry_after >= _LONG and until > self._not_before + _LONG:
-                log.warning(
-                    "%s asks for a pause (Retry-After); resuming in %s.", self.endpoint.address, _span(retry_after)
-                )
-            self._not_before = max(self._not_before, until)
+        if retry_after:  # all workers wait
+            self._not_before = max(self._not_before, time.monotonic() + retry_after)
         return max(retry_after, longest * (0.5 + 0.5 * self.rng.random()))
-
-    async def _hold(self) -> None:
-        while (left := self._not_before - time.monotonic()) > 0:
-            await asyncio.sleep(left)
 
     async def _once(self, messages: Sequence[Message]) -> Reply:
         httpx = _httpx()
-        body: dict[str, Any] = {"model": self.endpoint.model, "messages": list(messages)}
-        body["temperature"] = self.endpoint.temperature
+        body: dict[str, Any] = {"model": self.endpoint.model, "messages": list(messages), "temperature": 0.0}
         if self.endpoint.max_tokens:
             body["max_tokens"] = self.endpoint.max_tokens
         try:
@@ -198,32 +164,26 @@ class Chat:
         except httpx.UnsupportedProtocol as error:
             raise UserError(f"--endpoint: '{self.endpoint.url}' is not an address: {error}") from None
         except httpx.DecodingError as error:  # a reply that cannot be decompressed
-            return Reply("", fault=f"{type(error).__name__}: {error}")
+            return Reply("", {"uncounted": 1}, f"{type(error).__name__}: {error}")
         except httpx.TransportError as error:
             raise _Transient(f"{type(error).__name__}: {error or 'the connection broke'}") from None
-        what = f"HTTP {answer.status_code}: {error_message(answer.text)}"
+        said = error_message(answer.text)
         if answer.status_code in _TRANSIENT or answer.status_code >= 500:
-            raise _Transient(what, self._checked_retry_after(what, answer.headers.get("Retry-After")))
+            wait = retry_after(answer.headers.get("Retry-After", ""))
+            if wait > self.endpoint.longest_retry_after:
+                raise UserError(
+                    f"{self.endpoint.address} asks to wait {wait:,.0f} s (Retry-After; HTTP {answer.status_code}: {said}), more "
+                    f"than the limit of {self.endpoint.longest_retry_after:g} s. Finished rows are stored: run the same command "
+                    "again later."
+                )
+            raise _Transient(f"HTTP {answer.status_code}: {said}", wait)
         if answer.status_code != 200:
-            raise Refused(answer.status_code, error_message(answer.text))
+            raise Refused(answer.status_code, said)
         return read_reply(answer.text)
 
-    def _checked_retry_after(self, what: str, header: str | None) -> float:
-        """Return the seconds of a Retry-After header, 0 without one."""
-        wait = _retry_after(header)
-        if wait > self.endpoint.longest_retry_after:
-            raise UserError(
-                f"{self.endpoint.address} asks to wait {_span(wait)} (Retry-After: {error_message(header or '')}; {what}), "
-                f"more than the limit of {_span(self.endpoint.longest_retry_after)}. Finished rows are stored: run the same command "
-                "again later."
-            )
-        return wait
 
-
-def _retry_after(text: str | None) -> float:
+def retry_after(text: str) -> float:
     """Retry-After header (seconds or an HTTP date) → seconds; 0 if it is missing, unreadable or in the past."""
-    if not text:
-        return 0.0
     try:
         wait = float(text)
     except ValueError:
@@ -232,15 +192,6 @@ def _retry_after(text: str | None) -> float:
         except (TypeError, ValueError, OverflowError, OSError):
             return 0.0
     return wait if math.isfinite(wait) and wait > 0 else 0.0
-
-
-def _span(seconds: float) -> str:
-    """`45 s`, `5 min`, `27.8 hours`."""
-    if seconds < 120:
-        return f"{seconds:.0f} s"
-    if seconds < 7200:
-        return f"{seconds / 60:.0f} min"
-    return f"{seconds / 3600:,.1f} hours" if seconds < 1e8 else "for years"
 
 
 def _httpx() -> Any:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -53,11 +53,7 @@ class Prompt:
 
 
 def load_prompt(domain: str, rule: Domain, file: Path | None = None) -> Prompt:
-    """Return the prompt of a domain: from the given file, the packaged one of the domain, or the general one.
-
-    Raises:
-        UserError: The file cannot be read, or lacks its second part or {question}.
-    """
+    """Return the prompt of a domain: from the given file, the packaged one of the domain, or the general one."""
     own = FOLDER / f"{domain}.txt"
     path = file or (own if own.is_file() else FOLDER / f"{GENERAL}.txt")
     try:
@@ -82,43 +78,30 @@ def chain_in(reply: str) -> tuple[str, str]:
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """The body of an HTTP reply. One that is not a chat completion still costs tokens.
-
-    Attributes:
-        text: The model's text; the start of the body if it is not a chat completion.
-        tokens_in: Prompt tokens; None if the endpoint does not report them.
-        tokens_out: Completion tokens; None if the endpoint does not report them.
-        fault: Why it is not a chat completion; "" if it is one.
-    """
+    """The body of an HTTP reply, the tokens it used, and why it is not a chat completion; one that is not still costs tokens."""
 
     text: str
-    tokens_in: int | None = None
-    tokens_out: int | None = None
+    used: dict[str, int] = field(default_factory=dict)
     fault: str = ""
-
-    @property
-    def used(self) -> dict[str, int]:
-        """Its tokens, as stored in the journal."""
-        silent = self.tokens_in is None or self.tokens_out is None
-        return {"tokens_in": self.tokens_in or 0, "tokens_out": self.tokens_out or 0, "uncounted": int(silent)}
 
 
 def read_reply(body: str) -> Reply:
     """Body of a reply with HTTP status 200 → the reply."""
+    used = {"uncounted": 1}
     try:
         found = json.loads(body)
-    except _BAD as error:
-        return Reply(without_surrogates(body)[:_LONGEST], fault=_fault(error, body))
-    usage = found.get("usage") if isinstance(found, Mapping) else None
-    usage = usage if isinstance(usage, Mapping) else {}
-    counts = _count(usage.get("prompt_tokens")), _count(usage.get("completion_tokens"))
-    try:
+        usage = found.get("usage")
+        if isinstance(usage, Mapping):
+            counts: list[Any] = [usage.get(name) for name in ("prompt_tokens", "completion_tokens")]
+            if all(type(count) is int and count >= 0 for count in counts):
+                used = dict(zip(("tokens_in", "tokens_out"), counts, strict=True))
         content = found["choices"][0]["message"]["content"]
         if not isinstance(content, str):
             raise TypeError(f"content is {'null' if content is None else f'a {type(content).__name__}'}")
     except _BAD as error:
-        return Reply(without_surrogates(body)[:_LONGEST], *counts, fault=_fault(error, body))
-    return Reply(without_surrogates(content), *counts)
+        fault = f"{type(error).__name__}: {without_surrogates(str(error))[:200]}; it says: {error_message(body)}"
+        return Reply(without_surrogates(body)[:_LONGEST], used, fault)
+    return Reply(without_surrogates(content), used)
 
 
 def error_message(body: str) -> str:
@@ -135,11 +118,3 @@ def error_message(body: str) -> str:
 def without_surrogates(text: str) -> str:
     """Replace lone surrogates, which cannot be written as UTF-8."""
     return text.encode("utf-8", "replace").decode()
-
-
-def _fault(error: Exception, body: str) -> str:
-    return f"{type(error).__name__}: {without_surrogates(str(error))[:200]}; it says: {error_message(body)}"
-
-
-def _count(value: Any) -> int | None:
-    return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None

@@ -1,7 +1,7 @@
 """File, known name or Hub address → questions with their marked answers and, if present, their reasoning in prose.
 
 Three layouts are supported: BIG-bench's (a JSON object with `examples`, each `input` with `target_scores` or `target`; or
-rows of `inputs` and `targets`), GSM8K's (`answer` ends in `#### 72`), and columns of any name, given by `Columns` or found by
+rows of `inputs` and `targets`), GSM8K's (`answer` ends in `#### 72`), and columns of any name, given or found by
 their usual names. A question in the form of a prompt, `Q: …` and a line `A:`, is extracted.
 """
 
@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import hashlib
 import re
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -30,25 +32,10 @@ _SURROGATE = re.compile(r"[\ud800-\udfff]")
 
 
 @dataclass(frozen=True, slots=True)
-class Columns:
-    """Names of the columns to read; "" to try the usual names."""
-
-    question: str = ""
-    answer: str = ""
-    reasoning: str = ""
-
-
-@dataclass(frozen=True, slots=True)
 class Prose:
-    """One row to convert.
+    """One row to convert; its `key` is a hash of its content, numbered if the row is repeated, and independent of its position.
 
-    Attributes:
-        key: A hash of its content, numbered if the row is repeated; independent of its position.
-        question: The problem; the start of the row if it has a fault.
-        answer: The marked answer.
-        reasoning: The reasoning in prose; "" without one.
-        source: `file:line`.
-        fault: Why the row cannot be converted; "" if it can be tried.
+    A row with a `fault` cannot be converted; its question is then the start of the row.
     """
 
     key: str
@@ -64,41 +51,35 @@ class _Unreadable(Exception):
 
 
 def read_prose(
-    source: str | Path, columns: Columns | None = None, *, limit: int | None = None, data_dir: str | Path | None = None
+    source: str | Path,
+    columns: Mapping[str, str] | None = None,
+    *,
+    limit: int | None = None,
+    data_dir: str | Path | None = None,
 ) -> list[Prose]:
     """Return all rows of a source; those that cannot be read have a `fault`.
 
-    Args:
-        source: A path, a known name or a Hub address.
-        columns: The columns of question, answer and reasoning.
-        limit: Maximum number of rows.
-        data_dir: Folder with the files of known sets.
-
-    Raises:
-        UserError: The source cannot be found or read, has no rows, or none of its rows has a given column.
+    `columns` names the columns of `question`, `answer` and `reasoning`; where it does not, the usual names are tried.
     """
     location = locate(source, data_dir)
-    wanted = columns or Columns()
-    seen: dict[str, int] = {}
-    found: list[Prose] = []
+    given = {part: name for part, name in (columns or {}).items() if name}
+    seen: Counter[str] = Counter()
     met: dict[str, None] = {}
-    for row in location.rows():
-        if limit is not None and len(found) == limit:
-            break
+    found: list[Prose] = []
+    for row in islice(location.rows(), limit):
         met.update(dict.fromkeys(row.fields))
-        found.append(_prose(row, wanted, seen))
+        found.append(_prose(row, given, seen))
     if not found:
         raise UserError(f"{location.name}: has no rows.")
-    for part in ("question", "answer", "reasoning"):
-        name = getattr(wanted, part)
-        if name and name not in met:
+    for part, name in given.items():
+        if name not in met:
             raise UserError(
                 f"{location.name}: no row has a column '{name}' (given as --{part}). Its columns are {', '.join(met)}."
             )
     return found
 
 
-def _prose(row: Row, columns: Columns, seen: dict[str, int]) -> Prose:
+def _prose(row: Row, columns: Mapping[str, str], seen: Counter[str]) -> Prose:
     question = answer = reasoning = ""
     fault = row.fault
     if not fault:
@@ -113,12 +94,12 @@ def _prose(row: Row, columns: Columns, seen: dict[str, int]) -> Prose:
         question, answer, reasoning = _SURROGATE.sub("\ufffd", row.raw), "", ""
     content = "\0".join((question, answer, reasoning))
     key = hashlib.blake2b(content.encode(), digest_size=12).hexdigest()
-    seen[key] = seen.get(key, 0) + 1
+    seen[key] += 1
     return Prose(f"{key}-{seen[key]}" if seen[key] > 1 else key, question, answer, reasoning, row.source, fault)
 
 
-def _question(fields: Mapping[str, Any], columns: Columns) -> str:
-    name = _column(fields, "question", columns.question)
+def _question(fields: Mapping[str, Any], columns: Mapping[str, str]) -> str:
+    name = _column(fields, "question", columns)
     question = _text(fields, name)
     if not question:
         raise _Unreadable(f"field '{name}' is empty")
@@ -128,11 +109,13 @@ def _question(fields: Mapping[str, Any], columns: Columns) -> str:
     return question
 
 
-def _answer_and_reasoning(fields: Mapping[str, Any], columns: Columns) -> tuple[str, str]:
-    name = _column(fields, "answer", columns.answer)
+def _answer_and_reasoning(fields: Mapping[str, Any], columns: Mapping[str, str]) -> tuple[str, str]:
+    name = _column(fields, "answer", columns)
     value = fields[name]
     usual = next((n for n in USUAL["reasoning"] if n in fields and n != name), "")
-    reasoning = _reasoning(fields, columns.reasoning or usual)
+    written = fields.get(columns.get("reasoning", usual), "")
+    parts = written if isinstance(written, list) else [written] if isinstance(written, str) else []
+    reasoning = "\n".join(str(part).strip() for part in parts)
     if isinstance(value, Mapping):
         answer = _right_choice(value, name)
     elif isinstance(value, list) and len(value) == 1:
@@ -150,15 +133,7 @@ def _answer_and_reasoning(fields: Mapping[str, Any], columns: Columns) -> tuple[
     return answer, without_steps(reasoning).strip()
 
 
-def _reasoning(fields: Mapping[str, Any], name: str) -> str:
-    value = fields.get(name) if name else None
-    if isinstance(value, list):
-        return "\n".join(str(part).strip() for part in value)
-    return value.strip() if isinstance(value, str) else ""
-
-
 def _right_choice(scores: Mapping[str, Any], name: str) -> str:
-    """Choices with scores, as in BIG-bench → the right one."""
     try:
         right = [choice for choice, score in scores.items() if float(score) > 0]
     except (TypeError, ValueError):
@@ -168,11 +143,11 @@ def _right_choice(scores: Mapping[str, Any], name: str) -> str:
     return right[0].strip()
 
 
-def _column(fields: Mapping[str, Any], part: str, named: str) -> str:
-    if named:
-        if named not in fields:
-            raise _Unreadable(f"field '{named}' is missing")
-        return named
+def _column(fields: Mapping[str, Any], part: str, columns: Mapping[str, str]) -> str:
+    if part in columns:
+        if columns[part] not in fields:
+            raise _Unreadable(f"field '{columns[part]}' is missing")
+        return columns[part]
     found = next((name for name in USUAL[part] if name in fields), None)
     if found is None:
         raise _Unreadable(

@@ -3,18 +3,14 @@
 The packaged domains `arithmetic` and `dates` have a rule here; a domain of your own may define
 `from_prose(question, reasoning)` in its module.
 
-Arithmetic: `she sold 48/2 = 24 clips` is a step, and so is `5 times 3 is 15`; units and currency are left out. A line is
-tokenized once; from each `=` the expression is read leftwards and the number rightwards, so the time is linear in the
-length of the text.
-
-Dates: which day it is today by the premises, then the offset that the question asks for.
+Arithmetic: `she sold 48/2 = 24 clips` is a step, and so is `5 times 3 is 15`; units and currency are left out. From each `=`
+the expression is read leftwards and the number rightwards, so the time is linear in the length of the text. Dates: which day it is today by the premises, then the offset that the question asks for.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from datetime import date
 
 from ruplar import plugins
 from ruplar.domains import _calendar, _date_questions
@@ -97,7 +93,11 @@ def _right(marks: list[str]) -> str | None:
     if len(rest) > 1 and rest[0] == "/" and _is_value(rest[1]):
         value, rest = f"{value}/{rest[1]}", rest[2:]
     # in `= 3 * 5 = 15` the number is the start of an expression
-    return None if rest and rest[0] in _OPERATORS and len(rest) > 1 and _opens(rest[1]) else sign + value
+    return (
+        None
+        if rest and rest[0] in _OPERATORS and len(rest) > 1 and (_is_value(rest[1]) or rest[1] in "(-")
+        else sign + value
+    )
 
 
 def _left(marks: list[str], at: int) -> str | None:
@@ -142,10 +142,6 @@ def _is_value(mark: str) -> bool:
     return mark[-1].isdigit() or (len(mark) > 1 and mark[0] == "(")
 
 
-def _opens(mark: str) -> bool:
-    return _is_value(mark) or mark in ("(", "-")
-
-
 def dates(question: str, reasoning: str) -> str | None:
     """Return `<<Jul 8, 1972 - 1 year = Jul 8, 1971>>`; None if the question has no known form, or today is ambiguous."""
     premises, asks = _date_questions.divide(question)
@@ -159,12 +155,11 @@ def dates(question: str, reasoning: str) -> str | None:
         reached = _calendar.shift(today, count, unit)
     except ValueError:
         return None
-    return f"<<{_date_step(today, count, unit, reached[0])}>>" if len(reached) == 1 else None
-
-
-def _date_step(today: date, count: int, unit: str, reached: date) -> str:
+    if len(reached) != 1:
+        return None
     unit = unit.removesuffix("s") + ("s" if abs(count) != 1 else "")
-    return f"{_calendar.show(today)} {'+' if count > 0 else '-'} {abs(count)} {unit} = {_calendar.show(reached)}"
+    offset_text = f"{'+' if count > 0 else '-'} {abs(count)} {unit}"
+    return f"<<{_calendar.show(today)} {offset_text} = {_calendar.show(reached[0])}>>"
 
 
 RULES: dict[str, Rule] = {"arithmetic": arithmetic, "dates": dates}
@@ -172,11 +167,7 @@ RULES: dict[str, Rule] = {"arithmetic": arithmetic, "dates": dates}
 
 
 def rule_of(domain: str) -> Rule:
-    """Return the rule of a domain.
-
-    Raises:
-        UserError: It has none.
-    """
+    """Return the rule of a domain."""
     if domain in RULES:
         return RULES[domain]
     own = getattr(plugins.load("domains", domain), "from_prose", None)

@@ -34,17 +34,7 @@ _GROUPS = ("", "short", "situations")
 
 @dataclass(frozen=True)
 class Family:
-    """One family of problems.
-
-    Attributes:
-        name: Its file name.
-        read: Its theme or template → the function that writes a problem; compiled when it is first used.
-        steps: Minimum and maximum number of steps it can write.
-        held_out: Whether the embedded model is not trained on it.
-        group: `short` or `situations`; empty for the default families.
-        constants: Word → the numbers it denotes, in addition to those of `words.yaml`.
-        about: One line that describes it.
-    """
+    """One family of problems."""
 
     name: str
     read: Callable[[], Callable[[Story], None]]
@@ -54,22 +44,9 @@ class Family:
     about: str
     group: str = ""
 
-    def build(self, story: Story) -> None:
-        """Write one problem of `story.goal` steps into a story.
-
-        Raises:
-            Redraw: The numbers drawn do not fit.
-            UserError: A mistake in the family's file.
-        """
-        self.read()(story)
-
 
 def read_family(path: Path) -> Family:
-    """A family file → the family.
-
-    Raises:
-        UserError: A field, a name or a placeholder is unknown, or something is missing; names the file and the field.
-    """
+    """A family file → the family."""
     given = check_fields(load(path), path.name, (*_HEAD, *_KINDS, "lists", "distractors"), ("about", "steps"))
     kinds = [kind for kind in _KINDS if kind in given]
     if len(kinds) != 1:
@@ -77,18 +54,16 @@ def read_family(path: Path) -> Family:
     group = given.get("group", "")
     if group not in _GROUPS:
         raise UserError(f"{path.name}: group must be short or situations, not {group!r}.")
-    read = cache(lambda: (_theme if kinds[0] == "theme" else _template)(given, path.name))
+    read = cache(lambda: _compile(given, path.name))
     low, high = given["steps"]
     constants = frozen(given.get("constants", {}))
     return Family(path.stem, read, (low, high), given.get("held_out", False), constants, given["about"], group)
 
 
-def _theme(given: Mapping[str, Any], where: str) -> Callable[[Story], None]:
-    theme = themes.read_theme(given["theme"], f"{where}: theme")
-    return lambda story: themes.write(story, theme)
-
-
-def _template(given: Mapping[str, Any], where: str) -> Callable[[Story], None]:
+def _compile(given: Mapping[str, Any], where: str) -> Callable[[Story], None]:
+    if "theme" in given:
+        theme = themes.read_theme(given["theme"], f"{where}: theme")
+        return lambda story: themes.write(story, theme)
     short = given.get("group") == "short"
     own: dict[str, Any] = frozen(given.get("lists", {}))
     node = read_template(given["template"], f"{where}: template", (*own, *(SHORT_WORDS if short else ())))
@@ -123,8 +98,3 @@ SITUATIONS = tuple(name for name, family in FAMILIES.items() if family.group == 
 
 TRAIN_FAMILIES = tuple(name for name, family in FAMILIES.items() if name not in HELD_OUT + DRILLS and not family.group)
 """Families the embedded model was trained on; the default."""
-
-
-def names() -> list[str]:
-    """The names of all families, sorted."""
-    return sorted(FAMILIES)

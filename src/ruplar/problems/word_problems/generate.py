@@ -31,30 +31,13 @@ def generate(
     seed: int,
     *,
     families: Sequence[str] | None = None,
-    steps: tuple[int, int] | range = (1, 6),
+    steps: tuple[int, int] = (1, 6),
     start: int = 0,
     split: Split | None = None,
 ) -> Iterator[Example]:
-    """Write `count` problems, from the `start`-th on.
-
-    Args:
-        count: Number of problems.
-        seed: Random seed; any integer.
-        families: Names to draw from, evenly among those that can write the drawn number of steps; the training families
-            when None.
-        steps: Minimum and maximum number of steps, or a range.
-        start: Index of the first problem.
-        split: Only problems whose question belongs to this split; any when None. See `part_of`.
-
-    Yields:
-        Examples with source `word-problems:SEED:INDEX`.
-
-    Raises:
-        UserError: An unknown family, or none of the families can write that many steps.
-    """
+    """Write `count` problems, from the `start`-th on."""
     chosen = tuple(TRAIN_FAMILIES if families is None else families)
-    bounds = (steps.start, steps.stop - 1) if isinstance(steps, range) else (steps[0], steps[1])
-    table = _table(chosen, bounds)
+    table = _table(chosen, (steps[0], steps[1]))
     return (_problem(seed, index, table, split) for index in range(start, start + count))
 
 
@@ -105,14 +88,13 @@ def _problem(seed: int, index: int, table: Table, split: Split | None) -> Exampl
 
 
 def _draw(rng: Random, rows: Rows) -> tuple[str, tuple[str, ...]]:
-    """One question and its steps, of any split."""
     draw = rng.random()
     goal, able = next(((n, some) for share, n, some in rows if draw < share), rows[-1][1:])
     family = able[int(rng.random() * len(able))]
     for _ in range(1000):
         story = Story(rng, goal)
         try:
-            family.build(story)
+            family.read()(story)
         except Redraw:
             continue
         if len(story.steps) == goal:
@@ -124,9 +106,6 @@ def write_jsonl(path: str | Path, examples: Iterable[Example]) -> int:
     """Write examples as one JSON object per line (`problem`, `solution`, `answer`) and return their number.
 
     A file is written atomically, so an interrupted run leaves no shorter one; a pipe or a device is written directly.
-
-    Raises:
-        UserError: It cannot be written.
     """
     path, count = Path(path), 0
     with path.open("wb") if path.exists() and not path.is_file() else atomic(path) as out:

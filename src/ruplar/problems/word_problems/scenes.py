@@ -13,17 +13,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from ruplar.problems.data_files import check_fields, frozen, load
-from ruplar.problems.word_problems.frames import FRAMES, Frame, Verb, frames_with
 from ruplar.problems.word_problems.story import LARGEST, Redraw, Story
-from ruplar.problems.word_problems.words import FOLDER, WORDS, Holder, Person, people
+from ruplar.problems.word_problems.words import FOLDER, FRAMES, WORDS, Frame, Holder, Person, Verb, frames_with, people
 
 
 def read_scene(value: object, where: str) -> dict[str, Any]:
-    """The `scene` field of a template → the arguments of `Scene`.
-
-    Raises:
-        UserError: A field is unknown, or `frames` is missing or no condition.
-    """
+    """The `scene` field of a template → the arguments of `Scene`."""
     given = check_fields(value, where, ("frames", "about", "timed", "keep", "two_people"), ("frames",))
     return {**given, "frames": frames_with(given["frames"], f"{where}.frames")}
 
@@ -56,19 +51,21 @@ _OPENERS = ("There", "They", "One", "Together", "Now", "After", "In", "The", "Ea
 """Words that a clause without a subject may begin with; within a sentence they are lower case. All else is a name."""
 _NUMBERS = re.compile(r"\d+")
 SCENE_WORDS = ("scene", "frame", "keep", "x", "y", "z", "things", "place", "kinds", "by_kind", "times", "his")
-SCENE_FUNCTIONS = (
-    "verb",
-    "has",
-    "did",
-    "ask_has",
-    "ask_did",
-    "quantity",
-    "how_many",
-    "holder",
-    "past",
-    "owns",
-    "name_everybody",
-    "fourth_person",
+SCENE_FUNCTIONS = tuple(
+    [
+        "verb",
+        "has",
+        "did",
+        "ask_has",
+        "ask_did",
+        "quantity",
+        "how_many",
+        "holder",
+        "past",
+        "owns",
+        "name_everybody",
+        "fourth_person",
+    ]
 )
 """What the texts and statements of a template may use once there is a scene."""
 _SUBJECTS = {"{a} ": "a", "{b} ": "b", "{c} ": "c", "{d} ": "d"}
@@ -76,12 +73,7 @@ _SUBJECTS = {"{a} ": "a", "{b} ": "b", "{c} ": "c", "{d} ": "d"}
 
 @dataclass(frozen=True)
 class Clause:
-    """One statement of a problem.
-
-    Attributes:
-        text: The predicate, or the whole clause when there is no subject.
-        subject: A person; None where the text names the subject.
-    """
+    """One statement of a problem."""
 
     text: str
     subject: Person | None = None
@@ -91,28 +83,16 @@ class Clause:
 
 
 class Scene:
-    """The words of one situation problem.
+    """The words of one situation problem: people a, b and c, things x, y and z, and how they are told apart.
 
-    Args:
-        story: The problem being written.
-        frames: Frames to draw from.
-        about: `holders` or `prices` where the problem is about these, so that distractors do not mention them.
-        timed: Whether the problem needs no `last week` at the beginning; drawn when None.
-        keep: Whether to say where the owner keeps the things, sometimes.
-        two_people: Whether `he` would be ambiguous.
+    `about` is `holders` or `prices` where the problem is about these, so that distractors do not mention them. `timed` says
+    whether the problem needs no `last week` at the beginning (None: it is drawn), `keep` whether to say, sometimes, where the
+    owner keeps the things, `two_people` whether `he` would be ambiguous.
 
     Attributes:
-        frame: The one drawn.
-        a: The main person; a name, or `the farmer`.
-        b: A second person.
-        c: A third person.
-        x: The things it is about, in the plural: `red apples`.
-        y: Other things: `green apples`, `pears`.
-        z: A third sort of things.
+        x, y: The things it is about, in the plural: `red apples` and `green apples`, or `apples` and `pears`.
         things: x and y together: `apples`; `apples and pears`.
         kinds: What distinguishes x and y: `red` and `green`; the things themselves where they are different things.
-        by_kind: Whether x and y are the same things of two kinds.
-        keep: Where the owner keeps them; empty when it is not said.
     """
 
     def __init__(
@@ -280,7 +260,8 @@ class Scene:
         tail = f" {when}" if when else ""
         tail += f" {self.story.pick(('in all', 'altogether', 'in total'))}" if total else ""
         if self.place:
-            return f"How many {item} {_past(verb)}{tail}?"
+            past = verb.past.replace("{x} ", "")  # `{x} flew away` → `flew away`
+            return f"How many {item} {past}{tail}?"
         return f"{self.how_many(item)} did {self._name(who or self.a)} {verb.base}{tail}?"
 
     def _name(self, who: Person) -> str:
@@ -291,11 +272,7 @@ class Scene:
     def write(
         self, clauses: Sequence[Clause], question: str, distractor: Clause | None = None, share: float = 0.35
     ) -> None:
-        """Write the clauses and the question; with probability `share`, add a distractor.
-
-        Raises:
-            Redraw: A number is too large.
-        """
+        """Write the clauses and the question; with probability `share`, add a distractor."""
         story, clauses = self.story, list(clauses)
         if distractor is not None and story.chance(share):
             first = 0 if distractor.subject else 1
@@ -354,11 +331,6 @@ class Scene:
         who = clause.subject
         use_he = last is who and not self.two_people and self.story.chance(0.7)
         return f"{who.he if use_he else who.name} {clause.text}"
-
-
-def _past(verb: Verb) -> str:
-    """`{x} flew away` → `flew away`."""
-    return verb.past.replace("{x} ", "")
 
 
 def _lower(text: str) -> str:

@@ -19,8 +19,8 @@ from ruplar.problems.word_problems.story import LARGEST, Redraw
 from ruplar.problems.word_problems.themes import compare
 from ruplar.problems.word_problems.words import WORDS, listing
 
-_STORY = (
-    *(
+_STORY = tuple(
+    [
         "pick",
         "chance",
         "between",
@@ -32,20 +32,28 @@ _STORY = (
         "factor_for",
         "count",
         "unlike",
-    ),
-    *("groups", "spell", "line", "person", "skip", "shuffled", "sample", "random", "fill", "percent", "add_up"),
-    *("goal", "left", "steps"),
+        "groups",
+        "spell",
+        "line",
+        "person",
+        "skip",
+        "shuffled",
+        "sample",
+        "random",
+        "fill",
+        "percent",
+        "add_up",
+        "goal",
+        "left",
+        "steps",
+    ]
 )
 """Attributes of the story that statements use by name."""
 _OPERATIONS = {ast.Add: "add", ast.Sub: "sub", ast.Mult: "mul", ast.Div: "div"}
 
 
 def require(condition: object) -> None:
-    """Draw the problem again unless the condition holds.
-
-    Raises:
-        Redraw: It does not.
-    """
+    """Draw the problem again unless the condition holds."""
     if not condition:
         raise Redraw
 
@@ -57,12 +65,7 @@ def shapes(
     """All (products, singles, steps of the closing) whose steps add up to the goal, for problems that add up several lines.
 
     A product line ("3 pens for $4 each") takes one step, a single one ("a hat for $12") none, adding up n lines n-1 steps.
-
-    Args:
-        goal: Total number of steps.
-        tails: Possible numbers of steps of the closing.
-        most_products: Maximum number of product lines.
-        most_singles: Maximum number of single lines; there are never more than 3 lines in total.
+    `tails` are the possible numbers of steps of the closing. There are never more than 3 lines in total.
     """
     return tuple(
         (products, singles, tail)
@@ -82,24 +85,14 @@ BUILTINS: dict[str, Any] = {
 
 
 class Block(NamedTuple):
-    """Compiled statements, and the names they assign."""
+    """Compiled statements, None if there are none, and the names they assign."""
 
-    code: CodeType
+    code: CodeType | None
     names: tuple[str, ...]
 
 
 def compile_block(lines: Iterable[str], where: str, known: Collection[str], *, steps: bool = False) -> Block:
-    """Statements → one block to be executed with the values as its globals.
-
-    Args:
-        lines: The statements.
-        where: File and field, for errors.
-        known: Names of values that there are before the block.
-        steps: Whether every operation becomes a step.
-
-    Raises:
-        UserError: A line is not a statement, uses an unknown name, or assigns the name of a function.
-    """
+    """Statements → one block to be executed with the values as its globals."""
     body: list[ast.stmt] = []
     names: dict[str, None] = {}
     for number, line in enumerate(lines):
@@ -107,15 +100,11 @@ def compile_block(lines: Iterable[str], where: str, known: Collection[str], *, s
         names.update(dict.fromkeys(_assigned(statement)))
         body.append(_Rewrite(steps).visit(statement))
     tree = ast.fix_missing_locations(ast.Module(body, []))
-    return Block(compile(tree, where, "exec"), tuple(names))
+    return Block(compile(tree, where, "exec") if body else None, tuple(names))
 
 
 def compile_condition(text: object, where: str, known: Collection[str]) -> CodeType:
-    """An expression → code to be evaluated with the values as its globals.
-
-    Raises:
-        UserError: It is not an expression, or uses an unknown name.
-    """
+    """An expression → code to be evaluated with the values as its globals."""
     statement = _parse(text, where, known)
     if not isinstance(statement, ast.Expr):
         raise UserError(f"{where}: {text!r} must be a condition, not an assignment.")

@@ -30,10 +30,6 @@ class Redraw(Exception):
 class Story:
     """One problem being written.
 
-    Args:
-        rng: The only source of randomness.
-        goal: How many steps the finished chain must have.
-
     Attributes:
         text: Sentences so far; the question is the last.
         steps: Steps so far, e.g. `12*3=36`.
@@ -63,11 +59,7 @@ class Story:
         return self._random() < share
 
     def between(self, low: int, high: int) -> int:
-        """A whole number from low to high, both included.
-
-        Raises:
-            Redraw: There is none.
-        """
+        """A whole number from low to high, both included."""
         if high < low:
             raise Redraw
         return low + int(self._random() * (high - low + 1))
@@ -100,11 +92,7 @@ class Story:
         return value if value >= 4 else 2 * multiple_of + 4 - 4 % multiple_of
 
     def some(self, most: int = 99) -> int:
-        """The amount of one gain or loss.
-
-        Raises:
-            Redraw: `most` is below 2.
-        """
+        """The amount of one gain or loss."""
         kind = self._random()
         if kind < 0.55 or most < 20:
             return self.between(2, min(30, most))
@@ -121,33 +109,21 @@ class Story:
         return count, size
 
     def percent_for(self, value: int, most: int = 90, least: int = 5) -> int:
-        """A percentage from `least` to `most` that gives a whole number.
-
-        Raises:
-            Redraw: There is none.
-        """
+        """A percentage from `least` to `most` that gives a whole number."""
         exact = [p for p in PERCENTS if value * p % 100 == 0 and least <= p <= most]
         if not exact:
             raise Redraw
         return self.pick(exact)
 
     def divisor_of(self, value: int, low: int = 2, high: int = 12) -> int:
-        """A number from low to high that divides the value into at least two each.
-
-        Raises:
-            Redraw: There is none.
-        """
+        """A number from low to high that divides the value into at least two each."""
         exact = [k for k in range(low, min(high, value // 2) + 1) if value % k == 0]
         if not exact:
             raise Redraw
         return self.pick(exact)
 
     def factor_for(self, value: int, high: int = 12) -> int:
-        """A number from 2 to `high` whose product with the value is small enough.
-
-        Raises:
-            Redraw: There is none.
-        """
+        """A number from 2 to `high` whose product with the value is small enough."""
         return self.between(2, min(high, LARGEST // value))
 
     # --- numbers of the short problems ---
@@ -161,11 +137,7 @@ class Story:
         return self.between(least, 6 * most if most >= 60 else most)
 
     def unlike(self, *used: int, most: int = 40) -> int:
-        """A number for a distractor, different from the numbers in use.
-
-        Raises:
-            Redraw: It is one of those.
-        """
+        """A number for a distractor, different from the numbers in use."""
         value = self.between(2, most)
         if value in used:
             raise Redraw

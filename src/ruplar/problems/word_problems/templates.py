@@ -30,7 +30,7 @@ from typing import Any
 
 from ruplar.problems.data_files import check_fields, check_placeholders, frozen
 from ruplar.problems.word_problems.scenes import SCENE_WORDS, Scene, read_scene
-from ruplar.problems.word_problems.statements import Block, compile_block, compile_condition
+from ruplar.problems.word_problems.statements import compile_block, compile_condition
 from ruplar.problems.word_problems.story import PERSON_WORDS, Story
 from ruplar.problems.word_problems.words import HOLDERS, WORDS
 
@@ -67,15 +67,7 @@ class Node:
     names: tuple[str, ...]
 
     def write(self, story: Story, lists: Mapping[str, Any]) -> None:
-        """Write a problem into the story; the node is the root of a template.
-
-        Args:
-            story: The problem.
-            lists: Word lists of the family, in addition to those of `words.yaml`.
-
-        Raises:
-            Redraw: The numbers drawn do not fit.
-        """
+        """Write a problem into the story; the node is the root of a template."""
         words: dict[str, Any] = story.words
         words["__builtins__"], words["story"] = lists, story
         try:
@@ -127,7 +119,6 @@ class Node:
         story.text.extend([sentence.format_map(shown) for sentence in sentences])
 
     def _chosen(self, story: Story) -> Node | None:
-        """The child of `cases` or `pick` that is used, if any."""
         for condition, child in self.cases:
             if condition is None or eval(condition, story.words):  # noqa: S307
                 return child
@@ -147,11 +138,7 @@ def choose_short_words(story: Story) -> None:
 
 
 def read_template(value: object, where: str, known: Sequence[str] = ()) -> Node:
-    """A node of a family file → the compiled node; `known` are the values that its texts and statements may use.
-
-    Raises:
-        UserError: A field, a name or a placeholder is unknown, or a statement is not one; names the file and the field.
-    """
+    """A node of a family file → the compiled node; `known` are the values that its texts and statements may use."""
     given = check_fields(value, where, _FIELDS)
     names = dict.fromkeys((*PERSON_WORDS, *known, *(name for name in _TEXTS if name in given)))
     scene = None
@@ -177,14 +164,14 @@ def read_template(value: object, where: str, known: Sequence[str] = ()) -> Node:
         names.update(dict.fromkeys(node.names))
     return Node(
         scene=scene,
-        draw=_code(draw),
+        draw=draw.code,
         given={name: frozen(given[name]) for name in _TEXTS if name in given},
         drawn=tuple(pair for pair in _DRAWN if pair[1] in given and pair[0] not in draw.names),
         writes=bool({"text", "texts"} & {*given, *draw.names}),
         share=given.get("share", 0.35 if "unneeded" in given else 0.4),
         unneeded=tuple(given["unneeded"]) if "unneeded" in given else None,
         spell=tuple(given.get("spell", ())),
-        solve=_code(solve),
+        solve=solve.code,
         loop=loop,
         do=tuple(do),
         cases=tuple(cases),
@@ -194,13 +181,6 @@ def read_template(value: object, where: str, known: Sequence[str] = ()) -> Node:
 
 
 _DRAWN = (("text", "texts"), ("question", "questions"))
-
-
-def _code(block: Block) -> CodeType | None:
-    return block.code if block.code.co_code != _NOTHING else None
-
-
-_NOTHING = compile_block((), "", ()).code.co_code
 
 
 def _flat(lines: str | Sequence[Any]) -> Iterator[str]:

@@ -11,63 +11,27 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any
 
-from ruplar.problems.data_files import check_fields, check_placeholders, frozen
+from ruplar.problems.data_files import check_fields, check_placeholders, frozen, load
 from ruplar.problems.word_problems.story import LARGEST, PERSON_WORDS, Redraw, Story
-from ruplar.problems.word_problems.words import DISTRACTORS, WORDS
+from ruplar.problems.word_problems.words import DISTRACTORS, FOLDER, WORDS
 
 Lines = tuple[str, ...]
 
-_OPENINGS = {"plain": 0, "product": 1, "kinds": 1, "parts": 3}
-_EVENTS = {"gain": 1, "lose": 1, "half": 1, "times": 1, "gain_lots": 2, "lose_lots": 2, "percent": 2}
-_WEIGHTS = {
-    "plain": 5,
-    "product": 2,
-    "parts": 2,
-    "gain": 4,
-    "lose": 4,
-    "gain_lots": 3,
-    "lose_lots": 3,
-    "percent": 2,
-    "half": 2,
-}
-_ONCE = ("percent", "half", "times")
-_LOSSES = ("lose", "lose_lots", "half", "percent")
-_CLOSINGS = {
-    "ask": ("ask", 0),
-    "share": ("share", 1),
-    "fill": ("fill", 1),
-    "worth": ("worth", 1),
-    "lacks": ("lacks", 1),
-    "other": ("versus", 1),
-    "both": ("versus", 2),
-    "portion": ("portion", 1),
-    "rest": ("portion", 2),
-}
-"""Closing → the field of the theme with its sentences, and its steps."""
-_NUMBERS = {
-    **dict.fromkeys(("plain", "gain", "lose", "lacks"), "n"),
-    **dict.fromkeys(("product", "gain_lots", "lose_lots"), "km"),
-    **dict.fromkeys(("share", "fill", "worth"), "k"),
-    **{"kinds": "nm", "parts": "kmjl", "percent": "p", "portion": "p", "distractors": "x", "more": "nt"},
-    "versus": ("rel",),
-    "times": ("times", "timed"),
-}
-"""Field → the placeholders it may use besides the names and the theme's `choices`."""
+_PARTS: dict[str, Any] = load(FOLDER / "theme_parts.yaml")
+_OPENINGS: dict[str, int] = _PARTS["openings"]
+_EVENTS: dict[str, int] = _PARTS["events"]
+_CLOSINGS: dict[str, tuple[str, int]] = _PARTS["closings"]
 
 
 @dataclass(frozen=True)
 class Theme:
     """Sentences for each part; a part without sentences is not used.
 
-    Placeholders: `a`, `b`, `he`… of the story and one word of each of `choices`; `n` a number, `k` the number of groups, `m`
-    their size, `p` a percentage, `j` and `l` the second groups of `parts`, `rel` a comparison ("12 more coins than").
-
-    Attributes:
-        choices: Placeholder → its possible words, or the name of a list of `words.yaml`.
-        more: Comparison by addition, by subtraction and by a factor.
-        versus: (sentence with `rel`, question about the other one, question about both).
-        portion: (sentence with `p`, question about that share, question about the rest).
-        distractors: Sentences with an unneeded number `x`.
+    Placeholders: `a`, `b`, `he`… of the story, one word of each of `choices` (its words, or the name of a list of `words.yaml`), and
+    those of `theme_parts.yaml`: `n` a number, `k` the number of groups, `m` their size, `p` a percentage, `j` and `l` the second
+    groups of `parts`, `x` an unneeded number, `rel` a comparison ("12 more coins than") made of one of `more`: by addition, by
+    subtraction, by a factor. `versus` and `portion` are a sentence, a question about the other or the share, and one about both
+    or the rest.
     """
 
     plain: Lines
@@ -96,18 +60,14 @@ class Theme:
 
 
 def read_theme(value: object, where: str) -> Theme:
-    """The `theme` field of a family file → the theme.
-
-    Raises:
-        UserError: A field or a placeholder is unknown, or a required field is missing.
-    """
+    """The `theme` field of a family file → the theme."""
     given: dict[str, Any] = dict(check_fields(value, where, [f.name for f in fields(Theme)], ("plain", "ask")))
     given["choices"] = {
         slot: WORDS[some] if isinstance(some, str) else some for slot, some in given.get("choices", {}).items()
     }
     for name, texts in given.items():
         if name != "choices":
-            known = (*PERSON_WORDS, *given["choices"], *_NUMBERS.get(name, ()))
+            known = (*PERSON_WORDS, *given["choices"], *_PARTS["placeholders"].get(name, ()))
             check_placeholders(texts, f"{where}.{name}", known)
     return Theme(**frozen(given))
 
@@ -121,18 +81,19 @@ def write(story: Story, theme: Theme) -> None:
     most, shrunk = value, False
     for now, following in zip(events, parts[1:], strict=True):
         value = _event(story, theme, now, value, _need(story, following), shrunk)
-        shrunk = shrunk or now in _LOSSES
+        shrunk = shrunk or now in _PARTS["losses"]
         most = max(most, value)
     if closing == "lacks":
         # a full tank cannot hold less than it once held, so more than there ever was
-        _lack(story, theme, value, most)
+        n = most + story.some(min(150, LARGEST - most))
+        story.say(story.pick(theme.lacks), n=n)
+        story.sub(n, value)
     else:
         _close(story, theme, closing, value, events)
     story.distract(lines=theme.distractors)
 
 
 def _plan(story: Story, theme: Theme) -> tuple[str, list[str], str]:
-    """Pick an opening, events and a closing whose steps add up to the goal."""
     opening = _choose(story, [o for o, cost in _OPENINGS.items() if cost <= story.goal and getattr(theme, o)])
     left = story.goal - _OPENINGS[opening]
     closing = "ask"
@@ -144,7 +105,10 @@ def _plan(story: Story, theme: Theme) -> tuple[str, list[str], str]:
         usable = [
             e
             for e, cost in _EVENTS.items()
-            if cost <= left and getattr(theme, e) and e not in events[-1:] and not (e in _ONCE and e in events)
+            if cost <= left
+            and getattr(theme, e)
+            and e not in events[-1:]
+            and not (e in _PARTS["once"] and e in events)
         ]
         events.append(_choose(story, usable))
         left -= _EVENTS[events[-1]]
@@ -152,7 +116,7 @@ def _plan(story: Story, theme: Theme) -> tuple[str, list[str], str]:
 
 
 def _choose(story: Story, options: list[str]) -> str:
-    return story.pick([o for o in options for _ in range(_WEIGHTS.get(o, 1))])
+    return story.pick([o for o in options for _ in range(_PARTS["weights"].get(o, 1))])
 
 
 def _need(story: Story, part: str) -> int:
@@ -215,13 +179,12 @@ def _event(story: Story, theme: Theme, kind: str, value: int, need: int, shrunk:
 
 
 def _close(story: Story, theme: Theme, kind: str, value: int, events: list[str]) -> None:
-    """Write the closing: its sentence, its question and its steps."""
-    shrunk = any(e in _LOSSES for e in events)
+    shrunk = any(e in _PARTS["losses"] for e in events)
     if kind == "ask":
         asks = theme.ask
         if not events:
             asks = theme.ask_all or asks
-        elif events[-1] in _LOSSES:
+        elif events[-1] in _PARTS["losses"]:
             asks = theme.ask_left or asks
         story.say(story.pick(asks))
     elif kind in ("share", "fill"):
@@ -254,12 +217,6 @@ def _remaining(line: str, shrunk: bool) -> str:
     for words in ("ll the ", "alf of the ", "% of the "):
         line = line.replace(words, f"{words}remaining ")
     return line
-
-
-def _lack(story: Story, theme: Theme, value: int, most: int) -> None:
-    n = most + story.some(min(150, LARGEST - most))
-    story.say(story.pick(theme.lacks), n=n)
-    story.sub(n, value)
 
 
 def compare(story: Story, value: int, phrases: Lines) -> tuple[str, int]:

@@ -1,12 +1,17 @@
-"""Word lists of the word problems, loaded from `words.yaml`: names, things, and the numbers that words denote."""
+"""Vocabulary of the word problems: the word lists of `words.yaml`, and frames: things, and what people do with them.
+
+The frames are in `frames/*.yaml`. To add a frame, add an entry; `Frame` documents its fields.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ruplar.problems.data_files import frozen, load
+from ruplar.errors import UserError
+from ruplar.problems.data_files import check_fields, check_placeholders, frozen, load
 
 FOLDER = Path(__file__).parent
 
@@ -46,13 +51,80 @@ DIGIT_WORDS: tuple[str, ...] = WORDS["digits"]
 
 HOLDERS = tuple(Holder(*one) for one in WORDS["holders"])
 
-IMPLIED: dict[str, tuple[int, ...]] = {
-    **{word: (value,) for value, word in enumerate(DIGIT_WORDS) if value >= 2},
-    **WORDS["implied"],
-}
-"""Word → the numbers it brings into a problem without a digit being written. A family adds its own in `constants`."""
-
 
 def listing(items: Sequence[str]) -> str:
     """`a`, `a and b`, `a, b and c`."""
     return items[0] if len(items) == 1 else f"{', '.join(items[:-1])} and {items[-1]}"
+
+
+class Verb(NamedTuple):
+    """An action on things."""
+
+    past: str
+    base: str
+
+
+@dataclass(frozen=True)
+class Frame:
+    """A subject of situations: things, and what people do with them.
+
+    Attributes:
+        things: What is counted, in the plural.
+        kinds: Pairs of words that distinguish some of the things from others.
+        do: What else is done with them, so many per day.
+        keeps: Where their owner has them: `in {his} pocket`; empty where nobody owns them.
+        workers: Who has them instead of a person with a name: `farmer`.
+        place: Where they are when nobody owns them: `on the bus`. The things are then the subject of every verb.
+        priced: Whether they can be bought one by one.
+        measure: Whether they are units (miles, hours), which have no holders and no kinds.
+    """
+
+    things: tuple[str, ...]
+    kinds: tuple[tuple[str, ...], ...] = ()
+    gain: tuple[Verb, ...] = ()
+    lose: tuple[Verb, ...] = ()
+    do: tuple[Verb, ...] = ()
+    holders: tuple[Holder, ...] = ()
+    keeps: tuple[str, ...] = ()
+    workers: tuple[str, ...] = ()
+    place: tuple[str, ...] = ()
+    priced: bool = False
+    money: bool = False
+    measure: bool = False
+
+    @property
+    def acts(self) -> tuple[Verb, ...]:
+        """All verbs."""
+        return self.gain + self.lose + self.do
+
+
+def read_frame(value: object, where: str) -> Frame:
+    """One entry of a frame file → the frame; verbs are `past | base`, kinds `red/green`, holders `box/boxes/in`."""
+    given: dict[str, Any] = dict(check_fields(value, where, [f.name for f in fields(Frame)], ("things",)))
+    check_placeholders(given, where, ("x", "b", "his"))
+    for name in ("gain", "lose", "do"):
+        given[name] = [Verb(*verb.split(" | ")) for verb in given.get(name, ())]
+    given["kinds"] = [tuple(pair.split("/")) for pair in given.get("kinds", ())]
+    given["holders"] = [Holder(*holder.split("/")) for holder in given.get("holders", ())]
+    found: dict[str, Any] = {name: tuple(some) if isinstance(some, list) else some for name, some in given.items()}
+    return Frame(**found)
+
+
+FRAMES = tuple(
+    read_frame(value, f"{path.name}: frames[{number}]")
+    for path in sorted(FOLDER.glob("frames/*.yaml"))
+    for number, value in enumerate(load(path)["frames"])
+)
+
+
+def frames_with(condition: str, where: str = "frames") -> tuple[Frame, ...]:
+    """Frames whose fields fulfil a condition: `gain and not place`."""
+    names = (*(f.name for f in fields(Frame)), "acts")
+    try:
+        code = compile(condition, where, "eval")
+        found = tuple(f for f in FRAMES if eval(code, {"__builtins__": {}}, {n: getattr(f, n) for n in names}))  # noqa: S307
+    except (NameError, SyntaxError) as error:
+        raise UserError(f"{where}: {condition!r} is not a condition on the fields of a frame: {error}.") from error
+    if not found:
+        raise UserError(f"{where}: no frame fulfils {condition!r}.")
+    return found
