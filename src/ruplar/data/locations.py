@@ -16,6 +16,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 import yaml
 
@@ -38,6 +39,7 @@ class KnownSet:
     sha256: str = ""
     domain: str = "arithmetic"
     test: bool = False
+    selection: bool = False
 
 
 KNOWN_SETS: dict[str, KnownSet] = {
@@ -45,6 +47,15 @@ KNOWN_SETS: dict[str, KnownSet] = {
     for name, entry in yaml.safe_load(Path(__file__).with_name("known_sets.yaml").read_text(encoding="utf-8")).items()
 }
 """Name → set."""
+
+
+def role_of(name: str) -> Literal["test", "selection", "train"] | None:
+    """Return what a known set is for, judged by its name, file or Hub address; None for any other source."""
+    address = name.removeprefix("hub:")
+    for key, known in KNOWN_SETS.items():
+        if name == key or Path(name).name == known.file or (known.hub and address == known.hub):
+            return "test" if known.test else "selection" if known.selection else "train"
+    return None
 
 
 @dataclass(frozen=True, slots=True)

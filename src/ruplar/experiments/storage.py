@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from ruplar.errors import UserError
-from ruplar.evaluate.record import RECORD, STUDY, RunRecord, commit_of, differences, is_complete, read_record, versions
+from ruplar.evaluate.record import RECORD, STUDY, RunRecord, commit_of, differences, is_complete, read_record, study_of, versions
 from ruplar.experiments.plan import Cell, labels
 from ruplar.experiments.study import Study, folder_name
 from ruplar.io import write_json
@@ -201,8 +201,10 @@ def evaluation_settings(study: Study) -> dict[str, Any]:
     return {key: plain[key] for key in ("batch_size", "engine", "latency_questions", "readable")}
 
 
-def write_study(study: Study, cells: Sequence[Cell], places: Places) -> None:
-    """Write `study.json`: what a report needs to know of the plan."""
+def write_study(
+    study: Study, cells: Sequence[Cell], places: Places, frozen: Mapping[str, Any] | None = None
+) -> None:
+    """Write `study.json`: what a report needs to know of the plan; `frozen` is kept once it was written."""
     firsts = {cell.label: cell for cell in reversed(cells)}
     rows = {label: _row(study, label, firsts.get(label)) for label in labels(study)}
     about = {
@@ -210,6 +212,8 @@ def write_study(study: Study, cells: Sequence[Cell], places: Places) -> None:
         "about": study.about,
         "seeds": list(study.seeds),
         "on": [source.name for source in study.on],
+        "test": [source.name for source in study.test],
+        "frozen": study_of(places.results).get("frozen") or frozen,
         "asking": evaluation_settings(study),
         "same": list(study.same),
         "grid": sorted({*study.grid, *(key for row in study.rows.values() for key in row.grid)}),
