@@ -46,6 +46,10 @@ def report(
             "--summary", help="One table only: a line per method, benchmarks as columns, macro-average last."
         ),
     ] = False,
+    by: Annotated[
+        Literal["steps"] | None,
+        typer.Option(help="One table per benchmark only: accuracy by the number of reference steps."),
+    ] = None,
     page: Annotated[
         Path | None,
         typer.Option(help="Write one study's page of the results appendix (Markdown), its figure beside it."),
@@ -72,7 +76,9 @@ def report(
     if as_json and not update and (tests or against is not None):
         named = "--against" if against is not None else "--tests"
         raise UserError(f"{named}: JSON contains only the rows. CSV has the tests as columns: --as csv.")
+    from ruplar.report.breakdown import steps_tables
     from ruplar.report.csv_rows import to_csv
+    from ruplar.report.marks import marked
     from ruplar.report.rows import collect
     from ruplar.report.table import to_html, to_markdown
     from ruplar.report.tables import summary_table, tables
@@ -85,7 +91,10 @@ def report(
         _print(to_csv(rows, tests=wanted, against=against, printed=printed))
     if (as_json or form == "csv") and not update:
         return
-    found = [summary_table(rows)] if summary else tables(rows, tests=wanted, against=against, printed=printed)
+    if by == "steps":
+        found = [marked(table, rows) for table in steps_tables(rows)]
+    else:
+        found = [summary_table(rows)] if summary else tables(rows, tests=wanted, against=against, printed=printed)
     if not update:
         _print(to_html(found) if form == "html" else to_markdown(found))
     for target in update or []:

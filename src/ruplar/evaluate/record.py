@@ -106,7 +106,9 @@ class BenchmarkResult(_Record):
     lenient: bool = Field(False, description="Graded by the published code's rule instead of the strict one.")
     frozen_at: str = Field("", description="Commit of the list of rows when a study asked this test set; empty: none.")
     asked_at: str = Field("", description="When a study asked this test set.")
-    asked_again: int = Field(0, ge=0, description="How often this test set was asked again; the last answers are here.")
+    asked_again: int = Field(
+        0, ge=0, description="How often this test set was asked again; the last answers are here."
+    )
     added_later: bool = Field(False, description="The row was added after the study's first test set was asked.")
 
     @model_validator(mode="after")

@@ -14,7 +14,6 @@ import time
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 from ruplar.data.cache import ENCODED
 from ruplar.data.sources import SourceConfig, open_source
@@ -110,7 +109,9 @@ def check_tested(cell: Cell, job: Job) -> RunRecord | None:
     return record
 
 
-def answer(cell: Cell, job: Job, on: Sequence[Part | SourceConfig], report: Report) -> tuple[LatentReasoner, Evaluation]:
+def answer(
+    cell: Cell, job: Job, on: Sequence[Part | SourceConfig], report: Report
+) -> tuple[LatentReasoner, Evaluation]:
     """Load a cell's model and let it answer every question of some benchmarks."""
     study = job.study
     reasoner = LatentReasoner.from_pretrained(

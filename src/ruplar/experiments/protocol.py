@@ -93,7 +93,9 @@ def ask_test_sets(job: Job, frozen_at: str, again: Collection[str], watch: Watch
                 continue
             try:
                 if on:
-                    _ask(cell, job, on, {"frozen_at": frozen_at, "added_later": cell.label not in frozen["rows"]}, watch)
+                    _ask(
+                        cell, job, on, {"frozen_at": frozen_at, "added_later": cell.label not in frozen["rows"]}, watch
+                    )
                     storage.write_study(job.study, job.cells, job.places, frozen)
             except UserError as error:
                 found.failed[cell.name] = str(error)

@@ -22,7 +22,17 @@ from pathlib import Path
 from typing import Any, Literal
 
 from ruplar.errors import UserError
-from ruplar.evaluate.record import RECORD, STUDY, RunRecord, commit_of, differences, is_complete, read_record, study_of, versions
+from ruplar.evaluate.record import (
+    RECORD,
+    STUDY,
+    RunRecord,
+    commit_of,
+    differences,
+    is_complete,
+    read_record,
+    study_of,
+    versions,
+)
 from ruplar.experiments.plan import Cell, labels
 from ruplar.experiments.study import Study, folder_name
 from ruplar.io import write_json
@@ -201,9 +211,7 @@ def evaluation_settings(study: Study) -> dict[str, Any]:
     return {key: plain[key] for key in ("batch_size", "engine", "latency_questions", "readable")}
 
 
-def write_study(
-    study: Study, cells: Sequence[Cell], places: Places, frozen: Mapping[str, Any] | None = None
-) -> None:
+def write_study(study: Study, cells: Sequence[Cell], places: Places, frozen: Mapping[str, Any] | None = None) -> None:
     """Write `study.json`: what a report needs to know of the plan; `frozen` is kept once it was written."""
     firsts = {cell.label: cell for cell in reversed(cells)}
     rows = {label: _row(study, label, firsts.get(label)) for label in labels(study)}

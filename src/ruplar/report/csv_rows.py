@@ -1,6 +1,6 @@
 """Rows → CSV, one line per row; paired tests and the paper's printed numbers are further columns.
 
-    study, method, …, peak_gb, acc_per_latent      always
+    study, method, …, acc_per_latent, marks        always; marks: asked again, added after freezing, before the protocol
     best, difference, …, test                      against the best of its study, backbone and benchmark
     against, against_difference, …, against_test   against the named row
     printed_accuracy, printed_latents              the paper's, for this method on this benchmark; not our runs
@@ -16,6 +16,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ruplar.report import paper
+from ruplar.report.marks import marks_of
 from ruplar.report.paired import Pair, pairs
 from ruplar.report.rows import FIELDS, Row
 from ruplar.report.tables import printed_names
@@ -57,14 +58,15 @@ def to_csv(rows: Sequence[Row], *, tests: bool = False, against: str | None = No
         parts.append(_printed(rows))
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
-    writer.writerow([*FIELDS, "acc_per_latent", *(name for part in parts[1:] for name in part[0])])
+    writer.writerow([*FIELDS, "acc_per_latent", "marks", *(name for part in parts[1:] for name in part[0])])
     for line in zip(*parts, strict=True):
         writer.writerow("" if value is None else value for cells in line for value in cells.values())
     return out.getvalue()
 
 
 def _own(row: Row) -> Cells:
-    return {**row.as_dict(), "seeds": " ".join(map(str, row.seeds)), "acc_per_latent": row.acc_per_latent}
+    derived = {"acc_per_latent": row.acc_per_latent, "marks": "; ".join(marks_of(row))}
+    return {**row.as_dict(), "seeds": " ".join(map(str, row.seeds)), **derived}
 
 
 def _tested(rows: Sequence[Row], found: Sequence[Pair], reference: str, prefix: str = "") -> list[Cells]:
