@@ -16,7 +16,7 @@ from ruplar.evaluate.record import read_record, read_samples, write_record, writ
 from ruplar.report.csv_rows import to_csv
 from ruplar.report.rows import FIELDS, collect
 
-ROW = [*FIELDS, "acc_per_latent"]
+ROW = [*FIELDS, "acc_per_latent", "marks"]
 BEST = ["best", "difference", "difference_low", "difference_high", "p", "p_holm", "test"]
 AGAINST = ["against", *(f"against_{name}" for name in BEST[1:])]
 PRINTED = ["printed_accuracy", "printed_latents"]

@@ -57,7 +57,7 @@ def marked(table: Table, rows: Sequence[Row]) -> Table:
             and (study or "–") in own.get("study", study or "–")
         }
         at = places["method"]
-        return (*cells[:at], cells[at] + "".join(sorted(signs)), *cells[at + 1 :])
+        return (*cells[:at], cells[at] + "".join(sign for sign in SIGNS.values() if sign in signs), *cells[at + 1 :])
 
     return replace(table, lines=tuple(map(line, table.lines)), note=_joined(table.note, note))
 

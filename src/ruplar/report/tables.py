@@ -305,9 +305,7 @@ def _printed_cell(cell: Mapping[str, float | None] | None) -> str:
 def _selected(rows: Iterable[Row]) -> str:
     """The sentence on the selection set; "" where it is not in the table."""
     shown = any(row.benchmark == VALID for row in rows)
-    return (
-        f"'{VALID}' is the selection set, on which checkpoints and settings were chosen; it is not a test set." * shown
-    )
+    return f"'{VALID}' is the selection set, for choosing checkpoints and settings; it is not a test set." * shown
 
 
 def _scenarios_counted(rows: Iterable[Row]) -> str:
