@@ -60,7 +60,7 @@ def test_a_study_is_compared_with_the_row_it_names_and_another_may_be_named(tmp_
     titles = [table.title for table in tables(collect(folder), printed=False)]
     assert titles == ["", "Percent of bad, by set", "Against the best of each benchmark", "Against bad"]
     titles = [table.title for table in tables(collect(folder), against="good", printed=False)]
-    assert titles == ["", "Against the best of each benchmark", "Against good"]
+    assert titles == ["", "Percent of bad, by set", "Against the best of each benchmark", "Against good"]
 
 
 def test_html_holds_the_same_cells_and_nothing_breaks_out_of_them(tmp_path):
