@@ -124,7 +124,7 @@ def test_the_headline_is_a_test_set_and_a_selection_set_is_called_one():
     assert headline(rows).title == "2 methods on word-problems"
     chosen_on = [row for row in rows if row.benchmark == "valid"]
     assert headline(chosen_on).title == "2 methods on valid, the selection set"
-    assert "is the selection set, on which" in build(Material(rows=chosen_on), drawings=[])
+    assert "is the selection set, for choosing" in build(Material(rows=chosen_on), drawings=[])
 
 
 def copied(tmp_path, name, question, **changes):
