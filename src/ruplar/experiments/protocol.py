@@ -3,8 +3,7 @@
 ruplar study NAME             trains the rows and asks the selection sets (`on:`)
 ruplar study NAME --final     asks the test sets (`test:`) of every finished cell
 
-run.json     each result on a test set has the commit of the study file (`frozen_at`), the time (`asked_at`), how often it was
-             asked again, and whether its row was added after the first test set of the study was asked
+run.json     per test set the commit of the study file, the time, how often it was asked again, whether the row was added later
 study.json   `frozen`: commit, time and rows when the first test set was asked
 
 A result on record is kept, also one from before this protocol; `--again LABEL` asks anew, and the result says so.
@@ -32,11 +31,7 @@ from ruplar.train import MODEL
 
 
 def frozen_commit(file: Path, given: str | None = None) -> str:
-    """Return the commit that last changed a study file, or the files beside it that it is based on.
-
-    Args:
-        file: The study file.
-        given: The commit that the user states, for a file that git does not track.
+    """Return the commit that last changed a study file or its bases beside it; `given` for a file git does not track.
 
     Raises:
         UserError: The file is not tracked and no commit is given, it has uncommitted changes, or both commits are known.
@@ -65,7 +60,7 @@ def ask_test_sets(job: Job, frozen_at: str, again: Collection[str], watch: Watch
         job: The study, the cells to ask, and how.
         frozen_at: From `frozen_commit`.
         again: Labels of rows that are asked although they were asked before.
-        watch: Called with the events of `run_studies`.
+        watch: As in `run_studies`.
 
     Returns:
         Which cells failed, and which are left: not finished, or run by another process at the moment.
