@@ -40,7 +40,7 @@ def test_a_page_has_question_table_tests_and_settings(tmp_path):
     assert "| good | 2 | 62.5 ±37.5 | 2.00 | 7.0 |" in text, "half of 17.8 to 92.8"
     assert "<summary>Paired tests against good</summary>" in text and "| bad | good | svamp | 4 |" in text
     assert "| good | `b=2` |" in text and "| bad | models of good |" in text and "All rows: `a=1`." in text
-    assert text.count("<details>") == text.count("</details>") == 6 and "46 / 3" in text, "the paper's numbers too"
+    assert text.count("<details>") == text.count("</details>") == 7 and "46 / 3" in text, "the paper's numbers too"
 
 
 def test_a_page_made_from_outcomes_equals_the_one_made_from_samples(tmp_path):

@@ -2,7 +2,7 @@ import json
 from pathlib import Path
 
 import pytest
-from report_toys import record, write_study
+from report_toys import record, write_run, write_study
 
 from ruplar.errors import UserError
 from ruplar.report import paper
@@ -54,9 +54,9 @@ def test_a_study_is_compared_with_the_row_it_names_and_another_may_be_named(tmp_
     folder = write_study(tmp_path / "toy")
     (folder / "study.json").write_text(json.dumps({"rows": {}, "reference": "bad"}))
     titles = [table.title for table in tables(collect(folder), printed=False)]
-    assert titles == ["", "Against the best of each benchmark", "Against bad"]
+    assert titles == ["", "Percent of bad, by set", "Against the best of each benchmark", "Against bad"]
     titles = [table.title for table in tables(collect(folder), against="good", printed=False)]
-    assert titles == ["", "Against the best of each benchmark", "Against good"]
+    assert titles == ["", "Percent of bad, by set", "Against the best of each benchmark", "Against good"]
 
 
 def test_what_a_cell_holds_breaks_out_of_neither_form():
@@ -113,3 +113,31 @@ def test_only_the_marked_block_of_a_page_is_replaced():
 def test_a_page_without_its_marks_is_refused(page):
     with pytest.raises(UserError, match="results:a"):
         replace_block(page, "a", "table")
+
+
+def test_results_that_depart_from_the_protocol_are_marked_in_every_table(tmp_path):
+    folder = write_study(tmp_path)
+    plan = json.loads((folder / "study.json").read_text())
+    (folder / "study.json").write_text(json.dumps({**plan, "test": ["svamp"], "reference": "bad"}))
+    rows = collect(folder)
+    assert all("asked before the protocol" in table.note for table in tables(rows)), "all rows: the note is enough"
+    assert "³" not in to_markdown(tables(rows))
+    for file in folder.glob("good-*/run.json"):
+        record = json.loads(file.read_text())
+        record["benchmarks"][0] |= {"frozen_at": "abc", "asked_again": 1, "added_later": True}
+        file.write_text(json.dumps(record))
+    for table in tables(collect(folder)):
+        named = [line[table.names.index("method")] for line in table.lines]
+        assert set(named) <= {"good¹²", "bad³"} and "² The row was added after" in table.note
+
+
+def test_the_share_of_the_reference_has_an_interval_paired_by_question(tmp_path):
+    for label, marks in (("text", "1" * 80 + "0" * 20), ("same", "1" * 80 + "0" * 20), ("half", "1" * 40 + "0" * 60)):
+        write_run(tmp_path, label, 1, marks)
+    (tmp_path / "study.json").write_text(json.dumps({"rows": {}, "reference": "text"}))
+    [table] = [t for t in tables(collect(tmp_path)) if t.title == "Percent of text, by set"]
+    found = dict(table.lines)
+    assert found["same"] == "100.0 [100.0, 100.0]", "the same answers have the same accuracy on any questions"
+    # a - b / 2 is 1/2 on 40 questions, -1/2 on 40 and 0 on 20: sd sqrt(0.2), over 0.8 and sqrt(100): 1.96 * 0.0559 = 0.11
+    share, low, high = (float(word.strip("[],")) for word in found["half"].split())
+    assert share == 50.0 and (low, high) == (pytest.approx(39.0, abs=0.7), pytest.approx(61.0, abs=0.7))

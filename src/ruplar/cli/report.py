@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 from rich.console import Console
@@ -29,6 +29,10 @@ def report(
         list[str] | None,
         typer.Option(help="FILE:NAME: replace the block results:NAME in FILE with the tables. Repeatable."),
     ] = None,
+    by: Annotated[
+        Literal["steps"] | None,
+        typer.Option(help="One table per benchmark only: accuracy by the number of reference steps."),
+    ] = None,
     page: Annotated[
         Path | None,
         typer.Option(help="Write one study's page of the results appendix (Markdown), its figure beside it."),
@@ -51,6 +55,8 @@ def report(
         return
     if as_json and (tests or against is not None or update):
         raise UserError("--json: prints the rows only. Leave out --tests, --against and --update.")
+    from ruplar.report.breakdown import steps_tables
+    from ruplar.report.marks import marked
     from ruplar.report.rows import collect
     from ruplar.report.table import to_markdown
     from ruplar.report.tables import tables
@@ -60,7 +66,11 @@ def report(
         print_json([row.as_dict() for row in rows])
         return
     wanted = any(row.study for row in rows) if tests is None else tests
-    found = to_markdown(tables(rows, tests=wanted, against=against, printed=printed))
+    if by == "steps":
+        shown = [marked(table, rows) for table in steps_tables(rows)]
+    else:
+        shown = tables(rows, tests=wanted, against=against, printed=printed)
+    found = to_markdown(shown)
     if not update:
         print_text(out, found.rstrip("\n"))
     for target in update or []:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from fnmatch import fnmatch
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -60,6 +61,22 @@ def study(
             help="Folder of models and logs. Default: runs/STUDY. With several studies, their parent folder."
         ),
     ] = None,
+    final: Annotated[
+        bool,
+        typer.Option(
+            "--final", help="Ask the test sets of every finished cell, once; the study file must be committed."
+        ),
+    ] = False,
+    again: Annotated[
+        list[str] | None,
+        typer.Option(metavar="LABEL", help="With --final: ask this row again; its results say so. Repeatable."),
+    ] = None,
+    frozen_at: Annotated[
+        str | None,
+        typer.Option(
+            metavar="COMMIT", help="With --final: the commit of the study file, where git does not track the file."
+        ),
+    ] = None,
     reuse: Annotated[
         bool, typer.Option(help="Reuse models of other studies that were trained with the same settings and code.")
     ] = True,
@@ -73,8 +90,11 @@ def study(
 ) -> None:
     """Run studies: train and evaluate rows × seeds.
 
-    All rows are trained and evaluated under equal conditions. Repeat the command to resume an interrupted study.
+    All rows are trained and evaluated under equal conditions. Repeat the command to resume an interrupted study. Test sets
+    are asked with --final only.
     """
+    if not final and (again or frozen_at):
+        raise UserError(f"{'--again' if again else '--frozen-at'}: needs --final.")
     names, overrides = options.names_and_settings(words, "study", "studies")
     if only is not None and len(names) > 1:
         raise UserError("--only: selects rows of one study, but several studies are named.")
@@ -101,10 +121,31 @@ def study(
         share=memory_share,
         reuse=reuse,
     )
+    if final:
+        _check_final(overrides, {"--seeds": seeds, "--memory-share": memory_share, "--jobs": how.jobs})
+        from ruplar.experiments.plan import find_study
+        from ruplar.experiments.protocol import ask_test_sets, frozen_commit
+
+        commits = [frozen_commit(find_study(name), frozen_at) for name in names]
     started = time.monotonic()
     with _progress(out, sum(len(plan.chosen) for plan in plans), as_json, several=len(plans) > 1) as watch:
-        outcomes = run_studies(plans, how, watch)
+        if final:
+            outcomes = [
+                ask_test_sets(replace(plan, options=how), commit, again or (), watch)
+                for plan, commit in zip(plans, commits, strict=True)
+            ]
+        else:
+            outcomes = run_studies(plans, how, watch)
     _finish(list(zip(plans, outcomes, strict=True)), time.monotonic() - started, as_json)
+
+
+def _check_final(overrides: Sequence[str], given: dict[str, object]) -> None:
+    """Refuse what would change the committed list of rows, or has no effect on asking in this process."""
+    if overrides:
+        raise UserError(f"--final: asks the rows of the committed study file, so '{overrides[0]}' cannot be set here.")
+    for option, value in given.items():
+        if value is not None:
+            raise UserError(f"{option}: cannot be used with --final, which asks all finished cells one after another.")
 
 
 def _planned(
@@ -178,6 +219,7 @@ def _show_plan(plan: Job, as_json: bool) -> list[dict[str, Any]]:
     if as_json:
         return rows
     on = ", ".join(source.name for source in chosen.on)
+    on += f"; with --final: {', '.join(source.name for source in chosen.test)}" if chosen.test else ""
     shown = ((str(r["cell"]), str(r["method"]), str(r["steps"] or ""), str(r["status"])) for r in rows)
     out.print(
         table(

@@ -35,7 +35,7 @@ from ruplar.types import Answer, Score
 
 __all__ = [
     "RECORD", "STUDY", "ABLATION", "SAMPLES", "BenchmarkResult", "Machine", "RunRecord", "Share", "commit_of", "differences",
-    "machine", "read_record", "read_samples", "study_of", "versions", "write_record", "write_samples",
+    "git", "machine", "read_record", "read_samples", "study_of", "versions", "write_record", "write_samples",
 ]  # fmt: skip
 
 RECORD, STUDY, ABLATION = "run.json", "study.json", "ablation.json"
@@ -103,6 +103,12 @@ class BenchmarkResult(_Record):
     samples: int = Field(1, ge=1, description="Answers per question; above 1 their majority is graded.")
     pass_at: dict[int, Share] = Field({}, description="k → unbiased estimate of pass@k; sampled runs only.")
     lenient: bool = Field(False, description="Graded by the published code's rule instead of the strict one.")
+    frozen_at: str = Field("", description="Commit of the list of rows when a study asked this test set; empty: none.")
+    asked_at: str = Field("", description="When a study asked this test set.")
+    asked_again: int = Field(
+        0, ge=0, description="How often this test set was asked again; the last answers are here."
+    )
+    added_later: bool = Field(False, description="The row was added after the study's first test set was asked.")
 
     @model_validator(mode="after")
     def _possible(self) -> BenchmarkResult:
@@ -267,14 +273,15 @@ def commit_of(folder: str | Path | None = None) -> tuple[str | None, bool | None
     (None, None) outside a repository, and for a package inside another repository that does not track it (a `.venv`).
     """
     folder = Path(folder or Path(__file__).parents[1])
-    if not _git(folder, "ls-files", "--", "."):
+    if not git(folder, "ls-files", "--", "."):
         return None, None
-    commit = _git(folder, "rev-parse", "HEAD")
-    changed = _git(folder, "status", "--porcelain", "--", ".")
+    commit = git(folder, "rev-parse", "HEAD")
+    changed = git(folder, "status", "--porcelain", "--", ".")
     return (commit or None), (None if changed is None else bool(changed))
 
 
-def _git(folder: Path, *arguments: str) -> str | None:
+def git(folder: Path, *arguments: str) -> str | None:
+    """Return what a git command prints when run in a folder; None where it fails, or git is not installed."""
     try:
         done = subprocess.run(["git", "-C", str(folder), *arguments], capture_output=True, text=True, timeout=30)
     except (OSError, subprocess.TimeoutExpired):

@@ -114,6 +114,18 @@ def read_outcomes(folder: str | Path) -> Mapping[ResultKey, Outcomes]:
     return {} if file is None else _outcomes(file, file.stat().st_mtime_ns)
 
 
+def read_steps(folder: str | Path, benchmark: str) -> Mapping[tuple[int, str], int]:
+    """Read the number of steps of each question's reference chain, by index and text; 0 where no chain is on record."""
+    folder = Path(folder)
+    if (folder / SAMPLES).is_file():
+        rows: Iterable[Mapping[str, Any]] = read_samples(folder)
+    else:
+        results = json.loads((folder / OUTCOMES).read_text(encoding="utf-8"))
+        files = {result["questions"] for result in results if result["benchmark"] == benchmark}
+        rows = [row for name in files for row in _questions(folder, name, OUTCOMES).values()]
+    return {(r["index"], r["question"]): len(r.get("steps", ())) for r in rows if r["benchmark"] == benchmark}
+
+
 @lru_cache(maxsize=256)
 def _outcomes(file: Path, written: int) -> Mapping[ResultKey, Outcomes]:
     found: dict[ResultKey, dict[tuple[int, str], bool]] = {}

@@ -14,16 +14,26 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 from ruplar.data.cache import ENCODED
-from ruplar.data.sources import open_source
+from ruplar.data.sources import SourceConfig, open_source
 from ruplar.engine.sampling import Decoding
 from ruplar.errors import UserError
 from ruplar.evaluate.ablate import ablate
 from ruplar.evaluate.benchmark import Evaluation, evaluate, soft
 from ruplar.evaluate.question_sets import Part
-from ruplar.evaluate.record import RECORD, RunRecord, read_record, write_record, write_samples
+from ruplar.evaluate.record import (
+    ABLATION,
+    GREEDY,
+    RECORD,
+    SAMPLES,
+    BenchmarkResult,
+    RunRecord,
+    read_record,
+    read_samples,
+    write_record,
+    write_samples,
+)
 from ruplar.experiments import storage
 from ruplar.experiments.job import Job
 from ruplar.experiments.plan import Cell
@@ -48,6 +58,7 @@ Report = Callable[[str, int, int], None]
 def run_cell(cell: Cell, job: Job, report: Report) -> RunRecord:
     """Train and evaluate a claimed cell, and return its record."""
     same = job.study.same
+    earlier = check_tested(cell, job)
     _release(job.options.device)
     forget_peak(job.options.device)
     if "init" in same:
@@ -55,11 +66,76 @@ def run_cell(cell: Cell, job: Job, report: Report) -> RunRecord:
     trained = _soup(cell, job) if cell.soup else _trained(cell, job, report)
     if "data" in same:
         check_same_data(cell, trained, job.places, job.cells)
-    record = _evaluated(cell, trained, job, report)
+    record = _evaluated(cell, trained, job, report, earlier)
     for stale in job.places.run(cell).glob("checkpoint-*"):
         shutil.rmtree(stale)
     _release(job.options.device)
     return record
+
+
+def check_tested(cell: Cell, job: Job) -> RunRecord | None:
+    """Return the record of a cell that was asked its test sets; None for any other.
+
+    Raises:
+        UserError: Its model is gone, so a new training would be recorded beside the test results of another one.
+    """
+    record = storage.recorded(cell, job.places)
+    names = {source.name for source in job.study.test}
+    if record is None or not any(result.name in names for result in record.benchmarks):
+        return None
+    run = job.places.model_of(cell)
+    if not (run / storage.TRAINED).is_file() or read_record(run / storage.TRAINED).started != record.started:
+        raise UserError(
+            f"{job.places.result(cell)}: its record has test results, but the model that gave them is not in {run}. "
+            "Restore the model, or choose another --output and --work."
+        )
+    return record
+
+
+def answer(
+    cell: Cell, job: Job, on: Sequence[Part | SourceConfig], report: Report
+) -> tuple[LatentReasoner, Evaluation]:
+    """Load a cell's model and let it answer every question of some benchmarks."""
+    study = job.study
+    reasoner = LatentReasoner.from_pretrained(
+        job.places.model_of(cell) / MODEL, job.options.device, engine=study.engine, settings=cell.inference
+    )
+    found = evaluate(
+        reasoner,
+        on,
+        decoding=Decoding(),
+        batch_size=study.batch_size,
+        latency_questions=study.latency_questions,
+        data_dir=job.options.data_dir,
+        on_progress=report,
+    )
+    return reasoner, found
+
+
+def add_samples(found: Evaluation, folder: Path, study: Study, keep: RunRecord | None) -> list[BenchmarkResult]:
+    """Write samples.jsonl.gz with new answers; returns the results of an earlier record that stay beside them.
+
+    Raises:
+        UserError: The earlier answers are on record as right or wrong only.
+    """
+    new = {(result.name, result.decoding, result.lenient) for result in found.results}
+    # paired tests need all answers; decoded latents of all of them would take most of the space
+    rows = [row if row["index"] < study.readable else {**row, "latents": []} for row in found.samples]
+    kept: list[BenchmarkResult] = []
+    if keep is not None:
+        if not (folder / SAMPLES).is_file():
+            raise UserError(f"{folder}: has no {SAMPLES}, so no answers can be added to it. Choose another --output.")
+        kept = [result for result in keep.benchmarks if (result.name, result.decoding, result.lenient) not in new]
+        rows = [
+            *(
+                row
+                for row in read_samples(folder)
+                if (row["benchmark"], row.get("decoding", GREEDY), row.get("lenient", False)) not in new
+            ),
+            *rows,
+        ]
+    write_samples(rows, folder, share=True)
+    return kept
 
 
 def _release(device: str) -> None:
@@ -167,40 +243,30 @@ def _shown(report: Report) -> Callable[[Progress], None]:
     return show
 
 
-def _evaluated(cell: Cell, trained: RunRecord, job: Job, report: Report) -> RunRecord:
+def _evaluated(cell: Cell, trained: RunRecord, job: Job, report: Report, earlier: RunRecord | None) -> RunRecord:
     study, folder, clock = job.study, job.places.result(cell), time.monotonic()
     run = job.places.model_of(cell)
-    reasoner = LatentReasoner.from_pretrained(
-        run / MODEL, job.options.device, engine=study.engine, settings=cell.inference
-    )
     on = [
         Part(VALID, cell.config.data.valid, "valid") if s.source == VALID and cell.config.data.valid else s
         for s in study.on
     ]
-    found = evaluate(
-        reasoner,
-        on,
-        decoding=Decoding(),
-        batch_size=study.batch_size,
-        latency_questions=study.latency_questions,
-        data_dir=job.options.data_dir,
-        on_progress=report,
-    )
-    if study.ablate is not None and soft(reasoner.model):
-        write_json(folder / "ablation.json", _ablation(reasoner, job, report))
-    # paired tests need all answers; decoded latents of all of them would take most of the space
-    samples = (row if row["index"] < study.readable else {**row, "latents": []} for row in found.samples)
-    write_samples(samples, folder, share=True)
+    reasoner, found = answer(cell, job, on, report)
+    if study.ablate not in study.test:
+        write_ablation(reasoner, job, folder, report)
+    kept = add_samples(found, folder, study, earlier)
     if (run / METRICS).is_file():
         shutil.copyfile(run / METRICS, folder / METRICS)
     record = _record(cell, trained, found, study, time.monotonic() - clock)
+    record = record.model_copy(update={"benchmarks": [*record.benchmarks, *kept]})
     write_record(record, folder)
     return record
 
 
-def _ablation(reasoner: LatentReasoner, job: Job, report: Report) -> dict[str, Any]:
+def write_ablation(reasoner: LatentReasoner, job: Job, folder: Path, report: Report) -> None:
+    """Write ablation.json, if the study has an ablation and the model soft tokens."""
     source = job.study.ablate
-    assert source is not None
+    if source is None or not soft(reasoner.model):
+        return
     loaded = open_source(source, reasoner.model.domain, need_steps=False, data_dir=job.options.data_dir)
     rows = ablate(
         reasoner,
@@ -208,7 +274,7 @@ def _ablation(reasoner: LatentReasoner, job: Job, report: Report) -> dict[str, A
         batch_size=job.study.batch_size,
         on_progress=lambda mode, done, of: report(f"latents: {mode}", done, of),
     )
-    return {"on": source.name, "rows": [row.as_dict() for row in rows]}
+    write_json(folder / ABLATION, {"on": source.name, "rows": [row.as_dict() for row in rows]})
 
 
 def _record(cell: Cell, trained: RunRecord, found: Evaluation, study: Study, seconds: float) -> RunRecord:

@@ -22,7 +22,17 @@ from pathlib import Path
 from typing import Any, Literal
 
 from ruplar.errors import UserError
-from ruplar.evaluate.record import GREEDY, RECORD, STUDY, RunRecord, commit_of, differences, read_record, versions
+from ruplar.evaluate.record import (
+    GREEDY,
+    RECORD,
+    STUDY,
+    RunRecord,
+    commit_of,
+    differences,
+    read_record,
+    study_of,
+    versions,
+)
 from ruplar.experiments.plan import Cell, labels
 from ruplar.experiments.study import Study, folder_name
 from ruplar.io import write_json
@@ -187,8 +197,8 @@ def failure(cell: Cell, places: Places) -> dict[str, Any] | None:
     return json.loads(file.read_text(encoding="utf-8")) if file.is_file() else None
 
 
-def write_study(study: Study, cells: Sequence[Cell], places: Places) -> None:
-    """Write `study.json`: what a report needs to know of the plan."""
+def write_study(study: Study, cells: Sequence[Cell], places: Places, frozen: Mapping[str, Any] | None = None) -> None:
+    """Write `study.json`: what a report needs to know of the plan; `frozen` is kept once it was written."""
     firsts = {cell.label: cell for cell in reversed(cells)}
     rows = {label: _row(study, label, firsts.get(label)) for label in labels(study)}
     about = {
@@ -196,6 +206,8 @@ def write_study(study: Study, cells: Sequence[Cell], places: Places) -> None:
         "about": study.about,
         "seeds": list(study.seeds),
         "on": [source.name for source in study.on],
+        "test": [source.name for source in study.test],
+        "frozen": study_of(places.results).get("frozen") or frozen,
         "same": list(study.same),
         "grid": sorted({*study.grid, *(key for row in study.rows.values() for key in row.grid)}),
         "reference": study.reference,

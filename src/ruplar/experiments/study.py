@@ -8,7 +8,8 @@ rows:                                              label → recipe and settings
   Mix soup: {soup_of: RuPLaR-Mix, size: 3}           the model soup of three seeds of that row
 grid: {prior.operand_share: [0.1, 0.2]}            every row once for each combination
 seeds: [1, 2, 3]
-on: [valid, word-problems]                         valid: the recipe's validation set
+on: [valid, word-problems]                         selection sets and generated problems; valid: the recipe's validation set
+test: [gsm8k-aug, gsm-hard, svamp, multiarith]     test sets, asked once by `ruplar study NAME --final` (`protocol.py`)
 set: {training.max_steps: 600}                     for all rows
 same: [data, steps, batch, init, adapter, prompt, operands]   what must be equal in all rows
 base: _embedded                                    another study; this file has only the differences
@@ -26,6 +27,7 @@ from pydantic import Field, ValidationError, model_validator
 from ruplar.config import RunConfig
 from ruplar.config.check import explain
 from ruplar.config.text import merge, read_yaml
+from ruplar.data.locations import role_of
 from ruplar.data.sources import SourceConfig
 from ruplar.errors import UserError, unknown
 from ruplar.settings import Settings
@@ -78,13 +80,18 @@ class Study(Settings):
     about: str = Field("", description="The question it answers, in one sentence.")
     rows: dict[str, RowSettings] = Field(min_length=1, description="Label → row, in the order of the table.")
     seeds: tuple[int, ...] = Field((1, 2, 3), min_length=1, description="Each row is trained once with each.")
-    on: tuple[SourceConfig, ...] = Field(min_length=1, description="What every model is evaluated on.")
+    on: tuple[SourceConfig, ...] = Field(
+        min_length=1, description="Selection sets and generated problems that every model is evaluated on."
+    )
+    test: tuple[SourceConfig, ...] = Field((), description="Test sets, asked once by `ruplar study NAME --final`.")
     set: dict[str, Any] = Field({}, description="Dotted settings of all rows, e.g. the budget.")
     grid: dict[str, list[Any]] = Field({}, description="Dotted setting → values; all rows once for each combination.")
     same: tuple[Aspect, ...] = Field(
         ("data", "steps", "batch", "init", "adapter", "prompt", "operands"), description="What all rows must share."
     )
-    ablate: SourceConfig | None = Field(None, description="Also run the latent ablation, on these questions.")
+    ablate: SourceConfig | None = Field(
+        None, description="Also run the latent ablation, on these questions; on a test set with --final only."
+    )
     latency_questions: int = Field(0, ge=0, description="Also time this many questions at batch size 1.")
     batch_size: int = Field(64, ge=1, description="Questions answered at a time.")
     engine: Literal["auto", "fast", "reference"] = Field(
@@ -102,6 +109,7 @@ class Study(Settings):
         wrong = []
         if len(set(self.seeds)) < len(self.seeds):
             wrong.append(f"seeds: {list(self.seeds)} has duplicates")
+        wrong += _role_problems(self)
         for label, row in self.rows.items():
             wrong += _row_problems(label, row, self)
         folders = [folder_name(label, 0) for label in self.rows]
@@ -115,6 +123,20 @@ class Study(Settings):
         if wrong:
             raise ValueError("; ".join(wrong))
         return self
+
+
+def _role_problems(study: Study) -> Iterator[str]:
+    for source in study.on:
+        if role_of(source.source) == "test":
+            yield f"on: '{source.source}' is a test set; move it to test:, which `ruplar study NAME --final` asks once"
+    for source in study.test:
+        role = "selection" if source.source == VALID else role_of(source.source)
+        if role in ("selection", "train"):
+            yield f"test: '{source.source}' is a {role} set; move it to on:"
+    for name in sorted({source.name for source in study.on} & {source.name for source in study.test}):
+        yield f"'{name}' is in on: and in test:; remove one"
+    if study.ablate is not None and role_of(study.ablate.source) == "test" and study.ablate not in study.test:
+        yield f"ablate: '{study.ablate.source}' is a test set that test: does not list"
 
 
 def _row_problems(label: str, row: RowSettings, study: Study) -> Iterator[str]:
@@ -170,13 +192,23 @@ def _read(file: Path, below: tuple[Path, ...] = ()) -> dict[str, Any]:
     rest = {key: value for key, value in data.items() if key != "base"}
     if "base" not in data:
         return rest
-    beside = file.parent / f"{data['base']}".removesuffix(".yaml")
-    base = next(
-        (f for f in (beside.with_name(f"{beside.name}.yaml"), FOLDER / f"{data['base']}.yaml") if f.is_file()), None
-    )
+    base = _base(file, data["base"])
     if base is None or base in (*below, file):
         raise UserError(f"base: there is no study '{data['base']}' to build on.", where=str(file))
     return merge(_read(base, (*below, file)), rest)
+
+
+def _base(file: Path, name: str) -> Path | None:
+    beside = file.parent / f"{name}".removesuffix(".yaml")
+    places = beside.with_name(f"{beside.name}.yaml"), FOLDER / f"{name}.yaml"
+    return next((place for place in places if place.is_file()), None)
+
+
+def files_of(file: Path) -> list[Path]:
+    """Return a study's file and those of the studies it is based on."""
+    name = read_yaml(file).get("base")
+    base = None if name is None else _base(file, name)
+    return [file] if base is None else [file, *files_of(base)]
 
 
 # --- controls: what must be equal in all rows ----------------------------------------------------------------------

@@ -91,22 +91,43 @@ def _questions(row: Row) -> Set[Question] | None:
 def _family(reference: Row, others: Sequence[Row]) -> list[Pair]:
     found = []
     for row in others:
-        first, second = marks(row), marks(reference)
-        if first.keys() != second.keys():
-            raise UserError(
-                f"{row.benchmark}: '{row.method}' and '{reference.method}' answered different questions, so they "
-                "cannot be paired."
-            )
-        same_study = (row.study, row.seeds) == (reference.study, reference.seeds)
-        shared = same_study and _model_of(row) == _model_of(reference)
-        groups = groups_of(row.runs[0].record, first)
-        ours, theirs = _matrix(first), _matrix({question: second[question] for question in first})
+        ours, theirs, shared, groups = _aligned(row, reference)
         d = difference(ours, theirs, shared=shared, groups=groups)
         place = row.study, row.backbone, row.benchmark, row.method, reference.method, row.n
         count = None if groups is None else max(groups) + 1
         found.append(Pair(*place, 100 * d.mean, 100 * d.low, 100 * d.high, d.p, d.p, d.test, count))
     corrected = holm([pair.p for pair in found])
     return [replace(pair, holm=p) for pair, p in zip(found, corrected, strict=True)]
+
+
+def _aligned(row: Row, reference: Row) -> tuple[Marks, Marks, bool, list[int] | None]:
+    """Return the marks of both rows in the same order of questions, whether they share models, and the scenarios.
+
+    Raises:
+        UserError: They answered different questions.
+    """
+    first, second = marks(row), marks(reference)
+    if first.keys() != second.keys():
+        raise UserError(
+            f"{row.benchmark}: '{row.method}' and '{reference.method}' answered different questions, so they "
+            "cannot be paired."
+        )
+    same_study = (row.study, row.seeds) == (reference.study, reference.seeds)
+    shared = same_study and _model_of(row) == _model_of(reference)
+    groups = groups_of(row.runs[0].record, first)
+    return _matrix(first), _matrix({question: second[question] for question in first}), shared, groups
+
+
+def ratio(row: Row, reference: Row) -> tuple[float, float, float]:
+    """Return a row's accuracy over the reference's, r = a / b, and its 95 % interval, by the delta method.
+
+    The error of r is that of the mean of a - r b over b; `difference` gives its interval around zero.
+    """
+    ours, theirs, shared, groups = _aligned(row, reference)
+    of = float(theirs.mean())
+    share = float(ours.mean()) / of
+    error = difference(ours, share * theirs, shared=shared, groups=groups)
+    return share, max(0.0, share + error.low / of), share + error.high / of
 
 
 def _model_of(row: Row) -> str:

@@ -13,8 +13,10 @@ from typing import Any
 from ruplar import io
 from ruplar.errors import UserError
 from ruplar.evaluate.record import RECORD, study_of
+from ruplar.report.breakdown import shares_table, steps_tables
 from ruplar.report.figures import draw_averages, draw_frontiers, sweeps
 from ruplar.report.figures.style import Drawing
+from ruplar.report.marks import marked, marks_note
 from ruplar.report.material import gather
 from ruplar.report.paired import pairs
 from ruplar.report.rows import VALID, Row, collect
@@ -48,7 +50,7 @@ def write_study_page(folder: str | Path, file: str | Path) -> list[Path]:
 def study_page(folder: Path, rows: Sequence[Row], file: Path, drawing: Drawing | None = None) -> str:
     """Make the page's text."""
     study = study_of(folder)
-    cost = _columns(results_table(rows), ("method", "benchmark", *_COSTS), "Cost")
+    cost = replace(_columns(results_table(rows), ("method", "benchmark", *_COSTS), "Cost"), note=marks_note(rows))
     measured = "ms at batch size 1" in cost.names
     sections = [
         _heading(study.get("name", folder.name), study.get("about", ""), folder, file),
@@ -57,6 +59,7 @@ def study_page(folder: Path, rows: Sequence[Row], file: Path, drawing: Drawing |
         cost.markdown() if measured else "",
         latent_ablation_table(rows).markdown() if latent_ablation_table(rows).lines else "",
         _paired(rows),
+        _by_steps(rows),
         _details("All benchmarks", _accuracies(rows)),
         "" if measured else _details("Cost", replace(cost, title="")),
         _details("Beside the paper's printed numbers", replace(printed_table(rows), title="")),
@@ -97,9 +100,23 @@ def _paired(rows: Sequence[Row]) -> str:
     reference = next(iter(references(tested).values()), None)
     title = f"Paired tests against {reference or 'the best of each benchmark'}"
     try:
-        return _details(title, pairs_table(pairs(tested, reference)))
+        tests = _details(title, marked(pairs_table(pairs(tested, reference)), tested))
+        if reference is None:
+            return tests
+        shares = marked(shares_table(tested, references(tested)), tested)
+        return "\n".join(filter(None, (_details(shares.title, replace(shares, title="")), tests)))
     except UserError as error:
         return f"Paired tests are not possible: {error}\n"
+
+
+def _by_steps(rows: Sequence[Row]) -> str:
+    """Accuracy by the number of reference steps, on the first test set that has chains."""
+    tested = [row for row in rows if row.benchmark != VALID] or list(rows)
+    try:
+        table = next(iter(steps_tables(tested)), None)
+    except (OSError, UserError):  # no answers on record: the paired tests say so
+        return ""
+    return "" if table is None else _details(table.title, replace(marked(table, tested), title=""))
 
 
 def _settings(study: dict[str, Any]) -> Table:

@@ -6,6 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from ruplar.evaluate.record import study_of
 from ruplar.report import paper
+from ruplar.report.breakdown import shares_table
+from ruplar.report.marks import marked
 from ruplar.report.paired import Pair, pairs
 from ruplar.report.rows import VALID, Row, method_of
 from ruplar.report.summaries import averages, latent_ablations
@@ -32,9 +34,10 @@ def tables(
     Rows are tested against the best of their study and against the row `against`, else each study's own `reference`.
     """
     found = [results_table(rows), *([summary_table(rows)] if averages(rows, {}) else []), latent_ablation_table(rows)]
+    found += [marked(shares_table(rows, references(rows)), rows)] if tests and references(rows) else []
     found += tests_tables(rows, against) if tests else []
     if against is not None and not tests:
-        found.append(pairs_table(pairs(rows, against), f"Against {against}"))
+        found.append(marked(pairs_table(pairs(rows, against), f"Against {against}"), rows))
     if printed:
         found.append(printed_table(rows))
     return [table for table in found if table.lines]
@@ -42,14 +45,14 @@ def tables(
 
 def tests_tables(rows: Sequence[Row], against: str | None = None) -> list[Table]:
     """Test every row against the best, and against the named row or each study's reference where that is not the best."""
-    found = [pairs_table(pairs(rows), "Against the best of each benchmark")]
+    found = [marked(pairs_table(pairs(rows), "Against the best of each benchmark"), rows)]
     if against is not None:
-        return [*found, pairs_table(pairs(rows, against), f"Against {against}")]
+        return [*found, marked(pairs_table(pairs(rows, against), f"Against {against}"), rows)]
     for study, reference in references(rows).items():
         of_study = [row for row in rows if row.study == study]
         compared = pairs(of_study, reference)
         if compared != [pair for pair in pairs(of_study) if pair.against == reference]:
-            found.append(pairs_table(compared, f"Against {reference}"))
+            found.append(marked(pairs_table(compared, f"Against {reference}"), of_study))
     return found
 
 
@@ -98,7 +101,7 @@ def summary_table(rows: Sequence[Row]) -> Table:
     )
     note = f"Accuracy in percent ± half its 95 % confidence interval. Questions: {counts}. {INTERVALS}"
     first = ("method", *(["backbone"] if several else []), "seeds")
-    return Table((*first, *heads, "#L", "forward passes"), tuple(made), len(first) - 1, note=note)
+    return marked(Table((*first, *heads, "#L", "forward passes"), tuple(made), len(first) - 1, note=note), tested)
 
 
 def _half(mean: float, low: float, high: float) -> str:
@@ -131,7 +134,7 @@ def results_table(rows: Sequence[Row]) -> Table:
     selected = f"'{VALID}' is the selection set, on which checkpoints and settings were chosen; it is not a test set."
     shown = selected if any(row.benchmark == VALID for row in rows) else ""
     note = " ".join(filter(None, (note, shown, clustered)))
-    return Table(tuple(names), lines, 4 if len(studies) > 1 else 3, note=note)
+    return marked(Table(tuple(names), lines, 4 if len(studies) > 1 else 3, note=note), rows)
 
 
 _BATCH1 = {"ms at batch size 1", "inference memory (GB)"}
@@ -190,7 +193,8 @@ def latent_ablation_table(rows: Sequence[Row]) -> Table:
     if shared:  # an ablation stores counts only, which cannot be clustered
         note += f" Only counts are on record, so questions are treated as independent here; {shared}."
     heads = [MODES.get(mode, mode) for mode in modes]
-    return Table(("method", "benchmark", "n", "seeds", *heads), lines, 2, "Latent ablation", note if lines else "")
+    names = ("method", "benchmark", "n", "seeds", *heads)
+    return marked(Table(names, lines, 2, "Latent ablation", note if lines else ""), rows)
 
 
 def pairs_table(found: Sequence[Pair], title: str = "") -> Table:
@@ -248,7 +252,9 @@ def printed_table(rows: Sequence[Row]) -> Table:
     note = f"Accuracy / #L. Ours: this study's backbone and data. Printed: {label}. {' '.join(remarks)}"
     heads = [f"ours, {paper.BENCHMARKS.get(name, name)}" for name in benchmarks]
     heads += [f"printed, {name}" for name in paper.BENCHMARKS.values()]
-    return Table(("method", *heads), tuple(lines), 1, "Ours and the paper's", note.strip() if lines else "")
+    return marked(
+        Table(("method", *heads), tuple(lines), 1, "Ours and the paper's", note.strip() if lines else ""), rows
+    )
 
 
 def _stated(rows: Sequence[Row], key: str) -> dict[str, Mapping[str, str]]:

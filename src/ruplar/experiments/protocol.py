@@ -1,0 +1,152 @@
+"""A finished study → its test sets, asked once, of a list of rows that was committed before.
+
+ruplar study NAME             trains the rows and asks the selection sets (`on:`)
+ruplar study NAME --final     asks the test sets (`test:`) of every finished cell
+
+run.json     per test set the commit of the study file, the time, how often it was asked again, whether the row was added later
+study.json   `frozen`: commit, time and rows when the first test set was asked
+
+A result on record is kept, also one from before this protocol; `--again LABEL` asks anew, and the result says so.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Collection
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from ruplar.data.sources import SourceConfig
+from ruplar.errors import UserError, unknown
+from ruplar.evaluate.record import GREEDY, BenchmarkResult, RunRecord, git, read_record, study_of, write_record
+from ruplar.experiments import storage
+from ruplar.experiments.job import Job
+from ruplar.experiments.plan import Cell, labels
+from ruplar.experiments.run import Outcome, Watch
+from ruplar.experiments.study import files_of
+from ruplar.runs import fingerprints
+from ruplar.train import MODEL
+
+
+def frozen_commit(file: Path, given: str | None = None) -> str:
+    """Return the commit that last changed a study file or its bases beside it; `given` for a file git does not track.
+
+    Raises:
+        UserError: The file is not tracked and no commit is given, it has uncommitted changes, or both commits are known.
+    """
+    names = [one.name for one in files_of(file) if one.parent == file.parent]
+    if git(file.parent, "ls-files", "--error-unmatch", "--", *names) is None:
+        if given is None:
+            raise UserError(
+                f"{file}: git does not track it. Commit the list of rows first. For a study of an installed package, name "
+                "the commit of its list with --frozen-at COMMIT."
+            )
+        return given
+    if given is not None:
+        raise UserError(f"--frozen-at: git tracks {file}, so its own commit is recorded. Leave the option out.")
+    if git(file.parent, "status", "--porcelain", "--", *names) != "":
+        raise UserError(f"{file}: has uncommitted changes. Commit the list of rows first.")
+    commit = git(file.parent, "log", "-1", "--format=%H", "--", *names)
+    assert commit, "a tracked file without changes is in a commit"
+    return commit
+
+
+def ask_test_sets(job: Job, frozen_at: str, again: Collection[str], watch: Watch) -> Outcome:
+    """Ask the test sets of every finished cell, in this process; what is on record is kept.
+
+    Args:
+        job: The study, the cells to ask, and how.
+        frozen_at: From `frozen_commit`.
+        again: Labels of rows that are asked although they were asked before.
+        watch: As in `run_studies`.
+
+    Returns:
+        Which cells failed, and which are left: not finished, or run by another process at the moment.
+
+    Raises:
+        UserError: The study has no test set, or no row of a label.
+    """
+    if not job.study.test:
+        raise UserError(f"study {job.study.name}: has no test sets. List them under test: in its file.")
+    for label in again:
+        if label not in labels(job.study):
+            raise UserError(f"--again: {unknown('row', label, labels(job.study))}")
+    found = Outcome()
+    frozen = study_of(job.places.results).get("frozen")
+    frozen = frozen or {"at": frozen_at, "time": _now(), "rows": labels(job.study)}
+    end = None if job.options.budget is None else time.time() + job.options.budget
+    for cell in job.chosen:
+        if job.status(cell) != "done" or (end is not None and time.time() >= end):
+            found.left.append(cell.name)
+            continue
+        on = _unasked(cell, job, again)
+        with storage.claim(cell, job.places) as mine:
+            if not mine:
+                found.left.append(cell.name)
+                continue
+            try:
+                if on:
+                    _ask(
+                        cell, job, on, {"frozen_at": frozen_at, "added_later": cell.label not in frozen["rows"]}, watch
+                    )
+                    storage.write_study(job.study, job.cells, job.places, frozen)
+            except UserError as error:
+                found.failed[cell.name] = str(error)
+                watch(_event(job, cell, "failed", reason=str(error)))
+    return found
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds")
+
+
+def _event(job: Job, cell: Cell, kind: str, **about: Any) -> dict[str, Any]:
+    return {"event": kind, "study": job.study.name, "cell": cell.name, **about}
+
+
+def _unasked(cell: Cell, job: Job, again: Collection[str]) -> list[SourceConfig]:
+    """Return the test sets that a cell has no result on, or all of them where its row is asked again."""
+    asked = _results(read_record(job.places.result(cell)))
+    return [source for source in job.study.test if cell.label in again or source.name not in asked]
+
+
+def _results(record: RunRecord) -> dict[str, BenchmarkResult]:
+    return {result.name: result for result in record.benchmarks if result.decoding == GREEDY and not result.lenient}
+
+
+def _ask(cell: Cell, job: Job, on: list[SourceConfig], about: dict[str, Any], watch: Watch) -> None:
+    """Let a cell's model answer test sets, and add the results to its record."""
+    from ruplar.experiments.cell import add_samples, answer, write_ablation
+
+    folder, model = job.places.result(cell), job.places.model_of(cell) / MODEL
+    record = read_record(folder)
+    trained = model.with_name(storage.TRAINED)
+    if not model.is_dir() or not trained.is_file() or read_record(trained).started != record.started:
+        copied = f" Its record was reused from {record.reused_from}." if record.reused_from else ""
+        raise UserError(
+            f"the model of its record is not in {model}.{copied} Restore it there, or train it with --no-reuse into another "
+            "--output and --work."
+        )
+    began = time.monotonic()
+    watch(_event(job, cell, "start", again=False))
+    reasoner, found = answer(
+        cell, job, on, lambda what, done, of: watch(_event(job, cell, "step", what=what, done=done, of=of))
+    )
+    before, asked_at = _results(record), _now()
+    results = [
+        result.model_copy(update={**about, "asked_at": asked_at, "asked_again": _times(before.get(result.name))})
+        for result in found.results
+    ]
+    if job.study.ablate in on:
+        write_ablation(reasoner, job, folder, lambda what, done, of: None)
+    kept = add_samples(replace(found, results=results), folder, job.study, record)
+    data = {**record.data, **fingerprints(found.sources)}
+    write_record(record.model_copy(update={"benchmarks": [*kept, *results], "data": data}), folder)
+    scores = {result.name: round(result.accuracy, 2) for result in results}
+    watch(_event(job, cell, "done", reused_from="", seconds=time.monotonic() - began, scores=scores))
+
+
+def _times(before: BenchmarkResult | None) -> int:
+    return 0 if before is None else before.asked_again + 1

@@ -1,0 +1,76 @@
+"""Rows of a study → percent of the reference on each set with its interval, and accuracy by the number of reference steps."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from ruplar.evaluate.samples import read_steps
+from ruplar.report import paper
+from ruplar.report.paired import marks, ratio
+from ruplar.report.rows import VALID, Row
+from ruplar.report.table import Table
+
+NONE = "–"
+MOST = 8
+"""Questions with more reference steps are counted with these."""
+
+
+def shares_table(rows: Sequence[Row], references: Mapping[str, str]) -> Table:
+    """One line per method and one column per set: percent of the accuracy of the study's reference, with its interval.
+
+    Args:
+        rows: Of one study or several; selection sets are left out where there are others.
+        references: Study → the row that is 100 %.
+    """
+    tested = [row for row in rows if row.benchmark != VALID] or list(rows)
+    named = {
+        (row.study, row.backbone, row.benchmark): row for row in tested if references.get(row.study) == row.method
+    }
+    sets = _in_order({benchmark for _, _, benchmark in named})
+    cells: dict[tuple[str, str, str], dict[str, str]] = {}
+    for row in tested:
+        reference = named.get((row.study, row.backbone, row.benchmark))
+        if reference is None or reference is row or not reference.accuracy:
+            continue
+        share, low, high = ratio(row, reference)
+        line = cells.setdefault((row.study, row.backbone, row.method), {})
+        line[row.benchmark] = f"{100 * share:.1f} [{100 * low:.1f}, {100 * high:.1f}]"
+    lines = tuple((method, *(line.get(name, NONE) for name in sets)) for (_, _, method), line in cells.items())
+    of = " or ".join(dict.fromkeys(references.values()))
+    note = (
+        "Accuracy over that of the reference, in percent. The 95 % confidence interval is paired by question (delta method) and "
+        "covers the seeds where both rows have several."
+    )
+    names = ("method", *(paper.BENCHMARKS.get(name, name) for name in sets))
+    return Table(names, lines, 1, f"Percent of {of}, by set", note if lines else "")
+
+
+def steps_tables(rows: Sequence[Row]) -> list[Table]:
+    """One table per set: accuracy by the number of steps of the reference chain; sets without chains are left out."""
+    return [table for name in _in_order({row.benchmark for row in rows}) if (table := _steps(rows, name)) is not None]
+
+
+def _steps(rows: Sequence[Row], benchmark: str) -> Table | None:
+    lines, counts = [], dict[int, int]()
+    for row in (row for row in rows if row.benchmark == benchmark):
+        steps = read_steps(row.runs[0].folder, benchmark)
+        right: dict[int, list[float]] = {}
+        for question, found in marks(row).items():
+            count = min(steps.get(question, 0), MOST)
+            right.setdefault(count, []).append(sum(found) / len(found))
+        right.pop(0, None)  # no chain
+        lines.append((row.method, right))
+        counts |= {count: len(values) for count, values in right.items()}
+    if len(counts) < 2:
+        return None
+    heads = [f"{count}{' or more' if count == MOST else ''} (n = {counts[count]:,})" for count in sorted(counts)]
+    cells = tuple(
+        (method, *(f"{100 * sum(r[c]) / len(r[c]):.1f}" if c in r else NONE for c in sorted(counts)))
+        for method, r in lines
+    )
+    name = paper.BENCHMARKS.get(benchmark, benchmark)
+    return Table(("method", *heads), cells, 1, f"{name}: accuracy % by number of reference steps")
+
+
+def _in_order(sets: set[str]) -> list[str]:
+    return [name for name in paper.FOUR if name in sets] + sorted(sets - set(paper.FOUR))

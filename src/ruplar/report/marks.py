@@ -1,0 +1,76 @@
+"""Rows → what their results on test sets say about the protocol (`experiments/protocol.py`), marked in a table.
+
+¹ asked again, ² added after freezing, ³ asked before the protocol: signs behind the method, explained in the note. Where all
+results on test sets are from before the protocol, the note says so without signs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+from ruplar.evaluate.record import study_of
+from ruplar.report.rows import Row
+from ruplar.report.table import Table
+
+AGAIN, ADDED, BEFORE = "asked again", "added after freezing", "before the protocol"
+SIGNS = {AGAIN: "¹", ADDED: "²", BEFORE: "³"}
+_MEANING = {
+    AGAIN: "¹ A test set was asked again; the last answers count.",
+    ADDED: "² The row was added after the first test set of the study was asked.",
+    BEFORE: "³ Asked before the protocol: the rows were not frozen before test scores were known.",
+}
+_ALL_BEFORE = "Test sets were asked before the protocol: the rows were not frozen before test scores were known."
+
+
+def marks_of(row: Row) -> tuple[str, ...]:
+    """Return what must be said about a row on its benchmark; () for a selection set, and for a study without test sets."""
+    if not row.runs or row.benchmark not in study_of(row.runs[0].folder.parent).get("test", ()):
+        return ()
+    results = [run.result for run in row.runs]
+    holds = {
+        AGAIN: any(result.asked_again for result in results),
+        ADDED: any(result.added_later for result in results),
+        BEFORE: any(not result.frozen_at for result in results),
+    }
+    return tuple(mark for mark in SIGNS if holds[mark])
+
+
+def marked(table: Table, rows: Sequence[Row]) -> Table:
+    """Add signs behind the methods of a table made from these rows, and their meaning to its note."""
+    found = {(row.study, row.method, row.benchmark): marks_of(row) for row in rows}
+    note = marks_note(rows)
+    if not table.lines or not note:
+        return table
+    if note == _ALL_BEFORE:
+        return replace(table, note=_joined(table.note, note))
+    places = {name: table.names.index(name) for name in ("study", "method", "benchmark") if name in table.names}
+
+    def line(cells: tuple[str, ...]) -> tuple[str, ...]:
+        own = {name: cells[at] for name, at in places.items()}
+        signs = {
+            SIGNS[mark]
+            for (study, method, benchmark), marks in found.items()
+            for mark in marks
+            if method == own["method"]
+            and benchmark == own.get("benchmark", benchmark)
+            and (study or "–") in own.get("study", study or "–")
+        }
+        at = places["method"]
+        return (*cells[:at], cells[at] + "".join(sign for sign in SIGNS.values() if sign in signs), *cells[at + 1 :])
+
+    return replace(table, lines=tuple(map(line, table.lines)), note=_joined(table.note, note))
+
+
+def marks_note(rows: Iterable[Row]) -> str:
+    """Explain the marks of rows; "" where there are none."""
+    asked = [(marks_of(row), row) for row in rows]
+    used = {mark for marks, _ in asked for mark in marks}
+    tested = [marks for marks, row in asked if marks or any(run.result.frozen_at for run in row.runs)]
+    if used == {BEFORE} and all(tested):
+        return _ALL_BEFORE
+    return " ".join(meaning for mark, meaning in _MEANING.items() if mark in used)
+
+
+def _joined(*sentences: str) -> str:
+    return " ".join(filter(None, sentences))

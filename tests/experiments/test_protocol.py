@@ -1,0 +1,198 @@
+"""Test sets are asked once, of rows that were committed before; what departs from that is marked."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import pytest
+import yaml
+from tiny import FINISHED, TINY
+
+from ruplar.errors import UserError
+from ruplar.evaluate.record import read_record, read_samples
+from ruplar.experiments.study import load_study
+
+STUDY = {
+    "name": "tiny",
+    "seeds": [1],
+    "on": ["valid", {"source": "word-problems", "count": 4}],
+    "test": [{"source": "word-problems:short", "count": 3}, {"source": "word-problems:bakery", "count": 2}],
+    "rows": FINISHED["rows"],
+    "set": TINY,
+}
+"""The study `FINISHED`, whose records have a result on word-problems:short already, and none on word-problems:bakery."""
+
+
+@pytest.fixture
+def folder(tmp_path, finished, monkeypatch):
+    """A git repository with tiny.yaml, and the finished cells of that study."""
+    finished("tiny")
+    monkeypatch.chdir(tmp_path)
+    git("init", "-q")
+    commit(tmp_path, STUDY)
+    return tmp_path
+
+
+def git(*words):
+    return subprocess.run(["git", *words], check=True, capture_output=True, text=True).stdout.strip()
+
+
+def write(folder, entries):
+    (folder / "tiny.yaml").write_text(yaml.safe_dump(entries, sort_keys=False))
+
+
+def commit(folder, entries):
+    """Commit tiny.yaml and return the commit."""
+    write(folder, entries)
+    git("add", "tiny.yaml")
+    git("-c", "user.name=a", "-c", "user.email=a@b", "commit", "-qm", "rows")
+    return git("rev-parse", "HEAD")
+
+
+@pytest.fixture
+def final(monkeypatch, capsys):
+    """Options of `ruplar study tiny.yaml --final` → exit status, standard output and error."""
+    from ruplar.cli import main
+
+    def run(*words):
+        monkeypatch.setattr(sys, "argv", ["ruplar", "study", "tiny.yaml", "--device", "cpu", *words])
+        with pytest.raises(SystemExit) as end:
+            main()
+        shown = capsys.readouterr()
+        return end.value.code or 0, shown.out, shown.err.replace("\n", " ")
+
+    return lambda *words: run("--final", *words)
+
+
+def results(folder, cell):
+    return {result.name: result for result in read_record(folder / "results" / "tiny" / cell).benchmarks}
+
+
+def test_test_sets_are_asked_once_with_the_commit_of_the_rows(folder, final):
+    frozen = git("rev-parse", "HEAD")
+    (folder / "other.txt").write_text("a later commit that leaves the rows alone")
+    git("add", "other.txt")
+    git("-c", "user.name=a", "-c", "user.email=a@b", "commit", "-qm", "other")
+    code, out, _ = final()
+    assert code == 0 and "3 of 3 cells of tiny are done" in out
+    for cell in ("No-CoT-seed1", "Mix-seed1", "Short-seed1"):
+        found = results(folder, cell)
+        new, old = found["word-problems:bakery"], found["word-problems:short"]
+        assert (new.frozen_at, new.n, new.asked_again, new.added_later) == (frozen, 2, 0, False)
+        assert new.asked_at and (old.frozen_at, old.asked_at) == ("", ""), "what was on record is kept as it is"
+        asked = [row["benchmark"] for row in read_samples(folder / "results" / "tiny" / cell)]
+        assert [asked.count(name) for name in found] == [result.n for result in found.values()]
+    about = json.loads((folder / "results" / "tiny" / "study.json").read_text())
+    assert about["frozen"]["at"] == frozen and about["frozen"]["rows"] == list(STUDY["rows"])
+    before = {cell: results(folder, cell) for cell in ("No-CoT-seed1", "Mix-seed1")}
+    code, out, _ = final()
+    assert code == 0 and "started" not in out
+    assert before == {cell: results(folder, cell) for cell in before}, "nothing is asked a second time"
+
+
+def test_a_row_that_is_asked_again_says_how_often(folder, final):
+    for times in (1, 2):
+        assert final("--only", "No-CoT", "--again", "No-CoT")[0] == 0
+        found = results(folder, "No-CoT-seed1")
+        assert found["word-problems:bakery"].asked_again == times - 1
+        assert found["word-problems:short"].asked_again == times, "asked before the protocol, then again"
+    assert "word-problems:bakery" not in results(folder, "Mix-seed1")
+    code, _, err = final("--again", "Max")
+    assert code == 2 and "--again: unknown row 'Max'" in err
+
+
+def test_a_row_that_is_added_after_the_first_test_set_was_asked_is_marked(folder, final):
+    first = {label: row for label, row in STUDY["rows"].items() if label != "No-CoT"}
+    old = commit(folder, {**STUDY, "rows": first})
+    assert final()[0] == 0
+    new = commit(folder, STUDY)
+    assert final()[0] == 0
+    added, there = (results(folder, cell)["word-problems:bakery"] for cell in ("No-CoT-seed1", "Mix-seed1"))
+    assert (added.added_later, added.frozen_at) == (True, new)
+    assert (there.added_later, there.frozen_at) == (False, old)
+
+
+def test_rows_that_are_not_committed_are_refused(folder, final):
+    write(folder, {**STUDY, "about": "changed"})
+    code, _, err = final()
+    assert code == 2 and "tiny.yaml: has uncommitted changes. Commit the list of rows first." in err
+    git("rm", "-q", "--cached", "tiny.yaml")
+    code, _, err = final()
+    assert code == 2 and "git does not track it. Commit the list of rows first." in err
+    assert "word-problems:bakery" not in results(folder, "Mix-seed1")
+    assert final("--frozen-at", "0a1b2c")[0] == 0
+    assert results(folder, "Mix-seed1")["word-problems:bakery"].frozen_at == "0a1b2c"
+
+
+def test_a_base_beside_the_study_is_part_of_the_committed_rows(folder, final):
+    (folder / "_tiny.yaml").write_text(yaml.safe_dump({"seeds": [1]}))
+    commit(folder, {**STUDY, "base": "_tiny"})
+    code, _, err = final()
+    assert code == 2 and "git does not track it" in err
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--frozen-at", "0a1b2c"], "so its own commit is recorded"),
+        (["training.max_steps=3"], "'training.max_steps=3' cannot be set here"),
+        (["--seeds", "1"], "--seeds: cannot be used with --final"),
+        (["--jobs", "2"], "--jobs: cannot be used with --final"),
+    ],
+)
+def test_what_contradicts_the_committed_rows_is_refused(folder, final, words, said):
+    code, _, err = final(*words)
+    assert code == 2 and said in err
+
+
+def test_a_cell_that_is_not_finished_is_left(folder, final):
+    (folder / "results" / "tiny" / "No-CoT-seed1" / "run.json").unlink()
+    code, out, _ = final()
+    assert code == 3 and "left     No-CoT-seed1" in out
+    assert results(folder, "Mix-seed1")["word-problems:bakery"].frozen_at
+
+
+def test_a_cell_whose_model_is_gone_fails_and_keeps_its_record(folder, final):
+    (folder / "runs" / "tiny" / "No-CoT-seed1" / "trained.json").unlink()
+    code, out, _ = final()
+    assert code == 1 and "failed   No-CoT-seed1: the model of its record is not in" in out
+
+
+def test_a_further_selection_set_leaves_the_test_results_alone(folder, final):
+    from tiny import run, tiny_study
+
+    from ruplar.experiments.storage import Places
+
+    assert final()[0] == 0
+    places = Places(folder / "results" / "tiny", folder / "runs" / "tiny")
+    more = {**STUDY, "on": [*STUDY["on"], {"source": "word-problems:held-out", "count": 2}]}
+    before = results(folder, "No-CoT-seed1")
+    outcome, _ = run(tiny_study(**more), places, only=["No-CoT"])
+    found = results(folder, "No-CoT-seed1")
+    assert not outcome.failed and set(found) - set(before) == {
+        name for name in found if name.startswith("word-problems:") and name not in before
+    }
+    assert all(found[name] == before[name] for name in ("word-problems:bakery", "word-problems:short"))
+    (places.work / "Mix-seed1" / "trained.json").unlink()
+    outcome, _ = run(tiny_study(**more), places, only=["Mix"])
+    assert "the model that gave them is not in" in outcome.failed["Mix-seed1"]
+
+
+@pytest.mark.parametrize(
+    ("entries", "said"),
+    [
+        ({"on": ["valid", "gsm8k-aug"]}, "on: 'gsm8k-aug' is a test set; move it to test:"),
+        ({"on": ["files/svamp-test.jsonl"]}, "on: 'files/svamp-test.jsonl' is a test set"),
+        ({"test": ["gsm8k-aug-valid"]}, "test: 'gsm8k-aug-valid' is a selection set; move it to on:"),
+        ({"test": ["valid"], "on": ["word-problems"]}, "test: 'valid' is a selection set; move it to on:"),
+        ({"ablate": "svamp"}, "ablate: 'svamp' is a test set that test: does not list"),
+        ({"test": ["word-problems"]}, "'word-problems' is in on: and in test:"),
+    ],
+)
+def test_a_set_is_listed_where_its_role_puts_it(tmp_path, entries, said):
+    write(tmp_path, {**STUDY, **entries})
+    with pytest.raises(UserError) as error:
+        load_study(str(tmp_path / "tiny.yaml"))
+    assert said in str(error.value)
