@@ -144,7 +144,7 @@ class Fetcher:
                 f"offline mode is on (HF_HUB_OFFLINE): nothing is downloaded. {by_hand(name, self.folder)}"
             )
         origins = {_origin(_url(file)) for files in addresses for file in files}
-        self._reachable |= _check_hosts(origins - self._reachable.keys())
+        self._reachable |= check_hosts(origins - self._reachable.keys())
         if not any(self._reachable[origin] for origin in origins):
             raise UserError(
                 f"no connection to {' or '.join(sorted(origins))} (tried for up to {CONNECT_SECONDS:g} s). "
@@ -189,7 +189,7 @@ def _origin(url: str) -> str:
     return f"{parts.scheme}://{parts.netloc}"
 
 
-def _check_hosts(origins: Iterable[str]) -> dict[str, bool]:
+def check_hosts(origins: Iterable[str]) -> dict[str, bool]:
     """Origins → whether each responds in time, with any HTTP status.
 
     Uses daemon threads: a connection attempt tries every address of a host in turn, each with its own timeout, and cannot
@@ -198,11 +198,12 @@ def _check_hosts(origins: Iterable[str]) -> dict[str, bool]:
     import httpx
     from huggingface_hub.utils import get_session
 
+    session = get_session()  # creating it takes a while, which is not the hosts' fault
     reachable = dict.fromkeys(origins, False)
 
     def check(origin: str) -> None:
         try:
-            get_session().head(origin, timeout=CONNECT_SECONDS, follow_redirects=False)
+            session.head(origin, timeout=CONNECT_SECONDS, follow_redirects=False)
             reachable[origin] = True
         except httpx.HTTPError:
             pass
