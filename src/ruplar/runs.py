@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from ruplar.domains.base import Domain
     from ruplar.engine.sampling import Decoding
     from ruplar.evaluate.ablate import AblationRow
+    from ruplar.evaluate.question_sets import Questions
     from ruplar.evaluate.record import BenchmarkResult, RunRecord
     from ruplar.model.store import PluginSpec
     from ruplar.train.progress import Show
@@ -90,11 +92,13 @@ def evaluate_and_record(
     """Evaluate with a progress bar; write run.json and samples.jsonl.gz after each benchmark.
 
     Questions are read before the weights. Results are added to the folder's existing record; the default folder is the
-    model's own run folder, or a separate one if there is none or `settings` override those of the model.
+    model's own run folder, or a separate one if there is none or `settings` override those of the model. Limited results
+    never join a record of whole ones: they go to a folder `partial` in it.
     """
     from ruplar.evaluate.benchmark import evaluate
     from ruplar.evaluate.question_sets import open_questions
     from ruplar.evaluate.record import RECORD, read_record, write_record, write_samples
+    from ruplar.io import writable_folder
     from ruplar.model.soup import seeds_of
     from ruplar.model.store import find_model
     from ruplar.reasoner import LatentReasoner
@@ -109,11 +113,17 @@ def evaluate_and_record(
     )
     started, clock = datetime.now(UTC), time.monotonic()
     questions = open_questions(on, _domain(reference), limit=limit, data_dir=data_dir, skip_bad=skip_bad)
-    reasoner = LatentReasoner.from_pretrained(reference, device, settings=settings)
     existing = read_record(folder) if (folder / RECORD).is_file() else None
+    if existing is not None and any(one.limit is not None for one in questions) and _has_whole_results(existing):
+        folder = folder / "partial"
+        console.print(f"only part of the questions is asked: results go to {folder}, {RECORD} beside it stays")
+        existing = read_record(folder) if (folder / RECORD).is_file() else None
+    writable_folder(folder)
+    reasoner = LatentReasoner.from_pretrained(reference, device, settings=settings)
     if existing is not None:
         _check_same_method(existing, reasoner.model.metadata.method, folder)
         record = existing
+        questions = [_beside(one, existing, console) for one in questions]
     else:
         card = reasoner.model.metadata.model_dump(mode="json")
         record = _record(reasoner.model.metadata.method.name, card, seeds[0], started, device)
@@ -138,6 +148,22 @@ def evaluate_and_record(
             write_samples([*_other_samples(folder, found.samples), *found.samples], folder)
             write_record(record, folder)
     return record, folder
+
+
+def _has_whole_results(record: RunRecord) -> bool:
+    return record.train_seconds is not None or any(result.limit is None for result in record.benchmarks)
+
+
+def _beside(questions: Questions, record: RunRecord, console: Console) -> Questions:
+    """Rename questions whose name the record has for other content, so that both results are kept."""
+    [(place, mark)] = fingerprints([questions.record]).items()
+    known = [result for result in record.benchmarks if result.name == questions.name]
+    same_size = all(result.n == len(questions.examples) or result.limit for result in known)
+    if not known or (record.data.get(place, mark) == mark and (same_size or questions.limit)):
+        return questions
+    name = f"{questions.name} ({mark if ' ' in mark else mark[:8]})"
+    console.print(f"{questions.name}: the record has results on other content of this name; these are called '{name}'")
+    return replace(questions, name=name, record={**questions.record, "source": name})
 
 
 def _print_result(console: Console, result: BenchmarkResult) -> None:

@@ -141,14 +141,13 @@ class SourceConfig(Settings):
 
     @property
     def name(self) -> str:
-        """The name of the source in tables."""
+        """The name of the source in tables; a file's is its path."""
         if self.is_generated:
             for some in (SHORT, SITUATIONS):
                 if self.families and self.families == group(some):
                     return f"{self.source}:{some}"
             return self.source + (":" + "+".join(self.families) if self.families else "")
-        name = Path(self.source).name.split(".")[0] if Path(self.source).suffix else self.source
-        return f"{name}, augmented" if self.augment else name
+        return f"{self.source}, augmented" if self.augment else self.source
 
 
 def generator(domain: str) -> Callable[..., Iterator[Example]]:
