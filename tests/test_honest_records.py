@@ -86,3 +86,56 @@ def test_another_file_of_the_same_name_is_kept_beside(ruplar, tmp_path):
     assert first == "same.jsonl" and second.startswith("same.jsonl (")
     asked = {row["benchmark"]: row["question"] for row in read_samples(tmp_path / "asked") if row["index"] == 0}
     assert asked == {first: "What is 0+1?", second: "What is 0+2?"}
+
+
+SMALL = ("training.max_steps=2", "training.warmup_steps=1", "training.per_device_train_batch_size=4")
+
+
+def chains(file: Path, count: int, *more: dict) -> Path:
+    """Write questions with chains to train on."""
+    rows = [{"question": f"What is {n}+1?", "steps": [f"{n}+1={n + 1}"], "answer": str(n + 1)} for n in range(count)]
+    file.write_text("".join(json.dumps(row) + "\n" for row in (*rows, *more)), encoding="utf-8")
+    return file
+
+
+def test_evaluating_on_training_questions_is_told_everywhere(ruplar, tmp_path, caplog):
+    from ruplar.model.store import export_model, read_metadata, read_trained_on
+    from ruplar.report.card import Written, build_card
+    from ruplar.report.model_records import find_model_records
+
+    chains(tmp_path / "train.jsonl", 8)
+    words = ("train", "embedded-live", "data.train=train.jsonl", "data.valid=null", *SMALL, "--device", "cpu")
+    assert (
+        ruplar(*words, "training.eval_strategy=no", "training.load_best_model_at_end=false", "--output", "run").code
+        == 0
+    )
+    sums(tmp_path / "ask.jsonl", 10)  # eight of its questions are those of train.jsonl
+    said = ruplar("evaluate", "run", "--on", "ask.jsonl", "--device", "cpu")
+    assert said.code == 0 and "the model was trained on 8 of these 10 questions" in caplog.text
+    assert "in training" in said.out
+    record = read_record(tmp_path / "run").model_copy(update={"dirty": False})
+    assert record.benchmarks[0].trained_on == 8
+    (tmp_path / "run" / "run.json").write_text(record.model_dump_json(), encoding="utf-8")
+    table = ruplar("report", "run").out
+    assert "⁴ |" in table and "⁴ The model was trained on some of these questions." in table
+    metadata = read_metadata(tmp_path / "run" / "model")
+    subject = find_model_records(metadata, tmp_path / "run")
+    card = build_card(Written("mine", metadata, True, 5_000_000, 1.0), subject)
+    assert "8 of the 10 questions of ask.jsonl are in its training data" in card
+    export_model(tmp_path / "run", tmp_path / "exported")
+    assert len(read_trained_on(tmp_path / "exported")) == 8
+
+
+def test_rows_longer_than_the_window_are_located_and_refused_or_left_out(ruplar, tmp_path):
+    steps = [f"{n}+1={n + 1}" for n in range(4000)]
+    long = {"question": "What is" + " 2+2" * 9000 + "?", "steps": ["2+2=4"], "answer": "4"}
+    chains(tmp_path / "train.jsonl", 8, {"question": "Count.", "steps": steps, "answer": "4000"}, long)
+    words = ("train", "embedded-live", "data.train=train.jsonl", "data.valid=null", *SMALL, "--device", "cpu")
+    words = (*words, "training.eval_strategy=no", "training.load_best_model_at_end=false")
+    said = ruplar(*words, "--output", "refused")
+    assert said.code == 2 and "2 rows are longer than the model's window of 1,024 tokens" in said.err.replace(
+        "\n", " "
+    )
+    assert "train.jsonl:9, train.jsonl:10" in said.err.replace("\n", " ")
+    assert ruplar(*words, "data.skip_bad=true", "--output", "run").code == 0
+    assert read_record(tmp_path / "run").left_out["longer than the model's window"] == 2

@@ -281,7 +281,8 @@ def _print_event(console: Console, event: dict[str, Any]) -> None:
         text = f"started  {event['cell']}{'  (retried exclusively)' if event['again'] else ''}"
     elif kind == "done":
         scores = ", ".join(f"{name} {score:.1f} %" for name, score in event["scores"].items())
-        text = f"done     {event['cell']}  {scores}  in {event['seconds']:.0f} s"
+        reused = f"  (model reused from {event['model_from']})" if event.get("model_from") else ""
+        text = f"done     {event['cell']}  {scores}  in {event['seconds']:.0f} s{reused}"
     elif kind == "failed":
         text = f"failed   {event['cell']}  {event['reason']}"
     elif kind == "again":

@@ -8,11 +8,14 @@ is wrong and counted.
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from ruplar import plugins
 from ruplar.domains.base import Domain
@@ -24,11 +27,14 @@ from ruplar.evaluate.record import BenchmarkResult
 from ruplar.evaluate.samples import Sample, sample
 from ruplar.evaluate.score import Vote, majority, passes, score
 from ruplar.evaluate.score import lenient as lenient_domain
+from ruplar.fingerprints import digests
 from ruplar.model.memory import forget_peak, peak_memory_gb
 from ruplar.model.store import Model
 from ruplar.reasoner import LatentReasoner, TooLong, check_samples
 from ruplar.spans.base import attached, cut_chain
 from ruplar.types import Answer, Example
+
+log = logging.getLogger(__name__)
 
 Progress = Callable[[str, int, int], None]
 """Called after each batch with the benchmark's name, the number of answers so far and in total."""
@@ -140,6 +146,14 @@ def _run(
     about: dict[str, Any] = {"limit": questions.limit, "seed": how.decoding.seed}
     about |= {name: questions.record[name] for name in ("left_out", "wrong_kept") if name in questions.record}
     about |= {"decoding": describe(how.decoding, how.samples), "peak_gb": peak_memory_gb(model.backbone.device)}
+    about["trained_on"] = int(np.isin(_digests(examples), model.trained_on).sum())
+    if about["trained_on"]:
+        log.warning(
+            "%s: the model was trained on %d of these %d questions.",
+            questions.name,
+            about["trained_on"],
+            len(examples),
+        )
     about["halted_right"] = halted_right(
         [a for some in drawn for a in some], [count for count in expected for _ in range(how.samples)]
     )
@@ -159,6 +173,10 @@ def _run(
                 for a, s in zip(some, scored, strict=True)
             ]
     return BenchmarkResult.of(questions.name, answers, scores, seconds, **about), rows
+
+
+def _digests(examples: Sequence[Example]) -> list[np.uint64]:
+    return [digests([example.question])[0] for example in examples]
 
 
 def _drawn(
