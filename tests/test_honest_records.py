@@ -112,7 +112,7 @@ def test_evaluating_on_training_questions_is_told_everywhere(ruplar, tmp_path, c
     sums(tmp_path / "ask.jsonl", 10)  # eight of its questions are those of train.jsonl
     said = ruplar("evaluate", "run", "--on", "ask.jsonl", "--device", "cpu")
     assert said.code == 0 and "the model was trained on 8 of these 10 questions" in caplog.text
-    assert "in training" in said.out
+    assert "(8 in" in said.out
     record = read_record(tmp_path / "run").model_copy(update={"dirty": False})
     assert record.benchmarks[0].trained_on == 8
     (tmp_path / "run" / "run.json").write_text(record.model_dump_json(), encoding="utf-8")
