@@ -90,7 +90,7 @@ class SourceConfig(Settings):
             if value.get("families"):
                 raise ValueError(f"'{value['source']}' already names a family; remove families")
             value = {**value, "source": GENERATOR, "families": group(family)}
-        if isinstance(value, dict) and value.get("source") in scenarios.JOINED:
+        if isinstance(value, dict) and str(value.get("source")) in scenarios.JOINED:
             value = {"split_by": "scenario", **value}
         return value
 
