@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ruplar.errors import UserError
+from ruplar.errors import Interrupted, UserError
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -42,6 +42,7 @@ def train_and_record(
     Progress goes to `progress`; without it, to a bar on a terminal, or to one line per log row elsewhere.
     """
     from ruplar.evaluate.record import write_record
+    from ruplar.train import checkpoint
     from ruplar.train.progress import BarProgress, line
     from ruplar.train.run import train
 
@@ -51,7 +52,12 @@ def train_and_record(
             progress = stack.enter_context(BarProgress(console))
         elif progress is None:
             progress = lambda p: console.print(line(p), highlight=False, soft_wrap=True) if p.row else None  # noqa: E731
-        result = train(config, output=folder, resume=resume, device=device, progress=progress)
+        try:
+            result = train(config, output=folder, resume=resume, device=device, progress=progress)
+        except KeyboardInterrupt:
+            kept = checkpoint.latest(folder)
+            said = f"{kept} is kept; repeat the command with --resume" if kept else f"no checkpoint is in {folder} yet"
+            raise Interrupted(f"interrupted: {said}.") from None
     if not result.main:
         return None
     write_record(training_record(config, overrides, result, started, device), folder)
@@ -130,15 +136,17 @@ def evaluate_and_record(
         record = record.model_copy(update={"mean_of": seeds_of(model_folder)})
     with counting(console) as update:
         for question_set in questions:  # recorded one by one: each may take an hour
-            found = evaluate(
-                reasoner,
-                [question_set],
-                seeds=seeds,
-                decoding=decoding,
-                batch_size=batch_size,
-                on_progress=update,
-                **options,
-            )
+            try:
+                found = evaluate(
+                    reasoner, [question_set], seeds=seeds, decoding=decoding, batch_size=batch_size, on_progress=update,
+                    **options,
+                )  # fmt: skip
+            except KeyboardInterrupt:
+                done = ", ".join(one.name for one in questions[: questions.index(question_set)]) or "none"
+                raise Interrupted(
+                    f"interrupted: the results on {question_set.name} are not kept; recorded in {folder}: {done}. "
+                    "Repeat the command with --on for the others."
+                ) from None
             for result in found.results:
                 record = record.with_benchmark(result)
                 _print_result(console, result)

@@ -32,7 +32,7 @@ class _Loader(yaml.SafeLoader):
             problem = f"nested more than {_DEPTH} deep, or more than {_ALIASES} aliases"
             raise yaml.constructor.ConstructorError(None, None, problem, mark)
         node = super().compose_node(parent, index)
-        if node.end_mark is None:
+        if node is not None and node.end_mark is None:
             raise yaml.constructor.ConstructorError(None, None, "an alias inside its own anchor", mark)
         self.depth -= 1
         return node

@@ -15,8 +15,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from ruplar import plugins
 from ruplar.domains.base import Domain
 from ruplar.engine.sampling import Decoding
@@ -146,14 +144,10 @@ def _run(
     about: dict[str, Any] = {"limit": questions.limit, "seed": how.decoding.seed}
     about |= {name: questions.record[name] for name in ("left_out", "wrong_kept") if name in questions.record}
     about |= {"decoding": describe(how.decoding, how.samples), "peak_gb": peak_memory_gb(model.backbone.device)}
-    about["trained_on"] = int(np.isin(_digests(examples), model.trained_on).sum())
-    if about["trained_on"]:
-        log.warning(
-            "%s: the model was trained on %d of these %d questions.",
-            questions.name,
-            about["trained_on"],
-            len(examples),
-        )
+    trained_on = set(model.trained_on.tolist())
+    seen = about["trained_on"] = sum(int(digests([e.question])[0]) in trained_on for e in examples)
+    if seen:
+        log.warning("%s: the model was trained on %d of these %d questions.", questions.name, seen, len(examples))
     about["halted_right"] = halted_right(
         [a for some in drawn for a in some], [count for count in expected for _ in range(how.samples)]
     )
@@ -173,10 +167,6 @@ def _run(
                 for a, s in zip(some, scored, strict=True)
             ]
     return BenchmarkResult.of(questions.name, answers, scores, seconds, **about), rows
-
-
-def _digests(examples: Sequence[Example]) -> list[np.uint64]:
-    return [digests([example.question])[0] for example in examples]
 
 
 def _drawn(

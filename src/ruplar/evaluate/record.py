@@ -287,7 +287,9 @@ def commit_of(folder: str | Path | None = None) -> tuple[str | None, bool | None
 def git(folder: Path, *arguments: str) -> str | None:
     """Return what a git command prints when run in a folder; None where it fails, or git is not installed."""
     try:
-        done = subprocess.run(["git", "-C", str(folder), *arguments], capture_output=True, text=True, timeout=30)
+        done = subprocess.run(
+            ["git", "--no-optional-locks", "-C", str(folder), *arguments], capture_output=True, text=True, timeout=30
+        )
     except (OSError, subprocess.TimeoutExpired):
         return None
     return done.stdout.strip() if done.returncode == 0 else None

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import torch
 from pydantic import Field, ValidationError
 
 from ruplar import __version__, plugins
@@ -111,13 +112,21 @@ def read_metadata(folder: Path) -> ModelMetadata:
     file = folder / METADATA_FILE
     try:
         raw = json.loads(file.read_text(encoding="utf-8"))
+        if not isinstance(raw, dict) or not isinstance(raw.get("format", 0), int):
+            raise UserError(f"{file}: not the metadata of a ruplar model. Copy the folder again.")
         if raw.get("format", 0) > FORMAT:
             raise UserError(
                 f"{file}: format {raw['format']} was written by a later ruplar; this one reads up to {FORMAT}. Upgrade ruplar."
             )
         return ModelMetadata(**upgrade(raw, str(file)))
-    except (json.JSONDecodeError, ValidationError) as error:
-        raise UserError(f"{file} cannot be read: {error}") from error
+    except (
+        OSError,
+        ValueError,
+        TypeError,
+        AttributeError,
+        RecursionError,
+    ) as error:  # ValidationError is a ValueError
+        raise UserError(f"{file} cannot be read: {str(error)[:500]}") from error
 
 
 def load_start(
@@ -187,6 +196,18 @@ def load_model(
 ) -> Model:
     """Load a model for inference; `settings` replace saved settings of the method, e.g. another speed or latent limit."""
     folder = find_model(reference)
+    try:
+        return _load_model(folder, device, dtype, settings)
+    except torch.cuda.OutOfMemoryError:
+        raise
+    except (OSError, ValueError, TypeError, LookupError, AttributeError, RuntimeError) as error:
+        why = str(error).strip()[:500]
+        raise UserError(
+            f"{folder}: this model cannot be loaded, its files are damaged or of another version: {type(error).__name__}: {why}"
+        ) from error
+
+
+def _load_model(folder: Path, device: str, dtype: str, settings: Mapping[str, Any] | None) -> Model:
     metadata = read_metadata(folder)
     if settings:
         metadata = _with_settings(metadata, settings)
