@@ -258,11 +258,11 @@ def test_what_is_evaluated_is_on_record_before_the_next_set_is_asked(ruplar, tmp
     assert (
         said.code == 2
         and "long.jsonl:1" in said.err
-        and re.search(r"short: \d+\.\d % of 1 questions, \d+ s", said.err)
+        and re.search(r"short.jsonl: \d+\.\d % of 1 questions, \d+ s", said.err)
     )
     [result] = read_record(tmp_path / "asked").benchmarks
-    assert (result.name, result.n) == ("short", 1)
-    assert [row["benchmark"] for row in read_samples(tmp_path / "asked")] == ["short"]
+    assert (result.name, result.n) == ("short.jsonl", 1)
+    assert [row["benchmark"] for row in read_samples(tmp_path / "asked")] == ["short.jsonl"]
 
 
 def test_report_tables_the_runs_of_a_folder_and_leaves_partial_ones_out(ruplar, refused, tmp_path):
@@ -277,7 +277,7 @@ def test_report_tables_the_runs_of_a_folder_and_leaves_partial_ones_out(ruplar, 
         record["dirty"] = False  # whatever this checkout is like
         (tmp_path / "runs" / name / "run.json").write_text(json.dumps(record))
     [row] = ruplar("report", "runs", "--json").json
-    assert row["method"] == "no_cot" and row["benchmark"] == "ten" and row["n"] == 10
+    assert row["method"] == "no_cot" and row["benchmark"] == "ten.jsonl" and row["n"] == 10
     table = ruplar("report", "runs").out
     assert "no_cot" in table and "|" in table
     (tmp_path / "page.md").write_text("# Page\n<!-- results:x -->\n<!-- /results:x -->\nend\n")
@@ -316,9 +316,9 @@ def test_two_benchmarks_of_one_name_are_refused(tmp_path):
     for folder in ("x", "y"):
         (tmp_path / folder).mkdir()
         (tmp_path / folder / "s.jsonl").write_text('{"question": "1+1?", "answer": "2"}\n')
-    on = f"{tmp_path}/x/s.jsonl,{tmp_path}/y/s.jsonl"
+    on = f"{tmp_path}/x/s.jsonl,{tmp_path}/x/s.jsonl"
     refused = CliRunner().invoke(app, ["evaluate", "embedded:no_cot", "--on", on, "--output", str(tmp_path / "o")])
-    assert "two benchmarks have the name s" in str(refused.exception)
+    assert f"two benchmarks have the name {tmp_path}/x/s.jsonl" in str(refused.exception)
 
 
 @pytest.mark.slow

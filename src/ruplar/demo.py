@@ -15,8 +15,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ruplar.errors import UserError
-from ruplar.io import write_json
+from ruplar.errors import Interrupted, UserError
+from ruplar.io import writable_folder, write_json
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -99,7 +99,7 @@ def run_demo(
         demo.say(f"First part done in {time.monotonic() - started:.0f} s.", "dim")
         if train:
             _train_live(demo)
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, Interrupted):
         demo.say("\nInterrupted; the results of the finished parts are in the output folder.", "yellow")
     _write_page(demo)
     demo.summary["seconds"] = round(time.monotonic() - started, 1)
@@ -113,7 +113,7 @@ def _clear(folder: Path) -> None:
         if not folder.is_dir() or (any(folder.iterdir()) and not (folder / ".demo").is_file()):
             raise UserError(f"{folder}: exists and is not an earlier demo's folder. Choose another with --output.")
         shutil.rmtree(folder)
-    folder.mkdir(parents=True)
+    writable_folder(folder).mkdir(parents=True)
     (folder / ".demo").touch()
 
 

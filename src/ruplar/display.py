@@ -132,6 +132,7 @@ def benchmark_table(title: str, results: Iterable[BenchmarkResult]) -> Table:
             (
                 r.name
                 + (" (lenient)" if r.lenient else "")
+                + (f" ({r.trained_on:,} in training data)" if r.trained_on else "")
                 + ("" if r.decoding == "greedy" else f" {r.decoding} seed {r.seed}"),
                 f"{r.n:,}",
                 percent(r.accuracy, r.low, r.high),

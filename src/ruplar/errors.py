@@ -37,6 +37,10 @@ class TrainingStopped(UserError):
     """Training was stopped by a guard; the message names the cause (NaN, collapse) and what to try."""
 
 
+class Interrupted(UserError):
+    """Ctrl-C; the message says what is kept and how to resume."""
+
+
 def unknown(kind: str, name: str, known: Iterable[str]) -> str:
     """Say that a name is unknown, with the closest known ones and, unless there are many, all of them.
 

@@ -7,6 +7,8 @@ import unicodedata
 from collections.abc import Iterable
 from pathlib import Path
 
+import numpy as np
+
 from ruplar.types import Example
 
 
@@ -18,6 +20,11 @@ def normal(text: str) -> str:
 def digest(question: str) -> bytes:
     """Question → 16 bytes that identify its normal form, so that a large set of questions fits in memory."""
     return hashlib.blake2b(normal(question).encode("utf-8", "surrogatepass"), digest_size=16).digest()
+
+
+def digests(questions: Iterable[str]) -> np.ndarray:
+    """Questions → the first 8 bytes of each digest as numbers, sorted, without repeats."""
+    return np.unique(np.frombuffer(b"".join(digest(question)[:8] for question in questions), np.uint64))
 
 
 def fingerprint(path: str | Path) -> str:

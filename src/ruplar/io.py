@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -101,6 +102,19 @@ def write_text(path: str | Path, text: str, *, sync: bool = False) -> Path:
 
 def write_json(path: str | Path, value: Any, *, sync: bool = False) -> Path:
     return write_text(path, json.dumps(value, indent=2, ensure_ascii=False) + "\n", sync=sync)
+
+
+def writable_folder(folder: Path) -> Path:
+    """Return the folder if it can be written to, before any work is done for it."""
+    if folder.exists() and not folder.is_dir():
+        raise UserError(f"{folder} is a file. Name a folder.")
+    parent = next((place for place in (folder, *folder.absolute().parents) if place.exists()), Path())
+    try:
+        # a trial folder is the only reliable check for a read-only or full disk and for missing permissions
+        Path(tempfile.mkdtemp(prefix=".ruplar-", dir=parent)).rmdir()
+    except OSError as error:
+        raise UserError(f"{folder}: cannot be created ({parent}: {error.strerror}). Name another folder.") from error
+    return folder
 
 
 def _sync(path: Path) -> None:

@@ -237,7 +237,7 @@ class LatentReasoner:
 
     def _check_room(self, place: int, prompt: Prompt, decoding: Decoding) -> None:
         """Refuse a question that is too long for the model; warn if its thought and answer may be."""
-        window = getattr(self.model.backbone.plain_model.config, "max_position_embeddings", None)
+        window = self.model.window
         if window is None:
             return
         length = len(prompt.ids)

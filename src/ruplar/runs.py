@@ -5,11 +5,12 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ruplar.errors import UserError
+from ruplar.errors import Interrupted, UserError
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from ruplar.domains.base import Domain
     from ruplar.engine.sampling import Decoding
     from ruplar.evaluate.ablate import AblationRow
+    from ruplar.evaluate.question_sets import Questions
     from ruplar.evaluate.record import BenchmarkResult, RunRecord
     from ruplar.model.store import PluginSpec
     from ruplar.train.progress import Show
@@ -40,6 +42,7 @@ def train_and_record(
     Progress goes to `progress`; without it, to a bar on a terminal, or to one line per log row elsewhere.
     """
     from ruplar.evaluate.record import write_record
+    from ruplar.train import checkpoint
     from ruplar.train.progress import BarProgress, line
     from ruplar.train.run import train
 
@@ -49,7 +52,12 @@ def train_and_record(
             progress = stack.enter_context(BarProgress(console))
         elif progress is None:
             progress = lambda p: console.print(line(p), highlight=False, soft_wrap=True) if p.row else None  # noqa: E731
-        result = train(config, output=folder, resume=resume, device=device, progress=progress)
+        try:
+            result = train(config, output=folder, resume=resume, device=device, progress=progress)
+        except KeyboardInterrupt:
+            kept = checkpoint.latest(folder)
+            said = f"{kept} is kept; repeat the command with --resume" if kept else f"no checkpoint is in {folder} yet"
+            raise Interrupted(f"interrupted: {said}.") from None
     if not result.main:
         return None
     write_record(training_record(config, overrides, result, started, device), folder)
@@ -90,11 +98,13 @@ def evaluate_and_record(
     """Evaluate with a progress bar; write run.json and samples.jsonl.gz after each benchmark.
 
     Questions are read before the weights. Results are added to the folder's existing record; the default folder is the
-    model's own run folder, or a separate one if there is none or `settings` override those of the model.
+    model's own run folder, or a separate one if there is none or `settings` override those of the model. Limited results
+    never join a record of whole ones: they go to a folder `partial` in it.
     """
     from ruplar.evaluate.benchmark import evaluate
     from ruplar.evaluate.question_sets import open_questions
     from ruplar.evaluate.record import RECORD, read_record, write_record, write_samples
+    from ruplar.io import writable_folder
     from ruplar.model.soup import seeds_of
     from ruplar.model.store import find_model
     from ruplar.reasoner import LatentReasoner
@@ -109,26 +119,34 @@ def evaluate_and_record(
     )
     started, clock = datetime.now(UTC), time.monotonic()
     questions = open_questions(on, _domain(reference), limit=limit, data_dir=data_dir, skip_bad=skip_bad)
-    reasoner = LatentReasoner.from_pretrained(reference, device, settings=settings)
     existing = read_record(folder) if (folder / RECORD).is_file() else None
+    if existing is not None and any(one.limit is not None for one in questions) and _has_whole_results(existing):
+        folder = folder / "partial"
+        console.print(f"only part of the questions is asked: results go to {folder}, {RECORD} beside it stays")
+        existing = read_record(folder) if (folder / RECORD).is_file() else None
+    writable_folder(folder)
+    reasoner = LatentReasoner.from_pretrained(reference, device, settings=settings)
     if existing is not None:
         _check_same_method(existing, reasoner.model.metadata.method, folder)
         record = existing
+        questions = [_beside(one, existing, console) for one in questions]
     else:
         card = reasoner.model.metadata.model_dump(mode="json")
         record = _record(reasoner.model.metadata.method.name, card, seeds[0], started, device)
         record = record.model_copy(update={"mean_of": seeds_of(model_folder)})
     with counting(console) as update:
         for question_set in questions:  # recorded one by one: each may take an hour
-            found = evaluate(
-                reasoner,
-                [question_set],
-                seeds=seeds,
-                decoding=decoding,
-                batch_size=batch_size,
-                on_progress=update,
-                **options,
-            )
+            try:
+                found = evaluate(
+                    reasoner, [question_set], seeds=seeds, decoding=decoding, batch_size=batch_size, on_progress=update,
+                    **options,
+                )  # fmt: skip
+            except KeyboardInterrupt:
+                done = ", ".join(one.name for one in questions[: questions.index(question_set)]) or "none"
+                raise Interrupted(
+                    f"interrupted: the results on {question_set.name} are not kept; recorded in {folder}: {done}. "
+                    "Repeat the command with --on for the others."
+                ) from None
             for result in found.results:
                 record = record.with_benchmark(result)
                 _print_result(console, result)
@@ -138,6 +156,22 @@ def evaluate_and_record(
             write_samples([*_other_samples(folder, found.samples), *found.samples], folder)
             write_record(record, folder)
     return record, folder
+
+
+def _has_whole_results(record: RunRecord) -> bool:
+    return record.train_seconds is not None or any(result.limit is None for result in record.benchmarks)
+
+
+def _beside(questions: Questions, record: RunRecord, console: Console) -> Questions:
+    """Rename questions whose name the record has for other content, so that both results are kept."""
+    [(place, mark)] = fingerprints([questions.record]).items()
+    known = [result for result in record.benchmarks if result.name == questions.name]
+    same_size = all(result.n == len(questions.examples) or result.limit for result in known)
+    if not known or (record.data.get(place, mark) == mark and (same_size or questions.limit)):
+        return questions
+    name = f"{questions.name} ({mark if ' ' in mark else mark[:8]})"
+    console.print(f"{questions.name}: the record has results on other content of this name; these are called '{name}'")
+    return replace(questions, name=name, record={**questions.record, "source": name})
 
 
 def _print_result(console: Console, result: BenchmarkResult) -> None:

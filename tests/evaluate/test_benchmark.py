@@ -36,7 +36,7 @@ def test_a_benchmark_is_graded_question_by_question_in_its_own_order(reasoner, t
     found = evaluate(reasoner, [str(toy)], decoding=SHORT, batch_size=2)
     [result] = found.results
     assert all(a.text.isdigit() for a in said), "the toy model should answer in digits"
-    assert (result.name, result.n, result.correct, result.unreadable, result.limit) == ("toy", 7, 5, 0, None)
+    assert (result.name, result.n, result.correct, result.unreadable, result.limit) == (str(toy), 7, 5, 0, None)
     # Wilson for 5 of 7: 35.9 to 91.8 %
     assert (result.accuracy, result.low, result.high) == pytest.approx((500 / 7, 35.9, 91.8), abs=0.05)
     assert result.latents == pytest.approx(sum(a.latent_count for a in said) / 7)
@@ -51,7 +51,7 @@ def test_a_benchmark_is_graded_question_by_question_in_its_own_order(reasoner, t
 def test_a_sample_tells_what_was_thought_and_said(reasoner, toy, said, tmp_path):
     rows = evaluate(reasoner, [str(toy)], decoding=SHORT).samples
     first = rows[0]
-    assert (first["benchmark"], first["index"], first["source"]) == ("toy", 0, "toy.jsonl:1")
+    assert (first["benchmark"], first["index"], first["source"]) == (str(toy), 0, "toy.jsonl:1")
     assert (first["marked"], first["found"], first["text"]) == (said[0].text,) * 3
     assert first["latent_count"] == len(first["latents"]) == said[0].latent_count
     assert [z["tokens"] for z in first["latents"]] == [z.tokens for z in said[0].latents]
@@ -95,9 +95,9 @@ def test_results_come_in_the_order_asked_for_and_progress_is_told(reasoner, toy,
     found = evaluate(
         reasoner, [str(other), str(toy)], decoding=SHORT, batch_size=4, on_progress=lambda *news: told.append(news)
     )
-    assert [r.name for r in found.results] == ["other", "toy"]
+    assert [r.name for r in found.results] == [str(other), str(toy)]
     # questions finish in any order, several at a time; the count only grows, and reaches the end
-    assert told[0] == ("other", 1, 1) and told[-1] == ("toy", 7, 7)
+    assert told[0] == (str(other), 1, 1) and told[-1] == (str(toy), 7, 7)
     assert [done for _, done, _ in told[1:]] == sorted({done for _, done, _ in told[1:]})
     assert [s["examples"] for s in found.sources] == [1, 7] and found.sources[1]["repeats_kept"] == 1
 

@@ -12,6 +12,8 @@ from ruplar.evaluate.record import read_record
 from ruplar.experiments import cell as cell_module
 from ruplar.experiments import storage
 from ruplar.experiments.plan import plan
+from ruplar.report.marks import marks_note
+from ruplar.report.rows import find_runs, pool
 
 
 @pytest.mark.slow
@@ -29,8 +31,22 @@ def test_a_model_that_another_study_has_trained_is_not_trained_again_unless_told
     assert (own.name, own.study, own.started) == ("Same", "more", old.started)
     assert [(b.name, b.correct) for b in own.benchmarks] == [(b.name, b.correct) for b in old.benchmarks]
     assert (second.results / "Same-seed1" / "metrics.jsonl").is_file()
+    assert own.model_from == str(first.work / "Mix-seed1") and old.model_from == ""
+    assert f"⁵ Model reused from {own.model_from}." in marks_note(pool(find_runs([second.results], True), True))
     found, _ = run(study, places_of("third"), reuse=False)
     assert not found.failed and len(trained) == 1
+
+
+def test_a_reused_model_is_told_on_screen(capsys):
+    from rich.console import Console
+
+    from ruplar.cli.study import _print_event
+
+    done = {"event": "done", "cell": "Same-seed1", "scores": {"valid": 50.0}, "seconds": 0.2}
+    for more in ({"model_from": "runs/first/Mix-seed1"}, {"model_from": ""}):
+        _print_event(Console(), {**done, **more})
+    first, second = capsys.readouterr().out.splitlines()
+    assert first.endswith("in 0 s  (model reused from runs/first/Mix-seed1)") and second.endswith("in 0 s")
 
 
 def test_a_model_is_reused_only_if_complete_readable_and_of_the_same_code(

@@ -6,7 +6,6 @@ import functools
 import inspect
 import json
 import sys
-import tempfile
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Annotated, Any
@@ -16,6 +15,7 @@ from pydantic.fields import FieldInfo
 from rich.console import Console
 
 from ruplar.errors import UserError
+from ruplar.io import writable_folder as writable_folder
 from ruplar.settings import Settings
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
@@ -157,19 +157,6 @@ def names_and_settings(words: Sequence[str], kind: str, listed: str) -> tuple[li
     if not names:
         raise UserError(f"no {kind} is named, only settings. `ruplar list {listed}` prints the available names.")
     return names, [word for word in words if "=" in word]
-
-
-def writable_folder(folder: Path) -> Path:
-    """Return the folder if it can be written to, before any work is done for it."""
-    if folder.exists() and not folder.is_dir():
-        raise UserError(f"{folder} is a file. Name a folder.")
-    parent = next((place for place in (folder, *folder.absolute().parents) if place.exists()), Path())
-    try:
-        # a trial folder is the only reliable check for a read-only or full disk and for missing permissions
-        Path(tempfile.mkdtemp(prefix=".ruplar-", dir=parent)).rmdir()
-    except OSError as error:
-        raise UserError(f"{folder}: cannot be created ({parent}: {error.strerror}). Name another folder.") from error
-    return folder
 
 
 def writable_file(file: Path, force: bool) -> None:

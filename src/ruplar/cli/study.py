@@ -14,7 +14,7 @@ import typer
 from rich.console import Console
 
 from ruplar.cli import options
-from ruplar.errors import UserError
+from ruplar.errors import Interrupted, UserError
 
 if TYPE_CHECKING:
     from ruplar.experiments.plan import Cell
@@ -135,7 +135,10 @@ def study(
                 for plan, commit in zip(plans, commits, strict=True)
             ]
         else:
-            outcomes = run_studies(plans, how, watch)
+            try:
+                outcomes = run_studies(plans, how, watch)
+            except KeyboardInterrupt:
+                raise Interrupted("interrupted: all checkpoints are kept; repeat the command to resume.") from None
     _finish(list(zip(plans, outcomes, strict=True)), time.monotonic() - started, as_json)
 
 
@@ -281,7 +284,8 @@ def _print_event(console: Console, event: dict[str, Any]) -> None:
         text = f"started  {event['cell']}{'  (retried exclusively)' if event['again'] else ''}"
     elif kind == "done":
         scores = ", ".join(f"{name} {score:.1f} %" for name, score in event["scores"].items())
-        text = f"done     {event['cell']}  {scores}  in {event['seconds']:.0f} s"
+        reused = f"  (model reused from {event['model_from']})" if event.get("model_from") else ""
+        text = f"done     {event['cell']}  {scores}  in {event['seconds']:.0f} s{reused}"
     elif kind == "failed":
         text = f"failed   {event['cell']}  {event['reason']}"
     elif kind == "again":

@@ -25,7 +25,7 @@ from ruplar.cli.preview import preview
 from ruplar.cli.report import report
 from ruplar.cli.serve import serve
 from ruplar.cli.study import study
-from ruplar.errors import UserError
+from ruplar.errors import Interrupted, UserError
 
 app = typer.Typer(
     help="Train, evaluate and serve language models that reason in a few soft tokens instead of text.",
@@ -227,16 +227,25 @@ app.add_typer(data, name="data")
 app.add_typer(bench, name="bench")
 
 
+_DISK = ("I/O error", "PytorchStreamWriter")
+"""In errors of safetensors and torch that are not an OSError: the disk is full or read-only."""
+
+
 def main() -> None:
     """Run the `ruplar` command; a user error is printed without a traceback and exits with status 2."""
     try:
         app()
     except UserError as error:
         options.print_text(err, f"ruplar: {error}")
-        raise SystemExit(2) from None
+        raise SystemExit(130 if isinstance(error, Interrupted) else 2) from None
     except KeyboardInterrupt:
         err.print("ruplar: interrupted", highlight=False)
         raise SystemExit(130) from None
+    except Exception as error:  # a full or read-only disk, a file without permission
+        if not isinstance(error, OSError) and not any(sign in str(error) for sign in _DISK):
+            raise
+        options.print_text(err, f"ruplar: {str(error)[:500]}. Files that were complete before are kept.")
+        raise SystemExit(2) from None
 
 
 def _sources(text: str) -> list[Any]:

@@ -64,6 +64,14 @@ def role_of(source: str) -> Literal["test", "selection", "train"] | None:
     return None
 
 
+def known_as(examples: Sequence[Example]) -> list[str]:
+    """Return the names of the known sets that have exactly these questions and answers; [] for any other content."""
+    if len(examples) not in {known.rows for known in KNOWN_SETS.values()}:
+        return []
+    content = fingerprint_answers(examples)
+    return [name for name, known in KNOWN_SETS.items() if (known.rows, known.fingerprint) == content]
+
+
 def parts_of(name: str) -> tuple[str, ...]:
     """Return the names of the known sets that a set is selected from; any other source is its own only part."""
     known = KNOWN_SETS.get(name, KnownSet())

@@ -90,7 +90,7 @@ class SourceConfig(Settings):
             if value.get("families"):
                 raise ValueError(f"'{value['source']}' already names a family; remove families")
             value = {**value, "source": GENERATOR, "families": group(family)}
-        if isinstance(value, dict) and value.get("source") in scenarios.JOINED:
+        if isinstance(value, dict) and str(value.get("source")) in scenarios.JOINED:
             value = {"split_by": "scenario", **value}
         return value
 
@@ -141,14 +141,13 @@ class SourceConfig(Settings):
 
     @property
     def name(self) -> str:
-        """The name of the source in tables."""
+        """The name of the source in tables; a file's is its path."""
         if self.is_generated:
             for some in (SHORT, SITUATIONS):
                 if self.families and self.families == group(some):
                     return f"{self.source}:{some}"
             return self.source + (":" + "+".join(self.families) if self.families else "")
-        name = Path(self.source).name.split(".")[0] if Path(self.source).suffix else self.source
-        return f"{name}, augmented" if self.augment else name
+        return f"{self.source}, augmented" if self.augment else self.source
 
 
 def generator(domain: str) -> Callable[..., Iterator[Example]]:

@@ -8,6 +8,7 @@ is wrong and counted.
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
@@ -24,11 +25,14 @@ from ruplar.evaluate.record import BenchmarkResult
 from ruplar.evaluate.samples import Sample, sample
 from ruplar.evaluate.score import Vote, majority, passes, score
 from ruplar.evaluate.score import lenient as lenient_domain
+from ruplar.fingerprints import digests
 from ruplar.model.memory import forget_peak, peak_memory_gb
 from ruplar.model.store import Model
 from ruplar.reasoner import LatentReasoner, TooLong, check_samples
 from ruplar.spans.base import attached, cut_chain
 from ruplar.types import Answer, Example
+
+log = logging.getLogger(__name__)
 
 Progress = Callable[[str, int, int], None]
 """Called after each batch with the benchmark's name, the number of answers so far and in total."""
@@ -140,6 +144,10 @@ def _run(
     about: dict[str, Any] = {"limit": questions.limit, "seed": how.decoding.seed}
     about |= {name: questions.record[name] for name in ("left_out", "wrong_kept") if name in questions.record}
     about |= {"decoding": describe(how.decoding, how.samples), "peak_gb": peak_memory_gb(model.backbone.device)}
+    trained_on = set(model.trained_on.tolist())
+    seen = about["trained_on"] = sum(int(digests([e.question])[0]) in trained_on for e in examples)
+    if seen:
+        log.warning("%s: the model was trained on %d of these %d questions.", questions.name, seen, len(examples))
     about["halted_right"] = halted_right(
         [a for some in drawn for a in some], [count for count in expected for _ in range(how.samples)]
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,10 +11,13 @@ from typing import Any
 from pydantic import ValidationError
 
 from ruplar.data.formats import BROKEN, UNREADABLE
-from ruplar.data.sources import SourceConfig, Split, open_source
+from ruplar.data.locations import KNOWN_SETS, known_as, locate
+from ruplar.data.sources import LoadedSource, SourceConfig, Split, open_source
 from ruplar.domains.base import Domain
 from ruplar.errors import UserError
 from ruplar.types import Example
+
+log = logging.getLogger(__name__)
 
 _SKIP_WITH = "use --skip-bad (skip_bad=True in Python)"
 
@@ -77,10 +81,10 @@ def _load(
         config = SourceConfig.model_validate(entry.source if isinstance(entry, Part) else entry)
     except ValidationError as error:
         raise UserError(*(e["msg"].removeprefix("Value error, ") for e in error.errors()), where=str(entry)) from error
-    name = entry.name if isinstance(entry, Part) else config.name
     loaded = open_source(
         config, domain, need_steps=False, skip_bad=skip_bad, data_dir=data_dir, split=split, skip_with=_SKIP_WITH
     )
+    name = entry.name if isinstance(entry, Part) else _name(config, loaded, data_dir)
     if not loaded.examples:
         raise UserError(f"{name}: has no question.")
     cut = limit is not None and limit < len(loaded.examples)
@@ -88,4 +92,24 @@ def _load(
     least = limit if cut else None if config.is_generated else config.count
     if skip_bad and any(loaded.record.get("left_out", {}).get(reason) for reason in (BROKEN, UNREADABLE)):
         least = least or len(loaded.examples)
-    return Questions(name, loaded.examples[:limit] if cut else loaded.examples, least, loaded.record)
+    record = (
+        {**loaded.record, "source": name} if name not in KNOWN_SETS and not isinstance(entry, Part) else loaded.record
+    )
+    return Questions(name, loaded.examples[:limit] if cut else loaded.examples, least, record)
+
+
+def _name(config: SourceConfig, loaded: LoadedSource, data_dir: str | Path | None) -> str:
+    """Return the name of the known set with this content, whatever the file is called; else the source's path or address."""
+    if config.is_generated or config.count is not None or config.split_by is not None:
+        return config.name
+    names = known_as(loaded.examples)
+    known = KNOWN_SETS.get(config.source)
+    if config.source in names or (known is not None and known.sha256 and known.sha256 == loaded.record["sha256"]):
+        return config.source
+    if names or known is None:
+        return names[0] if names else config.name
+    place = locate(config.source, data_dir).name
+    log.warning(
+        "%s is not recognised as '%s' by its content; its results are listed under its path.", place, config.source
+    )
+    return place

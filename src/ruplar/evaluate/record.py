@@ -98,6 +98,7 @@ class BenchmarkResult(_Record):
     limit: int | None = Field(None, description="Set when only the first questions were used.")
     left_out: dict[str, int] = Field({}, description="Reason → number of the benchmark's rows that were skipped.")
     wrong_kept: int = Field(0, ge=0, description="Rows used although their chain or answer is wrong.")
+    trained_on: int = Field(0, ge=0, description="Questions that are also in the model's training data.")
     seed: int = 0
     decoding: str = GREEDY
     samples: int = Field(1, ge=1, description="Answers per question; above 1 their majority is graded.")
@@ -190,6 +191,9 @@ class RunRecord(_Record):
     seconds: float = 0
     train_seconds: float | None = None
     peak_gb: float | None = Field(None, description="Peak memory of the GPU, else of the process.")
+    model_from: str = Field(
+        "", description="Run of another study whose model was reused; empty: trained for this run."
+    )
     finished: bool = True
     benchmarks: list[BenchmarkResult] = []
 
@@ -283,7 +287,9 @@ def commit_of(folder: str | Path | None = None) -> tuple[str | None, bool | None
 def git(folder: Path, *arguments: str) -> str | None:
     """Return what a git command prints when run in a folder; None where it fails, or git is not installed."""
     try:
-        done = subprocess.run(["git", "-C", str(folder), *arguments], capture_output=True, text=True, timeout=30)
+        done = subprocess.run(
+            ["git", "--no-optional-locks", "-C", str(folder), *arguments], capture_output=True, text=True, timeout=30
+        )
     except (OSError, subprocess.TimeoutExpired):
         return None
     return done.stdout.strip() if done.returncode == 0 else None

@@ -154,6 +154,7 @@ def copy_training(source: Path, run: Path, parts: Sequence[str]) -> RunRecord:
         elif (source / name).is_file():
             shutil.copyfile(source / name, run / name)
     record = read_record(source / TRAINED)
+    record = record.model_copy(update={"model_from": record.model_from or str(source)})
     write_json(run / TRAINED, record.model_dump(mode="json"))
     return record
 

@@ -143,8 +143,8 @@ def _do(cell: Cell, job: Job, emit: Emit, again: bool) -> str:
                 traceback.print_exc(file=file)
             return _fail(cell, job, emit, error)
     scores = {result.name: round(result.accuracy, 2) for result in record.benchmarks}
-    about = {"seconds": time.monotonic() - began, "peak_gb": record.peak_gb, "scores": scores}
-    emit({"event": "done", "cell": cell.name, **about})
+    about = {"seconds": time.monotonic() - began, "peak_gb": record.peak_gb, "model_from": record.model_from}
+    emit({"event": "done", "cell": cell.name, "scores": scores, **about})
     return "done"
 
 

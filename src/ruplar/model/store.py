@@ -5,6 +5,7 @@ MODEL/
   adapter_model.safetensors   the LoRA adapter (with adapter_config.json), or
   model.safetensors           all weights (with config.json and the tokenizer)
   method.safetensors          the method's own weights, if it has any
+  trained_on.npy              digests of the questions it was trained on, so that an evaluation on them can say so
 """
 
 from __future__ import annotations
@@ -12,10 +13,12 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+import torch
 from pydantic import Field, ValidationError
 
 from ruplar import __version__, plugins
@@ -35,7 +38,7 @@ from ruplar.types import Prompt
 if TYPE_CHECKING:
     from ruplar.methods.base import Method
 
-METADATA_FILE = "ruplar.json"
+METADATA_FILE, TRAINED_ON = "ruplar.json", "trained_on.npy"
 FORMAT = 1
 
 
@@ -61,12 +64,18 @@ class ModelMetadata(Settings):
 
 @dataclass
 class Model:
-    """A model in memory: backbone, method, domain and metadata."""
+    """A model in memory: backbone, method, domain and metadata; `trained_on` as by `fingerprints.digests`, empty if unknown."""
 
     backbone: Backbone
     method: Method
     domain: Domain
     metadata: ModelMetadata
+    trained_on: np.ndarray = field(default_factory=lambda: np.zeros(0, np.uint64))
+
+    @property
+    def window(self) -> int | None:
+        """The most tokens that the backbone's positions cover; None if they are not limited."""
+        return getattr(self.backbone.plain_model.config, "max_position_embeddings", None)
 
     def prompt(self, question: str) -> Prompt:
         """Build the prompt of a question, for training, evaluation, serving and benchmarks.
@@ -103,13 +112,21 @@ def read_metadata(folder: Path) -> ModelMetadata:
     file = folder / METADATA_FILE
     try:
         raw = json.loads(file.read_text(encoding="utf-8"))
+        if not isinstance(raw, dict) or not isinstance(raw.get("format", 0), int):
+            raise UserError(f"{file}: not the metadata of a ruplar model. Copy the folder again.")
         if raw.get("format", 0) > FORMAT:
             raise UserError(
                 f"{file}: format {raw['format']} was written by a later ruplar; this one reads up to {FORMAT}. Upgrade ruplar."
             )
         return ModelMetadata(**upgrade(raw, str(file)))
-    except (json.JSONDecodeError, ValidationError) as error:
-        raise UserError(f"{file} cannot be read: {error}") from error
+    except (
+        OSError,
+        ValueError,
+        TypeError,
+        AttributeError,
+        RecursionError,
+    ) as error:  # ValidationError is a ValueError
+        raise UserError(f"{file} cannot be read: {str(error)[:500]}") from error
 
 
 def load_start(
@@ -160,6 +177,8 @@ def save_model(folder: Path, model: Model, dtype: Any = None) -> Path:
         save_weights(model.backbone, model.method.inference_modules(), draft, dtype)
         if not hasattr(model.backbone.model, "peft_config"):
             model.backbone.tokenizer.save_pretrained(draft)
+        if len(model.trained_on):
+            np.save(draft / TRAINED_ON, model.trained_on)
         write_json(draft / METADATA_FILE, _saved_metadata(model).model_dump(mode="json"))
     return Path(folder)
 
@@ -177,6 +196,18 @@ def load_model(
 ) -> Model:
     """Load a model for inference; `settings` replace saved settings of the method, e.g. another speed or latent limit."""
     folder = find_model(reference)
+    try:
+        return _load_model(folder, device, dtype, settings)
+    except torch.cuda.OutOfMemoryError:
+        raise
+    except (OSError, ValueError, TypeError, LookupError, AttributeError, RuntimeError) as error:
+        why = str(error).strip()[:500]
+        raise UserError(
+            f"{folder}: this model cannot be loaded, its files are damaged or of another version: {type(error).__name__}: {why}"
+        ) from error
+
+
+def _load_model(folder: Path, device: str, dtype: str, settings: Mapping[str, Any] | None) -> Model:
     metadata = read_metadata(folder)
     if settings:
         metadata = _with_settings(metadata, settings)
@@ -195,7 +226,16 @@ def load_model(
     backbone.model.to(device)
     for module in (backbone.model, *method.inference_modules().values()):
         module.eval()
-    return Model(backbone, method, domain, metadata)
+    return Model(backbone, method, domain, metadata, read_trained_on(folder))
+
+
+def read_trained_on(folder: Path) -> np.ndarray:
+    """Return the digests of the questions that a saved model was trained on; empty where they are not known."""
+    file = folder / TRAINED_ON
+    try:
+        return np.load(file) if file.is_file() else np.zeros(0, np.uint64)
+    except (ValueError, OSError, EOFError) as error:
+        raise UserError(f"{file} cannot be read: {error}. Copy it again, or remove it.") from error
 
 
 def _with_settings(metadata: ModelMetadata, settings: Mapping[str, Any]) -> ModelMetadata:

@@ -26,7 +26,7 @@ from ruplar.data.canonical_operands import canonical_operands
 from ruplar.data.decontamination import Index, index_of
 from ruplar.data.formats import BadRow, to_example
 from ruplar.data.rows import Row
-from ruplar.data.sources import LoadedSource, SourceConfig, open_source
+from ruplar.data.sources import GeneratedProblems, LoadedSource, SourceConfig, open_source
 from ruplar.domains.base import Domain
 from ruplar.errors import UserError
 from ruplar.fingerprints import digest
@@ -122,6 +122,22 @@ class TrainingData:
     valid: Sequence[Example]
     fingerprints: dict[str, str]
     left_out: dict[str, int]
+
+
+def from_files(examples: Sequence[Example]) -> Iterator[tuple[int, Example]]:
+    """Yield the number and example of every row but those that a generator draws: these are short, and not test questions."""
+    if isinstance(examples, GeneratedProblems):
+        return
+    if isinstance(examples, CanonicalOperands):
+        yield from from_files(examples.examples)
+    elif isinstance(examples, Joined):
+        for source, end in zip(examples.sources, examples._ends, strict=True):
+            yield from ((end - len(source) + row, example) for row, example in from_files(source))
+    elif isinstance(examples, Rows):
+        numbers = {row: number for number, row in enumerate(examples.chosen)}
+        yield from ((numbers[row], example) for row, example in from_files(examples.examples) if row in numbers)
+    else:
+        yield from enumerate(examples)
 
 
 def load_data(section: DataSettings, domain: Domain, need_steps: bool = True) -> TrainingData:

@@ -9,10 +9,12 @@ and before the run that `backbone.init` names has been trained.
 from __future__ import annotations
 
 import json
+import logging
 import os
 import time
+from array import array
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +23,7 @@ from ruplar.data.cache import bytes_of, is_complete
 from ruplar.data.encoding import ChainDataset, Encoder
 from ruplar.data.pretokenize import PretokenizedDataset, pretokenize
 from ruplar.data.pretokenize import place_of as pretokenized_at
+from ruplar.data.read import SKIP_WITH
 from ruplar.domains.base import Domain
 from ruplar.errors import UserError
 from ruplar.methods.base import Method
@@ -28,12 +31,17 @@ from ruplar.model.backbone import EMBEDDED, Backbone
 from ruplar.model.number_tokens import with_number_tokens
 from ruplar.model.prompt import PromptFormat, named_tokenizer, prompt_format_of
 from ruplar.model.settings import BackboneConfig, PromptConfig
-from ruplar.model.store import find_model, read_metadata, relocated
+from ruplar.model.store import Model, find_model, read_metadata, relocated
 from ruplar.model.tokenizers import load_tokenizer
 from ruplar.priors.base import PriorTable
-from ruplar.train.dataset import TrainingData, load_data
+from ruplar.train.dataset import Rows, TrainingData, from_files, load_data
 from ruplar.train.dataset_cache import load_cached, place_of
-from ruplar.types import Example
+from ruplar.types import Example, Item, SampleContext
+
+log = logging.getLogger(__name__)
+
+_FRAME = 512
+"""More tokens than a prompt and the format of the answer add."""
 
 
 @dataclass(frozen=True)
@@ -130,6 +138,52 @@ def chains_of(
     """Return the chains as training items of a method, encoded on access and cached in memory if `keep` is set."""
     table = PriorTable(config.prior.make(), form.prompt.plain, config.seed)
     return ChainDataset(examples, method, Encoder(form.prompt, form.markers, domain, config.spans.make(), table), keep)
+
+
+def within_window(data: TrainingData, chains: ChainDataset, model: Model, skip_bad: bool) -> TrainingData:
+    """Return the data without rows that are longer than the model's window; without `skip_bad` they are an error."""
+    window = model.window
+    if window is None:
+        return data
+    unsure = [(row, e) for row, e in from_files(data.train) if _most_tokens(e) > window]
+    long = [(row, e.source) for row, e in unsure if _tokens(chains[SampleContext(0, row)]) > window]
+    unsure = [(row, e) for row, e in enumerate(data.valid) if _most_tokens(e) > window]
+    asked = [(row, e.source) for row, e in unsure if len(model.prompt(e.question).ids) >= window]
+    if not long and not asked:
+        return data
+    places = [source for _, source in (*long, *asked)]
+    said = f"{len(places):,} rows are longer than the model's window of {window:,} tokens (first: {', '.join(places[:3])})."
+    if not skip_bad:
+        raise UserError(f"{said} Shorten them, or {SKIP_WITH} to leave them out.")
+    if len(long) == len(data.train):
+        raise UserError(f"{said} No row is left to train on.")
+    log.warning("%s They are left out.", said)
+    return replace(
+        data,
+        train=_without(data.train, long),
+        valid=_without(data.valid, asked),
+        left_out={**data.left_out, "longer than the model's window": len(places)},
+    )
+
+
+def _most_tokens(example: Example) -> int:
+    """Bound a row's tokens without tokenizing it: a token has at least a byte, a prompt may have the question twice."""
+    return (
+        len((2 * (example.question + "".join(example.steps)) + example.answer).encode())
+        + _FRAME
+        + 8 * len(example.steps)
+    )
+
+
+def _tokens(item: Item) -> int:
+    return max(len(item.ids), *(_tokens(one) for companions in item.also.values() for one in companions), 0)
+
+
+def _without(examples: Sequence[Example], rows: Sequence[tuple[int, str]]) -> Sequence[Example]:
+    excluded = {row for row, _ in rows}
+    return (
+        Rows(examples, array("Q", (row for row in range(len(examples)) if row not in excluded))) if rows else examples
+    )
 
 
 def dataset_of(

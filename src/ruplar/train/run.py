@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from transformers import TrainerCallback, set_seed
 
@@ -22,17 +23,28 @@ from ruplar.config import RunConfig, load_recipe
 from ruplar.data.cache import ENCODED
 from ruplar.data.pretokenize import PretokenizedDataset
 from ruplar.errors import UserError
+from ruplar.fingerprints import digests
 from ruplar.methods.base import Method
 from ruplar.model.backbone import Backbone
 from ruplar.model.cuda_graphs import replay_passes
 from ruplar.model.fold_lora import fold_adapters
 from ruplar.model.memory import peak_memory_gb
-from ruplar.model.store import Model, ModelMetadata, PluginSpec, init_method, load_start, save_model, start_mark
+from ruplar.model.store import (
+    Model,
+    ModelMetadata,
+    PluginSpec,
+    find_model,
+    init_method,
+    load_start,
+    read_trained_on,
+    save_model,
+    start_mark,
+)
 from ruplar.model.varlen import use_varlen
 from ruplar.reasoner import LatentReasoner
 from ruplar.train import METRICS, MODEL, RECIPE, START, checkpoint
 from ruplar.train.arguments import sound_attention, training_arguments
-from ruplar.train.dataset import TrainingData
+from ruplar.train.dataset import TrainingData, from_files
 from ruplar.train.grpo import GrpoStage, Reinforcer, check_grpo
 from ruplar.train.metrics import Guard
 from ruplar.train.preflight import (
@@ -43,7 +55,7 @@ from ruplar.train.preflight import (
     write_recipe,
     write_start,
 )
-from ruplar.train.prepare import chains_of, dataset_of, load_chains
+from ruplar.train.prepare import chains_of, dataset_of, load_chains, within_window
 from ruplar.train.progress import ProgressCallback, Show
 from ruplar.train.trainer import Learner, ReasonerTrainer, Validate
 from ruplar.types import Example
@@ -134,6 +146,11 @@ class TrainingRun:
         self.method_initialized = init is not None and init_method(method, _spec(config.method), init)
         self.model = Model(backbone, method, domain, _metadata(config))
         self.start = start_mark(init)
+        chains = chains_of(config, self.data.train, method, domain, backbone)
+        self.data = within_window(self.data, chains, self.model, config.data.skip_bad)
+        before = read_trained_on(find_model(init)) if init is not None else self.model.trained_on
+        questions = digests(example.question for _, example in from_files(self.data.train))
+        self.model.trained_on = np.union1d(before, questions)
 
     def trainer(self, progress: Show | None = None, callbacks: Sequence[TrainerCallback] = ()) -> ReasonerTrainer:
         """Build the Hugging Face trainer of this run."""

@@ -1,0 +1,129 @@
+"""Model folders from elsewhere, places that cannot be written, and Ctrl-C → one sentence, never a traceback."""
+
+from __future__ import annotations
+
+import json
+import resource
+import shutil
+from pathlib import Path
+
+import pytest
+
+from ruplar.errors import UserError
+from ruplar.evaluate.record import read_record
+from ruplar.model.store import find_model, load_model
+
+RUN = Path(__file__).parents[1] / "results" / "main" / "RuPLaR-plus-seed1"
+SMALL = ("training.max_steps=2", "training.warmup_steps=1", "data.train.0.count=20", "data.train.1.count=20")
+QUICK = ("--limit", "40", "--device", "cpu", "--output", "out")
+
+
+def changed(**settings):
+    return lambda text: json.dumps({**json.loads(text), **settings})
+
+
+@pytest.mark.parametrize(
+    ("name", "change", "said"),
+    [
+        ("ruplar.json", lambda _: "[]", "not the metadata of a ruplar model"),
+        ("ruplar.json", changed(format="1"), "not the metadata of a ruplar model"),
+        ("ruplar.json", lambda _: b"\xff\xfe", "cannot be read"),
+        ("ruplar.json", lambda _: "[" * 100_000, "cannot be read"),
+        ("ruplar.json", changed(method={"name": "ruplar", "settings": {"warp": 9}}), "warp"),
+        ("adapter_config.json", lambda _: "{}", "cannot be loaded"),
+        ("adapter_model.safetensors", lambda _: b"nothing", "truncated or not a safetensors file"),
+    ],
+)
+def test_a_damaged_model_folder_is_named(tmp_path, name, change, said):
+    folder = tmp_path / "model"
+    shutil.copytree(find_model("embedded:ruplar"), folder)
+    file = folder / name
+    content = change(file.read_bytes())
+    file.write_bytes(content if isinstance(content, bytes) else content.encode())
+    with pytest.raises(UserError) as error:
+        load_model(folder)
+    assert said in str(error.value) and str(folder) in str(error.value) and len(str(error.value)) < 1000
+
+
+def test_a_backbone_of_another_shape_is_named(tmp_path):
+    folder = tmp_path / "model"
+    shutil.copytree(find_model("embedded:cot"), folder)
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps({**config, "hidden_size": 2 * config["hidden_size"]}))
+    with pytest.raises(UserError, match="cannot be loaded"):
+        load_model(folder)
+
+
+def test_evaluate_finds_out_that_it_cannot_write_before_it_loads_the_model(ruplar, monkeypatch):
+    monkeypatch.setattr("ruplar.reasoner.LatentReasoner.from_pretrained", None)
+    monkeypatch.setattr(
+        "ruplar.cli.options.writable_folder", lambda folder: folder
+    )  # only the check of the run itself
+    said = ruplar(
+        "evaluate", "embedded:no_cot", "--on", "word-problems", "--device", "cpu", "--output", "/proc/none/x"
+    )
+    assert said.code == 2 and "/proc/none/x: cannot be created" in said.err.replace("\n", " ")
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("report", "RUN", "--html", "/proc/none/page.html"),
+        ("demo", "--output", "/proc/none/demo", "--no-train"),
+        ("export", "embedded:ruplar", "/proc/none/model"),
+        ("train", "embedded-live", "--output", "/proc/none/run", "--device", "cpu"),
+        ("train", "embedded-live", f"data.train={'x' * 5000}"),
+    ],
+)
+def test_places_that_cannot_be_used_are_named(ruplar, words, tmp_path):
+    said = ruplar(*(str(RUN) if word == "RUN" else word for word in words))
+    assert said.code == 2 and said.err.startswith("ruplar: ") and "Traceback" not in said.err
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("export", "embedded:ruplar", "out"),
+        ("evaluate", "embedded:no_cot", "--on", "word-problems", *QUICK),
+        ("train", "embedded-live", *SMALL, "--device", "cpu", "--output", "out"),
+        ("report", "RUN", "--html", "out"),
+    ],
+)
+def test_a_full_disk_is_told_in_one_sentence(ruplar, words, tmp_path):
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (2000, before[1]))  # a longer file fails as on a full disk
+    try:
+        said = ruplar(*(str(RUN) if word == "RUN" else word for word in words))
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert said.code == 2 and "File too large" in said.err.replace("\n", " ")
+    assert not (tmp_path / "out" / "model").exists()
+
+
+def test_ctrl_c_says_what_is_kept_and_how_to_resume(ruplar, monkeypatch, tmp_path):
+    (tmp_path / "one.jsonl").write_text('{"question": "1+1?", "answer": "2"}\n')
+    import ruplar.evaluate.benchmark as benchmark
+
+    plain = benchmark.evaluate
+
+    def stopped(reasoner, on, **more):
+        if on[0].name == "word-problems":
+            raise KeyboardInterrupt
+        return plain(reasoner, on, **more)
+
+    monkeypatch.setattr(benchmark, "evaluate", stopped)
+    words = ("evaluate", "embedded:no_cot", "--on", "one.jsonl,word-problems", "--device", "cpu", "--output", "asked")
+    said = ruplar(*words)
+    assert said.code == 130 and "recorded in asked: one.jsonl" in said.err.replace("\n", " ")
+    assert [result.name for result in read_record(tmp_path / "asked").benchmarks] == ["one.jsonl"]
+
+    def interrupted(config, output, **more):
+        (output / "checkpoint-2").mkdir(parents=True)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("ruplar.train.run.train", interrupted)
+    monkeypatch.setattr("ruplar.train.checkpoint.latest", lambda run: run / "checkpoint-2")
+    said = ruplar("train", "embedded-live", "--output", "run", "--device", "cpu")
+    assert said.code == 130 and "run/checkpoint-2 is kept; repeat the command with --resume" in said.err.replace(
+        "\n", " "
+    )
