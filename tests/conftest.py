@@ -41,16 +41,19 @@ def data() -> Path:
 
 @pytest.fixture(scope="session")
 def benchmark_data() -> Callable[..., Path]:
-    """Names of known sets → the folder of the real benchmark files; skips the test when a file is missing."""
+    """Names of known sets → the folder of the real benchmark files; skips the test when no folder has them all."""
+    from ruplar.cache import data_folder
     from ruplar.data.locations import KNOWN_SETS
 
+    folders = (REAL_DATA, data_folder())
+
     def folder_with(*names: str) -> Path:
-        missing = [name for name in names if not (REAL_DATA / KNOWN_SETS[name].file).is_file()]
-        if missing:
-            pytest.skip(
-                f"needs the real benchmark files ({', '.join(missing)}): run `ruplar data fetch NAME --to data`, or set RUPLAR_DATA to a folder that holds them"
-            )
-        return REAL_DATA
+        for folder in folders:
+            if all((folder / KNOWN_SETS[name].file).is_file() for name in names):
+                return folder
+        pytest.skip(
+            f"needs the real benchmark files {', '.join(names)}: run `ruplar data fetch {' '.join(names)}`, or set RUPLAR_DATA to a folder that holds them"
+        )
 
     return folder_with
 

@@ -23,7 +23,7 @@ from ruplar.model.fetch import Known, fetch, fetched, flaw, folder_of
 from ruplar.model.settings import BackboneConfig, PromptConfig
 
 gguf = pytest.importorskip(
-    "gguf", reason='a GGUF file is read with ruplar[smollm2]; run pip install "ruplar[smollm2]"'
+    "gguf", reason="a GGUF file is read with the package gguf; run `pip install -e '.[smollm2]'` in the clone"
 )
 
 WIDTH, HEADS, KEYS, INNER, LAYERS = 64, 4, 2, 96, 2

@@ -275,7 +275,7 @@ def test_without_matplotlib_the_way_out_is_told():
         "try: style.load()\nexcept UserError as e: print(e)"
     )
     told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
-    assert "pip install 'ruplar[figures]'" in told
+    assert "pip install -e '.[figures]'" in told and "pip install jinja2 matplotlib" in told
 
 
 def test_the_report_package_needs_neither_torch_nor_matplotlib_to_be_imported():

@@ -25,11 +25,10 @@ from typing import Any, Literal
 from pydantic import Field, ValidationError, model_validator
 
 from ruplar.config import RunConfig
-from ruplar.config.check import explain
 from ruplar.config.text import merge, read_yaml
 from ruplar.data.sources import SourceConfig
 from ruplar.errors import UserError, unknown
-from ruplar.settings import Settings
+from ruplar.settings import Settings, explain
 
 FOLDER = Path(__file__).parents[1] / "studies"
 """Where the packaged studies are."""
