@@ -14,7 +14,7 @@ from ruplar.demo import SHORT, DemoSize, _Demo, _write_page, run_demo
 from ruplar.errors import UserError
 from ruplar.evaluate.record import read_samples
 
-TINY = DemoSize(20, ("training.max_steps=3", "data.train.0.count=40", "data.train.1.count=80"))
+TINY = DemoSize(20, 20, ("training.max_steps=3", "data.train.0.count=40", "data.train.1.count=80"))
 
 
 def console() -> Console:
@@ -67,9 +67,12 @@ def test_the_demo_shows_thoughts_compares_ablates_and_trains(tmp_path):
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(runs, "train_and_record", interrupted)
-        longer = DemoSize(20, (*TINY.overrides, "training.max_steps=400", "training.logging_steps=1"))
+        longer = DemoSize(20, 10, (*TINY.overrides, "training.max_steps=400", "training.logging_steps=1"))
         found = run_demo(folder, longer, "cpu", screen)
-    assert "Stopped after 2 of 400 steps." in screen.file.getvalue()
+    text = screen.file.getvalue()
+    assert "Stopped after 2 of 400 steps." in text and "the first 10 problems" in text
+    # the ablation answers the first ten of the same problems
+    assert found["ablation"]["real"] == 100 * sum(s["correct"] for s in read_samples(folder / "ruplar")[:10]) / 10
     assert set(found) == {"methods", "ablation", "live", "seconds"}
     assert (folder / "live" / "model" / "ruplar.json").is_file()
 
@@ -100,7 +103,7 @@ def test_without_matplotlib_the_demo_says_that_there_is_no_page(tmp_path, monkey
 
     monkeypatch.setattr(style, "load", missing)
     screen = console()
-    _write_page(_Demo(tmp_path, 20, "cpu", screen, summary={"methods": {}}))
+    _write_page(_Demo(tmp_path, 20, 20, "cpu", screen, summary={"methods": {}}))
     assert "No page and no figures were written: figures need matplotlib." in screen.file.getvalue()
     assert not (tmp_path / "page.html").exists()
 

@@ -34,14 +34,22 @@ _SHOWN_STEPS = (2, 3, 4)
 
 @dataclass(frozen=True)
 class DemoSize:
-    """How long the demo takes: held-out problems per evaluation, and settings that override the live recipe."""
+    """How long the demo takes.
+
+    Attributes:
+        questions: Held-out problems per evaluation.
+        ablated: How many of them the latent ablation answers, once per mode.
+        overrides: Settings that override the live recipe.
+    """
 
     questions: int
+    ablated: int
     overrides: tuple[str, ...] = ()
 
 
 SHORT = DemoSize(
     100,
+    40,
     (
         "training.max_steps=300",
         "training.per_device_train_batch_size=16",
@@ -51,7 +59,7 @@ SHORT = DemoSize(
         "data.train.1.count=3200",
     ),
 )
-FULL = DemoSize(400)
+FULL = DemoSize(400, 400)
 
 
 @dataclass
@@ -60,6 +68,7 @@ class _Demo:
 
     folder: Path
     questions: int
+    ablated: int
     device: str
     console: Console
     overrides: Sequence[str] = ()
@@ -80,7 +89,7 @@ def run_demo(
         size: `SHORT` or `FULL`.
         device: Device of the models.
         console: Where tables and progress bars are printed.
-        questions: Held-out problems per evaluation, instead of those of `size`.
+        questions: Held-out problems per evaluation and in the ablation, instead of those of `size`.
         train: Whether to train live after the first part.
 
     Returns:
@@ -91,7 +100,8 @@ def run_demo(
     """
     _clear(folder)
     started = time.monotonic()
-    demo = _Demo(folder, questions or size.questions, device, console, size.overrides)
+    asked, ablated = (questions, questions) if questions else (size.questions, size.ablated)
+    demo = _Demo(folder, asked, ablated, device, console, size.overrides)
     try:
         _show_thoughts(demo)
         _compare(demo)
@@ -152,9 +162,10 @@ def _ablate(demo: _Demo) -> None:
     from ruplar.display import ablation_table
     from ruplar.runs import ablate_model
 
-    demo.say(f"\n3  Latent ablation: the same {demo.questions} problems with the soft tokens replaced", "bold")
-    on = [SourceConfig(source=OLD, count=demo.questions)]
-    rows = ablate_model("embedded:ruplar", on, console=demo.console, device=demo.device, batch_size=100)[OLD]
+    same = "the same" if demo.ablated == demo.questions else "the first"
+    demo.say(f"\n3  Latent ablation: {same} {demo.ablated} problems with the soft tokens replaced", "bold")
+    on = [SourceConfig(source=OLD, count=demo.ablated)]
+    rows = ablate_model("embedded:ruplar", on, console=demo.console, device=demo.device, batch_size=20)[OLD]
     demo.console.print(ablation_table("", rows))
     demo.summary["ablation"] = {row.mode: row.result.accuracy for row in rows}
     write_json(demo.folder / "ablation.json", {OLD: [row.as_dict() for row in rows]})
