@@ -104,6 +104,15 @@ def test_an_unknown_recipe_and_a_missing_file_are_named(refused):
     assert "no recipe file 'mine.yaml'" in refused("train", "mine.yaml")
 
 
+@pytest.mark.slow
+def test_a_recipe_for_a_gpu_says_so_at_once_on_a_cpu(ruplar):
+    tiny = ("data.train.count=8", "data.valid=null", "training.eval_strategy=no", "training.max_steps=1")
+    said = ruplar("train", "embedded-ruplar", *tiny, "training.per_device_train_batch_size=2", "--device", "cpu")
+    assert said.code == 0
+    first, *_ = said.out.split("loading data and model")
+    assert "embedded-ruplar is meant for a GPU" in " ".join(first.split()) and "ruplar train embedded-live" in first
+
+
 def test_list_is_one_page_of_names_without_torch():
     from ruplar import plugins
     from ruplar.config import recipes

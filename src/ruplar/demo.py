@@ -207,7 +207,7 @@ def _training_progress(demo: _Demo) -> Iterator[Show]:
     from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
     from rich.progress import Progress as Bar
 
-    interrupted = False
+    interrupted, loss = False, "starting"
     previous = signal.getsignal(signal.SIGINT)
 
     def on_interrupt(*_: Any) -> None:
@@ -220,10 +220,10 @@ def _training_progress(demo: _Demo) -> Iterator[Show]:
         task = bar.add_task("", total=None)
 
         def update(progress: Progress) -> bool:
-            loss = f"loss {progress.row['loss']:.3f}" if "loss" in progress.row else "starting"
+            nonlocal loss
+            if "loss" in progress.row:
+                loss = f"loss {progress.row['loss']:.3f}"
             bar.update(task, completed=progress.step, total=progress.steps, description=loss)
-            if interrupted and progress.row:
-                bar.console.print(f"Stopped after {progress.step} of {progress.steps} steps.", style="yellow")
             return interrupted
 
         signal.signal(signal.SIGINT, on_interrupt)
@@ -231,6 +231,9 @@ def _training_progress(demo: _Demo) -> Iterator[Show]:
             yield update
         finally:
             signal.signal(signal.SIGINT, previous)
+            if interrupted:
+                done, total = bar.tasks[task].completed, bar.tasks[task].total
+                bar.console.print(f"Stopped after {done:.0f} of {total or 0:.0f} steps.", style="yellow")
 
 
 def _evaluate(demo: _Demo, model: str, source: str, name: str) -> BenchmarkResult:

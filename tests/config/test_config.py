@@ -1,6 +1,7 @@
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import yaml
@@ -246,7 +247,14 @@ def test_settings_that_contradict_each_other_are_refused(small):
     assert "no folder 'runs/none'" in problems(small(), "backbone.init=runs/none")[0]
 
 
-def test_local_files_known_names_and_hub_names_are_all_sources(small, tmp_path):
+def test_a_set_that_needs_a_package_which_is_not_installed_is_refused(small, monkeypatch):
+    monkeypatch.setitem(sys.modules, "datasets", None)
+    [problem] = problems(small(), "data.train=hub:owner/chains")
+    assert "data.train.source: Reading 'owner/chains' from the Hugging Face Hub needs the package" in problem
+
+
+def test_local_files_known_names_and_hub_names_are_all_sources(small, tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "datasets", SimpleNamespace())  # as if it were installed
     (tmp_path / "mine.jsonl").write_text("{}\n")
     for source in [str(tmp_path / "mine.jsonl"), "gsm8k-aug-train", "owner/name"]:
         assert load_recipe(small(), [f"data.train={source}"]).data.train[0].source == source

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 
 import pytest
 
@@ -90,3 +91,16 @@ def test_the_bar_prints_validations_above_itself_and_the_parts_beside():
         bar(Progress(5, 10, {"eval_accuracy": 0.5}))
     text = out.getvalue()
     assert "valid accuracy 50.0%" in text and "loss 0.412 = answer 0.201" in text and "5/10" in text
+
+
+def test_at_80_columns_the_bar_shows_step_times_and_loss_and_says_what_happens_before_the_first_step():
+    from rich.console import Console
+
+    out = io.StringIO()
+    with BarProgress(Console(file=out, force_terminal=True, width=80)) as bar:
+        bar(Progress(0, 4500))
+        bar(Progress(119, 4500, ROW, PARTS, eta=42 * 60))
+        bar(Progress(120, 4500, eta=41 * 60))  # a step that logs nothing moves the bar and keeps the metrics
+    text = out.getvalue()
+    assert "loading data and model" in text and "first step" in text
+    assert re.search(r"120/4500 .*0:00:0\d.* eta 41m \| loss 0\.412", text)

@@ -155,13 +155,13 @@ def _missing(data: Mapping[str, Any], check_init: bool) -> Iterable[str]:
         if isinstance(source, str) and source.partition(":")[0] not in GENERATORS:
             try:
                 for name in JOINED.get(source, (source,)):
-                    locate(name)
+                    locate(name).check_packages()
             except UserError as error:
                 yield f"{place}.source: {error}"
     against = _at(data, "data.decontaminate")
     for name in against if isinstance(against, list | tuple) else ():
         try:
-            locate(str(name))
+            locate(str(name)).check_packages()
         except UserError as error:
             yield f"data.decontaminate: {error}"
     name = _at(data, "backbone.name")

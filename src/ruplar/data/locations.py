@@ -20,7 +20,7 @@ from pathlib import Path
 import yaml
 
 from ruplar.cache import data_folder
-from ruplar.data.rows import SUFFIXES, Row, file_rows, hub_rows
+from ruplar.data.rows import LOCAL_FILE, SUFFIXES, Row, check_package, file_rows, hub_rows
 from ruplar.errors import UserError, unknown
 
 _HUB = re.compile(r"(?P<name>[\w.-]+/[\w.-]+)(?:/(?P<config>[\w.-]+))?(?::(?P<split>[\w.+\[\]%:-]+))?")
@@ -65,6 +65,13 @@ class Location:
     def name(self) -> str:
         """The path or the Hub address, for messages and records."""
         return str(self.path) if self.path is not None else f"hub:{self.hub}"
+
+    def check_packages(self) -> None:
+        """Raise `UserError` if the rows need an optional package that is not installed; reads nothing."""
+        if self.path is None:
+            check_package("datasets", f"Reading '{self.hub}' from the Hugging Face Hub", self.hint or LOCAL_FILE)
+        elif self.path.suffix == ".parquet":
+            check_package("pyarrow", f"Reading {self.path.name}")
 
     def rows(self) -> Iterator[Row]:
         """Yield all rows in order.

@@ -28,7 +28,7 @@ class Progress:
     Attributes:
         step: Optimizer steps done.
         steps: Steps of the whole run.
-        row: The metrics logged at this step; empty at the start and the end of the run.
+        row: The metrics logged at this step; empty at the start, at the end, and after a step that logs nothing.
         parts: Names of the loss parts in `row`.
         eta: Seconds left; None if unknown.
     """
@@ -41,7 +41,7 @@ class Progress:
 
 
 Show = Callable[[Progress], bool | None]
-"""Receives each row; a true result ends the training after the current step."""
+"""Called after each step and with each row; a true result ends the training after the current step."""
 
 
 def line(progress: Progress) -> str:
@@ -50,7 +50,10 @@ def line(progress: Progress) -> str:
     if not row:
         return ""
     head = f"step {progress.step:0{width}d}/{progress.steps} {progress.step / max(progress.steps, 1):6.1%}"
-    return " | ".join([head, *(_validation(row) if "eval_accuracy" in row else _training(progress))])
+    if "eval_accuracy" in row:
+        return " | ".join([head, *_validation(row)])
+    left = [f"eta {duration(progress.eta)}"] if progress.eta is not None else []
+    return " | ".join([head, *_training(progress), *left])
 
 
 def _training(progress: Progress) -> list[str]:
@@ -66,8 +69,6 @@ def _training(progress: Progress) -> list[str]:
         pieces.append(f"{row['tokens_per_second']:,.0f} tok/s")
     if "memory_gb" in row:
         pieces.append(f"{row['memory_gb']:.1f} GB")
-    if progress.eta is not None:
-        pieces.append(f"eta {duration(progress.eta)}")
     return pieces
 
 
@@ -88,12 +89,12 @@ def duration(seconds: float) -> str:
 
 
 class ProgressCallback(TrainerCallback):
-    """Pass every log row to `show` and append it to `metrics.jsonl`; main process only.
+    """Pass every step and log row to `show`, and append the rows to `metrics.jsonl`; main process only.
 
     Args:
         run: The run folder.
         part_names: Returns the names of the loss parts, known after the first batch.
-        show: Called with each row.
+        show: Called after each step and with each row.
     """
 
     def __init__(self, run: Path, part_names: Callable[[], tuple[str, ...]], show: Show | None = None):
@@ -108,6 +109,11 @@ class ProgressCallback(TrainerCallback):
             self._written = {(row["kind"], row["step"]) for row in rows(self.file)}
             self._begun = (time.monotonic(), state.global_step)
             self._report(state, {})
+
+    def on_step_end(self, args, state, control, **kwargs):
+        """Move the progress bar: rows may be minutes apart."""
+        if state.is_world_process_zero:
+            control.should_training_stop |= bool(self._report(state, {}))
 
     def on_log(self, args, state, control, logs=None, **kwargs):
         """Write one row, but not the trainer's final summary, which `run.json` contains too."""
@@ -157,27 +163,30 @@ def rows(file: Path) -> list[dict[str, Any]]:
 
 
 class BarProgress:
-    """A progress bar with the loss in parts; use it as a context manager around the run.
+    """A progress bar: step, elapsed and remaining time, then the loss in parts; a context manager around the run.
 
     Args:
         console: A rich console.
     """
 
     def __init__(self, console: Any):
-        from rich.progress import BarColumn, MofNCompleteColumn, TaskProgressColumn, TextColumn
+        from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
         from rich.progress import Progress as Bar
 
-        columns = (TextColumn("step"), MofNCompleteColumn(), BarColumn(bar_width=20), TaskProgressColumn())
+        columns = (TextColumn("step"), MofNCompleteColumn(), BarColumn(bar_width=20), TimeElapsedColumn())
         self._bar = Bar(*columns, TextColumn("{task.description}"), console=console)
-        self._task = self._bar.add_task("", total=None)
+        self._task = self._bar.add_task("loading data and model", total=None)
+        self._metrics: list[str] = []
 
     def __call__(self, progress: Progress) -> None:
         """Show one row; a validation is printed as a line above the bar."""
-        self._bar.update(self._task, completed=progress.step, total=progress.steps)
         if "eval_accuracy" in progress.row:
             self._bar.console.print(line(progress), highlight=False)
         elif progress.row:
-            self._bar.update(self._task, description=" | ".join(_training(progress)))
+            self._metrics = _training(progress)
+        left = "first step" if progress.eta is None else f"eta {duration(progress.eta)}"
+        text = " | ".join([left, *self._metrics])
+        self._bar.update(self._task, completed=progress.step, total=progress.steps, description=text)
 
     def __enter__(self) -> BarProgress:
         self._bar.start()
