@@ -70,8 +70,9 @@ def test_every_row_is_written_as_it_is_logged(trainer, tmp_path):
 
     callback.show = show
     made.train()
-    # begin, rows at 2 and 4 (each in the file by then), end
-    assert shown == [(0, 4, 0, False), (2, 4, 1, True), (4, 4, 2, True), (4, 4, 2, False)]
+    # begin, every step, rows at 2 and 4 (each in the file by then), end
+    first = [(0, 4, 0, False), (1, 4, 0, False), (2, 4, 0, False), (2, 4, 1, True)]
+    assert shown == [*first, (3, 4, 1, False), (4, 4, 1, False), (4, 4, 2, True), (4, 4, 2, False)]
 
 
 def test_a_loss_that_is_not_finite_is_written_as_null(trainer, tmp_path):
