@@ -67,7 +67,10 @@ def demo(
     output: Annotated[Path, typer.Option(help="Output folder.")] = Path("runs/demo"),
     questions: Annotated[
         int | None,
-        typer.Option(min=20, help="Number of held-out problems per evaluation. Default: 100, or 400 with --full."),
+        typer.Option(
+            min=20,
+            help="Number of held-out problems per evaluation. Default: 100 (40 in the ablation), or 400 with --full.",
+        ),
     ] = None,
     full: Annotated[
         bool,
@@ -78,7 +81,7 @@ def demo(
 ) -> None:
     """Run the five-minute tour of the embedded model, on a CPU.
 
-    First a thought, a comparison of methods and a latent ablation (under a minute), then live training on a new family of
+    First a thought, a comparison of methods and a latent ablation (half a minute), then live training on a new family of
     problems. Ctrl-C during the training ends it early and evaluates what has been learnt.
     """
     from ruplar.demo import FULL, SHORT, run_demo
