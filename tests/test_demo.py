@@ -10,11 +10,23 @@ import pytest
 from rich.console import Console
 
 from ruplar import runs
-from ruplar.demo import SHORT, DemoSize, _Demo, _write_page, run_demo
+from ruplar.demo import SHORT, DemoSize, _Demo, _interpolate, _write_page, run_demo
 from ruplar.errors import UserError
 from ruplar.evaluate.record import read_samples
 
 TINY = DemoSize(20, 20, ("training.max_steps=3", "data.train.0.count=40", "data.train.1.count=80"))
+
+
+def test_interpolation_scales_the_adapters_change_and_leaves_the_embedding_rows(tmp_path):
+    import torch
+    from safetensors.torch import load_file, save_file
+
+    names = ("layers.0.q_proj.lora_A.weight", "layers.0.q_proj.lora_B.weight", "embed_tokens.token_adapter.delta")
+    save_file({name: torch.full((2, 2), 4.0) for name in names}, tmp_path / "adapter_model.safetensors")
+    _interpolate(tmp_path, 0.75)
+    # the change is B·A, so three quarters of B are three quarters of the change
+    found = load_file(tmp_path / "adapter_model.safetensors")
+    assert [found[name].unique().tolist() for name in names] == [[4.0], [3.0], [4.0]]
 
 
 def console() -> Console:

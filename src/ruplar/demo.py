@@ -40,17 +40,26 @@ class DemoSize:
         questions: Held-out problems per evaluation.
         ablated: How many of them the latent ablation answers, once per mode.
         overrides: Settings that override the live recipe.
+        kept: Share of the trained change that is kept. A short training disturbs the old problems; interpolating between its
+            start and its end repairs them (WiSE-FT, Wortsman et al. 2022).
     """
 
     questions: int
     ablated: int
     overrides: tuple[str, ...] = ()
+    kept: float = 1.0
 
 
+_NEW_WORDS = (
+    "dozen,score,fortnight,trio,trios,quartet,quartets,pair,pairs,charms,potions,elixirs,vials,potion,wizard,brews,"
+    "knight,witch,fairy,dragon,melts,An,elf,goblin,steals"
+)
+"""Words of the new family that no old problem has."""
 SHORT = DemoSize(
     100,
     40,
     (
+        f"backbone.lora.words=[{_NEW_WORDS}]",
         "training.max_steps=300",
         "training.per_device_train_batch_size=16",
         "training.learning_rate=1e-3",
@@ -58,6 +67,7 @@ SHORT = DemoSize(
         "data.train.0.count=1600",
         "data.train.1.count=3200",
     ),
+    kept=0.75,
 )
 FULL = DemoSize(400, 400)
 
@@ -72,6 +82,7 @@ class _Demo:
     device: str
     console: Console
     overrides: Sequence[str] = ()
+    kept: float = 1.0
     summary: dict[str, Any] = field(default_factory=dict)
 
     def say(self, text: str = "", style: str | None = None) -> None:
@@ -101,7 +112,7 @@ def run_demo(
     _clear(folder)
     started = time.monotonic()
     asked, ablated = (questions, questions) if questions else (size.questions, size.ablated)
-    demo = _Demo(folder, asked, ablated, device, console, size.overrides)
+    demo = _Demo(folder, asked, ablated, device, console, size.overrides, size.kept)
     try:
         _show_thoughts(demo)
         _compare(demo)
@@ -185,6 +196,9 @@ def _train_live(demo: _Demo) -> None:
         train_and_record(
             config, run, demo.overrides, resume=False, device=demo.device, console=demo.console, progress=progress
         )
+    if demo.kept < 1:
+        _interpolate(run / "model", demo.kept)
+        demo.say(f"The adapter keeps {demo.kept:.0%} of its change: interpolation protects the old problems.", "dim")
     new_after, old_after = (_evaluate(demo, str(run), source, run.name) for source in (LIVE_FAMILY, OLD))
     old_before = demo.summary["methods"]["ruplar"]
     rows = [
@@ -199,6 +213,16 @@ def _train_live(demo: _Demo) -> None:
         "old_problems_before": old_before["accuracy"],
         "old_problems_after": old_after.accuracy,
     }
+
+
+def _interpolate(model: Path, kept: float) -> None:
+    """Move a model toward the start of its training: multiply the B matrices of its adapter; trained embedding rows stay."""
+    from safetensors.torch import load_file, save_file
+
+    file = model / "adapter_model.safetensors"
+    weights = load_file(file)
+    scaled = {name: weight * kept if ".lora_B." in name else weight for name, weight in weights.items()}
+    save_file(scaled, file, metadata={"format": "pt"})
 
 
 @contextmanager
