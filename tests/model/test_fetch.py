@@ -29,7 +29,7 @@ from ruplar.model.fetch import Known, fetch, fetched, flaw, folder_of
 from ruplar.model.settings import BackboneConfig, PromptConfig
 
 gguf = pytest.importorskip(
-    "gguf", reason='a GGUF file is read with ruplar[smollm2]; run pip install "ruplar[smollm2]"'
+    "gguf", reason="a GGUF file is read with the package gguf; run `pip install -e '.[smollm2]'` in the clone"
 )
 
 WIDTH, HEADS, KEYS, INNER, LAYERS = 64, 4, 2, 96, 2
@@ -465,7 +465,7 @@ def test_other_kinds_of_files_are_refused_by_name(tmp_path, monkeypatch):
     with pytest.raises(UserError, match="text.gguf: cannot be read as a GGUF file"):
         from_gguf.convert(tmp_path / "text.gguf", folder)
     monkeypatch.setitem(sys.modules, "gguf", None)
-    with pytest.raises(UserError, match=r"pip install 'ruplar\[smollm2\]'"):
+    with pytest.raises(UserError, match=r"pip install -e '.\[smollm2\]'; elsewhere, pip install filelock gguf"):
         from_gguf.convert(tmp_path / "m.gguf", folder)
 
 
