@@ -105,9 +105,6 @@ def run_demo(
 
     Returns:
         The summary; accuracies in percent.
-
-    Raises:
-        UserError: The folder contains something other than an earlier demo.
     """
     _clear(folder)
     started = time.monotonic()

@@ -127,22 +127,14 @@ def backbones() -> dict[str, str]:
 
 
 def folder_of(name: str, cache: Path | None = None) -> Path:
-    """Return the cache folder of a known backbone, whether it exists or not.
-
-    Raises:
-        UserError: The name is unknown.
-    """
+    """Return the cache folder of a known backbone, whether it exists or not."""
     if name not in KNOWN:
         raise UserError(unknown("backbone to fetch", name, KNOWN))
     return (cache or cache_folder()) / "models" / name
 
 
 def fetched(name: str) -> Path:
-    """Return the folder of a known backbone that has been fetched.
-
-    Raises:
-        UserError: It has not been fetched; the message says how.
-    """
+    """Return the folder of a known backbone that has been fetched."""
     folder = folder_of(name)
     if not (folder / "config.json").is_file():
         raise UserError(
@@ -169,9 +161,6 @@ def fetch(
 
     Returns:
         Its folder.
-
-    Raises:
-        UserError: It cannot be downloaded, or its hash is wrong.
     """
     from filelock import FileLock
 

@@ -131,10 +131,6 @@ def load_data(section: DataSettings, domain: Domain, need_steps: bool = True) ->
         section: The `data:` section.
         domain: Splits chains into steps.
         need_steps: Whether a row without a step is an error, as for methods that learn from steps.
-
-    Raises:
-        UserError: A source or test set cannot be read, no training row is left, or `canonical_operands` is set for a
-            domain without operations.
     """
     skip_bad = section.skip_bad
     valid = None
@@ -171,9 +167,6 @@ def examples_of(
         domain: Splits a chain in one text into steps.
         need_steps: Whether every row must have a step.
         columns: `question`, `steps` or `answer` → the name of that column in the dataset, where it differs.
-
-    Raises:
-        UserError: Names the row and column of each problem.
     """
     unknown = sorted(set(columns or ()) - set(COLUMNS))
     if unknown:

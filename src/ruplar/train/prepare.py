@@ -76,9 +76,6 @@ def prepare(config: RunConfig, folder: Path) -> Prepared:
     Args:
         config: The recipe, checked; the run that `backbone.init` names need not exist.
         folder: The cache: `.encoded` beside the run folders.
-
-    Raises:
-        UserError: The data or the tokenizer cannot be read, or the folder cannot be written.
     """
     if not config.speed.pretokenize:
         note = "speed.pretokenize is false, so nothing is cached. Add speed.pretokenize=true here and when training."
