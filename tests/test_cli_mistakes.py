@@ -114,6 +114,7 @@ def test_a_question_that_leaves_little_room_is_answered_with_a_warning(caplog):
     assert answer.forwards > 0 and "the model supports 40" in caplog.text
 
 
+@pytest.mark.slow
 def test_every_help_page_fits_eighty_columns_and_describes_each_option(ruplar, monkeypatch):
     from typer.main import get_command
 
