@@ -27,19 +27,13 @@ _JSON_SHAPES = 'A .json file holds a list of rows, an object such as {"data": [.
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One row of a file.
+    """One row of a file."""
 
-    Attributes:
-        source: `file:line`, or `name:index` counted from 1 where rows are not lines.
-        fields: Column → value as in JSON, with numbers as text; a line of text is the column `text`.
-        fault: Why the row cannot be read; "" if it can.
-        raw: The start of the row, for messages.
-    """
-
-    source: str
+    source: str  # `file:line`, or `name:index` counted from 1 where rows are not lines
+    # column → value as in JSON, with numbers as text; a line of text is the column `text`
     fields: dict[str, Any] = field(default_factory=dict)
-    fault: str = ""
-    raw: str = ""
+    fault: str = ""  # why the row cannot be read; "" if it can
+    raw: str = ""  # the start of the row, for messages
 
 
 def file_rows(path: Path) -> Iterator[Row]:

@@ -109,19 +109,13 @@ class CanonicalOperands(ExampleView):
 
 @dataclass(frozen=True)
 class TrainingData:
-    """Training chains and validation questions of a run.
+    """Training chains and validation questions of a run."""
 
-    Attributes:
-        train: The training chains.
-        valid: The validation questions; may be empty.
-        fingerprints: Part and source (`train 1: gsm8k-aug-train.txt`) → hash or seed that identifies its content.
-        left_out: Reason → number of rows left out.
-    """
-
-    train: Sequence[Example]
-    valid: Sequence[Example]
+    train: Sequence[Example]  # the training chains
+    valid: Sequence[Example]  # the validation questions; may be empty
+    # part and source (`train 1: gsm8k-aug-train.txt`) → hash or seed that identifies its content
     fingerprints: dict[str, str]
-    left_out: dict[str, int]
+    left_out: dict[str, int]  # reason → number of rows left out
 
 
 def load_data(section: DataSettings, domain: Domain, need_steps: bool = True) -> TrainingData:

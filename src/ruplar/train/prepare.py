@@ -38,36 +38,22 @@ from ruplar.types import Example
 
 @dataclass(frozen=True)
 class CacheFolder:
-    """A cache folder that later runs reuse.
+    """A cache folder that later runs reuse."""
 
-    Attributes:
-        folder: Its path.
-        bytes: Its size on disk.
-        there: Whether it existed already.
-    """
-
-    folder: Path
-    bytes: int
-    there: bool
+    folder: Path  # its path
+    bytes: int  # its size on disk
+    there: bool  # whether it existed already
 
 
 @dataclass(frozen=True)
 class Prepared:
-    """Result of preparing a recipe.
+    """Result of preparing a recipe."""
 
-    Attributes:
-        chains: Number of training chains; None if they were not loaded.
-        seconds: Wall time.
-        opened: Cache of the loaded chains; None if they load quickly and are not cached.
-        encoded: Cache of the pre-tokenized chains; None if only training can tokenize them.
-        notes: Sentences that say why something is not cached, or what was assumed.
-    """
-
-    chains: int | None
-    seconds: float
-    opened: CacheFolder | None = None
-    encoded: CacheFolder | None = None
-    notes: tuple[str, ...] = ()
+    chains: int | None  # number of training chains; None if they were not loaded
+    seconds: float  # wall time
+    opened: CacheFolder | None = None  # cache of the loaded chains; None if they load quickly and are not cached
+    encoded: CacheFolder | None = None  # cache of the pre-tokenized chains; None if only training can tokenize them
+    notes: tuple[str, ...] = ()  # sentences that say why something is not cached, or what was assumed
 
 
 def prepare(config: RunConfig, folder: Path) -> Prepared:
