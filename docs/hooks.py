@@ -1,7 +1,8 @@
-"""mkdocs hook: write the command-line reference and list the results appendix when the site is built."""
+"""mkdocs hook: write the command-line reference, list the results appendix, and drop links that leave the site."""
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,11 @@ def on_files(files: Files, config: Any) -> Files:
     """Add cli.md, made from the commands themselves."""
     files.append(File.generated(config, "cli.md", content=cli_reference()))
     return files
+
+
+def on_page_markdown(markdown: str, **_: Any) -> str:
+    """Turn links to files of the repository outside docs/ into plain text: the site does not contain them."""
+    return re.sub(r"\[([^\]]+)\]\(\.\./[^)]+\)", r"\1", markdown)
 
 
 def cli_reference() -> str:

@@ -41,17 +41,20 @@ def data() -> Path:
 
 @pytest.fixture(scope="session")
 def benchmark_data() -> Callable[..., Path]:
-    """Names of known sets → the folder of the real benchmark files; skips the test when a file is missing."""
+    """Names of known sets → the folder of the real benchmark files; skips the test when no folder has them all."""
+    from ruplar.cache import data_folder
     from ruplar.data.locations import KNOWN_SETS, parts_of
 
+    folders = (REAL_DATA, data_folder())
+
     def folder_with(*names: str) -> Path:
-        files = {part: KNOWN_SETS[part].file for name in names for part in parts_of(name)}
-        missing = [name for name, file in files.items() if not (REAL_DATA / file).is_file()]
-        if missing:
-            pytest.skip(
-                f"needs the real benchmark files ({', '.join(missing)}): run `ruplar data fetch NAME --to data`, or set RUPLAR_DATA to a folder that holds them"
-            )
-        return REAL_DATA
+        parts = [part for name in names for part in parts_of(name)]
+        for folder in folders:
+            if all((folder / KNOWN_SETS[part].file).is_file() for part in parts):
+                return folder
+        pytest.skip(
+            f"needs the real benchmark files {', '.join(parts)}: run `ruplar data fetch {' '.join(parts)}`, or set RUPLAR_DATA to a folder that holds them"
+        )
 
     return folder_with
 

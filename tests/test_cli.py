@@ -85,6 +85,13 @@ def test_three_mistakes_in_a_recipe_are_told_at_once_before_torch_is_imported(tm
     assert not torch
 
 
+def test_a_recipe_for_a_gpu_says_so_on_a_cpu_before_anything_is_loaded(ruplar, tmp_path):
+    (tmp_path / "metrics.jsonl").touch()  # the folder of another run, which training refuses to write to
+    said = ruplar("train", "embedded-ruplar", "--output", tmp_path, "--device", "cpu")
+    assert said.code == 2 and "embedded-ruplar is meant for a GPU" in " ".join(said.out.split())
+    assert "ruplar train embedded-live" in said.out
+
+
 def test_list_is_one_page_of_names_without_torch():
     from ruplar import plugins
     from ruplar.config import recipes

@@ -48,6 +48,7 @@ def test_a_text_model_writes_its_thought(ruplar):
     assert found["thought"].startswith("<<") and found["latents"] == []
 
 
+@pytest.mark.slow
 def test_ask_shows_the_votes_of_several_thoughts(ruplar):
     words = ("ask", "embedded:ruplar", QUESTION, "--samples", "6", "--noise", "1.5", "--device", "cpu")
     found = ruplar(*words, "--json").json

@@ -28,6 +28,7 @@ def typed(*words) -> str:
     return said.stdout
 
 
+@pytest.mark.slow
 def test_export_writes_a_card_beside_the_weights_and_what_it_says_to_type_works(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "more.md").write_text("It has met no fractions.\n", encoding="utf-8")

@@ -29,6 +29,12 @@ def test_a_file_that_is_there_is_written_over_only_when_told_to(ruplar, refused,
     assert len((tmp_path / "a.jsonl").read_text().splitlines()) == 2
 
 
+def test_a_wrong_setting_of_ask_is_explained_as_in_a_recipe(refused):
+    said = refused("ask", "embedded:ruplar", "3+4?", "--set", "method.halt_threshold=2", "--set", "method.hatl=never")
+    assert "method.halt_threshold: must be less than 1, got 2." in said
+    assert "method: unknown setting of method ruplar 'hatl'. Did you mean 'halt'?" in said
+
+
 @pytest.mark.parametrize(
     ("setting", "problem"),
     [
@@ -108,6 +114,7 @@ def test_a_question_that_leaves_little_room_is_answered_with_a_warning(caplog):
     assert answer.forwards > 0 and "the model supports 40" in caplog.text
 
 
+@pytest.mark.slow
 def test_every_help_page_fits_eighty_columns_and_describes_each_option(ruplar, monkeypatch):
     from typer.main import get_command
 

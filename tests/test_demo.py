@@ -10,11 +10,23 @@ import pytest
 from rich.console import Console
 
 from ruplar import runs
-from ruplar.demo import SHORT, DemoSize, _Demo, _write_page, run_demo
+from ruplar.demo import SHORT, DemoSize, _Demo, _interpolate, _write_page, run_demo
 from ruplar.errors import UserError
 from ruplar.evaluate.record import read_samples
 
-TINY = DemoSize(10, ("training.max_steps=3", "data.train.0.count=40", "data.train.1.count=80"))
+TINY = DemoSize(10, 10, ("training.max_steps=3", "data.train.0.count=40", "data.train.1.count=80"))
+
+
+def test_interpolation_scales_the_adapters_change_and_leaves_the_embedding_rows(tmp_path):
+    import torch
+    from safetensors.torch import load_file, save_file
+
+    names = ("layers.0.q_proj.lora_A.weight", "layers.0.q_proj.lora_B.weight", "embed_tokens.token_adapter.delta")
+    save_file({name: torch.full((2, 2), 4.0) for name in names}, tmp_path / "adapter_model.safetensors")
+    _interpolate(tmp_path, 0.75)
+    # the change is B·A, so three quarters of B are three quarters of the change
+    found = load_file(tmp_path / "adapter_model.safetensors")
+    assert [found[name].unique().tolist() for name in names] == [[4.0], [3.0], [4.0]]
 
 
 def console() -> Console:
@@ -67,9 +79,12 @@ def test_the_demo_shows_thoughts_compares_ablates_and_trains(tmp_path):
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(runs, "train_and_record", interrupted)
-        longer = DemoSize(10, (*TINY.overrides, "training.max_steps=400", "training.logging_steps=1"))
+        longer = DemoSize(10, 5, (*TINY.overrides, "training.max_steps=400", "training.logging_steps=1"))
         found = run_demo(folder, longer, "cpu", screen)
-    assert "Stopped after 2 of 400 steps." in screen.file.getvalue()
+    text = screen.file.getvalue()
+    assert "Stopped after 2 of 400 steps." in text and "the first 5 problems" in text
+    # the ablation answers the first five of the same problems
+    assert found["ablation"]["real"] == 100 * sum(s["correct"] for s in read_samples(folder / "ruplar")[:5]) / 5
     assert set(found) == {"methods", "ablation", "live", "seconds"}
     assert (folder / "live" / "model" / "ruplar.json").is_file()
 
@@ -100,7 +115,7 @@ def test_without_matplotlib_the_demo_says_that_there_is_no_page(tmp_path, monkey
 
     monkeypatch.setattr(style, "load", missing)
     screen = console()
-    _write_page(_Demo(tmp_path, 20, "cpu", screen, summary={"methods": {}}))
+    _write_page(_Demo(tmp_path, 20, 20, "cpu", screen, summary={"methods": {}}))
     assert "No page and no figures were written: figures need matplotlib." in screen.file.getvalue()
     assert not (tmp_path / "page.html").exists()
 

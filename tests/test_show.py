@@ -33,3 +33,11 @@ def test_each_soft_token_has_a_line_and_their_bars_stand_below_each_other():
     assert [line.split()[0] for line in lines[:-1]] == [f"z{i}" for i in range(1, 13)]
     assert "7 0.75" in lines[0] and "8 0.25" in lines[0] and lines[0].endswith("entropy 0.56")
     assert shown(1)[0].index("█") == 5
+
+
+def test_a_soft_token_of_many_tokens_fits_80_columns():
+    latent = Latent(("1200", "400", "+", "=", "800", "3"), (0.6, 0.1, 0.1, 0.1, 0.05, 0.05), 1.2, 0.0)
+    console = Console(file=io.StringIO(), width=80)
+    show_answer(console, Answer("1200", latents=(latent,) * 10, latent_count=10, forwards=13))
+    lines = console.file.getvalue().splitlines()
+    assert len(lines) == 11 and "1200 0.60  400 0.10  + 0.10  = 0.10  entropy 1.20" in lines[0]

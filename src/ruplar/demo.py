@@ -34,15 +34,32 @@ _SHOWN_STEPS = (2, 3, 4)
 
 @dataclass(frozen=True)
 class DemoSize:
-    """How long the demo takes: held-out problems per evaluation, and settings that override the live recipe."""
+    """How long the demo takes.
+
+    Attributes:
+        questions: Held-out problems per evaluation.
+        ablated: How many of them the latent ablation answers, once per mode.
+        overrides: Settings that override the live recipe.
+        kept: Share of the trained change that is kept. A short training disturbs the old problems; interpolating between its
+            start and its end repairs them (WiSE-FT, Wortsman et al. 2022).
+    """
 
     questions: int
+    ablated: int
     overrides: tuple[str, ...] = ()
+    kept: float = 1.0
 
 
+_NEW_WORDS = (
+    "dozen,score,fortnight,trio,trios,quartet,quartets,pair,pairs,charms,potions,elixirs,vials,potion,wizard,brews,"
+    "knight,witch,fairy,dragon,melts,An,elf,goblin,steals"
+)
+"""Words of the new family that no old problem has."""
 SHORT = DemoSize(
     100,
+    40,
     (
+        f"backbone.lora.words=[{_NEW_WORDS}]",
         "training.max_steps=300",
         "training.per_device_train_batch_size=16",
         "training.learning_rate=1e-3",
@@ -50,8 +67,9 @@ SHORT = DemoSize(
         "data.train.0.count=1600",
         "data.train.1.count=3200",
     ),
+    kept=0.75,
 )
-FULL = DemoSize(400)
+FULL = DemoSize(400, 400)
 
 
 @dataclass
@@ -60,9 +78,11 @@ class _Demo:
 
     folder: Path
     questions: int
+    ablated: int
     device: str
     console: Console
     overrides: Sequence[str] = ()
+    kept: float = 1.0
     summary: dict[str, Any] = field(default_factory=dict)
 
     def say(self, text: str = "", style: str | None = None) -> None:
@@ -80,18 +100,16 @@ def run_demo(
         size: `SHORT` or `FULL`.
         device: Device of the models.
         console: Where tables and progress bars are printed.
-        questions: Held-out problems per evaluation, instead of those of `size`.
+        questions: Held-out problems per evaluation and in the ablation, instead of those of `size`.
         train: Whether to train live after the first part.
 
     Returns:
         The summary; accuracies in percent.
-
-    Raises:
-        UserError: The folder contains something other than an earlier demo.
     """
     _clear(folder)
     started = time.monotonic()
-    demo = _Demo(folder, questions or size.questions, device, console, size.overrides)
+    asked, ablated = (questions, questions) if questions else (size.questions, size.ablated)
+    demo = _Demo(folder, asked, ablated, device, console, size.overrides, size.kept)
     try:
         _show_thoughts(demo)
         _compare(demo)
@@ -152,9 +170,10 @@ def _ablate(demo: _Demo) -> None:
     from ruplar.display import ablation_table
     from ruplar.runs import ablate_model
 
-    demo.say(f"\n3  Latent ablation: the same {demo.questions} problems with the soft tokens replaced", "bold")
-    on = [SourceConfig(source=OLD, count=demo.questions)]
-    rows = ablate_model("embedded:ruplar", on, console=demo.console, device=demo.device, batch_size=100)[OLD]
+    same = "the same" if demo.ablated == demo.questions else "the first"
+    demo.say(f"\n3  Latent ablation: {same} {demo.ablated} problems with the soft tokens replaced", "bold")
+    on = [SourceConfig(source=OLD, count=demo.ablated)]
+    rows = ablate_model("embedded:ruplar", on, console=demo.console, device=demo.device, batch_size=20)[OLD]
     demo.console.print(ablation_table("", rows))
     demo.summary["ablation"] = {row.mode: row.result.accuracy for row in rows}
     write_json(demo.folder / "ablation.json", {OLD: [row.as_dict() for row in rows]})
@@ -174,6 +193,9 @@ def _train_live(demo: _Demo) -> None:
         train_and_record(
             config, run, demo.overrides, resume=False, device=demo.device, console=demo.console, progress=progress
         )
+    if demo.kept < 1:
+        _interpolate(run / "model", demo.kept)
+        demo.say(f"The adapter keeps {demo.kept:.0%} of its change: interpolation protects the old problems.", "dim")
     new_after, old_after = (_evaluate(demo, str(run), source, run.name) for source in (LIVE_FAMILY, OLD))
     old_before = demo.summary["methods"]["ruplar"]
     rows = [
@@ -190,13 +212,23 @@ def _train_live(demo: _Demo) -> None:
     }
 
 
+def _interpolate(model: Path, kept: float) -> None:
+    """Move a model toward the start of its training: multiply the B matrices of its adapter; trained embedding rows stay."""
+    from safetensors.torch import load_file, save_file
+
+    file = model / "adapter_model.safetensors"
+    weights = load_file(file)
+    scaled = {name: weight * kept if ".lora_B." in name else weight for name, weight in weights.items()}
+    save_file(scaled, file, metadata={"format": "pt"})
+
+
 @contextmanager
 def _training_progress(demo: _Demo) -> Iterator[Show]:
     """Show a bar with loss and remaining time; the first Ctrl-C stops the training, the second interrupts the demo."""
     from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
     from rich.progress import Progress as Bar
 
-    interrupted = False
+    interrupted, loss = False, "starting"
     previous = signal.getsignal(signal.SIGINT)
 
     def on_interrupt(*_: Any) -> None:
@@ -209,10 +241,10 @@ def _training_progress(demo: _Demo) -> Iterator[Show]:
         task = bar.add_task("", total=None)
 
         def update(progress: Progress) -> bool:
-            loss = f"loss {progress.row['loss']:.3f}" if "loss" in progress.row else "starting"
+            nonlocal loss
+            if "loss" in progress.row:
+                loss = f"loss {progress.row['loss']:.3f}"
             bar.update(task, completed=progress.step, total=progress.steps, description=loss)
-            if interrupted and progress.row:
-                bar.console.print(f"Stopped after {progress.step} of {progress.steps} steps.", style="yellow")
             return interrupted
 
         signal.signal(signal.SIGINT, on_interrupt)
@@ -220,6 +252,9 @@ def _training_progress(demo: _Demo) -> Iterator[Show]:
             yield update
         finally:
             signal.signal(signal.SIGINT, previous)
+            if interrupted:
+                done, total = bar.tasks[task].completed, bar.tasks[task].total
+                bar.console.print(f"Stopped after {done:.0f} of {total or 0:.0f} steps.", style="yellow")
 
 
 def _evaluate(demo: _Demo, model: str, source: str, name: str) -> BenchmarkResult:

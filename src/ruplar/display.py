@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 _BAR = 20
 _MIN_PROB = 0.02
+_TOP_WIDTH = 40
+"""Width of the most likely tokens of a latent: with bar and entropy, a line of at most 80 columns."""
 
 
 def percent(value: float | None, low: float | None = None, high: float | None = None) -> str:
@@ -33,9 +35,10 @@ def latent_line(number: int, latent: Latent, count: int = 1) -> Text:
     """Format one of `count` latents: a bar for its most likely token, its tokens with probabilities, its entropy."""
     top = Text()
     for token, prob in zip(latent.tokens, latent.probs, strict=True):
-        if prob < _MIN_PROB:
+        name = token.strip() or repr(token)
+        if prob < _MIN_PROB or (top and len(top) + len(f"{name} {prob:.2f}  ") > _TOP_WIDTH):
             break
-        top.append(f"{token.strip() or repr(token)}", style="bold green" if not top else "cyan")
+        top.append(name, style="bold green" if not top else "cyan")
         top.append(f" {prob:.2f}  ", style="dim")
     filled = round(latent.probs[0] * _BAR)
     bar = Text("█" * filled + "░" * (_BAR - filled), style="green")

@@ -6,7 +6,9 @@ The command line prints a `UserError` without a traceback. Problems are collecte
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Iterable
+from importlib import metadata
 
 _MANY = 12
 """Above this many known names, a message lists only the closest ones."""
@@ -56,5 +58,15 @@ def unknown(kind: str, name: str, known: Iterable[str]) -> str:
 
 
 def install_extra(extra: str) -> str:
-    """Say how to install an optional dependency group: `Install the extra 'serve': pip install 'ruplar[serve]' …`."""
-    return f"Install the extra '{extra}': pip install 'ruplar[{extra}]' (from a clone: pip install -e '.[{extra}]')."
+    """Say how to install the packages of an optional dependency group, in a clone and elsewhere.
+
+    The packages are named one by one: ruplar itself may not be on the index that pip asks.
+    """
+    clone = f"in a clone, pip install -e '.[{extra}]'"
+    try:
+        declared = metadata.requires("ruplar") or []
+    except metadata.PackageNotFoundError:  # run from the source folder, without an installation
+        return f"Install the extra '{extra}': {clone}."
+    mark = re.compile(rf"""extra == ["']{extra}["']""")
+    packages = [re.split(r"[\s;<>=~!]", line)[0] for line in declared if mark.search(line)]
+    return f"Install the extra '{extra}': {clone}; elsewhere, pip install {' '.join(packages)}."

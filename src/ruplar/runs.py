@@ -51,6 +51,7 @@ def train_and_record(
         if progress is None and console.is_terminal:
             progress = stack.enter_context(BarProgress(console))
         elif progress is None:
+            console.print("loading data and model")
             progress = lambda p: console.print(line(p), highlight=False, soft_wrap=True) if p.row else None  # noqa: E731
         try:
             result = train(config, output=folder, resume=resume, device=device, progress=progress)

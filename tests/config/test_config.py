@@ -191,6 +191,12 @@ def test_settings_that_contradict_each_other_are_refused(small):
     assert "no folder 'runs/none'" in problems(small(), "backbone.init=runs/none")[0]
 
 
+def test_a_set_that_needs_a_package_which_is_not_installed_is_refused(small, monkeypatch):
+    monkeypatch.setitem(sys.modules, "datasets", None)
+    [problem] = problems(small(), "data.train=hub:owner/chains")
+    assert "data.train.source: Reading 'owner/chains' from the Hugging Face Hub needs the package" in problem
+
+
 def test_a_recipe_may_build_on_another(small):
     base = small()
     child = small(

@@ -51,6 +51,18 @@ IN_README = {
 }
 
 
+REFERENCES = {
+    "CoT-SFT": "CoT-SFT",
+    "RuPLaR-plan": "CoT-SFT",
+    "CoLaR-2": "CoT-SFT, original operand order",
+    "No-CoT (direct answer)": "CoT-SFT, original operand order",
+    "RuPLaR-Mix, 800 steps": "CoT-SFT, 800 steps",
+    "CoT-SFT, model soup of 3 seeds": "CoT-SFT, model soup of 3 seeds",
+    "RuPLaR-plan, model soup of 3 seeds": "CoT-SFT, model soup of 3 seeds",
+}
+"""Row of the README's table → the row that its % of CoT refers to."""
+
+
 def table(page: str, first: str) -> dict[str, list[str]]:
     """The table whose header starts with these cells: plain label → its other cells."""
     [body] = re.findall(rf"^\| {re.escape(first)}.*\n\|[-:| ]+\|\n((?:\|.*\n)+)", page, re.M)
@@ -60,20 +72,45 @@ def table(page: str, first: str) -> dict[str, list[str]]:
     return {label: cells for label, *cells in rows}
 
 
+def columns(page: str, first: str) -> list[str]:
+    """Names of the columns after the first of the table whose header starts with these cells."""
+    [header] = [line for line in page.splitlines() if line.startswith(f"| {first}")]
+    return [cell.strip() for cell in header.split("|")[2:-1]]
+
+
 HEADLINE = table(RESULTS, "method | seeds | GSM8K (n = 1,319)")
 
 
 @pytest.fixture(scope="module")
 def records() -> dict[tuple[str, str], dict[str, dict]]:
     """(study, row) → benchmark → what `ruplar report --json` says."""
-    from ruplar.cli import app
-
-    made = CliRunner().invoke(app, ["report", *(str(ROOT / "results" / name) for name in STUDIES), "--json"])
-    assert made.exit_code == 0, made.output
     found: dict[tuple[str, str], dict[str, dict]] = {}
-    for row in json.loads(made.stdout):
+    for row in json.loads(report(*(f"results/{name}" for name in STUDIES), "--json")):
         found.setdefault((row["study"], row["method"]), {})[row["benchmark"]] = row
     return found
+
+
+@pytest.fixture(scope="module")
+def averages() -> dict[tuple[str, str], str]:
+    """(study, row) → macro-average ± half its interval, as `ruplar report` prints it."""
+    found = {}
+    for study in STUDIES:
+        printed = report(f"results/{study}", "--no-tests", "--no-printed")
+        place = columns(printed, "method | seeds | GSM8K").index("macro-average")
+        rows = table(printed, "method | seeds | GSM8K")
+        found |= {(study, row): cells[place] for row, cells in rows.items()}
+    return found
+
+
+def report(*words: str) -> str:
+    """What `ruplar report` prints, in the repository's folder."""
+    from ruplar.cli import app
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(ROOT)
+        made = CliRunner().invoke(app, ["report", *words])
+    assert made.exit_code == 0, made.output
+    return made.stdout
 
 
 def plus_minus(row: dict) -> str:
@@ -81,12 +118,12 @@ def plus_minus(row: dict) -> str:
 
 
 @pytest.mark.parametrize("label", ROWS)
-def test_a_row_of_the_headline_is_that_of_its_records(label, records):
+def test_a_row_of_the_headline_is_that_of_its_records(label, records, averages):
     seeds, *cells, average = HEADLINE[label]
     made = records[ROWS[label]]
     assert int(seeds) == len(made["gsm8k-aug"]["seeds"])
     assert cells == [plus_minus(made[name]) for name in SETS]
-    assert average.split(" ±")[0] == f"{sum(made[name]['accuracy'] for name in SETS) / 4:.1f}"
+    assert average == averages[ROWS[label]]
 
 
 @pytest.mark.parametrize("label", SHARES)
@@ -112,6 +149,27 @@ def test_the_table_of_the_readme_is_that_of_the_results():
     for label, (seeds, gsm8k, average, *_) in rows.items():
         made = HEADLINE[IN_README[label]]
         assert [seeds, gsm8k, average] == [made[0], made[1], made[-1]], label
+
+
+def test_the_readmes_share_of_cot_is_the_ratio_of_two_macro_averages(records):
+    for label, (_, _, _, shown, *_) in table(README, "method | seeds | GSM8K").items():
+        row = IN_README[label]
+        ours, cot = (sum(records[ROWS[name]][one]["accuracy"] for one in SETS) for name in (row, REFERENCES[row]))
+        assert float(shown) == round(100 * ours / cot, 1), label
+
+
+def test_the_readmes_milliseconds_are_those_of_the_latency_study():
+    printed = report("results/latency", "--no-tests", "--no-printed")
+    names = columns(printed, "method | backbone")
+    on_gsm8k = re.sub(r"^\| (?!method).*\| (multiarith|word-problems) \|.*\n", "", printed, flags=re.M)
+    measured = {row: dict(zip(names, cells, strict=True)) for row, cells in table(on_gsm8k, "method").items()}
+    for label, (*_, alone, batched) in table(README, "method | seeds | GSM8K").items():
+        row = measured.get(ROWS[IN_README[label]][1])
+        if row is None:
+            assert (alone, batched) == ("–", "–"), label
+        else:
+            assert alone == row["ms at batch size 1"], label
+            assert float(batched) == round(float(row["ms a question"]), 1), label
 
 
 def test_soft_tokens_and_forward_passes_of_the_readme_are_means_over_the_four_sets(records):

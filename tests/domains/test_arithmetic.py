@@ -97,6 +97,7 @@ def test_published_symbols_are_digit_runs_five_operators_and_points(step, symbol
     assert PUBLISHED.symbols(step) == symbols.split()
 
 
+@pytest.mark.slow
 @given(st.text())
 def test_exact_symbols_lose_nothing_but_spaces_separators_and_stops(step):
     kept = "".join(EXACT.symbols(step))

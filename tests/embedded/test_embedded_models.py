@@ -61,6 +61,7 @@ def test_readable_latents_take_memory_for_the_questions_asked_and_none_where_a_t
     assert _most_held(LatentReasoner.from_pretrained("embedded:cot", engine="fast"), questions) == 0
 
 
+@pytest.mark.slow
 def test_an_engine_is_made_anew_only_where_its_slots_do_not_fit(problems):
     reasoner = LatentReasoner.from_pretrained("embedded:ruplar", engine="fast")
     engines = []
@@ -73,6 +74,7 @@ def test_an_engine_is_made_anew_only_where_its_slots_do_not_fit(problems):
     assert reasoner._fast[1].slots == 4
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", MODELS)
 def test_both_engines_say_the_same(name, problems):
     questions = [p.question for p in problems[:64]]
@@ -86,6 +88,7 @@ def test_both_engines_say_the_same(name, problems):
         assert [z.tokens[0] for z in a.latents] == [z.tokens[0] for z in b.latents]
 
 
+@pytest.mark.slow
 def test_soft_tokens_carry_the_answer(problems):
     # coarse bounds: 100 problems move a true 90 % by 6 points
     found = {row.mode: row.result for row in ablate(LatentReasoner.from_pretrained("embedded:ruplar"), problems)}
@@ -95,6 +98,7 @@ def test_soft_tokens_carry_the_answer(problems):
     assert found["real"].latents <= 6
 
 
+@pytest.mark.slow
 def test_thinking_beats_answering_at_once(problems):
     assert accuracy("ruplar", problems) > accuracy("no_cot", problems) + 0.1
 

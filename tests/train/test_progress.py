@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 
 import pytest
 
@@ -69,8 +70,9 @@ def test_every_row_is_written_as_it_is_logged(trainer, tmp_path):
 
     callback.show = show
     made.train()
-    # begin, rows at 2 and 4 (each in the file by then), end
-    assert shown == [(0, 4, 0, False), (2, 4, 1, True), (4, 4, 2, True), (4, 4, 2, False)]
+    # begin, every step, rows at 2 and 4 (each in the file by then), end
+    first = [(0, 4, 0, False), (1, 4, 0, False), (2, 4, 0, False), (2, 4, 1, True)]
+    assert shown == [*first, (3, 4, 1, False), (4, 4, 1, False), (4, 4, 2, True), (4, 4, 2, False)]
 
 
 def test_a_loss_that_is_not_finite_is_written_as_null(trainer, tmp_path):
@@ -90,3 +92,16 @@ def test_the_bar_prints_validations_above_itself_and_the_parts_beside():
         bar(Progress(5, 10, {"eval_accuracy": 0.5}))
     text = out.getvalue()
     assert "valid accuracy 50.0%" in text and "loss 0.412 = answer 0.201" in text and "5/10" in text
+
+
+def test_at_80_columns_the_bar_shows_step_times_and_loss_and_says_what_happens_before_the_first_step():
+    from rich.console import Console
+
+    out = io.StringIO()
+    with BarProgress(Console(file=out, force_terminal=True, width=80)) as bar:
+        bar(Progress(0, 4500))
+        bar(Progress(119, 4500, ROW, PARTS, eta=42 * 60))
+        bar(Progress(120, 4500, eta=41 * 60))  # a step that logs nothing moves the bar and keeps the metrics
+    text = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", out.getvalue())
+    assert "step 0/? ━━━━━━━━━━━━━━━━━━━━ 0:00:00 loading data and model" in text
+    assert re.search(r"step +120/4500 \S+ 0:0\d:\d\d eta 41m \| loss 0\.412 \| lr 2\.9e-04", text)

@@ -31,7 +31,9 @@ def test_a_recipe_becomes_the_best_model_and_a_moved_run_still_knows_it(config, 
     assert result.path == here / "model" and result.steps == 4 and result.rows == 64
     assert result.trainable < result.parameters and result.tokens > 0 and result.seconds > 0 and result.best_step == 2
     assert set(result.fingerprints) == {"train 1: word-problems", "valid: word-problems"}
-    assert [p.step for p in shown] == [0, 2, 2, 4, 4, 4]  # begin; two rows, each with a validation; end
+    # begin; every step; two rows, each with a validation; end
+    assert [p.step for p in shown] == [0, 1, 2, 2, 2, 3, 4, 4, 4, 4]
+    assert [p.step for p in shown if p.row] == [2, 2, 4, 4]
     # both validations of an untrained model have the same accuracy, so the first stays the best
     assert weights(here / "model") == weights(here / "checkpoint-2") != weights(here / "checkpoint-4")
     answers = LatentReasoner.from_pretrained(here).ask(["How many?", "Why is it so?"], return_latents=True)

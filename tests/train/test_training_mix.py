@@ -122,6 +122,7 @@ def test_invented_rows_of_gsm8k_dev_are_neither_trained_on_nor_augmented(data, m
     assert copies() > 3 and copies(decontaminate=("gsm8k-dev",)) == 0
 
 
+@pytest.mark.slow
 def test_rows_of_gsm8k_dev_are_neither_trained_on_nor_augmented(benchmark_data, monkeypatch):
     monkeypatch.setenv("RUPLAR_DATA", str(benchmark_data("gsm8k-dev", "gsm8k-train-equations")))
     dev = {e.question for e in read("gsm8k-dev", DOMAIN, need_steps=False).examples}

@@ -143,21 +143,13 @@ class Ceilings:
 
 @dataclass(frozen=True)
 class Load:
-    """What a forward pass of a model reads.
+    """What a forward pass of a model reads."""
 
-    Attributes:
-        body: Number of weights used for every token: all except the embedding and the LM head.
-        head: Number of weights of the LM head, used only for positions that predict a token.
-        bytes_each: Bytes per weight.
-        cache_bytes: Bytes of the KV cache per position.
-        total_bytes: Bytes of all weights.
-    """
-
-    body: int
-    head: int
-    bytes_each: int
-    cache_bytes: int
-    total_bytes: int
+    body: int  # number of weights used for every token: all except the embedding and the LM head
+    head: int  # number of weights of the LM head, used only for positions that predict a token
+    bytes_each: int  # bytes per weight
+    cache_bytes: int  # bytes of the KV cache per position
+    total_bytes: int  # bytes of all weights
 
     @classmethod
     def of(cls, backbone: Backbone) -> Load:

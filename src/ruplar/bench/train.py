@@ -41,29 +41,17 @@ _BATCHES = 4
 
 @dataclass(frozen=True)
 class TrainOptions:
-    """Options of a training step; `pack` to `keep` apply to ours only.
+    """Options of a training step; `pack` to `keep` apply to ours only."""
 
-    Attributes:
-        batch: Sequences per step.
-        lora: Train a LoRA adapter; False trains all weights, stored in float32.
-        pack: Tokens per packed row; 0: no packing.
-        compile: Compile the layers.
-        head_chunk: Supervised positions per LM-head chunk; 0: all at once.
-        checkpoint: Gradient checkpointing.
-        keep: With compile: see `Backbone.compile_layers`.
-        latents: Latents per sequence.
-        answer: Answer tokens per sequence.
-    """
-
-    batch: int = 32
-    lora: bool = True
-    pack: int = 0
-    compile: bool = False
-    head_chunk: int = 0
-    checkpoint: bool = False
-    keep: float = 1.0
-    latents: int = 3
-    answer: int = 10
+    batch: int = 32  # sequences per step
+    lora: bool = True  # train a LoRA adapter; False trains all weights, stored in float32
+    pack: int = 0  # tokens per packed row; 0: no packing
+    compile: bool = False  # compile the layers
+    head_chunk: int = 0  # supervised positions per LM-head chunk; 0: all at once
+    checkpoint: bool = False  # gradient checkpointing
+    keep: float = 1.0  # with compile: see `Backbone.compile_layers`
+    latents: int = 3  # latents per sequence
+    answer: int = 10  # answer tokens per sequence
 
 
 def train(shape: str, device: str, dtype: str, options: TrainOptions, repeats: int = 20) -> dict[str, Any]:

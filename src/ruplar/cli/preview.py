@@ -75,7 +75,7 @@ def _plugin(section: str, name: str, settings: dict[str, Any]) -> Any:
     """Make a plug-in; a wrong setting is reported by name, as in a recipe."""
     from pydantic import ValidationError
 
-    from ruplar.config.check import explain
+    from ruplar.settings import explain
 
     kind = {"prior": "priors", "spans": "spans", "domain": "domains"}[section]
     config = plugins.load(kind, name).Config

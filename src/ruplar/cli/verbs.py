@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 import os
 import sys
+import warnings
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -30,7 +31,6 @@ from ruplar.errors import Interrupted, UserError
 app = typer.Typer(
     help="Train, evaluate and serve language models that reason in a few soft tokens instead of text.",
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
@@ -67,7 +67,10 @@ def demo(
     output: Annotated[Path, typer.Option(help="Output folder.")] = Path("runs/demo"),
     questions: Annotated[
         int | None,
-        typer.Option(min=20, help="Number of held-out problems per evaluation. Default: 100, or 400 with --full."),
+        typer.Option(
+            min=20,
+            help="Number of held-out problems per evaluation. Default: 100 (40 in the ablation), or 400 with --full.",
+        ),
     ] = None,
     full: Annotated[
         bool,
@@ -78,7 +81,7 @@ def demo(
 ) -> None:
     """Run the five-minute tour of the embedded model, on a CPU.
 
-    First a thought, a comparison of methods and a latent ablation (under a minute), then live training on a new family of
+    First a thought, a comparison of methods and a latent ablation (half a minute), then live training on a new family of
     problems. Ctrl-C during the training ends it early and evaluates what has been learnt.
     """
     from ruplar.demo import FULL, SHORT, run_demo
@@ -126,9 +129,15 @@ def train(
     from ruplar.runs import train_and_record
 
     folder = options.writable_folder(output or Path("runs") / f"{config.name}-seed{config.seed}")
-    found = train_and_record(
-        config, folder, overrides or [], resume=resume, device=options.pick_device(device), console=out
-    )
+    where = options.pick_device(device)
+    if where == "cpu" and config.training.get("bf16"):
+        out.print(
+            f"{config.name} is meant for a GPU (training.bf16: true); on a CPU it takes hours or days. "
+            "For a CPU: `ruplar train embedded-live`.",
+            style="yellow",
+            highlight=False,
+        )
+    found = train_and_record(config, folder, overrides or [], resume=resume, device=where, console=out)
     if found is not None:
         out.print(
             f"model    {found / 'model'}\nrecord   {found / 'run.json'}\ncurve    {found / 'metrics.jsonl'}",
@@ -233,6 +242,8 @@ _DISK = ("I/O error", "PytorchStreamWriter")
 
 def main() -> None:
     """Run the `ruplar` command; a user error is printed without a traceback and exits with status 2."""
+    # notes from transformers to the authors of peft, which a user can do nothing about
+    warnings.filterwarnings("ignore", category=FutureWarning, module="transformers")
     try:
         app()
     except UserError as error:

@@ -6,8 +6,7 @@ as it is written on the command line, and the value found.
 
 from __future__ import annotations
 
-import typing
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -20,18 +19,12 @@ from ruplar.data.decontamination import why_not_train
 from ruplar.data.locations import locate
 from ruplar.data.scenarios import JOINED
 from ruplar.data.sources import GENERATORS, TEST_SEED, SourceConfig
-from ruplar.errors import UserError, unknown
+from ruplar.errors import UserError
 from ruplar.model.fetch import KNOWN, fetched
-from ruplar.renamed import hint
+from ruplar.settings import explain, model_in
 
 PLUGIN_SECTIONS = {"spans": "spans", "prior": "priors", "method": "methods", "data.domain": "domains"}
 """Section that names a plug-in → its kind."""
-
-_BOUNDS = {"greater_than_equal": "at least", "greater_than": "more than", "less_than_equal": "at most"}
-_BOUNDS |= {"less_than": "less than"}
-_LIMITS = ("ge", "gt", "le", "lt")
-_TYPES = {"int": "a whole number", "float": "a number", "bool": "true or false", "string": "text", "tuple": "a list"}
-_TYPES |= {"model": "a section (key: value)", "dict": "a section (key: value)"}
 
 
 def normal(data: Mapping[str, Any]) -> dict[str, Any]:
@@ -99,7 +92,7 @@ def _default_name(path: str) -> str | None:
     model: type[BaseModel] = RunConfig
     *sections, last = path.split(".")
     for section in sections:
-        model = _model_in(model.model_fields[section].annotation) or model
+        model = model_in(model.model_fields[section].annotation) or model
     found = model.model_fields[last].get_default(call_default_factory=True)
     return getattr(found, "name", None)
 
@@ -158,13 +151,13 @@ def _missing(data: Mapping[str, Any], check_init: bool) -> Iterable[str]:
         if isinstance(source, str) and source.partition(":")[0] not in GENERATORS:
             try:
                 for name in JOINED.get(source, (source,)):
-                    locate(name)
+                    locate(name).check_packages()
             except UserError as error:
                 yield f"{place}.source: {error}"
     against = _at(data, "data.decontaminate")
     for name in against if isinstance(against, list | tuple) else ():
         try:
-            locate(str(name))
+            locate(str(name)).check_packages()
         except UserError as error:
             yield f"data.decontaminate: {error}"
     name = _at(data, "backbone.name")
@@ -194,57 +187,3 @@ def _leaks(train: SourceConfig, valid: SourceConfig | None) -> Iterable[str]:
             yield f"data.valid would be the test problems; give '{valid.source}' a seed of its own."
         elif valid.seed == train.seed and valid.source == train.source:
             yield f"seed {train.seed} also generates data.valid; use another."
-
-
-def explain(
-    detail: Mapping[str, Any], model: type[BaseModel], *, prefix: str = "", owner: str = "", one_train=False
-) -> str:
-    """Return one pydantic error as a sentence with the setting, its value and the fix."""
-    loc = [str(part) for part in detail["loc"]]
-    if one_train and loc[:3] == ["data", "train", "0"]:
-        loc = ["data", "train", *loc[3:]]
-    parts = [prefix, *loc] if prefix else loc
-    kind, shown, context = detail["type"], _short(detail.get("input")), detail.get("ctx", {})
-    if kind == "extra_forbidden":
-        if gone := hint(".".join(parts)):
-            return gone
-        known = _fields_at(model, detail["loc"][:-1])
-        noun = "setting" + owner if len(parts) > 1 else "section"
-        said = unknown(noun, parts[-1], known)
-        return f"{'.'.join(parts[:-1])}: {said}" if len(parts) > 1 else said
-    place = ".".join(parts)
-    if kind == "missing":
-        return f"{place}: is required."
-    if kind in _BOUNDS:
-        limit = next(context[key] for key in _LIMITS if key in context)
-        limit = f"{limit:,}" if isinstance(limit, int) else f"{limit:g}"
-        return f"{place}: must be {_BOUNDS[kind]} {limit}, got {shown}."
-    if kind == "literal_error":
-        return f"{place}: must be {context['expected']}, got {shown}."
-    if kind == "string_pattern_mismatch":
-        return f"{place}: letters, digits, '.', '_' and '-' only, beginning with a letter or digit; got {shown}."
-    if kind == "value_error":
-        return f"{place}: {context['error']}."
-    noun = _TYPES.get(kind.split("_")[0], "")
-    if noun and kind.endswith(("_type", "_parsing", "_from_float")):
-        return f"{place}: must be {noun}, got {shown}."
-    return f"{place}: {detail['msg'][:1].lower()}{detail['msg'][1:]}, got {shown}."
-
-
-def _short(value: Any) -> str:
-    text = repr(value)
-    return text if len(text) <= 80 else f"{text[:77]}..."
-
-
-def _fields_at(model: type[BaseModel], loc: Sequence[Any]) -> list[str]:
-    """Return the field names of the settings class at `loc` below `model`."""
-    for part in loc:
-        if isinstance(part, str) and part in model.model_fields:
-            model = _model_in(model.model_fields[part].annotation) or model
-    return list(model.model_fields)
-
-
-def _model_in(annotation: Any) -> type[BaseModel] | None:
-    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
-        return annotation
-    return next((found for arg in typing.get_args(annotation) if (found := _model_in(arg))), None)

@@ -34,9 +34,6 @@ def load_recipe(
         overrides: Dotted, values in YAML: `prior.operand_share=0.3`, `backbone.lora=null`.
         check_files: Whether data files and folders must exist; off for listing and documentation.
         check_init: Whether the run named by `backbone.init` must exist too; off where no weights are needed.
-
-    Raises:
-        UserError: With all problems of the recipe.
     """
     file = _find(name_or_path)
     data = text.override(check.normal(_read(file, ())), overrides, list(check.PLUGIN_SECTIONS), check.normal)

@@ -63,27 +63,19 @@ class RowRead:
 
 @dataclass
 class ChainCheck:
-    """The report of `check_chains`.
-
-    Attributes:
-        examples: Rows with a chain that can be trained on.
-        refused: Rows with a wrong chain, if the domain rejects these in training.
-        step_counts: Number of steps → number of chains.
-        right: Steps that were recomputed and are right.
-        found: Kind (one of `KINDS`) → the findings.
-        parsed: The first rows in detail.
-    """
+    """The report of `check_chains`."""
 
     source: str
     rows: int
-    examples: int
-    refused: Found
+    examples: int  # rows with a chain that can be trained on
+    refused: Found  # rows with a wrong chain, if the domain rejects these in training
     left_out: dict[str, list[Problem]]
     remarks: list[str]
-    step_counts: Counter[int] = field(default_factory=Counter)
-    right: int = 0
+    step_counts: Counter[int] = field(default_factory=Counter)  # number of steps → number of chains
+    right: int = 0  # steps that were recomputed and are right
+    # kind (one of `KINDS`) → the findings
     found: dict[str, Found] = field(default_factory=lambda: {kind: [] for kind in KINDS})
-    parsed: list[RowRead] = field(default_factory=list)
+    parsed: list[RowRead] = field(default_factory=list)  # the first rows in detail
 
     def as_dict(self) -> dict[str, Any]:
         """Plain JSON values."""

@@ -58,27 +58,20 @@ class Ragged:
 
 @dataclass(frozen=True)
 class ColumnarDataset:
-    """All items of a training set in flat form; the fields are those of `Item`.
-
-    Attributes:
-        prior_ids: [K] per prior, 0 in unused places; empty for methods without priors.
-        prior_probs: [K] per prior, 0 in unused places.
-        question_at: One number per item: where its question closes.
-        features: [F] per latent; empty without features.
-        also: Companions by name, those of all items in one dataset.
-        also_at: Companions by name: the rows of `also` that belong to each item.
-    """
+    """All items of a training set in flat form; the fields are those of `Item`."""
 
     ids: Ragged
     label_at: Ragged
     label_ids: Ragged
     latent_at: Ragged
-    prior_ids: Ragged
-    prior_probs: Ragged
-    question_at: Ragged
+    prior_ids: Ragged  # [K] per prior, 0 in unused places; empty for methods without priors
+    prior_probs: Ragged  # [K] per prior, 0 in unused places
+    question_at: Ragged  # one number per item: where its question closes
     mark_at: Ragged
-    features: Ragged
+    features: Ragged  # [F] per latent; empty without features
+    # companions by name, those of all items in one dataset
     also: dict[str, ColumnarDataset] = field(default_factory=dict)
+    # companions by name: the rows of `also` that belong to each item
     also_at: dict[str, Ragged] = field(default_factory=dict)
 
     def __len__(self) -> int:

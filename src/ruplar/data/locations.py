@@ -23,7 +23,7 @@ import yaml
 
 from ruplar.cache import data_folder
 from ruplar.data.formats import FORMATS, BadRow, Parts, detect
-from ruplar.data.rows import SUFFIXES, Row, file_rows, hub_rows
+from ruplar.data.rows import LOCAL_FILE, SUFFIXES, Row, check_package, file_rows, hub_rows
 from ruplar.errors import UserError, unknown
 from ruplar.fingerprints import digest, fingerprint_answers
 from ruplar.types import Example
@@ -94,6 +94,15 @@ class Location:
         if self.selected:
             return self.selected
         return str(self.path) if self.path is not None else f"hub:{self.hub}"
+
+    def check_packages(self) -> None:
+        """Raise `UserError` if the rows need an optional package that is not installed; reads nothing."""
+        for part in self.parts:
+            part.check_packages()
+        if self.hub:
+            check_package("datasets", f"Reading '{self.hub}' from the Hugging Face Hub", self.hint or LOCAL_FILE)
+        elif self.path is not None and self.path.suffix == ".parquet":
+            check_package("pyarrow", f"Reading {self.path.name}")
 
     def rows(self) -> Iterator[Row]:
         """Yield all rows in order."""

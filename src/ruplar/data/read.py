@@ -58,20 +58,15 @@ class Problem:
 
 @dataclass(slots=True)
 class ReadResult:
-    """The result of reading one source.
-
-    Attributes:
-        rows: Number of rows read, including those left out.
-        left_out: Reason → the rows left out.
-        repeats: Rows that repeat an earlier question and are among the examples.
-        in_words: Rows whose answer the domain cannot parse; they are among the examples, and compared word for word.
-    """
+    """The result of reading one source."""
 
     location: Location
     examples: list[Example] = field(default_factory=list)
-    rows: int = 0
-    left_out: dict[str, list[Problem]] = field(default_factory=dict)
+    rows: int = 0  # number of rows read, including those left out
+    left_out: dict[str, list[Problem]] = field(default_factory=dict)  # reason → the rows left out
+    # rows that repeat an earlier question and are among the examples
     repeats: list[Problem] = field(default_factory=list)
+    # rows whose answer the domain cannot parse; they are among the examples, and compared word for word
     in_words: list[Problem] = field(default_factory=list)
 
     def report(self) -> str:

@@ -7,8 +7,10 @@ form: 3244047.0999999996 stays that text, without passing through a float.
 from __future__ import annotations
 
 import importlib
+import importlib.util
 import json
 import math
+import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -25,19 +27,13 @@ _JSON_SHAPES = 'A .json file holds a list of rows, an object such as {"data": [.
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One row of a file.
+    """One row of a file."""
 
-    Attributes:
-        source: `file:line`, or `name:index` counted from 1 where rows are not lines.
-        fields: Column → value as in JSON, with numbers as text; a line of text is the column `text`.
-        fault: Why the row cannot be read; "" if it can.
-        raw: The start of the row, for messages.
-    """
-
-    source: str
+    source: str  # `file:line`, or `name:index` counted from 1 where rows are not lines
+    # column → value as in JSON, with numbers as text; a line of text is the column `text`
     fields: dict[str, Any] = field(default_factory=dict)
-    fault: str = ""
-    raw: str = ""
+    fault: str = ""  # why the row cannot be read; "" if it can
+    raw: str = ""  # the start of the row, for messages
 
 
 def file_rows(path: Path) -> Iterator[Row]:
@@ -48,11 +44,15 @@ def file_rows(path: Path) -> Iterator[Row]:
     return reader(path)
 
 
+LOCAL_FILE = "Or give the path of a local file."
+"""The way out where a Hub set cannot be read."""
+
+
 def hub_rows(name: str, config: str | None, split: str, hint: str = "") -> Iterator[Row]:
     """Yield the rows of a Hugging Face data set, through the `datasets` package and its cache."""
     from huggingface_hub import constants
 
-    hint = hint or "Or give the path of a local file."
+    hint = hint or LOCAL_FILE
     datasets = _optional("datasets", f"Reading '{name}' from the Hugging Face Hub", hint)
     try:
         found = datasets.load_dataset(name, config, split=split)
@@ -70,12 +70,22 @@ def hub_rows(name: str, config: str | None, split: str, hint: str = "") -> Itera
         yield _plain_row(f"{name}:{index}", fields)
 
 
+def check_package(module: str, purpose: str, otherwise: str = "") -> None:
+    """Raise `UserError` if a package of the extra `data` is not installed; imports nothing."""
+    found = sys.modules[module] if module in sys.modules else importlib.util.find_spec(module)
+    if found is None:
+        raise _not_installed(module, purpose, otherwise)
+
+
 def _optional(module: str, purpose: str, otherwise: str = "") -> Any:
     try:
         return importlib.import_module(module)
     except ImportError as error:
-        install = f"{purpose} needs the package '{module}'. {install_extra('data')}"
-        raise UserError(f"{install} {otherwise}".rstrip()) from error
+        raise _not_installed(module, purpose, otherwise) from error
+
+
+def _not_installed(module: str, purpose: str, otherwise: str) -> UserError:
+    return UserError(f"{purpose} needs the package '{module}'. {install_extra('data')} {otherwise}".rstrip())
 
 
 def _lines(path: Path) -> Iterator[tuple[int, bytes]]:

@@ -151,11 +151,7 @@ class SourceConfig(Settings):
 
 
 def generator(domain: str) -> Callable[..., Iterator[Example]]:
-    """Name of a packaged domain → its generator: (count, seed, steps=, start=, split=) → examples.
-
-    Raises:
-        UserError: The domain has no generator.
-    """
+    """Name of a packaged domain → its generator: (count, seed, steps=, start=, split=) → examples."""
     for source, about in GENERATORS.items():
         if about == domain:
             return _generator(source).generate
@@ -233,9 +229,6 @@ def open_source(
             split.
         skip_with: How the user sets `skip_bad`, for the error message.
         refuse: Returns why a chain must not be augmented, or None; only used with `augment`.
-
-    Raises:
-        UserError: The source cannot be found or read, has bad rows and `skip_bad` is off, or is of another domain.
     """
     if config.augment and split != "train":
         raise UserError(f"'{config.source}': augment is for training data only; evaluation uses published questions.")

@@ -91,9 +91,6 @@ def ablate(
         decoding: How answers are decoded; greedy when None.
         batch_size: Questions per batch.
         on_progress: Called after each batch with the mode, the number of answers so far and in total.
-
-    Raises:
-        UserError: The method has no latents, or there are fewer than two examples.
     """
     examples = list(examples)
     check_ablatable(reasoner.model, len(examples))

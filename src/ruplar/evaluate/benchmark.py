@@ -88,9 +88,6 @@ def evaluate(
         data_dir: Folder with the files of known benchmarks.
         skip_bad: Skip and count rows that cannot be read instead of stopping; such a result enters no table.
         on_progress: See `Progress`.
-
-    Raises:
-        UserError: A benchmark cannot be found or read, or holds no question.
     """
     if not seeds:
         raise UserError("seeds: none given. Name at least one.")

@@ -37,17 +37,12 @@ def lenient(domain: Any) -> Domain:
 
 @dataclass(frozen=True)
 class Vote:
-    """The majority of several answers to one question.
+    """The majority of several answers to one question."""
 
-    Attributes:
-        answer: The winner's text; its costs are the sums over all answers, with one shared prefill.
-        tally: Each distinct parsed answer with its votes; most votes first, then in order of appearance.
-        unreadable: Number of answers that could not be parsed; they do not vote.
-    """
-
-    answer: Answer
+    answer: Answer  # the winner's text; its costs are the sums over all answers, with one shared prefill
+    # each distinct parsed answer with its votes; most votes first, then in order of appearance
     tally: tuple[tuple[str, int], ...]
-    unreadable: int
+    unreadable: int  # number of answers that could not be parsed; they do not vote
 
 
 def majority(answers: Sequence[Answer], domain: Domain) -> Vote:

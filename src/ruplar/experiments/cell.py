@@ -74,11 +74,7 @@ def run_cell(cell: Cell, job: Job, report: Report) -> RunRecord:
 
 
 def check_tested(cell: Cell, job: Job) -> RunRecord | None:
-    """Return the record of a cell that was asked its test sets; None for any other.
-
-    Raises:
-        UserError: Its model is gone, so a new training would be recorded beside the test results of another one.
-    """
+    """Return the record of a cell that was asked its test sets; None for any other."""
     record = storage.recorded(cell, job.places)
     names = {source.name for source in job.study.test}
     if record is None or not any(result.name in names for result in record.benchmarks):
@@ -113,11 +109,7 @@ def answer(
 
 
 def add_samples(found: Evaluation, folder: Path, study: Study, keep: RunRecord | None) -> list[BenchmarkResult]:
-    """Write samples.jsonl.gz with new answers; returns the results of an earlier record that stay beside them.
-
-    Raises:
-        UserError: The earlier answers are on record as right or wrong only.
-    """
+    """Write samples.jsonl.gz with new answers; returns the results of an earlier record that stay beside them."""
     new = {(result.name, result.decoding, result.lenient) for result in found.results}
     # paired tests need all answers; decoded latents of all of them would take most of the space
     rows = [row if row["index"] < study.readable else {**row, "latents": []} for row in found.samples]

@@ -15,34 +15,21 @@ from ruplar.io import write_json
 
 @dataclass(frozen=True)
 class Options:
-    """How studies are run.
+    """How studies are run."""
 
-    Attributes:
-        device: Device of all workers, as torch names it.
-        jobs: Parallel workers; 0: in this process, None: as many as memory and cores allow.
-        budget: Seconds after which no further cell is started; None: no limit.
-        data_dir: Folder with the files of known benchmarks.
-        share: Fraction of the GPU's memory for each worker; None: equal shares where several run.
-        reuse: Whether models of other studies may be reused.
-        persistent_workers: Whether a worker runs several cells; None: on a GPU, where memory statistics can be reset.
-        session: Identifies this start of the study: a cell that failed in it is not retried in it.
-        deadline: `budget` as a time in seconds since 1970.
-        most: Cells to run before a worker ends; None: all.
-        threads: Torch threads of a worker on the CPU; None: torch's default.
-        exclusive: Nothing runs in parallel. Otherwise a cell that runs out of memory is deferred to an exclusive job.
-    """
-
-    device: str = "cpu"
-    jobs: int | None = None
-    budget: float | None = None
-    data_dir: Path | None = None
-    share: float | None = None
-    reuse: bool = True
+    device: str = "cpu"  # device of all workers, as torch names it
+    jobs: int | None = None  # parallel workers; 0: in this process, None: as many as memory and cores allow
+    budget: float | None = None  # seconds after which no further cell is started; None: no limit
+    data_dir: Path | None = None  # folder with the files of known benchmarks
+    share: float | None = None  # fraction of the GPU's memory for each worker; None: equal shares where several run
+    reuse: bool = True  # whether models of other studies may be reused
+    # whether a worker runs several cells; None: on a GPU, where memory statistics can be reset
     persistent_workers: bool | None = None
-    session: str = ""
-    deadline: float | None = None
-    most: int | None = None
-    threads: int | None = None
+    session: str = ""  # identifies this start of the study: a cell that failed in it is not retried in it
+    deadline: float | None = None  # `budget` as a time in seconds since 1970
+    most: int | None = None  # cells to run before a worker ends; None: all
+    threads: int | None = None  # torch threads of a worker on the CPU; None: torch's default
+    # nothing runs in parallel. Otherwise a cell that runs out of memory is deferred to an exclusive job.
     exclusive: bool = False
 
 

@@ -27,25 +27,18 @@ _Read = Callable[[str, Sequence[str]], RunConfig]
 
 @dataclass(frozen=True)
 class Cell:
-    """One row with one seed: one training and its evaluation.
+    """One row with one seed: one training and its evaluation."""
 
-    Attributes:
-        label: The row's label, with the values of the grid.
-        config: Checked; for a row that evaluates another row's model, that row's with this row's method settings.
-        of: The row whose model is evaluated; None when this cell trains its own.
-        printed: The paper's name for the row.
-        inference: Method settings of a row that evaluates another row's model, in place of those it was trained with.
-        soup: The seeds of `of` whose weights are averaged; empty: the model of this cell's seed.
-    """
-
-    label: str
+    label: str  # the row's label, with the values of the grid
     seed: int
+    # checked; for a row that evaluates another row's model, that row's with this row's method settings
     config: RunConfig
     overrides: tuple[str, ...]
-    of: str | None = None
-    printed: str | None = None
+    of: str | None = None  # the row whose model is evaluated; None when this cell trains its own
+    printed: str | None = None  # the paper's name for the row
+    # method settings of a row that evaluates another row's model, in place of those it was trained with
     inference: Mapping[str, Any] = field(default_factory=dict)
-    soup: tuple[int, ...] = ()
+    soup: tuple[int, ...] = ()  # the seeds of `of` whose weights are averaged; empty: the model of this cell's seed
 
     def needs(self, other: Cell) -> bool:
         """Return whether it evaluates the model that the other cell trains, or a soup with it."""

@@ -31,11 +31,7 @@ from ruplar.train import MODEL
 
 
 def frozen_commit(file: Path, given: str | None = None) -> str:
-    """Return the commit that last changed a study file or its bases beside it; `given` for a file git does not track.
-
-    Raises:
-        UserError: The file is not tracked and no commit is given, it has uncommitted changes, or both commits are known.
-    """
+    """Return the commit that last changed a study file or its bases beside it; `given` for a file git does not track."""
     names = [one.name for one in files_of(file) if one.parent == file.parent]
     if git(file.parent, "ls-files", "--error-unmatch", "--", *names) is None:
         if given is None:
@@ -64,9 +60,6 @@ def ask_test_sets(job: Job, frozen_at: str, again: Collection[str], watch: Watch
 
     Returns:
         Which cells failed, and which are left: not finished, or run by another process at the moment.
-
-    Raises:
-        UserError: The study has no test set, or no row of a label.
     """
     if not job.study.test:
         raise UserError(f"study {job.study.name}: has no test sets. List them under test: in its file.")

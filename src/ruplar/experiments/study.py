@@ -25,12 +25,11 @@ from typing import Any, Literal
 from pydantic import Field, ValidationError, model_validator
 
 from ruplar.config import RunConfig
-from ruplar.config.check import explain
 from ruplar.config.text import merge, read_yaml
 from ruplar.data.locations import role_of
 from ruplar.data.sources import SourceConfig
 from ruplar.errors import UserError, unknown
-from ruplar.settings import Settings
+from ruplar.settings import Settings, explain
 
 FOLDER = Path(__file__).parents[1] / "studies"
 VALID = "valid"

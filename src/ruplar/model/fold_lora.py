@@ -102,9 +102,6 @@ def fold_adapters(backbone: Backbone, once: bool = False) -> int:
 
     Returns:
         The number of layers.
-
-    Raises:
-        UserError: There is no adapter, it has dropout, or an adapted layer is not a plain linear layer.
     """
     model = backbone.model
     if not hasattr(model, "peft_config"):

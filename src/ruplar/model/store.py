@@ -32,7 +32,7 @@ from ruplar.model.number_tokens import number_ids
 from ruplar.model.settings import BackboneConfig, PromptConfig
 from ruplar.model.weights import load_method_weights, load_weights, save_weights
 from ruplar.renamed import upgrade
-from ruplar.settings import Settings
+from ruplar.settings import Settings, explain
 from ruplar.types import Prompt
 
 if TYPE_CHECKING:
@@ -240,12 +240,12 @@ def read_trained_on(folder: Path) -> np.ndarray:
 
 def _with_settings(metadata: ModelMetadata, settings: Mapping[str, Any]) -> ModelMetadata:
     name = metadata.method.name
+    config = plugins.load("methods", name).Config
     try:
-        checked = plugins.load("methods", name).Config(**{**metadata.method.settings, **settings})
+        checked = config(**{**metadata.method.settings, **settings})
     except ValidationError as error:
-        raise UserError(
-            *(f"method.{'.'.join(map(str, e['loc']))}: {e['msg']} (method '{name}')." for e in error.errors())
-        ) from error
+        details = error.errors()
+        raise UserError(*(explain(d, config, prefix="method", owner=f" of method {name}") for d in details)) from error
     return metadata.model_copy(update={"method": PluginSpec(name=name, settings=checked.model_dump(mode="json"))})
 
 

@@ -44,18 +44,15 @@ class Curve:
 
 @dataclass(frozen=True)
 class Material:
-    """Everything found in some folders; `records` has also runs without a benchmark.
-
-    Attributes:
-        ablations: Benchmark, with the run's name in a study → one row per mode.
-        drafts: Reason why a run may not enter a table → the runs it applies to; empty when all may.
-    """
+    """Everything found in some folders; `records` has also runs without a benchmark."""
 
     rows: list[Row] = field(default_factory=list)
     records: list[RunRecord] = field(default_factory=list)
     curves: list[Curve] = field(default_factory=list)
+    # benchmark, with the run's name in a study → one row per mode
     ablations: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
     benches: list[dict[str, Any]] = field(default_factory=list)
+    # reason why a run may not enter a table → the runs it applies to; empty when all may
     drafts: dict[str, list[str]] = field(default_factory=dict)
 
 
@@ -137,25 +134,18 @@ def _lines(file: Path) -> list[dict[str, Any]]:
 
 @dataclass(frozen=True)
 class Thought:
-    """One question, its soft tokens and its answer.
-
-    Attributes:
-        marked: The right answer.
-        steps: The written steps; empty when unknown.
-        results: The result of each latent's step (None where a step has none); None when steps and latents are not one to one.
-        chain: The chain a text method wrote for the same question; "" when unknown.
-        cost: Forward passes of this answer and, when known, of that chain's.
-    """
+    """One question, its soft tokens and its answer."""
 
     question: str
     latents: tuple[Latent, ...]
     answer: str
-    marked: str
+    marked: str  # the right answer
     correct: bool
-    steps: tuple[str, ...] = ()
+    steps: tuple[str, ...] = ()  # the written steps; empty when unknown
+    # the result of each latent's step (None where a step has none); None when steps and latents are not one to one
     results: tuple[str | None, ...] | None = None
-    chain: str = ""
-    cost: tuple[int, int | None] = (0, None)
+    chain: str = ""  # the chain a text method wrote for the same question; "" when unknown
+    cost: tuple[int, int | None] = (0, None)  # forward passes of this answer and, when known, of that chain's
 
 
 def thoughts(

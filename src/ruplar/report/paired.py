@@ -101,11 +101,7 @@ def _family(reference: Row, others: Sequence[Row]) -> list[Pair]:
 
 
 def _aligned(row: Row, reference: Row) -> tuple[Marks, Marks, bool, list[int] | None]:
-    """Return the marks of both rows in the same order of questions, whether they share models, and the scenarios.
-
-    Raises:
-        UserError: They answered different questions.
-    """
+    """Return the marks of both rows in the same order of questions, whether they share models, and the scenarios."""
     first, second = marks(row), marks(reference)
     if first.keys() != second.keys():
         raise UserError(

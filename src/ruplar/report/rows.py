@@ -48,19 +48,10 @@ class Run:
 
 @dataclass(frozen=True)
 class Row:
-    """One method on one benchmark; means over the pooled runs, accuracies in percent.
+    """One method on one benchmark; means over the pooled runs, accuracies in percent."""
 
-    Attributes:
-        study: "" outside a study.
-        method: The row's label in its study, else the run's name.
-        latents: Soft tokens, or reasoning tokens of a text method: the paper's #L.
-        train_seconds: None for a model that was only evaluated; so is `peak_gb`, the peak memory of training.
-        groups: Number of scenarios; None where every question has its own, or the domain defines none.
-        runs: The pooled runs, in order of their seeds; not part of the JSON.
-    """
-
-    study: str
-    method: str
+    study: str  # "" outside a study
+    method: str  # the row's label in its study, else the run's name
     backbone: str
     benchmark: str
     seeds: tuple[int, ...]
@@ -68,12 +59,14 @@ class Row:
     accuracy: float
     low: float
     high: float
-    latents: float
+    latents: float  # soft tokens, or reasoning tokens of a text method: the paper's #L
     forwards: float
     ms_per_question: float
+    # None for a model that was only evaluated; so is `peak_gb`, the peak memory of training
     train_seconds: float | None
     peak_gb: float | None
-    groups: int | None = None
+    groups: int | None = None  # number of scenarios; None where every question has its own, or the domain defines none
+    # the pooled runs, in order of their seeds; not part of the JSON
     runs: tuple[Run, ...] = field(default=(), repr=False, compare=False)
 
     @property

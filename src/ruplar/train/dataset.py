@@ -109,19 +109,13 @@ class CanonicalOperands(ExampleView):
 
 @dataclass(frozen=True)
 class TrainingData:
-    """Training chains and validation questions of a run.
+    """Training chains and validation questions of a run."""
 
-    Attributes:
-        train: The training chains.
-        valid: The validation questions; may be empty.
-        fingerprints: Part and source (`train 1: gsm8k-aug-train.txt`) → hash or seed that identifies its content.
-        left_out: Reason → number of rows left out.
-    """
-
-    train: Sequence[Example]
-    valid: Sequence[Example]
+    train: Sequence[Example]  # the training chains
+    valid: Sequence[Example]  # the validation questions; may be empty
+    # part and source (`train 1: gsm8k-aug-train.txt`) → hash or seed that identifies its content
     fingerprints: dict[str, str]
-    left_out: dict[str, int]
+    left_out: dict[str, int]  # reason → number of rows left out
 
 
 def from_files(examples: Sequence[Example]) -> Iterator[tuple[int, Example]]:
@@ -147,10 +141,6 @@ def load_data(section: DataSettings, domain: Domain, need_steps: bool = True) ->
         section: The `data:` section.
         domain: Splits chains into steps.
         need_steps: Whether a row without a step is an error, as for methods that learn from steps.
-
-    Raises:
-        UserError: A source or test set cannot be read, no training row is left, or `canonical_operands` is set for a
-            domain without operations.
     """
     skip_bad = section.skip_bad
     valid = None
@@ -187,9 +177,6 @@ def examples_of(
         domain: Splits a chain in one text into steps.
         need_steps: Whether every row must have a step.
         columns: `question`, `steps` or `answer` → the name of that column in the dataset, where it differs.
-
-    Raises:
-        UserError: Names the row and column of each problem.
     """
     unknown = sorted(set(columns or ()) - set(COLUMNS))
     if unknown:

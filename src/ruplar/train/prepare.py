@@ -46,36 +46,22 @@ _FRAME = 512
 
 @dataclass(frozen=True)
 class CacheFolder:
-    """A cache folder that later runs reuse.
+    """A cache folder that later runs reuse."""
 
-    Attributes:
-        folder: Its path.
-        bytes: Its size on disk.
-        there: Whether it existed already.
-    """
-
-    folder: Path
-    bytes: int
-    there: bool
+    folder: Path  # its path
+    bytes: int  # its size on disk
+    there: bool  # whether it existed already
 
 
 @dataclass(frozen=True)
 class Prepared:
-    """Result of preparing a recipe.
+    """Result of preparing a recipe."""
 
-    Attributes:
-        chains: Number of training chains; None if they were not loaded.
-        seconds: Wall time.
-        opened: Cache of the loaded chains; None if they load quickly and are not cached.
-        encoded: Cache of the pre-tokenized chains; None if only training can tokenize them.
-        notes: Sentences that say why something is not cached, or what was assumed.
-    """
-
-    chains: int | None
-    seconds: float
-    opened: CacheFolder | None = None
-    encoded: CacheFolder | None = None
-    notes: tuple[str, ...] = ()
+    chains: int | None  # number of training chains; None if they were not loaded
+    seconds: float  # wall time
+    opened: CacheFolder | None = None  # cache of the loaded chains; None if they load quickly and are not cached
+    encoded: CacheFolder | None = None  # cache of the pre-tokenized chains; None if only training can tokenize them
+    notes: tuple[str, ...] = ()  # sentences that say why something is not cached, or what was assumed
 
 
 def prepare(config: RunConfig, folder: Path) -> Prepared:
@@ -84,9 +70,6 @@ def prepare(config: RunConfig, folder: Path) -> Prepared:
     Args:
         config: The recipe, checked; the run that `backbone.init` names need not exist.
         folder: The cache: `.encoded` beside the run folders.
-
-    Raises:
-        UserError: The data or the tokenizer cannot be read, or the folder cannot be written.
     """
     if not config.speed.pretokenize:
         note = "speed.pretokenize is false, so nothing is cached. Add speed.pretokenize=true here and when training."

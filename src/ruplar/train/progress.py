@@ -27,14 +27,14 @@ class Progress:
 
     step: int  # optimizer steps done
     steps: int  # steps of the whole run
-    # the metrics logged at this step; empty at the start and the end of the run
+    # the metrics logged at this step; empty at the start, at the end, and after a step that logs nothing
     row: Mapping[str, float] = field(default_factory=dict)
     parts: tuple[str, ...] = ()  # names of the loss parts in `row`
     eta: float | None = None  # seconds left; None if unknown
 
 
 Show = Callable[[Progress], bool | None]
-"""Receives each row; a true result ends the training after the current step."""
+"""Called after each step and with each row; a true result ends the training after the current step."""
 
 
 def line(progress: Progress) -> str:
@@ -43,7 +43,10 @@ def line(progress: Progress) -> str:
     if not row:
         return ""
     head = f"step {progress.step:0{width}d}/{progress.steps} {progress.step / max(progress.steps, 1):6.1%}"
-    return " | ".join([head, *(_validation(row) if "eval_accuracy" in row else _training(progress))])
+    if "eval_accuracy" in row:
+        return " | ".join([head, *_validation(row)])
+    left = [f"eta {duration(progress.eta)}"] if progress.eta is not None else []
+    return " | ".join([head, *_training(progress), *left])
 
 
 def _training(progress: Progress) -> list[str]:
@@ -59,8 +62,6 @@ def _training(progress: Progress) -> list[str]:
         pieces.append(f"{row['tokens_per_second']:,.0f} tok/s")
     if "memory_gb" in row:
         pieces.append(f"{row['memory_gb']:.1f} GB")
-    if progress.eta is not None:
-        pieces.append(f"eta {duration(progress.eta)}")
     return pieces
 
 
@@ -81,7 +82,7 @@ def duration(seconds: float) -> str:
 
 
 class ProgressCallback(TrainerCallback):
-    """Pass every log row to `show` and append it to `metrics.jsonl`; main process only."""
+    """Pass every step and log row to `show`, and append the rows to `metrics.jsonl`; main process only."""
 
     def __init__(self, run: Path, part_names: Callable[[], tuple[str, ...]], show: Show | None = None):
         self.file, self.part_names, self.show = run / METRICS, part_names, show
@@ -95,6 +96,11 @@ class ProgressCallback(TrainerCallback):
             self._written = {(row["kind"], row["step"]) for row in rows(self.file)}
             self._begun = (time.monotonic(), state.global_step)
             self._report(state, {})
+
+    def on_step_end(self, args, state, control, **kwargs):
+        """Move the progress bar: rows may be minutes apart."""
+        if state.is_world_process_zero:
+            control.should_training_stop |= bool(self._report(state, {}))
 
     def on_log(self, args, state, control, logs=None, **kwargs):
         """Write one row, but not the trainer's final summary, which `run.json` contains too."""
@@ -142,24 +148,43 @@ def rows(file: Path) -> list[dict[str, Any]]:
     return [json.loads(text) for text in file.read_text(encoding="utf-8").splitlines()]
 
 
+_BAR = 20
+"""Width of the bar in characters."""
+
+
+def _fitting(pieces: list[str], width: int) -> str:
+    """Join the pieces that fit; the loss is shown without its parts if they do not."""
+    text = pieces[0]
+    for piece in pieces[1:]:
+        for shown in (piece, piece.partition(" = ")[0]):
+            if len(text) + 3 + len(shown) <= width:
+                text = f"{text} | {shown}"
+                break
+    return text
+
+
 class BarProgress:
-    """A progress bar with the loss in parts; use it as a context manager around the run."""
+    """A progress bar: step, elapsed and remaining time, then the loss in parts; a context manager around the run."""
 
     def __init__(self, console: Any):
-        from rich.progress import BarColumn, MofNCompleteColumn, TaskProgressColumn, TextColumn
+        from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
         from rich.progress import Progress as Bar
 
-        columns = (TextColumn("step"), MofNCompleteColumn(), BarColumn(bar_width=20), TaskProgressColumn())
+        columns = (TextColumn("step"), MofNCompleteColumn(), BarColumn(bar_width=_BAR), TimeElapsedColumn())
         self._bar = Bar(*columns, TextColumn("{task.description}"), console=console)
-        self._task = self._bar.add_task("", total=None)
+        self._task = self._bar.add_task("loading data and model", total=None)
+        self._metrics: list[str] = []
 
     def __call__(self, progress: Progress) -> None:
         """Show one row; a validation is printed as a line above the bar."""
-        self._bar.update(self._task, completed=progress.step, total=progress.steps)
         if "eval_accuracy" in progress.row:
             self._bar.console.print(line(progress), highlight=False)
         elif progress.row:
-            self._bar.update(self._task, description=" | ".join(_training(progress)))
+            self._metrics = _training(progress)
+        left = "first step" if progress.eta is None else f"eta {duration(progress.eta)}"
+        head = len(f"step {progress.steps}/{progress.steps} 0:00:00  ") + _BAR
+        text = _fitting([left, *self._metrics], self._bar.console.width - head)
+        self._bar.update(self._task, completed=progress.step, total=progress.steps, description=text)
 
     def __enter__(self) -> BarProgress:
         self._bar.start()

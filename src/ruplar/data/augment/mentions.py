@@ -72,23 +72,16 @@ _NOUN = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Mention:
-    """One number of a text.
+    """One number of a text."""
 
-    Attributes:
-        start: Start of its digits or its word, without a `$`.
-        value: Their value; of a fraction or `2 million` only the first number.
-        unit: The noun after it, `$` for money; numbers with the same unit are compared with each other.
-        article: `a` or `an` if it follows one, else "".
-    """
-
-    start: int
+    start: int  # start of its digits or its word, without a `$`
     end: int
     text: str
-    value: Value
+    value: Value  # their value; of a fraction or `2 million` only the first number
     kind: Kind
-    unit: str
+    unit: str  # the noun after it, `$` for money; numbers with the same unit are compared with each other
     most: int
-    article: str
+    article: str  # `a` or `an` if it follows one, else ""
     cents: bool
 
     @property

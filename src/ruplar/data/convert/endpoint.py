@@ -28,24 +28,18 @@ _TRANSIENT = {408, 409, 425, 429}
 
 @dataclass(frozen=True)
 class Endpoint:
-    """An endpoint and its retry policy.
+    """An endpoint and its retry policy."""
 
-    Attributes:
-        url: Up to `/v1`, or the whole address of `chat/completions`.
-        backoff: Seconds before the first retry; doubled each time, minus a random part, up to `longest_wait`.
-        longest_retry_after: Maximum seconds of a Retry-After; a longer one stops the run.
-        max_tokens: Maximum tokens of a reply; 0 for the endpoint's default.
-    """
-
-    url: str
+    url: str  # up to `/v1`, or the whole address of `chat/completions`
     model: str
     key: str = field(default="", repr=False)
     timeout: float = 60.0
     retries: int = 6
+    # seconds before the first retry; doubled each time, minus a random part, up to `longest_wait`
     backoff: float = 1.0
     longest_wait: float = 60.0
-    longest_retry_after: float = 300.0
-    max_tokens: int = 1024
+    longest_retry_after: float = 300.0  # maximum seconds of a Retry-After; a longer one stops the run
+    max_tokens: int = 1024  # maximum tokens of a reply; 0 for the endpoint's default
     trust_env: bool = False
 
     @property

@@ -66,31 +66,21 @@ class Verb(NamedTuple):
 
 @dataclass(frozen=True)
 class Frame:
-    """A subject of situations: things, and what people do with them.
+    """A subject of situations: things, and what people do with them."""
 
-    Attributes:
-        things: What is counted, in the plural.
-        kinds: Pairs of words that distinguish some of the things from others.
-        do: What else is done with them, so many per day.
-        keeps: Where their owner has them: `in {his} pocket`; empty where nobody owns them.
-        workers: Who has them instead of a person with a name: `farmer`.
-        place: Where they are when nobody owns them: `on the bus`. The things are then the subject of every verb.
-        priced: Whether they can be bought one by one.
-        measure: Whether they are units (miles, hours), which have no holders and no kinds.
-    """
-
-    things: tuple[str, ...]
-    kinds: tuple[tuple[str, ...], ...] = ()
+    things: tuple[str, ...]  # what is counted, in the plural
+    kinds: tuple[tuple[str, ...], ...] = ()  # pairs of words that distinguish some of the things from others
     gain: tuple[Verb, ...] = ()
     lose: tuple[Verb, ...] = ()
-    do: tuple[Verb, ...] = ()
+    do: tuple[Verb, ...] = ()  # what else is done with them, so many per day
     holders: tuple[Holder, ...] = ()
-    keeps: tuple[str, ...] = ()
-    workers: tuple[str, ...] = ()
+    keeps: tuple[str, ...] = ()  # where their owner has them: `in {his} pocket`; empty where nobody owns them
+    workers: tuple[str, ...] = ()  # who has them instead of a person with a name: `farmer`
+    # where they are when nobody owns them: `on the bus`. The things are then the subject of every verb.
     place: tuple[str, ...] = ()
-    priced: bool = False
+    priced: bool = False  # whether they can be bought one by one
     money: bool = False
-    measure: bool = False
+    measure: bool = False  # whether they are units (miles, hours), which have no holders and no kinds
 
     @property
     def acts(self) -> tuple[Verb, ...]:
