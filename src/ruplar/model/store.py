@@ -24,9 +24,11 @@ from ruplar.errors import UserError, unknown
 from ruplar.fingerprints import fingerprint
 from ruplar.io import atomic_folder, write_json
 from ruplar.model.backbone import EMBEDDED, Backbone, add_number_tokens, attach_markers, load_backbone
+from ruplar.model.fetch import KNOWN
 from ruplar.model.lora import add_lora, check_same_adapter, copy_start, merged, standalone
 from ruplar.model.number_tokens import number_ids
 from ruplar.model.settings import BackboneConfig, PromptConfig
+from ruplar.model.tokenizers import DOMAINS
 from ruplar.model.weights import load_method_weights, load_weights, save_weights
 from ruplar.renamed import upgrade
 from ruplar.settings import Settings
@@ -157,11 +159,23 @@ def _load_continued(config: BackboneConfig, prompt: PromptConfig, device: str) -
 
 def save_model(folder: Path, model: Model, dtype: Any = None) -> Path:
     with atomic_folder(folder, replace=True) as draft:
-        save_weights(model.backbone, model.method.inference_modules(), draft, dtype)
-        if not hasattr(model.backbone.model, "peft_config"):
+        metadata = _saved_metadata(model)
+        base = _base_name(metadata.backbone)
+        save_weights(model.backbone, model.method.inference_modules(), draft, dtype, base)
+        # an adapter with added tokens needs its tokenizer too; PEFT then adds the rows by itself
+        if model.backbone.added or not hasattr(model.backbone.model, "peft_config"):
             model.backbone.tokenizer.save_pretrained(draft)
-        write_json(draft / METADATA_FILE, _saved_metadata(model).model_dump(mode="json"))
+        write_json(draft / METADATA_FILE, metadata.model_dump(mode="json"))
     return Path(folder)
+
+
+def _base_name(config: BackboneConfig) -> str | None:
+    """Return the model an adapter belongs to, as PEFT names it; None for packaged models, which have no such name."""
+    if config.init is not None:
+        return config.init
+    if config.name in KNOWN:
+        return KNOWN[config.name].hub
+    return None if config.name == "embedded" or config.name in DOMAINS else config.name
 
 
 def _saved_metadata(model: Model) -> ModelMetadata:
