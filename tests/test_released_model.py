@@ -14,6 +14,7 @@ from ruplar.config import from_dict, load_recipe
 from ruplar.evaluate.record import RECORD, RunRecord, read_record, read_samples
 from ruplar.experiments.plan import load_study, plan
 from ruplar.experiments.study import folder_name
+from ruplar.model.fetch import KNOWN
 from ruplar.model.store import find_model
 from ruplar.problems.word_problems import SHORT, generate
 from ruplar.renamed import upgrade
@@ -77,7 +78,7 @@ def test_a_released_adapter_is_small_and_has_no_path_of_the_machine_it_was_made_
     assert sum(file.stat().st_size for file in released.rglob("*") if file.is_file()) < 30e6
     config = json.loads((released / "adapter_config.json").read_text(encoding="utf-8"))
     card = json.loads((released / "ruplar.json").read_text(encoding="utf-8"))["backbone"]
-    assert config["base_model_name_or_path"] is None
+    assert config["base_model_name_or_path"] == KNOWN["smollm2-135m-instruct"].hub
     assert card["name"] == "smollm2-135m-instruct" and card["init"] is None
 
 

@@ -126,7 +126,7 @@ def test_an_interrupted_save_leaves_no_half_folder_and_can_be_made_again(tree, m
     if earlier:
         save_model(tree / "run", old)
 
-    def cut_short(backbone, modules, folder, dtype):
+    def cut_short(backbone, modules, folder, dtype, base):
         (folder / "adapter_model.safetensors").write_bytes(b"half")
         raise KeyboardInterrupt
 

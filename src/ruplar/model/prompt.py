@@ -91,14 +91,19 @@ class PromptBuilder:
         self.plain = PlainText(self.tokenizer, self.controls)
 
     @cached_property
+    def frame(self) -> tuple[str, str]:
+        """Return what is before and after the user's text."""
+        return (_PLAIN_BEFORE, _PLAIN_AFTER) if self.config.template == "plain" else self._chat_frame()
+
+    @cached_property
     def _frame(self) -> tuple[list[int], list[int]]:
-        """Return the ids before and after the user's text."""
-        if self.config.template == "plain":
-            before, after = _PLAIN_BEFORE, _PLAIN_AFTER
-        else:
-            before, after = self._chat_frame()
+        before, after = self.frame
         encode = lambda text: self.tokenizer.encode(text, add_special_tokens=False) if text else []  # noqa: E731
         return encode(before), encode(after)
+
+    def user_text(self, question: str) -> str:
+        """Return the question with instruction and repeats."""
+        return "\n".join([*filter(None, [self.config.instruction]), *[question] * self.config.question_repeats])
 
     def _chat_frame(self) -> tuple[str, str]:
         if not getattr(self.tokenizer, "chat_template", None):
@@ -107,7 +112,9 @@ class PromptBuilder:
             )
         turn = [{"role": "user", "content": _PLACEHOLDER}]
         # some templates write today's date; the prompt must be the one the model was trained on
-        text = self.tokenizer.apply_chat_template(turn, tokenize=False, add_generation_prompt=True, date_string=_DATE)
+        text = self.tokenizer.apply_chat_template(
+            turn, tokenize=False, add_generation_prompt=True, date_string=_DATE, training_frame=True
+        )
         if text.count(_PLACEHOLDER) != 1:
             raise UserError(
                 "prompt.template: the tokenizer's chat template does not contain the user's text exactly once. Set "
@@ -120,9 +127,7 @@ class PromptBuilder:
     def __call__(self, question: str) -> Prompt:
         """Build the prompt of one question, up to the opening of the assistant's turn."""
         before, after = self._frame
-        middle = self.plain(
-            "\n".join([*filter(None, [self.config.instruction]), *[question] * self.config.question_repeats])
-        )
+        middle = self.plain(self.user_text(question))
         if not question.strip():
             raise UserError("the question is empty.")
         end = len(before) + len(middle)

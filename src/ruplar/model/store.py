@@ -25,11 +25,14 @@ from ruplar import __version__, plugins
 from ruplar.domains.base import Domain
 from ruplar.errors import UserError, unknown
 from ruplar.fingerprints import fingerprint
-from ruplar.io import atomic_folder, write_json
+from ruplar.io import atomic_folder, write_json, write_text
 from ruplar.model.backbone import EMBEDDED, Backbone, add_number_tokens, attach_markers, load_backbone
+from ruplar.model.exported import custom_generate, prepare
+from ruplar.model.fetch import KNOWN
 from ruplar.model.lora import add_lora, check_same_adapter, copy_start, merged, standalone
 from ruplar.model.number_tokens import number_ids
 from ruplar.model.settings import BackboneConfig, PromptConfig
+from ruplar.model.tokenizers import DOMAINS
 from ruplar.model.weights import load_method_weights, load_weights, save_weights
 from ruplar.renamed import upgrade
 from ruplar.settings import Settings, explain
@@ -174,13 +177,25 @@ def _load_continued(config: BackboneConfig, prompt: PromptConfig, device: str) -
 
 def save_model(folder: Path, model: Model, dtype: Any = None) -> Path:
     with atomic_folder(folder, replace=True) as draft:
-        save_weights(model.backbone, model.method.inference_modules(), draft, dtype)
-        if not hasattr(model.backbone.model, "peft_config"):
+        metadata = _saved_metadata(model)
+        base = _base_name(metadata.backbone)
+        save_weights(model.backbone, model.method.inference_modules(), draft, dtype, base)
+        # an adapter with added tokens needs its tokenizer too; PEFT then adds the rows by itself
+        if model.backbone.added or not hasattr(model.backbone.model, "peft_config"):
             model.backbone.tokenizer.save_pretrained(draft)
         if len(model.trained_on):
             np.save(draft / TRAINED_ON, model.trained_on)
-        write_json(draft / METADATA_FILE, _saved_metadata(model).model_dump(mode="json"))
+        write_json(draft / METADATA_FILE, metadata.model_dump(mode="json"))
     return Path(folder)
+
+
+def _base_name(config: BackboneConfig) -> str | None:
+    """Return the model an adapter belongs to, as PEFT names it; None for packaged models, which have no such name."""
+    if config.init is not None:
+        return config.init
+    if config.name in KNOWN:
+        return KNOWN[config.name].hub
+    return None if config.name == "embedded" or config.name in DOMAINS else config.name
 
 
 def _saved_metadata(model: Model) -> ModelMetadata:
@@ -264,17 +279,24 @@ def init_method(method: Method, given: PluginSpec, reference: str | Path) -> boo
     return True
 
 
-def export_model(reference: str | Path, folder: Path, *, merge: bool = True, dtype: Any = None) -> Model:
+def export_model(
+    reference: str | Path, folder: Path, *, merge: bool = True, dtype: Any = None, with_generate: bool = False
+) -> Model:
     """Write a model to share: merged, a folder that `AutoModelForCausalLM` loads; otherwise the adapter itself.
 
-    Both contain `ruplar.json`, so `ruplar ask` and `evaluate` work on the folder too.
+    Both contain `ruplar.json`, so `ruplar ask` and `evaluate` work on the folder too. `with_generate` adds a
+    `custom_generate` function, with which transformers thinks in soft tokens.
     """
     model = load_model(reference, dtype="float32")
+    source = custom_generate(model) if with_generate else ""
     if merge:
         model.backbone.set_model(merged(model.backbone))
         backbone = model.metadata.backbone.model_copy(update={"lora": None, "init": None})
         model.metadata = model.metadata.model_copy(update={"backbone": backbone})
+        prepare(model)
     save_model(folder, model, dtype)
+    if source:
+        write_text(folder / "custom_generate" / "generate.py", source)
     return model
 
 

@@ -18,23 +18,27 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
 from ruplar.errors import UserError
-from ruplar.model.backbone import EMBEDDED, Backbone
-from ruplar.model.fetch import KNOWN, folder_of
+from ruplar.model.backbone import Backbone
 
 ADAPTER, ADAPTER_CONFIG, EXTRA = "adapter_model.safetensors", "adapter_config.json", "method.safetensors"
 
 
 def save_weights(
-    backbone: Backbone, extra: Mapping[str, nn.Module], folder: Path, dtype: torch.dtype | None = None
+    backbone: Backbone,
+    extra: Mapping[str, nn.Module],
+    folder: Path,
+    dtype: torch.dtype | None = None,
+    base: str | None = None,
 ) -> None:
-    """Write the trained weights: the adapter if there is one, else the whole model; and the method's own weights."""
+    """Write the trained weights: the adapter if there is one, else the whole model; and the method's own weights.
+
+    `base` is the name of the model the adapter belongs to, for PEFT.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     if hasattr(backbone.model, "peft_config"):
         config = copy.copy(backbone.model.peft_config["default"])
         config.inference_mode = True  # as PEFT itself writes it, so that its own loader reads the folder
-        if config.base_model_name_or_path in (str(EMBEDDED), *(str(folder_of(name)) for name in KNOWN)):
-            # a path of this machine; `ruplar.json` names the model
-            config.base_model_name_or_path = None
+        config.base_model_name_or_path = base  # PEFT's own choice is a path of this machine
         config.save_pretrained(str(folder))
         save_file(_stored(_adapter(backbone.model), dtype), folder / ADAPTER, metadata={"format": "pt"})
     else:

@@ -1,0 +1,135 @@
+"""lm-evaluation-harness with `--model ruplar`: its generation tasks, answered by `LatentReasoner` with soft tokens.
+
+    python -m ruplar.evaluate.lm_eval --model ruplar --model_args pretrained=FOLDER --tasks TASK --batch_size 64
+
+lm-eval has no entry point for models of other packages, so this module registers ours and then calls lm-eval's own
+command line; all its options work. A task's prompt is the question: the model adds its own prompt format, with or without
+--apply_chat_template.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ruplar.engine.sampling import Decoding
+from ruplar.errors import UserError
+from ruplar.reasoner import LatentReasoner
+
+try:
+    from lm_eval.api.model import LM
+except ImportError as error:
+    raise UserError("lm-eval is not installed. Run `pip install 'ruplar[lm-eval]'`.") from error
+
+_LIMITS = ("max_gen_toks", "max_new_tokens", "max_tokens")
+_KNOWN = {*_LIMITS, "until", "do_sample", "temperature", "top_p", "seed"}
+
+
+class RuplarLM(LM):
+    """A ruplar model as lm-eval sees it; the arguments are those of --model_args, --batch_size and --device."""
+
+    def __init__(
+        self,
+        pretrained: str = "",
+        device: str | None = None,
+        dtype: str = "auto",
+        engine: Any = "auto",
+        batch_size: int | str = 64,
+        max_gen_toks: int = 64,
+        max_batch_size: int | None = None,
+    ):
+        import torch
+
+        super().__init__()
+        if not pretrained:
+            raise UserError("--model_args: names no model. Write pretrained=FOLDER, or pretrained=embedded.")
+        if not str(batch_size).isdigit() or int(batch_size) < 1:
+            raise UserError(f"--batch_size: '{batch_size}' is not a whole number of at least 1.")
+        self.batch_size, self.max_gen_toks, self.pretrained = int(batch_size), max_gen_toks, pretrained
+        if device is None or (device.startswith("cuda") and not torch.cuda.is_available()):
+            device = "cuda" if torch.cuda.is_available() else "cpu"  # lm-eval's default is cuda:0 on every machine
+        self.reasoner = LatentReasoner.from_pretrained(pretrained, device, dtype, engine)
+
+    @property
+    def tokenizer_name(self) -> str:
+        """Name the model in lm-eval's request cache."""
+        return self.pretrained
+
+    def apply_chat_template(
+        self, chat_history: Sequence[Mapping[str, str]], add_generation_prompt: bool = True
+    ) -> str:
+        """Return the question of a single user message; the model adds its own prompt format."""
+        if [message["role"] for message in chat_history] != ["user"]:
+            raise UserError(
+                "--apply_chat_template: this model answers a single user message. Leave out --system_instruction and "
+                "--fewshot_as_multiturn, and set --num_fewshot 0."
+            )
+        return chat_history[0]["content"]
+
+    def generate_until(self, requests: list[Any], disable_tqdm: bool = False) -> list[str]:
+        """Answer each request's question; requests with equal generation settings share batches."""
+        groups: dict[str, list[int]] = {}
+        for place, request in enumerate(requests):
+            groups.setdefault(repr(sorted(request.args[1].items())), []).append(place)
+        texts = [""] * len(requests)
+        for places in groups.values():
+            settings = requests[places[0]].args[1]
+            questions = [requests[place].args[0] for place in places]
+            decoding = decoding_of(settings, self.max_gen_toks)
+            found = self.reasoner.ask(questions, decoding=decoding, batch_size=self.batch_size)
+            for place, answer in zip(places, found, strict=True):
+                texts[place] = _cut(answer.text, settings.get("until") or ())
+                self.cache_hook.add_partial("generate_until", requests[place].args, texts[place])
+        return texts
+
+    def loglikelihood(self, requests: list[Any]) -> list[tuple[float, bool]]:
+        """Refuse: there is no likelihood of a given text without the thought before it."""
+        raise _refused("loglikelihood")
+
+    def loglikelihood_rolling(self, requests: list[Any]) -> list[float]:
+        """Refuse, as `loglikelihood` does."""
+        raise _refused("loglikelihood_rolling")
+
+
+def decoding_of(settings: Mapping[str, Any], max_gen_toks: int) -> Decoding:
+    """A task's generation settings → `Decoding`; settings that would have no effect are refused."""
+    unknown = sorted(settings.keys() - _KNOWN)
+    if unknown:
+        raise UserError(
+            f"generation_kwargs: {', '.join(unknown)} not supported by --model ruplar. Remove it; known are "
+            f"{', '.join(sorted(_KNOWN))}."
+        )
+    limit = next((settings[name] for name in _LIMITS if settings.get(name) is not None), max_gen_toks)
+    temperature = float(settings.get("temperature") or 0.0)
+    if settings.get("do_sample") is False:
+        temperature = 0.0
+    elif settings.get("do_sample") and "temperature" not in settings:
+        temperature = 1.0
+    return Decoding(temperature, float(settings.get("top_p", 1.0)), int(settings.get("seed", 0)), int(limit))
+
+
+def _cut(text: str, until: str | Sequence[str]) -> str:
+    for stop in [until] if isinstance(until, str) else until:
+        text = text.split(stop)[0] if stop else text
+    return text
+
+
+def _refused(kind: str) -> UserError:
+    return UserError(
+        f"{kind}: not supported by --model ruplar, because the model thinks before it answers. Choose tasks with "
+        "output_type: generate_until."
+    )
+
+
+def main() -> None:
+    """Register the model and start lm-eval's command line."""
+    import lm_eval.models  # noqa: F401  its own models, which it registers only while there are none
+    from lm_eval.__main__ import cli_evaluate
+    from lm_eval.api.registry import model_registry
+
+    model_registry.register("ruplar", target="ruplar.evaluate.lm_eval:RuplarLM")
+    cli_evaluate()
+
+
+if __name__ == "__main__":
+    main()
