@@ -95,7 +95,7 @@ def test_a_benchmarks_bad_row_is_told_with_evaluates_own_option(refused, ruplar,
     said = refused(*words)
     assert "some.jsonl:2" in said and "--skip-bad" in said and "data.skip_bad" not in said
     said = ruplar(*words, "--skip-bad")
-    assert said.code == 0 and "partial: only part of some was evaluated" in said.words
+    assert said.code == 0 and "partial: only part of some.jsonl was evaluated" in said.words
 
 
 def test_a_question_longer_than_the_model_reads_is_told_by_its_row(refused, tmp_path):
