@@ -97,10 +97,8 @@ def export(
         )
     if card_only and custom_generate:
         raise UserError("--custom-generate: FOLDER is MODEL, and only its model card is written. Name another folder.")
-    if card_only:
-        about = _describe(load_model(folder), folder)
-    else:
-        about = _write_model(model, folder, merge, dtype, custom_generate)
+    write = (model, folder, merge, dtype, custom_generate)
+    about = _describe(load_model(folder), folder) if card_only else _write_model(*write)
     write_text(folder / README, build_card(about, subject, licence=licence, more_limits=more_limits))
     out.print(f"card     {folder / README}", highlight=False)
 

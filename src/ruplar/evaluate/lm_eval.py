@@ -3,8 +3,7 @@
     python -m ruplar.evaluate.lm_eval --model ruplar --model_args pretrained=FOLDER --tasks TASK --batch_size 64
 
 lm-eval has no entry point for models of other packages, so this module registers ours and then calls lm-eval's own
-command line; all its options work. A task's prompt is the question: the model adds its own prompt format, with or without
---apply_chat_template.
+command line. A task's prompt is the question: the model adds its own prompt format, also with --apply_chat_template.
 """
 
 from __future__ import annotations
@@ -33,7 +32,6 @@ class RuplarLM(LM):
         pretrained: str = "",
         device: str | None = None,
         dtype: str = "auto",
-        engine: Any = "auto",
         batch_size: int | str = 64,
         max_gen_toks: int = 64,
         max_batch_size: int | None = None,
@@ -48,11 +46,10 @@ class RuplarLM(LM):
         self.batch_size, self.max_gen_toks, self.pretrained = int(batch_size), max_gen_toks, pretrained
         if device is None or (device.startswith("cuda") and not torch.cuda.is_available()):
             device = "cuda" if torch.cuda.is_available() else "cpu"  # lm-eval's default is cuda:0 on every machine
-        self.reasoner = LatentReasoner.from_pretrained(pretrained, device, dtype, engine)
+        self.reasoner = LatentReasoner.from_pretrained(pretrained, device, dtype)
 
     @property
     def tokenizer_name(self) -> str:
-        """Name the model in lm-eval's request cache."""
         return self.pretrained
 
     def apply_chat_template(
@@ -75,50 +72,37 @@ class RuplarLM(LM):
         for places in groups.values():
             settings = requests[places[0]].args[1]
             questions = [requests[place].args[0] for place in places]
-            decoding = decoding_of(settings, self.max_gen_toks)
-            found = self.reasoner.ask(questions, decoding=decoding, batch_size=self.batch_size)
+            how = decoding_of(settings, self.max_gen_toks)
+            found = self.reasoner.ask(questions, decoding=how, batch_size=self.batch_size)
             for place, answer in zip(places, found, strict=True):
                 texts[place] = _cut(answer.text, settings.get("until") or ())
                 self.cache_hook.add_partial("generate_until", requests[place].args, texts[place])
         return texts
 
-    def loglikelihood(self, requests: list[Any]) -> list[tuple[float, bool]]:
-        """Refuse: there is no likelihood of a given text without the thought before it."""
-        raise _refused("loglikelihood")
+    def loglikelihood(self, requests: list[Any]) -> Any:
+        raise UserError(
+            f"loglikelihood: {self.pretrained} thinks before it answers, so --model ruplar does not support it. Choose "
+            "tasks with output_type: generate_until."
+        )
 
-    def loglikelihood_rolling(self, requests: list[Any]) -> list[float]:
-        """Refuse, as `loglikelihood` does."""
-        raise _refused("loglikelihood_rolling")
+    loglikelihood_rolling = loglikelihood
 
 
 def decoding_of(settings: Mapping[str, Any], max_gen_toks: int) -> Decoding:
     """A task's generation settings → `Decoding`; settings that would have no effect are refused."""
     unknown = sorted(settings.keys() - _KNOWN)
     if unknown:
-        raise UserError(
-            f"generation_kwargs: {', '.join(unknown)} not supported by --model ruplar. Remove it; known are "
-            f"{', '.join(sorted(_KNOWN))}."
-        )
+        raise UserError(f"generation_kwargs: {unknown} are not supported. Known: {', '.join(sorted(_KNOWN))}.")
     limit = next((settings[name] for name in _LIMITS if settings.get(name) is not None), max_gen_toks)
-    temperature = float(settings.get("temperature") or 0.0)
-    if settings.get("do_sample") is False:
-        temperature = 0.0
-    elif settings.get("do_sample") and "temperature" not in settings:
-        temperature = 1.0
-    return Decoding(temperature, float(settings.get("top_p", 1.0)), int(settings.get("seed", 0)), int(limit))
+    sampled = settings.get("do_sample", "temperature" in settings)
+    temperature = settings.get("temperature", 1.0) if sampled else 0.0
+    return Decoding(float(temperature), float(settings.get("top_p", 1.0)), int(settings.get("seed", 0)), int(limit))
 
 
 def _cut(text: str, until: str | Sequence[str]) -> str:
     for stop in [until] if isinstance(until, str) else until:
         text = text.split(stop)[0] if stop else text
     return text
-
-
-def _refused(kind: str) -> UserError:
-    return UserError(
-        f"{kind}: not supported by --model ruplar, because the model thinks before it answers. Choose tasks with "
-        "output_type: generate_until."
-    )
 
 
 def main() -> None:

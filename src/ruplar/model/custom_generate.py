@@ -4,8 +4,7 @@
 
     model.generate(**inputs, custom_generate=FOLDER, trust_remote_code=True)
 
-The thought fills the KV cache; transformers' own `generate` continues from there with the answer, so sampling, streamers
-and stopping criteria work as always. Rows are left-padded. Axes: B rows, S positions, V vocabulary, K tokens, D width.
+The thought fills the KV cache; transformers' own `generate` continues from there. Axes: B rows, V vocabulary, K tokens.
 """
 
 from __future__ import annotations
@@ -28,10 +27,7 @@ def generate(
     show_thought: bool = False,
     **kwargs: Any,
 ) -> Any:
-    """Return prompt, thought, `</think>` and answer, as `generate` does.
-
-    Each soft token stands in the output as a `<think>` token, or with `show_thought` as its most likely token.
-    """
+    """Return prompt, thought and answer; a soft token is a `<think>` token, or with `show_thought` its likeliest token."""
     ids = inputs if input_ids is None else input_ids
     if ids is None:
         raise ValueError("custom_generate: pass input_ids, as tokenizer.apply_chat_template returns them.")
@@ -55,18 +51,11 @@ def generate(
 def _think(model: Any, ids: Tensor, mask: Tensor, show_thought: bool) -> tuple[Tensor, Tensor, Any]:
     """Fill a cache with prompt and soft tokens; a row that has halted is masked while others think."""
     cache, embed = DynamicCache(config=model.config), model.get_input_embeddings()
-    thinking = torch.ones_like(ids[:, 0], dtype=torch.bool)
-    embeds = embed(ids)
+    embeds, thinking = embed(ids), torch.ones_like(ids[:, 0], dtype=torch.bool)
     for made in range(SETTINGS["cap"] + 1):
         positions = (mask.cumsum(1) - 1).clamp_min(0)[:, -embeds.shape[1] :]
-        logits = model(
-            inputs_embeds=embeds,
-            attention_mask=mask,
-            position_ids=positions,
-            past_key_values=cache,
-            use_cache=True,
-            logits_to_keep=1,
-        ).logits[:, -1]
+        state = {"attention_mask": mask, "position_ids": positions, "past_key_values": cache}
+        logits = model(inputs_embeds=embeds, **state, use_cache=True, logits_to_keep=1).logits[:, -1]
         over, weights, tokens = _soft_token(logits.float())
         thinking = thinking & ~over
         if made == SETTINGS["cap"] or not bool(thinking.any()):

@@ -1,8 +1,6 @@
-r"""A model → what plain transformers needs in its exported folder: chat template, tokenizer rule, `custom_generate`.
+"""A model → what plain transformers needs in its exported folder: chat template, tokenizer rule, `custom_generate`.
 
 The chat template renders the prompt of training and opens the thought, so plain `generate` answers with hard tokens.
-
-    <|user|>Tom has 3 bags …<|end|><|assistant|><think>
 """
 
 from __future__ import annotations
@@ -22,9 +20,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 _MARK = "RUPLARUSERRUPLAR"
-_ANSWER = 64
-"""Most tokens of an answer, unless a user sets max_new_tokens."""
-_SAMPLE = "Tom has 12 bags. How many?"
+_SAMPLE = [{"role": "user", "content": "Tom has 12 bags. How many?"}]
 _ONE_MESSAGE = "This model answers a single user message: system messages and several turns are not supported."
 
 
@@ -41,14 +37,13 @@ def prepare(model: Model) -> None:
     backbone.tokenizer.chat_template = _template(before + text + after, opening, backbone.tokenizer.chat_template)
     backbone.tokenizer.padding_side = "left"
     backbone.tokenizer.init_kwargs["padding_side"] = "left"  # what save_pretrained writes
-    longest = model.method.thinker(backbone).cap + _ANSWER
+    longest = model.method.thinker(backbone).cap + 64  # thought and answer
     # greedy, as in evaluation; some backbones sample by default
     backbone.model.generation_config = GenerationConfig(
         eos_token_id=backbone.eos_id, pad_token_id=backbone.pad_id, max_new_tokens=longest
     )
-    turn = [{"role": "user", "content": _SAMPLE}]
-    rendered = backbone.tokenizer.apply_chat_template(turn, add_generation_prompt=True, return_dict=False)
-    wanted = [*model.prompt(_SAMPLE).ids, *backbone.tokenizer.encode(opening, add_special_tokens=False)]
+    rendered = backbone.tokenizer.apply_chat_template(_SAMPLE, add_generation_prompt=True, return_dict=False)
+    wanted = [*model.prompt(_SAMPLE[0]["content"]).ids, *backbone.tokenizer.encode(opening, add_special_tokens=False)]
     if rendered != wanted:
         log.warning(
             "the exported chat template gives slightly other tokens than training: this tokenizer merges them."
@@ -82,10 +77,7 @@ def custom_generate(model: Model) -> str:
     """Return the source of custom_generate/generate.py for a model that thinks in soft tokens."""
     method, backbone = model.metadata.method.name, model.backbone
     if method != "ruplar":
-        raise UserError(
-            f"--custom-generate: the method '{method}' does not think in soft tokens, only ruplar does. Leave it out; "
-            "plain `generate` writes the chain of a cot model."
-        )
+        raise UserError(f"--custom-generate: the method '{method}' does not think in soft tokens. Leave it out.")
     thinker: Any = model.method.thinker(backbone)
     settings = {name: getattr(thinker, name) for name in ("halt", "halt_threshold", "top_k", "drop_halt", "cap")}
     ids = {"think_id": backbone.think_id, "end_think_id": backbone.end_think_id, "pad_id": backbone.pad_id}

@@ -284,8 +284,7 @@ def export_model(
 ) -> Model:
     """Write a model to share: merged, a folder that `AutoModelForCausalLM` loads; otherwise the adapter itself.
 
-    Both contain `ruplar.json`, so `ruplar ask` and `evaluate` work on the folder too. `with_generate` adds a
-    `custom_generate` function, with which transformers thinks in soft tokens.
+    Both contain `ruplar.json`, so ruplar loads them too. `with_generate` adds `custom_generate` for transformers.
     """
     model = load_model(reference, dtype="float32")
     source = custom_generate(model) if with_generate else ""

@@ -30,10 +30,7 @@ def save_weights(
     dtype: torch.dtype | None = None,
     base: str | None = None,
 ) -> None:
-    """Write the trained weights: the adapter if there is one, else the whole model; and the method's own weights.
-
-    `base` is the name of the model the adapter belongs to, for PEFT.
-    """
+    """Write the method's own weights and the adapter on the model named `base`; without an adapter the whole model."""
     folder.mkdir(parents=True, exist_ok=True)
     if hasattr(backbone.model, "peft_config"):
         config = copy.copy(backbone.model.peft_config["default"])
