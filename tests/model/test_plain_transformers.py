@@ -58,7 +58,9 @@ def right(texts: list[str], domain) -> int:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["ruplar", "cot", "no_cot"])
+@pytest.mark.parametrize(
+    "name", ["ruplar", pytest.param("cot", marks=pytest.mark.long), pytest.param("no_cot", marks=pytest.mark.long)]
+)
 def test_the_exported_chat_template_gives_the_prompts_of_training_and_plain_generate_answers(tmp_path, name):
     reasoner = LatentReasoner.from_pretrained(f"embedded:{name}")
     model = reasoner.model
@@ -90,6 +92,7 @@ def test_custom_generate_thinks_token_for_token_as_the_engine_and_pipeline_answe
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_the_released_model_thinks_in_plain_transformers_from_its_own_prompts(tmp_path, request):
     request.getfixturevalue("smollm2")
     reasoner = LatentReasoner.from_pretrained(RELEASED, dtype="float32", engine="reference")
