@@ -171,6 +171,7 @@ def test_only_what_was_out_of_memory_is_kept_for_a_worker_that_is_alone(make_stu
 # --- the second try ----------------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_a_cell_out_of_memory_beside_others_is_done_again_alone_and_then_what_asks_its_model(
     make_study, places, row, tmp_path
@@ -190,6 +191,7 @@ def test_a_cell_out_of_memory_beside_others_is_done_again_alone_and_then_what_as
     assert len(list((tmp_path / "marks").glob("hungry-*"))) == 2
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_a_cell_that_had_the_gpu_for_itself_is_not_tried_again(make_study, places, row, tmp_path):
     rows = {"Hungry": row(fails=1), "Short": {"of": "Hungry", "set": {"method.head_chunk": 1}}}

@@ -141,6 +141,7 @@ def test_a_job_comes_back_from_its_file(make_study, places, tmp_path):
     assert Job.read(tmp_path / "job.json") == job
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_several_studies_share_their_workers_and_pretokenized_data(make_study, places_of, tmp_path):
     rows = {"Mix": {"recipe": "embedded-ruplar", "set": {"speed.pretokenize": True}}}

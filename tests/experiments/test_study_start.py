@@ -36,6 +36,7 @@ def start(make_study, places, monkeypatch):
     return run
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_a_study_goes_on_with_the_workers_that_find_room(start, caplog):
     found, events, started = start((2,), jobs=2)

@@ -44,6 +44,7 @@ for prompt in prompts:
 """
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["smollm2-135m-ruplar", pytest.param("smollm2-135m-cot", marks=pytest.mark.long)])
 def test_a_released_adapter_loads_in_plain_peft_with_the_same_logits_and_answers(name, request):
