@@ -12,13 +12,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ruplar.engine.sampling import Decoding
-from ruplar.errors import UserError
+from ruplar.errors import UserError, install_extra
 from ruplar.reasoner import LatentReasoner
 
 try:
     from lm_eval.api.model import LM
 except ImportError as error:
-    raise UserError("lm-eval is not installed. Run `pip install 'ruplar[lm-eval]'`.") from error
+    raise UserError(f"lm-eval is not installed. {install_extra('lm-eval')}") from error
 
 _LIMITS = ("max_gen_toks", "max_new_tokens", "max_tokens")
 _KNOWN = {*_LIMITS, "until", "do_sample", "temperature", "top_p", "seed"}

