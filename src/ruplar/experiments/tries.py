@@ -26,20 +26,20 @@ def picks_of(study: Study, places: Places) -> dict[str, dict[str, Any]]:
     found = dict(known)
     for row, tries in tries_of(study).items():
         scores = {label: _accuracy(label, study.seeds[0], places) for label in tries}
-        best = max(scores, key=lambda label: scores[label] or 0.0)  # the first of equal ones
-        if row in known or None in scores.values() or not scores[best]:
-            continue
-        found[row] = {"settings": tries[best], "seed": study.seeds[0], "valid": scores}
+        over = {label: score for label, score in scores.items() if score is not None and score >= 0}
+        if row not in known and over and None not in scores.values():
+            best = max(over, key=lambda label: over[label])  # the first of equal ones
+            found[row] = {"settings": tries[best], "seed": study.seeds[0], "valid": over}
     if found != known:
         write_json(file, found)
     return {row: pick for row, pick in found.items() if row in study.rows}
 
 
 def _accuracy(label: str, seed: int, places: Places) -> float | None:
-    """Validation accuracy of a try; 0 where it failed, None where it is not over."""
+    """Validation accuracy of a try; -1 where it failed, None where it is not over."""
     name = folder_name(label, seed)
     if (places.results / name / RECORD).is_file():
         results = read_record(places.results / name).benchmarks
         return next((result.accuracy for result in results if result.name == VALID), None)
     failed = places.work / name / FAILED
-    return 0.0 if failed.is_file() and not json.loads(failed.read_text(encoding="utf-8"))["again"] else None
+    return -1.0 if failed.is_file() and not json.loads(failed.read_text(encoding="utf-8"))["again"] else None
