@@ -2,7 +2,7 @@
 
 `RENAMED` maps an old dotted path to the new one. `RETIRED` lists settings that no longer exist, with the value at which they
 did nothing: at that value they are dropped, at any other value the file describes a feature this version does not have.
-`ADDED` holds settings that came later, with the value that older files were made under.
+`ADDED` and `ADDED_TO` hold settings that came later, with the value that older files were made under.
 """
 
 from __future__ import annotations
@@ -47,6 +47,9 @@ _RETIRED_IN = ("ruplar", "regular")
 ADDED: dict[str, Any] = {"data.canonical_operands": False, "prompt.question_repeats": 1}
 """Path of a setting that later versions added → what files without it were made under."""
 
+ADDED_TO: dict[str, dict[str, Any]] = {"cot": {"method.chain": "steps"}}
+"""The same for settings of one method: name of the method → path → what files without it were made under."""
+
 _MISSING = object()
 
 
@@ -83,7 +86,7 @@ def upgrade(config: Mapping[str, Any], where: str = "", strict: bool = True) -> 
             _put(found, path, value)
     if in_use and strict:
         raise UserError(*in_use, where=where)
-    for path, value in ADDED.items():
+    for path, value in {**ADDED, **ADDED_TO.get(str(name), {})}.items():
         if path.split(".")[0] in found and _get(found, path) is _MISSING:
             _put(found, path, value)
     return found

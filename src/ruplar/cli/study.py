@@ -98,7 +98,11 @@ def study(
     names, overrides = options.names_and_settings(words, "study", "studies")
     if only is not None and len(names) > 1:
         raise UserError("--only: selects rows of one study, but several studies are named.")
-    plans = [_planned(name, overrides, only, seeds, (output, work), single=len(names) == 1) for name in names]
+
+    def planned() -> list[Job]:
+        return [_planned(name, overrides, only, seeds, (output, work), single=len(names) == 1) for name in names]
+
+    plans = planned()
     twice = sorted({p.study.name for p in plans if sum(q.study.name == p.study.name for q in plans) > 1})
     if twice:
         raise UserError(
@@ -128,17 +132,22 @@ def study(
 
         commits = [frozen_commit(find_study(name), frozen_at) for name in names]
     started = time.monotonic()
-    with _progress(out, sum(len(plan.chosen) for plan in plans), as_json, several=len(plans) > 1) as watch:
-        if final:
-            outcomes = [
-                ask_test_sets(replace(plan, options=how), commit, again or (), watch)
-                for plan, commit in zip(plans, commits, strict=True)
-            ]
-        else:
+    while True:
+        with _progress(out, sum(len(plan.chosen) for plan in plans), as_json, several=len(plans) > 1) as watch:
+            if final:
+                outcomes = [
+                    ask_test_sets(replace(plan, options=how), commit, again or (), watch)
+                    for plan, commit in zip(plans, commits, strict=True)
+                ]
+                break
             try:
-                outcomes = run_studies(plans, how, watch)
+                left = None if budget_seconds is None else max(0.0, budget_seconds - (time.monotonic() - started))
+                outcomes = run_studies(plans, replace(how, budget=left), watch)
             except KeyboardInterrupt:
                 raise Interrupted("interrupted: all checkpoints are kept; repeat the command to resume.") from None
+        before, plans = plans, planned()
+        if [len(plan.cells) for plan in plans] == [len(plan.cells) for plan in before]:
+            break  # no row was waiting for its tries
     _finish(list(zip(plans, outcomes, strict=True)), time.monotonic() - started, as_json)
 
 
@@ -162,19 +171,22 @@ def _planned(
     from ruplar.experiments.plan import find_study, load_study, plan
     from ruplar.experiments.run import Job
     from ruplar.experiments.storage import Places
+    from ruplar.experiments.tries import picks_of
 
     chosen, wanted = load_study(name, {"seeds": options.integers(seeds, "--seeds") if seeds else None}), _wanted(only)
+    results, runs = (
+        options.writable_folder(given if given and single else (given or Path(usual)) / chosen.name)
+        for given, usual in zip(folders, ("results", "runs"), strict=True)
+    )
+    places = Places(results, runs)
     cells = plan(
         chosen,
         overrides,
         find_study(name).parent,
         wanted=lambda label: any(fnmatch(label, word.rpartition("-seed")[0] or word) for word in wanted),
+        picks=picks_of(chosen, places),
     )
-    results, runs = (
-        options.writable_folder(given if given and single else (given or Path(usual)) / chosen.name)
-        for given, usual in zip(folders, ("results", "runs"), strict=True)
-    )
-    return Job(chosen, tuple(cells), tuple(_picked(cells, wanted)), Places(results, runs))
+    return Job(chosen, tuple(cells), tuple(_picked(cells, wanted)), places)
 
 
 def _jobs(text: str) -> int | None:
@@ -207,6 +219,8 @@ def _picked(cells: Sequence[Cell], wanted: Sequence[str]) -> list[Cell]:
 
 def _show_plan(plan: Job, as_json: bool) -> list[dict[str, Any]]:
     from ruplar.display import table
+    from ruplar.experiments.plan import tries_of
+    from ruplar.experiments.tries import picks_of
 
     chosen, places = plan.study, plan.places
     rows: list[dict[str, Any]] = [
@@ -236,6 +250,9 @@ def _show_plan(plan: Job, as_json: bool) -> list[dict[str, Any]]:
         f"equal in all rows: {', '.join(chosen.same)}\nrecords: {places.results}, models: {places.work}",
         highlight=False,
     )
+    waiting = [row for row in tries_of(chosen) if row not in picks_of(chosen, places)]
+    if waiting:
+        options.print_text(out, f"after their tries, trained with the best one: {', '.join(waiting)}")
     return rows
 
 

@@ -23,6 +23,8 @@ __all__ = ["Cell", "Study", "find_study", "labels", "load_study", "plan", "row_c
 log = logging.getLogger(__name__)
 
 _Read = Callable[[str, Sequence[str]], RunConfig]
+Picks = Mapping[str, Mapping[str, Any]]
+"""Row → the `settings` chosen among its tries, and the `seed` of the tries."""
 
 
 @dataclass(frozen=True)
@@ -70,16 +72,19 @@ def plan(
     check_files: bool = True,
     check_init: bool = True,
     wanted: Callable[[str], bool] = lambda label: True,
+    picks: Picks | None = None,
 ) -> list[Cell]:
-    """Return all cells of a study, seed by seed, so that an interrupted study has complete seeds.
+    """Return all cells of a study, seed by seed, so that an interrupted study has complete seeds; tries come first.
 
-    `wanted` says of a label whether its cells will be run; an unwanted row whose recipe is missing is left out.
+    `wanted` says of a label whether its cells will be run; an unwanted row whose recipe is missing is left out. A row with
+    tries has only these until `picks` has its choice.
     """
     wrong: list[str] = []
     read = _reader(folder, check_files, check_init)
     cells: list[Cell] = []
     for seed in study.seeds:
-        for label, row, given in _rows(study):
+        for found in [*_tries(study, seed, picks or {}), *_rows(study, picks or {})]:
+            label, row, given, _ = found
             recipe = _trains(study, row).recipe
             if not wanted(label) and recipe is not None and _missing(recipe):
                 log.warning("row '%s' is left out: there is no recipe '%s'.", label, recipe)
@@ -89,7 +94,7 @@ def plan(
                 continue
             last = [*given, *overrides, f"seed={soup[0] if soup else seed}"]
             try:
-                cells.append(_cell(study, label, row, last, read, soup))
+                cells.append(_cell(study, found, last, read, soup))
             except UserError as error:
                 wrong += [f"rows.{label}: {problem}" for problem in error.problems]
         if wrong:
@@ -108,21 +113,32 @@ def row_config(row: str, overrides: Sequence[str] = ()) -> tuple[RunConfig, tupl
     if not colon or not label:
         raise UserError(f"--row: '{row}' is not STUDY:LABEL, e.g. smollm2:CoT-SFT.")
     study = load_study(name)
-    found = {known: (settings, given) for known, settings, given in _rows(study)}
+    found = {one[0]: one for one in _every_row(study)}
     if label not in found:
         near = difflib.get_close_matches(label, found, n=3, cutoff=0.0)
         raise UserError(f"--row: the study {name} has no row '{label}'. Nearest: {', '.join(map(repr, near))}.")
-    settings, given = found[label]
+    _, settings, given, _ = found[label]
     if settings.trained_in is not None:
         raise UserError(f"--row: '{label}' trains no model; it evaluates that of '{settings.trained_in}'.")
+    if settings.tries and not label.partition(" try ")[1]:
+        raise UserError(f"--row: the settings of '{label}' are chosen among its tries; name one of them.")
     read = _reader(find_study(name).parent, check_files=True, check_init=True)
-    cell = _cell(study, label, settings, [*given, f"seed={study.seeds[0]}", *overrides], read, ())
+    cell = _cell(study, found[label], [*given, f"seed={study.seeds[0]}", *overrides], read)
     return cell.config, cell.overrides
 
 
 def labels(study: Study) -> list[str]:
-    """Return the labels of all rows, one for each combination of a grid, in the order of the table."""
-    return [label for label, _, _ in _rows(study)]
+    """Return the labels of all rows, one for each combination of a grid, in the order of the table; tries come last."""
+    return [label for label, *_ in _every_row(study)]
+
+
+def tries_of(study: Study) -> dict[str, dict[str, dict[str, Any]]]:
+    """Row with tries → label of each try → its settings."""
+    return {
+        label: {f"{label} try {_tail(one)}": one for one in row.tries}
+        for label, row in study.rows.items()
+        if row.tries
+    }
 
 
 def _warn_of_missing_soups(study: Study, cells: Sequence[Cell], wanted: Callable[[str], bool]) -> None:
@@ -147,25 +163,51 @@ def _soup(study: Study, row: RowSettings, seed: int) -> tuple[int, ...]:
     return study.seeds[at - size : at]
 
 
-def _rows(study: Study) -> Iterator[tuple[str, RowSettings, list[str]]]:
+_Row = tuple[str, RowSettings, list[str], str | None]
+"""Label, row, the settings of its place in the grid, and the label of the row whose model it evaluates."""
+
+
+def _rows(study: Study, picks: Picks) -> Iterator[_Row]:
     for label, row in study.rows.items():
+        trained = row.trained_in or label
+        if study.rows[trained].tries and trained not in picks:
+            continue
+        picked = picks[trained]["settings"] if trained in picks else {}
         grid = {**study.grid, **row.grid}
         for values in itertools.product(*grid.values()):
             chosen = dict(zip(grid, values, strict=True))
-            tail = " ".join(f"{key.rpartition('.')[2]}={value}" for key, value in chosen.items())
-            yield f"{label} {tail}".strip(), row, [_written(*item) for item in chosen.items()]
+            of = row.trained_in and f"{row.trained_in} {_tail(chosen)}".strip()
+            yield f"{label} {_tail(chosen)}".strip(), row, _written({**picked, **chosen}), of
 
 
-def _cell(study: Study, label: str, row: RowSettings, last: Sequence[str], read: _Read, soup: tuple[int, ...]) -> Cell:
+def _tries(study: Study, seed: int, picks: Picks) -> Iterator[_Row]:
+    """The tries of every row, at the first values of the grid and with one seed: the study's first, or that on record."""
+    for row, tries in tries_of(study).items():
+        if seed == (picks[row]["seed"] if row in picks else study.seeds[0]):
+            first = {key: values[0] for key, values in {**study.grid, **study.rows[row].grid}.items()}
+            yield from ((label, study.rows[row], _written({**first, **one}), None) for label, one in tries.items())
+
+
+def _every_row(study: Study) -> list[_Row]:
+    every = {label: {"settings": {}, "seed": 0} for label in tries_of(study)}
+    return [*_rows(study, every), *_tries(study, study.seeds[0], {})]
+
+
+def _tail(settings: Mapping[str, Any]) -> str:
+    return " ".join(f"{key.rpartition('.')[2]}={value}" for key, value in settings.items())
+
+
+def _cell(study: Study, found: _Row, last: Sequence[str], read: _Read, soup: tuple[int, ...] = ()) -> Cell:
+    label, row, _, of = found
     base = _trains(study, row)
     sets = [study.set, base.set, *([row.set] if row.of is not None else [])]
-    overrides = [*(_written(*item) for part in sets for item in part.items()), *last]
+    overrides = [*(one for part in sets for one in _written(part)), *last]
     config = read(str(base.recipe), overrides)
     if config.data.valid is None and any(source.source == VALID for source in study.on):
         raise UserError(f"on: {VALID} needs a validation set, but its recipe has none (data.valid).")
     inference = {} if row.of is None else {key.removeprefix("method."): value for key, value in row.set.items()}
     printed = row.printed or study.printed.get(label)
-    return Cell(label, config.seed, config, tuple(overrides), row.trained_in, printed, inference, soup)
+    return Cell(label, config.seed, config, tuple(overrides), of, printed, inference, soup)
 
 
 def _reader(folder: Path | None, check_files: bool, check_init: bool) -> _Read:
@@ -179,5 +221,5 @@ def _reader(folder: Path | None, check_files: bool, check_init: bool) -> _Read:
     return read
 
 
-def _written(key: str, value: Any) -> str:
-    return f"{key}={json.dumps(value)}"
+def _written(settings: Mapping[str, Any]) -> list[str]:
+    return [f"{key}={json.dumps(value)}" for key, value in settings.items()]

@@ -6,6 +6,8 @@ rows:                                              label → recipe and settings
   RuPLaR-Temp: {recipe: embedded-ruplar, set: {prior.name: temperature}}
   CoLaR-2: {of: CoLaR-5, set: {method.compression: 2}}      the model of another row with other inference settings
   Mix soup: {soup_of: RuPLaR-Mix, size: 3}           the model soup of three seeds of that row
+  CODI: {recipe: embedded-codi, tries: [{training.learning_rate: 8e-4}, {training.learning_rate: 3e-3}]}
+                                                   the row with the better one on `valid` (`tries.py`)
 grid: {prior.operand_share: [0.1, 0.2]}            every row once for each combination
 seeds: [1, 2, 3]
 on: [valid, word-problems]                         selection sets and generated problems; valid: the recipe's validation set
@@ -49,6 +51,9 @@ class RowSettings(Settings):
     )
     set: dict[str, Any] = Field({}, description="Dotted settings of this row.")
     grid: dict[str, list[Any]] = Field({}, description="Dotted setting → values; the row once for each combination.")
+    tries: tuple[dict[str, Any], ...] = Field(
+        (), description="Dotted settings to choose from on `valid`: each is tried once, before the row is trained."
+    )
     printed: str | None = Field(None, description="The paper's name for this row, if it differs.")
 
     @model_validator(mode="before")
@@ -62,6 +67,8 @@ class RowSettings(Settings):
             raise ValueError("a row has exactly one of recipe:, of: and soup_of:")
         if self.soup_of is not None and (self.set or self.grid):
             raise ValueError("a soup is evaluated as its models were trained: soup_of allows neither set nor grid")
+        if self.tries and self.recipe is None:
+            raise ValueError("tries are settings of a training: they need recipe")
         if self.size is not None and self.soup_of is None:
             raise ValueError("size is the number of seeds of a soup: it needs soup_of")
         return self
@@ -145,8 +152,10 @@ def _row_problems(label: str, row: RowSettings, study: Study) -> Iterator[str]:
         key, base = "of" if row.of else "soup_of", study.rows.get(row.trained_in)
         if base is None or base.recipe is None:
             yield f"rows.{label}.{key}: '{row.trained_in}' is not a row that is trained"
-        elif study.grid or base.grid or row.grid:
+        elif base.grid or row.grid or (study.grid and row.soup_of):
             yield f"rows.{label}.{key}: which model of a row with a grid is ambiguous"
+    if row.tries and VALID not in {source.source for source in study.on}:
+        yield f"rows.{label}.tries: are chosen on '{VALID}', which on: does not list"
     if row.of is not None and (bad := [key for key in row.set if not key.startswith("method.")]):
         yield f"rows.{label}.set: {bad[0]} cannot change after the model of '{row.of}' is trained"
 

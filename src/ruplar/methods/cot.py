@@ -1,12 +1,14 @@
 """CoT-SFT: write the whole chain as text, then the answer; the model that latent methods start from.
 
 P | <think> | <<3+4=7>> <<7*2=14>> | </think> | answer eos        CE on everything after <think>
+
+With `chain: results` it writes `<<7>> <<14>>`: a text control with about as many tokens as RuPLaR has soft tokens.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 from pydantic import Field
 
@@ -23,6 +25,9 @@ if TYPE_CHECKING:
 class Config(Settings):
     """Settings of CoT-SFT."""
 
+    chain: Literal["steps", "results"] = Field(
+        "steps", description="What is written: the steps, or of each step only what follows its last =."
+    )
     max_thought: int = Field(
         256, ge=0, description="Maximum number of reasoning tokens at inference; </think> is then forced."
     )
@@ -39,7 +44,9 @@ class Method(base.Method):
     def encode(self, example: Example, tools: Tools, context: SampleContext) -> Item:
         """Encode the steps joined by spaces, as GSM8k-Aug writes them."""
         prompt = tools.prompt(self.question(example.question, context))
-        chain = tools.encode(base.chain_text(example.steps))
+        results = self.config.chain == "results"
+        steps = [step.rpartition("=")[2].strip() for step in example.steps] if results else example.steps
+        chain = tools.encode(base.chain_text(steps))
         written = [*chain, tools.end_think_id, *tools.answer(example.answer)]
         return base.text_item(prompt, [tools.think_id], written)
 

@@ -49,6 +49,17 @@ class Projector(nn.Module):
         return self.layers(hidden.to(weight.dtype)).to(hidden.dtype)
 
 
+class FixedLatent(nn.Module):
+    """Any hidden state → one learned vector; float32."""
+
+    def __init__(self, start: Tensor):
+        super().__init__()
+        self.vector = nn.Parameter(start.detach().float().clone())
+
+    def forward(self, hidden: Tensor) -> Tensor:
+        return self.vector.to(hidden.dtype).expand_as(hidden)
+
+
 @dataclass
 class Rollout:
     """The result of all passes."""

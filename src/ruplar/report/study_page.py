@@ -14,7 +14,8 @@ from ruplar import io
 from ruplar.errors import UserError
 from ruplar.evaluate.record import RECORD, study_of
 from ruplar.report.breakdown import shares_table, steps_tables
-from ruplar.report.figures import draw_averages, draw_frontiers, sweeps
+from ruplar.report.budgets import curves_tables
+from ruplar.report.figures import draw_averages, draw_curves, draw_frontiers, sweeps
 from ruplar.report.figures.style import Drawing
 from ruplar.report.marks import marked, marks_note
 from ruplar.report.material import gather
@@ -54,6 +55,7 @@ def study_page(folder: Path, rows: Sequence[Row], file: Path, drawing: Drawing |
     measured = "ms at batch size 1" in cost.names
     sections = [
         _heading(study.get("name", folder.name), study.get("about", ""), folder, file),
+        *(table.markdown() for table in curves_tables(rows)),
         summary_table(rows).markdown(),
         f"![{drawing.title}]({file.stem}.png)\n\n{drawing.caption}\n" if drawing else "",
         cost.markdown() if measured else "",
@@ -143,11 +145,11 @@ def _runs(rows: Sequence[Row]) -> Table:
 
 
 def _figure(rows: Sequence[Row], grid: bool) -> Drawing | None:
-    """Draw macro-averages, else the sweeps of a study with a grid, else accuracy against cost on the first test set."""
+    """Draw learning curves, else macro-averages, else the sweeps of a grid, else accuracy against cost on the first test set."""
     tested = [row for row in rows if row.benchmark != VALID]
-    averages = draw_averages(tested)
-    if averages:
-        return averages[0]
+    found = draw_curves(tested) or draw_averages(tested)
+    if found:
+        return found[0]
     swept = sweeps.find(tested) if grid else []
     return sweeps.draw(swept) if swept else next(iter(draw_frontiers(tested)), None)
 

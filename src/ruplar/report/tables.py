@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from ruplar.evaluate.record import study_of
 from ruplar.report import paper
 from ruplar.report.breakdown import shares_table
+from ruplar.report.budgets import curves_tables
 from ruplar.report.marks import marked
 from ruplar.report.paired import Pair, pairs
 from ruplar.report.rows import VALID, Row, method_of
@@ -33,7 +34,12 @@ def tables(
 
     Rows are tested against the best of their study and against the row `against`, else each study's own `reference`.
     """
-    found = [results_table(rows), *([summary_table(rows)] if averages(rows, {}) else []), latent_ablation_table(rows)]
+    found = [
+        *curves_tables(rows),
+        results_table(rows),
+        *([summary_table(rows)] if averages(rows, {}) else []),
+        latent_ablation_table(rows),
+    ]
     found += [marked(shares_table(rows, references(rows)), rows)] if tests and references(rows) else []
     found += tests_tables(rows, against) if tests else []
     if against is not None and not tests:

@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from ruplar import io
+from ruplar.report import budgets
 from ruplar.report.figures import accuracy, curves, sweeps
 from ruplar.report.figures.style import Drawing
 from ruplar.report.material import Material, best_thinker, thoughts_of
@@ -18,13 +19,20 @@ INDEX = "figures.md"
 
 def draw_all(material: Material) -> list[Drawing]:
     """Draw every figure that the material has data for, results first; names are unique."""
-    found = [*draw_averages(material.rows), *draw_frontiers(material.rows)]
+    curved = {group[0].study for group in budgets.curves(material.rows)}
+    found = [*draw_curves(material.rows), *draw_averages(material.rows)]
+    found += draw_frontiers([row for row in material.rows if row.study not in curved])
     found += _thoughts(material.rows)
     swept = sweeps.find(material.rows)
     found += [sweeps.draw(swept)] if swept else []
     found += [drawing for record in material.benches for drawing in curves.draw_bench(record)]
     found += [curves.draw_training(curve.name, curve.rows) for curve in material.curves if curve.rows]
     return _renamed(found)
+
+
+def draw_curves(rows: Sequence[Row]) -> list[Drawing]:
+    """Draw the learning curves of every study and benchmark that has them."""
+    return [accuracy.draw_curves(group) for group in budgets.curves(rows)]
 
 
 def draw_frontiers(rows: Sequence[Row]) -> list[Drawing]:

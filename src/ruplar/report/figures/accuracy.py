@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any, TypeVar
 
+from ruplar.report.budgets import Curve
 from ruplar.report.figures.style import BLUE, INK, MARKERS, MUTED, PAPER, SERIES, Drawing, panels, styled
 from ruplar.report.rows import Row
 from ruplar.report.summaries import Average
@@ -39,6 +40,34 @@ def draw_frontier(rows: Sequence[Row]) -> Drawing:
         f"front, the methods that no other one beats in both accuracy and cost: {best}."
     )
     return Drawing(f"frontier-{slug(benchmark)}", f"Accuracy against cost on {benchmark}", caption, figure)
+
+
+@styled
+def draw_curves(curves: Sequence[Curve]) -> Drawing:
+    """Draw accuracy against the examples seen, and against forward passes after the last budget, for one benchmark."""
+    figure, axes = panels(1, 2, 14, 6.4)
+    for i, curve in enumerate(curves):
+        rows = list(curve.points.values())
+        bars = [[row.accuracy - row.low for row in rows], [row.high - row.accuracy for row in rows]]
+        axes[0].errorbar(
+            list(curve.points), [row.accuracy for row in rows], bars, label=curve.method, capsize=4,
+            color=SERIES[i % len(SERIES)], marker=MARKERS[i % len(MARKERS)], linestyle="-" if curve.improving else "--",
+        )  # fmt: skip
+    axes[0].set(xscale="log", xlabel="training examples seen", ylabel="accuracy, %")
+    budgets = sorted({budget for curve in curves for budget in curve.points})
+    axes[0].set_xticks(budgets, [f"{budget / 1e6:.1f} M" for budget in budgets])
+    axes[0].minorticks_off()
+    _panel(axes[1], [curve.last for curve in curves], "forwards", "forward passes per question, after the last budget")
+    handles, labels = axes[0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=min(4, len(labels)))
+    benchmark = curves[0].benchmark
+    stopped = ", ".join(curve.method for curve in curves if not curve.improving) or "none"
+    caption = (
+        f"Accuracy on {benchmark} with 95 % confidence intervals. Left: against the training examples seen; dashed lines have "
+        f"stopped improving: the last doubling gained less than its interval ({stopped}). Right: against forward passes per "
+        "question after the last budget, with the Pareto front."
+    )
+    return Drawing(f"curves-{slug(benchmark)}", f"Learning curves on {benchmark}", caption, figure)
 
 
 def one_machine(rows: Sequence[Row]) -> bool:

@@ -1,0 +1,45 @@
+"""Rows with tries → the settings that answer most validation questions correctly, chosen once all tries are over.
+
+RESULTS/STUDY/picked.json     row → its settings, the seed of its tries and their accuracies; what is on record is kept
+
+Every row of a table should have as many tries as the others. A try whose training failed cannot be chosen.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from ruplar.evaluate.record import RECORD, read_record
+from ruplar.experiments.plan import tries_of
+from ruplar.experiments.storage import FAILED, Places
+from ruplar.experiments.study import VALID, Study, folder_name
+from ruplar.io import write_json
+
+PICKED = "picked.json"
+
+
+def picks_of(study: Study, places: Places) -> dict[str, dict[str, Any]]:
+    """Return the choices on record, and record those of rows whose tries are over."""
+    file = places.results / PICKED
+    known: dict[str, dict[str, Any]] = json.loads(file.read_text(encoding="utf-8")) if file.is_file() else {}
+    found = dict(known)
+    for row, tries in tries_of(study).items():
+        scores = {label: _accuracy(label, study.seeds[0], places) for label in tries}
+        over = {label: score for label, score in scores.items() if score is not None and score >= 0}
+        if row not in known and over and None not in scores.values():
+            best = max(over, key=lambda label: over[label])  # the first of equal ones
+            found[row] = {"settings": tries[best], "seed": study.seeds[0], "valid": over}
+    if found != known:
+        write_json(file, found)
+    return {row: pick for row, pick in found.items() if row in study.rows}
+
+
+def _accuracy(label: str, seed: int, places: Places) -> float | None:
+    """Validation accuracy of a try; -1 where it failed, None where it is not over."""
+    name = folder_name(label, seed)
+    if (places.results / name / RECORD).is_file():
+        results = read_record(places.results / name).benchmarks
+        return next((result.accuracy for result in results if result.name == VALID), None)
+    failed = places.work / name / FAILED
+    return -1.0 if failed.is_file() and not json.loads(failed.read_text(encoding="utf-8"))["again"] else None

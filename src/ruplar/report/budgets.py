@@ -1,0 +1,91 @@
+"""Rows of a study with a grid over `training.max_steps` → learning curves: accuracy against the examples seen.
+
+A method has stopped improving when the last doubling of its budget gained less than the 95 % confidence interval of that gain.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from ruplar.report.marks import marked
+from ruplar.report.rows import VALID, Row
+from ruplar.report.table import NONE, Table
+
+STOPPED = (
+    "Accuracy in percent ± half its 95 % confidence interval, by training examples seen. Gain: points per doubling of the budget, "
+    "between the last two budgets; its interval treats the two as independent. A gain within its interval: no longer improving."
+)
+
+
+@dataclass(frozen=True)
+class Curve:
+    """One method on one benchmark: examples seen → row, ascending; at least two."""
+
+    study: str
+    method: str
+    benchmark: str
+    points: dict[int, Row]
+
+    @property
+    def last(self) -> Row:
+        return list(self.points.values())[-1]
+
+    @property
+    def gain(self) -> tuple[float, float]:
+        """Points per doubling between the last two budgets, and half of its 95 % confidence interval."""
+        (few, before), (many, after) = list(self.points.items())[-2:]
+        doublings = math.log2(many / few)
+        half = math.hypot(*((row.high - row.low) / 2 for row in (before, after)))
+        return (after.accuracy - before.accuracy) / doublings, half / doublings
+
+    @property
+    def improving(self) -> bool:
+        gain, half = self.gain
+        return gain > half
+
+
+def curves(rows: Iterable[Row]) -> list[list[Curve]]:
+    """Find what a study trained for several numbers of updates, by study and benchmark; tries and the selection set are left out."""
+    found: dict[tuple[str, str, str], dict[int, Row]] = {}
+    for row in rows:
+        training = row.runs[0].record.config.get("training", {}) if row.runs else {}
+        tail = f" max_steps={training.get('max_steps')}"
+        if row.study and row.benchmark != VALID and tail in row.method:
+            batch = training.get("per_device_train_batch_size", 8) * training.get("gradient_accumulation_steps", 1)
+            key = row.study, row.method.replace(tail, ""), row.benchmark
+            found.setdefault(key, {})[training["max_steps"] * batch] = row
+    groups: dict[tuple[str, str], list[Curve]] = {}
+    for (study, method, benchmark), points in found.items():
+        if len(points) > 1:
+            curve = Curve(study, method, benchmark, dict(sorted(points.items())))
+            groups.setdefault((study, benchmark), []).append(curve)
+    return list(groups.values())
+
+
+def curves_tables(rows: Sequence[Row]) -> list[Table]:
+    """One table per study and benchmark: accuracy at each budget, forward passes, and whether the method still improves."""
+    return [_table(group) for group in curves(rows)]
+
+
+def _table(found: Sequence[Curve]) -> Table:
+    budgets = sorted({budget for curve in found for budget in curve.points})
+    lines = []
+    for curve in found:
+        cells = (curve.points.get(budget) for budget in budgets)
+        gain, half = curve.gain
+        lines.append(
+            (
+                curve.method,
+                "/".join(sorted({str(len(row.seeds)) for row in curve.points.values()})),
+                *(NONE if row is None else f"{row.accuracy:.1f} ±{(row.high - row.low) / 2:.1f}" for row in cells),
+                f"{curve.last.forwards:.1f}",
+                f"{gain:+.1f} ±{half:.1f}",
+                "yes" if curve.improving else "no",
+            )
+        )
+    names = ("method", "seeds", *(f"{budget / 1e6:.1f} M" for budget in budgets))
+    title = f"Learning curves on {found[0].benchmark}"
+    table = Table((*names, "forward passes", "gain", "still improving"), tuple(lines), 1, title, STOPPED)
+    return marked(table, [replace(row, method=curve.method) for curve in found for row in curve.points.values()])

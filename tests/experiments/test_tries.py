@@ -1,0 +1,87 @@
+"""Rows with tries: they are tried first, the best one on validation is kept, and the row is then trained with it."""
+
+from __future__ import annotations
+
+import pytest
+
+from ruplar.errors import UserError
+from ruplar.evaluate.record import BenchmarkResult, RunRecord, machine, write_record
+from ruplar.experiments.plan import labels, plan, row_config
+from ruplar.experiments.storage import write_failure
+from ruplar.experiments.tries import picks_of
+
+RATES = [{"training.learning_rate": rate} for rate in (1e-3, 2e-3, 5e-3)]
+ROWS = {
+    "A": {"recipe": "embedded-ruplar", "tries": RATES},
+    "B": {"of": "A", "set": {"method.max_latents": 2}},
+    "C": "embedded-no_cot",
+}
+GRID = {"training.max_steps": [2, 4]}
+TRIES = [f"A try learning_rate={rate}" for rate in ("0.001", "0.002", "0.005")]
+
+
+@pytest.fixture
+def study(make_study):
+    return make_study(rows=ROWS, grid=GRID, seeds=[1, 2], same=["data"])
+
+
+def tried(study, places, **correct):
+    """Write a record of each try: label's rate → correct answers of 100 on validation."""
+    for cell in plan(study):
+        rate = str(cell.config.training["learning_rate"])
+        if cell.label in TRIES and rate in correct:
+            about = {"commit": None, "dirty": None, "versions": {}, "machine": machine(), "started": ""}
+            costs = dict.fromkeys(("latents", "answer_tokens", "forwards", "ms_per_question"), 1.0)
+            result = BenchmarkResult(name="valid", n=100, correct=correct[rate], **costs)
+            config = cell.config.as_dict()
+            write_record(RunRecord(name="a", config=config, seed=1, benchmarks=[result], **about), places.result(cell))
+
+
+def test_tries_come_first_with_one_seed_and_the_smallest_budget(study):
+    cells = plan(study)
+    assert [cell.name for cell in cells[:3]] == [f"{label.replace(' ', '_')}-seed1" for label in TRIES]
+    assert {cell.config.training["max_steps"] for cell in cells[:3]} == {2}
+    assert {cell.label for cell in cells[3:]} == {"C max_steps=2", "C max_steps=4"}, "A and B wait"
+    assert labels(study)[:2] == ["A max_steps=2", "A max_steps=4"] and labels(study)[-3:] == TRIES
+
+
+def test_the_best_try_on_validation_is_recorded_and_kept(study, places):
+    tried(study, places, **{"0.001": 40, "0.002": 60})
+    assert picks_of(study, places) == {}, "one try is not over"
+    tried(study, places, **{"0.005": 60})
+    picks = picks_of(study, places)
+    assert picks["A"]["settings"] == RATES[1] and picks["A"]["seed"] == 1, "the first of equal ones"
+    tried(study, places, **{"0.001": 90})
+    assert picks_of(study, places) == picks
+    cells = {cell.name: cell for cell in plan(study, picks=picks)}
+    assert {cells[f"A_max_steps={n}-seed2"].config.training["learning_rate"] for n in (2, 4)} == {2e-3}
+    row = cells["B_max_steps=4-seed2"]
+    assert (row.of, row.config.training["learning_rate"], row.inference) == ("A max_steps=4", 2e-3, {"max_latents": 2})
+
+
+def test_a_failed_try_is_not_chosen_and_does_not_block_the_others(study, places):
+    tried(study, places, **{"0.001": 0, "0.002": 0})
+    last = next(cell for cell in plan(study) if cell.label == TRIES[2])
+    write_failure(last, places, "out of memory", "session", again=True)
+    assert picks_of(study, places) == {}, "it will be retried"
+    write_failure(last, places, "the loss is NaN", "session")
+    assert picks_of(study, places)["A"]["settings"] == RATES[0]
+
+
+@pytest.mark.parametrize(
+    ("entries", "said"),
+    [
+        ({"on": [{"source": "word-problems", "count": 4}]}, "chosen on 'valid', which on: does not list"),
+        ({"rows": {**ROWS, "D": {"of": "C", "tries": RATES}}}, "tries are settings of a training"),
+    ],
+)
+def test_tries_that_cannot_be_chosen_are_refused(make_study, entries, said):
+    with pytest.raises(ValueError, match=said):
+        make_study(**{"rows": ROWS, **entries})
+
+
+def test_one_row_is_trained_by_the_name_of_a_try():
+    config, _ = row_config("main-curves:No-CoT try learning_rate=0.002")
+    assert config.training["learning_rate"] == 2e-3 and config.training["max_steps"] == 800
+    with pytest.raises(UserError, match="are chosen among its tries"):
+        row_config("main-curves:No-CoT max_steps=800")
