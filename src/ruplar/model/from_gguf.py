@@ -165,6 +165,7 @@ def _config(reader: GGUFReader, tied: bool) -> dict[str, Any]:
         "tie_word_embeddings": tied,
         **({"attention_bias": False, "mlp_bias": False} if llama else {}),
         "dtype": "bfloat16",
+        "transformers_version": "5.0.0",  # without it transformers suspects a faulty Mistral tokenizer and warns
         **_control_ids(reader),
     }
 
