@@ -24,6 +24,7 @@ from ruplar.model.number_tokens import GROUPS, number_ids, with_number_tokens
 from ruplar.model.prompt import PromptBuilder, prompt_format_of
 from ruplar.model.settings import BackboneConfig, PromptConfig
 from ruplar.model.tokenizers import DOMAINS, load_tokenizer
+from ruplar.model.trained_rows import padded_logits, trained_rows
 from ruplar.model.varlen import segment_arguments
 from ruplar.types import HasMarkers, Markers
 
@@ -143,12 +144,17 @@ class Backbone(HasMarkers):
         return out.last_hidden_state, tuple(out.hidden_states) if all_layers else ()
 
     def project(self, hidden: Tensor) -> Tensor:
-        """Hidden states [..., D] → logits [..., V] in the head's dtype; call it only on the positions that need them."""
-        return self.head(hidden.to(self.head_dtype))
+        """Hidden states [N, D] → logits [N, V or more] in the head's dtype; call it only on the positions that need them.
+
+        In training there may be padding columns after the vocabulary's; they have no probability.
+        """
+        hidden = hidden.to(self.head_dtype)
+        rows = trained_rows(self.head) if torch.is_grad_enabled() else None
+        return self.head(hidden) if rows is None else padded_logits(rows, hidden)
 
     def logits(self, hidden: Tensor) -> Tensor:
         """Hidden states [..., D] → float32 logits [..., V]."""
-        return self.project(hidden).float()
+        return self.project(hidden)[..., : len(self.embedding_weight)].float()
 
     @property
     def head_dtype(self) -> torch.dtype:
