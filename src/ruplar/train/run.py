@@ -8,6 +8,7 @@ RUN/start.json       hash of the start weights     .encoded/ beside it  pre-toke
 from __future__ import annotations
 
 import atexit
+import hashlib
 import logging
 import time
 from collections.abc import Sequence
@@ -19,7 +20,7 @@ import numpy as np
 import torch
 from transformers import TrainerCallback, set_seed
 
-from ruplar.config import RunConfig, load_recipe
+from ruplar.config import RunConfig, load_recipe, to_yaml
 from ruplar.data.cache import ENCODED
 from ruplar.data.pretokenize import PretokenizedDataset
 from ruplar.errors import UserError
@@ -56,6 +57,7 @@ from ruplar.train.preflight import (
     write_start,
 )
 from ruplar.train.prepare import chains_of, dataset_of, load_chains, within_window
+from ruplar.train.processes import check_equal_inputs, shards
 from ruplar.train.progress import ProgressCallback, Show
 from ruplar.train.trainer import Learner, ReasonerTrainer, Validate
 from ruplar.types import Example
@@ -138,9 +140,14 @@ class TrainingRun:
         self.args = training_arguments(
             config.training, output, config.seed, device, validates=config.data.valid is not None
         )
+        self.sharded = shards(self.args)
         self.data = data or load_chains(config, domain, method, self.encoded)
         set_seed(config.seed)  # initialises new weights and adapters
-        backbone = load_start(config.backbone, config.prompt, str(self.args.device), base=base)
+        section, place = config.backbone, str(self.args.device)
+        if self.sharded:  # the whole model may be larger than one GPU
+            whole = "bfloat16" if section.dtype == "auto" and place != "cpu" else section.dtype
+            section, place = section.model_copy(update={"dtype": whole}), "cpu"
+        backbone = load_start(section, config.prompt, place, base=base)
         method.attach(backbone)
         init = config.backbone.init
         self.method_initialized = init is not None and init_method(method, _spec(config.method), init)
@@ -159,10 +166,11 @@ class TrainingRun:
         chains = chains_of(config, self.data.train, method, self.model.domain, backbone, cached)
         if config.speed.fold_lora:
             # compiled or captured passes fold by themselves, and so do layers that are recomputed in the backward pass
+            # or whose weights are gathered for each pass
             captured = (
                 config.speed.graph and config.speed.pack
             )  # unpacked: several passes in one graph, which may share
-            every_pass = config.speed.compile or captured or args.gradient_checkpointing
+            every_pass = config.speed.compile or captured or args.gradient_checkpointing or self.sharded
             fold_adapters(backbone, once=not every_pass)
         if config.speed.pack and not config.speed.graph and args.device.type == "cuda":
             half = torch.bfloat16 if args.bf16 else torch.float16 if args.fp16 else backbone.head_dtype
@@ -197,6 +205,10 @@ class TrainingRun:
         callbacks: Sequence[TrainerCallback] = (),
     ) -> TrainResult:
         self.output.mkdir(parents=True, exist_ok=True)
+        if self.args.world_size > 1:
+            recipe = hashlib.sha256(to_yaml(self.config).encode()).hexdigest()[:16]
+            inputs = {"recipe": recipe, "training rows": len(self.data.train), "resumed from": str(start)}
+            check_equal_inputs({**inputs, **self.start, **self.data.fingerprints})
         if getattr(self.model.method.config, "grpo", None) is not None:
             return self._reinforce(resume, progress)
         trainer = self.trainer(progress, callbacks)
@@ -212,8 +224,7 @@ class TrainingRun:
         trainer.check_last_steps()
         self.model.backbone.replay = None  # frees the memory of its graphs
         seconds, tokens = trainer.spent()
-        if trainer.is_world_process_zero():
-            save_model(self.output / MODEL, self.model)
+        save_model(self.output / MODEL, self.model, write=trainer.is_world_process_zero())
         trainer.accelerator.wait_for_everyone()
         return self._result(
             steps=trainer.state.global_step,
