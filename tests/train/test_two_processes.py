@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -18,8 +19,8 @@ from train_in_two import train_tiny
 
 from ruplar import plugins
 from ruplar.errors import UserError
-from ruplar.train import METRICS, processes
-from ruplar.train.progress import rows
+from ruplar.fingerprints import fingerprint
+from ruplar.train import METRICS, progress
 
 SCRIPT = str(Path(__file__).with_name("train_in_two.py"))
 TWO = ["-m", "torch.distributed.run", "--standalone", "--nproc_per_node", "2"]
@@ -50,7 +51,7 @@ def assert_same_weights(one: Path, two: Path, atol=2e-7):
 
 
 def assert_same_curve(one: Path, two: Path):
-    expected, found = rows(one / METRICS), rows(two / METRICS)
+    expected, found = progress.rows(one / METRICS), progress.rows(two / METRICS)
     assert [row["step"] for row in found] == [row["step"] for row in expected]
     for a, b in zip(expected, found, strict=True):
         same = {
@@ -109,15 +110,15 @@ def test_every_method_learns_on_two_processes_what_it_does_on_one(config, backbo
     compare(config, backbone_folder, tmp_path, sharded, cases)
 
 
-def recipe(folder: Path) -> str:
+def recipe(folder: Path, chains: str = "") -> str:
     """A recipe file over `chains.jsonl`, long enough to be killed in the middle."""
-    chains = [{"question": f"{n} bags of 4?", "steps": [f"{n}*4={4 * n}"], "answer": str(4 * n)} for n in range(2, 90)]
-    (folder / "chains.jsonl").write_text("".join(json.dumps(row) + "\n" for row in chains))
+    rows = [{"question": f"{n} bags of 4?", "steps": [f"{n}*4={4 * n}"], "answer": str(4 * n)} for n in range(2, 90)]
+    (folder / "chains.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     text = f"""
         name: tiny
         backbone: {{name: {folder}/backbone, dtype: float32, lora: {{rank: 4, alpha: 8, dropout: 0.0}}}}
         prompt: {{template: plain, instruction: ""}}
-        data: {{train: {folder}/chains.jsonl}}
+        data: {{train: {chains or folder / "chains.jsonl"}}}
         training: {{per_device_train_batch_size: 4, max_steps: 60, save_strategy: steps, save_steps: 2, logging_steps: 4}}
         method: {{name: ruplar}}
         speed: {{pretokenize: true}}
@@ -170,12 +171,19 @@ def test_the_example_for_two_nodes_starts_16_sharded_processes():
     assert config.fsdp_config == load_config_from_file(str(EXAMPLES / "8-gpus.yaml")).fsdp_config
 
 
-def test_processes_with_different_inputs_are_refused_by_name(monkeypatch):
-    mine = {"recipe": "ab", "train 1: chains.jsonl": "12"}
-    monkeypatch.setattr(
-        processes, "gather_object", lambda own: [*own, ("node-2", {**mine, "train 1: chains.jsonl": "34"})]
+def test_processes_with_different_data_are_refused_by_name(backbone_folder, tmp_path):
+    shutil.copytree(backbone_folder, tmp_path / "backbone")
+    file = recipe(tmp_path, chains="chains.jsonl")  # each node reads its own copy
+    for rank, line in enumerate((tmp_path / "chains.jsonl").read_text().splitlines()[:2]):
+        (tmp_path / str(rank)).mkdir()
+        (tmp_path / str(rank) / "chains.jsonl").write_text(line + "\n")
+    script = tmp_path / "node.py"
+    script.write_text(
+        "import os, sys\nfrom ruplar.train.run import train\n"
+        f"os.chdir(os.path.join({str(tmp_path)!r}, os.environ['RANK']))\ntrain({file!r}, output={str(tmp_path / 'run')!r})\n"
     )
-    with pytest.raises(UserError, match=r"train 1: chains.jsonl: process 1 on node-2 has 34, process 0 on .* has 12"):
-        processes.check_equal_inputs(mine)
-    monkeypatch.setattr(processes, "gather_object", lambda own: [*own, *own])
-    processes.check_equal_inputs(mine)
+    done = subprocess.run([sys.executable, *TWO, str(script)], capture_output=True, text=True, timeout=300)
+    assert done.returncode != 0 and not list(tmp_path.glob("run/checkpoint-*"))
+    first, second = (fingerprint(tmp_path / str(rank) / "chains.jsonl") for rank in range(2))
+    said = rf"train 1: chains.jsonl: process 1 on \S+ has {second}, process 0 on \S+ has {first}"
+    assert re.search(said, done.stderr), done.stderr
