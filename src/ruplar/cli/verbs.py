@@ -21,7 +21,7 @@ from ruplar.cli.ask import ask
 from ruplar.cli.bench import bench
 from ruplar.cli.data import data
 from ruplar.cli.listing import list_
-from ruplar.cli.models import average, export, fetch
+from ruplar.cli.models import average, export, fetch, push
 from ruplar.cli.preview import preview
 from ruplar.cli.report import report
 from ruplar.cli.serve import serve
@@ -229,7 +229,7 @@ def ablate(
         out.print(ablation_table(f"{model} on {name}", rows))
 
 
-for command in (ask, preview, study, report, serve, export, average, fetch):
+for command in (ask, preview, study, report, serve, export, push, average, fetch):
     app.command()(command)
 app.command("list")(list_)
 app.add_typer(data, name="data")

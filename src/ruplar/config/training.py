@@ -90,6 +90,7 @@ def _source() -> tuple[dict[str, list[str]], dict[str, list[str]]]:
         for item in classes["TrainingArguments"].body
         if isinstance(item, ast.AnnAssign) and isinstance(item.target, ast.Name)
     }
+    fields["fsdp"] = ["bool", *fields["fsdp"]]  # declared as text for the command line only
     enums = {name: _values(node) for name, node in classes.items() if "ExplicitEnum" in map(ast.unparse, node.bases)}
     return fields, enums
 

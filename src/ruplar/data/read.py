@@ -9,13 +9,14 @@ in the `ReadResult` and logged.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
 from ruplar.data.formats import BROKEN, DUPLICATE, FORMATS, NO_STEP, UNREADABLE, BadRow, detect, to_example
 from ruplar.data.locations import Location, locate
+from ruplar.data.stored import Spool
 from ruplar.domains.base import Domain
 from ruplar.errors import UserError, unknown
 from ruplar.fingerprints import digest, fingerprint, fingerprint_questions
@@ -61,7 +62,7 @@ class ReadResult:
     """The result of reading one source."""
 
     location: Location
-    examples: list[Example] = field(default_factory=list)
+    examples: Sequence[Example] = ()
     rows: int = 0  # number of rows read, including those left out
     left_out: dict[str, list[Problem]] = field(default_factory=dict)  # reason → the rows left out
     # rows that repeat an earlier question and are among the examples
@@ -118,7 +119,7 @@ def read(
         raise UserError(f"limit: must be at least 1, got {limit}. Leave it out to read everything.")
     location = locate(source, data_dir)
     reading = ReadResult(location)
-    seen: set[bytes] = set()
+    examples, seen = Spool(), set[bytes]()
     for found in _scan(location, domain, format, need_steps):
         reading.rows += 1
         if isinstance(found, Example) and (key := digest(found.question)) in seen:
@@ -129,13 +130,14 @@ def read(
                 found = repeat
         if isinstance(found, Example):
             seen.add(key)
-            reading.examples.append(found)
+            examples.append(found)
             if domain.extract(found.answer) is None:
                 reading.in_words.append(Problem(WORDS, found.source, _excerpt(found.answer)))
         else:
             reading.left_out.setdefault(found.reason, []).append(found)
-        if len(reading.examples) == limit:
+        if len(examples) == limit:
             break
+    reading.examples = examples.done()
     bad = {r: p for r, p in reading.left_out.items() if r != DUPLICATE or duplicates == "refuse"}
     if bad and not skip_bad:
         raise UserError(*_bad_rows(bad, reading.rows, domain, skip_with), where=location.name)

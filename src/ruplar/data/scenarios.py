@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ruplar.data.read import Problem, ReadResult
+from ruplar.data.stored import Spool
 from ruplar.domains.base import Domain, faults
 from ruplar.errors import UserError
 from ruplar.fingerprints import fingerprint_questions
@@ -103,6 +104,6 @@ def leave_out_wrong(results: Sequence[ReadResult], wrong: dict[str, str], skip_b
             )
         log.warning("%s: left out: %s.", result.location.name, count)
         result.left_out[WRONG] = [Problem(WRONG, e.source, e.chain[:60], wrong[e.source]) for e in bad]
-        result.examples = [e for e in result.examples if e.source not in wrong]
+        result.examples = Spool(e for e in result.examples if e.source not in wrong).done()
     if not any(result.examples for result in results):
         raise UserError(f"{results[0].location.name}: no usable row: every chain is wrong.")

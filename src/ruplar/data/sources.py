@@ -260,11 +260,13 @@ def open_source(
     # a published benchmark keeps its wrong chains, and the record counts them; our own splits leave them out
     if split != "test" or config.split_by is not None:
         scenarios.leave_out_wrong(results, wrong, skip_bad or split == "test")
-    examples = [example for result in results for example in result.examples][: config.count]
+    examples = results[0].examples
+    if len(results) > 1 or (config.count is not None and config.count < len(examples)):
+        examples = [example for result in results for example in result.examples][: config.count]
     record = results[0].record()
     if config.split_by is not None:
         record = scenarios.record_of(results, domain, split, config.name)
-    wrong_kept = sum(example.source in wrong for example in examples)
+    wrong_kept = sum(example.source in wrong for example in examples) if wrong else 0
     record |= {"examples": len(examples), **({"wrong_kept": wrong_kept} if wrong_kept else {})}
     return LoadedSource(examples, record)
 

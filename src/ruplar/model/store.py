@@ -175,7 +175,11 @@ def _load_continued(config: BackboneConfig, prompt: PromptConfig, device: str) -
     return backbone
 
 
-def save_model(folder: Path, model: Model, dtype: Any = None) -> Path:
+def save_model(folder: Path, model: Model, dtype: Any = None, write: bool = True) -> Path:
+    """Write a model folder; every process of a sharded run calls it, and only one has `write` set."""
+    if not write:
+        save_weights(model.backbone, model.method.inference_modules(), folder, dtype, write=False)
+        return Path(folder)
     with atomic_folder(folder, replace=True) as draft:
         metadata = _saved_metadata(model)
         base = _base_name(metadata.backbone)

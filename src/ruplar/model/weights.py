@@ -16,6 +16,7 @@ import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
+from torch.distributed.tensor import DTensor, distribute_tensor
 
 from ruplar.errors import UserError
 from ruplar.model.backbone import Backbone
@@ -29,22 +30,33 @@ def save_weights(
     folder: Path,
     dtype: torch.dtype | None = None,
     base: str | None = None,
+    write: bool = True,
 ) -> None:
-    """Write the method's own weights and the adapter on the model named `base`; without an adapter the whole model."""
+    """Write the method's own weights and the adapter on the model named `base`; without an adapter the whole model.
+
+    Every process of a sharded run (FSDP) calls it, to gather the weights; only one has `write` set.
+    """
+    adapted = hasattr(backbone.model, "peft_config")
+    if adapted:
+        weights = _stored(_adapter(backbone.model), dtype)
+    else:
+        weights = _stored(backbone.model.state_dict(keep_vars=True), dtype, copies=False)
+    own = _stored(_flat(extra), dtype)
+    if not write:
+        return
     folder.mkdir(parents=True, exist_ok=True)
-    if hasattr(backbone.model, "peft_config"):
+    if adapted:
         config = copy.copy(backbone.model.peft_config["default"])
         config.inference_mode = True  # as PEFT itself writes it, so that its own loader reads the folder
         config.base_model_name_or_path = base  # PEFT's own choice is a path of this machine
         config.save_pretrained(str(folder))
-        save_file(_stored(_adapter(backbone.model), dtype), folder / ADAPTER, metadata={"format": "pt"})
+        save_file(weights, folder / ADAPTER, metadata={"format": "pt"})
     else:
-        weights = None if dtype is None else _stored(backbone.model.state_dict(), dtype, copies=False)
         backbone.model.save_pretrained(folder, state_dict=weights)
         if dtype is not None:
             _note_dtype(folder / "config.json", dtype)
     if extra:
-        save_file(_stored(_flat(extra), dtype), folder / EXTRA, metadata={"format": "pt"})
+        save_file(own, folder / EXTRA, metadata={"format": "pt"})
     for file in folder.glob("*.safetensors"):
         file.chmod(0o644)  # safetensors makes files readable for the owner only
 
@@ -67,6 +79,7 @@ def load_weights(backbone: Backbone, extra: Mapping[str, nn.Module], folder: Pat
 def load_method_weights(extra: Mapping[str, nn.Module], folder: Path) -> None:
     found = _read(folder / EXTRA)
     _check({name: tensor.shape for name, tensor in _flat(extra).items()}, found, folder / EXTRA)
+    found = _placed(found, _flat(extra))
     for name, module in extra.items():
         prefix = f"{name}."
         module.load_state_dict({k.removeprefix(prefix): v for k, v in found.items() if k.startswith(prefix)})
@@ -89,8 +102,9 @@ def _load_adapter(backbone: Backbone, folder: Path) -> None:
             backbone.set_model(get_peft_model(backbone.model, config))
         except ValueError as error:
             raise UserError(f"{folder / ADAPTER_CONFIG}: does not fit this model: {error}") from error
-    _check({name: tensor.shape for name, tensor in _adapter(backbone.model).items()}, found, folder / ADAPTER)
-    set_peft_model_state_dict(backbone.model, found)
+    expected = _adapter(backbone.model)
+    _check({name: tensor.shape for name, tensor in expected.items()}, found, folder / ADAPTER)
+    set_peft_model_state_dict(backbone.model, _placed(found, expected))
 
 
 def _load_whole(backbone: Backbone, folder: Path) -> None:
@@ -112,7 +126,7 @@ def _load_whole(backbone: Backbone, folder: Path) -> None:
         raise UserError(
             f"{folder}: its weights do not fit this model ({'; '.join(problems) or 'other shapes'}). Are they of another run?"
         )
-    model.load_state_dict(stored.state_dict())
+    model.load_state_dict(_placed(stored.state_dict(), model.state_dict()))
 
 
 def _flat(extra: Mapping[str, nn.Module]) -> dict[str, Tensor]:
@@ -142,16 +156,28 @@ def _check(expected: Mapping[str, torch.Size], found: Mapping[str, Tensor], file
 
 def _stored(tensors: Mapping[str, Tensor], dtype: torch.dtype | None, copies: bool = True) -> dict[str, Tensor]:
     """Return tensors ready to write. Unless `copies`, tied tensors stay one, so that transformers still sees the tie."""
-    made: dict[tuple[int, torch.Size], Tensor] = {}
+    made: dict[int, Tensor] = {}
     stored = {}
     for name, tensor in tensors.items():
-        key = (tensor.data_ptr(), tensor.shape)
+        key = id(tensor)
         if copies or key not in made:
-            made[key] = tensor.detach().to(dtype=dtype if tensor.is_floating_point() else None).contiguous()
+            whole = (
+                tensor.full_tensor() if isinstance(tensor, DTensor) else tensor
+            )  # asks all processes of a sharded run
+            made[key] = whole.detach().to(dtype=dtype if tensor.is_floating_point() else None).contiguous()
             if copies:
                 made[key] = made[key].to("cpu").clone()  # safetensors refuses two names for one memory
         stored[name] = made[key]
     return stored
+
+
+def _placed(found: Mapping[str, Tensor], held: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Return tensors split over the processes as the model's own are; without sharding unchanged."""
+
+    def like(tensor: Tensor, own: Tensor) -> Tensor:
+        return distribute_tensor(tensor, own.device_mesh, own.placements) if isinstance(own, DTensor) else tensor
+
+    return {name: like(tensor, held[name]) for name, tensor in found.items()}
 
 
 def _note_dtype(file: Path, dtype: torch.dtype) -> None:

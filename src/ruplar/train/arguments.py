@@ -12,15 +12,15 @@ import torch
 from transformers import TrainingArguments
 
 from ruplar.errors import UserError
+from ruplar.train.trackers import check_installed
 
 _FIXED = {
-    "report_to": "none",
     "disable_tqdm": True,
     "remove_unused_columns": False,
     "label_names": [],
     "logging_nan_inf_filter": False,  # it reads the loss from the device at every step and hides NaN from the guard
 }
-_DEFAULTS = {"logging_steps": 10, "save_total_limit": 2, "ddp_find_unused_parameters": False}
+_DEFAULTS = {"report_to": "none", "logging_steps": 10, "save_total_limit": 2, "ddp_find_unused_parameters": False}
 _SAMPLING = ("random", "sequential", "group_by_length")
 _TILE = 128
 """cuDNN's attention is correct for rows whose length is a multiple of this."""
@@ -37,14 +37,18 @@ def training_arguments(
     given = dict(section)
     _check(given, device, validates)
     chosen = {**_DEFAULTS, **_validation(given, validates), **_device(device), **given, **_FIXED}
-    chosen["report_to"] = given.get("report_to", _FIXED["report_to"])
     try:
         args = TrainingArguments(output_dir=str(run), seed=seed, **{"data_seed": seed, **chosen})
     except (ValueError, TypeError, ImportError) as error:
         raise UserError(f"training: {error}") from error
+    check_installed(list(args.report_to or ()))
     if args.device.type != torch.device(device).type:
         raise UserError(f"device '{device}' was requested, but transformers would train on '{args.device}'.")
-    if device == "cpu":  # recipes for a GPU ask for more loader workers than a CPU has cores for
+    if device == "cpu":
+        args.__dict__["_setup_devices"] = torch.device(
+            "cpu"
+        )  # of several processes: cpu:0, onto which torch loads nothing
+        # recipes for a GPU ask for more loader workers than a CPU has cores for
         args.dataloader_num_workers = min(args.dataloader_num_workers, os.cpu_count() or 1)
     args._n_gpu = min(args.n_gpu, 1)  # DataParallel would split our flat batches incorrectly
     return args

@@ -13,7 +13,6 @@ import hashlib
 import itertools
 import json
 import logging
-from abc import ABC, abstractmethod
 from array import array
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -27,6 +26,7 @@ from ruplar.data.decontamination import Index, index_of
 from ruplar.data.formats import BadRow, to_example
 from ruplar.data.rows import Row
 from ruplar.data.sources import GeneratedProblems, LoadedSource, SourceConfig, open_source
+from ruplar.data.stored import ExampleView, Spool
 from ruplar.domains.base import Domain
 from ruplar.errors import UserError
 from ruplar.fingerprints import digest
@@ -39,21 +39,6 @@ IN_VALID = "question is in data.valid"
 COLUMNS = ("question", "steps", "answer")
 """Columns of a dataset in memory."""
 _SHOWN = 5
-
-
-class ExampleView(Sequence, ABC):
-    """A sequence of examples whose slices are lists."""
-
-    def __getitem__(self, index: Any) -> Any:
-        if isinstance(index, slice):
-            return [self._one(i) for i in range(*index.indices(len(self)))]
-        if not -len(self) <= index < len(self):
-            raise IndexError(index)
-        return self._one(index % len(self))
-
-    @abstractmethod
-    def _one(self, row: int) -> Example:
-        """Return one example; `row` is in range."""
 
 
 @dataclass(frozen=True)
@@ -168,8 +153,8 @@ def data_in_memory(
 
 def examples_of(
     rows: Iterable[Any], name: str, domain: Domain, *, need_steps: bool, columns: Mapping[str, str] | None = None
-) -> list[Example]:
-    """Rows in memory (a `datasets.Dataset`, or a list of dicts) → examples.
+) -> Sequence[Example]:
+    """Rows (a list of dicts, a `datasets.Dataset`, or an iterator over rows that do not fit in memory) → examples.
 
     Args:
         rows: Each has a question, steps (a list such as ["3*4=12"], or a text such as "<<3*4=12>> …") and an answer.
@@ -182,7 +167,7 @@ def examples_of(
     if unknown:
         raise UserError(f"columns: unknown key '{unknown[0]}'. The keys are {', '.join(COLUMNS)}.")
     names = {column: (columns or {}).get(column, column) for column in COLUMNS}
-    examples: list[Example] = []
+    examples = Spool()
     problems: list[str] = []
     for number, row in enumerate(rows):
         try:
@@ -192,9 +177,9 @@ def examples_of(
     if problems:
         more = [f"… and {len(problems) - _SHOWN:,} more rows."] if len(problems) > _SHOWN else []
         raise UserError(*problems[:_SHOWN], *more, where=name)
-    if not examples:
+    if not len(examples):
         raise UserError(f"{name}: has no rows.")
-    return examples
+    return examples.done()
 
 
 def _example(row: Any, names: Mapping[str, str], source: str, domain: Domain, need_steps: bool) -> Example:

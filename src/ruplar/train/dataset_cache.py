@@ -11,23 +11,17 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Iterable
-from dataclasses import astuple, dataclass
-from functools import cached_property
 from pathlib import Path
-from typing import Any
-
-import numpy as np
 
 from ruplar.config import DataSettings
 from ruplar.data import scenarios
 from ruplar.data.cache import is_complete, key_of, lock, source_of, write_complete
 from ruplar.data.locations import locate, parts_of
+from ruplar.data.stored import StoredExamples, Writer
 from ruplar.domains.base import Domain
 from ruplar.fingerprints import fingerprint
 from ruplar.io import write_json
-from ruplar.train.dataset import ExampleView, TrainingData, load_data
-from ruplar.types import Example
+from ruplar.train.dataset import TrainingData, load_data
 
 log = logging.getLogger(__name__)
 
@@ -63,31 +57,6 @@ def place_of(section: DataSettings, domain: Domain, need_steps: bool, folder: Pa
     return folder / key_of(names, source_of(domain))
 
 
-@dataclass(frozen=True)
-class CachedExamples(ExampleView):
-    """Examples in a file, each read on access."""
-
-    file: Path
-
-    @cached_property
-    def _text(self) -> np.ndarray:
-        return np.memmap(self.file, dtype=np.uint8, mode="r") if len(self) else np.zeros(0, dtype=np.uint8)
-
-    @cached_property
-    def _starts(self) -> np.ndarray:
-        return np.load(self.file.with_suffix(".npy"))
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return CachedExamples, (self.file,)  # another process maps the file again
-
-    def __len__(self) -> int:
-        return len(self._starts) - 1
-
-    def _one(self, row: int) -> Example:
-        question, steps, *rest = json.loads(self._text[self._starts[row] : self._starts[row + 1]].tobytes())
-        return Example(question, tuple(steps), *rest)
-
-
 def _files(section: DataSettings) -> dict[str, str] | None:
     """Return the hash of every file that is read, by the name of its dataset; None if one is not a file."""
     sources = [*section.train, *([section.valid] if section.valid else [])]
@@ -99,20 +68,15 @@ def _files(section: DataSettings) -> dict[str, str] | None:
 
 def _write(data: TrainingData, folder: Path) -> None:
     for name, examples in (("train", data.train), ("valid", data.valid)):
-        _write_rows(examples, folder / f"{name}.jsonl")
+        rows = Writer(folder / f"{name}.jsonl")
+        for example in examples:
+            rows.append(example)
+        rows.done()
     about = {"fingerprints": data.fingerprints, "left_out": data.left_out}
     write_json(folder / "about.json", about)
 
 
-def _write_rows(examples: Iterable[Example], file: Path) -> None:
-    starts = [0]
-    with file.open("wb") as out:
-        for example in examples:
-            starts.append(starts[-1] + out.write(json.dumps(astuple(example)).encode() + b"\n"))
-    np.save(file.with_suffix(".npy"), np.array(starts, dtype=np.int64))
-
-
 def _read(folder: Path) -> TrainingData:
     about = json.loads((folder / "about.json").read_text(encoding="utf-8"))
-    train, valid = (CachedExamples(folder / f"{name}.jsonl") for name in ("train", "valid"))
+    train, valid = (StoredExamples(folder / f"{name}.jsonl") for name in ("train", "valid"))
     return TrainingData(train, valid, about["fingerprints"], about["left_out"])

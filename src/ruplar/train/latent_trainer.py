@@ -39,7 +39,7 @@ from ruplar.train.progress import Show
 from ruplar.train.run import TrainingRun, TrainResult, validation
 
 Dataset = Iterable[Mapping[str, Any]]
-"""A `datasets.Dataset`, or a list of dicts, with the columns question, steps and answer."""
+"""Rows with the columns question, steps and answer: a list of dicts, a `datasets.Dataset`, streamed or not, or any iterable."""
 
 
 class TrainConfig(Settings):

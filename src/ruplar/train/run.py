@@ -8,6 +8,7 @@ RUN/start.json       hash of the start weights     .encoded/ beside it  pre-toke
 from __future__ import annotations
 
 import atexit
+import hashlib
 import logging
 import time
 from collections.abc import Sequence
@@ -19,7 +20,7 @@ import numpy as np
 import torch
 from transformers import TrainerCallback, set_seed
 
-from ruplar.config import RunConfig, load_recipe
+from ruplar.config import RunConfig, load_recipe, to_yaml
 from ruplar.data.cache import ENCODED
 from ruplar.data.pretokenize import PretokenizedDataset
 from ruplar.errors import UserError
@@ -56,7 +57,9 @@ from ruplar.train.preflight import (
     write_start,
 )
 from ruplar.train.prepare import chains_of, dataset_of, load_chains, within_window
+from ruplar.train.processes import check_equal_inputs, shards
 from ruplar.train.progress import ProgressCallback, Show
+from ruplar.train.trackers import SAMPLES, Thought, ThoughtsCallback, thought_of
 from ruplar.train.trainer import Learner, ReasonerTrainer, Validate
 from ruplar.types import Example
 
@@ -138,9 +141,14 @@ class TrainingRun:
         self.args = training_arguments(
             config.training, output, config.seed, device, validates=config.data.valid is not None
         )
+        self.sharded = shards(self.args)
         self.data = data or load_chains(config, domain, method, self.encoded)
         set_seed(config.seed)  # initialises new weights and adapters
-        backbone = load_start(config.backbone, config.prompt, str(self.args.device), base=base)
+        section, place = config.backbone, str(self.args.device)
+        if self.sharded:  # the whole model may be larger than one GPU
+            whole = "bfloat16" if section.dtype == "auto" and place != "cpu" else section.dtype
+            section, place = section.model_copy(update={"dtype": whole}), "cpu"
+        backbone = load_start(section, config.prompt, place, base=base)
         method.attach(backbone)
         init = config.backbone.init
         self.method_initialized = init is not None and init_method(method, _spec(config.method), init)
@@ -159,10 +167,11 @@ class TrainingRun:
         chains = chains_of(config, self.data.train, method, self.model.domain, backbone, cached)
         if config.speed.fold_lora:
             # compiled or captured passes fold by themselves, and so do layers that are recomputed in the backward pass
+            # or whose weights are gathered for each pass
             captured = (
                 config.speed.graph and config.speed.pack
             )  # unpacked: several passes in one graph, which may share
-            every_pass = config.speed.compile or captured or args.gradient_checkpointing
+            every_pass = config.speed.compile or captured or args.gradient_checkpointing or self.sharded
             fold_adapters(backbone, once=not every_pass)
         if config.speed.pack and not config.speed.graph and args.device.type == "cuda":
             half = torch.bfloat16 if args.bf16 else torch.float16 if args.fp16 else backbone.head_dtype
@@ -179,14 +188,18 @@ class TrainingRun:
             args.dataloader_persistent_workers = False
         guard = Guard(collapse=config.validation.stop_collapsed)
         learner = Learner(backbone, method, accumulates=args.gradient_accumulation_steps > 1)
-        trainer = ReasonerTrainer(learner, args, dataset, self.validate(), guard, callbacks, config.speed.pack)
+        thoughts: list[Thought] | None = [] if args.report_to else None
+        validate = self.validate(thoughts)
+        trainer = ReasonerTrainer(learner, args, dataset, validate, guard, callbacks, config.speed.pack)
+        if thoughts is not None:
+            trainer.add_callback(ThoughtsCallback(thoughts, lambda: trainer.callback_handler.callbacks))
         trainer.add_callback(ProgressCallback(self.output, lambda: trainer.accumulator.parts, progress))
         return trainer
 
-    def validate(self) -> Validate | None:
+    def validate(self, thoughts: list[Thought] | None = None) -> Validate | None:
         settings = self.config.validation
         valid = self.data.valid[: settings.questions]
-        return validation(self.model, valid, settings.batch_size) if valid else None
+        return validation(self.model, valid, settings.batch_size, thoughts) if valid else None
 
     def train(
         self,
@@ -197,6 +210,10 @@ class TrainingRun:
         callbacks: Sequence[TrainerCallback] = (),
     ) -> TrainResult:
         self.output.mkdir(parents=True, exist_ok=True)
+        if self.args.world_size > 1:
+            recipe = hashlib.sha256(to_yaml(self.config).encode()).hexdigest()[:16]
+            inputs = {"recipe": recipe, "training rows": len(self.data.train), "resumed from": str(start)}
+            check_equal_inputs({**inputs, **self.start, **self.data.fingerprints})
         if getattr(self.model.method.config, "grpo", None) is not None:
             return self._reinforce(resume, progress)
         trainer = self.trainer(progress, callbacks)
@@ -212,8 +229,7 @@ class TrainingRun:
         trainer.check_last_steps()
         self.model.backbone.replay = None  # frees the memory of its graphs
         seconds, tokens = trainer.spent()
-        if trainer.is_world_process_zero():
-            save_model(self.output / MODEL, self.model)
+        save_model(self.output / MODEL, self.model, write=trainer.is_world_process_zero())
         trainer.accelerator.wait_for_everyone()
         return self._result(
             steps=trainer.state.global_step,
@@ -257,12 +273,18 @@ class TrainingRun:
         )
 
 
-def validation(model: Model, examples: Sequence[Example], batch_size: int) -> Validate:
-    """Questions with reference answers → a function that answers and scores them."""
+def validation(
+    model: Model, examples: Sequence[Example], batch_size: int, thoughts: list[Thought] | None = None
+) -> Validate:
+    """Questions with reference answers → a function that answers and scores them, and fills `thoughts` with samples."""
     reasoner, domain = LatentReasoner(model, engine="reference"), model.domain
 
     def validate(backbone: Backbone, method: Method) -> dict[str, float]:
         answers = reasoner.ask([example.question for example in examples], batch_size=batch_size)
+        if thoughts is not None:
+            some = examples[:SAMPLES]
+            again = reasoner.ask([example.question for example in some], batch_size=batch_size, return_latents=True)
+            thoughts[:] = map(thought_of, some, again)
         found = [domain.extract(answer.text) for answer in answers]
         right = [f is not None and domain.same(f, e.answer) for f, e in zip(found, examples, strict=True)]
         n = len(answers)

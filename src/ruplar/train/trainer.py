@@ -14,9 +14,12 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from accelerate.utils import broadcast_object_list
+from accelerate.utils import broadcast_object_list, save_fsdp_optimizer
 from torch import Tensor, nn
+from torch.distributed.fsdp import register_fsdp_forward_method
+from torch.distributed.tensor import DTensor
 from transformers import PrinterCallback, Trainer, TrainerCallback, TrainerState, TrainingArguments
+from transformers.trainer import SCHEDULER_NAME
 from transformers.trainer_utils import rotate_checkpoints
 
 from ruplar.data.collate import share_totals
@@ -29,6 +32,7 @@ from ruplar.model.memory import peak_memory_gb
 from ruplar.model.weights import load_weights, save_weights
 from ruplar.train import checkpoint
 from ruplar.train.metrics import Guard, MetricAccumulator
+from ruplar.train.processes import set_up_sharding, shards
 from ruplar.train.sampler import (
     CurriculumCallback,
     EpochPlan,
@@ -44,10 +48,12 @@ Validate = Callable[[Backbone, Method], Mapping[str, float]]
 """Answers the validation questions and returns `accuracy` and other metrics to log."""
 
 _METRIC_STATE = "tally.json"
+_SHARDED_OPTIMIZER = "optimizer_0"
+"""Folder in which accelerate stores the optimizer's shards."""
 
 
 class Learner(nn.Module):
-    """Everything that is trained, as one module, so that wrappers (DDP, autocast) wrap one forward.
+    """Everything that is trained, as one module, so that wrappers (DDP, FSDP, autocast) wrap one forward.
 
     Args:
         backbone: The language model.
@@ -61,6 +67,7 @@ class Learner(nn.Module):
         super().__init__()
         self.backbone, self.method, self.accumulates = backbone, method, accumulates
         self.model, self.extra = backbone.model, nn.ModuleDict(method.modules())
+        self._no_split_modules = getattr(backbone.plain_model, "_no_split_modules", None)  # what FSDP gathers at once
         self._set: bool | None = None
         self._trained: list[nn.Parameter] | None = None
 
@@ -71,6 +78,14 @@ class Learner(nn.Module):
             self._own_gradients()
         loss = self.method.loss(self.backbone, Batch.from_dict(batch))
         return {"loss": loss.total, "parts": loss.parts, "watch": loss.watch}
+
+    def answer(self, validate: Validate) -> Mapping[str, float]:
+        """Answer the validation questions; FSDP gathers the weights around this call as around `forward`."""
+        return validate(self.backbone, self.method)
+
+    def forget_trained(self) -> None:
+        """Look the trained weights up again: sharding replaces them."""
+        self._trained = None
 
     def trained(self) -> list[nn.Parameter]:
         """Return the trained weights; cached, because an adapter's are spread over hundreds of modules."""
@@ -151,10 +166,21 @@ class ReasonerTrainer(Trainer):
             data_collator=partial(_collated, dataset=dataset, pad_id=learner.backbone.pad_id, width=pack),
             callbacks=[CurriculumCallback(learner.method, learner.backbone, lambda: self.order), *callbacks],
         )
-        if self.is_fsdp_enabled or self.is_deepspeed_enabled:
-            raise UserError("sharded training (FSDP, DeepSpeed) is not supported; use plain data parallelism.")
         self.remove_callback(PrinterCallback)  # library code does not print
         self._pid = broadcast_object_list([os.getpid()])[0]
+
+    def create_accelerator_and_postprocess(self):
+        """Create the accelerator, with FSDP2 where the launcher or the recipe asks for it."""
+        super().create_accelerator_and_postprocess()
+        if shards(self.args):
+            set_up_sharding(self.accelerator, self.args)
+            self.is_fsdp_enabled = True
+
+    def _prepare_for_training(self, *args, **kwargs):
+        prepared = super()._prepare_for_training(*args, **kwargs)
+        self.learner.forget_trained()
+        register_fsdp_forward_method(self.learner, "answer")  # does nothing without FSDP
+        return prepared
 
     # the loss
 
@@ -169,11 +195,12 @@ class ReasonerTrainer(Trainer):
 
     def compute_loss(self, model, inputs, return_outputs=False, num_items_in_batch=None):
         """Compute the method's loss; its parts are summed on the device and read when a row is logged."""
-        out = model(**inputs)
+        with self.accelerator.autocast():  # accelerate wraps DDP's forward in it, but not FSDP's
+            out = model(**inputs)
         tokens = sum(batch["mask"].ne(0).sum() for batch in (inputs, *inputs["also"].values()))
         watch = {**out["watch"], "tokens": tokens}
         self.accumulator.add(out["parts"], watch, self.state.global_step + 1)
-        loss = out["loss"] * self.accelerator.num_processes  # DDP averages gradients over processes; ours are sums
+        loss = out["loss"] * self.accelerator.num_processes  # DDP and FSDP average gradients; ours are sums
         return (loss, out) if return_outputs else loss
 
     def create_optimizer(self, *args, **kwargs):
@@ -194,6 +221,8 @@ class ReasonerTrainer(Trainer):
 
     def _get_grad_norm(self, model, grad_norm=None):
         norm = super()._get_grad_norm(model, grad_norm)
+        if isinstance(norm, DTensor):
+            norm = norm.full_tensor()
         if isinstance(norm, Tensor) and not self.args.fp16:  # fp16 loss scaling produces infinities on purpose
             self.accumulator.add_norm(norm, self.state.global_step + 1)
         return norm
@@ -237,7 +266,7 @@ class ReasonerTrainer(Trainer):
         self.learner.eval()
         # shapes change at every decoding step, so compiled layers would be recompiled again and again
         with torch.random.fork_rng(devices), torch.compiler.set_stance("force_eager"):
-            found = self.validate(self.learner.backbone, self.learner.method)
+            found = self.learner.answer(self.validate)
         self.learner.train()
         metrics = {f"{metric_key_prefix}_{name}": value for name, value in found.items()}
         self.log(dict(metrics))
@@ -290,14 +319,25 @@ class ReasonerTrainer(Trainer):
         return trained
 
     def save_model(self, output_dir=None, _internal_call=False):
-        """Write the weights as safetensors."""
-        if self.args.should_save:
-            folder = Path(output_dir) if output_dir else self.run
-            save_weights(self.learner.backbone, self.learner.method.modules(), folder)
+        """Write the weights as safetensors; all processes call it, since each may have only a share of them."""
+        folder = Path(output_dir) if output_dir else self.run
+        save_weights(self.learner.backbone, self.learner.method.modules(), folder, write=self.args.should_save)
+
+    def _save_optimizer_and_scheduler(self, output_dir):
+        if not self.is_fsdp_enabled:
+            return super()._save_optimizer_and_scheduler(output_dir)
+        # transformers would also save all weights, the frozen ones too
+        plugin = self.accelerator.state.fsdp_plugin
+        save_fsdp_optimizer(plugin, self.accelerator, self.optimizer, self.model, output_dir)
+        if self.args.should_save and self.lr_scheduler is not None:
+            torch.save(self.lr_scheduler.state_dict(), Path(output_dir) / SCHEDULER_NAME)
 
     def _load_from_checkpoint(self, resume_from_checkpoint, model=None):
         folder = Path(resume_from_checkpoint)
         wrong = checkpoint.flaw(folder)
+        sharded = (folder / _SHARDED_OPTIMIZER).is_dir()
+        if not wrong and sharded != self.is_fsdp_enabled:
+            wrong = f"it was saved {'with' if sharded else 'without'} FSDP, and this run is{' not' if sharded else ''} sharded"
         if wrong:
             raise UserError(f"{folder}: cannot be resumed from: {wrong}. Use another checkpoint, or start a new run.")
         load_weights(self.learner.backbone, self.learner.method.modules(), folder)

@@ -1,0 +1,110 @@
+"""Examples in a file instead of in memory: one JSON line each, and the offset of each line.
+
+    rows –`Spool`→ a list, or beyond `KEPT` rows a temporary file whose examples are read on access
+
+A set larger than memory is read once from its files, the Hub or an iterator, and about 100 bytes per row stay in memory.
+"""
+
+from __future__ import annotations
+
+import json
+from abc import ABC, abstractmethod
+from array import array
+from collections.abc import Iterable, Sequence
+from dataclasses import astuple, dataclass
+from functools import cached_property
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import numpy as np
+
+from ruplar.types import Example
+
+KEPT = 500_000
+"""Rows of one source that stay in memory, about 400 MB; a larger source moves to a file under $TMPDIR."""
+_FOLDERS: list[TemporaryDirectory] = []
+"""Temporary folders; removed when the process ends."""
+
+
+class ExampleView(Sequence, ABC):
+    """A sequence of examples whose slices are lists."""
+
+    def __getitem__(self, index: Any) -> Any:
+        if isinstance(index, slice):
+            return [self._one(i) for i in range(*index.indices(len(self)))]
+        if not -len(self) <= index < len(self):
+            raise IndexError(index)
+        return self._one(index % len(self))
+
+    @abstractmethod
+    def _one(self, row: int) -> Example:
+        """Return one example; `row` is in range."""
+
+
+@dataclass(frozen=True)
+class StoredExamples(ExampleView):
+    """Examples in a file, each read on access."""
+
+    file: Path
+
+    @cached_property
+    def _text(self) -> np.ndarray:
+        return np.memmap(self.file, dtype=np.uint8, mode="r") if len(self) else np.zeros(0, dtype=np.uint8)
+
+    @cached_property
+    def _starts(self) -> np.ndarray:
+        return np.load(self.file.with_suffix(".npy"), mmap_mode="r")
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return StoredExamples, (self.file,)  # another process maps the file again
+
+    def __len__(self) -> int:
+        return len(self._starts) - 1
+
+    def _one(self, row: int) -> Example:
+        question, steps, *rest = json.loads(self._text[self._starts[row] : self._starts[row + 1]].tobytes())
+        return Example(question, tuple(steps), *rest)
+
+
+class Writer:
+    """Writes examples to a file that `StoredExamples` reads."""
+
+    def __init__(self, file: Path):
+        self.file, self._out, self._starts = file, file.open("wb"), array("q", [0])
+
+    def append(self, example: Example) -> None:
+        size = self._out.write(json.dumps(astuple(example)).encode() + b"\n")
+        self._starts.append(self._starts[-1] + size)
+
+    def __len__(self) -> int:
+        return len(self._starts) - 1
+
+    def done(self) -> StoredExamples:
+        self._out.close()
+        np.save(self.file.with_suffix(".npy"), np.frombuffer(self._starts, dtype=np.int64))
+        return StoredExamples(self.file)
+
+
+class Spool:
+    """Collects examples in memory, and moves them to a temporary file once there are more than `KEPT`."""
+
+    def __init__(self, examples: Iterable[Example] = ()):
+        self._rows: list[Example] | Writer = []
+        for example in examples:
+            self.append(example)
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def append(self, example: Example) -> None:
+        if isinstance(self._rows, list) and len(self._rows) >= KEPT:
+            _FOLDERS.append(TemporaryDirectory(prefix="ruplar-"))
+            kept, self._rows = self._rows, Writer(Path(_FOLDERS[-1].name) / "rows.jsonl")
+            for earlier in kept:
+                self._rows.append(earlier)
+        self._rows.append(example)
+
+    def done(self) -> Sequence[Example]:
+        """Return the examples: a list, or a view of the file."""
+        return self._rows if isinstance(self._rows, list) else self._rows.done()
