@@ -10,6 +10,8 @@ import re
 from collections.abc import Iterable
 from importlib import metadata
 
+_LONG = 3000
+"""Characters of the longest problem that is shown whole."""
 _MANY = 12
 """Above this many known names, a message lists only the closest ones."""
 
@@ -23,7 +25,7 @@ class UserError(Exception):
     """
 
     def __init__(self, *problems: str, where: str = ""):
-        self.problems = list(problems)
+        self.problems = [_shortened(problem) for problem in problems]
         self.where = where
         super().__init__(str(self))
 
@@ -33,6 +35,11 @@ class UserError(Exception):
         noun = "problem" if len(self.problems) == 1 else "problems"
         head = f"{len(self.problems)} {noun}" + (f" in {self.where}" if self.where else "")
         return "\n".join([head, *(f"  {p}" for p in self.problems)])
+
+
+def _shortened(text: str) -> str:
+    """Cut out the middle of a text that repeats a huge value."""
+    return text if len(text) <= _LONG else f"{text[: _LONG // 2]} … {text[-_LONG // 2 :]}"
 
 
 class TrainingStopped(UserError):

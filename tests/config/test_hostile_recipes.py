@@ -26,6 +26,7 @@ BOMB = "a: &a [x, x]\n" + "".join(
         ("data.train={source: [1]}", "source"),
         (f"seed={'9' * 5000}", "not YAML"),
         (f"seed=0x{'f' * 6000}", "the number is too large"),
+        (f"data.train={'a' * 300}", "unknown data set"),
         (f"seed={'[' * 1200}{']' * 1200}", "nested more than 50 deep"),
     ],
 )

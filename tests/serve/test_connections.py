@@ -9,7 +9,7 @@ import time
 import httpx
 import psutil
 import pytest
-from serve_toys import APPLES, running
+from serve_toys import APPLES, held, running
 
 from ruplar.serve import connections
 from ruplar.serve.auth import HostNames
@@ -152,8 +152,11 @@ def test_health_answers_head(served):
 def test_a_shutdown_answers_a_request_on_an_idle_connection():
     with running() as served, httpx.Client(base_url=served.url) as client:
         assert client.get("/health").status_code == 200
-        served.server.should_exit = True
-        time.sleep(0.4)  # the shutdown has begun
         body = {"model": "embedded", "messages": [{"role": "user", "content": APPLES}]}
+        with held(served) as go, client.stream("POST", "/v1/chat/completions", json=body | {"stream": True}) as stream:
+            served.server.should_exit = True
+            time.sleep(0.4)  # the shutdown has begun; the stream has not announced it
+            go.set()
+            assert "connection" not in stream.headers and stream.read().endswith(b"data: [DONE]\n\n")
         found = client.post("/v1/chat/completions", json=body, timeout=30)
         assert found.status_code == 200 and found.headers["connection"] == "close"

@@ -224,7 +224,6 @@ def load_causal_lm(config: BackboneConfig, device: str = "cpu") -> Any:
 
 
 def _load_model(config: BackboneConfig, dtype: torch.dtype) -> Any:
-    from safetensors import SafetensorError
     from transformers import AutoConfig, AutoModelForCausalLM
     from transformers.utils import logging as bars
 
@@ -257,7 +256,9 @@ def _load_model(config: BackboneConfig, dtype: torch.dtype) -> Any:
         finally:
             if shown:
                 bars.enable_progress_bar()
-    except (OSError, ValueError, SafetensorError) as error:
+    except (UserError, torch.cuda.OutOfMemoryError):
+        raise
+    except Exception as error:  # transformers, safetensors and the Hub raise kinds of their own
         reason = str(error).split("\n")[0].rstrip(".")
         fix = "Give a folder with config.json and *.safetensors, a reachable Hub name, or a name of `ruplar list backbones`."
         if config.name in KNOWN:
@@ -285,6 +286,8 @@ def _check_head(backbone: Backbone) -> None:
         positions = torch.arange(ids.shape[1], device=ids.device)[None]
         ours = backbone.logits(backbone.trunk(backbone.embedding(ids), None, positions)[0])
     model.train(training)
+    if not theirs.isfinite().all():
+        raise UserError("the model's logits are NaN or infinite: its weights are damaged. Copy or download it again.")
     if not torch.allclose(ours, theirs, rtol=1e-2, atol=1e-2):
         raise UserError(
             f"{type(model).__name__} changes its logits after the head (scaling or soft-capping), which the losses here "

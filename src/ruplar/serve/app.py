@@ -21,7 +21,7 @@ from ruplar import __version__
 from ruplar.errors import UserError
 from ruplar.serve import openai_routes, playground_routes
 from ruplar.serve.auth import LOCAL, AuthMiddleware, HostNames
-from ruplar.serve.connections import protocol_of
+from ruplar.serve.connections import DrainingServer, protocol_of
 from ruplar.serve.errors import RequestError, from_validation
 from ruplar.serve.registry import ModelRegistry, Worker
 from ruplar.serve.schemas import ERRORS, Limits, MessagesMode
@@ -190,4 +190,4 @@ def make_server(registry: ModelRegistry, config: ServerConfig) -> uvicorn.Server
     }
     # a page cannot know the key, so that with a key every name is accepted
     hosts = HostNames.of(config.host, config.allowed_hosts) if config.allowed_hosts or config.key is None else None
-    return uvicorn.Server(uvicorn.Config(make_app(registry, config.key, hosts), **options))
+    return DrainingServer(uvicorn.Config(make_app(registry, config.key, hosts), **options))

@@ -7,12 +7,15 @@ header must arrive in time, connections are counted (in all and per client addre
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
+import os
 import re
+import socket
 from typing import Any
 
 import h11
-from uvicorn import Config
+from uvicorn import Config, Server
 from uvicorn.protocols.http.flow_control import CLOSE_HEADER
 from uvicorn.protocols.http.h11_impl import STATUS_PHRASES, H11Protocol
 
@@ -43,6 +46,30 @@ def protocol_of(limits: Limits) -> type[H11Protocol]:
         pass
     per_client = min(most, limits.max_client_connections)
     return type("Protocol", (BoundedProtocol,), {"max_connections": most, "max_client_connections": per_client})
+
+
+class DrainingServer(Server):
+    """uvicorn's server, which loses no request at shutdown."""
+
+    async def shutdown(self, sockets: Any = None) -> None:
+        """Take over what has connected to the port but was not yet accepted, before the port closes."""
+        loop, waiting = asyncio.get_running_loop(), []
+        listeners = [socket.socket(fileno=os.dup(s.fileno())) for server in self.servers for s in server.sockets]
+        for server in self.servers:
+            server.close()
+        for listener in listeners:
+            listener.setblocking(False)
+            with listener, contextlib.suppress(BlockingIOError):
+                while True:
+                    waiting.append(listener.accept()[0])
+        for found in waiting:
+            await loop.connect_accepted_socket(self._protocol, found)
+        await super().shutdown(sockets)
+
+    def _protocol(self) -> asyncio.Protocol:
+        return self.config.http_protocol_class(  # type: ignore[call-arg]
+            config=self.config, server_state=self.server_state, app_state=self.lifespan.state
+        )
 
 
 class BoundedProtocol(H11Protocol):
@@ -93,6 +120,8 @@ class BoundedProtocol(H11Protocol):
         super().on_response_complete()
         if unread:
             self.close()
+        elif CLOSE_HEADER in self.server_state.default_headers:  # it could not announce the end: its header was sent before
+            self.loop.call_later(DRAIN_SECONDS, self._close_idle)
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._stop_header_timer()
@@ -106,7 +135,7 @@ class BoundedProtocol(H11Protocol):
         if self.cycle is None or self.cycle.response_complete:
             self.loop.call_later(DRAIN_SECONDS, self._close_idle)
         else:
-            self.cycle.default_headers, self.cycle.keep_alive = state.default_headers, False
+            self.cycle.default_headers = state.default_headers
 
     def close(self) -> None:
         self._stop_header_timer()
