@@ -97,13 +97,23 @@ def test_evaluate_finds_out_that_it_cannot_write_before_it_loads_the_model(rupla
     "words",
     [
         ("report", "RUN", "--html", "/proc/none/page.html"),
+        ("bench", "priors", "--json", "/proc/none/record.json"),
+        ("data", "make", "/proc/self/problems.jsonl"),
         ("demo", "--output", "/proc/none/demo", "--no-train"),
         ("export", "embedded:ruplar", "/proc/none/model"),
         ("train", "embedded-live", "--output", "/proc/none/run", "--device", "cpu"),
         ("train", "embedded-live", f"data.train={'x' * 5000}"),
     ],
 )
-def test_places_that_cannot_be_used_are_named(ruplar, words, tmp_path):
+def test_places_that_cannot_be_used_are_named_before_any_work(ruplar, words, tmp_path, monkeypatch):
+    for work in (
+        "report.page.write_report",
+        "demo._show_thoughts",
+        "model.store.export_model",
+        "bench.priors.priors",
+        "problems.word_problems.write_jsonl",
+    ):
+        monkeypatch.setattr(f"ruplar.{work}", None)
     said = ruplar(*(str(RUN) if word == "RUN" else word for word in words))
     assert said.code == 2 and said.err.startswith("ruplar: ") and "Traceback" not in said.err
 

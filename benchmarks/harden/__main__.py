@@ -34,12 +34,12 @@ ATTACKS = {
     "models": (files.model_folders, 20, 500),
     "tokens": (files.control_tokens, 500, 20_000),
     "nan": (files.not_a_number, 3, 20),
-    "kill-train": (crashes.kill_training, 4, 10),
+    "kill-train": (crashes.kill_training, 2, 10),
     "kill-study": (crashes.kill_study, 2, 10),
     "kill-augment": (crashes.kill_augment, 3, 10),
     "kill-fetch": (crashes.kill_fetch, 5, 10),
-    "disk": (crashes.disk, 1, 1),
-    "load": (server.load, 20, 200),
+    "disk": (crashes.disk, 1, 3),  # conditions
+    "load": (server.load, 20, 200),  # clients
     "attack": (server.attack, 50, 1_000),
     "drain": (server.drain, 1, 5),
 }
@@ -90,7 +90,11 @@ def main() -> int:
     print(f"{time.monotonic() - began:.0f} s, seed {options.seed}")
     if options.write:
         head, _, rest = PAGE.read_text(encoding="utf-8").partition(START)
-        table = ["| attack | cases | what must hold | | figures |", "|---|---:|---|---|---|", *(row.line() for row in rows)]
+        table = [
+            "| attack | cases | what must hold | | figures |",
+            "|---|---:|---|---|---|",
+            *(row.line() for row in rows),
+        ]
         PAGE.write_text("\n".join([head + START, *table, END]) + rest.partition(END)[2], encoding="utf-8")
     return int(any(row.failures for row in rows))
 

@@ -75,13 +75,18 @@ def data_files(count: int, draw: random.Random, folder: Path) -> Tally:
 
     tally = Tally("mutated data files", NAMED)
     seeds = [(f.suffix, f.read_bytes()) for f in sorted((ROOT / "tests" / "fixtures" / "data").iterdir())]
-    seeds.append((".csv", b"question,steps,answer\n3 bags of 4?,<<3*4=12>>,12\n\"a, b?\",<<1+1=2>>,2\n"))
+    seeds.append((".csv", b'question,steps,answer\n3 bags of 4?,<<3*4=12>>,12\n"a, b?",<<1+1=2>>,2\n'))
     seeds += [(".parquet", _parquet())]
     domains = [plugins.make("domains", name) for name in ("arithmetic", "dates", "logic")]
     tokenizer = load_tokenizer("embedded")
     encode = PlainText(tokenizer, frozenset(tokenizer.all_special_ids))
     table = PriorTable(plugins.make("priors", "mixture"), encode, 0)
-    tools = {"tokenizer": tokenizer, "domain": domains[0], "spans": plugins.make("spans", "step"), "prior_table": table}
+    tools = {
+        "tokenizer": tokenizer,
+        "domain": domains[0],
+        "spans": plugins.make("spans", "step"),
+        "prior_table": table,
+    }
     for number in range(count):
         suffix, content = draw.choice(seeds)
         if suffix in (".jsonl", ".json") and draw.random() < 0.5:
@@ -132,7 +137,9 @@ def recipes(count: int, draw: random.Random, folder: Path) -> Tally:
     tally = Tally("mutated recipes", NAMED)
     seeds = [f.read_bytes() for f in sorted((ROOT / "src" / "ruplar" / "recipes").glob("*.yaml"))]
     for number in range(count):
-        content = _mutated_lines(draw, draw.choice(seeds)) if draw.random() < 0.5 else mutated(draw, draw.choice(seeds))
+        content = (
+            _mutated_lines(draw, draw.choice(seeds)) if draw.random() < 0.5 else mutated(draw, draw.choice(seeds))
+        )
         (folder / "case.yaml").write_bytes(content)
         tally.run(f"recipe {number}: {content[:1500]!r}", lambda: load_recipe(folder / "case.yaml"))
     return tally
@@ -239,7 +246,21 @@ def _try_tokens(tally: Tally, name: str, backbone: Any, count: int, draw: random
     tokenizer = backbone.tokenizer
     names = [*tokenizer.all_special_tokens, *tokenizer.get_added_vocab(), "<think>", "</think>"]
     controls = {tokenizer.convert_tokens_to_ids(n) for n in (*tokenizer.all_special_tokens, "<think>", "</think>")}
-    pieces = [*names, *(n[:4] for n in names), *(n[4:] for n in names), "<", "|", ">", " ", "\n", "7", "a", "é", "🙂", "\u200b"]
+    pieces = [
+        *names,
+        *(n[:4] for n in names),
+        *(n[4:] for n in names),
+        "<",
+        "|",
+        ">",
+        " ",
+        "\n",
+        "7",
+        "a",
+        "é",
+        "🙂",
+        "\u200b",
+    ]
     for _ in range(count):
         text = "".join(draw.choice(pieces) for _ in range(draw.randint(1, 12)))
         ids = backbone.prompt.plain(text)
@@ -281,7 +302,11 @@ def not_a_number(count: int, draw: random.Random, folder: Path) -> Tally:
         poisoned.view(-1)[draw.randrange(poisoned.numel())] = float("nan")
         save_file({**tensors, name: poisoned}, model / weights)
         named(f"weights {name}", lambda: LatentReasoner.from_pretrained(model).ask(["3 bags of 4?"]), "NaN")
-    for text in ('{"question": NaN, "answer": "1"}', '{"question": "1+1?", "answer": NaN}', '{"question": "a?", "answer": Infinity}'):
+    for text in (
+        '{"question": NaN, "answer": "1"}',
+        '{"question": "1+1?", "answer": NaN}',
+        '{"question": "a?", "answer": Infinity}',
+    ):
         (folder / "nan.jsonl").write_text(text)
         named(f"row {text}", lambda: read(folder / "nan.jsonl", Domain(Config()), need_steps=False), "nan.jsonl")
     config = make_config(write_backbone(folder / "backbone"), max_steps=4, save_strategy="steps", save_steps=2)

@@ -21,7 +21,8 @@ import serve_load
 from files import mutated, mutated_json
 from tally import Tally
 
-BODY = {"model": "embedded", "messages": [{"role": "user", "content": "3 bags of 4 apples?"}], "max_tokens": 8}
+QUESTION = "Tom has 3 bags of 4 apples. How many apples does he have?"
+BODY = {"model": "embedded", "messages": [{"role": "user", "content": QUESTION}], "max_tokens": 8}
 HEAD = b"GET /health HTTP/1.1\r\nhost: localhost\r\n"
 SERVE = ("-m", "ruplar", "serve", "embedded", "--port", "0", "--compare", "none")
 
@@ -81,7 +82,9 @@ def _allow_files(wanted: int) -> None:
 def _post(port: int, body: bytes) -> tuple[int, bytes]:
     wire = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
     try:
-        wire.request("POST", serve_load.PATH, body, {"content-type": "application/json", "authorization": "Bearer secret"})
+        wire.request(
+            "POST", serve_load.PATH, body, {"content-type": "application/json", "authorization": "Bearer secret"}
+        )
         reply = wire.getresponse()
         return reply.status, reply.read()
     finally:
@@ -115,7 +118,7 @@ def _hung_up(port: int, count: int, watched) -> Tally:
             wire.sendall(head.encode() + body)
             tally.check(wire.recv(100).startswith(b"HTTP/1.1 200"), "a stream did not start")
     ends = time.monotonic() + 60
-    while b"ruplar_slots_in_use{model=\"embedded\"} 0.0" not in _metrics(port) and time.monotonic() < ends:
+    while b'ruplar_slots_in_use{model="embedded"} 0.0' not in _metrics(port) and time.monotonic() < ends:
         time.sleep(0.1)
     status, said = _post(port, json.dumps(BODY).encode())
     tally.check(time.monotonic() < ends and status == 200 and b'"12"' in said, f"afterwards: {status} {said[:300]!r}")
@@ -161,7 +164,11 @@ def _watched(name: str, port: int, watched, send, count: int) -> Tally:
         other.join()
     grown = (most_memory - before) / 1e6
     tally.tried = count
-    tally.figures |= {"slowest /health": f"{1000 * slowest:.0f} ms", "descriptors": most_files, "memory": f"+{grown:.0f} MB"}
+    tally.figures |= {
+        "slowest /health": f"{1000 * slowest:.0f} ms",
+        "descriptors": most_files,
+        "memory": f"+{grown:.0f} MB",
+    }
     if grown > 60:
         tally.failures.append(f"memory grew by {grown:.0f} MB")
     return tally
@@ -223,7 +230,9 @@ def _ended(wires: list[socket.socket]) -> Counter:
 
 def drain(count: int, draw: random.Random, folder: Path) -> Tally:
     """SIGTERM while 100 clients ask: what was sent is answered, and the process ends with status 0."""
-    tally = Tally(f"server: SIGTERM under load of 100 clients, {count} times", "0 lost, 0 mixed up, 0 5xx but 503, status 0")
+    tally = Tally(
+        f"server: SIGTERM under load of 100 clients, {count} times", "0 lost, 0 mixed up, 0 5xx but 503, status 0"
+    )
     bank = serve_load.known_answers("embedded", 50, 7)
     os.environ.pop("RUPLAR_API_KEY", None)
     for _ in range(count):
@@ -250,7 +259,9 @@ async def _ask_until_refused(port: int, bank: dict[str, str], process, seconds: 
                     wire = await asyncio.open_connection("127.0.0.1", port)
             except OSError:
                 return  # the port is closed
-            body = json.dumps({"model": "embedded", "messages": [{"role": "user", "content": question}], "stream": stream})
+            body = json.dumps(
+                {"model": "embedded", "messages": [{"role": "user", "content": question}], "stream": stream}
+            )
             try:
                 status, said, keep = await asyncio.wait_for(serve_load.exchange(wire, body.encode()), 120)
                 right = status != 200 or serve_load.text_of(said, stream) == bank[question]

@@ -120,7 +120,9 @@ class BoundedProtocol(H11Protocol):
         super().on_response_complete()
         if unread:
             self.close()
-        elif CLOSE_HEADER in self.server_state.default_headers:  # it could not announce the end: its header was sent before
+        elif (
+            CLOSE_HEADER in self.server_state.default_headers
+        ):  # it could not announce the end: its header was sent before
             self.loop.call_later(DRAIN_SECONDS, self._close_idle)
 
     def connection_lost(self, exc: Exception | None) -> None:
