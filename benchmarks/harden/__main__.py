@@ -15,6 +15,7 @@ import random
 import sys
 import tempfile
 import time
+import warnings
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
@@ -51,6 +52,7 @@ def attempt(name: str, count: int, seed: int, pipe) -> None:
 
     torch.set_num_threads(1)
     logging.disable(logging.WARNING)  # reports of rows that were left out
+    warnings.simplefilter("ignore")  # PEFT's notes on damaged configs
     with tempfile.TemporaryDirectory(prefix="harden-") as folder:
         began = time.monotonic()
         found = ATTACKS[name][0](count, random.Random(seed), Path(folder))

@@ -206,7 +206,7 @@ def model_folders(count: int, draw: random.Random, folder: Path) -> Tally:
         if draw.random() < 0.95:
             (case / chosen.name).write_bytes(content)
 
-        def run() -> None:
+        def run(case: Path = case) -> None:
             LatentReasoner(load_model(case)).ask(["3 bags of 4 apples?"])
 
         tally.run(f"model folder {number}, {source.name}/{chosen.name}: {content[:300]!r}", run)
