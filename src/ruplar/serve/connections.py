@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import os
 import re
 import socket
 from typing import Any
@@ -41,7 +40,9 @@ def protocol_of(limits: Limits) -> type[H11Protocol]:
         files = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
         if files != resource.RLIM_INFINITY and files - _RESERVED_FILES < most:
             most = max(8, files - _RESERVED_FILES)
-            log.warning("at most %d connections: only %d files may be open. See `ulimit -n`.", most, files)
+            raised = limits.max_connections > Limits().max_connections
+            level = logging.WARNING if raised else logging.INFO
+            log.log(level, "at most %d connections: only %d files may be open. See `ulimit -n`.", most, files)
     except ImportError:  # Windows has no such limit
         pass
     per_client = min(most, limits.max_client_connections)
@@ -54,7 +55,8 @@ class DrainingServer(Server):
     async def shutdown(self, sockets: Any = None) -> None:
         """Take over what has connected to the port but was not yet accepted, before the port closes."""
         loop, waiting = asyncio.get_running_loop(), []
-        listeners = [socket.socket(fileno=os.dup(s.fileno())) for server in self.servers for s in server.sockets]
+        opened = [found for server in self.servers for found in server.sockets]
+        listeners = [socket.fromfd(found.fileno(), found.family, found.type) for found in opened]
         for server in self.servers:
             server.close()
         for listener in listeners:
@@ -120,9 +122,8 @@ class BoundedProtocol(H11Protocol):
         super().on_response_complete()
         if unread:
             self.close()
-        elif (
-            CLOSE_HEADER in self.server_state.default_headers
-        ):  # it could not announce the end: its header was sent before
+        elif CLOSE_HEADER in self.server_state.default_headers:
+            # a stream that began before the shutdown could not announce the end
             self.loop.call_later(DRAIN_SECONDS, self._close_idle)
 
     def connection_lost(self, exc: Exception | None) -> None:
