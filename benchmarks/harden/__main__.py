@@ -62,6 +62,16 @@ def attempt(name: str, count: int, seed: int, pipe) -> None:
     pipe.send(None)
 
 
+def write(rows: list[Tally]) -> None:
+    """Replace the rows of these attacks in the page."""
+    head, _, rest = PAGE.read_text(encoding="utf-8").partition(START)
+    table, _, tail = rest.partition(END)
+    lines = {line.split("|")[1].strip(): line for line in table.strip().splitlines()[2:]}
+    lines |= {row.attack: row.line() for row in rows}
+    title = ["| attack | cases | what must hold | verdict | figures |", "|---|---:|---|---|---|"]
+    PAGE.write_text("\n".join([head + START, *title, *lines.values(), END]) + tail, encoding="utf-8")
+
+
 def main() -> int:
     words = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     words.add_argument("--quick", action="store_true", help="small counts, about 3 minutes")
@@ -91,13 +101,7 @@ def main() -> int:
                 print(f"  {failure}", flush=True)
     print(f"{time.monotonic() - began:.0f} s, seed {options.seed}")
     if options.write:
-        head, _, rest = PAGE.read_text(encoding="utf-8").partition(START)
-        table = [
-            "| attack | cases | what must hold | | figures |",
-            "|---|---:|---|---|---|",
-            *(row.line() for row in rows),
-        ]
-        PAGE.write_text("\n".join([head + START, *table, END]) + rest.partition(END)[2], encoding="utf-8")
+        write(rows)
     return int(any(row.failures for row in rows))
 
 

@@ -10,8 +10,8 @@ import re
 from collections.abc import Iterable
 from importlib import metadata
 
-_LONG = 3000
-"""Characters of the longest problem that is shown whole."""
+_LONG = re.compile(r"(\S{100})\S{300,}(\S{100})")
+"""A value without a space that is too long to be shown whole."""
 _MANY = 12
 """Above this many known names, a message lists only the closest ones."""
 
@@ -25,7 +25,7 @@ class UserError(Exception):
     """
 
     def __init__(self, *problems: str, where: str = ""):
-        self.problems = [_shortened(problem) for problem in problems]
+        self.problems = [_LONG.sub(r"\1…\2", problem) for problem in problems]
         self.where = where
         super().__init__(str(self))
 
@@ -35,11 +35,6 @@ class UserError(Exception):
         noun = "problem" if len(self.problems) == 1 else "problems"
         head = f"{len(self.problems)} {noun}" + (f" in {self.where}" if self.where else "")
         return "\n".join([head, *(f"  {p}" for p in self.problems)])
-
-
-def _shortened(text: str) -> str:
-    """Cut out the middle of a text that repeats a huge value."""
-    return text if len(text) <= _LONG else f"{text[: _LONG // 2]} … {text[-_LONG // 2 :]}"
 
 
 class TrainingStopped(UserError):

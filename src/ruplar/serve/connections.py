@@ -33,19 +33,19 @@ _HEADER_END = re.compile(rb"\n\r?\n")
 
 def protocol_of(limits: Limits) -> type[H11Protocol]:
     """Return the protocol class with these limits, at most as many connections as the process may open files."""
-    most = limits.max_connections
+    most, per_client = limits.max_connections, limits.max_client_connections
     try:
         import resource
 
         files = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
         if files != resource.RLIM_INFINITY and files - _RESERVED_FILES < most:
             most = max(8, files - _RESERVED_FILES)
+            per_client = min(per_client, most * 3 // 4)
             raised = limits.max_connections > Limits().max_connections
             level = logging.WARNING if raised else logging.INFO
             log.log(level, "at most %d connections: only %d files may be open. See `ulimit -n`.", most, files)
     except ImportError:  # Windows has no such limit
         pass
-    per_client = min(most, limits.max_client_connections)
     return type("Protocol", (BoundedProtocol,), {"max_connections": most, "max_client_connections": per_client})
 
 
