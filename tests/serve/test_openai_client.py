@@ -242,9 +242,9 @@ def test_the_last_user_message_is_answered_with_a_warning():
 
 
 def test_unknown_fields_are_ignored_with_a_warning(client):
-    found = ask(client, extra_body={"chat_id": "7", "ünknown": 1})
+    found = ask(client, extra_body={"chat_id": "7", "ünknown": 1, "a\r\nb: \0": 2})
     assert found.choices[0].message.content == "10"
-    assert found.warning == "Ignored unknown fields: chat_id, ?nknown."
+    assert found.warning == "Ignored unknown fields: chat_id, ?nknown, a??b: ?."
 
 
 def test_joined_messages_are_read_as_one_question(offline):

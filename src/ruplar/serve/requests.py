@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -78,7 +79,8 @@ def _parse(
     worker.check_queue(n * len(questions))
     prompts = [worker.prompt(q, param) for q in questions]
     usage = bool(body.stream_options and body.stream_options.include_usage)
-    shown = ", ".join(name[:40] for name in ignored[:8]).encode("ascii", "replace").decode()
+    # the warning is also a header, which has no line breaks and no other than ASCII characters
+    shown = re.sub(r"[^ -~]", "?", ", ".join(name[:40] for name in ignored[:8]))
     warning = f"Ignored unknown fields: {shown}." if ignored else None
     return GenerationRequest(
         worker, prompts, n, decoding, body.stops, body.wants_reasoning, bool(body.stream), usage, warning
