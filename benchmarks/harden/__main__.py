@@ -1,7 +1,7 @@
 """Try to break ruplar: mutated files, killed processes, full disks, NaN and a hostile network; write the table of figures.
 
-    python benchmarks/harden --quick           # 3 minutes on two cores
-    python benchmarks/harden --write           # 15 minutes; replaces the table in docs/reliability.md
+    python benchmarks/harden --quick           # 4 minutes on two cores
+    python benchmarks/harden --write           # 13 minutes; replaces the table in docs/reliability.md
 
 Each attack runs in a process of its own. The exit status is 1 if one of them found a failure; all are printed.
 """
@@ -74,7 +74,7 @@ def write(rows: list[Tally]) -> None:
 
 def main() -> int:
     words = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    words.add_argument("--quick", action="store_true", help="small counts, about 3 minutes")
+    words.add_argument("--quick", action="store_true", help="small counts, about 4 minutes")
     words.add_argument("--only", help=f"comma-separated attacks: {', '.join(ATTACKS)}")
     words.add_argument("--count", type=int, help="cases per attack, instead of its own count")
     words.add_argument("--seed", type=int, default=1)
