@@ -15,7 +15,7 @@ PIP := $(BIN)/python -m pip install --quiet $(PIP_ARGS) -c constraints.txt
 PYTEST := OMP_NUM_THREADS=1 TOKENIZERS_PARALLELISM=false HF_HUB_OFFLINE=1 $(BIN)/python -m pytest -n $(JOBS) --dist worksteal
 
 .DEFAULT_GOAL := help
-.PHONY: help venv install demo smollm2 test test-all quick check lint format docs bench tables clean
+.PHONY: help venv install demo smollm2 test test-all quick check lint format docs bench harden tables clean
 
 help:  ## print this list
 	@grep -E '^[a-z0-9-]+:.*## ' Makefile | awk -F ':.*## ' '{printf "  make %-8s %s\n", $$1, $$2}'
@@ -74,6 +74,10 @@ bench: $(STAMP)  ## repeat all recorded benchmarks on this machine's GPU
 	$(BIN)/ruplar bench train --shape smollm2-135m --full --batch 512 --pack 512 --json $(BENCH_TO)/train-smollm2-135m.json
 	$(BIN)/ruplar bench growth --shape llama-3.2-1b --json $(BENCH_TO)/growth-llama-3.2-1b.json
 	$(BIN)/ruplar bench agreement --json $(BENCH_TO)/agreement-embedded.json
+
+HARDEN ?= --quick
+harden: $(STAMP)  ## try to break files, disks, training and the server (about 4 minutes; 11 to 13 with HARDEN=--write)
+	OMP_NUM_THREADS=1 TOKENIZERS_PARALLELISM=false HF_HUB_OFFLINE=1 $(BIN)/python benchmarks/harden $(HARDEN)
 
 clean:  ## delete .venv, builds and caches
 	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -135,7 +135,7 @@ class Client:
 async def exchange(wire: tuple[asyncio.StreamReader, asyncio.StreamWriter], body: bytes) -> tuple[int, bytes, bool]:
     """Send one HTTP/1.1 request; return status, body, and whether the connection stays open."""
     reader, writer = wire
-    head = f"POST {PATH} HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\ncontent-length: {len(body)}\r\n\r\n"
+    head = f"POST {PATH} HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: {len(body)}\r\n\r\n"
     writer.write(head.encode() + body)
     await writer.drain()
     lines = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").lower().split("\r\n")

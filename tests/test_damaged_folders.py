@@ -8,6 +8,7 @@ import shutil
 from pathlib import Path
 
 import pytest
+from safetensors.torch import load_file, save_file
 
 from ruplar.errors import UserError
 from ruplar.evaluate.record import read_record
@@ -45,12 +46,40 @@ def test_a_damaged_model_folder_is_named(tmp_path, name, change, said):
     assert said in str(error.value) and str(folder) in str(error.value) and len(str(error.value)) < 1000
 
 
+def test_a_nan_in_the_weights_is_named(tmp_path):
+    folder = tmp_path / "model"
+    shutil.copytree(find_model("embedded:ruplar"), folder)
+    tensors = load_file(folder / "adapter_model.safetensors")
+    name = sorted(tensors)[5]
+    tensors[name].view(-1)[7] = float("nan")
+    save_file(tensors, folder / "adapter_model.safetensors")
+    with pytest.raises(UserError, match=f"{name} contains NaN"):
+        load_model(folder)
+
+
+def test_a_chat_template_and_a_config_that_fail_are_named(tmp_path):
+    from ruplar.model.store import export_model
+
+    export_model("embedded:no_cot", tmp_path / "model")
+    template = tmp_path / "model" / "chat_template.jinja"
+    good = template.read_text()
+    template.write_text(good.replace("{% endif %}", "{% enf %}", 1))
+    with pytest.raises(UserError, match="chat template fails"):
+        load_model(tmp_path / "model").prompt("3 bags of 4?")
+    template.write_text(good)
+    config = json.loads((tmp_path / "model" / "config.json").read_text())
+    (tmp_path / "model" / "config.json").write_text(json.dumps({**config, "num_key_value_heads": "²"}))
+    with pytest.raises(UserError, match="num_key_value_heads"):
+        load_model(tmp_path / "model")
+
+
 def test_a_backbone_of_another_shape_is_named(tmp_path):
     folder = tmp_path / "model"
     shutil.copytree(find_model("embedded:cot"), folder)
     config = json.loads((folder / "config.json").read_text())
-    (folder / "config.json").write_text(json.dumps({**config, "hidden_size": 2 * config["hidden_size"]}))
-    with pytest.raises(UserError, match="cannot be loaded"):
+    # with this width the model would take 4 TB: it is refused before anything is allocated
+    (folder / "config.json").write_text(json.dumps({**config, "hidden_size": 262_144}))
+    with pytest.raises(UserError, match="cannot load '.*model': .* by config.json"):
         load_model(folder)
 
 
@@ -69,13 +98,23 @@ def test_evaluate_finds_out_that_it_cannot_write_before_it_loads_the_model(rupla
     "words",
     [
         ("report", "RUN", "--html", "/proc/none/page.html"),
+        ("bench", "priors", "--json", "/proc/none/record.json"),
+        ("data", "make", "/proc/self/problems.jsonl"),
         ("demo", "--output", "/proc/none/demo", "--no-train"),
         ("export", "embedded:ruplar", "/proc/none/model"),
         ("train", "embedded-live", "--output", "/proc/none/run", "--device", "cpu"),
         ("train", "embedded-live", f"data.train={'x' * 5000}"),
     ],
 )
-def test_places_that_cannot_be_used_are_named(ruplar, words, tmp_path):
+def test_places_that_cannot_be_used_are_named_before_any_work(ruplar, words, tmp_path, monkeypatch):
+    for work in (
+        "report.page.write_report",
+        "demo._show_thoughts",
+        "model.store.export_model",
+        "bench.priors.priors",
+        "problems.word_problems.write_jsonl",
+    ):
+        monkeypatch.setattr(f"ruplar.{work}", None)
     said = ruplar(*(str(RUN) if word == "RUN" else word for word in words))
     assert said.code == 2 and said.err.startswith("ruplar: ") and "Traceback" not in said.err
 

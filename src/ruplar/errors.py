@@ -10,6 +10,8 @@ import re
 from collections.abc import Iterable
 from importlib import metadata
 
+_LONG = re.compile(r"(\S{100})\S{300,}(\S{100})")
+"""A value without a space that is too long to be shown whole."""
 _MANY = 12
 """Above this many known names, a message lists only the closest ones."""
 
@@ -23,7 +25,7 @@ class UserError(Exception):
     """
 
     def __init__(self, *problems: str, where: str = ""):
-        self.problems = list(problems)
+        self.problems = [_LONG.sub(r"\1…\2", problem) for problem in problems]
         self.where = where
         super().__init__(str(self))
 

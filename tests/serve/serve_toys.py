@@ -47,10 +47,10 @@ class Served:
 
 @contextlib.contextmanager
 def running(
-    model: str = "embedded", compare: str = "none", key: str | None = None, join_messages=False, **limits
+    model: str = "embedded", compare: str = "none", key: str | None = None, messages="single", **limits
 ) -> Iterator[Served]:
     """Start a server on a free port; stop it at the end."""
-    config = ServerConfig(model=model, compare=compare, port=0, key=key, join_messages=join_messages)
+    config = ServerConfig(model=model, compare=compare, port=0, key=key, messages=messages)
     registry = load_models(config, Limits(**limits))
     server = make_server(registry, config)
     thread = threading.Thread(target=server.run, daemon=True)

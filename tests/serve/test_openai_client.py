@@ -143,7 +143,6 @@ def test_models_are_listed(client):
         ({"logprobs": True}, "logprobs"),
         ({"tools": [{"type": "function", "function": {"name": "f"}}]}, "calls no tools"),
         ({"response_format": {"type": "json_object"}}, "response_format"),
-        ({"extra_body": {"wibble": 1}}, "wibble"),
         ({"extra_body": {"prompt_embeds": [[0.1]]}}, "embeddings are not accepted"),
         ({"temperature": -1}, "temperature"),
         ({"temperature": 2.5}, "temperature"),
@@ -175,8 +174,8 @@ def test_what_changes_nothing_is_taken(client):
 def test_messages_the_model_was_not_trained_on_are_refused_in_words(client):
     system = {"role": "system", "content": "You are a helpful assistant."}
     for messages, words in [
-        ([system, *user(APPLES)], "--join-messages"),
-        ([*user("Hello"), {"role": "assistant", "content": "Hi"}, *user(APPLES)], "no earlier turns"),
+        ([system, *user(APPLES)], "--messages last"),
+        ([*user("Hello"), {"role": "assistant", "content": "Hi"}, *user(APPLES)], "--messages last"),
         ([*user("Hello"), *user(APPLES)], "one question"),
         ([system], "last message"),
         (user("   "), "empty"),
@@ -213,8 +212,43 @@ def test_the_key_is_asked_for_and_a_full_queue_is_told(offline):
         assert ask(right).choices[0].message.content == "10"
 
 
+def test_the_last_user_message_is_answered_with_a_warning():
+    """As LangChain, LiteLLM, Open WebUI and lm-eval send them: a system message, earlier turns, fields of their own."""
+    system = {"role": "system", "content": "You are a helpful assistant."}
+    turns = [*user("Hello"), {"role": "assistant", "content": "Hi", "refusal": None, "tool_calls": None}]
+    with running(messages="last") as served:
+        client = openai.OpenAI(base_url=f"{served.url}/v1", api_key="x", max_retries=0)
+
+        def send(messages, **more):
+            return client.chat.completions.with_raw_response.create(model="embedded", messages=messages, **more)
+
+        for messages, left_out in [
+            ([system, *user(APPLES)], "system."),
+            ([system, *turns, *user(APPLES)], "system, user, assistant."),
+        ]:
+            raw = send(messages, extra_body={"chat_id": "7"})
+            found = raw.parse()
+            assert found.choices[0].message.content == "10"
+            assert left_out in found.warning and "chat_id" in found.warning
+            assert raw.headers["x-ruplar-warning"] == found.warning
+        streamed = send([system, *user(APPLES)], stream=True)
+        assert "system" in streamed.headers["x-ruplar-warning"]
+        chunks = list(streamed.parse())
+        assert "".join(c.choices[0].delta.content or "" for c in chunks) == "10" and "system" in chunks[0].warning
+        plain = send(user(APPLES))
+        assert "x-ruplar-warning" not in plain.headers and not hasattr(plain.parse(), "warning")
+        with pytest.raises(openai.BadRequestError, match="none is from the user"):
+            send([system])
+
+
+def test_unknown_fields_are_ignored_with_a_warning(client):
+    found = ask(client, extra_body={"chat_id": "7", "ünknown": 1, "a\r\nb: \0": 2})
+    assert found.choices[0].message.content == "10"
+    assert found.warning == "Ignored unknown fields: chat_id, ?nknown, a??b: ?."
+
+
 def test_joined_messages_are_read_as_one_question(offline):
-    with running(join_messages=True) as served:
+    with running(messages="join") as served:
         client = openai.OpenAI(base_url=f"{served.url}/v1", api_key="x", max_retries=0)
         said = [{"role": "system", "content": "Answer briefly."}, *user(APPLES)]
         found = client.chat.completions.create(model="embedded", messages=said)

@@ -58,7 +58,7 @@ def test_a_length_that_lies_frees_its_connection(hasty):
     place = httpx.URL(hasty.url)
     with socket.create_connection((place.host, place.port)) as wire:
         wire.sendall(
-            f"POST {PATH} HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\ncontent-length: 900\r\n\r\n{{".encode()
+            f"POST {PATH} HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: 900\r\n\r\n{{".encode()
         )
         wire.settimeout(20)
         assert b"408" in wire.recv(4096).split(b"\r\n")[0]  # the body did not arrive in time

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 import typer
 from rich.console import Console
 
-from ruplar.cli.options import Device, integers, pick_device
+from ruplar.cli.options import Device, integers, pick_device, writable_folder
 from ruplar.errors import UserError
 
 bench = typer.Typer(
@@ -24,7 +24,18 @@ Dtype = Annotated[
     Literal["auto", "float32", "bfloat16"],
     typer.Option(help="Data type of the model; auto is float32 on a CPU and bfloat16 elsewhere."),
 ]
-Json = Annotated[Path | None, typer.Option("--json", help="Also write the record to this JSON file.")]
+
+
+def _writable(file: Path | None) -> Path | None:
+    """Check that the record can be written before anything is measured."""
+    if file is not None:
+        writable_folder(file.parent)
+    return file
+
+
+Json = Annotated[
+    Path | None, typer.Option("--json", callback=_writable, help="Also write the record to this JSON file.")
+]
 Quick = Annotated[bool, typer.Option("--quick", help="Use tiny sizes as a smoke test; the timings mean nothing.")]
 Repeats = Annotated[int, typer.Option(min=1, help="Number of timed repetitions.")]
 

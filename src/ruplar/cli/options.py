@@ -166,6 +166,7 @@ def writable_file(file: Path, force: bool) -> None:
         raise UserError(f"{file}: {what}. Name a file in an existing folder.")
     if file.exists() and not force:
         raise UserError(f"{file}: exists. Name another file, or overwrite it with --force.")
+    writable_folder(file.parent)
 
 
 def print_json(value: Any, line: bool = False) -> None:

@@ -92,8 +92,9 @@ def _pages(runs: list[Path], html: Path | None, figures: Path | None, drafts: bo
 
     if html is not None and html.is_dir():
         raise UserError(f"--html: {html} is a folder. Name a file, e.g. {html / 'page.html'}.")
-    if figures is not None:
-        writable_folder(figures)
+    for folder in (html and html.parent, figures):
+        if folder is not None:
+            writable_folder(folder)
     for file in write_report(runs, html, figures, drafts=drafts):
         out.print(f"written  {file}", highlight=False, soft_wrap=True)
 
@@ -103,5 +104,6 @@ def _study_page(runs: list[Path], page: Path) -> None:
 
     if len(runs) != 1 or not runs[0].is_dir():
         raise UserError("--page: give one folder, e.g. results/main.")
+    writable_folder(page.parent)
     for file in write_study_page(runs[0], page):
         out.print(f"written  {file}", highlight=False, soft_wrap=True)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import signal
+import sys
 from typing import Annotated
 
 import typer
@@ -9,7 +11,7 @@ from rich.console import Console
 
 from ruplar.cli.options import Device, ModelArg, options_of, pick_device
 from ruplar.errors import UserError, install_extra
-from ruplar.serve.schemas import Limits
+from ruplar.serve.schemas import Limits, MessagesMode
 
 err = Console(stderr=True)
 
@@ -33,12 +35,20 @@ def serve(
             help="Text-CoT model for side-by-side comparison in the playground. Default: embedded:cot for embedded models; 'none' for no model."
         ),
     ] = None,
-    join_messages: Annotated[
-        bool,
+    messages: Annotated[
+        MessagesMode,
         typer.Option(
-            "--join-messages", help="Join several chat messages into one question instead of rejecting them."
+            help="A chat of several messages: single refuses it, last answers the last user message with a warning, "
+            "join joins system and user messages into one question."
         ),
-    ] = False,
+    ] = "single",
+    allowed_hosts: Annotated[
+        str,
+        typer.Option(
+            help="Further host names by which clients address the server, separated by commas; * for any. "
+            "Without a key, only localhost and --host are accepted."
+        ),
+    ] = "",
     device: Device = "auto",
     *,
     limits: Limits,
@@ -57,7 +67,8 @@ def serve(
 
     config = ServerConfig(
         model=model, name=name, compare=compare, host=host, port=port, key=api_key, device=pick_device(device),
-        join_messages=join_messages,
+        allowed_hosts=[name.strip() for name in allowed_hosts.split(",") if name.strip()],
+        messages=messages,
     )  # fmt: skip
     registry = load_models(config, limits)
     server = make_server(registry, config)
@@ -76,6 +87,7 @@ def _run(server, name: str) -> None:
                       highlight=False, soft_wrap=True)  # fmt: skip
 
     server.startup = startup
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))  # uvicorn raises the signal again after a clean shutdown
     server.run()
     if not server.started:
         raise UserError("the server could not start; the port may be in use. See the message above.")

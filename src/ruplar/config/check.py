@@ -6,8 +6,8 @@ as it is written on the command line, and the value found.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Mapping
-from pathlib import Path
 from typing import Any
 
 from pydantic import BaseModel, ValidationError
@@ -167,7 +167,7 @@ def _missing(data: Mapping[str, Any], check_init: bool) -> Iterable[str]:
         except UserError as error:
             yield f"backbone.name: {error}"
     init = _at(data, "backbone.init") if check_init else None
-    if isinstance(init, str) and not init.startswith("embedded") and not Path(init).is_dir():
+    if isinstance(init, str) and not init.startswith("embedded") and not os.path.isdir(init):
         yield f"backbone.init: no folder '{init}'. Train it first, or set it to null to start from the base model."
 
 

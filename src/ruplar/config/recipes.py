@@ -5,6 +5,7 @@ A recipe with `base: NAME` (a packaged recipe, or a path relative to its own fol
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -62,7 +63,7 @@ def _find(name_or_path: str | Path, beside: Path | None = None) -> Path:
             raise UserError(f"{unknown('recipe', name, recipes())} For a recipe of your own give its path, FILE.yaml.")
         return FOLDER / f"{name}.yaml"
     path = beside / name if beside else Path(name)
-    if not path.is_file():
+    if not os.path.isfile(path):
         raise UserError(f"no recipe file '{path}'.")
     return path
 

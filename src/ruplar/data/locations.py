@@ -134,11 +134,11 @@ def locate(source: str | Path, data_dir: str | Path | None = None) -> Location:
     text = str(source)
     if text.startswith("hub:"):
         return Location(hub=text.removeprefix("hub:"))
-    if Path(text).is_file():
+    if os.path.isfile(text):  # False for a name too long for a path, where Path.is_file raises
         return Location(path=Path(text))
     if text in KNOWN_SETS:
         return _locate_known(text, data_folders(data_dir))
-    if Path(text).is_dir():
+    if os.path.isdir(text):
         raise UserError(f"{text}: is a folder. Name one file in it.")
     if isinstance(source, Path) or Path(text).suffix in SUFFIXES or text.startswith((".", "/", "~")):
         raise UserError(f"{text}: no such file. A Hub set is written hub:owner/name.")

@@ -230,7 +230,6 @@ def load_causal_lm(config: BackboneConfig, device: str = "cpu") -> Any:
 
 
 def _load_model(config: BackboneConfig, dtype: torch.dtype) -> Any:
-    from safetensors import SafetensorError
     from transformers import AutoConfig, AutoModelForCausalLM
     from transformers.utils import logging as bars
 
@@ -254,6 +253,7 @@ def _load_model(config: BackboneConfig, dtype: torch.dtype) -> Any:
                 rows = copy_layers(model, load_tokenizer(config.name), donor, load_tokenizer("embedded"))
                 log.info("copied the embedded model's layers and the rows of %d shared tokens", rows)
             return model
+        _check_shapes(Path(name))
         shown = bars.is_progress_bar_enabled()
         bars.disable_progress_bar()  # a library must not print
         try:
@@ -263,12 +263,36 @@ def _load_model(config: BackboneConfig, dtype: torch.dtype) -> Any:
         finally:
             if shown:
                 bars.enable_progress_bar()
-    except (OSError, ValueError, SafetensorError) as error:
+    except (UserError, torch.cuda.OutOfMemoryError):
+        raise
+    except Exception as error:  # transformers, safetensors and the Hub raise kinds of their own
         reason = str(error).split("\n")[0].rstrip(".")
         fix = "Give a folder with config.json and *.safetensors, a reachable Hub name, or a name of `ruplar list backbones`."
         if config.name in KNOWN:
             fix = f"Run `ruplar fetch {config.name}`, which rebuilds {name} if it is damaged."
         raise UserError(f"backbone.name: cannot load '{config.name}': {reason}. {fix}") from error
+
+
+def _check_shapes(folder: Path) -> None:
+    """Compare the config of a local model with its weights, before memory of the config's size is allocated."""
+    from safetensors import safe_open
+    from transformers import AutoConfig, AutoModelForCausalLM
+
+    files = sorted(folder.glob("*.safetensors")) if folder.is_dir() else []
+    if not files:
+        return
+    with torch.device("meta"):
+        model = AutoModelForCausalLM.from_config(AutoConfig.from_pretrained(folder, trust_remote_code=False))
+    expected = {name: list(tensor.shape) for name, tensor in model.state_dict().items()}
+    for file in files:
+        with safe_open(file, "pt") as weights:
+            for name in expected.keys() & set(weights.keys()):
+                found = weights.get_slice(name).get_shape()
+                if found != expected[name]:
+                    raise UserError(
+                        f"cannot load '{folder}': {name} is {found} in {file.name} and {expected[name]} by config.json. "
+                        "Copy the folder again."
+                    )
 
 
 def _folder(name: str) -> str | Path:
@@ -291,6 +315,8 @@ def _check_head(backbone: Backbone) -> None:
         positions = torch.arange(ids.shape[1], device=ids.device)[None]
         ours = backbone.logits(backbone.trunk(backbone.embedding(ids), None, positions)[0])
     model.train(training)
+    if not theirs.isfinite().all():
+        raise UserError("the model's logits are NaN or infinite: its weights are damaged. Copy or download it again.")
     if not torch.allclose(ours, theirs, rtol=1e-2, atol=1e-2):
         raise UserError(
             f"{type(model).__name__} changes its logits after the head (scaling or soft-capping), which the losses here "

@@ -112,9 +112,14 @@ class PromptBuilder:
             )
         turn = [{"role": "user", "content": _PLACEHOLDER}]
         # some templates write today's date; the prompt must be the one the model was trained on
-        text = self.tokenizer.apply_chat_template(
-            turn, tokenize=False, add_generation_prompt=True, date_string=_DATE, training_frame=True
-        )
+        try:
+            text = self.tokenizer.apply_chat_template(
+                turn, tokenize=False, add_generation_prompt=True, date_string=_DATE, training_frame=True
+            )
+        except Exception as error:  # a template is a program; it can fail in any way
+            raise UserError(
+                f"prompt.template: the tokenizer's chat template fails: {str(error)[:200]}. Set prompt.template: plain."
+            ) from error
         if text.count(_PLACEHOLDER) != 1:
             raise UserError(
                 "prompt.template: the tokenizer's chat template does not contain the user's text exactly once. Set "

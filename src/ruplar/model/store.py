@@ -217,9 +217,9 @@ def load_model(
     folder = find_model(reference)
     try:
         return _load_model(folder, device, dtype, settings)
-    except torch.cuda.OutOfMemoryError:
+    except (UserError, torch.cuda.OutOfMemoryError):
         raise
-    except (OSError, ValueError, TypeError, LookupError, AttributeError, RuntimeError) as error:
+    except Exception as error:  # transformers, PEFT and the Hub raise kinds of their own
         why = str(error).strip()[:500]
         raise UserError(
             f"{folder}: this model cannot be loaded, its files are damaged or of another version: {type(error).__name__}: {why}"

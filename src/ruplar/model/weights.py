@@ -135,13 +135,17 @@ def _flat(extra: Mapping[str, nn.Module]) -> dict[str, Tensor]:
 
 def _read(file: Path) -> dict[str, Tensor]:
     try:
-        return load_file(file)
+        found = load_file(file)
     except FileNotFoundError as error:
         raise UserError(
             f"{file}: no such file; the folder is not a complete model. Copy or train it again."
         ) from error
     except (SafetensorError, OSError) as error:
         raise UserError(f"{file}: cannot be read ({error}); it is truncated or not a safetensors file.") from error
+    bad = next((name for name, tensor in found.items() if not tensor.isfinite().all()), None)
+    if bad is not None:
+        raise UserError(f"{file}: the weight {bad} contains NaN or infinite values. Copy or train the model again.")
+    return found
 
 
 def _check(expected: Mapping[str, torch.Size], found: Mapping[str, Tensor], file: Path) -> None:

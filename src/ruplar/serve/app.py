@@ -20,10 +20,11 @@ from starlette.staticfiles import StaticFiles
 from ruplar import __version__
 from ruplar.errors import UserError
 from ruplar.serve import openai_routes, playground_routes
-from ruplar.serve.auth import AuthMiddleware
+from ruplar.serve.auth import LOCAL, AuthMiddleware, HostNames
+from ruplar.serve.connections import DrainingServer, protocol_of
 from ruplar.serve.errors import RequestError, from_validation
 from ruplar.serve.registry import ModelRegistry, Worker
-from ruplar.serve.schemas import ERRORS, Limits
+from ruplar.serve.schemas import ERRORS, Limits, MessagesMode
 from ruplar.settings import Settings
 
 log = logging.getLogger(__name__)
@@ -44,7 +45,7 @@ class _Static(StaticFiles):
         return response
 
 
-def make_app(registry: ModelRegistry, key: str | None = None) -> Any:
+def make_app(registry: ModelRegistry, key: str | None = None, hosts: HostNames | None = None) -> Any:
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         registry.start()
@@ -67,13 +68,14 @@ def make_app(registry: ModelRegistry, key: str | None = None) -> Any:
     app.include_router(openai_routes.routes)
     app.include_router(playground_routes.routes)
     app.add_api_route("/health", health, methods=["GET"], responses={503: ERRORS[503]}, summary="Health check")
+    app.add_api_route("/health", health, methods=["HEAD"], include_in_schema=False)
     app.add_api_route("/metrics", metrics, methods=["GET"], responses={401: ERRORS[401]}, summary="Prometheus metrics")
     app.add_api_route("/", page, methods=["GET"], include_in_schema=False)
     served = (*app.routes, *openai_routes.routes.routes, *playground_routes.routes.routes)
     registry.metrics.routes = frozenset(route.path for route in served if isinstance(route, Route))
     if PAGE.is_dir():
         app.mount("/static", _Static(directory=PAGE))
-    return AuthMiddleware(app, registry.metrics, registry.limits.max_body, registry.limits.timeout, key)
+    return AuthMiddleware(app, registry.metrics, registry.limits.max_body, registry.limits.timeout, key, hosts)
 
 
 async def health(request: Request) -> Response:
@@ -123,7 +125,6 @@ def _add_errors(app: FastAPI) -> None:
 _DRAIN_EXTRA = 10
 _KEEP_ALIVE = 15
 """Seconds an idle connection is kept open."""
-_LOCAL = ("127.0.0.1", "localhost", "::1")
 
 
 class ServerConfig(Settings):
@@ -137,7 +138,8 @@ class ServerConfig(Settings):
     port: int = 8000  # port; 0: any free one
     key: str | None = None  # API key required on every route except /health
     device: str = "cpu"
-    join_messages: bool = False  # join several chat messages into one question
+    allowed_hosts: list[str] = []  # further names in the Host header
+    messages: MessagesMode = "single"  # a chat of several messages: refuse, answer the last user message, or join them
 
 
 def load_models(config: ServerConfig, limits: Limits) -> ModelRegistry:
@@ -156,7 +158,7 @@ def load_models(config: ServerConfig, limits: Limits) -> ModelRegistry:
             raise UserError(
                 f"--compare: {reference} does not think in text. Name a model trained with the method cot."
             )
-    return ModelRegistry(main, compare, join_messages=config.join_messages)
+    return ModelRegistry(main, compare, messages=config.messages)
 
 
 def served_name(reference: str) -> str:
@@ -168,7 +170,7 @@ def served_name(reference: str) -> str:
 
 
 def make_server(registry: ModelRegistry, config: ServerConfig) -> uvicorn.Server:
-    if config.key is None and config.host not in _LOCAL:
+    if config.key is None and config.host not in LOCAL:
         log.warning(
             "no API key is set and %s is reachable from other machines: anyone can use the server.", config.host
         )
@@ -179,10 +181,13 @@ def make_server(registry: ModelRegistry, config: ServerConfig) -> uvicorn.Server
         "log_config": None,
         "access_log": False,
         "server_header": False,
+        "http": protocol_of(limits),
+        "ws": "none",
         "timeout_keep_alive": _KEEP_ALIVE,
-        "h11_max_incomplete_event_size": 65_536,
         "backlog": 2048,
         # by then, running requests have finished or timed out
         "timeout_graceful_shutdown": int(limits.timeout) + _DRAIN_EXTRA,
     }
-    return uvicorn.Server(uvicorn.Config(make_app(registry, config.key), **options))
+    # a page cannot know the key, so that with a key every name is accepted
+    hosts = HostNames.of(config.host, config.allowed_hosts) if config.allowed_hosts or config.key is None else None
+    return DrainingServer(uvicorn.Config(make_app(registry, config.key, hosts), **options))

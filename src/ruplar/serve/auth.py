@@ -1,4 +1,4 @@
-"""ASGI middleware: checks the API key, body size and content type before anything is parsed.
+"""ASGI middleware: checks host name, API key, body size and content type before anything is parsed.
 
 The body is read here, up to the limit, so that no route can be made to hold more. Only `/health` needs no key. A browser
 can send the key as the password of HTTP Basic, for which it shows its own prompt.
@@ -11,8 +11,9 @@ import base64
 import binascii
 import hashlib
 import hmac
+import ipaddress
 import time
-from collections.abc import Awaitable, Callable, MutableMapping
+from collections.abc import Awaitable, Callable, MutableMapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,6 +25,7 @@ Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 
 PUBLIC = ("/health",)
+LOCAL = ("127.0.0.1", "localhost", "::1")
 _CHALLENGE = 'Basic realm="ruplar, any user name, the key as password"'  # with Bearer as a second scheme, Chromium shows no prompt
 
 
@@ -36,11 +38,9 @@ class AuthMiddleware:
     max_body: int  # maximum bytes of a body
     seconds: float  # timeout for receiving a body
     key: str | None = None  # the API key; None: no key is required
+    hosts: HostNames | None = None  # names by which the server may be addressed; None: any
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
-        if scope["type"] == "websocket":  # no such route; closed without revealing anything to clients without a key
-            await send({"type": "websocket.close", "code": 1008})
-            return
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
@@ -60,6 +60,8 @@ class AuthMiddleware:
     async def _pass(self, scope: Message, receive: Receive, send: Send) -> None:
         headers = {k.lower(): v for k, v in scope["headers"]}
         try:
+            if self.hosts is not None:
+                self.hosts.check(headers.get(b"host", b""))
             self._check_key(scope["path"], headers)
             body = await self._body(scope["method"], headers, receive)
         except RequestError as error:
@@ -121,6 +123,45 @@ class AuthMiddleware:
         return RequestError(
             413, f"The body is larger than the {self.max_body:,} bytes allowed.", None, "body_too_large"
         )
+
+
+@dataclass
+class HostNames:
+    """The names in a Host header that are accepted.
+
+    Without a key, any other name is refused: a web page can let its own name point to 127.0.0.1 (DNS rebinding).
+    """
+
+    names: frozenset[str]
+    any_address: bool = False  # accept every IP address, for a server that listens on all of them
+
+    @classmethod
+    def of(cls, host: str, allowed: Sequence[str]) -> HostNames:
+        names = {_host_name(name) for name in (*LOCAL, host, *allowed)}
+        return cls(frozenset(names), host in ("0.0.0.0", "::", ""))
+
+    def check(self, header: bytes) -> None:
+        name = _host_name(header.decode("latin-1"))
+        if name in self.names or "*" in self.names or (self.any_address and _is_address(name)):
+            return
+        shown = name[:100].encode("ascii", "replace").decode()
+        text = f"The server does not know itself as '{shown}'. Start it with --allowed-hosts {shown}, or with a key."
+        raise RequestError(421, text, None, "unknown_host")
+
+
+def _host_name(header: str) -> str:
+    """Return a Host header without port and brackets."""
+    name = header.strip().lower()
+    if name.startswith("["):
+        return name[1:].partition("]")[0]
+    return name if name.count(":") > 1 else name.partition(":")[0]
+
+
+def _is_address(name: str) -> bool:
+    try:
+        return bool(ipaddress.ip_address(name))
+    except ValueError:
+        return False
 
 
 def _digest(text: bytes) -> bytes:

@@ -2,7 +2,8 @@
 
 {"error": {"message": "…", "type": "invalid_request_error", "param": "n", "code": "over_limit"}}
 
-A field that could change the answer is never ignored: it is honoured, or rejected with a reason.
+A known field that could change the answer is honoured, or rejected with a reason. Unknown fields are ignored, and the
+response names them in its `warning`.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ class RequestError(Exception):
 
 def unsupported(param: str, why: str) -> RequestError:
     """Return the error for a field, or a value of one, that this server cannot honour."""
-    return RequestError(400, f"'{param}' is not supported here: {why}", param, "unsupported_parameter")
+    return RequestError(400, f"{param}: {why}", param, "unsupported_parameter")
 
 
 def from_validation(error: RequestValidationError) -> RequestError:
@@ -110,16 +111,18 @@ EMBEDDINGS = frozenset({"prompt_embeds", "input_embeds", "inputs_embeds", "embed
 """Never accepted from a client: an embedding could encode anything, including a control token."""
 
 
-def check_fields(extra: dict[str, Any] | None) -> None:
-    """Reject the first field that cannot be honoured."""
+def check_fields(extra: dict[str, Any] | None) -> list[str]:
+    """Reject the first field that cannot be honoured; return the names of unknown fields."""
+    unknown = []
     for name, value in (extra or {}).items():
         if name in IGNORED:
             continue
         if name in EMBEDDINGS:
-            raise unsupported(name, "embeddings are not accepted from clients. Send text.")
+            raise unsupported(name, "is not supported: embeddings are not accepted from clients. Send text.")
         if name not in NEUTRAL:
-            shown = name[:100].encode("utf-8", "replace").decode()
-            raise RequestError(400, f"Unrecognized request argument supplied: {shown}", shown, "unknown_parameter")
+            unknown.append(name)
+            continue
         neutral, why = NEUTRAL[name]
         if value is not None and value not in neutral:
-            raise unsupported(name, why)
+            raise unsupported(name, f"is not supported: {why}")
+    return unknown

@@ -54,9 +54,11 @@ async def _answer(registry: ModelRegistry, wanted: GenerationRequest, kind: Kind
     running = RunningRequest(registry.limits.timeout, request.receive)
     wanted.worker.submit(running, wanted.prompts, wanted.n, wanted.decoding, wanted.stream or bool(wanted.stops))
     samples = [SampleOutput(wanted.worker.model, wanted.include_reasoning, wanted.stops) for _ in running.tickets]
-    builder = ResponseBuilder(kind, wanted.worker.name, wanted.include_reasoning, wanted.usage)
+    builder = ResponseBuilder(kind, wanted.worker.name, wanted.include_reasoning, wanted.usage, wanted.warning)
+    headers = {"x-ruplar-warning": wanted.warning} if wanted.warning else {}
     if wanted.stream:
-        return EventStream(_stream(registry, wanted, running, samples, builder), registry.limits.timeout)
+        events = _stream(registry, wanted, running, samples, builder)
+        return EventStream(events, registry.limits.timeout, headers)
     try:
         async with running:
             async for update in running.updates():
@@ -68,7 +70,7 @@ async def _answer(registry: ModelRegistry, wanted: GenerationRequest, kind: Kind
         registry.metrics.given_up.labels("client_left").inc()
         return Response(status_code=499)
     registry.metrics.answers(wanted.worker.name, [s.row for s in samples])
-    return JSONResponse(builder.body(samples, wanted.prompt_tokens))
+    return JSONResponse(builder.body(samples, wanted.prompt_tokens), headers=headers)
 
 
 async def _stream(
@@ -111,6 +113,7 @@ class ResponseBuilder:
     model: str
     include_reasoning: bool = False  # whether the thought is included
     usage: bool = False  # whether a stream ends with a usage chunk
+    warning: str | None = None  # what was left out of the request
     id: str = field(init=False)
     created: int = field(init=False)
 
@@ -162,6 +165,7 @@ class ResponseBuilder:
             "model": self.model,
             "system_fingerprint": f"ruplar-{__version__}",
             "choices": choices,
+            **({"warning": self.warning} if self.warning else {}),
         }
 
     def _choice(self, index: int, sample: SampleOutput) -> dict[str, Any]:

@@ -21,7 +21,7 @@ from ruplar.errors import UserError, unknown
 from ruplar.model.store import Model, load_model
 from ruplar.serve.errors import RequestError
 from ruplar.serve.metrics import Metrics
-from ruplar.serve.schemas import Limits
+from ruplar.serve.schemas import Limits, MessagesMode
 from ruplar.serve.streaming import RunningRequest, engine_dead
 from ruplar.types import Prompt
 
@@ -146,7 +146,7 @@ class ModelRegistry:
     main: Worker  # the model it was started with
     compare: Worker | None  # the text-CoT model for comparison, if any
     metrics: Metrics = field(default_factory=Metrics)  # the server's metrics
-    join_messages: bool = False  # join several chat messages into one question instead of rejecting them
+    messages: MessagesMode = "single"  # what becomes of a chat with several messages
     needs_key: bool = False  # whether clients must send a key
 
     def __post_init__(self):

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ruplar.engine.sampling import Decoding
 from ruplar.serve.errors import RequestError, check_fields, unsupported
 from ruplar.serve.registry import ModelRegistry, Worker, seed_of
-from ruplar.serve.schemas import MAX_STOPS, ChatBody, CompletionBody, CompletionOptions, Message
+from ruplar.serve.schemas import MAX_STOPS, ChatBody, CompletionBody, CompletionOptions, Message, MessagesMode
 from ruplar.types import Prompt
 
 DEFAULT_TOKENS = Decoding().max_answer_tokens
@@ -26,6 +27,7 @@ class GenerationRequest:
     include_reasoning: bool
     stream: bool
     usage: bool  # end a stream with a usage chunk
+    warning: str | None  # what was left out of the request
 
     @property
     def prompt_tokens(self) -> int:
@@ -41,13 +43,10 @@ def parse_chat(registry: ModelRegistry, body: ChatBody) -> GenerationRequest:
             "max_completion_tokens",
             "invalid_value",
         )
-    return _parse(
-        registry,
-        body,
-        [chat_question(body.messages, registry.join_messages)],
-        given.pop() if given else None,
-        "messages",
-    )
+    question, warning = chat_question(body.messages, registry.messages)
+    wanted = _parse(registry, body, [question], given.pop() if given else None, "messages")
+    wanted.warning = " ".join(filter(None, (warning, wanted.warning))) or None
+    return wanted
 
 
 def parse_completion(registry: ModelRegistry, body: CompletionBody) -> GenerationRequest:
@@ -60,7 +59,7 @@ def parse_completion(registry: ModelRegistry, body: CompletionBody) -> Generatio
 def _parse(
     registry: ModelRegistry, body: CompletionOptions, questions: Sequence[str], tokens: int | None, param: str
 ) -> GenerationRequest:
-    check_fields(body.model_extra)
+    ignored = check_fields(body.model_extra)
     worker, limits, n = registry.worker(body.model), registry.limits, body.n or 1
     if n * len(questions) > limits.max_n:
         raise RequestError(
@@ -80,7 +79,12 @@ def _parse(
     worker.check_queue(n * len(questions))
     prompts = [worker.prompt(q, param) for q in questions]
     usage = bool(body.stream_options and body.stream_options.include_usage)
-    return GenerationRequest(worker, prompts, n, decoding, body.stops, body.wants_reasoning, bool(body.stream), usage)
+    # the warning is also a header, which has no line breaks and no other than ASCII characters
+    shown = re.sub(r"[^ -~]", "?", ", ".join(name[:40] for name in ignored[:8]))
+    warning = f"Ignored unknown fields: {shown}." if ignored else None
+    return GenerationRequest(
+        worker, prompts, n, decoding, body.stops, body.wants_reasoning, bool(body.stream), usage, warning
+    )
 
 
 def make_decoding(
@@ -94,29 +98,35 @@ def make_decoding(
     """Return the decoding options; `thinking` is the halt threshold and the noise, None for the model's defaults."""
     threshold, noise = thinking
     if threshold is not None and worker.halt_threshold is None:
-        raise unsupported("halt_threshold", f"{worker.name} does not use a halt threshold.")
+        raise unsupported("halt_threshold", f"is not supported: {worker.name} does not use a halt threshold.")
     if noise and not worker.accepts_noise:
-        raise unsupported("noise", f"{worker.name} does not support noise on its latents.")
+        raise unsupported("noise", f"is not supported: {worker.name} takes no noise on its latents.")
     return Decoding(temperature, top_p, seed_of(seed), tokens, noise=noise or 0.0, halt_threshold=threshold)
 
 
-def chat_question(messages: Sequence[Message], join_messages: bool) -> str:
-    """Return the question of a chat.
+def chat_question(messages: Sequence[Message], mode: MessagesMode) -> tuple[str, str | None]:
+    """Return the question of a chat, and a warning that names what was left out.
 
-    The model was trained on single questions: preceding text makes answers worse, and it has never seen its own turns.
-    So messages are joined only if the server was started with --join-messages, and none is dropped silently.
+    The model was trained on single questions: preceding text makes answers worse, and it has never seen its own turns. So
+    several messages are refused, unless the server was started with another mode.
     """
     roles = [message.role for message in messages]
+    if mode == "last":
+        if "user" not in roles:
+            raise unsupported("messages", "none is from the user.")
+        at = len(roles) - 1 - roles[::-1].index("user")
+        others = ", ".join(roles[:at] + roles[at + 1 :])
+        warning = f"Only the last user message was answered. The model does not read these: {others}."
+        return messages[at].text, warning if others else None
     if any(role in ("assistant", "tool", "function") for role in roles):
-        raise unsupported(
-            "messages", "this model answers single questions and reads no earlier turns. Send only the question."
-        )
-    if len(messages) > 1 and not join_messages:
+        why = "this model answers single questions and reads no earlier turns. Send only the question"
+        raise unsupported("messages", f"{why}, or start the server with --messages last.")
+    if len(messages) > 1 and mode == "single":
         what = "system messages" if {"system", "developer"} & set(roles) else "several messages"
         raise unsupported(
             "messages", f"this model reads one question and was trained without {what}. Send one user message, or start "
-            "the server with --join-messages to join them with the question."
+            "the server with --messages last to answer the last one (--messages join to join them)."
         )  # fmt: skip
     if roles[-1] != "user":
         raise unsupported("messages", "the last message must be the user's question.")
-    return "\n".join(message.text for message in messages)
+    return "\n".join(message.text for message in messages), None

@@ -30,12 +30,17 @@ class Limits(Settings):
         262_144, ge=64, description="Maximum size of a request body in bytes; beyond it, status 413."
     )
     timeout: float = Field(60.0, ge=0.01, description="Timeout of a request in seconds; status 504.")
+    max_connections: int = Field(1024, ge=8, description="Maximum open connections; beyond it, status 429.")
+    max_client_connections: int = Field(
+        768, ge=1, description="Maximum open connections of one client address; raise it behind a proxy."
+    )
 
     @property
     def characters(self) -> int:
         return self.max_prompt * MAX_CHARS_PER_TOKEN
 
 
+MessagesMode = Literal["single", "last", "join"]
 Stop = Annotated[str, Field(min_length=1, max_length=256)]
 Text = Annotated[str, Field(min_length=1)]
 
@@ -122,7 +127,7 @@ class TextPart(Strict):
     text: str
 
 
-class Message(Strict):
+class Message(Extra):
     """One message of a conversation."""
 
     role: Literal["user", "system", "developer", "assistant", "tool", "function"]
@@ -225,16 +230,22 @@ class ChatChoice(BaseModel):
     logprobs: None = None
 
 
-class ChatCompletion(BaseModel):
-    """Response of /v1/chat/completions."""
+class Response(BaseModel):
+    """Fields that both kinds of responses share."""
 
     id: str
-    object: Literal["chat.completion"]
     created: int
     model: str
-    choices: list[ChatChoice]
     usage: Usage
     system_fingerprint: str
+    warning: str | None = Field(None, description="What was left out of the request, if anything. Extension.")
+
+
+class ChatCompletion(Response):
+    """Response of /v1/chat/completions."""
+
+    object: Literal["chat.completion"]
+    choices: list[ChatChoice]
 
 
 class TextChoice(BaseModel):
@@ -248,16 +259,11 @@ class TextChoice(BaseModel):
     reasoning_details: list[ReasoningDetail] | None = None
 
 
-class Completion(BaseModel):
+class Completion(Response):
     """Response of /v1/completions."""
 
-    id: str
     object: Literal["text_completion"]
-    created: int
-    model: str
     choices: list[TextChoice]
-    usage: Usage
-    system_fingerprint: str
 
 
 ERRORS: dict[int | str, dict[str, Any]] = {

@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from concurrent.futures import CancelledError
 from dataclasses import dataclass, field
 from typing import Any
@@ -22,11 +22,11 @@ from ruplar.engine.reference import Generation
 from ruplar.engine.scheduler import EngineDead, Ticket
 from ruplar.serve.errors import RequestError
 
-_HEADERS = [
-    (b"content-type", b"text/event-stream; charset=utf-8"),
-    (b"cache-control", b"no-cache"),
-    (b"x-accel-buffering", b"no"),  # or proxies would buffer the events
-]
+_HEADERS = {
+    "content-type": "text/event-stream; charset=utf-8",
+    "cache-control": "no-cache",
+    "x-accel-buffering": "no",  # or proxies would buffer the events
+}
 GRACE = 5.0
 """Seconds beyond the request's timeout after which a client that has stopped reading is dropped."""
 
@@ -144,12 +144,13 @@ def sse(data: Any, name: str = "") -> bytes:
 class EventStream(Response):
     """A response that sends events as they are produced."""
 
-    def __init__(self, source: AsyncIterator[bytes], seconds: float):
+    def __init__(self, source: AsyncIterator[bytes], seconds: float, headers: Mapping[str, str] | None = None):
         self.source, self.seconds = source, seconds
         self.status_code, self.background = 200, None
+        self.raw_headers = [(k.encode(), v.encode()) for k, v in {**_HEADERS, **(headers or {})}.items()]
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
-        await send({"type": "http.response.start", "status": 200, "headers": _HEADERS})
+        await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
         try:
             async with asyncio.timeout(self.seconds + GRACE):
                 async for part in self.source:
