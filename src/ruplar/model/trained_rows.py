@@ -3,7 +3,7 @@
     PEFT    copies the trained rows into W, then computes the gradient of all of W
     here    logits = h W'ᵀ,  ∂h = g W',  ∂rows = g[:, rows]ᵀ h     W' is W with these rows, padded to a multiple of 64 rows
 
-Added tokens make the vocabulary an odd size, for which matrix products are several times slower. The padding columns have
+Added tokens leave a vocabulary that is no multiple of 8, for which matrix products are several times slower. The padding columns have
 logits of −30,000, so no probability. Axes: N positions, V vocabulary, V' padded vocabulary, R trained rows, D width.
 """
 
