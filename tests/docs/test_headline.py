@@ -14,7 +14,7 @@ ROOT = Path(__file__).parents[2]
 RESULTS = (ROOT / "docs" / "results.md").read_text(encoding="utf-8")
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 SETS = ("gsm8k-aug", "gsm-hard", "svamp", "multiarith")
-STUDIES = ("smollm2", "smollm2-baselines")
+STUDIES = ("smollm2", "smollm2-baselines", "qwen-0.5b")
 PLAN = "RuPLaR-plan (canonical operands, question repeated)"
 ROWS = {
     "CoT-SFT": ("smollm2", "CoT-SFT (canonical operands)"),
@@ -78,7 +78,15 @@ def columns(page: str, first: str) -> list[str]:
     return [cell.strip() for cell in header.split("|")[2:-1]]
 
 
-HEADLINE = table(RESULTS, "method | seeds | GSM8K (n = 1,319)")
+FIRST, LARGER = RESULTS.split("\n## A larger backbone")
+HEADLINE = table(FIRST, "method | seeds | GSM8K (n = 1,319)")
+QWEN = {
+    "CoT-SFT": "CoT-SFT",
+    "RuPLaR-plan (question once)": "RuPLaR-plan",
+    "Hard-token control": "Hard-token control",
+    "RuPLaR-Mix, as printed": "RuPLaR-Mix",
+}
+"""Row of the table of the larger backbone → row of the study `qwen-0.5b`."""
 
 
 @pytest.fixture(scope="module")
@@ -134,6 +142,17 @@ def test_a_share_of_cot_is_the_ratio_of_two_rows(label, records):
         assert cell == share(ours[name], cot[name])
     ratio = sum(ours[name]["accuracy"] for name in SETS) / sum(cot[name]["accuracy"] for name in SETS)
     assert average.split()[0] == f"{100 * ratio:.1f}"
+
+
+@pytest.mark.parametrize("label", QWEN)
+def test_a_row_of_the_larger_backbone_is_that_of_its_records(label, records, averages):
+    seeds, *cells, average, latents = table(LARGER, "method | seeds | GSM8K (n = 1,319)")[label]
+    row = ("qwen-0.5b", QWEN[label])
+    assert int(seeds) == len(records[row]["gsm8k-aug"]["seeds"])
+    assert cells == [plus_minus(records[row][name]) for name in SETS]
+    assert average == averages[row]
+    # a written chain has tokens instead of latents: "– (26.0 chain tokens)"
+    assert float(re.search(r"[\d.]+", latents)[0]) == pytest.approx(records[row]["gsm8k-aug"]["latents"], abs=0.05)
 
 
 def share(ours: dict, cot: dict) -> str:
