@@ -35,14 +35,16 @@ ATTACKS = {
     "models": (files.model_folders, 20, 500),
     "tokens": (files.control_tokens, 500, 20_000),
     "nan": (files.not_a_number, 3, 20),
-    "kill-train": (crashes.kill_training, 2, 10),
-    "kill-study": (crashes.kill_study, 2, 10),
-    "kill-augment": (crashes.kill_augment, 3, 10),
-    "kill-fetch": (crashes.kill_fetch, 5, 10),
+    "kill-train": (crashes.kill_training, 2, 50),
+    "kill-study": (crashes.kill_study, 2, 50),
+    "kill-augment": (crashes.kill_augment, 3, 50),
+    "kill-convert": (crashes.kill_convert, 3, 50),
+    "kill-fetch": (crashes.kill_fetch, 5, 50),
     "disk": (crashes.disk, 1, 3),  # conditions
-    "load": (server.load, 20, 200),  # clients
+    "load": (server.load, 20, 500),  # clients
     "attack": (server.attack, 50, 1_000),
     "drain": (server.drain, 1, 5),
+    "steady": (server.steady, 1, 30),  # minutes
 }
 
 

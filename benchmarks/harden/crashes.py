@@ -135,6 +135,23 @@ def kill_augment(count: int, draw: random.Random, folder: Path) -> Tally:
     return tally
 
 
+def kill_convert(count: int, draw: random.Random, folder: Path) -> Tally:
+    """`ruplar data convert` of 1,500 written solutions."""
+    import ruplar.data.convert  # noqa: F401
+
+    source = folder / "solutions.jsonl"
+    rows = DATA.read_text(encoding="utf-8").splitlines()
+    source.write_text("".join(f"{rows[i % len(rows)]}\n" for i in range(1500)), encoding="utf-8")
+
+    def attempt(place: Path) -> None:
+        _silent()
+        _command("data", "convert", source, place / "out.jsonl")
+
+    tally = Tally("kill -9 during data convert", "the file is whole or absent; repeated, equal")
+    _kill(tally, count, draw, attempt, folder)
+    return tally
+
+
 def kill_fetch(count: int, draw: random.Random, folder: Path) -> Tally:
     """`ruplar fetch` of a small GGUF file."""
     source = _tiny_backbone(folder)
@@ -150,8 +167,8 @@ def kill_fetch(count: int, draw: random.Random, folder: Path) -> Tally:
 
 def _tiny_backbone(folder: Path) -> Path:
     """Write a GGUF file and make it the known backbone `tiny`."""
-    sys.path.insert(0, str(TESTS / "model"))
-    from test_fetch import write_gguf
+    sys.path.insert(0, str(TESTS))
+    from tiny_gguf import write_gguf
 
     from ruplar.model import from_gguf
     from ruplar.model.fetch import KNOWN, Known

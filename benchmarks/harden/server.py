@@ -63,8 +63,8 @@ def attack(count: int, draw: random.Random, folder: Path) -> list[Tally]:
     threading.Thread(target=lambda: [None for _ in process.stderr], daemon=True).start()  # or its log would block it
     try:
         return [
-            _malformed(port, count, draw),
-            _hung_up(port, max(10, count // 4), watched),
+            _malformed(port, 10 * count, draw),
+            _hung_up(port, max(10, count // 4), draw),
             _watched("server: headers of 100 MB without a key", port, watched, _large_headers, 3),
             _watched("server: slow headers (slowloris) without a key", port, watched, _slow_headers, 200),
             _watched("server: idle connections without a key", port, watched, _idle, count),
@@ -94,34 +94,78 @@ def _post(port: int, body: bytes) -> tuple[int, bytes]:
 def _malformed(port: int, count: int, draw: random.Random) -> Tally:
     tally = Tally("server: malformed bodies", "200 or 4xx with an error in words, never 5xx")
     for _ in range(count):
-        if draw.random() < 0.6:
-            content = json.dumps(mutated_json(draw, BODY)).encode("utf-8", "surrogatepass")
-        else:
-            content = mutated(draw, json.dumps(BODY).encode())
-        try:
-            status, said = _post(port, content)
-            good = status == 200 or (400 <= status < 500 and json.loads(said)["error"]["message"])
-        except Exception as error:
-            status, good = repr(error), False
-        tally.check(bool(good), f"{status} for {content[:300]!r}")
-        tally.figures[str(status)] = tally.figures.get(str(status), 0) + 1
+        _send_malformed(port, draw, tally)
     return tally
 
 
-def _hung_up(port: int, count: int, watched) -> Tally:
-    tally = Tally("server: streams whose client hangs up", "slots come free; the next answer is right")
+def _send_malformed(port: int, draw: random.Random, tally: Tally) -> None:
+    if draw.random() < 0.6:
+        content = json.dumps(mutated_json(draw, BODY)).encode("utf-8", "surrogatepass")
+    else:
+        content = mutated(draw, json.dumps(BODY).encode())
+    try:
+        status, said = _post(port, content)
+        good = status == 200 or (400 <= status < 500 and json.loads(said)["error"]["message"])
+    except Exception as error:
+        status, good = repr(error), False
+    tally.check(bool(good), f"{status} for {content[:300]!r}")
+    tally.figures[str(status)] = tally.figures.get(str(status), 0) + 1
+
+
+def _hang_up(port: int, draw: random.Random, tally: Tally) -> None:
+    """Close a stream after its first bytes."""
     body = json.dumps({**BODY, "n": 8, "stream": True}).encode()
     head = f"POST {serve_load.PATH} HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer secret\r\n"
     head += f"content-type: application/json\r\ncontent-length: {len(body)}\r\n\r\n"
+    with socket.create_connection(("127.0.0.1", port), timeout=60) as wire:
+        wire.sendall(head.encode() + body)
+        tally.check(wire.recv(100).startswith(b"HTTP/1.1 200"), "a stream did not start")
+
+
+def _hung_up(port: int, count: int, draw: random.Random) -> Tally:
+    tally = Tally("server: streams whose client hangs up", "slots come free; the next answer is right")
     for _ in range(count):
-        with socket.create_connection(("127.0.0.1", port), timeout=60) as wire:
-            wire.sendall(head.encode() + body)
-            tally.check(wire.recv(100).startswith(b"HTTP/1.1 200"), "a stream did not start")
+        _hang_up(port, draw, tally)
     ends = time.monotonic() + 60
     while b'ruplar_slots_in_use{model="embedded"} 0.0' not in _metrics(port) and time.monotonic() < ends:
         time.sleep(0.1)
     status, said = _post(port, json.dumps(BODY).encode())
     tally.check(time.monotonic() < ends and status == 200 and b'"12"' in said, f"afterwards: {status} {said[:300]!r}")
+    return tally
+
+
+def steady(count: int, draw: random.Random, folder: Path) -> Tally:
+    """Minutes of questions, streams, malformed bodies and clients that hang up, about five a second."""
+    import psutil
+
+    tally = Tally(f"server: {count} minutes of mixed requests", "0 lost, 0 mixed up, 0 5xx, memory flat")
+    bank = serve_load.known_answers("embedded", 100, draw.randrange(1000))
+    os.environ["RUPLAR_API_KEY"] = "secret"
+    process, port = serve_load.start(*SERVE)
+    threading.Thread(target=lambda: [None for _ in process.stderr], daemon=True).start()
+    watched, memory, began = psutil.Process(process.pid), [], time.monotonic()
+
+    def ask(port: int, draw: random.Random, tally: Tally) -> None:
+        question, stream = draw.choice(list(bank)), draw.random() < 0.5
+        body = {"model": "embedded", "messages": [{"role": "user", "content": question}], "stream": stream}
+        status, said = _post(port, json.dumps(body).encode())
+        tally.check(status == 200 and serve_load.text_of(said, stream) == bank[question], f"{status} {said[:300]!r}")
+
+    try:
+        while (spent := time.monotonic() - began) < 60 * count:
+            draw.choice((ask, ask, _send_malformed, _hang_up))(port, draw, tally)
+            memory.append((spent, watched.memory_info().rss / 1e6))
+            time.sleep(0.1)
+    finally:
+        process.send_signal(signal.SIGTERM)
+        code = process.wait(120)
+    tally.failures += [f"exit status {code}"] if code else []
+    tenth = 6 * count  # seconds; the first tenth warms up
+    early = max(size for spent, size in memory if tenth < spent < 2 * tenth)
+    late = max(size for spent, size in memory if spent > 9 * tenth)
+    tally.figures = {f"memory after {2 * tenth / 60:g} minutes": f"{early:.0f} MB", "at the end": f"{late:.0f} MB"}
+    if late > 1.02 * early:
+        tally.failures.append(f"memory grew from {early:.0f} to {late:.0f} MB")
     return tally
 
 

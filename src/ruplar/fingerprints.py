@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import sys
 import unicodedata
 from collections.abc import Iterable
 from pathlib import Path
@@ -22,9 +23,14 @@ def digest(question: str) -> bytes:
     return hashlib.blake2b(normal(question).encode("utf-8", "surrogatepass"), digest_size=16).digest()
 
 
+def short_digest(question: str) -> int:
+    """Question → the first 8 bytes of its digest as a number."""
+    return int.from_bytes(digest(question)[:8], sys.byteorder)
+
+
 def digests(questions: Iterable[str]) -> np.ndarray:
     """Questions → the first 8 bytes of each digest as numbers, sorted, without repeats."""
-    return np.unique(np.frombuffer(b"".join(digest(question)[:8] for question in questions), np.uint64))
+    return np.unique(np.fromiter(map(short_digest, questions), np.uint64))
 
 
 def fingerprint(path: str | Path) -> str:

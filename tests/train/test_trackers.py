@@ -1,6 +1,10 @@
-"""`training.report_to`: what a tracker gets, read back from TensorBoard's event file."""
+"""`training.report_to`: what a tracker gets, read back from its own files. Trackers other than TensorBoard run where they are installed."""
 
 from __future__ import annotations
+
+import contextlib
+import json
+import sqlite3
 
 import pytest
 
@@ -11,14 +15,19 @@ from ruplar.train.run import train
 from ruplar.types import Answer, Example, Latent
 
 
+def run_with(tracker: str, config, folder) -> list[dict]:
+    """A run of 4 steps with validation after 2 and 4 → its curve."""
+    settings = {"valid": True, "eval_strategy": "steps", "eval_steps": 2, "save_strategy": "no"}
+    train(config(max_steps=4, report_to=tracker, **settings), output=folder / "run")
+    return [row for row in rows(folder / "run" / METRICS) if row["kind"] == "train"]
+
+
 def test_tensorboard_gets_the_loss_parts_the_metrics_and_sample_thoughts(config, tmp_path):
     event_accumulator = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
-    settings = {"valid": True, "eval_strategy": "steps", "eval_steps": 2, "save_strategy": "no"}
-    train(config(max_steps=4, report_to="tensorboard", **settings), output=tmp_path / "run")
+    curve = run_with("tensorboard", config, tmp_path)
     [file] = (tmp_path / "run" / "runs").rglob("events.out.tfevents.*")
     found = event_accumulator.EventAccumulator(str(file))
     found.Reload()
-    curve = [row for row in rows(tmp_path / "run" / METRICS) if row["kind"] == "train"]
     for name in ("loss", "answer", "prior", "align", "entropy", "halting", "tokens_per_second"):
         values = [(event.step, event.value) for event in found.Scalars(f"train/{name}")]
         assert values == [(row["step"], pytest.approx(row[name], rel=1e-5)) for row in curve], name
@@ -39,3 +48,50 @@ def test_a_tracker_that_is_not_installed_is_named_with_the_command_that_installs
     monkeypatch.setattr(trackers, "find_spec", lambda name: None)
     with pytest.raises(UserError, match="report_to: wandb is not installed. Run `pip install wandb`"):
         trainer(report_to="wandb")
+
+
+@pytest.mark.long
+def test_mlflow_gets_the_loss_parts_and_sample_thoughts(config, tmp_path, monkeypatch):
+    mlflow = pytest.importorskip("mlflow", reason="pip install mlflow to run it")
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{tmp_path}/mlflow.db")
+    monkeypatch.chdir(tmp_path)
+    trained = run_with("mlflow", config, tmp_path)
+    client = mlflow.MlflowClient()
+    [run] = client.search_runs([e.experiment_id for e in client.search_experiments()])
+    for name in ("loss", "prior", "entropy", "halting"):
+        found = [metric.value for metric in client.get_metric_history(run.info.run_id, name)]
+        assert found == [pytest.approx(row[name], rel=1e-5) for row in trained], name
+    assert [file.path for file in client.list_artifacts(run.info.run_id, "thoughts")] == [
+        "thoughts/step-2.md",
+        "thoughts/step-4.md",
+    ]
+
+
+@pytest.mark.long
+def test_wandb_gets_the_loss_parts_and_sample_thoughts_offline(config, tmp_path, monkeypatch):
+    wandb = pytest.importorskip("wandb", reason="pip install wandb to run it")
+    monkeypatch.setenv("WANDB_MODE", "offline")
+    monkeypatch.setenv("WANDB_DIR", str(tmp_path))
+    run_with("wandb", config, tmp_path)
+    wandb.finish()
+    [file] = tmp_path.glob("wandb/offline-run-*/run-*.wandb")
+    for name in ("train/loss", "train/prior", "train/entropy", "eval/halting"):
+        assert name.encode() in file.read_bytes(), name
+    tables = [json.loads(file.read_text()) for file in tmp_path.glob("wandb/offline-run-*/files/media/table/eval/*")]
+    assert [table["columns"] for table in tables] == [list(trackers.COLUMNS)] * 2
+    assert [len(table["data"]) for table in tables] == [trackers.SAMPLES] * 2
+
+
+@pytest.mark.long
+def test_trackio_gets_the_loss_parts_and_sample_thoughts(config, tmp_path, monkeypatch):
+    monkeypatch.setenv("TRACKIO_DIR", str(tmp_path / "trackio"))  # read when it is imported
+    pytest.importorskip("trackio", reason="pip install trackio to run it")
+    trained = run_with("trackio", config, tmp_path)
+    [file] = (tmp_path / "trackio").glob("*.db")
+    with contextlib.closing(sqlite3.connect(file)) as stored:
+        found = [json.loads(row) for (row,) in stored.execute("select metrics from metrics order by id")]
+    for name in ("loss", "prior", "entropy", "halting"):
+        values = [row[f"train/{name}"] for row in found if f"train/{name}" in row]
+        assert values == [pytest.approx(row[name], rel=1e-5) for row in trained], name
+    thoughts = [row["eval/thoughts"]["_value"] for row in found if "eval/thoughts" in row]
+    assert [text.count("\n") for text in thoughts] == [1 + trackers.SAMPLES] * 2

@@ -2,7 +2,7 @@
 
     rows –`Spool`→ a list, or beyond `KEPT` rows a temporary file whose examples are read on access
 
-A set larger than memory is read once from its files, the Hub or an iterator, and about 100 bytes per row stay in memory.
+A set larger than memory is read once from its files, the Hub or an iterator, and about 16 bytes per row stay in memory.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ import numpy as np
 from ruplar.types import Example
 
 KEPT = 500_000
-"""Rows of one source that stay in memory, about 400 MB; a larger source moves to a file under $TMPDIR."""
+"""Rows that stay in memory, about 400 MB; the sources beyond them move to files under $TMPDIR."""
 _FOLDERS: list[TemporaryDirectory] = []
 """Temporary folders; removed when the process ends."""
 
@@ -86,6 +86,15 @@ class Writer:
         return StoredExamples(self.file)
 
 
+def to_file(examples: Iterable[Example]) -> Writer:
+    """Write examples to a temporary file; more can be appended."""
+    _FOLDERS.append(TemporaryDirectory(prefix="ruplar-"))
+    writer = Writer(Path(_FOLDERS[-1].name) / "rows.jsonl")
+    for example in examples:
+        writer.append(example)
+    return writer
+
+
 class Spool:
     """Collects examples in memory, and moves them to a temporary file once there are more than `KEPT`."""
 
@@ -99,10 +108,7 @@ class Spool:
 
     def append(self, example: Example) -> None:
         if isinstance(self._rows, list) and len(self._rows) >= KEPT:
-            _FOLDERS.append(TemporaryDirectory(prefix="ruplar-"))
-            kept, self._rows = self._rows, Writer(Path(_FOLDERS[-1].name) / "rows.jsonl")
-            for earlier in kept:
-                self._rows.append(earlier)
+            self._rows = to_file(self._rows)
         self._rows.append(example)
 
     def done(self) -> Sequence[Example]:

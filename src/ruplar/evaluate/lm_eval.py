@@ -1,9 +1,11 @@
 """lm-evaluation-harness with `--model ruplar`: its generation tasks, answered by `LatentReasoner` with soft tokens.
 
-    python -m ruplar.evaluate.lm_eval --model ruplar --model_args pretrained=FOLDER --tasks TASK --batch_size 64
+    lm_eval --model ruplar --model_args pretrained=FOLDER --tasks benchmarks/lm_eval/ruplar_gsm8k.yaml
+    python -m ruplar.evaluate.lm_eval --model ruplar --model_args pretrained=FOLDER --tasks TASK
 
-lm-eval has no entry point for models of other packages, so this module registers ours and then calls lm-eval's own
-command line. A task's prompt is the question: the model adds its own prompt format, also with --apply_chat_template.
+Importing this module registers the model. lm-eval has no entry points, but it imports the functions that a task file names
+before it looks for the model, so a file with `questions` or `grade` needs no more; the second command is for other tasks. A
+task's prompt is the question: the model adds its own prompt format, also with --apply_chat_template.
 """
 
 from __future__ import annotations
@@ -11,17 +13,26 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ruplar import plugins
 from ruplar.engine.sampling import Decoding
 from ruplar.errors import UserError, install_extra
+from ruplar.evaluate.question_sets import open_questions
+from ruplar.evaluate.score import score
 from ruplar.reasoner import LatentReasoner
 
 try:
+    import lm_eval.models  # noqa: F401  its own models, which it registers only while there are none
     from lm_eval.api.model import LM
+    from lm_eval.api.registry import model_registry
 except ImportError as error:
     raise UserError(f"lm-eval is not installed. {install_extra('lm-eval')}") from error
 
 _LIMITS = ("max_gen_toks", "max_new_tokens", "max_tokens")
 _KNOWN = {*_LIMITS, "until", "do_sample", "temperature", "top_p", "seed"}
+
+
+if "ruplar" not in model_registry:  # by name, since `python -m` imports this module twice
+    model_registry.register("ruplar", target="ruplar.evaluate.lm_eval:RuplarLM")
 
 
 class RuplarLM(LM):
@@ -105,13 +116,27 @@ def _cut(text: str, until: str | Sequence[str]) -> str:
     return text
 
 
-def main() -> None:
-    """Register the model and start lm-eval's command line."""
-    import lm_eval.models  # noqa: F401  its own models, which it registers only while there are none
-    from lm_eval.__main__ import cli_evaluate
-    from lm_eval.api.registry import model_registry
+def questions(source: str, domain: str = "arithmetic", **_: Any) -> dict[str, Any]:
+    """Known set or file → the `test` split of a task: the questions that `ruplar evaluate --on SOURCE` asks.
 
-    model_registry.register("ruplar", target="ruplar.evaluate.lm_eval:RuplarLM")
+    A task names it as `custom_dataset`; the arguments are its `metadata`, or lm-eval's --metadata.
+    """
+    from datasets import Dataset
+
+    [found] = open_questions([source], plugins.make("domains", domain))
+    rows = [{"question": e.question, "answer": e.answer, "domain": domain} for e in found.examples]
+    return {"test": Dataset.from_list(rows)}
+
+
+def grade(doc: Mapping[str, Any], results: Sequence[str]) -> dict[str, float]:
+    """Answer of a question of `questions` → its score, by the rule of `ruplar evaluate`; a task's `process_results`."""
+    return {"exact_match": float(score(results[0], doc["answer"], plugins.make("domains", doc["domain"])).correct)}
+
+
+def main() -> None:
+    """Start lm-eval's command line."""
+    from lm_eval.__main__ import cli_evaluate
+
     cli_evaluate()
 
 

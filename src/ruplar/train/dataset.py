@@ -14,13 +14,17 @@ import itertools
 import json
 import logging
 from array import array
+from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
+import numpy as np
+
 from ruplar.config import DataSettings
+from ruplar.data import stored
 from ruplar.data.canonical_operands import canonical_operands
 from ruplar.data.decontamination import Index, index_of
 from ruplar.data.formats import BadRow, to_example
@@ -69,8 +73,9 @@ class Joined(ExampleView):
         return self._ends[-1] if self._ends else 0
 
     def _one(self, row: int) -> Example:
-        source, end = next(pair for pair in zip(self.sources, self._ends, strict=True) if row < pair[1])
-        return source[row - end + len(source)]
+        number = bisect_right(self._ends, row)
+        source = self.sources[number]
+        return source[row - self._ends[number] + len(source)]
 
     def __iter__(self) -> Iterator[Example]:
         return itertools.chain.from_iterable(self.sources)
@@ -113,8 +118,9 @@ def from_files(examples: Sequence[Example]) -> Iterator[tuple[int, Example]]:
         for source, end in zip(examples.sources, examples._ends, strict=True):
             yield from ((end - len(source) + row, example) for row, example in from_files(source))
     elif isinstance(examples, Rows):
-        numbers = {row: number for number, row in enumerate(examples.chosen)}
-        yield from ((numbers[row], example) for row, example in from_files(examples.examples) if row in numbers)
+        numbers = np.full(len(examples.examples), -1)
+        numbers[np.array(examples.chosen)] = np.arange(len(examples))
+        yield from ((int(numbers[row]), e) for row, e in from_files(examples.examples) if numbers[row] >= 0)
     else:
         yield from enumerate(examples)
 
@@ -134,10 +140,14 @@ def load_data(section: DataSettings, domain: Domain, need_steps: bool = True) ->
     index = index_of(section.decontaminate, domain) if section.decontaminate else None
     questions = _held_out(valid, section)
     refuse = partial(_refused, questions=questions, index=index, augmented=True)
-    train = [
-        open_source(source, domain, need_steps=need_steps, skip_bad=skip_bad, split="train", refuse=refuse)
-        for source in section.train
-    ]
+    train, held = [], 0
+    for source in section.train:
+        loaded = open_source(source, domain, need_steps=need_steps, skip_bad=skip_bad, split="train", refuse=refuse)
+        held += len(loaded.examples) if isinstance(loaded.examples, list) else 0
+        if held > stored.KEPT and isinstance(loaded.examples, list):  # many small files
+            held -= len(loaded.examples)
+            loaded = replace(loaded, examples=stored.to_file(loaded.examples).done())
+        train.append(loaded)
     return _combined(train, valid, section, domain, need_steps, index)
 
 

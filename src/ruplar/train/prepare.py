@@ -128,9 +128,9 @@ def within_window(data: TrainingData, chains: ChainDataset, model: Model, skip_b
     window = model.window
     if window is None:
         return data
-    unsure = [(row, e) for row, e in from_files(data.train) if _most_tokens(e) > window]
+    unsure = ((row, e) for row, e in from_files(data.train) if _most_tokens(e) > window)
     long = [(row, e.source) for row, e in unsure if _tokens(chains[SampleContext(0, row)]) > window]
-    unsure = [(row, e) for row, e in enumerate(data.valid) if _most_tokens(e) > window]
+    unsure = ((row, e) for row, e in enumerate(data.valid) if _most_tokens(e) > window)
     asked = [(row, e.source) for row, e in unsure if len(model.prompt(e.question).ids) >= window]
     if not long and not asked:
         return data
