@@ -51,7 +51,7 @@ def test_a_study_loses_and_doubles_no_cell_when_a_node_is_killed(cluster, ruplar
     whole = undisturbed(tmp_path, "other/results", "other/runs")
     assert not (whole.failed or whole.left)
     for cell in ("Mix-seed1", "Short-seed1", "No-CoT-seed1"):
-        assert said.out.count(f"done     {cell}") == 1
+        assert said.err.count(f"done     {cell}") == 1
         one, two = tmp_path / "results" / "tiny" / cell, tmp_path / "other" / "results" / cell
         assert (one / SAMPLES).read_bytes() == (two / SAMPLES).read_bytes()
         assert curve(one) == curve(two) and len(curve(one)) == 24

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import logging
 import os
+import signal
 import socket
+import sys
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stdout
 from typing import Any
 
 from ruplar.errors import UserError, install_extra
@@ -25,12 +27,16 @@ LOSSES = 5
 
 @contextmanager
 def connected(address: str) -> Iterator[Any]:
-    """Connect to a cluster and yield the package `ray`; `local` starts a cluster of this machine alone."""
+    """Connect to a cluster and yield the package `ray`; `local` starts a cluster of this machine alone.
+
+    Until the end, standard output goes to standard error: Ray prints what happens to nodes in between.
+    """
     try:
         import ray
     except ImportError as error:
         raise UserError(f"--ray needs the package ray. {install_extra('ray')}") from error
     host, _, port = address.rpartition(":")
+    on_sigterm = signal.getsignal(signal.SIGTERM)
     known = {name: os.environ[name] for name in _ENVIRONMENT if name in os.environ}
     try:
         if host and "//" not in host and port.isdigit():
@@ -42,10 +48,12 @@ def connected(address: str) -> Iterator[Any]:
             f"--ray: cannot connect to a Ray cluster at '{address}' ({reason}). Start one with `ray start --head`, then give "
             "HOST:PORT, `auto` on one of its nodes, or `local` for this machine alone."
         ) from error
-    try:
-        yield ray
-    finally:
-        ray.shutdown()
+    signal.signal(signal.SIGTERM, on_sigterm)  # Ray's own handler aborts
+    with redirect_stdout(sys.stderr):
+        try:
+            yield ray
+        finally:
+            ray.shutdown()
 
 
 def share_of_gpu(ray: Any, device: str, gpus: float | None) -> tuple[str, float]:
