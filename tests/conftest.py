@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from said import Said
 
-from ruplar.errors import UserError
+from ruplar.errors import UserError, install_extra
 
 REAL_DATA = Path(os.environ.get("RUPLAR_DATA") or Path(__file__).parents[1] / "data").expanduser().resolve()
 """The folder that may contain the real benchmark files."""
@@ -140,6 +140,24 @@ def tiny_model():
         return AutoModelForCausalLM.from_config(config, dtype=torch.float32).eval()
 
     return make
+
+
+@pytest.fixture
+def cluster(monkeypatch):
+    """A real Ray cluster on this machine: a head without CPUs, and two nodes of one CPU each, which tests may kill."""
+    cluster_utils = pytest.importorskip("ray.cluster_utils", reason=f"needs Ray. {install_extra('ray')}")
+    monkeypatch.setenv("RAY_USAGE_STATS_ENABLED", "0")
+    monkeypatch.setenv("RAY_raylet_start_wait_time_s", "120")  # on a busy machine
+    found = cluster_utils.Cluster(
+        initialize_head=True, head_node_args={"num_cpus": 0, "include_dashboard": False}, shutdown_at_exit=False
+    )
+    try:
+        for _ in range(2):
+            found.add_node(num_cpus=1)
+        found.wait_for_nodes()
+        yield found
+    finally:
+        found.shutdown()
 
 
 @pytest.fixture

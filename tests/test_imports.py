@@ -14,7 +14,7 @@ ORDER = [
     *("errors", "types", "renamed", "settings", "plugins", "io", "cache", "fingerprints"),
     *("domains", "problems", "spans", "priors", "data", "embedded", "model", "preview", "config"),
     *("objective", "engine", "methods", "reasoner", "train", "evaluate", "report", "serve", "bench"),
-    *("display", "runs", "experiments", "demo", "cli"),
+    *("display", "runs", "experiments", "cluster", "demo", "cli"),
 ]
 THROUGH_PLUGINS = ("domains", "priors", "methods")
 PACKAGE = Path(__file__).parents[1] / "src" / "ruplar"

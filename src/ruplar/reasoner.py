@@ -20,6 +20,7 @@ from ruplar.engine.sampling import SAMPLE_NOISE, Decoding
 from ruplar.engine.scheduler import Scheduler
 from ruplar.engine.thinker import TextThinker, Thinker, room
 from ruplar.errors import UserError
+from ruplar.model.memory import peak_memory_gb
 from ruplar.model.soft_tokens import readable
 from ruplar.model.store import Model, load_model
 from ruplar.types import Answer, Latent, Prompt
@@ -78,6 +79,24 @@ class LatentReasoner:
         """
         return cls(load_model(reference, device, dtype, settings), engine)
 
+    @property
+    def gpu(self) -> str | None:
+        """Name of the GPU it runs on, if any."""
+        import torch
+
+        device = self.model.backbone.device
+        return torch.cuda.get_device_name(device) if device.type == "cuda" else None
+
+    @property
+    def peak_gb(self) -> float | None:
+        """Peak memory of the GPU since `forget_peak`, else of the process."""
+        return peak_memory_gb(self.model.backbone.device)
+
+    @property
+    def workers(self) -> int:
+        """Processes that answer in parallel."""
+        return 1
+
     def warm_up(
         self,
         *,
@@ -123,10 +142,10 @@ class LatentReasoner:
         Raises:
             UserError: A question is empty or too long for the model.
         """
-        questions = [questions] if isinstance(questions, str) else list(questions)
-        how = _Options(decoding or Decoding(), batch_size, self._keep(return_latents), on_batch)
-        # latents are made readable batch by batch: the logits of a whole benchmark take gigabytes
-        return _in_order(self._batches(questions, how), self.answers_of)
+        found = self.sample(
+            questions, 1, return_latents=return_latents, decoding=decoding or Decoding(), batch_size=batch_size, on_batch=on_batch
+        )  # fmt: skip
+        return [answer for [answer] in found]
 
     def sample(
         self,
@@ -137,6 +156,7 @@ class LatentReasoner:
         decoding: Decoding | None = None,
         batch_size: int = 64,
         on_batch: Callable[[int], None] | None = None,
+        places: Sequence[int] | None = None,
     ) -> list[list[Answer]]:
         """Sample several thoughts and answers per question, sharing its prefill.
 
@@ -150,6 +170,7 @@ class LatentReasoner:
             decoding: Noise of the thoughts and decoding of the answers; None: `SAMPLE_NOISE` and greedy.
             batch_size: Answers per batch.
             on_batch: Called with the number of answers just given.
+            places: For part of a set: the number q of each question in the whole set, ascending; None: 0, 1, ….
 
         Returns:
             A list of answers per question.
@@ -160,7 +181,8 @@ class LatentReasoner:
         questions = [questions] if isinstance(questions, str) else list(questions)
         decoding = decoding or Decoding(noise=SAMPLE_NOISE)
         check_samples(samples, decoding)
-        how = _Options(decoding, batch_size, self._keep(return_latents), on_batch, samples)
+        how = _Options(decoding, batch_size, self._keep(return_latents), on_batch, samples, places)
+        # latents are made readable batch by batch: the logits of a whole benchmark take gigabytes
         flat = _in_order(self._batches(questions, how), self.answers_of)
         return [flat[at : at + samples] for at in range(0, len(flat), samples)]
 
@@ -202,10 +224,7 @@ class LatentReasoner:
         """Yield (question, sample) of a batch's rows and their results, shortest prompts first."""
         backbone = self.model.backbone
         self._set_eval()
-        prompts = [one if isinstance(one, Prompt) else self.model.prompt(one) for one in questions]
-        order = sorted(range(len(prompts)), key=lambda i: len(prompts[i].ids))
-        if order:
-            self._check_room(order[-1], prompts[order[-1]], how.decoding)
+        prompts, order = self.by_length(questions, how.decoding)
         fast = self._fast_engine(len(order) * how.samples, how) if order and thinker is None else None
         if fast and self.engine == "auto" and not fast.has_room(fast.need(prompts[order[-1]], how.decoding)):
             fast = None
@@ -215,8 +234,8 @@ class LatentReasoner:
         for start in range(0, len(order), size):
             places = order[start : start + size]
             # a row's random stream is named by its question and sample, so batching does not change the samples
-            names = [(i, sample) for i in places for sample in range(how.samples)]
-            batch = [prompts[i] for i, _ in names]
+            names = [(how.places[i] if how.places else i, sample) for i in places for sample in range(how.samples)]
+            batch = [prompts[i] for i in places for _ in range(how.samples)]
             if fast:
                 yield names, Scheduler(fast).run_all(batch, names, how.on_batch)
             else:
@@ -224,6 +243,14 @@ class LatentReasoner:
                 yield names, generate(backbone, chosen, batch, how.decoding, names, how.keep)
                 if how.on_batch:
                     how.on_batch(len(names))
+
+    def by_length(self, questions: Sequence[str | Prompt], decoding: Decoding) -> tuple[list[Prompt], list[int]]:
+        """Return the prompts of questions and their order, shortest first; refuses a question that is too long."""
+        prompts = [one if isinstance(one, Prompt) else self.model.prompt(one) for one in questions]
+        order = sorted(range(len(prompts)), key=lambda i: len(prompts[i].ids))
+        if order:
+            self._check_room(order[-1], prompts[order[-1]], decoding)
+        return prompts, order
 
     def _set_eval(self) -> None:
         """Switch to eval mode if needed: setting it on every module of an adapted model takes milliseconds."""
@@ -327,6 +354,7 @@ class _Options:
     keep: Keep
     on_batch: Callable[[int], None] | None
     samples: int = 1
+    places: Sequence[int] | None = None
 
 
 def check_samples(samples: int, decoding: Decoding) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from ruplar.evaluate.question_sets import Questions
     from ruplar.evaluate.record import BenchmarkResult, RunRecord
     from ruplar.model.store import PluginSpec
+    from ruplar.reasoner import LatentReasoner
     from ruplar.train.progress import Show
     from ruplar.train.run import TrainResult
 
@@ -96,17 +97,18 @@ def evaluate_and_record(
     data_dir: Path | None = None,
     skip_bad: bool = False,
     settings: Mapping[str, Any] | None = None,
+    load: Callable[..., LatentReasoner] | None = None,
     **options: Any,
 ) -> tuple[RunRecord, Path]:
     """Evaluate with a progress bar; write run.json and samples.jsonl.gz after each benchmark.
 
     Questions are read before the weights. Results are added to the folder's existing record; the default folder is the
     model's own run folder, or a separate one if there is none or `settings` override those of the model. Limited results
-    never join a record of whole ones: they go to a folder `partial` in it.
+    never join a record of whole ones: they go to a folder `partial` in it. `load` loads the model; None: in this process.
     """
     from ruplar.evaluate.benchmark import evaluate
     from ruplar.evaluate.question_sets import open_questions
-    from ruplar.evaluate.record import RECORD, read_record, write_record, write_samples
+    from ruplar.evaluate.record import RECORD, machine, read_record, write_record, write_samples
     from ruplar.io import writable_folder
     from ruplar.model.soup import seeds_of
     from ruplar.model.store import find_model
@@ -128,7 +130,7 @@ def evaluate_and_record(
         console.print(f"only part of the questions is asked: results go to {folder}, {RECORD} beside it stays")
         existing = read_record(folder) if (folder / RECORD).is_file() else None
     writable_folder(folder)
-    reasoner = LatentReasoner.from_pretrained(reference, device, settings=settings)
+    reasoner = (load or LatentReasoner.from_pretrained)(reference, device, settings=settings)
     if existing is not None:
         _check_same_method(existing, reasoner.model.metadata.method, folder)
         record = existing
@@ -154,8 +156,10 @@ def evaluate_and_record(
                 record = record.with_benchmark(result)
                 _print_result(console, result)
             data = {**record.data, **fingerprints(found.sources)}
-            seconds = record.seconds if existing is not None else time.monotonic() - clock
-            record = record.model_copy(update={"data": data, "seconds": seconds})
+            record = record.model_copy(update={"data": data})
+            if existing is None:
+                about = {"seconds": time.monotonic() - clock, "machine": machine(reasoner.gpu)}
+                record = record.model_copy(update=about)
             write_samples([*_other_samples(folder, found.samples), *found.samples], folder)
             write_record(record, folder)
     return record, folder

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -114,6 +115,7 @@ def augment(
     show: Annotated[int, typer.Option(min=0, help="Dropped chains to print for each reason.")] = 1,
     force: options.Force = False,
     data_dir: options.DataDir = None,
+    ray: options.Ray = None,
     as_json: options.AsJson = False,
 ) -> None:
     """Augment chains by resampling their numbers.
@@ -145,10 +147,16 @@ def augment(
         return f"{hit.kind} as in {hit.set}" if hit else None
 
     report = AugmentReport()
-    plans = make_plans(chains.examples, report, refuse)
-    problems = generate(plans, seed, report, count=count, per_chain=per_chain, large=large)
-    if plans:
-        write_jsonl(output, (example for _, _, example in problems))
+    with ExitStack() as stack:
+        workers = None
+        if ray is not None:
+            from ruplar.cluster.rows import cluster_workers
+
+            workers = stack.enter_context(cluster_workers(ray))
+        plans = make_plans(chains.examples, report, refuse, workers)
+        problems = generate(plans, seed, report, count=count, per_chain=per_chain, large=large, workers=workers)
+        if plans:
+            write_jsonl(output, (example for _, _, example in problems))
     if as_json:
         unread = {reason: len(rows) for reason, rows in chains.left_out.items()}
         options.print_json(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from ruplar import plugins
-from ruplar.cli.options import AsJson, DataDir, Domain, print_json, print_text, writable_file
+from ruplar.cli.options import AsJson, DataDir, Domain, Ray, print_json, print_text, writable_file
 from ruplar.errors import UserError
 
 if TYPE_CHECKING:
@@ -55,6 +55,7 @@ def convert(
     ] = False,
     force: Annotated[bool, typer.Option("--force", help="Start over and discard earlier results.")] = False,
     data_dir: DataDir = None,
+    ray: Ray = None,
     as_json: AsJson = False,
 ) -> None:
     """Convert prose into chains, by rules or with an LLM.
@@ -72,6 +73,8 @@ def convert(
     plugins.make("domains", domain)
     converter = None
     if by == "llm":
+        if ray is not None:
+            raise UserError("--ray: is for --by rules. Requests to an endpoint run concurrently: see --concurrency.")
         if not endpoint or not model:
             raise UserError(
                 "--by llm: needs --endpoint and --model, e.g. --endpoint http://localhost:8000/v1 --model NAME."
@@ -91,8 +94,14 @@ def convert(
     writable_file(output, force or journal.exists())  # with a journal, the conversion is resumed
     if force:
         journal.unlink(missing_ok=True)
-    with _progress_bar(price_in, price_out) as update:
-        found = run(rows, output, domain, converter, retry_rejected=retry_rejected, on_progress=update)
+    with ExitStack() as stack:
+        rules = None
+        if ray is not None:
+            from ruplar.cluster.rows import cluster_rules
+
+            rules = stack.enter_context(cluster_rules(ray))
+        update = stack.enter_context(_progress_bar(price_in, price_out))
+        found = run(rows, output, domain, converter, retry_rejected=retry_rejected, on_progress=update, rules=rules)
     if as_json:
         print_json(_as_dict(found, output, price_in, price_out))
     else:

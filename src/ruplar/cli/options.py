@@ -39,6 +39,21 @@ MethodSettings = Annotated[
     list[str] | None,
     typer.Option("--set", help="Override a setting of the model's method, e.g. method.speed=2. Repeatable."),
 ]
+Ray = Annotated[
+    str | None,
+    typer.Option(
+        "--ray",
+        metavar="ADDRESS",
+        help="Run on a Ray cluster: HOST:PORT, auto on one of its nodes, or local for this machine alone.",
+    ),
+]
+Gpus = Annotated[
+    float | None,
+    typer.Option(
+        min=0,
+        help="With --ray: GPUs of each worker, such as 0.25 or 1. Default: 1 if the cluster has GPUs, otherwise 0.",
+    ),
+]
 Seed = Annotated[int, typer.Option(min=0, help="Random seed.")]
 Temperature = Annotated[float, typer.Option(min=0, help="Sampling temperature of the answer; 0 is greedy.")]
 TopP = Annotated[
@@ -112,6 +127,17 @@ def pick_device(name: str) -> str:
     if torch.cuda.is_available():
         return "cuda"
     return "mps" if torch.backends.mps.is_available() else "cpu"
+
+
+def check_ray(ray: str | None, gpus: float | None, **unused: object) -> None:
+    """Refuse --gpus without a cluster, and options that have no effect on one."""
+    if ray is None and gpus is not None:
+        raise UserError("--gpus: needs --ray, the address of a Ray cluster.")
+    for name, value in unused.items():
+        if ray is not None and value:
+            raise UserError(
+                f"--{name.replace('_', '-')}: has no effect on a Ray cluster. Leave it out, or leave --ray out."
+            )
 
 
 def integers(text: str, option: str, count: int | None = None) -> list[int]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from fnmatch import fnmatch
 from pathlib import Path
@@ -86,6 +86,8 @@ def study(
     ] = None,
     data_dir: options.DataDir = None,
     device: options.Device = "auto",
+    ray: options.Ray = None,
+    gpus: options.Gpus = None,
     as_json: options.AsJson = False,
 ) -> None:
     """Run studies: train and evaluate rows × seeds.
@@ -95,6 +97,7 @@ def study(
     """
     if not final and (again or frozen_at):
         raise UserError(f"{'--again' if again else '--frozen-at'}: needs --final.")
+    options.check_ray(ray, gpus, jobs=jobs != "auto")
     names, overrides = options.names_and_settings(words, "study", "studies")
     if only is not None and len(names) > 1:
         raise UserError("--only: selects rows of one study, but several studies are named.")
@@ -118,7 +121,7 @@ def study(
     from ruplar.experiments.run import Options, run_studies
 
     how = Options(
-        device=options.pick_device(device),
+        device=device if ray is not None else options.pick_device(device),
         jobs=_jobs(jobs),
         budget=budget_seconds,
         data_dir=data_dir,
@@ -126,28 +129,35 @@ def study(
         reuse=reuse,
     )
     if final:
-        _check_final(overrides, {"--seeds": seeds, "--memory-share": memory_share, "--jobs": how.jobs})
+        _check_final(overrides, {"--seeds": seeds, "--memory-share": memory_share, "--jobs": how.jobs, "--ray": ray})
         from ruplar.experiments.plan import find_study
         from ruplar.experiments.protocol import ask_test_sets, frozen_commit
 
         commits = [frozen_commit(find_study(name), frozen_at) for name in names]
     started = time.monotonic()
-    while True:
-        with _progress(out, sum(len(plan.chosen) for plan in plans), as_json, several=len(plans) > 1) as watch:
-            if final:
-                outcomes = [
-                    ask_test_sets(replace(plan, options=how), commit, again or (), watch)
-                    for plan, commit in zip(plans, commits, strict=True)
-                ]
-                break
-            try:
-                left = None if budget_seconds is None else max(0.0, budget_seconds - (time.monotonic() - started))
-                outcomes = run_studies(plans, replace(how, budget=left), watch)
-            except KeyboardInterrupt:
-                raise Interrupted("interrupted: all checkpoints are kept; repeat the command to resume.") from None
-        before, plans = plans, planned()
-        if [len(plan.cells) for plan in plans] == [len(plan.cells) for plan in before]:
-            break  # no row was waiting for its tries
+    with ExitStack() as stack:
+        pool = None
+        if ray is not None:
+            from ruplar.cluster.cells import cell_tasks
+
+            where, pool = stack.enter_context(cell_tasks(ray, device, gpus))
+            how = replace(how, device=where)
+        while True:
+            with _progress(out, sum(len(plan.chosen) for plan in plans), as_json, several=len(plans) > 1) as watch:
+                if final:
+                    outcomes = [
+                        ask_test_sets(replace(plan, options=how), commit, again or (), watch)
+                        for plan, commit in zip(plans, commits, strict=True)
+                    ]
+                    break
+                try:
+                    left = None if budget_seconds is None else max(0.0, budget_seconds - (time.monotonic() - started))
+                    outcomes = run_studies(plans, replace(how, budget=left), watch, pool)
+                except KeyboardInterrupt:
+                    raise Interrupted("interrupted: all checkpoints are kept; repeat the command to resume.") from None
+            before, plans = plans, planned()
+            if [len(plan.cells) for plan in plans] == [len(plan.cells) for plan in before]:
+                break  # no row was waiting for its tries
     _finish(list(zip(plans, outcomes, strict=True)), time.monotonic() - started, as_json)
 
 

@@ -9,6 +9,7 @@ import logging
 import os
 import sys
 import warnings
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -170,6 +171,8 @@ def evaluate(
     output: Annotated[Path | None, typer.Option(help="Output folder for run.json and samples.jsonl.gz.")] = None,
     settings: options.MethodSettings = None,
     device: options.Device = "auto",
+    ray: options.Ray = None,
+    gpus: options.Gpus = None,
     as_json: options.AsJson = False,
 ) -> None:
     """Evaluate a model on benchmarks or files.
@@ -181,13 +184,21 @@ def evaluate(
 
     noise = options.default_noise(samples, noise, temperature)
     decoding = Decoding(temperature, top_p, 0, max_answer_tokens, noise, noise_temperature)
+    options.check_ray(ray, gpus, batch1=batch1 or alone)
     if output:
         options.writable_folder(output)
-    record, folder = evaluate_and_record(
-        model, _sources(on), decoding, options.integers(seeds, "--seeds"), limit=limit, lenient=lenient, batch_size=batch_size,
-        data_dir=data_dir, skip_bad=skip_bad, output=output, device=options.pick_device(device), console=err,
-        settings=options.method_settings(settings), samples=samples, latency_questions=batch1 or alone,
-    )  # fmt: skip
+    with ExitStack() as stack:
+        load = None
+        if ray is not None:
+            from ruplar.cluster.answers import cluster_reasoners
+
+            load = stack.enter_context(cluster_reasoners(ray, device, gpus))
+        record, folder = evaluate_and_record(
+            model, _sources(on), decoding, options.integers(seeds, "--seeds"), limit=limit, lenient=lenient,
+            batch_size=batch_size, data_dir=data_dir, skip_bad=skip_bad, output=output, console=err, load=load,
+            device="cpu" if ray is not None else options.pick_device(device),
+            settings=options.method_settings(settings), samples=samples, latency_questions=batch1 or alone,
+        )  # fmt: skip
     if as_json:
         options.print_json([b.model_dump(mode="json") for b in record.benchmarks])
         return

@@ -26,7 +26,7 @@ from ruplar.evaluate.samples import Sample, sample
 from ruplar.evaluate.score import Vote, majority, passes, score
 from ruplar.evaluate.score import lenient as lenient_domain
 from ruplar.fingerprints import digests
-from ruplar.model.memory import forget_peak, peak_memory_gb
+from ruplar.model.memory import forget_peak
 from ruplar.model.store import Model
 from ruplar.reasoner import LatentReasoner, TooLong, check_samples
 from ruplar.spans.base import attached, cut_chain
@@ -140,7 +140,8 @@ def _run(
     expected = expected_latents(model, examples)
     about: dict[str, Any] = {"limit": questions.limit, "seed": how.decoding.seed}
     about |= {name: questions.record[name] for name in ("left_out", "wrong_kept") if name in questions.record}
-    about |= {"decoding": describe(how.decoding, how.samples), "peak_gb": peak_memory_gb(model.backbone.device)}
+    about |= {"decoding": describe(how.decoding, how.samples), "peak_gb": reasoner.peak_gb}
+    about["workers"] = reasoner.workers
     trained_on = set(model.trained_on.tolist())
     seen = about["trained_on"] = sum(int(digests([e.question])[0]) in trained_on for e in examples)
     if seen:

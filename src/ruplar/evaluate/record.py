@@ -85,6 +85,9 @@ class BenchmarkResult(_Record):
         description="Milliseconds per question at batch size 1, when measured.",
     )
     peak_gb: float | None = Field(None, description="Peak memory of the GPU, else of the process so far.")
+    workers: int = Field(
+        1, ge=1, description="Processes that answered in parallel; `ms_per_question` is over all of them."
+    )
     unreadable: int = Field(0, ge=0, description="Answers that could not be parsed; they count as wrong.")
     halted: float | None = Field(
         None, ge=0, le=1, description="Share of questions whose thinking ended before the cap."

@@ -43,8 +43,13 @@ class Outcome:
     left: list[str] = field(default_factory=list)
 
 
-def run_studies(jobs: Sequence[Job], options: Options, watch: Watch) -> list[Outcome]:
-    """Run the chosen cells of each study, in order, with the same workers; finished cells are skipped."""
+def run_studies(
+    jobs: Sequence[Job], options: Options, watch: Watch, pool: Callable[..., Any] | None = None
+) -> list[Outcome]:
+    """Run the chosen cells of each study, in order, with the same workers; finished cells are skipped.
+
+    `pool` replaces `Pool`, the workers on this machine.
+    """
     memory.check_share(options.share, options.device)
     several = options.device.startswith("cuda") if options.persistent_workers is None else options.persistent_workers
     options = replace(
@@ -66,9 +71,10 @@ def run_studies(jobs: Sequence[Job], options: Options, watch: Watch) -> list[Out
         memory.limit(options.device, options.share)
         work(todo, watch)
     elif todo:
-        again = Pool(todo, options.jobs, watch).run()
+        pool = pool or Pool
+        again = pool(todo, options.jobs, watch).run()
         if again:
-            Pool(again, 1, watch).run()
+            pool(again, 1, watch).run()
     return [_outcome(job) for job in jobs]
 
 

@@ -67,14 +67,15 @@ def _next(job: Job, emit: Emit) -> str:
     """Run the first free cell: `done` or `failed`; `wait` when all that is left depends on other workers, else `none`."""
     waiting = False
     for cell in job.chosen:
-        how = _turn(cell, job, emit)
+        how = turn(cell, job, emit)
         if how in ("done", "failed"):
             return how
         waiting = waiting or how == "wait"
     return "wait" if waiting else "none"
 
 
-def _turn(cell: Cell, job: Job, emit: Emit) -> str:
+def turn(cell: Cell, job: Job, emit: Emit) -> str:
+    """Run a cell if it is free and not yet done: `done` or `failed`; else `held`, `passed` or `wait` (see `_ready`)."""
     with storage.claim(cell, job.places) as mine:
         if not mine:
             return "held"
@@ -189,6 +190,12 @@ def _end_with_parent() -> None:
     threading.Thread(target=watch, daemon=True).start()
 
 
+def log_rows() -> None:
+    """Log the rows of a run, which this package does at INFO; other packages only warn."""
+    logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(message)s", stream=sys.stderr, force=True)
+    logging.getLogger("ruplar").setLevel(logging.INFO)
+
+
 def main(arguments: Sequence[str]) -> None:
     """See the module's docstring."""
     _end_with_parent()
@@ -211,10 +218,7 @@ def main(arguments: Sequence[str]) -> None:
 
     if options.threads is not None:  # with a GPU too: workers share the CPU
         torch.set_num_threads(min(options.threads, torch.get_num_threads()))
-    # this package logs the rows of a run at INFO; other packages only warn
-    logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(message)s", stream=sys.stderr)
-    logging.getLogger("ruplar").setLevel(logging.INFO)
-
+    log_rows()
     emit({"event": "ready", "room_gb": room})
     work(jobs, emit)
 

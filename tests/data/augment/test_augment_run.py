@@ -9,6 +9,7 @@ from ruplar import plugins
 from ruplar.data.augment import AugmentReport, build, make_plans
 from ruplar.data.augment import generate as generate_variants
 from ruplar.data.augment.mentions import WORDS
+from ruplar.data.augment.run import Workers
 from ruplar.data.read import read
 from ruplar.data.sources import SourceConfig, open_source
 from ruplar.errors import UserError
@@ -123,6 +124,20 @@ def test_a_shortfall_of_one_chain_is_made_up_by_others():
     plans = make_plans([few, PENS], report)
     got = list(generate_variants(plans, 1, report, count=200, per_chain=200))
     assert len(got) == 200 and report.short == 1 and report.used == 2
+
+
+def test_drawing_from_many_chains_at_a_time_changes_nothing():
+    class Many(Workers):
+        window = 30
+
+    few = Example("It costs $3 for each of the four weeks.", ("3*4=12",), "12", "toy:4", "<<3*4=12>>")
+    found = []
+    for workers in (Workers(), Many()):
+        report = AugmentReport()
+        plans = make_plans([few, *generate(40, 1)], report, workers=workers)
+        rows = list(generate_variants(plans, 1, report, count=800, per_chain=30, workers=workers))
+        found.append((rows, report))
+    assert found[0] == found[1] and found[0][1].short > 0
 
 
 def test_chains_that_differ_only_in_numbers_are_used_once():

@@ -24,6 +24,9 @@ from ruplar.types import Example
 
 log = logging.getLogger(__name__)
 
+Drawn = list[tuple[int, Example]]
+"""Problems of one chain, each with its attempt number."""
+
 # differs from the paper: D70. Instead of GSM8k-Aug, the numbers of GSM8K's own chains are resampled.
 REPEATED = "repeats an earlier question with other numbers"
 LARGE = 0.05
@@ -63,19 +66,47 @@ class AugmentReport:
         }
 
 
+class Workers:
+    """The expensive part of an augmentation, done here; `cluster.rows` does it on many machines."""
+
+    window = 1
+    """Chains that are drawn from at a time."""
+
+    def plans(self, chains: Sequence[tuple[int, Example]]) -> Iterable[VariantPlan | str]:
+        """Return the plan of each row and its chain, or why there is none."""
+        return (plan_of(row, example) for row, example in chains)
+
+    def drawn(self, wanted: Sequence[tuple[VariantPlan, int]], seed: int, large: float) -> Iterable[Drawn]:
+        """Return the problems of each plan, as many as wanted or possible."""
+        return (list(attempts(plan, seed, count, large)) for plan, count in wanted)
+
+
+def plan_of(row: int, example: Example) -> VariantPlan | str:
+    """Return the plan of a chain, or why it cannot be augmented."""
+    try:
+        return make_plan(bind(example), row)
+    except NotAugmentable as why:
+        return str(why)
+
+
 def make_plans(
-    examples: Iterable[Example], report: AugmentReport, refuse: Callable[[Example], str | None] | None = None
+    examples: Iterable[Example],
+    report: AugmentReport,
+    refuse: Callable[[Example], str | None] | None = None,
+    workers: Workers | None = None,
 ) -> list[VariantPlan]:
     """Chains → plans, those with the fewest possible numbers first."""
     plans: list[tuple[int, VariantPlan]] = []
     seen: set[bytes] = set()
-    for row, example in enumerate(examples):
-        report.rows += 1
-        try:
-            reason = refuse(example) if refuse else None
-            plan = make_plan(bind(example), row) if reason is None else None
-        except NotAugmentable as why:
-            reason, plan = str(why), None
+    chains = list(examples)
+    report.rows += len(chains)
+    refused = [refuse(example) if refuse else None for example in chains]
+    made = iter(
+        (workers or Workers()).plans([pair for pair, no in zip(enumerate(chains), refused, strict=True) if no is None])
+    )
+    for example, no in zip(chains, refused, strict=True):
+        found = next(made) if no is None else no
+        reason, plan = (found, None) if isinstance(found, str) else (None, found)
         if plan is not None:
             key = _masked_question(plan.template)
             reason = REPEATED if key in seen else None
@@ -104,7 +135,7 @@ def attempts(plan: VariantPlan, seed: int, count: int, large: float = LARGE) -> 
     found = 0
     # there are always more large numbers but not more small ones: without a limit, large ones would fill the gap
     most_large = math.ceil(large * count)
-    for number in range(_TRIES * count):
+    for number in range(_TRIES * max(0, count)):
         values = attempt(plan, seed, number, large)
         if values is None or values in seen:
             continue
@@ -129,17 +160,33 @@ def generate(
     count: int | None,
     per_chain: int,
     large: float = LARGE,
+    workers: Workers | None = None,
 ) -> Iterator[tuple[int, int, Example]]:
-    """Yield (plan index, attempt, problem), evenly over the chains."""
-    for at, plan in enumerate(plans):
-        left = per_chain if count is None else -(-(count - report.written) // (len(plans) - at))
-        wanted = min(per_chain, left)
-        got = 0
-        for number, example in attempts(plan, seed, wanted, large) if wanted > 0 else ():
-            got += 1
-            report.written += 1
-            yield at, number, example
-        report.short += got < wanted
+    """Yield (plan index, attempt, problem), evenly over the chains.
+
+    How many problems a chain should give depends on how many the chains before it gave. Within a window this is first
+    expected to be all they should, and chains of which more is wanted then are drawn from again.
+    """
+    workers = workers or Workers()
+    for first in range(0, len(plans), workers.window):
+        window, drawn = plans[first : first + workers.window], dict[int, tuple[int, Drawn]]()
+        while True:
+            wanted, written = [], report.written
+            for at in range(len(window)):
+                left = per_chain if count is None else -(-(count - written) // (len(plans) - first - at))
+                wanted.append(min(per_chain, left))
+                known = drawn.get(at)
+                written += len(known[1]) if known and known[0] == wanted[at] else max(0, wanted[at])
+            todo = [at for at, number in enumerate(wanted) if drawn.get(at, (None,))[0] != number]
+            if not todo:
+                break
+            found = workers.drawn([(window[at], wanted[at]) for at in todo], seed, large)
+            drawn.update((at, (wanted[at], some)) for at, some in zip(todo, found, strict=True))
+        for at, number in enumerate(wanted):
+            report.short += len(drawn[at][1]) < number
+            for attempted, example in drawn[at][1]:
+                report.written += 1
+                yield first + at, attempted, example
 
 
 @dataclass(frozen=True)

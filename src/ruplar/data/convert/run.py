@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
@@ -80,11 +80,13 @@ def convert(
     *,
     retry_rejected: bool = False,
     on_progress: Callable[[ConversionProgress], None] = lambda progress: None,
+    rules: Callable[[Sequence[Prose], str], Iterable[Entry]] | None = None,
 ) -> ConversionProgress:
     """Convert every row that is not in the journal, then write `output` and, beside it, its journal and the rejected rows.
 
     `domain` verifies the chains; without `by`, its rule converts. `on_progress` is called after every row and every reply, and
-    before a wait. After an error, finished rows are stored, and the same call resumes.
+    before a wait. After an error, finished rows are stored, and the same call resumes. `rules` replaces `by_rules`, on this
+    machine.
     """
     checker = plugins.make("domains", domain)
     heading = {"domain": domain, **(by.heading() if by else {"by": "rules"})}
@@ -119,7 +121,8 @@ def convert(
                 store(row, {"reason": BROKEN, "detail": row.fault})
         left = [row for row in left if not row.fault]
         if by is None:
-            _by_rules(left, domain, checker, store)
+            for row, entry in zip(left, (rules or by_rules)(left, domain), strict=True):
+                store(row, entry)
         else:
             workers = _Workers(by, checker, journal.open, store, progress)
             try:
@@ -140,16 +143,17 @@ def convert(
     return progress
 
 
-def _by_rules(rows: Sequence[Prose], domain: str, checker: Domain, store: Callable[[Prose, Entry], None]) -> None:
-    read = rule_of(domain)
+def by_rules(rows: Sequence[Prose], domain: str) -> Iterator[Entry]:
+    """Convert rows by the rule of a domain; yields what finishes each."""
+    read, checker = rule_of(domain), plugins.make("domains", domain)
     for row in rows:
         chain = read(row.question, row.reasoning)
         try:
             if chain is None:
                 raise Rejected(NO_RULE, "neither its question nor its prose has a known form")
-            store(row, {"chain": verify(chain, row.question, row.answer, checker)})
+            yield {"chain": verify(chain, row.question, row.answer, checker)}
         except Rejected as why:
-            store(row, {"reason": why.reason, "detail": why.detail, "reply": chain or ""})
+            yield {"reason": why.reason, "detail": why.detail, "reply": chain or ""}
 
 
 @dataclass

@@ -1,0 +1,55 @@
+"""`--ray` on a real cluster of two nodes, one of which is killed in the middle: the results of a single process."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from ruplar.evaluate.record import read_record, read_samples
+
+pytestmark = pytest.mark.long
+TIMING = {"ms_per_question", "peak_gb", "workers"}
+
+
+def without_probabilities(samples):
+    """Samples without the probabilities of latents, whose last digit depends on the batch."""
+    return [{**row, "latents": [latent["tokens"][0] for latent in row["latents"]]} for row in samples]
+
+
+def test_evaluate_gives_the_same_answers_and_scores_when_a_node_is_killed(cluster, killed, ruplar):
+    words = ["evaluate", "embedded", "--on", "word-problems", "--limit", "60", "--batch-size", "8", "--device", "cpu"]
+    words += ["--temperature", "0.7"]  # every question has its own random stream
+    alone = ruplar(*words, "--output", "alone")
+    assert alone.code == 0, alone.err
+    spread = ruplar(*words, "--output", "spread", "--ray", cluster.address)
+    assert spread.code == 0, spread.err
+    assert len(killed) == 1
+    assert without_probabilities(read_samples("spread")) == without_probabilities(read_samples("alone"))
+    [one], [two] = read_record("alone").benchmarks, read_record("spread").benchmarks
+    assert two.model_dump(exclude=TIMING) == one.model_dump(exclude=TIMING)
+
+
+def test_augment_and_convert_write_the_same_files_when_a_node_is_killed(cluster, killed, ruplar, tmp_path):
+    made = ruplar("data", "make", "chains.jsonl", "--count", "200", "--steps", "1,3")
+    assert made.code == 0, made.err
+    prose = [
+        {"question": f"{n} bags of 4?", "answer": f"It is {n} * 4 = {4 * n}. #### {4 * n + n % 2}"} for n in range(200)
+    ]
+    (tmp_path / "prose.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in prose))
+    for verb, source, *options in (
+        ("augment", "chains.jsonl", "--count", "900", "--per-chain", "8"),  # more than some chains can give
+        ("convert", "prose.jsonl"),
+    ):
+        killed.clear()
+        while len(cluster.worker_nodes) < 2:
+            cluster.add_node(num_cpus=1)
+        alone = ruplar("data", verb, source, "alone.jsonl", *options, "--json")
+        spread = ruplar("data", verb, source, "spread.jsonl", *options, "--json", "--ray", cluster.address)
+        assert (alone.code, spread.code) == (0, 0), spread.err
+        assert len(killed) == 1
+        assert spread.out.replace("spread.jsonl", "alone.jsonl") == alone.out
+        for file in tmp_path.glob("alone.jsonl*"):
+            assert file.read_bytes() == (tmp_path / file.name.replace("alone", "spread")).read_bytes(), file.name
+            file.unlink()
+            (tmp_path / file.name.replace("alone", "spread")).unlink()
