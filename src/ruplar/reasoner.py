@@ -33,7 +33,7 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 Engine = Literal["auto", "fast", "reference"]
 _REFILLS = 8
-"""Batches passed to the fast engine at a time; latents are made readable after each, because their logits are large."""
+"""Batches passed to the fast engine at a time when it returns logits of latents, which are large."""
 _READ_AT_ONCE = 64
 """Rows whose latents are made readable together; each latent has logits over the whole vocabulary."""
 _SHOWN = 20
@@ -104,6 +104,7 @@ class LatentReasoner:
         decoding: Decoding | None = None,
         batch_size: int = 64,
         samples: int = 1,
+        questions: int = 1,
     ) -> None:
         """Build the engine and its copy of the weights now, so that the first question does not wait for them.
 
@@ -112,11 +113,11 @@ class LatentReasoner:
             decoding: As in the later calls.
             batch_size: As in the later calls.
             samples: As in the later calls.
+            questions: Number of questions of the later calls.
         """
         self._set_eval()
-        self._fast_engine(
-            samples, _Options(decoding or Decoding(), batch_size, self._keep(return_latents), None, samples)
-        )
+        keep = self.keep(return_latents, decoding)
+        self._fast_engine(questions * samples, _Options(decoding or Decoding(), batch_size, keep, None, samples))
 
     def ask(
         self,
@@ -142,10 +143,10 @@ class LatentReasoner:
         Raises:
             UserError: A question is empty or too long for the model.
         """
-        found = self.sample(
-            questions, 1, return_latents=return_latents, decoding=decoding or Decoding(), batch_size=batch_size, on_batch=on_batch
-        )  # fmt: skip
-        return [answer for [answer] in found]
+        questions = [questions] if isinstance(questions, str) else list(questions)
+        how = _Options(decoding or Decoding(), batch_size, self.keep(return_latents, decoding), on_batch)
+        # latents are made readable batch by batch: the logits of a whole benchmark take gigabytes
+        return _in_order(self._batches(questions, how), self.answers_of)
 
     def sample(
         self,
@@ -181,8 +182,7 @@ class LatentReasoner:
         questions = [questions] if isinstance(questions, str) else list(questions)
         decoding = decoding or Decoding(noise=SAMPLE_NOISE)
         check_samples(samples, decoding)
-        how = _Options(decoding, batch_size, self._keep(return_latents), on_batch, samples, places)
-        # latents are made readable batch by batch: the logits of a whole benchmark take gigabytes
+        how = _Options(decoding, batch_size, self.keep(return_latents, decoding), on_batch, samples, places)
         flat = _in_order(self._batches(questions, how), self.answers_of)
         return [flat[at : at + samples] for at in range(0, len(flat), samples)]
 
@@ -195,6 +195,7 @@ class LatentReasoner:
         decoding: Decoding | None = None,
         batch_size: int = 64,
         keep: Keep = "none",
+        samples: int = 1,
         on_batch: Callable[[int], None] | None = None,
     ) -> list[Generation]:
         """Token ids in, token ids out: like `ask`, without decoding to text.
@@ -206,16 +207,17 @@ class LatentReasoner:
             thinker: Positions of a batch's questions → how they think; None: the method's own thinker.
             decoding: How the answer is decoded; None: greedy.
             batch_size: Questions per batch.
-            keep: What to return of each latent: `none`, `embeds`, or `all`: its logits too.
-            on_batch: Called with the number of questions just answered.
+            keep: What to return of each latent: `none`, `embeds`, `all`: its logits too, or what `keep` returns for `answers_of`.
+            samples: Answers per input.
+            on_batch: Called with the number of answers just given.
 
         Returns:
-            One `Generation` per input: `answer_ids`, `latent_count`, ….
+            One `Generation` per input and sample: `answer_ids`, `latent_count`, ….
 
         Raises:
             UserError: A prompt is empty or too long for the model.
         """
-        how = _Options(decoding or Decoding(), batch_size, keep, on_batch)
+        how = _Options(decoding or Decoding(), batch_size, keep, on_batch, samples)
         return _in_order(self._batches(_as_prompts(inputs, attention_mask), how, thinker), lambda rows: rows)
 
     def _batches(
@@ -231,6 +233,8 @@ class LatentReasoner:
         own = self.model.method.thinker(backbone)
         # the fast engine refills its slots, so it gets several batches at a time; samples of a question stay together
         size = max(1, how.batch_size * (_REFILLS if fast else 1) // how.samples)
+        if fast and how.keep != "all":
+            size = max(size, len(order))
         for start in range(0, len(order), size):
             places = order[start : start + size]
             # a row's random stream is named by its question and sample, so batching does not change the samples
@@ -252,15 +256,23 @@ class LatentReasoner:
             self._check_room(order[-1], prompts[order[-1]], decoding)
         return prompts, order
 
+    @property
+    def capture_seconds(self) -> float:
+        """Seconds that the engine in use has spent on capturing CUDA graphs."""
+        engine = self._fast[1]
+        return engine.graphs.seconds if engine is not None and engine.graphs is not None else 0.0
+
     def _set_eval(self) -> None:
         """Switch to eval mode if needed: setting it on every module of an adapted model takes milliseconds."""
         if self.model.backbone.model.training:
             self.model.backbone.model.eval()
 
-    def _keep(self, return_latents: bool) -> Keep:
-        """Return what the engine must return of each latent to make it readable; a written thought needs nothing."""
+    def keep(self, return_latents: bool, decoding: Decoding | None = None) -> Keep:
+        """Return what `generate` must return of each latent for `answers_of`; a written thought needs nothing."""
         thinker = self.model.method.thinker(self.model.backbone)
-        return "all" if return_latents and thinker.thinks and not isinstance(thinker, TextThinker) else "none"
+        if not return_latents or not thinker.thinks or isinstance(thinker, TextThinker):
+            return "none"
+        return "all" if decoding is not None and decoding.noisy else "readable"  # noise is in the logits only
 
     def _check_room(self, place: int, prompt: Prompt, decoding: Decoding) -> None:
         """Refuse a question that is too long for the model; warn if its thought and answer may be."""
@@ -304,7 +316,7 @@ class LatentReasoner:
 
     def answers_of(self, rows: Sequence[Generation]) -> list[Answer]:
         """Ids and tensors → text and readable latents."""
-        soft = [row for row in rows if row.latent_logits and not row.thought_ids]
+        soft = [row for row in rows if (row.latent_logits or row.latent_hidden is not None) and not row.thought_ids]
         latents = {id(row): found for row, found in zip(soft, self._latents(soft), strict=True)}
         return [self._answer(row, latents.get(id(row), ())) for row in rows]
 
@@ -315,9 +327,14 @@ class LatentReasoner:
         backbone = self.model.backbone
         for start in range(0, len(rows), _READ_AT_ONCE):
             some = rows[start : start + _READ_AT_ONCE]
-            logits = torch.stack([one for row in some for one in row.latent_logits])
+            hidden = [row.latent_hidden for row in some if row.latent_hidden is not None]
+            if hidden:
+                with torch.inference_mode():
+                    logits = backbone.logits(torch.cat(hidden))
+            else:
+                logits = torch.stack([one for row in some for one in row.latent_logits])
             found = iter(readable(logits, backbone.tokenizer, backbone.end_think_id, _SHOWN))
-            yield from (tuple(islice(found, len(row.latent_logits))) for row in some)
+            yield from (tuple(islice(found, row.latent_count)) for row in some)
 
     def _answer(self, row: Generation, latents: tuple[Latent, ...]) -> Answer:
         tokenizer = self.model.backbone.tokenizer

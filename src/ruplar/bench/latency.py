@@ -1,28 +1,29 @@
-"""Model shape → latency at batch size 1: ruplar, the published procedure, text CoT and the floor; engine agreement."""
+"""Model shape → latency at batch size 1: soft tokens, a written chain, the published procedure, the floor; engine agreement."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
 
 from ruplar.bench import published
 from ruplar.bench.report import about, ratio
-from ruplar.bench.shapes import build, random_prompts
-from ruplar.bench.timing import Load, Peak, Spread, ceilings, question_floor_ms, repeat
-from ruplar.data.sources import SourceConfig, open_source
+from ruplar.bench.shapes import NO_ID, build, random_prompts
+from ruplar.bench.timing import Load, Peak, ceilings, interleave, question_floor_ms
+from ruplar.data.sources import SourceConfig
+from ruplar.domains.base import Domain
 from ruplar.engine.fast import FastEngine
 from ruplar.engine.options import EngineOptions
 from ruplar.engine.sampling import Decoding
 from ruplar.engine.scheduler import Scheduler
 from ruplar.engine.selfcheck import check_agreement
-from ruplar.engine.thinker import SoftThinker
+from ruplar.engine.thinker import SoftThinker, TextThinker, Thinker
 from ruplar.errors import UserError
+from ruplar.evaluate.question_sets import open_questions
 from ruplar.model.backbone import Backbone
 from ruplar.model.store import load_model
-from ruplar.plugins import make
 from ruplar.types import Prompt
 
 
@@ -34,47 +35,56 @@ class Lengths:
     latents: int = 3
     answer: int = 10
     chain: int = 26
+    written: bool = False  # think in text: the chain instead of the latents
 
     def fields(self) -> dict[str, int]:
-        """Return the fields of the record."""
+        """Return the fields of the record: lengths, forward passes, and tokens that these process."""
+        text = replace(self, written=True)
         lengths = {"prompt_tokens": self.prompt, "latents": self.latents, "answer_tokens": self.answer}
-        return {**lengths, "cot_tokens": self.chain}
+        cost = {"forwards": self.forwards, "tokens": self.tokens, "text_forwards": text.forwards}
+        return {**lengths, "cot_tokens": self.chain, **cost, "text_tokens": text.tokens}
+
+    @property
+    def thought(self) -> int:
+        """Latents, or tokens of the chain."""
+        return self.chain if self.written else self.latents
 
     @property
     def forwards(self) -> int:
-        """Forward passes per question: the prefill, every latent, `</think>`, every answer token but one."""
-        return 1 + self.latents + self.answer
+        """Forward passes per question: the prefill, the whole thought, `</think>`, every answer token but one."""
+        return 1 + self.thought + self.answer
+
+    @property
+    def tokens(self) -> int:
+        """Tokens processed per question: the prompt, `<think>`, and one in each other forward pass."""
+        return self.prompt + self.forwards
 
 
 SLOTS = (1, 8, 64)
 QUICK = Lengths(prompt=12, latents=2, answer=3, chain=4)
 
 
-def fixed_length_thinker(backbone: Backbone, latents: int) -> SoftThinker:
-    """Return a thinker that never halts early: each thought has exactly `latents` soft tokens."""
-    return SoftThinker(backbone.embedding, backbone.end_think_id, halt_threshold=1.0, cap=latents)
+def fixed_length_thinker(backbone: Backbone, lengths: Lengths) -> Thinker:
+    """Return a thinker that never halts early: each thought has exactly as many soft tokens, or written ones."""
+    if lengths.written:
+        return TextThinker(backbone.embedding, NO_ID, cap=lengths.chain)
+    return SoftThinker(backbone.embedding, backbone.end_think_id, halt_threshold=1.0, cap=lengths.latents)
 
 
-def time_engine(
-    backbone: Backbone,
-    lengths: Lengths,
-    slots: int,
-    prompts: Sequence[Prompt],
-    repeats: int,
-    budget_s: float = 60.0,
-    warm_up: int = 1,
-) -> tuple[Spread, float | None]:
-    """Time a fast engine with that many slots: milliseconds for all prompts, and peak GB including its construction."""
-    thinker, decoding = fixed_length_thinker(backbone, lengths.latents), Decoding(max_answer_tokens=lengths.answer)
-    need = max(len(p.ids) for p in prompts) + lengths.latents + lengths.answer + 2
+def engine_work(
+    backbone: Backbone, lengths: Lengths, slots: int, prompts: Sequence[Prompt]
+) -> tuple[Callable[[], Any], float | None]:
+    """Build a fast engine with that many slots → what answers all prompts, and peak GB with its construction and a first run."""
+    thinker, decoding = fixed_length_thinker(backbone, lengths), Decoding(max_answer_tokens=lengths.answer)
+    need = max(len(p.ids) for p in prompts) + lengths.thought + lengths.answer + 2
     options = EngineOptions(columns=-(-need // 64) * 64, release=True)
     with Peak(backbone.device) as peak:
         engine = FastEngine.of(backbone, thinker, decoding, slots, options)
         if engine is None:
             raise UserError("the fast engine does not support this shape.")
         scheduler = Scheduler(engine)
-        took = repeat(lambda: scheduler.run_all(prompts), backbone.device, repeats, warm_up, budget_s)
-    return took, peak.gb
+        scheduler.run_all(prompts)
+    return lambda: scheduler.run_all(prompts), peak.gb
 
 
 def latency(
@@ -86,30 +96,31 @@ def latency(
     load = Load.of(backbone)
     best = ceilings(device, getattr(torch, dtype), load, quick=lengths == QUICK)
     [prompt] = random_prompts(backbone, [lengths.prompt])
-    some = max(3, repeats // 3)
-    # before the engine is built: its buffers would count as their memory
-    with Peak(device) as theirs:
-        slow = repeat(
-            lambda: published.ask(backbone, prompt, lengths.latents, lengths.answer, halts=False), device, some
-        )
     ids = torch.tensor([[*prompt.ids, backbone.think_id]], device=device)
-    written = lengths.chain + lengths.answer
-    text = repeat(lambda: published.hf_generate(backbone, written, input_ids=ids), device, some)
-    fast, peak = time_engine(
-        backbone, lengths, 1, [prompt], repeats, warm_up=max(2, repeats // 3)
-    )  # until GPU clocks have risen
+
+    def slow() -> None:
+        published.ask(backbone, prompt, lengths.latents, lengths.answer, halts=False)
+
+    with Peak(device) as theirs:  # before the engine is built: its buffers would count as their memory
+        slow()
+    others = {
+        "published": slow,
+        "hf_cot": lambda: published.hf_generate(backbone, lengths.chain + lengths.answer, input_ids=ids),
+    }
+    ours, peak = engine_work(backbone, lengths, 1, [prompt])
+    text, _ = engine_work(backbone, replace(lengths, written=True), 1, [prompt])
+    # on a GPU apart from the others, which leave it idle; a long warm-up until its clocks have risen
+    took = interleave(others, device, max(3, repeats // 3))
+    took |= interleave({"ours": ours, "text": text}, device, repeats, warm_up=max(2, repeats // 3))
+    fast = took["ours"]
     floor = question_floor_ms(load, best, lengths.prompt, lengths.latents, lengths.answer)
     return {
         **about("latency", shape, device, dtype),
         **lengths.fields(),
-        "forwards": lengths.forwards,
         "repeats": fast.count,
-        **fast.fields("ours", "ms"),
-        **slow.fields("published", "ms"),
-        **text.fields("hf_cot", "ms"),
+        **{key: value for name, one in took.items() for key, value in one.fields(name, "ms").items()},
         "floor_ms": floor,
-        "vs_published": ratio(slow.median, fast.median),
-        "vs_hf_cot": ratio(text.median, fast.median),
+        **{f"vs_{name}": ratio(took[name].median, fast.median) for name in ("text", "hf_cot", "published")},
         "vs_floor": ratio(fast.median, floor),
         "peak_gb": peak,
         "published_peak_gb": theirs.gb,
@@ -147,7 +158,7 @@ def _agreement(backbone: Backbone, shape: str, lengths: Lengths, count: int) -> 
 def _check(backbone: Backbone, lengths: Lengths, prompts: Sequence[Prompt]) -> dict[str, Any]:
     return check_agreement(
         backbone,
-        fixed_length_thinker(backbone, lengths.latents),
+        fixed_length_thinker(backbone, lengths),
         prompts,
         Decoding(max_answer_tokens=lengths.answer),
         slots=min(8, max(1, len(prompts) // 2)),
@@ -155,31 +166,41 @@ def _check(backbone: Backbone, lengths: Lengths, prompts: Sequence[Prompt]) -> d
     )
 
 
-def agreement(device: str, questions: int = 300, dtypes: tuple[str, ...] = ("float32", "bfloat16")) -> dict[str, Any]:
-    """Compare the answers of both engines on word problems, with the embedded model's trained weights.
+def questions_of(on: str, domain: Domain, count: int) -> list[str]:
+    """Return the first questions of a benchmark, or that many generated ones."""
+    source = SourceConfig.model_validate(on)
+    if source.is_generated:
+        source = source.model_copy(update={"count": count})
+    [found] = open_questions([source], domain, limit=count)
+    return [example.question for example in found.examples]
 
-    The slow engine with one slot gets an eighth of the questions.
-    """
-    source = SourceConfig(source="word-problems", count=questions)
-    every = [e.question for e in open_source(source, make("domains", "arithmetic")).examples]
+
+def agreement(
+    model: str,
+    device: str,
+    questions: int = 300,
+    slots: Sequence[int] = SLOTS,
+    dtypes: Sequence[str] = ("float32", "bfloat16"),
+    on: str = "word-problems",
+) -> dict[str, Any]:
+    """Compare the answers of both engines with a trained model, with the kernels that are timed; one row per data type and slots."""
     rows = []
     for dtype in dtypes:
-        for slots in SLOTS:
-            model = load_model("embedded:ruplar", device, dtype)
-            backbone = model.backbone
-            some = every if slots > 1 else every[: max(8, questions // 8)]
+        for count in slots:
+            loaded = load_model(model, device, dtype)  # anew, since the engine merges the adapter
             found = check_agreement(
-                backbone,
-                model.method.thinker(backbone),
-                [model.prompt(question) for question in some],
-                Decoding(max_answer_tokens=16),
-                slots,
+                loaded.backbone,
+                loaded.method.thinker(loaded.backbone),
+                [loaded.prompt(question) for question in questions_of(on, loaded.domain, questions)],
+                Decoding(),
+                count,
                 EngineOptions(release=True),
             )
-            rows.append({"dtype": dtype, "slots": slots, **found})
+            rows.append({"dtype": dtype, "slots": count, **found})
     exact = [row["same"] for row in rows if row["dtype"] == "float32"]
     return {
-        **about("agreement", "embedded", device, ",".join(dtypes)),
+        **about("agreement", model, device, ",".join(dtypes)),
+        "on": on,
         "allows_tf32": bool(torch.backends.cuda.matmul.allow_tf32),
         "float32_same": min(exact) if exact else None,
         "rows": rows,

@@ -149,12 +149,14 @@ def ask(
 
 @torch.no_grad()
 def hf_generate(backbone: Backbone, tokens: int, **inputs: Tensor) -> list[int]:
-    """Return greedy tokens of Hugging Face's `generate` after `input_ids` or `inputs_embeds` of one row."""
-    [given] = inputs.values()
+    """Return the first row's greedy tokens of Hugging Face's `generate` after `input_ids` or `inputs_embeds`.
+
+    Without an `attention_mask` every position is read.
+    """
+    [(name, given)] = ((name, value) for name, value in inputs.items() if name != "attention_mask")
     ends = {"eos_token_id": backbone.eos_id} if backbone.eos_id >= 0 else {}
-    mask = torch.ones(given.shape[:2], dtype=torch.long, device=given.device)
+    inputs.setdefault("attention_mask", torch.ones(given.shape[:2], dtype=torch.long, device=given.device))
     out = backbone.plain_model.generate(
-        **inputs, attention_mask=mask, max_new_tokens=tokens, do_sample=False, pad_token_id=backbone.pad_id, **ends
+        **inputs, max_new_tokens=tokens, do_sample=False, pad_token_id=backbone.pad_id, **ends
     )
-    prompt = given.shape[1] if "input_ids" in inputs else 0
-    return out[0, prompt:].tolist()
+    return out[0, given.shape[1] if name == "input_ids" else 0 :].tolist()

@@ -11,10 +11,15 @@ from ruplar.evaluate.record import commit_of, machine, versions
 
 KEYS = {
     "latency": (
-        "what", "shape", "device", "dtype", "ours_ms", "published_ms", "hf_cot_ms", "floor_ms", "vs_published", "vs_floor",
+        "what", "shape", "device", "dtype", "ours_ms", "text_ms", "hf_cot_ms", "published_ms", "floor_ms",
+        "vs_text", "vs_hf_cot", "vs_published", "vs_floor", "forwards", "tokens", "text_forwards", "text_tokens",
         "peak_gb", "weights_gb",
     ),
-    "throughput": ("what", "shape", "device", "dtype", "questions_per_s", "vs_published", "peak_gb", "weights_gb"),
+    "throughput": (
+        "what", "shape", "device", "dtype", "questions_per_s", "text_questions_per_s", "vs_text", "vs_hf_cot",
+        "vs_published", "forwards", "tokens", "text_forwards", "text_tokens", "peak_gb", "weights_gb",
+    ),
+    "models": ("what", "shape", "device", "dtype", "rows", "vs_text", "vs_hf_cot"),
     "train": (
         "what", "shape", "device", "dtype", "tokens_per_s", "peak_gb", "mfu", "vs_published_speed",
         "vs_published_memory", "weights_gb",
@@ -72,12 +77,19 @@ def _columns(found: Table, *names: str) -> None:
 
 
 def _latency(found: Table, r: dict[str, Any]) -> None:
-    _columns(found, "per question", "ms", "p10 – p90", "vs ours", "peak GB")
-    names = {"ours": "ours", "published": "published procedure", "hf_cot": "text CoT, HF generate", "floor": "floor"}
-    for key, title in names.items():
+    _columns(found, "per question", "ms", "p10 – p90", "vs ours", "forwards", "tokens", "peak GB")
+    ours, text = ((str(r[f"{name}forwards"]), str(r[f"{name}tokens"])) for name in ("", "text_"))
+    names = {
+        "ours": ("soft tokens", *ours),
+        "text": ("written chain, same engine", *text),
+        "hf_cot": ("written chain, HF generate", *text),
+        "published": ("published procedure", "", ""),
+        "floor": ("floor of soft tokens", *ours),
+    }
+    for key, (title, *cost) in names.items():
         spread = f"{_n(r[f'{key}_p10_ms'])} – {_n(r[f'{key}_p90_ms'])}" if f"{key}_p10_ms" in r else ""
         peak = _n(r["peak_gb"] if key == "ours" else r.get(f"{key}_peak_gb"))
-        found.add_row(title, _n(r[f"{key}_ms"]), spread, f"{r[f'{key}_ms'] / r['ours_ms']:.3g}×", peak)
+        found.add_row(title, _n(r[f"{key}_ms"]), spread, f"{r[f'{key}_ms'] / r['ours_ms']:.3g}×", *cost, peak)
     found.caption = (
         f"weights {r['weights_gb']:.3g} GB · {r['bandwidth_gb_s']:.4g} GB/s · {r['matmul_tflops']:.3g} TFLOP/s · "
         f"agrees with the reference engine on {r['agreement']:.1%} of {r['agreement_questions']} questions, "
@@ -86,16 +98,31 @@ def _latency(found: Table, r: dict[str, Any]) -> None:
 
 
 def _throughput(found: Table, r: dict[str, Any]) -> None:
-    _columns(found, "batch", "questions/s", "p10 – p90", "vs published", "% of floor", "peak GB")
+    _columns(found, "batch", "questions/s", "p10 – p90", "written chain", "vs written", "% of floor", "peak GB")
     low, high = r["questions_per_s_p10"], r["questions_per_s_p90"]
-    theirs = r["published_questions_per_s"]
-    spread = f"{_n(r['published_questions_per_s_p10'])} – {_n(r['published_questions_per_s_p90'])}"
-    found.add_row("published, 1", _n(theirs), spread, "1×", "", _n(r["published_peak_gb"]))
     for batch, rate in r["questions_per_s"].items():
+        text = r["text_questions_per_s"][batch]
         share = rate / r["floor_questions_per_s"][batch]
-        cells = (_n(rate), f"{_n(low[batch])} – {_n(high[batch])}", f"{rate / theirs:.3g}×", f"{share:.0%}")
-        found.add_row(f"ours, {batch}", *cells, _n(r["peak_gb_by_batch"][batch]))
-    found.caption = f"{r['questions']:,} questions with GSM8K's prompt lengths; published procedure timed on {r['published_sample']}"
+        cells = (_n(rate), f"{_n(low[batch])} – {_n(high[batch])}", _n(text), f"{rate / text:.3g}×", f"{share:.0%}")
+        found.add_row(batch, *cells, _n(r["peak_gb_by_batch"][batch]))
+    found.caption = (
+        f"{r['questions']:,} questions with GSM8K's prompt lengths; {r['tokens']} tokens a question, written {r['text_tokens']}; on "
+        f"{r['published_sample']} of them: written chain, HF generate {_n(r['hf_cot_questions_per_s'])}/s, "
+        f"published procedure {_n(r['published_questions_per_s'])}/s"
+    )
+
+
+def _models(found: Table, r: dict[str, Any]) -> None:
+    from ruplar.bench.models import TITLES
+
+    _columns(found, "per question", "batch", "ms", "vs ours", "CPU ms", "vs ours", "forwards", "tokens")
+    for row in r["rows"]:
+        times = (_n(row["ms"]), f"{row['vs_ours']:.3g}×", _n(row["cpu_ms"]), f"{row['cpu_vs_ours']:.3g}×")
+        cost = (f"{row['forwards']:.1f}", f"{row['tokens']:.0f}")
+        found.add_row(TITLES[row["procedure"]], str(row["batch"]), *times, *cost)
+    found.caption = (
+        f"{r['questions']} questions of {r['on']}; text model {r['text_model']}; load average {_n(r['load_average'])}"
+    )
 
 
 def _train(found: Table, r: dict[str, Any]) -> None:
@@ -121,11 +148,11 @@ def _priors(found: Table, r: dict[str, Any]) -> None:
 
 
 def _growth(found: Table, r: dict[str, Any]) -> None:
-    _columns(found, "varied", "value", "ms", "p10 – p90", "floor ms", "vs floor", "peak GB")
+    _columns(found, "varied", "value", "ms", "p10 – p90", "written chain ms", "floor ms", "vs floor", "peak GB")
     for row in r["rows"]:
         spread = f"{_n(row['ours_p10_ms'])} – {_n(row['ours_p90_ms'])}"
-        cells = (_n(row["ours_ms"]), spread, _n(row["floor_ms"]), f"{row['vs_floor']:.3g}×", _n(row["peak_gb"]))
-        found.add_row(row["vary"], str(row["x"]), *cells)
+        times = (_n(row["ours_ms"]), spread, _n(row["text_ms"]), _n(row["floor_ms"]))
+        found.add_row(row["vary"], str(row["x"]), *times, f"{row['vs_floor']:.3g}×", _n(row["peak_gb"]))
 
 
 def _agreement(found: Table, r: dict[str, Any]) -> None:
@@ -144,6 +171,7 @@ _ROWS = {
     "priors": _priors,
     "growth": _growth,
     "agreement": _agreement,
+    "models": _models,
 }
 
 

@@ -1,6 +1,7 @@
 """Model shape → questions per second by batch size on GSM8K's prompt lengths; how latency grows with each size.
 
-The published procedure has batch size 1; it is timed on a sample spread evenly over the same lengths.
+Soft tokens and a written chain take turns on the same engine. The published procedure (batch size 1) and Hugging Face
+`generate` (one batch) are timed on a sample spread evenly over the same lengths.
 """
 
 from __future__ import annotations
@@ -13,10 +14,11 @@ import numpy as np
 import torch
 
 from ruplar.bench import published
-from ruplar.bench.latency import Lengths, time_engine
+from ruplar.bench.latency import Lengths, engine_work
 from ruplar.bench.report import about, ratio
 from ruplar.bench.shapes import build, gsm8k_lengths, random_prompts
-from ruplar.bench.timing import Load, Peak, Spread, ceilings, question_floor_ms, repeat
+from ruplar.bench.timing import Load, Peak, Spread, ceilings, interleave, question_floor_ms, repeat
+from ruplar.engine.reference import left_pad
 from ruplar.types import Prompt
 
 LATENTS = (0, 1, 2, 3, 4, 6, 8, 12, 16, 32)
@@ -51,13 +53,19 @@ def throughput(
 
     with Peak(device) as theirs:
         before = repeat(one_by_one, device, repeats, warm_up=1)
+    ids, mask = left_pad([[*prompt.ids, backbone.think_id] for prompt in some], 0, device)
+    written, given = replace(lengths, written=True), {"input_ids": ids, "attention_mask": mask}
+    hf = repeat(lambda: published.hf_generate(backbone, written.chain + written.answer, **given), device, repeats)
     prompts = random_prompts(backbone, every)
     rates: dict[int, Spread] = {}
+    text: dict[int, Spread] = {}
     peaks: dict[int, float | None] = {}
     timed = {batch: _spread_out(prompts, _PER_SLOT * batch) for batch in batches}
     for batch in batches:
-        took, peaks[batch] = time_engine(backbone, lengths, batch, timed[batch], repeats)
-        rates[batch] = _rate(took, len(timed[batch]))
+        ours, peaks[batch] = engine_work(backbone, lengths, batch, timed[batch])
+        works = {"ours": ours, "text": engine_work(backbone, written, batch, timed[batch])[0]}
+        took = interleave(works, device, repeats, warm_up=1)
+        rates[batch], text[batch] = (_rate(took[name], len(timed[batch])) for name in works)
     # measured before and after, so that changing machine load favours neither
     slow = Spread.of(before.values + repeat(one_by_one, device, repeats, warm_up=0).values)
     theirs_rate, top = _rate(slow, len(some)), max(rates, key=lambda b: rates[b].median)
@@ -72,6 +80,9 @@ def throughput(
         "questions_per_s": {str(b): r.median for b, r in rates.items()},
         "questions_per_s_p10": {str(b): r.low for b, r in rates.items()},
         "questions_per_s_p90": {str(b): r.high for b, r in rates.items()},
+        "text_questions_per_s": {str(b): r.median for b, r in text.items()},
+        "vs_text_by_batch": {str(b): ratio(r.median, text[b].median) for b, r in rates.items()},
+        "hf_cot_questions_per_s": 1000 * len(some) / hf.median,
         "floor_questions_per_s": {str(b): f for b, f in floors.items()},
         "peak_gb_by_batch": {str(b): p for b, p in peaks.items()},
         "best_batch": top,
@@ -79,6 +90,8 @@ def throughput(
         "published_questions_per_s": theirs_rate.median,
         "published_questions_per_s_p10": theirs_rate.low,
         "published_questions_per_s_p90": theirs_rate.high,
+        "vs_text": ratio(rates[top].median, text[top].median),
+        "vs_hf_cot": ratio(rates[top].median, 1000 * len(some) / hf.median),
         "vs_published": ratio(rates[top].median, theirs_rate.median),
         "vs_batch_1": ratio(rates[top].median, rates[1].median) if 1 in rates else None,
         "vs_floor": ratio(floors[top], rates[top].median),
@@ -109,9 +122,13 @@ def growth(
     rows = []
     for vary, x, lengths, batch in _sizes(batches):
         prompts = random_prompts(backbone, [lengths.prompt] * batch)
-        took, peak = time_engine(backbone, lengths, batch, prompts, repeats, budget_s=10)
+        ours, peak = engine_work(backbone, lengths, batch, prompts)
+        text, _ = engine_work(backbone, replace(lengths, written=True), batch, prompts)
+        both = interleave({"ours": ours, "text": text}, device, repeats, warm_up=1, budget_s=10)
+        took, written = both["ours"], both["text"]
         floor = question_floor_ms(load, best, lengths.prompt, lengths.latents, lengths.answer, batch)
-        row = {"vary": vary, "x": x, "batch": batch, **took.fields("ours", "ms"), "floor_ms": floor}
+        row = {"vary": vary, "x": x, "batch": batch, **took.fields("ours", "ms"), **written.fields("text", "ms")}
+        row |= {"vs_text": ratio(written.median, took.median), "floor_ms": floor}
         rows.append({**row, "vs_floor": ratio(took.median, floor), "peak_gb": peak})
     return {
         **about("growth", shape, device, dtype),

@@ -15,7 +15,7 @@ import contextlib
 import ctypes
 import gc
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -29,19 +29,20 @@ from ruplar.model.memory import forget_peak, peak_memory_gb
 
 @dataclass(frozen=True)
 class Spread:
-    """Repeated measurements: median, 10th and 90th percentile."""
+    """Repeated measurements: median, 10th and 90th percentile; `cpu` is the median CPU time of the same work."""
 
     median: float
     low: float
     high: float
     count: int
+    cpu: float | None = None
     values: tuple[float, ...] = field(default=(), compare=False, repr=False)
 
     @classmethod
-    def of(cls, values: Sequence[float]) -> Spread:
+    def of(cls, values: Sequence[float], cpu: Sequence[float] = ()) -> Spread:
         """Summarise at least one value."""
         low, median, high = (float(np.quantile(values, q)) for q in (0.1, 0.5, 0.9))
-        return cls(median, low, high, len(values), tuple(values))
+        return cls(median, low, high, len(values), float(np.median(cpu)) if cpu else None, tuple(values))
 
     def fields(self, name: str, unit: str) -> dict[str, float]:
         """`ours_ms`, `ours_p10_ms`, `ours_p90_ms`."""
@@ -58,17 +59,32 @@ def repeat(
     work: Callable[[], Any], device: torch.device | str, times: int, warm_up: int = 2, budget_s: float = 60.0
 ) -> Spread:
     """Time `work` in milliseconds: `times` repetitions after a warm-up, fewer if `budget_s` is exceeded."""
-    for _ in range(warm_up):
-        work()
-    found: list[float] = []
+    return interleave({"work": work}, device, times, warm_up, budget_s)["work"]
+
+
+def interleave(
+    works: Mapping[str, Callable[[], Any]],
+    device: torch.device | str,
+    times: int,
+    warm_up: int = 2,
+    budget_s: float = 60.0,
+) -> dict[str, Spread]:
+    """Time several works in turn, as `repeat`, so that a changing load of the machine favours none."""
+    for work in works.values():
+        for _ in range(warm_up):
+            work()
+    found: dict[str, list[tuple[float, float]]] = {name: [] for name in works}
     began = time.perf_counter()
-    while len(found) < times and (not found or time.perf_counter() - began < budget_s):
-        wait(device)
-        start = time.perf_counter()
-        work()
-        wait(device)
-        found.append(1000 * (time.perf_counter() - start))
-    return Spread.of(found)
+    for turn in range(times):
+        if turn and time.perf_counter() - began > budget_s * len(works):
+            break
+        for name, work in works.items():
+            wait(device)
+            start, cpu = time.perf_counter(), time.process_time()
+            work()
+            wait(device)
+            found[name].append((1000 * (time.perf_counter() - start), 1000 * (time.process_time() - cpu)))
+    return {name: Spread.of(*zip(*values, strict=True)) for name, values in found.items()}
 
 
 _RELEASE_SECONDS, _LARGE = 0.15, 10_000_000

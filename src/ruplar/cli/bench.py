@@ -12,7 +12,7 @@ from ruplar.cli.options import Device, integers, pick_device, writable_folder
 from ruplar.errors import UserError
 
 bench = typer.Typer(
-    help="Measure speed and memory against two baselines.",
+    help="Measure speed and memory against a written chain and other baselines.",
     no_args_is_help=True,
 )
 out = Console()
@@ -37,6 +37,7 @@ Json = Annotated[
     Path | None, typer.Option("--json", callback=_writable, help="Also write the record to this JSON file.")
 ]
 Quick = Annotated[bool, typer.Option("--quick", help="Use tiny sizes as a smoke test; the timings mean nothing.")]
+On = Annotated[str, typer.Option(help="Questions: a name in `ruplar list sets`, a file or generated problems.")]
 Repeats = Annotated[int, typer.Option(min=1, help="Number of timed repetitions.")]
 
 
@@ -51,7 +52,8 @@ def latency(
 ) -> None:
     """Measure latency at batch size 1.
 
-    Compares ruplar with the published procedure, text CoT through HF generate and the hardware floor.
+    Compares soft tokens with a written chain on the same engine and through HF generate, the published procedure and the
+    hardware floor.
     """
     from ruplar.bench import latency as bench_latency
 
@@ -75,14 +77,13 @@ def throughput(
 ) -> None:
     """Measure questions per second by batch size.
 
-    Uses GSM8K's prompt lengths and compares with the published procedure.
+    Uses GSM8K's prompt lengths and compares with a written chain on the same engine and through HF generate, and with the
+    published procedure.
     """
     from ruplar.bench.throughput import throughput as measure
 
     where, precision = _place(device, dtype)
-    sizes = integers(batches, "--batches")
-    if min(sizes) < 1:
-        raise UserError(f"--batches: each batch size must be at least 1, got {batches}.")
+    sizes = _positive(batches, "--batches")
     count, sample, times = (12, 3, 1) if quick else (questions, 24, repeats)
     _show(measure(shape, where, precision, sizes, count, sample, times), json)
 
@@ -158,23 +159,56 @@ def growth(
     from ruplar.bench.throughput import growth as measure
 
     where, precision = _place(device, dtype)
-    _show(measure(shape, where, precision, integers(batches, "--batches"), repeats), json)
+    _show(measure(shape, where, precision, _positive(batches, "--batches"), repeats), json)
+
+
+@bench.command()
+def models(
+    model: Annotated[str, typer.Argument(help="Model folder or name that thinks in soft tokens.")],
+    text: Annotated[str, typer.Argument(help="Model folder or name that writes its chain.")],
+    on: On = "word-problems",
+    device: Device = "auto",
+    dtype: Dtype = "auto",
+    batches: Annotated[str, typer.Option(help="Comma-separated batch sizes.")] = "1,16",
+    questions: Annotated[int, typer.Option(min=1, help="Number of questions.")] = 32,
+    repeats: Repeats = 3,
+    json: Json = None,
+) -> None:
+    """Time two trained models on the same questions.
+
+    Compares soft tokens with the text model's written chain, on the same engine and through HF generate.
+    """
+    from ruplar.bench.models import models as measure
+
+    sizes = _positive(batches, "--batches")
+    _show(measure((model, text), on, _place(device, dtype), sizes, questions, repeats), json)
 
 
 @bench.command()
 def agreement(
+    model: Annotated[str, typer.Option(help="Model folder or name.")] = "embedded:ruplar",
+    slots: Annotated[str, typer.Option(help="Comma-separated numbers of slots of the fast engine.")] = "1,8,64",
+    questions: Annotated[int, typer.Option(min=8, help="Number of questions.")] = 300,
+    on: On = "word-problems",
     device: Device = "auto",
-    questions: Annotated[int, typer.Option(min=8, help="Number of word problems.")] = 300,
     json: Json = None,
 ) -> None:
     """Measure how often both engines agree.
 
-    The fast and the reference engine answer the same questions with the embedded model's trained weights.
+    The fast and the reference engine answer the same questions with a trained model, in float32 and, on a GPU, in bfloat16.
     """
     from ruplar.bench.latency import agreement as measure
 
-    where = pick_device(device)
-    _show(measure(where, questions, ("float32",) if where == "cpu" else ("float32", "bfloat16")), json)
+    where, counts = pick_device(device), _positive(slots, "--slots")
+    dtypes = ("float32",) if where == "cpu" else ("float32", "bfloat16")
+    _show(measure(model, where, questions, counts, dtypes, on), json)
+
+
+def _positive(text: str, option: str) -> list[int]:
+    found = integers(text, option)
+    if min(found) < 1:
+        raise UserError(f"{option}: each must be at least 1, got {text}.")
+    return found
 
 
 def _place(device: str, dtype: str) -> tuple[str, str]:

@@ -13,6 +13,8 @@ Axes: B rows, P prompts, L padded prompt length, C columns read, D width, V voca
 from __future__ import annotations
 
 import logging
+import platform
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -100,7 +102,7 @@ class Decoder:
     def logits(self, hidden: Tensor) -> Tensor:
         if self.small_batch is not None and len(hidden) <= self.small_batch.max_rows:
             return self.small_batch.logits(hidden)
-        return self.weights.head(hidden).float()
+        return self.weights.head(hidden)[:, : len(self.weights.table)].float().contiguous()
 
     def prefill(self, embeds: Tensor, lengths: Tensor, at: At) -> Tensor:
         """Embeddings [P, L, D], lengths [P] and slots → hidden state of each prompt's last position [P, D]."""
@@ -200,6 +202,16 @@ def _causal(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
 def _grouped(q: Tensor, k: Tensor, v: Tensor, mask: Tensor) -> Tensor:
     """One query per row [B, H, d] over [B, G, C, d] → [B, H·d]; queries of one key head are treated as its positions."""
     return F.scaled_dot_product_attention(q.unflatten(1, (k.shape[1], -1)), k, v, attn_mask=mask).flatten(1)
+
+
+def matrix_products(weight: Tensor) -> AbstractContextManager[Any]:
+    """Choose the faster library for products with such weights, here and in all threads until it exits.
+
+    On an ARM CPU oneDNN repacks a float32 matrix for every product; plain BLAS does not.
+    """
+    on_arm = not weight.is_cuda and platform.machine() in ("aarch64", "arm64")
+    slow = on_arm and weight.dtype == torch.float32 and torch.backends.mkldnn.is_available()
+    return torch.backends.mkldnn.flags(enabled=False) if slow else nullcontext()
 
 
 def tolerance(dtype: torch.dtype) -> float:

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
-from ruplar.engine.decoder import At, Decoder, SlotDecoder
+from ruplar.engine.decoder import At, Decoder, SlotDecoder, matrix_products
 from ruplar.engine.graphs import Graphs, Snapshots
 from ruplar.engine.hf_decoder import HFDecoder
 from ruplar.engine.layer_kernels import load_layer_kernels
@@ -95,6 +95,7 @@ class FastEngine:
 
     @torch.inference_mode()
     def _allocate(self, columns: int) -> None:
+        spent = self.graphs.seconds if self.graphs is not None else 0.0
         self.graphs = None  # they point into the old buffers
         limit, backbone = _window(self.backbone), self.backbone
         if limit and columns > limit:
@@ -118,7 +119,7 @@ class FastEngine:
             self.state.fused = load_fused_decision(self.state, self.decoder)
         self.snapshots = Snapshots(self.state.rows, lag=int(on_gpu))
         if on_gpu and isinstance(self.decoder, Decoder):
-            self.graphs = Graphs([self.state.rows, self.state.embeds])
+            self.graphs = Graphs([self.state.rows, self.state.embeds], seconds=spent)
 
     @property
     def opening(self) -> list[int]:
@@ -196,15 +197,15 @@ class FastEngine:
     def _prefill_input(self, slots: Sequence[int], sequences: Sequence[Sequence[int]], width: int) -> Tensor:
         """[P, width + 2] padded ids, then each row's length and slot: one tensor, so that one copy moves it."""
         ids = torch.full((len(slots), width + 2), self.backbone.pad_id)
-        for row, (slot, sequence) in enumerate(zip(slots, sequences, strict=True)):
-            ids[row, : len(sequence)] = torch.tensor(sequence)
-            ids[row, width], ids[row, width + 1] = len(sequence), slot
+        ids[:, width], ids[:, width + 1] = torch.tensor([len(s) for s in sequences]), torch.tensor(slots)
+        ids[:, :width][torch.arange(width) < ids[:, width, None]] = torch.tensor([i for s in sequences for i in s])
         return ids
 
     def prompt_logits(self, ids: Tensor) -> tuple[Tensor, Tensor]:
         """Prefill; `ids` as made by `_prefill_input` → hidden states and logits of each last position."""
-        hidden = self.decoder.prefill(self.decoder.embed(ids[:, :-2]), ids[:, -2], ids[:, -1])
-        return hidden, self.decoder.logits(hidden)
+        with matrix_products(self.state.embeds):
+            hidden = self.decoder.prefill(self.decoder.embed(ids[:, :-2]), ids[:, -2], ids[:, -1])
+            return hidden, self.decoder.logits(hidden)
 
     @torch.inference_mode()
     def step(self) -> bool:
@@ -230,23 +231,24 @@ class FastEngine:
 
     def _step_logits(self, rows: int, used: int) -> tuple[Tensor, Tensor]:
         state = self.state
-        hidden = self.decoder.step(state.embeds[:rows], state.rows[:rows, POSITION], used)
-        return hidden, self.decoder.logits(hidden)
+        with matrix_products(state.embeds):
+            hidden = self.decoder.step(state.embeds[:rows], state.rows[:rows, POSITION], used)
+            return hidden, self.decoder.logits(hidden)
 
     def _run_captured(self, key: tuple, logits: Callable[[], tuple[Tensor, Tensor]], at: At) -> None:
-        """Run forward and decision as one CUDA graph; the decision stays outside if it samples or cannot be captured."""
+        """Run forward and decision as one CUDA graph; a decision that cannot be captured stays outside."""
         assert self.graphs is not None
-        advance = key[0] == "step"
-        if self.state.sampling or self.kind == "other":
+        advance, draws, sampled = key[0] == "step", self.state.captured_as, self.state.sampling
+        if draws is None or self.kind == "other":
             hidden, found = self.graphs.run(("logits", *key), logits)
-            self.state.decide(at, hidden, found, self.state.sampling, advance)
+            self.state.decide(at, hidden, found, sampled, advance)
             return
 
         def work() -> None:
             hidden, found = logits()
-            self.state.decide(at, hidden, found, False, advance)
+            self.state.decide(at, hidden, found, sampled, advance)
 
-        self.graphs.run(key, work)
+        self.graphs.run((*draws, *key), work)
 
     @torch.inference_mode()
     def harvest(self) -> list[tuple[int, Generation]]:

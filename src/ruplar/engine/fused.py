@@ -22,6 +22,7 @@ from ruplar.model.lora import merged
 LAYER_PARTS = {"self_attn", "mlp", "input_layernorm", "post_attention_layernorm"}
 ATTENTION_PARTS = {"q_proj", "k_proj", "v_proj", "o_proj"}
 MLP_PARTS = {"gate_proj", "up_proj", "down_proj", "act_fn"}
+HEAD_MULTIPLE = 64  # rows of the LM head on a GPU
 MOVING_ROPE = ("dynamic", "longrope")  # their frequencies depend on the longest position so far
 
 
@@ -57,7 +58,7 @@ class Weights:
     layers: list[Layer]  # first to last
     norm: Tensor  # [D] scale before the head
     table: Tensor  # [V, D] input embeddings
-    head: Linear  # [V, D] LM head; the table itself if tied
+    head: Linear  # [V, D] LM head, the table itself if tied; on a GPU with rows of zeros up to a multiple of 64
     heads: int  # H
     kv_heads: int  # G
     head_dim: int  # d
@@ -102,11 +103,16 @@ def read_weights(backbone: Backbone, release: bool = False) -> Weights:
     attention = trunk.layers[0].self_attn
     d = int(attention.head_dim)
     table = _table(backbone.embedding)
+    head = _head(backbone, table)
+    if table.is_cuda:
+        table, head = padded(table, head)
+        if release and type(backbone.embedding) is nn.Embedding:
+            backbone.embedding.weight.data = table
     return Weights(
         layers=[_layer(layer, release) for layer in trunk.layers],
         norm=trunk.norm.weight.detach(),
         table=table,
-        head=_head(backbone, table),
+        head=head,
         heads=_linear(attention.q_proj).weight.shape[0] // d,
         kv_heads=_linear(attention.k_proj).weight.shape[0] // d,
         head_dim=d,
@@ -175,6 +181,20 @@ def _table(embedding: nn.Module) -> Tensor:
         return embedding.weight.detach()
     rows = next(m for m in embedding.modules() if isinstance(m, nn.Embedding)).weight
     return embedding(torch.arange(len(rows), device=rows.device)).detach()
+
+
+def padded(table: Tensor, head: Linear) -> tuple[Tensor, Linear]:
+    """Pad the head with rows of zeros to a multiple of 64 rows; a tied table becomes a view of it.
+
+    With a vocabulary that is no multiple of 8 the product is several times slower. `Decoder.logits` drops the padding.
+    """
+    missing = -len(head.weight) % HEAD_MULTIPLE
+    if not missing:
+        return table, head
+    weight = F.pad(head.weight, (0, 0, 0, missing))
+    bias = None if head.bias is None else F.pad(head.bias, (0, missing))
+    tied = head.weight.data_ptr() == table.data_ptr()
+    return (weight[: len(table)] if tied else table), Linear(weight, bias)
 
 
 def _head(backbone: Backbone, table: Tensor) -> Linear:

@@ -64,6 +64,7 @@ class GaussianThinker:
     cap: int = 64  # maximum number of latents
     thinks: bool = True
     takes_noise: ClassVar[bool] = True
+    captures: ClassVar[bool] = True
 
     def next(self, logits: Tensor, hidden: Tensor, made: Tensor, noise: Noise | None = None) -> NextInput:
         """See `Thinker.next`; with a noise of 1 the latent is a sample of the Gaussian, as published."""

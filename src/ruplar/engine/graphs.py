@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections import deque
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
@@ -25,6 +26,7 @@ class Graphs:
     buffers: Sequence[Tensor]  # tensors that the work changes; capturing runs it twice as warm-up and restores them
     found: dict[Hashable, tuple[Any, Any]] = field(default_factory=dict)
     pool: Any = None
+    seconds: float = 0.0  # spent on captures so far
 
     def run(self, key: Hashable, work: Callable[[], Any]) -> Any:
         """Replay the graph of `key`, captured from `work` the first time → the static tensors that `work` returned."""
@@ -35,6 +37,8 @@ class Graphs:
         return result
 
     def _capture(self, work: Callable[[], Any]) -> tuple[Any, Any]:
+        torch.cuda.synchronize()  # work in flight is no part of the capture
+        began = time.perf_counter()
         before = [tensor.clone() for tensor in self.buffers]
         side = _side_stream(torch.cuda.current_device())
         side.wait_stream(torch.cuda.current_stream())
@@ -49,6 +53,7 @@ class Graphs:
             self.pool = torch.cuda.graph_pool_handle()
         with torch.cuda.graph(graph, pool=self.pool, capture_error_mode="thread_local"):
             result = work()
+        self.seconds += time.perf_counter() - began
         return graph, result
 
     def _restore(self, before: list[Tensor]) -> None:

@@ -32,7 +32,7 @@ class LayerKernels:
             return None
         kernels = cls(decoder)
         if check:
-            check_difference("layer", kernels.difference())
+            check_difference("layer", kernels.difference(), decoder.weights.table.dtype)
         return kernels
 
     def rotate_and_store(self, index: int, qkv: Tensor, slots: Tensor, positions: Tensor | None = None) -> None:

@@ -24,8 +24,9 @@ from ruplar.engine.thinker import NextInput, Thinker, check_decoding, override_h
 from ruplar.model.backbone import Backbone
 from ruplar.types import Prompt
 
-Keep = Literal["none", "embeds", "all"]
-"""What to return of each latent: nothing, its embedding, or its embedding and the logits it was made from (V-sized)."""
+Keep = Literal["none", "readable", "embeds", "all"]
+"""What to return of each latent: nothing, what makes it readable without noise (its hidden state; in this engine its logits),
+its embedding, or its embedding and the logits it was made from (V-sized)."""
 
 
 @dataclass
@@ -43,6 +44,7 @@ class Generation:
     latent_logits: list[Tensor] = field(default_factory=list)
     # one [D] per latent: the latent itself; empty unless requested
     latent_embeds: list[Tensor] = field(default_factory=list)
+    latent_hidden: Tensor | None = None  # [N, D] hidden states that the latents were made from; None unless requested
 
 
 @torch.no_grad()
@@ -177,8 +179,8 @@ def _record_latents(
     logits = logits if decision.logits is None else decision.logits
     at = continues.nonzero().flatten()
     tokens = None if decision.tokens is None else decision.tokens[at].tolist()
-    latent_logits = logits[at] if keep == "all" else None
-    latent_embeds = decision.embeds[at] if keep != "none" else None
+    latent_logits = logits[at] if keep in ("all", "readable") else None
+    latent_embeds = decision.embeds[at] if keep in ("all", "embeds") else None
     for i, row in enumerate(at.tolist()):
         rows[row].latent_count += 1
         if tokens is not None:

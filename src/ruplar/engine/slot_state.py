@@ -105,7 +105,8 @@ class SlotState:
         )
         self.latents = {}
         if self.keep != "none":  # one column more, for rows without a new latent
-            self.latents["embeds"] = sample.new_zeros((s, self.thinker.cap + 1, sample.shape[1]))
+            name = "hidden" if self.keep == "readable" else "embeds"
+            self.latents[name] = sample.new_zeros((s, self.thinker.cap + 1, sample.shape[1]))
         if self.keep == "all":
             vocabulary = self.decoder.logits(sample).shape[1]
             self.latents["logits"] = torch.zeros(s, self.thinker.cap + 1, vocabulary, device=device)
@@ -143,6 +144,11 @@ class SlotState:
         """Whether any slot samples its answer or its latents, or has a halt threshold of its own."""
         return bool(self._sampled or self._noisy or self._thresholds)
 
+    @property
+    def captured_as(self) -> tuple[bool, bool] | None:
+        """Which draws a captured decision includes: of answers, of latents; None if a threshold of its own prevents capture."""
+        return None if self._thresholds else (bool(self._sampled), bool(self._noisy))
+
     def load_replay(self, slots: Sequence[int], latents: Sequence[Tensor]) -> None:
         for slot, given in zip(slots, latents, strict=True):
             self.replay[slot, : len(given)] = given.to(self.replay)
@@ -168,10 +174,13 @@ class SlotState:
         `sampled`: some row may sample; False skips sorting and noise. `advance`: the rows have just been fed;
         False after a prefill.
         """
+        rows, every = self.rows[at], self.every[at]
+        if "hidden" in self.latents:  # where the thought ends here, the column is not read
+            column = torch.where(rows[:, THINKING] > rows[:, DONE], rows[:, LATENTS], self.spare_thought)
+            self.latents["hidden"][every, column] = hidden
         if self.fused is not None and not sampled:
             self.fused.decide(at, logits, advance)
             return
-        rows, every = self.rows[at], self.every[at]
         thinking, done, made = rows[:, THINKING].bool(), rows[:, DONE].bool(), rows[:, LATENTS]
         answers, thinks = ~(thinking | done), thinking & ~done
         tokens = self._pick(at, logits, rows[:, TOKENS], sampled and bool(self._sampled))
@@ -257,7 +266,7 @@ class SlotState:
     def generation(self, slot: int, row: Sequence[int], skip: int = 0) -> Generation:
         """A slot's row, copied to the host → what `reference.generate` returns; the first `skip` latents are left out."""
         made, said = row[LATENTS], row[TOKENS]
-        logits, embeds = self.latents.get("logits"), self.latents.get("embeds")
+        logits, embeds, hidden = (self.latents.get(name) for name in ("logits", "embeds", "hidden"))
         return Generation(
             answer_ids=list(row[HEADER : HEADER + said]),
             thought_ids=list(row[self.thoughts_at : self.thoughts_at + made]) if self.writes_text else [],
@@ -267,4 +276,5 @@ class SlotState:
             ended=bool(row[ENDED]),
             latent_logits=[] if logits is None else list(logits[slot, skip:made].cpu().clone()),
             latent_embeds=[] if embeds is None else list(embeds[slot, skip:made].clone()),
+            latent_hidden=None if hidden is None else hidden[slot, skip:made].clone(),
         )

@@ -12,14 +12,13 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from ruplar.engine.decoder import At, Decoder
+from ruplar.engine.decoder import At, Decoder, tolerance
 from ruplar.engine.fused import Linear
 from ruplar.engine.slot_state import DONE, HEADER, LATENTS, LIMIT, THINKING, TOKENS, SlotState
 from ruplar.errors import UserError
 
 TILE = 8192  # matrix elements per program: 16 KB in bfloat16, so that several programs fit on a multiprocessor
 PIECE = 1024  # vocabulary entries per program of `candidates`
-TOLERANCE = 5e-2  # relative, between two bfloat16 computations of one step; a wrong kernel differs far more
 
 
 class KernelsDisagree(RuntimeError):
@@ -39,11 +38,12 @@ def check_triton() -> None:
         ) from error
 
 
-def check_difference(what: str, difference: float) -> None:
+def check_difference(what: str, difference: float, dtype: torch.dtype) -> None:
     """Raise `KernelsDisagree` if a relative difference is NaN or larger than rounding can cause."""
-    if not difference <= TOLERANCE:
+    most = tolerance(dtype)
+    if not difference <= most:
         raise KernelsDisagree(
-            f"{what} kernels differ from the PyTorch operators by {difference:.3g} (rounding causes at most {TOLERANCE}). "
+            f"{what} kernels differ from the PyTorch operators by {difference:.3g} (rounding causes at most {most:g}). "
             "Use EngineOptions(kernels=False) and report this."
         )
 
@@ -65,7 +65,7 @@ class SmallBatchKernels:
             return None
         kernels = cls(decoder, early)
         if check:
-            check_difference("decode", kernels.difference())
+            check_difference("decode", kernels.difference(), decoder.weights.table.dtype)
         return kernels
 
     @property
@@ -97,9 +97,10 @@ class SmallBatchKernels:
 
     def logits(self, hidden: Tensor) -> Tensor:
         """Hidden [M, D] → float32 logits [M, V], rounded to the head's precision."""
-        head = self.decoder.weights.head
-        out = torch.empty(len(hidden), head.weight.shape[0], dtype=torch.float32, device=hidden.device)
-        self._project(hidden, head, out, None)
+        w = self.decoder.weights
+        count = len(w.table)  # the head may be padded
+        out = torch.empty(len(hidden), count, dtype=torch.float32, device=hidden.device)
+        self._project(hidden, Linear(w.head.weight[:count], w.head.bias), out, None)
         return out
 
     def _project(self, x: Tensor, linear: Linear, out: Tensor, scale: Tensor | None, add: bool = False) -> None:
@@ -168,10 +169,10 @@ class FusedDecision:
 
     @classmethod
     def fits(cls, state: SlotState) -> bool:
-        """Whether the kernels support this thinker; they do not store latents."""
+        """Whether the kernels support this thinker; they store neither latents nor logits."""
         thinker: Any = state.thinker
         soft = state.kind == "soft" and (thinker.harden or 0 < thinker.top_k <= 16)
-        return state.keep == "none" and (soft or state.kind in ("text", "none"))
+        return state.keep in ("none", "readable") and (soft or state.kind in ("text", "none"))
 
     def decide(self, at: At, logits: Tensor, advance: bool) -> None:
         from ruplar.engine import decision_kernels
@@ -227,7 +228,7 @@ class FusedDecision:
         same = torch.equal(rows[:, :HEADER], our_rows[:, :HEADER])
         same = same and torch.equal(rows[answered, HEADER], our_rows[answered, HEADER])
         difference = float((embeds - our_embeds).float().norm() / embeds.float().norm())
-        if not (same and difference <= TOLERANCE):
+        if not (same and difference <= tolerance(embeds.dtype)):
             raise KernelsDisagree(
                 f"decision kernels differ from the PyTorch operators (same rows: {same}, next inputs by {difference:.3g}). "
                 "Use EngineOptions(kernels=False) and report this."
@@ -246,8 +247,8 @@ class FusedDecision:
 
 
 def load_small_batch(decoder: Decoder) -> SmallBatchKernels | None:
-    """Load the decode kernels if they can run: on a GPU, in bfloat16."""
-    if decoder.device.type != "cuda" or decoder.weights.table.dtype != torch.bfloat16:
+    """Load the decode kernels if they can run: on a GPU, in bfloat16 or float32."""
+    if decoder.device.type != "cuda" or decoder.weights.table.dtype not in (torch.bfloat16, torch.float32):
         return None
     return SmallBatchKernels.of(decoder, early=torch.cuda.get_device_capability(decoder.device) >= (9, 0))
 

@@ -53,7 +53,7 @@ class _Protocol:
     samples: int
     batch_size: int
     warm: bool
-    """Run one batch before timing."""
+    """Answer one batch before timing."""
 
 
 def evaluate(
@@ -83,8 +83,8 @@ def evaluate(
         samples: Answers per question; their majority is graded, and pass@k is recorded.
         batch_size: Answers per batch.
         lenient: Grade by the published code's rule; the result says so.
-        latency_questions: Also time this many of the first questions at batch size 1, for `ms_batch1`; above 0, one-time work
-            (capturing graphs) precedes every timing.
+        latency_questions: Also time this many of the first questions at batch size 1, for `ms_batch1`; above 0, and always on
+            a GPU, a batch is answered before anything is timed.
         data_dir: Folder with the files of known benchmarks.
         skip_bad: Skip and count rows that cannot be read instead of stopping; such a result enters no table.
         on_progress: See `Progress`.
@@ -100,7 +100,8 @@ def evaluate(
     found = Evaluation(sources=[questions.record for questions in sets])
     for questions in sets:
         for seed in seeds if decoding.temperature > 0 or decoding.noisy else [0]:
-            how = _Protocol(replace(decoding, seed=seed), samples, batch_size, warm=latency_questions > 0)
+            warm = latency_questions > 0 or reasoner.model.backbone.device.type == "cuda"
+            how = _Protocol(replace(decoding, seed=seed), samples, batch_size, warm)
             report = counted(questions.name, samples * len(questions.examples), on_progress)
             result, rows = _run(reasoner, questions, domain, how, report)
             result = result.model_copy(
@@ -124,13 +125,9 @@ def _run(
     examples, model = list(questions.examples), reasoner.model
     forget_peak(model.backbone.device)
     try:
-        if how.warm:
-            _drawn(reasoner, [e.question for e in examples[: how.batch_size]], how, lambda _: None)
-        start = time.perf_counter()
-        drawn = _drawn(reasoner, [e.question for e in examples], how, report)
+        drawn, times = _drawn(reasoner, [e.question for e in examples], how, report)
     except TooLong as error:
         raise UserError(f"{examples[error.place].source}: {error}") from None
-    seconds = time.perf_counter() - start
     answers = [some[0] for some in drawn]
     votes: list[Vote] = []
     if how.samples > 1:
@@ -138,7 +135,7 @@ def _run(
         answers = [vote.answer for vote in votes]
     scores = [score(a.text, e.answer, domain) for a, e in zip(answers, examples, strict=True)]
     expected = expected_latents(model, examples)
-    about: dict[str, Any] = {"limit": questions.limit, "seed": how.decoding.seed}
+    about: dict[str, Any] = {"limit": questions.limit, "seed": how.decoding.seed, "warm_up_s": times.warm_up}
     about |= {name: questions.record[name] for name in ("left_out", "wrong_kept") if name in questions.record}
     about |= {"decoding": describe(how.decoding, how.samples), "peak_gb": reasoner.peak_gb}
     about["workers"] = reasoner.workers
@@ -164,35 +161,55 @@ def _run(
                 {"text": a.text, "found": s.found, "correct": s.correct, "latent_count": a.latent_count}
                 for a, s in zip(some, scored, strict=True)
             ]
-    return BenchmarkResult.of(questions.name, answers, scores, seconds, **about), rows
+    return BenchmarkResult.of(questions.name, answers, scores, times.steady, **about), rows
+
+
+@dataclass(frozen=True)
+class _Times:
+    """Seconds of building and warming the engine, graph captures included, and of answering in steady state."""
+
+    warm_up: float
+    steady: float
 
 
 def _drawn(
     reasoner: LatentReasoner, texts: Sequence[str], how: _Protocol, report: Callable[[int], None]
-) -> list[list[Answer]]:
-    """Generate all answers to each question; latents are returned only for single answers."""
-    if how.samples == 1:
-        one = reasoner.ask(
-            texts, return_latents=True, decoding=how.decoding, batch_size=how.batch_size, on_batch=report
-        )  # fmt: skip
-        return [[answer] for answer in one]
-    return reasoner.sample(texts, how.samples, decoding=how.decoding, batch_size=how.batch_size, on_batch=report)
+) -> tuple[list[list[Answer]], _Times]:
+    """Generate all answers to each question; latents are returned only for single answers.
+
+    Only the engine is timed: prompts are tokenized before, and answers and latents become text after.
+    """
+    prompts = [reasoner.model.prompt(text).ids for text in texts]
+    options: dict[str, Any] = {"decoding": how.decoding, "batch_size": how.batch_size, "samples": how.samples}
+    returned = how.samples == 1
+    keep = reasoner.keep(returned, how.decoding)
+    began = time.perf_counter()
+    reasoner.warm_up(return_latents=returned, questions=len(prompts), **options)
+    if how.warm:
+        reasoner.generate(prompts[: max(1, how.batch_size // how.samples)], keep=keep, **options)
+    start, captured = time.perf_counter(), reasoner.capture_seconds
+    rows = reasoner.generate(prompts, keep=keep, on_batch=report, **options)
+    end, captured = time.perf_counter(), reasoner.capture_seconds - captured
+    answers = reasoner.answers_of(rows)
+    grouped = [answers[at : at + how.samples] for at in range(0, len(answers), how.samples)]
+    return grouped, _Times(start - began + captured, end - start - captured)
 
 
 def _latency(reasoner: LatentReasoner, questions: Questions, decoding: Decoding, count: int) -> float | None:
-    """Measure the mean milliseconds per question at batch size 1.
+    """Measure the mean milliseconds per question at batch size 1, without tokenizing and decoding.
 
-    The second of two passes is timed: CUDA graphs are captured when a length occurs for the first time.
+    On a GPU the second of two passes is timed: CUDA graphs are captured when a length occurs for the first time.
     """
-    first = [e.question for e in questions.examples[:count]]
-    if not first:
+    prompts = [reasoner.model.prompt(e.question).ids for e in questions.examples[:count]]
+    if not prompts:
         return None
-    for _ in range(2):
+    on_gpu = reasoner.model.backbone.device.type == "cuda"
+    for some in (prompts if on_gpu else prompts[:1], prompts):
         start = time.perf_counter()
-        for question in first:
-            reasoner.ask(question, decoding=decoding)
+        for prompt in some:
+            reasoner.generate([prompt], decoding=decoding, batch_size=1)
         seconds = time.perf_counter() - start
-    return 1000 * seconds / len(first)
+    return 1000 * seconds / len(prompts)
 
 
 def describe(decoding: Decoding, samples: int = 1) -> str:

@@ -78,7 +78,12 @@ class BenchmarkResult(_Record):
     latents: float = Field(description="Latents, or reasoning tokens of a text method: the paper's #L.")
     answer_tokens: float
     forwards: float = Field(description="Forward passes, including the prefill.")
-    ms_per_question: float
+    ms_per_question: float = Field(
+        description="Milliseconds per question in batches; since 0.2 the engine's steady state."
+    )
+    warm_up_s: float | None = Field(
+        None, description="Seconds before the steady state: building the engine, a first batch, capturing graphs."
+    )
     ms_batch1: float | None = Field(
         None,
         validation_alias=AliasChoices("ms_batch1", "ms_alone"),  # the name in records of earlier versions
