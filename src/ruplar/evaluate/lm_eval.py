@@ -2,7 +2,7 @@
 
     python -m ruplar.evaluate.lm_eval --model ruplar --model_args pretrained=FOLDER --tasks TASK --batch_size 64
 
-lm-eval has no entry point for models of other packages, so this module registers ours and then calls lm-eval's own
+lm-eval does not discover models of other packages, so this module registers `ruplar` and then calls lm-eval's own
 command line. A task's prompt is the question: the model adds its own prompt format, also with --apply_chat_template.
 """
 
