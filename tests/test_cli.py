@@ -166,7 +166,7 @@ def test_evaluate_names_models_sets_and_files_it_cannot_find_or_read(refused, tm
     assert "runs/none: no such model folder" in refused("evaluate", "runs/none", *on)
     model = ("evaluate", "embedded:ruplar", "--device", "cpu", "--on")
     assert "unknown family 'bakry'. Did you mean 'bakery'" in refused(*model, "word-problems:bakry")
-    assert "unknown data set 'svam'. Did you mean 'svamp'?" in refused(*model, "svam")
+    assert "unknown dataset 'svam'. Did you mean 'svamp'?" in refused(*model, "svam")
     assert "nothere.jsonl: no such file" in refused(*model, "nothere.jsonl")
     (tmp_path / "odd.jsonl").write_bytes(b"\xff\xfe not text\n")
     assert "odd.jsonl" in refused(*model, "odd.jsonl")

@@ -69,7 +69,7 @@ def test_a_check_of_nothing_does_not_pass(tmp_path):
     (tmp_path / "empty.jsonl").write_text("")
     for train, against, said in (
         (str(tmp_path / "empty.jsonl"), test, "empty.jsonl: no usable row: it has no rows"),
-        (test, " , ", "--against: names no data set"),
+        (test, " , ", "--against: names no dataset"),
     ):
         done = run("overlap", train, "--against", against, "--strict")
         assert done.exit_code != 0 and said in str(done.exception)

@@ -185,7 +185,7 @@ def _train_live(demo: _Demo) -> None:
     from ruplar.runs import train_and_record
 
     demo.say("\n4  Live training: the model learns a family of problems it has never seen", "bold")
-    demo.say("Ctrl-C ends the training early and evaluates what has been learnt so far.", "dim")
+    demo.say("Ctrl-C ends the training early and evaluates the model so far.", "dim")
     new_before = _evaluate(demo, "embedded:ruplar", LIVE_FAMILY, "live-before")
     config = load_recipe(LIVE_RECIPE, demo.overrides)
     run = demo.folder / "live"

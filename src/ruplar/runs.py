@@ -247,9 +247,9 @@ def ablate_model(
     limit: int | None = None,
     data_dir: Path | None = None,
 ) -> dict[str, list[AblationRow]]:
-    """Ablate the latents of a model on each data set; return name → one row per mode, real latents first.
+    """Ablate the latents of a model on each dataset; return name → one row per mode, real latents first.
 
-    All data sets are read before the weights.
+    All datasets are read before the weights.
     """
     from ruplar.data.sources import open_source
     from ruplar.evaluate.ablate import ablate

@@ -102,7 +102,7 @@ def test_all_problems_are_told_at_once_with_the_nearest_name(small):
         "backbone.dtype: must be 'auto', 'float32' or 'bfloat16', got 'fp16'.",
         "prompt.answer: must contain {answer}",
         "data.train.0.source: nothere.jsonl: no such file",
-        "data.train.1.source: unknown data set 'gsm8k-aug-trian'. Did you mean 'gsm8k-aug-train'?",
+        "data.train.1.source: unknown dataset 'gsm8k-aug-trian'. Did you mean 'gsm8k-aug-train'?",
         "data.valid: unknown family 'bakry'. Did you mean 'bakery'?",
         "prior.name: unknown prior 'mixtur'. Did you mean 'mixture'?",
         "method.prior_weight: must be at least 0, got -1.",

@@ -26,7 +26,7 @@ BOMB = "a: &a [x, x]\n" + "".join(
         ("data.train={source: [1]}", "source"),
         (f"seed={'9' * 5000}", "not YAML"),
         (f"seed=0x{'f' * 6000}", "the number is too large"),
-        (f"data.train={'a' * 100_000}", "unknown data set"),
+        (f"data.train={'a' * 100_000}", "unknown dataset"),
         (f"backbone.weights={'a' * 100_000}", "backbone.weights"),
         (f"seed={'[' * 1200}{']' * 1200}", "nested more than 50 deep"),
     ],

@@ -256,7 +256,7 @@ def test_unknown_names_and_sets_without_a_download_are_reported_before_anything_
     known(monkeypatch, "prosqa-valid", url="")
     found = ruplar("data", "fetch", "svamp", "svmp", "prosqa-valid")
     assert found.code == 2 and server.requests == []
-    assert "unknown data set 'svmp'. Did you mean 'svamp'?" in found.err
+    assert "unknown dataset 'svmp'. Did you mean 'svamp'?" in found.err
     assert "'prosqa-valid': no download known. Put the file in data/ as prosqa-valid.json." in found.err
 
 

@@ -43,4 +43,6 @@ def test_neutral_and_harmless_fields_pass_and_others_do_not():
             check_fields({name: value})
         with pytest.raises(RequestError) as caught:
             check_fields({name: ["something", "else"]})
-        assert caught.value.status == 400 and caught.value.param == name and caught.value.message.startswith(f"{name}: ")
+        assert (
+            caught.value.status == 400 and caught.value.param == name and caught.value.message.startswith(f"{name}: ")
+        )

@@ -161,5 +161,5 @@ def test_a_recipe_may_not_train_on_what_holds_test_questions(source, message):
 
 
 def test_a_recipe_names_test_sets_that_exist():
-    with pytest.raises(UserError, match="data.decontaminate: unknown data set 'svmp'. Did you mean 'svamp'"):
+    with pytest.raises(UserError, match="data.decontaminate: unknown dataset 'svmp'. Did you mean 'svamp'"):
         check({"name": "x", "data": {"train": "word-problems", "decontaminate": ["svmp"]}, "method": "cot"}, "x.yaml")

@@ -51,7 +51,7 @@ def make(
     drills: Annotated[bool, typer.Option("--drills", help="Write bare arithmetic instead of word problems.")] = False,
     force: options.Force = False,
 ) -> None:
-    """Generate problems whose chains re-execute to their answers."""
+    """Generate problems with verified chains."""
     from ruplar.data.sources import generator, group
     from ruplar.problems.drills import generate as generate_drills
     from ruplar.problems.word_problems import write_jsonl
@@ -73,7 +73,7 @@ def make(
 
 @data.command("check")
 def check(
-    file: Annotated[str, typer.Argument(help="Data to check: a file, a known data set or a Hub name.")],
+    file: Annotated[str, typer.Argument(help="Data to check: a file, a known dataset or a Hub name.")],
     domain: options.Domain = "arithmetic",
     format: options.Format = None,
     data_dir: options.DataDir = None,
@@ -83,7 +83,7 @@ def check(
 ) -> None:
     """Check chains: parse and re-execute them.
 
-    Reports how rows are parsed, which are dropped and why, and which steps do not re-execute.
+    Reports how rows are parsed, which are dropped and why, and which steps are wrong.
     """
     from ruplar.data.check import check_chains
 
@@ -96,12 +96,12 @@ def check(
 
 @data.command("augment")
 def augment(
-    source: Annotated[str, typer.Argument(help="Chains to augment: a file, a known data set or a Hub name.")],
+    source: Annotated[str, typer.Argument(help="Chains to augment: a file, a known dataset or a Hub name.")],
     output: Annotated[Path, typer.Argument(help="Output file (jsonl).")],
     count: Annotated[int, typer.Option(min=1, help="Total number of problems to write.")] = 150_000,
     per_chain: Annotated[int, typer.Option(min=1, help="Maximum number of problems made from one chain.")] = 100,
     seed: options.Seed = 1,
-    valid: Annotated[list[str] | None, typer.Option(help="Data set whose questions are held out. Repeatable.")] = None,
+    valid: Annotated[list[str] | None, typer.Option(help="Dataset whose questions are held out. Repeatable.")] = None,
     against: Annotated[
         str,
         typer.Option(
@@ -189,13 +189,13 @@ def _summary(report: AugmentReport, output: Path, count: int, per_chain: int, sh
 def _set_names(against: str) -> list[str]:
     names = [name for part in against.split(",") if (name := part.strip())]
     if not names:
-        raise UserError(f"--against: names no data set. Give for instance {BENCHMARKS}, or a file.")
+        raise UserError(f"--against: names no dataset. Give for instance {BENCHMARKS}, or a file.")
     return names
 
 
 @data.command("overlap")
 def overlap(
-    train: Annotated[list[str], typer.Argument(help="Training data: files, known data sets or Hub names.")],
+    train: Annotated[list[str], typer.Argument(help="Training data: files, known datasets or Hub names.")],
     against: Annotated[str, typer.Option(help="Comma-separated test sets or files.")] = BENCHMARKS,
     show: Annotated[int, typer.Option(min=0, help="Matching pairs to print for each kind of overlap.")] = 3,
     strict: Annotated[bool, typer.Option("--strict", help="Exit with status 1 if there is any overlap.")] = False,

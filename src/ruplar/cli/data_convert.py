@@ -1,4 +1,4 @@
-"""`ruplar data convert`: a data set in prose → questions, chains and answers, by rules or by an LLM endpoint."""
+"""`ruplar data convert`: a dataset in prose → questions, chains and answers, by rules or by an LLM endpoint."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ err = Console(stderr=True)
 
 
 def convert(
-    source: Annotated[str, typer.Argument(metavar="INPUT", help="Input: a file, a known data set or a Hub name.")],
+    source: Annotated[str, typer.Argument(metavar="INPUT", help="Input: a file, a known dataset or a Hub name.")],
     output: Annotated[Path, typer.Argument(help="Output file (jsonl).")],
     domain: Domain = "arithmetic",
     by: Annotated[Literal["rules", "llm"], typer.Option(help="Extract chains by rules or with an LLM.")] = "rules",

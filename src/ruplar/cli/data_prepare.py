@@ -26,7 +26,7 @@ err = Console(stderr=True)
 
 def fetch(
     names: Annotated[
-        list[str] | None, typer.Argument(help="Data sets to download; without a name, all known sets are listed.")
+        list[str] | None, typer.Argument(help="Datasets to download; without a name, all known ones are listed.")
     ] = None,
     to: Annotated[
         Path | None, typer.Option(help="Output folder. [default: $RUPLAR_CACHE/data, else ~/.cache/ruplar/data]")
@@ -38,7 +38,7 @@ def fetch(
 ) -> None:
     """Download benchmark files and verify their content.
 
-    Without a name, lists the known data sets.
+    Without a name, lists the known datasets.
     """
     from ruplar.data.fetch import Fetcher, check_names
 
@@ -111,7 +111,7 @@ def download_bar(name: str) -> Iterator[Callable[..., None]]:
 
 @dataclass(frozen=True)
 class _Encoding:
-    """One distinct pre-tokenized data set: its label, the first config that uses it, and the study rows that share it."""
+    """One distinct pre-tokenized dataset: its label, the first config that uses it, and the study rows that share it."""
 
     name: str
     config: RunConfig

@@ -1,4 +1,4 @@
-"""`ruplar export`, `push`, `average` and `fetch`: write a model for others, upload it, average trainings, download a backbone."""
+"""`ruplar export`, `push`, `average` and `fetch`: write a model for others, upload it, average training runs, download a backbone."""
 
 from __future__ import annotations
 
@@ -33,7 +33,10 @@ def export(
     dtype: Annotated[Literal["float32", "bfloat16"], typer.Option(help="Data type of the weights.")] = "float32",
     custom_generate: Annotated[
         bool,
-        typer.Option("--custom-generate", help="Also write custom_generate/generate.py: transformers thinks with it."),
+        typer.Option(
+            "--custom-generate",
+            help="Also write custom_generate/generate.py, so that transformers' generate uses soft tokens.",
+        ),
     ] = False,
     card: Annotated[
         bool, typer.Option("--card", help="Also write README.md, a model card made from MODEL's run and RUNS.")
@@ -170,9 +173,9 @@ def average(
         typer.Option(help="Data type of the weights; that of the first model if not given."),
     ] = None,
 ) -> None:
-    """Average the weights of several trainings (a model soup).
+    """Average the weights of several training runs (a model soup).
 
-    The trainings share their recipe and initial weights and differ in their seed.
+    The runs share their recipe and initial weights and differ in their seed.
     """
     if writable_folder(folder).exists():
         raise UserError(f"{folder} exists. Name another folder.")

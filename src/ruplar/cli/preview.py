@@ -30,7 +30,7 @@ def preview(
     semantics: Annotated[
         str | None, typer.Option(help="Variant of the mixture prior: set, multiset, paper or published.")
     ] = None,
-    spans: Annotated[str, typer.Option(help="Span rule: a name in `ruplar list spans`.")] = "step",
+    spans: Annotated[str, typer.Option(help="Spans rule: a name in `ruplar list spans`.")] = "step",
     domain: Domain = "arithmetic",
     settings: Annotated[
         list[str] | None, typer.Option("--set", help="Override a setting, e.g. prior.operand_share=0.3. Repeatable.")
@@ -39,7 +39,7 @@ def preview(
     limit: Annotated[int, typer.Option(min=1, help="Maximum number of chains shown from a file.")] = 5,
     as_json: AsJson = False,
 ) -> None:
-    """Show what a chain teaches: steps, spans and priors.
+    """Show the training targets of a chain: steps, spans and priors.
 
     Priors are shown as the tokenizer's tokens with their probabilities.
     """

@@ -19,25 +19,29 @@ def report(
     as_json: AsJson = False,
     tests: Annotated[
         bool | None,
-        typer.Option(help="Test every row against the best, paired by question; on by default for studies."),
+        typer.Option(
+            help="Significance tests of every row against the best, paired by question; on by default for studies."
+        ),
     ] = None,
     against: Annotated[
         str | None, typer.Option(help="Test every row against this one too; it may belong to another study.")
     ] = None,
-    printed: Annotated[bool, typer.Option(help="Show the paper's printed numbers beside a study's.")] = True,
+    printed: Annotated[bool, typer.Option(help="Show the numbers reported in the paper next to a study's.")] = True,
     update: Annotated[
         list[str] | None,
         typer.Option(help="FILE:NAME: replace the block results:NAME in FILE with the tables. Repeatable."),
     ] = None,
     by: Annotated[
         Literal["steps"] | None,
-        typer.Option(help="One table per benchmark only: accuracy by the number of reference steps."),
+        typer.Option(
+            help="Print only accuracy by the number of steps in the reference chain, one table per benchmark."
+        ),
     ] = None,
     page: Annotated[
         Path | None,
-        typer.Option(help="Write one study's page of the results appendix (Markdown), its figure beside it."),
+        typer.Option(help="Write one study's page of the results appendix (Markdown), with its figure next to it."),
     ] = None,
-    html: Annotated[Path | None, typer.Option(help="Write one self-contained page, tables and figures in it.")] = None,
+    html: Annotated[Path | None, typer.Option(help="Write one self-contained page with tables and figures.")] = None,
     figures: Annotated[Path | None, typer.Option(help="Write every figure to this folder, as PNG and SVG.")] = None,
     drafts: Annotated[
         bool,

@@ -30,7 +30,7 @@ def study(
         list[str],
         typer.Argument(
             metavar="STUDY... [KEY=VALUE]...",
-            help="Names in `ruplar list studies`, or YAML files, then settings for all rows, e.g. training.max_steps=600.",
+            help="Names in `ruplar list studies`, or YAML files, then overrides for all rows, e.g. training.max_steps=600.",
         ),
     ],
     show_plan: Annotated[
@@ -64,18 +64,16 @@ def study(
     final: Annotated[
         bool,
         typer.Option(
-            "--final", help="Ask the test sets of every finished cell, once; the study file must be committed."
+            "--final", help="Evaluate every finished cell on the test sets, once; the study file must be committed."
         ),
     ] = False,
     again: Annotated[
         list[str] | None,
-        typer.Option(metavar="LABEL", help="With --final: ask this row again; its results say so. Repeatable."),
+        typer.Option(metavar="LABEL", help="With --final: evaluate this row again; its results say so. Repeatable."),
     ] = None,
     frozen_at: Annotated[
         str | None,
-        typer.Option(
-            metavar="COMMIT", help="With --final: the commit of the study file, where git does not track the file."
-        ),
+        typer.Option(metavar="COMMIT", help="With --final: the commit of the study file, if git does not track it."),
     ] = None,
     reuse: Annotated[
         bool, typer.Option(help="Reuse models of other studies that were trained with the same settings and code.")
@@ -92,8 +90,8 @@ def study(
 ) -> None:
     """Run studies: train and evaluate rows × seeds.
 
-    All rows are trained and evaluated under equal conditions. Repeat the command to resume an interrupted study. Test sets
-    are asked with --final only.
+    All rows are trained and evaluated under equal conditions. Repeat the command to resume an interrupted study. Only
+    --final evaluates on the test sets.
     """
     if not final and (again or frozen_at):
         raise UserError(f"{'--again' if again else '--frozen-at'}: needs --final.")
@@ -162,12 +160,16 @@ def study(
 
 
 def _check_final(overrides: Sequence[str], given: dict[str, object]) -> None:
-    """Refuse what would change the committed list of rows, or has no effect on asking in this process."""
+    """Refuse what would change the committed list of rows, or has no effect on an evaluation in this process."""
     if overrides:
-        raise UserError(f"--final: asks the rows of the committed study file, so '{overrides[0]}' cannot be set here.")
+        raise UserError(
+            f"--final: evaluates the rows of the committed study file, so '{overrides[0]}' cannot be set here."
+        )
     for option, value in given.items():
         if value is not None:
-            raise UserError(f"{option}: cannot be used with --final, which asks all finished cells one after another.")
+            raise UserError(
+                f"{option}: cannot be used with --final, which evaluates all finished cells one after another."
+            )
 
 
 def _planned(

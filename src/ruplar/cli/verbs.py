@@ -40,11 +40,11 @@ out = Console()
 err = Console(stderr=True)
 
 BatchSize = Annotated[int, typer.Option(min=1, help="Batch size: questions answered concurrently.")]
-Limit = Annotated[int | None, typer.Option(min=1, help="Use only the first N questions of each data set.")]
+Limit = Annotated[int | None, typer.Option(min=1, help="Use only the first N questions of each dataset.")]
 On = Annotated[
     str,
     typer.Option(
-        help="Comma-separated data sets: known names (gsm8k-aug, svamp, …), word-problems[:FAMILY], or files."
+        help="Comma-separated datasets: known names (gsm8k-aug, svamp, …), word-problems[:FAMILY], or files."
     ),
 ]
 
@@ -77,13 +77,13 @@ def demo(
         bool,
         typer.Option("--full", help="Evaluate 400 problems and train for 600 steps: about 12 minutes on two cores."),
     ] = False,
-    train: Annotated[bool, typer.Option(help="Also train live; --no-train ends after the first part.")] = True,
+    train: Annotated[bool, typer.Option(help="Also train; --no-train stops before the training.")] = True,
     device: options.Device = "cpu",
 ) -> None:
     """Run the five-minute tour of the embedded model, on a CPU.
 
-    First a thought, a comparison of methods and a latent ablation (half a minute), then live training on a new family of
-    problems. Ctrl-C during the training ends it early and evaluates what has been learnt.
+    Shows the latents of a few problems, compares methods and ablates the latents (half a minute), then trains on a new
+    family of problems. Ctrl-C ends the training early and evaluates the model so far.
     """
     from ruplar.demo import FULL, SHORT, run_demo
 
@@ -160,7 +160,9 @@ def evaluate(
     temperature: options.Temperature = 0.0,
     top_p: options.TopP = 1.0,
     max_answer_tokens: Annotated[int, typer.Option(min=1, help="Maximum number of answer tokens.")] = 64,
-    lenient: Annotated[bool, typer.Option(help="Grade like the published code; tables mark such results.")] = False,
+    lenient: Annotated[
+        bool, typer.Option(help="Grade like the paper's published code; tables mark such results.")
+    ] = False,
     batch_size: BatchSize = 64,
     batch1: Annotated[int, typer.Option(min=0, help="Also time the first N questions at batch size 1.")] = 0,
     alone: Annotated[int, typer.Option(min=0, hidden=True, help="Former name of --batch1.")] = 0,
@@ -277,7 +279,7 @@ def _sources(text: str) -> list[Any]:
 
     names = [part.strip() for part in text.split(",") if part.strip()]
     if not names:
-        raise UserError("--on: names no data set. Give for instance word-problems, gsm8k-aug,svamp or a file.")
+        raise UserError("--on: names no dataset. Give for instance word-problems, gsm8k-aug,svamp or a file.")
     try:
         return [SourceConfig.model_validate(name) for name in names]
     except ValidationError as error:

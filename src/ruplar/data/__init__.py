@@ -1,1 +1,1 @@
-"""Data sets: reading, checking, augmenting, converting, encoding and batching examples."""
+"""Datasets: reading, checking, augmenting, converting, encoding and batching examples."""

@@ -117,7 +117,7 @@ def check_names(names: Iterable[str]) -> None:
     problems = []
     for name in names:
         if name not in KNOWN_SETS:
-            problems.append(unknown("data set", name, KNOWN_SETS))
+            problems.append(unknown("dataset", name, KNOWN_SETS))
         elif KNOWN_SETS[name].of:
             problems.append(f"'{name}' has no file. Fetch the sets it is read from: {', '.join(parts_of(name))}.")
         elif not KNOWN_SETS[name].url:

@@ -1,4 +1,4 @@
-"""Row → example: the column layouts of published data sets, and a plain one for your own data.
+"""Row → example: the column layouts of published datasets, and a plain one for your own data.
 
 The columns of each are in docs/domains.md.
 """

@@ -144,7 +144,7 @@ def locate(source: str | Path, data_dir: str | Path | None = None) -> Location:
         raise UserError(f"{text}: no such file. A Hub set is written hub:owner/name.")
     if _HUB.fullmatch(text):
         return Location(hub=text)
-    raise UserError(f"{unknown('data set', text, KNOWN_SETS)} Or give the path of a file, or hub:owner/name.")
+    raise UserError(f"{unknown('dataset', text, KNOWN_SETS)} Or give the path of a file, or hub:owner/name.")
 
 
 def _locate_known(name: str, folders: Sequence[Path]) -> Location:

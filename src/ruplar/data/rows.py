@@ -1,4 +1,4 @@
-"""File or Hub data set → rows, each with its location; what the columns mean is decided in `formats.py`.
+"""File or Hub dataset → rows, each with its location; what the columns mean is decided in `formats.py`.
 
 Lines are read one by one, so a large file is never held in memory (a `.json` list is). Numbers in JSON keep their written
 form: 3244047.0999999996 stays that text, without passing through a float.
@@ -49,7 +49,7 @@ LOCAL_FILE = "Or give the path of a local file."
 
 
 def hub_rows(name: str, config: str | None, split: str, hint: str = "") -> Iterator[Row]:
-    """Yield the rows of a Hugging Face data set, through the `datasets` package and its cache."""
+    """Yield the rows of a Hugging Face dataset, through the `datasets` package and its cache."""
     from huggingface_hub import constants
 
     hint = hint or LOCAL_FILE

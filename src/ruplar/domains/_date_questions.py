@@ -1,4 +1,4 @@
-"""Question about a date → which day it is today by its premises, and which day it asks for.
+"""Question about a date → what day today is according to its premises, and which day it asks for.
 
 The known forms are those of BIG-bench's Date Understanding and of the generator in `problems/date_scenarios.py`. Each is a
 pattern and a rule; the first that matches is used. A question of any other form is not understood.
@@ -53,12 +53,12 @@ def divide(question: str) -> tuple[str, str]:
 
 
 def scenario(question: str) -> str:
-    """Return the premises of a question without the sentence that says which of two is right."""
+    """Return the premises of a question without the sentence that says which of two people is right."""
     return unjudged(divide(question)[0])
 
 
 def unjudged(premises: str) -> str:
-    """Premises → the same without the sentence that says which of two is right."""
+    """Premises → the same without the sentence that says which of two people is right."""
     return re.sub(rf" ?{_OPINIONS}", "", premises)
 
 
@@ -89,7 +89,7 @@ def offset_asked_for(text: str) -> tuple[int, str] | None:
 
 
 def today(premises: str) -> Days:
-    """Premises → the day it is today; two days if they are ambiguous, none if they have no known form."""
+    """Premises → the date of today; two dates if they are ambiguous, none if they have no known form."""
     for pattern, rule in _FORMS:
         if found := pattern.search(premises):
             try:

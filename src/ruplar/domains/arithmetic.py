@@ -115,7 +115,7 @@ class Domain:
         return _markup.extract(text, lambda answer: number(answer.removesuffix("%")) is not None)
 
     def marked(self, answer: str) -> str:
-        """Marked answer of a data set → the same without a unit: `12 apples` → `12`; anything else is unchanged."""
+        """Marked answer of a dataset → the same without a unit: `12 apples` → `12`; anything else is unchanged."""
         return without_unit(answer)
 
     def same(self, found: str, marked: str) -> bool:

@@ -12,7 +12,7 @@ class Domain(Protocol):
 
     `EXAMPLE` is a chain of the domain and its answer, shown in error messages and used by the contract tests.
 
-    Optional members: `marked(answer)` converts the marked answer of a data set to the form it is trained and compared in, e.g.
+    Optional members: `marked(answer)` converts the marked answer of a dataset to the form it is trained and compared in, e.g.
     `12 apples` → `12`. `operations(step)` splits a step into one step per operation, e.g. `16-3-4=9` → `16-3=13`, `13-4=9`.
     `check_chain(example)` returns the errors of a chain given its question and answer; single steps are left to `check`.
     `unchecked_chain(example)` returns why `check_chain` cannot judge it, or None. `scenario(question)` returns the premises of a

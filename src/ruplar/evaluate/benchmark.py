@@ -75,7 +75,7 @@ def evaluate(
 
     Args:
         model: A `LatentReasoner`, or a model folder or name to load.
-        on: Names, files, Hub data sets or generated problems; all are loaded before the first question. `limit`, `data_dir`
+        on: Names, files, Hub datasets or generated problems; all are loaded before the first question. `limit`, `data_dir`
             and `skip_bad` do not apply to what `open_questions` has loaded.
         limit: Use only the first questions of each; such a result enters no table.
         seeds: Random seeds of sampled answers, one result each. Greedy decoding runs once.

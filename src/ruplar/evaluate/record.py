@@ -112,10 +112,12 @@ class BenchmarkResult(_Record):
     samples: int = Field(1, ge=1, description="Answers per question; above 1 their majority is graded.")
     pass_at: dict[int, Share] = Field({}, description="k → unbiased estimate of pass@k; sampled runs only.")
     lenient: bool = Field(False, description="Graded by the published code's rule instead of the strict one.")
-    frozen_at: str = Field("", description="Commit of the list of rows when a study asked this test set; empty: none.")
-    asked_at: str = Field("", description="When a study asked this test set.")
+    frozen_at: str = Field(
+        "", description="Commit of the list of rows when a study evaluated on this test set; empty: none."
+    )
+    asked_at: str = Field("", description="When a study evaluated on this test set.")
     asked_again: int = Field(
-        0, ge=0, description="How often this test set was asked again; the last answers are here."
+        0, ge=0, description="How often the model was evaluated on this test set again; the last answers are here."
     )
     added_later: bool = Field(False, description="The row was added after the study's first test set was asked.")
 

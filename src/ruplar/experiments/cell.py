@@ -74,7 +74,7 @@ def run_cell(cell: Cell, job: Job, report: Report) -> RunRecord:
 
 
 def check_tested(cell: Cell, job: Job) -> RunRecord | None:
-    """Return the record of a cell that was asked its test sets; None for any other."""
+    """Return the record of a cell that was evaluated on its test sets; None for any other."""
     record = storage.recorded(cell, job.places)
     names = {source.name for source in job.study.test}
     if record is None or not any(result.name in names for result in record.benchmarks):
@@ -140,7 +140,7 @@ def _release(device: str) -> None:
 
 
 def _start(cell: Cell, job: Job) -> dict[str, str]:
-    """Return the fingerprint of the weights a cell started from, or will; for a soup, those of its trainings."""
+    """Return the fingerprint of the weights a cell started from, or will; for a soup, those of its training runs."""
     places = job.places
     run = places.work / folder_name(cell.of, cell.soup[0]) if cell.of and cell.soup else places.model_of(cell)
     done = run / storage.TRAINED

@@ -1,12 +1,12 @@
-"""A finished study → its test sets, asked once, of a list of rows that was committed before.
+"""A finished study → its results on the test sets, evaluated once, for a list of rows that was committed before.
 
-ruplar study NAME             trains the rows and asks the selection sets (`on:`)
-ruplar study NAME --final     asks the test sets (`test:`) of every finished cell
+ruplar study NAME             trains the rows and evaluates them on the selection sets (`on:`)
+ruplar study NAME --final     evaluates every finished cell on the test sets (`test:`)
 
-run.json     per test set the commit of the study file, the time, how often it was asked again, whether the row was added later
-study.json   `frozen`: commit, time and rows when the first test set was asked
+run.json     per test set the commit of the study file, the time, how often it was evaluated again, whether the row was added later
+study.json   `frozen`: commit, time and rows at the first test evaluation
 
-A result on record is kept, also one from before this protocol; `--again LABEL` asks anew, and the result says so.
+A result on record is kept, also one from before this protocol; `--again LABEL` evaluates again, and the result says so.
 """
 
 from __future__ import annotations
@@ -50,12 +50,12 @@ def frozen_commit(file: Path, given: str | None = None) -> str:
 
 
 def ask_test_sets(job: Job, frozen_at: str, again: Collection[str], watch: Watch) -> Outcome:
-    """Ask the test sets of every finished cell, in this process; what is on record is kept.
+    """Evaluate every finished cell on the test sets, in this process; what is on record is kept.
 
     Args:
-        job: The study, the cells to ask, and how.
+        job: The study, the cells to evaluate, and how.
         frozen_at: From `frozen_commit`.
-        again: Labels of rows that are asked although they were asked before.
+        again: Labels of rows that are evaluated again.
         watch: As in `run_studies`.
 
     Returns:
@@ -99,7 +99,7 @@ def _event(job: Job, cell: Cell, kind: str, **about: Any) -> dict[str, Any]:
 
 
 def _unasked(cell: Cell, job: Job, again: Collection[str]) -> list[SourceConfig]:
-    """Return the test sets that a cell has no result on, or all of them where its row is asked again."""
+    """Return the test sets that a cell has no result on, or all of them if its row is evaluated again."""
     asked = _results(read_record(job.places.result(cell)))
     return [source for source in job.study.test if cell.label in again or source.name not in asked]
 

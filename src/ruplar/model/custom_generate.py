@@ -1,4 +1,4 @@
-"""Think in soft tokens, then answer: a `generate` function for plain transformers; it imports nothing of ruplar.
+"""Think in soft tokens, then answer: a `generate` function for plain transformers, which does not import ruplar.
 
 `ruplar export --custom-generate` writes this file, with the model's own `SETTINGS`, to custom_generate/generate.py:
 
@@ -27,7 +27,7 @@ def generate(
     show_thought: bool = False,
     **kwargs: Any,
 ) -> Any:
-    """Return prompt, thought and answer; a soft token is a `<think>` token, or with `show_thought` its likeliest token."""
+    """Return prompt, thought and answer; a soft token is a `<think>` token, or with `show_thought` its most likely token."""
     ids = inputs if input_ids is None else input_ids
     if ids is None:
         raise ValueError("custom_generate: pass input_ids, as tokenizer.apply_chat_template returns them.")

@@ -2,8 +2,8 @@
 
 A problem lists facts in any order (`Every terpus is a brimpus.`), most of which lead nowhere, and asks which of two concepts a person
 is; only one follows. Problem i under seed s depends on (s, i, steps, split) only, and is the same on every machine. Training,
-validation and test share no graph (with its two options marked), whatever words it has, and no conclusion: where `Tom is a lempus`
-is an answer of the test, it is no option of a training problem, neither the true one nor the wrong one.
+validation and test share no graph (with its two options marked), whatever words it has, and no conclusion: if `Tom is a lempus`
+is an answer in the test split, it is not an option of any training problem, neither the true one nor the wrong one.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def generate(
     name: str = "logic-problems",
     salt: int = _SALT,
 ) -> Iterator[Example]:
-    """Write `count` problems, from the `start`-th on."""
+    """Yield `count` problems, starting with number `start`."""
     able = {n: share for n, share in STEP_WEIGHTS.items() if steps[0] <= n <= steps[1]}
     if not able:
         raise UserError(f"steps: logic problems have 1 to 5 steps, not {steps[0]} to {steps[1]}.")

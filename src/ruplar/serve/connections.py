@@ -97,9 +97,9 @@ class BoundedProtocol(H11Protocol):
         if len(self.connections) <= self.max_connections and len(same) <= self.max_client_connections:
             return
         # a client that has sent no request yet makes room for a new one from the same address
-        silent = [c for c in same if c is not self and c.cycle is None and c._header_timer is not None]
+        silent = [(c._header_timer.when(), c) for c in same if c is not self and not c.cycle and c._header_timer]
         if silent:
-            min(silent, key=lambda c: c._header_timer.when()).close()
+            min(silent, key=lambda pair: pair[0])[1].close()
         else:
             error = RequestError(429, "Too many open connections. Try again later.", None, "too_many_connections")
             error.headers["retry-after"] = "1"

@@ -144,7 +144,7 @@ class Guard:
     same: float = 0.99  # … and at least this share of them has the same most likely token
     # a thought counts as empty if less than this share of latents is preferred to the halt token
     went_on: float = 0.01
-    warm_up: float = 0.1  # share of the run before which halting is not judged: the markers are still being learnt
+    warm_up: float = 0.1  # share of the run before which halting is not judged: the markers are still being learned
     collapse: bool = True  # whether a collapse stops the run; NaN always does
     _collapsed: deque[bool] = field(default_factory=deque, init=False, repr=False)
     _halted: deque[bool] = field(default_factory=deque, init=False, repr=False)

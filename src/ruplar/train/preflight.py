@@ -68,7 +68,7 @@ def check_graph(args: Any) -> None:
 
 
 def write_recipe(file: Path, config: RunConfig, resume: bool) -> None:
-    """Write the config to the run folder; on resume, refuse changes of what is learnt and warn about others."""
+    """Write the config to the run folder; on resume, refuse changes to what is trained and warn about others."""
     text = to_yaml(config)
     before = yaml.safe_load(file.read_text(encoding="utf-8")) if resume and file.is_file() else {}
     fixed = ("seed", "data", "method", "prior", "spans")

@@ -39,7 +39,7 @@ def check_installed(names: Sequence[str]) -> None:
 
 
 def thought_of(example: Example, answer: Answer) -> Thought:
-    """An answered question → its row: each latent by its likeliest tokens, `3 0.64 * 0.36 | 36 0.62 - 0.38`."""
+    """An answered question → its row: each latent by its most likely tokens, `3 0.64 * 0.36 | 36 0.62 - 0.38`."""
     latents = [
         " ".join(f"{token.strip()} {p:.2f}" for token, p in zip(latent.tokens[:2], latent.probs, strict=False))
         for latent in answer.latents
