@@ -38,6 +38,7 @@ ELSEWHERE = {
     "train smollm2-cot": "needs a GPU",
     "train ruplar": "needs a Hub set",
     "bench train": "needs a GPU",
+    "--ray": "needs a cluster; tests/cluster and the tests named ray start one",
     "push shared": "needs the folder of the command before; test_cli_push.py checks one",
 }
 """Part of a command → why it is not run here; its verb and options are checked by test_pages.py."""

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from ruplar.cli.options import Device, ModelArg, options_of, pick_device
+from ruplar.cli.options import Device, Gpus, ModelArg, Ray, check_ray, integers, options_of, pick_device
 from ruplar.errors import UserError, install_extra
 from ruplar.serve.schemas import Limits, MessagesMode
 
@@ -50,6 +50,11 @@ def serve(
         ),
     ] = "",
     device: Device = "auto",
+    ray: Ray = None,
+    gpus: Gpus = None,
+    replicas: Annotated[
+        str, typer.Option(metavar="MIN,MAX", help="With --ray: minimum and maximum number of replicas.")
+    ] = "1,8",
     *,
     limits: Limits,
 ) -> None:
@@ -65,14 +70,31 @@ def serve(
         raise UserError(f"`ruplar serve` needs {error.name}. {install_extra('serve')}") from error
     from ruplar.serve.app import ServerConfig, load_models, make_server
 
+    check_ray(ray, gpus)
     config = ServerConfig(
-        model=model, name=name, compare=compare, host=host, port=port, key=api_key, device=pick_device(device),
+        model=model, name=name, compare=compare, host=host, port=port, key=api_key,
+        device=pick_device(device) if ray is None else device,
         allowed_hosts=[name.strip() for name in allowed_hosts.split(",") if name.strip()],
         messages=messages,
     )  # fmt: skip
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))  # uvicorn raises the signal again after a clean shutdown
+    if ray is not None:
+        from ruplar.cluster.application import run_application
+
+        least, most = integers(replicas, "--replicas", 2)
+        if not 1 <= least <= most or port == 0:
+            raise UserError(f"--replicas and --port: cannot be {replicas} and {port}. Give for instance 1,8 and 8000.")
+        run_application(ray, config, limits, (least, most), gpus, lambda name: _print_address(name, host, port))
+        return
     registry = load_models(config, limits)
     server = make_server(registry, config)
     _run(server, registry.main.name)
+
+
+def _print_address(name: str, host: str, port: int) -> None:
+    shown = f"[{host}]" if ":" in host else host
+    err.print(f"{name} at http://{shown}:{port}  (API: /v1, playground: /, health: /health, metrics: /metrics)",
+              highlight=False, soft_wrap=True)  # fmt: skip
 
 
 def _run(server, name: str) -> None:
@@ -81,13 +103,9 @@ def _run(server, name: str) -> None:
     async def startup(sockets=None) -> None:
         await start(sockets)
         if server.started:
-            host, port = server.servers[0].sockets[0].getsockname()[:2]
-            shown = f"[{host}]" if ":" in host else host
-            err.print(f"{name} at http://{shown}:{port}  (API: /v1, playground: /, health: /health, metrics: /metrics)",
-                      highlight=False, soft_wrap=True)  # fmt: skip
+            _print_address(name, *server.servers[0].sockets[0].getsockname()[:2])
 
     server.startup = startup
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))  # uvicorn raises the signal again after a clean shutdown
     server.run()
     if not server.started:
         raise UserError("the server could not start; the port may be in use. See the message above.")

@@ -188,6 +188,10 @@ def make_server(registry: ModelRegistry, config: ServerConfig) -> uvicorn.Server
         # by then, running requests have finished or timed out
         "timeout_graceful_shutdown": int(limits.timeout) + _DRAIN_EXTRA,
     }
+    return DrainingServer(uvicorn.Config(asgi_app(registry, config), **options))
+
+
+def asgi_app(registry: ModelRegistry, config: ServerConfig) -> Any:
     # a page cannot know the key, so that with a key every name is accepted
     hosts = HostNames.of(config.host, config.allowed_hosts) if config.allowed_hosts or config.key is None else None
-    return DrainingServer(uvicorn.Config(make_app(registry, config.key, hosts), **options))
+    return make_app(registry, config.key, hosts)
