@@ -212,12 +212,13 @@ def matrix_products(weight: Tensor) -> Iterator[None]:
     On an ARM CPU oneDNN repacks a float32 matrix for every product; plain BLAS does not.
     """
     on_arm = not weight.is_cuda and platform.machine() in ("aarch64", "arm64")
-    before = torch.backends.mkldnn.enabled
-    torch.backends.mkldnn.enabled = before and not (on_arm and weight.dtype == torch.float32)
+    library: Any = torch.backends.mkldnn
+    before = library.enabled
+    library.enabled = before and not (on_arm and weight.dtype == torch.float32)
     try:
         yield
     finally:
-        torch.backends.mkldnn.enabled = before
+        library.enabled = before
 
 
 def tolerance(dtype: torch.dtype) -> float:

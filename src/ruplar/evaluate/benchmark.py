@@ -180,9 +180,14 @@ def _drawn(
     if how.warm:
         reasoner.generate(prompts[: max(1, how.batch_size // how.samples)], keep=keep, **options)
     start, captured = time.perf_counter(), reasoner.capture_seconds
-    rows = reasoner.generate(prompts, keep=keep, on_batch=report, **options)
+    if keep == "all":  # latents with noise become readable batch by batch, on the clock: their logits are large
+        one = {"decoding": how.decoding, "batch_size": how.batch_size}
+        answers = reasoner.ask(texts, return_latents=True, on_batch=report, **one)
+    else:
+        rows = reasoner.generate(prompts, keep=keep, on_batch=report, **options)
     end, captured = time.perf_counter(), reasoner.capture_seconds - captured
-    answers = reasoner.answers_of(rows)
+    if keep != "all":
+        answers = reasoner.answers_of(rows)
     grouped = [answers[at : at + how.samples] for at in range(0, len(answers), how.samples)]
     return grouped, end - start - captured, start - began + captured
 
