@@ -6,8 +6,10 @@ import pytest
 from typer.testing import CliRunner
 
 from ruplar.bench import latency, throughput
+from ruplar.bench.models import models
 from ruplar.bench.report import KEYS, table
 from ruplar.cli import app
+from ruplar.errors import UserError
 
 
 @pytest.fixture
@@ -33,8 +35,10 @@ def test_latency_has_ratios_that_follow(measured):
     record = measured("latency")
     assert record["vs_published"] == pytest.approx(record["published_ms"] / record["ours_ms"])
     assert record["vs_hf_cot"] == pytest.approx(record["hf_cot_ms"] / record["ours_ms"])
+    assert record["vs_text"] == pytest.approx(record["text_ms"] / record["ours_ms"])
     assert record["vs_floor"] == pytest.approx(record["ours_ms"] / record["floor_ms"])
-    assert record["forwards"] == 1 + record["latents"] + record["answer_tokens"]
+    # prompt of 12 and <think>, 2 latents or 4 tokens, </think>, 2 of 3 answer tokens
+    assert [record[key] for key in ("forwards", "text_forwards", "tokens", "text_tokens")] == [6, 8, 18, 20]
     assert record["ours_p10_ms"] <= record["ours_ms"] <= record["ours_p90_ms"]
     assert record["agreement"] == 1.0  # float32: token for token
     # 64·32 tied table; a layer: q, o 2·32·32, k, v 2·16·32, the gated block 3·32·48, two norms; a last norm; 4 bytes each
@@ -50,6 +54,8 @@ def test_throughput_has_ratios_that_follow(measured):
     assert rates[str(record["best_batch"])] == best == record["best_questions_per_s"]
     assert record["vs_published"] == pytest.approx(best / record["published_questions_per_s"])
     assert record["vs_batch_1"] == pytest.approx(best / rates["1"])
+    text = record["text_questions_per_s"]
+    assert record["vs_text"] == pytest.approx(best / text[str(record["best_batch"])]) and list(text) == list(rates)
     assert record["questions"] == 12
 
 
@@ -87,6 +93,7 @@ def test_growth_varies_one_thing_at_a_time(tiny_shape, monkeypatch):
         ("latents", 0, 1), ("latents", 2, 1), ("prompt", 8, 1), ("prompt", 16, 1), ("batch", 1, 1), ("batch", 3, 3),
     ]  # fmt: skip
     assert all(r["vs_floor"] == pytest.approx(r["ours_ms"] / r["floor_ms"]) for r in record["rows"])
+    assert all(r["vs_text"] == pytest.approx(r["text_ms"] / r["ours_ms"]) for r in record["rows"])
     latents = [r["floor_ms"] for r in record["rows"] if r["vary"] == "latents"]
     assert latents[0] < latents[1]
     assert table(record).row_count == 6
@@ -98,8 +105,25 @@ def test_an_unknown_shape_is_named_with_the_known_ones():
 
 
 @pytest.mark.slow
-def test_agreement_asks_the_trained_model_by_both_engines():
-    record = latency.agreement("cpu", 8, ("float32",))
-    assert record["float32_same"] == 1.0
-    assert [(row["slots"], row["questions"]) for row in record["rows"]] == [(1, 8), (8, 8), (64, 8)]
+def test_agreement_asks_a_trained_model_by_both_engines():
+    record = latency.agreement("embedded:cot", "cpu", 8, (1, 5), ("float32",))
+    assert (record["float32_same"], record["shape"]) == (1.0, "embedded:cot")
+    assert [(row["slots"], row["questions"]) for row in record["rows"]] == [(1, 8), (5, 8)]
     assert all(row["largest_logit_difference"] < 1e-3 for row in record["rows"])
+
+
+@pytest.mark.slow
+def test_trained_models_are_compared_with_their_own_lengths(tmp_path):
+    file = tmp_path / "models.json"
+    sizes = ["--questions", "2", "--repeats", "1", "--batches", "2", "--device", "cpu", "--json", str(file)]
+    done = CliRunner().invoke(app, ["bench", "models", "embedded:ruplar", "embedded:cot", *sizes])
+    assert done.exit_code == 0, done.output
+    record = json.loads(file.read_text())
+    ours, text, hf = record["rows"]
+    assert [row["procedure"] for row in record["rows"]] == ["ours", "text", "hf_cot"]
+    assert record["vs_text"] == pytest.approx(text["ms"] / ours["ms"]) and record["vs_hf_cot"] > 0
+    # equal prompts, so the written chain processes as many tokens more as it takes forward passes more
+    assert text["tokens"] - ours["tokens"] == pytest.approx(text["forwards"] - ours["forwards"]) and text["tokens"] > 0
+    assert hf["tokens"] == text["tokens"]
+    with pytest.raises(UserError, match="embedded:ruplar does not write its reasoning"):
+        models(("embedded:ruplar", "embedded:ruplar"), "word-problems", ("cpu", "float32"), [1], 2, 1)

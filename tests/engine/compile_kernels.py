@@ -17,28 +17,25 @@ from ruplar.engine import decision_kernels, kernels
 
 BF16, F32, I32, I64 = "*bf16", "*fp32", "*i32", "*i64"
 SHAPE = {"H": 32, "G": 8, "HALF": 32}
-ROTATED = {"qkv": BF16, "cos": BF16, "sin": BF16, "norm_q": BF16, "norm_k": BF16, "cache": BF16}
+PROJECTED, ROTATED = ("x", "weight", "bias", "scale", "out"), ("qkv", "cos", "sin", "norm_q", "norm_k", "cache")
 CANDIDATES = {"logits": F32, "tops": F32, "sums": F32, "ids": I32, "top_values": F32, "top_ids": I32}
 
 
 def calls():
     """(kernel, types of its tensors, its constants); all other arguments are numbers."""
-    for early in (False, True):
+    for kind, early in ((BF16, False), (BF16, True), (F32, True)):
         for k, bn in ((2048, 4), (8192, 1)):
             for norm, add in ((True, False), (False, True)):
                 fixed = {"N": 2048, "K": k, "NORM": norm, "BIAS": False, "ADD": add, "BN": bn, "BK": k, "EARLY": early}
-                yield "project", dict.fromkeys(("x", "weight", "bias", "scale", "out"), BF16), fixed
+                yield "project", dict.fromkeys(PROJECTED, kind), fixed
         fixed = {"N": 8192, "K": 2048, "BIAS": False, "BN": 2, "BK": 2048, "EARLY": early}
-        yield "gate_up", dict.fromkeys(("x", "weight", "bias", "scale", "out"), BF16), fixed
+        yield "gate_up", dict.fromkeys(PROJECTED, kind), fixed
         for norm in (False, True):
             fixed = {**SHAPE, "NORM": norm, "BC": 128, "EARLY": early}
-            yield "decode_attention", {**ROTATED, "out": BF16, "positions": I64}, fixed
+            yield "decode_attention", {**dict.fromkeys(ROTATED, kind), "out": kind, "positions": I64}, fixed
     for norm in (False, True):
-        yield (
-            "rotate_and_store",
-            {**ROTATED, "slots": I64, "positions": I64},
-            {**SHAPE, "NORM": norm, "BH": 64, "BG": 8},
-        )
+        tensors = {**dict.fromkeys(ROTATED, BF16), "slots": I64, "positions": I64}
+        yield "rotate_and_store", tensors, {**SHAPE, "NORM": norm, "BH": 64, "BG": 8}
     yield "silu_mul", {"both": BF16, "out": BF16}, {"BI": 1024}
     yield "candidates", CANDIDATES, {"TOP_K": 10, "DROP": True, "BV": 1024}
     fixed = {"SOFT": True, "TEXT": False, "BY_ARGMAX": False, "TOP_K": 10, "BP": 128, "BQ": 2048, "BD": 512, "HEAD": 8}

@@ -3,24 +3,29 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 import torch
 from engine_helpers import FAMILIES, HashedThinker, finish, many_prompts, soft, submit
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from ruplar.engine.decoder import Decoder
 from ruplar.engine.fast import FastEngine
+from ruplar.engine.fused import Linear, padded
+from ruplar.engine.gaussian import GaussianThinker, LatentHead
 from ruplar.engine.graphs import Snapshots
 from ruplar.engine.hf_decoder import HFDecoder
 from ruplar.engine.options import EngineOptions
 from ruplar.engine.reference import generate
-from ruplar.engine.sampling import Decoding
+from ruplar.engine.sampling import Decoding, Noise, pick
 from ruplar.engine.scheduler import Scheduler
 from ruplar.engine.selfcheck import check_agreement
 from ruplar.engine.thinker import NoThinker, ReplayThinker, TextThinker
 
 GREEDY = Decoding(max_answer_tokens=6)
 SAMPLED = Decoding(temperature=1.3, top_p=0.9, seed=3, max_answer_tokens=6)
+NOISY = Decoding(noise=1.0, seed=3, max_answer_tokens=6)
 SOFT = {
     "threshold": {},
     "argmax": {"halt": "argmax"},
@@ -176,8 +181,8 @@ class LateSnapshots(Snapshots):
 
 @pytest.mark.parametrize(
     ("kind", "decoding"),
-    [("soft", GREEDY), ("soft", SAMPLED), ("text", SAMPLED), ("none", GREEDY), ("other", GREEDY)],
-    ids=["soft", "soft sampled", "text sampled", "none", "other"],
+    [("soft", GREEDY), ("soft", SAMPLED), ("text", SAMPLED), ("none", GREEDY), ("gaussian", NOISY), ("other", GREEDY)],
+    ids=["soft", "soft sampled", "text sampled", "none", "gaussian noise", "other"],
 )
 def test_buckets_and_late_snapshots_change_nothing(kind, decoding, make_backbone):
     backbone, prompts = make_backbone("llama"), many_prompts(60, seed=13)
@@ -185,6 +190,7 @@ def test_buckets_and_late_snapshots_change_nothing(kind, decoding, make_backbone
         "soft": soft(backbone),
         "text": TextThinker(backbone.embedding, backbone.end_think_id, cap=6),
         "none": NoThinker(),
+        "gaussian": GaussianThinker(LatentHead(32, 48).eval(), 0.2, backbone.end_think_id, "sample", cap=6),
         "other": HashedThinker(backbone.embedding, backbone.end_think_id, cap=6),
     }[kind]
     engine = FastEngine.of(backbone, thinker, decoding, slots=7)
@@ -193,3 +199,36 @@ def test_buckets_and_late_snapshots_change_nothing(kind, decoding, make_backbone
     steps = {key[-2:] for key in engine.graphs.keys if "step" in key}
     assert {rows for rows, _ in steps} <= {1, 2, 4, 7} and {used for _, used in steps} == {64}
     assert any("prefill" in key for key in engine.graphs.keys)
+    # only a thinker that is not known to be captured decides outside its graph
+    assert all(("logits" in key) == (kind == "other") for key in engine.graphs.keys)
+
+
+class NoReads(TorchDispatchMode):
+    """Refuses what a CUDA graph cannot capture: operators that the host waits for."""
+
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        assert function.overloadpacket.__name__ not in ("_local_scalar_dense", "nonzero"), function
+        return function(*args, **(kwargs or {}))
+
+
+@pytest.mark.parametrize("decoding", [GREEDY, SAMPLED, NOISY], ids=["greedy", "sampled", "noise"])
+def test_the_host_waits_for_no_decision(decoding, make_backbone):
+    backbone = make_backbone("llama")
+    gaussian = GaussianThinker(LatentHead(32, 48).eval(), 0.2, backbone.end_think_id, "sample", cap=6)
+    noise = Noise.of([decoding] * 3, range(3))
+    hidden, logits, made = torch.randn(3, 32), torch.randn(3, len(backbone.embedding_weight)), torch.arange(3)
+    uniform = torch.rand(3, dtype=torch.float64) if decoding.temperature else None
+    with torch.no_grad(), NoReads():
+        for thinker in (gaussian, soft(backbone)):
+            thinker.next(logits, hidden, made, *([noise] if noise else []))
+        pick(logits, decoding, uniform)
+
+
+def test_a_padded_logit_never_wins():
+    """All real logits are negative, those of padding rows would be 0."""
+    table, x = torch.ones(70, 4), -torch.ones(2, 4)
+    tied, head = padded(table, Linear(table))
+    assert head.weight.shape == (128, 4) and tied.data_ptr() == head.weight.data_ptr() and torch.equal(tied, table)
+    decoder = Decoder(SimpleNamespace(table=tied, head=head))
+    assert torch.equal(decoder.logits(x), torch.full((2, 70), -4.0)) and decoder.logits(x).is_contiguous()
+    assert padded(table[:64], Linear(table[:64]))[1].weight.shape == (64, 4)

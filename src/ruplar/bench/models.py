@@ -56,9 +56,14 @@ def _rows(soft: Model, text: Model, asked: Sequence[str], batch: int, repeats: i
     """Return milliseconds of wall clock and CPU, forward passes and tokens per question of each procedure."""
     prompts = {name: [model.prompt(q) for q in asked] for name, model in (("ours", soft), ("text", text))}
     run = {name: _engine(model, batch, prompts[name]) for name, model in (("ours", soft), ("text", text))}
-    found = {name: work() for name, work in run.items()}
-    works = {**run, "hf_cot": lambda: _hf(text.backbone, prompts["text"], found["text"], batch)}
-    took = interleave(works, soft.backbone.device, repeats, warm_up=0, budget_s=600)
+    found: dict[str, list[Generation]] = {}
+    works = {
+        "ours": lambda: found.update(ours=run["ours"]()),
+        "text": lambda: found.update(text=run["text"]()),
+        "hf_cot": lambda: _hf(text.backbone, prompts["text"], found["text"], batch),
+    }
+    device = soft.backbone.device
+    took = interleave(works, device, repeats, warm_up=int(device.type == "cuda"), budget_s=600)
     rows = []
     for name, spread in took.items():
         source = "ours" if name == "ours" else "text"

@@ -16,7 +16,7 @@ import ctypes
 import gc
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -36,13 +36,12 @@ class Spread:
     high: float
     count: int
     cpu: float | None = None
-    values: tuple[float, ...] = field(default=(), compare=False, repr=False)
 
     @classmethod
     def of(cls, values: Sequence[float], cpu: Sequence[float] = ()) -> Spread:
         """Summarise at least one value."""
         low, median, high = (float(np.quantile(values, q)) for q in (0.1, 0.5, 0.9))
-        return cls(median, low, high, len(values), float(np.median(cpu)) if cpu else None, tuple(values))
+        return cls(median, low, high, len(values), float(np.median(cpu)) if cpu else None)
 
     def fields(self, name: str, unit: str) -> dict[str, float]:
         """`ours_ms`, `ours_p10_ms`, `ours_p90_ms`."""

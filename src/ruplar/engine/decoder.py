@@ -14,7 +14,8 @@ from __future__ import annotations
 
 import logging
 import platform
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -204,14 +205,20 @@ def _grouped(q: Tensor, k: Tensor, v: Tensor, mask: Tensor) -> Tensor:
     return F.scaled_dot_product_attention(q.unflatten(1, (k.shape[1], -1)), k, v, attn_mask=mask).flatten(1)
 
 
-def matrix_products(weight: Tensor) -> AbstractContextManager[Any]:
-    """Choose the faster library for products with such weights, here and in all threads until it exits.
+@contextmanager
+def matrix_products(weight: Tensor) -> Iterator[None]:
+    """Use the faster library for products with such weights, here and in other threads.
 
     On an ARM CPU oneDNN repacks a float32 matrix for every product; plain BLAS does not.
     """
     on_arm = not weight.is_cuda and platform.machine() in ("aarch64", "arm64")
-    slow = on_arm and weight.dtype == torch.float32 and torch.backends.mkldnn.is_available()
-    return torch.backends.mkldnn.flags(enabled=False) if slow else nullcontext()
+    library: Any = torch.backends.mkldnn
+    before = library.enabled
+    library.enabled = before and not (on_arm and weight.dtype == torch.float32)
+    try:
+        yield
+    finally:
+        library.enabled = before
 
 
 def tolerance(dtype: torch.dtype) -> float:

@@ -25,8 +25,8 @@ from ruplar.model.backbone import Backbone
 from ruplar.types import Prompt
 
 Keep = Literal["none", "readable", "embeds", "all"]
-"""What to return of each latent: nothing, what makes it readable without noise (its hidden state; in this engine its logits),
-its embedding, or its embedding and the logits it was made from (V-sized)."""
+"""What to return of each latent: nothing, what makes it readable without noise (the hidden state it was made from), its
+embedding, or its embedding and the logits it was made from (V-sized)."""
 
 
 @dataclass
@@ -150,6 +150,10 @@ def _decide(
         embeds = torch.where(closes[:, None], end_think, embeds)
         batch.made = batch.made + continues.long()
         batch.thinking = continues
+        if keep == "readable":
+            for row in continues.nonzero().flatten().tolist():
+                so_far = [] if rows[row].latent_hidden is None else [rows[row].latent_hidden]
+                rows[row].latent_hidden = torch.cat([*so_far, batch.last[row][None]])
         _record_latents(rows, decision, continues, closes & ~halt, logits, keep)
     answers = ~was_thinking & ~batch.done
     if bool(answers.any()):
@@ -179,7 +183,7 @@ def _record_latents(
     logits = logits if decision.logits is None else decision.logits
     at = continues.nonzero().flatten()
     tokens = None if decision.tokens is None else decision.tokens[at].tolist()
-    latent_logits = logits[at] if keep in ("all", "readable") else None
+    latent_logits = logits[at] if keep == "all" else None
     latent_embeds = decision.embeds[at] if keep in ("all", "embeds") else None
     for i, row in enumerate(at.tolist()):
         rows[row].latent_count += 1

@@ -125,7 +125,7 @@ def _run(
     examples, model = list(questions.examples), reasoner.model
     forget_peak(model.backbone.device)
     try:
-        drawn, times = _drawn(reasoner, [e.question for e in examples], how, report)
+        drawn, seconds, warm_up = _drawn(reasoner, [e.question for e in examples], how, report)
     except TooLong as error:
         raise UserError(f"{examples[error.place].source}: {error}") from None
     answers = [some[0] for some in drawn]
@@ -135,7 +135,7 @@ def _run(
         answers = [vote.answer for vote in votes]
     scores = [score(a.text, e.answer, domain) for a, e in zip(answers, examples, strict=True)]
     expected = expected_latents(model, examples)
-    about: dict[str, Any] = {"limit": questions.limit, "seed": how.decoding.seed, "warm_up_s": times.warm_up}
+    about: dict[str, Any] = {"limit": questions.limit, "seed": how.decoding.seed, "warm_up_s": warm_up}
     about |= {name: questions.record[name] for name in ("left_out", "wrong_kept") if name in questions.record}
     about |= {"decoding": describe(how.decoding, how.samples), "peak_gb": reasoner.peak_gb}
     about["workers"] = reasoner.workers
@@ -161,23 +161,16 @@ def _run(
                 {"text": a.text, "found": s.found, "correct": s.correct, "latent_count": a.latent_count}
                 for a, s in zip(some, scored, strict=True)
             ]
-    return BenchmarkResult.of(questions.name, answers, scores, times.steady, **about), rows
-
-
-@dataclass(frozen=True)
-class _Times:
-    """Seconds of building and warming the engine, graph captures included, and of answering in steady state."""
-
-    warm_up: float
-    steady: float
+    return BenchmarkResult.of(questions.name, answers, scores, seconds, **about), rows
 
 
 def _drawn(
     reasoner: LatentReasoner, texts: Sequence[str], how: _Protocol, report: Callable[[int], None]
-) -> tuple[list[list[Answer]], _Times]:
-    """Generate all answers to each question; latents are returned only for single answers.
+) -> tuple[list[list[Answer]], float, float]:
+    """Generate all answers to each question → also the seconds of answering, and before that of warm-up and graph captures.
 
-    Only the engine is timed: prompts are tokenized before, and answers and latents become text after.
+    Only the engine is timed: prompts are tokenized before, and answers and latents become text after. Latents are returned
+    only for single answers.
     """
     prompts = [reasoner.model.prompt(text).ids for text in texts]
     options: dict[str, Any] = {"decoding": how.decoding, "batch_size": how.batch_size, "samples": how.samples}
@@ -188,11 +181,16 @@ def _drawn(
     if how.warm:
         reasoner.generate(prompts[: max(1, how.batch_size // how.samples)], keep=keep, **options)
     start, captured = time.perf_counter(), reasoner.capture_seconds
-    rows = reasoner.generate(prompts, keep=keep, on_batch=report, **options)
+    if keep == "all":  # latents with noise become readable batch by batch, on the clock: their logits are large
+        one = {"decoding": how.decoding, "batch_size": how.batch_size}
+        answers = reasoner.ask(texts, return_latents=True, on_batch=report, **one)
+    else:
+        rows = reasoner.generate(prompts, keep=keep, on_batch=report, **options)
     end, captured = time.perf_counter(), reasoner.capture_seconds - captured
-    answers = reasoner.answers_of(rows)
+    if keep != "all":
+        answers = reasoner.answers_of(rows)
     grouped = [answers[at : at + how.samples] for at in range(0, len(answers), how.samples)]
-    return grouped, _Times(start - began + captured, end - start - captured)
+    return grouped, end - start - captured, start - began + captured
 
 
 def _latency(reasoner: LatentReasoner, questions: Questions, decoding: Decoding, count: int) -> float | None:

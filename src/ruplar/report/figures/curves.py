@@ -126,6 +126,9 @@ def _throughput(record: Mapping[str, Any]) -> Drawing:
     rate.plot(batches, floor, color=INK, linestyle="--", label="floor")
     rate.plot(batches, ours, color=BLUE, marker="o", label="ours")
     rate.fill_between(batches, low, high, color=BLUE, alpha=0.2, linewidth=0)
+    if "text_questions_per_s" in record:  # not in records of earlier versions
+        text = [record["text_questions_per_s"][b] for b in x]
+        rate.plot(batches, text, color=GREEN, marker="s", label="written chain, same engine")
     rate.axhline(record["published_questions_per_s"], color=RED, linestyle="-.", label="published procedure")
     rate.set(yscale="log", ylabel="questions per second", title="Throughput")
     rate.legend()
@@ -149,6 +152,10 @@ def _growth(record: Mapping[str, Any]) -> Drawing:
             _log_batches(panel, x)
         panel.plot(x, [row["floor_ms"] for row in rows], color=INK, linestyle="--", label="floor")
         panel.plot(x, [row["ours_ms"] for row in rows], color=BLUE, marker="o", label="ours")
+        if "text_ms" in rows[0]:
+            panel.plot(
+                x, [row["text_ms"] for row in rows], color=GREEN, marker="s", label="written chain, same engine"
+            )
         low, high = [row["ours_p10_ms"] for row in rows], [row["ours_p90_ms"] for row in rows]
         panel.fill_between(x, low, high, color=BLUE, alpha=0.2, linewidth=0)
         panel.set(xlabel=label, ylabel="milliseconds", title=f"Time against {label}")
