@@ -1,7 +1,5 @@
 """`training.report_to`: what a tracker gets, read back from TensorBoard's event file."""
 
-from __future__ import annotations
-
 import pytest
 
 from ruplar.errors import UserError
