@@ -11,7 +11,27 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from ruplar.evaluate.samples import SAMPLES, compact
+from ruplar import io
+from ruplar.evaluate.samples import OUTCOMES, SAMPLES, ResultKey, Sample, read_samples, result_key, write_questions
+
+
+def compact(folder: Path) -> bool:
+    """Replace a run's samples by its outcomes; returns False where it has no samples."""
+    file = folder / SAMPLES
+    if not file.is_file():
+        return False
+    groups: dict[ResultKey, dict[int, Sample]] = {}
+    for row in read_samples(folder):
+        groups.setdefault(result_key(row), {})[row["index"]] = row
+    results = []
+    for (benchmark, seed, lenient, decoding), by_index in groups.items():
+        rows = [by_index[i] for i in range(len(by_index))]
+        [(name, _)] = write_questions(rows, folder).values()
+        which = {"benchmark": benchmark, "seed": seed, "decoding": decoding, "lenient": lenient}
+        results.append({**which, "questions": name, "right": "".join("01"[bool(row["correct"])] for row in rows)})
+    io.write_json(folder / OUTCOMES, results)
+    file.unlink()
+    return True
 
 
 def main() -> None:

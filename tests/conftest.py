@@ -1,7 +1,5 @@
 """Fixtures shared by all tests: benchmark files, tokenizers, tiny models and the `ruplar` command."""
 
-from __future__ import annotations
-
 import os
 import sys
 from collections.abc import Callable
@@ -102,6 +100,15 @@ def digit_tokenizer():
     tokenizer = PreTrainedTokenizerFast(tokenizer_object=backend, eos_token="<|end|>", pad_token="<|pad|>")
     tokenizer.chat_template = "{{ messages[0]['content'] }}<|end|>{% if add_generation_prompt %}Reply:{% endif %}"
     return tokenizer
+
+
+@pytest.fixture
+def digit_base(tmp_path, tiny_model, digit_tokenizer, request) -> Path:
+    """A folder with a random Llama and a tokenizer of single digits, without markers; tied unless the parameter is false."""
+    digit_tokenizer.save_pretrained(tmp_path / "base")
+    model = tiny_model("llama", len(digit_tokenizer), tied=getattr(request, "param", True))
+    model.save_pretrained(tmp_path / "base")
+    return tmp_path / "base"
 
 
 @pytest.fixture

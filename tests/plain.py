@@ -1,7 +1,5 @@
 """Run a script in a process that cannot import ruplar: what users of transformers and PEFT alone see."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """The result of a command."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """The mean of several trainings: of the same recipe and the same start, or not at all."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import shutil

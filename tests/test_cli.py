@@ -1,7 +1,5 @@
 """The commands as a user runs them: what they print, what they write, and how mistakes are reported."""
 
-from __future__ import annotations
-
 import json
 import re
 import shutil
@@ -11,10 +9,7 @@ from pathlib import Path
 
 import pytest
 from said import Said
-from typer.testing import CliRunner
 
-from ruplar.cli import app
-from ruplar.errors import UserError
 from ruplar.evaluate.record import read_record, read_samples
 from ruplar.model.store import find_model
 
@@ -29,10 +24,10 @@ training: {learning_rate: fast}
 
 
 def apart(*words: str | Path) -> tuple[Said, bool]:
-    """Words → the command run in a process of its own, and whether it imported torch."""
+    """Words → the command run in a process of its own, and whether it imported torch or transformers."""
     code = (
         "import atexit, sys; from ruplar.cli import main\n"
-        "atexit.register(lambda: print('torch' in sys.modules, file=sys.stderr)); main()"
+        "atexit.register(lambda: print(bool({'torch', 'transformers'} & set(sys.modules)), file=sys.stderr)); main()"
     )
     done = subprocess.run([sys.executable, "-c", code, *map(str, words)], capture_output=True, text=True)
     *rest, torch = done.stderr.splitlines()
@@ -308,44 +303,33 @@ def test_a_device_that_is_not_there_is_named(refused):
     assert "--device: 'gpu' cannot be used here" in refused("ask", "embedded", "3+4?", "--device", "gpu")
 
 
-def test_one_models_scores_are_never_filed_under_anothers_name(tmp_path):
-
-    run = CliRunner()
-    options = ["--on", "word-problems", "--limit", "3", "--output", str(tmp_path / "ev"), "--device", "cpu"]
-    assert run.invoke(app, ["evaluate", "embedded:ruplar", *options]).exit_code == 0
-    refused = run.invoke(app, ["evaluate", "embedded:no_cot", *options])
-    assert isinstance(refused.exception, UserError)
-    assert "a model of method 'ruplar', not 'no_cot'" in str(refused.exception)
+def test_one_models_scores_are_never_filed_under_anothers_name(ruplar, refused):
+    options = ("--on", "word-problems", "--limit", "3", "--output", "ev", "--device", "cpu")
+    assert ruplar("evaluate", "embedded:ruplar", *options).code == 0
+    assert "a model of method 'ruplar', not 'no_cot'" in refused("evaluate", "embedded:no_cot", *options)
 
 
-def test_two_benchmarks_of_one_name_are_refused(tmp_path):
+def test_two_benchmarks_of_one_name_are_refused(refused, tmp_path):
+    (tmp_path / "s.jsonl").write_text('{"question": "1+1?", "answer": "2"}\n')
+    words = ("evaluate", "embedded:no_cot", "--on", "s.jsonl,s.jsonl", "--output", "o")
+    assert "two benchmarks have the name s.jsonl" in refused(*words)
 
-    for folder in ("x", "y"):
-        (tmp_path / folder).mkdir()
-        (tmp_path / folder / "s.jsonl").write_text('{"question": "1+1?", "answer": "2"}\n')
-    on = f"{tmp_path}/x/s.jsonl,{tmp_path}/x/s.jsonl"
-    refused = CliRunner().invoke(app, ["evaluate", "embedded:no_cot", "--on", on, "--output", str(tmp_path / "o")])
-    assert f"two benchmarks have the name {tmp_path}/x/s.jsonl" in str(refused.exception)
+
+SMALL = ("training.max_steps=2", "training.warmup_steps=0", "data.train.0.count=20", "data.train.1.count=20")
 
 
 @pytest.mark.slow
-def test_a_finished_run_without_checkpoints_is_not_trained_again(tmp_path):
-
-    small = ["training.max_steps=2", "training.warmup_steps=1", "data.train.0.count=20", "data.train.1.count=20"]
-    command = ["train", "embedded-live", *small, "--output", str(tmp_path / "r"), "--device", "cpu"]
-    run = CliRunner()
-    assert run.invoke(app, command).exit_code == 0
-    again = run.invoke(app, [*command, "--resume"])
-    assert "this run is finished" in str(again.exception)
+def test_a_finished_run_without_checkpoints_is_not_trained_again(ruplar):
+    command = ("train", "embedded-live", *SMALL, "--output", "r", "--device", "cpu")
+    assert ruplar(*command).code == 0
+    again = ruplar(*command, "--resume")
+    assert again.code == 2 and "this run is finished" in " ".join(again.err.split())
 
 
 @pytest.mark.slow
-def test_a_model_that_is_no_longer_finite_is_not_saved(tmp_path):
-
-    small = ["training.max_steps=3", "training.warmup_steps=0", "data.train.0.count=50", "data.train.1.count=50"]
-    command = ["train", "embedded-live", *small, "training.learning_rate=1e30", "--output", str(tmp_path / "n")]
-    stopped = CliRunner().invoke(app, [*command, "--device", "cpu"])
-    assert isinstance(stopped.exception, UserError) and not (tmp_path / "n" / "model").exists()
+def test_a_model_that_is_no_longer_finite_is_not_saved(ruplar, tmp_path):
+    words = ("train", "embedded-live", *SMALL, "training.learning_rate=1e30", "--output", "n", "--device", "cpu")
+    assert ruplar(*words).code == 2 and not (tmp_path / "n" / "model").exists()
 
 
 def test_every_limit_of_the_server_is_an_option(ruplar):

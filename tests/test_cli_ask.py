@@ -1,7 +1,5 @@
 """`ruplar ask`, and `ruplar evaluate` with several samples."""
 
-from __future__ import annotations
-
 import io
 import json
 import sys

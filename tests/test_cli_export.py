@@ -1,7 +1,5 @@
 """`ruplar export --card`, as it is typed."""
 
-from __future__ import annotations
-
 import json
 import re
 import shutil

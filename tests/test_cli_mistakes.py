@@ -1,7 +1,5 @@
 """What a user gets wrong at the command line, or in Python, and what is said of it before any work is done."""
 
-from __future__ import annotations
-
 import json
 import re
 import shutil

@@ -1,7 +1,5 @@
 """`ruplar data prepare`, as it is typed: recipes and studies → what `ruplar train` and `ruplar study` then find."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

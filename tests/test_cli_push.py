@@ -1,7 +1,5 @@
 """`ruplar push`: the folder is checked with huggingface_hub's own code, and uploaded only on request."""
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 from types import SimpleNamespace

@@ -1,7 +1,5 @@
 """`backbone.lora.continue_adapter`: an adapter is trained through several runs and stays one adapter on the plain backbone."""
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 
@@ -27,12 +25,10 @@ TEXT = "the 216 apples and 7 more: how many of 1234?"
 
 
 @pytest.fixture
-def tree(tmp_path, tiny_model, digit_tokenizer, monkeypatch, request):
-    """The working folder, with a random backbone in `base` whose tokenizer has single digits and no markers."""
-    digit_tokenizer.save_pretrained(tmp_path / "base")
-    tiny_model("llama", len(digit_tokenizer), tied=getattr(request, "param", True)).save_pretrained(tmp_path / "base")
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
+def tree(digit_base, monkeypatch):
+    """The working folder, with a random backbone in `base`."""
+    monkeypatch.chdir(digit_base.parent)
+    return digit_base.parent
 
 
 def start(method="ruplar", **backbone) -> Model:
@@ -47,8 +43,9 @@ def logits(model: Model) -> torch.Tensor:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("tree", "embedding"), [(True, False), (False, True)], indirect=["tree"], ids=["tied rows", "untied embedding"]
-)
+    ("digit_base", "embedding"), [(True, False), (False, True)], indirect=["digit_base"],
+    ids=["tied rows", "untied embedding"],
+)  # fmt: skip
 def test_it_starts_where_the_first_run_ended_and_loads_without_it(tree, embedding):
     adapters = {"lora": LORA.model_copy(update={"embedding": embedding})}
     first = moved(start("cot", **adapters), 1)

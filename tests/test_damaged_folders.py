@@ -1,7 +1,5 @@
 """Model folders from elsewhere, places that cannot be written, and Ctrl-C → one sentence, never a traceback."""
 
-from __future__ import annotations
-
 import json
 import resource
 import shutil

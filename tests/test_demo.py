@@ -1,7 +1,5 @@
 """The demo runs from end to end, writes what it says, and keeps its results when it is interrupted."""
 
-from __future__ import annotations
-
 import io
 import json
 import signal
@@ -97,7 +95,7 @@ def test_an_interrupted_demo_keeps_the_finished_parts(tmp_path, monkeypatch):
     monkeypatch.setattr("ruplar.demo._train_live", interrupt)
     monkeypatch.setattr("ruplar.demo._write_page", lambda demo: None)
     screen = console()
-    found = run_demo(tmp_path / "demo", SHORT, "cpu", screen, questions=20)
+    found = run_demo(tmp_path / "demo", SHORT, "cpu", screen, questions=4)
     assert set(found) == {"methods", "ablation", "seconds"}
     assert json.loads((tmp_path / "demo" / "summary.json").read_text()) == found
     text = screen.file.getvalue()

@@ -1,7 +1,5 @@
 """The scripts of examples/ run as they are and show what they promise."""
 
-from __future__ import annotations
-
 import re
 import runpy
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Records, cards and tables name what was really asked, keep what was measured, and say what was reused or seen in training."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Files and folders are complete or absent, whatever interrupts the writing."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

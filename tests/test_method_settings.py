@@ -1,7 +1,5 @@
 """A saved model under other settings of its method: CoLaR-5 and CoLaR-2 from one folder, told apart in every record."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from toys import opened

@@ -7,20 +7,17 @@ r"""Each loss by hand, and all of them against a plain implementation: dense pri
 | align | hidden at q and at s .. e-1 | KL(softmax(h_q) ‖ softmax(h_z)) | as prior |
 """
 
-from __future__ import annotations
-
 import math
 
 import pytest
 import torch
 import torch.nn.functional as F
+from toys import encoder_of
 
 from ruplar import objective, plugins
 from ruplar.data.collate import collate
-from ruplar.data.encoding import Encoder
 from ruplar.model.backbone import attach_markers
 from ruplar.model.settings import PromptConfig
-from ruplar.priors.base import PriorTable
 from ruplar.types import Example, SampleContext
 
 EXAMPLES = [
@@ -59,10 +56,8 @@ def backbone(request, tiny_model, byte_tokenizer):
     return attach_markers(model, byte_tokenizer, PromptConfig(instruction=""))
 
 
-def items_of(backbone, method, prior: str = "mixture"):
-    table = PriorTable(plugins.make("priors", prior), backbone.prompt.plain)
-    domain, spans = plugins.make("domains", "arithmetic"), plugins.make("spans", "step")
-    encoder = Encoder(backbone.prompt, backbone.markers, domain, spans, table)
+def items_of(backbone, method):
+    encoder = encoder_of(backbone)
     return [method.encode(example, encoder, SampleContext(0, row)) for row, example in enumerate(EXAMPLES)]
 
 

@@ -1,7 +1,5 @@
 """Which engine answers: the fast one where it is supported, else the reference engine; and token ids in and out."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from transformers import AutoConfig, AutoModelForCausalLM

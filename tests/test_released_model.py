@@ -1,17 +1,15 @@
 """The models under models/: their answers, token for token, and the recipe and study row that made them."""
 
-from __future__ import annotations
-
-import importlib.util
 import json
 import shutil
 from pathlib import Path
 
 import pytest
 import yaml
+from scripts import script as load_script
 
 from ruplar.config import from_dict, load_recipe
-from ruplar.evaluate.record import RECORD, RunRecord, read_record, read_samples
+from ruplar.evaluate.record import RECORD, RunRecord, read_record
 from ruplar.experiments.plan import load_study, plan
 from ruplar.experiments.study import folder_name
 from ruplar.model.fetch import KNOWN
@@ -19,6 +17,7 @@ from ruplar.model.store import find_model
 from ruplar.problems.word_problems import SHORT, generate
 from ruplar.renamed import upgrade
 
+script = load_script("fixed_answers")
 ROOT = Path(__file__).parents[1]
 RELEASED = ROOT / "models" / "smollm2-135m-ruplar"
 START = ROOT / "models" / "smollm2-135m-cot"
@@ -26,51 +25,14 @@ OLD_LABELS = {"RuPLaR-plan (canonical operands, question repeated)": "RuPLaR-pla
 """Label of a row → its label in earlier records."""
 
 
-@pytest.fixture(scope="module")
-def script():
-    spec = importlib.util.spec_from_file_location("fixed_answers", ROOT / "benchmarks" / "fixed_answers.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
 @pytest.mark.slow
-def test_the_released_model_answers_as_recorded(script, request, benchmark_data):
+@pytest.mark.parametrize("count", [16, pytest.param(64, marks=pytest.mark.long)])
+def test_the_released_model_answers_as_recorded(request, benchmark_data, count):
     folder = benchmark_data("svamp")
     request.getfixturevalue("smollm2")  # skips, with the reason, where the backbone cannot be had
     recorded = json.loads((RELEASED / script.FILE).read_text(encoding="utf-8"))
     assert len(recorded["answers"]) == 64
-    assert script.differences(recorded, script.answers(RELEASED, folder, 64)) == []
-
-
-BODY, ASKED = "Nina baked 4 trays of 9 rolls.", "How many rolls did she bake?"
-SHAPES = {
-    "plain": {"question": f"{BODY} {ASKED}", "answer": 36},
-    "gsm8k": {"question": f"{BODY} {ASKED}", "answer": "She baked 4*9=<<4*9=36>>36 rolls.\n#### 36"},
-    "gsm8k-aug": {"question": f"{BODY} {ASKED}", "cot": "<<4*9=36>>", "answer": "36"},
-    "coconut": {"question": f"{BODY} {ASKED}", "steps": ["<<4*9=36>>"], "answer": "36"},
-    "svamp": {"ID": "1", "Body": BODY, "Question": ASKED, "Equation": "( 4.0 * 9.0 )", "Answer": 36.0},
-    "multiarith": {"question": f"{BODY} {ASKED}", "final_ans": "36"},
-    "mawps": {"iIndex": 1, "sQuestion": f"{BODY} {ASKED}", "lEquations": ["X=4*9"], "lSolutions": [36.0]},
-    "gsm-hard": {"input": f"{BODY} {ASKED}", "code": "def solution():\n    return 4 * 9", "target": 36.0},
-}
-"""One question in each shape in which files of problems are published."""
-
-
-@pytest.mark.slow
-def test_the_released_model_answers_a_file_of_any_known_shape(ruplar, request, tmp_path):
-    request.getfixturevalue("smollm2")
-    for shape, row in SHAPES.items():
-        (tmp_path / f"{shape}.jsonl").write_text(json.dumps(row) + "\n", encoding="utf-8")
-    on = ",".join(f"{shape}.jsonl" for shape in SHAPES)
-    said = ruplar("evaluate", str(RELEASED), "--on", on, "--device", "cpu", "--output", "asked")
-    assert said.code == 0, said
-    found = {result.name: result for result in read_record(tmp_path / "asked").benchmarks}
-    assert set(found) == {f"{shape}.jsonl" for shape in SHAPES} and all(result.n == 1 for result in found.values())
-    rows = read_samples(tmp_path / "asked")
-    # the same question in every shape, so the same answer, graded against the same mark
-    assert len(rows) == len(SHAPES) and len({(row["text"], row["correct"], row["latent_count"]) for row in rows}) == 1
-    assert all(result.correct == rows[0]["correct"] and result.latents > 0 for result in found.values())
+    assert script.differences(recorded, script.answers(RELEASED, folder, count)) == []
 
 
 @pytest.mark.parametrize("released", [RELEASED, START], ids=lambda folder: folder.name)
@@ -123,7 +85,7 @@ def test_the_recipe_of_the_released_start_is_that_of_its_record():
 
 
 @pytest.mark.slow
-def test_the_script_writes_answers_finds_them_again_and_tells_a_difference(script, tmp_path, monkeypatch, capsys):
+def test_the_script_writes_answers_finds_them_again_and_tells_a_difference(tmp_path, monkeypatch, capsys):
     import sys
 
     model = tmp_path / "model"

@@ -1,7 +1,5 @@
 """A model ↔ its folder: what was saved answers the same, chains of runs hold together, half a folder is never left."""
 
-from __future__ import annotations
-
 import json
 import shutil
 
@@ -11,7 +9,16 @@ from toys import LORA, PROMPT, moved, opened
 
 from ruplar.errors import UserError
 from ruplar.model import store
-from ruplar.model.store import METADATA_FILE, Model, find_model, load_model, load_start, save_model, start_mark
+from ruplar.model.store import (
+    METADATA_FILE,
+    Model,
+    export_model,
+    find_model,
+    load_model,
+    load_start,
+    save_model,
+    start_mark,
+)
 from ruplar.model.tokenizers import load_tokenizer
 
 IDS = torch.tensor([[9, 30, 400, 7, 2000]])
@@ -45,6 +52,8 @@ def test_a_saved_model_loads_bit_for_bit_with_its_metadata(tree, lora):
     assert not torch.equal(logits(found), logits(trained(lora=lora, seed=2)))
     assert found.method.config == model.method.config and not found.backbone.model.training
     assert found.backbone.tokenizer.get_vocab() == model.backbone.tokenizer.get_vocab()
+    export_model("run", tree / "plain")
+    torch.testing.assert_close(logits(load_model("plain")), logits(model), atol=1e-5, rtol=1e-4)
 
 
 def test_an_adapter_folder_has_only_the_adapter_and_a_full_one_is_self_contained(tree):
@@ -144,7 +153,6 @@ def test_an_interrupted_save_leaves_no_half_folder_and_can_be_made_again(tree, m
 
 @pytest.mark.parametrize("lora", [LORA, None])
 def test_a_methods_own_weights_are_saved_read_and_exported_with_the_model(tree, lora):
-    from ruplar.model.store import export_model
     from ruplar.reasoner import LatentReasoner
 
     model = trained("codi", lora=lora)

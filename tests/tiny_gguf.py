@@ -1,7 +1,5 @@
 """A tiny GGUF file, but real and quantised, and a known backbone made of it."""
 
-from __future__ import annotations
-
 import hashlib
 import zipfile
 from types import SimpleNamespace

@@ -1,14 +1,14 @@
 """Small models with random weights, as training would leave them."""
 
-from __future__ import annotations
-
 import torch
 
 from ruplar import plugins
+from ruplar.data.encoding import Encoder
 from ruplar.model.backbone import Backbone
 from ruplar.model.lora import add_lora
 from ruplar.model.settings import BackboneConfig, LoraSettings, PromptConfig
 from ruplar.model.store import Model, ModelMetadata, PluginSpec, load_start
+from ruplar.priors.base import PriorTable
 
 PROMPT = PromptConfig(instruction="", answer="{answer}")
 LORA = LoraSettings(rank=2, alpha=4, dropout=0.0)
@@ -33,6 +33,13 @@ def moved(model: Model, seed: int = 1) -> Model:
             for weight in (w for w in module.parameters() if w.requires_grad):
                 weight.add_(torch.randn_like(weight) * 0.1)
     return model
+
+
+def encoder_of(backbone: Backbone, prior: str = "mixture") -> Encoder:
+    """The encoder of a recipe with this prior and one latent per step."""
+    table = PriorTable(plugins.make("priors", prior), backbone.prompt.plain)
+    parts = plugins.make("domains", "arithmetic"), plugins.make("spans", "step")
+    return Encoder(backbone.prompt, backbone.markers, *parts, table)
 
 
 def with_random_adapter(backbone: Backbone, lora: LoraSettings, seed: int = 1) -> Backbone:

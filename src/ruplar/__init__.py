@@ -7,8 +7,6 @@
 use, so `import ruplar` is fast.
 """
 
-from __future__ import annotations
-
 import importlib
 import sys
 from types import ModuleType

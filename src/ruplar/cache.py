@@ -6,8 +6,6 @@ The cache is `$RUPLAR_CACHE`, else `ruplar` in the user's cache folder (`$XDG_CA
     CACHE/data/svamp-test.jsonl            benchmark files (`ruplar data fetch`)
 """
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

@@ -3,8 +3,6 @@
 The command line prints a `UserError` without a traceback. Problems are collected and reported together.
 """
 
-from __future__ import annotations
-
 import difflib
 import re
 from collections.abc import Iterable

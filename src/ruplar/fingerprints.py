@@ -1,7 +1,5 @@
 """Questions, examples and files → fingerprints that identify them."""
 
-from __future__ import annotations
-
 import hashlib
 import sys
 import unicodedata

@@ -3,8 +3,6 @@
 Content is written under a temporary name in the same folder and renamed, so a reader never sees half of it.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

@@ -7,8 +7,6 @@ so gradient accumulation over small batches equals one large batch.
 Axes: M latents of the batch, T labels of the batch, K tokens of a prior, V vocabulary, D width.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache

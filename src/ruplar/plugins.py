@@ -4,8 +4,6 @@ The first docstring line of a plug-in file describes it; the file defines `Confi
 its kind. A dotted name (`my_package.units`) loads a module from outside the package.
 """
 
-from __future__ import annotations
-
 import ast
 import importlib
 import importlib.util

@@ -5,8 +5,6 @@ did nothing: at that value they are dropped, at any other value the file describ
 `ADDED` and `ADDED_TO` hold settings that came later, with the value that older files were made under.
 """
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Mapping
 from typing import Any

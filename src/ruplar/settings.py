@@ -3,8 +3,6 @@
 `explain` turns an error of pydantic into a sentence that names the setting, its value and the fix.
 """
 
-from __future__ import annotations
-
 import typing
 from collections.abc import Mapping, Sequence
 from typing import Any

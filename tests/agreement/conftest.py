@@ -1,7 +1,5 @@
 """Random models that halt after different numbers of latents, so that the rows of a batch differ."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 

@@ -1,14 +1,13 @@
 """Merging the adapter changes no logit, in memory or after saving and reloading with transformers."""
 
-from __future__ import annotations
-
 import pytest
 import torch
+from toys import LORA, with_random_adapter
 from transformers import AutoModelForCausalLM
 
 from ruplar.model.backbone import attach_markers
-from ruplar.model.lora import add_lora, merged
-from ruplar.model.settings import LoraSettings, PromptConfig
+from ruplar.model.lora import merged
+from ruplar.model.settings import PromptConfig
 
 IDS = torch.tensor([[5, 17, 200, 258, 42, 259, 7, 257]])  # 258 and 259 are the added markers, where they are added
 
@@ -19,15 +18,9 @@ def logits_of(backbone) -> torch.Tensor:
         return backbone.logits(hidden)[0]
 
 
-def with_random_adapter(backbone, embedding: bool):
+def adapted(backbone, embedding: bool):
     """The backbone with an adapter whose trained weights are all random."""
-    add_lora(backbone, LoraSettings(rank=4, alpha=8, dropout=0.0, embedding=embedding))
-    backbone.model.eval()
-    torch.manual_seed(1)
-    with torch.no_grad():
-        for weight in backbone.model.parameters():
-            if weight.requires_grad:
-                weight.add_(0.3 * torch.randn_like(weight))
+    with_random_adapter(backbone, LORA.model_copy(update={"embedding": embedding})).model.eval()
     return backbone
 
 
@@ -41,26 +34,23 @@ def test_merging_changes_no_logit(family, tied, added, embedding, tiny_model, by
     plain = attach_markers(tiny_model(family, len(byte_tokenizer), tied), byte_tokenizer, PromptConfig())
     assert bool(plain.added) == added
     before = logits_of(plain)
-    backbone = with_random_adapter(plain, embedding)
-    adapted = logits_of(backbone)
-    assert (adapted - before).abs().max() > 0.1, "the adapter should do something"
+    backbone = adapted(plain, embedding)
+    wanted = logits_of(backbone)
+    assert (wanted - before).abs().max() > 0.1, "the adapter should do something"
 
     whole = merged(backbone)
     with torch.inference_mode():
-        torch.testing.assert_close(whole(input_ids=IDS).logits[0], adapted, atol=1e-4, rtol=1e-4)
+        torch.testing.assert_close(whole(input_ids=IDS).logits[0], wanted, atol=1e-4, rtol=1e-4)
     whole.save_pretrained(tmp_path)
     again = AutoModelForCausalLM.from_pretrained(tmp_path, dtype=torch.float32).eval()
     with torch.inference_mode():
-        torch.testing.assert_close(again(input_ids=IDS).logits[0], adapted, atol=1e-4, rtol=1e-4)
+        torch.testing.assert_close(again(input_ids=IDS).logits[0], wanted, atol=1e-4, rtol=1e-4)
     assert not any("lora" in name for name in again.state_dict())
 
 
 def test_a_head_stays_tied_unless_the_embedding_has_an_adapter(tiny_model, byte_tokenizer):
     for embedding in (False, True):
-        backbone = with_random_adapter(
-            attach_markers(tiny_model("llama", 260), byte_tokenizer, PromptConfig()), embedding
-        )
-        whole = merged(backbone)
+        whole = merged(adapted(attach_markers(tiny_model("llama", 260), byte_tokenizer, PromptConfig()), embedding))
         shared = whole.get_input_embeddings().weight.data_ptr() == whole.get_output_embeddings().weight.data_ptr()
         assert shared == whole.config.tie_word_embeddings == (not embedding)
 
@@ -73,6 +63,6 @@ def test_merging_without_an_adapter_returns_the_model(tiny_model, byte_tokenizer
 def test_an_adapter_trains_only_the_rows_of_added_markers(tiny_model, byte_tokenizer):
     backbone = attach_markers(tiny_model("llama", 258), byte_tokenizer, PromptConfig())
     before = backbone.embedding_weight.detach().clone()
-    whole = merged(with_random_adapter(backbone, embedding=False))
+    whole = merged(adapted(backbone, embedding=False))
     moved = (whole.get_input_embeddings().weight - before).abs().amax(-1) > 1e-6
     assert moved.nonzero().flatten().tolist() == sorted(backbone.added) == [258, 259]

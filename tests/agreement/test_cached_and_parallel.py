@@ -1,7 +1,5 @@
 """Cached decoding equals one parallel forward on the same latents, which training relies on."""
 
-from __future__ import annotations
-
 import torch
 
 from ruplar.engine.reference import generate

@@ -1,7 +1,5 @@
 """Forward passes of a thought, and how it ends: at once, by itself, or at the cap."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

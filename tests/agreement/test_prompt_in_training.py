@@ -1,15 +1,9 @@
-"""The engine prefills the prompt of training, token for token."""
-
-from __future__ import annotations
+"""Training continues the prompt as inference does, token for token."""
 
 import pytest
-import torch
+from toys import encoder_of
 
 from ruplar import plugins
-from ruplar.data.encoding import Encoder
-from ruplar.engine.reference import generate
-from ruplar.engine.sampling import Decoding
-from ruplar.priors.base import PriorTable
 from ruplar.types import Example, SampleContext
 
 EXAMPLES = [
@@ -19,44 +13,8 @@ EXAMPLES = [
 
 
 @pytest.fixture
-def encoder(backbone) -> Encoder:
-    priors = PriorTable(plugins.make("priors", "mixture"), backbone.prompt.plain)
-    domain, spans = plugins.make("domains", "arithmetic"), plugins.make("spans", "step")
-    return Encoder(backbone.prompt, backbone.markers, domain, spans, priors)
-
-
-def prefilled(backbone, thinker, prompts, monkeypatch) -> list[torch.Tensor]:
-    """The input embeddings of the prefill of `generate`, without padding."""
-    seen = []
-    trunk = backbone.trunk
-
-    def listen(embeds, mask, positions, cache=None, all_layers=False):
-        seen.append((embeds, mask))
-        return trunk(embeds, mask, positions, cache, all_layers)
-
-    monkeypatch.setattr(backbone, "trunk", listen)
-    generate(backbone, thinker, prompts, Decoding(max_answer_tokens=1))
-    embeds, mask = seen[0]
-    return [row[kept.bool()] for row, kept in zip(embeds, mask, strict=True)]
-
-
-@pytest.mark.parametrize("name", ["ruplar", "cot", "no_cot"])
-def test_the_prefill_is_the_prompt_of_training(name, backbone, encoder, monkeypatch):
-    method = plugins.make("methods", name)
-    items = [method.encode(example, encoder, SampleContext(0, row)) for row, example in enumerate(EXAMPLES)]
-    # everything before the first latent and the first label
-    given = [
-        item.ids[: min([*item.latent_at, *(i for i, x in enumerate(item.labels) if x != -100)])] for item in items
-    ]
-    prompts = [backbone.prompt(example.question) for example in EXAMPLES]
-    rows = prefilled(backbone, method.thinker(backbone), prompts, monkeypatch)
-    assert (
-        len(torch.unique(backbone.embedding_weight, dim=0)) >= len(backbone.tokenizer) - 1
-    )  # both markers start with equal rows
-    for ids, row in zip(given, rows, strict=True):
-        assert torch.equal(row, backbone.embedding(torch.tensor(ids)))
-    last = backbone.end_think_id if name == "no_cot" else backbone.think_id
-    assert [ids[-1] for ids in given] == [last, last]
+def encoder(backbone):
+    return encoder_of(backbone)
 
 
 @pytest.mark.parametrize("name", ["ruplar", "cot", "no_cot"])

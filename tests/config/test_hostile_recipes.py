@@ -1,7 +1,5 @@
 """Recipes and overrides that no one should write → a named error, at once."""
 
-from __future__ import annotations
-
 import pytest
 
 from ruplar.config import load_recipe

@@ -1,7 +1,5 @@
 """Every method memorises eight problems, and its latents at inference equal those of one parallel forward."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 

@@ -4,8 +4,6 @@ The ids are recorded where they enter the model: in training sequences and at th
 `question` gets a suffix of its own here, so that a path that builds its prompt without the method fails for every method.
 """
 
-from __future__ import annotations
-
 import json
 import sys
 import urllib.request

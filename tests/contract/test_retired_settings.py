@@ -1,7 +1,5 @@
 """Settings that were removed: models and records that have them at their neutral value load; in use, they are refused."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """What several tests of readers share."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

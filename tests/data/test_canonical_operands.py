@@ -1,7 +1,5 @@
 """Operands of sums and products in one order: the last result first, other results, then as the question is read."""
 
-from __future__ import annotations
-
 from collections import Counter
 from dataclasses import replace
 

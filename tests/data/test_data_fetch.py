@@ -1,7 +1,5 @@
 """Benchmark files are downloaded over real HTTP from a local server that stands for GitHub and the Hub."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

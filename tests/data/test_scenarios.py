@@ -3,7 +3,6 @@
 from types import SimpleNamespace
 
 import pytest
-from pydantic import ValidationError
 
 from ruplar import plugins
 from ruplar.data.check import check_chains
@@ -84,21 +83,6 @@ def test_any_file_can_be_divided_by_what_its_questions_tell(facts, data):
     assert len(opened({**config, "count": fewer}, "train", facts.folder, LOGIC).examples) == fewer
     with pytest.raises(UserError, match="'arithmetic' does not define scenarios"):
         opened({"source": "svamp", "split_by": "scenario"}, "test", data, ARITHMETIC, need_steps=False)
-
-
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        ({"source": "date-problems", "families": ["farm"]}, "families can be set for 'word-problems' only"),
-        ({"source": "date-problems", "split_by": "scenario"}, "split_by cannot be set for 'date-problems'"),
-        ({"source": "date-problems:farm"}, "'date-problems' has no families"),
-        ({"source": "date-understanding-by-scenario", "split_by": None}, "is always split by scenario"),
-        ({"source": "a.jsonl", "split_by": "day"}, "Input should be 'scenario'"),
-    ],
-)
-def test_settings_that_do_not_fit_are_refused(settings, message):
-    with pytest.raises(ValidationError, match=message):
-        SourceConfig.model_validate(settings)
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,5 @@
 """Sets larger than memory: beyond a number of rows, examples are in a file."""
 
-from __future__ import annotations
-
 import json
 import pickle
 import tracemalloc

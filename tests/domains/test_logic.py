@@ -98,15 +98,9 @@ def test_two_orders_of_the_same_facts_are_one_scenario():
     assert DOMAIN.scenario(QUESTION) == DOMAIN.scenario(f"{second}. {first}. {rest}")
 
 
-def test_all_300_rows_of_prosqa_are_read_and_follow_their_graph(benchmark_data):
-    follow_their_graph(benchmark_data("prosqa-valid"), 300)
-
-
-def test_rows_in_prosqas_format_are_read_and_follow_their_graph(data):
-    follow_their_graph(data, 6)
-
-
-def follow_their_graph(folder, rows):
+@pytest.mark.parametrize(("real", "rows"), [(False, 6), (True, 300)], ids=["invented", "real"])
+def test_all_rows_of_prosqa_are_read_and_follow_their_graph(data, benchmark_data, real, rows):
+    folder = benchmark_data("prosqa-valid") if real else data
     reading = read("prosqa-valid", DOMAIN, data_dir=folder)
     raw = json.loads((folder / "prosqa-valid.json").read_text())
     assert len(reading.examples) == len(raw) == rows

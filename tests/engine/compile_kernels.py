@@ -4,8 +4,6 @@ The interpreter that `kernel_checks.py` uses runs Python and so accepts what the
 in a process of its own.
 """
 
-from __future__ import annotations
-
 import inspect
 import sys
 

@@ -1,7 +1,5 @@
 """Prompts, thinkers and schedulers for the engine tests, on random models whose rows halt and end at different steps."""
 
-from __future__ import annotations
-
 import random
 from dataclasses import dataclass
 from types import SimpleNamespace
@@ -55,6 +53,17 @@ def soft(backbone: Backbone, **options) -> SoftThinker:
     """Soft tokens with thoughts of different lengths, up to 5."""
     options = {"halt_threshold": threshold_for(backbone), "cap": 5} | options
     return SoftThinker(backbone.embedding, backbone.end_think_id, **options)
+
+
+def assert_same(found, wanted, far: float = 1e-4) -> None:
+    """Two engines' generations are the same, and their latents `far` apart at most."""
+    assert len(found) == len(wanted)
+    for place, (a, b) in enumerate(zip(found, wanted, strict=True)):
+        for name in ("answer_ids", "thought_ids", "latent_count", "forwards", "halted", "ended"):
+            assert getattr(a, name) == getattr(b, name), (place, name)
+        for name in ("latent_embeds", "latent_logits"):
+            for x, y in zip(getattr(a, name), getattr(b, name), strict=True):
+                torch.testing.assert_close(x, y, atol=far, rtol=far)
 
 
 def finish(scheduler: Scheduler) -> None:

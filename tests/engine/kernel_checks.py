@@ -3,8 +3,6 @@
 test_kernels.py starts it in a process of its own, since the interpreter is chosen when Triton is imported.
 """
 
-from __future__ import annotations
-
 import sys
 
 import torch

@@ -1,13 +1,11 @@
 """The fast engine agrees with the reference engine token for token in float32, whatever else is in flight."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
 import torch
-from engine_helpers import FAMILIES, HashedThinker, finish, many_prompts, soft, submit
+from engine_helpers import FAMILIES, HashedThinker, assert_same, finish, many_prompts, soft, submit
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from ruplar.engine.decoder import Decoder
@@ -35,16 +33,6 @@ SOFT = {
     "top 3": {"top_k": 3},
     "no latents": {"cap": 0},
 }
-
-
-def assert_same(found, wanted):
-    assert len(found) == len(wanted)
-    for place, (a, b) in enumerate(zip(found, wanted, strict=True)):
-        for name in ("answer_ids", "thought_ids", "latent_count", "forwards", "halted", "ended"):
-            assert getattr(a, name) == getattr(b, name), (place, name)
-        for name in ("latent_embeds", "latent_logits"):
-            for x, y in zip(getattr(a, name), getattr(b, name), strict=True):
-                torch.testing.assert_close(x, y, atol=1e-4, rtol=1e-4)
 
 
 def run(backbone, thinker, prompts, decoding, slots=5, options=None, keys=None):

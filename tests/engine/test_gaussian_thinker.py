@@ -1,12 +1,11 @@
 """Latents from the Gaussian head: mean, samples independent of the batch, and the halt."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 
 import pytest
 import torch
+from engine_helpers import assert_same
 
 from ruplar.engine.fast import FastEngine
 from ruplar.engine.gaussian import GaussianThinker, LatentHead, log_density, normal
@@ -94,9 +93,4 @@ def test_both_engines_agree(backbone, thinker, decoding):
     prompts = [backbone.prompt(q) for q in QUESTIONS]
     wanted = generate(backbone, thinker, prompts, decoding, keys=range(4), keep_latents="embeds")
     engine = FastEngine.of(backbone, thinker, decoding, 2, EngineOptions(keep="embeds"))
-    found = Scheduler(engine).run_all(prompts, range(4))
-    for a, b in zip(found, wanted, strict=True):
-        assert (a.answer_ids, a.latent_count, a.forwards, a.halted) == (
-            b.answer_ids, b.latent_count, b.forwards, b.halted,
-        )  # fmt: skip
-        torch.testing.assert_close(torch.stack(a.latent_embeds), torch.stack(b.latent_embeds), atol=1e-4, rtol=1e-3)
+    assert_same(Scheduler(engine).run_all(prompts, range(4)), wanted)

@@ -1,7 +1,5 @@
 """The Triton kernels agree with PyTorch operators and compile for a GPU; both are tested without one."""
 
-from __future__ import annotations
-
 import importlib.util
 import os
 import subprocess

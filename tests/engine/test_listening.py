@@ -1,7 +1,5 @@
 """Listeners get every latent and token in order; halt thresholds per question; a dead engine thread fails all waiting."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from engine_helpers import finish, many_prompts, soft, submit

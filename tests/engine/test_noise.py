@@ -1,13 +1,11 @@
 """Noise: its effect on a distribution, independence of rows, and agreement of both engines."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 
 import pytest
 import torch
-from engine_helpers import finish, many_prompts, soft, submit
+from engine_helpers import assert_same, finish, many_prompts, soft, submit
 from torch import nn
 
 from ruplar.engine.fast import FastEngine
@@ -102,19 +100,11 @@ def ids(rows):
     return [(row.answer_ids, row.thought_ids, row.latent_count) for row in rows]
 
 
-def close(found, wanted):
-    assert ids(found) == ids(wanted)
-    for a, b in zip(found, wanted, strict=True):
-        for name in ("latent_embeds", "latent_logits"):
-            for x, y in zip(getattr(a, name), getattr(b, name), strict=True):
-                torch.testing.assert_close(x, y, atol=1e-4, rtol=1e-4)
-
-
 def test_a_sample_does_not_depend_on_the_batch(backbone, thinker):
     prompts, keys = several(many_prompts(6), 4)
     together = generate(backbone, thinker, prompts, NOISY, keys, "embeds")
     alone = [generate(backbone, thinker, [p], NOISY, [k], "embeds")[0] for p, k in zip(prompts, keys, strict=True)]
-    close(together, alone)
+    assert_same(together, alone)
     first = [row.latent_embeds[0] for row in together[:4] if row.latent_embeds]
     assert len(first) > 1 and not torch.allclose(first[0], first[1]), "samples of one question differ"
     other = generate(backbone, thinker, prompts, replace(NOISY, seed=5), keys)

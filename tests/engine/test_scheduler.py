@@ -1,7 +1,5 @@
 """The scheduler: bounded queue, first come first served, cancellation, refills in flight, failures."""
 
-from __future__ import annotations
-
 import pytest
 from engine_helpers import finish, many_prompts, submit
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 
 import pytest
+from scripts import script
 
 from ruplar.errors import UserError
-from ruplar.evaluate.samples import OUTCOMES, SAMPLES, compact, read_outcomes, read_samples, sample, write_samples
+from ruplar.evaluate.samples import OUTCOMES, SAMPLES, read_outcomes, read_samples, sample, write_samples
 from ruplar.types import Answer, Example, Latent, Score
 
 
@@ -75,7 +76,7 @@ def test_outcomes_say_the_same_as_the_samples_they_replace(tmp_path, share):
     run = tmp_path / "study" / "one"
     both = [*rows("110"), *rows("011", decoding="greedy", lenient=True), *rows("10", "c", seed=3)]
     write_samples(both, run, share=share)
-    before = read_outcomes(run)
+    before, compact = read_outcomes(run), script("compact_results").compact
     assert before["b", 0, False, ""] == {(0, "0 × 4?"): True, (1, "1 × 4?"): True, (2, "2 × 4?"): False}
     assert compact(run) and not (run / SAMPLES).exists()
     assert read_outcomes(run) == before and set(before) == {

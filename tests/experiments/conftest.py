@@ -1,7 +1,5 @@
 """Studies small enough for a test: the embedded model, a few steps, a few questions."""
 
-from __future__ import annotations
-
 import shutil
 
 import pytest

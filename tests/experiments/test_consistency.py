@@ -1,7 +1,5 @@
 """Cells of one study must have the same data and the same start, compared by content and not by name."""
 
-from __future__ import annotations
-
 import pytest
 
 from ruplar.errors import UserError

@@ -1,10 +1,7 @@
 """Test sets are asked once, of rows that were committed before; what departs from that is marked."""
 
-from __future__ import annotations
-
 import json
 import subprocess
-import sys
 
 import pytest
 import yaml
@@ -26,10 +23,9 @@ STUDY = {
 
 
 @pytest.fixture
-def folder(tmp_path, finished, monkeypatch):
-    """A git repository with tiny.yaml, and the finished cells of that study."""
+def folder(tmp_path, finished, ruplar):
+    """A git repository with tiny.yaml, made the working folder, and the finished cells of that study."""
     finished("tiny")
-    monkeypatch.chdir(tmp_path)
     git("init", "-q")
     commit(tmp_path, STUDY)
     return tmp_path
@@ -52,18 +48,14 @@ def commit(folder, entries):
 
 
 @pytest.fixture
-def final(monkeypatch, capsys):
+def final(ruplar):
     """Options of `ruplar study tiny.yaml --final` → exit status, standard output and error."""
-    from ruplar.cli import main
 
     def run(*words):
-        monkeypatch.setattr(sys, "argv", ["ruplar", "study", "tiny.yaml", "--device", "cpu", *words])
-        with pytest.raises(SystemExit) as end:
-            main()
-        shown = capsys.readouterr()
-        return end.value.code or 0, shown.out, shown.err.replace("\n", " ")
+        said = ruplar("study", "tiny.yaml", "--device", "cpu", "--final", *words)
+        return said.code, said.out, said.err.replace("\n", " ")
 
-    return lambda *words: run("--final", *words)
+    return run
 
 
 def results(folder, cell):

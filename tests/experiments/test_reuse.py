@@ -1,7 +1,5 @@
 """Models of other studies are reused where they equal what a cell's own would be, and nowhere else."""
 
-from __future__ import annotations
-
 import json
 import shutil
 

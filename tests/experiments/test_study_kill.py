@@ -1,7 +1,5 @@
 """A study resumed after kill -9 of its process, and of its worker, ends in the records of an undisturbed study."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

@@ -1,7 +1,5 @@
 """A GPU that several cells share: how much each may take of it, and a second try, alone, for what found no room."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

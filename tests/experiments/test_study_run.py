@@ -1,7 +1,5 @@
 """Real studies of a few steps, in this process: done, failed, resumed, refused, reported."""
 
-from __future__ import annotations
-
 import json
 import shutil
 

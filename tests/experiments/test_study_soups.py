@@ -1,7 +1,5 @@
 """Rows of a study that evaluate the model soup of another row: planned, averaged, recorded, refused."""
 
-from __future__ import annotations
-
 import logging
 
 import pytest

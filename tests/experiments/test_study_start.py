@@ -1,7 +1,5 @@
 """Workers that cannot start: without GPU memory the others continue, for any other reason the study ends."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 

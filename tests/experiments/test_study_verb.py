@@ -1,44 +1,20 @@
 """`ruplar study` and `ruplar report` as they are typed."""
 
-from __future__ import annotations
-
 import json
-import sys
+from dataclasses import astuple
 
 import pytest
 import yaml
-from tiny import TINY
-
-ROWS = {
-    "No-CoT": "embedded-no_cot",
-    "Mix": "embedded-ruplar",
-    "Short": {"of": "Mix", "set": {"method.max_latents": 1}},
-}
+from tiny import FINISHED, TINY
 
 
 @pytest.fixture
-def typed(tmp_path, monkeypatch, capsys):
+def typed(tmp_path, ruplar):
     """Words → exit status, standard output and error, in a folder with tiny.yaml."""
-    from ruplar.cli import main
-
-    entries = {
-        "name": "tiny",
-        "seeds": [1, 2],
-        "on": [{"source": "word-problems", "count": 4}],
-        "rows": ROWS,
-        "set": TINY,
-    }
+    entries = {"name": "tiny", "seeds": [1, 2], "on": [{"source": "word-problems", "count": 4}]}
+    entries |= {"rows": FINISHED["rows"], "set": TINY}
     (tmp_path / "tiny.yaml").write_text(yaml.safe_dump(entries, sort_keys=False))
-    monkeypatch.chdir(tmp_path)
-
-    def run(*words):
-        monkeypatch.setattr(sys, "argv", ["ruplar", *words])
-        with pytest.raises(SystemExit) as end:
-            main()
-        shown = capsys.readouterr()
-        return end.value.code or 0, shown.out, shown.err
-
-    return run
+    return lambda *words: astuple(ruplar(*words))
 
 
 def test_the_plan_shows_every_cell_and_how_far_it_is(typed):

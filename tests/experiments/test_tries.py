@@ -1,7 +1,5 @@
 """Rows with tries: they are tried first, the best one on validation is kept, and the row is then trained with it."""
 
-from __future__ import annotations
-
 import pytest
 
 from ruplar.errors import UserError

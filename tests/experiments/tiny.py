@@ -1,7 +1,5 @@
 """Settings that make a study of the embedded model small enough for a test, and how tests run one."""
 
-from __future__ import annotations
-
 TINY = {
     "training.max_steps": 2,
     "training.per_device_train_batch_size": 2,

@@ -1,22 +1,18 @@
 """Train a method on eight chains with a small random Llama until it has memorised them, then evaluate it."""
 
-from __future__ import annotations
-
-from dataclasses import replace
 from types import SimpleNamespace
 
 import torch
+from toys import encoder_of as tools_of
 from transformers import AutoConfig, AutoModelForCausalLM
 
 from ruplar import plugins
 from ruplar.data.collate import collate
-from ruplar.data.encoding import Encoder
 from ruplar.engine.reference import Generation, generate
 from ruplar.engine.sampling import Decoding
 from ruplar.model.backbone import Backbone, attach_markers
 from ruplar.model.settings import PromptConfig
 from ruplar.model.tokenizers import load_tokenizer
-from ruplar.priors.base import PriorTable
 from ruplar.problems.word_problems import generate as write_problems
 from ruplar.types import Example, SampleContext
 
@@ -40,14 +36,6 @@ def small_backbone() -> Backbone:
     torch.manual_seed(0)
     model = AutoModelForCausalLM.from_config(AutoConfig.for_model("llama", vocab_size=len(tokenizer), **SHAPE, **ids))
     return attach_markers(model, tokenizer, PromptConfig(template="chat", instruction="", answer="{answer}"))
-
-
-def tools_of(backbone: Backbone, prior: str = "mixture") -> Encoder:
-    """The encoder of this backbone."""
-    table = PriorTable(plugins.make("priors", prior), backbone.prompt.plain)
-    return Encoder(
-        backbone.prompt, backbone.markers, plugins.make("domains", "arithmetic"), plugins.make("spans", "step"), table
-    )
 
 
 def problems(count: int = 8, steps: tuple[int, int] = (1, 3)) -> list[Example]:
@@ -91,8 +79,3 @@ def answers_of(backbone: Backbone, method, questions: list[str]) -> list[Generat
     prompts = [backbone.prompt(method.question(question)) for question in questions]
     decoding = Decoding(max_answer_tokens=8)
     return generate(backbone, method.thinker(backbone), prompts, decoding, keep_latents="embeds")
-
-
-def with_steps(example: Example, *steps: str) -> Example:
-    """The same question with another chain."""
-    return replace(example, steps=steps)

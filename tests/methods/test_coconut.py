@@ -1,7 +1,5 @@
 """COCONUT: the layout of each stage; training and inference use the same latents."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from overfitting import answers_of, problems, small_backbone, tools_of

@@ -1,7 +1,5 @@
 """CODI: sequences of student and teacher, their distance; training and inference use the same latents."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 
 import pytest

@@ -1,7 +1,5 @@
 """CoLaR: groups of tokens in one latent, the speed in the prompt, one model for every speed."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

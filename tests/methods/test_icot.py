@@ -1,7 +1,5 @@
 """ICoT: which tokens are removed when, the labels, and that nothing is written in the end."""
 
-from __future__ import annotations
-
 import pytest
 from overfitting import small_backbone, tools_of
 

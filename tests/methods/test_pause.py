@@ -1,7 +1,5 @@
 """Pause tokens: one learned vector at a fixed number of positions, the same in training and at inference."""
 
-from __future__ import annotations
-
 import torch
 from overfitting import answers_of, problems, small_backbone, tools_of
 

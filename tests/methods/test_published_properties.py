@@ -1,7 +1,5 @@
 """What the baselines' papers report of their methods, on tasks a CPU learns in half a minute."""
 
-from __future__ import annotations
-
 import itertools
 import random
 

@@ -1,7 +1,5 @@
 """ReGuLaR-T: one latent per step from frozen text features, a projector and a latent head."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from overfitting import problems, small_backbone, tools_of

@@ -1,7 +1,5 @@
 """RuPLaR's extensions beyond the paper: noisy inputs and the CoT teacher, and that both are off by default."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 

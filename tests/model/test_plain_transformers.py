@@ -1,7 +1,5 @@
 """Exported folders in plain transformers, in a process without ruplar: prompts, hard tokens, `custom_generate`, pipeline."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """What a user writes stays text: it can neither become a control token nor be changed on its way to the model."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st

@@ -1,7 +1,5 @@
 """SmolLM2-135M-Instruct as it comes out of the GGUF file: its tokenizer, its number tokens, and that it can talk."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

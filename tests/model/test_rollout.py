@@ -1,7 +1,5 @@
 """Latents made one from another: the cached passes give what whole sequences give, in values and in gradients."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from toys import LORA, with_random_adapter

@@ -1,7 +1,5 @@
 """A head with a few trained rows: logits and gradients are those of PEFT, with padding columns that never count."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from transformers import AutoConfig, AutoModelForCausalLM

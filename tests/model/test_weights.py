@@ -1,7 +1,5 @@
 """Weights ↔ safetensors: what was saved comes back, and other models' weights are refused."""
 
-from __future__ import annotations
-
 import copy
 import json
 

@@ -1,16 +1,12 @@
-from __future__ import annotations
-
 import subprocess
 import sys
 
 import numpy as np
 import pytest
 
-from ruplar.plugins import make, names
+from ruplar.plugins import make
 from ruplar.priors.base import PriorTable, ids_of, rng_of, soften, sparse
 from ruplar.types import Span
-
-FRESH = {"gumbel", "learned", "random", "uniform"}
 
 
 def test_symbols_are_encoded_one_by_one_and_keep_order_and_repeats(toy):
@@ -64,16 +60,3 @@ def test_spans_that_read_alike_but_favour_another_result_are_told_apart(toy):
     table = PriorTable(make("priors", "mixture"), toy.encode)
     one, other = (table.of(Span("3=3", ("3", "=", "3"), result)) for result in [("3",), ("=",)])
     assert toy.named(one)["3"] == pytest.approx(0.8) and toy.named(other)["="] == pytest.approx(0.8)
-
-
-def test_a_fresh_prior_depends_on_seed_and_visit_and_on_nothing_else(toy, vector):
-    def draw(seed: int, context: tuple[int, ...]) -> dict[str, float]:
-        return toy.named(PriorTable(make("priors", "gumbel"), toy.encode, seed).of(vector, context))
-
-    assert draw(1, (0, 5, 2)) == draw(1, (0, 5, 2))
-    assert draw(1, (0, 5, 2)) != draw(1, (1, 5, 2))
-    assert draw(1, (0, 5, 2)) != draw(2, (0, 5, 2))
-
-
-def test_every_prior_says_whether_it_draws_anew():
-    assert {n for n in names("priors") if make("priors", n).dynamic} == FRESH

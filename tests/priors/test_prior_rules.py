@@ -1,12 +1,9 @@
 """Every prior on the worked example `20*1.20=24`, whose tokens are 20 * 1 . 20 = 24."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np
 import pytest
-from hypothesis import strategies as st
 
 from ruplar.domains import arithmetic
 from ruplar.model.tokenizers import load_tokenizer
@@ -39,14 +36,6 @@ SETTINGS = (
 
 def expected(result: float, repeated: float, other: float) -> dict[str, float]:
     return {**dict.fromkeys(OPERANDS, other), "20": repeated, "24": result}
-
-
-@pytest.mark.parametrize(("name", "settings", "result", "repeated", "other"), TABLE)
-@pytest.mark.parametrize("rule", ["exact", "published"])
-def test_the_worked_example_has_the_printed_numbers(toy, rng, request, name, settings, result, repeated, other, rule):
-    span = request.getfixturevalue("vector" if rule == "exact" else "vector_published")
-    prior = make("priors", name, settings).build(span, toy.encode, rng)
-    assert toy.named(prior) == pytest.approx(expected(result, repeated, other), abs=5e-5)
 
 
 @pytest.fixture(scope="module", params=[pytest.param("llama-3", marks=pytest.mark.slow), "embedded"])
@@ -185,6 +174,3 @@ def test_a_span_without_a_result_is_even_over_its_ids(toy, rng, name, settings):
     span = Span("20*20", ("20", "*", "20"))
     named = toy.named(make("priors", name, settings).build(span, toy.encode, rng))
     assert named == {"20": 0.5, "*": 0.5}
-
-
-ids = st.lists(st.integers(0, 30), min_size=1, max_size=12)

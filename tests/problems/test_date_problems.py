@@ -10,9 +10,8 @@ from checking import fault
 from ruplar import plugins
 from ruplar.domains._date_questions import divide, expected
 from ruplar.problems import date_problems as overlap
-from ruplar.problems.date_problems import _BIG_BENCH, OPENINGS, generate, part_of_scenario
+from ruplar.problems.date_problems import _BIG_BENCH, OPENINGS, generate
 from ruplar.problems.date_scenarios import EARLIEST, LATEST
-from ruplar.problems.seeding import part_of
 
 SCENARIOS = {
     14318: "Today is the first day of 2007.",
@@ -26,14 +25,6 @@ def test_every_problem_re_executes_and_its_question_is_parsed_to_the_same_day():
         assert fault(e, "dates") is None and expected(e.question) is not None, e
         assert all(after.startswith(before.rpartition(" = ")[2]) for before, after in pairwise(e.steps)), e
         assert all(EARLIEST <= int(year) <= LATEST for year in re.findall(r"\b\d{4}\b", e.question + e.chain)), e
-
-
-def test_no_scenario_is_in_two_splits():
-    parts = {part: list(generate(150, 1, split=part)) for part in ("train", "valid", "test")}
-    ours = {part: {overlap.normalize(divide(e.question)[0]) for e in found} for part, found in parts.items()}
-    assert not ours["train"] & ours["valid"] and not ours["train"] & ours["test"] and not ours["valid"] & ours["test"]
-    assert all(part_of_scenario(e.question) == part for part, found in parts.items() for e in found)
-    assert all(part_of(scenario) == part for part, some in ours.items() for scenario in some)
 
 
 def test_all_openings_and_all_questions_of_date_understanding_occur():

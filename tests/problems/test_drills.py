@@ -6,7 +6,6 @@ from collections import Counter
 import pytest
 
 from ruplar import plugins
-from ruplar.data.sources import SourceConfig, open_source
 from ruplar.problems.drills import SIGNS, generate
 
 DOMAIN = plugins.make("domains", "arithmetic")
@@ -46,12 +45,3 @@ def test_operators_and_digits_follow_the_measured_steps():
         assert signs[sign] / total == pytest.approx(steps / sum(SIGNS.values()), abs=0.06)
     assert digits["*", 1, 1] > digits["*", 2, 1] > digits["*", 2, 2] > digits["*", 3, 2]
     assert digits["+", 2, 2] > digits["+", 3, 3] > digits["+", 4, 4] > 0
-
-
-def test_drills_are_a_source():
-    opened = open_source(
-        SourceConfig.model_validate({"source": "drills", "count": 30, "seed": 4}), DOMAIN, split="train"
-    )
-    assert [e.question for e in opened.examples] == [e.question for e in generate(30, 4, split="train")]
-    with pytest.raises(ValueError, match="families can be set for 'word-problems' only"):
-        SourceConfig.model_validate({"source": "drills", "families": ["bakery"]})

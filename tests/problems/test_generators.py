@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from ruplar.domains._date_questions import divide
 from ruplar.errors import UserError
-from ruplar.problems import word_problems
+from ruplar.problems import date_problems, word_problems
 from ruplar.problems.seeding import part_of
 from ruplar.problems.word_problems import SHORT, SITUATIONS
 
@@ -44,7 +45,7 @@ def test_splits_are_disjoint(source, generate):
     splits = {split: list(generate(40, 1, split=split)) for split in SPLITS}
     # word problems and drills are divided by question, dates by scenario, logic by conclusion (and graph: test_logic_problems)
     key = {
-        "date-problems": lambda e: GENERATORS[source].part_of_scenario(e.question),
+        "date-problems": lambda e: part_of(date_problems.normalize(divide(e.question)[0])),
         **dict.fromkeys(("logic-problems", "logic-ways", "logic-lookups"), lambda e: part_of(e.answer)),
     }.get(source, lambda e: part_of(e.question))
     assert all(key(e) == split for split, found in splits.items() for e in found)

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 from report_toys import write_run, write_study
+from scripts import script
 from typer.testing import CliRunner
 
 from ruplar.cli import app
 from ruplar.errors import UserError
 from ruplar.evaluate.record import read_record, write_record
-from ruplar.evaluate.samples import compact
 from ruplar.report.rows import collect
 from ruplar.report.study_page import study_page, write_study_page
 from ruplar.report.tables import summary_table
@@ -46,7 +46,7 @@ def test_a_page_has_question_table_tests_and_settings(tmp_path):
 def test_a_page_made_from_outcomes_equals_the_one_made_from_samples(tmp_path):
     folder = write_study(tmp_path / "results" / "toy")
     before = page_of(folder)
-    assert all(compact(run) for run in folder.iterdir() if run.is_dir())
+    assert all(script("compact_results").compact(run) for run in folder.iterdir() if run.is_dir())
     assert page_of(folder) == before and "Paired tests against the best" in before
 
 

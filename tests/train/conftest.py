@@ -1,7 +1,5 @@
 """A backbone of 40,000 weights with the packaged tokenizer, recipes over it, and trainers without a run around them."""
 
-from __future__ import annotations
-
 from functools import partial
 from pathlib import Path
 

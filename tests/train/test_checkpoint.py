@@ -1,7 +1,5 @@
 """Checkpoints are complete or not used."""
 
-from __future__ import annotations
-
 import json
 import logging
 

@@ -1,7 +1,5 @@
 """Stages of a run: every row of a step is at the same one, the optimiser starts afresh, the last one is chosen from."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from transformers import TrainerCallback

@@ -1,7 +1,5 @@
 """Data that takes long to open is opened once, and what is found again is what was opened."""
 
-from __future__ import annotations
-
 import json
 import pickle
 

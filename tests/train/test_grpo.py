@@ -1,7 +1,5 @@
 """The reinforcement stage: advantages within a group, a clipped loss, and a reward that rises."""
 
-from __future__ import annotations
-
 import json
 import math
 import sys

@@ -1,7 +1,5 @@
 """`LatentTrainer`: any causal LM and any dataset, through the same code as `ruplar train`."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

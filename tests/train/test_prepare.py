@@ -1,7 +1,5 @@
 """What is prepared ahead, without weights and before its start is trained, is what training finds."""
 
-from __future__ import annotations
-
 import json
 import logging
 import shutil
@@ -62,11 +60,6 @@ def test_training_finds_what_was_prepared_without_any_weights(recipe, backbone_f
     assert again.opened.there and again.encoded.there and again.encoded.folder == done.encoded.folder
 
 
-def test_another_prior_is_another_encoding_and_training_then_makes_its_own(recipe, tmp_path, caplog):
-    prepare(recipe(prior="temperature"), tmp_path / ENCODED)
-    assert not _trains_on_it(recipe(), tmp_path / "run", caplog)
-
-
 @pytest.mark.parametrize(
     ("first", "lora"),
     [(None, LORA), (LORA, LORA), (LORA, {**LORA, "continue_adapter": True})],
@@ -87,12 +80,8 @@ def test_a_start_that_is_trained_later_changes_nothing(recipe, tmp_path, caplog,
 
 @pytest.mark.parametrize("first", [{}, {"number_tokens": True}, {"lora": None}], ids=str)
 @pytest.mark.parametrize("second", [{}, {"number_tokens": True}], ids=str)
-def test_tokens_are_those_of_the_start_that_training_opens(
-    tmp_path, tiny_model, digit_tokenizer, monkeypatch, first, second
-):
+def test_tokens_are_those_of_the_start_that_training_opens(tmp_path, digit_base, monkeypatch, first, second):
     monkeypatch.chdir(tmp_path)
-    digit_tokenizer.save_pretrained("base")
-    tiny_model("llama", len(digit_tokenizer)).save_pretrained("base")
     below = BackboneConfig(name="base", **first)
     metadata = ModelMetadata(
         method=PluginSpec(name="cot"), backbone=below, prompt=PROMPT, domain=PluginSpec(name="arithmetic")
@@ -154,12 +143,6 @@ def test_a_method_that_measures_the_weights_is_left_to_training_unless_the_recip
     settled = recipe(method={"name": name, "width": 16})
     assert prepare(settled, tmp_path / ENCODED).encoded is not None
     assert _trains_on_it(settled, tmp_path / "run", caplog)
-
-
-def test_a_recipe_without_pretokenize_caches_nothing(recipe, tmp_path):
-    done = prepare(recipe(speed=False), tmp_path / ENCODED)
-    assert done.chains is done.opened is done.encoded is None and "Add speed.pretokenize=true" in done.notes[0]
-    assert not (tmp_path / ENCODED).exists()
 
 
 def test_recipes_share_an_encoding_where_they_differ_in_what_no_sequence_shows(recipe):

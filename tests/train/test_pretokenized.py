@@ -1,7 +1,5 @@
 """Chains encoded ahead give the batches, and the model, that chains encoded on demand give."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

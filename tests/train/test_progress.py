@@ -1,7 +1,5 @@
 """The progress line, the bar and metrics.jsonl."""
 
-from __future__ import annotations
-
 import io
 import json
 import re

@@ -1,7 +1,5 @@
 """Which row comes when: places, epochs, processes, accumulation."""
 
-from __future__ import annotations
-
 import itertools
 
 import pytest

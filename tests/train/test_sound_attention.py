@@ -1,7 +1,5 @@
 """cuDNN's attention is left out of training wherever its backward pass may give no number, and nowhere else."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 

@@ -1,7 +1,5 @@
 """`training.report_to`: what a tracker gets, read back from its own files. Trackers other than TensorBoard run where they are installed."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import sqlite3

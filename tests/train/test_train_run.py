@@ -1,7 +1,5 @@
 """Recipe → model folder."""
 
-from __future__ import annotations
-
 import json
 import logging
 

@@ -1,7 +1,5 @@
 """The trainer: accumulation, what moves, what is logged."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,7 +1,5 @@
 """The training section of a recipe as transformers gets it."""
 
-from __future__ import annotations
-
 import pytest
 
 from ruplar.errors import UserError

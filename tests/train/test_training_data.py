@@ -1,7 +1,5 @@
 """Sources of a run: joined, and free of validation questions."""
 
-from __future__ import annotations
-
 import pytest
 
 from ruplar import plugins

@@ -1,7 +1,5 @@
 """Two processes with half a batch each take the steps of one process with the whole: DDP and FSDP2, resumed and killed too."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

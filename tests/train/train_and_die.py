@@ -6,8 +6,6 @@ Everything heavy is imported once; each attempt is a fork, so a kill costs no st
 nothing, because threads do not survive a fork.
 """
 
-from __future__ import annotations
-
 import os
 import random
 import signal
@@ -41,7 +39,7 @@ def attempt(folder: Path, resume: bool, die_after_syncs: int | None) -> None:
 
     io._sync = sync
     config = make_config(
-        folder / "backbone", prior="gumbel", valid=True, rows=40, max_steps=24, logging_steps=5,
+        folder / "backbone", prior="gumbel", valid=True, rows=20, max_steps=12, logging_steps=5,
         per_device_train_batch_size=2, gradient_accumulation_steps=2, eval_strategy="steps", eval_steps=6,
         save_strategy="steps", save_steps=2, load_best_model_at_end=False,
     )  # fmt: skip

@@ -1,7 +1,5 @@
 """One training process of several: train_in_two.py FOLDER RUN_JSON …, with a run as `train_tiny` takes it; the last may be sharded."""
 
-from __future__ import annotations
-
 import json
 import sys
 from functools import partial

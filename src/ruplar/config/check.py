@@ -4,8 +4,6 @@ Plug-in sections are checked first, each by its own `Config`; then pydantic chec
 as it is written on the command line, and the value found.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterable, Mapping
 from typing import Any

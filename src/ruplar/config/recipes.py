@@ -3,8 +3,6 @@
 A recipe with `base: NAME` (a packaged recipe, or a path relative to its own folder) has only the differences to that one.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path

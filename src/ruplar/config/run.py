@@ -4,8 +4,6 @@ Plug-in sections are `{name: X, …settings of X}`. The plug-in's own `Config` c
 the saved config has everything the run depends on.
 """
 
-from __future__ import annotations
-
 from typing import Any, ClassVar
 
 import yaml

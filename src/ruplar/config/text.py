@@ -5,8 +5,6 @@ word that transformers expects), dates stay text, keys are text, and duplicate k
 are limited, so that no text takes minutes or all memory.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path

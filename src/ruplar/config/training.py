@@ -4,8 +4,6 @@ Importing `TrainingArguments` imports torch (seconds), so its source is parsed i
 its enums. Transformers itself checks the rest.
 """
 
-from __future__ import annotations
-
 import ast
 import importlib.util
 from collections.abc import Callable, Mapping

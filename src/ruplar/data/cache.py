@@ -3,8 +3,6 @@
 The name of a folder is a hash of everything its content depends on. A folder appears only when it is complete.
 """
 
-from __future__ import annotations
-
 import fcntl
 import hashlib
 import inspect

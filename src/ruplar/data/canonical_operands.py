@@ -11,8 +11,6 @@ all others (the 7 days of a week). Unchanged are steps with other operations, an
 the question and an earlier step, one in thirteen of GSM8K's sums and products. A reordered step is written without spaces.
 """
 
-from __future__ import annotations
-
 import re
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """A file of chains → a report: the steps found, the rows left out and why, and the steps and chains that are wrong."""
 
-from __future__ import annotations
-
 from collections import Counter
 from dataclasses import asdict, dataclass, field
 from pathlib import Path

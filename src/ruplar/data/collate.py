@@ -6,8 +6,6 @@
 Axes: B rows, S positions, M latents, K prior tokens, T labels.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Any
 

@@ -6,8 +6,6 @@ data; shorter questions can only be equal. With numbers masked, variants with ot
 training set has many of these, so they are reported but not excluded.
 """
 
-from __future__ import annotations
-
 import re
 import unicodedata
 from collections import Counter

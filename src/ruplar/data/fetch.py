@@ -9,8 +9,6 @@ Requests go through the session of `huggingface_hub`, which knows the Hub's addr
 proxies and the offline mode (`HF_HUB_OFFLINE`).
 """
 
-from __future__ import annotations
-
 import json
 import os
 import tempfile

@@ -3,8 +3,6 @@
 The columns of each are in docs/domains.md.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from dataclasses import dataclass

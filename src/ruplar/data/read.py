@@ -6,8 +6,6 @@ Bad rows are never skipped silently: they raise one error that lists each kind, 
 in the `ReadResult` and logged.
 """
 
-from __future__ import annotations
-
 import logging
 from array import array
 from collections.abc import Iterator, Sequence

@@ -4,8 +4,6 @@ Lines are read one by one, so a large file is never held in memory (a `.json` li
 form: 3244047.0999999996 stays that text, without passing through a float.
 """
 
-from __future__ import annotations
-
 import importlib
 import importlib.util
 import json

@@ -5,8 +5,6 @@ test scenario also occurs in training, with another question. Here a scenario is
 test, one in ten in valid. The split of a scenario depends only on its text.
 """
 
-from __future__ import annotations
-
 import hashlib
 import logging
 from collections import Counter

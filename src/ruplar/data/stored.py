@@ -5,8 +5,6 @@
 A set larger than memory is read once from its files, the Hub or an iterator, and about 16 bytes per row stay in memory.
 """
 
-from __future__ import annotations
-
 import json
 from abc import ABC, abstractmethod
 from array import array

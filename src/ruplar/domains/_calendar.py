@@ -5,8 +5,6 @@ The calendar is that of `datetime.date`. Days beyond the end of a month are move
 two results.
 """
 
-from __future__ import annotations
-
 import calendar
 import re
 from datetime import date, timedelta

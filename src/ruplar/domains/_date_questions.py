@@ -4,8 +4,6 @@ The known forms are those of BIG-bench's Date Understanding and of the generator
 pattern and a rule; the first that matches is used. A question of any other form is not understood.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from dataclasses import dataclass

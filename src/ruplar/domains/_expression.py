@@ -4,8 +4,6 @@ Every character that is not a space belongs to exactly one symbol, except thousa
 number. So no parenthesis, sign or unit is lost.
 """
 
-from __future__ import annotations
-
 import ast
 import operator
 import re

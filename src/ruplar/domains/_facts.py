@@ -1,7 +1,5 @@
 """Text of simple logic → facts: `Tom is a terpus.`, `Every terpus is a brimpus.`; and facts → their consequences."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable
 from typing import NamedTuple

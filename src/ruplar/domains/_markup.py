@@ -3,8 +3,6 @@ r"""Text → its marked pieces: steps inside `<<…>>`, and the answer inside th
 All functions take time linear in the length of the text.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 
 _BOX = r"\boxed{"

@@ -1,7 +1,5 @@
 """Name of a day → date: `the last day of Jan 2012`, `Thanksgiving 2001`, `the first Monday of 2019`, `Palindrome date in 2020`."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from datetime import date, timedelta

@@ -3,8 +3,6 @@
 Numbers are read as written, without floats: `13.0` is 13, `.5` is 1/2, `2.0107e-06` is 20107/10**10.
 """
 
-from __future__ import annotations
-
 import re
 from fractions import Fraction
 

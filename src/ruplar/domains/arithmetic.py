@@ -16,8 +16,6 @@ float noise are not rounded: where GSM-Hard marks 0.30000000000000004, 0.3 is wr
 smaller than 1e-4 in absolute value, so under the lenient rule 0 is right for them.
 """
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass
 from fractions import Fraction

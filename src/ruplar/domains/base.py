@@ -1,7 +1,5 @@
 """The interface of a domain: steps, their symbols and results, and answers."""
 
-from __future__ import annotations
-
 from typing import Any, Protocol
 
 from ruplar.types import Example

@@ -10,8 +10,6 @@ also checked against its question if the question has a known form. Numbers with
 of Date Understanding.
 """
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass
 from datetime import date

@@ -9,8 +9,6 @@ chain whose question cannot be parsed is not accepted as right. Two answers are 
 about the same subject; a bare concept is short for the statement that concludes it.
 """
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass
 from itertools import pairwise

@@ -1,4 +1,4 @@
-"""The embedded backbone's files, and the scripts that build its tokenizer."""
+"""The files of the embedded backbones and models; benchmarks/make_tokenizer.py builds their tokenizers."""
 
 from pathlib import Path
 

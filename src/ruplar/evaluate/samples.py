@@ -68,7 +68,7 @@ def write_samples(rows: Iterable[Mapping[str, Any]], folder: str | Path, share: 
     """
     rows = list(rows)
     if share:
-        questions = _shared(rows, folder)
+        questions = write_questions(rows, folder)
         rows = [
             {**{k: v for k, v in row.items() if k not in _QUESTION_FIELDS}, "asked": questions[row["benchmark"]][0]}
             if questions[row["benchmark"]][1][row["index"]] == _question(row)
@@ -86,25 +86,6 @@ def read_samples(folder: str | Path) -> list[Sample]:
         if name is not None:
             row.update(_questions(folder, name, SAMPLES)[row["benchmark"], row["index"]])
     return rows
-
-
-def compact(folder: str | Path) -> bool:
-    """Replace a run's samples by its outcomes; returns False where it has no samples."""
-    file = Path(folder) / SAMPLES
-    if not file.is_file():
-        return False
-    groups: dict[ResultKey, dict[int, Sample]] = {}
-    for row in read_samples(folder):
-        groups.setdefault(_key(row), {})[row["index"]] = row
-    results = []
-    for (benchmark, seed, lenient, decoding), by_index in groups.items():
-        rows = [by_index[i] for i in range(len(by_index))]
-        [(name, _)] = _shared(rows, folder).values()
-        which = {"benchmark": benchmark, "seed": seed, "decoding": decoding, "lenient": lenient}
-        results.append({**which, "questions": name, "right": "".join("01"[bool(row["correct"])] for row in rows)})
-    io.write_json(Path(folder) / OUTCOMES, results)
-    file.unlink()
-    return True
 
 
 def read_outcomes(folder: str | Path) -> Mapping[ResultKey, Outcomes]:
@@ -131,19 +112,19 @@ def _outcomes(file: Path, written: int) -> Mapping[ResultKey, Outcomes]:
     found: dict[ResultKey, dict[tuple[int, str], bool]] = {}
     if file.name == SAMPLES:
         for row in read_samples(file.parent):
-            found.setdefault(_key(row), {})[row["index"], row["question"]] = bool(row["correct"])
+            found.setdefault(result_key(row), {})[row["index"], row["question"]] = bool(row["correct"])
         return found
     try:
         for result in json.loads(file.read_text(encoding="utf-8")):
             known = _questions(file.parent, result["questions"], OUTCOMES)
             texts = [(i, known[result["benchmark"], i]["question"]) for i in range(len(result["right"]))]
-            found[_key(result)] = {text: mark == "1" for text, mark in zip(texts, result["right"], strict=True)}
+            found[result_key(result)] = {text: mark == "1" for text, mark in zip(texts, result["right"], strict=True)}
     except (ValueError, KeyError, TypeError) as error:
         raise UserError(f"{file}: not a file of outcomes ({error!r}). Evaluate the run again.") from error
     return found
 
 
-def _key(row: Mapping[str, Any]) -> ResultKey:
+def result_key(row: Mapping[str, Any]) -> ResultKey:
     return row["benchmark"], row["seed"], row.get("lenient", False), row.get("decoding", "")
 
 
@@ -152,7 +133,7 @@ def _question(row: Mapping[str, Any]) -> dict[str, Any]:
     return {key: row[key] for key in (*_QUESTION_KEY, *_QUESTION_FIELDS) if key in row}
 
 
-def _shared(rows: Iterable[Mapping[str, Any]], folder: str | Path) -> dict[str, tuple[str, dict[int, Sample]]]:
+def write_questions(rows: Iterable[Mapping[str, Any]], folder: str | Path) -> dict[str, tuple[str, dict[int, Sample]]]:
     """Write each benchmark's questions to the results folder → benchmark → file name, and its questions by index."""
     by_benchmark: dict[str, dict[int, Sample]] = {}
     for row in rows:

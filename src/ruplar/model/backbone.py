@@ -4,8 +4,6 @@ Everything depends on what a model offers (`get_input_embeddings`, `get_output_e
 name. Weights are read from safetensors only and no remote code is run.
 """
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass

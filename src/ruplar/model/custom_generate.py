@@ -7,8 +7,6 @@
 The thought fills the KV cache; transformers' own `generate` continues from there. Axes: B rows, V vocabulary, K tokens.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import torch

@@ -4,8 +4,6 @@ New rows start from existing rows, the same on every load. They are set in the i
 one matrix where they are tied. Axes: V rows, D width.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -8,8 +8,6 @@ CACHE/models/.NAME.parts   what has been downloaded, until it is converted: an i
 CACHE/models/NAME          config.json, model.safetensors, tokenizer.json …; complete and verified by hash, or absent
 """
 
-from __future__ import annotations
-
 import logging
 import os
 import re

@@ -8,8 +8,6 @@ Both compute the same function. Nothing is merged: the adapter is still what is 
 times (recurrent latents), W + s BA is computed once for all of them.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any, cast
 

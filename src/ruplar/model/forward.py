@@ -6,8 +6,6 @@
 Axes: B rows, S positions, D width, M latents.
 """
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor
 

@@ -1,7 +1,5 @@
 """Device → its peak memory: of the GPU's tensors, or of the whole process without a GPU."""
 
-from __future__ import annotations
-
 import resource
 import sys
 

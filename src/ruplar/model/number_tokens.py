@@ -8,8 +8,6 @@ plain Hugging Face tokenizer.
     merges  1 2 → 12    12 3 → 123    1 23 → 123      any order of merging ends in one token
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable
 from typing import Any

@@ -8,8 +8,6 @@ writes can become a control token. Training, evaluation and serving all use this
                                          ^ question_at when it is a control token, else the question's last token
 """
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass, field
 from functools import cached_property

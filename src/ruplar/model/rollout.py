@@ -15,8 +15,6 @@ graphs are needed.
 Axes: B rows, S positions of the batch, C columns (S plus shifts), D width, M latents, N maximum latents per row.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 

@@ -4,8 +4,6 @@ For weights p over embedding rows W, the soft token is sum_v p[v] * W[v]. Priors
 of multiplying by all V.  Axes: B questions, M latents, K tokens of a prior, V vocabulary, D width.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import torch

@@ -5,8 +5,6 @@ better (Wortsman et al. 2022). Runs from different starts do not: their soup is 
 are averaged separately, which is valid because they continue the same start. `average.json` lists the averaged models.
 """
 
-from __future__ import annotations
-
 import json
 import shutil
 from collections.abc import Mapping, Sequence

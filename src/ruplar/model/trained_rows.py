@@ -7,8 +7,6 @@ Added tokens leave a vocabulary that is no multiple of 8, for which matrix produ
 logits of −30,000, so no probability. Axes: N positions, V vocabulary, V' padded vocabulary, R trained rows, D width.
 """
 
-from __future__ import annotations
-
 from typing import Any, cast
 
 import torch

@@ -7,8 +7,6 @@ The segments go to PyTorch's variable-length flash attention as an attention imp
 that accepts those can use it. Passes without segments (decoding, companions) run the attention the model had before.
 """
 
-from __future__ import annotations
-
 import importlib.util
 import inspect
 from functools import cache

@@ -5,8 +5,6 @@ model.safetensors + config.json                   if all its weights are trained
 method.safetensors                                the method's own modules, if it has any
 """
 
-from __future__ import annotations
-
 import copy
 import json
 from collections.abc import Mapping

@@ -5,8 +5,6 @@ ids of the result; O are the distinct ids of K that are not in R. A number of se
 weight and their order is lost. For a span without a result (`every_k`), every prior is uniform over its ids.
 """
 
-from __future__ import annotations
-
 import math
 import zlib
 from collections.abc import Iterable, Mapping, Sequence

@@ -4,8 +4,6 @@ A model learns the mean of the draws, which is flatter than the temperature prio
 token 0.34 / 0.165 instead of 0.553 / 0.112. A span without a result is uniform, without noise.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

@@ -8,8 +8,6 @@ Nothing is learned; the name is the paper's. Positions are those of tokens. The 
 split at spaces, finds none in GSM8k-Aug, and so trains its uniform prior under this name.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 

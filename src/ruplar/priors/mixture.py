@@ -14,8 +14,6 @@ There, an operand that is also the result (5*1=5) counts only as result; in the 
 tokens shares its mass equally among distinct tokens (paper, set), by count (multiset), or 1/n once per id (published).
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -5,8 +5,6 @@ logit, so a result of three tokens has more mass than a result of one. An operan
 result.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

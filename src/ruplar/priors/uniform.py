@@ -3,8 +3,6 @@
 Without noise it is exactly uniform over the span's distinct tokens.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 
 import numpy as np

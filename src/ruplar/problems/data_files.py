@@ -4,8 +4,6 @@ The generators are Python code; all their texts are in data files beside them. A
 placeholder that nothing fills in) is a `UserError` that names the file and the field.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterator, Mapping
 from functools import cache
 from pathlib import Path

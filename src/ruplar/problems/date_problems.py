@@ -8,8 +8,6 @@ they differ only in how a date or a count is written (`11/12/2019`, `Nov 12, 201
 two opinions is right, in case, or in punctuation.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from random import Random

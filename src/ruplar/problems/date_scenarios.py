@@ -4,8 +4,6 @@
 `date_scenarios.yaml`. `domains/_date_questions.py` parses the sentences, and a test keeps the two consistent.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from datetime import date, timedelta
 from pathlib import Path

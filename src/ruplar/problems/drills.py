@@ -3,8 +3,6 @@
 Operators and operand sizes are those of the steps of GSM8K's training chains; the figures and the texts are in `drills.yaml`. Problem i under seed s depends on (s, i, steps, split) only, and no question is in two splits (`seeding.py`).
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from itertools import accumulate

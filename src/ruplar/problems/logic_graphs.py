@@ -10,8 +10,6 @@ With the two sides exchanged it is a problem that is just as likely, and its ans
 the subject predicts the answer: no count of facts, no length, no position; only following the facts does.
 """
 
-from __future__ import annotations
-
 import hashlib
 from dataclasses import dataclass
 from itertools import pairwise

@@ -9,8 +9,6 @@ write the chain backwards from there (docs/log.md); here only looking up helps. 
 reported score is on these.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from functools import cache
 from itertools import islice, pairwise, product

@@ -6,8 +6,6 @@ validation and test share no graph (with its two options marked), whatever words
 is an answer in the test split, it is not an option of any training problem, neither the true one nor the wrong one.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path

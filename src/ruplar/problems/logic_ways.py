@@ -7,8 +7,6 @@
 difficulty is to look up the right fact among many, up to five times in a row. Words and splits are those of `logic-problems`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Seed and index → a random sequence that is the same on every machine; text → the split it belongs to. Shared by all generators."""
 
-from __future__ import annotations
-
 import zlib
 from typing import Literal
 

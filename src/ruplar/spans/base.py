@@ -1,7 +1,5 @@
 """The interface of a span rule: step → spans, and the span that is a whole step."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar

@@ -4,8 +4,6 @@ A decimal number counts as one symbol, also if the domain writes it as three (`1
 one may be shorter. A step with fewer than k symbols is one span with its result.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

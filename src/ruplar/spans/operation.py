@@ -5,8 +5,6 @@ token, as are the 0.3 of `30/100*600=180` and the -3 of `2-5+9=6`, and a latent 
 order. In a domain without `operations` (domains/base.py) this rule is the same as `step`.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from ruplar.domains.base import Domain

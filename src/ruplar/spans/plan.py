@@ -11,8 +11,6 @@ The result of a span is that of the previous operation, or the first number of t
 its own operation up to `=`. A result of several tokens is one span per token, in order; the last of these has the symbols.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

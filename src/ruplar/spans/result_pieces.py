@@ -5,8 +5,6 @@ result is a single token is one span, and so is one with a symbol whose tokens a
 character).
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from ruplar.domains.base import Domain

@@ -4,8 +4,6 @@ Neither span has a result to emphasise: the second one *is* the result. A step w
 the published code groups it wrongly.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from ruplar.domains.base import Domain

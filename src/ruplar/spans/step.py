@@ -1,7 +1,5 @@
 """One span per step: `20*1.20=24` is one latent with the result 24. The paper's rule."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from ruplar.domains.base import Domain

@@ -1,7 +1,5 @@
 """The recipe's training section → Hugging Face `TrainingArguments`, with our defaults; and the attention kernels to train with."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager

@@ -6,8 +6,6 @@
 A folder whose mark is missing or does not match its files (an interrupted copy or deletion) is skipped with a warning.
 """
 
-from __future__ import annotations
-
 import json
 import logging
 import re

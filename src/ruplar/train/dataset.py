@@ -7,8 +7,6 @@ named in `decontaminate`. A chain to be augmented is checked against both before
 generate their rows on demand; only row numbers are stored for them.
 """
 
-from __future__ import annotations
-
 import hashlib
 import itertools
 import json

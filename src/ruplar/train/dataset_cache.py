@@ -7,8 +7,6 @@ Augmenting and decontaminating chains takes a minute or two, and a study would r
 the section, the content of every file it reads, and the code.
 """
 
-from __future__ import annotations
-
 import json
 import logging
 from pathlib import Path

@@ -10,8 +10,6 @@ the curve (`metrics.jsonl`) is a round.
 Axes: Q questions, G thoughts of each, B thoughts of a mini-batch, M latents, T labels, D width.
 """
 
-from __future__ import annotations
-
 import json
 import time
 from collections.abc import Sequence

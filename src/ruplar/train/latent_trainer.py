@@ -12,8 +12,6 @@
 Arguments become a `RunConfig`, and `TrainingRun` does the rest, as for `ruplar train`.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Checks before a run: settings that cannot work together, and whether its folder can be started or resumed."""
 
-from __future__ import annotations
-
 import json
 import logging
 from collections.abc import Mapping

@@ -6,8 +6,6 @@ Pre-tokenizing needs the tokenizer and prompt of the start model, never its weig
 and before the run that `backbone.init` names has been trained.
 """
 
-from __future__ import annotations
-
 import json
 import logging
 import os

@@ -4,8 +4,6 @@ Data parallelism (DDP) needs nothing from here. With FSDP2 each process stores a
 state; a layer's weights are gathered while the layer runs.
 """
 
-from __future__ import annotations
-
 import os
 import socket
 from collections.abc import Mapping

@@ -5,8 +5,6 @@ RUN/checkpoint-N/    to resume from                RUN/model/           the trai
 RUN/start.json       hash of the start weights     .encoded/ beside it  pre-tokenized data, shared by runs; see `prepare.py`
 """
 
-from __future__ import annotations
-
 import atexit
 import hashlib
 import logging

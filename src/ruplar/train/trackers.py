@@ -3,8 +3,6 @@
 Losses, entropy and halting reach the trackers through transformers' own callbacks, with every log row.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from importlib.util import find_spec
 from typing import Any

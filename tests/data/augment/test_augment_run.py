@@ -146,27 +146,22 @@ def test_chains_that_differ_only_in_numbers_are_used_once():
     assert report.used == 1 and sum(report.left_out.values()) == 1
 
 
-@pytest.mark.slow
-def test_more_than_half_of_gsm8k_can_be_augmented_without_validation_questions(benchmark_data):
-    folder = benchmark_data("gsm8k-train", "gsm8k-aug-valid")
-    train = read(folder / "gsm8k-train.jsonl", DOMAIN, skip_bad=True).examples
-    valid = {digest(e.question) for e in read(folder / "gsm8k-aug-valid.txt", DOMAIN, need_steps=False, skip_bad=True).examples}  # fmt: skip
+@pytest.mark.parametrize(
+    ("real", "rows", "held_out", "least"),
+    [(False, 10, 4, 6), pytest.param(True, 7378, 494, 3700, marks=pytest.mark.slow)],  # rows with steps
+    ids=["invented", "real"],
+)
+def test_most_chains_can_be_augmented_and_none_of_a_held_out_question(
+    data, benchmark_data, real, rows, held_out, least
+):
+    folder = benchmark_data("gsm8k-train", "gsm8k-aug-valid") if real else data
+    train = read("gsm8k-train", DOMAIN, skip_bad=True, data_dir=folder).examples
+    valid = {digest(e.question) for e in read("gsm8k-aug-valid", DOMAIN, need_steps=False, data_dir=folder).examples}
     report = AugmentReport()
     plans = make_plans(train, report, lambda e: "held out" if digest(e.question) in valid else None)
-    # 494 of the 500 have steps; 7,378 - 494 = 6,884 chains are left
-    assert report.left_out["held out"] == 494 and report.rows == 7378
-    assert 3700 < len(plans) == report.used == 6884 - sum(n for why, n in report.left_out.items() if why != "held out")
+    assert report.left_out["held out"] == held_out and report.rows == rows
+    assert least <= len(plans) == report.used == rows - sum(report.left_out.values())
     assert not any(digest(plan.template.example.question) in valid for plan in plans)
-
-
-def test_held_out_questions_are_not_augmented(data):
-    train = read("gsm8k-train", DOMAIN, skip_bad=True, data_dir=data).examples
-    valid = {digest(e.question) for e in read("gsm8k-aug-valid", DOMAIN, need_steps=False, data_dir=data).examples}
-    report = AugmentReport()
-    plans = make_plans(train, report, lambda e: "held out" if digest(e.question) in valid else None)
-    # 4 of the 5 validation questions have steps, as 10 of the 12 chains do
-    assert (report.rows, report.left_out, report.used) == (10, {"held out": 4}, 6)
-    assert len(plans) == 6 and not any(digest(plan.template.example.question) in valid for plan in plans)
 
 
 def test_a_source_entry_can_ask_for_augmentation(data):
@@ -197,17 +192,3 @@ def test_variants_do_not_depend_on_whether_the_method_needs_steps(tmp_path):
         for need in (True, False)
     ]
     assert found[0] == found[1] and len(found[0]) == 5
-
-
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        ({"source": "word-problems", "augment": 3}, "augment cannot be set for 'word-problems'"),
-        ({"source": "a.jsonl", "large": 0.5}, "large can be set only together with augment"),
-        ({"source": "a.jsonl", "augment": 0}, "greater than or equal to 1"),
-        ({"source": "a.jsonl", "augment": 3, "steps": [1, 2]}, "steps can be set"),
-    ],
-)
-def test_invalid_combinations_of_settings_are_errors(settings, message):
-    with pytest.raises(ValueError, match=message):
-        SourceConfig.model_validate(settings)

@@ -1,7 +1,5 @@
 """A real HTTP server that speaks the chat protocol and replays what a test tells it to."""
 
-from __future__ import annotations
-
 import json
 import threading
 import time

@@ -1,7 +1,5 @@
 """Conversion by a model, against a real server that replays good, malformed, slow, 429 and failing replies."""
 
-from __future__ import annotations
-
 import email.utils
 import json
 import time

@@ -1,7 +1,5 @@
 """A conversion killed at any moment resumes: no row is lost, repeated or requested again; a journal belongs to its input."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

@@ -1,7 +1,5 @@
 """Prose → chains by rules: what is read, what is left, and how much of the real sets that is."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

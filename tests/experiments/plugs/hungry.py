@@ -3,8 +3,6 @@
 It fails only once another row is being trained beside it, where it is told to wait for one.
 """
 
-from __future__ import annotations
-
 import time
 from dataclasses import dataclass
 from pathlib import Path

@@ -6,8 +6,6 @@ value; if that does not help, the example is left out. So some templates resampl
 template is valid for all numbers.
 """
 
-from __future__ import annotations
-
 import itertools
 import re
 from collections.abc import Iterator, Sequence

@@ -9,8 +9,6 @@
     7 days a week, 60 minutes, 4 legs   facts
 """
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass
 from fractions import Fraction

@@ -4,8 +4,6 @@
 fractions.
 """
 
-from __future__ import annotations
-
 import ast
 import re
 from collections.abc import Sequence

@@ -4,8 +4,6 @@ A template is accepted only if all possible assignments of sources give the same
 or a number of the question unused are considered only if there are no others.
 """
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections.abc import Callable, Iterator, Sequence

@@ -6,8 +6,6 @@ A number is replaced by one of similar size and roundness that is plausible with
 An attempt is a pure function of (seed, row, attempt number), so any variant can be recreated on its own.
 """
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections.abc import Iterator, Sequence

@@ -5,8 +5,6 @@ A prompt file (in `prompts/`) has two parts, separated by a line `---`: the syst
 {answer} are replaced by the example of the domain.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Mapping

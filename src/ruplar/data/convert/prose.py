@@ -5,8 +5,6 @@ rows of `inputs` and `targets`), GSM8K's (`answer` ends in `#### 72`), and colum
 their usual names. A question in the form of a prompt, `Q: …` and a line `A:`, is extracted.
 """
 
-from __future__ import annotations
-
 import hashlib
 import re
 from collections import Counter

@@ -7,8 +7,6 @@ Arithmetic: `she sold 48/2 = 24 clips` is a step, and so is `5 times 3 is 15`; u
 the expression is read leftwards and the number rightwards, so the time is linear in the length of the text. Dates: which day it is today by the premises, then the offset that the question asks for.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 

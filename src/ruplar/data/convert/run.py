@@ -1,7 +1,5 @@
 """Prose → rows with chains: every row is converted, verified and stored; then OUTPUT and OUTPUT.rejected.jsonl are written."""
 
-from __future__ import annotations
-
 import asyncio
 import hashlib
 from collections import Counter

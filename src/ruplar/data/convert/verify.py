@@ -1,7 +1,5 @@
 """Chain → the same in plain form, verified, or the reason to reject it."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from ruplar.domains.base import Domain, ends_as_marked, how_it_ends

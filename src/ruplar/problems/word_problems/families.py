@@ -11,8 +11,6 @@ denote numbers; with a template, `lists` are word lists to draw from and `distra
 `default`), of which one is sometimes inserted.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache

@@ -4,8 +4,6 @@ Problem i under seed s depends on (s, i, families, steps, split) only, so a larg
 calls `generate(1000, seed, start=3000)`.
 """
 
-from __future__ import annotations
-
 import json
 import zlib
 from collections.abc import Iterable, Iterator, Sequence

@@ -5,8 +5,6 @@ here: whether a person is named or `he`, which clauses share a sentence, whether
 question comes first. So a dozen schemas and about forty frames (`frames/*.yaml`) give a great many wordings.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

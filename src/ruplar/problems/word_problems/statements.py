@@ -5,8 +5,6 @@ Statements are Python assignments and expressions. They may use the values of th
 chain: `total - k * m` becomes `story.sub(total, story.mul(k, m))`.
 """
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Collection, Iterable
 from functools import cache

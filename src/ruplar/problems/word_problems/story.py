@@ -4,8 +4,6 @@ A family adds sentences and steps to a `Story`. Every step is computed here, so 
 that would be inexact, below 1 or above 999 raises `Redraw`, and the problem is drawn again.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from random import Random
 from typing import TypeVar

@@ -5,8 +5,6 @@ doubling) and a closing (what is left, shares, boxes, worth, a comparison). Each
 steps add up to the goal. A theme has nothing but sentences for these parts.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any

@@ -3,8 +3,6 @@
 The frames are in `frames/*.yaml`. To add a frame, add an entry; `Frame` documents its fields.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path

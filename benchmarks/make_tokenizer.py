@@ -1,4 +1,4 @@
-r"""Build a tokenizer from the text of a generator: `python -m ruplar.embedded.make_tokenizer word-problems OUT`.
+r"""Build a tokenizer from the text of a generator: `python benchmarks/make_tokenizer.py word-problems OUT`.
 
 A byte-level BPE like Llama-3's, small enough for a 5-million-parameter model. A symbol of a domain should be one token, the same
 one in every position, so each domain has a tokenizer of its own:
@@ -28,6 +28,7 @@ from tokenizers import Regex, Tokenizer, models, pre_tokenizers, trainers
 
 from ruplar.domains._calendar import MONTHS
 from ruplar.domains._named_days import ORDINALS
+from ruplar.embedded import TOKENIZER
 from ruplar.problems import date_problems, logic_problems, word_problems
 from ruplar.problems.date_scenarios import EARLIEST, FULL_MONTHS, LATEST
 
@@ -128,7 +129,7 @@ PLANS = {
 }
 """What it is for → the specification of a tokenizer."""
 
-SHAPE = Path(__file__).parent / "backbone" / "config.json"
+SHAPE = TOKENIZER.parent / "backbone" / "config.json"
 """The embedded model's config, shared by the models of the domains except for the vocabulary size."""
 
 
