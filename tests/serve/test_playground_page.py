@@ -15,27 +15,6 @@ from serve_toys import APPLES, BAGS, held, running
 pytestmark = pytest.mark.slow
 
 DESKTOP, PHONE = 1280, 390
-WAY_OUT = "apt-get install chromium chromium-driver, and pip install -e '.[dev]'"
-
-
-@pytest.fixture(scope="module")
-def browser():
-    """Debian's Chromium, headless, driven through its own chromedriver; nothing is downloaded."""
-    chromium = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-    driver = shutil.which("chromedriver")
-    if not (chromium and driver):
-        pytest.skip(f"the playground was NOT tested: no Chromium with chromedriver here. The way out: {WAY_OUT}")
-    webdriver = pytest.importorskip("selenium.webdriver", reason=f"the playground was NOT tested: {WAY_OUT}")
-    from selenium.webdriver.chrome.service import Service
-
-    options = webdriver.ChromeOptions()
-    options.binary_location = chromium
-    for flag in ("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--hide-scrollbars"):
-        options.add_argument(flag)
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
-    found = webdriver.Chrome(options=options, service=Service(driver))
-    yield found
-    found.quit()
 
 
 class Page:
