@@ -1,6 +1,7 @@
 """Fixtures shared by all tests: benchmark files, tokenizers, tiny models and the `ruplar` command."""
 
 import os
+import shutil
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -198,3 +199,24 @@ def refused(ruplar):
         return " ".join(said.err.split())
 
     return run
+
+
+@pytest.fixture(scope="session")
+def browser():
+    """Debian's Chromium, headless, driven through its own chromedriver; nothing is downloaded."""
+    way_out = "apt-get install chromium chromium-driver, and pip install -e '.[dev]'"
+    chromium = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+    driver = shutil.which("chromedriver")
+    if not (chromium and driver):
+        pytest.skip(f"pages were NOT tested in a browser: {way_out}")
+    webdriver = pytest.importorskip("selenium.webdriver", reason=f"pages were NOT tested in a browser: {way_out}")
+    from selenium.webdriver.chrome.service import Service
+
+    options = webdriver.ChromeOptions()
+    options.binary_location = chromium
+    for flag in ("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--hide-scrollbars"):
+        options.add_argument(flag)
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
+    found = webdriver.Chrome(options=options, service=Service(driver))
+    yield found
+    found.quit()

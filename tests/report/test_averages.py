@@ -46,7 +46,22 @@ def test_every_benchmark_counts_a_quarter_whatever_its_size(tmp_path):
     assert (soft.accuracy, soft.share, soft.seeds) == (30.0, 75.0, 1)
     [line, _] = summary_table(study(tmp_path)).lines
     assert line[0] == "soft" and line[6].startswith("30.0 ±") and line[7] == "75.0"
+    assert line[-2:] == ("2.50", "7.0"), "(1 + 2 + 3 + 4) / 4 soft tokens"
     assert [table.names[-4:-2] for table in tables(study(tmp_path), tests=False)][1] == ("macro-average", "% of text")
+
+
+@pytest.mark.parametrize("name", ["valid", "gsm8k-dev", "short-dev", "gsm8k-aug-valid"])
+def test_selection_sets_enter_neither_columns_nor_costs(tmp_path, name):
+    write(tmp_path, "text", shares(40, 10, 30, 80))
+    [file] = tmp_path.glob("text-*/run.json")
+    about = json.loads(file.read_text())
+    about["benchmarks"].append(about["benchmarks"][0] | {"name": name, "latents": 100.0})
+    file.write_text(json.dumps(about))
+    table = summary_table(study(tmp_path))
+    assert name not in table.names and table.lines[0][-2] == "2.50"
+    assert "means over the sets of the macro-average" in table.note
+    [selected] = [line for line in tables(study(tmp_path), tests=False)[0].lines if f"{name} (selection)" in line]
+    assert "100.00" in selected
 
 
 def test_a_benchmark_that_was_not_asked_or_other_seeds_make_no_average(tmp_path):

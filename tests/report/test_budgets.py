@@ -10,7 +10,8 @@ from figure_toys import RECORDS, variant
 
 from ruplar.report.budgets import curves, curves_tables
 from ruplar.report.figures import draw_curves
-from ruplar.report.rows import VALID, collect
+from ruplar.report.rows import collect
+from ruplar.report.sets import VALID
 
 
 @pytest.fixture(scope="module")

@@ -58,8 +58,8 @@ def test_the_selection_set_is_in_the_details_only(tmp_path):
     table = summary_table(collect(tmp_path))
     assert table.names == ("method", "seeds", "SVAMP", "#L", "forward passes")
     text = page_of(tmp_path)
-    assert "| a | valid |" not in text.split("<details>")[0] and "| a | valid |" in text
-    assert "'valid' is the selection set" in text
+    assert "| a | valid (selection) |" not in text.split("<details>")[0] and "| a | valid (selection) |" in text
+    assert "it is not a test set" in text
 
 
 def test_what_cannot_be_paired_is_said_and_bench_records_have_a_page(tmp_path):
@@ -91,8 +91,15 @@ def test_tables_of_committed_studies_fit_a_page(study):
 
 def test_the_verb_writes_the_page_with_its_figure(tmp_path):
     page = tmp_path / "docs" / "priors.md"
-    done = CliRunner().invoke(app, ["report", str(RESULTS / "priors"), "--page", str(page)])
+    done = CliRunner().invoke(
+        app, ["report", str(RESULTS / "priors"), "--page", str(page), "--against", "Random prior"]
+    )
     assert done.exit_code == 0, done.output
+    assert page.read_text().startswith(
+        f"<!-- made by: ruplar report {RESULTS / 'priors'} --page {page} --against 'Random prior' -->"
+    )
+    assert "<summary>Paired tests against RuPLaR-Mix</summary>" in page.read_text(), "the study's own reference"
+    assert "<summary>Paired tests against Random prior</summary>" in page.read_text()
     assert "](priors.png)" in page.read_text() and page.with_suffix(".png").read_bytes().startswith(b"\x89PNG")
     done = CliRunner().invoke(app, ["report", str(RESULTS / "priors"), str(RESULTS / "main"), "--page", str(page)])
     assert isinstance(done.exception, UserError) and "give one folder" in str(done.exception)

@@ -6,9 +6,10 @@ from report_toys import record, write_run, write_study
 
 from ruplar.errors import UserError
 from ruplar.report import paper
+from ruplar.report.paper import printed_table
 from ruplar.report.rows import FIELDS, Run, collect, pool
 from ruplar.report.table import replace_block, to_markdown
-from ruplar.report.tables import printed_table, results_table, tables
+from ruplar.report.tables import results_table, tables
 
 # good: shares 0.75 and 0.5; of the seeds 0.0156, of the questions 0.0586: as 3.16 questions, t(22) = 2.074
 # bad: shares 0.25 and 0; of the seeds 0.0156, of the questions 0.0273: as 2.55 questions, t(7) = 2.365
@@ -61,7 +62,7 @@ def test_a_study_is_compared_with_the_row_it_names_and_another_may_be_named(tmp_
 
 def test_what_a_cell_holds_breaks_out_of_neither_form():
     table = results_table(rows_of(record(name="a<b|c")))
-    assert '<td class="text">a&lt;b|c</td>' in table.html() and "| a<b\\|c |" in table.markdown()
+    assert '<td class="text" data-name="method">a&lt;b|c</td>' in table.html() and "| a<b\\|c |" in table.markdown()
 
 
 def test_a_table_outside_a_study_and_one_of_two_studies():

@@ -39,6 +39,7 @@ def test_the_text_model_writes_its_chain(served):
     assert "".join(data["text"] for data in only(events, "thought")) == "<<3*4=12>> <<12-2=10>>"
     [done] = only(events, "done")
     assert done["answer"] == "10" and done["latents"] == 14 and done["forwards"] == 17
+    assert done["steps"] == ["3*4=12", "12-2=10"]
 
 
 def test_samples_vote(served, offline):
@@ -46,12 +47,13 @@ def test_samples_vote(served, offline):
 
     body = {"samples": 6, "noise": 2.0, "seed": 4}
     events = think(served.url, **body)
-    texts = [a.text for a in offline.sample([APPLES], 6, decoding=Decoding(noise=2.0, seed=4))[0]]
+    each = offline.sample([APPLES], 6, decoding=Decoding(noise=2.0, seed=4))[0]
     samples = {data["index"]: data["text"] for data in only(events, "sample")}
-    assert [samples[i] for i in range(6)] == texts
+    assert [samples[i] for i in range(6)] == [answer.text for answer in each]
     [done] = only(events, "done")
     counts = [vote["count"] for vote in done["votes"]]
     assert sum(counts) == 6
+    assert done["forwards"] == sum(answer.forwards for answer in each)
     readable = [vote for vote in done["votes"] if vote["answer"] is not None]
     assert done["answer"] == max(readable, key=lambda vote: vote["count"])["answer"]
     again = think(served.url, **body)
@@ -74,15 +76,21 @@ def test_info_says_what_is_loaded(served):
     found = httpx.get(f"{served.url}/api/info").json()
     assert (found["model"], found["method"], found["latent"]) == ("embedded", "ruplar", True)
     assert found["compare"] == {"model": "embedded:cot", "method": "cot"}
-    assert found["halt"] == {"rule": "threshold", "default": 0.5, "adjustable": True} and found["noise"]["adjustable"]
+    assert found["noise"] == {"of_samples": 0.3, "adjustable": True}
     assert len(found["examples"]) == 12 and all(e["question"] and e["answer"] for e in found["examples"])
     assert not found["needs_key"]
+
+
+def test_every_model_has_answered_a_question_before_the_first_request():
+    with running(compare="embedded:cot") as fresh:
+        before = [worker.scheduler.seconds_each for worker in fresh.registry.workers.values()]
+    assert len(before) == 2 and 0.1 not in before, "0.1 s is the estimate before any answer"
 
 
 def test_without_a_text_model_it_says_so():
     with running(model="embedded:no_cot") as alone:
         info = httpx.get(f"{alone.url}/api/info").json()
-        assert info["compare"] is None and not info["latent"] and not info["halt"]["adjustable"]
+        assert info["compare"] is None and not info["latent"]
         refused = httpx.post(f"{alone.url}/api/think", json={"question": APPLES, "method": "cot"})
         assert refused.status_code == 404 and "--compare" in refused.json()["error"]["message"]
         assert only(think(alone.url), "done")[0]["latents"] == 0

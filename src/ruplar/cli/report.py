@@ -55,7 +55,7 @@ def report(
         _pages(runs, html, figures, drafts)
         return
     if page:
-        _study_page(runs, page)
+        _study_page(runs, page, against)
         return
     if as_json and (tests or against is not None or update):
         raise UserError("--json: prints the rows only. Leave out --tests, --against and --update.")
@@ -103,11 +103,11 @@ def _pages(runs: list[Path], html: Path | None, figures: Path | None, drafts: bo
         out.print(f"written  {file}", highlight=False, soft_wrap=True)
 
 
-def _study_page(runs: list[Path], page: Path) -> None:
+def _study_page(runs: list[Path], page: Path, against: str | None) -> None:
     from ruplar.report.study_page import write_study_page
 
     if len(runs) != 1 or not runs[0].is_dir():
         raise UserError("--page: give one folder, e.g. results/main.")
     writable_folder(page.parent)
-    for file in write_study_page(runs[0], page):
+    for file in write_study_page(runs[0], page, against):
         out.print(f"written  {file}", highlight=False, soft_wrap=True)

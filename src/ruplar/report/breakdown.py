@@ -7,7 +7,8 @@ from collections.abc import Mapping, Sequence
 from ruplar.evaluate.samples import read_steps
 from ruplar.report import paper
 from ruplar.report.paired import marks, ratio
-from ruplar.report.rows import VALID, Row
+from ruplar.report.rows import Row
+from ruplar.report.sets import on_test_sets
 from ruplar.report.table import Table
 
 NONE = "–"
@@ -22,7 +23,7 @@ def shares_table(rows: Sequence[Row], references: Mapping[str, str]) -> Table:
         rows: Of one study or several; selection sets are left out where there are others.
         references: Study → the row that is 100 %.
     """
-    tested = [row for row in rows if row.benchmark != VALID] or list(rows)
+    tested = on_test_sets(rows)
     named = {
         (row.study, row.backbone, row.benchmark): row for row in tested if references.get(row.study) == row.method
     }

@@ -10,7 +10,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from ruplar.report.marks import marked
-from ruplar.report.rows import VALID, Row
+from ruplar.report.rows import Row
+from ruplar.report.sets import is_selection
 from ruplar.report.table import NONE, Table
 
 STOPPED = (
@@ -47,12 +48,12 @@ class Curve:
 
 
 def curves(rows: Iterable[Row]) -> list[list[Curve]]:
-    """Find what a study trained for several numbers of updates, by study and benchmark; tries and the selection set are left out."""
+    """Find what a study trained for several numbers of updates, by study and benchmark; tries and selection sets are left out."""
     found: dict[tuple[str, str, str], dict[int, Row]] = {}
     for row in rows:
         training = row.runs[0].record.config.get("training", {}) if row.runs else {}
         tail = f" max_steps={training.get('max_steps')}"
-        if row.study and row.benchmark != VALID and tail in row.method:
+        if row.study and not is_selection(row.benchmark) and tail in row.method:
             batch = training.get("per_device_train_batch_size", 8) * training.get("gradient_accumulation_steps", 1)
             key = row.study, row.method.replace(tail, ""), row.benchmark
             found.setdefault(key, {})[training["max_steps"] * batch] = row

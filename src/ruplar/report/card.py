@@ -22,7 +22,8 @@ from ruplar.model.fetch import KNOWN, backbones
 from ruplar.report.front_matter import as_yaml, front_matter, hub_model, public, trained_on, without_places
 from ruplar.report.model_records import ModelRecords, filled
 from ruplar.report.paired import pairs
-from ruplar.report.rows import VALID, Row, Run, pool
+from ruplar.report.rows import Row, Run, pool
+from ruplar.report.sets import is_selection
 from ruplar.report.table import NONE, Table, as_code, modes_table
 from ruplar.report.tables import pairs_table, results_table
 
@@ -94,7 +95,7 @@ def _content(written: Written, subject: ModelRecords, licence: str | None) -> di
         "tests": _tests(rows, subject),
         "ablations": _ablations(subject),
         "sources": ", ".join(f"`{source}`" for source in public(trained_on(record))),
-        "tested": [r for r in results if r.name != VALID] or results,
+        "tested": [r for r in results if not is_selection(r.name)] or results,
         "unreadable": [f"{r.unreadable:,} of {r.n:,} on {r.name}" for r in results if r.unreadable],
     }
 
@@ -144,7 +145,7 @@ def _example(subject: ModelRecords) -> tuple[str, str]:
     rows = read_samples(subject.folder) if (subject.folder / SAMPLES).is_file() else []
     rows = [r for r in rows if r["correct"] and len(r["question"]) <= LONGEST and "\n" not in r["question"]]
     # test questions before the selection set, and those with stored latents first
-    first = min(rows, key=lambda r: (r["benchmark"] == VALID, not r.get("latents"), r["index"]), default=None)
+    first = min(rows, key=lambda r: (is_selection(r["benchmark"]), not r.get("latents"), r["index"]), default=None)
     if first is None:
         return "…", ""
     thoughts = ", ".join(f"`{z['tokens'][0]}`" for z in first.get("latents") or () if z.get("tokens"))
@@ -155,7 +156,7 @@ def _example(subject: ModelRecords) -> tuple[str, str]:
 
 def _in_order(subject: ModelRecords) -> list[Row]:
     """The model's rows beside the others of its study, by benchmark, the best first."""
-    place = {row.benchmark: (row.benchmark == VALID, i) for i, row in enumerate(subject.rows)}
+    place = {row.benchmark: (is_selection(row.benchmark), i) for i, row in enumerate(subject.rows)}
     return sorted([*subject.rows, *subject.beside], key=lambda row: (place[row.benchmark], -row.accuracy))
 
 
@@ -170,7 +171,7 @@ def _bold(table: Table, own: Sequence[bool]) -> Table:
 
 def _own_scores(subject: ModelRecords) -> Table:
     lines = []
-    for r in sorted(subject.results, key=lambda r: r.name == VALID):
+    for r in sorted(subject.results, key=lambda r: is_selection(r.name)):
         [row] = pool([Run(subject.folder, subject.record, r)], drafts=True)  # clusters questions that share a scenario
         interval = f"[{row.low:.1f}, {row.high:.1f}]"
         lines.append((_named(r), f"{r.n:,}", f"{r.accuracy:.1f} {interval}", f"{r.latents:.2f}", f"{r.unreadable:,}"))

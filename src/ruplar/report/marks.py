@@ -12,6 +12,7 @@ from dataclasses import replace
 
 from ruplar.evaluate.record import study_of
 from ruplar.report.rows import Row
+from ruplar.report.sets import set_label
 from ruplar.report.table import Table
 
 AGAIN, ADDED, BEFORE = "asked again", "added after freezing", "before the protocol"
@@ -60,7 +61,7 @@ def marked(table: Table, rows: Sequence[Row]) -> Table:
             for (study, method, benchmark), marks in found.items()
             for mark in marks
             if method == own["method"]
-            and benchmark == own.get("benchmark", benchmark)
+            and set_label(benchmark) == own.get("benchmark", set_label(benchmark))
             and (study or "–") in own.get("study", study or "–")
         }
         at = places["method"]

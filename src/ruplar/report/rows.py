@@ -29,8 +29,6 @@ from ruplar.evaluate.stats import Grouped, clustered_variance, over_seeds
 
 log = logging.getLogger(__name__)
 
-VALID = "valid"
-"""The benchmark on which checkpoints and settings are selected: a selection set, never a headline."""
 SHOWN = 10
 
 Key = tuple[str, str, str, str]

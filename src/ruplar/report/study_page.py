@@ -5,6 +5,7 @@ The tables fit a page: at most ten columns; what only some readers need is in co
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -17,26 +18,30 @@ from ruplar.report.breakdown import shares_table, steps_tables
 from ruplar.report.budgets import curves_tables
 from ruplar.report.figures import draw_averages, draw_curves, draw_frontiers, sweeps
 from ruplar.report.figures.style import Drawing
-from ruplar.report.marks import marked, marks_note
+from ruplar.report.marks import marked
 from ruplar.report.material import gather
 from ruplar.report.paired import pairs
-from ruplar.report.rows import VALID, Row, collect
+from ruplar.report.paper import printed_table
+from ruplar.report.rows import Row, collect
+from ruplar.report.sets import is_selection, on_test_sets
 from ruplar.report.table import NONE, Table, to_markdown
 from ruplar.report.tables import (
+    accuracy_table,
+    cost_table,
     latent_ablation_table,
     pairs_table,
-    printed_table,
     references,
-    results_table,
     summary_table,
 )
 
-_COSTS = ("ms a question", "ms at batch size 1", "inference memory (GB)", "training time", "training memory (GB)")
 _WIDEST = 120  # characters of a value of a bench record
 
 
-def write_study_page(folder: str | Path, file: str | Path) -> list[Path]:
-    """Write the page of a results folder, and its figure beside it as PNG; returns the files written."""
+def write_study_page(folder: str | Path, file: str | Path, against: str | None = None) -> list[Path]:
+    """Write the page of a results folder, and its figure beside it as PNG; returns the files written.
+
+    Rows are tested against the study's reference and, where it is given, against the row `against`.
+    """
     folder, file = Path(folder), Path(file)
     if not any(folder.rglob(RECORD)):
         return [io.write_text(file, _bench_page(folder, file))]
@@ -45,24 +50,26 @@ def write_study_page(folder: str | Path, file: str | Path) -> list[Path]:
     written = []
     if drawing is not None:
         written.append(io.write_bytes(file.with_suffix(".png"), drawing.png()))
-    return [io.write_text(file, study_page(folder, rows, file, drawing)), *written]
+    return [io.write_text(file, study_page(folder, rows, file, drawing, against)), *written]
 
 
-def study_page(folder: Path, rows: Sequence[Row], file: Path, drawing: Drawing | None = None) -> str:
+def study_page(
+    folder: Path, rows: Sequence[Row], file: Path, drawing: Drawing | None = None, against: str | None = None
+) -> str:
     """Make the page's text."""
     study = study_of(folder)
-    cost = replace(_columns(results_table(rows), ("method", "benchmark", *_COSTS), "Cost"), note=marks_note(rows))
+    cost = cost_table(rows)
     measured = "ms at batch size 1" in cost.names
     sections = [
-        _heading(study.get("name", folder.name), study.get("about", ""), folder, file),
+        _heading(study.get("name", folder.name), study.get("about", ""), folder, file, against),
         *(table.markdown() for table in curves_tables(rows)),
         summary_table(rows).markdown(),
         f"![{drawing.title}]({file.stem}.png)\n\n{drawing.caption}\n" if drawing else "",
         cost.markdown() if measured else "",
         latent_ablation_table(rows).markdown() if latent_ablation_table(rows).lines else "",
-        _paired(rows),
+        _paired(rows, against),
         _by_steps(rows),
-        _details("All benchmarks", _accuracies(rows)),
+        _details("All benchmarks", accuracy_table(rows)),
         "" if measured else _details("Cost", replace(cost, title="")),
         _details("Beside the paper's printed numbers", replace(printed_table(rows), title="")),
         _details("Settings of each row", _settings(study)),
@@ -71,8 +78,9 @@ def study_page(folder: Path, rows: Sequence[Row], file: Path, drawing: Drawing |
     return "\n".join(section for section in sections if section)
 
 
-def _heading(name: str, about: str, folder: Path, file: Path) -> str:
-    made = f"<!-- made by: ruplar report {folder} --page {file} -->"
+def _heading(name: str, about: str, folder: Path, file: Path, against: str | None = None) -> str:
+    options = ["--page", str(file), *(["--against", against] if against else [])]
+    made = f"<!-- made by: ruplar report {shlex.join([str(folder), *options])} -->"
     return f"{made}\n# {name}\n" + (f"\n{about}\n" if about else "")
 
 
@@ -83,37 +91,23 @@ def _details(title: str, *tables: Table) -> str:
     return f"<details>\n<summary>{title}</summary>\n\n{to_markdown(found)}\n</details>\n"
 
 
-def _columns(table: Table, names: Sequence[str], title: str = "") -> Table:
-    present = [table.names.index(name) for name in names if name in table.names]
-    present = [i for i in present if any(line[i] != NONE for line in table.lines)]
-    lines = dict.fromkeys(tuple(line[i] for i in present) for line in table.lines)
-    texts = sum(i < table.texts for i in present)
-    return Table(tuple(table.names[i] for i in present), tuple(lines), texts, title)
-
-
-def _accuracies(rows: Sequence[Row]) -> Table:
-    table = results_table(rows)
-    hidden = {*_COSTS, "study"} | (set() if len({row.backbone for row in rows}) > 1 else {"backbone"})
-    return replace(_columns(table, [name for name in table.names if name not in hidden]), note=table.note)
-
-
-def _paired(rows: Sequence[Row]) -> str:
-    tested = [row for row in rows if row.benchmark != VALID] or list(rows)
+def _paired(rows: Sequence[Row], against: str | None) -> str:
+    tested = on_test_sets(rows)
     reference = next(iter(references(tested).values()), None)
-    title = f"Paired tests against {reference or 'the best of each benchmark'}"
     try:
-        tests = _details(title, marked(pairs_table(pairs(tested, reference)), tested))
-        if reference is None:
-            return tests
-        shares = marked(shares_table(tested, references(tested)), tested)
-        return "\n".join(filter(None, (_details(shares.title, replace(shares, title="")), tests)))
+        shares = marked(shares_table(tested, references(tested)), tested) if reference else None
+        found = [_details(shares.title, replace(shares, title=""))] if shares else []
+        for row in dict.fromkeys((reference, against or reference)):
+            title = f"Paired tests against {row or 'the best of each benchmark'}"
+            found.append(_details(title, marked(pairs_table(pairs(tested, row)), tested)))
+        return "\n".join(filter(None, found))
     except UserError as error:
         return f"Paired tests are not possible: {error}\n"
 
 
 def _by_steps(rows: Sequence[Row]) -> str:
     """Accuracy by the number of reference steps, on the first test set that has chains."""
-    tested = [row for row in rows if row.benchmark != VALID] or list(rows)
+    tested = on_test_sets(rows)
     try:
         table = next(iter(steps_tables(tested)), None)
     except (OSError, UserError):  # no answers on record: the paired tests say so
@@ -146,7 +140,7 @@ def _runs(rows: Sequence[Row]) -> Table:
 
 def _figure(rows: Sequence[Row], grid: bool) -> Drawing | None:
     """Draw learning curves, else macro-averages, else the sweeps of a grid, else accuracy against cost on the first test set."""
-    tested = [row for row in rows if row.benchmark != VALID]
+    tested = [row for row in rows if not is_selection(row.benchmark)]
     found = draw_curves(tested) or draw_averages(tested)
     if found:
         return found[0]

@@ -11,6 +11,8 @@ from typing import Any
 from ruplar.errors import UserError
 
 MINUS, NONE = "−", "–"
+NARROW = 5
+"""Columns that fit a phone; with more, the page shows each line of a table as a list."""
 
 
 @dataclass(frozen=True)
@@ -34,17 +36,23 @@ class Table:
         return (f"**{self.title}**\n\n" if self.title else "") + body + (f"\n{self.note}\n" if self.note else "")
 
     def html(self) -> str:
-        """Format as one `<table class="results">`, its title the caption, the note a paragraph below."""
-
-        def cells(line: Iterable[str], tag: str) -> str:
-            kinds = [' class="text"' if i < self.texts else "" for i in range(len(self.names))]
-            return "".join(f"<{tag}{k}>{html.escape(c)}</{tag}>" for k, c in zip(kinds, line, strict=True))
-
+        """Format as one `<table>`, its title the caption, the note a paragraph below; each cell names its column."""
+        kinds = [' class="text"' if i < self.texts else "" for i in range(len(self.names))]
+        names = [html.escape(name) for name in self.names]
+        head = "".join(f"<th{kind}>{name}</th>" for kind, name in zip(kinds, names, strict=True))
+        lines = [
+            "".join(
+                f'<td{kind} data-name="{name}">{html.escape(text)}</td>'
+                for kind, name, text in zip(kinds, names, line, strict=True)
+            )
+            for line in self.lines
+        ]
         title = f"<caption>{html.escape(self.title)}</caption>" if self.title else ""
-        body = "\n".join(f"<tr>{cells(line, 'td')}</tr>" for line in self.lines)
+        body = "\n".join(f"<tr>{line}</tr>" for line in lines)
         note = f'\n<p class="note">{html.escape(self.note)}</p>' if self.note else ""
-        head = f"<thead><tr>{cells(self.names, 'th')}</tr></thead>"
-        return f'<table class="results">{title}\n{head}\n<tbody>\n{body}\n</tbody>\n</table>{note}\n'
+        wide = " wide" if len(names) > NARROW else ""
+        head = f"<thead><tr>{head}</tr></thead>"
+        return f'<table class="results{wide}">{title}\n{head}\n<tbody>\n{body}\n</tbody>\n</table>{note}\n'
 
 
 def to_markdown(found: Iterable[Table]) -> str:

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 
 from ruplar.evaluate.record import study_of
 from ruplar.report import paper
 from ruplar.report.breakdown import shares_table
 from ruplar.report.budgets import curves_tables
-from ruplar.report.marks import marked
+from ruplar.report.marks import marked, marks_note
 from ruplar.report.paired import Pair, pairs
-from ruplar.report.rows import VALID, Row, method_of
+from ruplar.report.rows import Row, method_of
+from ruplar.report.sets import is_selection, on_test_sets, set_label
 from ruplar.report.summaries import averages, latent_ablations
 from ruplar.report.table import MINUS, NONE, Table
 
 INTERVALS = "Accuracy is the mean over seeds; its 95 % confidence interval covers the questions and, from two seeds on, the seeds."
+SELECTED = "(selection): checkpoints and settings were chosen on this set; it is not a test set."
 PAIRED = (
     "Paired by question. p (Holm) is corrected for the rows compared on one benchmark; * below 0.05. "
     "'seeds and questions': the test covers the variance of both; otherwise only that of the questions."
@@ -28,24 +31,24 @@ MODES = {"zero": "zeroed", "argmax": "hardened"}
 
 
 def tables(
-    rows: Sequence[Row], *, tests: bool = True, against: str | None = None, printed: bool = True
+    rows: Sequence[Row], *, tests: bool = True, against: str | None = None, printed: bool = True, narrow: bool = False
 ) -> list[Table]:
     """Make all tables of a report: results, macro-averages, latent ablation, paired tests, the paper's numbers beside ours.
 
     Rows are tested against the best of their study and against the row `against`, else each study's own `reference`.
+    `narrow`: a summary, and accuracies and costs in tables of their own, so that each fits a page.
     """
-    found = [
-        *curves_tables(rows),
-        results_table(rows),
-        *([summary_table(rows)] if averages(rows, {}) else []),
-        latent_ablation_table(rows),
-    ]
+    if narrow:
+        results = [summary_table(rows), replace(accuracy_table(rows), title="All results"), cost_table(rows)]
+    else:
+        results = [results_table(rows), *([summary_table(rows)] if averages(rows, {}) else [])]
+    found = [*curves_tables(rows), *results, latent_ablation_table(rows)]
     found += [marked(shares_table(rows, references(rows)), rows)] if tests and references(rows) else []
     found += tests_tables(rows, against) if tests else []
     if against is not None and not tests:
         found.append(marked(pairs_table(pairs(rows, against), f"Against {against}"), rows))
     if printed:
-        found.append(printed_table(rows))
+        found.append(paper.printed_table(rows))
     return [table for table in found if table.lines]
 
 
@@ -73,8 +76,8 @@ def references(rows: Sequence[Row]) -> dict[str, str]:
 
 
 def summary_table(rows: Sequence[Row]) -> Table:
-    """One line per method with its test benchmarks as columns, the macro-average last; the selection set is left out."""
-    tested = [row for row in rows if row.benchmark != VALID] or list(rows)
+    """One line per method with its test benchmarks as columns, the macro-average last; selection sets are left out."""
+    tested = on_test_sets(rows)
     present = list(dict.fromkeys(row.benchmark for row in tested))
     names = [name for name in paper.FOUR if name in present] + [name for name in present if name not in paper.FOUR]
     named = references(tested)
@@ -86,6 +89,7 @@ def summary_table(rows: Sequence[Row]) -> Table:
     made = []
     for key, cells in lines.items():
         mean, of = means.get(key), list(cells.values())
+        averaged = [cells[name] for name in paper.FOUR] if mean else of
         average = [NONE if mean is None else _half(mean.accuracy, mean.low, mean.high)] if means else []
         average += [_share(None if mean is None else mean.share)] if means and named else []
         made.append(
@@ -95,8 +99,8 @@ def summary_table(rows: Sequence[Row]) -> Table:
                 "/".join(sorted({str(len(row.seeds)) for row in of})),
                 *(_half(cells[n].accuracy, cells[n].low, cells[n].high) if n in cells else NONE for n in names),
                 *average,
-                f"{sum(row.latents for row in of) / len(of):.2f}",
-                f"{sum(row.forwards for row in of) / len(of):.1f}",
+                f"{sum(row.latents for row in averaged) / len(averaged):.2f}",
+                f"{sum(row.forwards for row in averaged) / len(averaged):.1f}",
             )
         )
     heads = [paper.BENCHMARKS.get(name, name) for name in names]
@@ -105,7 +109,9 @@ def summary_table(rows: Sequence[Row]) -> Table:
     counts = ", ".join(
         f"{paper.BENCHMARKS.get(n, n)} {next(r.n for r in tested if r.benchmark == n):,}" for n in names
     )
-    note = f"Accuracy in percent ± half its 95 % confidence interval. Questions: {counts}. {INTERVALS}"
+    averaged_over = "the sets of the macro-average" if means else "these sets"
+    costs = f" #L and forward passes are means over {averaged_over}." if len(names) > 1 else ""
+    note = f"Accuracy in percent ± half its 95 % confidence interval. Questions: {counts}. {INTERVALS}{costs}"
     first = ("method", *(["backbone"] if several else []), "seeds")
     return marked(Table((*first, *heads, "#L", "forward passes"), tuple(made), len(first) - 1, note=note), tested)
 
@@ -137,13 +143,34 @@ def results_table(rows: Sequence[Row]) -> Table:
     note = INTERVALS if any(row.study for row in rows) else ""
     shared = _shared_scenarios(rows)
     clustered = f"{shared}: the interval is clustered by scenario." if shared else ""
-    selected = f"'{VALID}' is the selection set, on which checkpoints and settings were chosen; it is not a test set."
-    shown = selected if any(row.benchmark == VALID for row in rows) else ""
+    shown = SELECTED if any(is_selection(row.benchmark) for row in rows) else ""
     note = " ".join(filter(None, (note, shown, clustered)))
     return marked(Table(tuple(names), lines, 4 if len(studies) > 1 else 3, note=note), rows)
 
 
 _BATCH1 = {"ms at batch size 1", "inference memory (GB)"}
+_COSTS = ("ms a question", "ms at batch size 1", "inference memory (GB)", "training time", "training memory (GB)")
+
+
+def accuracy_table(rows: Sequence[Row]) -> Table:
+    """`results_table` without times and memory; the backbone only where there are several."""
+    table = results_table(rows)
+    hidden = {*_COSTS} | (set() if len({row.backbone for row in rows}) > 1 else {"backbone"})
+    return replace(_columns(table, [name for name in table.names if name not in hidden]), note=table.note)
+
+
+def cost_table(rows: Sequence[Row]) -> Table:
+    """Times and memory of `results_table`."""
+    table = _columns(results_table(rows), ("study", "method", "benchmark", *_COSTS))
+    return replace(table, title="Cost", note=marks_note(rows))
+
+
+def _columns(table: Table, names: Sequence[str]) -> Table:
+    """Keep these columns unless they are empty."""
+    present = [table.names.index(name) for name in names if name in table.names]
+    present = [i for i in present if any(line[i] != NONE for line in table.lines)]
+    lines = dict.fromkeys(tuple(line[i] for i in present) for line in table.lines)
+    return Table(tuple(table.names[i] for i in present), tuple(lines), sum(i < table.texts for i in present))
 
 
 def _cells(row: Row) -> dict[str, str]:
@@ -152,7 +179,7 @@ def _cells(row: Row) -> dict[str, str]:
         "study": row.study or NONE,
         "method": row.method,
         "backbone": row.backbone,
-        "benchmark": row.benchmark,
+        "benchmark": set_label(row.benchmark),
         "n": f"{row.n:,}",
         "seeds": str(len(row.seeds)),
         "accuracy % [95 % CI]": f"{row.accuracy:.1f} [{row.low:.1f}, {row.high:.1f}]",
@@ -188,7 +215,7 @@ def latent_ablation_table(rows: Sequence[Row]) -> Table:
     lines = tuple(
         (
             one.method,
-            one.on,
+            set_label(one.on),
             f"{one.n:,}",
             str(one.seeds),
             *("{:.1f} [{:.1f}, {:.1f}]".format(*one.modes[mode]) if mode in one.modes else NONE for mode in modes),
@@ -212,7 +239,7 @@ def pairs_table(found: Sequence[Pair], title: str = "") -> Table:
             *((f"{pair.study}, {pair.backbone}".strip(", "),) if several else ()),
             pair.method,
             pair.against,
-            pair.benchmark,
+            set_label(pair.benchmark),
             f"{pair.n:,}",
             f"{_signed(pair.difference)} [{_signed(pair.low)}, {_signed(pair.high)}]",
             _probability(pair.p),
@@ -234,56 +261,6 @@ def _signed(value: float) -> str:
 
 def _probability(p: float) -> str:
     return "<0.001" if p < 0.001 else f"{p:.3f}"
-
-
-def printed_table(rows: Sequence[Row]) -> Table:
-    """Our accuracies on test sets beside what the paper printed under the same name; empty when it printed none of them."""
-    rows = [row for row in rows if row.benchmark != VALID]
-    names, known = printed_names(rows), paper.printed_rows()
-    benchmarks = list(dict.fromkeys(row.benchmark for row in rows))
-    ours = {(row.study, row.method, row.benchmark): row for row in rows}
-    lines, remarks = [], []
-
-    def add(label: str, name: str, cells: Sequence[Row | None]) -> None:
-        printed = known[name]
-        own = (NONE if row is None else f"{row.accuracy:.1f} / {row.latents:.2f}" for row in cells)
-        lines.append((label, *own, *(_printed_cell(printed["benchmarks"].get(name)) for name in paper.BENCHMARKS)))
-        remarks.extend([f"{label}: {printed['remark']}."] if "remark" in printed else [])
-
-    for study, method in dict.fromkeys((row.study, row.method) for row in rows if (row.study, row.method) in names):
-        add(method, names[study, method], [ours.get((study, method, benchmark)) for benchmark in benchmarks])
-    for label, name in (pair for names in _stated(rows, "not_run").values() for pair in names.items()):
-        add(label, name, [None] * len(benchmarks))
-    label = paper.printed()["label"]
-    note = f"Accuracy / #L. Ours: this study's backbone and data. Printed: {label}. {' '.join(remarks)}"
-    heads = [f"ours, {paper.BENCHMARKS.get(name, name)}" for name in benchmarks]
-    heads += [f"printed, {name}" for name in paper.BENCHMARKS.values()]
-    return marked(
-        Table(("method", *heads), tuple(lines), 1, "Ours and the paper's", note.strip() if lines else ""), rows
-    )
-
-
-def _stated(rows: Sequence[Row], key: str) -> dict[str, Mapping[str, str]]:
-    """Study → what its study.json states under `printed` or `not_run`: its own label → the paper's name."""
-    found: dict[str, Mapping[str, str]] = {}
-    for row in rows:
-        for run in row.runs[:1] if row.study else ():
-            found.setdefault(row.study, study_of(run.folder.parent).get(key, {}))
-    return found
-
-
-def printed_names(rows: Sequence[Row]) -> dict[tuple[str, str], str]:
-    """(Study, method) → the paper's name for it: as the study states, else the same name; left out where there is none."""
-    known, stated = paper.printed_rows(), _stated(rows, "printed")
-    found = {(row.study, row.method): stated.get(row.study, {}).get(row.method, row.method) for row in rows}
-    return {key: name for key, name in found.items() if key[0] and name in known}
-
-
-def _printed_cell(cell: Mapping[str, float | None] | None) -> str:
-    if cell is None:
-        return NONE
-    latents = cell.get("latents")
-    return f"{cell['accuracy']:g}" + ("" if latents is None else f" / {latents:g}")
 
 
 def _shared_scenarios(found: Iterable[Row | Pair]) -> str:

@@ -15,6 +15,7 @@ from starlette.responses import Response
 
 from ruplar import __version__
 from ruplar.domains.base import Domain
+from ruplar.engine.sampling import SAMPLE_NOISE
 from ruplar.evaluate.score import majority
 from ruplar.serve.errors import RequestError
 from ruplar.serve.outputs import OutputDelta, SampleOutput, latent_as_dict
@@ -40,12 +41,7 @@ async def info(request: Request) -> dict[str, Any]:
         "latent": main.scheduler.engine.thinker.thinks and not main.text_thinker,
         "compare": {"model": compare.name, "method": compare.model.metadata.method.name} if compare else None,
         "needs_key": registry.needs_key,
-        "halt": {
-            "rule": getattr(main.scheduler.engine.thinker, "halt", None),
-            "default": main.halt_threshold,
-            "adjustable": main.halt_threshold is not None,
-        },
-        "noise": {"default": 0.0, "adjustable": main.accepts_noise},
+        "noise": {"of_samples": SAMPLE_NOISE, "adjustable": main.accepts_noise},
         "limits": {
             "samples": limits.max_n,
             "question_chars": limits.characters,
@@ -57,7 +53,7 @@ async def info(request: Request) -> dict[str, Any]:
 
 
 @cache
-def examples(domain: str) -> list[dict[str, str]]:
+def examples(domain: str) -> list[dict[str, Any]]:
     """Return example questions: held-out problems of the generator, short and long; none for other domains."""
     if domain != "arithmetic":
         return []
@@ -66,7 +62,7 @@ def examples(domain: str) -> list[dict[str, str]]:
     found = []
     for place, family in enumerate(sorted(TRAIN_FAMILIES)[:EXAMPLES]):
         for example in generate(1, 100 + place, families=[family], steps=(1, 5), split="test"):
-            found.append({"question": example.question, "answer": example.answer, "family": family})
+            found.append({"question": example.question, "answer": example.answer, "steps": list(example.steps)})
     return found
 
 
@@ -157,12 +153,13 @@ def _summary(samples: Sequence[SampleOutput], domain: Domain, ms: float) -> dict
     found: dict[str, Any] = {
         "answer": vote.tally[0][0] if vote.tally else None,
         "text": vote.answer.text,
-        "forwards": first.forwards,
+        "forwards": sum(sample.row.forwards for sample in samples),
         "latents": first.latent_count,
         "answer_tokens": len(first.answer_ids),
         "ms": round(ms, 2),
         "halted": first.halted,
         "ended": first.ended,
+        "steps": domain.split(samples[0].thought.text),
     }
     if len(samples) > 1:
         unread = [{"answer": None, "count": vote.unreadable}] if vote.unreadable else []

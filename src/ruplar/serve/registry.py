@@ -26,6 +26,7 @@ from ruplar.serve.streaming import RunningRequest, engine_dead
 from ruplar.types import Prompt
 
 _MIN_PROMPT = 16
+_WARM_UP = "How many are 2 and 3?"
 STOP_SECONDS = 10.0
 """Seconds the engines get to finish at shutdown, after uvicorn has waited for the requests."""
 
@@ -169,8 +170,11 @@ class ModelRegistry:
         return found
 
     def start(self) -> None:
+        """Start the engines; each answers one question first, so that the first request's time is like any other's."""
         for worker in self.workers.values():
             worker.scheduler.start()
+        for worker in self.workers.values():
+            worker.scheduler.submit_samples(worker.model.prompt(_WARM_UP), [0])[0].result()
 
     def stop(self) -> None:
         for worker in self.workers.values():

@@ -11,7 +11,8 @@ from ruplar.report import budgets
 from ruplar.report.figures import accuracy, curves, sweeps
 from ruplar.report.figures.style import Drawing
 from ruplar.report.material import Material, best_thinker, thoughts_of
-from ruplar.report.rows import VALID, Row
+from ruplar.report.rows import Row
+from ruplar.report.sets import is_selection
 from ruplar.report.summaries import Average, averages
 
 INDEX = "figures.md"
@@ -36,11 +37,11 @@ def draw_curves(rows: Sequence[Row]) -> list[Drawing]:
 
 
 def draw_frontiers(rows: Sequence[Row]) -> list[Drawing]:
-    """Draw accuracy against cost for every benchmark with more than two methods; test sets before the selection set."""
+    """Draw accuracy against cost for every benchmark with more than two methods; test sets before selection sets."""
     groups: dict[tuple[str, str, str], list[Row]] = {}
     for row in rows:
         groups.setdefault((row.study, row.backbone, row.benchmark), []).append(row)
-    ordered = sorted(groups.values(), key=lambda group: group[0].benchmark == VALID)
+    ordered = sorted(groups.values(), key=lambda group: is_selection(group[0].benchmark))
     return [accuracy.draw_frontier(group) for group in ordered if len(group) > 2]
 
 

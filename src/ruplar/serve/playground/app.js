@@ -7,7 +7,7 @@ import { info, think } from "./stream.js";
 const byId = (id) => document.getElementById(id);
 const soft = new Pane(byId("soft"));
 const text = new Pane(byId("text"));
-const SLIDERS = { halt_threshold: "halt", samples: "samples", noise: "noise", temperature: "temperature" };
+const SLIDERS = { samples: "samples", noise: "noise", temperature: "temperature" };
 let about = null;
 let running = null;
 
@@ -46,7 +46,6 @@ function showValues() {
 function adjust(id, limits, disabledBecause) {
   const input = byId(id);
   if (limits.max !== undefined) input.max = limits.max;
-  if (limits.value !== undefined) input.value = limits.value;
   input.disabled = Boolean(disabledBecause);
   if (disabledBecause) byId(`${id}-about`).textContent = disabledBecause;
 }
@@ -58,15 +57,17 @@ function introduce() {
     ? "This model is tiny and was trained on generated word problems only. On other questions it answers just as confidently, " +
       "and wrongly. A high probability means that the model is confident, not that it is correct."
     : "A high probability means that the model is confident, not that it is correct.";
-  if (!about.latent) byId("soft-title").textContent = `Method ${method} (no soft tokens)`;
+  if (!about.latent) {
+    byId("soft-title").textContent = `Method ${method} (no soft tokens)`;
+    byId("terms").hidden = true;
+  }
   if (!compare) {
     byId("text").hidden = true;
     document.querySelector(".panes").classList.add("alone");
-    byId("about").textContent += " No text-chain model is loaded, so there is nothing to compare with.";
+    byId("about").textContent += " No model that writes its chain is loaded, so there is nothing to compare with.";
   }
-  adjust("halt", { value: about.halt.default }, about.halt.adjustable ? "" : "This model's halting rule has no threshold.");
   adjust("samples", { max: about.limits.samples });
-  adjust("noise", { value: about.noise.default }, about.noise.adjustable ? "" : "This model does not support noise on its latents.");
+  adjust("noise", {}, about.noise.adjustable ? "" : "This model does not support noise on its latents.");
   byId("question").maxLength = about.limits.question_chars;
   const list = byId("example");
   for (const [i, example] of about.examples.entries()) {
@@ -74,9 +75,9 @@ function introduce() {
   }
 }
 
-// The reference answer if the question is an unmodified example, else null.
-function marked(question) {
-  return about.examples.find((example) => example.question === question)?.answer ?? null;
+// The example that the question is, unmodified; undefined for any other question.
+function exampleOf(question) {
+  return about.examples.find((example) => example.question === question);
 }
 
 async function run(pane, body, signal) {
@@ -95,7 +96,7 @@ function compare(answer) {
   const times = (b.forwards / a.forwards).toFixed(1);
   const agree = a.answer === b.answer ? "Both give the same answer." : "The two disagree, so at least one is wrong.";
   const passes = a.forwards < b.forwards ? `${times} times fewer forward passes` : "no fewer forward passes";
-  const slow = a.ms > b.ms && !a.votes ? " The time of a single call says little: the first one warms up the server, and others may be using it." : "";
+  const slow = a.ms > b.ms && !a.votes ? " The time of a single call varies, and others may be using the server." : "";
   verdict.textContent =
     `${agree} Soft tokens took ${passes}; times: ${milliseconds(a.ms)} and ${milliseconds(b.ms)}.${slow}${known}`;
 }
@@ -105,6 +106,9 @@ async function ask(event) {
   const chosen = call();
   if (!about || running) return;
   byId("error").hidden = true;
+  byId("verdict").textContent = "";
+  soft.forget();
+  text.forget();
   if (!chosen.question) {
     fail(new Error("Write a problem first, or pick one"));
     byId("question").focus();
@@ -114,24 +118,24 @@ async function ask(event) {
   running = new AbortController();
   byId("go").disabled = true;
   byId("stop").disabled = false;
-  byId("verdict").textContent = "";
-  soft.forget();
-  text.forget();
-  const answer = marked(chosen.question);
-  let where = "";
+  const example = exampleOf(chosen.question);
+  const answer = example?.answer ?? null;
+  let [pane, where] = [soft, ""];
   try {
     say("Thinking in soft tokens …");
     await run(soft, { ...chosen, method: "ruplar" }, running.signal);
     soft.doubts(answer);
+    if (example) soft.replaces(example.steps);
     if (about.compare) {
       // one after the other: two at once would share the machine and distort both times
       say("Now the same question as text …");
-      where = "Text chain: ";
+      [pane, where] = [text, "Written chain: "];
       const { question, seed, temperature } = chosen;
       // a text chain has no noise: without temperature its samples would be identical
       const samples = temperature ? chosen.samples : 1;
       await run(text, { question, seed, temperature, samples, method: "cot" }, running.signal);
       text.doubts(answer);
+      soft.replaces(text.steps());
     }
     const said = soft.result?.answer;
     say(said === null ? "Done: no answer could be read." : `Done. Answer: ${said}.`);
@@ -140,6 +144,7 @@ async function ask(event) {
     if (error.name === "AbortError") say("Stopped.");
     else {
       say("");
+      pane.forget();
       fail(error, where);
     }
   } finally {
@@ -160,7 +165,7 @@ function listen() {
     // identical samples would be useless; the slider shows the change
     const noise = byId("noise").disabled ? byId("temperature") : byId("noise");
     if (Number(byId("samples").value) > 1 && !Number(byId("noise").value) && !Number(byId("temperature").value)) {
-      noise.value = "1";
+      noise.value = noise.id === "noise" ? about.noise.of_samples : 1;
       showValues();
     }
   });
@@ -203,6 +208,7 @@ async function begin() {
   for (const [name, id] of Object.entries(SLIDERS)) {
     if (given[name] !== undefined && !byId(id).disabled) byId(id).value = given[name];
   }
+  byId("settings").open = Object.keys(given).length > 1;
   showValues();
 }
 

@@ -2,7 +2,6 @@
 
 const SHOWN = 6;
 const LEAST = 0.01;
-export const UNSURE = 0.5;
 
 function element(tag, name, text) {
   const made = document.createElement(tag);
@@ -21,8 +20,9 @@ function percent(share) {
   return `${value >= 10 || value === 0 ? value.toFixed(0) : value.toFixed(1)} %`;
 }
 
-function many(count, what) {
-  return `${count} ${what}${count === 1 ? "" : "s"}`;
+// As shown: no token has half of the probability.
+function unsure(latent) {
+  return Math.round(100 * latent.probs[0]) < 50;
 }
 
 function visible(token) {
@@ -54,9 +54,8 @@ export class Pane {
   forget() {
     this.latents = [];
     this.result = null;
-    for (const name of ["thought", "answer", "votes", "remarks"]) this.part(name).replaceChildren();
+    for (const name of ["thought", "answer", "votes", "remarks", "forwards"]) this.part(name).replaceChildren();
     this.part("clock").textContent = "–";
-    this.part("forwards").textContent = "– forward passes";
   }
 
   show({ event, data }) {
@@ -72,7 +71,7 @@ export class Pane {
     const item = element("li");
     const title = element("h3", "", `z${data.index + 1} `);
     title.append(element("span", "", `entropy ${data.entropy.toFixed(2)} nats, P(end) ${percent(data.halt)}`));
-    if (data.probs[0] < UNSURE) title.append(" ", element("span", "unsure", "unsure"));
+    if (unsure(data)) title.append(" ", element("span", "unsure", "unsure"));
     const list = element("ul", "bars");
     list.setAttribute("aria-label", `Likeliest tokens of soft token ${data.index + 1}`);
     data.tokens.slice(0, SHOWN).forEach((token, i) => {
@@ -90,22 +89,28 @@ export class Pane {
 
   done(data) {
     this.result = data;
-    const kind = this.root.id === "soft" ? "soft token" : "reasoning token";
-    const each = data.votes ? " (of the first sample; the clock is of all)" : "";
-    this.part("forwards").textContent =
-      `${data.forwards} forward passes: ${many(data.latents, kind)}, ${many(data.answer_tokens, "answer token")}${each}`;
+    const kind = this.root.id === "soft" ? "soft tokens" : "chain";
+    const thought = data.latents ? `, ${data.latents} for the ${kind}` : "";
+    const passes = data.votes
+      ? `in all ${this.total()} samples`
+      : `1 for the question${thought}, ${data.forwards - 1 - data.latents} for the answer`;
+    this.part("forwards").textContent = `${data.forwards} forward passes (calls of the model): ${passes}`;
     this.part("answer").textContent = data.answer === null ? "No answer could be read" : `Answer: ${data.answer}`;
     if (data.votes) this.votes(data.votes);
   }
 
+  total() {
+    return this.result.votes.reduce((sum, vote) => sum + vote.count, 0);
+  }
+
   votes(votes) {
-    const total = votes.reduce((sum, vote) => sum + vote.count, 0);
+    const total = this.total();
     const list = element("ul", "bars");
     list.setAttribute("aria-label", `Votes of ${total} samples`);
     for (const vote of votes) {
-      list.append(bar(vote.answer === null ? "unread" : vote.answer, vote.count / total, `${vote.count} of ${total}`));
+      list.append(bar(vote.answer === null ? "none" : vote.answer, vote.count / total, `${vote.count} of ${total}`));
     }
-    const note = element("p", "small", "The thought above is that of the first sample; the answer is the majority.");
+    const note = element("p", "small", "The soft tokens below are those of the first sample; the answer is the majority.");
     this.part("votes").replaceChildren(element("h3", "", `The vote of ${total} samples`), list, note);
   }
 
@@ -120,19 +125,48 @@ export class Pane {
     if (!data.halted) this.remark("The model did not halt; the thought was cut at the limit.");
     if (!data.ended) this.remark("The answer was cut at the token limit.");
     if (data.answer === null) this.remark(`The model wrote: “${data.text}”`);
-    const vague = this.latents.filter((z) => z.probs[0] < UNSURE);
-    if (vague.length) {
-      const names = vague.map((z) => `z${z.index + 1} (${percent(z.probs[0])})`).join(", ");
-      this.remark(`The model was unsure: no token of ${names} holds half of the probability.`);
+    for (const z of this.latents.filter(unsure)) {
+      this.remark(`The model was unsure at z${z.index + 1}: its most likely token has only ${percent(z.probs[0])}.`);
     }
     if (data.votes) {
-      const total = data.votes.reduce((sum, vote) => sum + vote.count, 0);
+      const total = this.total();
       if (data.votes.length === 1) this.remark(`All ${total} samples agree; they can still be wrong.`, "good");
       else this.remark(`The vote is split: ${data.votes[0].count} of ${total} for the answer shown.`);
     }
     if (marked !== null && data.answer !== null) {
       const right = Number(marked) === Number(data.answer) || marked.trim() === data.answer.trim();
-      this.remark(right ? "Right: this is the marked answer." : `Wrong: the marked answer is ${marked}.`, right ? "good" : "bad");
+      this.remark(right ? "Correct: this is the reference answer." : `Wrong: the reference answer is ${marked}.`, right ? "good" : "bad");
     }
+  }
+
+  // The steps of a written chain, each marked in its text so that a soft token can link to it.
+  steps() {
+    const chain = this.part("thought");
+    let rest = chain.textContent;
+    const parts = [];
+    for (const [i, step] of this.result.steps.entries()) {
+      const at = rest.indexOf(step);
+      if (at < 0) return this.result.steps;
+      const mark = element("span", "step", step);
+      mark.id = `step-${i + 1}`;
+      parts.push(rest.slice(0, at), mark);
+      rest = rest.slice(at + step.length);
+    }
+    chain.replaceChildren(...parts, rest);
+    return this.result.steps;
+  }
+
+  // Write at each soft token which step it replaces, only where there are equally many; link to the step where it is on the page.
+  replaces(steps) {
+    if (!steps.length || steps.length !== this.latents.length) return;
+    for (const old of this.part("thought").querySelectorAll(".step")) old.remove();
+    [...this.part("thought").children].forEach((item, i) => {
+      const id = `step-${i + 1}`;
+      const step = element(document.getElementById(id) ? "a" : "span", "", steps[i]);
+      if (step.tagName === "A") step.href = `#${id}`;
+      const line = element("p", "step", `in place of step ${i + 1}: `);
+      line.append(step);
+      item.querySelector("h3").after(line);
+    });
   }
 }

@@ -1,10 +1,7 @@
 // A call made on this page → the same call as curl, as Python, and as a link to this page.
 
-function extras(call, info) {
+function extras(call) {
   const found = {};
-  if (info.halt.adjustable && call.halt_threshold !== undefined && call.halt_threshold !== info.halt.default) {
-    found.halt_threshold = call.halt_threshold;
-  }
   if (call.noise) found.noise = call.noise;
   found.include_reasoning = true;
   return found;
@@ -38,7 +35,7 @@ function python(value, indent = 4) {
 }
 
 export function asCurl(call, info, origin) {
-  const body = JSON.stringify({ ...request(call, info), ...extras(call, info) }, null, 2);
+  const body = JSON.stringify({ ...request(call, info), ...extras(call) }, null, 2);
   const key = info.needs_key ? `  -H "Authorization: Bearer $RUPLAR_API_KEY" \\\n` : "";
   return `curl ${origin}/v1/chat/completions \\\n${key}  -H "Content-Type: application/json" \\\n  -d ${quoted(body)}`;
 }
@@ -52,7 +49,7 @@ export function asPython(call, info, origin) {
     `client = OpenAI(base_url="${origin}/v1", api_key=${key})`,
     "reply = client.chat.completions.create(",
     ...Object.entries(request(call, info)).map(([name, value]) => `    ${name}=${python(value)},`),
-    `    extra_body=${python(extras(call, info))},`,
+    `    extra_body=${python(extras(call))},`,
     ")",
     "for choice in reply.choices:",
     "    print(choice.message.content, choice.message.reasoning)",
@@ -60,7 +57,7 @@ export function asPython(call, info, origin) {
   return lines.join("\n");
 }
 
-const URL_PARAMS = { question: "q", halt_threshold: "halt", samples: "samples", noise: "noise", temperature: "temperature", seed: "seed" };
+const URL_PARAMS = { question: "q", samples: "samples", noise: "noise", temperature: "temperature", seed: "seed" };
 
 export function asLink(call) {
   const found = new URLSearchParams();

@@ -1,5 +1,7 @@
 // A question and its settings → the server's events, one by one; a failure → an Error with its reason.
 
+const RETRY = "Check that `ruplar serve` is still running, then ask again.";
+
 export class Refused extends Error {
   constructor(message, { status = 0, type = "", retry = null } = {}) {
     super(message);
@@ -30,7 +32,7 @@ async function reach(path, options) {
     return await fetch(new URL(path, location.origin), options);
   } catch (error) {
     if (error.name === "AbortError") throw error;
-    throw new Refused("The server cannot be reached. Is it still running?");
+    throw new Refused(`The server cannot be reached. ${RETRY}`);
   }
 }
 
@@ -63,7 +65,10 @@ export async function* think(body, signal) {
   let waiting = "";
   let ended = false;
   for (;;) {
-    const { value, done } = await reader.read();
+    const { value, done } = await reader.read().catch((error) => {
+      if (error.name === "AbortError") throw error;
+      throw new Refused(`The connection to the server was lost before the answer was complete. ${RETRY}`);
+    });
     if (done) break;
     waiting += value.replaceAll("\r", "");
     let cut;
@@ -76,5 +81,5 @@ export async function* think(body, signal) {
       yield found;
     }
   }
-  if (!ended) throw new Refused("the server closed the line before the answer was complete");
+  if (!ended) throw new Refused(`The server closed the connection before the answer was complete. ${RETRY}`);
 }
