@@ -176,7 +176,7 @@ def test_missing_package_and_missing_network_are_clear_errors(monkeypatch):
 def test_a_known_set_without_a_file_names_the_folders_and_the_command(monkeypatch, bare):
     tried = rf"svamp-test.jsonl: not found in data, {bare}/cache/data. Run `ruplar data fetch svamp`"
     monkeypatch.setitem(sys.modules, "datasets", None)
-    with pytest.raises(UserError, match=f"needs the package 'datasets'.*{tried}"):
+    with pytest.raises(UserError, match=f"^{tried}.*needs the package 'datasets'"):
         read("svamp", DOMAIN, need_steps=False)
     for offline, message in [(True, "HF_HUB_OFFLINE=1 is set"), (False, "ConnectionError: no route")]:
         hub(monkeypatch, ConnectionError("no route."), offline=offline)

@@ -63,6 +63,13 @@ def test_a_missing_recipe_is_named_and_does_not_stop_the_other_rows_alone(make_s
     assert [cell.label for cell in plan(study, wanted=lambda label: label == "A")] == ["A"]
 
 
+def test_a_problem_that_rows_share_is_reported_once(make_study):
+    study = make_study(rows={label: "embedded-no_cott" for label in "ABCD"})
+    with pytest.raises(UserError, match=r"rows\.A and 3 other rows: unknown recipe 'embedded-no_cott'") as refused:
+        plan(study)
+    assert len(refused.value.problems) == 1
+
+
 def test_every_problem_of_a_study_is_told_at_once(tmp_path):
     (tmp_path / "x.yaml").write_text("name: x\nseed: [1]\nrows: {A: {recipe: cot, of: B}}\non: []\nsame: [date]\n")
     with pytest.raises(UserError) as refused:

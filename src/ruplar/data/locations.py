@@ -23,7 +23,7 @@ import yaml
 
 from ruplar.cache import data_folder
 from ruplar.data.formats import FORMATS, BadRow, Parts, detect
-from ruplar.data.rows import LOCAL_FILE, SUFFIXES, Row, check_package, file_rows, hub_rows
+from ruplar.data.rows import SUFFIXES, Row, check_package, file_rows, hub_rows
 from ruplar.errors import UserError, unknown
 from ruplar.fingerprints import digest, fingerprint_answers
 from ruplar.types import Example
@@ -100,7 +100,7 @@ class Location:
         for part in self.parts:
             part.check_packages()
         if self.hub:
-            check_package("datasets", f"Reading '{self.hub}' from the Hugging Face Hub", self.hint or LOCAL_FILE)
+            check_package("datasets", f"Reading '{self.hub}' from the Hugging Face Hub", self.hint)
         elif self.path is not None and self.path.suffix == ".parquet":
             check_package("pyarrow", f"Reading {self.path.name}")
 

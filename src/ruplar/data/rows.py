@@ -50,8 +50,8 @@ def hub_rows(name: str, config: str | None, split: str, hint: str = "") -> Itera
     """Yield the rows of a Hugging Face dataset, through the `datasets` package and its cache."""
     from huggingface_hub import constants
 
-    hint = hint or LOCAL_FILE
     datasets = _optional("datasets", f"Reading '{name}' from the Hugging Face Hub", hint)
+    hint = hint or LOCAL_FILE
     try:
         found = datasets.load_dataset(name, config, split=split)
     except Exception as error:  # the hub raises many kinds: offline, not found, gated, wrong split
@@ -68,22 +68,22 @@ def hub_rows(name: str, config: str | None, split: str, hint: str = "") -> Itera
         yield _plain_row(f"{name}:{index}", fields)
 
 
-def check_package(module: str, purpose: str, otherwise: str = "") -> None:
-    """Raise `UserError` if a package of the extra `data` is not installed; imports nothing."""
+def check_package(module: str, purpose: str, first: str = "") -> None:
+    """Raise `UserError` if a package of the extra `data` is not installed; imports nothing. `first` is a simpler way out."""
     found = sys.modules[module] if module in sys.modules else importlib.util.find_spec(module)
     if found is None:
-        raise _not_installed(module, purpose, otherwise)
+        raise _not_installed(module, purpose, first)
 
 
-def _optional(module: str, purpose: str, otherwise: str = "") -> Any:
+def _optional(module: str, purpose: str, first: str = "") -> Any:
     try:
         return importlib.import_module(module)
     except ImportError as error:
-        raise _not_installed(module, purpose, otherwise) from error
+        raise _not_installed(module, purpose, first) from error
 
 
-def _not_installed(module: str, purpose: str, otherwise: str) -> UserError:
-    return UserError(f"{purpose} needs the package '{module}'. {install_extra('data')} {otherwise}".rstrip())
+def _not_installed(module: str, purpose: str, first: str) -> UserError:
+    return UserError(f"{first} {purpose} needs the package '{module}'. {install_extra('data')}".lstrip())
 
 
 def _lines(path: Path) -> Iterator[tuple[int, bytes]]:

@@ -79,7 +79,7 @@ def plan(
     `wanted` says of a label whether its cells will be run; an unwanted row whose recipe is missing is left out. A row with
     tries has only these until `picks` has its choice.
     """
-    wrong: list[str] = []
+    problems: dict[str, list[str]] = {}
     read = _reader(folder, check_files, check_init)
     cells: list[Cell] = []
     for seed in study.seeds:
@@ -96,15 +96,24 @@ def plan(
             try:
                 cells.append(_cell(study, found, last, read, soup))
             except UserError as error:
-                wrong += [f"rows.{label}: {problem}" for problem in error.problems]
-        if wrong:
+                for problem in error.problems:
+                    problems.setdefault(problem, []).append(label)
+        if problems:
             break  # the next seed has the same problems
+    wrong = [f"rows.{first}{_others(rest)}: {problem}" for problem, (first, *rest) in problems.items()]
     if not wrong:
         _warn_of_missing_soups(study, cells, wanted)
         wrong += unequal({cell.label: cell.config for cell in cells if cell.of is None}, study.same)
     if wrong:
         raise UserError(*wrong, where=f"study {study.name}")
     return cells
+
+
+def _others(labels: Sequence[str]) -> str:
+    """The other rows with the same problem: their names, or their number if there are many."""
+    if len(labels) > 2:
+        return f" and {len(labels)} other rows"
+    return "".join(f", {label}" for label in labels)
 
 
 def row_config(row: str, overrides: Sequence[str] = ()) -> tuple[RunConfig, tuple[str, ...]]:
