@@ -7,6 +7,7 @@ reasoner = LatentReasoner.from_pretrained("embedded")
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
@@ -143,10 +144,8 @@ class LatentReasoner:
         Raises:
             UserError: A question is empty or too long for the model.
         """
-        questions = [questions] if isinstance(questions, str) else list(questions)
-        how = _Options(decoding or Decoding(), batch_size, self.keep(return_latents, decoding), on_batch)
-        # latents are made readable batch by batch: the logits of a whole benchmark take gigabytes
-        return _in_order(self._batches(questions, how), self.answers_of)
+        how: dict[str, Any] = {"decoding": decoding or Decoding(), "batch_size": batch_size, "on_batch": on_batch}
+        return [answer for [answer] in self.sample(questions, 1, return_latents=return_latents, **how)]
 
     def sample(
         self,
@@ -183,8 +182,43 @@ class LatentReasoner:
         decoding = decoding or Decoding(noise=SAMPLE_NOISE)
         check_samples(samples, decoding)
         how = _Options(decoding, batch_size, self.keep(return_latents, decoding), on_batch, samples, places)
+        # latents are made readable batch by batch: the logits of a whole benchmark take gigabytes
         flat = _in_order(self._batches(questions, how), self.answers_of)
         return [flat[at : at + samples] for at in range(0, len(flat), samples)]
+
+    def timed_sample(
+        self,
+        questions: Sequence[str],
+        samples: int,
+        *,
+        decoding: Decoding,
+        batch_size: int = 64,
+        warm: bool = False,
+        on_batch: Callable[[int], None] | None = None,
+    ) -> tuple[list[list[Answer]], float, float]:
+        """Sample as above → also the seconds of answering, and before that of warm-up and graph captures.
+
+        Only the engine is timed: prompts are tokenized before, and answers and latents become text after. Latents are
+        returned only for single answers. `warm` answers one batch before the clock starts.
+        """
+        prompts = [self.model.prompt(text).ids for text in questions]
+        options: dict[str, Any] = {"decoding": decoding, "batch_size": batch_size}
+        returned = samples == 1
+        keep = self.keep(returned, decoding)
+        began = time.perf_counter()
+        self.warm_up(return_latents=returned, questions=len(prompts), samples=samples, **options)
+        if warm:
+            self.generate(prompts[: max(1, batch_size // samples)], keep=keep, samples=samples, **options)
+        start, captured = time.perf_counter(), self.capture_seconds
+        if keep == "all":  # latents with noise become readable batch by batch, on the clock: their logits are large
+            answers = self.ask(questions, return_latents=True, on_batch=on_batch, **options)
+        else:
+            rows = self.generate(prompts, keep=keep, samples=samples, on_batch=on_batch, **options)
+        end, captured = time.perf_counter(), self.capture_seconds - captured
+        if keep != "all":
+            answers = self.answers_of(rows)
+        grouped = [answers[at : at + samples] for at in range(0, len(answers), samples)]
+        return grouped, end - start - captured, start - began + captured
 
     def generate(
         self,

@@ -9,7 +9,7 @@ import pytest
 from ruplar.evaluate.record import read_record, read_samples
 
 pytestmark = pytest.mark.long
-TIMING = {"ms_per_question", "peak_gb", "workers"}
+TIMING = {"ms_per_question", "warm_up_s", "peak_gb", "workers"}
 
 
 def without_probabilities(samples):
