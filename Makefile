@@ -76,7 +76,7 @@ bench: $(STAMP)  ## repeat all recorded benchmarks on this machine's GPU
 	$(BIN)/ruplar bench agreement --json $(BENCH_TO)/agreement-embedded.json
 
 HARDEN ?= --quick
-harden: $(STAMP)  ## try to break files, disks, training and the server (about 4 minutes; 11 to 13 with HARDEN=--write)
+harden: $(STAMP)  ## try to break files, disks, training and the server (about 4 minutes; over an hour with HARDEN=--write)
 	OMP_NUM_THREADS=1 TOKENIZERS_PARALLELISM=false HF_HUB_OFFLINE=1 $(BIN)/python benchmarks/harden $(HARDEN)
 
 clean:  ## delete .venv, builds and caches

@@ -337,3 +337,20 @@ def test_every_limit_of_the_server_is_an_option(ruplar):
 
     listed = ruplar("serve", "--help").out
     assert [name for name in Limits.model_fields if f"--{name.replace('_', '-')} " not in listed] == []
+
+
+@pytest.mark.parametrize(
+    ("typed", "start", "found"),
+    [
+        ([], "tr", ["train"]),
+        (["train"], "--de", ["--device"]),
+        (["train"], "embedded-l", ["embedded-live"]),
+        (["study"], "main-c", ["main-curves"]),
+        (["fetch"], "smollm2-135m-i", ["smollm2-135m-instruct"]),
+    ],
+)
+def test_a_shell_completes_commands_options_and_names(typed, start, found):
+    words = " ".join(["ruplar", *typed, start])
+    variables = {"_RUPLAR_COMPLETE": "complete_bash", "COMP_WORDS": words, "COMP_CWORD": str(len(typed) + 1)}
+    said = CliRunner().invoke(app, env=variables, prog_name="ruplar")
+    assert said.stdout.split() == found

@@ -1,7 +1,7 @@
 """Try to break ruplar: mutated files, killed processes, full disks, NaN and a hostile network; write the table of figures.
 
     python benchmarks/harden --quick           # 4 minutes on two cores
-    python benchmarks/harden --write           # 13 minutes; replaces the table in docs/reliability.md
+    python benchmarks/harden --write           # over an hour; replaces the table in docs/reliability.md
 
 Each attack runs in a process of its own. The exit status is 1 if one of them found a failure; all are printed.
 """

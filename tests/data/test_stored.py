@@ -73,3 +73,23 @@ def test_training_reads_the_same_rows_from_a_file(arithmetic, monkeypatch, tmp_p
     monkeypatch.setattr(stored, "KEPT", 10)
     after = load_data(section, arithmetic)
     assert list(after.train) == list(before.train) and after.fingerprints == before.fingerprints
+
+
+def test_many_small_files_of_a_run_share_the_rows_that_stay_in_memory(arithmetic, monkeypatch, tmp_path):
+    from ruplar.config import DataSettings
+    from ruplar.train.dataset import from_files, load_data
+
+    lines = [json.dumps(row) + "\n" for row in chains(30)]
+    shards = [tmp_path / f"{n}.jsonl" for n in range(5)]
+    for n, shard in enumerate(shards):
+        shard.write_text("".join(lines[6 * n : 6 * n + 6]))
+    (tmp_path / "valid.jsonl").write_text(lines[13])  # one question of the third shard, which is left out of training
+    section = DataSettings(
+        train=[{"source": str(shard)} for shard in shards], valid=str(tmp_path / "valid.jsonl"), domain="arithmetic"
+    )
+    before = load_data(section, arithmetic)
+    monkeypatch.setattr(stored, "KEPT", 13)
+    after = load_data(section, arithmetic)
+    assert [isinstance(one, list) for one in after.train.examples.sources] == [True, True, False, False, False]
+    assert list(after.train) == list(before.train) and len(after.train) == 29
+    assert list(from_files(after.train)) == list(enumerate(before.train))

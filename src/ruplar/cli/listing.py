@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+from collections.abc import Callable
 from typing import Annotated, Any
 
 import typer
@@ -45,6 +46,11 @@ def list_(
     for name, text in entries[kind].items():
         described.add_row(Text(f"  {name}"), Text(text))
     out.print(described)
+
+
+def completion(kind: str) -> Callable[[str], list[str]]:
+    """Return what completes the names of a kind in a shell."""
+    return lambda incomplete: [name for name in _entries()[kind] if name.startswith(incomplete)]
 
 
 def _entries() -> dict[str, dict[str, str]]:

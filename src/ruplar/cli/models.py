@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 from rich.console import Console
 
+from ruplar.cli.listing import completion
 from ruplar.cli.options import ModelArg, writable_file, writable_folder
 from ruplar.errors import UserError
 
@@ -189,7 +190,8 @@ def average(
 
 def fetch(
     name: Annotated[
-        str, typer.Argument(help="Backbone: a name in `ruplar list backbones`.")
+        str,
+        typer.Argument(help="Backbone: a name in `ruplar list backbones`.", autocompletion=completion("backbones")),
     ] = "smollm2-135m-instruct",
     source: Annotated[
         Path | None,

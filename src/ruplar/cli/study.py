@@ -14,6 +14,7 @@ import typer
 from rich.console import Console
 
 from ruplar.cli import options
+from ruplar.cli.listing import completion
 from ruplar.errors import Interrupted, UserError
 
 if TYPE_CHECKING:
@@ -31,6 +32,7 @@ def study(
         typer.Argument(
             metavar="STUDY... [KEY=VALUE]...",
             help="Names in `ruplar list studies`, or YAML files, then overrides for all rows, e.g. training.max_steps=600.",
+            autocompletion=completion("studies"),
         ),
     ],
     show_plan: Annotated[

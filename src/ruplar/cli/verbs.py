@@ -21,7 +21,7 @@ from ruplar.cli import options
 from ruplar.cli.ask import ask
 from ruplar.cli.bench import bench
 from ruplar.cli.data import data
-from ruplar.cli.listing import list_
+from ruplar.cli.listing import completion, list_
 from ruplar.cli.models import average, export, fetch, push
 from ruplar.cli.preview import preview
 from ruplar.cli.report import report
@@ -93,7 +93,11 @@ def demo(
 @app.command()
 def train(
     recipe: Annotated[
-        str | None, typer.Argument(help="Recipe: a name in `ruplar list recipes`, or a YAML file; not with --row.")
+        str | None,
+        typer.Argument(
+            help="Recipe: a name in `ruplar list recipes`, or a YAML file; not with --row.",
+            autocompletion=completion("recipes"),
+        ),
     ] = None,
     overrides: Annotated[
         list[str] | None, typer.Argument(help="Settings that override the recipe, e.g. prior.operand_share=0.3.")

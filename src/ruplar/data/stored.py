@@ -2,7 +2,7 @@
 
     rows –`Spool`→ a list, or beyond `KEPT` rows a temporary file whose examples are read on access
 
-A set larger than memory is read once from its files, the Hub or an iterator, and about 16 bytes per row stay in memory.
+A set larger than memory is read once from its files, the Hub or an iterator, and less than 100 bytes per row stay in memory.
 """
 
 import json
