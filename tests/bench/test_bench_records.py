@@ -40,7 +40,6 @@ def test_latency_has_ratios_that_follow(measured):
     # prompt of 12 and <think>, 2 latents or 4 tokens, </think>, 2 of 3 answer tokens
     assert [record[key] for key in ("forwards", "text_forwards", "tokens", "text_tokens")] == [6, 8, 18, 20]
     assert record["ours_p10_ms"] <= record["ours_ms"] <= record["ours_p90_ms"]
-    assert record["agreement"] == 1.0  # float32: token for token
     # 64·32 tied table; a layer: q, o 2·32·32, k, v 2·16·32, the gated block 3·32·48, two norms; a last norm; 4 bytes each
     assert record["weights_gb"] == pytest.approx(4 * (2048 + 2 * (2048 + 1024 + 4608 + 64) + 32) / 1e9)
 

@@ -87,9 +87,7 @@ def engine_work(
     return lambda: scheduler.run_all(prompts), peak.gb
 
 
-def latency(
-    shape: str, device: str, dtype: str, repeats: int = 30, lengths: Lengths | None = None, checked: int = 64
-) -> dict[str, Any]:
+def latency(shape: str, device: str, dtype: str, repeats: int = 30, lengths: Lengths | None = None) -> dict[str, Any]:
     """Measure latency at batch size 1."""
     lengths = lengths or Lengths()
     backbone = build(shape, device, getattr(torch, dtype))
@@ -126,44 +124,7 @@ def latency(
         "published_peak_gb": theirs.gb,
         "weights_gb": load.total_bytes / 1e9,
         **best.fields(),
-        **_agreement(backbone, shape, lengths, checked),
     }
-
-
-def _agreement(backbone: Backbone, shape: str, lengths: Lengths, count: int) -> dict[str, Any]:
-    """Compare the fast with the reference engine on prompts of many lengths, more of them than slots.
-
-    Answers are compared in float32. With random weights every token is nearly a tie, so bfloat16 rounding alone changes
-    answers; there only the logits on equal inputs are compared, and `bench agreement` compares a trained model.
-    """
-    spread = [max(10, lengths.prompt // 2 + i % lengths.prompt) for i in range(count)]
-    prompts = random_prompts(backbone, spread, seed=1)
-    measured = _check(backbone, lengths, prompts[: min(8, count)])
-    dtype, device = backbone.embedding_weight.dtype, backbone.device
-    if dtype == torch.float32 and count <= 8:
-        exact = measured
-    else:
-        exact = _check(build(shape, str(device), torch.float32), lengths, prompts)
-    return {
-        "agreement": exact["same"],
-        "agreement_questions": exact["questions"],
-        "agreement_tokens": exact["same_tokens"],
-        "agreement_dtype": "float32",
-        "max_logit_difference": measured["largest_logit_difference"],
-        "relative_logit_difference": measured["relative_logit_difference"],
-        "kernels": measured["kernels"],
-    }
-
-
-def _check(backbone: Backbone, lengths: Lengths, prompts: Sequence[Prompt]) -> dict[str, Any]:
-    return check_agreement(
-        backbone,
-        fixed_length_thinker(backbone, lengths),
-        prompts,
-        Decoding(max_answer_tokens=lengths.answer),
-        slots=min(8, max(1, len(prompts) // 2)),
-        options=EngineOptions(release=True),
-    )
 
 
 def questions_of(on: str, domain: Domain, count: int) -> list[str]:

@@ -59,7 +59,7 @@ def latency(
 
     where, precision = _place(device, dtype)
     lengths = bench_latency.QUICK if quick else bench_latency.Lengths()
-    _show(bench_latency.latency(shape, where, precision, 3 if quick else repeats, lengths, 4 if quick else 64), json)
+    _show(bench_latency.latency(shape, where, precision, 3 if quick else repeats, lengths), json)
 
 
 @bench.command()

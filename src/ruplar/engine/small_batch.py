@@ -248,7 +248,9 @@ class FusedDecision:
 
 def load_small_batch(decoder: Decoder) -> SmallBatchKernels | None:
     """Load the decode kernels if they can run: on a GPU, in bfloat16 or float32."""
-    if decoder.device.type != "cuda" or decoder.weights.table.dtype not in (torch.bfloat16, torch.float32):
+    exact = torch.get_float32_matmul_precision() == "highest"  # the kernels do not round to TF32
+    supported = (torch.bfloat16, torch.float32) if exact else (torch.bfloat16,)
+    if decoder.device.type != "cuda" or decoder.weights.table.dtype not in supported:
         return None
     return SmallBatchKernels.of(decoder, early=torch.cuda.get_device_capability(decoder.device) >= (9, 0))
 
