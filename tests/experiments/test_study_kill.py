@@ -60,7 +60,7 @@ def curve(folder: Path):
     return [{key: value for key, value in row.items() if key not in TIMING} for row in rows]
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.skipif(not Path("/proc/self/task").is_dir(), reason="finds the worker through /proc")
 def test_a_killed_study_and_a_killed_worker_end_in_the_records_of_an_undisturbed_one(tmp_path):
     entries = {"name": "tiny", "seeds": [1], "on": [{"source": "word-problems", "count": 4}]}

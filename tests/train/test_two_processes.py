@@ -77,7 +77,9 @@ def compare(config, backbone_folder, folder, sharded, cases, more=()):
         assert_same_curve(folder / case["run"], folder / f"two-{case['run']}")
 
 
-both = pytest.mark.parametrize("sharded", [False, True], ids=["ddp", "fsdp2"])
+both = pytest.mark.parametrize(
+    "sharded", [pytest.param(False, id="ddp"), pytest.param(True, id="fsdp2", marks=pytest.mark.long)]
+)
 
 
 @both
