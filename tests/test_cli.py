@@ -9,7 +9,9 @@ from pathlib import Path
 
 import pytest
 from said import Said
+from typer.testing import CliRunner
 
+from ruplar.cli import app
 from ruplar.evaluate.record import read_record, read_samples
 from ruplar.model.store import find_model
 
