@@ -15,6 +15,7 @@ def test_gpus_need_a_cluster_and_timings_at_batch_size_1_none(refused):
     assert "--batch1: has no effect on a Ray cluster" in refused(*EVALUATE, "--ray", "auto", "--batch1", "5")
 
 
+@pytest.mark.slow  # imports torch
 def test_without_the_package_ray_the_extra_is_named(refused, monkeypatch):
     monkeypatch.setitem(sys.modules, "ray", None)
     assert "--ray needs the package ray. Install the extra 'ray'" in refused(*EVALUATE, "--ray", "auto")
