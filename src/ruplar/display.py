@@ -73,7 +73,6 @@ def show_answer(console: Console, answer: Answer, chain: str = "") -> None:
 
 
 def answer_as_dict(question: str, answer: Answer) -> dict[str, Any]:
-    """Return an answer as JSON values."""
     plain = asdict(answer)
     return {"question": question, "answer": plain.pop("text"), **plain}
 

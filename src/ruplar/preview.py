@@ -79,7 +79,6 @@ def preview(
     prior_table: PriorTable,
     threshold: float = 0.01,
 ) -> Preview:
-    """Return the preview of one chain."""
     steps = domain.split(chain) if isinstance(chain, str) else list(chain)
     if not steps:
         shown = f"the chain {chain[:60]!r}" if isinstance(chain, str) else "the chain"

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from ruplar.errors import UserError
+from ruplar.fingerprints import fingerprint
 from ruplar.io import atomic_folder
 
 ENCODED = ".encoded"
@@ -34,7 +35,7 @@ def key_of(names: Mapping[str, Any], *texts: str) -> str:
 def source_of(*plugins: Any) -> str:
     """Return a hash of the code that produces cached data: the package without `NOT_IN_KEY`, and these plug-ins' files."""
     outside = sorted({str(inspect.getsourcefile(type(one))) for one in plugins})
-    return "".join([package_source(Path(__file__).parents[1]), *(_hash(Path(file)) for file in outside)])
+    return "".join([package_source(Path(__file__).parents[1]), *(fingerprint(file) for file in outside)])
 
 
 @cache
@@ -43,11 +44,7 @@ def package_source(root: Path) -> str:
     # the generators' texts and the tables of augmentation are data files
     found = [*root.rglob("*.py"), *root.glob("problems/**/*.yaml"), *root.glob("data/augment/*.yaml")]
     files = (file.relative_to(root) for file in sorted(found))
-    return "".join(_hash(root / file) for file in files if file.with_suffix("").parts[0] not in NOT_IN_KEY)
-
-
-def _hash(file: Path) -> str:
-    return hashlib.sha256(file.read_bytes()).hexdigest()
+    return "".join(fingerprint(root / file) for file in files if file.with_suffix("").parts[0] not in NOT_IN_KEY)
 
 
 def is_complete(folder: Path) -> bool:

@@ -38,7 +38,6 @@ class Ragged:
 
     @classmethod
     def joined(cls, parts: Sequence[Ragged]) -> Ragged:
-        """Concatenate."""
         ends = np.cumsum([0, *(len(part.values) for part in parts)])
         starts = [part.starts[:-1] + end for part, end in zip(parts, ends, strict=False)]
         return cls(np.concatenate([part.values for part in parts]), np.concatenate([*starts, ends[-1:]]))
@@ -82,7 +81,6 @@ COLUMNS = tuple(column.name for column in fields(ColumnarDataset) if column.name
 
 
 def to_columns(items: Sequence[Item]) -> ColumnarDataset:
-    """Items → columnar dataset."""
     labels = [np.asarray(item.labels, dtype=np.int64) for item in items]
     supervised: list[Any] = [np.flatnonzero(one != -100) for one in labels]
     prior_starts = counting([len(item.priors) for item in items]).starts

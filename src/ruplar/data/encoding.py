@@ -99,5 +99,4 @@ class ChainDataset(Dataset):
         return [len(e.question) + sum(map(len, e.steps)) for e in self.examples]
 
     def collate(self, items: Sequence[Item], pad_id: int, width: int) -> Batch:
-        """Items → one batch."""
         return collate(items, pad_id, width)

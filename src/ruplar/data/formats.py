@@ -41,7 +41,6 @@ class Parts:
 
 
 def to_example(row: Row, format: str, domain: Domain, need_steps: bool) -> Example:
-    """Row → example."""
     if row.fault:
         raise BadRow(BROKEN, row.fault)
     parts = FORMATS[format].read(row.fields)

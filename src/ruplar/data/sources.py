@@ -27,6 +27,7 @@ from ruplar.data import scenarios
 from ruplar.data.augment import LARGE, build
 from ruplar.data.formats import FORMATS
 from ruplar.data.read import SKIP_WITH, Duplicates, ReadResult, read
+from ruplar.data.stored import ExampleView
 from ruplar.domains.base import Domain
 from ruplar.errors import UserError, unknown
 from ruplar.problems.seeding import Split
@@ -171,7 +172,7 @@ def group(name: str) -> tuple[str, ...]:
 
 
 @dataclass(frozen=True)
-class GeneratedProblems(Sequence):
+class GeneratedProblems(ExampleView):
     """The problems of one split as a sequence that generates each problem on access."""
 
     config: SourceConfig
@@ -180,12 +181,8 @@ class GeneratedProblems(Sequence):
     def __len__(self) -> int:
         return self.config.count or TEST_COUNT
 
-    def __getitem__(self, index):
-        if isinstance(index, slice):
-            return [self[i] for i in range(*index.indices(len(self)))]
-        if not -len(self) <= index < len(self):
-            raise IndexError(index)
-        return next(self._from(index % len(self), 1))
+    def _one(self, row: int) -> Example:
+        return next(self._from(row, 1))
 
     def __iter__(self) -> Iterator[Example]:
         return self._from(0, len(self))

@@ -82,7 +82,6 @@ def show(day: date) -> str:
 
 
 def last_day(year: int, month: int) -> date:
-    """Return the last day of a month."""
     return date(year, month, calendar.monthrange(year, month)[1])
 
 

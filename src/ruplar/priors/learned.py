@@ -39,7 +39,6 @@ class Prior:
         self.dynamic = self.config.noise
 
     def build(self, span: Span, encode: Encode, rng: np.random.Generator) -> SparsePrior:
-        """Return the prior of one span."""
         keys, results = ids_of_span(span, encode)
         if not results:
             return even(keys)

@@ -68,7 +68,6 @@ def attached(rule: _Rule, encode: Encode, tokenizer: Any) -> _Rule:
 
 
 def cut_chain(rule: Spans, steps: Sequence[str], domain: Domain) -> list[list[Span]]:
-    """Return the spans of each step of a chain."""
     own = getattr(rule, "cut_chain", None)
     return own(steps, domain) if own is not None else [rule.cut(step, domain) for step in steps]
 

@@ -41,7 +41,6 @@ _BARE = re.compile(r"=\s*[$€£]?\s*(\d[\d,]*\.?\d*|\.\d+)")
 
 
 def bind(example: Example) -> Template:
-    """Example → template."""
     parsed = [program.parse(step) for step in example.steps]
     programs = tuple(step for step in parsed if step is not None)
     if len(programs) < len(parsed):

@@ -15,11 +15,12 @@ from array import array
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, overload
+from typing import Any
 
 from ruplar.data.augment.bind import bind
 from ruplar.data.augment.template import NotAugmentable, Template
 from ruplar.data.augment.variants import VariantPlan, attempt, is_large, make_plan, write
+from ruplar.data.stored import ExampleView
 from ruplar.types import Example
 
 log = logging.getLogger(__name__)
@@ -190,7 +191,7 @@ def generate(
 
 
 @dataclass(frozen=True)
-class Variants(Sequence):
+class Variants(ExampleView):
     """Augmented problems as a sequence that writes each problem on access."""
 
     plans: Sequence[VariantPlan]
@@ -203,15 +204,8 @@ class Variants(Sequence):
     def __len__(self) -> int:
         return len(self.rows)
 
-    @overload
-    def __getitem__(self, index: int) -> Example: ...
-    @overload
-    def __getitem__(self, index: slice) -> list[Example]: ...
-    def __getitem__(self, index: int | slice) -> Example | list[Example]:
-        """Return one problem, or a list."""
-        if isinstance(index, slice):
-            return [self[i] for i in range(*index.indices(len(self)))]
-        plan, number = self.plans[self.rows[index]], self.numbers[index]
+    def _one(self, row: int) -> Example:
+        plan, number = self.plans[self.rows[row]], self.numbers[row]
         values = attempt(plan, self.seed, number, self.large)
         example = write(plan, values) if values is not None else None
         assert example is not None, "an attempt is a function of its number"

@@ -107,7 +107,6 @@ def conversions_of(template: Template, variable: Variable) -> Iterator[str]:
 
 
 def find_sources(template: Template, constants: set[Value]) -> tuple[tuple[OperandSource, ...], ...]:
-    """Return the source of every operand."""
     options = [
         [_options(template, program.value_of(literal), at, constants) for literal in step.literals]
         for at, step in enumerate(template.programs)

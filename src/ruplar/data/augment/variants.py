@@ -132,7 +132,6 @@ class VariantPlan:
 
 
 def make_plan(template: Template, row: int) -> VariantPlan:
-    """Template → its plan."""
     t = template
     percents = tuple(i for i, v in enumerate(t.variables) if v.percent)
     bound = {i for v in t.variables for i in v.mentions}

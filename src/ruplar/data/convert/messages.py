@@ -35,7 +35,6 @@ class Prompt:
     user: str
 
     def messages(self, question: str, reasoning: str) -> list[Message]:
-        """Return the messages of one row."""
         lines = [line for line in self.user.splitlines() if reasoning or "{reasoning}" not in line]
         parts = {"{question}": question, "{reasoning}": reasoning}
         # in one pass, because a question may itself contain {reasoning}

@@ -165,7 +165,6 @@ RULES: dict[str, Rule] = {"arithmetic": arithmetic, "dates": dates}
 
 
 def rule_of(domain: str) -> Rule:
-    """Return the rule of a domain."""
     if domain in RULES:
         return RULES[domain]
     own = getattr(plugins.load("domains", domain), "from_prose", None)

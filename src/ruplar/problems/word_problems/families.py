@@ -44,7 +44,6 @@ class Family:
 
 
 def read_family(path: Path) -> Family:
-    """A family file → the family."""
     given = check_fields(load(path), path.name, (*_HEAD, *_KINDS, "lists", "distractors"), ("about", "steps"))
     kinds = [kind for kind in _KINDS if kind in given]
     if len(kinds) != 1:

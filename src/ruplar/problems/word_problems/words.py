@@ -82,7 +82,6 @@ class Frame:
 
     @property
     def acts(self) -> tuple[Verb, ...]:
-        """All verbs."""
         return self.gain + self.lose + self.do
 
 
