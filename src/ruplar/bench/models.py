@@ -25,8 +25,6 @@ from ruplar.model.backbone import Backbone
 from ruplar.model.store import Model, load_model
 from ruplar.types import Prompt
 
-TITLES = {"ours": "soft tokens", "text": "written chain, same engine", "hf_cot": "written chain, HF generate"}
-
 
 def models(
     names: tuple[str, str], on: str, place: tuple[str, str], batches: Sequence[int], questions: int, repeats: int

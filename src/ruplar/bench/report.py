@@ -31,6 +31,9 @@ KEYS = {
 """Stable keys of each record; its other keys describe how it was measured."""
 
 
+TITLES = {"ours": "soft tokens", "text": "written chain, same engine", "hf_cot": "written chain, HF generate"}
+
+
 def about(what: str, shape: str, device: str, dtype: str) -> dict[str, Any]:
     """Return the fields that describe what was measured, on which machine, with which code."""
     on_gpu = torch.device(device).type == "cuda"
@@ -111,8 +114,6 @@ def _throughput(found: Table, r: dict[str, Any]) -> None:
 
 
 def _models(found: Table, r: dict[str, Any]) -> None:
-    from ruplar.bench.models import TITLES
-
     _columns(found, "per question", "batch", "ms", "vs ours", "CPU ms", "vs ours", "forwards", "tokens")
     for row in r["rows"]:
         times = (_n(row["ms"]), f"{row['vs_ours']:.3g}×", _n(row["cpu_ms"]), f"{row['cpu_vs_ours']:.3g}×")

@@ -160,9 +160,9 @@ def _bench_page(folder: Path, file: Path) -> str:
         where = record.get("gpu") or record.get("cpu") or record["device"]
         if record["what"] == "models":  # measured on a user's machine: first, and open
             rows = tuple(
-                tuple(f"{v:.3g}" if isinstance(v, float) else str(v) for v in row.values()) for row in record["rows"]
+                tuple(f"{v:.4g}" if isinstance(v, float) else str(v) for v in row.values()) for row in record["rows"]
             )
-            title = f"{record['shape']} against {record['text_model']}, {where}, {record['threads']} threads"
+            title = f"{record['shape']} against {record['text_model']}, {where}, threads: {record['threads']}"
             sections.insert(1, to_markdown([Table(tuple(record["rows"][0]), rows, 1, title)]))
         sections.append(_details(f"{record['what']}, {record['shape']}, {where}", Table(("field", "value"), lines, 2)))
     return "\n".join(sections)
