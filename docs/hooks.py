@@ -14,7 +14,7 @@ def on_config(config: Any) -> Any:
     pages = sorted(Path(config["docs_dir"], "results").glob("*.md"))
     for entry in config["nav"]:
         if isinstance(entry, dict) and "Results" in entry:
-            entry["Results"] += [{page.stem: f"results/{page.name}"} for page in pages]
+            entry["Results"].append({"Studies": [{page.stem: f"results/{page.name}"} for page in pages]})
     return config
 
 
@@ -25,7 +25,8 @@ def on_files(files: Files, config: Any) -> Files:
 
 
 def on_page_markdown(markdown: str, **_: Any) -> str:
-    """Turn links to files of the repository outside docs/ into plain text: the site does not contain them."""
+    """Render Markdown inside <details>, as GitHub does, and turn links that leave docs/ into plain text."""
+    markdown = markdown.replace("<details>", '<details markdown="1">')
     return re.sub(r"\[([^\]]+)\]\(\.\./[^)]+\)", r"\1", markdown)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import runpy
 import shlex
 from pathlib import Path
 
@@ -55,6 +56,16 @@ def test_every_relative_link_and_image_of_a_page_resolves(page):
         if source == page and (not target.exists() or (anchor and anchor not in anchors(target))):
             broken.append(link)
     assert broken == []
+
+
+def test_tables_inside_details_are_tables_on_the_site_too():
+    pytest.importorskip("mkdocs", reason="the site was NOT tested: pip install -e '.[docs]'")
+    import markdown
+
+    hooks = runpy.run_path(str(ROOT / "docs" / "hooks.py"))
+    page = (APPENDIX / "main.md").read_text(encoding="utf-8")
+    html = markdown.markdown(hooks["on_page_markdown"](page), extensions=["md_in_html", "tables"])
+    assert html.count("<table>") == page.count("\n| ---") > 5 and "| ---" not in html
 
 
 def test_links_from_other_files_to_the_docs_resolve():

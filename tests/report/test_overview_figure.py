@@ -36,7 +36,10 @@ def test_averages_of_several_studies_share_a_picture_a_line_each():
     points = [c.lines[0].get_xydata()[0].tolist() for c in right.containers]
     assert points == [[50, 0], [55, 1], [60, 2], [70, 3], [80, 4]]
     assert [bar.get_width() for bar in cost.patches] == [12, 12, 6, 11, 25]
-    assert "accuracy and cost: soft, long, text." in drawing.caption and "studies two, three, one" in drawing.caption
+    assert (
+        "clearly on it, by the intervals: soft, long, text." in drawing.caption
+        and "studies one, two, three" in drawing.caption
+    )
     low, high = right.get_xlim()
     assert low == 0 and high >= max(a.high for a in averages(made, {}))
     assert draw_averages([row for row in made if row.study == "one"]) == []  # two lines are no picture

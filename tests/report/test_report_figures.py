@@ -47,6 +47,28 @@ def test_the_front_joins_what_nothing_beats(rows):
     assert [row.method for row in accuracy.frontier(steps, "forwards")] == ["0", "2"]
 
 
+def test_only_what_the_intervals_leave_no_doubt_about_is_clearly_on_the_front(rows):
+    # the second is better than the first, which is as cheap, but their intervals overlap; the third is clearly better
+    table = [("first", 6, 80, 6), ("second", 6, 85, 3), ("third", 26, 99, 1), ("cheapest", 2, 29, 3)]
+    made = [
+        replace(rows[0], method=name, forwards=f, accuracy=a, low=a - half, high=a + half)
+        for name, f, a, half in table
+    ]
+    assert [row.method for row in accuracy.frontier(made, "forwards")] == ["cheapest", "second", "third"]
+    assert [row.method for row in accuracy.clear(made, "forwards")] == ["cheapest", "third"]
+    assert "By its mean also second" in accuracy.draw_frontier(made).caption
+
+
+def test_many_methods_have_a_line_each():
+    found = [row for row in collect(RECORDS.parent / "main") if row.benchmark == "word-problems"]
+    drawing = accuracy.draw_frontier(found)
+    right, cost = drawing.figure.axes
+    names = [label.get_text() for label in right.get_yticklabels()]
+    assert sorted(names) == sorted(row.method for row in found) and "RuPLaR-Mix" in names
+    drawn = dict(zip(names, (bar.get_width() for bar in cost.patches), strict=True))
+    assert drawn == {row.method: row.forwards for row in found}
+
+
 def test_every_method_is_a_point_with_its_interval(rows):
     drawing = accuracy.draw_frontier(rows)
     for axes, cost in zip(drawing.figure.axes, ("forwards", "ms_per_question"), strict=True):
@@ -91,7 +113,7 @@ def test_throughput_is_drawn_beside_its_floor_and_the_published_loop():
     rate, memory = drawing.figure.axes
     lines = {line.get_label(): line for line in rate.lines}
     assert lines["ours"].get_xdata().tolist() == [1, 8, 64] and lines["ours"].get_ydata().tolist() == [2, 16, 128]
-    assert lines["floor"].get_ydata().tolist() == [5, 40, 320]
+    assert lines["limit of the hardware"].get_ydata().tolist() == [5, 40, 320]
     assert set(lines["published procedure"].get_ydata()) == {0.5}
     assert memory.lines[0].get_xdata().tolist() == [1, 64]  # what was not measured is not drawn
 
@@ -103,9 +125,15 @@ def test_growth_has_a_panel_for_each_thing_that_grows():
     ]  # fmt: skip
     [drawing] = curves.draw_bench(BENCH | {"what": "growth", "rows": rows})
     for panel in drawing.figure.axes[:3]:
-        floor, ours = panel.lines
-        assert floor.get_ydata().tolist() == [0.5, 1, 2] and ours.get_ydata().tolist() == [2, 3, 5]
+        ours, limit = panel.lines
+        assert limit.get_ydata().tolist() == [0.5, 1, 2] and ours.get_ydata().tolist() == [2, 3, 5]
+        assert limit.get_label() == "limit of the hardware"
     assert drawing.figure.axes[3].lines[0].get_ydata() == pytest.approx([0.1, 0.2, 0.4])
+    written = [row | {"cot_ms": 9.0} for row in rows]
+    [drawing] = curves.draw_bench(BENCH | {"what": "growth", "rows": written, "cot_tokens": 26})
+    labels = [line.get_label() for line in drawing.figure.axes[0].lines]
+    assert labels == ["soft tokens", "written chain, same engine", "limit of the hardware"]
+    assert "The written chain has 26 tokens." in drawing.caption
 
 
 def test_the_same_record_gives_the_same_svg_and_matplotlib_is_left_as_it_was(rows):

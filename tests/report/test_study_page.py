@@ -35,7 +35,7 @@ def test_a_page_has_question_table_tests_and_settings(tmp_path):
     (folder / "study.json").write_text(json.dumps(plan))
     text = page_of(folder)
     assert text.startswith(
-        f"<!-- made by: ruplar report {folder} --page docs/toy.md -->\n# toy\n\nIs good better than bad?\n"
+        f"<!-- made by: ruplar report {folder} --page docs/toy.md -->\n# Study toy\n\nIs good better than bad?\n"
     )
     assert "| good | 2 | 62.5 ±37.5 | 2.00 | 7.0 |" in text, "half of 17.8 to 92.8"
     assert "<summary>Paired tests against good</summary>" in text and "| bad | good | svamp | 4 |" in text

@@ -23,7 +23,7 @@ from ruplar.report.front_matter import as_yaml, front_matter, hub_model, public,
 from ruplar.report.model_records import ModelRecords, filled
 from ruplar.report.paired import pairs
 from ruplar.report.rows import Row, Run, pool
-from ruplar.report.sets import is_selection
+from ruplar.report.sets import is_selection, set_label
 from ruplar.report.table import NONE, Table, as_code, modes_table
 from ruplar.report.tables import pairs_table, results_table
 
@@ -180,7 +180,7 @@ def _own_scores(subject: ModelRecords) -> Table:
 
 def _named(result: BenchmarkResult) -> str:
     how = ([] if result.decoding == "greedy" else [result.decoding]) + (["lenient grading"] if result.lenient else [])
-    return result.name + (f" ({', '.join(how)})" if how else "")
+    return set_label(result.name) + (f" ({', '.join(how)})" if how else "")
 
 
 def _tests(rows: Sequence[Row], subject: ModelRecords) -> Table | str:

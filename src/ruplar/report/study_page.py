@@ -61,7 +61,7 @@ def study_page(
     cost = cost_table(rows)
     measured = "ms at batch size 1" in cost.names
     sections = [
-        _heading(study.get("name", folder.name), study.get("about", ""), folder, file, against),
+        _heading(f"Study {study.get('name', folder.name)}", study.get("about", ""), folder, file, against),
         *(table.markdown() for table in curves_tables(rows)),
         summary_table(rows).markdown(),
         f"![{drawing.title}]({file.stem}.png)\n\n{drawing.caption}\n" if drawing else "",
@@ -78,10 +78,10 @@ def study_page(
     return "\n".join(section for section in sections if section)
 
 
-def _heading(name: str, about: str, folder: Path, file: Path, against: str | None = None) -> str:
+def _heading(title: str, about: str, folder: Path, file: Path, against: str | None = None) -> str:
     options = ["--page", str(file), *(["--against", against] if against else [])]
     made = f"<!-- made by: ruplar report {shlex.join([str(folder), *options])} -->"
-    return f"{made}\n# {name}\n" + (f"\n{about}\n" if about else "")
+    return f"{made}\n# {title}\n" + (f"\n{about}\n" if about else "")
 
 
 def _details(title: str, *tables: Table) -> str:
@@ -149,7 +149,7 @@ def _figure(rows: Sequence[Row], grid: bool) -> Drawing | None:
 
 
 def _bench_page(folder: Path, file: Path) -> str:
-    sections = [_heading(folder.name, "Speed and memory, measured by `ruplar bench`.", folder, file)]
+    sections = [_heading("Speed and memory", "Measured by `ruplar bench`.", folder, file)]
     for record in gather([folder]).benches:
         values = [
             (k, f"{v:.4g}" if isinstance(v, float) else str(v))

@@ -12,7 +12,7 @@ from ruplar.report.budgets import curves_tables
 from ruplar.report.marks import marked, marks_note
 from ruplar.report.paired import Pair, pairs
 from ruplar.report.rows import Row, method_of
-from ruplar.report.sets import is_selection, on_test_sets, set_label
+from ruplar.report.sets import ABOUT, is_selection, on_test_sets, set_label
 from ruplar.report.summaries import averages, latent_ablations
 from ruplar.report.table import MINUS, NONE, Table
 
@@ -109,9 +109,11 @@ def summary_table(rows: Sequence[Row]) -> Table:
     counts = ", ".join(
         f"{paper.BENCHMARKS.get(n, n)} {next(r.n for r in tested if r.benchmark == n):,}" for n in names
     )
-    averaged_over = "the sets of the macro-average" if means else "these sets"
-    costs = f" #L and forward passes are means over {averaged_over}." if len(names) > 1 else ""
-    note = f"Accuracy in percent ± half its 95 % confidence interval. Questions: {counts}. {INTERVALS}{costs}"
+    about = "".join(f" {name}: {ABOUT[name]}." for name in names if name in ABOUT)
+    costs = " #L: soft tokens, or reasoning tokens of a written chain"
+    if len(names) > 1:
+        costs += f"; #L and forward passes are means over {'the sets of the macro-average' if means else 'these sets'}"
+    note = f"Accuracy in percent ± half its 95 % confidence interval. Questions: {counts}.{about} {INTERVALS}{costs}."
     first = ("method", *(["backbone"] if several else []), "seeds")
     return marked(Table((*first, *heads, "#L", "forward passes"), tuple(made), len(first) - 1, note=note), tested)
 
@@ -133,12 +135,11 @@ def _share_name(rows: Sequence[Row], named: Mapping[str, str]) -> str:
 
 
 def results_table(rows: Sequence[Row]) -> Table:
-    """One line per row, with every cost; the study only where there are several, batch size 1 only where it was measured."""
+    """One line per row, with every cost that was measured; the study only where there are several."""
     cells = [_cells(row) for row in rows]
     studies = {row.study for row in rows}
-    hidden = set() if len(studies) > 1 else {"study"}
-    hidden |= set() if any(c["ms at batch size 1"] != NONE for c in cells) else _BATCH1
-    names = [name for name in (cells[0] if cells else {}) if name not in hidden]
+    names = [name for name in (cells[0] if cells else {}) if any(c[name] != NONE for c in cells)]
+    names = names if len(studies) > 1 else [name for name in names if name != "study"]
     lines = tuple(tuple(c[name] for name in names) for c in cells)
     note = INTERVALS if any(row.study for row in rows) else ""
     shared = _shared_scenarios(rows)
@@ -148,7 +149,6 @@ def results_table(rows: Sequence[Row]) -> Table:
     return marked(Table(tuple(names), lines, 4 if len(studies) > 1 else 3, note=note), rows)
 
 
-_BATCH1 = {"ms at batch size 1", "inference memory (GB)"}
 _COSTS = ("ms a question", "ms at batch size 1", "inference memory (GB)", "training time", "training memory (GB)")
 
 
@@ -166,9 +166,8 @@ def cost_table(rows: Sequence[Row]) -> Table:
 
 
 def _columns(table: Table, names: Sequence[str]) -> Table:
-    """Keep these columns unless they are empty."""
+    """Keep these columns, where the table has them."""
     present = [table.names.index(name) for name in names if name in table.names]
-    present = [i for i in present if any(line[i] != NONE for line in table.lines)]
     lines = dict.fromkeys(tuple(line[i] for i in present) for line in table.lines)
     return Table(tuple(table.names[i] for i in present), tuple(lines), sum(i < table.texts for i in present))
 

@@ -6,19 +6,35 @@ import math
 import re
 from collections import Counter
 from collections.abc import Sequence
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from ruplar.report.budgets import Curve
 from ruplar.report.figures.style import BLUE, INK, MARKERS, MUTED, PAPER, SERIES, Drawing, panels, styled
 from ruplar.report.rows import Row
 from ruplar.report.summaries import Average
 
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
 Point = TypeVar("Point", Row, Average)
+MOST = 6
+"""Methods that a figure of points has; with more, each has a line of its own."""
+
+
+def draw_frontier(rows: Sequence[Row]) -> Drawing:
+    """Draw accuracy against cost for rows of one benchmark: points for a few methods, one line per method for many."""
+    name, title = f"frontier-{slug(rows[0].benchmark)}", f"Accuracy against cost on {rows[0].benchmark}"
+    if len(rows) > MOST:
+        figure, caption = _lines(rows, f"accuracy on {rows[0].benchmark}, %")
+        return Drawing(
+            name, title, f"Left: accuracy on the {rows[0].n:,} questions of {rows[0].benchmark}{caption}", figure
+        )
+    return Drawing(name, title, *_points(rows))
 
 
 @styled
-def draw_frontier(rows: Sequence[Row]) -> Drawing:
-    """Draw accuracy against cost for rows of one benchmark; milliseconds only where one machine measured all of them."""
+def _points(rows: Sequence[Row]) -> tuple[str, Figure]:
+    """Draw a point per method; milliseconds only where one machine measured all of them. Returns the caption and the figure."""
     same = one_machine(rows)
     figure, axes = panels(1, 2 if same else 1, 13 if same else 8, 5.6)
     _panel(axes[0], rows, "forwards", "forward passes per question")
@@ -27,19 +43,17 @@ def draw_frontier(rows: Sequence[Row]) -> Drawing:
         axes[1].set_ylabel("")
     handles, labels = axes[0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower center", ncols=min(4, len(labels)))
-    benchmark = rows[0].benchmark
-    best = ", ".join(row.method for row in frontier(rows, "forwards"))
     when = (
         "right: milliseconds per question in batches, all on one machine"
         if same
         else "milliseconds are not drawn because the runs come from different machines"
     )
     caption = (
-        f"Each point is one method on the {rows[0].n:,} questions of {benchmark}: higher is more accurate, further left is "
-        f"cheaper. Bars are 95 % confidence intervals. Left: forward passes per question; {when}. The line is the Pareto "
-        f"front, the methods that no other one beats in both accuracy and cost: {best}."
+        f"Each point is one method on the {rows[0].n:,} questions of {rows[0].benchmark}: higher is more accurate, further left "
+        f"is cheaper. Bars are 95 % confidence intervals. Left: forward passes per question; {when}. {_front(rows)} "
+        "The line joins the means on the front; a black edge marks what is clearly on it."
     )
-    return Drawing(f"frontier-{slug(benchmark)}", f"Accuracy against cost on {benchmark}", caption, figure)
+    return caption, figure
 
 
 @styled
@@ -93,13 +107,40 @@ def frontier(rows: Sequence[Point], cost: str) -> list[Point]:
     return sorted(front, key=lambda row: getattr(row, cost))
 
 
+def clear(rows: Sequence[Point], cost: str) -> list[Point]:
+    """Keep of the Pareto front what the intervals leave no doubt about: no row that is as cheap reaches into its interval."""
+    return [
+        row
+        for row in frontier(rows, cost)
+        if all(
+            other.high < row.low
+            for other in rows
+            if other is not row and getattr(other, cost) <= getattr(row, cost) * 1.01
+        )
+    ]
+
+
+def _front(rows: Sequence[Point]) -> str:
+    """Explain the Pareto front of some rows."""
+    front, certain = frontier(rows, "forwards"), clear(rows, "forwards")
+    names = ", ".join(row.method for row in certain) or "none"
+    rest = [row.method for row in front if row not in certain]
+    doubtful = (
+        f" By its mean also {', '.join(rest)}, but the interval of a row that is as cheap overlaps." if rest else ""
+    )
+    return (
+        "The Pareto front has the methods that no other one beats in both accuracy and forward passes; clearly on it, by the "
+        f"intervals: {names}.{doubtful}"
+    )
+
+
 def slug(text: str) -> str:
     """Convert to a file name: letters, digits, dots, underscores and single dashes."""
     return re.sub(r"[^\w.]+", "-", text).strip("-")
 
 
 def _panel(axes: Any, rows: Sequence[Row], cost: str, label: str) -> None:
-    front = frontier(rows, cost)
+    front, certain = frontier(rows, cost), clear(rows, cost)
     axes.plot(
         [getattr(r, cost) for r in front], [r.accuracy for r in front],
         color=INK, linewidth=1.4, linestyle="--", zorder=2, label="Pareto front",
@@ -108,7 +149,7 @@ def _panel(axes: Any, rows: Sequence[Row], cost: str, label: str) -> None:
         axes.errorbar(
             getattr(row, cost), row.accuracy, [[row.accuracy - row.low], [row.high - row.accuracy]],
             color=SERIES[i % len(SERIES)], marker=MARKERS[i % len(MARKERS)], markersize=12, capsize=5, linestyle="none",
-            markeredgecolor=INK if row in front else PAPER, markeredgewidth=1.6, label=row.method, zorder=3,
+            markeredgecolor=INK if row in certain else PAPER, markeredgewidth=1.6, label=row.method, zorder=3,
         )  # fmt: skip
     axes.set_xscale("log")
     axes.margins(x=0.12)
@@ -128,51 +169,57 @@ def round_numbers(low: float, high: float) -> list[float]:
     return [step * 10.0**power for power in powers for step in steps if low <= step * 10.0**power <= high]
 
 
-@styled
 def draw_averages(averages: Sequence[Average]) -> Drawing:
-    """Draw the macro-averages of one backbone and their cost, one line per method, the best at the top."""
-    rows = sorted(averages, key=lambda one: (one.accuracy, -one.forwards))
-    best = frontier(rows, "forwards")
+    """Draw the macro-averages of one backbone and their cost."""
+    figure, caption = _lines(averages, "macro-average accuracy, %")
+    studies = list(dict.fromkeys(row.study for row in averages))
+    several = f" The studies {', '.join(studies)} may differ in data, steps or initial weights." if studies[1:] else ""
+    title = f"Macro-average over four benchmarks and its cost ({averages[0].backbone})"
+    start = "Left: macro-average accuracy over GSM8K, GSM-Hard, SVAMP and MultiArith"
+    return Drawing("averages", title, f"{start}{caption}{several}", figure)
+
+
+@styled
+def _lines(found: Sequence[Point], label: str) -> tuple[Figure, str]:
+    """Draw one line per method, the best at the top: accuracy and cost. Returns the figure and the end of its caption."""
+    rows = sorted(found, key=lambda one: (one.accuracy, -one.forwards))
+    certain = clear(rows, "forwards")
     figure, (right, cost) = panels(1, 2, 12, 1.4 + 0.4 * len(rows), sharey=True, gridspec_kw={"width_ratios": [3, 2]})
     for y, row in enumerate(rows):
-        colour = BLUE if row in best else MUTED
+        colour, single = BLUE if row in certain else MUTED, _seeds(row) == 1
         right.errorbar(
             row.accuracy, y, xerr=[[row.accuracy - row.low], [row.high - row.accuracy]], color=colour, capsize=4,
-            marker="o", markersize=9, markerfacecolor=colour if row.seeds > 1 else PAPER, markeredgewidth=2,
+            marker="o", markersize=9, markerfacecolor=PAPER if single else colour, markeredgewidth=2,
         )  # fmt: skip
         cost.barh(y, row.forwards, color=colour, height=0.6)
         latents = f", #L {row.latents:.1f}" if row.latents else ""
         cost.text(row.forwards, y, f"  {row.forwards:.1f}{latents}", va="center", color=INK, fontsize=11)
     right.set_yticks(range(len(rows)), _labels(rows))
-    right.set(xlabel="macro-average accuracy, %", ylim=(-0.7, len(rows) - 0.3))
+    right.set(xlabel=label, ylim=(-0.7, len(rows) - 0.3))
     right.set_xlim(left=0)
     cost.set(xlabel="forward passes per question", xlim=(0, 1.55 * max(row.forwards for row in rows)))
     cost.tick_params(axis="y", length=0)
     cost.grid(axis="y", visible=False)
     marks: dict[str, Any] = {"marker": "o", "markersize": 9, "markeredgewidth": 2, "linestyle": "none"}
-    for colour, face, label in (
-        (BLUE, BLUE, "on the Pareto front"), (MUTED, MUTED, "not on the Pareto front"), (MUTED, PAPER, "one model"),
+    hollow: bool = any(_seeds(row) == 1 for row in rows)
+    for colour, face, name in (
+        (BLUE, BLUE, "clearly on the Pareto front"), (MUTED, MUTED, "others"), *([(MUTED, PAPER, "one model")] if hollow else []),
     ):  # fmt: skip
-        right.plot([], [], color=colour, markerfacecolor=face, label=label, **marks)
+        right.plot([], [], color=colour, markerfacecolor=face, label=name, **marks)
     figure.legend(*right.get_legend_handles_labels(), loc="outside lower center", ncols=3)
-    caption = _averages_caption(rows, [row.method for row in best])
-    return Drawing(
-        "averages", f"Macro-average over four benchmarks and its cost ({rows[0].backbone})", caption, figure
+    about = "; hollow points are single models, whose intervals cover the questions only" if hollow else ""
+    return figure, (
+        f" with 95 % confidence intervals{about}. Right: forward passes per question; #L is the number of soft tokens, or of "
+        f"written reasoning tokens, among them. {_front(rows)}"
     )
 
 
-def _labels(rows: Sequence[Average]) -> list[str]:
+def _seeds(row: Row | Average) -> int:
+    return row.seeds if isinstance(row.seeds, int) else len(row.seeds)
+
+
+def _labels(rows: Sequence[Row] | Sequence[Average]) -> list[str]:
     """Names of methods; with the study's name where two studies share one."""
     count = Counter(row.method for row in rows)
-    return [f"{row.method} ({row.study})" if count[row.method] > 1 else row.method for row in rows]
-
-
-def _averages_caption(rows: Sequence[Average], best: Sequence[str]) -> str:
-    studies = list(dict.fromkeys(row.study for row in rows))
-    several = f" The studies {', '.join(studies)} may differ in data, steps or initial weights." if studies[1:] else ""
-    return (
-        "Left: macro-average accuracy over GSM8K, GSM-Hard, SVAMP and MultiArith with 95 % confidence intervals; hollow points "
-        "are single models, whose intervals cover the questions only. Right: forward passes per question; #L is the number of "
-        "soft tokens, or of written reasoning tokens, among them. Blue: the Pareto front, methods that no other one beats in "
-        f"both accuracy and cost: {', '.join(best)}. Overlapping intervals leave the order open.{several}"
-    )
+    names = [f"{row.method} ({row.study})" if count[row.method] > 1 else row.method for row in rows]
+    return [name.replace("w-o ", "without ") for name in names]  # "w/o" in the paper; a folder's name has no slash

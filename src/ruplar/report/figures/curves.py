@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ruplar.report.figures.accuracy import slug
-from ruplar.report.figures.style import BLUE, GREEN, INK, MARKERS, MUTED, RED, SERIES, Drawing, panels, styled
+from ruplar.report.figures.style import BLUE, FAINT, GREEN, INK, MARKERS, MUTED, RED, SERIES, Drawing, panels, styled
 from ruplar.report.material import Thought, share_of_results_on_top
 
 ABOUT = {
@@ -18,9 +18,9 @@ ABOUT = {
 }
 """Loss part that is drawn → what it is."""
 LEAST = 50
-_FLOOR = (
-    "The floor is the hardware's lower bound: every weight read once per forward pass at the measured bandwidth, every product "
-    "at the measured FLOP rate."
+_LIMIT = (
+    "The grey area is out of reach of this hardware: every weight is read once per forward pass at the measured bandwidth, "
+    "every product takes its time at the measured FLOP rate."
 )
 _VARIED = {"latents": "soft tokens", "prompt": "prompt tokens", "batch": "batch size"}
 
@@ -123,21 +123,21 @@ def _throughput(record: Mapping[str, Any]) -> Drawing:
         for name in ("questions_per_s", "questions_per_s_p10", "questions_per_s_p90", "floor_questions_per_s")
     )
     _log_batches(rate, batches)
-    rate.plot(batches, floor, color=INK, linestyle="--", label="floor")
-    rate.plot(batches, ours, color=BLUE, marker="o", label="ours")
+    rate.plot(batches, ours, color=BLUE, marker="o", label="soft tokens")
     rate.fill_between(batches, low, high, color=BLUE, alpha=0.2, linewidth=0)
     if "text_questions_per_s" in record:  # not in records of earlier versions
         text = [record["text_questions_per_s"][b] for b in x]
         rate.plot(batches, text, color=GREEN, marker="s", label="written chain, same engine")
     rate.axhline(record["published_questions_per_s"], color=RED, linestyle="-.", label="published procedure")
     rate.set(yscale="log", ylabel="questions per second", title="Throughput")
+    _limit(rate, batches, floor, 2 * max(floor))
     rate.legend()
     _memory(memory, batches, [record["peak_gb_by_batch"][b] for b in x], record["weights_gb"])
     figure.suptitle(_place(record), x=0.01, ha="left", fontsize=13)
     caption = (
         f"Questions per second against batch size, on {record['questions']:,} prompts with the lengths of GSM8K's test set. The "
         f"published procedure answers one at a time ({record['published_questions_per_s']:.3g} per second). The shaded band spans "
-        f"the 10th to 90th percentile. {_FLOOR} Right: peak memory at each batch size."
+        f"the 10th to 90th percentile. {_LIMIT} Right: peak memory at each batch size."
     )
     return Drawing(_name(record), f"Throughput, {record['shape']}", caption, figure)
 
@@ -150,27 +150,35 @@ def _growth(record: Mapping[str, Any]) -> Drawing:
         x = [row["x"] for row in rows]
         if vary == "batch":
             _log_batches(panel, x)
-        panel.plot(x, [row["floor_ms"] for row in rows], color=INK, linestyle="--", label="floor")
-        panel.plot(x, [row["ours_ms"] for row in rows], color=BLUE, marker="o", label="ours")
-        if "text_ms" in rows[0]:
+        panel.plot(x, [row["ours_ms"] for row in rows], color=BLUE, marker="o", label="soft tokens")
+        if all("text_ms" in row for row in rows):
             panel.plot(
                 x, [row["text_ms"] for row in rows], color=GREEN, marker="s", label="written chain, same engine"
             )
         low, high = [row["ours_p10_ms"] for row in rows], [row["ours_p90_ms"] for row in rows]
         panel.fill_between(x, low, high, color=BLUE, alpha=0.2, linewidth=0)
         panel.set(xlabel=label, ylabel="milliseconds", title=f"Time against {label}")
+        _limit(panel, x, [row["floor_ms"] for row in rows], 0)
         panel.set_ylim(bottom=0)
         panel.legend(loc="upper left")
     batches = [row for row in record["rows"] if row["vary"] == "batch"]
     _memory(axes[3], [row["x"] for row in batches], [row["peak_gb"] for row in batches], record["weights_gb"])
     figure.suptitle(_place(record), x=0.01, ha="left", fontsize=13)
+    written = any("text_ms" in row for row in record["rows"])
+    chain = f" The written chain has {record['cot_tokens']} tokens." if written else ""
     caption = (
         f"Time of an answer against the number of soft tokens, the length of the prompt and the batch size (time of the whole "
         f"batch). Otherwise {record['prompt_tokens']} prompt tokens, {record['latents']} soft tokens, {record['answer_tokens']} "
-        f"answer tokens, batch size 1. The shaded band spans the 10th to 90th percentile. {_FLOOR} Bottom right: peak memory "
+        f"answer tokens, batch size 1.{chain} The shaded band spans the 10th to 90th percentile. {_LIMIT} Bottom right: peak memory "
         "and the size of the weights."
     )
     return Drawing(_name(record), f"Scaling of latency and memory, {record['shape']}", caption, figure)
+
+
+def _limit(axes: Any, x: Sequence[float], limit: Sequence[float], end: float) -> None:
+    """Draw a limit of the hardware: a line, and in grey what lies beyond it, as far as `end`."""
+    axes.fill_between(x, limit, end, color=FAINT, alpha=0.5, linewidth=0)
+    axes.plot(x, limit, color=INK, linestyle="--", label="limit of the hardware")
 
 
 def _log_batches(axes: Any, batches: Sequence[int]) -> None:
