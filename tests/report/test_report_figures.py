@@ -129,7 +129,7 @@ def test_growth_has_a_panel_for_each_thing_that_grows():
         assert limit.get_ydata().tolist() == [0.5, 1, 2] and ours.get_ydata().tolist() == [2, 3, 5]
         assert limit.get_label() == "limit of the hardware"
     assert drawing.figure.axes[3].lines[0].get_ydata() == pytest.approx([0.1, 0.2, 0.4])
-    written = [row | {"cot_ms": 9.0} for row in rows]
+    written = [row | {"text_ms": 9.0} for row in rows]
     [drawing] = curves.draw_bench(BENCH | {"what": "growth", "rows": written, "cot_tokens": 26})
     labels = [line.get_label() for line in drawing.figure.axes[0].lines]
     assert labels == ["soft tokens", "written chain, same engine", "limit of the hardware"]
