@@ -33,6 +33,7 @@ def test_examples_in_a_file_equal_those_in_memory(arithmetic, monkeypatch, kept)
     assert list(pickle.loads(pickle.dumps(found))) == in_memory  # as a data-loader worker gets it
 
 
+@pytest.mark.slow
 def test_a_parquet_file_of_any_length_is_read_without_holding_its_rows(arithmetic, monkeypatch, tmp_path):
     pa, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
     monkeypatch.setattr(stored, "KEPT", 100)
