@@ -181,8 +181,9 @@ def _drawn(
         reasoner.generate(prompts[: max(1, how.batch_size // how.samples)], keep=keep, **options)
     start, captured = time.perf_counter(), reasoner.capture_seconds
     if keep == "all":  # latents with noise become readable batch by batch, on the clock: their logits are large
-        one = {"decoding": how.decoding, "batch_size": how.batch_size}
-        answers = reasoner.ask(texts, return_latents=True, on_batch=report, **one)
+        answers = reasoner.ask(
+            texts, return_latents=True, decoding=how.decoding, batch_size=how.batch_size, on_batch=report
+        )
     else:
         rows = reasoner.generate(prompts, keep=keep, on_batch=report, **options)
     end, captured = time.perf_counter(), reasoner.capture_seconds - captured
