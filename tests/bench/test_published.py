@@ -52,7 +52,7 @@ def test_forced_lengths_are_kept_by_both(tiny_shape):
     for prompt in prompts:
         latents, answer = published.ask(backbone, prompt, lengths.latents, lengths.answer, halts=False)
         assert (len(latents), len(answer)) == (3, 5)
-    for row in generate(backbone, fixed_length_thinker(backbone, 3), prompts, Decoding(max_answer_tokens=5)):
+    for row in generate(backbone, fixed_length_thinker(backbone, lengths), prompts, Decoding(max_answer_tokens=5)):
         assert (row.latent_count, len(row.answer_ids), row.forwards) == (3, 5, lengths.forwards)
 
 
