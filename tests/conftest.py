@@ -156,9 +156,7 @@ def cluster(monkeypatch):
     cluster_utils = pytest.importorskip("ray.cluster_utils", reason=f"needs Ray. {install_extra('ray')}")
     monkeypatch.setenv("RAY_USAGE_STATS_ENABLED", "0")
     monkeypatch.setenv("RAY_raylet_start_wait_time_s", "120")  # on a busy machine
-    found = cluster_utils.Cluster(
-        initialize_head=True, head_node_args={"num_cpus": 0, "include_dashboard": False}, shutdown_at_exit=False
-    )
+    found = cluster_utils.Cluster(initialize_head=True, head_node_args={"num_cpus": 0, "include_dashboard": False})
     try:
         for _ in range(2):
             found.add_node(num_cpus=1)
