@@ -105,6 +105,7 @@ def test_all_paths_prompt_a_model_with_the_same_ids(model, prompted, tmp_path):
     file.write_text(json.dumps(row) + "\n", encoding="utf-8")
     evaluate(LatentReasoner.from_pretrained(folder), [str(file)], decoding=SHORT)
     with running(str(folder), slots=2, max_tokens=4, max_prompt=96) as served:
+        assert prompted.pop() != wanted  # the warm-up question
         name = served.registry.main.name
         post(f"{served.url}/v1/completions", {"model": name, "prompt": EXAMPLE.question})
         chat = [{"role": "user", "content": EXAMPLE.question}]

@@ -35,18 +35,17 @@ def test_they_are_small_enough_to_ship():
 
 
 def _most_held(reasoner, questions):
-    """Bytes of the logits that the slots of its engine hold."""
+    """Bytes that the slots of its engine hold to make latents readable."""
     reasoner.ask(questions, return_latents=True, batch_size=64)
-    held = reasoner._fast[1].state.latents.get("logits")
-    return 0 if held is None else held.numel() * held.element_size()
+    return sum(held.numel() * held.element_size() for held in reasoner._fast[1].state.latents.values())
 
 
 def test_readable_latents_take_memory_for_the_questions_asked_and_none_where_a_thought_is_text(problems):
     questions = [problem.question for problem in problems[:3]]
     reasoner = LatentReasoner.from_pretrained("embedded:ruplar", engine="fast")
-    vocabulary, cap = reasoner.model.backbone.head.weight.shape[0], reasoner.model.method.config.max_latents
-    # 3 questions: 4 slots and a spare one, not 64; cap latents and a spare one; float32
-    assert _most_held(reasoner, questions) == (4 + 1) * (cap + 1) * vocabulary * 4
+    width, cap = reasoner.model.backbone.head.weight.shape[1], reasoner.model.method.config.max_latents
+    # 3 questions: 4 slots and a spare one, not 64; hidden states of cap latents and a spare one; float32
+    assert _most_held(reasoner, questions) == (4 + 1) * (cap + 1) * width * 4
     assert _most_held(LatentReasoner.from_pretrained("embedded:cot", engine="fast"), questions) == 0
 
 

@@ -112,7 +112,8 @@ def test_throughput_is_drawn_beside_its_floor_and_the_published_loop():
     [drawing] = curves.draw_bench(record)
     rate, memory = drawing.figure.axes
     lines = {line.get_label(): line for line in rate.lines}
-    assert lines["ours"].get_xdata().tolist() == [1, 8, 64] and lines["ours"].get_ydata().tolist() == [2, 16, 128]
+    ours = lines["soft tokens"]
+    assert ours.get_xdata().tolist() == [1, 8, 64] and ours.get_ydata().tolist() == [2, 16, 128]
     assert lines["limit of the hardware"].get_ydata().tolist() == [5, 40, 320]
     assert set(lines["published procedure"].get_ydata()) == {0.5}
     assert memory.lines[0].get_xdata().tolist() == [1, 64]  # what was not measured is not drawn
