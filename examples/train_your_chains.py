@@ -1,6 +1,6 @@
 """Train on your own chains: rows with a question, steps and an answer → a model that thinks in soft tokens.
 
-About a minute on a CPU. The `# %%` lines make cells in editors that open scripts as notebooks.
+About a minute on a CPU.
 """
 
 # %% Your rows: a list of dicts, or a `datasets.Dataset`; `columns=` names other columns.

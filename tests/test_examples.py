@@ -1,10 +1,12 @@
-"""The scripts of examples/ run as they are and show what they promise."""
+"""The scripts of examples/ run as they are and show what they promise; the notebooks have the same cells."""
 
+import json
 import re
 import runpy
 from pathlib import Path
 
 import pytest
+from scripts import script as benchmark_script
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 
@@ -24,6 +26,17 @@ def run(tmp_path, monkeypatch, capsys):
 def test_every_script_is_run_here():
     tested = {name.removeprefix("test_") for name in globals() if name.startswith("test_")}
     assert {path.stem for path in EXAMPLES.glob("*.py")} <= tested
+
+
+@pytest.mark.parametrize("file", sorted(EXAMPLES.glob("*.py")), ids=lambda file: file.stem)
+def test_a_notebook_has_the_cells_of_its_script_and_shows_their_output(file):
+    made = json.loads(file.with_suffix(".ipynb").read_text(encoding="utf-8"))["cells"]
+    shown = [(cell["cell_type"], "".join(cell["source"])) for cell in made]
+    assert shown == benchmark_script("notebooks").cells(file.read_text(encoding="utf-8")), (
+        "run benchmarks/notebooks.py"
+    )
+    assert any(cell.get("outputs") for cell in made)
+    assert not any(one["output_type"] == "error" for cell in made for one in cell.get("outputs", []))
 
 
 @pytest.mark.slow
