@@ -61,7 +61,7 @@ def test_an_impossible_soup_is_refused(make_study, row, said):
         make_study(rows={"Mix": "embedded-ruplar", "Short": short, "Grid": grid, "Mean": row})
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_the_soup_of_two_trainings_is_averaged_evaluated_and_recorded(make_study, places, places_of, monkeypatch):
     study = make_study(rows=ROWS, seeds=[1, 2], ablate={"source": "word-problems", "count": 2})
     found, _ = run(study, places)
