@@ -46,7 +46,7 @@ test-all: $(STAMP)  ## run all tests, the longest too
 	$(PYTEST) --durations=20
 
 quick: $(STAMP)  ## run the tests that are not marked slow (about two minutes on two cores)
-	$(PYTEST) -m "not slow"
+	$(PYTEST) -m "not slow and not long"
 
 lint: $(STAMP)  ## check code style and types
 	$(BIN)/ruff check .

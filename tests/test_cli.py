@@ -148,6 +148,7 @@ def test_evaluate_leaves_a_record_and_every_sample(ruplar, tmp_path):
     assert len(read_samples(tmp_path / "run")) == 12
 
 
+@pytest.mark.slow
 def test_evaluate_times_questions_at_batch_size_1_on_request(ruplar, tmp_path):
     run = ("evaluate", "embedded:no_cot", "--device", "cpu", "--limit", "3", "--output", "run", "--on")
     assert "(batch 1)" not in ruplar(*run, "word-problems").words
@@ -269,6 +270,7 @@ def test_what_is_evaluated_is_on_record_before_the_next_set_is_asked(ruplar, tmp
     assert [row["benchmark"] for row in read_samples(tmp_path / "asked")] == ["short.jsonl"]
 
 
+@pytest.mark.slow
 def test_report_tables_the_runs_of_a_folder_and_leaves_partial_ones_out(ruplar, refused, tmp_path):
     (tmp_path / "ten.jsonl").write_text(
         "".join(json.dumps({"question": f"What is {n}+1?", "answer": str(n + 1)}) + "\n" for n in range(10)),
@@ -305,6 +307,7 @@ def test_a_device_that_is_not_there_is_named(refused):
     assert "--device: 'gpu' cannot be used here" in refused("ask", "embedded", "3+4?", "--device", "gpu")
 
 
+@pytest.mark.slow
 def test_one_models_scores_are_never_filed_under_anothers_name(ruplar, refused):
     options = ("--on", "word-problems", "--limit", "3", "--output", "ev", "--device", "cpu")
     assert ruplar("evaluate", "embedded:ruplar", *options).code == 0

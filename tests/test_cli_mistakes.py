@@ -96,6 +96,7 @@ def test_a_benchmarks_bad_row_is_told_with_evaluates_own_option(refused, ruplar,
     assert said.code == 0 and "partial: only part of some.jsonl was evaluated" in said.words
 
 
+@pytest.mark.slow
 def test_a_question_longer_than_the_model_reads_is_told_by_its_row(refused, tmp_path):
     said = refused("ask", "embedded", LONG, "--device", "cpu")
     assert "question 1 has" in said and "the model supports 1,024" in said

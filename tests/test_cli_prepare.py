@@ -43,6 +43,7 @@ def study(tmp_path):
     return "tiny.yaml"
 
 
+@pytest.mark.slow
 def test_ruplar_train_finds_what_was_prepared(ruplar):
     said = ruplar("data", "prepare", "embedded-ruplar", *WORDS)
     [folder] = ENCODED.glob("[!.]*")

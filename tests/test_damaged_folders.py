@@ -117,6 +117,7 @@ def test_places_that_cannot_be_used_are_named_before_any_work(ruplar, words, tmp
     assert said.code == 2 and said.err.startswith("ruplar: ") and "Traceback" not in said.err
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "words",
     [

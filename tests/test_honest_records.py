@@ -4,6 +4,8 @@ import json
 import shutil
 from pathlib import Path
 
+import pytest
+
 from ruplar import plugins
 from ruplar.evaluate.question_sets import open_questions
 from ruplar.evaluate.record import read_record, read_samples
@@ -60,6 +62,7 @@ def test_an_older_record_named_after_its_file_is_not_published_as_the_benchmark(
         assert shown["dataset"]["type"] == place
 
 
+@pytest.mark.slow
 def test_a_quick_look_never_replaces_whole_results(ruplar, tmp_path):
     sums(tmp_path / "ten.jsonl", 10)
     words = ("evaluate", "embedded:no_cot", "--on", "ten.jsonl", "--device", "cpu", "--output", "asked")
@@ -73,6 +76,7 @@ def test_a_quick_look_never_replaces_whole_results(ruplar, tmp_path):
     assert (part.n, part.limit) == (2, 2)
 
 
+@pytest.mark.slow
 def test_another_file_of_the_same_name_is_kept_beside(ruplar, tmp_path):
     words = ("evaluate", "embedded:no_cot", "--on", "same.jsonl", "--device", "cpu", "--output", "asked")
     for plus in (1, 2, 1):
@@ -96,6 +100,7 @@ def chains(file: Path, count: int, *more: dict) -> Path:
     return file
 
 
+@pytest.mark.slow
 def test_evaluating_on_training_questions_is_told_everywhere(ruplar, tmp_path, caplog):
     from ruplar.model.store import export_model, read_metadata, read_trained_on
     from ruplar.report.card import Written, build_card
@@ -124,6 +129,7 @@ def test_evaluating_on_training_questions_is_told_everywhere(ruplar, tmp_path, c
     assert len(read_trained_on(tmp_path / "exported")) == 8
 
 
+@pytest.mark.slow
 def test_rows_longer_than_the_window_are_located_and_refused_or_left_out(ruplar, tmp_path):
     steps = [f"{n}+1={n + 1}" for n in range(4000)]
     long = {"question": "What is" + " 2+2" * 9000 + "?", "steps": ["2+2=4"], "answer": "4"}

@@ -151,6 +151,7 @@ def test_an_interrupted_save_leaves_no_half_folder_and_can_be_made_again(tree, m
     assert [f.name for f in tree.iterdir() if f.name.startswith(".run")] == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("lora", [LORA, None])
 def test_a_methods_own_weights_are_saved_read_and_exported_with_the_model(tree, lora):
     from ruplar.reasoner import LatentReasoner

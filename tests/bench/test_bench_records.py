@@ -31,6 +31,7 @@ def measured(tiny_shape, tmp_path):
     return run
 
 
+@pytest.mark.slow
 def test_latency_has_ratios_that_follow(measured):
     record = measured("latency")
     assert record["vs_published"] == pytest.approx(record["published_ms"] / record["ours_ms"])

@@ -68,6 +68,7 @@ def test_work_is_repeated_after_warming_up_and_within_its_budget():
     assert repeat(lambda: None, "cpu", times=1000, budget_s=0).count == 1  # once at least
 
 
+@pytest.mark.slow
 def test_a_peak_counts_only_what_happens_inside():
     if not Path("/proc/self/clear_refs").exists():
         pytest.skip("only Linux counts a process's peak anew")

@@ -68,6 +68,7 @@ def test_every_option_of_soft_tokens_agrees(options, make_backbone):
     assert_same(run(backbone, thinker, prompts, GREEDY), generate(backbone, thinker, prompts, GREEDY))
 
 
+@pytest.mark.slow
 def test_text_thinker_and_no_thinker_agree_on_another_architecture(make_backbone):
     backbone, prompts = make_backbone("gpt2"), many_prompts(30, seed=3)
     for thinker in (TextThinker(backbone.embedding, backbone.end_think_id, cap=6), NoThinker()):

@@ -44,6 +44,7 @@ def test_everything_after_think_has_a_label_and_nothing_before(backbone):
     assert item.ids[-1] == backbone.eos_id and item.latent_at == []
 
 
+@pytest.mark.slow
 def test_removal_offsets_follow_the_published_distribution(backbone):
     tools, method = tools_of(backbone), plugins.make("methods", "icot")
     full = len(tools.encode("<<3+4=7>> <<7*2=14>>"))

@@ -105,6 +105,7 @@ def test_a_row_is_made_of_its_digits_in_their_order():
     assert not torch.allclose(number_row(digits, "1" * 2), number_row(digits, "1" * 3))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("digit_base", [True, False], indirect=True, ids=["tied", "untied"])
 def test_rows_are_the_same_at_every_load_and_the_old_ones_stay(digit_base):
     config = BackboneConfig(name=str(digit_base), number_tokens=True, lora=None)

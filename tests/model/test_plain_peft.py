@@ -74,6 +74,7 @@ with torch.no_grad():
 """
 
 
+@pytest.mark.slow
 def test_an_adapter_with_added_tokens_saves_its_base_and_tokenizer_for_plain_peft(tmp_path, digit_base, monkeypatch):
     monkeypatch.setattr(toys, "PROMPT", PROMPT.model_copy(update={"template": "plain"}))
     model = moved(opened(name=str(digit_base), lora=LORA, number_tokens=True))

@@ -135,6 +135,7 @@ def test_the_card_tells_method_training_scores_tests_ablation_limits_in_this_ord
     assert f"the weights of `{start}`, which are not in this folder" in text
 
 
+@pytest.mark.slow
 def test_the_scores_of_the_card_are_these_weights_alone_then_all_seeds_beside_the_others():
     text = made(DATES / "RuPLaR-plus-seed2", [DATES])
 

@@ -81,6 +81,7 @@ def test_info_says_what_is_loaded(served):
     assert not found["needs_key"]
 
 
+@pytest.mark.slow
 def test_every_model_has_answered_a_question_before_the_first_request():
     with running(compare="embedded:cot") as fresh:
         before = [worker.scheduler.seconds_each for worker in fresh.registry.workers.values()]

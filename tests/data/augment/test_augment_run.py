@@ -75,6 +75,7 @@ def test_only_the_numbers_of_a_question_change(variants):
         assert number.sub("#", example.question) == number.sub("#", was)
 
 
+@pytest.mark.slow
 def test_variants_are_a_function_of_seed_and_row(chains, variants):
     report = AugmentReport()
     plans = make_plans(chains, report)
