@@ -51,8 +51,10 @@ def benchmark_data() -> Callable[..., Path]:
         for folder in folders:
             if all((folder / KNOWN_SETS[part].file).is_file() for part in parts):
                 return folder
+        public = [part for part in parts if KNOWN_SETS[part].url or KNOWN_SETS[part].hub]
+        fetch = f"run `ruplar data fetch {' '.join(public)}`, or " if public == parts else ""
         pytest.skip(
-            f"needs the real benchmark files {', '.join(parts)}: run `ruplar data fetch {' '.join(parts)}`, or set RUPLAR_DATA to a folder that holds them"
+            f"needs the real benchmark files {', '.join(parts)}: {fetch}set RUPLAR_DATA to a folder that holds them"
         )
 
     return folder_with
