@@ -78,9 +78,9 @@ def test_both_engines_say_the_same(name, problems):
 
 @pytest.mark.slow
 def test_soft_tokens_carry_the_answer(problems):
-    # coarse bounds: 100 problems move a true 90 % by 6 points
-    found = {row.mode: row.result for row in ablate(LatentReasoner.from_pretrained("embedded:ruplar"), problems)}
-    assert found["real"].accuracy >= 85
+    # coarse bounds: 50 problems move a true 90 % by 8 points
+    found = {row.mode: row.result for row in ablate(LatentReasoner.from_pretrained("embedded:ruplar"), problems[:50])}
+    assert found["real"].accuracy >= 82
     assert found["random"].accuracy <= 30
     assert max(found[mode].accuracy for mode in ("none", "zero", "shuffled")) < found["real"].accuracy - 30
     assert found["real"].latents <= 6

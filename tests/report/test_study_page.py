@@ -72,7 +72,7 @@ def test_what_cannot_be_paired_is_said_and_bench_records_have_a_page(tmp_path):
     assert "<summary>latency, llama-3.2-1b, NVIDIA H200</summary>" in file.read_text()
 
 
-@pytest.mark.parametrize("study", [pytest.param("smollm2", marks=pytest.mark.slow), "main", "efficiency"])
+@pytest.mark.parametrize("study", [pytest.param("smollm2", marks=pytest.mark.long), "main", "efficiency"])
 def test_tables_of_committed_studies_fit_a_page(study):
     text = study_page(RESULTS / study, collect(RESULTS / study), Path(f"docs/results/{study}.md"))
     heads = [

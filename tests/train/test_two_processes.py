@@ -171,6 +171,7 @@ def test_the_example_for_two_nodes_starts_16_sharded_processes():
     assert config.fsdp_config == load_config_from_file(str(EXAMPLES / "8-gpus.yaml")).fsdp_config
 
 
+@pytest.mark.long
 def test_processes_with_different_data_are_refused_by_name(backbone_folder, tmp_path):
     shutil.copytree(backbone_folder, tmp_path / "backbone")
     file = recipe(tmp_path, chains="chains.jsonl")  # each node reads its own copy
