@@ -7,13 +7,12 @@ reasoner = LatentReasoner.from_pretrained("embedded")
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
+from ruplar.engine.answers import answers_of
 from ruplar.engine.fast import FastEngine
 from ruplar.engine.options import EngineOptions
 from ruplar.engine.reference import Generation, Keep, generate
@@ -22,9 +21,8 @@ from ruplar.engine.scheduler import Scheduler
 from ruplar.engine.thinker import TextThinker, Thinker, room
 from ruplar.errors import UserError
 from ruplar.model.memory import peak_memory_gb
-from ruplar.model.soft_tokens import readable
 from ruplar.model.store import Model, load_model
-from ruplar.types import Answer, Latent, Prompt
+from ruplar.types import Answer, Prompt
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -35,10 +33,6 @@ T = TypeVar("T")
 Engine = Literal["auto", "fast", "reference"]
 _REFILLS = 8
 """Batches passed to the fast engine at a time when it returns logits of latents, which are large."""
-_READ_AT_ONCE = 64
-"""Rows whose latents are made readable together; each latent has logits over the whole vocabulary."""
-_SHOWN = 20
-"""Top tokens reported for each latent: enough for every figure of a record."""
 
 
 @dataclass
@@ -94,6 +88,11 @@ class LatentReasoner:
         return peak_memory_gb(self.model.backbone.device)
 
     @property
+    def remote(self) -> bool:
+        """Whether other processes answer: their engines can be neither warmed up nor timed from here."""
+        return False
+
+    @property
     def workers(self) -> int:
         """Processes that answer in parallel."""
         return 1
@@ -118,7 +117,7 @@ class LatentReasoner:
         """
         self._set_eval()
         keep = self.keep(return_latents, decoding)
-        self._fast_engine(questions * samples, _Options(decoding or Decoding(), batch_size, keep, None, samples))
+        self._fast_engine(questions * samples, SampleOptions(decoding or Decoding(), batch_size, keep, None, samples))
 
     def ask(
         self,
@@ -181,44 +180,14 @@ class LatentReasoner:
         questions = [questions] if isinstance(questions, str) else list(questions)
         decoding = decoding or Decoding(noise=SAMPLE_NOISE)
         check_samples(samples, decoding)
-        how = _Options(decoding, batch_size, self.keep(return_latents, decoding), on_batch, samples, places)
+        keep = self.keep(return_latents, decoding)
+        return self._sample(questions, SampleOptions(decoding, batch_size, keep, on_batch, samples, places))
+
+    def _sample(self, questions: Sequence[str], how: SampleOptions) -> list[list[Answer]]:
+        """Answer checked questions; a cluster does this elsewhere."""
         # latents are made readable batch by batch: the logits of a whole benchmark take gigabytes
         flat = _in_order(self._batches(questions, how), self.answers_of)
-        return [flat[at : at + samples] for at in range(0, len(flat), samples)]
-
-    def timed_sample(
-        self,
-        questions: Sequence[str],
-        samples: int,
-        *,
-        decoding: Decoding,
-        batch_size: int = 64,
-        warm: bool = False,
-        on_batch: Callable[[int], None] | None = None,
-    ) -> tuple[list[list[Answer]], float, float]:
-        """Sample as above → also the seconds of answering, and before that of warm-up and graph captures.
-
-        Only the engine is timed: prompts are tokenized before, and answers and latents become text after. Latents are
-        returned only for single answers. `warm` answers one batch before the clock starts.
-        """
-        prompts = [self.model.prompt(text).ids for text in questions]
-        options: dict[str, Any] = {"decoding": decoding, "batch_size": batch_size}
-        returned = samples == 1
-        keep = self.keep(returned, decoding)
-        began = time.perf_counter()
-        self.warm_up(return_latents=returned, questions=len(prompts), samples=samples, **options)
-        if warm:
-            self.generate(prompts[: max(1, batch_size // samples)], keep=keep, samples=samples, **options)
-        start, captured = time.perf_counter(), self.capture_seconds
-        if keep == "all":  # latents with noise become readable batch by batch, on the clock: their logits are large
-            answers = self.ask(questions, return_latents=True, on_batch=on_batch, **options)
-        else:
-            rows = self.generate(prompts, keep=keep, samples=samples, on_batch=on_batch, **options)
-        end, captured = time.perf_counter(), self.capture_seconds - captured
-        if keep != "all":
-            answers = self.answers_of(rows)
-        grouped = [answers[at : at + samples] for at in range(0, len(answers), samples)]
-        return grouped, end - start - captured, start - began + captured
+        return [flat[at : at + how.samples] for at in range(0, len(flat), how.samples)]
 
     def generate(
         self,
@@ -251,11 +220,14 @@ class LatentReasoner:
         Raises:
             UserError: A prompt is empty or too long for the model.
         """
-        how = _Options(decoding or Decoding(), batch_size, keep, on_batch, samples)
+        how = SampleOptions(decoding or Decoding(), batch_size, keep, on_batch, samples)
         return _in_order(self._batches(_as_prompts(inputs, attention_mask), how, thinker), lambda rows: rows)
 
     def _batches(
-        self, questions: Sequence[str | Prompt], how: _Options, thinker: Callable[[list[int]], Thinker] | None = None
+        self,
+        questions: Sequence[str | Prompt],
+        how: SampleOptions,
+        thinker: Callable[[list[int]], Thinker] | None = None,
     ) -> Iterator[tuple[list[tuple[int, int]], list[Generation]]]:
         """Yield (question, sample) of a batch's rows and their results, shortest prompts first."""
         backbone = self.model.backbone
@@ -326,7 +298,7 @@ class LatentReasoner:
                 f"{window:,}",
             )
 
-    def _fast_engine(self, rows: int, how: _Options) -> FastEngine | None:
+    def _fast_engine(self, rows: int, how: SampleOptions) -> FastEngine | None:
         """Return a cached fast engine for this many rows; None to use the reference engine."""
         backbone = self.model.backbone
         if self.engine == "reference" or (self.engine == "auto" and backbone.device.type not in ("cpu", "cuda")):
@@ -350,39 +322,7 @@ class LatentReasoner:
 
     def answers_of(self, rows: Sequence[Generation]) -> list[Answer]:
         """Ids and tensors → text and readable latents."""
-        soft = [row for row in rows if (row.latent_logits or row.latent_hidden is not None) and not row.thought_ids]
-        latents = {id(row): found for row, found in zip(soft, self._latents(soft), strict=True)}
-        return [self._answer(row, latents.get(id(row), ())) for row in rows]
-
-    def _latents(self, rows: Sequence[Generation]) -> Iterator[tuple[Latent, ...]]:
-        """Yield the readable latents of each row; many rows are copied from the device at once, since each copy waits for it."""
-        import torch
-
-        backbone = self.model.backbone
-        for start in range(0, len(rows), _READ_AT_ONCE):
-            some = rows[start : start + _READ_AT_ONCE]
-            hidden = [row.latent_hidden for row in some if row.latent_hidden is not None]
-            if hidden:
-                with torch.inference_mode():
-                    logits = backbone.logits(torch.cat(hidden))
-            else:
-                logits = torch.stack([one for row in some for one in row.latent_logits])
-            found = iter(readable(logits, backbone.tokenizer, backbone.end_think_id, _SHOWN))
-            yield from (tuple(islice(found, row.latent_count)) for row in some)
-
-    def _answer(self, row: Generation, latents: tuple[Latent, ...]) -> Answer:
-        tokenizer = self.model.backbone.tokenizer
-        ids = row.answer_ids[:-1] if row.ended else row.answer_ids
-        return Answer(
-            text=tokenizer.decode(ids),
-            thought=tokenizer.decode(row.thought_ids) if row.thought_ids else "",
-            latents=latents,
-            latent_count=row.latent_count,
-            answer_tokens=len(row.answer_ids),
-            forwards=row.forwards,
-            halted=row.halted,
-            ended=row.ended,
-        )
+        return answers_of(self.model.backbone, rows)
 
 
 class TooLong(UserError):
@@ -397,7 +337,7 @@ class TooLong(UserError):
 
 
 @dataclass(frozen=True)
-class _Options:
+class SampleOptions:
     """Options of one call; see `LatentReasoner.sample`."""
 
     decoding: Decoding

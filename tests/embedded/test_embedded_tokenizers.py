@@ -63,7 +63,7 @@ def test_every_symbol_of_a_chain_is_one_token_and_the_text_uses_the_same(domain)
     tokenizer, rules = SHIPPED[domain], plugins.make("domains", domain)
     for example in GENERATORS[domain].generate(150, 123):
         for step in example.steps:
-            if domain == "dates" and "/" in step:  # a date in figures is told by its month's name
+            if domain == "dates" and "/" in step:  # the symbols of 05/20/2010 have the month's name
                 continue
             written = ids(tokenizer, f"<<{step}>>")
             for symbol in rules.symbols(step):

@@ -6,7 +6,6 @@ set, so answers and their order are those of a single process.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -15,10 +14,9 @@ from pathlib import Path
 from typing import Any
 
 from ruplar.cluster.pool import Pool, connected, share_of_gpu
-from ruplar.engine.sampling import SAMPLE_NOISE, Decoding
 from ruplar.experiments import memory
 from ruplar.model.memory import peak_memory_gb
-from ruplar.reasoner import LatentReasoner, check_samples
+from ruplar.reasoner import LatentReasoner, SampleOptions
 from ruplar.types import Answer
 
 
@@ -39,46 +37,29 @@ class ClusterReasoner(LatentReasoner):
         return self.peak
 
     @property
+    def remote(self) -> bool:
+        return True
+
+    @property
     def workers(self) -> int:
         assert self.pool is not None
         return self.pool.most
 
-    def sample(
-        self,
-        questions: str | Sequence[str],
-        samples: int,
-        *,
-        return_latents: bool = False,
-        decoding: Decoding | None = None,
-        batch_size: int = 64,
-        on_batch: Callable[[int], None] | None = None,
-        places: Sequence[int] | None = None,
-    ) -> list[list[Answer]]:
-        """As `LatentReasoner.sample`, for a whole set."""
-        assert self.pool is not None and places is None
-        questions = [questions] if isinstance(questions, str) else list(questions)
-        decoding = decoding or Decoding(noise=SAMPLE_NOISE)
-        check_samples(samples, decoding)
-        _, order = self.by_length(questions, decoding)
-        size = max(1, batch_size // samples)
+    def _sample(self, questions: Sequence[str], how: SampleOptions) -> list[list[Answer]]:
+        assert self.pool is not None and how.places is None
+        _, order = self.by_length(questions, how.decoding)
+        size = max(1, how.batch_size // how.samples)
         dealt = [sorted(order[start : start + size]) for start in range(0, len(order), size)]
-        how = {"samples": samples, "return_latents": return_latents, "decoding": decoding, "batch_size": batch_size}
-        batches = [{"questions": [questions[i] for i in some], "places": some, **how} for some in dealt]
+        same = {"samples": how.samples, "decoding": how.decoding, "batch_size": how.batch_size}
+        same["return_latents"] = how.keep != "none"
+        batches = [{"questions": [questions[i] for i in some], "places": some, **same} for some in dealt]
         found: dict[int, list[Answer]] = {}
         for some, (answers, peak, name) in zip(dealt, self.pool.map(batches), strict=True):
             found.update(zip(some, answers, strict=True))
             self.peak, self.name = max(self.peak or 0.0, peak), name
-            if on_batch:
-                on_batch(samples * len(some))
+            if how.on_batch:
+                how.on_batch(how.samples * len(some))
         return [found[i] for i in range(len(questions))]
-
-    def timed_sample(
-        self, questions: Sequence[str], samples: int, *, warm: bool = False, **how: Any
-    ) -> tuple[list[list[Answer]], float, float]:
-        """As `LatentReasoner.timed_sample`, but the seconds include what workers need to start and to load the model."""
-        start = time.perf_counter()
-        found = self.sample(questions, samples, return_latents=samples == 1, **how)
-        return found, time.perf_counter() - start, 0.0
 
 
 def _worker(

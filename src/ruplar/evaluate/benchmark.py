@@ -125,14 +125,7 @@ def _run(
     examples, model = list(questions.examples), reasoner.model
     forget_peak(model.backbone.device)
     try:
-        drawn, seconds, warm_up = reasoner.timed_sample(
-            [e.question for e in examples],
-            how.samples,
-            decoding=how.decoding,
-            batch_size=how.batch_size,
-            warm=how.warm,
-            on_batch=report,
-        )
+        drawn, seconds, warm_up = _drawn(reasoner, [e.question for e in examples], how, report)
     except TooLong as error:
         raise UserError(f"{examples[error.place].source}: {error}") from None
     answers = [some[0] for some in drawn]
@@ -169,6 +162,38 @@ def _run(
                 for a, s in zip(some, scored, strict=True)
             ]
     return BenchmarkResult.of(questions.name, answers, scores, seconds, **about), rows
+
+
+def _drawn(
+    reasoner: LatentReasoner, questions: Sequence[str], how: _Protocol, report: Callable[[int], None]
+) -> tuple[list[list[Answer]], float, float]:
+    """Generate all answers to each question → also the seconds of answering, and before that of warm-up and graph captures.
+
+    Only the engine is timed: prompts are tokenized before, and answers and latents become text after. Two exceptions: the
+    seconds of a cluster include what its workers need to start, and the logits of latents with noise are too large to keep.
+    Latents are returned only for single answers.
+    """
+    options: dict[str, Any] = {"decoding": how.decoding, "batch_size": how.batch_size, "samples": how.samples}
+    returned = how.samples == 1
+    keep = reasoner.keep(returned, how.decoding)
+    began = time.perf_counter()
+    if not reasoner.remote:
+        prompts = [reasoner.model.prompt(text).ids for text in questions]
+        began = time.perf_counter()
+        reasoner.warm_up(return_latents=returned, questions=len(prompts), **options)
+        if how.warm:
+            reasoner.generate(prompts[: max(1, how.batch_size // how.samples)], keep=keep, **options)
+    start, captured = time.perf_counter(), reasoner.capture_seconds
+    if reasoner.remote or keep == "all":
+        drawn = reasoner.sample(questions, return_latents=returned, on_batch=report, **options)
+        end = time.perf_counter()
+    else:
+        rows = reasoner.generate(prompts, keep=keep, on_batch=report, **options)
+        end = time.perf_counter()
+        answers = reasoner.answers_of(rows)
+        drawn = [answers[at : at + how.samples] for at in range(0, len(answers), how.samples)]
+    captured = reasoner.capture_seconds - captured
+    return drawn, end - start - captured, start - began + captured
 
 
 def _latency(reasoner: LatentReasoner, questions: Questions, decoding: Decoding, count: int) -> float | None:
