@@ -125,11 +125,13 @@ def test_lenient_grading_is_labelled(reasoner, said, questions, write_questions)
     assert all(row["lenient"] and row["correct"] for row in found.samples)
 
 
-def test_text_methods_and_no_thought_are_counted_in_their_own_coin(make_reasoner, toy):
+def test_text_methods_and_no_thought_are_counted_in_their_own_coin(make_reasoner, toy, questions):
+    asked = make_reasoner("no_cot")
     [text] = evaluate(make_reasoner("cot", max_thought=4), [str(toy)], decoding=SHORT).results
-    [none] = evaluate(make_reasoner("no_cot"), [str(toy)], decoding=SHORT).results
+    [none] = evaluate(asked, [str(toy)], decoding=SHORT).results
     assert text.latents == 4 and text.halted_right is None
     assert (none.latents, none.acc_per_latent) == (0, None) and none.forwards == none.answer_tokens
+    assert none.prompt_tokens == sum(len(asked.model.prompt(q).ids) for q in questions) / len(questions)
 
 
 def test_only_the_engine_is_timed_and_its_warm_up_apart(reasoner, toy, monkeypatch):

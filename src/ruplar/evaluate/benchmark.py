@@ -139,6 +139,7 @@ def _run(
     about |= {name: questions.record[name] for name in ("left_out", "wrong_kept") if name in questions.record}
     about |= {"decoding": describe(how.decoding, how.samples), "peak_gb": reasoner.peak_gb}
     about["workers"] = reasoner.workers
+    about["prompt_tokens"] = sum(len(model.prompt(e.question).ids) for e in examples) / len(examples)
     trained_on = set(model.trained_on.tolist())
     seen = about["trained_on"] = sum(int(digests([e.question])[0]) in trained_on for e in examples)
     if seen:

@@ -68,7 +68,7 @@ class Share(_Record):
 class BenchmarkResult(_Record):
     """One model on one benchmark.
 
-    `latents`, `answer_tokens` and `forwards` are means over questions. With several answers per question, `correct` counts
+    `latents`, `answer_tokens`, `forwards` and `prompt_tokens` are means over questions. With several answers per question, `correct` counts
     majorities, and the means are over all answers together with one shared prefill.
     """
 
@@ -78,6 +78,7 @@ class BenchmarkResult(_Record):
     latents: float = Field(description="Latents, or reasoning tokens of a text method: the paper's #L.")
     answer_tokens: float
     forwards: float = Field(description="Forward passes, including the prefill.")
+    prompt_tokens: float | None = Field(None, description="Tokens of the prompt, all processed by the prefill.")
     ms_per_question: float = Field(
         description="Milliseconds per question in batches; since 0.2 the engine's steady state."
     )

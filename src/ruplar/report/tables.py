@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from ruplar.evaluate.record import study_of
+from ruplar.evaluate.record import BenchmarkResult, study_of
 from ruplar.report import paper
 from ruplar.report.breakdown import shares_table
 from ruplar.report.budgets import curves_tables
@@ -149,7 +149,14 @@ def results_table(rows: Sequence[Row]) -> Table:
     return marked(Table(tuple(names), lines, 4 if len(studies) > 1 else 3, note=note), rows)
 
 
-_COSTS = ("ms a question", "ms at batch size 1", "inference memory (GB)", "training time", "training memory (GB)")
+_COSTS = (
+    "tokens processed",
+    "ms a question",
+    "ms at batch size 1",
+    "inference memory (GB)",
+    "training time",
+    "training memory (GB)",
+)
 
 
 def accuracy_table(rows: Sequence[Row]) -> Table:
@@ -185,12 +192,18 @@ def _cells(row: Row) -> dict[str, str]:
         "#L": f"{row.latents:.2f}",
         "Acc/#L": NONE if ratio is None else f"{ratio:.1f}",
         "forward passes": f"{row.forwards:.1f}",
+        "tokens processed": _averaged(_tokens(run.result) for run in row.runs),
         "ms a question": _short(row.ms_per_question),
         "ms at batch size 1": _averaged(run.result.ms_batch1 for run in row.runs),
         "inference memory (GB)": _averaged(run.result.peak_gb for run in row.runs),
         "training time": NONE if row.train_seconds is None else _time(row.train_seconds),
         "training memory (GB)": NONE if row.peak_gb is None else f"{row.peak_gb:.2f}",
     }
+
+
+def _tokens(result: BenchmarkResult) -> float | None:
+    """Tokens of the prompt, `<think>`, and one in each forward pass after the prefill."""
+    return None if result.prompt_tokens is None else result.prompt_tokens + result.forwards
 
 
 def _short(value: float) -> str:
