@@ -116,7 +116,8 @@ def main() -> None:
     embedding = torch.nn.Embedding.from_pretrained(decoder.weights.table)
     soft = [{}, {"halt": "argmax"}, {"drop_halt": False}, {"harden": True}, {"top_k": 16}, {"halt_threshold": 0.001}]
     thinkers = [SoftThinker(embedding, 7, cap=3, **options) for options in soft]
-    for number, thinker in enumerate([*thinkers, TextThinker(embedding, 7, cap=3), NoThinker()]):
+    text = [TextThinker(embedding, end, cap=3) for end in (7, -1)]  # -1: nothing ends the chain, as in the benchmarks
+    for number, thinker in enumerate([*thinkers, *text, NoThinker()]):
         # rows by slice or index, advancing or not: all four combinations, then two
         for seed in range(6) if number == 0 else (2, 3):
             assert check_decision(thinker, decoder, seed) == 0, (thinker, seed)

@@ -17,7 +17,7 @@ def test_kernels_agree_with_pytorch_operators():
     environment = os.environ | {"TRITON_INTERPRET": "1"}
     found = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, env=environment)
     assert found.returncode == 0, found.stderr[-2000:]
-    assert found.stdout.count("agrees") == 8 and found.stdout.count("step") == 3, found.stdout
+    assert found.stdout.count("agrees") == 9 and found.stdout.count("step") == 3, found.stdout
     assert found.stdout.count("layer") == 3, found.stdout
 
 

@@ -39,11 +39,14 @@ def candidates(
 @triton.jit
 def decide(
     logits, tops, sums, ids, top_values, top_ids, slots, rows, embeds, table,
-    V, width, row_size, pieces, cap, answers, end_think, eos, pad, threshold, advance,
+    V, width, row_size, pieces, cap, answers, halt_id, end_think, eos, pad, threshold, advance,
     SOFT: tl.constexpr, TEXT: tl.constexpr, BY_ARGMAX: tl.constexpr, TOP_K: tl.constexpr,
     BP: tl.constexpr, BQ: tl.constexpr, BD: tl.constexpr, HEAD: tl.constexpr,
 ):  # fmt: skip
-    """The decision of one row, as `SlotState.decide` without sampling: latent or token, state, next input."""
+    """The decision of one row, as `SlotState.decide` without sampling: latent or token, state, next input.
+
+    `halt_id` ends the thought in the thinker's view, -1 if nothing does; `end_think` is fed then.
+    """
     row = tl.program_id(0)
     slot = tl.load(slots + row)
     mine = rows + slot * row_size
@@ -55,9 +58,9 @@ def decide(
     token = tl.load(ids + row * pieces + piece).to(tl.int64)
     piece_sums = tl.load(sums + row * pieces + p, mask=p < pieces, other=0.0)
     total = tl.sum(piece_sums * tl.exp(piece_tops - top), 0)
-    halt = token == end_think
+    halt = token == halt_id
     if SOFT and not BY_ARGMAX:
-        halt = tl.exp(tl.load(logits + row * V + end_think) - top) / total > threshold
+        halt = tl.exp(tl.load(logits + row * V + halt_id) - top) / total > threshold
     thinks = (thinking != 0) & (done == 0)
     says = (thinking == 0) & (done == 0)
     continues = thinks & (halt == 0) & (made < cap)

@@ -35,8 +35,8 @@ def check_agreement(
     """Answer the prompts with both engines and compare: shares of equal answers, latents and tokens; difference of logits."""
     decoding = decoding or Decoding()
     wanted: list[Generation] = []
-    for start in range(0, len(prompts), 16):
-        some = list(range(start, min(start + 16, len(prompts))))
+    for start in range(0, len(prompts), 64):
+        some = list(range(start, min(start + 64, len(prompts))))
         wanted += generate(backbone, thinker, [prompts[i] for i in some], decoding, some)
     engine = FastEngine.of(backbone, thinker, decoding, slots, options)
     if engine is None:

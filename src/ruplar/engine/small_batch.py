@@ -184,11 +184,12 @@ class FusedDecision:
         pieces = -(-count // PIECE)
         buffers = self._buffers(rows, pieces, top_k)
         m = state.markers
+        halt_id = m.end_think_id if state.kind == "none" else options.end_think_id
         decision_kernels.candidates[(rows, pieces)](
             logits,
             *buffers,
             count,
-            m.end_think_id,
+            halt_id,
             top_k if soft else 0,
             soft and options.drop_halt,
             PIECE,
@@ -196,8 +197,8 @@ class FusedDecision:
         )
         decision_kernels.decide[(rows,)](
             logits, *buffers, state.every[at], state.rows, state.embeds, table,
-            count, table.shape[1], state.rows.shape[1], pieces, thinker.cap, state.answers, m.end_think_id, m.eos_id,
-            state.pad_id,
+            count, table.shape[1], state.rows.shape[1], pieces, thinker.cap, state.answers, halt_id, m.end_think_id,
+            m.eos_id, state.pad_id,
             float(options.halt_threshold) if soft else 0.5, int(advance),
             soft, state.kind == "text", soft and options.halt == "argmax", top_k,
             power_of_two(pieces), power_of_two(pieces * top_k), 512, HEADER, num_warps=4,
