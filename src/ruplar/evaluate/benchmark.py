@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from ruplar import plugins
 from ruplar.domains.base import Domain
@@ -52,8 +52,8 @@ class _Protocol:
     decoding: Decoding
     samples: int
     batch_size: int
-    warm: bool
-    """Answer one batch before timing."""
+    warm: Literal["", "batch", "all"]
+    """What to answer once before timing. Kernels compile for each size of a refill, so `all` before a comparison on a GPU."""
 
 
 def evaluate(
@@ -100,7 +100,8 @@ def evaluate(
     found = Evaluation(sources=[questions.record for questions in sets])
     for questions in sets:
         for seed in seeds if decoding.temperature > 0 or decoding.noisy else [0]:
-            warm = latency_questions > 0 or reasoner.model.backbone.device.type == "cuda"
+            on_gpu = reasoner.model.backbone.device.type == "cuda"
+            warm: Any = "all" if on_gpu and latency_questions else "batch" if on_gpu or latency_questions else ""
             how = _Protocol(replace(decoding, seed=seed), samples, batch_size, warm)
             report = counted(questions.name, samples * len(questions.examples), on_progress)
             result, rows = _run(reasoner, questions, domain, how, report)
@@ -182,8 +183,9 @@ def _drawn(
         prompts = [reasoner.model.prompt(text).ids for text in questions]
         began = time.perf_counter()
         reasoner.warm_up(return_latents=returned, questions=len(prompts), **options)
+        first = len(prompts) if how.warm == "all" else max(1, how.batch_size // how.samples)
         if how.warm:
-            reasoner.generate(prompts[: max(1, how.batch_size // how.samples)], keep=keep, **options)
+            reasoner.generate(prompts[:first], keep=keep, **options)
     start, captured = time.perf_counter(), reasoner.capture_seconds
     if reasoner.remote or keep == "all":
         drawn = reasoner.sample(questions, return_latents=returned, on_batch=report, **options)
