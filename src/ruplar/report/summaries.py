@@ -11,8 +11,8 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ruplar.errors import UserError
@@ -22,45 +22,22 @@ from ruplar.report.paper import FOUR
 from ruplar.report.rows import Row
 
 
-@dataclass(frozen=True)
-class Average:
-    """One method over the four benchmarks, in percent; `share` is that of the reference's accuracy, None for itself or without one."""
-
-    study: str
-    method: str
-    backbone: str
-    seeds: int
-    accuracy: float
-    low: float
-    high: float
-    latents: float
-    forwards: float
-    share: float | None
-
-
-def averages(rows: Sequence[Row], references: Mapping[str, str]) -> list[Average]:
-    """Average every method of a study that has results on all four benchmarks with the same seeds."""
+def averages(rows: Sequence[Row]) -> list[Row]:
+    """Average every method of a study that has results on all four benchmarks with the same seeds; the benchmark is `average`."""
     groups: dict[tuple[str, str, str], dict[str, Row]] = {}
     for row in rows:
         if row.study and row.benchmark in FOUR:
             groups.setdefault((row.study, row.backbone, row.method), {})[row.benchmark] = row
-    whole = {
-        key: [found[name] for name in FOUR]
-        for key, found in groups.items()
-        if len(found) == len(FOUR) and len({row.seeds for row in found.values()}) == 1
-    }
-    means = {key: sum(row.accuracy for row in four) / len(FOUR) for key, four in whole.items()}
-    made = []
-    for (study, backbone, method), four in whole.items():
-        reference = references.get(study)
-        of = means.get((study, backbone, reference)) if reference and reference != method else None
-        mean = means[study, backbone, method]
-        half = _half(four)
-        interval = max(0.0, mean - half), min(100.0, mean + half)
-        latents, forwards = (sum(getattr(row, cost) for row in four) / len(FOUR) for cost in ("latents", "forwards"))
-        share = 100 * mean / of if of else None
-        made.append(Average(study, method, backbone, len(four[0].seeds), mean, *interval, latents, forwards, share))
-    return made
+    whole = [[found[name] for name in FOUR] for found in groups.values() if len(found) == len(FOUR)]
+    return [_average(four) for four in whole if len({row.seeds for row in four}) == 1]
+
+
+def _average(four: Sequence[Row]) -> Row:
+    names = ("accuracy", "latents", "forwards", "ms_per_question")
+    means = {name: sum(getattr(row, name) for row in four) / len(FOUR) for name in names}
+    mean, half = means["accuracy"], _half(four)
+    interval = {"low": max(0.0, mean - half), "high": min(100.0, mean + half)}
+    return replace(four[0], benchmark="average", n=sum(row.n for row in four), groups=None, **means, **interval)
 
 
 def _half(four: Sequence[Row], level: float = 0.95) -> float:
