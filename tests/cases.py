@@ -6,6 +6,6 @@ from typing import Any
 import yaml
 
 
-def cases(test: str, table: str) -> list[Any]:
-    """The rows of one table; `test` is the `__file__` of the test."""
+def cases(test: str, table: str) -> Any:
+    """One table; `test` is the `__file__` of the test."""
     return yaml.safe_load(Path(test).with_suffix(".yaml").read_text(encoding="utf-8"))[table]

@@ -4,6 +4,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
+from cases import cases
 
 from ruplar import plugins
 from ruplar.data.decontamination import EQUAL, MASKED, PASSAGE, Index, index_of, why_not_train, words
@@ -86,23 +87,7 @@ def test_all_validation_questions_are_in_the_training_set(data, benchmark_data, 
     assert shared(index_of(["gsm8k-aug-valid"], DOMAIN, folder), examples)[EQUAL, "gsm8k-aug-valid"] == rows
 
 
-@pytest.mark.parametrize(
-    ("source", "why"),
-    [
-        ("hub:mwpt5/MAWPS", "MAWPS contains MultiArith"),
-        ("data/mawps-train.jsonl", "MAWPS contains MultiArith"),
-        ("hub:apple/GSM-Symbolic", "templates of GSM8K's test questions"),
-        ("gsm_symbolic.json", "templates of GSM8K's test questions"),
-        ("svamp", "'svamp' is a test set"),
-        ("../data/gsm8k-aug-test.jsonl", "is a test set"),
-        ("hub:openai/gsm8k/main:test", "is a test set"),
-        ("date-understanding", "is a test set"),
-        ("gsm8k-dev", "'gsm8k-dev' is a selection set"),
-        ("../data/short-dev.jsonl", "is a selection set"),
-        ("hub:whynlp/gsm8k-aug:validation", "is a selection set"),
-        *((source, None) for source in ("gsm8k-train", "gsm8k-aug-train", "mine.jsonl", "hub:whynlp/gsm8k-aug")),
-    ],
-)
+@pytest.mark.parametrize(("source", "why"), cases(__file__, "why_not_train"))
 def test_sets_with_test_or_selection_questions_are_known_by_name_file_and_hub_address(source, why):
     found = why_not_train(source)
     assert found is None if why is None else why in found

@@ -55,12 +55,12 @@ KNOWN_SETS: dict[str, KnownSet] = {
 """Name → set."""
 
 
-def role_of(source: str) -> Literal["test", "selection", "train"] | None:
-    """Return what a known set is for, by its name, the name of its file or its Hub address; None for any other source."""
+def role_of(source: str) -> Literal["test", "selection"] | None:
+    """Return what a known set is for, by its name, the name of its file or its Hub address; None if it may be trained on."""
     places = {Path(source).name, source.removeprefix("hub:")} - {""}
     for name, known in KNOWN_SETS.items():
         if source == name or places & {known.file, known.hub}:
-            return "test" if known.test else "selection" if known.selection else "train"
+            return "test" if known.test else "selection" if known.selection else None
     return None
 
 
