@@ -253,7 +253,7 @@ def test_all_kinds_of_bad_rows_are_reported_in_one_error(tmp_path, write):
     assert problems["have no step"] == (
         '1 of 10 rows have no step (first: a.jsonl:3 "So he has 7 left."). '
         "The domain 'arithmetic' reads steps written like this: <<20*1.20=24>> <<30-24=6>>. "
-        "Set data.skip_bad: true to leave them out, or choose another data.domain."
+        "Choose another data.domain, or leave them out with data.skip_bad: true (`ruplar evaluate`: --skip-bad)."
     )
     assert problems["have no readable answer"].startswith(
         '1 of 10 rows have no readable answer (first: a.jsonl:4 "<<3+4=7>> so 7")'
@@ -290,23 +290,10 @@ def test_invalid_utf8_breaks_only_its_row(tmp_path):
     assert [p.source for p in reading.left_out["broken row"]] == ["a.txt:3"]
 
 
-@pytest.mark.parametrize(
-    ("duplicates", "kept", "left_out", "repeats"), [("keep", 3, {}, 1), ("drop", 2, {"duplicate": 1}, 0)]
-)
-def test_a_repeated_question_is_kept_or_dropped_and_counted(tmp_path, duplicates, kept, left_out, repeats, write):
+def test_a_repeated_question_is_kept_and_counted(tmp_path, write):
     rows = [{"question": q, "answer": "7"} for q in ("How many?", "how  MANY?", "How many more?")]
-    reading = read(write(tmp_path / "a.jsonl", *rows), DOMAIN, need_steps=False, duplicates=duplicates)
-    assert len(reading.examples) == kept
-    assert {r: len(p) for r, p in reading.left_out.items()} == left_out
-    assert [p.source for p in reading.repeats] == ["a.jsonl:2"][:repeats]
-
-
-def test_a_repeated_question_can_be_an_error(tmp_path, write):
-    rows = [{"question": "How many?", "answer": "7"}] * 2
-    path = write(tmp_path / "a.jsonl", *rows)
-    with pytest.raises(UserError, match=r'1 of 2 rows repeat an earlier question \(first: a.jsonl:2 "How many\?"\)'):
-        read(path, DOMAIN, need_steps=False, duplicates="refuse")
-    assert len(read(path, DOMAIN, need_steps=False, duplicates="refuse", skip_bad=True).examples) == 1
+    reading = read(write(tmp_path / "a.jsonl", *rows), DOMAIN, need_steps=False)
+    assert len(reading.examples) == 3 and [p.source for p in reading.repeats] == ["a.jsonl:2"]
 
 
 def test_a_file_without_usable_rows_is_an_error(tmp_path, write):
@@ -316,12 +303,9 @@ def test_a_file_without_usable_rows_is_an_error(tmp_path, write):
         read(write(tmp_path / "b.jsonl", "{broken"), DOMAIN, skip_bad=True)
 
 
-def test_a_limit_counts_examples_and_must_be_positive(tmp_path, write):
-    path = write(tmp_path / "a.jsonl", *BAD)
-    reading = read(path, DOMAIN, skip_bad=True, limit=1)
+def test_a_limit_counts_examples(tmp_path, write):
+    reading = read(write(tmp_path / "a.jsonl", *BAD), DOMAIN, skip_bad=True, limit=1)
     assert (len(reading.examples), reading.rows) == (1, 1)
-    with pytest.raises(UserError, match="must be at least 1, got 0"):
-        read(path, DOMAIN, limit=0)
 
 
 # --- fingerprints ---

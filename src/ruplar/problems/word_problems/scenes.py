@@ -323,5 +323,6 @@ def _capital(text: str) -> str:
     return text[0].upper() + text[1:]
 
 
-SCENE_FUNCTIONS = {name for name in vars(Scene) if not name.startswith("_")} - {"values", "clause", "distractor", "write"}
-"""What the texts and statements of a template may use once there is a scene: all methods but those that write the text."""
+_WRITERS = {"values", "clause", "distractor", "write"}
+SCENE_FUNCTIONS = {name for name in vars(Scene) if not name.startswith("_")} - _WRITERS
+"""What the texts and statements of a template may use once there is a scene."""
