@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import shlex
-import sys
 from pathlib import Path
 
 import pytest
@@ -60,18 +59,11 @@ def test_every_reason_applies_to_a_command():
 
 @pytest.mark.slow
 @pytest.mark.parametrize("command", RUN)
-def test_a_command_of_a_guide_runs(command, tmp_path, monkeypatch, capsys):
-    from ruplar.cli import main
-
-    monkeypatch.chdir(tmp_path)
+def test_a_command_of_a_guide_runs(command, tmp_path, ruplar):
     (tmp_path / "results").symlink_to(ROOT / "results")
     more = [word for start, words in SHORTER.items() if command.startswith(f"ruplar {start}") for word in words]
-    monkeypatch.setattr(sys, "argv", [*shlex.split(command), *more])
-    with pytest.raises(SystemExit) as end:
-        main()
-    said = capsys.readouterr()
-    assert not end.value.code, said.err
-    assert len(said.out) > 20
+    said = ruplar(*shlex.split(command)[1:], *more)
+    assert said.code == 0 and len(said.out) > 20, said.err
 
 
 @pytest.mark.slow
