@@ -5,8 +5,6 @@ import json
 import os
 import re
 import socket
-import subprocess
-import sys
 import threading
 from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -171,27 +169,6 @@ def test_hosts_that_refuse_or_never_answer_are_given_up_after_the_timeout(server
             with pytest.raises(UserError, match=rf"(?s)svamp.jsonl: {why}.*By hand"):
                 Fetcher().fetch("svamp")
     assert contents(tmp_path / "cache" / "data") == []
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("offline", ["0", "1"])
-def test_the_environment_turns_the_command_offline(server, tmp_path, offline):
-    server.files["/svamp.jsonl"] = LINES
-    code = f"""
-import sys
-from ruplar import cli
-from ruplar.data.locations import KNOWN_SETS, KnownSet
-KNOWN_SETS["svamp"] = {KNOWN_SETS["svamp"]!r}
-sys.argv = ["ruplar", "data", "fetch", "svamp"]
-cli.main()
-"""
-    environment = os.environ | {"HF_HUB_OFFLINE": offline, "RUPLAR_CACHE": str(tmp_path)}
-    found = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, cwd=tmp_path)
-    if offline == "1":
-        assert found.returncode == 2 and "ruplar: offline mode is on (HF_HUB_OFFLINE)" in found.stderr
-        assert server.requests == []
-    else:
-        assert found.returncode == 0 and "svamp: verified" in found.stdout
 
 
 def test_one_failure_does_not_stop_the_others_but_the_command_fails(server, ruplar, monkeypatch, tmp_path):
