@@ -26,8 +26,7 @@ def test_a_small_study_makes_this_report(tmp_path):
 
 
 def test_a_study_is_compared_with_the_row_it_names_and_another_may_be_named(tmp_path):
-    folder = write_study(tmp_path / "toy")
-    (folder / "study.json").write_text(json.dumps({"rows": {}, "reference": "bad"}))
+    folder = write_study(tmp_path / "toy", reference="bad")
     titles = [table.title for table in tables(collect(folder), printed=False)]
     assert titles == ["", "Percent of bad, by set", "Against the best of each benchmark", "Against bad"]
     titles = [table.title for table in tables(collect(folder), against="good", printed=False)]
@@ -56,10 +55,7 @@ def test_printed_numbers_are_never_shown_without_saying_whose_they_are(tmp_path)
 
 
 def test_what_a_study_wants_beside_its_rows_is_shown_without_a_figure_of_ours(tmp_path):
-    folder = write_study(tmp_path / "toy")
-    plan = json.loads((folder / "study.json").read_text())
-    plan["not_run"] = {"ReGuLaR (not run)": "ReGuLaR"}
-    (folder / "study.json").write_text(json.dumps(plan))
+    folder = write_study(tmp_path / "toy", not_run={"ReGuLaR (not run)": "ReGuLaR"})
     mix, other = printed_table(collect(folder)).lines
     assert (mix[0], other[:2]) == ("good", ("ReGuLaR (not run)", "–")) and other[2].startswith("34.9")
 
@@ -91,9 +87,7 @@ def test_a_page_without_its_marks_is_refused(page):
 
 
 def test_results_that_depart_from_the_protocol_are_marked_in_every_table(tmp_path):
-    folder = write_study(tmp_path)
-    plan = json.loads((folder / "study.json").read_text())
-    (folder / "study.json").write_text(json.dumps({**plan, "test": ["svamp"], "reference": "bad"}))
+    folder = write_study(tmp_path, test=["svamp"], reference="bad")
     rows = collect(folder)
     assert all("asked before the protocol" in table.note for table in tables(rows)), "all rows: the note is enough"
     assert "³" not in to_markdown(tables(rows))
