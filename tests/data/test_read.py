@@ -253,7 +253,7 @@ def test_all_kinds_of_bad_rows_are_reported_in_one_error(tmp_path, write):
     assert problems["have no step"] == (
         '1 of 10 rows have no step (first: a.jsonl:3 "So he has 7 left."). '
         "The domain 'arithmetic' reads steps written like this: <<20*1.20=24>> <<30-24=6>>. "
-        "Choose another data.domain, or leave them out with data.skip_bad: true (`ruplar evaluate`: --skip-bad)."
+        "Choose another data.domain, or set data.skip_bad: true to leave them out."
     )
     assert problems["have no readable answer"].startswith(
         '1 of 10 rows have no readable answer (first: a.jsonl:4 "<<3+4=7>> so 7")'

@@ -25,6 +25,9 @@ from ruplar.types import Example
 
 log = logging.getLogger(__name__)
 
+SKIP_WITH = "set data.skip_bad: true"
+"""How to leave bad rows out in a recipe."""
+
 WORDS = "answer in words"
 """Why a row is reported although it is used: the domain cannot parse its answer."""
 
@@ -94,6 +97,7 @@ def read(
     skip_bad: bool = False,
     limit: int | None = None,
     data_dir: str | Path | None = None,
+    skip_with: str = SKIP_WITH,
 ) -> ReadResult:
     """Source → its examples, and an account of the other rows.
 
@@ -105,6 +109,7 @@ def read(
         skip_bad: Leave bad rows out and count them, instead of raising an error.
         limit: Stop after this many examples.
         data_dir: Folder with the files of known sets.
+        skip_with: How the user can leave bad rows out, for the error message.
     """
     location = locate(source, data_dir)
     reading = ReadResult(location)
@@ -124,7 +129,7 @@ def read(
     repeats = (reading.examples[row] for row in _repeated(keys))
     reading.repeats = [Problem(DUPLICATE, found.source, _excerpt(found.question)) for found in repeats]
     if reading.left_out and not skip_bad:
-        raise UserError(*_bad_rows(reading.left_out, reading.rows, domain), where=location.name)
+        raise UserError(*_bad_rows(reading.left_out, reading.rows, domain, skip_with), where=location.name)
     if not reading.examples:
         why = "; ".join(_count(problems, reading.rows) for problems in reading.left_out.values()) or "it has no rows"
         hint = f" {step_hint(domain)}" if NO_STEP in reading.left_out else ""
@@ -173,10 +178,10 @@ def step_hint(domain: Domain) -> str:
     return f"The domain '{name}' reads steps written like this: {domain.EXAMPLE[0]}"
 
 
-def _bad_rows(bad: dict[str, list[Problem]], rows: int, domain: Domain) -> list[str]:
-    skip = "leave them out with data.skip_bad: true (`ruplar evaluate`: --skip-bad)"
-    hints = {NO_STEP: f"{step_hint(domain)}. Choose another data.domain, or {skip}."}
+def _bad_rows(bad: dict[str, list[Problem]], rows: int, domain: Domain, skip_with: str) -> list[str]:
+    skip = f"{skip_with} to leave them out"
+    fixes = {NO_STEP: f"{step_hint(domain)}. Choose another data.domain, or {skip}."}
     return [
-        f"{_count(problems, rows)}. {hints.get(reason, f'Correct them, or {skip}.')}"
+        f"{_count(problems, rows)}. {fixes.get(reason, f'Correct them, or {skip}.')}"
         for reason, problems in bad.items()
     ]

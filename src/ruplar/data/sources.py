@@ -26,7 +26,7 @@ from pydantic import Field, model_validator
 from ruplar.data import scenarios
 from ruplar.data.augment import LARGE, build
 from ruplar.data.formats import FORMATS
-from ruplar.data.read import ReadResult, read
+from ruplar.data.read import SKIP_WITH, ReadResult, read
 from ruplar.data.stored import ExampleView
 from ruplar.domains.base import Domain
 from ruplar.errors import UserError, unknown
@@ -209,6 +209,7 @@ def open_source(
     skip_bad: bool = False,
     data_dir: str | Path | None = None,
     split: Split = "test",
+    skip_with: str = SKIP_WITH,
     refuse: Refuse | None = None,
 ) -> LoadedSource:
     """Load the examples of one source.
@@ -221,6 +222,7 @@ def open_source(
         data_dir: Folder with the files of known sets.
         split: Generated problems of one split never occur in another, whatever the seed; a file with `split_by` gives this
             split.
+        skip_with: How the user sets `skip_bad`, for the error message.
         refuse: Returns why a chain must not be augmented, or None; only used with `augment`.
     """
     if config.augment and split != "train":
@@ -240,6 +242,7 @@ def open_source(
             skip_bad=skip_bad,
             limit=limit,
             data_dir=data_dir,
+            skip_with=skip_with,
         )
         for name in scenarios.JOINED.get(config.source, (config.source,))
     ]

@@ -19,6 +19,8 @@ from ruplar.types import Example
 
 log = logging.getLogger(__name__)
 
+_SKIP_WITH = "use --skip-bad (skip_bad=True in Python)"
+
 
 @dataclass(frozen=True)
 class Part:
@@ -79,7 +81,9 @@ def _load(
         config = SourceConfig.model_validate(entry.source if isinstance(entry, Part) else entry)
     except ValidationError as error:
         raise UserError(*(e["msg"].removeprefix("Value error, ") for e in error.errors()), where=str(entry)) from error
-    loaded = open_source(config, domain, need_steps=False, skip_bad=skip_bad, data_dir=data_dir, split=split)
+    loaded = open_source(
+        config, domain, need_steps=False, skip_bad=skip_bad, data_dir=data_dir, split=split, skip_with=_SKIP_WITH
+    )
     name = entry.name if isinstance(entry, Part) else _name(config, loaded, data_dir)
     if not loaded.examples:
         raise UserError(f"{name}: has no question.")

@@ -21,6 +21,7 @@ from ruplar.data.cache import bytes_of, is_complete
 from ruplar.data.encoding import ChainDataset, Encoder
 from ruplar.data.pretokenize import PretokenizedDataset, pretokenize
 from ruplar.data.pretokenize import place_of as pretokenized_at
+from ruplar.data.read import SKIP_WITH
 from ruplar.domains.base import Domain
 from ruplar.errors import UserError
 from ruplar.methods.base import Method
@@ -134,7 +135,7 @@ def within_window(data: TrainingData, chains: ChainDataset, model: Model, skip_b
     places = [source for _, source in (*long, *asked)]
     said = f"{len(places):,} rows are longer than the model's window of {window:,} tokens (first: {', '.join(places[:3])})."
     if not skip_bad:
-        raise UserError(f"{said} Shorten them, or set data.skip_bad: true to leave them out.")
+        raise UserError(f"{said} Shorten them, or {SKIP_WITH} to leave them out.")
     if len(long) == len(data.train):
         raise UserError(f"{said} No row is left to train on.")
     log.warning("%s They are left out.", said)
