@@ -5,6 +5,7 @@ import sys
 import pyarrow
 import pyarrow.parquet
 import pytest
+from cases import cases
 
 from ruplar import plugins
 from ruplar.data.read import read
@@ -18,31 +19,14 @@ DOMAIN = Domain(Config())
 
 # --- formats ---
 
-PYTHON_ROW = {"input": "How many?", "code": "def solution():\n    return 16 * 4933828", "target": 78941248.0}
-PROSE = "He has 3+4 = <<3+4=7>>7.\nSo <<7*2=14>>14."
+FORMATS = cases(__file__, "formats")
 
 
-@pytest.mark.parametrize(
-    ("row", "expected"),
-    [
-        ({"question": "Q?", "answer": f"{PROSE}\n#### 1,014"}, ("Q?", ("3+4=7", "7*2=14"), "1,014", PROSE)),
-        ({"problem": "Q?", "cot": "<think><<3+4=7>></think>", "cot_answer": r"\boxed{7}"}, ("Q?", ("3+4=7",), "7", "<<3+4=7>>")),
-        ({"problem": "Q?", "cot": "<<3+4=7>>", "cot_answer": r"\boxed{7}"}, ("Q?", ("3+4=7",), "7", "<<3+4=7>>")),
-        ({"question": "Q?", "steps": "<<3+4=7>>", "answer": "#### 7"}, ("Q?", ("3+4=7",), "7", "<<3+4=7>>")),
-        ({"question": "Q?", "answer": 7}, ("Q?", (), "7", "")),
-        ({"question": "R?", "cot": "<<1+1=2>>", "answer": 2}, ("R?", ("1+1=2",), "2", "<<1+1=2>>")),
-        ({"ID": "chal-1", "Body": "He has 8. ", "Question": "How many?", "Answer": 5.0}, ("He has 8. How many?", (), "5.0", "")),
-        ({"question": "How many?", "final_ans": "9"}, ("How many?", (), "9", "")),
-        ({"iIndex": 1, "sQuestion": "How many?", "lSolutions": [9.0]}, ("How many?", (), "9.0", "")),
-        (PYTHON_ROW, ("How many?", (), "78941248.0", PYTHON_ROW["code"])),
-        ({"input": "How many?", "target": -2}, ("How many?", (), "-2", "")),
-    ],
-    ids=["gsm8k", "think", "ruplar", "text", "bare", "plain", "svamp", "multiarith", "mawps", "gsm-hard", "no code"],
-)  # fmt: skip
-def test_every_layout_of_columns_is_read(tmp_path, write, only, row, expected):
-    question, steps, answer, chain = expected
+@pytest.mark.parametrize("name", FORMATS)
+def test_every_layout_of_columns_is_read(tmp_path, write, only, name):
+    row, (question, steps, answer, chain) = FORMATS[name]
     found = only(write(tmp_path / "a.jsonl", row), need_steps=False)
-    assert found == Example(question, steps, answer, "a.jsonl:1", chain)
+    assert found == Example(question, tuple(steps), answer, "a.jsonl:1", chain)
 
 
 def test_gsm8k_aug_lines_are_parsed(tmp_path, write, only):

@@ -7,6 +7,7 @@ import shlex
 from pathlib import Path
 
 import pytest
+from cases import cases
 
 ROOT = Path(__file__).parents[2]
 GUIDES = ("quickstart", "training", "evaluating", "domains", "scale")
@@ -26,28 +27,7 @@ COMMANDS = {
 }
 """Command → guide; the file `mine.jsonl` and its commands are run by test_own_data.py."""
 
-ELSEWHERE = {
-    "models/": "the README's test asks the released model",
-    "date-understanding-train": "needs a benchmark file",
-    "gsm8k-train": "needs a benchmark file",
-    "data fetch": "needs the network",
-    "data prepare": "tokenizes a million chains",
-    "train dates-cot": "needs a GPU",
-    "study dates": "needs a GPU",
-    "train smollm2-cot": "needs a GPU",
-    "train ruplar": "needs a Hub set",
-    "bench train": "needs a GPU",
-    "--ray": "needs a cluster; tests/cluster and the tests named ray start one",
-    "push shared": "needs the folder of the command before; test_cli_push.py checks one",
-}
-"""Part of a command → why it is not run here; its verb and options are checked by test_pages.py."""
-SHORTER = {
-    "train embedded-live seed=1": ["training.max_steps=1", "--device", "cpu"],
-    "train --row": ["--check"],
-    "evaluate": ["--limit", "4", "--device", "cpu"],
-    "ablate": ["--limit", "4", "--device", "cpu"],
-}
-"""Start of a command → words that make it short."""
+ELSEWHERE, SHORTER = (cases(__file__, name) for name in ("elsewhere", "shorter"))
 RUN = [command for command in COMMANDS if not any(part in command for part in ELSEWHERE)]
 
 
