@@ -65,11 +65,6 @@ def test_every_k_keeps_a_step_shorter_than_k_whole_with_its_result():
     assert cut("every_k", "20*1.20=24", k=6) == [Span("20*1.20=24", ("20", "*", "1.20", "=", "24"), ("24",))]
 
 
-def test_every_k_refuses_k_below_one():
-    with pytest.raises(ValueError, match="greater than or equal to 1"):
-        plugins.make("spans", "every_k", {"k": 0})
-
-
 def pieces(step: str, group: int = 3, domain=EXACT):
     tokenizer = DigitTokenizer(group)
     return attached(plugins.make("spans", "result_pieces"), tokenizer.encode, tokenizer).cut(step, domain)
