@@ -1,4 +1,4 @@
-"""`ruplar data augment` and `data overlap` as a user meets them."""
+"""`ruplar data augment` and `data make` as a user meets them."""
 
 import json
 
@@ -52,28 +52,10 @@ def test_fewer_problems_than_asked_for_are_explained(tmp_path):
     assert "fewer than the 5,000 requested: 1 chains are exhausted" in said
 
 
-def test_overlap_counts_shows_and_is_strict_when_asked(tmp_path):
-    test = write(tmp_path / "test.txt", [(QUESTION, "<<40+35=75>>", 75)])
-    train = write(tmp_path / "train.txt", [(f"So {QUESTION}", "<<40+35=75>>", 75), ("What is 3+4?", "<<3+4=7>>", 7)])
-    done = run("overlap", train, "--against", test)
-    assert done.exit_code == 0 and "1 of 2 questions are shared" in done.output and "train.txt:1" in done.output
-    assert run("overlap", train, "--against", test, "--strict").exit_code == 1
-    clean = write(tmp_path / "clean.txt", [("What is 3+4?", "<<3+4=7>>", 7)])
-    assert run("overlap", clean, "--against", test, "--strict").exit_code == 0
-    found = json.loads(run("overlap", train, clean, "--against", test, "--json").output)
-    assert [one["rows"] for one in found["train"]] == [2, 1] and found["train"][0]["hits"][0]["rows"] == 1
-
-
-def test_a_check_of_nothing_does_not_pass(tmp_path):
-    test = write(tmp_path / "test.txt", [(QUESTION, "<<40+35=75>>", 75)])
-    (tmp_path / "empty.jsonl").write_text("")
-    for train, against, said in (
-        (str(tmp_path / "empty.jsonl"), test, "empty.jsonl: no usable row: it has no rows"),
-        (test, " , ", "--against: names no dataset"),
-    ):
-        done = run("overlap", train, "--against", against, "--strict")
-        assert done.exit_code != 0 and said in str(done.exception)
-    assert run("overlap", test, "--against", f"{test} , ").exit_code == 0  # spaces and a last comma do no harm
+def test_test_sets_that_are_named_by_nothing_are_an_error(tmp_path):
+    source = write(tmp_path / "in.txt", [(QUESTION, "<<40+35=75>>", 75)])
+    done = run("augment", source, str(tmp_path / "out.jsonl"), "--against", " , ")
+    assert done.exit_code != 0 and "--against: names no dataset" in str(done.exception)
 
 
 def test_make_writes_short_problems_and_drills(tmp_path):

@@ -1,6 +1,7 @@
 """Every row of every known file loads, and what is known of the files holds: of our small ones, and of the real ones."""
 
 import pytest
+from cases import cases
 
 from ruplar.data.locations import KNOWN_SETS
 from ruplar.data.read import read
@@ -8,21 +9,7 @@ from ruplar.domains.arithmetic import Config, Domain
 from ruplar.errors import UserError
 
 DOMAIN = Domain(Config())
-ROWS = {
-    "gsm8k-train": ((7473, 7378), (12, 10)),  # 95 have no step
-    "gsm8k-aug-valid": ((500, 494), (5, 4)),
-    "gsm8k-aug": ((1319, 1301), (6, 5)),
-    "gsm8k-aug-3000": ((3000, 2999), (5, 5)),
-    "gsm8k-train-equations": ((6973, 6884), (7, 6)),  # 7378 - 494
-    "gsm-hard": ((1319, 0), (6, 0)),
-    "svamp": ((1000, 0), (6, 0)),
-    "multiarith": ((600, 0), (6, 0)),
-    "short-dev": ((833, 0), (5, 0)),
-    "date-understanding-train": ((295, 295), (11, 11)),
-    "date-understanding": ((74, 74), (5, 5)),
-    "prosqa-valid": ((300, 300), (6, 6)),
-}
-"""Name of a file → its rows and those with steps: of the real file, and of our small one."""
+ROWS = cases(__file__, "rows")
 
 
 @pytest.mark.parametrize("real", [True, False], ids=["real", "invented"])

@@ -9,7 +9,7 @@ import pytest
 from huggingface_hub import constants
 
 from ruplar.data.fetch import check_names
-from ruplar.data.locations import KNOWN_SETS, locate, role_of
+from ruplar.data.locations import KNOWN_SETS, locate
 from ruplar.data.read import read
 from ruplar.domains.arithmetic import Config, Domain
 from ruplar.errors import UserError
@@ -51,25 +51,6 @@ def test_a_known_name_is_its_file_or_else_its_hub_set(data, bare):
         locate("date-understanding", bare)
     with pytest.raises(UserError, match=r"short-dev.jsonl: not found in .*no Hub set.*\. Put it in .*set RUPLAR_DATA"):
         locate("short-dev", bare)
-
-
-@pytest.mark.parametrize(
-    ("source", "role"),
-    [
-        ("gsm8k-test", "test"),
-        ("elsewhere/svamp-test.jsonl", "test"),
-        ("hub:openai/gsm8k/main:test", "test"),
-        ("gsm8k-dev", "selection"),
-        ("short-dev", "selection"),
-        ("whynlp/gsm8k-aug:validation", "selection"),
-        ("gsm8k-train", "train"),
-        ("word-problems", None),
-        ("mine.jsonl", None),
-        ("", None),
-    ],
-)
-def test_the_role_of_a_known_set(source, role):
-    assert role_of(source) == role
 
 
 def smallest_digests(folder, count):

@@ -5,6 +5,7 @@ import sys
 import pyarrow
 import pyarrow.parquet
 import pytest
+from cases import cases
 
 from ruplar import plugins
 from ruplar.data.read import read
@@ -18,31 +19,14 @@ DOMAIN = Domain(Config())
 
 # --- formats ---
 
-PYTHON_ROW = {"input": "How many?", "code": "def solution():\n    return 16 * 4933828", "target": 78941248.0}
-PROSE = "He has 3+4 = <<3+4=7>>7.\nSo <<7*2=14>>14."
+FORMATS = cases(__file__, "formats")
 
 
-@pytest.mark.parametrize(
-    ("row", "expected"),
-    [
-        ({"question": "Q?", "answer": f"{PROSE}\n#### 1,014"}, ("Q?", ("3+4=7", "7*2=14"), "1,014", PROSE)),
-        ({"problem": "Q?", "cot": "<think><<3+4=7>></think>", "cot_answer": r"\boxed{7}"}, ("Q?", ("3+4=7",), "7", "<<3+4=7>>")),
-        ({"problem": "Q?", "cot": "<<3+4=7>>", "cot_answer": r"\boxed{7}"}, ("Q?", ("3+4=7",), "7", "<<3+4=7>>")),
-        ({"question": "Q?", "steps": "<<3+4=7>>", "answer": "#### 7"}, ("Q?", ("3+4=7",), "7", "<<3+4=7>>")),
-        ({"question": "Q?", "answer": 7}, ("Q?", (), "7", "")),
-        ({"question": "R?", "cot": "<<1+1=2>>", "answer": 2}, ("R?", ("1+1=2",), "2", "<<1+1=2>>")),
-        ({"ID": "chal-1", "Body": "He has 8. ", "Question": "How many?", "Answer": 5.0}, ("He has 8. How many?", (), "5.0", "")),
-        ({"question": "How many?", "final_ans": "9"}, ("How many?", (), "9", "")),
-        ({"iIndex": 1, "sQuestion": "How many?", "lSolutions": [9.0]}, ("How many?", (), "9.0", "")),
-        (PYTHON_ROW, ("How many?", (), "78941248.0", PYTHON_ROW["code"])),
-        ({"input": "How many?", "target": -2}, ("How many?", (), "-2", "")),
-    ],
-    ids=["gsm8k", "think", "ruplar", "text", "bare", "plain", "svamp", "multiarith", "mawps", "gsm-hard", "no code"],
-)  # fmt: skip
-def test_every_layout_of_columns_is_read(tmp_path, write, only, row, expected):
-    question, steps, answer, chain = expected
+@pytest.mark.parametrize("name", FORMATS)
+def test_every_layout_of_columns_is_read(tmp_path, write, only, name):
+    row, (question, steps, answer, chain) = FORMATS[name]
     found = only(write(tmp_path / "a.jsonl", row), need_steps=False)
-    assert found == Example(question, steps, answer, "a.jsonl:1", chain)
+    assert found == Example(question, tuple(steps), answer, "a.jsonl:1", chain)
 
 
 def test_gsm8k_aug_lines_are_parsed(tmp_path, write, only):
@@ -253,7 +237,7 @@ def test_all_kinds_of_bad_rows_are_reported_in_one_error(tmp_path, write):
     assert problems["have no step"] == (
         '1 of 10 rows have no step (first: a.jsonl:3 "So he has 7 left."). '
         "The domain 'arithmetic' reads steps written like this: <<20*1.20=24>> <<30-24=6>>. "
-        "Set data.skip_bad: true to leave them out, or choose another data.domain."
+        "Choose another data.domain, or set data.skip_bad: true to leave them out."
     )
     assert problems["have no readable answer"].startswith(
         '1 of 10 rows have no readable answer (first: a.jsonl:4 "<<3+4=7>> so 7")'
@@ -290,23 +274,10 @@ def test_invalid_utf8_breaks_only_its_row(tmp_path):
     assert [p.source for p in reading.left_out["broken row"]] == ["a.txt:3"]
 
 
-@pytest.mark.parametrize(
-    ("duplicates", "kept", "left_out", "repeats"), [("keep", 3, {}, 1), ("drop", 2, {"duplicate": 1}, 0)]
-)
-def test_a_repeated_question_is_kept_or_dropped_and_counted(tmp_path, duplicates, kept, left_out, repeats, write):
+def test_a_repeated_question_is_kept_and_counted(tmp_path, write):
     rows = [{"question": q, "answer": "7"} for q in ("How many?", "how  MANY?", "How many more?")]
-    reading = read(write(tmp_path / "a.jsonl", *rows), DOMAIN, need_steps=False, duplicates=duplicates)
-    assert len(reading.examples) == kept
-    assert {r: len(p) for r, p in reading.left_out.items()} == left_out
-    assert [p.source for p in reading.repeats] == ["a.jsonl:2"][:repeats]
-
-
-def test_a_repeated_question_can_be_an_error(tmp_path, write):
-    rows = [{"question": "How many?", "answer": "7"}] * 2
-    path = write(tmp_path / "a.jsonl", *rows)
-    with pytest.raises(UserError, match=r'1 of 2 rows repeat an earlier question \(first: a.jsonl:2 "How many\?"\)'):
-        read(path, DOMAIN, need_steps=False, duplicates="refuse")
-    assert len(read(path, DOMAIN, need_steps=False, duplicates="refuse", skip_bad=True).examples) == 1
+    reading = read(write(tmp_path / "a.jsonl", *rows), DOMAIN, need_steps=False)
+    assert len(reading.examples) == 3 and [p.source for p in reading.repeats] == ["a.jsonl:2"]
 
 
 def test_a_file_without_usable_rows_is_an_error(tmp_path, write):
@@ -316,12 +287,9 @@ def test_a_file_without_usable_rows_is_an_error(tmp_path, write):
         read(write(tmp_path / "b.jsonl", "{broken"), DOMAIN, skip_bad=True)
 
 
-def test_a_limit_counts_examples_and_must_be_positive(tmp_path, write):
-    path = write(tmp_path / "a.jsonl", *BAD)
-    reading = read(path, DOMAIN, skip_bad=True, limit=1)
+def test_a_limit_counts_examples(tmp_path, write):
+    reading = read(write(tmp_path / "a.jsonl", *BAD), DOMAIN, skip_bad=True, limit=1)
     assert (len(reading.examples), reading.rows) == (1, 1)
-    with pytest.raises(UserError, match="must be at least 1, got 0"):
-        read(path, DOMAIN, limit=0)
 
 
 # --- fingerprints ---

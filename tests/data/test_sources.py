@@ -1,4 +1,5 @@
 import pytest
+from cases import cases
 from pydantic import ValidationError
 
 from ruplar import plugins
@@ -53,31 +54,7 @@ def test_a_file_is_read_up_to_its_count(arithmetic, tmp_path):
     assert opened.record["examples"] == 2
 
 
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        (
-            {"source": "a.jsonl", "seed": 1},
-            "seed can be set for 'word-problems' or 'drills' or 'date-problems' or 'logic-problems' or 'logic-ways' or 'logic-lookups' only",
-        ),
-        ({"source": "a.jsonl", "steps": [2, 3]}, "steps can be set"),
-        ({"source": "a.jsonl", "format": "gsm8"}, "unknown format 'gsm8'. Did you mean 'gsm8k'"),
-        ({"source": "word-problems", "format": "gsm8k"}, "format cannot be set"),
-        ({"source": "word-problems", "families": ["bakry"]}, "Did you mean 'bakery'"),
-        ({"source": "word-problems:bakery", "families": ["tank"]}, "already names a family"),
-        ({"source": "word-problems", "steps": [3, 2]}, "minimum, maximum"),
-        ({"source": "word-problems", "count": 0}, "greater than or equal to 1"),
-        ({"source": "date-problems", "families": ["farm"]}, "families can be set for 'word-problems' only"),
-        ({"source": "date-problems:farm"}, "'date-problems' has no families"),
-        ({"source": "date-problems", "split_by": "scenario"}, "split_by cannot be set for 'date-problems'"),
-        ({"source": "date-understanding-by-scenario", "split_by": None}, "is always split by scenario"),
-        ({"source": "a.jsonl", "split_by": "day"}, "Input should be 'scenario'"),
-        ({"source": "word-problems", "augment": 3}, "augment cannot be set for 'word-problems'"),
-        ({"source": "a.jsonl", "large": 0.5}, "large can be set only together with augment"),
-        ({"source": "a.jsonl", "augment": 0}, "greater than or equal to 1"),
-        ({"source": "a.jsonl", "augment": 3, "steps": [1, 2]}, "steps can be set"),
-    ],
-)
+@pytest.mark.parametrize(("settings", "message"), cases(__file__, "refused"))
 def test_settings_that_do_not_fit_the_source_are_refused(settings, message):
     with pytest.raises(ValidationError, match=message):
         source(**settings)

@@ -53,15 +53,6 @@ def test_a_parquet_file_of_any_length_is_read_without_holding_its_rows(arithmeti
     assert large - small < 3_000_000
 
 
-def test_generated_chains_are_drawn_on_access_whatever_their_number(arithmetic):
-    tracemalloc.start()
-    loaded = open_source(SourceConfig(source="word-problems", count=10**9), arithmetic, split="train")
-    last = loaded.examples[10**9 - 1]
-    most = tracemalloc.get_traced_memory()[1]
-    tracemalloc.stop()
-    assert last.steps and len(loaded.examples) == 10**9 and most < 20_000_000
-
-
 def test_training_reads_the_same_rows_from_a_file(arithmetic, monkeypatch, tmp_path):
     from ruplar.config import DataSettings
     from ruplar.train.dataset import load_data

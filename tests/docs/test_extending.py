@@ -2,11 +2,6 @@
 
 from __future__ import annotations
 
-import re
-import shlex
-import sys
-from pathlib import Path
-
 import numpy as np
 import pytest
 
@@ -14,20 +9,7 @@ from ruplar import plugins
 from ruplar.errors import UserError
 from ruplar.types import Example, SampleContext
 
-PAGE = Path(__file__).parents[2] / "docs" / "extending.md"
-FILES = dict(re.findall(r'^```python title="([\w/.]+)"\n(.*?)^```$', PAGE.read_text(encoding="utf-8"), re.M | re.S))
-
-
-@pytest.fixture(autouse=True)
-def extras(tmp_path, monkeypatch):
-    """Every file of the page in a folder that Python looks in; nothing of it stays loaded."""
-    for name, text in FILES.items():
-        (tmp_path / name).parent.mkdir(exist_ok=True)
-        (tmp_path / name).write_text(text, encoding="utf-8")
-    monkeypatch.syspath_prepend(str(tmp_path))
-    yield
-    for name in [n for n in sys.modules if n.partition(".")[0] == "extras"]:
-        del sys.modules[name]
+pytestmark = pytest.mark.usefixtures("walk")
 
 
 def encode(text: str) -> list[int]:
@@ -44,15 +26,9 @@ def span_of(step: str):
     return plugins.make("spans", "step").cut(step, plugins.make("domains", "arithmetic"))[0]
 
 
-def test_the_page_shows_files_of_each_kind():
-    assert sorted(FILES) == [
-        "extras/echo.py",
-        "extras/gated.py",
-        "extras/numbers.py",
-        "extras/pause.py",
-        "extras/units.py",
-        "extras/write_units.py",
-    ]
+def test_the_page_shows_files_of_each_kind(blocks):
+    files = {name.removeprefix("extras/") for name in blocks if name.startswith("extras/")}
+    assert files == {"echo.py", "gated.py", "numbers.py", "pause.py", "units.py", "write_units.py"}
 
 
 def test_the_prior_of_the_page_puts_the_named_share_on_the_result_and_none_on_operators():
@@ -121,40 +97,35 @@ def test_the_method_of_the_page_encodes_learns_and_thinks(backbone, tools):
 
 
 @pytest.mark.slow
-def test_the_walk_of_the_page_can_be_followed_command_by_command(tmp_path, monkeypatch):
-    from typer.testing import CliRunner
-
-    from ruplar.cli import app
+def test_the_walk_of_the_page_can_be_followed_command_by_command(walk, blocks, follow):
     from ruplar.model.store import load_model
 
-    monkeypatch.chdir(tmp_path)
-    page = PAGE.read_text(encoding="utf-8")
-    walk = re.search(r'^```sh title="walk"\n(.*?)^```$', page, re.M | re.S)[1].splitlines()
-    assert [command.split()[2] for command in walk] == ["train", "ask", "evaluate", "ablate", "export"]
-    said = {}
-    for command in walk:
-        place, program, *arguments = shlex.split(command)
-        assert (place, program) == ("PYTHONPATH=.", "ruplar")  # the fixture has put the folder on the path
-        done = CliRunner().invoke(app, arguments)
-        assert done.exit_code == 0, f"{command}\n{done.output}\n{done.exception!r}"
-        said[arguments[0]] = done.output
+    said = dict(follow(blocks["walk"], {}))
+    assert list(said) == ["train", "ask", "evaluate", "ablate", "export"]
     assert "2 soft tokens" in said["ask"] and "z2" in said["ask"]
     assert "real" in said["ablate"] and "shuffled" in said["ablate"]
-    assert (tmp_path / "exported" / "model.safetensors").is_file()
+    assert (walk / "exported" / "model.safetensors").is_file()
     trained, exported = load_model("runs/gated"), load_model("exported")
     factor = trained.method.gate.factor
     # three steps have moved the factors from where they began, and the export has them too
     assert (factor != 0.1).all() and factor.tolist() == exported.method.gate.factor.tolist()
 
 
-def test_the_benchmark_of_the_page_is_evaluated_by_its_name_and_not_trained_on(tmp_path, monkeypatch):
+def test_the_study_of_the_page_plans_every_row_once_a_value_and_seed():
+    from ruplar.experiments.plan import load_study, plan
+
+    cells = plan(load_study("pauses.yaml"), ["training.max_steps=600"])
+    assert [cell.name for cell in cells[:3]] == ["No-CoT-seed1", "Pause_pauses=2-seed1", "Pause_pauses=6-seed1"]
+    assert len(cells) == 9 and {cell.config.training["max_steps"] for cell in cells} == {600}
+
+
+def test_the_benchmark_of_the_page_is_evaluated_by_its_name_and_not_trained_on(blocks, tmp_path, monkeypatch):
     import yaml
 
     from ruplar.data import decontamination
     from ruplar.data.locations import KNOWN_SETS, KnownSet, locate
 
-    text = re.search(r'^```yaml title="known_sets.yaml"\n(.*?)^```$', PAGE.read_text(encoding="utf-8"), re.M | re.S)[1]
-    [(name, entry)] = yaml.safe_load(text).items()
+    [(name, entry)] = yaml.safe_load(blocks["known_sets.yaml"]).items()
     monkeypatch.setitem(KNOWN_SETS, name, KnownSet(**entry))
     (tmp_path / entry["file"]).write_text('{"question": "3+4?", "answer": "7"}\n', encoding="utf-8")
     assert locate(name, tmp_path).path == tmp_path / entry["file"]

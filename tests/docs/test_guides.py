@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 import shlex
-import sys
 from pathlib import Path
 
 import pytest
+from cases import cases
 
 ROOT = Path(__file__).parents[2]
 GUIDES = ("quickstart", "training", "evaluating", "domains", "scale")
@@ -27,28 +27,7 @@ COMMANDS = {
 }
 """Command → guide; the file `mine.jsonl` and its commands are run by test_own_data.py."""
 
-ELSEWHERE = {
-    "models/": "the README's test asks the released model",
-    "date-understanding-train": "needs a benchmark file",
-    "gsm8k-train": "needs a benchmark file",
-    "data fetch": "needs the network",
-    "data prepare": "tokenizes a million chains",
-    "train dates-cot": "needs a GPU",
-    "study dates": "needs a GPU",
-    "train smollm2-cot": "needs a GPU",
-    "train ruplar": "needs a Hub set",
-    "bench train": "needs a GPU",
-    "--ray": "needs a cluster; tests/cluster and the tests named ray start one",
-    "push shared": "needs the folder of the command before; test_cli_push.py checks one",
-}
-"""Part of a command → why it is not run here; its verb and options are checked by test_pages.py."""
-SHORTER = {
-    "train embedded-live seed=1": ["training.max_steps=1", "--device", "cpu"],
-    "train --row": ["--check"],
-    "evaluate": ["--limit", "4", "--device", "cpu"],
-    "ablate": ["--limit", "4", "--device", "cpu"],
-}
-"""Start of a command → words that make it short."""
+ELSEWHERE, SHORTER = (cases(__file__, name) for name in ("elsewhere", "shorter"))
 RUN = [command for command in COMMANDS if not any(part in command for part in ELSEWHERE)]
 
 
@@ -60,18 +39,11 @@ def test_every_reason_applies_to_a_command():
 
 @pytest.mark.slow
 @pytest.mark.parametrize("command", RUN)
-def test_a_command_of_a_guide_runs(command, tmp_path, monkeypatch, capsys):
-    from ruplar.cli import main
-
-    monkeypatch.chdir(tmp_path)
+def test_a_command_of_a_guide_runs(command, tmp_path, ruplar):
     (tmp_path / "results").symlink_to(ROOT / "results")
     more = [word for start, words in SHORTER.items() if command.startswith(f"ruplar {start}") for word in words]
-    monkeypatch.setattr(sys, "argv", [*shlex.split(command), *more])
-    with pytest.raises(SystemExit) as end:
-        main()
-    said = capsys.readouterr()
-    assert not end.value.code, said.err
-    assert len(said.out) > 20
+    said = ruplar(*shlex.split(command)[1:], *more)
+    assert said.code == 0 and len(said.out) > 20, said.err
 
 
 @pytest.mark.slow

@@ -8,6 +8,7 @@ import re
 from pathlib import Path
 
 import pytest
+from cases import cases
 from typer.testing import CliRunner
 
 ROOT = Path(__file__).parents[2]
@@ -15,52 +16,8 @@ RESULTS = (ROOT / "docs" / "results.md").read_text(encoding="utf-8")
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 SETS = ("gsm8k-aug", "gsm-hard", "svamp", "multiarith")
 STUDIES = ("smollm2", "smollm2-baselines", "qwen-0.5b")
-PLAN = "RuPLaR-plan (canonical operands, question repeated)"
-ROWS = {
-    "CoT-SFT": ("smollm2", "CoT-SFT (canonical operands)"),
-    "RuPLaR-plan": ("smollm2", PLAN),
-    "CoT-SFT, model soup of 3 seeds": ("smollm2", "CoT-SFT (canonical operands), soup of 3 seeds"),
-    "RuPLaR-plan, model soup of 3 seeds": ("smollm2", f"{PLAN}, soup of 3 seeds"),
-    "CoT-SFT, original operand order": ("smollm2", "CoT-SFT"),
-    "RuPLaR, one soft token per operation": ("smollm2", "RuPLaR-plus"),
-    "CoLaR-2": ("smollm2", "CoLaR-2"),
-    "No-CoT (direct answer)": ("smollm2", "No-CoT"),
-    "CoT-SFT, 800 steps": ("smollm2-baselines", "CoT-SFT"),
-    "RuPLaR-Mix, 800 steps": ("smollm2-baselines", "RuPLaR-Mix"),
-}
-"""Row of the headline table → study and row of the records."""
-SHARES = {
-    "RuPLaR-plan": ("RuPLaR-plan", "CoT-SFT"),
-    "RuPLaR-plan, soup against CoT soup": ("RuPLaR-plan, model soup of 3 seeds", "CoT-SFT, model soup of 3 seeds"),
-    "RuPLaR, one soft token per operation": (
-        "RuPLaR, one soft token per operation",
-        "CoT-SFT, original operand order",
-    ),
-    "CoLaR-2 (one seed)": ("CoLaR-2", "CoT-SFT, original operand order"),
-    "No-CoT": ("No-CoT (direct answer)", "CoT-SFT, original operand order"),
-}
-"""Row of the table of % of CoT → the two rows it is the ratio of."""
-IN_README = {
-    "written chain (CoT-SFT)": "CoT-SFT",
-    "RuPLaR-plan (ours)": "RuPLaR-plan",
-    "CoLaR-2": "CoLaR-2",
-    "direct answer (No-CoT)": "No-CoT (direct answer)",
-    "RuPLaR close to the paper": "RuPLaR-Mix, 800 steps",
-    "written chain, model soup of 3 seeds": "CoT-SFT, model soup of 3 seeds",
-    "RuPLaR-plan, model soup of 3 seeds (released)": "RuPLaR-plan, model soup of 3 seeds",
-}
-
-
-REFERENCES = {
-    "CoT-SFT": "CoT-SFT",
-    "RuPLaR-plan": "CoT-SFT",
-    "CoLaR-2": "CoT-SFT, original operand order",
-    "No-CoT (direct answer)": "CoT-SFT, original operand order",
-    "RuPLaR-Mix, 800 steps": "CoT-SFT, 800 steps",
-    "CoT-SFT, model soup of 3 seeds": "CoT-SFT, model soup of 3 seeds",
-    "RuPLaR-plan, model soup of 3 seeds": "CoT-SFT, model soup of 3 seeds",
-}
-"""Row of the README's table → the row that its % of CoT refers to."""
+ROWS = {label: tuple(row) for label, row in cases(__file__, "rows").items()}
+SHARES, IN_README, QWEN = (cases(__file__, name) for name in ("shares", "in_readme", "larger_backbone"))
 
 
 def table(page: str, first: str) -> dict[str, list[str]]:
@@ -80,13 +37,6 @@ def columns(page: str, first: str) -> list[str]:
 
 FIRST, LARGER = RESULTS.split("\n## A larger backbone")
 HEADLINE = table(FIRST, "method | seeds | GSM8K (n = 1,319)")
-QWEN = {
-    "CoT-SFT": "CoT-SFT",
-    "RuPLaR-plan (question once)": "RuPLaR-plan",
-    "Hard-token control": "Hard-token control",
-    "RuPLaR-Mix, as printed": "RuPLaR-Mix",
-}
-"""Row of the table of the larger backbone → row of the study `qwen-0.5b`."""
 
 
 @pytest.fixture(scope="module")
@@ -166,14 +116,13 @@ def test_the_table_of_the_readme_is_that_of_the_results():
     rows = table(README, "method | seeds | GSM8K")
     assert rows.keys() == IN_README.keys()
     for label, (seeds, gsm8k, average, *_) in rows.items():
-        made = HEADLINE[IN_README[label]]
+        made = HEADLINE[IN_README[label][0]]
         assert [seeds, gsm8k, average] == [made[0], made[1], made[-1]], label
 
 
 def test_the_readmes_share_of_cot_is_the_ratio_of_two_macro_averages(records):
     for label, (_, _, _, shown, *_) in table(README, "method | seeds | GSM8K").items():
-        row = IN_README[label]
-        ours, cot = (sum(records[ROWS[name]][one]["accuracy"] for one in SETS) for name in (row, REFERENCES[row]))
+        ours, cot = (sum(records[ROWS[name]][one]["accuracy"] for one in SETS) for name in IN_README[label])
         assert float(shown) == round(100 * ours / cot, 1), label
 
 
@@ -183,7 +132,7 @@ def test_the_readmes_milliseconds_are_those_of_the_latency_study():
     on_gsm8k = re.sub(r"^\| (?!method).*\| (multiarith|word-problems) \|.*\n", "", printed, flags=re.M)
     measured = {row: dict(zip(names, cells, strict=True)) for row, cells in table(on_gsm8k, "method").items()}
     for label, (*_, alone, batched) in table(README, "method | seeds | GSM8K").items():
-        row = measured.get(ROWS[IN_README[label]][1])
+        row = measured.get(ROWS[IN_README[label][0]][1])
         if row is None:
             assert (alone, batched) == ("–", "–"), label
         else:
@@ -193,7 +142,7 @@ def test_the_readmes_milliseconds_are_those_of_the_latency_study():
 
 def test_soft_tokens_and_forward_passes_of_the_readme_are_means_over_the_four_sets(records):
     for label, (*_, latents, forwards, _, _) in table(README, "method | seeds | GSM8K").items():
-        made = records[ROWS[IN_README[label]]]
+        made = records[ROWS[IN_README[label][0]]]
         mean = {what: sum(made[name][what] for name in SETS) / 4 for what in ("latents", "forwards")}
         assert forwards == f"{mean['forwards']:.1f}", label
         assert latents == "–" or float(latents) == pytest.approx(mean["latents"], abs=0.05), label

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import shlex
 from pathlib import Path
 
 import pytest
@@ -11,24 +10,11 @@ import pytest
 from ruplar.data.formats import FORMATS
 
 PAGE = (Path(__file__).parents[2] / "docs" / "domains.md").read_text(encoding="utf-8")
-BLOCKS = dict(re.findall(r'^```(?:json|sh) title="([\w.]+)"\n(.*?)^```$', PAGE, re.M | re.S))
 
 
 @pytest.mark.slow
-def test_the_file_of_the_page_can_be_checked_previewed_trained_on_and_evaluated(tmp_path, monkeypatch):
-    from typer.testing import CliRunner
-
-    from ruplar.cli import app
-
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "mine.jsonl").write_text(BLOCKS["mine.jsonl"], encoding="utf-8")
-    said = []
-    for program, *words in map(shlex.split, BLOCKS["mine"].splitlines()):
-        assert program == "ruplar"
-        done = CliRunner().invoke(app, words)
-        assert done.exit_code == 0, f"{words}\n{done.output}\n{done.exception!r}"
-        said.append(done.output)
-    check, preview, trained, evaluated = said
+def test_the_file_of_the_page_can_be_checked_previewed_trained_on_and_evaluated(blocks, follow):
+    check, preview, trained, evaluated = [said for _, said in follow(blocks["mine"], {})]
     # five rows: four chains of two steps and one of a single one
     assert "5 of 5 rows" in check and "9 steps" in check
     assert "36" in preview and "26" in preview

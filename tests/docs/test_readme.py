@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import shlex
-import sys
 from pathlib import Path
 
 import pytest
@@ -33,14 +32,9 @@ def test_there_is_something_to_run():
 @pytest.mark.parametrize(
     "words", [pytest.param(w, marks=[pytest.mark.slow] * (w[1] == "train"), id=" ".join(w)) for w in RUNNABLE]
 )
-def test_a_command_of_the_page_runs(words, tmp_path, monkeypatch, capsys):
-    from ruplar.cli import main
-
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(sys, "argv", [*words, *SHORT.get(words[1], [])])
-    with pytest.raises(SystemExit) as end:
-        main()
-    assert not end.value.code and len(capsys.readouterr().out) > 20
+def test_a_command_of_the_page_runs(words, ruplar):
+    said = ruplar(*words[1:], *SHORT.get(words[1], []))
+    assert said.code == 0 and len(said.out) > 20, said.err
 
 
 @pytest.mark.parametrize("words", RECIPES, ids=" ".join)
@@ -50,26 +44,10 @@ def test_a_recipe_of_the_page_is_one_and_its_settings_exist(words):
     assert load_recipe(words[2], words[3:], check_files=False).name == words[2]
 
 
-@pytest.fixture
-def asked(smollm2, monkeypatch, capsys):
-    """Ask a released model the question of the page; what is printed."""
-    from ruplar.cli import main
-
-    def ask(model: str) -> str:
-        monkeypatch.chdir(ROOT)
-        monkeypatch.setattr(sys, "argv", ["ruplar", "ask", model, RELEASED[3], "--device", "cpu"])
-        with pytest.raises(SystemExit) as end:
-            main()
-        assert not end.value.code
-        return capsys.readouterr().out
-
-    return ask
-
-
 @pytest.mark.slow
-def test_the_released_model_says_what_the_page_shows(asked):
+def test_the_released_model_says_what_the_page_shows(smollm2, ruplar):
     [shown] = (text for language, text in BLOCKS if language == "text")
-    said = asked(RELEASED[2])
+    said = ruplar("ask", ROOT / RELEASED[2], RELEASED[3], "--device", "cpu").out
     assert _held(shown) == _held(said) == ["* 3", "- 36"] and "answer  26" in shown and "answer  26" in said
 
 

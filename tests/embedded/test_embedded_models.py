@@ -84,12 +84,3 @@ def test_soft_tokens_carry_the_answer(problems):
     assert found["random"].accuracy <= 30
     assert max(found[mode].accuracy for mode in ("none", "zero", "shuffled")) < found["real"].accuracy - 30
     assert found["real"].latents <= 6
-
-
-@pytest.mark.parametrize("name", MODELS)
-def test_the_recipes_that_made_them_train_on_no_test_seed(name):
-    from ruplar.config import load_recipe
-    from ruplar.data.sources import TEST_SEED
-
-    config = load_recipe(f"embedded-{'backbone' if name == 'cot' else name}")
-    assert all(source.seed != TEST_SEED and source.is_generated for source in (*config.data.train, config.data.valid))

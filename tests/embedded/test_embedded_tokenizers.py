@@ -71,11 +71,6 @@ def test_every_symbol_of_a_chain_is_one_token_and_the_text_uses_the_same(domain)
                 assert one in written, (symbol, step)
 
 
-def test_months_and_years_are_single_tokens():
-    found = pieces(SHIPPED["dates"], "<<Jul 8, 1972 - 1 year = Jul 8, 1971>>")
-    assert found == ["<<", "Jul", " ", "8", ", ", "1972", " ", "-", " ", "1", " ", "year", " ", "=", " ", "Jul", " ", "8", ", ", "1971", ">>"]  # fmt: skip
-
-
 def test_a_prior_of_the_dates_domain_shows_months_days_and_years():
     from ruplar.model.prompt import PlainText
     from ruplar.preview import preview
@@ -154,11 +149,3 @@ def test_every_word_of_the_generator_is_one_token(tokenizer, families):
 def words_of(question):
     """The words of a question, possessives and marks taken off."""
     return "".join(c if c.isalpha() or c == "'" else " " for c in question).replace("'s", "").split()
-
-
-def test_prompts_and_chains_are_short(tokenizer):
-    examples = list(word_problems.generate(1000, 5))
-    prompt = sum(len(tokenizer.encode(e.question)) for e in examples) / 1000
-    chain = sum(len(tokenizer.encode(e.chain)) for e in examples) / 1000
-    # measured over 1,000: 41.3 and 23.5
-    assert 20 < prompt < 60 and 18 < chain < 28

@@ -47,7 +47,7 @@ def test_the_bootstrap_interval_is_close_to_the_normal_one_and_repeats_under_its
 def test_a_constant_paired_difference_has_no_width():
     # every question gains exactly 1, whatever is drawn
     assert paired_difference([1, 1, 1], [0, 0, 0]) == (1.0, 1.0, 1.0)
-    with pytest.raises(ValueError, match="same questions"):
+    with pytest.raises(ValueError, match="longer"):
         paired_difference([1], [1, 0])
 
 
@@ -78,7 +78,7 @@ def test_seeds_that_scatter_widen_wilsons_interval_and_one_seed_leaves_it():
 
 def test_the_t_test_gives_the_level_of_its_own_quantile():
     for freedom in (1, 3, 16):
-        assert t_test(t_quantile(freedom, 0.95), freedom) == pytest.approx(0.05)
+        assert t_test(t_quantile(freedom), freedom) == pytest.approx(0.05)
     assert t_test(-1.959964, math.inf) == pytest.approx(0.05)
     assert t_test(0.0, 5) == 1.0
 

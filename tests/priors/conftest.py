@@ -1,32 +1,23 @@
 """A toy tokenizer and the spans of the worked examples."""
 
-import re
-
 import numpy as np
 import pytest
+from digit_tokenizer import DigitTokenizer
 
 from ruplar.types import Span, SparsePrior
 
 
-class ToyTokenizer:
-    """Digits in groups of three from the left, every other character alone; ids count up from 100 as pieces appear."""
-
-    def __init__(self):
-        self.pieces: dict[str, int] = {}
-
-    def encode(self, text: str) -> list[int]:
-        found = re.findall(r"\d{1,3}|\S", text)
-        return [self.pieces.setdefault(p, 100 + len(self.pieces)) for p in found]
+class ToyTokenizer(DigitTokenizer):
+    """Digits in groups of three from the left, every other character alone."""
 
     def named(self, prior: SparsePrior) -> dict[str, float]:
         """Piece → probability."""
-        names = {i: piece for piece, i in self.pieces.items()}
-        return {names[i]: p for i, p in zip(prior.ids.tolist(), prior.probs.tolist(), strict=True)}
+        return {self.known[i]: p for i, p in zip(prior.ids.tolist(), prior.probs.tolist(), strict=True)}
 
 
 @pytest.fixture
 def toy() -> ToyTokenizer:
-    return ToyTokenizer()
+    return ToyTokenizer(3)
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from ruplar.plugins import make
-from ruplar.priors.base import PriorTable, ids_of, rng_of, soften, sparse
+from ruplar.priors.base import PriorTable, ids_of, rng_of, sparse
 from ruplar.types import Span
 
 
@@ -31,12 +31,6 @@ def test_a_token_without_probability_is_no_token_of_the_prior():
 def test_weights_that_are_no_distribution_are_refused(weights):
     with pytest.raises(ValueError, match="weights must be"):
         sparse(weights)
-
-
-def test_a_softmax_without_noise_has_the_odds_of_its_logits():
-    # (2.8 - 2.0) / 0.5 = 1.6, and e^1.6 = 4.953
-    prior = soften({1: 2.8, 2: 2.0}, 0.5)
-    assert prior.probs[0] / prior.probs[1] == pytest.approx(4.953, abs=1e-3)
 
 
 def test_a_key_gives_the_same_numbers_in_another_process():

@@ -5,6 +5,7 @@ from collections import Counter
 from itertools import pairwise
 
 import pytest
+from cases import cases
 from checking import fault
 
 from ruplar import plugins
@@ -79,22 +80,6 @@ def test_a_scenario_of_date_understanding_is_drawn_again(monkeypatch):
     assert not {divide(e.question)[0] for e in after.values()} & set(SCENARIOS.values())
 
 
-@pytest.mark.parametrize(
-    ("ours", "same"),
-    [
-        ("Tomorrow is 11/12/2019.", True),
-        ("Tomorrow is November 12, 2019.", True),
-        ("Tomorrow is 11/13/2019.", False),
-        ("Mia booked a flight for tomorrow, Jul 29, 2002.", True),  # about Jane there
-        ("Mia booked a flight for tomorrow, Jul 30, 2002.", False),
-        ("The concert was scheduled to be on 6/1/1943, but was delayed by 1 day to today.", True),  # "one day" there
-        ("The concert was scheduled to be on 6/1/1943, but was delayed by 2 days to today.", False),
-        ("Tom thinks today is 6/18/2019, but Mia thinks today is 6/19/2019. Mia is correct.", True),
-        ("Tom thinks today is 6/18/2019, but Mia thinks today is 6/20/2019. Mia is correct.", False),
-        ("On May 9th, 2017 Tom bought 40 eggs. He ate one per day. Today he ran out of eggs.", True),
-        ("Today is the first day of 2007.", True),
-        ("This is the first day of 2007.", False),
-    ],
-)
+@pytest.mark.parametrize(("ours", "same"), cases(__file__, "scenarios"))
 def test_a_scenario_is_the_same_however_its_dates_counts_and_people_are_written(ours, same):
     assert overlap.in_benchmark(ours) is same

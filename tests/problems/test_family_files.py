@@ -2,6 +2,7 @@
 
 import pytest
 import yaml
+from cases import cases
 from checking import word_problem_fault
 
 from ruplar.errors import UserError
@@ -11,13 +12,7 @@ from ruplar.problems.word_problems.families import FAMILIES, read_family
 from ruplar.problems.word_problems.words import frames_with, read_frame
 
 HEAD = {"about": "Test: a family.", "steps": [1, 1]}
-THEME = {"choices": {"items": "toys"}, "plain": ["{a} has {n} {items}."], "ask": ["How many {items} are there?"]}
-TEMPLATE = {
-    "draw": ["n, m = count(), count()"],
-    "text": "{a} has {n} coins and {m} stamps. How many?",
-    "solve": "n + m",
-}
-SCENE = {"scene": {"frames": "gain"}, "text": ["{a} had 5 {x}"], "question": "How many?", "solve": "5 + 5"}
+THEME, TEMPLATE = (cases(__file__, name) for name in ("theme", "template"))
 
 
 @pytest.fixture
@@ -41,35 +36,7 @@ def test_a_new_family_is_one_file(family, monkeypatch):
     assert all(word_problem_fault(e) is None and " coins and " in e.question for e in found) and len(set(found)) > 40
 
 
-@pytest.mark.parametrize(
-    ("fields", "message"),
-    [
-        ({"theme": THEME, "colour": 1}, "mine.yaml\n.*unknown field 'colour'"),
-        ({}, "mine.yaml: needs exactly one of theme, template; it has none"),
-        ({"theme": THEME, "template": TEMPLATE}, "exactly one of theme, template"),
-        ({"theme": THEME, "group": "long"}, "group must be short or situations, not 'long'"),
-        ({"theme": {**THEME, "gains": []}}, "mine.yaml: theme\n.*unknown field 'gains'. Did you mean 'gain'"),
-        ({"theme": {"plain": ["{n}"]}}, "mine.yaml: theme\n.*field 'ask' is missing"),
-        (
-            {"theme": {**THEME, "gain": ["{a} finds {m}."]}},
-            "theme.gain: unknown placeholder 'm'.*The text is '{a} finds {m}.'",
-        ),
-        ({"template": {**TEMPLATE, "text": "{a} has {k}."}}, "mine.yaml: template.text: unknown placeholder 'k'"),
-        ({"template": {**TEMPLATE, "text": "{a has"}}, "template.text: '{a has' is not a template"),
-        ({"template": {**TEMPLATE, "solve": "n + k"}}, r"template.solve\[0\], 'n \+ k'\n.*unknown name 'k'"),
-        (
-            {"template": {**TEMPLATE, "draw": ["n = cuont()"]}},
-            r"template.draw\[0\].*\n.*'cuont'. Did you mean 'count'",
-        ),
-        ({"template": {**TEMPLATE, "draw": ["n = = 2"]}}, r"template.draw\[0\]: 'n = = 2' is not a statement"),
-        ({"template": {**TEMPLATE, "draw": ["import os"]}}, "must be an assignment or an expression"),
-        ({"template": {**TEMPLATE, "draw": ["pick = 2"]}}, "'pick' cannot be assigned"),
-        ({"template": {"cases": [{"if": "n = 2"}]}}, r"template.cases\[0\].if: 'n = 2' must be a condition"),
-        ({"template": {"do": [TEMPLATE, {"txt": "?"}]}}, r"template.do\[1\]\n.*unknown field 'txt'"),
-        ({"template": {**SCENE, "scene": {"frames": "gian"}}}, "template.scene.frames: 'gian' is not a condition"),
-        ({"template": {**SCENE, "scene": {}}}, "template.scene\n.*field 'frames' is missing"),
-    ],
-)
+@pytest.mark.parametrize(("fields", "message"), cases(__file__, "mistakes"))
 def test_a_mistake_in_a_family_file_is_reported_with_its_field(family, fields, message):
     with pytest.raises(UserError, match=f"(?s){message}"):
         family(**fields)

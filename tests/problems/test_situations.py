@@ -7,15 +7,9 @@ from random import Random
 import pytest
 
 from ruplar.problems.word_problems import SHORT, SITUATIONS, generate
-from ruplar.problems.word_problems.scenes import PERSONS, Clause, Scene
-from ruplar.problems.word_problems.story import Redraw, Story
+from ruplar.problems.word_problems.scenes import PERSONS, Scene
+from ruplar.problems.word_problems.story import Story
 from ruplar.problems.word_problems.words import FRAMES, PEOPLE, frames_with
-
-OWNED = frames_with("gain and lose")
-
-
-def scenes(count, frames=FRAMES, goal=1):
-    return (Scene(Story(Random(seed), goal), frames) for seed in range(count))
 
 
 def passages(examples, words=6):
@@ -90,37 +84,12 @@ def test_no_past_time_precedes_the_present_tense(problems):
         assert not re.search(r" (?:has|have|wants|earns|can|lives) ", question.split(".")[0]), question
 
 
-def test_a_person_is_named_in_the_question_after_a_distractor_about_another():
-    for scene in scenes(300, frames_with("gain and lose and not place")):
-        try:
-            other = Clause("is 12 years old", scene.c)
-            scene.write([scene.has(7, scene.x)], f"How many {scene.x} does {scene.a.he} have now?", other, share=1.0)
-        except Redraw:
-            continue
-        assert f"does {scene.a.he} have" not in " ".join(scene.story.text)
-
-
 def test_no_pronouns_with_two_people():
-    for scene in scenes(200, frames_with("gain and lose and not place")):
+    for seed in range(200):
+        scene = Scene(Story(Random(seed), 1), frames_with("gain and lose and not place"))
         scene.name_everybody()
         scene.write([scene.has(7, scene.x), scene.has(9, scene.x)], scene.ask_has(scene.x, "now"))
         assert not re.search(r"\b(?:[Hh]e|[Ss]he)\b", " ".join(scene.story.text))
-
-
-def test_the_number_of_a_distractor_is_not_used_elsewhere():
-    used = tuple(range(2, 58))
-    for scene in scenes(400):
-        try:
-            clause = scene.distractor(*used)
-        except Redraw:
-            continue
-        assert int(re.search(r"\d+", clause.text)[0]) in (58, 59, 60)
-
-
-def test_dollars_are_written_as_dollars():
-    [scene] = scenes(1, (next(f for f in FRAMES if f.money),))
-    assert scene.quantity(12, "dollars") == "$12" and scene.quantity(None, "dollars") == "some money"
-    assert scene.quantity(12, "dollars", more=True) == "$12 more"
 
 
 @pytest.mark.parametrize("goal", [2, 3, 4])

@@ -33,11 +33,11 @@ def write_run(folder, label, seed, marks, **changes):
     return home
 
 
-def write_study(folder):
-    """Two seeds each of a good and a bad method; the paper printed a row for the good one."""
+def write_study(folder, **more):
+    """Two seeds each of a good and a bad method; the paper printed a row for the good one. `more` is of its study.json."""
     for label, latents, seeds in (("good", 2.0, ("1110", "1100")), ("bad", 0.0, ("1000", "0000"))):
         for seed, marks in enumerate(seeds, start=1):
             write_run(folder, label, seed, marks, latents=latents)
     plan = {"name": "toy", "rows": {"good": {}, "bad": {}}, "printed": {"good": "RuPLaR-Mix"}}
-    (folder / "study.json").write_text(json.dumps(plan))
+    (folder / "study.json").write_text(json.dumps(plan | more))
     return folder

@@ -41,5 +41,5 @@ def test_averages_of_several_studies_share_a_picture_a_line_each():
         and "studies one, two, three" in drawing.caption
     )
     low, high = right.get_xlim()
-    assert low == 0 and high >= max(a.high for a in averages(made, {}))
+    assert low == 0 and high >= max(a.high for a in averages(made))
     assert draw_averages([row for row in made if row.study == "one"]) == []  # two lines are no picture

@@ -19,11 +19,6 @@ from ruplar.report.material import gather, thoughts
 from ruplar.report.rows import collect, domain_of
 
 
-@pytest.fixture(scope="module")
-def rows():
-    return collect(RECORDS)
-
-
 def test_statistics_of_soft_tokens_count_every_one():
     domain = domain_of(read_record(folder("ruplar")))
     found = thoughts(read_samples(folder("ruplar")), domain, read_samples(folder("backbone")))

@@ -2,16 +2,9 @@
 
 from __future__ import annotations
 
-import pytest
-from figure_toys import RECORDS, variant
+from figure_toys import variant
 
 from ruplar.report.figures import sweeps
-from ruplar.report.rows import collect
-
-
-@pytest.fixture(scope="module")
-def rows():
-    return collect(RECORDS)
 
 
 def test_a_sweep_is_rows_that_differ_in_one_number_alone(rows):
@@ -49,7 +42,3 @@ def test_the_panels_of_a_grid_say_what_is_left_as_it_is_and_share_a_scale(rows):
     ]  # fmt: skip
     scales = {panel.get_ylim() for panel in axes if (panel.get_title() or panel.get_title(loc="left")).startswith("τ")}
     assert len(scales) == 1
-
-
-def titles_of(drawing):
-    return [panel.get_title() or panel.get_title(loc="left") for panel in drawing.figure.axes if panel.get_visible()]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
@@ -25,14 +24,11 @@ def page_of(folder):
 
 
 def test_a_page_has_question_table_tests_and_settings(tmp_path):
-    folder = write_study(tmp_path / "toy")
-    plan = json.loads((folder / "study.json").read_text())
-    plan |= {"about": "Is good better than bad?", "reference": "good"}
-    plan["rows"] = {
+    rows = {
         "good": {"label": "good", "set": ["a=1", "b=2"], "of": None},
         "bad": {"label": "bad", "set": ["a=1"], "of": "good"},
     }
-    (folder / "study.json").write_text(json.dumps(plan))
+    folder = write_study(tmp_path / "toy", about="Is good better than bad?", reference="good", rows=rows)
     text = page_of(folder)
     assert text.startswith(
         f"<!-- made by: ruplar report {folder} --page docs/toy.md -->\n# Study toy\n\nIs good better than bad?\n"

@@ -1,6 +1,5 @@
-import re
-
 import pytest
+from digit_tokenizer import DigitTokenizer
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -66,28 +65,8 @@ def test_every_k_keeps_a_step_shorter_than_k_whole_with_its_result():
     assert cut("every_k", "20*1.20=24", k=6) == [Span("20*1.20=24", ("20", "*", "1.20", "=", "24"), ("24",))]
 
 
-def test_every_k_refuses_k_below_one():
-    with pytest.raises(ValueError, match="greater than or equal to 1"):
-        plugins.make("spans", "every_k", {"k": 0})
-
-
-class Tokenizer:
-    """Digits in groups from the left, as Llama-3 has them; any other letter by itself."""
-
-    def __init__(self, group: int):
-        self.pattern, self.known = re.compile(rf"[0-9]{{1,{group}}}|."), []
-
-    def encode(self, text: str) -> list[int]:
-        found = self.pattern.findall(text)
-        self.known += [piece for piece in found if piece not in self.known]
-        return [self.known.index(piece) for piece in found]
-
-    def decode(self, ids, **_) -> str:
-        return "".join(self.known[i] for i in ids)
-
-
 def pieces(step: str, group: int = 3, domain=EXACT):
-    tokenizer = Tokenizer(group)
+    tokenizer = DigitTokenizer(group)
     return attached(plugins.make("spans", "result_pieces"), tokenizer.encode, tokenizer).cut(step, domain)
 
 
@@ -108,16 +87,16 @@ def test_result_pieces_keeps_a_step_whole_whose_result_is_one_token_or_none(step
 
 
 def test_result_pieces_keeps_a_symbol_whole_whose_tokens_cannot_be_written_alone():
-    class Halves(Tokenizer):
+    class Halves(DigitTokenizer):
         def decode(self, ids, **_):
             return "\ufffd"  # half of a letter
 
-    rule = attached(plugins.make("spans", "result_pieces"), Tokenizer(1).encode, Halves(1))
+    rule = attached(plugins.make("spans", "result_pieces"), DigitTokenizer(1).encode, Halves(1))
     assert rule.cut("20+4=24", EXACT) == cut("step", "20+4=24")
 
 
 def operation(step: str, domain=EXACT):
-    tokenizer = Tokenizer(3)
+    tokenizer = DigitTokenizer(3)
     return attached(plugins.make("spans", "operation"), tokenizer.encode, tokenizer).cut(step, domain)
 
 
@@ -148,7 +127,7 @@ def test_operations_carried_out_one_by_one_end_where_the_step_does(numbers, data
 
 
 def plan(*steps, domain=EXACT, **settings):
-    tokenizer = Tokenizer(3)
+    tokenizer = DigitTokenizer(3)
     rule = attached(plugins.make("spans", "plan", settings), tokenizer.encode, tokenizer)
     return cut_chain(rule, steps, domain)
 

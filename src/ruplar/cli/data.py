@@ -1,4 +1,4 @@
-"""`ruplar data …`: generate, check and augment chains, and look for overlap with benchmarks.
+"""`ruplar data …`: generate, check and augment chains.
 
 `data convert` is in `cli/data_convert.py`; `data fetch` and `data prepare` are in `cli/data_prepare.py`.
 """
@@ -191,30 +191,3 @@ def _set_names(against: str) -> list[str]:
     if not names:
         raise UserError(f"--against: names no dataset. Give for instance {BENCHMARKS}, or a file.")
     return names
-
-
-@data.command("overlap")
-def overlap(
-    train: Annotated[list[str], typer.Argument(help="Training data: files, known datasets or Hub names.")],
-    against: Annotated[str, typer.Option(help="Comma-separated test sets or files.")] = BENCHMARKS,
-    show: Annotated[int, typer.Option(min=0, help="Matching pairs to print for each kind of overlap.")] = 3,
-    strict: Annotated[bool, typer.Option("--strict", help="Exit with status 1 if there is any overlap.")] = False,
-    format: options.Format = None,
-    data_dir: options.DataDir = None,
-    as_json: options.AsJson = False,
-) -> None:
-    """Find training questions that overlap with test sets.
-
-    A question overlaps if it equals a test question or shares 13 consecutive words with one, with or without numbers masked.
-    """
-    from ruplar.data.decontamination import find_overlap, index_of
-
-    domain = plugins.make("domains", "arithmetic")
-    index = index_of(_set_names(against), domain, data_dir)
-    found = [find_overlap(name, index, domain, format=format, data_dir=data_dir) for name in train]
-    if as_json:
-        options.print_json({"against": index.sets, "train": [one.as_dict() for one in found]})
-    else:
-        options.print_text(out, "\n".join(one.text(show) for one in found))
-    if strict and any(one.hits for one in found):
-        raise typer.Exit(1)

@@ -35,7 +35,6 @@ def convert(
         str | None,
         typer.Option(envvar="RUPLAR_API_KEY", help="API key. On the command line, other users can see it in `ps`."),
     ] = None,
-    api_key_file: Annotated[Path | None, typer.Option(help="File that contains only the API key.")] = None,
     prompt: Annotated[Path | None, typer.Option(help="Prompt file that replaces the domain's default prompt.")] = None,
     concurrency: Annotated[int, typer.Option(min=1, help="Maximum number of concurrent requests.")] = 8,
     attempts: Annotated[int, typer.Option(min=1, help="Attempts per row if its chain fails verification.")] = 2,
@@ -44,8 +43,6 @@ def convert(
     max_tokens: Annotated[
         int, typer.Option(min=0, help="Maximum tokens per reply; 0 uses the endpoint's limit.")
     ] = 1024,
-    price_in: Annotated[float, typer.Option(min=0, help="Price per million prompt tokens, to report the cost.")] = 0.0,
-    price_out: Annotated[float, typer.Option(min=0, help="Price per million reply tokens, to report the cost.")] = 0.0,
     question: Annotated[str, typer.Option(help="Name of the question column; detected if not given.")] = "",
     answer: Annotated[str, typer.Option(help="Name of the answer column; detected if not given.")] = "",
     reasoning: Annotated[str, typer.Option(help="Name of the reasoning column; detected if not given.")] = "",
@@ -79,9 +76,8 @@ def convert(
             raise UserError(
                 "--by llm: needs --endpoint and --model, e.g. --endpoint http://localhost:8000/v1 --model NAME."
             )
-        place = Endpoint(
-            endpoint, model, _key(api_key, api_key_file), timeout, retries, max_tokens=max_tokens, trust_env=True
-        )
+        key = (api_key or "").strip()
+        place = Endpoint(endpoint, model, key, timeout, retries, max_tokens=max_tokens, trust_env=True)
         instructions = load_prompt(domain, plugins.make("domains", domain), prompt)
         converter = ByModel(place, instructions, concurrency, attempts)
     elif endpoint or model:
@@ -100,53 +96,38 @@ def convert(
             from ruplar.cluster.rows import cluster_rules
 
             rules = stack.enter_context(cluster_rules(ray))
-        update = stack.enter_context(_progress_bar(price_in, price_out))
+        update = stack.enter_context(_progress_bar())
         found = run(rows, output, domain, converter, retry_rejected=retry_rejected, on_progress=update, rules=rules)
     if as_json:
-        print_json(_as_dict(found, output, price_in, price_out))
+        print_json(_as_dict(found, output))
     else:
-        print_text(out, _summary(found, output, price_in, price_out))
+        print_text(out, _summary(found, output))
 
 
-def _as_dict(progress: ConversionProgress, output: Path, price_in: float, price_out: float) -> dict[str, Any]:
+def _as_dict(progress: ConversionProgress, output: Path) -> dict[str, Any]:
     from ruplar.data.convert.run import rejected_file
 
     return {
         "rows": progress.total,
         "converted": progress.converted,
         "rejected": dict(progress.rejected),
-        "tokens_in": progress.used["tokens_in"],
-        "tokens_out": progress.used["tokens_out"],
-        "replies_without_usage": progress.used["uncounted"],
-        "cost": progress.cost(price_in, price_out),
         "output": str(output),
         "rejected_file": str(rejected_file(output)),
     }
 
 
-def _summary(progress: ConversionProgress, output: Path, price_in: float, price_out: float) -> str:
+def _summary(progress: ConversionProgress, output: Path) -> str:
     from ruplar.data.convert.run import rejected_file
 
     lines = [f"{progress.converted:,} of {progress.total:,} rows converted: {output}"]
     lines += [f"  {count:,} rejected: {reason}" for reason, count in progress.rejected.most_common()]
     if progress.rejected:
         lines.append(f"  rejected rows and reasons: {rejected_file(output)}")
-    if progress.used.total():
-        lines.append(f"  {_usage(progress, price_in, price_out)}")
     return "\n".join(lines)
 
 
-def _key(given: str | None, file: Path | None) -> str:
-    if file is None:
-        return (given or "").strip()
-    try:
-        return file.read_text(encoding="utf-8").strip()
-    except (OSError, UnicodeDecodeError) as error:
-        raise UserError(f"--api-key-file: cannot read '{file}' ({error}).") from error
-
-
 @contextmanager
-def _progress_bar(price_in: float, price_out: float) -> Iterator[Callable[[ConversionProgress], None]]:
+def _progress_bar() -> Iterator[Callable[[ConversionProgress], None]]:
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
     columns = (BarColumn(bar_width=20), MofNCompleteColumn(), TimeRemainingColumn(), TextColumn("{task.description}"))
@@ -155,19 +136,8 @@ def _progress_bar(price_in: float, price_out: float) -> Iterator[Callable[[Conve
 
         def update(progress: ConversionProgress) -> None:
             text = f"{sum(progress.rejected.values()):,} rejected"
-            if progress.used.total():
-                text += f"  {_usage(progress, price_in, price_out)}"
             if progress.waiting:
                 text += f"  {escape(progress.waiting)}"
             bar.update(task, completed=progress.done, total=progress.total, description=text)
 
         yield update
-
-
-def _usage(progress: ConversionProgress, price_in: float, price_out: float) -> str:
-    """Format the tokens used and, where prices are given, their cost: `12,400 + 3,100 tokens, cost 0.0125`."""
-    text = f"{progress.used['tokens_in']:,} + {progress.used['tokens_out']:,} tokens"
-    if price_in or price_out:
-        text += f", cost {progress.cost(price_in, price_out):.4f}"
-    silent = progress.used["uncounted"]
-    return text + (f" ({silent:,} replies without usage)" if silent else "")

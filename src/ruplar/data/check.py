@@ -34,7 +34,6 @@ class StepRead:
     symbols: tuple[str, ...]
     result: tuple[str, ...]
     verdict: str
-    ignored: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,9 +51,8 @@ class RowRead:
         """Return the report as lines of text."""
         out = [f"{self.at}  {self.question}"]
         for number, step in enumerate(self.steps, start=1):
-            ignored = f"   ignored: {step.ignored}" if step.ignored else ""
             out.append(f"  {number}  {' '.join(step.symbols)}   result: {' '.join(step.result) or 'none'}")
-            out.append(f"     {step.verdict}{ignored}")
+            out.append(f"     {step.verdict}")
         out += [f"  outside of steps: {self.outside}"] if self.outside else []
         return [*out, f"  {self.end}"]
 
@@ -153,7 +151,7 @@ def _read_step(step: str, domain: Domain, chain_unchecked: str | None) -> StepRe
         verdict = f"not checked: {why}"
     else:
         verdict = "right"
-    return StepRead(step, symbols, tuple(domain.result(step)), verdict, _ignored(step, symbols))
+    return StepRead(step, symbols, tuple(domain.result(step)), verdict)
 
 
 def _count(check: ChainCheck, row: RowRead) -> None:
@@ -182,16 +180,3 @@ def _outside(example: Example) -> str:
         rest = after
     texts = (" ".join(part.replace("<<", " ").replace(">>", " ").split()).strip(" ;,.") for part in (*parts, rest))
     return " … ".join(text for text in texts if text)
-
-
-def _ignored(step: str, symbols: tuple[str, ...]) -> str:
-    """Return the words and numbers of a step between its symbols; "" if the domain rewrites symbols (dates)."""
-    at, gaps = 0, []
-    for symbol in symbols:
-        place = step.find(symbol.strip(), at)
-        if place < 0:
-            return ""
-        gaps.append(step[at:place])
-        at = place + len(symbol.strip())
-    gaps.append(step[at:])
-    return " ".join(word for gap in gaps for word in gap.split() if any(letter.isalnum() for letter in word))

@@ -8,7 +8,6 @@ training set has many of these, so they are reported but not excluded.
 
 import re
 import unicodedata
-from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -124,58 +123,3 @@ def why_not_train(source: str) -> str | None:
     if role in ("test", "selection"):
         return f"'{source}' is a {role} set"
     return next((f"'{source}': {why}" for pattern, why in _FORBIDDEN if pattern.search(source)), None)
-
-
-_MAX_PAIRS = 20
-"""Pairs of each kind and test set that are stored to be shown."""
-
-
-@dataclass
-class Overlap:
-    """What one training set shares with the test sets."""
-
-    source: str
-    rows: int = 0
-    hits: Counter[tuple[str, str]] = field(default_factory=Counter)
-    masked: Counter[str] = field(default_factory=Counter)
-    pairs: list[tuple[str, str, Hit]] = field(default_factory=list)
-
-    def as_dict(self) -> dict[str, Any]:
-        """Plain JSON values."""
-        return {
-            "source": self.source,
-            "rows": self.rows,
-            "hits": [{"kind": kind, "set": name, "rows": n} for (kind, name), n in self.hits.items()],
-            "but_for_numbers": dict(self.masked),
-            "pairs": [{"at": at, "question": question, **hit._asdict()} for at, question, hit in self.pairs],
-        }
-
-    def text(self, show: int) -> str:
-        """Counts, then the first pairs of each kind, as text."""
-        lines = [f"{self.source}: {sum(self.hits.values()):,} of {self.rows:,} questions are shared with a test set"]
-        counts = [(kind, name, n, "") for (kind, name), n in sorted(self.hits.items())]
-        counts += [(MASKED, name, n, " (reported only; may be trained on)") for name, n in sorted(self.masked.items())]
-        for kind, name, n, note in counts:
-            lines.append(f"  {n:,} {kind}: {name}{note}")
-            same = [pair for pair in self.pairs if (pair[2].kind, pair[2].set) == (kind, name)]
-            for at, question, hit in same[:show]:
-                lines += [f"    {at}  {question}", f"    {hit.at}  {hit.question}", f'      both: "{hit.passage}"']
-        return "\n".join(lines)
-
-
-def find_overlap(
-    source: str, index: Index, domain: Domain, *, format: str | None = None, data_dir: str | Path | None = None
-) -> Overlap:
-    """Compare one training set with the index; rows that cannot be read are left out and logged."""
-    examples = read(source, domain, format=format, need_steps=False, skip_bad=True, data_dir=data_dir).examples
-    found, stored = Overlap(source, len(examples)), Counter[tuple[str, str]]()
-    for example in examples:
-        hit = index.hit(example.question)
-        if hit is not None:
-            found.hits[hit.kind, hit.set] += 1
-        elif (hit := index.masked_hit(example.question)) is not None:
-            found.masked[hit.set] += 1
-        if hit is not None and stored[hit.kind, hit.set] < _MAX_PAIRS:
-            stored[hit.kind, hit.set] += 1
-            found.pairs.append((example.source, example.question, hit))
-    return found

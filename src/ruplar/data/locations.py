@@ -55,12 +55,12 @@ KNOWN_SETS: dict[str, KnownSet] = {
 """Name → set."""
 
 
-def role_of(source: str) -> Literal["test", "selection", "train"] | None:
-    """Return what a known set is for, by its name, the name of its file or its Hub address; None for any other source."""
+def role_of(source: str) -> Literal["test", "selection"] | None:
+    """Return what a known set is for, by its name, the name of its file or its Hub address; None if it may be trained on."""
     places = {Path(source).name, source.removeprefix("hub:")} - {""}
     for name, known in KNOWN_SETS.items():
         if source == name or places & {known.file, known.hub}:
-            return "test" if known.test else "selection" if known.selection else "train"
+            return "test" if known.test else "selection" if known.selection else None
     return None
 
 
@@ -194,13 +194,3 @@ def _parts(location: Location) -> Iterator[tuple[Row, Parts]]:
             yield row, FORMATS[format].read(row.fields)
         except BadRow as bad:
             raise UserError(f"{row.source}: cannot be read: {bad.detail}.", where=location.name) from bad
-
-
-def hub_files(name: str) -> list[tuple[str, str]]:
-    """Name of a set → repository and path of the Parquet files of its splits on the Hub; [] if it is not on the Hub."""
-    address, _, splits = KNOWN_SETS[name].hub.partition(":")
-    if not address:
-        return []
-    owner, repo, *config = address.split("/")
-    folder = config[0] if config else "default"
-    return [(f"{owner}/{repo}", f"{folder}/{split}/0000.parquet") for split in splits.split("+")]

@@ -11,7 +11,7 @@ from array import array
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
@@ -20,16 +20,13 @@ from ruplar.data.locations import Location, locate
 from ruplar.data.stored import Spool
 from ruplar.domains.base import Domain
 from ruplar.errors import UserError, unknown
-from ruplar.fingerprints import digest, fingerprint, fingerprint_questions, short_digest
+from ruplar.fingerprints import fingerprint, fingerprint_questions, short_digest
 from ruplar.types import Example
 
 log = logging.getLogger(__name__)
 
 SKIP_WITH = "set data.skip_bad: true"
 """How to leave bad rows out in a recipe."""
-
-Duplicates = Literal["keep", "drop", "refuse"]
-"""What to do with rows that repeat a question: keep them (benchmarks), leave them out, or treat them as bad rows."""
 
 WORDS = "answer in words"
 """Why a row is reported although it is used: the domain cannot parse its answer."""
@@ -99,7 +96,6 @@ def read(
     need_steps: bool = True,
     skip_bad: bool = False,
     limit: int | None = None,
-    duplicates: Duplicates = "keep",
     data_dir: str | Path | None = None,
     skip_with: str = SKIP_WITH,
 ) -> ReadResult:
@@ -112,26 +108,17 @@ def read(
         need_steps: Whether a row without a step is bad; False for benchmarks.
         skip_bad: Leave bad rows out and count them, instead of raising an error.
         limit: Stop after this many examples.
-        duplicates: What to do with a row that repeats a question.
         data_dir: Folder with the files of known sets.
         skip_with: How the user can leave bad rows out, for the error message.
     """
-    if limit is not None and limit < 1:
-        raise UserError(f"limit: must be at least 1, got {limit}. Leave it out to read everything.")
     location = locate(source, data_dir)
     reading = ReadResult(location)
-    examples, seen, keys = Spool(), set[bytes](), array("Q")
+    examples, keys = Spool(), array("Q")
     for found in _scan(location, domain, format, need_steps):
         reading.rows += 1
         if isinstance(found, Example):
-            if duplicates == "keep":
-                keys.append(short_digest(found.question))  # 8 bytes per row, where a set would take 100
-            elif (key := digest(found.question)) in seen:
-                found = Problem(DUPLICATE, found.source, _excerpt(found.question))
-            else:
-                seen.add(key)
-        if isinstance(found, Example):
             examples.append(found)
+            keys.append(short_digest(found.question))  # 8 bytes per row, where a set would take 100
             if domain.extract(found.answer) is None:
                 reading.in_words.append(Problem(WORDS, found.source, _excerpt(found.answer)))
         else:
@@ -141,9 +128,8 @@ def read(
     reading.examples = examples.done()
     repeats = (reading.examples[row] for row in _repeated(keys))
     reading.repeats = [Problem(DUPLICATE, found.source, _excerpt(found.question)) for found in repeats]
-    bad = {r: p for r, p in reading.left_out.items() if r != DUPLICATE or duplicates == "refuse"}
-    if bad and not skip_bad:
-        raise UserError(*_bad_rows(bad, reading.rows, domain, skip_with), where=location.name)
+    if reading.left_out and not skip_bad:
+        raise UserError(*_bad_rows(reading.left_out, reading.rows, domain, skip_with), where=location.name)
     if not reading.examples:
         why = "; ".join(_count(problems, reading.rows) for problems in reading.left_out.values()) or "it has no rows"
         hint = f" {step_hint(domain)}" if NO_STEP in reading.left_out else ""
@@ -193,10 +179,9 @@ def step_hint(domain: Domain) -> str:
 
 
 def _bad_rows(bad: dict[str, list[Problem]], rows: int, domain: Domain, skip_with: str) -> list[str]:
-    skip = f"{skip_with[:1].upper()}{skip_with[1:]} to leave them out"
-    fixes = {
-        NO_STEP: f"{step_hint(domain)}. {skip}, or choose another data.domain.",
-        DUPLICATE: f"{skip}, or data.duplicates: keep.",
-    }
-    default = f"Correct them, or {skip_with} to leave them out."
-    return [f"{_count(problems, rows)}. {fixes.get(reason, default)}" for reason, problems in bad.items()]
+    skip = f"{skip_with} to leave them out"
+    fixes = {NO_STEP: f"{step_hint(domain)}. Choose another data.domain, or {skip}."}
+    return [
+        f"{_count(problems, rows)}. {fixes.get(reason, f'Correct them, or {skip}.')}"
+        for reason, problems in bad.items()
+    ]

@@ -26,7 +26,7 @@ from pydantic import Field, model_validator
 from ruplar.data import scenarios
 from ruplar.data.augment import LARGE, build
 from ruplar.data.formats import FORMATS
-from ruplar.data.read import SKIP_WITH, Duplicates, ReadResult, read
+from ruplar.data.read import SKIP_WITH, ReadResult, read
 from ruplar.data.stored import ExampleView
 from ruplar.domains.base import Domain
 from ruplar.errors import UserError, unknown
@@ -207,7 +207,6 @@ def open_source(
     *,
     need_steps: bool = True,
     skip_bad: bool = False,
-    duplicates: Duplicates = "keep",
     data_dir: str | Path | None = None,
     split: Split = "test",
     skip_with: str = SKIP_WITH,
@@ -220,7 +219,6 @@ def open_source(
         domain: Finds the steps.
         need_steps: Whether a row without a step is bad.
         skip_bad: Leave bad rows out instead of raising an error.
-        duplicates: What to do with rows that repeat a question.
         data_dir: Folder with the files of known sets.
         split: Generated problems of one split never occur in another, whatever the seed; a file with `split_by` gives this
             split.
@@ -243,7 +241,6 @@ def open_source(
             need_steps=need_steps,
             skip_bad=skip_bad,
             limit=limit,
-            duplicates=duplicates,
             data_dir=data_dir,
             skip_with=skip_with,
         )

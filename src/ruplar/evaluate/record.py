@@ -35,7 +35,7 @@ from ruplar.types import Answer, Score
 
 __all__ = [
     "RECORD", "STUDY", "ABLATION", "SAMPLES", "BenchmarkResult", "Machine", "RunRecord", "Share", "commit_of", "differences",
-    "git", "machine", "read_record", "read_samples", "study_of", "versions", "write_record", "write_samples",
+    "git", "machine", "read_ablation", "read_record", "read_samples", "study_of", "versions", "write_record", "write_samples",
 ]  # fmt: skip
 
 RECORD, STUDY, ABLATION = "run.json", "study.json", "ablation.json"
@@ -257,6 +257,18 @@ def study_of(folder: str | Path) -> dict[str, Any]:
     """Read what `ruplar study` wrote about the plan (name, about, rows, on, reference …); {} where there is no study.json."""
     file = Path(folder) / STUDY
     return json.loads(file.read_text(encoding="utf-8")) if file.is_file() else {}
+
+
+def read_ablation(file: str | Path) -> dict[str, list[dict[str, Any]]]:
+    """Read an ablation.json → benchmark → one row per mode: of a study (`on` and `rows`), or as `ruplar ablate --json` prints it."""
+    try:
+        content = json.loads(Path(file).read_text(encoding="utf-8"))
+        found = {content["on"]: content["rows"]} if {"on", "rows"} <= content.keys() else content
+        if any(not isinstance(row["mode"], str) for rows in found.values() for row in rows):
+            raise TypeError("a mode is not a text")
+    except (ValueError, TypeError, AttributeError, KeyError) as error:
+        raise UserError(f"{file}: not an ablation ({error!r}); `ruplar ablate MODEL --json` prints one.") from error
+    return found
 
 
 def differences(first: Mapping[str, Any], second: Mapping[str, Any], prefix: str = "") -> list[str]:

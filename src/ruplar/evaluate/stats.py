@@ -1,6 +1,6 @@
 """Right and wrong answers → statistics: confidence intervals, paired differences, means over seeds.
 
-All intervals are two-sided. Proportions are between 0 and 1; callers convert to percent.
+All intervals are two-sided, with a level of 95 %. Proportions are between 0 and 1; callers convert to percent.
 """
 
 from __future__ import annotations
@@ -11,6 +11,10 @@ from statistics import NormalDist
 from typing import NamedTuple
 
 import numpy as np
+
+LEVEL = 0.95
+_Z = NormalDist().inv_cdf((1 + LEVEL) / 2)
+"""The z with P(|Z| < z) = LEVEL."""
 
 
 class Interval(NamedTuple):
@@ -35,16 +39,11 @@ class Estimate(NamedTuple):
     high: float | None
 
 
-def wilson(correct: float, n: int, level: float = 0.95) -> Interval:
+def wilson(correct: float, n: int) -> Interval:
     """Compute Wilson's score interval of a proportion; it stays within 0..1 and covers well at 0 and n right."""
     if n <= 0 or not 0 <= correct <= n:
         raise ValueError(f"{correct} right of {n} is not a proportion")
-    return _score_interval(correct / n, n, _normal(level))
-
-
-def _normal(level: float) -> float:
-    """The z with P(|Z| < z) = level."""
-    return NormalDist().inv_cdf((1 + level) / 2)
+    return _score_interval(correct / n, n, _Z)
 
 
 def _score_interval(share: float, n: float, z: float) -> Interval:
@@ -55,9 +54,7 @@ def _score_interval(share: float, n: float, z: float) -> Interval:
     return Interval(0.0 if share == 0 else centre - half, 1.0 if share == 1 else centre + half)
 
 
-def over_seeds(
-    shares: Sequence[float], n: int, level: float = 0.95, grouped: Grouped | None = None
-) -> tuple[float, Interval]:
+def over_seeds(shares: Sequence[float], n: int, grouped: Grouped | None = None) -> tuple[float, Interval]:
     """Average the accuracies of several seeds on the same n questions → mean, and an interval over seeds and questions.
 
     The variance of the mean is that of the seeds, s² / S, plus that of the questions, p (1 - p) / n, which is conservative: it
@@ -75,12 +72,12 @@ def over_seeds(
     if grouped is not None and grouped.groups < 2:
         return mean, Interval(0.0, 1.0)
     if not least or (grouped is None and not of_seeds):
-        return mean, _score_interval(mean, n if grouped is None else grouped.groups, _normal(level))
+        return mean, _score_interval(mean, n if grouped is None else grouped.groups, _Z)
     of_questions = least if grouped is None else max(least, grouped.variance)
     whole = of_seeds + of_questions
     parts = of_seeds**2 / (len(shares) - 1) if of_seeds else 0.0
     parts += of_questions**2 / (grouped.groups - 1) if grouped is not None else 0.0
-    return mean, _score_interval(mean, mean * (1 - mean) / whole, t_quantile(whole**2 / parts, level))
+    return mean, _score_interval(mean, mean * (1 - mean) / whole, t_quantile(whole**2 / parts))
 
 
 def clustered_variance(values: Sequence[float] | np.ndarray, groups: Sequence[int] | np.ndarray) -> float:
@@ -107,7 +104,7 @@ def variance(values: Sequence[float]) -> float:
     return math.fsum((v - mean) ** 2 for v in values) / (len(values) - 1)
 
 
-def bootstrap_mean(values: Sequence[float], *, seed: int = 0, draws: int = 10_000, level: float = 0.95) -> Estimate:
+def bootstrap_mean(values: Sequence[float], *, seed: int = 0, draws: int = 10_000) -> Estimate:
     """Compute the mean and its percentile bootstrap interval, deterministic for a seed."""
     data = np.asarray(values, dtype=float)
     if data.size == 0:
@@ -123,17 +120,13 @@ def bootstrap_mean(values: Sequence[float], *, seed: int = 0, draws: int = 10_00
             for i in range(0, draws, block)
         ]
     )
-    low, high = np.quantile(means, [(1 - level) / 2, (1 + level) / 2])
+    low, high = np.quantile(means, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
     return Estimate(float(data.mean()), float(low), float(high))
 
 
-def paired_difference(
-    first: Sequence[float], second: Sequence[float], *, seed: int = 0, draws: int = 10_000, level: float = 0.95
-) -> Estimate:
+def paired_difference(first: Sequence[float], second: Sequence[float], *, seed: int = 0) -> Estimate:
     """Compute the mean of first - second on the same questions, with its bootstrap interval."""
-    if len(first) != len(second):
-        raise ValueError(f"paired values must be of the same questions, got {len(first)} and {len(second)}")
-    return bootstrap_mean(np.asarray(first, float) - np.asarray(second, float), seed=seed, draws=draws, level=level)
+    return bootstrap_mean([a - b for a, b in zip(first, second, strict=True)], seed=seed)
 
 
 def mcnemar(first: Sequence[bool], second: Sequence[bool]) -> float:
@@ -141,8 +134,6 @@ def mcnemar(first: Sequence[bool], second: Sequence[bool]) -> float:
 
     Only questions on which they differ count; under the null hypothesis each favours either method with probability 1/2.
     """
-    if len(first) != len(second):
-        raise ValueError(f"paired scores must be of the same questions, got {len(first)} and {len(second)}")
     only_first = sum(bool(a) and not b for a, b in zip(first, second, strict=True))
     only_second = sum(bool(b) and not a for a, b in zip(first, second, strict=True))
     n, least = only_first + only_second, min(only_first, only_second)
@@ -150,16 +141,16 @@ def mcnemar(first: Sequence[bool], second: Sequence[bool]) -> float:
     return min(1.0, 2 * tail)
 
 
-def t_quantile(freedom: float, level: float = 0.95) -> float:
-    """Find t with P(|T| < t) = level by bisection; degrees of freedom are rounded down, above 1000 T is normal."""
+def t_quantile(freedom: float) -> float:
+    """Find t with P(|T| < t) = LEVEL by bisection; degrees of freedom are rounded down, above 1000 T is normal."""
     if freedom > _MANY:
-        return _normal(level)
+        return _Z
     freedom, low, high = int(freedom), 0.0, 1.0
-    while _t_inside(high, freedom) < level:
+    while _t_inside(high, freedom) < LEVEL:
         high *= 2
     for _ in range(100):
         middle = (low + high) / 2
-        low, high = (middle, high) if _t_inside(middle, freedom) < level else (low, middle)
+        low, high = (middle, high) if _t_inside(middle, freedom) < LEVEL else (low, middle)
     return (low + high) / 2
 
 

@@ -20,7 +20,7 @@ from typing import Any
 
 from ruplar.domains.base import Domain
 from ruplar.errors import UserError
-from ruplar.evaluate.record import ABLATION, RECORD, STUDY, RunRecord, read_record
+from ruplar.evaluate.record import ABLATION, RECORD, STUDY, RunRecord, read_ablation, read_record
 from ruplar.evaluate.samples import OUTCOMES, SAMPLES, read_samples
 from ruplar.report.rows import Row, Run, domain_of, find_runs, method_of, pool
 from ruplar.train import METRICS
@@ -94,7 +94,7 @@ def _read_others(files: Sequence[Path], found: Material, drafts: bool) -> None:
         except ValueError as error:
             raise UserError(f"{file}: not JSON ({error}).") from error
         if file.name == ABLATION:
-            _add_ablation(file, content, found, drafts)
+            _add_ablation(file, isinstance(content, dict) and "on" in content, found, drafts)
         elif isinstance(content, dict) and {"what", "shape", "device"} <= content.keys():
             if content.get("dirty") and not drafts:
                 log.warning("%s is left out: the code had uncommitted changes.", file)
@@ -104,22 +104,18 @@ def _read_others(files: Sequence[Path], found: Material, drafts: bool) -> None:
             found.benches.append(content)
 
 
-def _add_ablation(file: Path, content: Any, found: Material, drafts: bool) -> None:
-    """Add what `ruplar ablate --json` printed (benchmark → rows), or a study's (`on` and `rows`, beside its run.json).
-
-    Of a study's seeds only the first is drawn.
-    """
-    if not isinstance(content, dict):
-        raise UserError(f"{file}: not an ablation; `ruplar ablate MODEL --json` prints one.")
-    if not {"on", "rows"} <= content.keys():
-        found.ablations.update(content)
+def _add_ablation(file: Path, study: bool, found: Material, drafts: bool) -> None:
+    """Add what `ruplar ablate --json` printed, or a study's, beside its run.json; of a study's seeds only the first is drawn."""
+    ablation, beside = read_ablation(file), file.parent / RECORD
+    if not study:
+        found.ablations.update(ablation)
         return
-    beside = file.parent / RECORD
     record = read_record(beside) if beside.is_file() else None
     if record is None or (record.partial and not drafts):
         log.warning("%s is left out: %s.", file, "; ".join(record.partial) if record else "no run.json beside it")
         return
-    found.ablations.setdefault(f"{record.name} on {content['on']}", content["rows"])
+    for name, rows in ablation.items():
+        found.ablations.setdefault(f"{record.name} on {name}", rows)
 
 
 def _lines(file: Path) -> list[dict[str, Any]]:

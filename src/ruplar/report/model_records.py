@@ -6,7 +6,6 @@ model's settings.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,7 +15,7 @@ from pydantic import ValidationError
 
 from ruplar import plugins
 from ruplar.errors import UserError
-from ruplar.evaluate.record import ABLATION, BenchmarkResult, RunRecord, read_record
+from ruplar.evaluate.record import ABLATION, BenchmarkResult, RunRecord, read_ablation, read_record
 from ruplar.model.settings import BackboneConfig
 from ruplar.report.rows import Row, find_runs, of_section, pool
 
@@ -146,13 +145,6 @@ def _ablated(folder: Path, rows: Sequence[Row]) -> dict[tuple[int, str], list[di
     """Read the ablations of these weights, else of the first other seed that has one."""
     runs = sorted((run for row in rows for run in row.runs), key=lambda run: run.folder != folder)
     for run in runs:
-        file = run.folder / ABLATION
-        if not file.is_file():
-            continue
-        try:
-            content = json.loads(file.read_text(encoding="utf-8"))
-        except ValueError as error:
-            raise UserError(f"{file}: not JSON ({error}).") from error
-        by_set = {content["on"]: content["rows"]} if {"on", "rows"} <= content.keys() else content
-        return {(run.record.seed, name): modes for name, modes in by_set.items()}
+        if (run.folder / ABLATION).is_file():
+            return {(run.record.seed, name): modes for name, modes in read_ablation(run.folder / ABLATION).items()}
     return {}

@@ -165,7 +165,7 @@ class Difference(NamedTuple):
 
 
 def difference(
-    first: Marks, second: Marks, level: float = 0.95, shared: bool = False, groups: Sequence[int] | None = None
+    first: Marks, second: Marks, *, shared: bool = False, groups: Sequence[int] | None = None
 ) -> Difference:
     """Compare two methods on the same questions → first minus second; they may have different numbers of seeds.
 
@@ -177,10 +177,8 @@ def difference(
 
     Marks are [S, Q]; `shared`: row s of both comes from one model; `groups`: the number of each question's group, from 0 on.
     """
-    if first.shape[1] != second.shape[1]:
-        raise ValueError(f"paired marks must be of the same questions, got {first.shape[1]} and {second.shape[1]}")
     if len(first) == len(second) == 1 and groups is None:
-        return _mcnemar(first[0], second[0], level)
+        return _mcnemar(first[0], second[0])
     by_question = first.mean(0) - second.mean(0)
     mean, each = float(by_question.mean()), np.arange(by_question.size) if groups is None else np.asarray(groups)
     several, count = len(first) > 1 and len(second) > 1, int(each.max()) + 1
@@ -198,14 +196,14 @@ def difference(
     parts = sum(v**2 / (len(m) - 1) for v, m in zip(of_seeds, vary, strict=True)) if several else 0.0
     parts += of_questions**2 / (count - 1) if groups is not None else 0.0
     freedom = whole**2 / parts if parts else math.inf
-    half = t_quantile(freedom, level) * math.sqrt(whole)
+    half = t_quantile(freedom) * math.sqrt(whole)
     p = t_test(mean / math.sqrt(whole), freedom)
     return Difference(mean, max(-1.0, mean - half), min(1.0, mean + half), p, test)
 
 
-def _mcnemar(first: np.ndarray, second: np.ndarray, level: float) -> Difference:
+def _mcnemar(first: np.ndarray, second: np.ndarray) -> Difference:
     """One seed each, independent questions; the interval is a bootstrap's."""
-    mean, low, high = paired_difference(first.tolist(), second.tolist(), level=level)
+    mean, low, high = paired_difference(first.tolist(), second.tolist())
     p = mcnemar(first.astype(bool).tolist(), second.astype(bool).tolist())
     return Difference(mean, mean if low is None else low, mean if high is None else high, p, "McNemar, questions")
 

@@ -9,61 +9,37 @@ the questions of all four and, from two seeds on, the seeds, averaged per seed f
 
 from __future__ import annotations
 
-import json
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ruplar.errors import UserError
-from ruplar.evaluate.record import ABLATION
+from ruplar.evaluate.record import ABLATION, read_ablation
 from ruplar.evaluate.stats import over_seeds, t_quantile, variance
 from ruplar.report.paper import FOUR
 from ruplar.report.rows import Row
 
 
-@dataclass(frozen=True)
-class Average:
-    """One method over the four benchmarks, in percent; `share` is that of the reference's accuracy, None for itself or without one."""
-
-    study: str
-    method: str
-    backbone: str
-    seeds: int
-    accuracy: float
-    low: float
-    high: float
-    latents: float
-    forwards: float
-    share: float | None
-
-
-def averages(rows: Sequence[Row], references: Mapping[str, str]) -> list[Average]:
-    """Average every method of a study that has results on all four benchmarks with the same seeds."""
+def averages(rows: Sequence[Row]) -> list[Row]:
+    """Average every method of a study that has results on all four benchmarks with the same seeds; the benchmark is `average`."""
     groups: dict[tuple[str, str, str], dict[str, Row]] = {}
     for row in rows:
         if row.study and row.benchmark in FOUR:
             groups.setdefault((row.study, row.backbone, row.method), {})[row.benchmark] = row
-    whole = {
-        key: [found[name] for name in FOUR]
-        for key, found in groups.items()
-        if len(found) == len(FOUR) and len({row.seeds for row in found.values()}) == 1
-    }
-    means = {key: sum(row.accuracy for row in four) / len(FOUR) for key, four in whole.items()}
-    made = []
-    for (study, backbone, method), four in whole.items():
-        reference = references.get(study)
-        of = means.get((study, backbone, reference)) if reference and reference != method else None
-        mean = means[study, backbone, method]
-        half = _half(four)
-        interval = max(0.0, mean - half), min(100.0, mean + half)
-        latents, forwards = (sum(getattr(row, cost) for row in four) / len(FOUR) for cost in ("latents", "forwards"))
-        share = 100 * mean / of if of else None
-        made.append(Average(study, method, backbone, len(four[0].seeds), mean, *interval, latents, forwards, share))
-    return made
+    whole = [[found[name] for name in FOUR] for found in groups.values() if len(found) == len(FOUR)]
+    return [_average(four) for four in whole if len({row.seeds for row in four}) == 1]
 
 
-def _half(four: Sequence[Row], level: float = 0.95) -> float:
+def _average(four: Sequence[Row]) -> Row:
+    names = ("accuracy", "latents", "forwards", "ms_per_question")
+    means = {name: sum(getattr(row, name) for row in four) / len(FOUR) for name in names}
+    mean, half = means["accuracy"], _half(four)
+    interval = {"low": max(0.0, mean - half), "high": min(100.0, mean + half)}
+    return replace(four[0], benchmark="average", n=sum(row.n for row in four), groups=None, **means, **interval)
+
+
+def _half(four: Sequence[Row]) -> float:
     """Half the interval's width in percent: t, with Hillis's degrees of freedom as in `evaluate/stats.py`."""
     of_questions = sum(row.accuracy / 100 * (1 - row.accuracy / 100) / row.n for row in four) / len(FOUR) ** 2
     count = min(len(row.runs) for row in four)
@@ -71,7 +47,7 @@ def _half(four: Sequence[Row], level: float = 0.95) -> float:
     of_seeds = variance(by_seed) / len(by_seed) if len(by_seed) > 1 else 0.0
     whole = of_questions + of_seeds
     freedom = whole**2 / (of_seeds**2 / (len(by_seed) - 1)) if of_seeds else math.inf
-    return 100 * t_quantile(freedom, level) * math.sqrt(whole)
+    return 100 * t_quantile(freedom) * math.sqrt(whole)
 
 
 @dataclass(frozen=True)
@@ -97,21 +73,16 @@ def latent_ablations(rows: Sequence[Row]) -> list[LatentAblation]:
 
 
 def _pooled(row: Row, files: Sequence[Path]) -> LatentAblation:
-    ablated_on: set[tuple[str, int]] = set()
-    shares: dict[str, list[float]] = {}
-    for file in files:
-        try:
-            content = json.loads(file.read_text(encoding="utf-8"))
-            ablated_on.add((content["on"], *(line["n"] for line in content["rows"][:1])))
-            for line in content["rows"]:
-                shares.setdefault(line["mode"], []).append(line["correct"] / line["n"])
-        except (ValueError, KeyError, TypeError, ZeroDivisionError) as error:
-            raise UserError(f"{file}: not an ablation ({error!r}). Delete it and run `ruplar study` again.") from None
+    found = [read_ablation(file) for file in files]
+    shares: dict[tuple[str, int, str], list[float]] = {}
+    for on, line in ((on, line) for one in found for on, lines in one.items() for line in lines):
+        shares.setdefault((on, line["n"], line["mode"]), []).append(line["correct"] / line["n"])
+    ablated_on = {(on, n) for on, n, _ in shares}
     if len(ablated_on) != 1 or {len(values) for values in shares.values()} != {len(files)}:
         raise UserError(f"'{row.method}': its seeds were ablated on different questions or in different modes.")
     [(on, n)] = ablated_on
     modes = {}
-    for mode, values in shares.items():
+    for (_, _, mode), values in shares.items():
         mean, (low, high) = over_seeds(values, n)
         modes[mode] = (100 * mean, 100 * low, 100 * high)
     return LatentAblation(row.study, row.method, on, n, len(files), modes)

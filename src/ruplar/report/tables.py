@@ -41,7 +41,7 @@ def tables(
     if narrow:
         results = [summary_table(rows), replace(accuracy_table(rows), title="All results"), cost_table(rows)]
     else:
-        results = [results_table(rows), *([summary_table(rows)] if averages(rows, {}) else [])]
+        results = [results_table(rows), *([summary_table(rows)] if averages(rows) else [])]
     found = [*curves_tables(rows), *results, latent_ablation_table(rows)]
     found += [marked(shares_table(rows, references(rows)), rows)] if tests and references(rows) else []
     found += tests_tables(rows, against) if tests else []
@@ -81,7 +81,7 @@ def summary_table(rows: Sequence[Row]) -> Table:
     present = list(dict.fromkeys(row.benchmark for row in tested))
     names = [name for name in paper.FOUR if name in present] + [name for name in present if name not in paper.FOUR]
     named = references(tested)
-    means = {(one.study, one.backbone, one.method): one for one in averages(tested, named)}
+    means = {(one.study, one.backbone, one.method): one for one in averages(tested)}
     several = len({row.backbone for row in tested}) > 1
     lines: dict[tuple[str, str, str], dict[str, Row]] = {}
     for row in tested:
@@ -91,7 +91,7 @@ def summary_table(rows: Sequence[Row]) -> Table:
         mean, of = means.get(key), list(cells.values())
         averaged = [cells[name] for name in paper.FOUR] if mean else of
         average = [NONE if mean is None else _half(mean.accuracy, mean.low, mean.high)] if means else []
-        average += [_share(None if mean is None else mean.share)] if means and named else []
+        average += [_share(mean, means.get((*key[:2], named.get(key[0], ""))))] if means and named else []
         made.append(
             (
                 key[2],
@@ -122,8 +122,11 @@ def _half(mean: float, low: float, high: float) -> str:
     return f"{mean:.1f} ±{(high - low) / 2:.1f}"
 
 
-def _share(share: float | None) -> str:
-    return NONE if share is None else f"{share:.1f}"
+def _share(mean: Row | None, reference: Row | None) -> str:
+    """Accuracy in percent of the reference's; for the reference itself and without one, `NONE`."""
+    if mean is None or reference is None or reference is mean or not reference.accuracy:
+        return NONE
+    return f"{100 * mean.accuracy / reference.accuracy:.1f}"
 
 
 def _share_name(rows: Sequence[Row], named: Mapping[str, str]) -> str:

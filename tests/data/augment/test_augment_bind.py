@@ -3,6 +3,7 @@
 from fractions import Fraction
 
 import pytest
+from cases import cases
 
 from ruplar.data.augment import mentions, program
 from ruplar.data.augment import template as binding
@@ -17,24 +18,10 @@ def example(question, *steps, answer=None):
 
 
 def kinds(text):
-    return [(m.text, m.kind) for m in mentions.find(text)]
+    return [[m.text, m.kind] for m in mentions.find(text)]
 
 
-@pytest.mark.parametrize(
-    ("text", "found"),
-    [
-        ("He paid $1,200.50 for 3 pens.", [("1,200.50", "money"), ("3", "plain")]),
-        ("Four of twenty-five boys", [("Four", "word"), ("twenty-five", "word")]),
-        ("25% off, thirty percent more", [("25", "percent"), ("thirty", "percent")]),
-        ("at 10:30 or 5 pm on May 4", [("10", "time"), ("30", "time"), ("5", "time"), ("4", "time")]),
-        ("1/2 of 30 and two-thirds of it", [("1", "fixed"), ("2", "fixed"), ("30", "plain"), ("two", "fixed")]),
-        ("in 2019 she sold 2019 cars", [("2019", "time"), ("2019", "plain")]),
-        ("7 days, 60 minutes, 4 legs, day 3", [("7", "fixed"), ("60", "fixed"), ("4", "fixed"), ("3", "fixed")]),
-        ("a 4x6 photo, the 3rd of 2 million", [("4", "fixed"), ("3", "fixed"), ("2", "fixed")]),
-        ("half, twice, a dozen, the second", []),
-        ("a ratio of 3:5", [("3", "fixed"), ("5", "fixed")]),
-    ],
-)
+@pytest.mark.parametrize(("text", "found"), cases(__file__, "mentions"))
 def test_mentions_are_found_with_their_kind(text, found):
     # `4x6` gives the 4 alone: the 6 follows a letter
     assert kinds(text) == found
@@ -112,23 +99,7 @@ def test_a_percentage_used_as_a_plain_number_is_frozen():
     assert [v.value for v in bound.variables] == [40]
 
 
-@pytest.mark.parametrize(
-    ("question", "steps", "reason"),
-    [
-        ("Tom has 31 and 45 cars.", ("31+45=76", "76*13=988"), binding.UNKNOWN),
-        ("Tom has 31 and 45 cars and 9 cats.", ("31+45=76",), binding.IDLE),
-        ("Tom leaves at 9:15 and walks 31 miles.", ("31-9=22",), binding.TIME),
-        ("Tom has 31 cars.", ("31+x=40",), binding.NOT_PLAIN),
-        ("Tom has 10 cars and 3 boxes.", ("10/3=3.33",), binding.INEXACT),
-        ("Half a week.", ("7/2=3.5",), binding.NO_NUMBER),
-        ("Of 41 cars 14 are red and 27 blue. Red ones cost $5.", ("14*5=70", "70+27=97"), binding.IDLE),
-        ("Tom has 31 and 45 cars.", ("31+45=76", "31*2=62"), binding.UNWRITTEN),
-        # 24 may be what the text says or what 12*2 gave
-        ("Ann has twice 12 cars and 24 dolls and 24 cats.", ("12*2=24", "24+24=48", "48+24=72"), binding.AMBIGUOUS),
-        # 30 is 13+17: other numbers would contradict it
-        ("13 boys and 17 girls; the 30 children pay $5 and $4.", ("13*5=65", "17*4=68", "65+68=133", "133*30=3990"), binding.RESTATED),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("question", "steps", "reason"), cases(__file__, "left_out"))
 def test_examples_that_cannot_be_augmented_have_a_reason(question, steps, reason):
     with pytest.raises(NotAugmentable, match=reason):
         bind(example(question, *steps))

@@ -56,8 +56,7 @@ class _Handler(BaseHTTPRequestHandler):
                 server.flying -= 1
 
     def _send(self, said):
-        usage = {"prompt_tokens": 100, "completion_tokens": 10}
-        whole = {"choices": [{"message": {"role": "assistant", "content": said.get("text")}}], "usage": usage}
+        whole = {"choices": [{"message": {"role": "assistant", "content": said.get("text")}}]}
         data = said.get("body", json.dumps(whole)).encode()
         try:
             self.send_response(said.get("status", 200))

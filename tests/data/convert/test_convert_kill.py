@@ -6,7 +6,6 @@ import signal
 import subprocess
 import sys
 import time
-from pathlib import Path
 from random import Random
 
 import pytest
@@ -14,7 +13,6 @@ import pytest
 from ruplar.data.convert.journal import Journal, publish
 from ruplar.errors import UserError
 
-SCRIPT = Path(__file__).with_name("convert_and_die.py")
 PROSE = [
     {"question": "Half of 48, and both?", "answer": "It is 48/2 = 24.\nTogether 48+24 = 72.\n#### 72"},
     {"question": "3 bags of 4?", "answer": "That is 3 x 4 = 12 apples.\n#### 12"},
@@ -65,19 +63,6 @@ def test_a_conversion_resumes_from_a_journal_cut_off_at_any_byte(prose, whole, r
         assert both(output) == whole
         keys = [row["key"] for row in journal()]
         assert len(keys) == len(set(keys)) == len(PROSE)
-
-
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="processes cannot be forked on this system")
-def test_a_conversion_killed_at_any_disk_access_resumes(prose, whole, tmp_path):
-    folder = tmp_path / "dead"
-    folder.mkdir()
-    done = subprocess.run([sys.executable, SCRIPT, prose, folder], capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    calls = int(done.stdout)
-    # a heading is written and synced with its folder, five rows are written, two files are synced and renamed with their folder
-    assert calls == 3 + 5 + 2 * 3
-    for last in range(1, calls + 1):
-        assert both(folder / f"{last}.jsonl") == whole, f"killed at call {last}"
 
 
 @pytest.mark.slow
@@ -134,8 +119,7 @@ def test_a_stored_reply_is_reused_after_a_kill_during_its_correction(tmp_path, c
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert [len(body["messages"]) for body in server.bodies] == [2, 4, 4], "it goes on with the correction"
-    # the wrong reply and the right one; what was in flight at the kill has told nobody what it used
-    assert json.loads(done.stdout)["tokens_in"] == 200
+    assert json.loads(done.stdout)["converted"] == 1
 
 
 def test_a_journal_with_other_settings_or_of_another_version_is_an_error(prose, run, tmp_path):

@@ -11,9 +11,8 @@ import importlib
 import logging
 import math
 import time
-from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from random import Random
 from typing import Any
 
@@ -58,7 +57,7 @@ class Refused(Exception):
 
 
 class NoReply(Exception):
-    """Every request failed; `reply` is that of the last one, if it had any, and the tokens of all of them."""
+    """Every request failed; `reply` is that of the last one, if it had any."""
 
     def __init__(self, what: str, reply: Reply):
         super().__init__(what)
@@ -109,23 +108,21 @@ class Chat:
         await self._client.aclose()
 
     async def ask(self, messages: Sequence[Message]) -> Reply:
-        """Return a chat completion, with the tokens of all replies that were needed for it.
+        """Return a chat completion.
 
         Raises:
             Refused: The endpoint rejects the request.
             NoReply: All requests failed.
             UserError: Retry-After is longer than `longest_retry_after`.
         """
-        used: Counter[str] = Counter()
         for attempt in range(self.endpoint.retries + 1):
             while (left := self._not_before - time.monotonic()) > 0:
                 await asyncio.sleep(left)
             retry_after, reply = 0.0, Reply("")
             try:
                 reply = await self._once(messages)
-                used.update(reply.used)
                 if not reply.fault:
-                    return replace(reply, used=dict(used))
+                    return reply
                 what = f"the reply is not a chat completion ({reply.fault})"
             except _Transient as failure:
                 what, retry_after = str(failure), failure.wait
@@ -134,8 +131,7 @@ class Chat:
                 log.info("%s; retrying in %.1f s", what, wait)
                 self.on_wait(wait, what)
                 await asyncio.sleep(wait)
-        message = f"{self.endpoint.retries + 1} requests failed; the last one: {what}"
-        raise NoReply(message, replace(reply, used=dict(used)))
+        raise NoReply(f"{self.endpoint.retries + 1} requests failed; the last one: {what}", reply)
 
     def _wait(self, attempt: int, retry_after: float) -> float:
         """Return the exponential back-off, its upper half random so that workers spread out; at least the Retry-After."""
@@ -158,7 +154,7 @@ class Chat:
         except httpx.UnsupportedProtocol as error:
             raise UserError(f"--endpoint: '{self.endpoint.url}' is not an address: {error}") from None
         except httpx.DecodingError as error:  # a reply that cannot be decompressed
-            return Reply("", {"uncounted": 1}, f"{type(error).__name__}: {error}")
+            return Reply("", f"{type(error).__name__}: {error}")
         except httpx.TransportError as error:
             raise _Transient(f"{type(error).__name__}: {error or 'the connection broke'}") from None
         said = error_message(answer.text)

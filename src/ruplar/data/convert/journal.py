@@ -2,8 +2,8 @@
 
 OUTPUT.journal has a heading with the settings, then one JSON line per reply. Replies cost money, so each line is synced to
 disk. A line with `open` is a reply with a wrong chain, after which its row is requested again. Any other line finishes its
-row; the last one counts. The tokens used are the sum over all lines. A last line without a newline was cut off by a kill: it
-is removed, and its row is done again. Rows are identified by a hash of their content, so rows may be added to the input.
+row; the last one counts. A last line without a newline was cut off by a kill: it is removed, and its row is done again. Rows
+are identified by a hash of their content, so rows may be added to the input.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ import fcntl
 import json
 import logging
 import os
-from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -29,8 +28,6 @@ FORMAT = 4
 NO_REPLY = "no usable reply"
 """Why a row is rejected whose requests failed; the wrong replies before that are kept for the next attempt."""
 
-USED = ("tokens_in", "tokens_out", "uncounted")
-
 Entry = dict[str, Any]
 
 
@@ -40,7 +37,6 @@ class Journal:
     Attributes:
         entries: Key of a row → the entry that finished it.
         open: Key of a row → wrong replies since it was last finished.
-        used: Tokens of all replies.
     """
 
     def __init__(self, path: Path, heading: Entry):
@@ -48,7 +44,6 @@ class Journal:
         self.heading = {"ruplar_convert": FORMAT, **heading}
         self.entries: dict[str, Entry] = {}
         self.open: dict[str, list[str]] = {}
-        self.used: Counter[str] = Counter()
         self._file = -1
 
     def __enter__(self) -> Journal:
@@ -78,7 +73,6 @@ class Journal:
         self._apply(key, entry)
 
     def _apply(self, key: str, entry: Entry) -> None:
-        self.used.update({name: entry.get(name, 0) for name in USED})
         if entry.get("open"):
             self.open.setdefault(key, []).append(entry["reply"])
             return

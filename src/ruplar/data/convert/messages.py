@@ -7,10 +7,8 @@ A prompt file (in `prompts/`) has two parts, separated by a line `---`: the syst
 
 import json
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from ruplar.domains._markup import after_hashes
 from ruplar.domains.base import Domain
@@ -75,30 +73,22 @@ def chain_in(reply: str) -> tuple[str, str]:
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """The body of an HTTP reply, the tokens it used, and why it is not a chat completion; one that is not still costs tokens."""
+    """The text of a reply, and why it is not a chat completion; then the text is the body of the HTTP reply."""
 
     text: str
-    used: dict[str, int] = field(default_factory=dict)
     fault: str = ""
 
 
 def read_reply(body: str) -> Reply:
     """Body of a reply with HTTP status 200 → the reply."""
-    used = {"uncounted": 1}
     try:
-        found = json.loads(body)
-        usage = found.get("usage")
-        if isinstance(usage, Mapping):
-            counts: list[Any] = [usage.get(name) for name in ("prompt_tokens", "completion_tokens")]
-            if all(type(count) is int and count >= 0 for count in counts):
-                used = dict(zip(("tokens_in", "tokens_out"), counts, strict=True))
-        content = found["choices"][0]["message"]["content"]
+        content = json.loads(body)["choices"][0]["message"]["content"]
         if not isinstance(content, str):
             raise TypeError(f"content is {'null' if content is None else f'a {type(content).__name__}'}")
     except _BAD as error:
         fault = f"{type(error).__name__}: {without_surrogates(str(error))[:200]}; it says: {error_message(body)}"
-        return Reply(without_surrogates(body)[:_LONGEST], used, fault)
-    return Reply(without_surrogates(content), used)
+        return Reply(without_surrogates(body)[:_LONGEST], fault)
+    return Reply(without_surrogates(content))
 
 
 def error_message(body: str) -> str:

@@ -40,22 +40,17 @@ class ByModel:
 
 @dataclass
 class ConversionProgress:
-    """The progress: rows rejected by reason, and tokens of all replies, in this run and earlier ones (`uncounted`: of none)."""
+    """The progress: rows converted and rejected, by reason, in this run and earlier ones."""
 
     total: int
     converted: int = 0
     rejected: Counter[str] = field(default_factory=Counter)
-    used: Counter[str] = field(default_factory=Counter)
     waiting: str = ""
 
     @property
     def done(self) -> int:
         """Rows that are finished."""
         return self.converted + sum(self.rejected.values())
-
-    def cost(self, price_in: float, price_out: float) -> float:
-        """Return the cost so far, at prices per million tokens."""
-        return (self.used["tokens_in"] * price_in + self.used["tokens_out"] * price_out) / 1e6
 
     def count(self, entry: Entry) -> None:
         """Count one finished row."""
@@ -94,7 +89,7 @@ def convert(
                 f"{journal.path}: belongs to another input: {other:,} of its {len(journal.entries):,} rows are not in this one. "
                 "Use that input again (and its --limit), name another OUTPUT, or start over with --force."
             )
-        progress, left = ConversionProgress(len(rows), used=journal.used), []
+        progress, left = ConversionProgress(len(rows)), []
         for row in rows:
             entry = journal.entries.get(row.key)
             if entry is None or (retry_rejected and entry.get("reason")):
@@ -186,8 +181,7 @@ class _Workers:
                 self.store(row, entry)
             except NoReply as failure:
                 self.failures_in_a_row += 1
-                text, used = failure.reply.text, failure.reply.used
-                self.store(row, {"reason": NO_REPLY, "detail": str(failure), "reply": text} | used)
+                self.store(row, {"reason": NO_REPLY, "detail": str(failure), "reply": failure.reply.text})
                 # an endpoint that works may give a few unusable replies in a row
                 if self.failures_in_a_row > self.by.concurrency and not (failure.reply.fault and self.answered):
                     raise UserError(
@@ -202,24 +196,22 @@ class _Workers:
         earlier = tuple(self.earlier.get(row.key, ()))
         most, text = max(self.by.attempts, len(earlier)), ""
         for number in range(most):
-            used: dict[str, int] = {}
             if number < len(earlier):
                 text = earlier[number]
             else:
                 try:
-                    reply = await chat.ask(messages)
+                    text = (await chat.ask(messages)).text
                 except Refused as no:
                     return self._refused(no) | {"reply": text}
                 self.answered = True
-                text, used = reply.text, reply.used
             try:
-                return {"chain": self._chain(text, row), "reply": text} | used
+                return {"chain": self._chain(text, row), "reply": text}
             except Rejected as found:
                 why = found
             if number + 1 < most and number >= len(earlier):
-                self.store(row, {"open": True, "reply": text} | used)
+                self.store(row, {"open": True, "reply": text})
             messages = [*messages, {"role": "assistant", "content": text}, self.by.prompt.retry(str(why))]
-        return {"reason": why.reason, "detail": why.detail, "reply": text} | used
+        return {"reason": why.reason, "detail": why.detail, "reply": text}
 
     def _refused(self, no: Refused) -> Entry:
         """Reject one row (it may be too long for the model), or stop if the key or the model name is wrong for all rows."""

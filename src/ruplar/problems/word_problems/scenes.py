@@ -49,23 +49,7 @@ _OPENERS = ("There", "They", "One", "Together", "Now", "After", "In", "The", "Ea
 """Words that a clause without a subject may begin with; within a sentence they are lower case. All else is a name."""
 _NUMBERS = re.compile(r"\d+")
 SCENE_WORDS = ("scene", "frame", "keep", "x", "y", "z", "things", "place", "kinds", "by_kind", "times", "his")
-SCENE_FUNCTIONS = tuple(
-    [
-        "verb",
-        "has",
-        "did",
-        "ask_has",
-        "ask_did",
-        "quantity",
-        "how_many",
-        "holder",
-        "past",
-        "owns",
-        "name_everybody",
-        "fourth_person",
-    ]
-)
-"""What the texts and statements of a template may use once there is a scene."""
+"""Placeholders of a text once there is a scene."""
 _SUBJECTS = {"{a} ": "a", "{b} ": "b", "{c} ": "c", "{d} ": "d"}
 
 
@@ -337,3 +321,8 @@ def _lower(text: str) -> str:
 
 def _capital(text: str) -> str:
     return text[0].upper() + text[1:]
+
+
+_WRITERS = {"values", "clause", "distractor", "write"}
+SCENE_FUNCTIONS = {name for name in vars(Scene) if not name.startswith("_")} - _WRITERS
+"""What the texts and statements of a template may use once there is a scene."""

@@ -13,40 +13,12 @@ from typing import Any, NamedTuple
 
 from ruplar.errors import UserError, unknown
 from ruplar.problems.word_problems.scenes import SCENE_FUNCTIONS
-from ruplar.problems.word_problems.story import LARGEST, Redraw
+from ruplar.problems.word_problems.story import LARGEST, Redraw, Story
 from ruplar.problems.word_problems.themes import compare
 from ruplar.problems.word_problems.words import WORDS, listing
 
-_STORY = tuple(
-    [
-        "pick",
-        "chance",
-        "between",
-        "amount",
-        "some",
-        "lots",
-        "percent_for",
-        "divisor_of",
-        "factor_for",
-        "count",
-        "unlike",
-        "groups",
-        "spell",
-        "line",
-        "person",
-        "skip",
-        "shuffled",
-        "sample",
-        "random",
-        "fill",
-        "percent",
-        "add_up",
-        "goal",
-        "left",
-        "steps",
-    ]
-)
-"""Attributes of the story that statements use by name."""
+_STORY = {name for name in dir(Story) if not name.startswith("_")} - {"rng", "text", "words", "say", "distract"}
+"""Attributes of the story that statements use by name: all but those that write the text."""
 _OPERATIONS = {ast.Add: "add", ast.Sub: "sub", ast.Mult: "mul", ast.Div: "div"}
 
 

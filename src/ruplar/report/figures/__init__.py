@@ -13,7 +13,7 @@ from ruplar.report.figures.style import Drawing
 from ruplar.report.material import Material, best_thinker, thoughts_of
 from ruplar.report.rows import Row
 from ruplar.report.sets import is_selection
-from ruplar.report.summaries import Average, averages
+from ruplar.report.summaries import averages
 
 INDEX = "figures.md"
 
@@ -47,8 +47,8 @@ def draw_frontiers(rows: Sequence[Row]) -> list[Drawing]:
 
 def draw_averages(rows: Sequence[Row]) -> list[Drawing]:
     """Draw the macro-averages of each backbone; a record that two studies share is one point."""
-    points: dict[str, dict[tuple[str, float, float], Average]] = {}
-    for one in averages(rows, {}):
+    points: dict[str, dict[tuple[str, float, float], Row]] = {}
+    for one in averages(rows):
         points.setdefault(one.backbone, {}).setdefault((one.method, one.accuracy, one.forwards), one)
     return [accuracy.draw_averages(list(found.values())) for found in points.values() if len(found) > 2]
 

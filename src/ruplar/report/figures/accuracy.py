@@ -6,17 +6,15 @@ import math
 import re
 from collections import Counter
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from ruplar.report.budgets import Curve
 from ruplar.report.figures.style import BLUE, INK, MARKERS, MUTED, PAPER, SERIES, Drawing, panels, styled
 from ruplar.report.rows import Row
-from ruplar.report.summaries import Average
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-Point = TypeVar("Point", Row, Average)
 MOST = 6
 """Methods that a figure of points has; with more, each has a line of its own."""
 
@@ -89,25 +87,25 @@ def one_machine(rows: Sequence[Row]) -> bool:
     return len({(run.record.machine.cpu, run.record.machine.gpu) for row in rows for run in row.runs}) <= 1
 
 
-def frontier(rows: Sequence[Point], cost: str) -> list[Point]:
+def frontier(rows: Sequence[Row], cost: str) -> list[Row]:
     """Find the Pareto front, cheapest first: no other row is as cheap and as accurate, and better in one of the two.
 
     Costs within one percent of each other count as equal.
     """
 
-    def beats(a: Point, b: Point) -> bool:
+    def beats(a: Row, b: Row) -> bool:
         mine, theirs = getattr(a, cost), getattr(b, cost)
         cheaper, as_cheap = mine < theirs * 0.99, mine <= theirs * 1.01
         return as_cheap and a.accuracy >= b.accuracy and (cheaper or a.accuracy > b.accuracy)
 
-    front: list[Point] = []
+    front: list[Row] = []
     for row in sorted(rows, key=lambda row: (-row.accuracy, getattr(row, cost))):
         if not any(beats(other, row) for other in front):
             front.append(row)
     return sorted(front, key=lambda row: getattr(row, cost))
 
 
-def clear(rows: Sequence[Point], cost: str) -> list[Point]:
+def clear(rows: Sequence[Row], cost: str) -> list[Row]:
     """Keep of the Pareto front what the intervals leave no doubt about: no row that is as cheap reaches into its interval."""
     return [
         row
@@ -120,7 +118,7 @@ def clear(rows: Sequence[Point], cost: str) -> list[Point]:
     ]
 
 
-def _front(rows: Sequence[Point]) -> str:
+def _front(rows: Sequence[Row]) -> str:
     """Explain the Pareto front of some rows."""
     front, certain = frontier(rows, "forwards"), clear(rows, "forwards")
     names = ", ".join(row.method for row in certain) or "none"
@@ -169,7 +167,7 @@ def round_numbers(low: float, high: float) -> list[float]:
     return [step * 10.0**power for power in powers for step in steps if low <= step * 10.0**power <= high]
 
 
-def draw_averages(averages: Sequence[Average]) -> Drawing:
+def draw_averages(averages: Sequence[Row]) -> Drawing:
     """Draw the macro-averages of one backbone and their cost."""
     figure, caption = _lines(averages, "macro-average accuracy, %")
     studies = list(dict.fromkeys(row.study for row in averages))
@@ -180,13 +178,13 @@ def draw_averages(averages: Sequence[Average]) -> Drawing:
 
 
 @styled
-def _lines(found: Sequence[Point], label: str) -> tuple[Figure, str]:
+def _lines(found: Sequence[Row], label: str) -> tuple[Figure, str]:
     """Draw one line per method, the best at the top: accuracy and cost. Returns the figure and the end of its caption."""
     rows = sorted(found, key=lambda one: (one.accuracy, -one.forwards))
     certain = clear(rows, "forwards")
     figure, (right, cost) = panels(1, 2, 12, 1.4 + 0.4 * len(rows), sharey=True, gridspec_kw={"width_ratios": [3, 2]})
     for y, row in enumerate(rows):
-        colour, single = BLUE if row in certain else MUTED, _seeds(row) == 1
+        colour, single = BLUE if row in certain else MUTED, len(row.seeds) == 1
         right.errorbar(
             row.accuracy, y, xerr=[[row.accuracy - row.low], [row.high - row.accuracy]], color=colour, capsize=4,
             marker="o", markersize=9, markerfacecolor=PAPER if single else colour, markeredgewidth=2,
@@ -201,7 +199,7 @@ def _lines(found: Sequence[Point], label: str) -> tuple[Figure, str]:
     cost.tick_params(axis="y", length=0)
     cost.grid(axis="y", visible=False)
     marks: dict[str, Any] = {"marker": "o", "markersize": 9, "markeredgewidth": 2, "linestyle": "none"}
-    hollow: bool = any(_seeds(row) == 1 for row in rows)
+    hollow: bool = any(len(row.seeds) == 1 for row in rows)
     for colour, face, name in (
         (BLUE, BLUE, "clearly on the Pareto front"), (MUTED, MUTED, "others"), *([(MUTED, PAPER, "one model")] if hollow else []),
     ):  # fmt: skip
@@ -214,11 +212,7 @@ def _lines(found: Sequence[Point], label: str) -> tuple[Figure, str]:
     )
 
 
-def _seeds(row: Row | Average) -> int:
-    return row.seeds if isinstance(row.seeds, int) else len(row.seeds)
-
-
-def _labels(rows: Sequence[Row] | Sequence[Average]) -> list[str]:
+def _labels(rows: Sequence[Row]) -> list[str]:
     """Names of methods; with the study's name where two studies share one."""
     count = Counter(row.method for row in rows)
     names = [f"{row.method} ({row.study})" if count[row.method] > 1 else row.method for row in rows]

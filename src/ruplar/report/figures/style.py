@@ -11,6 +11,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import wraps
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from ruplar.errors import UserError, install_extra
@@ -21,33 +22,11 @@ if TYPE_CHECKING:
 
 BLUE, ORANGE, GREEN, RED, PURPLE, SKY = "#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7", "#56B4E9"
 INK, FAINT, PAPER, MUTED = "#202124", "#d5d8dc", "#fffffe", "#5f6368"
-"""Text and axes, grid lines, background, annotations. `Drawing.inline` replaces them by the page's colours."""
+"""Text and axes, grid lines, background (as in the style file), annotations. `Drawing.inline` replaces them by the page's colours."""
 SERIES = (BLUE, ORANGE, GREEN, RED, PURPLE, SKY)
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
 
-_RC = {
-    "font.size": 13,
-    "font.family": "DejaVu Sans",  # ships with matplotlib: the same letters everywhere
-    "axes.titlesize": 14,
-    "axes.titleweight": "bold",
-    "axes.titlelocation": "left",
-    "axes.labelsize": 13,
-    "xtick.labelsize": 12,
-    "ytick.labelsize": 12,
-    "legend.fontsize": 12,
-    "legend.frameon": False,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.grid": True,
-    "axes.axisbelow": True,
-    "grid.linewidth": 0.8,
-    "lines.linewidth": 2.2,
-    "lines.markersize": 8,
-    "grid.color": FAINT,
-    **dict.fromkeys(("text.color", "axes.labelcolor", "axes.edgecolor", "xtick.color", "ytick.color"), INK),
-    **dict.fromkeys(("figure.facecolor", "axes.facecolor", "savefig.facecolor"), PAPER),
-    "svg.fonttype": "path",  # the reader's device may lack the font
-}
+_STYLE = Path(__file__).with_name("ruplar.mplstyle")
 _REPLACED = {INK: "ink", FAINT: "faint", PAPER: "paper", MUTED: "muted"}
 
 P = ParamSpec("P")
@@ -87,7 +66,7 @@ class Drawing:
 
     def _saved(self, form: str, **options: Any) -> bytes:
         file = io.BytesIO()
-        with load().rc_context({**_RC, "svg.hashsalt": self.name}):
+        with load().rc_context({"svg.hashsalt": self.name}, _STYLE):
             self.figure.savefig(file, format=form, bbox_inches="tight", pad_inches=0.15, **options)
         return file.getvalue()
 
@@ -106,7 +85,7 @@ def styled(draw: Callable[P, R]) -> Callable[P, R]:
 
     @wraps(draw)
     def inner(*args: P.args, **kwargs: P.kwargs) -> R:
-        with load().rc_context(_RC):
+        with load().rc_context(fname=_STYLE):
             return draw(*args, **kwargs)
 
     return inner
