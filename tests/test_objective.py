@@ -137,19 +137,6 @@ def test_text_methods_are_plain_cross_entropy(backbone, name):
     assert_same_loss(backbone, loss.parts, plain_losses(backbone, items))
 
 
-@pytest.mark.parametrize("name", ["ruplar", "cot"])
-def test_the_head_in_chunks_is_the_head_at_once(backbone, name):
-    whole = plugins.make("methods", name)
-    batch = collate(items_of(backbone, whole), backbone.pad_id)
-    first = whole.loss(backbone, batch)
-    for chunk in (1, 3, 1000):
-        second = plugins.make("methods", name, {"head_chunk": chunk}).loss(backbone, batch)
-        assert_same_loss(backbone, second.parts, first.parts)
-        assert {k: v.item() for k, v in second.watch.items()} == pytest.approx(
-            {k: v.item() for k, v in first.watch.items()}, rel=1e-4
-        )
-
-
 def test_weights_multiply_their_parts_and_a_zero_alignment_is_left_out(backbone):
     plain = plugins.make("methods", "ruplar")
     batch = collate(items_of(backbone, plain), backbone.pad_id)

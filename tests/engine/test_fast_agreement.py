@@ -19,7 +19,7 @@ from ruplar.engine.reference import generate
 from ruplar.engine.sampling import Decoding, Noise, pick
 from ruplar.engine.scheduler import Scheduler
 from ruplar.engine.selfcheck import check_agreement
-from ruplar.engine.thinker import NoThinker, ReplayThinker, TextThinker
+from ruplar.engine.thinker import NoThinker, TextThinker
 
 GREEDY = Decoding(max_answer_tokens=6)
 SAMPLED = Decoding(temperature=1.3, top_p=0.9, seed=3, max_answer_tokens=6)
@@ -75,14 +75,6 @@ def test_text_thinker_and_no_thinker_agree_on_another_architecture(make_backbone
         for decoding in (GREEDY, SAMPLED):
             wanted = generate(backbone, thinker, prompts, decoding)
             assert_same(run(backbone, thinker, prompts, decoding), wanted)
-
-
-def test_replayed_latents_agree(make_backbone):
-    backbone, prompts = make_backbone("llama"), many_prompts(20, seed=5)
-    draw = torch.Generator().manual_seed(0)
-    thinker = ReplayThinker([0.3 * torch.randn(i % 4, 32, generator=draw) for i in range(20)])
-    wanted = generate(backbone, thinker, prompts, GREEDY)
-    assert_same(run(backbone, thinker, prompts, GREEDY, slots=3), wanted)
 
 
 def test_returned_latents_agree(make_backbone):

@@ -89,7 +89,8 @@ def test_what_the_hub_refuses_is_passed_on_in_one_line(monkeypatch):
     def refuse(name, **settings):
         raise OSError("nobody/gated is a gated repo.\nTraceback of many lines")
 
-    monkeypatch.setattr(tokenizers, "hub_is_reachable", lambda: True)
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
+    monkeypatch.setattr(tokenizers, "responds", lambda origin: True)
     monkeypatch.setattr(AutoTokenizer, "from_pretrained", refuse)
     with pytest.raises(UserError) as caught:
         load_tokenizer("nobody/gated")

@@ -290,7 +290,7 @@ def test_what_was_folded_before_a_graph_is_not_used_within_it(learner):
     def slopes():
         learner.zero_grad()
         backbone.begin_step()
-        written = flat_hidden(backbone, taught)[0][taught.label_at].square().sum()  # run as it is: its folds are kept
+        written = flat_hidden(backbone, taught)[taught.label_at].square().sum()  # run as it is: its folds are kept
         thought = roll_out(backbone, batch, learner.method.projector).at(batch.label_at).square().sum()
         (written + thought).backward()
         return {n: w.grad.clone() for n, w in learner.named_parameters() if w.grad is not None}

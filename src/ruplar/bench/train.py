@@ -47,7 +47,6 @@ class TrainOptions:
     lora: bool = True  # train a LoRA adapter; False trains all weights, stored in float32
     pack: int = 0  # tokens per packed row; 0: no packing
     compile: bool = False  # compile the layers
-    head_chunk: int = 0  # supervised positions per LM-head chunk; 0: all at once
     checkpoint: bool = False  # gradient checkpointing
     keep: float = 1.0  # with compile: see `Backbone.compile_layers`
     latents: int = 3  # latents per sequence
@@ -69,7 +68,6 @@ def train(shape: str, device: str, dtype: str, options: TrainOptions, repeats: i
         "trains": "lora" if options.lora else "all",
         "pack": options.pack,
         "compiled": options.compile,
-        "head_chunk": options.head_chunk,
         "checkpoint": options.checkpoint,
         "keep": options.keep,
         "latents": options.latents,
@@ -155,7 +153,7 @@ def _measure(
 
 
 def _our_step(backbone: Backbone, groups: list[list[Item]], options: TrainOptions) -> list[Step]:
-    method = plugins.make("methods", "ruplar", {"head_chunk": options.head_chunk})
+    method = plugins.make("methods", "ruplar")
     if options.checkpoint:
         backbone.plain_model.gradient_checkpointing_enable({"use_reentrant": False})
     if options.lora:

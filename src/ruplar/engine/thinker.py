@@ -175,7 +175,7 @@ class NoThinker:
 
 @dataclass
 class ReplayThinker:
-    """Given latents: feed row b `latents[b]` in order, then halt. For ablations and agreement tests."""
+    """Given latents: feed row b `latents[b]` in order, then halt. For ablations, in the reference engine only."""
 
     latents: list[Tensor]  # one [N_b, D] tensor per row; N_b may be 0
     thinks: bool = True

@@ -51,7 +51,6 @@ class GaussianConfig(Settings):
         description="Halt when </think> is the most likely token, or, with noise, when a sampled token is </think>.",
     )
     max_latents: int = Field(64, ge=1, description="Maximum number of latents at inference; </think> is then forced.")
-    head_chunk: int = Field(0, ge=0, description="Supervised positions per LM-head call; 0: all at once.")
 
 
 @dataclass
@@ -105,9 +104,9 @@ class GaussianMethod(base.Method):
         from ruplar.model.forward import flat_hidden
 
         c = self.config
-        hidden, _ = flat_hidden(backbone, batch, embeds=embeds)
+        hidden = flat_hidden(backbone, batch, embeds=embeds)
         wanted = batch.label_ids[:, None]
-        read = objective.read(backbone.project, hidden[batch.label_at], wanted, c.head_chunk, fused=backbone.compiled)
+        read = objective.read(backbone.project, hidden[batch.label_at], wanted, fused=backbone.compiled)
         is_latent = torch.zeros(len(hidden), dtype=torch.bool, device=hidden.device).index_fill_(
             0, batch.latent_at, True
         )

@@ -98,7 +98,7 @@ class Method(Protocol):
 
     def loss(self, backbone: Backbone, batch: Batch) -> Loss:
         """Batch → its loss, in parts; by default the cross-entropy of all labels."""
-        return label_loss(backbone, batch, getattr(self.config, "head_chunk", 0))
+        return label_loss(backbone, batch)
 
     def thinker(self, backbone: Backbone) -> Thinker:
         """How this method thinks at inference; the engine runs it."""
@@ -131,19 +131,19 @@ def chain_text(steps: Sequence[str]) -> str:
     return " ".join(f"<<{step}>>" for step in steps)
 
 
-def label_loss(backbone: Backbone, batch: Batch, head_chunk: int = 0) -> Loss:
+def label_loss(backbone: Backbone, batch: Batch) -> Loss:
     """Cross-entropy of all labels of the batch: the loss of methods without latents."""
     from ruplar.model.forward import flat_hidden
 
-    hidden, _ = flat_hidden(backbone, batch)
-    return label_loss_at(backbone, batch, hidden[batch.label_at], head_chunk)
+    hidden = flat_hidden(backbone, batch)
+    return label_loss_at(backbone, batch, hidden[batch.label_at])
 
 
-def label_loss_at(backbone: Backbone, batch: Batch, hidden: Tensor, head_chunk: int = 0) -> Loss:
+def label_loss_at(backbone: Backbone, batch: Batch, hidden: Tensor) -> Loss:
     """Cross-entropy of all labels of the batch, from the hidden states [T, D] that predict them."""
     from ruplar import objective
 
-    read = objective.read(backbone.project, hidden, batch.label_ids[:, None], head_chunk, fused=backbone.compiled)
+    read = objective.read(backbone.project, hidden, batch.label_ids[:, None], fused=backbone.compiled)
     watch = {
         "label_right": (read.top == batch.label_ids).sum(),
         "labels": batch.label_ids.new_full((), len(batch.label_ids)),

@@ -36,7 +36,6 @@ class Config(Settings):
     include_last_step: bool = Field(False, description="Include the last step in the teacher's chain.")
     projector_width: int | None = Field(None, ge=1, description="Hidden size of g; null: the model's.")
     projector_dropout: float = Field(0.0, ge=0, lt=1, description="Dropout before g.")
-    head_chunk: int = Field(0, ge=0, description="Supervised positions per LM-head call; 0: all at once.")
 
 
 @dataclass
@@ -85,9 +84,9 @@ class Method(base.Method):
 
         c, teacher_batch = self.config, batch.also["teacher"]
         rolled = roll_out(backbone, batch, self.projector, all_layers=c.distill_weight > 0)
-        student = base.label_loss_at(backbone, batch, rolled.at(batch.label_at), c.head_chunk)
+        student = base.label_loss_at(backbone, batch, rolled.at(batch.label_at))
         hidden, layers = flat_layers(backbone, teacher_batch, teacher_batch.mark_at)
-        teacher = base.label_loss_at(backbone, teacher_batch, hidden[teacher_batch.label_at], c.head_chunk)
+        teacher = base.label_loss_at(backbone, teacher_batch, hidden[teacher_batch.label_at])
         parts = {"answer": c.answer_weight * student.total, "teacher": c.teacher_weight * teacher.total}
         if c.distill_weight:
             gap = distance(rolled.layers_at(batch.mark_at), layers.detach(), batch.totals[1])

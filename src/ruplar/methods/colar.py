@@ -105,7 +105,7 @@ class Method(GaussianMethod):
         from ruplar.model.forward import embed, flat_hidden
 
         embeds = embed(backbone, batch, batch.features * self.unit)
-        hidden, _ = flat_hidden(backbone, batch, embeds=embeds)
+        hidden = flat_hidden(backbone, batch, embeds=embeds)
         mean, log_std = self.head(hidden[batch.latent_at - 1])
         read = objective.read(
             backbone.project, hidden[batch.label_at], batch.label_ids[:, None], fused=backbone.compiled

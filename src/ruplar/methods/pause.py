@@ -28,7 +28,6 @@ class Config(Settings):
     """Settings of the filler control."""
 
     latents: int = Field(4, ge=1, description="Number of pause tokens, in training and at inference.")
-    head_chunk: int = Field(0, ge=0, description="Supervised positions per LM-head call; 0: all at once.")
 
 
 @dataclass
@@ -61,8 +60,8 @@ class Method(base.Method):
         from ruplar.model.forward import embed, flat_hidden
 
         embeds = embed(backbone, batch, self.pause.vector.expand(len(batch.latent_at), -1))
-        hidden, _ = flat_hidden(backbone, batch, embeds=embeds)
-        return base.label_loss_at(backbone, batch, hidden[batch.label_at], self.config.head_chunk)
+        hidden = flat_hidden(backbone, batch, embeds=embeds)
+        return base.label_loss_at(backbone, batch, hidden[batch.label_at])
 
     def thinker(self, backbone: Backbone) -> HiddenThinker:
         from ruplar.engine.thinker import HiddenThinker

@@ -24,18 +24,12 @@ def embed(backbone: Backbone, batch: Batch, soft: Tensor | None = None) -> Tenso
     return embeds
 
 
-def flat_hidden(
-    backbone: Backbone, batch: Batch, layer: int = -1, embeds: Tensor | None = None
-) -> tuple[Tensor, Tensor]:
-    """Return the input of the head [B*S, D], and the hidden states of `layer` (the same tensor if it is -1).
-
-    `embeds` [B, S, D] are the input embeddings; None: the batch's own, soft tokens included.
-    """
-    last, layers = flat_states(backbone, batch, embeds, all_layers=layer != -1)
-    return last, last if layer == -1 else layers[layer]
+def flat_hidden(backbone: Backbone, batch: Batch, embeds: Tensor | None = None) -> Tensor:
+    """Return the input of the head [B*S, D]; `embeds` [B, S, D] replace the batch's own embeddings, soft tokens included."""
+    return _flat_states(backbone, batch, embeds)[0]
 
 
-def flat_states(
+def _flat_states(
     backbone: Backbone, batch: Batch, embeds: Tensor | None = None, all_layers: bool = False
 ) -> tuple[Tensor, tuple[Tensor, ...]]:
     """Return the input of the head [B*S, D], and every layer's hidden states in the same form, () unless requested."""
@@ -53,7 +47,7 @@ def flat_states(
 
 def flat_layers(backbone: Backbone, batch: Batch, places: Tensor) -> tuple[Tensor, Tensor]:
     """Return the input of the head [B*S, D], and every layer's hidden states [layers, X, D] at flat positions [X]."""
-    last, layers = flat_states(backbone, batch, all_layers=True)
+    last, layers = _flat_states(backbone, batch, all_layers=True)
     return last, torch.stack([layer[places] for layer in layers])
 
 
