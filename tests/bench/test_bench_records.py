@@ -25,7 +25,7 @@ def measured(tiny_shape, tmp_path):
         assert done.exit_code == 0, done.output
         assert what in done.output
         record = json.loads(file.read_text())
-        assert tuple(record)[: len(KEYS[what])] == KEYS[what] and {"commit", "dirty", "torch", "cpu"} <= record.keys()
+        assert list(record)[: len(KEYS[what])] == KEYS[what] and {"commit", "dirty", "torch", "cpu"} <= record.keys()
         return record
 
     return run
