@@ -5,8 +5,9 @@ from types import SimpleNamespace
 
 import pytest
 import torch
-from engine_helpers import FAMILIES, HashedThinker, assert_same, finish, many_prompts, soft, submit
+from engine_helpers import FAMILIES, HashedThinker, finish, many_prompts, soft, submit
 from torch.utils._python_dispatch import TorchDispatchMode
+from toys import assert_same
 
 from ruplar.engine.decoder import Decoder
 from ruplar.engine.fast import FastEngine

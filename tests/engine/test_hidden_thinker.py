@@ -2,7 +2,8 @@
 
 import pytest
 import torch
-from engine_helpers import assert_same, many_prompts
+from engine_helpers import many_prompts
+from toys import assert_same
 
 from ruplar.engine.fast import FastEngine
 from ruplar.engine.options import EngineOptions

@@ -5,8 +5,9 @@ from dataclasses import replace
 
 import pytest
 import torch
-from engine_helpers import assert_same, finish, many_prompts, soft, submit
+from engine_helpers import finish, many_prompts, soft, submit
 from torch import nn
+from toys import assert_same
 
 from ruplar.engine.fast import FastEngine
 from ruplar.engine.reference import generate
