@@ -82,16 +82,12 @@ class GaussianMethod(base.Method):
     ) -> Item:
         """A sequence with one latent per group of tokens; its label is one of them, drawn."""
         rng = rng_of("token", *context.key)
-        tail = [tools.end_think_id, *tools.answer(answer)]
+        item = base.latent_item(prompt, tools, len(groups), tools.answer(answer))
         start = len(prompt.ids) + 1
         end = start + len(groups)
-        return Item(
-            ids=[*prompt.ids, *([tools.think_id] * (1 + len(groups))), *tail],
-            labels=[*([-100] * start), *(group[rng.integers(len(group))] for group in groups), *tail],
-            latent_at=list(range(start, end)),
-            question_at=prompt.question_at,
-            mark_at=[end],
-        )
+        item.labels[start:end] = [group[rng.integers(len(group))] for group in groups]
+        item.mark_at = [end]
+        return item
 
     def gaussian_loss(self, backbone: Backbone, batch: Batch, embeds: Tensor) -> Loss:
         """Cross-entropy of one token per latent and of the answer, and the latent head's loss, from one forward pass.

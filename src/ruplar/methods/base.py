@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeAlias
 
-from ruplar.types import Batch, Example, Item, Prompt, SampleContext
+from ruplar.types import Batch, Example, HasMarkers, Item, Prompt, SampleContext
 
 if TYPE_CHECKING:
     import numpy as np
@@ -124,6 +124,18 @@ def text_item(prompt: Prompt, head: Sequence[int], written: Sequence[int]) -> It
     """A sequence without latents: the prompt and `head` without labels, then what the model learns to write."""
     context = [*prompt.ids, *head]
     return Item([*context, *written], [*[-100] * len(context), *written], question_at=prompt.question_at)
+
+
+def latent_item(prompt: Prompt, markers: HasMarkers, latents: int, answer: Sequence[int], halts: bool = True) -> Item:
+    """[ prompt <think> z .. z </think> answer ]; `</think>` has a label only if the model itself decides to halt."""
+    start = len(prompt.ids) + 1
+    end = start + latents
+    return Item(
+        ids=[*prompt.ids, *[markers.think_id] * (1 + latents), markers.end_think_id, *answer],
+        labels=[*[-100] * end, markers.end_think_id if halts else -100, *answer],
+        latent_at=list(range(start, end)),
+        question_at=prompt.question_at,
+    )
 
 
 def chain_text(steps: Sequence[str]) -> str:

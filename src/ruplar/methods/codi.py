@@ -9,7 +9,7 @@ z_1 = g(h at <think>), z_i+1 = g(h at z_i); g is a small network that ends in a 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from pydantic import Field
@@ -64,18 +64,11 @@ class Method(base.Method):
         lead = _shared_prefix(answer, tools.answer("1" if example.answer[:1] != "1" else "2"))
         steps = example.steps if c.include_last_step else example.steps[:-1]
         text = tools.encode(base.chain_text(steps))
-        head = [*prompt.ids, tools.think_id]
-        latents = list(range(len(head), len(head) + c.latents))
+        thought = len(prompt.ids) + 1
         teacher = base.text_item(prompt, [tools.think_id], [*text, tools.end_think_id, *answer])
-        teacher.mark_at = [len(head) + len(text) + lead]
-        return Item(
-            ids=[*head, *([tools.think_id] * c.latents), tools.end_think_id, *answer],
-            labels=[*([-100] * (len(head) + c.latents + 1)), *answer],
-            latent_at=latents,
-            question_at=prompt.question_at,
-            mark_at=[len(head) + c.latents + lead],
-            also={"teacher": [teacher]},
-        )
+        teacher.mark_at = [thought + len(text) + lead]
+        student = base.latent_item(prompt, tools, c.latents, answer, halts=False)
+        return replace(student, mark_at=[thought + c.latents + lead], also={"teacher": [teacher]})
 
     def loss(self, backbone: Backbone, batch: Batch) -> Loss:
         """Student and teacher losses and their distance: N + 1 forward passes for the student, one for the teacher."""

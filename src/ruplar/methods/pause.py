@@ -49,11 +49,7 @@ class Method(base.Method):
     def encode(self, example: Example, tools: Tools, context: SampleContext) -> Item:
         """Encode the question, N places for the pause token and the answer, without the steps."""
         prompt = tools.prompt(self.question(example.question, context))
-        head = [tools.think_id] * (1 + self.config.latents)
-        item = base.text_item(prompt, [*head, tools.end_think_id], tools.answer(example.answer))
-        start = len(prompt.ids) + 1
-        item.latent_at = list(range(start, start + self.config.latents))
-        return item
+        return base.latent_item(prompt, tools, self.config.latents, tools.answer(example.answer), halts=False)
 
     def loss(self, backbone: Backbone, batch: Batch) -> Loss:
         """Cross-entropy of the answer, in one forward pass."""

@@ -15,7 +15,7 @@ Axes: M latents, K tokens of a prior, T labels, D width, V vocabulary.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
@@ -91,23 +91,13 @@ class Method(base.Method):
         spans = tools.spans(example)
         priors = [tools.prior(span, (context.epoch, context.row, i)) for i, span in enumerate(spans)]
         # differs from the paper: D11. Each marker is one token; on Llama its code writes them in three pieces
-        tail = [tools.end_think_id, *tools.answer(example.answer)]
-        start = len(prompt.ids) + 1
-        end = start + len(priors)
+        item = base.latent_item(prompt, tools, len(priors), tools.answer(example.answer))
         also = {}
         if self.config.distill_logits:  # the teacher reads the chain as text
             chain = tools.encode(base.chain_text(example.steps))
             head = [tools.think_id, *chain, tools.end_think_id]
             also["teacher"] = [base.text_item(prompt, head, tools.answer(example.answer))]
-        return Item(
-            ids=[*prompt.ids, *[tools.think_id] * (1 + len(priors)), *tail],
-            labels=[*[-100] * end, *tail],
-            latent_at=list(range(start, end)),
-            priors=priors,
-            question_at=prompt.question_at,
-            features=self.features(context, len(priors)),
-            also=also,
-        )
+        return replace(item, priors=priors, features=self.features(context, len(priors)), also=also)
 
     def encodes_by(self) -> dict[str, Any]:
         """The teacher and the noise: loss weights, halting and feeding do not change a sequence."""

@@ -27,6 +27,7 @@ from ruplar.engine.reference import Generation, generate
 from ruplar.engine.sampling import Decoding
 from ruplar.engine.thinker import Thinker
 from ruplar.errors import TrainingStopped, UserError
+from ruplar.methods.base import latent_item
 from ruplar.methods.colar import GrpoConfig
 from ruplar.model.backbone import Backbone
 from ruplar.model.store import Model
@@ -94,17 +95,11 @@ def _right(model: Model, row: Generation, example: Example) -> bool:
 
 def _item(model: Model, prompt: Any, row: Generation) -> Item:
     """Build [ prompt <think> z .. z </think> answer ]; a forced `</think>` is not a choice of the model, so not a label."""
-    backbone, start = model.backbone, len(prompt.ids) + 1
     # differs from the paper: D57. Its code rewards a forced end like a chosen one
-    closing = backbone.end_think_id if row.halted else -100
+    item = latent_item(prompt, model.backbone, row.latent_count, row.answer_ids, halts=row.halted)
     sigma = model.method.config.sigma
-    return Item(
-        ids=[*prompt.ids, *[backbone.think_id] * (1 + row.latent_count), backbone.end_think_id, *row.answer_ids],
-        labels=[*[-100] * (start + row.latent_count), closing, *row.answer_ids],
-        latent_at=list(range(start, start + row.latent_count)),
-        question_at=prompt.question_at,
-        features=[np.asarray((z.float() / sigma).cpu()) for z in row.latent_embeds],
-    )
+    item.features = [np.asarray((z.float() / sigma).cpu()) for z in row.latent_embeds]
+    return item
 
 
 def clipped(new: Tensor, old: Tensor, advantage: Tensor, clip: float) -> Tensor:
