@@ -4,8 +4,6 @@ Ours is the encoder used in training. The published procedure is timed on a samp
 before timing starts; only the encoder's own cache keeps priors.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Sequence
 from pathlib import Path

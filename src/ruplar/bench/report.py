@@ -1,7 +1,5 @@
 """Benchmark results → a flat JSON record with stable keys, and a table for the terminal."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -9,8 +9,6 @@ LM head for supervised positions, and weight gradients only for trained weights;
 matrix product.
 """
 
-from __future__ import annotations
-
 import contextlib
 import gc
 from collections.abc import Callable

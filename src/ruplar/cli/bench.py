@@ -1,7 +1,5 @@
 """`ruplar bench …`: one benchmark each, printed as a table and optionally written as JSON."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated, Any, Literal
 

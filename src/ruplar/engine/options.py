@@ -1,7 +1,5 @@
 """Options of the fast engine, and its requests."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 

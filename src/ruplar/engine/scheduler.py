@@ -4,8 +4,6 @@ First come, first served. An answer does not depend on which other questions are
 (`run_all`), or start its own thread (`start`, `submit_samples` from any thread, `stop`).
 """
 
-from __future__ import annotations
-
 import logging
 import threading
 import time

@@ -9,8 +9,6 @@ A slot without a token to store writes into the spare column. A free slot is one
 Axes: S slots, B rows decided on, V vocabulary, D width, T maximum answer tokens, N maximum latents.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal

@@ -9,8 +9,6 @@ has noise. For the others a question with noise is refused.
 Axes: B rows, V vocabulary, D width.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from ruplar.model.backbone import Backbone
 from ruplar.model.soft_tokens import mix
+from ruplar.model.varlen import segment_arguments
 from ruplar.types import Batch
 
 
@@ -34,9 +35,11 @@ def _flat_states(
 ) -> tuple[Tensor, tuple[Tensor, ...]]:
     """Return the input of the head [B*S, D], and every layer's hidden states in the same form, () unless requested."""
     embeds = embed(backbone, batch) if embeds is None else embeds
-    if batch.packed and backbone.varlen:
-        rows = embeds.reshape(1, -1, embeds.shape[-1]), batch.positions.reshape(1, -1)
-        last, layers = backbone.packed_trunk(*rows, batch.segments, batch.ids.shape[1], all_layers)
+    if batch.packed and backbone.varlen:  # all rows one after the other in a single row
+        flat, positions = embeds.reshape(1, -1, embeds.shape[-1]), batch.positions.reshape(1, -1)
+        mask = torch.ones(1, 1, 1, 1, dtype=torch.bool, device=embeds.device)  # 4D: transformers builds none
+        segments = segment_arguments(batch.segments, batch.ids.shape[1])
+        last, layers = backbone.trunk(flat, mask, positions, all_layers=all_layers, **segments)
     else:
         # rows are padded on the right and attention is causal, so real tokens never attend to padding: no mask needed
         mask = packed_mask(batch.mask) if batch.packed else None
