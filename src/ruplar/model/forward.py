@@ -37,9 +37,9 @@ def _flat_states(
     embeds = embed(backbone, batch) if embeds is None else embeds
     if batch.packed and backbone.varlen:  # all rows one after the other in a single row
         flat, positions = embeds.reshape(1, -1, embeds.shape[-1]), batch.positions.reshape(1, -1)
-        mask = torch.ones(1, 1, 1, 1, dtype=torch.bool, device=embeds.device)  # 4D: transformers builds none
+        no_mask = torch.ones(1, 1, 1, 1, dtype=torch.bool, device=embeds.device)  # 4D: transformers builds none
         segments = segment_arguments(batch.segments, batch.ids.shape[1])
-        last, layers = backbone.trunk(flat, mask, positions, all_layers=all_layers, **segments)
+        last, layers = backbone.trunk(flat, no_mask, positions, all_layers=all_layers, **segments)
     else:
         # rows are padded on the right and attention is causal, so real tokens never attend to padding: no mask needed
         mask = packed_mask(batch.mask) if batch.packed else None
