@@ -55,27 +55,11 @@ def test_many_questions_agree_with_slots_refilled_in_flight(family, make_backbon
     assert_same(Scheduler(engine).run_all(prompts), wanted)
 
 
-@pytest.mark.parametrize("slots", [1, 64])
-def test_the_number_of_slots_changes_nothing(slots, make_backbone):
-    backbone, prompts = make_backbone("llama"), many_prompts(40, seed=1)
-    thinker = soft(backbone)
-    assert_same(run(backbone, thinker, prompts, GREEDY, slots), generate(backbone, thinker, prompts, GREEDY))
-
-
 @pytest.mark.parametrize("options", list(SOFT.values()), ids=list(SOFT))
 def test_every_option_of_soft_tokens_agrees(options, make_backbone):
     backbone, prompts = make_backbone("qwen2"), many_prompts(30, seed=2)
     thinker = soft(backbone, **options)
     assert_same(run(backbone, thinker, prompts, GREEDY), generate(backbone, thinker, prompts, GREEDY))
-
-
-@pytest.mark.slow
-def test_text_thinker_and_no_thinker_agree_on_another_architecture(make_backbone):
-    backbone, prompts = make_backbone("gpt2"), many_prompts(30, seed=3)
-    for thinker in (TextThinker(backbone.embedding, backbone.end_think_id, cap=6), NoThinker()):
-        for decoding in (GREEDY, SAMPLED):
-            wanted = generate(backbone, thinker, prompts, decoding)
-            assert_same(run(backbone, thinker, prompts, decoding), wanted)
 
 
 def test_returned_latents_agree(make_backbone):

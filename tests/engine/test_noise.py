@@ -13,7 +13,7 @@ from ruplar.engine.fast import FastEngine
 from ruplar.engine.reference import generate
 from ruplar.engine.sampling import Decoding, Noise, gumbel, noised, noised_tokens, uniform
 from ruplar.engine.scheduler import Scheduler
-from ruplar.engine.thinker import NoThinker, SoftThinker, TextThinker
+from ruplar.engine.thinker import HiddenThinker, NoThinker, SoftThinker, TextThinker
 from ruplar.errors import UserError
 
 NOISY = Decoding(max_answer_tokens=6, noise=1.0, seed=4)
@@ -178,8 +178,9 @@ def test_returned_logits_are_the_noised_ones(backbone, thinker):
 
 
 def test_noise_is_refused_for_thinkers_that_do_not_sample(backbone):
-    with pytest.raises(UserError, match="noise: NoThinker does not sample its latents"):
-        generate(backbone, NoThinker(), many_prompts(1), NOISY)
+    for quiet in (NoThinker(), HiddenThinker(2)):
+        with pytest.raises(UserError, match=f"noise: {type(quiet).__name__} does not sample its latents"):
+            generate(backbone, quiet, many_prompts(1), NOISY)
     engine = FastEngine.of(backbone, NoThinker(), Decoding(max_answer_tokens=6), 2)
     with pytest.raises(UserError, match="does not sample"):
         submit(Scheduler(engine), many_prompts(1)[0], decoding=NOISY)

@@ -59,11 +59,7 @@ def test_missing_and_mismatched_files_are_refused_with_their_name(tiny_backbone,
         load_weights(tiny_backbone(lora=LoraSettings(rank=4, alpha=8, targets=("q_proj",))), {}, tmp_path / "a")
     with pytest.raises(UserError, match="method.safetensors: no such file"):
         load_weights(tiny_backbone(lora=lora), {"gate": nn.Linear(1, 1)}, tmp_path / "a")
-    file = tmp_path / "a" / "adapter_model.safetensors"
-    file.write_bytes(file.read_bytes()[:100])
-    with pytest.raises(UserError, match="adapter_model.safetensors: cannot be read"):
-        load_weights(tiny_backbone(lora=lora), {}, tmp_path / "a")
-    file.unlink()
+    (tmp_path / "a" / "adapter_model.safetensors").unlink()
     with pytest.raises(UserError, match="adapter_model.safetensors: no such file"):
         load_weights(tiny_backbone(lora=lora), {}, tmp_path / "a")
 
