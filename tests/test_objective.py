@@ -16,7 +16,6 @@ from toys import encoder_of
 
 from ruplar import objective, plugins
 from ruplar.data.collate import collate
-from ruplar.model.backbone import attach_markers
 from ruplar.model.settings import PromptConfig
 from ruplar.types import Example, SampleContext
 
@@ -50,10 +49,9 @@ def test_the_focus_keeps_tokens_strictly_above_the_threshold_and_the_first_of_eq
 
 
 @pytest.fixture
-def backbone(request, tiny_model, byte_tokenizer):
+def backbone(request, tiny_backbone):
     family = getattr(request, "param", "llama")
-    model = tiny_model(family, len(byte_tokenizer), tied=family == "gpt2")
-    return attach_markers(model, byte_tokenizer, PromptConfig(instruction=""))
+    return tiny_backbone(family, prompt=PromptConfig(instruction=""), tied=family == "gpt2")
 
 
 def items_of(backbone, method):
