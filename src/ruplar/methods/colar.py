@@ -38,9 +38,6 @@ class GrpoConfig(Settings):
     learning_rate: float = Field(1e-6, gt=0, description="Learning rate, constant.")
     weight_decay: float = Field(0.01, ge=0, description="Weight decay of AdamW.")
     max_grad_norm: float = Field(1.0, gt=0, description="Gradients are clipped to this norm.")
-    reward: Literal["right", "right_per_latent"] = Field(
-        "right", description="1 for a correct answer, or 1 / its number of latents, which rewards short thoughts."
-    )
     average: Literal["token", "sum"] = Field(
         "token", description="Average a rollout's terms, which shortens thoughts, or sum them and divide by 32."
     )

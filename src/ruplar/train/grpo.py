@@ -54,8 +54,7 @@ class Sampled:
     """One sampled thought with its answer."""
 
     item: Item  # the sampled sequence; `features` are its latents in units of sigma, labels the tokens the model chose
-    reward: float
-    right: bool  # whether its answer is correct
+    right: bool  # whether its answer is correct: a reward of 1, else 0
     advantage: float  # its reward relative to its group
     latents: int
 
@@ -76,14 +75,12 @@ def draw(model: Model, examples: Sequence[Example], config: GrpoConfig, seed: in
     repeated = [prompt for prompt in prompts for _ in range(config.group)]
     found = generate(backbone, policy.explorer(backbone), repeated, decoding, keys, keep_latents="embeds")
     right = [_right(model, row, examples[i // config.group]) for i, row in enumerate(found)]
-    per_latent = config.reward == "right_per_latent"
-    rewards = torch.tensor(
-        [hit / (row.latent_count if per_latent else 1) for hit, row in zip(right, found, strict=True)]
-    )
-    relative = advantages(rewards.view(len(examples), config.group)).flatten().tolist()
+    rewards = torch.tensor(right, dtype=torch.float32).view(len(examples), config.group)
     return [
-        Sampled(_item(model, prompt, row), reward, hit, advantage, row.latent_count)
-        for prompt, row, reward, hit, advantage in zip(repeated, found, rewards.tolist(), right, relative, strict=True)
+        Sampled(_item(model, prompt, row), hit, advantage, row.latent_count)
+        for prompt, row, hit, advantage in zip(
+            repeated, found, right, advantages(rewards).flatten().tolist(), strict=True
+        )
     ]
 
 
@@ -154,9 +151,10 @@ class Reinforcer:
         c, rng = self.config, rng_of("grpo", self.seed, number)
         examples = [self.examples[int(i)] for i in rng.integers(len(self.examples), size=c.questions)]
         sampled = draw(self.model, examples, c, self.seed, number)
+        accuracy = sum(one.right for one in sampled) / len(sampled)
         metrics = {
-            "reward": sum(one.reward for one in sampled) / len(sampled),
-            "accuracy": sum(one.right for one in sampled) / len(sampled),
+            "reward": accuracy,
+            "accuracy": accuracy,
             "latents": sum(one.latents for one in sampled) / len(sampled),
         }
         # differs from the paper: D57. A group whose answers are all right or all wrong has advantages of 0 and is skipped
