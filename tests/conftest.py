@@ -153,6 +153,24 @@ def tiny_model():
 
 
 @pytest.fixture
+def tiny_backbone(tiny_model, byte_tokenizer):
+    """Family, kinds of model → a random backbone over bytes or another tokenizer; with `lora`, an adapter of random weights."""
+    import copy
+
+    from toys import with_random_adapter
+
+    from ruplar.model.backbone import attach_markers
+    from ruplar.model.settings import PromptConfig
+
+    def make(family: str = "llama", tokenizer=None, lora=None, prompt=None, **kinds):
+        tokenizer = tokenizer or copy.deepcopy(byte_tokenizer)  # each adds its own markers
+        made = attach_markers(tiny_model(family, len(tokenizer), **kinds), tokenizer, prompt or PromptConfig())
+        return with_random_adapter(made, lora, kinds.get("seed", 1)) if lora else made
+
+    return make
+
+
+@pytest.fixture
 def cluster(monkeypatch):
     """A real Ray cluster on this machine: a head without CPUs, and two nodes of one CPU each, which tests may kill."""
     cluster_utils = pytest.importorskip("ray.cluster_utils", reason=f"needs Ray. {install_extra('ray')}")

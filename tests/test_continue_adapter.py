@@ -13,11 +13,9 @@ from ruplar.model.lora import START, unadapted
 from ruplar.model.store import (
     Model,
     export_model,
-    find_model,
     load_model,
     read_metadata,
     save_model,
-    start_mark,
 )
 
 ON = LORA.model_copy(update={"continue_adapter": True})
@@ -129,30 +127,3 @@ def test_runs_without_an_adapter_or_on_merged_weights_are_refused(tree):
         start(init="merged", lora=ON)
     with pytest.raises(UserError, match="lora.continue_adapter needs init"):
         load_recipe("embedded-no_cot", ["backbone.init=null", "backbone.lora.continue_adapter=true"])
-
-
-@pytest.mark.slow
-def test_training_continues_the_embedded_models_adapter(tmp_path, monkeypatch):
-    from ruplar.train.run import train
-
-    monkeypatch.chdir(tmp_path)
-    lora = read_metadata(find_model("embedded:ruplar")).backbone.lora
-    config = load_recipe(
-        "embedded-ruplar",
-        [
-            "backbone.init=embedded:ruplar", "backbone.lora.continue_adapter=true", f"backbone.lora.rank={lora.rank}",
-            f"backbone.lora.alpha={lora.alpha}", "backbone.lora.dropout=0", "method.distill_logits=1.0", "data.valid=null",
-            "data.train={source: word-problems, count: 16, seed: 3}", "training.max_steps=2", "training.eval_strategy=no",
-            "training.per_device_train_batch_size=4", "training.save_strategy=no", "training.logging_steps=1",
-            "training.bf16=false", "training.dataloader_num_workers=0", "training.dataloader_prefetch_factor=null",
-            "training.learning_rate=1e-3", "training.warmup_steps=0", "speed.compile=false", "speed.pack=0",
-        ],
-    )  # fmt: skip
-    result = train(config, output=tmp_path / "run")
-    assert start_mark("embedded:ruplar").items() <= result.fingerprints.items()
-    found, start = load_model("run"), load_model("embedded:ruplar")
-    assert found.metadata.backbone.init is None
-    ids = torch.tensor([start.backbone.prompt("Tom has 3 bags of 4 apples. How many apples?").ids])
-    with torch.no_grad():
-        a, b = (model.backbone.model(input_ids=ids).logits for model in (found, start))
-    assert 1e-4 < (a - b).abs().max() < 5, "two small steps away from where it started"

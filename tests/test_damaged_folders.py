@@ -26,6 +26,9 @@ def changed(**settings):
     [
         ("ruplar.json", lambda _: "[]", "not the metadata of a ruplar model"),
         ("ruplar.json", changed(format="1"), "not the metadata of a ruplar model"),
+        ("ruplar.json", changed(format=2), "ruplar.json: format 2 was written by a later ruplar"),
+        ("ruplar.json", changed(metod={}), "metod"),
+        ("ruplar.json", lambda _: "{", "cannot be read"),
         ("ruplar.json", lambda _: b"\xff\xfe", "cannot be read"),
         ("ruplar.json", lambda _: "[" * 100_000, "cannot be read"),
         ("ruplar.json", changed(method={"name": "ruplar", "settings": {"warp": 9}}), "warp"),

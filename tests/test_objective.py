@@ -16,7 +16,6 @@ from toys import encoder_of
 
 from ruplar import objective, plugins
 from ruplar.data.collate import collate
-from ruplar.model.backbone import attach_markers
 from ruplar.model.settings import PromptConfig
 from ruplar.types import Example, SampleContext
 
@@ -50,10 +49,9 @@ def test_the_focus_keeps_tokens_strictly_above_the_threshold_and_the_first_of_eq
 
 
 @pytest.fixture
-def backbone(request, tiny_model, byte_tokenizer):
+def backbone(request, tiny_backbone):
     family = getattr(request, "param", "llama")
-    model = tiny_model(family, len(byte_tokenizer), tied=family == "gpt2")
-    return attach_markers(model, byte_tokenizer, PromptConfig(instruction=""))
+    return tiny_backbone(family, prompt=PromptConfig(instruction=""), tied=family == "gpt2")
 
 
 def items_of(backbone, method):
@@ -135,19 +133,6 @@ def test_text_methods_are_plain_cross_entropy(backbone, name):
     loss = method.loss(backbone, collate(items, backbone.pad_id))
     assert list(loss.parts) == ["answer"]
     assert_same_loss(backbone, loss.parts, plain_losses(backbone, items))
-
-
-@pytest.mark.parametrize("name", ["ruplar", "cot"])
-def test_the_head_in_chunks_is_the_head_at_once(backbone, name):
-    whole = plugins.make("methods", name)
-    batch = collate(items_of(backbone, whole), backbone.pad_id)
-    first = whole.loss(backbone, batch)
-    for chunk in (1, 3, 1000):
-        second = plugins.make("methods", name, {"head_chunk": chunk}).loss(backbone, batch)
-        assert_same_loss(backbone, second.parts, first.parts)
-        assert {k: v.item() for k, v in second.watch.items()} == pytest.approx(
-            {k: v.item() for k, v in first.watch.items()}, rel=1e-4
-        )
 
 
 def test_weights_multiply_their_parts_and_a_zero_alignment_is_left_out(backbone):

@@ -110,8 +110,8 @@ def tiny(tmp_path, monkeypatch):
     hashes = {
         "gguf": hashlib.sha256(file.read_bytes()).hexdigest(),
         "weights": from_gguf.weights_hash(made),
-        "tokenizer": from_gguf.tokenizer_hash(made),
-        "config": from_gguf.config_hash(made),
+        "tokenizer": from_gguf.files_hash(made, from_gguf.TOKENIZER),
+        "config": from_gguf.files_hash(made, from_gguf.CONFIG),
     }
     entry = Known("A tiny one.", "nobody/tiny", ("tiny==1.0",), "", 1, **hashes)
     monkeypatch.setitem(known.KNOWN, "tiny", entry)

@@ -176,12 +176,11 @@ def _tiny_backbone(folder: Path) -> Path:
     file, made = write_gguf(folder / "tiny.gguf"), folder / "made"
     made.mkdir()
     from_gguf.convert(file, made)
-    hashes = {
-        "weights": from_gguf.weights_hash,
-        "tokenizer": from_gguf.tokenizer_hash,
-        "config": from_gguf.config_hash,
+    known = {
+        "weights": from_gguf.weights_hash(made),
+        "tokenizer": from_gguf.files_hash(made, from_gguf.TOKENIZER),
+        "config": from_gguf.files_hash(made, from_gguf.CONFIG),
     }
-    known = {name: function(made) for name, function in hashes.items()}
     gguf = hashlib.sha256(file.read_bytes()).hexdigest()
     KNOWN["tiny"] = Known("A tiny one.", "nobody/tiny", ("tiny==1.0",), "", 1, gguf=gguf, **known)
     return file

@@ -14,7 +14,6 @@ from functools import cache
 import torch
 import torch.nn.functional as F
 from torch import Tensor
-from torch.utils.checkpoint import checkpoint
 
 Head = Callable[[Tensor], Tensor]
 """Hidden [N, D] → logits [N, V]."""
@@ -29,20 +28,13 @@ class HeadOutputs:
     entropy: Tensor  # [N] in nats, without gradient
 
 
-def read(head: Head, hidden: Tensor, ids: Tensor, chunk: int = 0, fused: bool = False) -> HeadOutputs:
+def read(head: Head, hidden: Tensor, ids: Tensor, fused: bool = False) -> HeadOutputs:
     """Log-probabilities of the tokens `ids` [N, K] at the supervised positions `hidden` [N, D].
 
-    With `chunk` positions per head call, the backward pass recomputes each chunk's logits, so memory holds [chunk,
-    V] instead of [N, V]. `fused` compiles what follows the head: [N, V] is then read twice instead of a dozen times.
+    `fused` compiles what follows the head: [N, V] is then read twice instead of a dozen times.
     """
     summarize = _compiled() if fused else _summarize
-    if not chunk or len(hidden) <= chunk:
-        return HeadOutputs(*summarize(head(hidden), ids))
-    parts = [
-        checkpoint(lambda h, i: summarize(head(h), i), h, i, use_reentrant=False)
-        for h, i in zip(hidden.split(chunk), ids.split(chunk), strict=True)
-    ]
-    return HeadOutputs(*(torch.cat(column) for column in zip(*parts, strict=True)))
+    return HeadOutputs(*summarize(head(hidden), ids))
 
 
 @cache

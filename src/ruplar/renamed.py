@@ -36,11 +36,12 @@ RETIRED: dict[str, Any] = {
     "method.align_stop_gradient": False,
     "method.feature_file": None,
     "method.feature_width": None,
+    "method.head_chunk": 0,
 }
 """Path of a removed setting → the value at which it had no effect."""
 
-_RETIRED_IN = ("ruplar", "regular")
-"""The methods whose settings `RETIRED` lists; other methods may have settings of the same names."""
+_RETIRED_IN = ("ruplar", "cot", "no_cot", "icot", "coconut", "codi", "colar", "regular", "pause")
+"""The methods of this package, whose settings `RETIRED` lists; other methods may have settings of the same names."""
 
 ADDED: dict[str, Any] = {"data.canonical_operands": False, "prompt.question_repeats": 1}
 """Path of a setting that later versions added → what files without it were made under."""

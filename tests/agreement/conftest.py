@@ -4,8 +4,6 @@ import pytest
 import torch
 
 from ruplar.engine.thinker import SoftThinker
-from ruplar.model.backbone import attach_markers
-from ruplar.model.settings import PromptConfig
 
 QUESTIONS = [
     "How many?",
@@ -30,11 +28,9 @@ def family(request) -> str:
 
 
 @pytest.fixture
-def backbone(family, tiny_model, byte_tokenizer):
+def backbone(family, tiny_backbone):
     """A random backbone of each family, GPT-2's tied; its markers were added to the tokenizer."""
-    made = attach_markers(
-        tiny_model(family, len(byte_tokenizer), tied=family == "gpt2"), byte_tokenizer, PromptConfig()
-    )
+    made = tiny_backbone(family, tied=family == "gpt2")
     assert len(made.added) == 2
     with torch.no_grad():  # both markers start with equal rows, the mean of the others, and would never be likely
         made.head.weight[made.end_think_id] = 0.3 * torch.randn(32, generator=torch.Generator().manual_seed(3))

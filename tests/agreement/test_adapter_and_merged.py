@@ -5,9 +5,7 @@ import torch
 from toys import LORA, with_random_adapter
 from transformers import AutoModelForCausalLM
 
-from ruplar.model.backbone import attach_markers
 from ruplar.model.lora import merged
-from ruplar.model.settings import PromptConfig
 
 IDS = torch.tensor([[5, 17, 200, 258, 42, 259, 7, 257]])  # 258 and 259 are the added markers, where they are added
 
@@ -28,10 +26,10 @@ def adapted(backbone, embedding: bool):
 @pytest.mark.parametrize("added", [True, False], ids=["markers added", "markers exist"])
 @pytest.mark.parametrize("tied", [True, False], ids=["tied", "untied"])
 @pytest.mark.parametrize("family", ["llama", "gpt2"])
-def test_merging_changes_no_logit(family, tied, added, embedding, tiny_model, byte_tokenizer, tmp_path):
+def test_merging_changes_no_logit(family, tied, added, embedding, tiny_backbone, byte_tokenizer, tmp_path):
     if not added:
         byte_tokenizer.add_tokens(["<think>", "</think>"], special_tokens=True)
-    plain = attach_markers(tiny_model(family, len(byte_tokenizer), tied), byte_tokenizer, PromptConfig())
+    plain = tiny_backbone(family, tied=tied)
     assert bool(plain.added) == added
     before = logits_of(plain)
     backbone = adapted(plain, embedding)
@@ -48,20 +46,20 @@ def test_merging_changes_no_logit(family, tied, added, embedding, tiny_model, by
     assert not any("lora" in name for name in again.state_dict())
 
 
-def test_a_head_stays_tied_unless_the_embedding_has_an_adapter(tiny_model, byte_tokenizer):
+def test_a_head_stays_tied_unless_the_embedding_has_an_adapter(tiny_backbone):
     for embedding in (False, True):
-        whole = merged(adapted(attach_markers(tiny_model("llama", 260), byte_tokenizer, PromptConfig()), embedding))
+        whole = merged(adapted(tiny_backbone(), embedding))
         shared = whole.get_input_embeddings().weight.data_ptr() == whole.get_output_embeddings().weight.data_ptr()
         assert shared == whole.config.tie_word_embeddings == (not embedding)
 
 
-def test_merging_without_an_adapter_returns_the_model(tiny_model, byte_tokenizer):
-    backbone = attach_markers(tiny_model("llama", 258), byte_tokenizer, PromptConfig())
+def test_merging_without_an_adapter_returns_the_model(tiny_backbone):
+    backbone = tiny_backbone()
     assert merged(backbone) is backbone.model
 
 
-def test_an_adapter_trains_only_the_rows_of_added_markers(tiny_model, byte_tokenizer):
-    backbone = attach_markers(tiny_model("llama", 258), byte_tokenizer, PromptConfig())
+def test_an_adapter_trains_only_the_rows_of_added_markers(tiny_backbone):
+    backbone = tiny_backbone()
     before = backbone.embedding_weight.detach().clone()
     whole = merged(adapted(backbone, embedding=False))
     moved = (whole.get_input_embeddings().weight - before).abs().amax(-1) > 1e-6

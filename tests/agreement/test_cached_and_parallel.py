@@ -64,14 +64,3 @@ def test_cached_text_equals_one_parallel_forward(backbone, prompts):
         assert logits[:n].argmax(-1).tolist() == row.thought_ids
         assert logits[n + 1 :].argmax(-1).tolist() == row.answer_ids
         assert not row.latent_logits and len(row.latent_embeds) == n
-
-
-def test_latents_are_the_mixture_of_the_previous_logits(backbone, thinker, prompts):
-    rows = generate(backbone, thinker, prompts, DECODING, keep_latents="all")
-    for row in rows:
-        for logits, embed in zip(row.latent_logits, row.latent_embeds, strict=True):
-            probs = logits.softmax(-1)
-            probs[backbone.end_think_id] = 0
-            weights, ids = probs.topk(thinker.top_k)
-            expected = (weights / weights.sum()) @ backbone.embedding_weight[ids]
-            torch.testing.assert_close(embed, expected, atol=1e-5, rtol=1e-5)

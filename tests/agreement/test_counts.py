@@ -33,26 +33,21 @@ def test_a_thought_that_halts_at_once_has_no_latents(backbone, thinker, prompts)
         assert row.forwards == 1 + len(row.answer_ids)
 
 
-def test_the_cap_forces_the_end_marker(backbone, thinker, prompts):
-    rows = generate(backbone, replace(thinker, halt_threshold=0.999, cap=3), prompts, DECODING, keep_latents="embeds")
-    assert [row.latent_count for row in rows] == [3] * len(rows)
-    assert not any(row.halted for row in rows)
-    # forced or chosen, </think> is the same token: replaying the latents gives the same answer
-    again = generate(backbone, ReplayThinker([torch.stack(row.latent_embeds) for row in rows]), prompts, DECODING)
-    assert [row.answer_ids for row in again] == [row.answer_ids for row in rows]
-    assert all(row.halted for row in again)
+@pytest.mark.parametrize("cap", [0, 3])
+def test_the_cap_forces_the_end_marker(backbone, thinker, prompts, cap):
+    rows = generate(backbone, replace(thinker, halt_threshold=0.999, cap=cap), prompts, DECODING)
+    assert [(row.latent_count, row.halted) for row in rows] == [(cap, False)] * len(rows)
 
 
-def test_a_cap_of_zero_makes_no_latents(backbone, thinker, prompts):
-    rows = generate(backbone, replace(thinker, halt_threshold=0.999, cap=0), prompts, DECODING)
-    assert [(row.latent_count, row.halted) for row in rows] == [(0, False)] * len(rows)
-
-
-def test_replayed_latents_give_the_same_answers(backbone, thinker, prompts):
+@pytest.mark.parametrize("cap", [3, 7])
+def test_replayed_latents_give_the_same_answers(backbone, thinker, prompts, cap):
+    # forced or chosen, </think> is the same token; with a cap of 3 every thought is cut off
+    thinker = replace(thinker, cap=cap, halt_threshold=0.999 if cap == 3 else thinker.halt_threshold)
     rows = generate(backbone, thinker, prompts, DECODING, keep_latents="embeds")
     width = backbone.embedding_weight.shape[1]
     latents = [torch.stack(r.latent_embeds) if r.latent_embeds else torch.empty(0, width) for r in rows]
     again = generate(backbone, ReplayThinker(latents), prompts, DECODING)
+    assert all(row.halted for row in again)
     assert [(r.latent_count, r.answer_ids, r.forwards) for r in again] == [
         (r.latent_count, r.answer_ids, r.forwards) for r in rows
     ]

@@ -25,7 +25,7 @@ def measured(tiny_shape, tmp_path):
         assert done.exit_code == 0, done.output
         assert what in done.output
         record = json.loads(file.read_text())
-        assert tuple(record)[: len(KEYS[what])] == KEYS[what] and {"commit", "dirty", "torch", "cpu"} <= record.keys()
+        assert list(record)[: len(KEYS[what])] == KEYS[what] and {"commit", "dirty", "torch", "cpu"} <= record.keys()
         return record
 
     return run
@@ -61,12 +61,12 @@ def test_throughput_has_ratios_that_follow(measured):
 
 @pytest.mark.slow
 def test_train_has_ratios_that_follow(measured):
-    record = measured("train", "--pack", "512", "--head-chunk", "8", "--checkpoint")
+    record = measured("train", "--pack", "512", "--checkpoint")
     assert record["tokens_per_s"] == pytest.approx(1000 * record["tokens_per_step"] / record["ours_ms"])
     assert record["vs_published_speed"] == pytest.approx(record["tokens_per_s"] / record["published_tokens_per_s"])
     assert record["vs_published_speed"] == pytest.approx(record["published_ms"] / record["ours_ms"])
     assert record["vs_published_memory"] == pytest.approx(record["peak_gb"] / record["published_peak_gb"])
-    assert (record["trains"], record["pack"], record["head_chunk"]) == ("lora", 512, 8)
+    assert (record["trains"], record["pack"]) == ("lora", 512)
 
 
 @pytest.mark.slow

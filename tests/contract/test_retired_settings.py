@@ -28,7 +28,7 @@ def test_there_are_released_models():
     assert RELEASED and any("own_latents" in file.read_text(encoding="utf-8") for file in RELEASED)
 
 
-@pytest.mark.parametrize("name", ["ruplar", "regular"])
+@pytest.mark.parametrize("name", ["ruplar", "regular", "codi"])
 def test_retired_settings_are_dropped_at_their_neutral_value(name):
     assert OF_METHOD.keys() >= {"block", "own_latents", "step_weight", "distill_hidden", "align_layer", "feature_file"}
     assert upgrade(metadata(name, max_latents=4, **OF_METHOD)) == metadata(name, max_latents=4)

@@ -55,17 +55,6 @@ def soft(backbone: Backbone, **options) -> SoftThinker:
     return SoftThinker(backbone.embedding, backbone.end_think_id, **options)
 
 
-def assert_same(found, wanted, far: float = 1e-4) -> None:
-    """Two engines' generations are the same, and their latents `far` apart at most."""
-    assert len(found) == len(wanted)
-    for place, (a, b) in enumerate(zip(found, wanted, strict=True)):
-        for name in ("answer_ids", "thought_ids", "latent_count", "forwards", "halted", "ended"):
-            assert getattr(a, name) == getattr(b, name), (place, name)
-        for name in ("latent_embeds", "latent_logits"):
-            for x, y in zip(getattr(a, name), getattr(b, name), strict=True):
-                torch.testing.assert_close(x, y, atol=far, rtol=far)
-
-
 def finish(scheduler: Scheduler) -> None:
     """Run rounds until every question is answered."""
     while scheduler.queue or scheduler.in_flight:

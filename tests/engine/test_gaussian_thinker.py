@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 import torch
-from engine_helpers import assert_same
+from toys import assert_same
 
 from ruplar.engine.fast import FastEngine
 from ruplar.engine.gaussian import GaussianThinker, LatentHead, log_density, normal
@@ -13,17 +13,15 @@ from ruplar.engine.options import EngineOptions
 from ruplar.engine.reference import generate
 from ruplar.engine.sampling import Decoding, Noise
 from ruplar.engine.scheduler import Scheduler
-from ruplar.model.backbone import attach_markers
-from ruplar.model.settings import PromptConfig
 
 QUESTIONS = ["How many?", "Anna has 3 bags of 4 apples each. How many apples?", "3*4", "What is 2+2, Tom?"]
 GREEDY, DRAWN = Decoding(max_answer_tokens=4), Decoding(max_answer_tokens=4, noise=1.0, seed=3)
 
 
 @pytest.fixture
-def backbone(tiny_model, byte_tokenizer):
+def backbone(tiny_backbone):
     """A random Llama whose `</think>` is likely enough to end some thoughts."""
-    made = attach_markers(tiny_model("llama", len(byte_tokenizer), tied=False), byte_tokenizer, PromptConfig())
+    made = tiny_backbone(tied=False)
     with torch.no_grad():
         made.head.weight[made.end_think_id] = torch.randn(32, generator=torch.Generator().manual_seed(1))
     return made

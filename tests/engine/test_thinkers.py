@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from ruplar.engine.thinker import ReplayThinker, SoftThinker, TextThinker
+from ruplar.engine.thinker import SoftThinker, TextThinker
 from ruplar.model.soft_tokens import readable
 
 END = 3
@@ -21,31 +21,25 @@ def think(thinker, probs: list[float]):
     return thinker.next(torch.tensor([probs]).log(), torch.zeros(1, 2), torch.zeros(1, dtype=torch.long))
 
 
-def test_a_soft_token_is_the_expected_embedding(embedding):
-    # the whole vocabulary, as published: 0.5*(1,0) + 0.25*(0,1) + 0.125*(2,2) + 0.125*(-8,8)
-    thought = think(SoftThinker(embedding, END, top_k=0, drop_halt=False), [0.5, 0.25, 0.125, 0.125])
-    torch.testing.assert_close(thought.embeds, torch.tensor([[0.5 + 0.25 - 1.0, 0.25 + 0.25 + 1.0]]))
-
-
-def test_top_k_tokens_are_renormalised(embedding):
-    # of 0.5, 0.25, 0.15 (and 0.1 for </think>) the two largest stay: 2/3 and 1/3
-    thought = think(SoftThinker(embedding, END, top_k=2, drop_halt=False), [0.5, 0.25, 0.15, 0.1])
-    torch.testing.assert_close(thought.embeds, torch.tensor([[2 / 3, 1 / 3]]))
-
-
-def test_the_halt_token_is_removed_before_top_k(embedding):
-    # </think> has 0.4, which is not above 0.5; without it 0.3, 0.2 are the two largest: 0.6 and 0.4
-    thought = think(SoftThinker(embedding, END, top_k=2), [0.3, 0.2, 0.1, 0.4])
+@pytest.mark.parametrize(
+    ("how", "probs", "expected"),
+    [
+        # the whole vocabulary, as published: 0.5*(1,0) + 0.25*(0,1) + 0.125*(2,2) + 0.125*(-8,8)
+        ({"top_k": 0, "drop_halt": False}, [0.5, 0.25, 0.125, 0.125], [0.5 + 0.25 - 1.0, 0.25 + 0.25 + 1.0]),
+        # of 0.5, 0.25, 0.15 (and 0.1 for </think>) the two largest stay: 2/3 and 1/3
+        ({"top_k": 2, "drop_halt": False}, [0.5, 0.25, 0.15, 0.1], [2 / 3, 1 / 3]),
+        # </think> has 0.4, which is not above 0.5; without it 0.3, 0.2 are the two largest: 0.6 and 0.4
+        ({"top_k": 2}, [0.3, 0.2, 0.1, 0.4], [0.6, 0.4]),
+        # and with the whole vocabulary: 0.5, 1/3, 1/6 of the rest
+        ({"top_k": 0}, [0.3, 0.2, 0.1, 0.4], [0.5 + 2 / 6, 1 / 3 + 2 / 6]),
+        ({"harden": True}, [0.2, 0.1, 0.3, 0.4], [2.0, 2.0]),
+    ],
+    ids=["whole vocabulary", "top k", "halt removed before top k", "halt removed", "hardened"],
+)
+def test_a_soft_token_is_the_expected_embedding(embedding, how, probs, expected):
+    thought = think(SoftThinker(embedding, END, **how), probs)
+    torch.testing.assert_close(thought.embeds, torch.tensor([expected]))
     assert not thought.halt.item()
-    torch.testing.assert_close(thought.embeds, torch.tensor([[0.6, 0.4]]))
-    # and with the whole vocabulary: 0.5, 1/3, 1/6 of the rest
-    thought = think(SoftThinker(embedding, END, top_k=0), [0.3, 0.2, 0.1, 0.4])
-    torch.testing.assert_close(thought.embeds, torch.tensor([[0.5 + 2 / 6, 1 / 3 + 2 / 6]]))
-
-
-def test_harden_feeds_the_most_likely_token(embedding):
-    thought = think(SoftThinker(embedding, END, harden=True), [0.2, 0.1, 0.3, 0.4])
-    assert thought.embeds.tolist() == [[2.0, 2.0]]
 
 
 @pytest.mark.parametrize(
@@ -74,17 +68,6 @@ def test_text_thinker_feeds_the_most_likely_token_and_halts_on_the_marker(embedd
     going = think(TextThinker(embedding, END), [0.2, 0.5, 0.2, 0.1])
     assert (going.halt.item(), going.tokens.item(), going.embeds.tolist()) == (False, 1, [[0.0, 1.0]])
     assert think(TextThinker(embedding, END), [0.2, 0.2, 0.2, 0.4]).halt.item()
-
-
-def test_replay_thinker_feeds_each_row_its_latents_in_order():
-    thinker = ReplayThinker([torch.tensor([[1.0, 2.0], [3.0, 4.0]]), torch.empty(0, 2), torch.tensor([[5.0, 6.0]])])
-    assert thinker.cap == 2 and ReplayThinker([]).cap == 0
-    logits, hidden = torch.zeros(3, 4), torch.zeros(3, 2)
-    first = thinker.next(logits, hidden, torch.tensor([0, 0, 0]))
-    assert first.halt.tolist() == [False, True, False]
-    assert first.embeds[[0, 2]].tolist() == [[1.0, 2.0], [5.0, 6.0]]
-    second = thinker.next(logits, hidden, torch.tensor([1, 0, 1]))
-    assert second.halt.tolist() == [False, True, True] and second.embeds[0].tolist() == [3.0, 4.0]
 
 
 def test_readable_latents_have_tokens_entropy_and_halt():

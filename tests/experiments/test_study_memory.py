@@ -43,7 +43,7 @@ def beside(row, fails):
     """Hungry fails while Calm is at work, which waits for that; Short asks the model of Hungry."""
     return {
         "Hungry": row(fails=fails, wait_for="calm-1"),
-        "Short": {"of": "Hungry", "set": {"method.head_chunk": 1}},
+        "Short": {"of": "Hungry", "set": {"method.name_of": "short"}},
         "Calm": row(name_of="calm", wait_for="failed"),
     }
 
@@ -192,7 +192,7 @@ def test_a_cell_out_of_memory_beside_others_is_done_again_alone_and_then_what_as
 @pytest.mark.long
 @pytest.mark.slow
 def test_a_cell_that_had_the_gpu_for_itself_is_not_tried_again(make_study, places, row, tmp_path):
-    rows = {"Hungry": row(fails=1), "Short": {"of": "Hungry", "set": {"method.head_chunk": 1}}}
+    rows = {"Hungry": row(fails=1), "Short": {"of": "Hungry", "set": {"method.name_of": "short"}}}
     found, events = run(make_study(rows=rows), places, jobs=2)
     assert set(found.failed) == {"Hungry-seed1", "Short-seed1"} and found.left == []
     assert told(events, "again", "start") == [("start", "Hungry-seed1")]

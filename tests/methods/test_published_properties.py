@@ -67,7 +67,7 @@ def test_codis_teacher_copies_the_answer_where_its_chain_has_the_last_step():
         with (
             torch.no_grad()
         ):  # the mark is the position that predicts the answer, and that the student is trained towards
-            chances = backbone.logits(flat_hidden(backbone, batch)[0][batch.mark_at]).float().softmax(-1)
+            chances = backbone.logits(flat_hidden(backbone, batch)[batch.mark_at]).float().softmax(-1)
         answers = torch.tensor([item.ids[item.mark_at[0] + 1] for item in teachers])
         certainty[whole] = chances[torch.arange(len(answers)), answers].mean().item()
     assert certainty[True] > 0.95 > 0.8 > certainty[False]

@@ -120,7 +120,7 @@ def test_the_teacher_is_the_backbone_without_its_adapter(backbone, tools):
     answer_at = batch.label_at[batch.label_ids != backbone.end_think_id]
     assert len(answer_at) == len(teacher.label_at)
     with torch.no_grad():
-        known, ours = flat_hidden(start, teacher)[0], flat_hidden(backbone, batch)[0]
+        known, ours = flat_hidden(start, teacher), flat_hidden(backbone, batch)
         logits = start.logits(known[teacher.label_at]), backbone.logits(ours[answer_at])
     wanted = objective.token_kl(*logits, batch.totals[0]).item()
     assert losses(method, backbone, batch)["distill"] == pytest.approx(wanted, rel=1e-4)

@@ -2,23 +2,21 @@
 
 import pytest
 import torch
-from toys import LORA, with_random_adapter
+from toys import LORA
 
 from ruplar.data.collate import collate
 from ruplar.errors import UserError
-from ruplar.model.backbone import attach_markers
 from ruplar.model.rollout import Projector, roll_out
-from ruplar.model.settings import PromptConfig
 from ruplar.types import Item
 
 
 @pytest.fixture
-def backbone(tiny_model, byte_tokenizer):
+def backbone(tiny_backbone):
     """Family → a random model with a LoRA adapter whose weights are at random too."""
 
     def make(family="llama"):
-        made = attach_markers(tiny_model(family, len(byte_tokenizer)), byte_tokenizer, PromptConfig())
-        with_random_adapter(made, LORA).model.eval()
+        made = tiny_backbone(family, lora=LORA)
+        made.model.eval()
         return made
 
     return make

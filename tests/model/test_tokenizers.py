@@ -2,10 +2,7 @@ import random
 
 import pytest
 from huggingface_hub import constants
-from tokenizers import Tokenizer
-from tokenizers.models import WordLevel
-from tokenizers.pre_tokenizers import Whitespace
-from transformers import AutoTokenizer, PreTrainedTokenizerFast
+from transformers import AutoTokenizer
 
 from ruplar.errors import UserError
 from ruplar.model import tokenizers
@@ -59,18 +56,6 @@ def test_a_tiktoken_file_and_its_folder_load_and_the_caller_may_change_them(llam
     assert mine.encode("1400 apples") == other.encode("1400 apples") == llama3_tokenizer.encode("1400 apples")
 
 
-def test_a_folder_saved_by_hugging_face_loads_with_its_template(tmp_path):
-    words = Tokenizer(WordLevel({"3": 0, "+": 1, "[UNK]": 2}, unk_token="[UNK]"))
-    words.pre_tokenizer = Whitespace()
-    saved = PreTrainedTokenizerFast(
-        tokenizer_object=words, unk_token="[UNK]", chat_template="{{ messages[0].content }}"
-    )
-    saved.save_pretrained(tmp_path)
-    loaded = load_tokenizer(str(tmp_path))
-    assert loaded.encode("3 + 4") == [0, 1, 2]
-    assert loaded.chat_template == "{{ messages[0].content }}"
-
-
 def test_llama_3_without_its_package_says_what_to_install(monkeypatch):
     monkeypatch.setattr(tokenizers.importlib.util, "find_spec", lambda name: None)
     with pytest.raises(UserError, match="pip install --no-deps llama-models"):
@@ -89,7 +74,8 @@ def test_what_the_hub_refuses_is_passed_on_in_one_line(monkeypatch):
     def refuse(name, **settings):
         raise OSError("nobody/gated is a gated repo.\nTraceback of many lines")
 
-    monkeypatch.setattr(tokenizers, "hub_is_reachable", lambda: True)
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
+    monkeypatch.setattr(tokenizers, "responds", lambda origin: True)
     monkeypatch.setattr(AutoTokenizer, "from_pretrained", refuse)
     with pytest.raises(UserError) as caught:
         load_tokenizer("nobody/gated")

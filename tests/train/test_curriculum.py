@@ -4,9 +4,6 @@ import pytest
 import torch
 from transformers import TrainerCallback
 
-from ruplar.errors import UserError
-from ruplar.train.run import train
-
 STAGED = {"name": "coconut", "latent_by": 0.6}
 """Of 15 steps: stage 1 up to step 3, 2 up to 6, 3 up to 9, then the last; 2, 4, 6, 6 latents."""
 
@@ -72,11 +69,3 @@ def test_the_best_model_is_chosen_among_those_of_the_last_stage(trainer):
     made.validate = lambda backbone, method: {"accuracy": next(scores)}
     made.train()
     assert (made.state.best_metric, made.state.best_global_step) == (0.3, 12)
-
-
-def test_a_method_whose_sequences_cannot_share_a_row_refuses_packing(config, tmp_path):
-    given = config(method="coconut")
-    packed = given.model_copy(update={"speed": given.speed.model_copy(update={"pack": 128})})
-    with pytest.raises(UserError, match="speed.pack: method 'coconut'"):
-        train(packed, output=tmp_path / "run")
-    assert not (tmp_path / "run").exists()

@@ -67,7 +67,7 @@ def test_thoughts_are_drawn_in_groups_and_their_probabilities_are_those_they_wer
     torch.testing.assert_close(alone.detach(), latents[: drawn[0].latents], atol=1e-4, rtol=1e-4)
     # a draw's standardised distance is a standard normal, so at std 1 its log density is -(1 + ln 2π)/2 on average
     with torch.no_grad():
-        hidden, _ = flat_hidden(
+        hidden = flat_hidden(
             taught.backbone, batch, embeds=embed(taught.backbone, batch, batch.features * taught.method.config.sigma)
         )
         _, log_std = taught.method.head(hidden[batch.latent_at - 1])

@@ -50,48 +50,47 @@ def test_a_part_may_not_take_a_name_that_a_row_of_the_curve_has():
 COLLAPSED = {"entropy": 0.001, "prior": 9.0, "same_top": 1.0, "went_on": 1.0}
 
 
+HEALTHY = {**COLLAPSED, "prior": 0.1}
+HALTED = {"entropy": 2.0, "prior": 3.0, "same_top": 1.0, "went_on": 0.0}
+
+
+def check(rows, progress=0.5, window=3, **settings):
+    guard = Guard(window=window, **settings)
+    for row in rows:
+        guard.check_row({"went_on": 1.0, **row}, progress, nothing)
+    return guard
+
+
 def test_collapsed_latents_stop_a_run_once_the_window_is_full():
-    guard = Guard(window=3)
-    guard.check_row(COLLAPSED, 0.5, nothing)
-    guard.check_row(COLLAPSED, 0.5, nothing)
     with pytest.raises(TrainingStopped, match="latents have collapsed.*No checkpoint"):
-        guard.check_row(COLLAPSED, 0.5, nothing)
-
-
-def test_collapse_does_not_stop_a_run_with_the_check_off():
-    guard = Guard(window=1, collapse=False)
-    guard.check_row(COLLAPSED, 0.5, nothing)
-    guard.check_row({**COLLAPSED, "went_on": 0.0}, 0.5, nothing)
+        check([COLLAPSED, COLLAPSED]).check_row(COLLAPSED, 0.5, nothing)
 
 
 @pytest.mark.parametrize(
-    "healthy",
+    "rows",
     [
-        {"entropy": 0.001, "prior": 0.01, "same_top": 1.0},  # certain and right: a prior with one token, all alike
-        {"entropy": 6.5, "prior": 7.0, "same_top": 1.0},  # the first steps: one favourite, but no certainty
-        {"entropy": 0.001, "prior": 9.0, "same_top": 0.3},  # certain, wrong, but different for each question
-        {"entropy": 0.6, "prior": 1.4, "same_top": 0.05},  # an ordinary row
+        [{"entropy": 0.001, "prior": 0.01, "same_top": 1.0}]
+        * 20,  # certain and right: a prior with one token, all alike
+        [{"entropy": 6.5, "prior": 7.0, "same_top": 1.0}] * 20,  # the first steps: one favourite, but no certainty
+        [{"entropy": 0.001, "prior": 9.0, "same_top": 0.3}] * 20,  # certain, wrong, but different for each question
+        [{"entropy": 0.6, "prior": 1.4, "same_top": 0.05}] * 20,  # an ordinary row
+        [COLLAPSED, COLLAPSED, HEALTHY, COLLAPSED, COLLAPSED],  # one healthy row empties the window
     ],
 )
-def test_healthy_rows_never_stop_a_run(healthy):
-    guard = Guard(window=3)
-    for _ in range(20):
-        guard.check_row({"went_on": 1.0, **healthy}, 0.9, nothing)
+def test_healthy_rows_never_stop_a_run(rows):
+    check(rows, 0.9)
 
 
-def test_one_healthy_row_empties_the_window():
-    guard = Guard(window=3)
-    for row in [COLLAPSED, COLLAPSED, {**COLLAPSED, "prior": 0.1}, COLLAPSED, COLLAPSED]:
-        guard.check_row(row, 0.5, nothing)
+def test_collapse_does_not_stop_a_run_with_the_check_off():
+    check([COLLAPSED, {**COLLAPSED, "went_on": 0.0}], window=1, collapse=False)
 
 
 def test_thoughts_that_never_begin_stop_a_run_but_not_while_it_warms_up():
-    guard, row = Guard(window=2), {"entropy": 2.0, "prior": 3.0, "same_top": 1.0, "went_on": 0.0}
-    for _ in range(5):
-        guard.check_row(row, 0.05, nothing)
-    guard.check_row(row, 0.5, nothing)
+    guard = check([HALTED] * 5, progress=0.05)
+    guard.check_row(HALTED, 0.5, nothing)
+    guard.check_row(HALTED, 0.5, nothing)
     with pytest.raises(TrainingStopped, match="ends every thought before it begins"):
-        guard.check_row(row, 0.5, nothing)
+        guard.check_row(HALTED, 0.5, nothing)
 
 
 def test_a_model_made_to_collapse_is_caught_by_the_trainer(trainer):

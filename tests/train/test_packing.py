@@ -1,5 +1,7 @@
 """Several sequences in one row: the same loss and gradient as one row each, and none sees another."""
 
+from functools import partial
+
 import pytest
 import torch
 from toys import encoder_of
@@ -7,9 +9,8 @@ from toys import encoder_of
 from ruplar import plugins
 from ruplar.data.collate import collate
 from ruplar.errors import UserError
-from ruplar.model.backbone import attach_markers
 from ruplar.model.lora import add_lora
-from ruplar.model.settings import LoraSettings, PromptConfig
+from ruplar.model.settings import LoraSettings
 from ruplar.model.tokenizers import load_tokenizer
 from ruplar.model.varlen import use_varlen
 from ruplar.problems.word_problems import generate
@@ -20,13 +21,9 @@ WORDS = ("dozen", "fortnight")
 
 
 @pytest.fixture
-def backbone(tiny_model):
+def backbone(tiny_backbone):
     """Family → a random model with the packaged tokenizer."""
-
-    def make(family="llama", seed=0, **kinds):
-        return attach_markers(tiny_model(family, 2304, seed=seed, **kinds), load_tokenizer("embedded"), PromptConfig())
-
-    return make
+    return partial(tiny_backbone, tokenizer=load_tokenizer("embedded"))
 
 
 def items_of(backbone, method, count=6):

@@ -21,26 +21,28 @@ ROW = {
 PARTS = ("answer", "prior", "align")
 
 
-def test_the_line_shows_the_loss_in_parts():
-    assert line(Progress(120, 4500, ROW, PARTS, eta=41 * 60)) == (
-        "step 0120/4500   2.7% | loss 0.412 = answer 0.201 + prior 0.180 + align 0.031 "
-        "| lr 2.9e-04 | 8,420 tok/s | 11.2 GB | eta 41m"
-    )
+VALID = {"eval_accuracy": 0.625, "eval_latents": 2.4, "eval_forwards": 5.3, "eval_halting": 0.98}
 
 
-def test_a_loss_of_one_part_is_written_once():
-    assert "| loss 0.412 |" in line(Progress(1, 10, ROW, ("answer",)))
-
-
-def test_a_validation_line_gives_accuracy_and_cost():
-    row = {"eval_accuracy": 0.625, "eval_latents": 2.4, "eval_forwards": 5.3, "eval_halting": 0.98}
-    assert line(Progress(50, 100, row)) == (
-        "step 050/100  50.0% | valid accuracy 62.5% | 2.40 latents | 5.30 forwards | halting 98.0%"
-    )
-
-
-def test_an_empty_row_gives_no_line():
-    assert line(Progress(0, 100)) == ""
+@pytest.mark.parametrize(
+    ("progress", "text"),
+    [
+        (
+            Progress(120, 4500, ROW, PARTS, eta=41 * 60),
+            "step 0120/4500   2.7% | loss 0.412 = answer 0.201 + prior 0.180 + align 0.031 "
+            "| lr 2.9e-04 | 8,420 tok/s | 11.2 GB | eta 41m",
+        ),
+        (Progress(1, 10, ROW, ("answer",)), "step 01/10  10.0% | loss 0.412 | lr 2.9e-04 | 8,420 tok/s | 11.2 GB"),
+        (
+            Progress(50, 100, VALID),
+            "step 050/100  50.0% | valid accuracy 62.5% | 2.40 latents | 5.30 forwards | halting 98.0%",
+        ),
+        (Progress(0, 100), ""),
+    ],
+    ids=["parts", "one part", "validation", "empty"],
+)
+def test_a_row_is_one_line(progress, text):
+    assert line(progress) == text
 
 
 @pytest.mark.parametrize(

@@ -87,11 +87,27 @@ def test_an_existing_run_is_not_overwritten_and_resuming_with_a_changed_recipe_w
         train(config(max_steps=4, prior="uniform", **SAVING), output=tmp_path, resume=True)
 
 
-def test_random_weights_under_an_adapter_are_refused_because_they_would_be_lost(config, tmp_path):
-    recipe = config().as_dict()
-    recipe["backbone"]["weights"] = "random"
-    with pytest.raises(UserError, match="backbone.lora"):
-        train(from_dict(recipe), output=tmp_path)
+@pytest.mark.parametrize(
+    ("settings", "backbone", "speed", "said"),
+    [
+        ({}, {"weights": "random"}, {}, "backbone.lora: an adapter is saved without the weights under it"),
+        ({"method": "coconut"}, {}, {"pack": 128}, "speed.pack: method 'coconut'"),
+        ({}, {"attention": "eager"}, {"pack": 128}, r"speed\.pack: .* attention 'eager' does not support\..*sdpa"),
+        (
+            {"gradient_checkpointing": True},
+            {},
+            {"graph": True, "fold_lora": False},
+            r"gradient_checkpointing: recomputed layers.*speed\.graph: false",
+        ),
+    ],
+    ids=["random weights under an adapter", "recurrent latents packed", "packed without sdpa", "checkpointed graph"],
+)
+def test_settings_that_cannot_work_together_are_refused(config, tmp_path, settings, backbone, speed, said):
+    recipe = config(max_steps=1, **settings).as_dict()
+    recipe["backbone"] |= backbone
+    with pytest.raises(UserError, match=said):
+        train(from_dict({**recipe, "speed": speed}), output=tmp_path / "run")
+    assert not (tmp_path / "run" / "model").exists()
 
 
 def test_random_weights_follow_the_seed(config, tmp_path):

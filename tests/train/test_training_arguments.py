@@ -16,22 +16,21 @@ def test_arguments_are_passed_on_with_the_seed_of_the_run(tmp_path):
     assert args.report_to == [] and args.disable_tqdm and not args.logging_nan_inf_filter
 
 
-def test_by_default_every_epoch_is_validated_and_the_best_is_loaded(tmp_path):
-    args = arguments(tmp_path, validates=True)
-    assert args.eval_strategy == "epoch" == args.save_strategy and args.load_best_model_at_end
+@pytest.mark.parametrize(
+    ("section", "evaluated", "saved", "best"),
+    [
+        ({}, "epoch", ("epoch", 500), True),
+        ({"eval_strategy": "steps", "eval_steps": 50}, "steps", ("steps", 50), True),
+        ({"eval_strategy": "epoch", "save_strategy": "steps", "save_steps": 10}, "epoch", ("steps", 10), False),
+        ({"eval_strategy": "no"}, "no", ("steps", 500), False),
+    ],
+    ids=["default", "saving follows validation", "another save strategy", "no validation"],
+)
+def test_the_best_model_is_loaded_where_every_validation_is_saved(tmp_path, section, evaluated, saved, best):
+    args = arguments(tmp_path, validates=True, **section)
+    assert (args.eval_strategy, args.save_strategy, args.save_steps) == (evaluated, *saved)
+    assert args.load_best_model_at_end == best
     assert args.metric_for_best_model == "accuracy" and args.greater_is_better
-
-
-def test_saving_follows_validation_by_default(tmp_path):
-    args = arguments(tmp_path, validates=True, eval_strategy="steps", eval_steps=50)
-    assert args.save_strategy == "steps" and args.save_steps == 50 and args.load_best_model_at_end
-
-
-def test_with_another_save_strategy_the_last_model_is_used(tmp_path):
-    args = arguments(tmp_path, validates=True, eval_strategy="epoch", save_strategy="steps", save_steps=10)
-    assert not args.load_best_model_at_end
-    args = arguments(tmp_path, validates=True, eval_strategy="no")
-    assert args.eval_strategy == "no" and not args.load_best_model_at_end
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,5 @@
 """Model shape → latency at batch size 1: soft tokens, a written chain, the published procedure, the floor; engine agreement."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any

@@ -4,8 +4,6 @@ Each model writes until it ends by itself. The text model also runs through Hugg
 have their adapters merged, get prompts as ids and take turns. On a busy machine compare the CPU times, with one thread.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable, Sequence
 from typing import Any

@@ -1,33 +1,15 @@
 """Benchmark results → a flat JSON record with stable keys, and a table for the terminal."""
 
-from __future__ import annotations
-
+from pathlib import Path
 from typing import Any
 
 import torch
+import yaml
 from rich.table import Table
 
 from ruplar.evaluate.record import commit_of, machine, versions
 
-KEYS = {
-    "latency": (
-        "what", "shape", "device", "dtype", "ours_ms", "text_ms", "hf_cot_ms", "published_ms", "floor_ms",
-        "vs_text", "vs_hf_cot", "vs_published", "vs_floor", "forwards", "tokens", "text_forwards", "text_tokens",
-        "peak_gb", "weights_gb",
-    ),
-    "throughput": (
-        "what", "shape", "device", "dtype", "questions_per_s", "text_questions_per_s", "vs_text", "vs_hf_cot",
-        "vs_published", "forwards", "tokens", "text_forwards", "text_tokens", "peak_gb", "weights_gb",
-    ),
-    "models": ("what", "shape", "device", "dtype", "rows", "vs_text", "vs_hf_cot"),
-    "train": (
-        "what", "shape", "device", "dtype", "tokens_per_s", "peak_gb", "mfu", "vs_published_speed",
-        "vs_published_memory", "weights_gb",
-    ),
-    "priors": ("what", "shape", "device", "dtype", "chains_per_s", "vs_published", "peak_gb"),
-    "growth": ("what", "shape", "device", "dtype", "rows", "weights_gb"),
-    "agreement": ("what", "shape", "device", "dtype", "rows", "float32_same"),
-}  # fmt: skip
+KEYS: dict[str, list[str]] = yaml.safe_load(Path(__file__).with_name("keys.yaml").read_text(encoding="utf-8"))
 """Stable keys of each record; its other keys describe how it was measured."""
 
 
@@ -83,9 +65,9 @@ def _latency(found: Table, r: dict[str, Any]) -> None:
     _columns(found, "per question", "ms", "p10 – p90", "vs ours", "forwards", "tokens", "peak GB")
     ours, text = ((str(r[f"{name}forwards"]), str(r[f"{name}tokens"])) for name in ("", "text_"))
     names = {
-        "ours": ("soft tokens", *ours),
-        "text": ("written chain, same engine", *text),
-        "hf_cot": ("written chain, HF generate", *text),
+        "ours": (TITLES["ours"], *ours),
+        "text": (TITLES["text"], *text),
+        "hf_cot": (TITLES["hf_cot"], *text),
         "published": ("published procedure", "", ""),
         "floor": ("floor of soft tokens", *ours),
     }

@@ -5,8 +5,6 @@ Speed does not depend on the weights' values, so nothing is downloaded and no to
 every answer has exactly the given length.
 """
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

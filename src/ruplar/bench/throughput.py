@@ -4,8 +4,6 @@ Soft tokens and a written chain take turns on the same engine. The published pro
 `generate` (one batch) are timed on a sample spread evenly over the same lengths.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any

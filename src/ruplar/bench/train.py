@@ -9,12 +9,10 @@ LM head for supervised positions, and weight gradients only for trained weights;
 matrix product.
 """
 
-from __future__ import annotations
-
 import contextlib
 import gc
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -27,12 +25,13 @@ from ruplar.bench.report import about, ratio
 from ruplar.bench.shapes import build, gsm8k_lengths
 from ruplar.bench.timing import Ceilings, Load, Peak, Spread, ceilings, repeat
 from ruplar.data.collate import collate
+from ruplar.methods.base import latent_item
 from ruplar.model.backbone import Backbone
 from ruplar.model.fold_lora import fold_adapters
 from ruplar.model.lora import add_lora
 from ruplar.model.settings import LoraSettings
 from ruplar.model.varlen import use_varlen
-from ruplar.types import Item, SparsePrior
+from ruplar.types import Item, Prompt, SparsePrior
 
 _PUBLISHED = ("published_ms", "published_p10_ms", "published_p90_ms")
 _BATCHES = 4
@@ -47,7 +46,6 @@ class TrainOptions:
     lora: bool = True  # train a LoRA adapter; False trains all weights, stored in float32
     pack: int = 0  # tokens per packed row; 0: no packing
     compile: bool = False  # compile the layers
-    head_chunk: int = 0  # supervised positions per LM-head chunk; 0: all at once
     checkpoint: bool = False  # gradient checkpointing
     keep: float = 1.0  # with compile: see `Backbone.compile_layers`
     latents: int = 3  # latents per sequence
@@ -69,7 +67,6 @@ def train(shape: str, device: str, dtype: str, options: TrainOptions, repeats: i
         "trains": "lora" if options.lora else "all",
         "pack": options.pack,
         "compiled": options.compile,
-        "head_chunk": options.head_chunk,
         "checkpoint": options.checkpoint,
         "keep": options.keep,
         "latents": options.latents,
@@ -155,7 +152,7 @@ def _measure(
 
 
 def _our_step(backbone: Backbone, groups: list[list[Item]], options: TrainOptions) -> list[Step]:
-    method = plugins.make("methods", "ruplar", {"head_chunk": options.head_chunk})
+    method = plugins.make("methods", "ruplar")
     if options.checkpoint:
         backbone.plain_model.gradient_checkpointing_enable({"use_reentrant": False})
     if options.lora:
@@ -183,14 +180,11 @@ def random_items(backbone: Backbone, options: TrainOptions, seed: int) -> list[I
 
 
 def _item(backbone: Backbone, draw: np.random.Generator, top: int, length: int, options: TrainOptions) -> Item:
-    n, start = options.latents, length + 1
-    tail = [backbone.end_think_id, *draw.integers(0, top, size=options.answer).tolist()]
+    answer = draw.integers(0, top, size=options.answer).tolist()
     probs = np.array([0.8, 0.04, 0.04, 0.04, 0.04, 0.04], dtype=np.float32)
-    priors = [SparsePrior(draw.choice(top, size=6, replace=False), probs) for _ in range(n)]
-    # [ prompt <think> | z z z | </think> answer ]
-    ids = [*draw.integers(0, top, size=length).tolist(), *[backbone.think_id] * (1 + n), *tail]
-    labels = [*[-100] * (start + n), *tail]
-    return Item(ids, labels, list(range(start, start + n)), priors, length - 1)
+    priors = [SparsePrior(draw.choice(top, size=6, replace=False), probs) for _ in range(options.latents)]
+    prompt = Prompt(tuple(draw.integers(0, top, size=length).tolist()), length - 1)
+    return replace(latent_item(prompt, backbone, options.latents, answer), priors=priors)
 
 
 def _mfu(ours: _Found, options: TrainOptions, best: Ceilings) -> float:

@@ -27,7 +27,6 @@ def ask(
     ] = None,
     samples: options.Samples = 1,
     noise: options.NoiseScale = None,
-    noise_temperature: options.NoiseTemperature = 1.0,
     temperature: options.Temperature = 0.0,
     top_p: options.TopP = 1.0,
     seed: options.Seed = 0,
@@ -45,7 +44,7 @@ def ask(
     if question is not None and not question.strip():
         raise UserError("the question is empty.")
     noise = options.default_noise(samples, noise, temperature)
-    decoding = Decoding(temperature, top_p, seed, noise=noise, noise_temperature=noise_temperature)
+    decoding = Decoding(temperature, top_p, seed, noise=noise)
     check_samples(samples, decoding)
     start = time.perf_counter()
     reasoner = LatentReasoner.from_pretrained(

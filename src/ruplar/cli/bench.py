@@ -1,7 +1,5 @@
 """`ruplar bench …`: one benchmark each, printed as a table and optionally written as JSON."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -101,9 +99,6 @@ def train(
     compile: Annotated[
         bool | None, typer.Option(help="Compile the layers with torch.compile. Default: on a GPU only.")
     ] = None,
-    head_chunk: Annotated[
-        int, typer.Option(min=0, help="Positions per LM-head chunk; 0 computes all logits at once.")
-    ] = 0,
     checkpoint: Annotated[bool, typer.Option("--checkpoint", help="Use gradient checkpointing.")] = False,
     keep: Annotated[
         float, typer.Option(min=0, max=1, help="With --compile: fraction of activations stored for the backward pass.")
@@ -121,7 +116,7 @@ def train(
 
     where, precision = _place(device, dtype)
     compiled = where.startswith("cuda") if compile is None else compile
-    options = TrainOptions(2 if quick else batch, lora, pack, compiled, head_chunk, checkpoint, keep)
+    options = TrainOptions(2 if quick else batch, lora, pack, compiled, checkpoint, keep)
     _show(measure(shape, where, precision, options, 2 if quick else repeats), json)
 
 

@@ -169,10 +169,6 @@ def average(
     models: Annotated[
         list[str], typer.Argument(help="Two or more folders written by `ruplar train` with the same recipe.")
     ],
-    dtype: Annotated[
-        Literal["float32", "bfloat16"] | None,
-        typer.Option(help="Data type of the weights; that of the first model if not given."),
-    ] = None,
 ) -> None:
     """Average the weights of several training runs (a model soup).
 
@@ -180,11 +176,9 @@ def average(
     """
     if writable_folder(folder).exists():
         raise UserError(f"{folder} exists. Name another folder.")
-    import torch
-
     from ruplar.model.soup import average as write_average
 
-    write_average(models, folder, getattr(torch, dtype) if dtype else None)
+    write_average(models, folder)
     out.print(f"written  {folder}, the average of {len(models)} models", highlight=False)
 
 

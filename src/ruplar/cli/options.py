@@ -68,9 +68,6 @@ NoiseScale = Annotated[
         help="Scale of the Gumbel noise on the latents. Default: 0.3 with several samples at temperature 0, otherwise 0.",
     ),
 ]
-NoiseTemperature = Annotated[
-    float, typer.Option(help="Softmax temperature of a noised latent; below 1, it is closer to a single token.")
-]
 
 
 def options_of(settings: type[Settings]) -> Callable[[Callable[..., None]], Callable[..., None]]:

@@ -160,7 +160,6 @@ def evaluate(
     ] = "0",
     samples: options.Samples = 1,
     noise: options.NoiseScale = None,
-    noise_temperature: options.NoiseTemperature = 1.0,
     temperature: options.Temperature = 0.0,
     top_p: options.TopP = 1.0,
     max_answer_tokens: Annotated[int, typer.Option(min=1, help="Maximum number of answer tokens.")] = 64,
@@ -189,7 +188,7 @@ def evaluate(
     from ruplar.runs import evaluate_and_record
 
     noise = options.default_noise(samples, noise, temperature)
-    decoding = Decoding(temperature, top_p, 0, max_answer_tokens, noise, noise_temperature)
+    decoding = Decoding(temperature, top_p, 0, max_answer_tokens, noise)
     options.check_ray(ray, gpus, batch1=batch1 or alone)
     if output:
         options.writable_folder(output)

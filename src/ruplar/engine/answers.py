@@ -1,7 +1,5 @@
 """What an engine generated → answers: text, and latents as their most likely tokens."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from itertools import islice
 

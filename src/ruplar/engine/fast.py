@@ -28,7 +28,7 @@ from ruplar.engine.reference import Generation
 from ruplar.engine.sampling import Decoding, Key
 from ruplar.engine.slot_state import DONE, POSITION, Kind, SlotState, kind_of
 from ruplar.engine.small_batch import load_fused_decision, load_small_batch, power_of_two
-from ruplar.engine.thinker import ReplayThinker, Thinker, check_decoding, room
+from ruplar.engine.thinker import Thinker, check_decoding, room
 from ruplar.errors import UserError
 from ruplar.model.backbone import Backbone
 from ruplar.types import Markers, Prompt
@@ -150,8 +150,6 @@ class FastEngine:
         sequences = [[*r.prompt.ids, *self.opening] for r in requests]
         lengths = [len(s) for s in sequences]
         self.state.start(slots, lengths, [r.decoding for r in requests], [r.key for r in requests])
-        if self.kind == "replay":
-            self.state.load_replay(slots, [r.replay for r in requests if r.replay is not None])
         most_latents = self.thinker.cap + 1 if self.thinker.thinks else 0  # the last one is </think>
         for slot, request, length in zip(slots, requests, lengths, strict=True):
             left = most_latents + request.decoding.max_answer_tokens - 1
@@ -280,16 +278,15 @@ class FastEngine:
         if held:
             self.state.cancel(held)
 
-    def request(self, prompt: Prompt, key: Key = 0, decoding: Decoding | None = None, place: int = 0) -> Request:
-        """Make a request for `admit`; a `ReplayThinker` feeds it the latents at index `place`."""
-        replay = self.thinker.latents[place] if isinstance(self.thinker, ReplayThinker) else None
+    def request(self, prompt: Prompt, key: Key = 0, decoding: Decoding | None = None) -> Request:
+        """Make a request for `admit`."""
         decoding = decoding or self.decoding
         check_decoding(self.thinker, decoding)
         if decoding.max_answer_tokens > self.decoding.max_answer_tokens:
             raise UserError(
                 f"max_answer_tokens: at most {self.decoding.max_answer_tokens} here, got {decoding.max_answer_tokens}."
             )
-        return Request(prompt, decoding, key, replay)
+        return Request(prompt, decoding, key)
 
 
 def _round_up(count: int, multiple: int) -> int:

@@ -7,8 +7,6 @@ the same outputs.
 Axes: D width, H query heads, G key heads, d head width, I inner width, V vocabulary.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 

@@ -8,8 +8,6 @@ The thought ends when the model's own next token is `</think>`.
 Axes: B rows, V vocabulary, D width, H inner width.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from typing import ClassVar, Literal

@@ -1,7 +1,5 @@
 """CUDA graph capture, one graph per shape, and asynchronous snapshots of a device tensor for the host."""
 
-from __future__ import annotations
-
 import time
 from collections import deque
 from collections.abc import Callable, Hashable, Sequence

@@ -1,11 +1,7 @@
 """Options of the fast engine, and its requests."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
-
-from torch import Tensor
 
 from ruplar.engine.reference import Generation, Keep
 from ruplar.engine.sampling import Decoding, Key
@@ -31,7 +27,6 @@ class Request:
     prompt: Prompt
     decoding: Decoding
     key: Key = 0  # name of its random stream
-    replay: Tensor | None = None  # [N, D] latents to feed, for a `ReplayThinker`
     # called by the engine's thread with the progress; of stored latents it gets only the new ones. It must not raise
     # and must return quickly
     listen: Callable[[Generation], None] | None = None

@@ -6,8 +6,6 @@ the other rows, and each row makes its own first decision.
     prompts  A A A B      prefill  A B      slots  0 1 2 3:  A in slot 0, copied to 1 and 2; B in slot 3
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from itertools import islice
 

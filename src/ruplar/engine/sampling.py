@@ -2,7 +2,7 @@
 
     answer    greedy, or sampled: every row has its own stream of uniform numbers, drawn on the CPU from (seed, question,
               sample) before decoding starts; a token is the inverse of the cumulative distribution at that number
-    latent    softmax((log p + scale · g) / temperature), g ~ Gumbel(0, 1); P(</think>), and so the halt, is unchanged
+    latent    softmax(log p + scale · g), g ~ Gumbel(0, 1); P(</think>), and so the halt, is unchanged
     text      argmax(log p + scale · g): a sample at temperature `scale`
 
 A Gumbel draw is a hash of (seed, question, sample, latent, token), computed where the logits are. So batch, slot, engine
@@ -42,8 +42,6 @@ class Decoding:
     seed: int = 0  # random seed of sampled answers and of noise
     max_answer_tokens: int = 64  # maximum tokens of an answer; a truncated answer counts as not ended
     noise: float = 0.0  # scale of the Gumbel noise on every latent's logits; 0: none. See `noised`
-    # temperature of the noised mixture; below 1 is sharper. No effect on written reasoning
-    noise_temperature: float = 1.0
     halt_threshold: float | None = None  # P(halt) above which a thought ends; None: as the thinker decides
 
     def __post_init__(self):
@@ -58,8 +56,6 @@ class Decoding:
             problems.append(f"max_answer_tokens: must be at least 1, got {self.max_answer_tokens}.")
         if self.noise < 0:
             problems.append(f"noise: must be 0 or more, got {self.noise}. 0 is none.")
-        if self.noise_temperature <= 0:
-            problems.append(f"noise_temperature: must be above 0, got {self.noise_temperature}. 1 has no effect.")
         if self.halt_threshold is not None and not 0 < self.halt_threshold < 1:
             problems.append(f"halt_threshold: must be above 0 and below 1, got {self.halt_threshold}.")
         if problems:
@@ -67,7 +63,7 @@ class Decoding:
 
     @property
     def noisy(self) -> bool:
-        return self.noise > 0 or self.noise_temperature != 1
+        return self.noise > 0
 
 
 def stream(seed: int, key: Key) -> tuple[int, int, int]:
@@ -101,7 +97,6 @@ class Noise:
     """Noise of each row's latents."""
 
     scale: Tensor  # [B] float32 scale of the Gumbel noise; 0: none
-    temperature: Tensor  # [B] float32 temperature of the noised mixture; below 1 is sharper, towards a single token
     stream: Tensor  # [B, 2] int64, two 32-bit words that name the row's random stream
 
     @classmethod
@@ -114,20 +109,18 @@ class Noise:
         words = [np.random.SeedSequence(name).generate_state(2).tolist() for name in names]
         return cls(
             torch.tensor([d.noise for d in decodings], dtype=torch.float32, device=device),
-            torch.tensor([d.noise_temperature for d in decodings], dtype=torch.float32, device=device),
             torch.tensor(words, dtype=torch.long, device=device).reshape(-1, 2),
         )
 
     @classmethod
     def none(cls, rows: int, device=None) -> Noise:
-        scale = torch.zeros(rows, device=device)
-        return cls(scale, torch.ones_like(scale), torch.zeros(rows, 2, dtype=torch.long, device=device))
+        return cls(torch.zeros(rows, device=device), torch.zeros(rows, 2, dtype=torch.long, device=device))
 
     def __getitem__(self, at: slice | Tensor) -> Noise:
-        return Noise(self.scale[at], self.temperature[at], self.stream[at])
+        return Noise(self.scale[at], self.stream[at])
 
     def __setitem__(self, at: slice | Tensor, rows: Noise) -> None:
-        self.scale[at], self.temperature[at], self.stream[at] = rows.scale, rows.temperature, rows.stream
+        self.scale[at], self.stream[at] = rows.scale, rows.stream
 
 
 def uniform(stream: Tensor, made: Tensor, count: int) -> Tensor:
@@ -149,18 +142,16 @@ def gumbel(stream: Tensor, made: Tensor, count: int) -> Tensor:
 def noised(logits: Tensor, noise: Noise, made: Tensor, end_think_id: int) -> Tensor:
     """[B, V] log-probabilities of the noised mixture; the halt token's is unchanged, the others share the rest.
 
-    A row with scale 0 and temperature 1 is returned unchanged.
+    A row with scale 0 is returned unchanged.
     """
     # differs from the paper: D65. Its latents are deterministic
     log_probs = logits.log_softmax(-1)
     halt = log_probs[:, end_think_id]
-    draws = noise.scale[:, None] * gumbel(noise.stream, made, logits.shape[1])
-    rest = (log_probs + draws) / noise.temperature[:, None]
+    rest = log_probs + noise.scale[:, None] * gumbel(noise.stream, made, logits.shape[1])
     rest[:, end_think_id] = -torch.inf
     rest = rest.log_softmax(-1) + torch.log1p(-halt.exp())[:, None]
     rest[:, end_think_id] = halt
-    plain = (noise.scale == 0) & (noise.temperature == 1)
-    return torch.where(plain[:, None], logits, rest)
+    return torch.where(noise.scale[:, None] == 0, logits, rest)
 
 
 def noised_tokens(logits: Tensor, noise: Noise, made: Tensor) -> Tensor:

@@ -4,8 +4,6 @@ First come, first served. An answer does not depend on which other questions are
 (`run_all`), or start its own thread (`start`, `submit_samples` from any thread, `stop`).
 """
 
-from __future__ import annotations
-
 import logging
 import threading
 import time
@@ -117,7 +115,7 @@ class Scheduler:
         engine = self.engine
         engine.reserve(max((engine.need(p, engine.decoding) for p in prompts), default=0))
         names = keys if keys is not None else range(len(prompts))
-        tickets = [Ticket(engine.request(p, names[i], place=i)) for i, p in enumerate(prompts)]
+        tickets = [Ticket(engine.request(p, name)) for p, name in zip(prompts, names, strict=True)]
         # prompts of similar length prefill with little padding
         self.queue.extend(sorted(tickets, key=lambda t: len(t.request.prompt.ids)))
         while self.queue or self.in_flight:

@@ -4,8 +4,6 @@ In float32 every token must agree. In bfloat16 rounding can decide a near tie ei
 share of equal answers and the largest difference of logits on equal inputs are the measures.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

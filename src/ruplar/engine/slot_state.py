@@ -9,8 +9,6 @@ A slot without a token to store writes into the spare column. A free slot is one
 Axes: S slots, B rows decided on, V vocabulary, D width, T maximum answer tokens, N maximum latents.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -24,7 +22,6 @@ from ruplar.engine.sampling import Decoding, Key, Noise, noised, noised_tokens, 
 from ruplar.engine.thinker import (
     NextInput,
     NoThinker,
-    ReplayThinker,
     SoftThinker,
     TextThinker,
     Thinker,
@@ -34,10 +31,10 @@ from ruplar.types import Markers
 
 DONE, THINKING, LATENTS, TOKENS, HALTED, ENDED, POSITION, LIMIT, HEADER = range(9)
 
-Kind = Literal["soft", "text", "none", "replay", "captured", "other"]
-"""soft, text, none, replay: thinkers implemented here; captured: its `next` can be part of a CUDA graph; other: it cannot."""
+Kind = Literal["soft", "text", "none", "captured", "other"]
+"""soft, text, none: thinkers implemented here; captured: its `next` can be part of a CUDA graph; other: it cannot."""
 
-_KINDS: dict[type, Kind] = {SoftThinker: "soft", TextThinker: "text", NoThinker: "none", ReplayThinker: "replay"}
+_KINDS: dict[type, Kind] = {SoftThinker: "soft", TextThinker: "text", NoThinker: "none"}
 
 
 def kind_of(thinker: Thinker, embedding: Any) -> Kind:
@@ -111,9 +108,6 @@ class SlotState:
             vocabulary = self.decoder.logits(sample).shape[1]
             self.latents["logits"] = torch.zeros(s, self.thinker.cap + 1, vocabulary, device=device)
         self.writes_text = self.kind == "text"
-        if self.kind == "replay":
-            self.replay = sample.new_zeros((s, self.thinker.cap + 1, sample.shape[1]))
-            self.replay_count = torch.zeros(s, dtype=torch.long, device=device)
 
     def start(self, slots: Sequence[int], lengths: Sequence[int], decodings: Sequence[Decoding], keys: Sequence[Key]):
         """Start questions in these slots, with prompts of these lengths (markers included)."""
@@ -148,11 +142,6 @@ class SlotState:
     def captured_as(self) -> tuple[bool, bool] | None:
         """Which draws a captured decision includes: of answers, of latents; None if a threshold of its own prevents capture."""
         return None if self._thresholds else (bool(self._sampled), bool(self._noisy))
-
-    def load_replay(self, slots: Sequence[int], latents: Sequence[Tensor]) -> None:
-        for slot, given in zip(slots, latents, strict=True):
-            self.replay[slot, : len(given)] = given.to(self.replay)
-            self.replay_count[slot] = len(given)
 
     def cancel(self, slots: Sequence[int]) -> None:
         self.rows[self._at(slots), DONE] = 1
@@ -228,9 +217,6 @@ class SlotState:
         if self.kind == "text":
             tokens = logits.argmax(-1) if noise is None else noised_tokens(logits, noise, made)
             return NextInput(tokens == thinker.end_think_id, self.decoder.embed(tokens), tokens)
-        if self.kind == "replay":
-            given = self.replay[self.every[at], made.clamp_max(thinker.cap)]
-            return NextInput(made >= self.replay_count[at], given)
         if self.kind == "none":
             return NextInput(torch.ones_like(made, dtype=torch.bool), hidden)
         return thinker.next(logits, hidden, made) if noise is None else thinker.next(logits, hidden, made, noise)

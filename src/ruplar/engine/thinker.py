@@ -9,8 +9,6 @@ has noise. For the others a question with noise is refused.
 Axes: B rows, V vocabulary, D width.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -175,7 +173,7 @@ class NoThinker:
 
 @dataclass
 class ReplayThinker:
-    """Given latents: feed row b `latents[b]` in order, then halt. For ablations and agreement tests."""
+    """Given latents: feed row b `latents[b]` in order, then halt. For ablations, in the reference engine only."""
 
     latents: list[Tensor]  # one [N_b, D] tensor per row; N_b may be 0
     thinks: bool = True

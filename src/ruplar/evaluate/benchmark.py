@@ -221,8 +221,6 @@ def describe(decoding: Decoding, samples: int = 1) -> str:
     found = [f"vote of {samples}"] if samples > 1 else []
     if decoding.noisy:
         found.append(f"noise={decoding.noise:g}")
-        if decoding.noise_temperature != 1:
-            found.append(f"noise-T={decoding.noise_temperature:g}")
     if decoding.temperature > 0:
         found.append(f"T={decoding.temperature:g} top-p={decoding.top_p:g}")
     return " ".join(found) or "greedy"

@@ -51,7 +51,6 @@ class GaussianConfig(Settings):
         description="Halt when </think> is the most likely token, or, with noise, when a sampled token is </think>.",
     )
     max_latents: int = Field(64, ge=1, description="Maximum number of latents at inference; </think> is then forced.")
-    head_chunk: int = Field(0, ge=0, description="Supervised positions per LM-head call; 0: all at once.")
 
 
 @dataclass
@@ -83,16 +82,12 @@ class GaussianMethod(base.Method):
     ) -> Item:
         """A sequence with one latent per group of tokens; its label is one of them, drawn."""
         rng = rng_of("token", *context.key)
-        tail = [tools.end_think_id, *tools.answer(answer)]
+        item = base.latent_item(prompt, tools, len(groups), tools.answer(answer))
         start = len(prompt.ids) + 1
         end = start + len(groups)
-        return Item(
-            ids=[*prompt.ids, *([tools.think_id] * (1 + len(groups))), *tail],
-            labels=[*([-100] * start), *(group[rng.integers(len(group))] for group in groups), *tail],
-            latent_at=list(range(start, end)),
-            question_at=prompt.question_at,
-            mark_at=[end],
-        )
+        item.labels[start:end] = [group[rng.integers(len(group))] for group in groups]
+        item.mark_at = [end]
+        return item
 
     def gaussian_loss(self, backbone: Backbone, batch: Batch, embeds: Tensor) -> Loss:
         """Cross-entropy of one token per latent and of the answer, and the latent head's loss, from one forward pass.
@@ -105,9 +100,9 @@ class GaussianMethod(base.Method):
         from ruplar.model.forward import flat_hidden
 
         c = self.config
-        hidden, _ = flat_hidden(backbone, batch, embeds=embeds)
+        hidden = flat_hidden(backbone, batch, embeds=embeds)
         wanted = batch.label_ids[:, None]
-        read = objective.read(backbone.project, hidden[batch.label_at], wanted, c.head_chunk, fused=backbone.compiled)
+        read = objective.read(backbone.project, hidden[batch.label_at], wanted, fused=backbone.compiled)
         is_latent = torch.zeros(len(hidden), dtype=torch.bool, device=hidden.device).index_fill_(
             0, batch.latent_at, True
         )

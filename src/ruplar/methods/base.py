@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeAlias
 
-from ruplar.types import Batch, Example, Item, Prompt, SampleContext
+from ruplar.types import Batch, Example, HasMarkers, Item, Prompt, SampleContext
 
 if TYPE_CHECKING:
     import numpy as np
@@ -98,7 +98,7 @@ class Method(Protocol):
 
     def loss(self, backbone: Backbone, batch: Batch) -> Loss:
         """Batch → its loss, in parts; by default the cross-entropy of all labels."""
-        return label_loss(backbone, batch, getattr(self.config, "head_chunk", 0))
+        return label_loss(backbone, batch)
 
     def thinker(self, backbone: Backbone) -> Thinker:
         """How this method thinks at inference; the engine runs it."""
@@ -126,24 +126,36 @@ def text_item(prompt: Prompt, head: Sequence[int], written: Sequence[int]) -> It
     return Item([*context, *written], [*[-100] * len(context), *written], question_at=prompt.question_at)
 
 
+def latent_item(prompt: Prompt, markers: HasMarkers, latents: int, answer: Sequence[int], halts: bool = True) -> Item:
+    """[ prompt <think> z .. z </think> answer ]; `</think>` has a label only if the model itself decides to halt."""
+    start = len(prompt.ids) + 1
+    end = start + latents
+    return Item(
+        ids=[*prompt.ids, *[markers.think_id] * (1 + latents), markers.end_think_id, *answer],
+        labels=[*[-100] * end, markers.end_think_id if halts else -100, *answer],
+        latent_at=list(range(start, end)),
+        question_at=prompt.question_at,
+    )
+
+
 def chain_text(steps: Sequence[str]) -> str:
     """Steps → the chain as text: `<<3+4=7>> <<7*2=14>>`."""
     return " ".join(f"<<{step}>>" for step in steps)
 
 
-def label_loss(backbone: Backbone, batch: Batch, head_chunk: int = 0) -> Loss:
+def label_loss(backbone: Backbone, batch: Batch) -> Loss:
     """Cross-entropy of all labels of the batch: the loss of methods without latents."""
     from ruplar.model.forward import flat_hidden
 
-    hidden, _ = flat_hidden(backbone, batch)
-    return label_loss_at(backbone, batch, hidden[batch.label_at], head_chunk)
+    hidden = flat_hidden(backbone, batch)
+    return label_loss_at(backbone, batch, hidden[batch.label_at])
 
 
-def label_loss_at(backbone: Backbone, batch: Batch, hidden: Tensor, head_chunk: int = 0) -> Loss:
+def label_loss_at(backbone: Backbone, batch: Batch, hidden: Tensor) -> Loss:
     """Cross-entropy of all labels of the batch, from the hidden states [T, D] that predict them."""
     from ruplar import objective
 
-    read = objective.read(backbone.project, hidden, batch.label_ids[:, None], head_chunk, fused=backbone.compiled)
+    read = objective.read(backbone.project, hidden, batch.label_ids[:, None], fused=backbone.compiled)
     watch = {
         "label_right": (read.top == batch.label_ids).sum(),
         "labels": batch.label_ids.new_full((), len(batch.label_ids)),

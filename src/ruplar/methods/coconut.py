@@ -34,7 +34,6 @@ class Config(Settings):
     # differs from the paper: D32. It counts epochs per stage, 3 of 22; here the same fraction of any run
     latent_by: float = Field(0.4, gt=0, le=1, description="Fraction of the run after which no step is written.")
     reset_optimizer: bool = Field(True, description="Reset the optimizer state at every stage.")
-    head_chunk: int = Field(0, ge=0, description="Supervised positions per LM-head call; 0: all at once.")
 
 
 @dataclass
@@ -72,9 +71,7 @@ class Method(base.Method):
     def loss(self, backbone: Backbone, batch: Batch) -> Loss:
         from ruplar.model.rollout import roll_out
 
-        return base.label_loss_at(
-            backbone, batch, roll_out(backbone, batch).at(batch.label_at), self.config.head_chunk
-        )
+        return base.label_loss_at(backbone, batch, roll_out(backbone, batch).at(batch.label_at))
 
     def thinker(self, backbone: Backbone) -> HiddenThinker:
         from ruplar.engine.thinker import HiddenThinker

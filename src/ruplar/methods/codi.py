@@ -9,7 +9,7 @@ z_1 = g(h at <think>), z_i+1 = g(h at z_i); g is a small network that ends in a 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from pydantic import Field
@@ -36,7 +36,6 @@ class Config(Settings):
     include_last_step: bool = Field(False, description="Include the last step in the teacher's chain.")
     projector_width: int | None = Field(None, ge=1, description="Hidden size of g; null: the model's.")
     projector_dropout: float = Field(0.0, ge=0, lt=1, description="Dropout before g.")
-    head_chunk: int = Field(0, ge=0, description="Supervised positions per LM-head call; 0: all at once.")
 
 
 @dataclass
@@ -65,18 +64,11 @@ class Method(base.Method):
         lead = _shared_prefix(answer, tools.answer("1" if example.answer[:1] != "1" else "2"))
         steps = example.steps if c.include_last_step else example.steps[:-1]
         text = tools.encode(base.chain_text(steps))
-        head = [*prompt.ids, tools.think_id]
-        latents = list(range(len(head), len(head) + c.latents))
+        thought = len(prompt.ids) + 1
         teacher = base.text_item(prompt, [tools.think_id], [*text, tools.end_think_id, *answer])
-        teacher.mark_at = [len(head) + len(text) + lead]
-        return Item(
-            ids=[*head, *([tools.think_id] * c.latents), tools.end_think_id, *answer],
-            labels=[*([-100] * (len(head) + c.latents + 1)), *answer],
-            latent_at=latents,
-            question_at=prompt.question_at,
-            mark_at=[len(head) + c.latents + lead],
-            also={"teacher": [teacher]},
-        )
+        teacher.mark_at = [thought + len(text) + lead]
+        student = base.latent_item(prompt, tools, c.latents, answer, halts=False)
+        return replace(student, mark_at=[thought + c.latents + lead], also={"teacher": [teacher]})
 
     def loss(self, backbone: Backbone, batch: Batch) -> Loss:
         """Student and teacher losses and their distance: N + 1 forward passes for the student, one for the teacher."""
@@ -85,9 +77,9 @@ class Method(base.Method):
 
         c, teacher_batch = self.config, batch.also["teacher"]
         rolled = roll_out(backbone, batch, self.projector, all_layers=c.distill_weight > 0)
-        student = base.label_loss_at(backbone, batch, rolled.at(batch.label_at), c.head_chunk)
+        student = base.label_loss_at(backbone, batch, rolled.at(batch.label_at))
         hidden, layers = flat_layers(backbone, teacher_batch, teacher_batch.mark_at)
-        teacher = base.label_loss_at(backbone, teacher_batch, hidden[teacher_batch.label_at], c.head_chunk)
+        teacher = base.label_loss_at(backbone, teacher_batch, hidden[teacher_batch.label_at])
         parts = {"answer": c.answer_weight * student.total, "teacher": c.teacher_weight * teacher.total}
         if c.distill_weight:
             gap = distance(rolled.layers_at(batch.mark_at), layers.detach(), batch.totals[1])

@@ -38,9 +38,6 @@ class GrpoConfig(Settings):
     learning_rate: float = Field(1e-6, gt=0, description="Learning rate, constant.")
     weight_decay: float = Field(0.01, ge=0, description="Weight decay of AdamW.")
     max_grad_norm: float = Field(1.0, gt=0, description="Gradients are clipped to this norm.")
-    reward: Literal["right", "right_per_latent"] = Field(
-        "right", description="1 for a correct answer, or 1 / its number of latents, which rewards short thoughts."
-    )
     average: Literal["token", "sum"] = Field(
         "token", description="Average a rollout's terms, which shortens thoughts, or sum them and divide by 32."
     )
@@ -105,7 +102,7 @@ class Method(GaussianMethod):
         from ruplar.model.forward import embed, flat_hidden
 
         embeds = embed(backbone, batch, batch.features * self.unit)
-        hidden, _ = flat_hidden(backbone, batch, embeds=embeds)
+        hidden = flat_hidden(backbone, batch, embeds=embeds)
         mean, log_std = self.head(hidden[batch.latent_at - 1])
         read = objective.read(
             backbone.project, hidden[batch.label_at], batch.label_ids[:, None], fused=backbone.compiled

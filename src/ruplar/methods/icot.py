@@ -40,7 +40,6 @@ class Config(Settings):
     max_thought: int = Field(
         256, ge=0, description="Maximum number of reasoning tokens at inference; </think> is then forced."
     )
-    head_chunk: int = Field(0, ge=0, description="Supervised positions per LM-head call; 0: all at once.")
 
 
 @dataclass

@@ -8,8 +8,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from pydantic import Field
-
 from ruplar.methods import base
 from ruplar.methods.base import Tools
 from ruplar.settings import Settings
@@ -22,8 +20,6 @@ if TYPE_CHECKING:
 
 class Config(Settings):
     """Settings of No-CoT."""
-
-    head_chunk: int = Field(0, ge=0, description="Supervised positions per LM-head call; 0: all at once.")
 
 
 @dataclass

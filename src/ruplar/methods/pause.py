@@ -28,7 +28,6 @@ class Config(Settings):
     """Settings of the filler control."""
 
     latents: int = Field(4, ge=1, description="Number of pause tokens, in training and at inference.")
-    head_chunk: int = Field(0, ge=0, description="Supervised positions per LM-head call; 0: all at once.")
 
 
 @dataclass
@@ -50,19 +49,15 @@ class Method(base.Method):
     def encode(self, example: Example, tools: Tools, context: SampleContext) -> Item:
         """Encode the question, N places for the pause token and the answer, without the steps."""
         prompt = tools.prompt(self.question(example.question, context))
-        head = [tools.think_id] * (1 + self.config.latents)
-        item = base.text_item(prompt, [*head, tools.end_think_id], tools.answer(example.answer))
-        start = len(prompt.ids) + 1
-        item.latent_at = list(range(start, start + self.config.latents))
-        return item
+        return base.latent_item(prompt, tools, self.config.latents, tools.answer(example.answer), halts=False)
 
     def loss(self, backbone: Backbone, batch: Batch) -> Loss:
         """Cross-entropy of the answer, in one forward pass."""
         from ruplar.model.forward import embed, flat_hidden
 
         embeds = embed(backbone, batch, self.pause.vector.expand(len(batch.latent_at), -1))
-        hidden, _ = flat_hidden(backbone, batch, embeds=embeds)
-        return base.label_loss_at(backbone, batch, hidden[batch.label_at], self.config.head_chunk)
+        hidden = flat_hidden(backbone, batch, embeds=embeds)
+        return base.label_loss_at(backbone, batch, hidden[batch.label_at])
 
     def thinker(self, backbone: Backbone) -> HiddenThinker:
         from ruplar.engine.thinker import HiddenThinker

@@ -139,7 +139,7 @@ def frozen_means(backbone: Backbone, steps: Batch) -> Tensor:
             "method.features: tokens, or set backbone.lora."
         )
     with torch.no_grad(), unadapted(backbone, "method.features: hidden"):  # dropout off too
-        hidden, _ = flat_hidden(backbone, steps)
+        hidden = flat_hidden(backbone, steps)
     mask = steps.mask.ne(0).float()
     hidden = hidden.view(*steps.ids.shape, -1).float()
     return (hidden * mask[..., None]).sum(1) / mask.sum(1, keepdim=True)

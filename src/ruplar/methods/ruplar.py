@@ -15,7 +15,7 @@ Axes: M latents, K tokens of a prior, T labels, D width, V vocabulary.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
@@ -62,7 +62,6 @@ class Config(Settings):
     feed_top_k: int = Field(10, ge=0, description="Tokens of a soft token at inference; 0: the whole vocabulary.")
     feed_drop_halt: bool = Field(True, description="Remove </think> from soft tokens; it is never part of a prior.")
     max_latents: int = Field(16, ge=0, description="Maximum number of latents at inference; </think> is then forced.")
-    head_chunk: int = Field(0, ge=0, description="Supervised positions per LM-head call; 0: all at once.")
 
 
 @dataclass
@@ -92,23 +91,13 @@ class Method(base.Method):
         spans = tools.spans(example)
         priors = [tools.prior(span, (context.epoch, context.row, i)) for i, span in enumerate(spans)]
         # differs from the paper: D11. Each marker is one token; on Llama its code writes them in three pieces
-        tail = [tools.end_think_id, *tools.answer(example.answer)]
-        start = len(prompt.ids) + 1
-        end = start + len(priors)
+        item = base.latent_item(prompt, tools, len(priors), tools.answer(example.answer))
         also = {}
         if self.config.distill_logits:  # the teacher reads the chain as text
             chain = tools.encode(base.chain_text(example.steps))
             head = [tools.think_id, *chain, tools.end_think_id]
             also["teacher"] = [base.text_item(prompt, head, tools.answer(example.answer))]
-        return Item(
-            ids=[*prompt.ids, *[tools.think_id] * (1 + len(priors)), *tail],
-            labels=[*[-100] * end, *tail],
-            latent_at=list(range(start, end)),
-            priors=priors,
-            question_at=prompt.question_at,
-            features=self.features(context, len(priors)),
-            also=also,
-        )
+        return replace(item, priors=priors, features=self.features(context, len(priors)), also=also)
 
     def encodes_by(self) -> dict[str, Any]:
         """The teacher and the noise: loss weights, halting and feeding do not change a sequence."""
@@ -124,12 +113,12 @@ class Method(base.Method):
         c = self.config
         soft = _noisy_inputs(backbone, batch, c.input_noise) if batch.features is not None else None
         # differs from the paper: D16. Its code detaches all embeddings; here those that are trained get gradient
-        hidden, _ = flat_hidden(backbone, batch, embeds=embed(backbone, batch, soft))
+        hidden = flat_hidden(backbone, batch, embeds=embed(backbone, batch, soft))
         labels, rows = batch.totals[0], batch.totals[1]
         # one call of the LM head: predictions of the latents first, then of the labels
         at = torch.cat([batch.latent_at - 1, batch.label_at])
         ids = torch.cat([batch.prior_ids, batch.label_ids[:, None].expand(-1, batch.prior_ids.shape[1])])
-        read = objective.read(backbone.project, hidden[at], ids, c.head_chunk, fused=backbone.compiled)
+        read = objective.read(backbone.project, hidden[at], ids, fused=backbone.compiled)
         m, share = len(batch.latent_at), batch.latent_share
         focus = objective.focus(batch.prior_probs, c.focus_threshold, c.focus_top_k)
         prior = objective.prior_kl(read.picked[:m], batch.prior_probs, share, rows, focus)
@@ -189,7 +178,7 @@ def _teacher_kl(backbone: Backbone, batch: Batch, hidden: Tensor) -> Tensor:
 
     teacher = batch.also["teacher"]
     with torch.no_grad(), unadapted(backbone, "method.distill_logits"):
-        known, _ = flat_hidden(backbone, teacher)
+        known = flat_hidden(backbone, teacher)
         logits = backbone.logits(known[teacher.label_at])
     answer_at = batch.label_at[batch.label_ids != backbone.end_think_id]
     return objective.token_kl(logits, backbone.logits(hidden[answer_at]), batch.totals[0])

@@ -23,7 +23,6 @@ from ruplar.model.prompt import PromptBuilder, prompt_format_of
 from ruplar.model.settings import BackboneConfig, PromptConfig
 from ruplar.model.tokenizers import DOMAINS, load_tokenizer
 from ruplar.model.trained_rows import padded_logits, trained_rows
-from ruplar.model.varlen import segment_arguments
 from ruplar.types import HasMarkers, Markers
 
 log = logging.getLogger(__name__)
@@ -94,14 +93,20 @@ class Backbone(HasMarkers):
         return weight if weight is not None else next(self.embedding.parameters())
 
     def trunk(
-        self, embeds: Tensor, mask: Tensor | None, positions: Tensor, cache: Any = None, all_layers: bool = False
+        self,
+        embeds: Tensor,
+        mask: Tensor | None,
+        positions: Tensor,
+        cache: Any = None,
+        all_layers: bool = False,
+        **segments: Any,
     ) -> tuple[Tensor, tuple[Tensor, ...]]:
         """Embeddings [B, S, D] → the input of the head [B, S, D]; and with `all_layers` every layer's output, the embedding's first.
 
         `mask` [B, past + S] is 1 where a position may be attended to; None without padding. `cache` is extended in
-        place.
+        place. `segments` separate sequences in a single row (`varlen.segment_arguments`).
         """
-        if self.replay is not None and cache is None:
+        if self.replay is not None and cache is None and not segments:
             found = self.replay(embeds, mask, positions, all_layers)
             if found is not None:
                 return found
@@ -114,30 +119,7 @@ class Backbone(HasMarkers):
             past_key_values=cache,
             use_cache=cache is not None,
             output_hidden_states=all_layers,
-        )
-        return out.last_hidden_state, tuple(out.hidden_states) if all_layers else ()
-
-    def packed_trunk(
-        self, embeds: Tensor, positions: Tensor, segments: Tensor, longest: int, all_layers: bool = False
-    ) -> tuple[Tensor, tuple[Tensor, ...]]:
-        """Like `trunk`, for sequences one after the other in a single row.
-
-        Args:
-            embeds: [1, T, D] input embeddings.
-            positions: [1, T] position ids.
-            segments: [sequences + 1] int32 start of each sequence, and T.
-            longest: At least the length of the longest sequence.
-            all_layers: Also return every layer's hidden states.
-        """
-        if self.compiled and torch.is_grad_enabled() and not embeds.requires_grad:
-            embeds = embeds.detach().requires_grad_()  # otherwise the first layer is compiled separately
-        out = self.plain_model.base_model(
-            inputs_embeds=embeds,
-            attention_mask=torch.ones(1, 1, 1, 1, dtype=torch.bool, device=embeds.device),  # 4D: no mask is built
-            position_ids=positions,
-            use_cache=False,
-            output_hidden_states=all_layers,
-            **segment_arguments(segments, longest),
+            **segments,
         )
         return out.last_hidden_state, tuple(out.hidden_states) if all_layers else ()
 

@@ -32,7 +32,7 @@ from ruplar.data.fetch import responds
 from ruplar.errors import UserError, unknown
 from ruplar.fingerprints import fingerprint
 from ruplar.io import atomic_folder
-from ruplar.model.from_gguf import config_hash, convert, tokenizer_hash, weights_hash
+from ruplar.model.from_gguf import CONFIG, TOKENIZER, convert, files_hash, weights_hash
 
 log = logging.getLogger(__name__)
 
@@ -168,11 +168,11 @@ def flaw(folder: Path, known: Known) -> str | None:
     if not (folder / "config.json").is_file():
         return "it does not exist"
     try:
-        if tokenizer_hash(folder) != known.tokenizer:
+        if files_hash(folder, TOKENIZER) != known.tokenizer:
             return "its tokenizer has the wrong hash"
         if weights_hash(folder) != known.weights:
             return "its weights have the wrong hash"
-        if config_hash(folder) != known.config:
+        if files_hash(folder, CONFIG) != known.config:
             return "its config has the wrong hash"
     except Exception as error:  # a broken file raises almost any exception, safetensors' own among them
         return f"it cannot be read ({error})"

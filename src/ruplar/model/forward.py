@@ -11,6 +11,7 @@ from torch import Tensor
 
 from ruplar.model.backbone import Backbone
 from ruplar.model.soft_tokens import mix
+from ruplar.model.varlen import segment_arguments
 from ruplar.types import Batch
 
 
@@ -24,25 +25,21 @@ def embed(backbone: Backbone, batch: Batch, soft: Tensor | None = None) -> Tenso
     return embeds
 
 
-def flat_hidden(
-    backbone: Backbone, batch: Batch, layer: int = -1, embeds: Tensor | None = None
-) -> tuple[Tensor, Tensor]:
-    """Return the input of the head [B*S, D], and the hidden states of `layer` (the same tensor if it is -1).
-
-    `embeds` [B, S, D] are the input embeddings; None: the batch's own, soft tokens included.
-    """
-    last, layers = flat_states(backbone, batch, embeds, all_layers=layer != -1)
-    return last, last if layer == -1 else layers[layer]
+def flat_hidden(backbone: Backbone, batch: Batch, embeds: Tensor | None = None) -> Tensor:
+    """Return the input of the head [B*S, D]; `embeds` [B, S, D] replace the batch's own embeddings, soft tokens included."""
+    return _flat_states(backbone, batch, embeds)[0]
 
 
-def flat_states(
+def _flat_states(
     backbone: Backbone, batch: Batch, embeds: Tensor | None = None, all_layers: bool = False
 ) -> tuple[Tensor, tuple[Tensor, ...]]:
     """Return the input of the head [B*S, D], and every layer's hidden states in the same form, () unless requested."""
     embeds = embed(backbone, batch) if embeds is None else embeds
-    if batch.packed and backbone.varlen:
-        rows = embeds.reshape(1, -1, embeds.shape[-1]), batch.positions.reshape(1, -1)
-        last, layers = backbone.packed_trunk(*rows, batch.segments, batch.ids.shape[1], all_layers)
+    if batch.packed and backbone.varlen:  # all rows one after the other in a single row
+        flat, positions = embeds.reshape(1, -1, embeds.shape[-1]), batch.positions.reshape(1, -1)
+        no_mask = torch.ones(1, 1, 1, 1, dtype=torch.bool, device=embeds.device)  # 4D: transformers builds none
+        segments = segment_arguments(batch.segments, batch.ids.shape[1])
+        last, layers = backbone.trunk(flat, no_mask, positions, all_layers=all_layers, **segments)
     else:
         # rows are padded on the right and attention is causal, so real tokens never attend to padding: no mask needed
         mask = packed_mask(batch.mask) if batch.packed else None
@@ -53,7 +50,7 @@ def flat_states(
 
 def flat_layers(backbone: Backbone, batch: Batch, places: Tensor) -> tuple[Tensor, Tensor]:
     """Return the input of the head [B*S, D], and every layer's hidden states [layers, X, D] at flat positions [X]."""
-    last, layers = flat_states(backbone, batch, all_layers=True)
+    last, layers = _flat_states(backbone, batch, all_layers=True)
     return last, torch.stack([layer[places] for layer in layers])
 
 

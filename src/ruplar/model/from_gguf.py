@@ -25,55 +25,26 @@ if TYPE_CHECKING:
 WEIGHTS, TOKENIZER = "model.safetensors", ("tokenizer.json", "tokenizer_config.json")
 CONFIG = ("config.json", "generation_config.json")
 
-_WHOLE = {"token_embd": "model.embed_tokens", "output_norm": "model.norm", "output": "lm_head"}
-_IN_LAYER = {
-    "attn_norm": "input_layernorm",
-    "attn_q": "self_attn.q_proj",
-    "attn_k": "self_attn.k_proj",
-    "attn_v": "self_attn.v_proj",
-    "attn_output": "self_attn.o_proj",
-    "ffn_norm": "post_attention_layernorm",
-    "ffn_gate": "mlp.gate_proj",
-    "ffn_up": "mlp.up_proj",
-    "ffn_down": "mlp.down_proj",
-}
+_HF: dict[str, Any] = json.loads(Path(__file__).with_suffix(".json").read_text(encoding="utf-8"))
+"""GGUF's names of architectures, tensors and pre-tokenizers → Hugging Face's, and the fixed parts of tokenizer.json."""
 _LAYER = re.compile(r"blk\.(\d+)\.(\w+)\.(weight|bias)")
-_CLASSES = {"llama": "LlamaForCausalLM", "qwen2": "Qwen2ForCausalLM"}
-"""Architectures that can be converted → the transformers class."""
 _CONTROL, _USER, _UNUSED = 3, 4, 5
 """GGUF's token types: control tokens, tokens added for users, and rows without a token."""
 _TIED = 0.2
 """Relative distance up to which an output matrix counts as the embedding at another precision; 4 bits move it by 0.07 to 0.1."""
-_BYTES = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": True}
-_QWEN = (
-    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
-)
-_PRE_TOKENIZERS = {
-    "smollm": {"type": "Sequence", "pretokenizers": [{"type": "Digits", "individual_digits": True}, _BYTES]},
-    "qwen2": {
-        "type": "Sequence",
-        "pretokenizers": [
-            {"type": "Split", "pattern": {"Regex": _QWEN}, "behavior": "Isolated", "invert": False},
-            {**_BYTES, "trim_offsets": False, "use_regex": False},
-        ],
-    },
-}
-"""GGUF's name of a pre-tokenizer → the same rule as Hugging Face writes it."""
-_END = {"qwen2": "<|im_end|>"}
-"""Architecture → its end-of-turn token, where GGUF's own end token is another one."""
 
 
 def convert(file: Path, folder: Path) -> None:
     reader = _open(file)
     kind = {key: _field(reader, key) for key in ("general.architecture", "tokenizer.ggml.model", "tokenizer.ggml.pre")}
     if (
-        kind["general.architecture"] not in _CLASSES
+        kind["general.architecture"] not in _HF["classes"]
         or kind["tokenizer.ggml.model"] != "gpt2"
         or _pre_tokenizer(reader) is None
     ):
         raise UserError(
-            f"{file}: is {', '.join(f'{key}: {value}' for key, value in kind.items())}; only {' and '.join(_CLASSES)} models "
-            f"with a gpt2 tokenizer and the pre-tokenizer {' or '.join(_PRE_TOKENIZERS)} can be converted. Use a Hugging Face folder of "
+            f"{file}: is {', '.join(f'{key}: {value}' for key, value in kind.items())}; only {' and '.join(_HF['classes'])} models "
+            f"with a gpt2 tokenizer and the pre-tokenizer {' or '.join(_HF['pre_tokenizers'])} can be converted. Use a Hugging Face folder of "
             "the model instead."
         )
     tensors = _tensors(reader)
@@ -105,17 +76,8 @@ def weights_hash(folder: Path) -> str:
     return total.hexdigest()
 
 
-def tokenizer_hash(folder: Path) -> str:
-    """Return the SHA-256 of the tokenizer's two files, concatenated."""
-    return _files_hash(folder, TOKENIZER)
-
-
-def config_hash(folder: Path) -> str:
-    """Return the SHA-256 of the two config files, concatenated."""
-    return _files_hash(folder, CONFIG)
-
-
-def _files_hash(folder: Path, names: tuple[str, ...]) -> str:
+def files_hash(folder: Path, names: tuple[str, ...]) -> str:
+    """Return the SHA-256 of these files, concatenated."""
     return hashlib.sha256(b"".join((folder / name).read_bytes() for name in names)).hexdigest()
 
 
@@ -136,7 +98,7 @@ def _field(reader: GGUFReader, key: str) -> Any:
 
 
 def _pre_tokenizer(reader: GGUFReader) -> dict[str, Any] | None:
-    return _PRE_TOKENIZERS.get(str(_field(reader, "tokenizer.ggml.pre")))
+    return _HF["pre_tokenizers"].get(str(_field(reader, "tokenizer.ggml.pre")))
 
 
 def _architecture(reader: GGUFReader) -> str:
@@ -149,7 +111,7 @@ def _config(reader: GGUFReader, tied: bool) -> dict[str, Any]:
     width, heads = get("embedding_length"), get("attention.head_count")
     llama = kind == "llama"
     return {
-        "architectures": [_CLASSES[kind]],
+        "architectures": [_HF["classes"][kind]],
         "model_type": kind,
         "hidden_size": width,
         "intermediate_size": get("feed_forward_length"),
@@ -178,37 +140,23 @@ def _short(number: float) -> float:
 def _control_ids(reader: GGUFReader) -> dict[str, int]:
     names = {"bos_token_id": "bos", "eos_token_id": "eos", "pad_token_id": "padding"}
     found = {ours: _field(reader, f"tokenizer.ggml.{theirs}_token_id") for ours, theirs in names.items()}
-    if (end := _END.get(_architecture(reader))) is not None:
+    if (end := _HF["end_of_turn"].get(_architecture(reader))) is not None:
         found["eos_token_id"] = _field(reader, "tokenizer.ggml.tokens").index(end)
     return found
 
 
 def _tokenizer(reader: GGUFReader) -> dict[str, Any]:
     tokens, kinds = (_field(reader, f"tokenizer.ggml.{key}") for key in ("tokens", "token_type"))
-    plain = {"single_word": False, "lstrip": False, "rstrip": False, "normalized": False, "special": True}
     added = [(i, kind == _CONTROL) for i, kind in enumerate(kinds) if kind in (_CONTROL, _USER)]
-    normalizer = {"type": "NFC"} if _architecture(reader) == "qwen2" else None
+    fixed, plain = _HF["tokenizer"], _HF["added_token"]
+    vocab = {token: i for i, (token, kind) in enumerate(zip(tokens, kinds, strict=True)) if kind != _UNUSED}
+    merges = [merge.split(" ") for merge in _field(reader, "tokenizer.ggml.merges")]
     return {
-        "version": "1.0",
-        "truncation": None,
-        "padding": None,
+        **fixed,
         "added_tokens": [{"id": i, "content": tokens[i], **plain, "special": special} for i, special in added],
-        "normalizer": normalizer,
+        "normalizer": _HF["normalizers"].get(_architecture(reader)),
         "pre_tokenizer": _pre_tokenizer(reader),
-        "post_processor": None,
-        "decoder": {**_BYTES, "add_prefix_space": True},
-        "model": {
-            "type": "BPE",
-            "dropout": None,
-            "unk_token": None,
-            "continuing_subword_prefix": None,
-            "end_of_word_suffix": None,
-            "fuse_unk": False,
-            "byte_fallback": False,
-            "ignore_merges": False,
-            "vocab": {token: i for i, (token, kind) in enumerate(zip(tokens, kinds, strict=True)) if kind != _UNUSED},
-            "merges": [merge.split(" ") for merge in _field(reader, "tokenizer.ggml.merges")],
-        },
+        "model": {**fixed["model"], "vocab": vocab, "merges": merges},
     }
 
 
@@ -251,12 +199,12 @@ def _tensor(reader: GGUFReader, tensor: Any) -> tuple[str, Tensor]:
 
 def _name(theirs: str) -> tuple[str, str]:
     """GGUF's name of a tensor → Hugging Face's name, and the part of the layer."""
-    if (inside := _LAYER.fullmatch(theirs)) and inside[2] in _IN_LAYER:
-        return f"model.layers.{inside[1]}.{_IN_LAYER[inside[2]]}.{inside[3]}", inside[2]
+    if (inside := _LAYER.fullmatch(theirs)) and inside[2] in _HF["layer_tensors"]:
+        return f"model.layers.{inside[1]}.{_HF['layer_tensors'][inside[2]]}.{inside[3]}", inside[2]
     whole = theirs.removesuffix(".weight")
-    if whole not in _WHOLE:
+    if whole not in _HF["tensors"]:
         raise UserError(f"the GGUF file has a tensor '{theirs}' that a plain Llama or Qwen2 does not have.")
-    return f"{_WHOLE[whole]}.weight", whole
+    return f"{_HF['tensors'][whole]}.weight", whole
 
 
 def _halves(weight: Tensor, heads: int) -> Tensor:

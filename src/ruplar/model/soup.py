@@ -26,7 +26,7 @@ _NOT_COPIED = ("README.md", "ci-answers.json", AVERAGE)
 """Files that describe one model's weights and are not valid for the soup."""
 
 
-def average(references: Sequence[str | Path], folder: Path, dtype: Any = None) -> Path:
+def average(references: Sequence[str | Path], folder: Path) -> Path:
     """Write the soup of several models atomically; refuse models that differ in more than their weights."""
     folders = [find_model(reference) for reference in references]
     if len(folders) < 2:
@@ -37,7 +37,7 @@ def average(references: Sequence[str | Path], folder: Path, dtype: Any = None) -
     with atomic_folder(folder, replace=True) as draft:
         for file in sorted(folders[0].iterdir()):
             if file.suffix == ".safetensors":
-                _average_file([one / file.name for one in folders], draft / file.name, dtype)
+                _average_file([one / file.name for one in folders], draft / file.name)
             elif file.is_file() and file.name not in _NOT_COPIED:
                 shutil.copyfile(file, draft / file.name)
         write_json(draft / AVERAGE, {"models": [_describe(one) for one in folders], "start": _start(folders[0])})
@@ -108,7 +108,7 @@ def _read(file: Path) -> Mapping[str, Any]:
     return read
 
 
-def _average_file(files: Sequence[Path], to: Path, dtype: Any) -> None:
+def _average_file(files: Sequence[Path], to: Path) -> None:
     from safetensors.torch import load_file, save_file
 
     first = load_file(files[0])
@@ -120,5 +120,5 @@ def _average_file(files: Sequence[Path], to: Path, dtype: Any) -> None:
             raise UserError(f"{file}: the weight {wrong[0]} is missing, or has another shape than in {files[0]}.")
         for name in total:
             total[name] += weights[name].float()
-    mean = {name: (weight / len(files)).to(dtype or first[name].dtype).contiguous() for name, weight in total.items()}
+    mean = {name: (weight / len(files)).to(first[name].dtype).contiguous() for name, weight in total.items()}
     save_file(mean, to, metadata={"format": "pt"})

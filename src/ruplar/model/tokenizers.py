@@ -15,6 +15,7 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ruplar.data.fetch import responds
 from ruplar.errors import UserError
 from ruplar.model.fetch import KNOWN, fetched
 
@@ -110,9 +111,11 @@ def _from_folder(folder: Path, fix: str = "") -> PreTrainedTokenizerBase:
 
 
 def _from_hub(name: str) -> PreTrainedTokenizerBase:
+    from huggingface_hub import constants, is_offline_mode
     from transformers import AutoTokenizer
 
-    reachable = hub_is_reachable()
+    # the hub library itself would retry for most of a minute
+    reachable = not is_offline_mode() and responds(constants.ENDPOINT)
     try:
         return AutoTokenizer.from_pretrained(name, local_files_only=not reachable, trust_remote_code=False)
     except (OSError, ValueError) as error:
@@ -125,20 +128,6 @@ def _from_hub(name: str) -> PreTrainedTokenizerBase:
             )
             + ", or give a folder. Without a download: embedded, llama-3."
         ) from error
-
-
-def hub_is_reachable() -> bool:
-    """Return whether the Hub responds within a few seconds; the hub library itself would retry for most of a minute."""
-    from huggingface_hub import constants
-    from huggingface_hub.utils import get_session
-
-    if constants.HF_HUB_OFFLINE:
-        return False
-    try:
-        get_session().head(constants.ENDPOINT, timeout=5)
-    except Exception:  # exceptions differ between versions of the library (requests, httpx)
-        return False
-    return True
 
 
 def _first_line(error: Exception) -> str:

@@ -35,7 +35,11 @@ def use_varlen(model: Any, dtype: torch.dtype) -> bool:
 
 
 def segment_arguments(segments: Tensor, longest: int) -> dict[str, Any]:
-    """Return the arguments that carry segments to every attention layer, by the names of transformers."""
+    """Return the arguments that carry segments to every attention layer, by the names of transformers.
+
+    `segments` [sequences + 1] int32 are the start of each sequence and the end of the last; `longest` is at least the
+    length of the longest sequence.
+    """
     return {
         "cu_seq_lens_q": segments,
         "cu_seq_lens_k": segments,

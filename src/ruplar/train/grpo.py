@@ -27,6 +27,7 @@ from ruplar.engine.reference import Generation, generate
 from ruplar.engine.sampling import Decoding
 from ruplar.engine.thinker import Thinker
 from ruplar.errors import TrainingStopped, UserError
+from ruplar.methods.base import latent_item
 from ruplar.methods.colar import GrpoConfig
 from ruplar.model.backbone import Backbone
 from ruplar.model.store import Model
@@ -53,8 +54,7 @@ class Sampled:
     """One sampled thought with its answer."""
 
     item: Item  # the sampled sequence; `features` are its latents in units of sigma, labels the tokens the model chose
-    reward: float
-    right: bool  # whether its answer is correct
+    right: bool  # whether its answer is correct: a reward of 1, else 0
     advantage: float  # its reward relative to its group
     latents: int
 
@@ -75,14 +75,12 @@ def draw(model: Model, examples: Sequence[Example], config: GrpoConfig, seed: in
     repeated = [prompt for prompt in prompts for _ in range(config.group)]
     found = generate(backbone, policy.explorer(backbone), repeated, decoding, keys, keep_latents="embeds")
     right = [_right(model, row, examples[i // config.group]) for i, row in enumerate(found)]
-    per_latent = config.reward == "right_per_latent"
-    rewards = torch.tensor(
-        [hit / (row.latent_count if per_latent else 1) for hit, row in zip(right, found, strict=True)]
-    )
-    relative = advantages(rewards.view(len(examples), config.group)).flatten().tolist()
+    rewards = torch.tensor(right, dtype=torch.float32).view(len(examples), config.group)
     return [
-        Sampled(_item(model, prompt, row), reward, hit, advantage, row.latent_count)
-        for prompt, row, reward, hit, advantage in zip(repeated, found, rewards.tolist(), right, relative, strict=True)
+        Sampled(_item(model, prompt, row), hit, advantage, row.latent_count)
+        for prompt, row, hit, advantage in zip(
+            repeated, found, right, advantages(rewards).flatten().tolist(), strict=True
+        )
     ]
 
 
@@ -94,17 +92,11 @@ def _right(model: Model, row: Generation, example: Example) -> bool:
 
 def _item(model: Model, prompt: Any, row: Generation) -> Item:
     """Build [ prompt <think> z .. z </think> answer ]; a forced `</think>` is not a choice of the model, so not a label."""
-    backbone, start = model.backbone, len(prompt.ids) + 1
     # differs from the paper: D57. Its code rewards a forced end like a chosen one
-    closing = backbone.end_think_id if row.halted else -100
+    item = latent_item(prompt, model.backbone, row.latent_count, row.answer_ids, halts=row.halted)
     sigma = model.method.config.sigma
-    return Item(
-        ids=[*prompt.ids, *[backbone.think_id] * (1 + row.latent_count), backbone.end_think_id, *row.answer_ids],
-        labels=[*[-100] * (start + row.latent_count), closing, *row.answer_ids],
-        latent_at=list(range(start, start + row.latent_count)),
-        question_at=prompt.question_at,
-        features=[np.asarray((z.float() / sigma).cpu()) for z in row.latent_embeds],
-    )
+    item.features = [np.asarray((z.float() / sigma).cpu()) for z in row.latent_embeds]
+    return item
 
 
 def clipped(new: Tensor, old: Tensor, advantage: Tensor, clip: float) -> Tensor:
@@ -159,9 +151,10 @@ class Reinforcer:
         c, rng = self.config, rng_of("grpo", self.seed, number)
         examples = [self.examples[int(i)] for i in rng.integers(len(self.examples), size=c.questions)]
         sampled = draw(self.model, examples, c, self.seed, number)
+        accuracy = sum(one.right for one in sampled) / len(sampled)
         metrics = {
-            "reward": sum(one.reward for one in sampled) / len(sampled),
-            "accuracy": sum(one.right for one in sampled) / len(sampled),
+            "reward": accuracy,
+            "accuracy": accuracy,
             "latents": sum(one.latents for one in sampled) / len(sampled),
         }
         # differs from the paper: D57. A group whose answers are all right or all wrong has advantages of 0 and is skipped

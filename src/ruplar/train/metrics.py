@@ -146,8 +146,10 @@ class Guard:
     went_on: float = 0.01
     warm_up: float = 0.1  # share of the run before which halting is not judged: the markers are still being learned
     collapse: bool = True  # whether a collapse stops the run; NaN always does
-    _collapsed: deque[bool] = field(default_factory=deque, init=False, repr=False)
-    _halted: deque[bool] = field(default_factory=deque, init=False, repr=False)
+
+    def __post_init__(self):
+        self._collapsed: deque[bool] = deque(maxlen=self.window)
+        self._halted: deque[bool] = deque(maxlen=self.window)
 
     def check_finite(self, bad_at: Mapping[str, int], learning_rate: float | None, last_good: LastGood) -> None:
         """Stop if a loss part or the gradient norm was not finite."""
@@ -168,8 +170,8 @@ class Guard:
         if "entropy" not in row or not self.collapse:  # a method without latents, or the check is off
             return
         certain = row["entropy"] < self.entropy and row.get("prior", 0.0) > self.prior
-        self._push(self._collapsed, certain and row.get("same_top", 1.0) >= self.same)
-        self._push(self._halted, progress >= self.warm_up and row.get("went_on", 1.0) < self.went_on)
+        self._collapsed.append(certain and row.get("same_top", 1.0) >= self.same)
+        self._halted.append(progress >= self.warm_up and row.get("went_on", 1.0) < self.went_on)
         if self._full(self._collapsed):
             raise TrainingStopped(
                 f"training stopped: the latents have collapsed. Over the last {self.window} log rows every latent predicts "
@@ -182,11 +184,6 @@ class Guard:
                 f"({row['went_on']:.1%} of latents are preferred to </think>). Lower training.learning_rate, raise "
                 f"method.prior_weight, or check with `ruplar preview` that the chains have steps. {_checkpoint(last_good)}"
             )
-
-    def _push(self, rows: deque[bool], value: bool) -> None:
-        rows.append(value)
-        while len(rows) > self.window:
-            rows.popleft()
 
     def _full(self, rows: deque[bool]) -> bool:
         return len(rows) == self.window and all(rows)

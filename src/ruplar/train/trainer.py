@@ -96,10 +96,7 @@ class Learner(nn.Module):
     def zero_grad(self, set_to_none: bool = True) -> None:
         """Reset the gradients of the trained weights."""
         for weight in self.trained():
-            if set_to_none:
-                weight.grad = None
-            elif weight.grad is not None:
-                weight.grad.detach_().zero_()
+            weight.grad = None
 
     def _own_gradients(self) -> None:
         """Allocate gradients to accumulate in.
