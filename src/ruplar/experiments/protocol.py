@@ -56,7 +56,7 @@ def ask_test_sets(job: Job, frozen_at: str, again: Collection[str], watch: Watch
         job: The study, the cells to evaluate, and how.
         frozen_at: From `frozen_commit`.
         again: Labels of rows that are evaluated again.
-        watch: As in `run_studies`.
+        watch: As in `run_study`.
 
     Returns:
         Which cells failed, and which are left: not finished, or run by another process at the moment.
@@ -86,16 +86,12 @@ def ask_test_sets(job: Job, frozen_at: str, again: Collection[str], watch: Watch
                     storage.write_study(job.study, job.cells, job.places, frozen)
             except UserError as error:
                 found.failed[cell.name] = str(error)
-                watch(_event(job, cell, "failed", reason=str(error)))
+                watch({"event": "failed", "cell": cell.name, "reason": str(error)})
     return found
 
 
 def _now() -> str:
     return datetime.now(UTC).isoformat(timespec="seconds")
-
-
-def _event(job: Job, cell: Cell, kind: str, **about: Any) -> dict[str, Any]:
-    return {"event": kind, "study": job.study.name, "cell": cell.name, **about}
 
 
 def _unasked(cell: Cell, job: Job, again: Collection[str]) -> list[SourceConfig]:
@@ -120,10 +116,12 @@ def _ask(cell: Cell, job: Job, on: list[SourceConfig], about: dict[str, Any], wa
             f"the model of its record is not in {model}. Restore it there, or train it into another --output and --work."
         )
     began = time.monotonic()
-    watch(_event(job, cell, "start", again=False))
-    reasoner, found = answer(
-        cell, job, on, lambda what, done, of: watch(_event(job, cell, "step", what=what, done=done, of=of))
-    )
+    watch({"event": "start", "cell": cell.name, "again": False})
+
+    def report(what: str, done: int, of: int) -> None:
+        watch({"event": "step", "cell": cell.name, "what": what, "done": done, "of": of})
+
+    reasoner, found = answer(cell, job, on, report)
     before, asked_at = _results(record), _now()
     results = [
         result.model_copy(update={**about, "asked_at": asked_at, "asked_again": _times(before.get(result.name))})
@@ -135,7 +133,7 @@ def _ask(cell: Cell, job: Job, on: list[SourceConfig], about: dict[str, Any], wa
     data = {**record.data, **fingerprints(found.sources)}
     write_record(record.model_copy(update={"benchmarks": [*kept, *results], "data": data}), folder)
     scores = {result.name: round(result.accuracy, 2) for result in results}
-    watch(_event(job, cell, "done", seconds=time.monotonic() - began, scores=scores))
+    watch({"event": "done", "cell": cell.name, "seconds": time.monotonic() - began, "scores": scores})
 
 
 def _times(before: BenchmarkResult | None) -> int:
