@@ -1,11 +1,10 @@
 import sys
-from pathlib import Path
 
 import pytest
 import yaml
 
 from ruplar.config import from_dict, load_recipe, recipes, to_yaml
-from ruplar.config.recipes import FOLDER
+from ruplar.config.recipes import RECIPES
 from ruplar.errors import UserError
 
 SMALL = """
@@ -219,7 +218,7 @@ def test_an_unknown_recipe_is_answered_with_the_nearest(small):
 def test_every_packaged_recipe_is_right_and_headed_by_what_one_needs_to_run_it(name):
     config = load_recipe(name, check_files=False)
     assert config.name == name
-    heading = Path(FOLDER / f"{name}.yaml").read_text(encoding="utf-8").split("\nname:")[0]
+    heading = (RECIPES.folder / f"{name}.yaml").read_text(encoding="utf-8").split("\nname:")[0]
     assert len(recipes()[name]) > 20
     for word in ("# Hardware:", "# Score:", "docs/results.md", "# Command:", f"ruplar train {name}"):
         assert word in heading

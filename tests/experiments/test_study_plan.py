@@ -91,7 +91,7 @@ def test_every_problem_of_a_study_is_told_at_once(tmp_path):
         ("name: x\non: [svamp]\nrows: {'A, b': cot, A b: cot}\n", "another row has the same folder name"),
         ("name: x\non: [svamp]\nrows: {A: cot}\nreference: C\n", "unknown row 'C'"),
         ("- x\n", "this file has none"),
-        ("base: nothing\n", "no study 'nothing' to build on"),
+        ("base: nothing\n", "unknown study 'nothing'"),
     ],
 )
 def test_a_study_that_cannot_be_is_refused(tmp_path, text, said):

@@ -25,14 +25,14 @@ from ruplar.experiments import storage
 from ruplar.experiments.job import Job
 from ruplar.experiments.plan import Cell, labels
 from ruplar.experiments.run import Outcome, Watch
-from ruplar.experiments.study import files_of
+from ruplar.experiments.study import STUDIES
 from ruplar.runs import fingerprints
 from ruplar.train import MODEL
 
 
 def frozen_commit(file: Path, given: str | None = None) -> str:
     """Return the commit that last changed a study file or its bases beside it; `given` for a file git does not track."""
-    names = [one.name for one in files_of(file) if one.parent == file.parent]
+    names = [one.name for one, _ in STUDIES.with_bases(file) if one.parent == file.parent]
     if git(file.parent, "ls-files", "--error-unmatch", "--", *names) is None:
         if given is None:
             raise UserError(
