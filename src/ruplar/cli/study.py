@@ -164,20 +164,14 @@ def _planned(
     from ruplar.experiments.storage import Places
     from ruplar.experiments.tries import picks_of
 
-    chosen, wanted = load_study(name, {"seeds": options.integers(seeds, "--seeds") if seeds else None}), _wanted(only)
+    chosen = load_study(name, {"seeds": options.integers(seeds, "--seeds") if seeds else None})
     results, runs = (
         options.writable_folder(given or Path(usual) / chosen.name)
         for given, usual in zip(folders, ("results", "runs"), strict=True)
     )
     places = Places(results, runs)
-    cells = plan(
-        chosen,
-        overrides,
-        find_study(name).parent,
-        wanted=lambda label: any(fnmatch(label, word.rpartition("-seed")[0] or word) for word in wanted),
-        picks=picks_of(chosen, places),
-    )
-    return Job(chosen, tuple(cells), tuple(_picked(cells, wanted)), places)
+    cells = plan(chosen, overrides, find_study(name).parent, picks=picks_of(chosen, places))
+    return Job(chosen, tuple(cells), tuple(_picked(cells, only or "*")), places)
 
 
 def _jobs(text: str) -> int | None:
@@ -188,11 +182,9 @@ def _jobs(text: str) -> int | None:
     return int(text)
 
 
-def _wanted(only: str | None) -> list[str]:
-    return ["*"] if only is None else [part.strip() for part in only.split(",") if part.strip()]
+def _picked(cells: Sequence[Cell], only: str) -> list[Cell]:
+    wanted = [part.strip() for part in only.split(",") if part.strip()]
 
-
-def _picked(cells: Sequence[Cell], wanted: Sequence[str]) -> list[Cell]:
     def fits(cell: Cell, word: str) -> bool:
         return any(fnmatch(name, word) for name in (cell.label, f"{cell.label}-seed{cell.seed}", cell.name))
 

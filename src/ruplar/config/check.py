@@ -11,6 +11,7 @@ from pydantic import ValidationError
 
 from ruplar.config import training
 from ruplar.config.run import RunConfig, WrongPlugin
+from ruplar.config.text import at
 from ruplar.data.decontamination import why_not_train
 from ruplar.data.locations import locate
 from ruplar.data.scenarios import JOINED
@@ -53,7 +54,7 @@ def check(data: Mapping[str, Any], where: str, *, check_files: bool = True, chec
     try:
         config = RunConfig.model_validate(data)
     except ValidationError as error:
-        single = len(_at(data, "data.train") or ()) == 1
+        single = len(at(data, "data.train") or ()) == 1
         details = error.errors()
         if any(d["loc"][:2] == ("data", "train") and len(d["loc"]) > 2 for d in details):
             details = [d for d in details if d["type"] != "too_short"]  # follows from the problems of its items
@@ -67,12 +68,6 @@ def check(data: Mapping[str, Any], where: str, *, check_files: bool = True, chec
     if problems or config is None:
         raise UserError(*problems, where=where)
     return config
-
-
-def _at(data: Any, path: str) -> Any:
-    for key in path.split("."):
-        data = data.get(key) if isinstance(data, Mapping) else None
-    return data
 
 
 def _across(data: Mapping[str, Any], config: RunConfig | None, check_files: bool, check_init: bool) -> Iterable[str]:
@@ -89,10 +84,10 @@ def _across(data: Mapping[str, Any], config: RunConfig | None, check_files: bool
 
 def _missing(data: Mapping[str, Any], check_init: bool) -> Iterable[str]:
     """Yield missing files and folders; read from the plain data, so that they are reported with other problems."""
-    train = _at(data, "data.train")
+    train = at(data, "data.train")
     many = isinstance(train, list) and len(train) > 1
     named = [(f"data.train.{i}" if many else "data.train", item) for i, item in enumerate(train or ())]
-    for place, item in [*named, ("data.valid", _at(data, "data.valid"))]:
+    for place, item in [*named, ("data.valid", at(data, "data.valid"))]:
         source = item.get("source") if isinstance(item, Mapping) else None
         if isinstance(source, str) and source.partition(":")[0] not in GENERATORS:
             try:
@@ -100,19 +95,19 @@ def _missing(data: Mapping[str, Any], check_init: bool) -> Iterable[str]:
                     locate(name).check_packages()
             except UserError as error:
                 yield f"{place}.source: {error}"
-    against = _at(data, "data.decontaminate")
+    against = at(data, "data.decontaminate")
     for name in against if isinstance(against, list | tuple) else ():
         try:
             locate(str(name)).check_packages()
         except UserError as error:
             yield f"data.decontaminate: {error}"
-    name = _at(data, "backbone.name")
+    name = at(data, "backbone.name")
     if isinstance(name, str) and name in KNOWN:
         try:
             fetched(name)
         except UserError as error:
             yield f"backbone.name: {error}"
-    init = _at(data, "backbone.init") if check_init else None
+    init = at(data, "backbone.init") if check_init else None
     if isinstance(init, str) and not init.startswith("embedded") and not os.path.isdir(init):
         yield f"backbone.init: no folder '{init}'. Train it first, or set it to null to start from the base model."
 

@@ -36,7 +36,7 @@ class PluginConfig(Settings):
     model_config = ConfigDict(extra="allow")
     KIND: ClassVar[str]
     DEFAULT: ClassVar[str | None] = None  # its name in a section with settings only: `data.domain.rule=published`
-    name: str
+    name: str = ""
 
     @model_validator(mode="before")
     @classmethod
@@ -97,7 +97,9 @@ class DataSettings(Settings):
 
     train: tuple[SourceConfig, ...] = Field(min_length=1, description="Sources of the training chains.")
     valid: SourceConfig | None = Field(None, description="Validation set, to select checkpoints by; never a test set.")
-    domain: DomainConfig = Field({}, description="Domain: what a step is and when an answer is correct.")
+    domain: DomainConfig = Field(
+        default_factory=DomainConfig, description="Domain: what a step is and when an answer is correct."
+    )
     skip_bad: bool = Field(False, description="Skip and count rows without a usable chain instead of stopping.")
     # differs from the paper: D78. Its chains are as they were written
     canonical_operands: bool = Field(
@@ -163,8 +165,8 @@ class RunConfig(Settings):
     backbone: BackboneConfig = Field(BackboneConfig(), description="The base model and its adapter.")
     prompt: PromptConfig = Field(PromptConfig(), description="Format of prompts and answers.")
     data: DataSettings = Field(description="Training data and validation set.")
-    spans: SpansConfig = Field({}, description="How a step is cut into latents.")
-    prior: PriorConfig = Field({}, description="Target distribution of each latent.")
+    spans: SpansConfig = Field(default_factory=SpansConfig, description="How a step is cut into latents.")
+    prior: PriorConfig = Field(default_factory=PriorConfig, description="Target distribution of each latent.")
     method: MethodConfig = Field(description="How latents are trained and produced.")
     training: dict[str, Any] = Field({}, description="Hugging Face TrainingArguments by their own names.")
     speed: SpeedSettings = Field(

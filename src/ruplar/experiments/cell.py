@@ -24,13 +24,11 @@ from ruplar.evaluate.benchmark import Evaluation, evaluate, soft
 from ruplar.evaluate.question_sets import Part
 from ruplar.evaluate.record import (
     ABLATION,
-    GREEDY,
     RECORD,
     SAMPLES,
     BenchmarkResult,
     RunRecord,
     read_record,
-    read_samples,
     write_record,
     write_samples,
 )
@@ -43,7 +41,7 @@ from ruplar.model.memory import forget_peak
 from ruplar.model.soup import average
 from ruplar.model.store import start_mark
 from ruplar.reasoner import LatentReasoner
-from ruplar.runs import fingerprints, training_record
+from ruplar.runs import fingerprints, other_samples, training_record
 from ruplar.train import METRICS, MODEL, checkpoint
 from ruplar.train.progress import Progress, line
 from ruplar.train.run import train
@@ -118,14 +116,7 @@ def add_samples(found: Evaluation, folder: Path, study: Study, keep: RunRecord |
         if not (folder / SAMPLES).is_file():
             raise UserError(f"{folder}: has no {SAMPLES}, so no answers can be added to it. Choose another --output.")
         kept = [result for result in keep.benchmarks if (result.name, result.decoding, result.lenient) not in new]
-        rows = [
-            *(
-                row
-                for row in read_samples(folder)
-                if (row["benchmark"], row.get("decoding", GREEDY), row.get("lenient", False)) not in new
-            ),
-            *rows,
-        ]
+        rows = [*other_samples(folder, rows), *rows]
     write_samples(rows, folder, share=True)
     return kept
 

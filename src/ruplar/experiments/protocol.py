@@ -20,7 +20,7 @@ from typing import Any
 
 from ruplar.data.sources import SourceConfig
 from ruplar.errors import UserError, unknown
-from ruplar.evaluate.record import GREEDY, BenchmarkResult, RunRecord, git, read_record, study_of, write_record
+from ruplar.evaluate.record import BenchmarkResult, git, read_record, study_of, write_record
 from ruplar.experiments import storage
 from ruplar.experiments.job import Job
 from ruplar.experiments.plan import Cell, labels
@@ -96,12 +96,8 @@ def _now() -> str:
 
 def _unasked(cell: Cell, job: Job, again: Collection[str]) -> list[SourceConfig]:
     """Return the test sets that a cell has no result on, or all of them if its row is evaluated again."""
-    asked = _results(read_record(job.places.result(cell)))
+    asked = storage.results_of(read_record(job.places.result(cell)))
     return [source for source in job.study.test if cell.label in again or source.name not in asked]
-
-
-def _results(record: RunRecord) -> dict[str, BenchmarkResult]:
-    return {result.name: result for result in record.benchmarks if result.decoding == GREEDY and not result.lenient}
 
 
 def _ask(cell: Cell, job: Job, on: list[SourceConfig], about: dict[str, Any], watch: Watch) -> None:
@@ -122,7 +118,7 @@ def _ask(cell: Cell, job: Job, on: list[SourceConfig], about: dict[str, Any], wa
         watch({"event": "step", "cell": cell.name, "what": what, "done": done, "of": of})
 
     reasoner, found = answer(cell, job, on, report)
-    before, asked_at = _results(record), _now()
+    before, asked_at = storage.results_of(record), _now()
     results = [
         result.model_copy(update={**about, "asked_at": asked_at, "asked_again": _times(before.get(result.name))})
         for result in found.results

@@ -19,11 +19,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+from ruplar.config.text import at
 from ruplar.errors import UserError
 from ruplar.evaluate.record import (
     GREEDY,
     RECORD,
     STUDY,
+    BenchmarkResult,
     RunRecord,
     differences,
     read_record,
@@ -91,8 +93,8 @@ def check_same_settings(cell: Cell, config: Mapping[str, Any], folder: Path) -> 
     if differing:
         first = differing[0]
         raise UserError(
-            f"{folder}: was made with other settings: {first} was {_at(config, first)!r} and is now "
-            f"{_at(cell.config.as_dict(), first)!r}"
+            f"{folder}: was made with other settings: {first} was {at(config, first)!r} and is now "
+            f"{at(cell.config.as_dict(), first)!r}"
             + (f" (also {', '.join(differing[1:])})" if differing[1:] else "")
             + ". Undo the change, choose another --output and --work, or remove the folder."
         )
@@ -108,15 +110,14 @@ def check_same_soup(cell: Cell, record: RunRecord, folder: Path) -> None:
         )
 
 
-def _at(config: Any, path: str) -> Any:
-    for key in path.split("."):
-        config = config.get(key) if isinstance(config, Mapping) else None
-    return config
+def results_of(record: RunRecord) -> dict[str, BenchmarkResult]:
+    """Return benchmark → its result with greedy decoding and strict grading."""
+    return {result.name: result for result in record.benchmarks if result.decoding == GREEDY and not result.lenient}
 
 
 def _evaluated_all(record: RunRecord, study: Study) -> bool:
-    found = {result.name: result.n for result in record.benchmarks if result.decoding == GREEDY and not result.lenient}
-    return all(source.name in found and source.count in (None, found[source.name]) for source in study.on)
+    found = results_of(record)
+    return all(source.name in found and source.count in (None, found[source.name].n) for source in study.on)
 
 
 @contextmanager
