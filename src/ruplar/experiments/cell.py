@@ -61,7 +61,7 @@ def run_cell(cell: Cell, job: Job, report: Report) -> RunRecord:
     forget_peak(job.options.device)
     if "init" in same:
         check_same_start(cell, _start(cell, job), job.places, job.cells)
-    trained = _soup(cell, job) if cell.soup else _trained(cell, job, report)
+    trained = _model(cell, job, report)
     if "data" in same:
         check_same_data(cell, trained, job.places, job.cells)
     record = _evaluated(cell, trained, job, report, earlier)
@@ -77,11 +77,10 @@ def check_tested(cell: Cell, job: Job) -> RunRecord | None:
     names = {source.name for source in job.study.test}
     if record is None or not any(result.name in names for result in record.benchmarks):
         return None
-    run = job.places.model_of(cell)
-    if not (run / storage.TRAINED).is_file() or read_record(run / storage.TRAINED).started != record.started:
+    if not storage.has_model(cell, job.places, record):
         raise UserError(
-            f"{job.places.result(cell)}: its record has test results, but the model that gave them is not in {run}. "
-            "Restore the model, or choose another --output and --work."
+            f"{job.places.result(cell)}: its record has test results, but the model that gave them is not in "
+            f"{job.places.model_of(cell)}. Restore the model, or choose another --output and --work."
         )
     return record
 
@@ -138,17 +137,24 @@ def _start(cell: Cell, job: Job) -> dict[str, str]:
     return start_of(read_record(done)) if done.is_file() else start_mark(cell.config.backbone.init)
 
 
-def _trained(cell: Cell, job: Job, report: Report) -> RunRecord:
-    run = job.places.model_of(cell)
+def _model(cell: Cell, job: Job, report: Report) -> RunRecord:
+    """Return the record of the model a cell evaluates; where it is missing, train it or average its soup."""
+    run, own = job.places.model_of(cell), cell.of is None or bool(cell.soup)
     done = run / storage.TRAINED
     if done.is_file():
         record = read_record(done)
-        if cell.of is None:
+        if own:
             storage.check_same_settings(cell, record.config, run)
             storage.check_same_soup(cell, record, run)
         return record
-    if cell.of is not None:
+    if not own:
         raise UserError(f"{run}: has no trained model; '{cell.label}' needs that of '{cell.of}'.")
+    record = _average(cell, job, run) if cell.soup else _train(cell, job, run, report)
+    write_json(done, record.model_dump(mode="json"))
+    return record
+
+
+def _train(cell: Cell, job: Job, run: Path, report: Report) -> RunRecord:
     _begin(cell, run)
     if (run / MODEL).exists() and checkpoint.latest(run) is None:
         shutil.rmtree(run / MODEL)  # killed before its record was written, without a checkpoint to resume from
@@ -161,9 +167,7 @@ def _trained(cell: Cell, job: Job, report: Report) -> RunRecord:
         progress=_shown(report),
         encoded=job.places.work.parent / ENCODED,
     )
-    record = training_record(cell.config, cell.overrides, result, started, job.options.device)
-    write_json(done, record.model_dump(mode="json"))
-    return record
+    return training_record(cell.config, cell.overrides, result, started, job.options.device)
 
 
 def _begin(cell: Cell, run: Path) -> None:
@@ -177,22 +181,12 @@ def _begin(cell: Cell, run: Path) -> None:
     write_json(begun, cell.as_dict())
 
 
-def _soup(cell: Cell, job: Job) -> RunRecord:
-    run = job.places.run(cell)
-    done = run / storage.TRAINED
-    if done.is_file():
-        record = read_record(done)
-        storage.check_same_settings(cell, record.config, run)
-        storage.check_same_soup(cell, record, run)
-        return record
+def _average(cell: Cell, job: Job, run: Path) -> RunRecord:
     trainings = [job.places.run(other) for other in job.cells if cell.needs(other)]
-    records = [read_record(training / storage.TRAINED) for training in trainings]
     if (run / MODEL).exists():
         shutil.rmtree(run / MODEL)  # killed before its record was written
     average([training / MODEL for training in trainings], run / MODEL)
-    record = _together(records)
-    write_json(done, record.model_dump(mode="json"))
-    return record
+    return _together([read_record(training / storage.TRAINED) for training in trainings])
 
 
 def _together(records: Sequence[RunRecord]) -> RunRecord:

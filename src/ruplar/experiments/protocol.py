@@ -27,7 +27,6 @@ from ruplar.experiments.plan import Cell, labels
 from ruplar.experiments.run import Outcome, Watch
 from ruplar.experiments.study import STUDIES
 from ruplar.runs import fingerprints
-from ruplar.train import MODEL
 
 
 def frozen_commit(file: Path, given: str | None = None) -> str:
@@ -104,12 +103,12 @@ def _ask(cell: Cell, job: Job, on: list[SourceConfig], about: dict[str, Any], wa
     """Let a cell's model answer test sets, and add the results to its record."""
     from ruplar.experiments.cell import add_samples, answer, write_ablation
 
-    folder, model = job.places.result(cell), job.places.model_of(cell) / MODEL
+    folder = job.places.result(cell)
     record = read_record(folder)
-    trained = model.with_name(storage.TRAINED)
-    if not model.is_dir() or not trained.is_file() or read_record(trained).started != record.started:
+    if not storage.has_model(cell, job.places, record):
         raise UserError(
-            f"the model of its record is not in {model}. Restore it there, or train it into another --output and --work."
+            f"the model of its record is not in {job.places.model_of(cell)}. Restore it there, or train it into another "
+            "--output and --work."
         )
     began = time.monotonic()
     watch({"event": "start", "cell": cell.name, "again": False})

@@ -85,6 +85,12 @@ def recorded(cell: Cell, places: Places) -> RunRecord | None:
     return record
 
 
+def has_model(cell: Cell, places: Places, record: RunRecord) -> bool:
+    """Return whether the model that gave a cell's record is still there."""
+    trained = places.model_of(cell) / TRAINED
+    return trained.is_file() and read_record(trained).started == record.started
+
+
 def check_same_settings(cell: Cell, config: Mapping[str, Any], folder: Path) -> None:
     """Refuse to resume, or to put into one table, what was made with settings other than the planned ones."""
     differing = differences(config, cell.config.as_dict())
