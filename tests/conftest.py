@@ -87,22 +87,26 @@ def smollm2() -> Path:
         pytest.skip(f"the SmolLM2 backbone is not available: {error}")
 
 
-@pytest.fixture
-def digit_tokenizer():
-    """A byte-level BPE tokenizer that splits every digit, as SmolLM2's; no marker tokens; tests may modify it."""
+def _byte_level_tokenizer(merges=(), digits=False):
+    """A byte-level BPE tokenizer with an end and a pad token and a chat template, no marker tokens."""
     from tokenizers import Tokenizer, decoders, models, pre_tokenizers
     from transformers import PreTrainedTokenizerFast
 
     letters = sorted(pre_tokenizers.ByteLevel.alphabet())
-    merges = [("t", "h"), ("th", "e"), ("Ġ", "the"), ("Â", "½")]
-    vocab = {token: i for i, token in enumerate([*letters, *("".join(merge) for merge in merges)])}
-    backend = Tokenizer(models.BPE(vocab=vocab, merges=merges))
-    parts = [pre_tokenizers.Digits(individual_digits=True), pre_tokenizers.ByteLevel(add_prefix_space=False)]
-    backend.pre_tokenizer = pre_tokenizers.Sequence(parts)
+    vocab = {token: i for i, token in enumerate([*letters, *map("".join, merges)])}
+    backend = Tokenizer(models.BPE(vocab=vocab, merges=list(merges)))
+    split = [pre_tokenizers.Digits(individual_digits=True)] if digits else []
+    backend.pre_tokenizer = pre_tokenizers.Sequence([*split, pre_tokenizers.ByteLevel(add_prefix_space=False)])
     backend.decoder = decoders.ByteLevel()
     tokenizer = PreTrainedTokenizerFast(tokenizer_object=backend, eos_token="<|end|>", pad_token="<|pad|>")
     tokenizer.chat_template = "{{ messages[0]['content'] }}<|end|>{% if add_generation_prompt %}Reply:{% endif %}"
     return tokenizer
+
+
+@pytest.fixture
+def digit_tokenizer():
+    """A tokenizer that splits every digit, as SmolLM2's; tests may modify it."""
+    return _byte_level_tokenizer([("t", "h"), ("th", "e"), ("Ġ", "the"), ("Â", "½")], digits=True)
 
 
 @pytest.fixture
@@ -116,17 +120,8 @@ def digit_base(tmp_path, tiny_model, digit_tokenizer, request) -> Path:
 
 @pytest.fixture
 def byte_tokenizer():
-    """A tokenizer of 256 bytes with an end and a pad token and a chat template, no marker tokens; tests may modify it."""
-    from tokenizers import Tokenizer, decoders, models, pre_tokenizers
-    from transformers import PreTrainedTokenizerFast
-
-    letters = sorted(pre_tokenizers.ByteLevel.alphabet())
-    backend = Tokenizer(models.BPE(vocab={letter: i for i, letter in enumerate(letters)}, merges=[]))
-    backend.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    backend.decoder = decoders.ByteLevel()
-    tokenizer = PreTrainedTokenizerFast(tokenizer_object=backend, eos_token="<|end|>", pad_token="<|pad|>")
-    tokenizer.chat_template = "{{ messages[0]['content'] }}<|end|>{% if add_generation_prompt %}Reply:{% endif %}"
-    return tokenizer
+    """A tokenizer of 256 bytes; tests may modify it."""
+    return _byte_level_tokenizer()
 
 
 @pytest.fixture

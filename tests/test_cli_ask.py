@@ -72,18 +72,8 @@ def test_without_noise_all_samples_would_be_identical(ruplar, refused):
 def test_evaluate_records_vote_and_pass_at_k_next_to_the_greedy_result(ruplar):
     from ruplar.evaluate.record import read_record, read_samples
 
-    run = [
-        "evaluate",
-        "embedded:ruplar",
-        "--on",
-        "word-problems",
-        "--limit",
-        "12",
-        "--output",
-        "run",
-        "--device",
-        "cpu",
-    ]
+    run = ["evaluate", "embedded:ruplar", "--on", "word-problems", "--limit", "12", "--output", "run"]
+    run += ["--device", "cpu"]
     assert ruplar(*run).code == 0
     shown = ruplar(*run, "--samples", "4", "--noise", "0.5").out
     assert "vote of 4" in shown and "pass@k" in shown and "k=4" in shown

@@ -114,7 +114,7 @@ def test_without_matplotlib_the_demo_says_that_there_is_no_page(tmp_path, monkey
 
     monkeypatch.setattr(style, "load", missing)
     screen = console()
-    _write_page(_Demo(tmp_path, 20, 20, "cpu", screen, summary={"methods": {}}))
+    _write_page(_Demo(tmp_path, SHORT, "cpu", screen, summary={"methods": {}}))
     assert "No page and no figures were written: figures need matplotlib." in screen.file.getvalue()
     assert not (tmp_path / "page.html").exists()
 

@@ -17,16 +17,7 @@ def shown(count: int) -> list[str]:
 
 def test_each_soft_token_has_a_line_and_their_bars_stand_below_each_other():
     lines = shown(12)
-    assert len(lines) == 13 and lines[-1].split() == [
-        "answer",
-        "18",
-        "12",
-        "soft",
-        "tokens,",
-        "5",
-        "forward",
-        "passes",
-    ]
+    assert len(lines) == 13 and " ".join(lines[-1].split()) == "answer 18 12 soft tokens, 5 forward passes"
     assert {line.index("█") for line in lines[:-1]} == {6}
     assert [line.split()[0] for line in lines[:-1]] == [f"z{i}" for i in range(1, 13)]
     assert "7 0.75" in lines[0] and "8 0.25" in lines[0] and lines[0].endswith("entropy 0.56")

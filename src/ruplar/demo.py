@@ -9,9 +9,9 @@ from __future__ import annotations
 import shutil
 import signal
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -77,12 +77,9 @@ class _Demo:
     """What all parts share."""
 
     folder: Path
-    questions: int
-    ablated: int
+    size: DemoSize
     device: str
     console: Console
-    overrides: Sequence[str] = ()
-    kept: float = 1.0
     summary: dict[str, Any] = field(default_factory=dict)
 
     def say(self, text: str = "", style: str | None = None) -> None:
@@ -108,8 +105,8 @@ def run_demo(
     """
     _clear(folder)
     started = time.monotonic()
-    asked, ablated = (questions, questions) if questions else (size.questions, size.ablated)
-    demo = _Demo(folder, asked, ablated, device, console, size.overrides, size.kept)
+    size = replace(size, questions=questions, ablated=questions) if questions else size
+    demo = _Demo(folder, size, device, console)
     try:
         _show_thoughts(demo)
         _compare(demo)
@@ -153,7 +150,7 @@ def _show_thoughts(demo: _Demo) -> None:
 def _compare(demo: _Demo) -> None:
     from ruplar.display import percent, table
 
-    demo.say(f"\n2  Comparison: three methods on the same {demo.questions} held-out word problems", "bold")
+    demo.say(f"\n2  Comparison: three methods on the same {demo.size.questions} held-out word problems", "bold")
     found = {method: _evaluate(demo, f"embedded:{method}", OLD, method) for method in METHODS}
     rows = [
         (m, METHODS[m], percent(r.accuracy, r.low, r.high), f"{r.latents:.2f}", f"{r.forwards:.2f}", f"{r.ms_per_question:.0f}")
@@ -170,9 +167,9 @@ def _ablate(demo: _Demo) -> None:
     from ruplar.display import ablation_table
     from ruplar.runs import ablate_model
 
-    same = "the same" if demo.ablated == demo.questions else "the first"
-    demo.say(f"\n3  Latent ablation: {same} {demo.ablated} problems with the soft tokens replaced", "bold")
-    on = [SourceConfig(source=OLD, count=demo.ablated)]
+    same = "the same" if demo.size.ablated == demo.size.questions else "the first"
+    demo.say(f"\n3  Latent ablation: {same} {demo.size.ablated} problems with the soft tokens replaced", "bold")
+    on = [SourceConfig(source=OLD, count=demo.size.ablated)]
     rows = ablate_model("embedded:ruplar", on, console=demo.console, device=demo.device, batch_size=20)[OLD]
     demo.console.print(ablation_table("", rows))
     demo.summary["ablation"] = {row.mode: row.result.accuracy for row in rows}
@@ -187,22 +184,24 @@ def _train_live(demo: _Demo) -> None:
     demo.say("\n4  Live training: the model learns a family of problems it has never seen", "bold")
     demo.say("Ctrl-C ends the training early and evaluates the model so far.", "dim")
     new_before = _evaluate(demo, "embedded:ruplar", LIVE_FAMILY, "live-before")
-    config = load_recipe(LIVE_RECIPE, demo.overrides)
+    config = load_recipe(LIVE_RECIPE, demo.size.overrides)
     run = demo.folder / "live"
     with _training_progress(demo) as progress:
         train_and_record(
-            config, run, demo.overrides, resume=False, device=demo.device, console=demo.console, progress=progress
+            config, run, demo.size.overrides, resume=False, device=demo.device, console=demo.console, progress=progress
         )
-    if demo.kept < 1:
-        _interpolate(run / "model", demo.kept)
-        demo.say(f"The adapter keeps {demo.kept:.0%} of its change: interpolation protects the old problems.", "dim")
+    if demo.size.kept < 1:
+        _interpolate(run / "model", demo.size.kept)
+        demo.say(
+            f"The adapter keeps {demo.size.kept:.0%} of its change: interpolation protects the old problems.", "dim"
+        )
     new_after, old_after = (_evaluate(demo, str(run), source, run.name) for source in (LIVE_FAMILY, OLD))
     old_before = demo.summary["methods"]["ruplar"]
     rows = [
         ("dozens, scores, fortnights (new)", percent(new_before.accuracy, new_before.low, new_before.high), percent(new_after.accuracy, new_after.low, new_after.high)),
         ("the old problems", percent(old_before["accuracy"], old_before["low"], old_before["high"]), percent(old_after.accuracy, old_after.low, old_after.high)),
     ]  # fmt: skip
-    columns = (f"{demo.questions} held-out problems", "before (95 % CI)", "after (95 % CI)")
+    columns = (f"{demo.size.questions} held-out problems", "before (95 % CI)", "after (95 % CI)")
     demo.console.print(table("", columns, rows))
     demo.summary["live"] = {
         "before": new_before.accuracy,
@@ -224,11 +223,10 @@ def _interpolate(model: Path, kept: float) -> None:
 
 @contextmanager
 def _training_progress(demo: _Demo) -> Iterator[Show]:
-    """Show a bar with loss and remaining time; the first Ctrl-C stops the training, the second interrupts the demo."""
-    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
-    from rich.progress import Progress as Bar
+    """Show a progress bar; the first Ctrl-C stops the training, the second interrupts the demo."""
+    from ruplar.train.progress import BarProgress
 
-    interrupted, loss = False, "starting"
+    interrupted, said = False, ""
     previous = signal.getsignal(signal.SIGINT)
 
     def on_interrupt(*_: Any) -> None:
@@ -236,15 +234,12 @@ def _training_progress(demo: _Demo) -> Iterator[Show]:
         interrupted = True
         signal.signal(signal.SIGINT, previous)
 
-    columns = (TextColumn("step"), MofNCompleteColumn(), BarColumn(20), TextColumn("{task.description}"))
-    with Bar(*columns, TextColumn("remaining"), TimeRemainingColumn(), console=demo.console) as bar:
-        task = bar.add_task("", total=None)
+    with BarProgress(demo.console) as bar:
 
         def update(progress: Progress) -> bool:
-            nonlocal loss
-            if "loss" in progress.row:
-                loss = f"loss {progress.row['loss']:.3f}"
-            bar.update(task, completed=progress.step, total=progress.steps, description=loss)
+            nonlocal said
+            bar(progress)
+            said = f"Stopped after {progress.step} of {progress.steps} steps."
             return interrupted
 
         signal.signal(signal.SIGINT, on_interrupt)
@@ -253,8 +248,7 @@ def _training_progress(demo: _Demo) -> Iterator[Show]:
         finally:
             signal.signal(signal.SIGINT, previous)
             if interrupted:
-                done, total = bar.tasks[task].completed, bar.tasks[task].total
-                bar.console.print(f"Stopped after {done:.0f} of {total or 0:.0f} steps.", style="yellow")
+                demo.say(said, "yellow")
 
 
 def _evaluate(demo: _Demo, model: str, source: str, name: str) -> BenchmarkResult:
@@ -263,7 +257,7 @@ def _evaluate(demo: _Demo, model: str, source: str, name: str) -> BenchmarkResul
     from ruplar.engine.sampling import Decoding
     from ruplar.runs import evaluate_and_record
 
-    on = [SourceConfig.model_validate({"source": source, "count": demo.questions})]
+    on = [SourceConfig.model_validate({"source": source, "count": demo.size.questions})]
     record, _ = evaluate_and_record(
         model, on, Decoding(), [0],
         console=demo.console, device=demo.device, output=demo.folder / name, batch_size=100,

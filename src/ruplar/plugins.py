@@ -23,23 +23,16 @@ METHODS = {"domains": ("EXAMPLE", "split", "symbols", "result", "check", "unchec
 RETIRED: dict[str, tuple[str, ...]] = {"spans": ("ahead", "running")}
 """Kind → plug-ins that version 0.1 had."""
 
-_NOT_PLUGINS = {"base"}
-
-
-def _package(kind: str) -> str:
-    return f"ruplar.{kind}"
-
 
 def names(kind: str) -> list[str]:
     """Return the names of a kind, sorted: its files without `base` and private ones."""
-    folder = Path(__file__).parent.joinpath(*_package(kind).split(".")[1:])
-    found = (m.name for m in pkgutil.iter_modules([str(folder)]))
-    return sorted(n for n in found if n not in _NOT_PLUGINS and not n.startswith("_"))
+    found = (m.name for m in pkgutil.iter_modules([str(Path(__file__).parent / kind)]))
+    return sorted(n for n in found if n != "base" and not n.startswith("_"))
 
 
 def describe(kind: str, name: str) -> str:
     """Return the first line of the plug-in's docstring, without importing it."""
-    file = Path(__file__).parent.joinpath(*_package(kind).split(".")[1:], f"{name}.py")
+    file = Path(__file__).parent / kind / f"{name}.py"
     return (ast.get_docstring(ast.parse(file.read_text(encoding="utf-8"))) or "").split("\n")[0]
 
 
@@ -50,7 +43,7 @@ def load(kind: str, name: str) -> ModuleType:
         except ModuleNotFoundError as error:
             raise UserError(f"{kind}: cannot import '{name}': {error}. Is its folder on PYTHONPATH?") from error
     elif name in names(kind):
-        module = importlib.import_module(f"{_package(kind)}.{name}")
+        module = importlib.import_module(f"ruplar.{kind}.{name}")
     elif name in RETIRED.get(kind, ()):
         raise UserError(f"{kind}: '{name}' was removed in 0.2; version 0.1 is the last one that has it.")
     else:

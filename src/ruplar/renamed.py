@@ -1,54 +1,22 @@
 """Settings as earlier versions wrote them → today's settings: how old records and model folders stay readable.
 
-`RENAMED` maps an old dotted path to the new one. `RETIRED` lists settings that no longer exist, with the value at which they
-did nothing: at that value they are dropped, at any other value the file describes a feature this version does not have.
-`ADDED` and `ADDED_TO` hold settings that came later, with the value that older files were made under.
+`renamed.yaml` lists them. A setting that no longer exists is dropped at the value at which it did nothing; at any other value
+the file describes a feature this version does not have.
 """
 
 import copy
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
+
+import yaml
 
 from ruplar.errors import UserError
 
-RENAMED: dict[str, str] = {
-    "backbone.lora.go_on": "backbone.lora.continue_adapter",
-    "data.operands": "data.canonical_operands",
-    "prompt.readings": "prompt.question_repeats",
-    "speed.encode_ahead": "speed.pretokenize",
-}
-"""Old path → new path."""
-
-VALUES: dict[str, dict[Any, Any]] = {"data.canonical_operands": {"as_written": False, "as_read": True}}
-"""New path → old value → new value, where the values changed with the name."""
-
-RETIRED: dict[str, Any] = {
-    "method.block": 1,
-    "method.own_latents": 0.0,
-    "method.own_latents_ramp": 0.0,
-    "method.own_passes": 1,
-    "method.step_weight": 0.0,
-    "method.step_decoder": "small",
-    "method.step_layers": 1,
-    "method.step_reads": "predicting",
-    "method.distill_hidden": 0.0,
-    "method.align_layer": -1,
-    "method.align_stop_gradient": False,
-    "method.feature_file": None,
-    "method.feature_width": None,
-    "method.head_chunk": 0,
-}
-"""Path of a removed setting → the value at which it had no effect."""
-
-_RETIRED_IN = ("ruplar", "cot", "no_cot", "icot", "coconut", "codi", "colar", "regular", "pause")
-"""The methods of this package, whose settings `RETIRED` lists; other methods may have settings of the same names."""
-
-ADDED: dict[str, Any] = {"data.canonical_operands": False, "prompt.question_repeats": 1}
-"""Path of a setting that later versions added → what files without it were made under."""
-
-ADDED_TO: dict[str, dict[str, Any]] = {"cot": {"method.chain": "steps"}}
-"""The same for settings of one method: name of the method → path → what files without it were made under."""
-
+_TABLES = yaml.safe_load(Path(__file__).with_suffix(".yaml").read_text(encoding="utf-8"))
+RENAMED: dict[str, str] = _TABLES["renamed"]
+VALUES: dict[str, dict[Any, Any]] = _TABLES["values"]
+RETIRED: dict[str, Any] = _TABLES["retired"]
 _MISSING = object()
 
 
@@ -77,7 +45,7 @@ def upgrade(config: Mapping[str, Any], where: str = "", strict: bool = True) -> 
     method = found.get("method")
     name = method.get("name") if isinstance(method, dict) else method
     for path, neutral in RETIRED.items():
-        if path.startswith("method.") and name not in _RETIRED_IN:
+        if path.startswith("method.") and name not in _TABLES["retired_in"]:
             continue
         value = _pop(found, path)
         if value is not _MISSING and value != neutral:
@@ -85,7 +53,7 @@ def upgrade(config: Mapping[str, Any], where: str = "", strict: bool = True) -> 
             _put(found, path, value)
     if in_use and strict:
         raise UserError(*in_use, where=where)
-    for path, value in {**ADDED, **ADDED_TO.get(str(name), {})}.items():
+    for path, value in {**_TABLES["added"], **_TABLES["added_to"].get(str(name), {})}.items():
         if path.split(".")[0] in found and _get(found, path) is _MISSING:
             _put(found, path, value)
     return found

@@ -160,7 +160,7 @@ def evaluate_and_record(
             if existing is None:
                 about = {"seconds": time.monotonic() - clock, "machine": machine(reasoner.gpu)}
                 record = record.model_copy(update=about)
-            write_samples([*_other_samples(folder, found.samples), *found.samples], folder)
+            write_samples([*other_samples(folder, found.samples), *found.samples], folder)
             write_record(record, folder)
     return record, folder
 
@@ -221,19 +221,16 @@ def fingerprints(sources: Sequence[dict[str, Any]]) -> dict[str, str]:
     return {f"{source.get('split', 'test')}: {source['source']}": fingerprint_of(source) for source in sources}
 
 
-def _other_samples(folder: Path, fresh: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    from ruplar.evaluate.record import SAMPLES, read_samples
+def other_samples(folder: Path, fresh: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return the samples in a folder that new ones do not replace."""
+    from ruplar.evaluate.record import GREEDY, SAMPLES, read_samples
 
-    graded = {row.get("lenient", False) for row in fresh}
-    replaced = {(row["benchmark"], row["seed"], row["decoding"]) for row in fresh}
-    replaced |= {(*key[:2], None) for key in replaced}  # older runs did not record the decoding
+    def key(row: dict[str, Any]) -> tuple[Any, ...]:
+        return row["benchmark"], row["seed"], row.get("decoding", GREEDY), row.get("lenient", False)
+
+    replaced = set(map(key, fresh))
     found = read_samples(folder) if (folder / SAMPLES).is_file() else []
-    return [
-        row
-        for row in found
-        if (row["benchmark"], row["seed"], row.get("decoding")) not in replaced
-        or row.get("lenient", False) not in graded
-    ]
+    return [row for row in found if key(row) not in replaced]
 
 
 def ablate_model(

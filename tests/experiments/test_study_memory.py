@@ -70,9 +70,7 @@ def let_calm_continue(tmp_path):
     [
         ({"jobs": 2}, 0.475, None),
         ({"jobs": 9}, 0.475, None),  # two cells: no more than two at once
-        ({"jobs": 2, "share": 0.15}, 0.15, None),
         ({"jobs": 1}, None, None),
-        ({"jobs": 1, "share": 0.15}, 0.15, None),
         ({"jobs": None}, None, 1),  # without a limit until it is known how many fit, so for one cell only
     ],
 )
@@ -91,16 +89,14 @@ def test_workers_are_told_their_share(make_study, places, monkeypatch, how, shar
 
 @pytest.mark.slow
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs an NVIDIA GPU")
-def test_a_worker_is_refused_more_of_the_gpu_than_its_share(make_study, places, row):
-    study = make_study(rows={"Large": row(takes=0.1)})
-    found, _ = run(study, places, device="cuda", jobs=1, share=0.05)
-    assert ASKED in found.failed["Large-seed1"]
-    assert (
-        "It was limited to 5% of the GPU's memory: use a larger --memory-share or fewer --jobs"
-        in found.failed["Large-seed1"]
-    )
-    found, _ = run(study, places, device="cuda", jobs=1)  # a tenth of the GPU is there for one without a limit
-    assert not found.failed and not found.left
+def test_a_process_is_refused_more_of_the_gpu_than_its_share():
+    tenth = torch.cuda.get_device_properties(0).total_memory // 10
+    memory.limit("cuda", 0.05)
+    try:
+        with pytest.raises(torch.cuda.OutOfMemoryError):
+            torch.empty(tenth, dtype=torch.uint8, device="cuda")
+    finally:
+        memory.limit("cuda", 1.0)
 
 
 # --- what is out of memory ---------------------------------------------------------------------------------------
@@ -130,7 +126,7 @@ def test_errors_of_a_full_gpu_are_known(error, full):
 
 @pytest.mark.parametrize(
     ("share", "said"),
-    [(None, FULL), (0.19, f"{FULL} It was limited to 19% of the GPU's memory: use a larger --memory-share or fewer --jobs.")],
+    [(None, FULL), (0.19, f"{FULL} It was limited to 19% of the GPU's memory: use fewer --jobs.")],
 )  # fmt: skip
 def test_the_reason_names_the_way_out_where_a_share_was_set(make_study, places, monkeypatch, share, said):
     def breaks(*arguments):
@@ -139,7 +135,7 @@ def test_the_reason_names_the_way_out_where_a_share_was_set(make_study, places, 
     monkeypatch.setattr("ruplar.experiments.cell.run_cell", breaks)
     study = make_study(rows={"A": "embedded-no_cot"})
     job = job_of(study, places, session="s", share=share)
-    work([job], lambda event: None)
+    work(job, lambda event: None)
     assert storage.failure(job.cells[0], places)["reason"] == f"OutOfMemoryError: {said}"
 
 
@@ -154,15 +150,15 @@ def test_only_what_was_out_of_memory_is_kept_for_a_worker_that_is_alone(make_stu
     monkeypatch.setattr("ruplar.experiments.cell.run_cell", breaks)
     study = make_study(rows={"Mix": "embedded-ruplar", "Short": {"of": "Mix", "set": {"method.max_latents": 1}}})
     job, events = job_of(study, places, session="s"), []
-    work([job], events.append)
+    work(job, events.append)
     assert calls == ["Mix"]
     # Short waits for the second try of Mix, but not for what will not be tried again
     assert told(events, "failed") == [("failed", "Mix-seed1")] + [("failed", "Short-seed1")] * (not full)
-    work([job_of(study, places, session="s", exclusive=True)], events.append)
+    work(job_of(study, places, session="s", exclusive=True), events.append)
     assert calls == ["Mix"] * (2 if full else 1)
     assert [event["again"] for event in events if event["event"] == "start"] == [False, True][: len(calls)]
     assert storage.failure(job.cells[1], places)["reason"] == "it needs the model of 'Mix', which failed."
-    work([job_of(study, places, session="s", exclusive=True)], events.append)
+    work(job_of(study, places, session="s", exclusive=True), events.append)
     assert len(calls) == (2 if full else 1)  # the second failure is the last
 
 

@@ -10,9 +10,9 @@ from ruplar.data.sources import SourceConfig
 from ruplar.errors import UserError
 from ruplar.evaluate.record import RECORD, SAMPLES, read_record, read_samples
 from ruplar.experiments import storage
-from ruplar.experiments.job import Job, Options
+from ruplar.experiments.job import Job
 from ruplar.experiments.plan import plan
-from ruplar.experiments.run import loaders_of, run_studies
+from ruplar.experiments.run import loaders_of
 from ruplar.report.rows import collect, study_of
 
 ROWS = {
@@ -134,29 +134,9 @@ def test_a_cell_claimed_by_a_living_process_is_left_to_it(make_study, places):
 
 def test_a_job_comes_back_from_its_file(make_study, places, tmp_path):
     options = {"session": "s", "deadline": 5.0, "most": 1, "threads": 2, "data_dir": tmp_path, "share": 0.2}
-    job = job_of(make_study(rows=ROWS), places, only=["Mix", "Short"], **options, exclusive=True, reuse=False)
+    job = job_of(make_study(rows=ROWS), places, only=["Mix", "Short"], **options, exclusive=True)
     job.write(tmp_path / "job.json")
     assert Job.read(tmp_path / "job.json") == job
-
-
-@pytest.mark.long
-@pytest.mark.slow
-def test_several_studies_share_their_workers_and_pretokenized_data(make_study, places_of, tmp_path):
-    rows = {"Mix": {"recipe": "embedded-ruplar", "set": {"speed.pretokenize": True}}}
-    more = {**rows, "Short": {"of": "Mix", "set": {"method.max_latents": 1}}}
-    studies = [make_study(name="one", rows=rows), make_study(name="two", rows=more, seeds=[1, 2])]
-    events = []
-    jobs = [job_of(study, places_of(study.name)) for study in studies]
-    outcomes = run_studies(jobs, Options(jobs=1, persistent_workers=True), events.append)
-    assert [(found.failed, found.left) for found in outcomes] == [({}, []), ({}, [])]
-    done = [(event["study"], event["cell"]) for event in events if event["event"] == "done"]
-    # cells that need another row's model come last, and the cell of both studies is trained once
-    assert done[:1] == [("one", "Mix-seed1")] and sorted(done[1:]) == [
-        ("two", "Mix-seed1"), ("two", "Mix-seed2"), ("two", "Short-seed1"), ("two", "Short-seed2"),
-    ]  # fmt: skip
-    assert sum(event["event"] == "ready" for event in events) == 1
-    assert "model reused from" in (tmp_path / "runs" / "two" / "Mix-seed1" / storage.LOG).read_text()
-    assert len(list((tmp_path / "runs" / ".encoded").glob("[!.]*"))) == 1
 
 
 def test_a_row_whose_model_was_removed_is_refused_instead_of_waited_for(make_study, finished):

@@ -42,12 +42,8 @@ def test_a_cell_is_named_by_its_label_and_seed_or_by_its_folder(typed, tmp_path,
         (["--only", "Max"], "no cell is called 'Max'. Rows: No-CoT, Mix, Short."),
         (["--only", "Short"], "'Short' evaluates the model of 'Mix'; select that row too"),
         (["--jobs", "many"], "--jobs: cannot read 'many'"),
-        (["--memory-share", "1.5"], "--memory-share: must be above 0 and at most 1, e.g. 0.15; got 1.5"),
-        (["--memory-share", "0"], "--memory-share: must be above 0 and at most 1, e.g. 0.15; got 0"),
-        (["--memory-share", "0.15"], "--memory-share: limits memory on an NVIDIA GPU and has no effect on 'cpu'"),
         (["training.max_step=9"], "Did you mean 'max_steps'"),
-        (["tiny.yaml"], "two studies are called 'tiny'"),
-        (["priors", "--only", "Mix"], "--only: selects rows of one study"),
+        (["priors"], "'priors' is not an override"),
     ],
 )
 def test_mistakes_are_told_before_any_work(typed, tmp_path, words, said):
@@ -61,20 +57,6 @@ def test_a_budget_that_is_spent_ends_with_a_status_of_its_own(typed):
     assert code == 3 and "left     No-CoT-seed1; repeat the command to resume" in out
     code, out, _ = typed("study", "tiny.yaml", "--device", "cpu", "--budget-seconds", "0", "--json")
     assert code == 3 and len(json.loads(out)["left"]) == 6
-
-
-def test_several_studies_are_planned_and_told_apart(typed, tmp_path):
-    code, out, _ = typed("study", "tiny.yaml", "k2", "--plan", "--json", "--seeds", "1", "--output", "there")
-    plans = json.loads(out)
-    assert code == 0 and list(plans) == ["tiny", "k2"]
-    assert [row["cell"] for row in plans["tiny"]] == ["No-CoT-seed1", "Mix-seed1", "Short-seed1"]
-    code, out, _ = typed(
-        "study", "tiny.yaml", "k2", "--device", "cpu", "--budget-seconds", "0", "--json", "--output", "there"
-    )
-    told = json.loads(out)
-    assert code == 3 and told["tiny"]["results"] == "there/tiny" and len(told["tiny"]["left"]) == 6
-    code, _, err = typed("study", "training.max_steps=2")
-    assert code == 2 and "no study is named" in err
 
 
 def test_one_row_is_trained_with_the_settings_of_its_study(typed):

@@ -47,7 +47,7 @@ def job_of(study, places, *overrides, only=None, **options):
 
 def run(study, places, *overrides, only=None, watch=lambda event: None, **options):
     """Run a study, in this process unless `jobs` is given, and return its outcome and its events."""
-    from ruplar.experiments.run import run_studies
+    from ruplar.experiments.run import run_study
 
     events = []
 
@@ -56,5 +56,4 @@ def run(study, places, *overrides, only=None, watch=lambda event: None, **option
         watch(event)
 
     job = job_of(study, places, *overrides, only=only, **{"jobs": 0, **options})
-    [found] = run_studies([job], job.options, seen)
-    return found, events
+    return run_study(job, seen), events

@@ -3,39 +3,25 @@
 from __future__ import annotations
 
 import asyncio
-import importlib.util
-import sys
-from pathlib import Path
 
 import psutil
 import pytest
+from scripts import script
 from serve_toys import QUESTIONS
 
 pytestmark = pytest.mark.slow
 
-FILE = Path(__file__).parents[2] / "benchmarks" / "serve_load.py"
 
-
-@pytest.fixture(scope="module")
-def script():
-    spec = importlib.util.spec_from_file_location("serve_load", FILE)
-    module = importlib.util.module_from_spec(spec)
-    sys.modules["serve_load"] = module  # its dataclasses look themselves up there
-    spec.loader.exec_module(module)
-    yield module
-    del sys.modules["serve_load"]
-
-
-def load(script, served, bank, clients=8, seconds=0.7):
+def load(served, bank, clients=8, seconds=0.7):
     port = int(served.url.rsplit(":", 1)[1])
-    return asyncio.run(script.load(port, psutil.Process(), bank, "embedded", clients, seconds))
+    return asyncio.run(script("serve_load").load(port, psutil.Process(), bank, "embedded", clients, seconds))
 
 
-def test_right_answers_are_counted_and_wrong_ones_found(script, served, offline):
+def test_right_answers_are_counted_and_wrong_ones_found(served, offline):
     bank = {q: a.text for q, a in zip(QUESTIONS, offline.ask(QUESTIONS), strict=True)}
-    found = load(script, served, bank)
+    found = load(served, bank)
     assert found["answered"] == found["statuses"]["200"] > 0
     assert found["wrong"] == found["lost"] == found["refused_429"] == 0
     assert 0 < found["latency_ms"]["p50"] <= found["latency_ms"]["p99"]
-    false = load(script, served, bank | {QUESTIONS[0]: "11"})
+    false = load(served, bank | {QUESTIONS[0]: "11"})
     assert false["wrong"] > 0 and "'10', not '11'" in false["examples_wrong"][0]

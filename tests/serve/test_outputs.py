@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ruplar.serve.errors import IGNORED, NEUTRAL, RequestError, check_fields
+from ruplar.serve.errors import FIELDS, RequestError, check_fields
 from ruplar.serve.outputs import IncrementalDetokenizer
 
 
@@ -36,10 +36,10 @@ def test_an_incomplete_character_is_held_back():
 
 
 def test_neutral_and_harmless_fields_pass_and_others_do_not():
-    check_fields(dict.fromkeys(IGNORED, "anything"))
-    check_fields(dict.fromkeys(NEUTRAL))
-    for name, (neutral, _) in NEUTRAL.items():
-        for value in neutral:
+    check_fields(dict.fromkeys(FIELDS["ignored"], "anything"))
+    check_fields(dict.fromkeys(FIELDS["refused"]))
+    for name, field in FIELDS["refused"].items():
+        for value in field["neutral"]:
             check_fields({name: value})
         with pytest.raises(RequestError) as caught:
             check_fields({name: ["something", "else"]})

@@ -108,15 +108,17 @@ def test_each_soft_token_links_to_the_step_it_replaces(page, served):
     assert [page.text(target) for target in targets] == ["3*4=12", "12-2=10"]
 
 
-def test_without_a_written_chain_an_examples_own_steps_are_named(browser):
+def test_without_a_text_model_there_is_one_pane_and_an_examples_own_steps_are_named(browser):
     with running() as served:
         page = Page(browser, served.url)
+        assert "nothing to compare with" in page.text("about") and not page.at("#text").is_displayed()
         page.ask()
         [first, *_] = httpx.get(f"{served.url}/api/info").json()["examples"]
         wanted = [f"in place of step {i}: {step}" for i, step in enumerate(first["steps"], 1)]
         assert page.all("#soft .latents .step") == wanted
         page.ask(BAGS)
         assert page.all("#soft .latents .step") == [], "the steps of a question of one's own are not known"
+        assert page.at("#soft .answer").text == "Answer: 12"
 
 
 def test_a_refusal_is_shown_as_an_error_in_the_servers_words(page, served):
@@ -170,14 +172,6 @@ def test_a_failure_in_the_middle_of_a_stream_is_an_error(browser):
         assert page.at("#error").is_displayed() and page.text("error")
         assert page.all("#soft .answer") == [""]
         go.set()
-
-
-def test_without_a_text_model_the_page_says_so_and_shows_one_pane(browser):
-    with running() as served:
-        page = Page(browser, served.url)
-        page.ask(APPLES)
-        assert "nothing to compare with" in page.text("about") and not page.at("#text").is_displayed()
-        assert page.at("#soft .answer").text == "Answer: 10"
 
 
 def test_the_vote_is_shown_as_the_server_counted_it(page, served):

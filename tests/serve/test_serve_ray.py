@@ -47,7 +47,7 @@ def test_every_question_has_its_answer_when_a_node_is_killed(cluster, url, offli
         [question, *_] = QUESTIONS
         stream = client.chat.completions.create(
             model="embedded", messages=[{"role": "user", "content": question}], stream=True,
-            extra_body={"reasoning": {"enabled": True}},
+            extra_body={"include_reasoning": True},
         )  # fmt: skip
         deltas = [chunk.choices[0].delta for chunk in stream]
         assert "".join(delta.content or "" for delta in deltas) == expected[question]

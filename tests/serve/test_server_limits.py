@@ -156,7 +156,8 @@ def test_no_route_answers_without_the_key_but_health():
                 paths, 401
             )
             for path in (PATH, "/v1/completions", "/api/think"):
-                assert httpx.post(served.url + path, json=CHAT, headers=headers).status_code == 401
+                found = httpx.post(served.url + path, json=CHAT, headers=headers)
+                assert found.status_code == 401 and error_of(found)["code"] == "invalid_api_key"
         assert httpx.get(f"{served.url}/health").status_code == 200
         right = {"authorization": "Bearer kéy".encode()}
         assert httpx.get(f"{served.url}/v1/models", headers=right).status_code == 200

@@ -54,7 +54,7 @@ def ask(
     write = partial(options.print_json, line=question == "-") if as_json else None
     if not write:
         out.print(f"  loaded in {time.perf_counter() - start:.1f} s", style="dim", highlight=False)
-    reply = _one(reasoner, decoding, write) if samples == 1 else _several(reasoner, decoding, samples, write)
+    reply = _replier(reasoner, decoding, samples, write)
     if question == "-":
         for line in sys.stdin:
             if line.strip():
@@ -65,43 +65,26 @@ def ask(
         _prompt_loop(reply)
 
 
-WriteJson = Callable[[Any], None]
-
-
-def _one(reasoner: Any, decoding: Any, write: WriteJson | None) -> Callable[[str], None]:
-    from ruplar.display import answer_as_dict, show_answer
-
-    def reply(text: str) -> None:
-        start = time.perf_counter()
-        [answer] = reasoner.ask([text], return_latents=True, decoding=decoding, batch_size=1)
-        if write:
-            write(answer_as_dict(text, answer))
-        else:
-            show_answer(out, answer)
-            _print_time(start)
-
-    return reply
-
-
-def _several(reasoner: Any, decoding: Any, samples: int, write: WriteJson | None) -> Callable[[str], None]:
-    from ruplar.display import answer_as_dict, show_votes, vote_as_dict
+def _replier(reasoner: Any, decoding: Any, samples: int, write: Callable[[Any], None] | None) -> Callable[[str], None]:
+    """Return what answers a question and prints the answer, or the vote of several samples; `write` prints JSON instead."""
+    from ruplar.display import answer_as_dict, show_answer, show_votes, vote_as_dict
     from ruplar.evaluate.score import majority
 
     def reply(text: str) -> None:
         start = time.perf_counter()
         [answers] = reasoner.sample([text], samples, return_latents=True, decoding=decoding, batch_size=samples)
         vote = majority(answers, reasoner.model.domain)
+        shown = [answer_as_dict(text, answer) for answer in answers]
         if write:
-            write(vote_as_dict(text, vote) | {"samples": [answer_as_dict(text, a) for a in answers]})
+            write(shown[0] if samples == 1 else vote_as_dict(text, vote) | {"samples": shown})
+            return
+        if samples == 1:
+            show_answer(out, answers[0])
         else:
             show_votes(out, vote, answers)
-            _print_time(start)
+        out.print(f"  {1000 * (time.perf_counter() - start):.0f} ms", style="dim", highlight=False)
 
     return reply
-
-
-def _print_time(start: float) -> None:
-    out.print(f"  {1000 * (time.perf_counter() - start):.0f} ms", style="dim", highlight=False)
 
 
 def _prompt_loop(reply: Callable[[str], None]) -> None:

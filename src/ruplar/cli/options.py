@@ -153,7 +153,7 @@ def integers(text: str, option: str, count: int | None = None) -> list[int]:
 
 def sectioned_settings(pairs: Iterable[str], sections: Sequence[str], example: str) -> dict[str, dict[str, Any]]:
     """Parse `SECTION.NAME=VALUE` pairs into one dictionary per section; values are YAML."""
-    import yaml
+    from ruplar.config.text import parse
 
     found: dict[str, dict[str, Any]] = {section: {} for section in sections}
     for pair in pairs:
@@ -162,10 +162,7 @@ def sectioned_settings(pairs: Iterable[str], sections: Sequence[str], example: s
         if not equals or section not in found or not name:
             forms = " or ".join(f"{section}.NAME=VALUE" for section in sections)
             raise UserError(f"--set: cannot read '{pair}'. Write {forms}, e.g. {example}.")
-        try:
-            found[section][name] = yaml.safe_load(value)
-        except yaml.YAMLError as error:
-            raise UserError(f"--set: cannot read the value of '{pair}'; quote it.") from error
+        found[section][name] = parse(value, f"--set {pair}")
     return found
 
 

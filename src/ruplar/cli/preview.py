@@ -27,9 +27,6 @@ def preview(
         bool, typer.Option("--number-tokens", help="Add tokens for groups of digits, as backbone.number_tokens does.")
     ] = False,
     prior: Annotated[str, typer.Option(help="Prior: a name in `ruplar list priors`.")] = "mixture",
-    semantics: Annotated[
-        str | None, typer.Option(help="Variant of the mixture prior: set, multiset, paper or published.")
-    ] = None,
     spans: Annotated[str, typer.Option(help="Spans rule: a name in `ruplar list spans`.")] = "step",
     domain: Domain = "arithmetic",
     settings: Annotated[
@@ -51,8 +48,6 @@ def preview(
     from ruplar.priors.base import PriorTable
 
     chosen = sectioned_settings(settings or (), ("prior", "spans", "domain"), "prior.operand_share=0.3")
-    if semantics:
-        chosen["prior"].setdefault("semantics", semantics)
     rule = _plugin("domain", domain, chosen["domain"])
     cutter = _plugin("spans", spans, chosen["spans"])
     loaded = load_tokenizer(tokenizer or of_domain(domain))

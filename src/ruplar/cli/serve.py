@@ -38,8 +38,7 @@ def serve(
     messages: Annotated[
         MessagesMode,
         typer.Option(
-            help="A chat of several messages: single refuses it, last answers the last user message with a warning, "
-            "join joins system and user messages into one question."
+            help="A chat of several messages: single refuses it, last answers the last user message with a warning."
         ),
     ] = "single",
     allowed_hosts: Annotated[

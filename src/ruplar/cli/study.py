@@ -1,4 +1,4 @@
-"""`ruplar study`: run the cells of studies, several at a time, then print their results tables."""
+"""`ruplar study`: run the cells of a study, several at a time, then print its results table."""
 
 from __future__ import annotations
 
@@ -18,8 +18,9 @@ from ruplar.cli.listing import completion
 from ruplar.errors import Interrupted, UserError
 
 if TYPE_CHECKING:
+    from ruplar.experiments.job import Job
     from ruplar.experiments.plan import Cell
-    from ruplar.experiments.run import Job, Outcome
+    from ruplar.experiments.run import Outcome
 
 out = Console()
 SOME_FAILED, SOME_LEFT = 1, 3
@@ -27,14 +28,17 @@ SOME_FAILED, SOME_LEFT = 1, 3
 
 
 def study(
-    words: Annotated[
-        list[str],
+    name: Annotated[
+        str,
         typer.Argument(
-            metavar="STUDY... [KEY=VALUE]...",
-            help="Names in `ruplar list studies`, or YAML files, then overrides for all rows, e.g. training.max_steps=600.",
+            metavar="STUDY",
+            help="Study: a name in `ruplar list studies`, or a YAML file.",
             autocompletion=completion("studies"),
         ),
     ],
+    overrides: Annotated[
+        list[str] | None, typer.Argument(help="Settings that override all rows, e.g. training.max_steps=600.")
+    ] = None,
     show_plan: Annotated[
         bool, typer.Option("--plan", help="Print the cells and their status without running them.")
     ] = False,
@@ -43,9 +47,7 @@ def study(
     ] = "auto",
     only: Annotated[
         str | None,
-        typer.Option(
-            help="Run only these rows or cells of one study: comma-separated LABEL or LABEL-seedN, with * as wildcard."
-        ),
+        typer.Option(help="Run only these rows or cells: comma-separated LABEL or LABEL-seedN, with * as wildcard."),
     ] = None,
     seeds: Annotated[
         str | None, typer.Option(help="Comma-separated random seeds that replace those of the study.")
@@ -55,13 +57,11 @@ def study(
     ] = None,
     output: Annotated[
         Path | None,
-        typer.Option(help="Folder of the records. Default: results/STUDY. With several studies, their parent folder."),
+        typer.Option(help="Folder of the records. Default: results/STUDY."),
     ] = None,
     work: Annotated[
         Path | None,
-        typer.Option(
-            help="Folder of models and logs. Default: runs/STUDY. With several studies, their parent folder."
-        ),
+        typer.Option(help="Folder of models and logs. Default: runs/STUDY."),
     ] = None,
     final: Annotated[
         bool,
@@ -77,20 +77,13 @@ def study(
         str | None,
         typer.Option(metavar="COMMIT", help="With --final: the commit of the study file, if git does not track it."),
     ] = None,
-    reuse: Annotated[
-        bool, typer.Option(help="Reuse models of other studies that were trained with the same settings and code.")
-    ] = True,
-    memory_share: Annotated[
-        float | None,
-        typer.Option(help="Fraction of GPU memory each job may use, in (0, 1]. Default: 0.95 / N with N > 1 jobs."),
-    ] = None,
     data_dir: options.DataDir = None,
     device: options.Device = "auto",
     ray: options.Ray = None,
     gpus: options.Gpus = None,
     as_json: options.AsJson = False,
 ) -> None:
-    """Run studies: train and evaluate rows × seeds.
+    """Run a study: train and evaluate rows × seeds.
 
     All rows are trained and evaluated under equal conditions. Repeat the command to resume an interrupted study. Only
     --final evaluates on the test sets.
@@ -98,43 +91,35 @@ def study(
     if not final and (again or frozen_at):
         raise UserError(f"{'--again' if again else '--frozen-at'}: needs --final.")
     options.check_ray(ray, gpus, jobs=jobs != "auto")
-    names, overrides = options.names_and_settings(words, "study", "studies")
-    if only is not None and len(names) > 1:
-        raise UserError("--only: selects rows of one study, but several studies are named.")
+    overrides = overrides or []
 
-    def planned() -> list[Job]:
-        return [_planned(name, overrides, only, seeds, (output, work), single=len(names) == 1) for name in names]
+    def planned() -> Job:
+        return _planned(name, overrides, only, seeds, (output, work))
 
-    plans = planned()
-    twice = sorted({p.study.name for p in plans if sum(q.study.name == p.study.name for q in plans) > 1})
-    if twice:
-        raise UserError(
-            f"two studies are called '{twice[0]}', so their records would be in the same folder. Rename one."
-        )
+    plan = planned()
     if show_plan:
-        found = [_show_plan(plan, as_json) for plan in plans]
-        if as_json:
-            options.print_json(
-                found[0] if len(plans) == 1 else dict(zip((p.study.name for p in plans), found, strict=True))
-            )
+        _show_plan(plan, as_json)
         return
-    from ruplar.experiments.run import Options, run_studies
+    from ruplar.experiments.job import Options
+    from ruplar.experiments.plan import find_study
+    from ruplar.experiments.run import run_study
 
     how = Options(
         device=device if ray is not None else options.pick_device(device),
         jobs=_jobs(jobs),
         budget=budget_seconds,
         data_dir=data_dir,
-        share=memory_share,
-        reuse=reuse,
     )
+    started = time.monotonic()
     if final:
-        _check_final(overrides, {"--seeds": seeds, "--memory-share": memory_share, "--jobs": how.jobs, "--ray": ray})
-        from ruplar.experiments.plan import find_study
+        _check_final(overrides, {"--seeds": seeds, "--jobs": how.jobs, "--ray": ray})
         from ruplar.experiments.protocol import ask_test_sets, frozen_commit
 
-        commits = [frozen_commit(find_study(name), frozen_at) for name in names]
-    started = time.monotonic()
+        commit = frozen_commit(find_study(name), frozen_at)
+        with _progress(out, len(plan.chosen), as_json) as watch:
+            found = ask_test_sets(replace(plan, options=how), commit, again or (), watch)
+        _finish(plan, found, time.monotonic() - started, as_json)
+        return
     with ExitStack() as stack:
         pool = None
         if ray is not None:
@@ -142,23 +127,16 @@ def study(
 
             where, pool = stack.enter_context(cell_tasks(ray, device, gpus))
             how = replace(how, device=where)
-        while True:
-            with _progress(out, sum(len(plan.chosen) for plan in plans), as_json, several=len(plans) > 1) as watch:
-                if final:
-                    outcomes = [
-                        ask_test_sets(replace(plan, options=how), commit, again or (), watch)
-                        for plan, commit in zip(plans, commits, strict=True)
-                    ]
-                    break
+        before = None
+        while before is None or len(plan.cells) > len(before.cells):  # rows that were waiting for their tries
+            left = None if budget_seconds is None else max(0.0, budget_seconds - (time.monotonic() - started))
+            with _progress(out, len(plan.chosen), as_json) as watch:
                 try:
-                    left = None if budget_seconds is None else max(0.0, budget_seconds - (time.monotonic() - started))
-                    outcomes = run_studies(plans, replace(how, budget=left), watch, pool)
+                    found = run_study(replace(plan, options=replace(how, budget=left)), watch, pool)
                 except KeyboardInterrupt:
                     raise Interrupted("interrupted: all checkpoints are kept; repeat the command to resume.") from None
-            before, plans = plans, planned()
-            if [len(plan.cells) for plan in plans] == [len(plan.cells) for plan in before]:
-                break  # no row was waiting for its tries
-    _finish(list(zip(plans, outcomes, strict=True)), time.monotonic() - started, as_json)
+            before, plan = plan, planned()
+    _finish(plan, found, time.monotonic() - started, as_json)
 
 
 def _check_final(overrides: Sequence[str], given: dict[str, object]) -> None:
@@ -180,27 +158,20 @@ def _planned(
     only: str | None,
     seeds: str | None,
     folders: tuple[Path | None, Path | None],
-    single: bool,
 ) -> Job:
+    from ruplar.experiments.job import Job
     from ruplar.experiments.plan import find_study, load_study, plan
-    from ruplar.experiments.run import Job
     from ruplar.experiments.storage import Places
     from ruplar.experiments.tries import picks_of
 
-    chosen, wanted = load_study(name, {"seeds": options.integers(seeds, "--seeds") if seeds else None}), _wanted(only)
+    chosen = load_study(name, {"seeds": options.integers(seeds, "--seeds") if seeds else None})
     results, runs = (
-        options.writable_folder(given if given and single else (given or Path(usual)) / chosen.name)
+        options.writable_folder(given or Path(usual) / chosen.name)
         for given, usual in zip(folders, ("results", "runs"), strict=True)
     )
     places = Places(results, runs)
-    cells = plan(
-        chosen,
-        overrides,
-        find_study(name).parent,
-        wanted=lambda label: any(fnmatch(label, word.rpartition("-seed")[0] or word) for word in wanted),
-        picks=picks_of(chosen, places),
-    )
-    return Job(chosen, tuple(cells), tuple(_picked(cells, wanted)), places)
+    cells = plan(chosen, overrides, find_study(name).parent, picks=picks_of(chosen, places))
+    return Job(chosen, tuple(cells), tuple(_picked(cells, only or "*")), places)
 
 
 def _jobs(text: str) -> int | None:
@@ -211,11 +182,9 @@ def _jobs(text: str) -> int | None:
     return int(text)
 
 
-def _wanted(only: str | None) -> list[str]:
-    return ["*"] if only is None else [part.strip() for part in only.split(",") if part.strip()]
+def _picked(cells: Sequence[Cell], only: str) -> list[Cell]:
+    wanted = [part.strip() for part in only.split(",") if part.strip()]
 
-
-def _picked(cells: Sequence[Cell], wanted: Sequence[str]) -> list[Cell]:
     def fits(cell: Cell, word: str) -> bool:
         return any(fnmatch(name, word) for name in (cell.label, f"{cell.label}-seed{cell.seed}", cell.name))
 
@@ -231,7 +200,7 @@ def _picked(cells: Sequence[Cell], wanted: Sequence[str]) -> list[Cell]:
     return found
 
 
-def _show_plan(plan: Job, as_json: bool) -> list[dict[str, Any]]:
+def _show_plan(plan: Job, as_json: bool) -> None:
     from ruplar.display import table
     from ruplar.experiments.plan import tries_of
     from ruplar.experiments.tries import picks_of
@@ -248,7 +217,8 @@ def _show_plan(plan: Job, as_json: bool) -> list[dict[str, Any]]:
         for cell in plan.chosen
     ]
     if as_json:
-        return rows
+        options.print_json(rows)
+        return
     on = ", ".join(source.name for source in chosen.on)
     on += f"; with --final: {', '.join(source.name for source in chosen.test)}" if chosen.test else ""
     shown = ((str(r["cell"]), str(r["method"]), str(r["steps"] or ""), str(r["status"])) for r in rows)
@@ -267,18 +237,14 @@ def _show_plan(plan: Job, as_json: bool) -> list[dict[str, Any]]:
     waiting = [row for row in tries_of(chosen) if row not in picks_of(chosen, places)]
     if waiting:
         options.print_text(out, f"after their tries, trained with the best one: {', '.join(waiting)}")
-    return rows
 
 
 @contextmanager
-def _progress(console: Console, total: int, quiet: bool, several: bool) -> Iterator[Any]:
-    def named(event: dict[str, Any]) -> dict[str, Any]:
-        return {**event, "cell": f"{event['study']}/{event['cell']}"} if several and "cell" in event else event
-
+def _progress(console: Console, total: int, quiet: bool) -> Iterator[Any]:
     if quiet:
         yield lambda event: None
     elif not console.is_terminal:
-        yield lambda event: _print_event(console, named(event))
+        yield lambda event: _print_event(console, event)
     else:
         from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
@@ -293,7 +259,6 @@ def _progress(console: Console, total: int, quiet: bool, several: bool) -> Itera
             tasks: dict[str, Any] = {}
 
             def watch(event: dict[str, Any]) -> None:
-                event = named(event)
                 name = event.get("cell", "")
                 if event["event"] == "start":
                     tasks[name] = progress.add_task(name, total=None)
@@ -315,8 +280,7 @@ def _print_event(console: Console, event: dict[str, Any]) -> None:
         text = f"started  {event['cell']}{'  (retried exclusively)' if event['again'] else ''}"
     elif kind == "done":
         scores = ", ".join(f"{name} {score:.1f} %" for name, score in event["scores"].items())
-        reused = f"  (model reused from {event['model_from']})" if event.get("model_from") else ""
-        text = f"done     {event['cell']}  {scores}  in {event['seconds']:.0f} s{reused}"
+        text = f"done     {event['cell']}  {scores}  in {event['seconds']:.0f} s"
     elif kind == "failed":
         text = f"failed   {event['cell']}  {event['reason']}"
     elif kind == "again":
@@ -328,28 +292,23 @@ def _print_event(console: Console, event: dict[str, Any]) -> None:
     options.print_text(console, text)
 
 
-def _finish(ended: Sequence[tuple[Job, Outcome]], seconds: float, as_json: bool) -> None:
-    summaries = {plan.study.name: _as_dict(plan, found) for plan, found in ended}
-    if as_json:
-        options.print_json(next(iter(summaries.values())) if len(summaries) == 1 else summaries)
-    else:
-        for plan, found in ended:
-            _print_summary(plan, found, seconds)
-    if any(found.failed or found.left for _, found in ended):
-        raise typer.Exit(SOME_FAILED if any(found.failed for _, found in ended) else SOME_LEFT)
-
-
-def _as_dict(plan: Job, found: Outcome) -> dict[str, Any]:
+def _finish(plan: Job, found: Outcome, seconds: float, as_json: bool) -> None:
     done = len(plan.chosen) - len(found.failed) - len(found.left)
-    return {"done": done, "failed": found.failed, "left": found.left, "results": str(plan.places.results)}
+    if as_json:
+        results = str(plan.places.results)
+        options.print_json({"done": done, "failed": found.failed, "left": found.left, "results": results})
+    else:
+        _print_summary(plan, found, done, seconds)
+    if found.failed or found.left:
+        raise typer.Exit(SOME_FAILED if found.failed else SOME_LEFT)
 
 
-def _print_summary(plan: Job, found: Outcome, seconds: float) -> None:
+def _print_summary(plan: Job, found: Outcome, done: int, seconds: float) -> None:
     from ruplar.report.rows import collect
     from ruplar.report.table import to_markdown
     from ruplar.report.tables import results_table
 
-    places, done = plan.places, _as_dict(plan, found)["done"]
+    places = plan.places
     try:
         options.print_text(out, to_markdown([results_table(collect(places.results))]).rstrip())
     except UserError as error:  # no complete run yet; still print what follows

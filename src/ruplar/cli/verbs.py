@@ -168,7 +168,6 @@ def evaluate(
     ] = False,
     batch_size: BatchSize = 64,
     batch1: Annotated[int, typer.Option(min=0, help="Also time the first N questions at batch size 1.")] = 0,
-    alone: Annotated[int, typer.Option(min=0, hidden=True, help="Former name of --batch1.")] = 0,
     data_dir: options.DataDir = None,
     skip_bad: Annotated[
         bool, typer.Option("--skip-bad", help="Skip unreadable rows; the run is then marked partial.")
@@ -189,7 +188,7 @@ def evaluate(
 
     noise = options.default_noise(samples, noise, temperature)
     decoding = Decoding(temperature, top_p, 0, max_answer_tokens, noise)
-    options.check_ray(ray, gpus, batch1=batch1 or alone)
+    options.check_ray(ray, gpus, batch1=batch1)
     if output:
         options.writable_folder(output)
     with ExitStack() as stack:
@@ -202,7 +201,7 @@ def evaluate(
             model, _sources(on), decoding, options.integers(seeds, "--seeds"), limit=limit, lenient=lenient,
             batch_size=batch_size, data_dir=data_dir, skip_bad=skip_bad, output=output, console=err, load=load,
             device="cpu" if ray is not None else options.pick_device(device),
-            settings=options.method_settings(settings), samples=samples, latency_questions=batch1 or alone,
+            settings=options.method_settings(settings), samples=samples, latency_questions=batch1,
         )  # fmt: skip
     if as_json:
         options.print_json([b.model_dump(mode="json") for b in record.benchmarks])

@@ -1,4 +1,4 @@
-"""Cells of studies → Ray tasks: one task per cell, started again on another node when its node dies.
+"""Cells of a study → Ray tasks: one task per cell, started again on another node when its node dies.
 
 A cell that is started again resumes from its last checkpoint. The lock of its folder keeps a process that has outlived its node
 from running the cell twice. A cell that evaluates another cell's model waits for that task.
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
@@ -22,8 +22,6 @@ from ruplar.experiments.job import Job
 from ruplar.experiments.run import Watch
 
 _EVERY = 0.5  # seconds between two looks at events, and at a lock that another process holds
-Key = tuple[str, str]
-"""Name of a study and of a cell."""
 
 
 @contextmanager
@@ -35,22 +33,20 @@ def cell_tasks(address: str, device: str, gpus: float | None) -> Iterator[tuple[
 
 
 class CellTasks:
-    """The cells of one study or several on a cluster; `gpus` for each, at least a whole one to run exclusively."""
+    """The cells of a study on a cluster; `gpus` for each, at least a whole one to run exclusively."""
 
-    def __init__(self, ray: Any, gpus: float, plans: Sequence[Job], _jobs: int | None, watch: Watch):
-        options = plans[0].options
-        gpus = max(1.0, gpus) if options.exclusive and gpus else gpus
-        share = memory.share_of(options.share, int(1 / gpus) if gpus else 1, options.device)
-        options = replace(options, share=share, exclusive=gpus >= 1)
+    def __init__(self, ray: Any, gpus: float, job: Job, _jobs: int | None, watch: Watch):
+        gpus = max(1.0, gpus) if job.options.exclusive and gpus else gpus
+        share = memory.share_of(int(1 / gpus) if gpus else 1, job.options.device)
         self.ray, self.gpus, self.watch = ray, gpus, watch
-        self.plans = [replace(job, options=options) for job in plans]
-        self.cells = {(job.study.name, cell.name): (job, cell) for job in self.plans for cell in job.chosen}
-        self.files = {job.study.name: _file(job) for job in self.plans}
-        self.tasks: dict[Key, Any] = {}
-        self.started: set[Key] = set()
+        self.job = replace(job, options=replace(job.options, share=share, exclusive=gpus >= 1))
+        self.cells = {cell.name: cell for cell in job.chosen}
+        self.file = job.places.work / ".workers" / f"{os.getpid()}-ray.json"
+        self.tasks: dict[str, Any] = {}
+        self.started: set[str] = set()
 
-    def run(self) -> list[Job]:
-        """Run all cells → jobs of those to retry exclusively, after an out-of-memory error."""
+    def run(self) -> Job:
+        """Run all cells → those to retry exclusively, after an out-of-memory error."""
         from ray.util.queue import Queue
         from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
@@ -58,39 +54,33 @@ class CellTasks:
         self.events = Queue(actor_options={"num_cpus": 0, "scheduling_strategy": here})
         # a process per cell: the peak memory of a process cannot be reset
         self.task = self.ray.remote(num_cpus=1, num_gpus=self.gpus, max_calls=1, max_retries=LOSSES)(_run)
-        for job in self.plans:
-            job.write(self.files[job.study.name])
+        self.job.write(self.file)
         try:
-            pending = {self._submit(key): key for key in self.cells}
+            pending = {self._submit(name): name for name in self.cells}
             while pending:
                 over, _ = self.ray.wait(list(pending), num_returns=len(pending), timeout=_EVERY)
                 self._pass_on_events()
                 for ref in over:
                     self._ended(ref, pending.pop(ref))
         finally:
-            for file in self.files.values():
-                file.unlink(missing_ok=True)
-        return [job for job in map(_to_retry, self.plans) if job.chosen]
+            self.file.unlink(missing_ok=True)
+        return _to_retry(self.job)
 
-    def _submit(self, key: Key) -> Any:
+    def _submit(self, name: str) -> Any:
         """Start the task of a cell once, after those whose models it needs."""
-        if key not in self.tasks:
-            job, cell = self.cells[key]
-            needed = [self._submit((key[0], other.name)) for other in job.chosen if cell.needs(other)]
-            file = self.files[key[0]]
-            self.tasks[key] = self.task.remote(str(Path.cwd()), str(file), cell.name, self.events, *needed)
-        return self.tasks[key]
+        if name not in self.tasks:
+            needed = [self._submit(other.name) for other in self.job.chosen if self.cells[name].needs(other)]
+            self.tasks[name] = self.task.remote(str(Path.cwd()), str(self.file), name, self.events, *needed)
+        return self.tasks[name]
 
     def _pass_on_events(self) -> None:
         for event in self.events.get_nowait_batch(self.events.qsize()):
-            key = event["study"], event["cell"]
-            if event["event"] == "start" and key in self.started:  # once more, after its node died
+            if event["event"] == "start" and event["cell"] in self.started:  # once more, after its node died
                 continue
-            self.started.add(key)
+            self.started.add(event["cell"])
             self.watch({**event, "event": "again"} if event.get("again") and event["event"] == "failed" else event)
 
-    def _ended(self, ref: Any, key: Key) -> None:
-        job, cell = self.cells[key]
+    def _ended(self, ref: Any, name: str) -> None:
         try:
             self.ray.get(ref)
             return
@@ -98,12 +88,8 @@ class CellTasks:
             reason = f"{type(error.cause).__name__}: {error.cause}"
         except self.ray.exceptions.RayError as error:
             reason = f"its Ray task was lost {LOSSES + 1} times: {error}"
-        storage.write_failure(cell, job.places, reason, job.options.session)
-        self.watch({"event": "failed", "cell": cell.name, "reason": reason, "study": job.study.name})
-
-
-def _file(job: Job) -> Path:
-    return job.places.work / ".workers" / f"{os.getpid()}-ray.json"
+        storage.write_failure(self.cells[name], self.job.places, reason, self.job.options.session)
+        self.watch({"event": "failed", "cell": name, "reason": reason})
 
 
 def _to_retry(job: Job) -> Job:
@@ -124,12 +110,8 @@ def _run(folder: str, file: str, name: str, events: Any, *needed: str) -> str:
     cell = next(cell for cell in job.chosen if cell.name == name)
     memory.limit(job.options.device, job.options.share)
     worker.log_rows()
-
-    def emit(event: dict[str, Any]) -> None:
-        events.put({**event, "study": job.study.name})
-
     while job.options.deadline is None or time.time() < job.options.deadline:
-        how = worker.turn(cell, job, emit)
+        how = worker.turn(cell, job, events.put)
         if how not in ("held", "wait"):
             return how
         time.sleep(_EVERY)

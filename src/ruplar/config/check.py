@@ -1,28 +1,27 @@
 """Plain data → `RunConfig`, or every problem in it as one `UserError`.
 
-Plug-in sections are checked first, each by its own `Config`; then pydantic checks the whole. Every problem names its setting
-as it is written on the command line, and the value found.
+Every problem names its setting as it is written on the command line, and the value found.
 """
 
 import os
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from pydantic import BaseModel, ValidationError
+from pydantic import ValidationError
 
-from ruplar import plugins
 from ruplar.config import training
-from ruplar.config.run import RunConfig
+from ruplar.config.run import RunConfig, WrongPlugin
+from ruplar.config.text import at
 from ruplar.data.decontamination import why_not_train
 from ruplar.data.locations import locate
 from ruplar.data.scenarios import JOINED
 from ruplar.data.sources import GENERATORS, TEST_SEED, SourceConfig
 from ruplar.errors import UserError
 from ruplar.model.fetch import KNOWN, fetched
-from ruplar.settings import explain, model_in
+from ruplar.settings import explain
 
-PLUGIN_SECTIONS = {"spans": "spans", "prior": "priors", "method": "methods", "data.domain": "domains"}
-"""Section that names a plug-in → its kind."""
+PLUGIN_SECTIONS = ("spans", "prior", "method", "data.domain")
+"""Sections that name a plug-in."""
 
 
 def normal(data: Mapping[str, Any]) -> dict[str, Any]:
@@ -46,16 +45,8 @@ def _named(key: str, value: Any) -> Any:
 
 def check(data: Mapping[str, Any], where: str, *, check_files: bool = True, check_init: bool = True) -> RunConfig:
     """Check data in any form a recipe may have, and return the config."""
-    data = _with_default_names(normal(data))
+    data = normal(data)
     problems: list[str] = []
-    reported: set[str] = set()
-    for path, kind in PLUGIN_SECTIONS.items():
-        section = _at(data, path)
-        found = list(_plugin_problems(section, path, kind)) if isinstance(section, Mapping) else []
-        if found:  # remove it, so that its problems are not reported again below
-            problems += found
-            reported.add(path)
-            data = _without(data, path)
     section = data.get("training", {})
     if isinstance(section, Mapping):
         problems += training.problems(section)
@@ -63,68 +54,20 @@ def check(data: Mapping[str, Any], where: str, *, check_files: bool = True, chec
     try:
         config = RunConfig.model_validate(data)
     except ValidationError as error:
-        single = len(_at(data, "data.train") or ()) == 1
-        details = [d for d in error.errors() if ".".join(map(str, d["loc"])) not in reported]
+        single = len(at(data, "data.train") or ()) == 1
+        details = error.errors()
         if any(d["loc"][:2] == ("data", "train") and len(d["loc"]) > 2 for d in details):
             details = [d for d in details if d["type"] != "too_short"]  # follows from the problems of its items
-        problems += [explain(detail, RunConfig, one_train=single) for detail in details]
+        for detail in details:
+            cause = detail.get("ctx", {}).get("error")
+            if isinstance(cause, WrongPlugin):
+                problems += cause.problems(".".join(map(str, detail["loc"])))
+            else:
+                problems.append(explain(detail, RunConfig, one_train=single))
     problems += list(_across(data, config, check_files, check_init))
     if problems or config is None:
         raise UserError(*problems, where=where)
     return config
-
-
-def _with_default_names(data: dict[str, Any]) -> dict[str, Any]:
-    """Add the default name to a section with settings but no plug-in name: `data.domain.rule=published`."""
-    for path in PLUGIN_SECTIONS:
-        section, name = _at(data, path), _default_name(path)
-        if name is not None and isinstance(section, Mapping) and "name" not in section:
-            head, _, last = path.rpartition(".")
-            filled = {last: {"name": name, **section}}
-            data = {**data, head: {**data[head], **filled}} if head else {**data, **filled}
-    return data
-
-
-def _default_name(path: str) -> str | None:
-    """Return the default plug-in of a section; None where a recipe must name one."""
-    model: type[BaseModel] = RunConfig
-    *sections, last = path.split(".")
-    for section in sections:
-        model = model_in(model.model_fields[section].annotation) or model
-    found = model.model_fields[last].get_default(call_default_factory=True)
-    return getattr(found, "name", None)
-
-
-def _at(data: Any, path: str) -> Any:
-    for key in path.split("."):
-        data = data.get(key) if isinstance(data, Mapping) else None
-    return data
-
-
-def _without(data: dict[str, Any], path: str) -> dict[str, Any]:
-    head, _, last = path.rpartition(".")
-    inner = {key: value for key, value in (data[head] if head else data).items() if key != last}
-    return {**data, head: inner} if head else inner
-
-
-def _plugin_problems(section: Mapping[str, Any], path: str, kind: str) -> Iterable[str]:
-    name = section.get("name")
-    if not isinstance(name, str):
-        yield f"{path}.name: is required. Known: {', '.join(plugins.names(kind))}."
-        return
-    if "." in name and not all(part.isidentifier() for part in name.split(".")):
-        yield f"{path}.name: '{name}' is neither a known name nor a Python module, e.g. mypackage.mine."
-        return
-    try:
-        config = plugins.load(kind, name).Config
-    except UserError as error:
-        yield f"{path}.name: {error}"
-        return
-    try:
-        config(**{key: value for key, value in section.items() if key != "name"})
-    except ValidationError as error:
-        for detail in error.errors():
-            yield explain(detail, config, prefix=path, owner=f" of {kind.removesuffix('s')} {name}")
 
 
 def _across(data: Mapping[str, Any], config: RunConfig | None, check_files: bool, check_init: bool) -> Iterable[str]:
@@ -141,10 +84,10 @@ def _across(data: Mapping[str, Any], config: RunConfig | None, check_files: bool
 
 def _missing(data: Mapping[str, Any], check_init: bool) -> Iterable[str]:
     """Yield missing files and folders; read from the plain data, so that they are reported with other problems."""
-    train = _at(data, "data.train")
+    train = at(data, "data.train")
     many = isinstance(train, list) and len(train) > 1
     named = [(f"data.train.{i}" if many else "data.train", item) for i, item in enumerate(train or ())]
-    for place, item in [*named, ("data.valid", _at(data, "data.valid"))]:
+    for place, item in [*named, ("data.valid", at(data, "data.valid"))]:
         source = item.get("source") if isinstance(item, Mapping) else None
         if isinstance(source, str) and source.partition(":")[0] not in GENERATORS:
             try:
@@ -152,19 +95,19 @@ def _missing(data: Mapping[str, Any], check_init: bool) -> Iterable[str]:
                     locate(name).check_packages()
             except UserError as error:
                 yield f"{place}.source: {error}"
-    against = _at(data, "data.decontaminate")
+    against = at(data, "data.decontaminate")
     for name in against if isinstance(against, list | tuple) else ():
         try:
             locate(str(name)).check_packages()
         except UserError as error:
             yield f"data.decontaminate: {error}"
-    name = _at(data, "backbone.name")
+    name = at(data, "backbone.name")
     if isinstance(name, str) and name in KNOWN:
         try:
             fetched(name)
         except UserError as error:
             yield f"backbone.name: {error}"
-    init = _at(data, "backbone.init") if check_init else None
+    init = at(data, "backbone.init") if check_init else None
     if isinstance(init, str) and not init.startswith("embedded") and not os.path.isdir(init):
         yield f"backbone.init: no folder '{init}'. Train it first, or set it to null to start from the base model."
 

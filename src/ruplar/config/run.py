@@ -7,12 +7,27 @@ the saved config has everything the run depends on.
 from typing import Any, ClassVar
 
 import yaml
-from pydantic import ConfigDict, Field, field_validator, model_validator
+from pydantic import ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from ruplar import plugins
 from ruplar.data.sources import SourceConfig
+from ruplar.errors import UserError
 from ruplar.model.settings import BackboneConfig, PromptConfig
-from ruplar.settings import Settings
+from ruplar.settings import Settings, explain
+
+
+class WrongPlugin(ValueError):
+    """A section whose plug-in, or a setting of it, does not exist or does not fit."""
+
+    def __init__(self, cause: Exception | str, owner: str = "", config: type[Settings] = Settings):
+        super().__init__(str(cause))
+        self.cause, self.owner, self.config = cause, owner, config
+
+    def problems(self, path: str) -> list[str]:
+        """Return a sentence for each problem of the section at `path`."""
+        if not isinstance(self.cause, ValidationError):
+            return [f"{path}.name: {self.cause}"]
+        return [explain(detail, self.config, prefix=path, owner=self.owner) for detail in self.cause.errors()]
 
 
 class PluginConfig(Settings):
@@ -20,18 +35,30 @@ class PluginConfig(Settings):
 
     model_config = ConfigDict(extra="allow")
     KIND: ClassVar[str]
-    name: str
+    DEFAULT: ClassVar[str | None] = None  # its name in a section with settings only: `data.domain.rule=published`
+    name: str = ""
 
     @model_validator(mode="before")
     @classmethod
     def _checked(cls, section: Any) -> Any:
         """Turn a bare name into a section, and fill in the plug-in's defaults."""
         section = {"name": section} if isinstance(section, str) else section
-        if not isinstance(section, dict) or not isinstance(section.get("name"), str):
+        if not isinstance(section, dict):
             return section  # the field checks refuse it
-        settings = {key: value for key, value in section.items() if key != "name"}
-        filled = plugins.load(cls.KIND, section["name"]).Config(**settings)
-        return {"name": section["name"], **filled.model_dump(mode="json")}
+        name = section.get("name", cls.DEFAULT)
+        if not isinstance(name, str):
+            raise WrongPlugin(f"is required. Known: {', '.join(plugins.names(cls.KIND))}.")
+        if "." in name and not all(part.isidentifier() for part in name.split(".")):
+            raise WrongPlugin(f"'{name}' is neither a known name nor a Python module, e.g. mypackage.mine.")
+        try:
+            config = plugins.load(cls.KIND, name).Config
+        except UserError as error:
+            raise WrongPlugin(error) from error
+        try:
+            filled = config(**{key: value for key, value in section.items() if key != "name"})
+        except ValidationError as error:
+            raise WrongPlugin(error, f" of {cls.KIND.removesuffix('s')} {name}", config) from error
+        return {"name": name, **filled.model_dump(mode="json")}
 
     @property
     def settings(self) -> Any:
@@ -44,19 +71,19 @@ class PluginConfig(Settings):
 class DomainConfig(PluginConfig):
     """The domain: what a step is and when an answer is correct."""
 
-    KIND = "domains"
+    KIND, DEFAULT = "domains", "arithmetic"
 
 
 class SpansConfig(PluginConfig):
     """How a step is cut into latents."""
 
-    KIND = "spans"
+    KIND, DEFAULT = "spans", "step"
 
 
 class PriorConfig(PluginConfig):
     """The prior: the target distribution of each latent."""
 
-    KIND = "priors"
+    KIND, DEFAULT = "priors", "mixture"
 
 
 class MethodConfig(PluginConfig):
@@ -71,8 +98,7 @@ class DataSettings(Settings):
     train: tuple[SourceConfig, ...] = Field(min_length=1, description="Sources of the training chains.")
     valid: SourceConfig | None = Field(None, description="Validation set, to select checkpoints by; never a test set.")
     domain: DomainConfig = Field(
-        default_factory=lambda: DomainConfig(name="arithmetic"),
-        description="Domain: what a step is and when an answer is correct.",
+        default_factory=DomainConfig, description="Domain: what a step is and when an answer is correct."
     )
     skip_bad: bool = Field(False, description="Skip and count rows without a usable chain instead of stopping.")
     # differs from the paper: D78. Its chains are as they were written
@@ -139,12 +165,8 @@ class RunConfig(Settings):
     backbone: BackboneConfig = Field(BackboneConfig(), description="The base model and its adapter.")
     prompt: PromptConfig = Field(PromptConfig(), description="Format of prompts and answers.")
     data: DataSettings = Field(description="Training data and validation set.")
-    spans: SpansConfig = Field(
-        default_factory=lambda: SpansConfig(name="step"), description="How a step is cut into latents."
-    )
-    prior: PriorConfig = Field(
-        default_factory=lambda: PriorConfig(name="mixture"), description="Target distribution of each latent."
-    )
+    spans: SpansConfig = Field(default_factory=SpansConfig, description="How a step is cut into latents.")
+    prior: PriorConfig = Field(default_factory=PriorConfig, description="Target distribution of each latent.")
     method: MethodConfig = Field(description="How latents are trained and produced.")
     training: dict[str, Any] = Field({}, description="Hugging Face TrainingArguments by their own names.")
     speed: SpeedSettings = Field(

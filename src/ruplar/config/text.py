@@ -131,7 +131,7 @@ def override(
     for section in plugin_sections:
         path = tuple(section.split("."))
         named = by_path.get((*path, "name"))
-        if named is not None and named != _name_at(data, path):
+        if named is not None and named != at(data, f"{section}.name"):
             changes.insert(0, (path, {"name": named}))
     for path, value in changes:
         try:
@@ -156,10 +156,11 @@ def _change(text: str) -> tuple[tuple[str, ...], Any]:
         raise UserError(f"'{text[:80]}': the value is not YAML ({error.problems[0]})") from error
 
 
-def _name_at(data: Any, path: Sequence[str]) -> str | None:
-    for key in path:
+def at(data: Any, path: str) -> Any:
+    """Return the value at a dotted path; None where there is none."""
+    for key in path.split("."):
         data = data.get(key) if isinstance(data, Mapping) else None
-    return data.get("name") if isinstance(data, Mapping) else None
+    return data
 
 
 def _put(data: Any, path: Sequence[str], value: Any, whole: str) -> Any:

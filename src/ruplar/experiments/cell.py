@@ -24,13 +24,11 @@ from ruplar.evaluate.benchmark import Evaluation, evaluate, soft
 from ruplar.evaluate.question_sets import Part
 from ruplar.evaluate.record import (
     ABLATION,
-    GREEDY,
     RECORD,
     SAMPLES,
     BenchmarkResult,
     RunRecord,
     read_record,
-    read_samples,
     write_record,
     write_samples,
 )
@@ -43,7 +41,7 @@ from ruplar.model.memory import forget_peak
 from ruplar.model.soup import average
 from ruplar.model.store import start_mark
 from ruplar.reasoner import LatentReasoner
-from ruplar.runs import fingerprints, training_record
+from ruplar.runs import fingerprints, other_samples, training_record
 from ruplar.train import METRICS, MODEL, checkpoint
 from ruplar.train.progress import Progress, line
 from ruplar.train.run import train
@@ -63,7 +61,7 @@ def run_cell(cell: Cell, job: Job, report: Report) -> RunRecord:
     forget_peak(job.options.device)
     if "init" in same:
         check_same_start(cell, _start(cell, job), job.places, job.cells)
-    trained = _soup(cell, job) if cell.soup else _trained(cell, job, report)
+    trained = _model(cell, job, report)
     if "data" in same:
         check_same_data(cell, trained, job.places, job.cells)
     record = _evaluated(cell, trained, job, report, earlier)
@@ -79,11 +77,10 @@ def check_tested(cell: Cell, job: Job) -> RunRecord | None:
     names = {source.name for source in job.study.test}
     if record is None or not any(result.name in names for result in record.benchmarks):
         return None
-    run = job.places.model_of(cell)
-    if not (run / storage.TRAINED).is_file() or read_record(run / storage.TRAINED).started != record.started:
+    if not storage.has_model(cell, job.places, record):
         raise UserError(
-            f"{job.places.result(cell)}: its record has test results, but the model that gave them is not in {run}. "
-            "Restore the model, or choose another --output and --work."
+            f"{job.places.result(cell)}: its record has test results, but the model that gave them is not in "
+            f"{job.places.model_of(cell)}. Restore the model, or choose another --output and --work."
         )
     return record
 
@@ -118,14 +115,7 @@ def add_samples(found: Evaluation, folder: Path, study: Study, keep: RunRecord |
         if not (folder / SAMPLES).is_file():
             raise UserError(f"{folder}: has no {SAMPLES}, so no answers can be added to it. Choose another --output.")
         kept = [result for result in keep.benchmarks if (result.name, result.decoding, result.lenient) not in new]
-        rows = [
-            *(
-                row
-                for row in read_samples(folder)
-                if (row["benchmark"], row.get("decoding", GREEDY), row.get("lenient", False)) not in new
-            ),
-            *rows,
-        ]
+        rows = [*other_samples(folder, rows), *rows]
     write_samples(rows, folder, share=True)
     return kept
 
@@ -147,22 +137,25 @@ def _start(cell: Cell, job: Job) -> dict[str, str]:
     return start_of(read_record(done)) if done.is_file() else start_mark(cell.config.backbone.init)
 
 
-def _trained(cell: Cell, job: Job, report: Report) -> RunRecord:
-    run = job.places.model_of(cell)
+def _model(cell: Cell, job: Job, report: Report) -> RunRecord:
+    """Return the record of the model a cell evaluates; where it is missing, train it or average its soup."""
+    run, own = job.places.model_of(cell), cell.of is None or bool(cell.soup)
     done = run / storage.TRAINED
     if done.is_file():
         record = read_record(done)
-        if cell.of is None:
+        if own:
             storage.check_same_settings(cell, record.config, run)
             storage.check_same_soup(cell, record, run)
         return record
-    if cell.of is not None:
+    if not own:
         raise UserError(f"{run}: has no trained model; '{cell.label}' needs that of '{cell.of}'.")
+    record = _average(cell, job, run) if cell.soup else _train(cell, job, run, report)
+    write_json(done, record.model_dump(mode="json"))
+    return record
+
+
+def _train(cell: Cell, job: Job, run: Path, report: Report) -> RunRecord:
     _begin(cell, run)
-    elsewhere = storage.find_trained(cell, job.places, MODEL) if job.options.reuse else None
-    if elsewhere is not None and not any(run.glob("checkpoint-*")):
-        log.info("%s: model reused from %s, which was trained with the same settings.", cell.name, elsewhere)
-        return storage.copy_training(elsewhere, run, (MODEL, METRICS))
     if (run / MODEL).exists() and checkpoint.latest(run) is None:
         shutil.rmtree(run / MODEL)  # killed before its record was written, without a checkpoint to resume from
     started = datetime.now(UTC)
@@ -174,9 +167,7 @@ def _trained(cell: Cell, job: Job, report: Report) -> RunRecord:
         progress=_shown(report),
         encoded=job.places.work.parent / ENCODED,
     )
-    record = training_record(cell.config, cell.overrides, result, started, job.options.device)
-    write_json(done, record.model_dump(mode="json"))
-    return record
+    return training_record(cell.config, cell.overrides, result, started, job.options.device)
 
 
 def _begin(cell: Cell, run: Path) -> None:
@@ -190,22 +181,12 @@ def _begin(cell: Cell, run: Path) -> None:
     write_json(begun, cell.as_dict())
 
 
-def _soup(cell: Cell, job: Job) -> RunRecord:
-    run = job.places.run(cell)
-    done = run / storage.TRAINED
-    if done.is_file():
-        record = read_record(done)
-        storage.check_same_settings(cell, record.config, run)
-        storage.check_same_soup(cell, record, run)
-        return record
+def _average(cell: Cell, job: Job, run: Path) -> RunRecord:
     trainings = [job.places.run(other) for other in job.cells if cell.needs(other)]
-    records = [read_record(training / storage.TRAINED) for training in trainings]
     if (run / MODEL).exists():
         shutil.rmtree(run / MODEL)  # killed before its record was written
     average([training / MODEL for training in trainings], run / MODEL)
-    record = _together(records)
-    write_json(done, record.model_dump(mode="json"))
-    return record
+    return _together([read_record(training / storage.TRAINED) for training in trainings])
 
 
 def _together(records: Sequence[RunRecord]) -> RunRecord:

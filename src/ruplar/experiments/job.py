@@ -15,16 +15,13 @@ from ruplar.io import write_json
 
 @dataclass(frozen=True)
 class Options:
-    """How studies are run."""
+    """How a study is run."""
 
     device: str = "cpu"  # device of all workers, as torch names it
     jobs: int | None = None  # parallel workers; 0: in this process, None: as many as memory and cores allow
     budget: float | None = None  # seconds after which no further cell is started; None: no limit
     data_dir: Path | None = None  # folder with the files of known benchmarks
-    share: float | None = None  # fraction of the GPU's memory for each worker; None: equal shares where several run
-    reuse: bool = True  # whether models of other studies may be reused
-    # whether a worker runs several cells; None: on a GPU, where memory statistics can be reset
-    persistent_workers: bool | None = None
+    share: float | None = None  # fraction of the GPU's memory that this worker may use; None: no limit
     session: str = ""  # identifies this start of the study: a cell that failed in it is not retried in it
     deadline: float | None = None  # `budget` as a time in seconds since 1970
     most: int | None = None  # cells to run before a worker ends; None: all

@@ -9,31 +9,14 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from ruplar.errors import UserError
-
 _ALL = 0.95
 """Fraction of a GPU that workers share; the rest is for memory outside PyTorch's allocator, such as CUDA contexts."""
 _MESSAGES = ("CUDA error: out of memory", "Error 2: out of memory", "CUBLAS_STATUS_ALLOC_FAILED")
 """Out-of-memory messages of libraries outside PyTorch's allocator."""
 
 
-def check_share(share: float | None, device: str) -> None:
-    """Refuse an invalid share, or one that would have no effect."""
-    if share is None:
-        return
-    if not 0 < share <= 1:
-        raise UserError(f"--memory-share: must be above 0 and at most 1, e.g. 0.15; got {share:g}.")
-    if not device.startswith("cuda"):
-        raise UserError(
-            f"--memory-share: limits memory on an NVIDIA GPU and has no effect on '{device}'. Leave it out, or choose "
-            "--device cuda."
-        )
-
-
-def share_of(given: float | None, jobs: int, device: str) -> float | None:
-    """Return the share of a worker among `jobs`: the given one, else an equal one; None: no limit."""
-    if given is not None:
-        return given
+def share_of(jobs: int, device: str) -> float | None:
+    """Return the share of each of `jobs` workers; None: no limit."""
     return _ALL / jobs if jobs > 1 and device.startswith("cuda") else None
 
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ruplar.config import RunConfig, from_dict, load_recipe, recipes
+from ruplar.config import RunConfig, from_dict, load_recipe
 from ruplar.errors import UserError
 from ruplar.experiments.study import VALID, RowSettings, Study, find_study, folder_name, load_study, studies, unequal
 
@@ -71,13 +71,11 @@ def plan(
     *,
     check_files: bool = True,
     check_init: bool = True,
-    wanted: Callable[[str], bool] = lambda label: True,
     picks: Picks | None = None,
 ) -> list[Cell]:
     """Return all cells of a study, seed by seed, so that an interrupted study has complete seeds; tries come first.
 
-    `wanted` says of a label whether its cells will be run; an unwanted row whose recipe is missing is left out. A row with
-    tries has only these until `picks` has its choice.
+    A row with tries has only these until `picks` has its choice.
     """
     problems: dict[str, list[str]] = {}
     read = _reader(folder, check_files, check_init)
@@ -85,10 +83,6 @@ def plan(
     for seed in study.seeds:
         for found in [*_tries(study, seed, picks or {}), *_rows(study, picks or {})]:
             label, row, given, _ = found
-            recipe = _trains(study, row).recipe
-            if not wanted(label) and recipe is not None and _missing(recipe):
-                log.warning("row '%s' is left out: there is no recipe '%s'.", label, recipe)
-                continue
             soup = _soup(study, row, seed)
             if row.soup_of is not None and not soup:
                 continue
@@ -102,7 +96,7 @@ def plan(
             break  # the next seed has the same problems
     wrong = [f"rows.{first}{_others(rest)}: {problem}" for problem, (first, *rest) in problems.items()]
     if not wrong:
-        _warn_of_missing_soups(study, cells, wanted)
+        _warn_of_missing_soups(study, cells)
         wrong += unequal({cell.label: cell.config for cell in cells if cell.of is None}, study.same)
     if wrong:
         raise UserError(*wrong, where=f"study {study.name}")
@@ -150,18 +144,14 @@ def tries_of(study: Study) -> dict[str, dict[str, dict[str, Any]]]:
     }
 
 
-def _warn_of_missing_soups(study: Study, cells: Sequence[Cell], wanted: Callable[[str], bool]) -> None:
+def _warn_of_missing_soups(study: Study, cells: Sequence[Cell]) -> None:
     for label, row in study.rows.items():
-        if row.soup_of is not None and wanted(label) and label not in {cell.label for cell in cells}:
+        if row.soup_of is not None and label not in {cell.label for cell in cells}:
             log.warning("row '%s' is left out: %d seeds are too few for a soup.", label, len(study.seeds))
 
 
 def _trains(study: Study, row: RowSettings) -> RowSettings:
     return row if row.trained_in is None else study.rows[row.trained_in]
-
-
-def _missing(recipe: str) -> bool:
-    return not recipe.endswith((".yaml", ".yml")) and recipe not in recipes()
 
 
 def _soup(study: Study, row: RowSettings, seed: int) -> tuple[int, ...]:

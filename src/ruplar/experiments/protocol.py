@@ -20,19 +20,18 @@ from typing import Any
 
 from ruplar.data.sources import SourceConfig
 from ruplar.errors import UserError, unknown
-from ruplar.evaluate.record import GREEDY, BenchmarkResult, RunRecord, git, read_record, study_of, write_record
+from ruplar.evaluate.record import BenchmarkResult, git, read_record, study_of, write_record
 from ruplar.experiments import storage
 from ruplar.experiments.job import Job
 from ruplar.experiments.plan import Cell, labels
 from ruplar.experiments.run import Outcome, Watch
-from ruplar.experiments.study import files_of
+from ruplar.experiments.study import STUDIES
 from ruplar.runs import fingerprints
-from ruplar.train import MODEL
 
 
 def frozen_commit(file: Path, given: str | None = None) -> str:
     """Return the commit that last changed a study file or its bases beside it; `given` for a file git does not track."""
-    names = [one.name for one in files_of(file) if one.parent == file.parent]
+    names = [one.name for one, _ in STUDIES.with_bases(file) if one.parent == file.parent]
     if git(file.parent, "ls-files", "--error-unmatch", "--", *names) is None:
         if given is None:
             raise UserError(
@@ -56,7 +55,7 @@ def ask_test_sets(job: Job, frozen_at: str, again: Collection[str], watch: Watch
         job: The study, the cells to evaluate, and how.
         frozen_at: From `frozen_commit`.
         again: Labels of rows that are evaluated again.
-        watch: As in `run_studies`.
+        watch: As in `run_study`.
 
     Returns:
         Which cells failed, and which are left: not finished, or run by another process at the moment.
@@ -86,7 +85,7 @@ def ask_test_sets(job: Job, frozen_at: str, again: Collection[str], watch: Watch
                     storage.write_study(job.study, job.cells, job.places, frozen)
             except UserError as error:
                 found.failed[cell.name] = str(error)
-                watch(_event(job, cell, "failed", reason=str(error)))
+                watch({"event": "failed", "cell": cell.name, "reason": str(error)})
     return found
 
 
@@ -94,37 +93,31 @@ def _now() -> str:
     return datetime.now(UTC).isoformat(timespec="seconds")
 
 
-def _event(job: Job, cell: Cell, kind: str, **about: Any) -> dict[str, Any]:
-    return {"event": kind, "study": job.study.name, "cell": cell.name, **about}
-
-
 def _unasked(cell: Cell, job: Job, again: Collection[str]) -> list[SourceConfig]:
     """Return the test sets that a cell has no result on, or all of them if its row is evaluated again."""
-    asked = _results(read_record(job.places.result(cell)))
+    asked = storage.results_of(read_record(job.places.result(cell)))
     return [source for source in job.study.test if cell.label in again or source.name not in asked]
-
-
-def _results(record: RunRecord) -> dict[str, BenchmarkResult]:
-    return {result.name: result for result in record.benchmarks if result.decoding == GREEDY and not result.lenient}
 
 
 def _ask(cell: Cell, job: Job, on: list[SourceConfig], about: dict[str, Any], watch: Watch) -> None:
     """Let a cell's model answer test sets, and add the results to its record."""
     from ruplar.experiments.cell import add_samples, answer, write_ablation
 
-    folder, model = job.places.result(cell), job.places.model_of(cell) / MODEL
+    folder = job.places.result(cell)
     record = read_record(folder)
-    trained = model.with_name(storage.TRAINED)
-    if not model.is_dir() or not trained.is_file() or read_record(trained).started != record.started:
+    if not storage.has_model(cell, job.places, record):
         raise UserError(
-            f"the model of its record is not in {model}. Restore it there, or train it into another --output and --work."
+            f"the model of its record is not in {job.places.model_of(cell)}. Restore it there, or train it into another "
+            "--output and --work."
         )
     began = time.monotonic()
-    watch(_event(job, cell, "start", again=False))
-    reasoner, found = answer(
-        cell, job, on, lambda what, done, of: watch(_event(job, cell, "step", what=what, done=done, of=of))
-    )
-    before, asked_at = _results(record), _now()
+    watch({"event": "start", "cell": cell.name, "again": False})
+
+    def report(what: str, done: int, of: int) -> None:
+        watch({"event": "step", "cell": cell.name, "what": what, "done": done, "of": of})
+
+    reasoner, found = answer(cell, job, on, report)
+    before, asked_at = storage.results_of(record), _now()
     results = [
         result.model_copy(update={**about, "asked_at": asked_at, "asked_again": _times(before.get(result.name))})
         for result in found.results
@@ -135,7 +128,7 @@ def _ask(cell: Cell, job: Job, on: list[SourceConfig], about: dict[str, Any], wa
     data = {**record.data, **fingerprints(found.sources)}
     write_record(record.model_copy(update={"benchmarks": [*kept, *results], "data": data}), folder)
     scores = {result.name: round(result.accuracy, 2) for result in results}
-    watch(_event(job, cell, "done", seconds=time.monotonic() - began, scores=scores))
+    watch({"event": "done", "cell": cell.name, "seconds": time.monotonic() - began, "scores": scores})
 
 
 def _times(before: BenchmarkResult | None) -> int:

@@ -1,8 +1,8 @@
-"""Studies → workers that run their cells in parallel where memory allows → what failed and what is left.
+"""A study → workers that run its cells in parallel where memory allows → what failed and what is left.
 
 The number of workers is given, or measured: one worker runs the first cell, and its peak memory determines how many fit. A cell
-that runs out of GPU memory while others run is deferred and retried exclusively. When a worker finds no memory to start, the
-others continue without it; if no worker can start, the study ends.
+that runs out of GPU memory while others run is deferred and retried exclusively. When a worker cannot start, the others
+continue without it; if none can start, the study ends.
 """
 
 from __future__ import annotations
@@ -16,21 +16,21 @@ import sys
 import threading
 import time
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from ruplar.errors import UserError
 from ruplar.experiments import memory, storage
-from ruplar.experiments.job import Job, Options
+from ruplar.experiments.job import Job
 from ruplar.experiments.plan import Cell
 from ruplar.experiments.worker import work
 
 log = logging.getLogger(__name__)
 
 Watch = Callable[[dict[str, Any]], None]
-"""Gets every event: ready or no room, start, step, done, failed (see `worker.py`), and again: failed, to be retried exclusively."""
+"""Gets every event: ready or not started, start, step, done, failed (see `worker.py`), and again: failed, to be retried exclusively."""
 _ROOM = 0.8
 """Fraction of the free memory that workers may fill; the first cell may not show the highest peak."""
 
@@ -43,39 +43,30 @@ class Outcome:
     left: list[str] = field(default_factory=list)
 
 
-def run_studies(
-    jobs: Sequence[Job], options: Options, watch: Watch, pool: Callable[..., Any] | None = None
-) -> list[Outcome]:
-    """Run the chosen cells of each study, in order, with the same workers; finished cells are skipped.
-
-    `pool` replaces `Pool`, the workers on this machine.
-    """
-    memory.check_share(options.share, options.device)
-    several = options.device.startswith("cuda") if options.persistent_workers is None else options.persistent_workers
+def run_study(job: Job, watch: Watch, pool: Callable[..., Any] | None = None) -> Outcome:
+    """Run the chosen cells of a study; finished cells are skipped. `pool` replaces `Pool`, the workers on this machine."""
+    options = job.options
     options = replace(
         options,
         session=uuid.uuid4().hex,
         deadline=None if options.budget is None else time.time() + options.budget,
-        most=None if several or options.jobs == 0 else 1,
+        # a worker on the CPU runs one cell: only on a GPU can the peak memory of a process be reset
+        most=None if options.device.startswith("cuda") or options.jobs == 0 else 1,
         exclusive=options.jobs in (0, 1),
     )
-    jobs = [replace(job, options=options) for job in jobs]
-    open_cells = [tuple(cell for cell in job.chosen if job.status(cell) != "done") for job in jobs]
-    for job in jobs:
-        for cell in job.cells:
-            job.status(cell)  # refuses before anything runs
-    for job in jobs:
-        storage.write_study(job.study, job.cells, job.places)
-    todo = [replace(job, chosen=cells) for job, cells in zip(jobs, open_cells, strict=True) if cells]
-    if todo and options.jobs == 0:
-        memory.limit(options.device, options.share)
+    job = replace(job, options=options)
+    for cell in job.cells:
+        job.status(cell)  # refuses before anything runs
+    storage.write_study(job.study, job.cells, job.places)
+    todo = replace(job, chosen=tuple(cell for cell in job.chosen if job.status(cell) != "done"))
+    if todo.chosen and options.jobs == 0:
         work(todo, watch)
-    elif todo:
+    elif todo.chosen:
         pool = pool or Pool
         again = pool(todo, options.jobs, watch).run()
-        if again:
+        if again.chosen:
             pool(again, 1, watch).run()
-    return [_outcome(job) for job in jobs]
+    return _outcome(job)
 
 
 def _outcome(job: Job) -> Outcome:
@@ -98,44 +89,43 @@ def loaders_of(cell: Cell) -> int:
 
 @dataclass
 class _Worker:
-    """A process, its job files, its log, its current cell (study and name), and whether others ran in parallel."""
+    """A process, its job file, its log, the name of its current cell, and whether others ran in parallel."""
 
     process: subprocess.Popen
-    files: Sequence[Path]
+    file: Path
     log: Path
-    cell: tuple[str, str] | None = None
+    cell: str | None = None
     did: int = 0
     ready: bool = False
     ended: bool = False
     beside: bool = False
-    no_room: str = ""
+    problem: str = ""  # why it could not start
 
     def clear(self) -> None:
-        """Remove its job files, and its log if it is empty."""
-        empty = [self.log] if self.log.is_file() and not self.log.stat().st_size else []
-        for file in (*self.files, *empty):
-            file.unlink(missing_ok=True)
+        """Remove its job file, and its log if it is empty."""
+        self.file.unlink(missing_ok=True)
+        if self.log.is_file() and not self.log.stat().st_size:
+            self.log.unlink()
 
 
 class Pool:
-    """Workers that share one study or several; their number is measured where `jobs` is None."""
+    """Workers that share a study; their number is measured where `jobs` is None."""
 
-    def __init__(self, plans: Sequence[Job], jobs: int | None, watch: Watch):
-        self.plans, self.watch, self.options = plans, watch, plans[0].options
-        self.cells = {(job.study.name, cell.name): (job, cell) for job in plans for cell in job.chosen}
+    def __init__(self, job: Job, jobs: int | None, watch: Watch):
+        self.job, self.watch, self.options = job, watch, job.options
+        self.cells = {cell.name: cell for cell in job.chosen}
         self.auto, self.jobs = jobs is None, min(jobs or 1, len(self.cells))
         # on a GPU the first cell shows how many fit
         self.measuring = self.auto and self.options.device.startswith("cuda")
         self.events: queue.Queue[tuple[_Worker, dict[str, Any] | None]] = queue.Queue()
         self.workers: list[_Worker] = []
         self.room = 0.0
-        self.fit = len(self.cells)  # upper limit; lower after a worker found no memory to start
-        known = (storage.recorded(cell, job.places) for job in plans for cell in job.cells)
+        known = (storage.recorded(cell, job.places) for cell in job.cells)
         self.peak = max((record.peak_gb or 0.0 for record in known if record is not None), default=0.0)
-        self.over: set[tuple[str, str]] = set()
-        self.later: set[tuple[str, str]] = set()
+        self.over: set[str] = set()
+        self.later: set[str] = set()
 
-    def run(self) -> list[Job]:
+    def run(self) -> Job:
         """Start workers while cells are left, and follow them until the last has ended → what to retry exclusively."""
         try:
             self._fill()
@@ -152,12 +142,8 @@ class Pool:
                     worker.process.terminate()
                     worker.process.wait()
                 worker.clear()
-        chosen = (
-            (job, tuple(cell for cell in job.chosen if (job.study.name, cell.name) in self.later))
-            for job in self.plans
-        )
-        options = replace(self.options, exclusive=True, most=1)
-        return [replace(job, chosen=cells, options=options) for job, cells in chosen if cells]
+        chosen = tuple(cell for cell in self.job.chosen if cell.name in self.later)
+        return replace(self.job, chosen=chosen, options=replace(self.options, exclusive=True, most=1))
 
     def _fill(self) -> None:
         alive = [worker for worker in self.workers if not worker.ended]
@@ -175,25 +161,21 @@ class Pool:
         options = replace(
             self.options,
             threads=threads,
-            share=memory.share_of(self.options.share, self.jobs, self.options.device),
+            share=memory.share_of(self.jobs, self.options.device),
             # while measuring no share is known, and a worker without a limit would leave no memory for others
             most=1 if self.measuring else self.options.most,
         )
         # the process id keeps the files of two starts of a study apart
         name = f"{os.getpid()}-{number}{'-exclusive' if options.exclusive else ''}.json"
-        files = [job.places.work / ".workers" / name for job in self.plans]
-        for job, path in zip(self.plans, files, strict=True):
-            replace(job, options=options).write(path)
-        output = files[0].with_suffix(".log")
-        with output.open("wb") as file:
+        file = self.job.places.work / ".workers" / name
+        replace(self.job, options=options).write(file)
+        output = file.with_suffix(".log")
+        with output.open("wb") as errors:
             process = subprocess.Popen(
-                [sys.executable, "-m", "ruplar.experiments.worker", *map(str, files)],
-                stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=file, text=True,
+                [sys.executable, "-m", "ruplar.experiments.worker", str(file)],
+                stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors, text=True,
             )  # fmt: skip
-        others = [other for other in self.workers if not other.ended]
-        worker = _Worker(process, files, output, beside=bool(others))
-        for other in others:
-            other.beside = other.beside or not other.ready
+        worker = _Worker(process, file, output)
         self.workers.append(worker)
         threading.Thread(target=self._listen, args=(worker,), daemon=True).start()
 
@@ -208,38 +190,37 @@ class Pool:
         kind = event["event"]
         if kind == "ready":
             worker.ready, self.room = True, self.room or event["room_gb"]
-        elif kind == "no room":
-            worker.no_room = event["reason"]
+        elif kind == "not started":
+            worker.problem = event["reason"]
         elif kind == "start":
-            worker.cell = (event["study"], event["cell"])
+            worker.cell = event["cell"]
             others = [other for other in self.workers if other.cell and not other.ended and other is not worker]
             worker.beside = bool(others)
             for other in others:
                 other.beside = True
         elif kind in ("done", "failed"):
             worker.cell, worker.did = None, worker.did + 1
-            self.over.add((event["study"], event["cell"]))
+            self.over.add(event["cell"])
             self.peak = max(self.peak, event.get("peak_gb") or 0.0)
             if event.get("again"):
-                self._postpone((event["study"], event["cell"]), worker.beside)
+                self._postpone(event["cell"], worker.beside)
                 event = {**event, "event": "again" if worker.beside else kind}
         grows = kind in ("done", "failed") or (kind == "ready" and not self.measuring)
         if self.auto and grows and self.peak:
             self._grow()
         self.watch(event)
 
-    def _postpone(self, key: tuple[str, str], beside: bool) -> None:
+    def _postpone(self, name: str, beside: bool) -> None:
         """Defer a cell that ran out of memory, unless it ran exclusively, and the cells that need its model."""
-        job, cell = self.cells[key]
-        dependent = {(key[0], other.name) for other in job.chosen if other.needs(cell)}
+        dependent = {other.name for other in self.job.chosen if other.needs(self.cells[name])}
         self.over |= dependent
-        self.later |= dependent | ({key} if beside else set())
+        self.later |= dependent | ({name} if beside else set())
 
     def _grow(self) -> None:
         """Set the number of workers by the peak memory of the largest cell so far, and by cores per cell."""
-        loaders = [loaders_of(cell) for _, cell in self.cells.values()]
+        loaders = [loaders_of(cell) for cell in self.cells.values()]
         cores = int((os.cpu_count() or 1) / (1 + sum(loaders) / len(loaders)))
-        fitting = max(1, min(cores, int(_ROOM * self.room / self.peak), self.fit))
+        fitting = max(1, min(cores, int(_ROOM * self.room / self.peak)))
         if fitting != self.jobs:
             log.info("%d parallel workers: %.1f GB each, %.1f GB free at the start.", fitting, self.peak, self.room)
         self.jobs, self.measuring = fitting, False
@@ -248,30 +229,23 @@ class Pool:
         worker.ended = True
         code = worker.process.returncode
         if worker.cell is not None:
-            job, cell = self.cells[worker.cell]
             reason = f"its process ended with {'signal ' + str(-code) if code < 0 else 'status ' + str(code)}"
-            storage.write_failure(cell, job.places, reason, self.options.session)
+            storage.write_failure(self.cells[worker.cell], self.job.places, reason, self.options.session)
             self.over.add(worker.cell)
-            self.watch({"event": "failed", "cell": cell.name, "reason": reason, "study": job.study.name})
-            return
-        if worker.no_room:
+            self.watch({"event": "failed", "cell": worker.cell, "reason": reason})
+        elif not worker.ready:
             self._shrink(worker)
-            return
-        if not worker.ready:
-            lines = worker.log.read_text(encoding="utf-8", errors="replace").strip().splitlines()
-            raise UserError(f"a worker could not start: {lines[-1] if lines else f'status {code}'} ({worker.log}).")
-        # it found nothing to run: what is left is done, failed, or claimed by another process
-        if not worker.did:
+        elif not worker.did:  # it found nothing to run: what is left is done, failed, or claimed by another process
             running = {other.cell for other in self.workers if not other.ended}
             self.over |= self.cells.keys() - running
 
     def _shrink(self, worker: _Worker) -> None:
-        """Continue with fewer workers after one found no memory to start; without others, it had all the memory."""
-        if not worker.beside:
+        """Continue with one worker less after one could not start, usually because the GPU is full."""
+        reason = worker.problem or f"status {worker.process.returncode}"
+        if self.jobs == 1:
             raise UserError(
-                f"no worker could start, the GPU is full: {worker.no_room} ({worker.log}). Free its memory or choose another "
+                f"no worker could start: {reason} ({worker.log}). If the GPU is full, free its memory or choose another "
                 "--device, and run the same command again: it resumes."
             )
-        alive = sum(not other.ended for other in self.workers)
-        self.jobs = self.fit = max(1, alive)
-        log.warning("a worker found no memory to start (%s); continuing with %d.", worker.no_room, self.jobs)
+        self.jobs, self.auto = self.jobs - 1, False
+        log.warning("a worker could not start (%s); continuing with %d.", reason, self.jobs)

@@ -12,8 +12,6 @@ from __future__ import annotations
 
 import fcntl
 import json
-import logging
-import shutil
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -21,23 +19,21 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+from ruplar.config.text import at
 from ruplar.errors import UserError
 from ruplar.evaluate.record import (
     GREEDY,
     RECORD,
     STUDY,
+    BenchmarkResult,
     RunRecord,
-    commit_of,
     differences,
     read_record,
     study_of,
-    versions,
 )
 from ruplar.experiments.plan import Cell, labels
 from ruplar.experiments.study import Study, folder_name
 from ruplar.io import write_json
-
-log = logging.getLogger(__name__)
 
 Status = Literal["done", "running", "failed", "trained", "begun", "waiting"]
 TRAINED, FAILED, LOG = "trained.json", "failed.json", "log.txt"
@@ -89,6 +85,12 @@ def recorded(cell: Cell, places: Places) -> RunRecord | None:
     return record
 
 
+def has_model(cell: Cell, places: Places, record: RunRecord) -> bool:
+    """Return whether the model that gave a cell's record is still there."""
+    trained = places.model_of(cell) / TRAINED
+    return trained.is_file() and read_record(trained).started == record.started
+
+
 def check_same_settings(cell: Cell, config: Mapping[str, Any], folder: Path) -> None:
     """Refuse to resume, or to put into one table, what was made with settings other than the planned ones."""
     differing = differences(config, cell.config.as_dict())
@@ -97,8 +99,8 @@ def check_same_settings(cell: Cell, config: Mapping[str, Any], folder: Path) -> 
     if differing:
         first = differing[0]
         raise UserError(
-            f"{folder}: was made with other settings: {first} was {_at(config, first)!r} and is now "
-            f"{_at(cell.config.as_dict(), first)!r}"
+            f"{folder}: was made with other settings: {first} was {at(config, first)!r} and is now "
+            f"{at(cell.config.as_dict(), first)!r}"
             + (f" (also {', '.join(differing[1:])})" if differing[1:] else "")
             + ". Undo the change, choose another --output and --work, or remove the folder."
         )
@@ -114,49 +116,14 @@ def check_same_soup(cell: Cell, record: RunRecord, folder: Path) -> None:
         )
 
 
-def _at(config: Any, path: str) -> Any:
-    for key in path.split("."):
-        config = config.get(key) if isinstance(config, Mapping) else None
-    return config
+def results_of(record: RunRecord) -> dict[str, BenchmarkResult]:
+    """Return benchmark → its result with greedy decoding and strict grading."""
+    return {result.name: result for result in record.benchmarks if result.decoding == GREEDY and not result.lenient}
 
 
 def _evaluated_all(record: RunRecord, study: Study) -> bool:
-    found = {result.name: result.n for result in record.benchmarks if result.decoding == GREEDY and not result.lenient}
-    return all(source.name in found and source.count in (None, found[source.name]) for source in study.on)
-
-
-def find_trained(cell: Cell, places: Places, model: str) -> Path | None:
-    """Return a run of another study with the training this cell needs and its folder `model`; None if there is none.
-
-    Settings, seed, commit and versions must be equal. Uncommitted code reuses only models of uncommitted code, so that no
-    record claims a clean commit that did not make it.
-    """
-    here = (*commit_of(), versions())
-    for file in sorted(places.work.parent.glob(f"*/*-seed{cell.seed}/{TRAINED}")):
-        if file.parent.parent == places.work or not (file.parent / model).is_dir():
-            continue
-        try:
-            record = read_record(file)
-        except UserError as error:  # damaged, or of another version
-            log.info("%s: skipped, this version cannot read the record (%s).", file, error)
-            continue
-        equal = record.seed == cell.seed and not differences(record.config, cell.config.as_dict())
-        if equal and not record.mean_of and (record.commit, record.dirty, record.versions) == here:
-            return file.parent
-    return None
-
-
-def copy_training(source: Path, run: Path, parts: Sequence[str]) -> RunRecord:
-    """Copy another run's model and curve; the record comes last, so that a kill leaves an untrained cell."""
-    for name in parts:
-        if (source / name).is_dir():
-            shutil.copytree(source / name, run / name, dirs_exist_ok=True)
-        elif (source / name).is_file():
-            shutil.copyfile(source / name, run / name)
-    record = read_record(source / TRAINED)
-    record = record.model_copy(update={"model_from": record.model_from or str(source)})
-    write_json(run / TRAINED, record.model_dump(mode="json"))
-    return record
+    found = results_of(record)
+    return all(source.name in found and source.count in (None, found[source.name].n) for source in study.on)
 
 
 @contextmanager

@@ -27,13 +27,14 @@ from typing import Any, Literal
 from pydantic import Field, ValidationError, model_validator
 
 from ruplar.config import RunConfig
-from ruplar.config.text import merge, read_yaml
+from ruplar.config.files import YamlFiles
 from ruplar.data.locations import role_of
 from ruplar.data.sources import SourceConfig
 from ruplar.errors import UserError, unknown
 from ruplar.settings import Settings, explain
 
-FOLDER = Path(__file__).parents[1] / "studies"
+STUDIES = YamlFiles("study", Path(__file__).parents[1] / "studies")
+studies, find_study = STUDIES.names, STUDIES.find
 VALID = "valid"
 
 Aspect = Literal["data", "steps", "batch", "init", "adapter", "prompt", "operands", "optimizer"]
@@ -165,58 +166,14 @@ def folder_name(label: str, seed: int) -> str:
     return f"{re.sub(r'[ ,]+', '_', label)}-seed{seed}"
 
 
-def studies() -> dict[str, str]:
-    """Packaged studies: name → the first line of its heading."""
-    files = sorted(FOLDER.glob("[!_]*.yaml"))
-    return {f.stem: f.read_text(encoding="utf-8").split("\n", 1)[0].lstrip("# ") for f in files}
-
-
-def find_study(name_or_path: str) -> Path:
-    """Return the file of a packaged study by name, or of any study by path."""
-    if name_or_path.endswith((".yaml", ".yml")):
-        if not Path(name_or_path).is_file():
-            raise UserError(f"no study file '{name_or_path}'.")
-        return Path(name_or_path)
-    if name_or_path not in studies():
-        known = unknown("study", name_or_path, studies())
-        raise UserError(f"{known} For a study of your own give its path, FILE.yaml.")
-    return FOLDER / f"{name_or_path}.yaml"
-
-
 def load_study(name_or_path: str, changes: Mapping[str, Any] | None = None) -> Study:
     """Load and check a study; `changes` replaces whole entries of it (seeds, on)."""
     file = find_study(name_or_path)
-    data = _read(file)
+    data = STUDIES.read(file)
     try:
         return Study.model_validate({**data, **{k: v for k, v in (changes or {}).items() if v is not None}})
     except ValidationError as error:
         raise UserError(*(explain(detail, Study) for detail in error.errors()), where=str(file)) from error
-
-
-def _read(file: Path, below: tuple[Path, ...] = ()) -> dict[str, Any]:
-    data = read_yaml(file)
-    if not isinstance(data, Mapping):
-        raise UserError("a study consists of entries (key: value); this file has none.", where=str(file))
-    rest = {key: value for key, value in data.items() if key != "base"}
-    if "base" not in data:
-        return rest
-    base = _base(file, data["base"])
-    if base is None or base in (*below, file):
-        raise UserError(f"base: there is no study '{data['base']}' to build on.", where=str(file))
-    return merge(_read(base, (*below, file)), rest)
-
-
-def _base(file: Path, name: str) -> Path | None:
-    beside = file.parent / f"{name}".removesuffix(".yaml")
-    places = beside.with_name(f"{beside.name}.yaml"), FOLDER / f"{name}.yaml"
-    return next((place for place in places if place.is_file()), None)
-
-
-def files_of(file: Path) -> list[Path]:
-    """Return a study's file and those of the studies it is based on."""
-    name = read_yaml(file).get("base")
-    base = None if name is None else _base(file, name)
-    return [file] if base is None else [file, *files_of(base)]
 
 
 # --- controls: what must be equal in all rows ----------------------------------------------------------------------

@@ -1,8 +1,8 @@
-"""Jobs on disk → cells trained, evaluated and recorded, one after another, in one process that imports torch once.
+"""A job on disk → cells trained, evaluated and recorded, one after another, in one process that imports torch once.
 
-    python -m ruplar.experiments.worker JOB.json ...
+    python -m ruplar.experiments.worker JOB.json
 
-Several workers share a job: each claims the next free cell, then continues with the next job. Events go to standard output, one
+Several workers share a job: each claims the next free cell. Events go to standard output, one
 JSON object per line, for the process that started the worker; all other output of a cell goes to its log. A worker ends when
 its parent process does, so a killed study leaves nothing running.
 """
@@ -16,7 +16,7 @@ import sys
 import threading
 import time
 import traceback
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -32,35 +32,19 @@ Emit = Callable[[dict[str, Any]], None]
 _EVERY = 0.5  # seconds between two progress events of a cell
 
 
-def work(jobs: Sequence[Job], emit: Emit) -> None:
-    """Run cells, study by study, until none is left that this worker can run.
-
-    Cells that depend on another worker's cell wait for a second pass: until then another study may have cells to run.
-    """
+def work(job: Job, emit: Emit) -> None:
+    """Run cells until none is left that this worker can run; wait for models that other workers train."""
     done = 0
-    for patient in (False, True):
-        for job in jobs:
-            done += _work(job, emit, patient, None if job.options.most is None else job.options.most - done)
-
-
-def _work(job: Job, emit: Emit, patient: bool, most: int | None) -> int:
-    """Run cells of one study and return how many; `patient` waits for cells of other workers."""
-    done = 0
-
-    def report(event: dict[str, Any]) -> None:
-        emit({**event, "study": job.study.name})
-
-    while most is None or done < most:
+    while job.options.most is None or done < job.options.most:
         if job.options.deadline is not None and time.time() >= job.options.deadline:
-            return done
-        outcome = _next(job, report)
-        if outcome == "wait" and patient:
+            return
+        outcome = _next(job, emit)
+        if outcome == "none":
+            return
+        if outcome == "wait":
             time.sleep(_EVERY)
-        elif outcome in ("wait", "none"):
-            return done
         else:
             done += 1
-    return done
 
 
 def _next(job: Job, emit: Emit) -> str:
@@ -144,8 +128,8 @@ def _do(cell: Cell, job: Job, emit: Emit, again: bool) -> str:
                 traceback.print_exc(file=file)
             return _fail(cell, job, emit, error)
     scores = {result.name: round(result.accuracy, 2) for result in record.benchmarks}
-    about = {"seconds": time.monotonic() - began, "peak_gb": record.peak_gb, "model_from": record.model_from}
-    emit({"event": "done", "cell": cell.name, "scores": scores, **about})
+    seconds = time.monotonic() - began
+    emit({"event": "done", "cell": cell.name, "scores": scores, "seconds": seconds, "peak_gb": record.peak_gb})
     return "done"
 
 
@@ -153,7 +137,7 @@ def _fail(cell: Cell, job: Job, emit: Emit, error: Exception) -> str:
     reason = str(error) if isinstance(error, UserError) else f"{type(error).__name__}: {error}"
     full = memory.out_of_memory(error)
     if full and job.options.share is not None:
-        reason += f" It was limited to {job.options.share:.0%} of the GPU's memory: use a larger --memory-share or fewer --jobs."
+        reason += f" It was limited to {job.options.share:.0%} of the GPU's memory: use fewer --jobs."
     again = full and not job.options.exclusive
     storage.write_failure(cell, job.places, reason, job.options.session, again=again)
     emit({"event": "failed", "cell": cell.name, "reason": reason, "again": again})
@@ -196,13 +180,13 @@ def log_rows() -> None:
     logging.getLogger("ruplar").setLevel(logging.INFO)
 
 
-def main(arguments: Sequence[str]) -> None:
+def main(file: str) -> None:
     """See the module's docstring."""
     _end_with_parent()
     events = os.fdopen(os.dup(1), "w", encoding="utf-8", buffering=1)
     os.dup2(2, 1)  # keep other output out of the events
-    jobs = [Job.read(Path(argument)) for argument in arguments]
-    options = jobs[0].options  # all jobs share them
+    job = Job.read(Path(file))
+    options = job.options
 
     def emit(event: dict[str, Any]) -> None:
         events.write(json.dumps(event) + "\n")
@@ -210,9 +194,8 @@ def main(arguments: Sequence[str]) -> None:
     try:
         memory.limit(options.device, options.share)
         room = memory.room_gb(options.device)
-    except Exception as error:
-        if memory.out_of_memory(error):  # even the CUDA context may not fit
-            emit({"event": "no room", "reason": f"{type(error).__name__}: {str(error).splitlines()[0]}"})
+    except Exception as error:  # even the CUDA context may not fit
+        emit({"event": "not started", "reason": f"{type(error).__name__}: {str(error).splitlines()[0]}"})
         raise
     import torch
 
@@ -220,8 +203,8 @@ def main(arguments: Sequence[str]) -> None:
         torch.set_num_threads(min(options.threads, torch.get_num_threads()))
     log_rows()
     emit({"event": "ready", "room_gb": room})
-    work(jobs, emit)
+    work(job, emit)
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    main(sys.argv[1])

@@ -73,8 +73,7 @@ def make_app(registry: ModelRegistry, key: str | None = None, hosts: HostNames |
     app.add_api_route("/", page, methods=["GET"], include_in_schema=False)
     served = (*app.routes, *openai_routes.routes.routes, *playground_routes.routes.routes)
     registry.metrics.routes = frozenset(route.path for route in served if isinstance(route, Route))
-    if PAGE.is_dir():
-        app.mount("/static", _Static(directory=PAGE))
+    app.mount("/static", _Static(directory=PAGE))
     return AuthMiddleware(app, registry.metrics, registry.limits.max_body, registry.limits.timeout, key, hosts)
 
 
@@ -94,10 +93,7 @@ async def metrics(request: Request) -> Response:
 
 async def page() -> Response:
     """Return the playground page."""
-    file = PAGE / "index.html"
-    if not file.is_file():
-        raise RequestError(404, "The playground page is not installed. The API is at /v1.", None, "not_found")
-    return FileResponse(file, headers=_PAGE_HEADERS)
+    return FileResponse(PAGE / "index.html", headers=_PAGE_HEADERS)
 
 
 def _add_errors(app: FastAPI) -> None:
@@ -139,7 +135,7 @@ class ServerConfig(Settings):
     key: str | None = None  # API key required on every route except /health
     device: str = "cpu"
     allowed_hosts: list[str] = []  # further names in the Host header
-    messages: MessagesMode = "single"  # a chat of several messages: refuse, answer the last user message, or join them
+    messages: MessagesMode = "single"  # a chat of several messages: refuse it, or answer the last user message
 
 
 def load_models(config: ServerConfig, limits: Limits) -> ModelRegistry:

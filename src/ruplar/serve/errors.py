@@ -9,8 +9,10 @@ response names them in its `warning`.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
+import yaml
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 
@@ -76,53 +78,21 @@ def _is_type(part: str) -> bool:
     return part in ("str", "int", "float", "bool", "dict", "TextPart") or "[" in part or "constrained" in part
 
 
-IGNORED = frozenset(
-    {
-        *("user", "metadata", "store", "service_tier", "safety_identifier", "prompt_cache_key", "parallel_tool_calls"),
-        *("prompt_cache_retention",),
-    }
-)
-"""Fields that never change an answer: accepted and ignored."""
-
-NEUTRAL: dict[str, tuple[tuple[Any, ...], str]] = {
-    "frequency_penalty": ((0,), "answers are a few tokens long; only 0 is accepted."),
-    "presence_penalty": ((0,), "answers are a few tokens long; only 0 is accepted."),
-    "logit_bias": (({},), "logits cannot be biased."),
-    "logprobs": ((False, 0), "answer logprobs are not returned; latent probabilities are in reasoning_details."),
-    "top_logprobs": ((0,), "see logprobs."),
-    "tools": (([],), "this model calls no tools."),
-    "tool_choice": (("none", "auto"), "this model calls no tools."),
-    "functions": (([],), "this model calls no functions."),
-    "function_call": (("none", "auto"), "this model calls no functions."),
-    "response_format": (({"type": "text"},), "the answer is plain text, in the format the model was trained on."),
-    "modalities": ((["text"],), "this model writes text."),
-    "audio": ((), "this model writes text."),
-    "prediction": ((), "predicted outputs are not supported."),
-    "reasoning_effort": ((), "the model decides when to stop thinking; see halt_threshold."),
-    "verbosity": ((), "the model was trained on one answer format."),
-    "web_search_options": ((), "this model does not search."),
-    "best_of": ((1,), "request n answers and choose among them."),
-    "echo": ((False,), "the prompt is not repeated."),
-    "suffix": (("",), "this model answers questions and inserts no text."),
-}
-"""Fields accepted only when absent, null or neutral: name → neutral values, and why no other value is accepted."""
-
-EMBEDDINGS = frozenset({"prompt_embeds", "input_embeds", "inputs_embeds", "embeddings", "latents", "soft_tokens"})
-"""Never accepted from a client: an embedding could encode anything, including a control token."""
+FIELDS = yaml.safe_load(Path(__file__).with_name("request_fields.yaml").read_text(encoding="utf-8"))
 
 
 def check_fields(extra: dict[str, Any] | None) -> list[str]:
     """Reject the first field that cannot be honoured; return the names of unknown fields."""
     unknown = []
     for name, value in (extra or {}).items():
-        if name in IGNORED:
+        if name in FIELDS["ignored"]:
             continue
-        if name in EMBEDDINGS:
+        if name in FIELDS["embeddings"]:
             raise unsupported(name, "is not supported: embeddings are not accepted from clients. Send text.")
-        if name not in NEUTRAL:
+        if name not in FIELDS["refused"]:
             unknown.append(name)
             continue
-        neutral, why = NEUTRAL[name]
-        if value is not None and value not in neutral:
-            raise unsupported(name, f"is not supported: {why}")
+        field = FIELDS["refused"][name]
+        if value is not None and value not in field["neutral"]:
+            raise unsupported(name, f"is not supported: {field['why']}")
     return unknown

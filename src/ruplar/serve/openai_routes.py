@@ -17,20 +17,20 @@ from ruplar.serve.errors import RequestError
 from ruplar.serve.outputs import OutputDelta, SampleOutput, latent_as_dict, thought_text
 from ruplar.serve.registry import ModelRegistry, describe
 from ruplar.serve.requests import GenerationRequest, parse_chat, parse_completion
-from ruplar.serve.schemas import ERRORS, ChatBody, ChatCompletion, Completion, CompletionBody
+from ruplar.serve.schemas import ERRORS, ChatBody, CompletionBody
 from ruplar.serve.streaming import ClientDisconnected, EventStream, RunningRequest, sse
 
 routes = APIRouter(prefix="/v1")
 
 
-@routes.post("/chat/completions", responses={200: {"model": ChatCompletion}, **ERRORS}, summary="Answer a question")
+@routes.post("/chat/completions", responses=ERRORS, summary="Answer a question")
 async def chat_completions(body: ChatBody, request: Request) -> Response:
     """Answer a chat of one question, in one response or as a stream."""
     registry: ModelRegistry = request.app.state.registry
     return await _answer(registry, parse_chat(registry, body), "chat", request)
 
 
-@routes.post("/completions", responses={200: {"model": Completion}, **ERRORS}, summary="Answer plain prompts")
+@routes.post("/completions", responses=ERRORS, summary="Answer plain prompts")
 async def completions(body: CompletionBody, request: Request) -> Response:
     """Answer plain-text questions, in one response or as a stream."""
     registry: ModelRegistry = request.app.state.registry

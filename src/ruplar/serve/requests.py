@@ -83,7 +83,7 @@ def _parse(
     shown = re.sub(r"[^ -~]", "?", ", ".join(name[:40] for name in ignored[:8]))
     warning = f"Ignored unknown fields: {shown}." if ignored else None
     return GenerationRequest(
-        worker, prompts, n, decoding, body.stops, body.wants_reasoning, bool(body.stream), usage, warning
+        worker, prompts, n, decoding, body.stops, bool(body.include_reasoning), bool(body.stream), usage, warning
     )
 
 
@@ -108,7 +108,7 @@ def chat_question(messages: Sequence[Message], mode: MessagesMode) -> tuple[str,
     """Return the question of a chat, and a warning that names what was left out.
 
     The model was trained on single questions: preceding text makes answers worse, and it has never seen its own turns. So
-    several messages are refused, unless the server was started with another mode.
+    several messages are refused, unless the server was started with `--messages last`.
     """
     roles = [message.role for message in messages]
     if mode == "last":
@@ -118,15 +118,12 @@ def chat_question(messages: Sequence[Message], mode: MessagesMode) -> tuple[str,
         others = ", ".join(roles[:at] + roles[at + 1 :])
         warning = f"Only the last user message was answered. The model does not read these: {others}."
         return messages[at].text, warning if others else None
-    if any(role in ("assistant", "tool", "function") for role in roles):
-        why = "this model answers single questions and reads no earlier turns. Send only the question"
-        raise unsupported("messages", f"{why}, or start the server with --messages last.")
-    if len(messages) > 1 and mode == "single":
+    if len(messages) > 1:
         what = "system messages" if {"system", "developer"} & set(roles) else "several messages"
         raise unsupported(
             "messages", f"this model reads one question and was trained without {what}. Send one user message, or start "
-            "the server with --messages last to answer the last one (--messages join to join them)."
+            "the server with --messages last to answer the last one."
         )  # fmt: skip
-    if roles[-1] != "user":
+    if roles != ["user"]:
         raise unsupported("messages", "the last message must be the user's question.")
-    return "\n".join(message.text for message in messages), None
+    return messages[0].text, None

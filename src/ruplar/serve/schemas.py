@@ -1,6 +1,6 @@
-"""Schemas of request and response bodies (OpenAI's fields and a few extensions), and the server's limits.
+"""Schemas of request bodies (OpenAI's fields and a few extensions) and of errors, and the server's limits.
 
-Fields that are not supported are listed in `errors`.
+Fields that are not supported are listed in `request_fields.yaml`; responses are built in `openai_routes`.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Limits(Settings):
         return self.max_prompt * MAX_CHARS_PER_TOKEN
 
 
-MessagesMode = Literal["single", "last", "join"]
+MessagesMode = Literal["single", "last"]
 Stop = Annotated[str, Field(min_length=1, max_length=256)]
 Text = Annotated[str, Field(min_length=1)]
 
@@ -62,13 +62,6 @@ class StreamOptions(Strict):
 
     include_usage: bool | None = Field(None, description="Send a last chunk with the usage.")
     include_obfuscation: bool | None = Field(None, description="Accepted and ignored.")
-
-
-class ReasoningOptions(Strict):
-    """Whether the thought is included."""
-
-    enabled: bool | None = Field(None, description="Include the thought.")
-    exclude: bool | None = Field(None, description="Leave the thought out.")
 
 
 class CompletionOptions(Extra):
@@ -97,7 +90,6 @@ class CompletionOptions(Extra):
     stream: bool | None = Field(None, description="Stream the answer as server-sent events.")
     stream_options: StreamOptions | None = None
     include_reasoning: bool | None = Field(None, description="Include the thought. Extension.")
-    reasoning: ReasoningOptions | None = Field(None, description="The same, in OpenRouter's spelling. Extension.")
     halt_threshold: float | None = Field(
         None,
         gt=0,
@@ -111,13 +103,6 @@ class CompletionOptions(Extra):
     @property
     def stops(self) -> list[str]:
         return [self.stop] if isinstance(self.stop, str) else list(self.stop or [])
-
-    @property
-    def wants_reasoning(self) -> bool:
-        options = self.reasoning
-        if options is not None and not options.exclude and options.enabled is not False:
-            return True
-        return bool(self.include_reasoning)
 
 
 class TextPart(Strict):
@@ -182,88 +167,6 @@ class ErrorBody(BaseModel):
     """An error in OpenAI's format."""
 
     error: ErrorDetail
-
-
-class ReasoningDetail(BaseModel):
-    """One latent (`latent`) or the written thought (`text`) in `reasoning_details`."""
-
-    type: Literal["latent", "text"]
-    index: int
-    tokens: list[str] | None = None
-    probs: list[float] | None = None
-    entropy: float | None = None
-    halt: float | None = None
-    text: str | None = None
-
-
-class ReasoningTokens(BaseModel):
-    """Completion tokens spent on the thought."""
-
-    reasoning_tokens: int
-
-
-class Usage(BaseModel):
-    """Token usage of a request."""
-
-    prompt_tokens: int
-    completion_tokens: int
-    total_tokens: int
-    completion_tokens_details: ReasoningTokens
-
-
-class ChatMessage(BaseModel):
-    """The message of an answer."""
-
-    role: Literal["assistant"]
-    content: str
-    refusal: None = None
-    reasoning: str | None = None
-    reasoning_details: list[ReasoningDetail] | None = None
-
-
-class ChatChoice(BaseModel):
-    """One of n answers."""
-
-    index: int
-    message: ChatMessage
-    finish_reason: Literal["stop", "length"]
-    logprobs: None = None
-
-
-class Response(BaseModel):
-    """Fields that both kinds of responses share."""
-
-    id: str
-    created: int
-    model: str
-    usage: Usage
-    system_fingerprint: str
-    warning: str | None = Field(None, description="What was left out of the request, if anything. Extension.")
-
-
-class ChatCompletion(Response):
-    """Response of /v1/chat/completions."""
-
-    object: Literal["chat.completion"]
-    choices: list[ChatChoice]
-
-
-class TextChoice(BaseModel):
-    """One of n answers."""
-
-    index: int
-    text: str
-    finish_reason: Literal["stop", "length"]
-    logprobs: None = None
-    reasoning: str | None = None
-    reasoning_details: list[ReasoningDetail] | None = None
-
-
-class Completion(Response):
-    """Response of /v1/completions."""
-
-    object: Literal["text_completion"]
-    choices: list[TextChoice]
 
 
 ERRORS: dict[int | str, dict[str, Any]] = {

@@ -22,7 +22,6 @@ class Config(no_cot.Config):
     name_of: str = Field("hungry", description="What its files are called.")
     fails: int = Field(0, description="How often it fails.")
     wait_for: str = Field("", description="File that it waits for before anything else.")
-    takes: float = Field(0.0, description="Share of a real GPU's memory that it asks for.")
 
 
 @dataclass
@@ -36,9 +35,6 @@ class Method(no_cot.Method):
         import torch
 
         config, folder = self.config, Path(self.config.marks)
-        if config.takes:
-            total = torch.cuda.get_device_properties(0).total_memory
-            torch.empty(int(config.takes * total), dtype=torch.uint8, device="cuda")
         if config.marks and self.training_begins():
             tries = len(list(folder.glob(f"{config.name_of}-*")))
             (folder / f"{config.name_of}-{tries + 1}").touch()
