@@ -8,7 +8,7 @@ from ruplar.errors import UserError
 from ruplar.evaluate.record import STUDY, read_record, read_samples, write_record, write_samples
 from ruplar.report.paired import marks, pairs
 from ruplar.report.rows import collect
-from ruplar.runs import _other_samples
+from ruplar.runs import other_samples
 
 
 def test_a_row_that_asks_anothers_models_is_paired_with_it_by_seed():
@@ -74,7 +74,7 @@ def test_missing_samples_or_other_questions_are_told(tmp_path):
 def test_grading_a_run_leniently_too_leaves_its_strict_marks_as_they_were(tmp_path):
     home = write_run(tmp_path, "good", 1, "1000")
     fresh = [{**row, "decoding": "greedy", "lenient": True, "correct": True} for row in read_samples(home)]
-    write_samples([*_other_samples(home, fresh), *fresh], home)  # as `ruplar evaluate --lenient` does
+    write_samples([*other_samples(home, fresh), *fresh], home)  # as `ruplar evaluate --lenient` does
     kind = read_record(home).benchmarks[0].model_copy(update={"lenient": True, "correct": 4})
     write_record(read_record(home).with_benchmark(kind), home)
     right = {row.method: sum(right for [right] in marks(row).values()) for row in collect(tmp_path)}

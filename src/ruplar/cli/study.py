@@ -77,6 +77,9 @@ def study(
         str | None,
         typer.Option(metavar="COMMIT", help="With --final: the commit of the study file, if git does not track it."),
     ] = None,
+    reuse: Annotated[
+        bool, typer.Option(help="Reuse models of other studies that were trained with the same settings and code.")
+    ] = True,
     data_dir: options.DataDir = None,
     device: options.Device = "auto",
     ray: options.Ray = None,
@@ -109,6 +112,7 @@ def study(
         jobs=_jobs(jobs),
         budget=budget_seconds,
         data_dir=data_dir,
+        reuse=reuse,
     )
     started = time.monotonic()
     if final:
@@ -280,7 +284,8 @@ def _print_event(console: Console, event: dict[str, Any]) -> None:
         text = f"started  {event['cell']}{'  (retried exclusively)' if event['again'] else ''}"
     elif kind == "done":
         scores = ", ".join(f"{name} {score:.1f} %" for name, score in event["scores"].items())
-        text = f"done     {event['cell']}  {scores}  in {event['seconds']:.0f} s"
+        reused = f"  (model reused from {event['model_from']})" if event.get("model_from") else ""
+        text = f"done     {event['cell']}  {scores}  in {event['seconds']:.0f} s{reused}"
     elif kind == "failed":
         text = f"failed   {event['cell']}  {event['reason']}"
     elif kind == "again":

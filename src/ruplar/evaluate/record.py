@@ -52,8 +52,8 @@ class _Record(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _drop_computed(cls, data: Any) -> Any:
-        """Drop computed fields, written for readers of the file only, and two that earlier versions wrote."""
-        unread = {*cls.model_computed_fields, "reused_from", "model_from"}
+        """Drop computed fields, written for readers of the file only, and one that version 0.2 wrote."""
+        unread = {*cls.model_computed_fields, "reused_from"}
         return {k: v for k, v in data.items() if k not in unread} if isinstance(data, dict) else data
 
 
@@ -202,6 +202,9 @@ class RunRecord(_Record):
     seconds: float = 0
     train_seconds: float | None = None
     peak_gb: float | None = Field(None, description="Peak memory of the GPU, else of the process.")
+    model_from: str = Field(
+        "", description="Run of another study whose model was reused; empty: trained for this run."
+    )
     finished: bool = True
     benchmarks: list[BenchmarkResult] = []
 

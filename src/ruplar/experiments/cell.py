@@ -156,6 +156,10 @@ def _model(cell: Cell, job: Job, report: Report) -> RunRecord:
 
 def _train(cell: Cell, job: Job, run: Path, report: Report) -> RunRecord:
     _begin(cell, run)
+    elsewhere = storage.find_trained(cell, job.places, MODEL) if job.options.reuse else None
+    if elsewhere is not None and not any(run.glob("checkpoint-*")):
+        log.info("%s: model reused from %s, which was trained with the same settings.", cell.name, elsewhere)
+        return storage.copy_training(elsewhere, run, (MODEL, METRICS))
     if (run / MODEL).exists() and checkpoint.latest(run) is None:
         shutil.rmtree(run / MODEL)  # killed before its record was written, without a checkpoint to resume from
     started = datetime.now(UTC)

@@ -22,6 +22,7 @@ class Options:
     budget: float | None = None  # seconds after which no further cell is started; None: no limit
     data_dir: Path | None = None  # folder with the files of known benchmarks
     share: float | None = None  # fraction of the GPU's memory that this worker may use; None: no limit
+    reuse: bool = True  # whether models of other studies may be reused
     session: str = ""  # identifies this start of the study: a cell that failed in it is not retried in it
     deadline: float | None = None  # `budget` as a time in seconds since 1970
     most: int | None = None  # cells to run before a worker ends; None: all

@@ -129,7 +129,8 @@ def _do(cell: Cell, job: Job, emit: Emit, again: bool) -> str:
             return _fail(cell, job, emit, error)
     scores = {result.name: round(result.accuracy, 2) for result in record.benchmarks}
     seconds = time.monotonic() - began
-    emit({"event": "done", "cell": cell.name, "scores": scores, "seconds": seconds, "peak_gb": record.peak_gb})
+    about = {"seconds": seconds, "peak_gb": record.peak_gb, "model_from": record.model_from}
+    emit({"event": "done", "cell": cell.name, "scores": scores, **about})
     return "done"
 
 

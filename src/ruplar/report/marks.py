@@ -1,7 +1,8 @@
 """Rows → what must be said about their results, marked in a table: the protocol (`experiments/protocol.py`), seen questions.
 
-¹ asked again, ² added after freezing, ³ asked before the protocol, ⁴ questions in the training data: signs behind the
-method, explained in the note. Where all results on test sets are from before the protocol, the note says so without signs.
+¹ asked again, ² added after freezing, ³ asked before the protocol, ⁴ questions in the training data, ⁵ a model of another
+study: signs behind the method, explained in the note. Where all results on test sets are from before the protocol, the note
+says so without signs.
 """
 
 from __future__ import annotations
@@ -15,13 +16,14 @@ from ruplar.report.sets import set_label
 from ruplar.report.table import Table
 
 AGAIN, ADDED, BEFORE = "asked again", "added after freezing", "before the protocol"
-SEEN = "in training data"
-SIGNS = {AGAIN: "¹", ADDED: "²", BEFORE: "³", SEEN: "⁴"}
+SEEN, REUSED = "in training data", "model reused"
+SIGNS = {AGAIN: "¹", ADDED: "²", BEFORE: "³", SEEN: "⁴", REUSED: "⁵"}
 _MEANING = {
     AGAIN: "¹ A test set was asked again; the last answers count.",
     ADDED: "² The row was added after the first test set of the study was asked.",
     BEFORE: "³ Asked before the protocol: the rows were not frozen before test scores were known.",
     SEEN: "⁴ The model was trained on some of these questions.",
+    REUSED: "⁵ Model reused from",
 }
 _ALL_BEFORE = "Test sets were asked before the protocol: the rows were not frozen before test scores were known."
 
@@ -37,6 +39,7 @@ def marks_of(row: Row) -> tuple[str, ...]:
         ADDED: tested and any(result.added_later for result in results),
         BEFORE: tested and any(not result.frozen_at for result in results),
         SEEN: any(result.trained_on for result in results),
+        REUSED: any(run.record.model_from for run in row.runs),
     }
     return tuple(mark for mark in SIGNS if holds[mark])
 
@@ -70,11 +73,13 @@ def marked(table: Table, rows: Sequence[Row]) -> Table:
 def marks_note(rows: Iterable[Row]) -> str:
     """Explain the marks of rows; "" where there are none."""
     asked = [(marks_of(row), row) for row in rows]
+    places = sorted({run.record.model_from for _, row in asked for run in row.runs} - {""})
     used = {mark for marks, _ in asked for mark in marks}
     tested = [marks for marks, row in asked if marks or any(run.result.frozen_at for run in row.runs)]
     if used == {BEFORE} and all(tested):
         return _ALL_BEFORE
-    return " ".join(meaning for mark, meaning in _MEANING.items() if mark in used)
+    meanings = {**_MEANING, REUSED: f"{_MEANING[REUSED]} {', '.join(places)}."}
+    return " ".join(meaning for mark, meaning in meanings.items() if mark in used)
 
 
 def _joined(*sentences: str) -> str:
