@@ -131,7 +131,7 @@ def _throughput(record: Mapping[str, Any]) -> Drawing:
     rate.axhline(record["published_questions_per_s"], color=RED, linestyle="-.", label="published procedure")
     rate.set(yscale="log", ylabel="questions per second", title="Throughput")
     _limit(rate, batches, floor, 2 * max(floor))
-    rate.legend()
+    figure.legend(*rate.get_legend_handles_labels(), loc="outside lower center", ncols=4)
     _memory(memory, batches, [record["peak_gb_by_batch"][b] for b in x], record["weights_gb"])
     figure.suptitle(_place(record), x=0.01, ha="left", fontsize=13)
     caption = (
@@ -160,7 +160,7 @@ def _growth(record: Mapping[str, Any]) -> Drawing:
         panel.set(xlabel=label, ylabel="milliseconds", title=f"Time against {label}")
         _limit(panel, x, [row["floor_ms"] for row in rows], 0)
         panel.set_ylim(bottom=0)
-        panel.legend(loc="upper left")
+    figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=3)
     batches = [row for row in record["rows"] if row["vary"] == "batch"]
     _memory(axes[3], [row["x"] for row in batches], [row["peak_gb"] for row in batches], record["weights_gb"])
     figure.suptitle(_place(record), x=0.01, ha="left", fontsize=13)
@@ -192,7 +192,7 @@ def _memory(axes: Any, batches: Sequence[int], peaks: Sequence[float | None], we
     _log_batches(axes, batches)
     known = [(b, p) for b, p in zip(batches, peaks, strict=True) if p is not None]
     if known:
-        axes.plot(*zip(*known, strict=True), color=GREEN, marker="s", label="peak memory")
+        axes.plot(*zip(*known, strict=True), color=BLUE, marker="o", label="peak memory of soft tokens")
     axes.axhline(weights, color=INK, linestyle="--", label="weights")
     axes.set(ylabel="GB", title="Memory")
     axes.set_ylim(bottom=0)
