@@ -1,7 +1,7 @@
 """Convert an exported model with number tokens, or an embedded one, to GGUF for llama.cpp.
 
     ruplar export models/smollm2-135m-cot exported
-    python examples/to_gguf.py LLAMA_CPP exported --outtype f32 --outfile cot.gguf
+    python examples/gguf/convert.py LLAMA_CPP exported --outtype f32 --outfile cot.gguf
 
 LLAMA_CPP is a clone of llama.cpp. Its converter knows a tokenizer by a hash and refuses ours. This script names the
 pre-tokenizer `minicpm5`, which splits numbers into groups of three digits as ours does. Other arguments are the converter's.
