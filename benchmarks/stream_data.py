@@ -1,10 +1,11 @@
 """Training on millions of chains in Parquet shards: the run's memory against the number of rows.
 
-    python benchmarks/stream_data.py --rows 500000,1000000,2000000,5000000
+    python benchmarks/stream_data.py --rows 500000,1500000,5000000 --json results/bench/stream-data.json
     python benchmarks/stream_data.py --rows 5000000 --through datasets      # datasets.load_dataset(…, streaming=True)
+    python benchmarks/stream_data.py --json results/bench/stream-data.json --figure docs/figures/stream-data.png
 
 Each count is a run of its own, with the embedded model, from reading the shards to the last of 5 steps. Memory is the
-highest `RssAnon` of the process: what it holds itself, without pages of files, which the system can drop.
+highest `RssAnon` of the process: what it holds itself. `RssFile`, pages of files that the system can drop, is apart.
 """
 
 from __future__ import annotations
@@ -18,9 +19,11 @@ import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 SHARD = 250_000
 STEPS = 5
+KINDS = {"RssAnon": "anonymous_mb", "RssFile": "files_mb"}
 
 
 def chains(start: int, count: int) -> Iterator[dict[str, str]]:
@@ -81,28 +84,23 @@ def run(files: list[Path], through: str, output: Path) -> None:
         ).train()
 
 
-def peak_memory(files: list[Path], through: str, output: Path) -> int:
-    """Return the highest number of bytes that the run held."""
+def peak_memory(files: list[Path], through: str, output: Path) -> dict[str, float]:
+    """Return the highest memory of the run in MB, by kind."""
     process = multiprocessing.get_context("spawn").Process(target=run, args=(files, through, output))
     process.start()
-    most = 0
+    most = dict.fromkeys(KINDS, 0.0)
     while process.is_alive():
-        status = Path(f"/proc/{process.pid}/status").read_text()
-        found = re.search(r"RssAnon:\s+(\d+) kB", status)  # absent once the process has ended
-        most = max(most, 1024 * int(found[1]) if found else 0)
-        process.join(0.2)
+        found = re.findall(r"(RssAnon|RssFile):\s+(\d+) kB", Path(f"/proc/{process.pid}/status").read_text())
+        for kind, size in found:  # none once the process has ended
+            most[kind] = max(most[kind], round(int(size) * 1024 / 1e6, 1))
+        process.join(0.1)
     if process.exitcode:
         raise SystemExit(f"the run ended with status {process.exitcode}")
     return most
 
 
-def main() -> None:
-    words = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    words.add_argument("--rows", default="500000,1000000,2000000,5000000", help="comma-separated numbers of rows")
-    words.add_argument("--through", choices=("files", "datasets"), default="files", help="how the shards are read")
-    words.add_argument("--folder", type=Path, help="keep the shards here, to use them again")
-    options = words.parse_args()
-    print("| rows | shards | memory | time |\n|---:|---:|---:|---:|", flush=True)
+def measure(options: argparse.Namespace, record: list[dict[str, Any]]) -> None:
+    print("| rows | shards | memory | pages of files | time |\n|---:|---:|---:|---:|---:|", flush=True)
     with tempfile.TemporaryDirectory(prefix="stream-") as temporary:
         folder = options.folder or Path(temporary)
         folder.mkdir(parents=True, exist_ok=True)
@@ -110,8 +108,50 @@ def main() -> None:
             files = write_shards(folder, rows)
             began = time.monotonic()
             most = peak_memory(files, options.through, Path(temporary) / f"run-{rows}")
-            seconds = time.monotonic() - began
-            print(f"| {rows:,} | {len(files)} | {most / 1e6:,.0f} MB | {seconds:,.0f} s |", flush=True)
+            seconds = round(time.monotonic() - began)
+            sizes = " | ".join(f"{most[kind]:,.0f} MB" for kind in KINDS)
+            print(f"| {rows:,} | {len(files)} | {sizes} | {seconds:,} s |", flush=True)
+            about = {"rows": rows, "shards": len(files), "through": options.through, "seconds": seconds}
+            record[:] = [one for one in record if (one["rows"], one["through"]) != (rows, options.through)]
+            record.append({**about, **{KINDS[kind]: size for kind, size in most.items()}})
+            if options.json:
+                options.json.write_text(json.dumps(sorted(record, key=lambda one: one["rows"]), indent=1) + "\n")
+
+
+def draw(record: list[dict[str, Any]], picture: Path) -> None:
+    from ruplar.report.figures.style import BLUE, GREEN, MUTED, Drawing, panels, styled
+
+    @styled
+    def drawing() -> Drawing:
+        image, (axis,) = panels(1, 1, 8, 4.6)
+        runs = [one for one in record if one["through"] == "files"]
+        rows = [one["rows"] / 1e6 for one in runs]
+        for kind, label, colour, mark in (
+            ("anonymous_mb", "memory of the process", BLUE, "o"),
+            ("files_mb", "pages of files, which the system can drop", GREEN, "s"),
+        ):
+            axis.plot(rows, [one[kind] for one in runs], color=colour, marker=mark, label=label)
+        axis.plot(rows, [800 * n for n in rows], "--", color=MUTED, label="the rows alone, if all were in memory")
+        axis.set(xlabel="million training rows", ylabel="highest memory in MB", ylim=(0, None))
+        axis.legend()
+        return Drawing("stream-data", "Memory against rows", "", image)
+
+    picture.write_bytes(drawing().png())
+
+
+def main() -> None:
+    words = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    words.add_argument("--rows", default="500000,1500000,5000000", help="comma-separated numbers of rows")
+    words.add_argument("--through", choices=("files", "datasets"), default="files", help="how the shards are read")
+    words.add_argument("--folder", type=Path, help="keep the shards here, to use them again")
+    words.add_argument("--json", type=Path, help="the record; counts that it has are replaced")
+    words.add_argument("--figure", type=Path, help="draw the record instead of measuring")
+    options = words.parse_args()
+    record = json.loads(options.json.read_text()) if options.json and options.json.is_file() else []
+    if options.figure:
+        draw(record, options.figure)
+    else:
+        measure(options, record)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
 """Questions, examples and files → fingerprints that identify them."""
 
 import hashlib
+import itertools
 import sys
 import unicodedata
 from collections.abc import Iterable
@@ -8,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
+from ruplar.mapped import mapped, sorted_once
 from ruplar.types import Example
 
 
@@ -26,9 +28,15 @@ def short_digest(question: str) -> int:
     return int.from_bytes(digest(question)[:8], sys.byteorder)
 
 
-def digests(questions: Iterable[str]) -> np.ndarray:
-    """Questions → the first 8 bytes of each digest as numbers, sorted, without repeats."""
-    return np.unique(np.fromiter(map(short_digest, questions), np.uint64))
+def digests(questions: Iterable[str], before: Iterable[int] = ()) -> np.ndarray:
+    """Questions → their short digests and those `before`, sorted, without repeats, in a temporary file."""
+    return sorted_once(mapped(itertools.chain(before, map(short_digest, questions)), np.uint64))
+
+
+def count_seen(questions: Iterable[str], known: np.ndarray) -> int:
+    """Return how many questions have a digest that is among the `known`, which `digests` returned."""
+    keys = np.fromiter(map(short_digest, questions), np.uint64)
+    return int(np.sum(np.searchsorted(known, keys, "right") > np.searchsorted(known, keys)))
 
 
 def fingerprint(path: str | Path) -> str:

@@ -7,7 +7,8 @@ import pytest
 import torch
 
 from ruplar.data.collate import batch_of, collate, pack_rows, share_totals
-from ruplar.data.columnar import join, to_columns
+from ruplar.data.columnar import to_columns
+from ruplar.data.pretokenize import join, load, write
 from ruplar.types import Batch, Item, SparsePrior
 
 NONE = -100
@@ -109,9 +110,13 @@ def assert_equal(a: Batch, b: Batch):
 
 
 @pytest.mark.parametrize("width", [0, 64, 8], ids=["padded", "packed", "packed, some items wider than the rows"])
-def test_any_rows_of_joined_datasets_are_the_batch_of_their_items(width):
+def test_any_rows_of_joined_datasets_are_the_batch_of_their_items(tmp_path, width):
     found = [_random_item(seed) for seed in range(40)]
-    columns = join([to_columns(found[:7]), to_columns(found[7:25]), to_columns(found[25:])])
+    parts = [tmp_path / name for name in "abc"]
+    for part, some in zip(parts, (found[:7], found[7:25], found[25:]), strict=True):
+        write(to_columns(some), part)
+    join(parts, tmp_path / "joined")
+    columns = load(tmp_path / "joined")
     rows = np.random.default_rng(3).permutation(40)[:17]
     assert_equal(batch_of(columns, rows, 5, width), collate([found[row] for row in rows], 5, width))
 

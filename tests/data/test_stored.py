@@ -2,14 +2,19 @@
 
 import json
 import pickle
+import re
 import tracemalloc
 from collections.abc import Iterator
+from pathlib import Path
 
+import numpy as np
 import pytest
 
 from ruplar import plugins
 from ruplar.data import stored
 from ruplar.data.sources import SourceConfig, open_source
+from ruplar.fingerprints import count_seen, digests, short_digest
+from ruplar.mapped import mapped, repeated, sorted_once
 from ruplar.train.dataset import examples_of
 
 
@@ -85,3 +90,51 @@ def test_many_small_files_of_a_run_share_the_rows_that_stay_in_memory(arithmetic
     assert [isinstance(one, list) for one in after.train.examples.sources] == [True, True, False, False, False]
     assert list(after.train) == list(before.train) and len(after.train) == 29
     assert list(from_files(after.train)) == list(enumerate(before.train))
+
+
+def test_numbers_in_a_file_are_sorted_and_repeats_are_found_across_blocks(monkeypatch):
+    monkeypatch.setattr("ruplar.mapped._BLOCK", 3)
+    drawn = np.random.default_rng(0).integers(0, 12, 40).tolist()
+    assert mapped(drawn).tolist() == drawn and mapped([]).tolist() == []
+    assert sorted_once(mapped(drawn)).tolist() == sorted(set(drawn))
+    assert repeated(mapped(drawn)) == [i for i, n in enumerate(drawn) if n in drawn[:i]]
+    assert repeated(mapped(range(9))) == repeated(mapped([])) == []
+
+
+def test_digests_are_joined_with_those_of_an_earlier_model():
+    earlier = digests(["How many?", "How far?"])
+    found = digests(["how  MANY?", "Else?"], earlier)
+    assert found.tolist() == sorted(map(short_digest, ["How many?", "How far?", "Else?"]))
+    assert count_seen(["Else?", "New?", "How far?", "how far?"], found) == 3 and count_seen([], found) == 0
+
+
+@pytest.mark.slow
+def test_the_order_of_the_rows_takes_no_memory_per_row():
+    import torch
+
+    from ruplar.train.sampler import EpochPlan, Order, shuffled
+
+    def start(rows):
+        order = iter(Order(shuffled(rows), EpochPlan(rows, 4), seed=1))
+        return next(order).row, order
+
+    start(100_000)  # the first use of torch and the block of rows that is converted at a time
+    before = _anonymous()
+    first, order = start(2_000_000)
+    assert _anonymous() - before < 6_000_000, "16 MB as an array in memory"
+    assert first == torch.randperm(2_000_000, generator=torch.Generator().manual_seed(1))[0] and order
+
+
+def test_digests_take_no_memory_per_row(monkeypatch):
+    monkeypatch.setattr("ruplar.mapped._BLOCK", 1024)
+    tracemalloc.start()
+    found = digests(map(str, range(50_000)))
+    most = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert len(found) == 50_000 and most < 200_000, "400 kB as an array in memory"
+
+
+def _anonymous() -> int:
+    """Return the bytes that this process holds, without pages of files."""
+    found = re.search(r"RssAnon:\s+(\d+) kB", Path("/proc/self/status").read_text())
+    return 1024 * int(found[1])

@@ -76,7 +76,7 @@ def test_a_failed_load_leaves_nothing_in_the_cache(section, tmp_path, monkeypatc
     assert not list((tmp_path / "kept").glob("[!.]*"))
 
 
-@pytest.mark.parametrize("name", ["train.jsonl", "about.json", "valid.npy"])
+@pytest.mark.parametrize("name", ["train.jsonl", "about.json", "valid.starts"])
 def test_damaged_data_is_refused(section, tmp_path, name):
     domain, folder = Domain(Config()), tmp_path / "kept"
     load_cached(section, domain, True, folder)

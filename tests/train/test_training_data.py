@@ -6,7 +6,7 @@ from ruplar import plugins
 from ruplar.config import DataSettings
 from ruplar.data.sources import SourceConfig
 from ruplar.errors import UserError
-from ruplar.train.dataset import IN_VALID, Joined, Rows, load_data
+from ruplar.train.dataset import IN_VALID, Joined, Without, load_data
 
 
 @pytest.fixture
@@ -32,8 +32,9 @@ def test_joined_sources_keep_their_order_and_count_from_both_ends():
         joined[3]
 
 
-def test_chosen_rows_are_a_view():
-    view = Rows(["a", "b", "c", "d"], [0, 2, 3])
+def test_a_sequence_without_some_rows_is_a_view():
+    assert list(Without("abcde", [0, 1, 4])) == ["c", "d"] == Without("abcde", [0, 1, 4])[:]
+    view = Without(["a", "b", "c", "d"], [1])
     assert list(view) == ["a", "c", "d"] and list(view[1:]) == ["c", "d"] and view[-1] == "d"
 
 

@@ -36,12 +36,6 @@ class Ragged:
                 values[start : start + len(one)] = one
         return cls(values, starts)
 
-    @classmethod
-    def joined(cls, parts: Sequence[Ragged]) -> Ragged:
-        ends = np.cumsum([0, *(len(part.values) for part in parts)])
-        starts = [part.starts[:-1] + end for part, end in zip(parts, ends, strict=False)]
-        return cls(np.concatenate([part.values for part in parts]), np.concatenate([*starts, ends[-1:]]))
-
     def __len__(self) -> int:
         return len(self.starts) - 1
 
@@ -104,22 +98,6 @@ def to_columns(items: Sequence[Item]) -> ColumnarDataset:
     )
 
 
-def join(datasets: Sequence[ColumnarDataset]) -> ColumnarDataset:
-    """Concatenate datasets in the order of their items."""
-    names = sorted(frozenset().union(*(one.also for one in datasets)))
-    columns = {}
-    for name in COLUMNS:
-        parts = [getattr(one, name) for one in datasets]
-        width = max((part.values.shape[1] for part in parts if part.values.ndim == 2), default=0)
-        columns[name] = Ragged.joined([_pad_to(part, width) for part in parts])
-    counts = {name: [np.diff(one.also_at[name].starts) for one in datasets] for name in names}
-    return ColumnarDataset(
-        **columns,
-        also={name: join([one.also[name] for one in datasets]) for name in names},
-        also_at={name: counting(np.concatenate(counts[name])) for name in names},
-    )
-
-
 def pad_priors(priors: Sequence[SparsePrior]) -> tuple[np.ndarray, np.ndarray]:
     """Priors → [M, K] ids and probs; unused places are id 0 with probability 0."""
     width = max((len(p.ids) for p in priors), default=1)
@@ -141,9 +119,3 @@ def counting(counts: Sequence[int] | np.ndarray) -> Ragged:
     """Lengths → lists of these lengths that count 0, 1, 2, … on from one to the next."""
     starts = np.concatenate([[0], np.cumsum(counts, dtype=np.int64)])
     return Ragged(np.arange(starts[-1], dtype=np.int64), starts)
-
-
-def _pad_to(part: Ragged, width: int) -> Ragged:
-    if part.values.ndim == 1 or part.values.shape[1] == width:
-        return part
-    return Ragged(np.pad(part.values, ((0, 0), (0, width - part.values.shape[1]))), part.starts)

@@ -9,13 +9,15 @@ prior, method) with their settings, and the source code.
 
 from __future__ import annotations
 
+import itertools
 import json
 import logging
 import os
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from threading import Thread
 from typing import TYPE_CHECKING, Any
 
@@ -24,7 +26,7 @@ from torch.utils.data import DataLoader, Dataset
 
 from ruplar.data.cache import is_complete, key_of, lock, source_of, write_complete
 from ruplar.data.collate import batch_of
-from ruplar.data.columnar import COLUMNS, ColumnarDataset, Ragged, counting, join, to_columns
+from ruplar.data.columnar import COLUMNS, ColumnarDataset, Ragged, counting, to_columns
 from ruplar.data.encoding import ChainDataset, Encoder
 from ruplar.types import Batch, SampleContext
 
@@ -79,11 +81,10 @@ def pretokenize(dataset: ChainDataset, names: Mapping[str, Any], folder: Path, w
     if not is_complete(place):  # a complete cache is never written to, not even a lock: it may be read-only
         with lock(place):
             if not is_complete(place):
-                columns = _encode(dataset, workers)
-                with write_complete(place) as draft:
-                    _write(columns, draft)
+                with write_complete(place) as draft, TemporaryDirectory(dir=draft) as parts:
+                    join(_encode(dataset, workers, Path(parts)), draft)
                 log.info("%s: %d chains encoded.", place, len(dataset))
-    return PretokenizedDataset(_load(place), dataset.method)
+    return PretokenizedDataset(load(place), dataset.method)
 
 
 def place_of(dataset: ChainDataset, names: Mapping[str, Any], folder: Path) -> Path:
@@ -106,12 +107,17 @@ class _Parts(Dataset):
         return to_columns([self.dataset[SampleContext(0, row)] for row in rows])
 
 
-def _encode(dataset: ChainDataset, workers: int) -> ColumnarDataset:
+def _encode(dataset: ChainDataset, workers: int, folder: Path) -> list[Path]:
+    """Encode all rows and return the folder of each part: all together may be larger than memory."""
     parts = _Parts(ChainDataset(dataset.examples, dataset.method, dataset.encoder, keep=False))
     loader = DataLoader(
         parts, batch_size=None, num_workers=workers, collate_fn=_identity, worker_init_fn=_exit_with_parent
     )
-    return join(list(loader))
+    places = []
+    for number, part in enumerate(loader):
+        places.append(folder / str(number))
+        write(part, places[-1])
+    return places
 
 
 def _exit_with_parent(worker: int) -> None:
@@ -147,18 +153,51 @@ def _tokenizer_text(tokenizer: Any) -> str:
     return fast.to_str() if fast is not None else json.dumps(tokenizer.get_vocab(), sort_keys=True)
 
 
-def _write(columns: ColumnarDataset, folder: Path) -> None:
+def write(columns: ColumnarDataset, folder: Path) -> None:
+    """Write a dataset to a folder that `load` reads."""
     folder.mkdir(parents=True, exist_ok=True)
     for name in COLUMNS:
         column = getattr(columns, name)
         np.save(folder / f"{name}.values.npy", column.values)
         np.save(folder / f"{name}.starts.npy", column.starts)
     for name, companion in columns.also.items():
-        _write(companion, folder / "also" / name)
+        write(companion, folder / "also" / name)
         np.save(folder / "also" / f"{name}.starts.npy", columns.also_at[name].starts)
 
 
-def _load(folder: Path) -> ColumnarDataset:
+def join(parts: Sequence[Path], folder: Path) -> None:
+    """Concatenate the datasets of several folders, in their order, file by file."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for name in COLUMNS:
+        values = [_array(part / f"{name}.values.npy") for part in parts]
+        width = max((one.shape[1] for one in values if one.ndim == 2), default=0)
+        padded = (np.pad(one, ((0, 0), (0, width - one.shape[1]))) if one.ndim == 2 else one for one in values)
+        shape = (sum(map(len, values)), *([width] if values[0].ndim == 2 else []))
+        _save(folder / f"{name}.values.npy", padded, values[0].dtype, shape)
+        _join_starts([part / f"{name}.starts.npy" for part in parts], folder / f"{name}.starts.npy")
+    for name in sorted(place.name for place in (parts[0] / "also").glob("*") if place.is_dir()):
+        join([part / "also" / name for part in parts], folder / "also" / name)
+        _join_starts([part / "also" / f"{name}.starts.npy" for part in parts], folder / "also" / f"{name}.starts.npy")
+
+
+def _join_starts(parts: Sequence[Path], file: Path) -> None:
+    starts = [_array(part) for part in parts]
+    ends = np.cumsum([0, *(one[-1] for one in starts)])
+    moved = (one[:-1] + end for one, end in zip(starts, ends, strict=False))
+    _save(file, itertools.chain(moved, [ends[-1:]]), np.dtype(np.int64), (sum(len(one) - 1 for one in starts) + 1,))
+
+
+def _save(file: Path, blocks: Iterable[np.ndarray], dtype: np.dtype, shape: tuple[int, ...]) -> None:
+    """Write blocks of rows as one .npy file."""
+    with file.open("wb") as out:
+        header = {"descr": np.lib.format.dtype_to_descr(dtype), "fortran_order": False, "shape": shape}
+        np.lib.format.write_array_header_1_0(out, header)
+        for block in blocks:
+            np.ascontiguousarray(block).tofile(out)
+
+
+def load(folder: Path) -> ColumnarDataset:
+    """Map the files of a dataset."""
     columns = {
         name: Ragged(_array(folder / f"{name}.values.npy"), _array(folder / f"{name}.starts.npy")) for name in COLUMNS
     }
@@ -166,7 +205,7 @@ def _load(folder: Path) -> ColumnarDataset:
     starts = {name: _array(folder / "also" / f"{name}.starts.npy") for name in names}
     return ColumnarDataset(
         **columns,
-        also={name: _load(folder / "also" / name) for name in names},
+        also={name: load(folder / "also" / name) for name in names},
         also_at={name: counting(np.diff(at)) for name, at in starts.items()},
     )
 

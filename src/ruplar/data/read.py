@@ -7,7 +7,6 @@ in the `ReadResult` and logged.
 """
 
 import logging
-from array import array
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -21,6 +20,7 @@ from ruplar.data.stored import Spool
 from ruplar.domains.base import Domain
 from ruplar.errors import UserError, unknown
 from ruplar.fingerprints import fingerprint, fingerprint_questions, short_digest
+from ruplar.mapped import NumberFile, repeated
 from ruplar.types import Example
 
 log = logging.getLogger(__name__)
@@ -98,6 +98,7 @@ def read(
     limit: int | None = None,
     data_dir: str | Path | None = None,
     skip_with: str = SKIP_WITH,
+    room: int | None = None,
 ) -> ReadResult:
     """Source → its examples, and an account of the other rows.
 
@@ -110,15 +111,16 @@ def read(
         limit: Stop after this many examples.
         data_dir: Folder with the files of known sets.
         skip_with: How the user can leave bad rows out, for the error message.
+        room: Rows that may stay in memory; see `Spool`.
     """
     location = locate(source, data_dir)
     reading = ReadResult(location)
-    examples, keys = Spool(), array("Q")
+    examples, keys = Spool(room=room), NumberFile(dtype=np.uint64)
     for found in _scan(location, domain, format, need_steps):
         reading.rows += 1
         if isinstance(found, Example):
             examples.append(found)
-            keys.append(short_digest(found.question))  # 8 bytes per row, where a set would take 100
+            keys.append(short_digest(found.question))
             if domain.extract(found.answer) is None:
                 reading.in_words.append(Problem(WORDS, found.source, _excerpt(found.answer)))
         else:
@@ -126,7 +128,7 @@ def read(
         if len(examples) == limit:
             break
     reading.examples = examples.done()
-    repeats = (reading.examples[row] for row in _repeated(keys))
+    repeats = (reading.examples[row] for row in repeated(keys.done()))
     reading.repeats = [Problem(DUPLICATE, found.source, _excerpt(found.question)) for found in repeats]
     if reading.left_out and not skip_bad:
         raise UserError(*_bad_rows(reading.left_out, reading.rows, domain, skip_with), where=location.name)
@@ -136,14 +138,6 @@ def read(
         raise UserError(f"{location.name}: no usable row: {why}.{hint}")
     log.log(logging.WARNING if reading.left_out or reading.in_words else logging.INFO, "%s", reading.report())
     return reading
-
-
-def _repeated(keys: array) -> list[int]:
-    """Return the places of the keys that occur earlier too."""
-    values = np.array(keys, np.uint64)
-    again = np.ones(len(values), bool)
-    again[np.unique(values, return_index=True)[1]] = False
-    return np.flatnonzero(again).tolist()
 
 
 def _scan(location: Location, domain: Domain, format: str | None, need_steps: bool) -> Iterator[Example | Problem]:

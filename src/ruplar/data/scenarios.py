@@ -42,7 +42,7 @@ def keep_part(results: Sequence[ReadResult], domain: Domain, split: Split, name:
             f"split_by: the domain '{type(domain).__module__.rpartition('.')[2]}' does not define scenarios (`scenario`)."
         )
     for result in results:
-        result.examples = [e for e in result.examples if part_of_scenario(of(e.question)) == split]
+        result.examples = Spool(e for e in result.examples if part_of_scenario(of(e.question)) == split).done()
     if not any(result.examples for result in results):
         raise UserError(f"{name}: has too few scenarios to split; no row is in '{split}'.")
 

@@ -2,13 +2,12 @@
 
     rows –`Spool`→ a list, or beyond `KEPT` rows a temporary file whose examples are read on access
 
-A set larger than memory is read once from its files, the Hub or an iterator, and less than 100 bytes per row stay in memory.
+A set larger than memory is read once from its files, the Hub or an iterator; of rows in a file nothing stays in memory.
 """
 
 import json
 from abc import ABC, abstractmethod
-from array import array
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import astuple, dataclass
 from functools import cached_property
 from pathlib import Path
@@ -17,10 +16,13 @@ from typing import Any
 
 import numpy as np
 
+from ruplar.mapped import NumberFile
 from ruplar.types import Example
 
 KEPT = 500_000
 """Rows that stay in memory, about 400 MB; the sources beyond them move to files under $TMPDIR."""
+STARTS = ".starts"
+"""Suffix of the file with the offset of each row."""
 _FOLDERS: list[TemporaryDirectory] = []
 """Temporary folders; removed when the process ends."""
 
@@ -52,7 +54,7 @@ class StoredExamples(ExampleView):
 
     @cached_property
     def _starts(self) -> np.ndarray:
-        return np.load(self.file.with_suffix(".npy"), mmap_mode="r")
+        return np.memmap(self.file.with_suffix(STARTS), dtype=np.int64, mode="r")
 
     def __reduce__(self) -> tuple[Any, ...]:
         return StoredExamples, (self.file,)  # another process maps the file again
@@ -61,26 +63,36 @@ class StoredExamples(ExampleView):
         return len(self._starts) - 1
 
     def _one(self, row: int) -> Example:
-        question, steps, *rest = json.loads(self._text[self._starts[row] : self._starts[row + 1]].tobytes())
-        return Example(question, tuple(steps), *rest)
+        return _example(self._text[self._starts[row] : self._starts[row + 1]].tobytes())
+
+    def __iter__(self) -> Iterator[Example]:
+        with self.file.open("rb") as lines:
+            yield from map(_example, lines)
+
+
+def _example(line: bytes) -> Example:
+    question, steps, *rest = json.loads(line)
+    return Example(question, tuple(steps), *rest)
 
 
 class Writer:
     """Writes examples to a file that `StoredExamples` reads."""
 
     def __init__(self, file: Path):
-        self.file, self._out, self._starts = file, file.open("wb"), array("q", [0])
+        self.file, self._out, self._end = file, file.open("wb"), 0
+        self._starts = NumberFile(file.with_suffix(STARTS))
+        self._starts.append(0)
 
     def append(self, example: Example) -> None:
-        size = self._out.write(json.dumps(astuple(example)).encode() + b"\n")
-        self._starts.append(self._starts[-1] + size)
+        self._end += self._out.write(json.dumps(astuple(example)).encode() + b"\n")
+        self._starts.append(self._end)
 
     def __len__(self) -> int:
         return len(self._starts) - 1
 
     def done(self) -> StoredExamples:
         self._out.close()
-        np.save(self.file.with_suffix(".npy"), np.frombuffer(self._starts, dtype=np.int64))
+        self._starts.done()
         return StoredExamples(self.file)
 
 
@@ -94,10 +106,11 @@ def to_file(examples: Iterable[Example]) -> Writer:
 
 
 class Spool:
-    """Collects examples in memory, and moves them to a temporary file once there are more than `KEPT`."""
+    """Collects examples in memory, and moves them to a temporary file once there are more than `room` (None: `KEPT`)."""
 
-    def __init__(self, examples: Iterable[Example] = ()):
+    def __init__(self, examples: Iterable[Example] = (), room: int | None = None):
         self._rows: list[Example] | Writer = []
+        self._room = KEPT if room is None else room
         for example in examples:
             self.append(example)
 
@@ -105,7 +118,7 @@ class Spool:
         return len(self._rows)
 
     def append(self, example: Example) -> None:
-        if isinstance(self._rows, list) and len(self._rows) >= KEPT:
+        if isinstance(self._rows, list) and len(self._rows) >= self._room:
             self._rows = to_file(self._rows)
         self._rows.append(example)
 

@@ -25,7 +25,7 @@ from ruplar.evaluate.record import BenchmarkResult
 from ruplar.evaluate.samples import Sample, sample
 from ruplar.evaluate.score import Vote, majority, passes, score
 from ruplar.evaluate.score import lenient as lenient_domain
-from ruplar.fingerprints import digests
+from ruplar.fingerprints import count_seen
 from ruplar.model.memory import forget_peak
 from ruplar.model.store import Model
 from ruplar.reasoner import LatentReasoner, TooLong, check_samples
@@ -141,8 +141,7 @@ def _run(
     about |= {"decoding": describe(how.decoding, how.samples), "peak_gb": reasoner.peak_gb}
     about["workers"] = reasoner.workers
     about["prompt_tokens"] = sum(len(model.prompt(e.question).ids) for e in examples) / len(examples)
-    trained_on = set(model.trained_on.tolist())
-    seen = about["trained_on"] = sum(int(digests([e.question])[0]) in trained_on for e in examples)
+    seen = about["trained_on"] = count_seen((e.question for e in examples), model.trained_on)
     if seen:
         log.warning("%s: the model was trained on %d of these %d questions.", questions.name, seen, len(examples))
     about["halted_right"] = halted_right(

@@ -252,7 +252,7 @@ def read_trained_on(folder: Path) -> np.ndarray:
     """Return the digests of the questions that a saved model was trained on; empty where they are not known."""
     file = folder / TRAINED_ON
     try:
-        return np.load(file) if file.is_file() else np.zeros(0, np.uint64)
+        return np.load(file, mmap_mode="r") if file.is_file() else np.zeros(0, np.uint64)
     except (ValueError, OSError, EOFError) as error:
         raise UserError(f"{file} cannot be read: {error}. Copy it again, or remove it.") from error
 

@@ -12,14 +12,12 @@ import itertools
 import json
 import logging
 from array import array
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
-
-import numpy as np
 
 from ruplar.config import DataSettings
 from ruplar.data import stored
@@ -44,17 +42,31 @@ _SHOWN = 5
 
 
 @dataclass(frozen=True)
-class Rows(ExampleView):
-    """Selected rows of a longer sequence."""
+class Without(ExampleView):
+    """A sequence without some of its rows, whose numbers are in ascending order."""
 
     examples: Sequence[Example]
-    chosen: Sequence[int]
+    left_out: Sequence[int]
+    _before: array = field(init=False, repr=False)  # the number of rows that stay before each one left out
+
+    def __post_init__(self):
+        object.__setattr__(self, "_before", array("Q", (row - i for i, row in enumerate(self.left_out))))
 
     def __len__(self) -> int:
-        return len(self.chosen)
+        return len(self.examples) - len(self.left_out)
 
     def _one(self, row: int) -> Example:
-        return self.examples[self.chosen[row]]
+        return self.examples[row + bisect_right(self._before, row)]
+
+    def __iter__(self) -> Iterator[Example]:
+        return (example for _, example in self.numbered(enumerate(self.examples)))
+
+    def numbered(self, rows: Iterable[tuple[int, Example]]) -> Iterator[tuple[int, Example]]:
+        """Yield those of the numbered rows that stay, each with its new number."""
+        for row, example in rows:
+            before = bisect_left(self.left_out, row)
+            if before == len(self.left_out) or self.left_out[before] != row:
+                yield row - before, example
 
 
 @dataclass(frozen=True)
@@ -115,10 +127,8 @@ def from_files(examples: Sequence[Example]) -> Iterator[tuple[int, Example]]:
     elif isinstance(examples, Joined):
         for source, end in zip(examples.sources, examples._ends, strict=True):
             yield from ((end - len(source) + row, example) for row, example in from_files(source))
-    elif isinstance(examples, Rows):
-        numbers = np.full(len(examples.examples), -1)
-        numbers[np.array(examples.chosen)] = np.arange(len(examples))
-        yield from ((int(numbers[row]), e) for row, e in from_files(examples.examples) if numbers[row] >= 0)
+    elif isinstance(examples, Without):
+        yield from examples.numbered(from_files(examples.examples))
     else:
         yield from enumerate(examples)
 
@@ -140,7 +150,15 @@ def load_data(section: DataSettings, domain: Domain, need_steps: bool = True) ->
     refuse = partial(_refused, questions=questions, index=index, augmented=True)
     train, held = [], 0
     for source in section.train:
-        loaded = open_source(source, domain, need_steps=need_steps, skip_bad=skip_bad, split="train", refuse=refuse)
+        loaded = open_source(
+            source,
+            domain,
+            need_steps=need_steps,
+            skip_bad=skip_bad,
+            split="train",
+            refuse=refuse,
+            room=stored.KEPT - held,
+        )
         held += len(loaded.examples) if isinstance(loaded.examples, list) else 0
         if held > stored.KEPT and isinstance(loaded.examples, list):  # many small files
             held -= len(loaded.examples)
@@ -281,18 +299,17 @@ def _allowed(
     examples: Sequence[Example], refuse: Callable[[Example], str | None], left_out: Counter[str]
 ) -> Sequence[Example]:
     """Return the rows that may be trained on; count the others."""
-    allowed, reasons = array("Q"), Counter[str]()
+    refused, reasons = array("Q"), Counter[str]()
     for row, example in enumerate(examples):
         reason = refuse(example)
-        if reason is None:
-            allowed.append(row)
-        else:
+        if reason is not None:
+            refused.append(row)
             reasons[reason] += 1
     left_out.update(reasons)
     for reason, count in reasons.items():
         why = "their question is in data.valid" if reason == IN_VALID else reason
         log.warning("%d training rows are left out: %s.", count, why)
-    return Rows(examples, allowed) if reasons else examples
+    return Without(examples, refused) if reasons else examples
 
 
 def _disjoint(sources: Iterable[SourceConfig | None]) -> bool:

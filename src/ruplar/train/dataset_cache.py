@@ -1,7 +1,7 @@
 """Data section of a recipe → `TrainingData`, cached in files where loading takes minutes, so that later runs reuse it.
 
-FOLDER/<key>/train.jsonl, train.npy, valid.jsonl, valid.npy     one row per line, and the offset of each
-FOLDER/<key>/about.json                                         fingerprints and counts of rows left out
+FOLDER/<key>/train.jsonl, train.starts, valid.jsonl, valid.starts     one row per line, and the offset of each
+FOLDER/<key>/about.json                                               fingerprints and counts of rows left out
 
 Augmenting and decontaminating chains takes a minute or two, and a study would repeat it for every cell. The key depends on
 the section, the content of every file it reads, and the code.

@@ -10,7 +10,6 @@ import json
 import logging
 import os
 import time
-from array import array
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -32,7 +31,7 @@ from ruplar.model.settings import BackboneConfig, PromptConfig
 from ruplar.model.store import Model, find_model, read_metadata, relocated
 from ruplar.model.tokenizers import load_tokenizer
 from ruplar.priors.base import PriorTable
-from ruplar.train.dataset import Rows, TrainingData, from_files, load_data
+from ruplar.train.dataset import TrainingData, Without, from_files, load_data
 from ruplar.train.dataset_cache import load_cached, place_of
 from ruplar.types import Example, Item, SampleContext
 
@@ -161,10 +160,7 @@ def _tokens(item: Item) -> int:
 
 
 def _without(examples: Sequence[Example], rows: Sequence[tuple[int, str]]) -> Sequence[Example]:
-    excluded = {row for row, _ in rows}
-    return (
-        Rows(examples, array("Q", (row for row in range(len(examples)) if row not in excluded))) if rows else examples
-    )
+    return Without(examples, [row for row, _ in rows]) if rows else examples
 
 
 def dataset_of(

@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 from transformers import TrainerCallback, set_seed
 
@@ -155,8 +154,8 @@ class TrainingRun:
         chains = chains_of(config, self.data.train, method, domain, backbone)
         self.data = within_window(self.data, chains, self.model, config.data.skip_bad)
         before = read_trained_on(find_model(init)) if init is not None else self.model.trained_on
-        questions = digests(example.question for _, example in from_files(self.data.train))
-        self.model.trained_on = np.union1d(before, questions)
+        questions = (example.question for _, example in from_files(self.data.train))
+        self.model.trained_on = digests(questions, before)
 
     def trainer(self, progress: Show | None = None, callbacks: Sequence[TrainerCallback] = ()) -> ReasonerTrainer:
         """Build the Hugging Face trainer of this run."""

@@ -21,6 +21,7 @@ from torch.utils.data import Sampler
 from transformers import TrainerCallback, TrainingArguments
 from transformers.trainer_pt_utils import get_length_grouped_indices
 
+from ruplar.mapped import mapped
 from ruplar.methods.base import Method
 from ruplar.model.backbone import Backbone
 from ruplar.types import SampleContext
@@ -103,11 +104,11 @@ class Order(Sampler[SampleContext]):
 
 
 def shuffled(count: int) -> Arrange:
-    return lambda generator: torch.randperm(count, generator=generator)
+    return lambda generator: torch.randperm(count, generator=generator, out=torch.from_numpy(mapped(range(count))))
 
 
 def in_order(count: int) -> Arrange:
-    return lambda generator: torch.arange(count)
+    return lambda generator: torch.from_numpy(mapped(range(count)))
 
 
 def by_length(lengths: Sequence[int], group: int) -> Arrange:
