@@ -126,18 +126,52 @@ def test_the_readmes_share_of_cot_is_the_ratio_of_two_macro_averages(records):
         assert float(shown) == round(100 * ours / cot, 1), label
 
 
+TIMED = {
+    "written chain, model soup of 3 seeds": "CoT-SFT, released text model",
+    "RuPLaR-plan, model soup of 3 seeds (released)": "RuPLaR-plan (canonical operands, question repeated), soup of 3 seeds",
+}
+
+
 def test_the_readmes_milliseconds_are_those_of_the_latency_study():
     printed = report("results/latency", "--no-tests", "--no-printed")
     names = columns(printed, "method | backbone")
-    on_gsm8k = re.sub(r"^\| (?!method).*\| (multiarith|word-problems) \|.*\n", "", printed, flags=re.M)
-    measured = {row: dict(zip(names, cells, strict=True)) for row, cells in table(on_gsm8k, "method").items()}
+    measured = {row: dict(zip(names, cells, strict=True)) for row, cells in table(printed, "method").items()}
     for label, (*_, alone, batched) in table(README, "method | seeds | GSM8K").items():
-        row = measured.get(ROWS[IN_README[label][0]][1])
-        if row is None:
+        if label not in TIMED:
             assert (alone, batched) == ("–", "–"), label
-        else:
-            assert alone == row["ms at batch size 1"], label
-            assert float(batched) == round(float(row["ms a question"]), 1), label
+            continue
+        row = measured[TIMED[label]]
+        assert float(alone.split()[0]) == round(float(row["ms at batch size 1"]), 1), label
+        assert float(batched.split()[0]) == round(float(row["ms a question"]), 2), label
+
+
+def test_the_table_of_fair_settings_has_the_best_try_on_validation_of_each_method():
+    found = json.loads(report("results/main-curves", "--json"))
+    picked = json.loads((ROOT / "results" / "main-curves" / "picked.json").read_text(encoding="utf-8"))
+    shown = table(re.sub(r"(?m)^  \|", "|", RESULTS), "method | accuracy | forward passes | tries")
+    assert shown.keys() == picked.keys()
+    for label, (accuracy, forwards, tries) in shown.items():
+        rows = {row["method"]: row for row in found if row["benchmark"] == "word-problems"}
+        scores = picked[label]["valid"]
+        best = rows[max(scores, key=scores.get)]
+        assert (accuracy, forwards) == (f"{best['accuracy']:.1f}", f"{best['forwards']:.1f}"), label
+        assert sorted(tries.split(", ")) == sorted(f"{rows[one]['accuracy']:.1f}" for one in scores), label
+
+
+CPU = {"5M": "models-embedded", "SmolLM2-135M": "models-smollm2-135m"}
+
+
+def test_the_cpu_table_is_that_of_the_records():
+    for label, cells in table(RESULTS, "model, batch size").items():
+        model, batch = label.split(", ")
+        file = ROOT / "results" / "bench" / "aarch64-2-cores" / f"{CPU[model]}.json"
+        rows = {row["procedure"]: row for row in json.loads(file.read_text())["rows"] if row["batch"] == int(batch)}
+        for procedure, cell in zip(("ours", "text", "hf_cot"), cells, strict=True):
+            row = rows[procedure]
+            assert cell.startswith(f"{row['ms']:,.0f} ms"), label
+            ratio = row["vs_ours"]
+            assert procedure == "ours" or f"({ratio:.2g}×)" in cell, (label, ratio)
+            assert " tokens" not in cell or f"{row['tokens']:.0f} tokens" in cell, label
 
 
 def test_soft_tokens_and_forward_passes_of_the_readme_are_means_over_the_four_sets(records):
