@@ -315,3 +315,11 @@ def test_a_shell_completes_commands_options_and_names(typed, start, found):
     variables = {"_RUPLAR_COMPLETE": "complete_bash", "COMP_WORDS": words, "COMP_CWORD": str(len(typed) + 1)}
     said = CliRunner().invoke(app, env=variables, prog_name="ruplar")
     assert said.stdout.split() == found
+
+
+def test_problems_that_were_made_pass_their_own_check(ruplar, tmp_path):
+    said = ruplar("data", "make", tmp_path / "some.jsonl", "--count", "50", "--seed", "3", "--steps", "2,4")
+    assert said.code == 0 and "50 problems" in said.out
+    found = ruplar("data", "check", tmp_path / "some.jsonl", "--json").json
+    assert found["rows"] == found["examples"] == 50 and set(found["steps"]) <= {"2", "3", "4"}
+    assert found["wrong_steps"] == found["wrong_ends"] == found["no_result"] == [] and found["left_out"] == {}
