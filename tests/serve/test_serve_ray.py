@@ -6,22 +6,24 @@ import signal
 import socket
 import subprocess
 import sys
+import time
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 
 import openai
 import pytest
 from serve_toys import QUESTIONS
 
 
-@pytest.fixture
-def url(cluster, tmp_path):
-    """The address of a server with a replica on each node; SIGTERM ends it with status 0."""
+@contextmanager
+def served(cluster, folder, *options):
+    """The address of a server on the cluster; SIGTERM ends it with status 0."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    words = ["serve", "embedded", "--compare", "none", "--device", "cpu", "--port", str(port), "--replicas", "2,2"]
+    words = ["serve", "embedded", "--compare", "none", "--device", "cpu", "--port", str(port), *options]
     command = [sys.executable, "-m", "ruplar", *words, "--ray", cluster.address]
-    with subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, text=True) as server:
+    with subprocess.Popen(command, cwd=folder, stderr=subprocess.PIPE, text=True) as server:
         said = ""
         while f"embedded at http://127.0.0.1:{port}" not in said:
             line = server.stderr.readline()
@@ -31,6 +33,13 @@ def url(cluster, tmp_path):
         server.send_signal(signal.SIGTERM)
         rest = server.communicate(timeout=120)[1]
         assert server.returncode == 0, rest
+
+
+@pytest.fixture
+def url(cluster, tmp_path):
+    """A server with a replica on each node."""
+    with served(cluster, tmp_path, "--replicas", "2,2") as found:
+        yield found
 
 
 @pytest.mark.long
@@ -60,3 +69,29 @@ def test_every_question_has_its_answer_when_a_node_is_killed(cluster, url, offli
             cluster.remove_node(next(iter(cluster.worker_nodes)), allow_graceful=False)
             found += answers
         assert found == [(question, expected[question]) for question in QUESTIONS * 20]
+
+
+@pytest.mark.long
+def test_replicas_are_added_under_load(cluster, tmp_path):
+    from ruplar.cluster.pool import connected
+
+    with served(cluster, tmp_path, "--replicas", "1,2", "--slots", "1") as url, connected(cluster.address):
+        from ray import serve
+
+        def running():
+            [deployment] = serve.status().applications["embedded"].deployments.values()
+            return deployment.replica_states.get("RUNNING", 0)
+
+        assert running() == 1
+        end = time.monotonic() + 240
+
+        def ask_until_two(client):
+            while time.monotonic() < end and running() < 2:
+                client.completions.create(model="embedded", prompt=QUESTIONS[0])
+
+        with (
+            openai.OpenAI(base_url=f"{url}/v1", api_key="none", timeout=120) as client,
+            ThreadPoolExecutor(8) as threads,
+        ):
+            list(threads.map(ask_until_two, [client] * 8))
+        assert running() == 2
