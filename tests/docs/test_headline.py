@@ -136,6 +136,9 @@ def test_the_readmes_milliseconds_are_those_of_the_latency_study():
     printed = report("results/latency", "--no-tests", "--no-printed")
     names = columns(printed, "method | backbone")
     measured = {row: dict(zip(names, cells, strict=True)) for row, cells in table(printed, "method").items()}
+    shown = ("forward passes", "tokens processed", "ms at batch size 1", "ms a question")
+    for label, cells in table(RESULTS, "model, [record]").items():
+        assert cells == [measured[label][name] for name in shown], label
     for label, (*_, alone, batched) in table(README, "method | seeds | GSM8K").items():
         if label not in TIMED:
             assert (alone, batched) == ("–", "–"), label
