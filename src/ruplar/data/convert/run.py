@@ -120,8 +120,8 @@ def convert(
             workers = _Workers(by, checker, journal.open, store, progress)
             try:
                 asyncio.run(workers.all(left, wait))
-            except* UserError as found:
-                raise found.exceptions[0] from None
+            except ExceptionGroup as found:  # not except*, from which Python 3.11.2 raises a group again
+                raise next((error for error in found.exceptions if isinstance(error, UserError)), found) from None
         kept: list[Entry] = []
         rejected: list[Entry] = []
         for row in rows:
