@@ -63,8 +63,8 @@ docs: $(STAMP)  ## build the documentation site into site/, strictly and offline
 	$(PIP) -e '.[docs]'
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
-tables: $(STAMP)  ## regenerate the tables of docs/results.md and the pages docs/results/STUDY.md from the records
-	@sed -n 's/^<!-- made by: ruplar \(.*\) -->$$/\1/p' docs/results.md docs/results/*.md | while read -r line; do eval "$(BIN)/ruplar $$line" || exit 1; done
+tables: $(STAMP)  ## regenerate the pages docs/results/STUDY.md from the records
+	@sed -n 's/^<!-- made by: ruplar \(.*\) -->$$/\1/p' docs/results/*.md | while read -r line; do eval "$(BIN)/ruplar $$line" || exit 1; done
 
 BENCH_TO ?= results/bench/$(shell $(BIN)/python -c 'import torch; print(torch.cuda.get_device_name().lower().replace(" ", "-") if torch.cuda.is_available() else "cpu")' 2>/dev/null)
 bench: $(STAMP)  ## repeat all recorded benchmarks on this machine's GPU
