@@ -1,15 +1,19 @@
-"""Benchmark files are downloaded over real HTTP from a local server that stands for GitHub."""
+"""Benchmark files are downloaded over real HTTP from a local server that stands for GitHub and the Hub."""
 
 import hashlib
 import json
 import os
 import re
 import socket
+import subprocess
+import sys
 import threading
 from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import unquote
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from huggingface_hub import constants
 
@@ -26,6 +30,7 @@ ROWS = [
     {"problem": "Cy saves 5 a day. How much in 1,000 days?", "answer": 5000.0},
 ]
 LINES = "".join(json.dumps(row) + "\n" for row in ROWS).encode()
+HUB = "/datasets/{}/resolve/refs/convert/parquet/default/{}/0000.parquet"
 
 
 class Server:
@@ -62,6 +67,13 @@ class Server:
         threading.Thread(target=self.http.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
 
 
+def endpoint(monkeypatch, url):
+    """Set what `HF_ENDPOINT` sets when huggingface_hub is imported."""
+    template = constants.HUGGINGFACE_CO_URL_TEMPLATE.replace(constants.ENDPOINT, url)
+    monkeypatch.setattr(constants, "HUGGINGFACE_CO_URL_TEMPLATE", template)
+    monkeypatch.setattr(constants, "ENDPOINT", url)
+
+
 def known(monkeypatch, name, **fields):
     """Change fields of a known set for one test."""
     monkeypatch.setitem(KNOWN_SETS, name, replace(KNOWN_SETS[name], **fields))
@@ -74,15 +86,22 @@ def verified_by(examples):
 
 @pytest.fixture
 def server(monkeypatch, tmp_path):
-    """A server for GitHub; `svamp` is the three rows above, at /svamp.jsonl."""
+    """A server for both GitHub and the Hub; `svamp` is the three rows above, at /svamp.jsonl and nowhere else yet."""
     running = Server()
     monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
+    endpoint(monkeypatch, running.url)
     monkeypatch.setenv("RUPLAR_CACHE", str(tmp_path / "cache"))
     examples = [Example(row["problem"], (), str(row["answer"]), "", "") for row in ROWS]
     known(monkeypatch, "svamp", url=f"{running.url}/svamp.jsonl", **verified_by(examples))
     yield running
     running.http.shutdown()
     running.http.server_close()
+
+
+def parquet(rows):
+    sink = pa.BufferOutputStream()
+    pq.write_table(pa.Table.from_pylist(rows), sink)
+    return sink.getvalue().to_pybytes()
 
 
 def contents(folder):
@@ -94,13 +113,39 @@ def test_a_set_is_downloaded_verified_and_not_downloaded_twice(server, ruplar, t
     server.files["/svamp.jsonl"] = LINES
     file = tmp_path / "cache" / "data" / "svamp-test.jsonl"
     first = ruplar("data", "fetch", "svamp")
-    assert first.code == 0 and first.out == f"svamp: verified, {file}\n"
+    assert first.code == 0 and first.out == f"svamp: verified, {file}, from {server.url}/svamp.jsonl\n"
     assert contents(file.parent) == ["svamp-test.jsonl"] and file.read_bytes() == LINES
     asked = len(server.requests)
     assert ruplar("data", "fetch", "svamp").out == f"svamp: already there, {file}\n"
     assert len(server.requests) == asked
     assert ruplar("data", "fetch", "svamp", "--to", tmp_path / "own").code == 0
     assert (tmp_path / "own" / "svamp-test.jsonl").read_bytes() == LINES
+
+
+def test_the_hub_is_second_and_its_parquet_splits_become_one_file(server):
+    rows = [
+        {"Body": "Cy saves 5 a day.", "Question": "How much in  1,000 days?", "Answer": "5000"},
+        {"Body": "Ann has 3 bags of 4 apples.", "Question": "How many apples?", "Answer": "12"},
+        {"Body": "Bob had 9 pens and lost 2.", "Question": "How many are left?", "Answer": "7.0"},
+    ]
+    server.files[HUB.format("ChilleD/SVAMP", "train")] = parquet(rows[:2])
+    server.files[HUB.format("ChilleD/SVAMP", "test")] = parquet(rows[2:])
+    seen = []
+    found = Fetcher().fetch("svamp", lambda done, total: seen.append((done, total)))
+    assert found.state == "verified" and found.origin.startswith("hub:ChilleD/SVAMP/default/train/0000.parquet and ")
+    assert [json.loads(line) for line in found.path.read_text().splitlines()] == rows
+    assert f"GET {HUB.format('ChilleD/SVAMP', 'train')}" in server.requests
+    assert seen[-1] == (len(parquet(rows[2:])),) * 2
+
+
+def test_hub_rows_of_gsm8k_aug_become_its_text_lines(server, monkeypatch):
+    rows = [{"question": "2 and 3,\ndoubled?", "steps": ["<<2+3=5>>", "<<5*2=10>>"], "answer": "10"}]
+    example = Example("2 and 3, doubled?", (), "10", "", "")
+    known(monkeypatch, "gsm8k-aug-valid", url=f"{server.url}/none", **verified_by([example]))
+    server.files[HUB.format("whynlp/gsm8k-aug", "validation")] = parquet(rows)
+    found = Fetcher().fetch("gsm8k-aug-valid")
+    assert found.state == "verified"
+    assert found.path.read_text() == "2 and 3, doubled?||<<2+3=5>> <<5*2=10>> #### 10\n"
 
 
 def test_other_content_is_refused_unless_it_is_accepted(server, ruplar, tmp_path):
@@ -146,7 +191,8 @@ def test_a_download_that_breaks_off_or_is_interrupted_leaves_nothing(server, tmp
     with pytest.raises(KeyboardInterrupt):
         Fetcher().fetch("svamp", interrupt)
     server.cut.add("/svamp.jsonl")
-    with pytest.raises(UserError, match="svamp.jsonl: the download broke off: "):
+    broken = r"svamp.jsonl: the download broke off: .*\n.*the server returned 404 Not Found"
+    with pytest.raises(UserError, match=broken):
         Fetcher().fetch("svamp")
     assert contents(tmp_path / "cache" / "data") == []
 
@@ -164,11 +210,33 @@ def test_hosts_that_refuse_or_never_answer_are_given_up_after_the_timeout(server
     monkeypatch.setattr(fetching, "READ_SECONDS", 0.3)
     with socket.create_server(("127.0.0.1", 0)) as silent, socket.socket() as closed:
         closed.bind(("127.0.0.1", 0))
-        for host, why in ((closed, "no connection"), (silent, "the download broke off")):
-            known(monkeypatch, "svamp", url=f"http://127.0.0.1:{host.getsockname()[1]}/svamp.jsonl")
-            with pytest.raises(UserError, match=rf"(?s)svamp.jsonl: {why}.*By hand"):
-                Fetcher().fetch("svamp")
+        endpoint(monkeypatch, f"http://127.0.0.1:{silent.getsockname()[1]}")
+        known(monkeypatch, "svamp", url=f"http://127.0.0.1:{closed.getsockname()[1]}/svamp.jsonl")
+        with pytest.raises(UserError, match=r"(?s)svamp.jsonl: no connection .*hub:ChilleD.*broke off.*By hand"):
+            Fetcher().fetch("svamp")
     assert contents(tmp_path / "cache" / "data") == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("offline", ["0", "1"])
+def test_the_environment_names_the_hub_and_turns_the_command_offline(server, tmp_path, offline):
+    server.files[HUB.format("ChilleD/SVAMP", "train")] = parquet(ROWS[:2])
+    server.files[HUB.format("ChilleD/SVAMP", "test")] = parquet(ROWS[2:])
+    code = f"""
+import sys
+from ruplar import cli
+from ruplar.data.locations import KNOWN_SETS, KnownSet
+KNOWN_SETS["svamp"] = {KNOWN_SETS["svamp"]!r}
+sys.argv = ["ruplar", "data", "fetch", "svamp"]
+cli.main()
+"""
+    environment = os.environ | {"HF_ENDPOINT": server.url, "HF_HUB_OFFLINE": offline, "RUPLAR_CACHE": str(tmp_path)}
+    found = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, cwd=tmp_path)
+    if offline == "1":
+        assert found.returncode == 2 and "ruplar: offline mode is on (HF_HUB_OFFLINE)" in found.stderr
+        assert server.requests == []
+    else:
+        assert found.returncode == 0 and "svamp: verified" in found.stdout and "from hub:ChilleD/SVAMP" in found.stdout
 
 
 def test_one_failure_does_not_stop_the_others_but_the_command_fails(server, ruplar, monkeypatch, tmp_path):

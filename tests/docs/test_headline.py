@@ -6,6 +6,7 @@ import json
 import math
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 from cases import cases
@@ -159,6 +160,39 @@ def test_the_table_of_fair_settings_has_the_best_try_on_validation_of_each_metho
         best = rows[max(scores, key=scores.get)]
         assert (accuracy, forwards) == (f"{best['accuracy']:.1f}", f"{best['forwards']:.1f}"), label
         assert sorted(tries.split(", ")) == sorted(f"{rows[one]['accuracy']:.1f}" for one in scores), label
+
+
+def recorded(name: str) -> Any:
+    return json.loads((ROOT / "results" / "bench" / name).read_text(encoding="utf-8"))
+
+
+def test_the_engine_table_is_that_of_the_records():
+    one = recorded("nvidia-h200/latency-llama-3.2-1b.json")
+    many = recorded("nvidia-h200/throughput-llama-3.2-1b.json")
+    expected = {
+        "one question": [
+            f"{one['ours_ms']:.1f} ms",
+            f"{one['text_ms']:.1f} ms ({one['vs_text']:.1f}×)",
+            f"{one['floor_ms']:.1f} ms (we take {one['vs_floor']:.2f}×)",
+        ]
+    }
+    for label, slots, reach in (("64 at a time", "64", "we reach "), ("1,319 at once", "1319", "")):
+        rates = [many[name][slots] for name in ("questions_per_s", "text_questions_per_s", "floor_questions_per_s")]
+        ours, text, floor = (f"{rate:,.0f}" for rate in rates)
+        ratio, share = many["vs_text_by_batch"][slots], 100 * rates[0] / rates[2]
+        expected[f"{label}, questions per s"] = [ours, f"{text} ({ratio:.2f}×)", f"{floor} ({reach}{share:.0f} %)"]
+    assert table(RESULTS, "| soft tokens | written chain") == expected
+
+
+def test_the_memory_of_streamed_data_is_that_of_the_record():
+    page = (ROOT / "docs" / "scale.md").read_text(encoding="utf-8")
+    rows, shown = recorded("stream-data.json"), table(page, "chains in Parquet shards")
+    expected = {f"{row['rows']:,}": [f"{row['anonymous_mb']:,.0f} MB", f"{row['files_mb']:,.0f} MB"] for row in rows}
+    assert {count: cells[1:] for count, cells in shown.items()} == expected
+    few, many = (
+        f"{row['anonymous_mb']:,.0f} MB with {row['rows']:,}" for row in recorded("stream-data-datasets.json")
+    )
+    assert f"takes {few} rows and {many}." in page
 
 
 CPU = {"5M": "models-embedded", "SmolLM2-135M": "models-smollm2-135m"}

@@ -55,19 +55,21 @@ def fetch(
         except UserError as error:
             problems.append(str(error))
             continue
-        print_text(out, f"{name}: {found.state}, {found.path}")
+        origin = f", from {found.origin}" if found.origin else ""
+        print_text(out, f"{name}: {found.state}, {found.path}{origin}")
     if problems:
         raise UserError(*problems)
 
 
 def _list_sets(folder: Path | None) -> None:
-    from ruplar.data.locations import KNOWN_SETS
+    from ruplar.data.locations import KNOWN_SETS, hub_files
 
     table = Table("name", "rows", "download", "file")
     table.columns[1].justify = "right"
     for name, known in KNOWN_SETS.items():
-        host = _github(known.url) if known.url else "" if known.of else "no download known"
-        table.add_row(name, f"{known.rows:,}" if known.rows else "", host, _file(name, folder))
+        hosts = [_github(known.url)] if known.url else ["" if known.of else "no download known"]
+        hosts += [f"hub:{hub_files(name)[0][0]}"] if hub_files(name) else []
+        table.add_row(name, f"{known.rows:,}" if known.rows else "", "\n".join(hosts), _file(name, folder))
     out.print(table)
 
 

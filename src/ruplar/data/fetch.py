@@ -1,27 +1,34 @@
 """Name of a known set → its file in the download cache, verified, complete or absent.
 
-    file at a fixed commit on GitHub –download→ temporary folder –verify→ CACHE/data/svamp-test.jsonl
+    GitHub file, else Hub Parquet files –download→ temporary folder –convert, verify→ CACHE/data/svamp-test.jsonl
 
-A user may have put another copy of a set there, with its rows in another format and order. So content is compared, not
-bytes: `fingerprint_answers` hashes all questions and answers in normal form, in any order.
+The Hub's Parquet files are on a branch that moves, and their rows come in another format and order. So content is compared,
+not bytes: `fingerprint_answers` hashes all questions and answers in normal form, in any order.
 
-Requests go through the session of `huggingface_hub`, which knows proxies and the offline mode (`HF_HUB_OFFLINE`).
+Requests go through the session of `huggingface_hub`, which knows the Hub's address (`HF_ENDPOINT`), the user's token,
+proxies and the offline mode (`HF_HUB_OFFLINE`).
 """
 
+import json
 import os
 import tempfile
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
+from urllib.parse import urlsplit
 
 from ruplar import plugins
 from ruplar.cache import data_folder
-from ruplar.data.locations import KNOWN_SETS, parts_of
+from ruplar.data.locations import KNOWN_SETS, hub_files, parts_of
 from ruplar.data.read import read
+from ruplar.data.rows import file_rows
 from ruplar.errors import UserError, unknown
 from ruplar.fingerprints import fingerprint, fingerprint_answers
 from ruplar.types import Example
+
+PARQUET = "refs/convert/parquet"
+"""The branch of a Hub set with the Parquet files that the Hub generates."""
 
 CONNECT_SECONDS = 5.0
 """How long to wait for a host to answer before it counts as unreachable."""
@@ -35,10 +42,11 @@ Progress = Callable[[int, int | None], None]
 
 @dataclass(frozen=True, slots=True)
 class Fetched:
-    """The file of a set, and whether it existed before and is the known set."""
+    """The file of a set, whether it existed before and is the known set, and where it was downloaded from."""
 
     path: Path
     state: Literal["verified", "not verified", "already there", "already there, not verified"]
+    origin: str = ""
 
 
 @dataclass(slots=True)
@@ -63,7 +71,7 @@ class Fetcher:
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
             with tempfile.TemporaryDirectory(prefix=".fetch-", dir=self.folder) as scratch:
-                return self._download(name, target, Path(scratch), progress)
+                return self._first(name, target, Path(scratch), progress)
         except OSError as error:
             raise UserError(
                 f"{target}: cannot be written ({error.strerror}). Name another folder with --to."
@@ -78,19 +86,28 @@ class Fetcher:
             )
         return Fetched(target, "already there, not verified" if differs else "already there")
 
-    def _download(self, name: str, target: Path, scratch: Path, progress: Progress) -> Fetched:
-        """Download the file and move it into the folder once it is verified."""
-        url, draft = KNOWN_SETS[name].url, scratch / target.name
-        try:
-            _download(url, draft, progress)
-            differs = difference(name, draft)
-            if differs and not self.unverified:
-                raise UserError(f"is not the known set: {differs}. Accept it with --unverified.")
-        except UserError as error:
-            lines = [f"'{name}' cannot be downloaded.", f"{url}: {error}", by_hand(name, self.folder)]
-            raise UserError("\n  ".join(lines)) from error
-        os.replace(draft, target)
-        return Fetched(target, "not verified" if differs else "verified")
+    def _first(self, name: str, target: Path, scratch: Path, progress: Progress) -> Fetched:
+        """Try the addresses in order; move the first file that can be downloaded and verified into the folder."""
+        from huggingface_hub import hf_hub_url
+
+        addresses = {KNOWN_SETS[name].url: [KNOWN_SETS[name].url]}
+        if on_hub := hub_files(name):
+            urls = [hf_hub_url(repo, file, repo_type="dataset", revision=PARQUET) for repo, file in on_hub]
+            addresses[" and ".join(f"hub:{repo}/{file}" for repo, file in on_hub)] = urls
+        failures = []
+        for origin, urls in addresses.items():
+            try:
+                parts = [_download(url, scratch, progress) for url in urls]
+                draft = _convert(name, parts, scratch / target.name)
+                differs = difference(name, draft)
+            except UserError as error:
+                failures.append(f"{origin}: {error}")
+                continue
+            if not differs or self.unverified:
+                os.replace(draft, target)
+                return Fetched(target, "not verified" if differs else "verified", origin)
+            failures.append(f"{origin}: is not the known set: {differs}. Accept it with --unverified.")
+        raise UserError("\n  ".join([f"'{name}' cannot be downloaded.", *failures, by_hand(name, self.folder)]))
 
 
 def check_names(names: Iterable[str]) -> None:
@@ -124,13 +141,16 @@ def responds(origin: str) -> bool:
     return True
 
 
-def _download(url: str, path: Path, progress: Progress) -> None:
+def _download(url: str, scratch: Path, progress: Progress) -> Path:
     import httpx
-    from huggingface_hub.utils import get_session
+    from huggingface_hub import constants
+    from huggingface_hub.utils import build_hf_headers, get_session
 
+    headers = build_hf_headers() if url.startswith(constants.ENDPOINT) else {}
     timeout = httpx.Timeout(READ_SECONDS, connect=CONNECT_SECONDS)
+    path = scratch / f"{len(list(scratch.iterdir()))}-{Path(urlsplit(url).path).name}"
     try:
-        with get_session().stream("GET", url, timeout=timeout, follow_redirects=True) as response:
+        with get_session().stream("GET", url, headers=headers, timeout=timeout, follow_redirects=True) as response:
             response.raise_for_status()
             total = int(response.headers.get("content-length", 0)) or None
             with path.open("wb") as out:
@@ -144,6 +164,23 @@ def _download(url: str, path: Path, progress: Progress) -> None:
         raise UserError(f"no connection (tried for up to {CONNECT_SECONDS:g} s).") from error
     except httpx.HTTPError as error:
         raise UserError(f"the download broke off: {error or type(error).__name__}.") from error
+    return path
+
+
+def _convert(name: str, parts: Sequence[Path], draft: Path) -> Path:
+    """Downloaded files → one file in the format that the set's file name states."""
+    if len(parts) == 1 and parts[0].suffix == draft.suffix:
+        return parts[0]
+    with draft.open("w", encoding="utf-8") as out:
+        for part in parts:
+            if draft.suffix == ".txt":  # one line per row: question||<<step>> <<step>> #### answer
+                for example in _examples(name, part):
+                    steps = "".join(f"<<{step}>> " for step in example.steps)
+                    out.write(f"{' '.join(example.question.split())}||{steps}#### {example.answer}\n")
+            else:
+                for row in file_rows(part):
+                    out.write(json.dumps(row.fields, ensure_ascii=False) + "\n")
+    return draft
 
 
 def difference(name: str, file: Path) -> str:
