@@ -34,8 +34,8 @@ ROWS = 8
 """The number of rows is rounded up to a multiple of this."""
 MOST = 64
 """Maximum number of graphs to capture; further shapes run normally."""
-LARGEST = 32_768
-"""Maximum positions of a captured batch of recurrent latents; larger batches keep the GPU busy and need too much memory."""
+LARGEST = 600_000_000
+"""Maximum activations (positions × width × layers) of a captured batch of recurrent latents; more need too much memory."""
 
 Pass = Callable[..., tuple[Tensor, ...]]
 """Embeddings [B, S, D], mask [B, 1, S, S] and positions [B, S] → the input of the head, then every layer if requested."""
@@ -114,7 +114,9 @@ class Replay:
 
     def recur(self, passes: Passes, embeds: Tensor, seen: Tensor, positions: Tensor, latent: Tensor) -> Any:
         """Return what `rollout.Passes` returns for a training batch, or None if it must run normally."""
-        if self._busy() or positions.numel() > LARGEST or seen.dim() != 4:
+        config = self.backbone.plain_model.config
+        activations = positions.numel() * config.hidden_size * config.num_hidden_layers
+        if self._busy() or activations > LARGEST or seen.dim() != 4:
             return None
         if passes.project is not None and not isinstance(passes.project, nn.Module):
             return None  # a plain function may have weights that the graph does not know
