@@ -99,8 +99,15 @@ def test_an_existing_run_is_not_overwritten_and_resuming_with_a_changed_recipe_w
             {"graph": True, "fold_lora": False},
             r"gradient_checkpointing: recomputed layers.*speed\.graph: false",
         ),
+        ({"use_liger_kernel": True}, {}, {}, r"use_liger_kernel: liger-kernel (needs an NVIDIA GPU|is not installed)"),
     ],
-    ids=["random weights under an adapter", "recurrent latents packed", "packed without sdpa", "checkpointed graph"],
+    ids=[
+        "random weights under an adapter",
+        "recurrent latents packed",
+        "packed without sdpa",
+        "checkpointed graph",
+        "liger",
+    ],
 )
 def test_settings_that_cannot_work_together_are_refused(config, tmp_path, settings, backbone, speed, said):
     recipe = config(max_steps=1, **settings).as_dict()

@@ -42,7 +42,15 @@ RECORD, STUDY, ABLATION = "run.json", "study.json", "ablation.json"
 GREEDY = "greedy"
 PACKAGES = ("torch", "transformers", "peft")
 """Packages whose versions a record names, besides Python and this one."""
-EXECUTION = ("seed", "name", "training.dataloader_", "speed.", "validation.stop_collapsed")
+EXECUTION = (
+    "seed",
+    "name",
+    "training.dataloader_",
+    "training.liger_kernel_config",
+    "training.use_liger_kernel",
+    "speed.",
+    "validation.stop_collapsed",
+)
 """Settings in which runs of one row may differ: seed, recipe name, and prefixes of those that only affect speed or stop a run."""
 
 

@@ -5,7 +5,7 @@ name. Weights are read from safetensors only and no remote code is run.
 """
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -160,6 +160,26 @@ class Backbone(HasMarkers):
         for layer in stack:
             layer.compile(dynamic=True)
         self.compiled = True
+
+    def use_liger_kernels(self, options: Mapping[str, bool] | None = None) -> None:
+        """Replace norms, rotary embeddings and gated MLPs by Liger's fused kernels; the losses stay ours.
+
+        The rotary embedding is replaced for all models of this architecture in the process, which then need a GPU.
+        """
+        try:
+            from liger_kernel.transformers.monkey_patch import MODEL_TYPE_TO_APPLY_LIGER_FN as KINDS
+            from liger_kernel.transformers.monkey_patch import _apply_liger_kernel_to_instance as apply
+        except ImportError as error:
+            raise UserError(
+                "training.use_liger_kernel: liger-kernel is not installed. Run `pip install 'ruplar[liger]'`."
+            ) from error
+        kind = self.plain_model.config.model_type
+        if self.device.type != "cuda" or kind not in KINDS:
+            reason = f"has no kernels for '{kind}' models" if self.device.type == "cuda" else "needs an NVIDIA GPU"
+            raise UserError(f"training.use_liger_kernel: liger-kernel {reason}. Set it to false.")
+        apply(
+            model=self.plain_model, **{"cross_entropy": False, "fused_linear_cross_entropy": False, **(options or {})}
+        )
 
 
 def load_backbone(

@@ -42,46 +42,55 @@ class FoldedLinear(Linear):
         device = x.device.type
         if torch.is_autocast_enabled(device):
             x = x.to(torch.get_autocast_dtype(device))
-        folded = self._weight(layer.weight, up, down, x.dtype)
+        folded = self._weights(layer.weight, up, down, x.dtype)
         bias = None if layer.bias is None else layer.bias.to(x.dtype)
-        return cast(Tensor, _Multiply.apply(x, folded, bias, up, down, self.scaling[name]))
+        return cast(Tensor, _Multiply.apply(x, *folded, bias, up, down, self.scaling[name]))
 
-    def _weight(self, weight: Tensor, up: Tensor, down: Tensor, dtype: torch.dtype) -> Tensor:
-        """Return W + s BA, cached within a step."""
+    def _weights(self, weight: Tensor, up: Tensor, down: Tensor, dtype: torch.dtype) -> tuple[Tensor, ...]:
+        """Return W + s BA, B and A in this dtype, cached within a step."""
         if self.steps is None:
             return self._folded(weight, up, down, dtype)
         now = (self.steps.number, *self.active_adapters)  # the active adapter may change within a step
-        made, found = self.__dict__.get("folded", (None, weight))
+        made, found = self.__dict__.get("folded", (None, ()))
         if made != now:
             found = self._folded(weight, up, down, dtype)
             self.__dict__["folded"] = (now, found)  # bypasses Module.__setattr__: not part of the model
         return found
 
     @torch.no_grad()
-    def _folded(self, weight: Tensor, up: Tensor, down: Tensor, dtype: torch.dtype) -> Tensor:
+    def _folded(self, weight: Tensor, up: Tensor, down: Tensor, dtype: torch.dtype) -> tuple[Tensor, ...]:
         [name] = self.active_adapters
-        return (weight + (up @ down * self.scaling[name]).to(weight.dtype)).to(dtype)
+        small = up.to(dtype), down.to(dtype)
+        if weight.dtype == dtype:
+            return torch.addmm(weight, *small, alpha=self.scaling[name]), *small
+        return (weight + _product(*small, self.scaling[name]).to(weight.dtype)).to(dtype), *small
 
 
 class _Multiply(torch.autograd.Function):
-    """x (W + s BA)ᵀ, with gradients of x, A and B."""
+    """x (W + s BA)ᵀ, with gradients of x, A and B; `up` and `down` are B and A in the dtype of x."""
 
     @staticmethod
-    def forward(ctx, x, folded, bias, up, down, scale):
+    def forward(ctx, x, folded, up, down, bias, trained_up, trained_down, scale):
         """[..., in] → [..., out]."""
         ctx.save_for_backward(x, folded, up, down)
-        ctx.scale = scale
+        ctx.scale, ctx.dtypes = scale, (trained_up.dtype, trained_down.dtype)
         return F.linear(x, folded, bias)
 
     @staticmethod
     def backward(ctx, *gradients):
-        """Gradient of the output → those of x, B (`up`) and A (`down`)."""
+        """Gradient of the output → those of x, B and A."""
         x, folded, up, down = ctx.saved_tensors
         [gradient] = gradients
         flat, rows = gradient.flatten(0, -2), x.flatten(0, -2)
-        to_up = flat.t() @ (rows @ down.to(rows.dtype).t()) * ctx.scale
-        to_down = (flat @ up.to(flat.dtype)).t() @ rows * ctx.scale
-        return gradient @ folded, None, None, to_up.to(up.dtype), to_down.to(down.dtype), None
+        to_up = _product(flat.t(), rows @ down.t(), ctx.scale)
+        to_down = _product((flat @ up).t(), rows, ctx.scale)
+        given = [one.to(dtype) for one, dtype in zip((to_up, to_down), ctx.dtypes, strict=True)]
+        return gradient @ folded, None, None, None, None, *given, None
+
+
+def _product(a: Tensor, b: Tensor, scale: float) -> Tensor:
+    """Return scale · a b; the matrix product itself scales."""
+    return torch.addmm(a.new_empty(1, 1), a, b, beta=0, alpha=scale)
 
 
 def clear_folded(backbone: Backbone) -> None:

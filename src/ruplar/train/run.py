@@ -173,6 +173,11 @@ class TrainingRun:
         if config.speed.pack and not config.speed.graph and args.device.type == "cuda":
             half = torch.bfloat16 if args.bf16 else torch.float16 if args.fp16 else backbone.head_dtype
             backbone.varlen = use_varlen(backbone.plain_model, half)
+        if args.use_liger_kernel:
+            backbone.use_liger_kernels(args.liger_kernel_config)
+            args.use_liger_kernel = (
+                False  # the base trainer would look for a model of transformers and find our `Learner`
+            )
         if config.speed.compile:
             backbone.compile_layers(config.speed.keep)
         if config.speed.graph:
