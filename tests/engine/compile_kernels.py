@@ -31,8 +31,11 @@ def calls():
         for norm in (False, True):
             fixed = {**SHAPE, "NORM": norm, "BC": 128, "EARLY": early}
             yield "decode_attention", {**dict.fromkeys(ROTATED, kind), "out": kind, "positions": I64}, fixed
+    for kind, norm, width in ((BF16, False, 64), (BF16, True, 128), (F32, False, 64)):
+        fixed = {"H": 32, "G": 8, "WIDTH": width, "NORM": norm, "BQ": 16, "BC": 4096 // width}
+        yield "grouped_attention", {**dict.fromkeys(ROTATED, kind), "out": kind, "positions": I64}, fixed
     for norm in (False, True):
-        tensors = {**dict.fromkeys(ROTATED, BF16), "slots": I64, "positions": I64}
+        tensors = {**dict.fromkeys(ROTATED, BF16), "slots": I64}
         yield "rotate_and_store", tensors, {**SHAPE, "NORM": norm, "BH": 64, "BG": 8}
     yield "silu_mul", {"both": BF16, "out": BF16}, {"BI": 1024}
     yield "candidates", CANDIDATES, {"TOP_K": 10, "DROP": True, "BV": 1024}

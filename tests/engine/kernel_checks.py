@@ -8,6 +8,7 @@ import sys
 import torch
 from transformers import AutoConfig, AutoModelForCausalLM
 
+from ruplar.engine import layer_kernels
 from ruplar.engine.decoder import Decoder
 from ruplar.engine.fused import read_weights
 from ruplar.engine.layer_kernels import LayerKernels
@@ -105,6 +106,7 @@ def check_decision(thinker, decoder: Decoder, seed: int) -> int:
 @torch.inference_mode()
 def main() -> None:
     patch_interpreter()
+    layer_kernels.CACHE_TILE = 512  # 32 columns in a tile, so that attention reads several
     for family in ("llama", "qwen2", "qwen3"):
         difference = check_step(family, torch.float32)
         sys.stdout.write(f"step {family} {difference:.2e}\n")

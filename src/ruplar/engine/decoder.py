@@ -131,16 +131,16 @@ class Decoder:
         if self.small_batch is not None and len(embeds) <= self.small_batch.max_rows:
             return self.small_batch.step(embeds, positions)
         x, rows, w = embeds, len(embeds), self.weights
+        if self.layer_kernels is not None:  # each row reads the columns up to its position
+            for index, layer in enumerate(w.layers):
+                qkv = layer.qkv(self._norm(x, layer.norm_in))
+                x = self._finish(layer, x, self.layer_kernels.attend(index, qkv, positions))
+            return self._norm(x, w.norm)
         mask = self._mask(positions, used, x.dtype)
         for index, layer in enumerate(w.layers):
             cache = self.cache[index, :, :rows]
-            if self.layer_kernels is not None:
-                qkv = layer.qkv(self._norm(x, layer.norm_in)).unflatten(-1, (-1, w.head_dim))
-                self.layer_kernels.rotate_and_store(index, qkv, self.every[:rows], positions)
-                q = qkv[..., : w.heads, :]
-            else:
-                q, kv = self._qkv(layer, x, self.cos[positions, None], self.sin[positions, None])
-                cache[:, self.every[:rows], :, positions] = kv
+            q, kv = self._qkv(layer, x, self.cos[positions, None], self.sin[positions, None])
+            cache[:, self.every[:rows], :, positions] = kv
             k, v = cache[:, :, :, :used]
             x = self._finish(layer, x, _grouped(q, k, v, mask))
         return self._norm(x, w.norm)

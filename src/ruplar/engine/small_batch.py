@@ -29,6 +29,10 @@ def power_of_two(count: int) -> int:
     return 1 << (count - 1).bit_length()
 
 
+def supports(head_dim: int) -> bool:
+    return head_dim >= 16 and head_dim == power_of_two(head_dim)
+
+
 def check_triton() -> None:
     try:
         from ruplar.engine import kernels  # noqa: F401
@@ -60,8 +64,7 @@ class SmallBatchKernels:
     def of(cls, decoder: Decoder, early: bool = False, check: bool = True) -> SmallBatchKernels | None:
         """Make the kernels of a decoder; None if its head size is not supported."""
         check_triton()
-        half = decoder.weights.head_dim // 2
-        if half & (half - 1) or half < 8:
+        if not supports(decoder.weights.head_dim):
             return None
         kernels = cls(decoder, early)
         if check:
@@ -131,7 +134,7 @@ class SmallBatchKernels:
     def difference(self) -> float:
         """Largest relative difference of hidden states, logits and cache from the PyTorch operators, over three steps."""
         decoder, device = self.decoder, self.decoder.device
-        decoder.small_batch = None
+        layer_kernels, decoder.layer_kernels, decoder.small_batch = decoder.layer_kernels, None, None
         decoder.allocate(self.max_rows, 160)
         generator = torch.Generator().manual_seed(0)
         tokens = torch.randint(decoder.weights.table.shape[0], (self.max_rows, 140), generator=generator).to(device)
@@ -147,8 +150,8 @@ class SmallBatchKernels:
             decoder.cache = expected_cache
             for a, b in ((found, wanted), (self.logits(wanted), decoder.logits(wanted)), (cache, expected_cache)):
                 worst = max(worst, float((a.float() - b.float()).norm() / b.float().norm()))
-                if a.isnan().any():
-                    return float("nan")
+                worst = float("nan") if a.isnan().any() else worst
+        decoder.layer_kernels = layer_kernels
         return worst
 
 
