@@ -16,7 +16,7 @@ from ruplar.engine import decision_kernels, kernels
 BF16, F32, I32, I64 = "*bf16", "*fp32", "*i32", "*i64"
 SHAPE = {"H": 32, "G": 8, "HALF": 32}
 PROJECTED, ROTATED = ("x", "weight", "bias", "scale", "out"), ("qkv", "cos", "sin", "norm_q", "norm_k", "cache")
-CANDIDATES = {"logits": F32, "tops": F32, "sums": F32, "ids": I32, "top_values": F32, "top_ids": I32}
+CANDIDATES = {"tops": F32, "sums": F32, "ids": I32, "kept": F32}
 
 
 def calls():
@@ -38,9 +38,11 @@ def calls():
         tensors = {**dict.fromkeys(ROTATED, BF16), "slots": I64}
         yield "rotate_and_store", tensors, {**SHAPE, "NORM": norm, "BH": 64, "BG": 8}
     yield "silu_mul", {"both": BF16, "out": BF16}, {"BI": 1024}
-    yield "candidates", CANDIDATES, {"TOP_K": 10, "DROP": True, "BV": 1024}
-    fixed = {"SOFT": True, "TEXT": False, "BY_ARGMAX": False, "TOP_K": 10, "BP": 128, "BQ": 2048, "BD": 512, "HEAD": 8}
-    yield "decide", {**CANDIDATES, "slots": I64, "rows": I64, "embeds": BF16, "table": BF16}, fixed
+    fixed = {"SOFT": True, "TEXT": False, "BY_ARGMAX": False, "DROP": True, "TOP_K": 10, "BD": 512, "HEAD": 8}
+    for kind in (BF16, F32):
+        yield "candidates", {**CANDIDATES, "logits": kind}, {"DROP": True, "PIECE": 256, "BP": 8}
+        tensors = {**CANDIDATES, "logits": kind, "slots": I64, "rows": I64, "embeds": BF16, "table": BF16}
+        yield "decide", tensors, {**fixed, "PIECE": 256, "BP": 512}
 
 
 def main() -> None:

@@ -101,9 +101,13 @@ class Decoder:
         return total.to(table.dtype)
 
     def logits(self, hidden: Tensor) -> Tensor:
+        return self.raw_logits(hidden).float().contiguous()
+
+    def raw_logits(self, hidden: Tensor) -> Tensor:
+        """As `logits`, but in the head's precision and with gaps between rows where the head is padded: no copy."""
         if self.small_batch is not None and len(hidden) <= self.small_batch.max_rows:
             return self.small_batch.logits(hidden)
-        return self.weights.head(hidden)[:, : len(self.weights.table)].float().contiguous()
+        return self.weights.head(hidden)[:, : len(self.weights.table)]
 
     def prefill(self, embeds: Tensor, lengths: Tensor, at: At) -> Tensor:
         """Embeddings [P, L, D], which are overwritten, lengths [P], slots → hidden state of each last position [P, D]."""

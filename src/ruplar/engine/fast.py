@@ -203,7 +203,7 @@ class FastEngine:
         """Prefill; `ids` as made by `_prefill_input` → hidden states and logits of each last position."""
         with matrix_products(self.state.embeds):
             hidden = self.decoder.prefill(self.decoder.embed(ids[:, :-2]), ids[:, -2], ids[:, -1])
-            return hidden, self.decoder.logits(hidden)
+            return hidden, self._logits(hidden)
 
     @torch.inference_mode()
     def step(self) -> bool:
@@ -230,7 +230,13 @@ class FastEngine:
         state = self.state
         with matrix_products(state.embeds):
             hidden = self.decoder.step(state.embeds[:rows], state.rows[:rows, POSITION], used)
-            return hidden, self.decoder.logits(hidden)
+            return hidden, self._logits(hidden)
+
+    def _logits(self, hidden: Tensor) -> Tensor:
+        """Logits as the decision takes them: only the one by PyTorch operators needs float32."""
+        if self.state.fused is not None and not self.state.sampling:
+            return self.state.fused.decoder.raw_logits(hidden)
+        return self.decoder.logits(hidden)
 
     def _run_captured(self, key: tuple, logits: Callable[[], tuple[Tensor, Tensor]], at: At) -> None:
         """Run forward and decision as one CUDA graph; a decision that cannot be captured stays outside."""
