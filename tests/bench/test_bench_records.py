@@ -8,6 +8,7 @@ from typer.testing import CliRunner
 from ruplar.bench import latency, throughput
 from ruplar.bench.models import models
 from ruplar.bench.report import KEYS, table
+from ruplar.bench.train import TrainOptions, train
 from ruplar.cli import app
 from ruplar.errors import UserError
 
@@ -70,6 +71,11 @@ def test_train_has_ratios_that_follow(measured):
     assert record["vs_published_speed"] == pytest.approx(record["published_ms"] / record["ours_ms"])
     assert record["vs_published_memory"] == pytest.approx(record["peak_gb"] / record["published_peak_gb"])
     assert (record["trains"], record["pack"]) == ("lora", 512)
+
+
+def test_graphs_are_refused_where_nothing_would_be_captured(tiny_shape):
+    with pytest.raises(UserError, match=r"(?s)needs an NVIDIA GPU.*set --pack.*leave out --checkpoint"):
+        train(tiny_shape, "cpu", "float32", TrainOptions(graph=True, checkpoint=True))
 
 
 @pytest.mark.slow
