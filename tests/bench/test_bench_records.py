@@ -8,6 +8,7 @@ from typer.testing import CliRunner
 from ruplar.bench import latency, throughput
 from ruplar.bench.models import models
 from ruplar.bench.report import KEYS, table
+from ruplar.bench.train import TrainOptions, train
 from ruplar.cli import app
 from ruplar.errors import UserError
 
@@ -38,6 +39,7 @@ def test_latency_has_ratios_that_follow(measured):
     assert record["vs_hf_cot"] == pytest.approx(record["hf_cot_ms"] / record["ours_ms"])
     assert record["vs_text"] == pytest.approx(record["text_ms"] / record["ours_ms"])
     assert record["vs_floor"] == pytest.approx(record["ours_ms"] / record["floor_ms"])
+    assert record["floor_vs_text"] == pytest.approx(record["text_floor_ms"] / record["floor_ms"])
     # prompt of 12 and <think>, 2 latents or 4 tokens, </think>, 2 of 3 answer tokens
     assert [record[key] for key in ("forwards", "text_forwards", "tokens", "text_tokens")] == [6, 8, 18, 20]
     assert record["ours_p10_ms"] <= record["ours_ms"] <= record["ours_p90_ms"]
@@ -56,6 +58,8 @@ def test_throughput_has_ratios_that_follow(measured):
     assert record["vs_batch_1"] == pytest.approx(best / rates["1"])
     text = record["text_questions_per_s"]
     assert record["vs_text"] == pytest.approx(best / text[str(record["best_batch"])]) and list(text) == list(rates)
+    at_floor = record["floor_vs_text_by_batch"]
+    assert record["floor_vs_text"] == at_floor[str(record["best_batch"])] and at_floor["1"] > at_floor["4"] > 1
     assert record["questions"] == 12
 
 
@@ -67,6 +71,11 @@ def test_train_has_ratios_that_follow(measured):
     assert record["vs_published_speed"] == pytest.approx(record["published_ms"] / record["ours_ms"])
     assert record["vs_published_memory"] == pytest.approx(record["peak_gb"] / record["published_peak_gb"])
     assert (record["trains"], record["pack"]) == ("lora", 512)
+
+
+def test_graphs_are_refused_where_nothing_would_be_captured(tiny_shape):
+    with pytest.raises(UserError, match=r"(?s)needs an NVIDIA GPU.*set --pack.*leave out --checkpoint"):
+        train(tiny_shape, "cpu", "float32", TrainOptions(graph=True, checkpoint=True))
 
 
 @pytest.mark.slow
@@ -96,7 +105,9 @@ def test_growth_varies_one_thing_at_a_time(tiny_shape, monkeypatch):
     assert all(r["vs_text"] == pytest.approx(r["text_ms"] / r["ours_ms"]) for r in record["rows"])
     latents = [r["floor_ms"] for r in record["rows"] if r["vary"] == "latents"]
     assert latents[0] < latents[1]
-    assert table(record).row_count == 6
+    assert all(r["floor_vs_text"] == pytest.approx(r["text_floor_ms"] / r["floor_ms"]) for r in record["rows"])
+    before = {**record, "rows": [{k: v for k, v in r.items() if k != "floor_vs_text"} for r in record["rows"]]}
+    assert table(record).row_count == table(before).row_count == 6  # older records lack the field
 
 
 def test_an_unknown_shape_is_named_with_the_known_ones():

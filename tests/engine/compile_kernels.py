@@ -16,7 +16,7 @@ from ruplar.engine import decision_kernels, kernels
 BF16, F32, I32, I64 = "*bf16", "*fp32", "*i32", "*i64"
 SHAPE = {"H": 32, "G": 8, "HALF": 32}
 PROJECTED, ROTATED = ("x", "weight", "bias", "scale", "out"), ("qkv", "cos", "sin", "norm_q", "norm_k", "cache")
-CANDIDATES = {"logits": F32, "tops": F32, "sums": F32, "ids": I32, "top_values": F32, "top_ids": I32}
+CANDIDATES = {"tops": F32, "sums": F32, "ids": I32, "kept": F32}
 
 
 def calls():
@@ -31,13 +31,18 @@ def calls():
         for norm in (False, True):
             fixed = {**SHAPE, "NORM": norm, "BC": 128, "EARLY": early}
             yield "decode_attention", {**dict.fromkeys(ROTATED, kind), "out": kind, "positions": I64}, fixed
+    for kind, norm, width in ((BF16, False, 64), (BF16, True, 128), (F32, False, 64)):
+        fixed = {"H": 32, "G": 8, "WIDTH": width, "NORM": norm, "BQ": 16, "BC": 4096 // width}
+        yield "grouped_attention", {**dict.fromkeys(ROTATED, kind), "out": kind, "positions": I64}, fixed
     for norm in (False, True):
-        tensors = {**dict.fromkeys(ROTATED, BF16), "slots": I64, "positions": I64}
+        tensors = {**dict.fromkeys(ROTATED, BF16), "slots": I64}
         yield "rotate_and_store", tensors, {**SHAPE, "NORM": norm, "BH": 64, "BG": 8}
     yield "silu_mul", {"both": BF16, "out": BF16}, {"BI": 1024}
-    yield "candidates", CANDIDATES, {"TOP_K": 10, "DROP": True, "BV": 1024}
-    fixed = {"SOFT": True, "TEXT": False, "BY_ARGMAX": False, "TOP_K": 10, "BP": 128, "BQ": 2048, "BD": 512, "HEAD": 8}
-    yield "decide", {**CANDIDATES, "slots": I64, "rows": I64, "embeds": BF16, "table": BF16}, fixed
+    fixed = {"SOFT": True, "TEXT": False, "BY_ARGMAX": False, "DROP": True, "TOP_K": 10, "BD": 512, "HEAD": 8}
+    for kind in (BF16, F32):
+        yield "candidates", {**CANDIDATES, "logits": kind}, {"DROP": True, "PIECE": 256, "BP": 8}
+        tensors = {**CANDIDATES, "logits": kind, "slots": I64, "rows": I64, "embeds": BF16, "table": BF16}
+        yield "decide", tensors, {**fixed, "PIECE": 256, "BP": 512}
 
 
 def main() -> None:

@@ -8,6 +8,7 @@ import sys
 import torch
 from transformers import AutoConfig, AutoModelForCausalLM
 
+from ruplar.engine import layer_kernels, small_batch
 from ruplar.engine.decoder import Decoder
 from ruplar.engine.fused import read_weights
 from ruplar.engine.layer_kernels import LayerKernels
@@ -85,16 +86,20 @@ def check_decision(thinker, decoder: Decoder, seed: int) -> int:
     logits = 2.0 * torch.randn(6, 1500, generator=generator)
     logits[::2, 7] += 8.0  # some halt
     logits[1, 9] += 20.0  # some end
+    small_batch.PIECE = 64 if seed % 2 else 256  # more pieces than the largest top_k, or fewer
     assert FusedDecision.fits(fused)
-    decision = FusedDecision(fused, decoder.weights.table)
+    decision = FusedDecision(fused, decoder)
     if seed == 2:  # once per thinker: what the engine does at its start on a GPU
         decision.check()
     fused.fused = decision
     at = slice(0, 6) if seed % 2 else torch.tensor([4, 0, 2, 1])
-    given = logits[at]
-    for state in (plain, fused):
+    given = logits.half()[at]
+    raw = (
+        torch.cat([given, 50.0 + given], 1)[:, :1500] if seed % 2 else given
+    )  # a gap between rows, as of a padded head
+    for state, found in ((plain, given.float()), (fused, raw)):
         state.rows[:, :HEADER] = header
-        state.decide(at, torch.zeros(len(given), 48), given, sampled=False, advance=bool(seed % 3))
+        state.decide(at, torch.zeros(len(given), 48), found, sampled=False, advance=bool(seed % 3))
         state.rows[:, [HEADER + 5, state.rows.shape[1] - 1]] = 0  # the spare columns
     same_rows = (plain.rows == fused.rows).all(1)
     active = plain.rows[:, DONE] == 0  # the next input of a finished row is never used
@@ -105,6 +110,7 @@ def check_decision(thinker, decoder: Decoder, seed: int) -> int:
 @torch.inference_mode()
 def main() -> None:
     patch_interpreter()
+    layer_kernels.CACHE_TILE = 512  # 32 columns in a tile, so that attention reads several
     for family in ("llama", "qwen2", "qwen3"):
         difference = check_step(family, torch.float32)
         sys.stdout.write(f"step {family} {difference:.2e}\n")

@@ -198,3 +198,13 @@ def test_a_padded_logit_never_wins():
     decoder = Decoder(SimpleNamespace(table=tied, head=head))
     assert torch.equal(decoder.logits(x), torch.full((2, 70), -4.0)) and decoder.logits(x).is_contiguous()
     assert padded(table[:64], Linear(table[:64]))[1].weight.shape == (64, 4)
+
+
+@torch.inference_mode()
+def test_a_step_leaves_its_input_unchanged(make_backbone):
+    """It is the engine's state; the residual stream is changed in place."""
+    decoder = Decoder.of(make_backbone("llama"))
+    decoder.allocate(2, 8)
+    embeds = decoder.embed(torch.tensor([4, 5]))
+    decoder.step(embeds, torch.tensor([0, 3]), 8)
+    assert torch.equal(embeds, decoder.embed(torch.tensor([4, 5])))

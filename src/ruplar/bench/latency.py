@@ -9,7 +9,7 @@ import torch
 from ruplar.bench import published
 from ruplar.bench.report import about, ratio
 from ruplar.bench.shapes import NO_ID, build, random_prompts
-from ruplar.bench.timing import Load, Peak, ceilings, interleave, question_floor_ms
+from ruplar.bench.timing import Ceilings, Load, Peak, ceilings, interleave, question_floor_ms
 from ruplar.data.sources import SourceConfig
 from ruplar.domains.base import Domain
 from ruplar.engine.fast import FastEngine
@@ -56,6 +56,15 @@ class Lengths:
     def tokens(self) -> int:
         """Tokens processed per question: the prompt, `<think>`, and one in each other forward pass."""
         return self.prompt + self.forwards
+
+
+def floor_fields(load: Load, best: Ceilings, lengths: Lengths, batch: int = 1) -> dict[str, float]:
+    """Return the least times of soft tokens and of a written chain, and the ratio that an engine at this floor would show."""
+    soft, text = (
+        question_floor_ms(load, best, lengths.prompt, thought, lengths.answer, batch)
+        for thought in (lengths.latents, lengths.chain)
+    )
+    return {"floor_ms": soft, "text_floor_ms": text, "floor_vs_text": text / soft}
 
 
 SLOTS = (1, 8, 64)
@@ -109,15 +118,15 @@ def latency(shape: str, device: str, dtype: str, repeats: int = 30, lengths: Len
     took = interleave(others, device, max(3, repeats // 3))
     took |= interleave({"ours": ours, "text": text}, device, repeats, warm_up=max(2, repeats // 3))
     fast = took["ours"]
-    floor = question_floor_ms(load, best, lengths.prompt, lengths.latents, lengths.answer)
+    floor = floor_fields(load, best, lengths)
     return {
         **about("latency", shape, device, dtype),
         **lengths.fields(),
         "repeats": fast.count,
         **{key: value for name, one in took.items() for key, value in one.fields(name, "ms").items()},
-        "floor_ms": floor,
+        **floor,
         **{f"vs_{name}": ratio(took[name].median, fast.median) for name in ("text", "hf_cot", "published")},
-        "vs_floor": ratio(fast.median, floor),
+        "vs_floor": ratio(fast.median, floor["floor_ms"]),
         "peak_gb": peak,
         "published_peak_gb": theirs.gb,
         "weights_gb": load.total_bytes / 1e9,

@@ -14,6 +14,7 @@ KEYS: dict[str, list[str]] = yaml.safe_load(Path(__file__).with_name("keys.yaml"
 
 
 TITLES = {"ours": "soft tokens", "text": "written chain, same engine", "hf_cot": "written chain, HF generate"}
+VS_WRITTEN = "vs written (floor)"  # in brackets the ratio of an engine at the floor
 
 
 def about(what: str, shape: str, device: str, dtype: str) -> dict[str, Any]:
@@ -70,8 +71,11 @@ def _latency(found: Table, r: dict[str, Any]) -> None:
         "hf_cot": (TITLES["hf_cot"], *text),
         "published": ("published procedure", "", ""),
         "floor": ("floor of soft tokens", *ours),
+        "text_floor": ("floor of a written chain", *text),
     }
     for key, (title, *cost) in names.items():
+        if f"{key}_ms" not in r:  # older records lack the last one
+            continue
         spread = f"{_n(r[f'{key}_p10_ms'])} – {_n(r[f'{key}_p90_ms'])}" if f"{key}_p10_ms" in r else ""
         peak = _n(r["peak_gb"] if key == "ours" else r.get(f"{key}_peak_gb"))
         found.add_row(title, _n(r[f"{key}_ms"]), spread, f"{r[f'{key}_ms'] / r['ours_ms']:.3g}×", *cost, peak)
@@ -81,13 +85,13 @@ def _latency(found: Table, r: dict[str, Any]) -> None:
 
 
 def _throughput(found: Table, r: dict[str, Any]) -> None:
-    _columns(found, "batch", "questions/s", "p10 – p90", "written chain", "vs written", "% of floor", "peak GB")
+    _columns(found, "batch", "questions/s", "p10 – p90", "written chain", VS_WRITTEN, "% of floor", "peak GB")
     low, high = r["questions_per_s_p10"], r["questions_per_s_p90"]
     for batch, rate in r["questions_per_s"].items():
-        text = r["text_questions_per_s"][batch]
+        text, at_floor = r["text_questions_per_s"][batch], r.get("floor_vs_text_by_batch", {}).get(batch)
         share = rate / r["floor_questions_per_s"][batch]
-        cells = (_n(rate), f"{_n(low[batch])} – {_n(high[batch])}", _n(text), f"{rate / text:.3g}×", f"{share:.0%}")
-        found.add_row(batch, *cells, _n(r["peak_gb_by_batch"][batch]))
+        cells = (_n(rate), f"{_n(low[batch])} – {_n(high[batch])}", _n(text), _versus(rate / text, at_floor))
+        found.add_row(batch, *cells, f"{share:.0%}", _n(r["peak_gb_by_batch"][batch]))
     found.caption = (
         f"{r['questions']:,} questions with GSM8K's prompt lengths; {r['tokens']} tokens a question, written {r['text_tokens']}; on "
         f"{r['published_sample']} of them: written chain, HF generate {_n(r['hf_cot_questions_per_s'])}/s, "
@@ -129,11 +133,14 @@ def _priors(found: Table, r: dict[str, Any]) -> None:
 
 
 def _growth(found: Table, r: dict[str, Any]) -> None:
-    _columns(found, "varied", "value", "ms", "p10 – p90", "written chain ms", "floor ms", "vs floor", "peak GB")
+    _columns(
+        found, "varied", "value", "ms", "p10 – p90", "written chain ms", VS_WRITTEN, "floor ms", "vs floor", "peak GB"
+    )
     for row in r["rows"]:
         spread = f"{_n(row['ours_p10_ms'])} – {_n(row['ours_p90_ms'])}"
-        times = (_n(row["ours_ms"]), spread, _n(row["text_ms"]), _n(row["floor_ms"]))
-        found.add_row(row["vary"], str(row["x"]), *times, f"{row['vs_floor']:.3g}×", _n(row["peak_gb"]))
+        written = (_n(row["text_ms"]), _versus(row["text_ms"] / row["ours_ms"], row.get("floor_vs_text")))
+        floor = (_n(row["floor_ms"]), f"{row['vs_floor']:.3g}×")
+        found.add_row(row["vary"], str(row["x"]), _n(row["ours_ms"]), spread, *written, *floor, _n(row["peak_gb"]))
 
 
 def _agreement(found: Table, r: dict[str, Any]) -> None:
@@ -154,6 +161,10 @@ _ROWS = {
     "agreement": _agreement,
     "models": _models,
 }
+
+
+def _versus(measured: float, at_floor: float | None) -> str:
+    return f"{measured:.3g}×" + ("" if at_floor is None else f" ({at_floor:.3g}×)")
 
 
 def _n(value: float | None) -> str:

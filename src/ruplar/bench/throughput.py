@@ -12,10 +12,10 @@ import numpy as np
 import torch
 
 from ruplar.bench import published
-from ruplar.bench.latency import Lengths, engine_work
+from ruplar.bench.latency import Lengths, engine_work, floor_fields
 from ruplar.bench.report import about, ratio
 from ruplar.bench.shapes import build, gsm8k_lengths, random_prompts
-from ruplar.bench.timing import Load, Peak, Spread, ceilings, interleave, question_floor_ms, repeat
+from ruplar.bench.timing import Load, Peak, Spread, ceilings, interleave, repeat
 from ruplar.engine.reference import left_pad
 from ruplar.types import Prompt
 
@@ -66,7 +66,8 @@ def throughput(
         rates[batch], text[batch] = (_rate(took[name], len(timed[batch])) for name in works)
     top = max(rates, key=lambda b: rates[b].median)
     mean = replace(lengths, prompt=round(sum(every) / len(every)))
-    floors = {b: 1000 * b / question_floor_ms(load, best, mean.prompt, mean.latents, mean.answer, b) for b in rates}
+    least = {b: floor_fields(load, best, mean, b) for b in rates}
+    floors = {b: 1000 * b / one["floor_ms"] for b, one in least.items()}
     return {
         **about("throughput", shape, device, dtype),
         **mean.fields(),
@@ -78,6 +79,7 @@ def throughput(
         "questions_per_s_p90": {str(b): r.high for b, r in rates.items()},
         "text_questions_per_s": {str(b): r.median for b, r in text.items()},
         "vs_text_by_batch": {str(b): ratio(r.median, text[b].median) for b, r in rates.items()},
+        "floor_vs_text_by_batch": {str(b): one["floor_vs_text"] for b, one in least.items()},
         "hf_cot_questions_per_s": 1000 * len(some) / hf.median,
         "floor_questions_per_s": {str(b): f for b, f in floors.items()},
         "peak_gb_by_batch": {str(b): p for b, p in peaks.items()},
@@ -89,6 +91,7 @@ def throughput(
         "vs_published": ratio(rates[top].median, theirs_rate.median),
         "vs_batch_1": ratio(rates[top].median, rates[1].median) if 1 in rates else None,
         "vs_floor": ratio(floors[top], rates[top].median),
+        **least[top],
         "peak_gb": peaks[top],
         "published_peak_gb": theirs.gb,
         "weights_gb": load.total_bytes / 1e9,
@@ -120,10 +123,10 @@ def growth(
         text, _ = engine_work(backbone, replace(lengths, written=True), batch, prompts)
         both = interleave({"ours": ours, "text": text}, device, repeats, warm_up=1, budget_s=10)
         took, written = both["ours"], both["text"]
-        floor = question_floor_ms(load, best, lengths.prompt, lengths.latents, lengths.answer, batch)
+        floor = floor_fields(load, best, lengths, batch)
         row = {"vary": vary, "x": x, "batch": batch, **took.fields("ours", "ms"), **written.fields("text", "ms")}
-        row |= {"vs_text": ratio(written.median, took.median), "floor_ms": floor}
-        rows.append({**row, "vs_floor": ratio(took.median, floor), "peak_gb": peak})
+        row |= {"vs_text": ratio(written.median, took.median), **floor}
+        rows.append({**row, "vs_floor": ratio(took.median, floor["floor_ms"]), "peak_gb": peak})
     return {
         **about("growth", shape, device, dtype),
         **Lengths().fields(),

@@ -1,8 +1,9 @@
 """Model shape → tokens per second and peak memory of a RuPLaR training step, against dense priors and full logits.
 
 Both train the same items with the same LoRA without dropout (or all weights): forward, backward and AdamW. Ours is what the
-trainer runs: folded adapters, and variable-length attention where rows are packed. Building priors is not timed (see
-`bench.priors`), because data-loader workers can do it in parallel. Moving dense priors to the device is.
+trainer runs: folded adapters, and for packed rows variable-length attention or, with `graph`, captured passes. Building
+priors is not timed (see `bench.priors`), because data-loader workers can do it in parallel. Moving dense priors to the
+device is.
 
 MFU counts only the necessary products with weights: forward and backward through the layers for every token, through the
 LM head for supervised positions, and weight gradients only for trained weights; relative to the measured rate of a large
@@ -13,6 +14,7 @@ import contextlib
 import gc
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -25,13 +27,15 @@ from ruplar.bench.report import about, ratio
 from ruplar.bench.shapes import build, gsm8k_lengths
 from ruplar.bench.timing import Ceilings, Load, Peak, Spread, ceilings, repeat
 from ruplar.data.collate import collate
+from ruplar.errors import UserError
 from ruplar.methods.base import latent_item
 from ruplar.model.backbone import Backbone
+from ruplar.model.cuda_graphs import replay_passes
 from ruplar.model.fold_lora import fold_adapters
 from ruplar.model.lora import add_lora
 from ruplar.model.settings import LoraSettings
 from ruplar.model.varlen import use_varlen
-from ruplar.types import Item, Prompt, SparsePrior
+from ruplar.types import Batch, Item, Prompt, SparsePrior
 
 _PUBLISHED = ("published_ms", "published_p10_ms", "published_p90_ms")
 _BATCHES = 4
@@ -40,7 +44,7 @@ _BATCHES = 4
 
 @dataclass(frozen=True)
 class TrainOptions:
-    """Options of a training step; `pack` to `keep` apply to ours only."""
+    """Options of a training step; `pack` to `graph` apply to ours only."""
 
     batch: int = 32  # sequences per step
     lora: bool = True  # train a LoRA adapter; False trains all weights, stored in float32
@@ -48,12 +52,15 @@ class TrainOptions:
     compile: bool = False  # compile the layers
     checkpoint: bool = False  # gradient checkpointing
     keep: float = 1.0  # with compile: see `Backbone.compile_layers`
+    graph: bool = False  # replay the layers as CUDA graphs, as `speed.graph` does
     latents: int = 3  # latents per sequence
     answer: int = 10  # answer tokens per sequence
 
 
 def train(shape: str, device: str, dtype: str, options: TrainOptions, repeats: int = 20) -> dict[str, Any]:
     """Measure training steps."""
+    if options.graph:
+        _check_graph(device, options)
     precision = getattr(torch, dtype)
     # ours last: memory held by the compiler must not count as theirs
     theirs = _measure_dense(shape, device, precision, options, max(4, repeats // 2))
@@ -69,6 +76,7 @@ def train(shape: str, device: str, dtype: str, options: TrainOptions, repeats: i
         "compiled": options.compile,
         "checkpoint": options.checkpoint,
         "keep": options.keep,
+        "graph": options.graph,
         "latents": options.latents,
         "answer_tokens": options.answer,
         "tokens_per_step": ours.tokens,
@@ -86,6 +94,17 @@ def train(shape: str, device: str, dtype: str, options: TrainOptions, repeats: i
         "weights_gb": ours.load.total_bytes / 1e9,
         **best.fields(),
     }
+
+
+def _check_graph(device: str, options: TrainOptions) -> None:
+    """Refuse --graph where the passes would not be captured."""
+    wrong = {
+        "it needs an NVIDIA GPU": torch.device(device).type != "cuda",
+        "only packed rows are captured; set --pack, for example --pack 512": not options.pack,
+        "recomputed layers cannot be captured; leave out --checkpoint": options.checkpoint,
+    }
+    if any(wrong.values()):
+        raise UserError(*(f"--graph: {reason}." for reason, applies in wrong.items() if applies))
 
 
 @dataclass
@@ -157,12 +176,19 @@ def _our_step(backbone: Backbone, groups: list[list[Item]], options: TrainOption
         backbone.plain_model.gradient_checkpointing_enable({"use_reentrant": False})
     if options.lora:
         fold_adapters(backbone)
-    if options.pack and backbone.device.type == "cuda":
+    if options.pack and not options.graph and backbone.device.type == "cuda":
         backbone.varlen = use_varlen(backbone.plain_model, torch.bfloat16)
     if options.compile:
         backbone.compile_layers(options.keep)
+    if options.graph:
+        replay_passes(backbone)
     batches = [collate(items, backbone.pad_id, options.pack).to(backbone.device) for items in groups]
-    return [lambda batch=batch: method.loss(backbone, batch).total for batch in batches]  # type: ignore[misc]
+
+    def loss(batch: Batch) -> Tensor:
+        backbone.begin_step()
+        return method.loss(backbone, batch).total
+
+    return [partial(loss, batch) for batch in batches]
 
 
 def _published_step(backbone: Backbone, groups: list[list[Item]], options: TrainOptions) -> list[Step]:

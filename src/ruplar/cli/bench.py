@@ -16,7 +16,10 @@ bench = typer.Typer(
 out = Console()
 
 Shape = Annotated[
-    str, typer.Option(help="Model shape: llama-3.2-1b, llama-3.2-3b, qwen2.5-1.5b, smollm2-135m or embedded.")
+    str,
+    typer.Option(
+        help="Model shape: llama-3.2-1b, llama-3.2-3b, qwen2.5-0.5b, qwen2.5-1.5b, smollm2-135m or embedded."
+    ),
 ]
 Dtype = Annotated[
     Literal["auto", "float32", "bfloat16"],
@@ -103,6 +106,9 @@ def train(
     keep: Annotated[
         float, typer.Option(min=0, max=1, help="With --compile: fraction of activations stored for the backward pass.")
     ] = 1.0,
+    graph: Annotated[
+        bool, typer.Option("--graph", help="Replay packed rows as CUDA graphs, as speed.graph does in training.")
+    ] = False,
     repeats: Repeats = 20,
     json: Json = None,
     quick: Quick = False,
@@ -116,7 +122,7 @@ def train(
 
     where, precision = _place(device, dtype)
     compiled = where.startswith("cuda") if compile is None else compile
-    options = TrainOptions(2 if quick else batch, lora, pack, compiled, checkpoint, keep)
+    options = TrainOptions(2 if quick else batch, lora, pack, compiled, checkpoint, keep, graph)
     _show(measure(shape, where, precision, options, 2 if quick else repeats), json)
 
 

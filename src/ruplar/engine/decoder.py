@@ -101,25 +101,31 @@ class Decoder:
         return total.to(table.dtype)
 
     def logits(self, hidden: Tensor) -> Tensor:
+        return self.raw_logits(hidden).float().contiguous()
+
+    def raw_logits(self, hidden: Tensor) -> Tensor:
+        """As `logits`, but in the head's precision and with gaps between rows where the head is padded: no copy."""
         if self.small_batch is not None and len(hidden) <= self.small_batch.max_rows:
             return self.small_batch.logits(hidden)
-        return self.weights.head(hidden)[:, : len(self.weights.table)].float().contiguous()
+        return self.weights.head(hidden)[:, : len(self.weights.table)]
 
     def prefill(self, embeds: Tensor, lengths: Tensor, at: At) -> Tensor:
-        """Embeddings [P, L, D], lengths [P] and slots → hidden state of each prompt's last position [P, D]."""
+        """Embeddings [P, L, D], which are overwritten, lengths [P], slots → hidden state of each last position [P, D]."""
         w, x, width = self.weights, embeds, embeds.shape[1]
         slots = self.every[at] if self.layer_kernels is not None else None
         for index, layer in enumerate(w.layers[:-1]):
             q, kv = self._prompt_qkv(index, layer, x, at, slots)
             k, v = kv.permute(2, 0, 3, 1, 4)
             read = _causal(q.transpose(1, 2), k, v)
-            x = self._finish(layer, x, read.transpose(1, 2).flatten(2))
+            self._finish(layer, x, read.transpose(1, 2).flatten(2))
         # the last layer needs all keys and values, but only the output of the last position
         q, kv = self._prompt_qkv(len(w.layers) - 1, w.layers[-1], x, at, slots)
         rows, last = torch.arange(len(x), device=x.device), lengths - 1
         k, v = kv.permute(2, 0, 3, 1, 4)
         read = _grouped(q[rows, last], k, v, self._mask(last, width, x.dtype))
-        return self._norm(self._finish(w.layers[-1], x[rows, last], read), w.norm)
+        x = x[rows, last]
+        self._finish(w.layers[-1], x, read)
+        return self._norm(x, w.norm)
 
     def copy(self, source: Tensor, target: Tensor, columns: int) -> None:
         """Copy the first columns of slots `source` [P] to slots `target` [P]; they may be the same."""
@@ -130,19 +136,19 @@ class Decoder:
         """Feed slots 0..B-1 one embedding [B, D] at positions [B], reading columns below `used` → hidden [B, D]."""
         if self.small_batch is not None and len(embeds) <= self.small_batch.max_rows:
             return self.small_batch.step(embeds, positions)
-        x, rows, w = embeds, len(embeds), self.weights
+        x, rows, w = embeds.clone(), len(embeds), self.weights
+        if self.layer_kernels is not None:  # each row reads the columns up to its position
+            for index, layer in enumerate(w.layers):
+                qkv = layer.qkv(self._norm(x, layer.norm_in))
+                self._finish(layer, x, self.layer_kernels.attend(index, qkv, positions))
+            return self._norm(x, w.norm)
         mask = self._mask(positions, used, x.dtype)
         for index, layer in enumerate(w.layers):
             cache = self.cache[index, :, :rows]
-            if self.layer_kernels is not None:
-                qkv = layer.qkv(self._norm(x, layer.norm_in)).unflatten(-1, (-1, w.head_dim))
-                self.layer_kernels.rotate_and_store(index, qkv, self.every[:rows], positions)
-                q = qkv[..., : w.heads, :]
-            else:
-                q, kv = self._qkv(layer, x, self.cos[positions, None], self.sin[positions, None])
-                cache[:, self.every[:rows], :, positions] = kv
+            q, kv = self._qkv(layer, x, self.cos[positions, None], self.sin[positions, None])
+            cache[:, self.every[:rows], :, positions] = kv
             k, v = cache[:, :, :, :used]
-            x = self._finish(layer, x, _grouped(q, k, v, mask))
+            self._finish(layer, x, _grouped(q, k, v, mask))
         return self._norm(x, w.norm)
 
     def _prompt_qkv(self, index: int, layer: Layer, x: Tensor, at: At, slots: Tensor | None) -> tuple[Tensor, Tensor]:
@@ -167,14 +173,16 @@ class Decoder:
         rotated.copy_(torch.addcmul(rotated * cos, rotated.roll(w.head_dim // 2, -1), sin))
         return qkv[..., : w.heads, :], qkv[..., w.heads :, :].unflatten(-2, (2, w.kv_heads))
 
-    def _finish(self, layer: Layer, x: Tensor, read: Tensor) -> Tensor:
-        """Residual stream and attention output [..., H·d] → the layer's output: output projection, then the MLP."""
-        x = x + layer.out(read)
+    def _finish(self, layer: Layer, x: Tensor, read: Tensor) -> None:
+        """Add to the residual stream x, in place: the projection of the attention output [..., H·d], then the MLP."""
+        layer.out.add_to(x, read)
         both = layer.gate_up(self._norm(x, layer.norm_mid))
         if self.layer_kernels is not None:
-            return x + layer.down(self.layer_kernels.silu_mul(both))
-        gate, up = both.chunk(2, dim=-1)
-        return x + layer.down(F.silu(gate).mul_(up))
+            inner = self.layer_kernels.silu_mul(both)
+        else:
+            gate, up = both.chunk(2, dim=-1)
+            inner = F.silu(gate).mul_(up)
+        layer.down.add_to(x, inner)
 
     def _store(self, index: int, kv: Tensor, at: At) -> None:
         """Store keys and values [P, L, 2, G, d] of prompts in their slots, from column 0."""

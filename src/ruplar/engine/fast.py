@@ -2,7 +2,7 @@
 
 A decode step feeds every busy slot one embedding, be it a latent, `</think>` or an answer token, and decides on the device
 what each slot feeds next; the host learns one step later which slots are done. On a GPU a step is one CUDA graph per number
-of rows and of columns read.
+of rows (without our kernels also per number of columns read).
 
     admit   prompts –prefill→ hidden –head→ logits –decide→ next inputs, slot state
     step    next inputs –decoder→ hidden –head→ logits –decide→ next inputs, slot state
@@ -33,7 +33,7 @@ from ruplar.errors import UserError
 from ruplar.model.backbone import Backbone
 from ruplar.types import Markers, Prompt
 
-COLUMN_STEP = 64  # on a GPU, attention reads a multiple of this many columns, so that few graphs are captured
+COLUMN_STEP = 64  # on a GPU, columns are rounded up to a multiple of this, so that few graphs are captured
 CAPTURED_PREFILL = 1024  # tokens; a larger prefill takes long enough to hide its kernel launches
 
 
@@ -203,7 +203,7 @@ class FastEngine:
         """Prefill; `ids` as made by `_prefill_input` → hidden states and logits of each last position."""
         with matrix_products(self.state.embeds):
             hidden = self.decoder.prefill(self.decoder.embed(ids[:, :-2]), ids[:, -2], ids[:, -1])
-            return hidden, self.decoder.logits(hidden)
+            return hidden, self._logits(hidden)
 
     @torch.inference_mode()
     def step(self) -> bool:
@@ -214,10 +214,9 @@ class FastEngine:
         rows, used = max(self.busy) + 1, max(b.position for b in active) + 1
         if self.graphs is not None:
             rows = min(power_of_two(rows), self.slots)
-            small_batch = getattr(self.decoder, "small_batch", None)
-            if small_batch is not None and rows <= small_batch.max_rows:  # these kernels read up to each position
-                used = self.decoder.columns
             used = min(_round_up(used, COLUMN_STEP), self.decoder.columns)
+            if getattr(self.decoder, "layer_kernels", None) is not None:  # these read up to each row's position
+                used = self.decoder.columns
             self._run_captured(("step", rows, used), lambda: self._step_logits(rows, used), slice(0, rows))
         else:
             used = min(used, self.decoder.columns)
@@ -231,7 +230,13 @@ class FastEngine:
         state = self.state
         with matrix_products(state.embeds):
             hidden = self.decoder.step(state.embeds[:rows], state.rows[:rows, POSITION], used)
-            return hidden, self.decoder.logits(hidden)
+            return hidden, self._logits(hidden)
+
+    def _logits(self, hidden: Tensor) -> Tensor:
+        """Logits as the decision takes them: only the one by PyTorch operators needs float32."""
+        if self.state.fused is not None and not self.state.sampling:
+            return self.state.fused.decoder.raw_logits(hidden)
+        return self.decoder.logits(hidden)
 
     def _run_captured(self, key: tuple, logits: Callable[[], tuple[Tensor, Tensor]], at: At) -> None:
         """Run forward and decision as one CUDA graph; a decision that cannot be captured stays outside."""

@@ -34,6 +34,13 @@ class Linear:
     def __call__(self, x: Tensor) -> Tensor:
         return F.linear(x, self.weight, self.bias)
 
+    def add_to(self, total: Tensor, x: Tensor) -> None:
+        """Add the output for x [..., in] to a contiguous `total` [..., out]; on a GPU the product itself does it."""
+        if total.is_cuda and self.bias is None:
+            total.view(-1, total.shape[-1]).addmm_(x.flatten(0, -2), self.weight.t())
+        else:
+            total += self(x)
+
 
 @dataclass
 class Layer:

@@ -5,7 +5,8 @@ it fused: the norm before (its scale is applied to x, its factor to the sum), bi
 few rows of the matrix and all of x; rows of x are the fastest grid axis, so that a matrix tile is read from memory once.
 
     small batch  project(norm, q|k|v) · decode_attention · project(residual) · gate_up(norm, SiLU) · project(residual)
-    any batch    rotate_and_store (rotate q and k, store k and v) · silu_mul: between matrix products
+    any batch    between matrix products: grouped_attention, or rotate_and_store of a prefill (rotate q and k, store k and v);
+                 silu_mul
 
 With EARLY a kernel starts while the previous one still runs, and loads its tile of weights before it waits for its input
 (programmatic dependent launch). Before that wait it may only read what the previous kernel does not write: weights, and what
@@ -177,25 +178,77 @@ def decode_attention(
 
 
 @triton.jit
+def grouped_attention(
+    qkv, cache, positions, cos, sin, norm_q, norm_k, out, position_stride, plane, columns, eps, factor,
+    H: tl.constexpr, G: tl.constexpr, WIDTH: tl.constexpr, NORM: tl.constexpr, BQ: tl.constexpr, BC: tl.constexpr,
+):  # fmt: skip
+    """As `decode_attention`, with one program for all queries of a key head, so that a column is read once: for batches.
+
+    BQ is the number of these queries, rounded up to what a matrix product needs.
+    """
+    group = tl.program_id(0)
+    row = tl.program_id(1).to(tl.int64)
+    i = tl.arange(0, WIDTH)
+    partner = (i + WIDTH // 2) % WIDTH  # rotation: x · cos + x[partner] · sin, with the first half of sin negated
+    position = tl.load(positions + row * position_stride)
+    keys = cache + (row * G + group) * columns * WIDTH
+    values = keys + plane
+    turn1 = tl.load(cos + position * WIDTH + i).to(tl.float32)
+    turn2 = tl.load(sin + position * WIDTH + i).to(tl.float32)
+    mine = qkv + row * (H + 2 * G) * WIDTH
+    key = tl.load(mine + (H + group) * WIDTH + i).to(tl.float32)
+    key_partner = tl.load(mine + (H + group) * WIDTH + partner).to(tl.float32)
+    q = tl.arange(0, BQ)
+    real = (q < H // G)[:, None]
+    heads = (group * (H // G) + q)[:, None] * WIDTH
+    query = tl.load(mine + heads + i[None, :], mask=real, other=0.0).to(tl.float32)
+    query_partner = tl.load(mine + heads + partner[None, :], mask=real, other=0.0).to(tl.float32)
+    if NORM:
+        k_factor = tl.rsqrt(tl.sum(key * key, 0) / WIDTH + eps)
+        key = key * k_factor * tl.load(norm_k + i).to(tl.float32)
+        key_partner = key_partner * k_factor * tl.load(norm_k + partner).to(tl.float32)
+        q_factor = tl.rsqrt(tl.sum(query * query, 1) / WIDTH + eps)[:, None]
+        query = query * q_factor * tl.load(norm_q + i).to(tl.float32)[None, :]
+        query_partner = query_partner * q_factor * tl.load(norm_q + partner).to(tl.float32)[None, :]
+    key = (key * turn1 + key_partner * turn2).to(cache.dtype.element_ty)
+    query = (query * turn1[None, :] + query_partner * turn2[None, :]).to(cache.dtype.element_ty)
+    value = tl.load(mine + (H + G + group) * WIDTH + i)
+    tl.store(keys + position * WIDTH + i, key)
+    tl.store(values + position * WIDTH + i, value)
+    # the new column comes from registers, the earlier ones from the cache
+    largest = tl.sum(query.to(tl.float32) * key.to(tl.float32)[None, :], 1) * factor
+    weights = tl.full([BQ], 1.0, tl.float32)
+    read = tl.zeros([BQ, WIDTH], tl.float32) + value.to(tl.float32)[None, :]
+    for start in range(0, position, BC):
+        c = start + tl.arange(0, BC).to(tl.int64)
+        known = c < position
+        seen_keys = tl.load(keys + c[None, :] * WIDTH + i[:, None], mask=known[None, :], other=0.0)
+        scores = tl.dot(query, seen_keys, input_precision="ieee") * factor
+        scores = tl.where(known[None, :], scores, -float("inf"))
+        higher = tl.maximum(largest, tl.max(scores, 1))
+        shrink = tl.exp(largest - higher)
+        powers = tl.exp(scores - higher[:, None])
+        weights = weights * shrink + tl.sum(powers, 1)
+        seen = tl.load(values + c[:, None] * WIDTH + i[None, :], mask=known[:, None], other=0.0)
+        read = read * shrink[:, None] + tl.dot(powers.to(seen.dtype), seen, input_precision="ieee")
+        largest = higher
+    made = (read / weights[:, None]).to(out.dtype.element_ty)
+    tl.store(out + row * H * WIDTH + heads + i[None, :], made, mask=real)
+
+
+@triton.jit
 def rotate_and_store(
-    qkv, cos, sin, norm_q, norm_k, cache, slots, positions, position_stride, plane, columns, length, eps,
+    qkv, cos, sin, norm_q, norm_k, cache, slots, plane, columns, length, eps,
     H: tl.constexpr, G: tl.constexpr, HALF: tl.constexpr, NORM: tl.constexpr, BH: tl.constexpr, BG: tl.constexpr,
 ):  # fmt: skip
-    """One token of q|k|v [T, (H + 2G)·d]: rotate q and k in place, and store k and v in its slot of one layer's cache.
+    """One token of prompts' q|k|v [T, (H + 2G)·d]: rotate q and k in place, store k and v in its slot of one layer's cache.
 
-    In a prefill (`length` > 0) token t is column t % length of row t // length; in a step it is row t at its position.
-    `cache` [2, slots, G, columns, d], `plane` elements from keys to values.
+    Token t is column t % length of row t // length. `cache` [2, slots, G, columns, d], `plane` elements from keys to values.
     """
     token = tl.program_id(0).to(tl.int64)
     width = 2 * HALF
-    row = token
-    column = token
-    if length > 0:
-        row = token // length
-        column = token % length
-    else:
-        column = tl.load(positions + token * position_stride).to(tl.int64)
-    slot = tl.load(slots + row).to(tl.int64)
+    column = token % length
+    slot = tl.load(slots + token // length).to(tl.int64)
     i = tl.arange(0, HALF)
     h = tl.arange(0, BH)
     mine = qkv + token * (H + 2 * G) * width

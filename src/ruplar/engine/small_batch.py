@@ -18,7 +18,7 @@ from ruplar.engine.slot_state import DONE, HEADER, LATENTS, LIMIT, THINKING, TOK
 from ruplar.errors import UserError
 
 TILE = 8192  # matrix elements per program: 16 KB in bfloat16, so that several programs fit on a multiprocessor
-PIECE = 1024  # vocabulary entries per program of `candidates`
+PIECE, PIECES = 256, 8  # vocabulary entries of a piece, and pieces per program of `candidates`
 
 
 class KernelsDisagree(RuntimeError):
@@ -27,6 +27,10 @@ class KernelsDisagree(RuntimeError):
 
 def power_of_two(count: int) -> int:
     return 1 << (count - 1).bit_length()
+
+
+def supports(head_dim: int) -> bool:
+    return head_dim >= 16 and head_dim == power_of_two(head_dim)
 
 
 def check_triton() -> None:
@@ -60,8 +64,7 @@ class SmallBatchKernels:
     def of(cls, decoder: Decoder, early: bool = False, check: bool = True) -> SmallBatchKernels | None:
         """Make the kernels of a decoder; None if its head size is not supported."""
         check_triton()
-        half = decoder.weights.head_dim // 2
-        if half & (half - 1) or half < 8:
+        if not supports(decoder.weights.head_dim):
             return None
         kernels = cls(decoder, early)
         if check:
@@ -131,7 +134,7 @@ class SmallBatchKernels:
     def difference(self) -> float:
         """Largest relative difference of hidden states, logits and cache from the PyTorch operators, over three steps."""
         decoder, device = self.decoder, self.decoder.device
-        decoder.small_batch = None
+        layer_kernels, decoder.layer_kernels, decoder.small_batch = decoder.layer_kernels, None, None
         decoder.allocate(self.max_rows, 160)
         generator = torch.Generator().manual_seed(0)
         tokens = torch.randint(decoder.weights.table.shape[0], (self.max_rows, 140), generator=generator).to(device)
@@ -147,8 +150,8 @@ class SmallBatchKernels:
             decoder.cache = expected_cache
             for a, b in ((found, wanted), (self.logits(wanted), decoder.logits(wanted)), (cache, expected_cache)):
                 worst = max(worst, float((a.float() - b.float()).norm() / b.float().norm()))
-                if a.isnan().any():
-                    return float("nan")
+                worst = float("nan") if a.isnan().any() else worst
+        decoder.layer_kernels = layer_kernels
         return worst
 
 
@@ -164,7 +167,7 @@ class FusedDecision:
     """`SlotState.decide` without sampling, in two kernels."""
 
     state: SlotState
-    table: Tensor  # [V, D] input embeddings
+    decoder: Decoder  # gives logits and the table of embeddings
     buffers: dict[int, list[Tensor]] = field(default_factory=dict)
 
     @classmethod
@@ -175,50 +178,50 @@ class FusedDecision:
         return state.keep in ("none", "readable") and (soft or state.kind in ("text", "none"))
 
     def decide(self, at: At, logits: Tensor, advance: bool) -> None:
+        """Decide on logits [B, V] in any precision, with or without gaps between rows."""
         from ruplar.engine import decision_kernels
 
-        state, thinker, table = self.state, self.state.thinker, self.table
+        state, thinker, table = self.state, self.state.thinker, self.decoder.weights.table
         options: Any = thinker
         soft, (rows, count) = state.kind == "soft", logits.shape
         top_k = (1 if options.harden else options.top_k) if soft else 1
         pieces = -(-count // PIECE)
-        buffers = self._buffers(rows, pieces, top_k)
-        m = state.markers
+        buffers, stride, m = self._buffers(rows, pieces), logits.stride(0), state.markers
+        drop = soft and options.drop_halt
         halt_id = m.end_think_id if state.kind == "none" else options.end_think_id
-        decision_kernels.candidates[(rows, pieces)](
-            logits,
-            *buffers,
-            count,
-            halt_id,
-            top_k if soft else 0,
-            soft and options.drop_halt,
-            PIECE,
-            num_warps=4,
+        decision_kernels.candidates[(rows, -(-pieces // PIECES))](
+            logits, *buffers, count, stride, pieces, halt_id, drop, PIECE, PIECES, num_warps=4
         )
+        tops, sums, ids, kept = buffers
         decision_kernels.decide[(rows,)](
-            logits, *buffers, state.every[at], state.rows, state.embeds, table,
-            count, table.shape[1], state.rows.shape[1], pieces, thinker.cap, state.answers, halt_id, m.end_think_id,
+            logits, tops, sums, ids, kept if drop else tops, state.every[at], state.rows, state.embeds, table,
+            count, stride, table.shape[1], state.rows.shape[1], pieces, thinker.cap, state.answers, halt_id, m.end_think_id,
             m.eos_id, state.pad_id,
             float(options.halt_threshold) if soft else 0.5, int(advance),
-            soft, state.kind == "text", soft and options.halt == "argmax", top_k,
-            power_of_two(pieces), power_of_two(pieces * top_k), 512, HEADER, num_warps=4,
+            soft, state.kind == "text", soft and options.halt == "argmax", drop, top_k,
+            PIECE, power_of_two(pieces), 512, HEADER, num_warps=4,
         )  # fmt: skip
 
     @torch.inference_mode()
     def check(self) -> None:
-        """Decide on random logits with the kernels and with PyTorch operators, from equal rows; leaves all slots idle."""
-        state, count = self.state, min(self.state.slots, 8)
+        """Decide on random logits with the kernels and with PyTorch operators, from equal rows; leaves all slots idle.
+
+        The logits are like the head's output: in its precision, with a gap between rows. The largest are no ties.
+        """
+        state, count, table = self.state, min(self.state.slots, 8), self.decoder.weights.table
         generator = torch.Generator().manual_seed(0)
         header = torch.randint(0, 2, (count, HEADER), generator=generator)
         header[:, [DONE, LATENTS, TOKENS]] = 0
         header[:, THINKING] *= int(state.thinker.thinks)
         header[:, LIMIT] = state.answers
-        logits = 4.0 * torch.randn(count, len(self.table), generator=generator)
+        logits = torch.rand(count, len(table) + 64, generator=generator)
+        largest = torch.rand(count, len(table), generator=generator).topk(min(32, len(table))).indices
+        logits.scatter_(1, largest, 4.0 + 0.25 * torch.arange(32.0)[: largest.shape[1]].expand(count, -1))
         logits[::3, state.markers.end_think_id] += 40.0  # some halt, some end
         logits[1::3, state.markers.eos_id] += 40.0
-        given, found = logits.to(self.table.device), []
-        for fused in (None, self):
-            state.fused, state.rows[:count, :HEADER] = fused, header.to(self.table.device)
+        raw, found = logits.to(table.device, table.dtype)[:, : len(table)], []
+        for fused, given in ((None, raw.float()), (self, raw)):
+            state.fused, state.rows[:count, :HEADER] = fused, header.to(table.device)
             state.decide(slice(0, count), state.embeds[:count], given, sampled=False)
             found.append((state.rows[:count, : HEADER + 1].clone(), state.embeds[:count].clone()))
             state.rows.zero_()
@@ -235,15 +238,11 @@ class FusedDecision:
                 "Use EngineOptions(kernels=False) and report this."
             )
 
-    def _buffers(self, rows: int, pieces: int, top_k: int) -> list[Tensor]:
+    def _buffers(self, rows: int, pieces: int) -> list[Tensor]:
+        """`tops`, `sums`, `ids` and `kept` of the kernels."""
         if rows not in self.buffers:
-            device = self.state.rows.device
-            real, whole = torch.float32, torch.int32
-            small, large = (rows, pieces), (rows, pieces, top_k)
-            self.buffers[rows] = [
-                *(torch.empty(small, dtype=dtype, device=device) for dtype in (real, real, whole)),
-                *(torch.empty(large, dtype=dtype, device=device) for dtype in (real, whole)),
-            ]
+            kinds, device = (torch.float32, torch.float32, torch.int32, torch.float32), self.state.rows.device
+            self.buffers[rows] = [torch.empty(rows, pieces, dtype=kind, device=device) for kind in kinds]
         return self.buffers[rows]
 
 
@@ -260,6 +259,6 @@ def load_fused_decision(state: SlotState, decoder: Decoder) -> FusedDecision | N
     """Load the kernels of the greedy decision and check them; None if they do not support the thinker."""
     if not FusedDecision.fits(state):
         return None
-    decision = FusedDecision(state, decoder.weights.table)
+    decision = FusedDecision(state, decoder)
     decision.check()
     return decision
