@@ -114,7 +114,7 @@ def _train(found: Table, r: dict[str, Any]) -> None:
     _columns(found, "per step", "ms", "p10 – p90", "vs ours", "peak GB", "tokens/s")
     for key, title in {"ours": "ours", "published": "dense priors, full logits"}.items():
         if key == "published" and not r["published_fits"]:
-            found.add_row(title, "out of memory", "", "", "", "")
+            found.add_row(title, "not measured" if r["published_fits"] is None else "out of memory", "", "", "", "")
             continue
         rate = r["tokens_per_s" if key == "ours" else "published_tokens_per_s"]
         spread = f"{_n(r[f'{key}_p10_ms'])} – {_n(r[f'{key}_p90_ms'])}"

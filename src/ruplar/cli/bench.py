@@ -109,6 +109,8 @@ def train(
     graph: Annotated[
         bool, typer.Option("--graph", help="Replay packed rows as CUDA graphs, as speed.graph does in training.")
     ] = False,
+    liger: Annotated[bool, typer.Option("--liger", help="Use Liger's kernels (training.use_liger_kernel).")] = False,
+    published: Annotated[bool, typer.Option(help="Also measure the published procedure.")] = True,
     repeats: Repeats = 20,
     json: Json = None,
     quick: Quick = False,
@@ -122,7 +124,7 @@ def train(
 
     where, precision = _place(device, dtype)
     compiled = where.startswith("cuda") if compile is None else compile
-    options = TrainOptions(2 if quick else batch, lora, pack, compiled, checkpoint, keep, graph)
+    options = TrainOptions(2 if quick else batch, lora, pack, compiled, checkpoint, keep, graph, liger, published)
     _show(measure(shape, where, precision, options, 2 if quick else repeats), json)
 
 

@@ -18,6 +18,7 @@ from ruplar.engine.slot_state import DONE, HEADER, LATENTS, LIMIT, THINKING, TOK
 from ruplar.errors import UserError
 
 TILE = 8192  # matrix elements per program: 16 KB in bfloat16, so that several programs fit on a multiprocessor
+WARPS = 4  # warps per program
 PIECE, PIECES = 256, 8  # vocabulary entries of a piece, and pieces per program of `candidates`
 
 
@@ -93,7 +94,7 @@ class SmallBatchKernels:
             bias = layer.gate_up.bias
             kernels.gate_up[(rows, -(-size // bn))](
                 x, layer.gate_up.weight, bias if bias is not None else x, layer.norm_mid, inner, w.eps,
-                size, width, bias is not None, bn, bk, self.early, num_warps=4, **self._launch,
+                size, width, bias is not None, bn, bk, self.early, num_warps=WARPS, **self._launch,
             )  # fmt: skip
             self._project(inner, layer.down, x, None, add=True)
         return F.rms_norm(x, (x.shape[1],), w.norm, w.eps)
@@ -115,7 +116,7 @@ class SmallBatchKernels:
         kernels.project[(len(x), -(-n // bn))](
             x, linear.weight, bias if bias is not None else x, scale if scale is not None else x, out,
             self.decoder.weights.eps, n, k, scale is not None, bias is not None, add, bn, bk, self.early,
-            num_warps=4, **self._launch,
+            num_warps=WARPS, **self._launch,
         )  # fmt: skip
 
     def _attend(self, index: int, qkv: Tensor, positions: Tensor, read: Tensor) -> None:
@@ -127,7 +128,7 @@ class SmallBatchKernels:
         kernels.decode_attention[(w.heads, len(qkv))](
             qkv, cache, positions, d.cos, d.sin, layer.norm_q if norm else qkv, layer.norm_k if norm else qkv, read,
             positions.stride(0), cache.stride(0), d.columns, w.eps, w.head_dim**-0.5,
-            w.heads, w.kv_heads, w.head_dim // 2, norm, TILE // w.head_dim, self.early, num_warps=4, **self._launch,
+            w.heads, w.kv_heads, w.head_dim // 2, norm, TILE // w.head_dim, self.early, num_warps=WARPS, **self._launch,
         )  # fmt: skip
 
     @torch.inference_mode()
