@@ -1,10 +1,10 @@
-"""Borrowed layers: the embedded model's, under a domain's own words."""
+"""Borrowed layers: the embedded model's, under a domain's own words; and Liger's kernels in place of some."""
 
 import pytest
 import torch
 
 from ruplar.errors import UserError
-from ruplar.model.backbone import load_backbone
+from ruplar.model.backbone import Backbone, load_backbone
 from ruplar.model.settings import BackboneConfig, PromptConfig
 from ruplar.model.tokenizers import load_tokenizer
 
@@ -36,3 +36,20 @@ def test_only_a_domains_vocabulary_borrows():
         opened("embedded", "borrowed")
     with pytest.raises(ValueError, match="borrowed and init exclude each other"):
         BackboneConfig(name="embedded-logic", weights="borrowed", init="runs/any")
+
+
+def test_liger_kernels_replace_the_parts_of_one_model_only(monkeypatch):
+    pytest.importorskip("liger_kernel")
+    other, ids = opened("embedded", "pretrained").plain_model, torch.arange(6)[None]
+    before = other(input_ids=ids).logits
+    changed = opened("embedded", "pretrained")
+    with monkeypatch.context() as patch:
+        patch.setattr(Backbone, "device", torch.device("cuda"))
+        changed.use_liger_kernels()
+    layer = changed.plain_model.model.layers[0]
+    parts = (layer.input_layernorm, layer.mlp, changed.plain_model.model.norm)
+    assert all("liger_kernel" in part.forward.__func__.__module__ for part in parts)
+    assert torch.equal(other(input_ids=ids).logits, before)
+    assert torch.equal(
+        opened("embedded", "pretrained").plain_model(input_ids=ids).logits, before
+    )  # a model made later

@@ -5,9 +5,10 @@ name. Weights are read from safetensors only and no remote code is run.
 """
 
 import logging
-from collections.abc import Mapping, Sequence
+import sys
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, wraps
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +29,8 @@ from ruplar.types import HasMarkers, Markers
 log = logging.getLogger(__name__)
 
 EMBEDDED = Path(__file__).parents[1] / "embedded" / "backbone"
+ROTARY = "apply_rotary_pos_emb"
+"""Name under which the architectures of transformers have their rotary embedding."""
 _TRAINED_BY = {"embedded-dates": "dates-cot", "embedded-logic": "logic-facts`, then `ruplar train logic-cot"}
 """Recipes that train the backbone of a domain."""
 
@@ -162,10 +165,7 @@ class Backbone(HasMarkers):
         self.compiled = True
 
     def use_liger_kernels(self, options: Mapping[str, bool] | None = None) -> None:
-        """Replace norms, rotary embeddings and gated MLPs by Liger's fused kernels; the losses stay ours.
-
-        The rotary embedding is replaced for all models of this architecture in the process, which then need a GPU.
-        """
+        """Replace this model's norms, rotary embeddings and gated MLPs by Liger's fused kernels; the losses stay ours."""
         try:
             from liger_kernel.transformers.monkey_patch import MODEL_TYPE_TO_APPLY_LIGER_FN as KINDS
             from liger_kernel.transformers.monkey_patch import _apply_liger_kernel_to_instance as apply
@@ -177,9 +177,25 @@ class Backbone(HasMarkers):
         if self.device.type != "cuda" or kind not in KINDS:
             reason = f"has no kernels for '{kind}' models" if self.device.type == "cuda" else "needs an NVIDIA GPU"
             raise UserError(f"training.use_liger_kernel: liger-kernel {reason}. Set it to false.")
-        apply(
-            model=self.plain_model, **{"cross_entropy": False, "fused_linear_cross_entropy": False, **(options or {})}
-        )
+        code = sys.modules[type(self.plain_model).__module__]
+        plain = dict(vars(code))
+        chosen = {"cross_entropy": False, "fused_linear_cross_entropy": False, **(options or {})}
+        apply(model=self.plain_model, **chosen)
+        # Liger also changes the architecture's module, for models that are yet to be made; those may be on a CPU
+        changed = {name: value for name, value in vars(code).items() if plain.get(name) is not value}
+        vars(code).update({name: plain[name] for name in changed})
+        if ROTARY in changed:  # looked up there at every call
+            setattr(code, ROTARY, _by_device(changed[ROTARY], plain[ROTARY]))
+
+
+def _by_device(on_gpu: Callable[..., Any], elsewhere: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a function that chooses by the device of its first argument."""
+
+    @wraps(elsewhere)
+    def chosen(first: Tensor, *others: Any, **named: Any) -> Any:
+        return (on_gpu if first.is_cuda else elsewhere)(first, *others, **named)
+
+    return chosen
 
 
 def load_backbone(
