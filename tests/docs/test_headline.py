@@ -149,17 +149,22 @@ def test_the_readmes_milliseconds_are_those_of_the_latency_study():
         assert float(batched.split()[0]) == round(float(row["ms a question"]), 2), label
 
 
-def test_the_table_of_fair_settings_has_the_best_try_on_validation_of_each_method():
+def test_the_table_of_fair_settings_has_the_best_try_on_validation_of_each_method_and_the_next_budget():
     found = json.loads(report("results/main-curves", "--json"))
+    rows = {row["method"]: row for row in found if row["benchmark"] == "word-problems"}
     picked = json.loads((ROOT / "results" / "main-curves" / "picked.json").read_text(encoding="utf-8"))
-    shown = table(re.sub(r"(?m)^  \|", "|", RESULTS), "method | accuracy | forward passes | tries")
+    shown = table(re.sub(r"(?m)^  \|", "|", RESULTS), "method | 0.2 M | 0.8 M | forward passes | tries")
     assert shown.keys() == picked.keys()
-    for label, (accuracy, forwards, tries) in shown.items():
-        rows = {row["method"]: row for row in found if row["benchmark"] == "word-problems"}
+    for label, (few, more, forwards, tries) in shown.items():
         scores = picked[label]["valid"]
-        best = rows[max(scores, key=scores.get)]
-        assert (accuracy, forwards) == (f"{best['accuracy']:.1f}", f"{best['forwards']:.1f}"), label
+        best, longer = rows[max(scores, key=scores.get)], rows.get(f"{label} max_steps=3200")
+        assert [few, forwards] == [_accuracy(best), f"{best['forwards']:.1f}"], label
+        assert more == (_accuracy(longer) if longer else "–"), label
         assert sorted(tries.split(", ")) == sorted(f"{rows[one]['accuracy']:.1f}" for one in scores), label
+
+
+def _accuracy(row: dict[str, Any]) -> str:
+    return f"{row['accuracy']:.1f} ±{(row['high'] - row['low']) / 2:.1f}"
 
 
 def recorded(name: str) -> Any:
@@ -182,6 +187,35 @@ def test_the_engine_table_is_that_of_the_records():
         ratio, share = many["vs_text_by_batch"][slots], 100 * rates[0] / rates[2]
         expected[f"{label}, questions per s"] = [ours, f"{text} ({ratio:.2f}×)", f"{floor} ({reach}{share:.0f} %)"]
     assert table(RESULTS, "| soft tokens | written chain") == expected
+
+
+def test_the_profile_and_training_tables_are_those_of_the_records():
+    phases = [
+        row[phase]
+        for row in recorded("nvidia-h200/profile-llama-3.2-1b.json")["rows"]
+        for phase in ("prefill", "step")
+    ]
+    shown = table(RESULTS, "| prefill, 1 question | step, 1 slot")
+    for kind, names in {
+        "matrix products": ("products of our kernels", "products of cuBLAS"),
+        "attention": ("attention",),
+        "norms, rotation, SiLU": ("norms", "rotation, SiLU"),
+        "decision, copies, other": ("decision", "copies", "other"),
+    }.items():
+        sums = [sum(phase["by_kind"].get(name, {"ms": 0})["ms"] for name in names) for phase in phases]
+        assert shown[kind] == [_milliseconds(ms) for ms in sums], kind
+    assert [cell.split()[0] for cell in shown["time (floor)"]] == [_milliseconds(phase["ms"]) for phase in phases]
+    trained = list(table(RESULTS, "model, trained, sequences per step").values())
+    names = ("llama-3.2-1b", "llama-3.2-1b-128", "qwen2.5-0.5b", "smollm2-135m")
+    for cells, name in zip(trained, names, strict=True):
+        record = recorded(f"nvidia-h200/train-{name}.json")
+        ms, peak = record["ours_ms"], record["peak_gb"]
+        expected = [f"{ms:.3g}", f"{record['tokens_per_s']:,.0f}", f"{100 * record['mfu']:.0f} %", f"{peak:.1f}"]
+        assert [float(cells[1]), *cells[2:5]] == [float(expected[0]), *expected[1:]], name
+
+
+def _milliseconds(value: float) -> str:
+    return f"{value:.1f}" if value >= 10 else f"{value:.2f}"
 
 
 def test_the_memory_of_streamed_data_is_that_of_the_record():

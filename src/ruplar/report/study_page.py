@@ -34,6 +34,7 @@ from ruplar.report.tables import (
     summary_table,
 )
 
+TRY = " try "  # in the label of a try, after that of its row
 _WIDEST = 120  # characters of a value of a bench record
 
 
@@ -56,9 +57,10 @@ def write_study_page(folder: str | Path, file: str | Path, against: str | None =
 def study_page(
     folder: Path, rows: Sequence[Row], file: Path, drawing: Drawing | None = None, against: str | None = None
 ) -> str:
-    """Make the page's text."""
+    """Make the page's text; tries of settings have a section of their own."""
     study = study_of(folder)
-    cost = cost_table(rows)
+    tries, rows = [row for row in rows if TRY in row.method], [row for row in rows if TRY not in row.method]
+    cost = cost_table(rows or tries)
     measured = "ms at batch size 1" in cost.names
     sections = [
         _heading(f"Study {study.get('name', folder.name)}", study.get("about", ""), folder, file, against),
@@ -72,6 +74,7 @@ def study_page(
         _details("All benchmarks", accuracy_table(rows)),
         "" if measured else _details("Cost", replace(cost, title="")),
         _details("Beside the paper's printed numbers", replace(printed_table(rows), title="")),
+        _details("Tries: settings chosen by their validation accuracy", summary_table(tries)) if tries else "",
         _details("Settings of each row", _settings(study)),
         _details("Runs", _runs(rows)),
     ]
