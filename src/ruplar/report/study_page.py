@@ -60,13 +60,14 @@ def study_page(
     """Make the page's text; tries of settings have a section of their own."""
     study = study_of(folder)
     tries, rows = [row for row in rows if TRY in row.method], [row for row in rows if TRY not in row.method]
-    cost = cost_table(rows or tries)
+    cost, curves = cost_table(rows or tries), curves_tables(rows)
     measured = "ms at batch size 1" in cost.names
     sections = [
         _heading(f"Study {study.get('name', folder.name)}", study.get("about", ""), folder, file, against),
-        *(table.markdown() for table in curves_tables(rows)),
-        summary_table(rows).markdown(),
+        *(table.markdown() for table in curves),
+        "" if curves else summary_table(rows).markdown(),
         f"![{drawing.title}]({file.stem}.png)\n\n{drawing.caption}\n" if drawing else "",
+        _details("Every row and budget", summary_table(rows)) if curves else "",
         cost.markdown() if measured else "",
         latent_ablation_table(rows).markdown() if latent_ablation_table(rows).lines else "",
         _paired(rows, against),
