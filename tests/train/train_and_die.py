@@ -17,7 +17,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parent))
 
 import torch
-from conftest import make_config, write_backbone
+from tiny_runs import make_config, write_backbone
 
 import ruplar.model.store  # noqa: F401  (imported before forking)
 from ruplar import io

@@ -6,7 +6,7 @@ from functools import partial
 from pathlib import Path
 
 import torch
-from conftest import make_config
+from tiny_runs import make_config
 
 from ruplar.train.run import train
 
