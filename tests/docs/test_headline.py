@@ -161,6 +161,9 @@ def test_the_table_of_fair_settings_has_the_best_try_on_validation_of_each_metho
         assert [few, forwards] == [_accuracy(best), f"{best['forwards']:.1f}"], label
         assert more == (_accuracy(longer) if longer else "–"), label
         assert sorted(tries.split(", ")) == sorted(f"{rows[one]['accuracy']:.1f}" for one in scores), label
+    [readme] = re.findall(r"5M model after 0\.8 M examples: (.*?)\. ", README)
+    for label, percent in re.findall(r"([^,]+?) (\d+)(?: %)?(?:, |$)", readme):
+        assert int(percent) == round(rows[f"{label} max_steps=3200"]["accuracy"]), label
 
 
 def _accuracy(row: dict[str, Any]) -> str:
@@ -204,7 +207,17 @@ def test_the_profile_and_training_tables_are_those_of_the_records():
     }.items():
         sums = [sum(phase["by_kind"].get(name, {"ms": 0})["ms"] for name in names) for phase in phases]
         assert shown[kind] == [_milliseconds(ms) for ms in sums], kind
-    assert [cell.split()[0] for cell in shown["time (floor)"]] == [_milliseconds(phase["ms"]) for phase in phases]
+    many = recorded("nvidia-h200/throughput-llama-3.2-1b.json")
+    read, multiplied = many["bandwidth_gb_s"] * 1e6, many["matmul_tflops"] * 1e9  # per millisecond
+    weights, head, cached = (
+        many["weights_gb"] * 1e9,
+        128256 * 2048,
+        2 * 16 * 8 * 64 * 2,
+    )  # bytes, weights, bytes per position
+    prefill = 2 * 64 * ((weights / 2 - head) * 111 + head) / multiplied
+    floors = [weights / read, weights / read, prefill, (weights + 64 * 112 * cached) / read]
+    times = zip(phases, floors, strict=True)
+    assert shown["time (floor)"] == [f"{_milliseconds(p['ms'])} ({_milliseconds(floor)})" for p, floor in times]
     trained = list(table(RESULTS, "model, trained, sequences per step").values())
     names = ("llama-3.2-1b", "llama-3.2-1b-128", "qwen2.5-0.5b", "smollm2-135m")
     for cells, name in zip(trained, names, strict=True):

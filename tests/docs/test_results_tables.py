@@ -14,7 +14,7 @@ ROOT = Path(__file__).parents[2]
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["latency", "efficiency"])
+@pytest.mark.parametrize("name", ["latency", "efficiency", "main-curves"])
 def test_a_page_is_what_its_command_makes(name, tmp_path, monkeypatch):
     monkeypatch.chdir(ROOT)
     page, copy = f"docs/results/{name}.md", tmp_path / f"{name}.md"

@@ -60,7 +60,7 @@ def study_page(
     """Make the page's text; tries of settings have a section of their own."""
     study = study_of(folder)
     tries, rows = [row for row in rows if TRY in row.method], [row for row in rows if TRY not in row.method]
-    cost, curves = cost_table(rows or tries), curves_tables(rows)
+    cost, curves = cost_table(rows), curves_tables(rows)
     measured = "ms at batch size 1" in cost.names
     sections = [
         _heading(f"Study {study.get('name', folder.name)}", study.get("about", ""), folder, file, against),
