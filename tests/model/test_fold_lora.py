@@ -137,3 +137,31 @@ def test_folding_once_per_step_separates_the_start_adapter(backbone):
     for ours, theirs in zip(three(), plain, strict=True):
         torch.testing.assert_close(ours, theirs)
     assert not torch.allclose(plain[0], plain[1], atol=1e-2)
+
+
+@pytest.mark.slow
+def test_compiled_layers_give_the_same_gradients_and_no_uninitialised_operand(backbone):
+    """The compiler writes addmm with beta 0 as 0 · operand + product on a GPU, which is NaN for some contents of the operand."""
+    from torch._dynamo.backends.common import aot_autograd
+
+    plain = adapt(backbone)
+    folded = copy.deepcopy(plain)
+    fold_adapters(folded)
+    graphs = []
+
+    def keep(graph, inputs):
+        graphs.append(graph)
+        return graph.forward
+
+    folded.plain_model.model.layers[1].compile(
+        fullgraph=True, dynamic=True, backend=aot_autograd(fw_compiler=keep, bw_compiler=keep)
+    )
+    for width in (9, 5):
+        ids = torch.randint(0, 400, (3, width), generator=torch.Generator().manual_seed(1))
+        (one, slopes), (two, compiled_slopes) = _run(plain.model, ids), _run(folded.model, ids)
+        torch.testing.assert_close(one, two)
+        for name in slopes:
+            torch.testing.assert_close(slopes[name], compiled_slopes[name], msg=name)
+    assert len(graphs) == 2  # forward and backward, for both widths
+    operations = {str(node.target) for graph in graphs for node in graph.graph.nodes}
+    assert not [name for name in operations if "empty" in name]

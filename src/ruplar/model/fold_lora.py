@@ -46,8 +46,8 @@ class FoldedLinear(Linear):
         bias = None if layer.bias is None else layer.bias.to(x.dtype)
         return cast(Tensor, _Multiply.apply(x, *folded, bias, up, down, self.scaling[name]))
 
-    def _weights(self, weight: Tensor, up: Tensor, down: Tensor, dtype: torch.dtype) -> tuple[Tensor, ...]:
-        """Return W + s BA, B and A in this dtype, cached within a step."""
+    def _weights(self, weight: Tensor, up: Tensor, down: Tensor, dtype: torch.dtype) -> tuple[Tensor | None, ...]:
+        """Return W + s BA, B and A in this dtype (None where they have it already), cached within a step."""
         if self.steps is None:
             return self._folded(weight, up, down, dtype)
         now = (self.steps.number, *self.active_adapters)  # the active adapter may change within a step
@@ -58,21 +58,27 @@ class FoldedLinear(Linear):
         return found
 
     @torch.no_grad()
-    def _folded(self, weight: Tensor, up: Tensor, down: Tensor, dtype: torch.dtype) -> tuple[Tensor, ...]:
+    def _folded(self, weight: Tensor, up: Tensor, down: Tensor, dtype: torch.dtype) -> tuple[Tensor | None, ...]:
         [name] = self.active_adapters
         small = up.to(dtype), down.to(dtype)
         if weight.dtype == dtype:
-            return torch.addmm(weight, *small, alpha=self.scaling[name]), *small
-        return (weight + _product(*small, self.scaling[name]).to(weight.dtype)).to(dtype), *small
+            folded = torch.addmm(weight, *small, alpha=self.scaling[name])
+        else:
+            folded = (weight + _product(*small, self.scaling[name]).to(weight.dtype)).to(dtype)
+        return folded, *(None if one is given else one for one, given in zip(small, (up, down), strict=True))
 
 
 class _Multiply(torch.autograd.Function):
-    """x (W + s BA)ᵀ, with gradients of x, A and B; `up` and `down` are B and A in the dtype of x."""
+    """x (W + s BA)ᵀ, with gradients of x, A and B.
+
+    `up` and `down` are B and A in the dtype of x, or None if the trained ones have it: the compiler does not trace a function
+    that gets one tensor twice.
+    """
 
     @staticmethod
     def forward(ctx, x, folded, up, down, bias, trained_up, trained_down, scale):
         """[..., in] → [..., out]."""
-        ctx.save_for_backward(x, folded, up, down)
+        ctx.save_for_backward(x, folded, trained_up if up is None else up, trained_down if down is None else down)
         ctx.scale, ctx.dtypes = scale, (trained_up.dtype, trained_down.dtype)
         return F.linear(x, folded, bias)
 
@@ -90,6 +96,10 @@ class _Multiply(torch.autograd.Function):
 
 def _product(a: Tensor, b: Tensor, scale: float) -> Tensor:
     """Return scale · a b; the matrix product itself scales."""
+    if (
+        torch.compiler.is_compiling()
+    ):  # the compiler may write `beta=0` as 0 · empty, which can be NaN; it fuses the scale
+        return a @ b * scale
     return torch.addmm(a.new_empty(1, 1), a, b, beta=0, alpha=scale)
 
 
