@@ -4,6 +4,7 @@ import pytest
 import torch
 
 from ruplar.errors import UserError
+from ruplar.model import backbone
 from ruplar.model.backbone import Backbone, load_backbone
 from ruplar.model.settings import BackboneConfig, PromptConfig
 from ruplar.model.tokenizers import load_tokenizer
@@ -38,6 +39,19 @@ def test_only_a_domains_vocabulary_borrows():
         BackboneConfig(name="embedded-logic", weights="borrowed", init="runs/any")
 
 
+def test_native_norms_compute_the_same_in_both_directions():
+    plain, native = (opened("embedded", "pretrained").plain_model.model for _ in range(2))
+    assert backbone.use_native_norms(native)
+    found = []
+    for model in (plain, native):
+        embeds = model.embed_tokens(torch.arange(6)[None]).detach().requires_grad_()
+        out = model(inputs_embeds=embeds).last_hidden_state
+        out.square().sum().backward()
+        found.append((out, embeds.grad))
+    for one, two in zip(*found, strict=True):
+        torch.testing.assert_close(one, two)
+
+
 def test_liger_kernels_replace_the_parts_of_one_model_only(monkeypatch):
     pytest.importorskip("liger_kernel")
     other, ids = opened("embedded", "pretrained").plain_model, torch.arange(6)[None]
@@ -47,8 +61,9 @@ def test_liger_kernels_replace_the_parts_of_one_model_only(monkeypatch):
         patch.setattr(Backbone, "device", torch.device("cuda"))
         changed.use_liger_kernels()
     layer = changed.plain_model.model.layers[0]
-    parts = (layer.input_layernorm, layer.mlp, changed.plain_model.model.norm)
-    assert all("liger_kernel" in part.forward.__func__.__module__ for part in parts)
+    assert "liger_kernel" in layer.mlp.forward.__func__.__module__
+    norms = (layer.input_layernorm, changed.plain_model.model.norm)
+    assert all(norm.forward.func is backbone._rms_norm for norm in norms)
     assert torch.equal(other(input_ids=ids).logits, before)
     assert torch.equal(
         opened("embedded", "pretrained").plain_model(input_ids=ids).logits, before

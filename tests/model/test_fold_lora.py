@@ -9,6 +9,7 @@ from peft.tuners.lora import Linear
 from transformers import AutoConfig, AutoModelForCausalLM
 
 from ruplar.errors import UserError
+from ruplar.model import fold_lora
 from ruplar.model.backbone import attach_markers
 from ruplar.model.fold_lora import FoldedLinear, fold_adapters
 from ruplar.model.lora import copy_start, unadapted
@@ -87,7 +88,9 @@ def test_adapters_that_cannot_be_folded_are_refused(backbone):
         fold_adapters(adapt(backbone, lora_dropout=0.1))
 
 
-def test_folding_once_per_step_equals_folding_in_every_pass(backbone):
+@pytest.mark.parametrize("small", [0, 300, 2**18], ids=["each alone", "some together", "all together"])
+def test_folding_once_per_step_equals_folding_in_every_pass(backbone, monkeypatch, small):
+    monkeypatch.setattr(fold_lora, "SMALL", small)
     plain = adapt(backbone)
     once = copy.deepcopy(plain)
     fold_adapters(plain)
@@ -112,9 +115,10 @@ def test_folding_once_per_step_equals_folding_in_every_pass(backbone):
         for name in every:
             torch.testing.assert_close(every[name], single[name], msg=name)
     layers = [module for module in once.model.modules() if isinstance(module, FoldedLinear)]
-    assert {layer.folded[0] for layer in layers} == {(3, "default")} and "folded" not in "".join(
-        once.model.state_dict()
-    )
+    alone = [layer for layer in layers if layer.group is None]
+    assert len(alone) == {0: 14, 300: 6, 2**18: 0}[small]  # 16 x 16 and 16 x 8 are small, 16 x 32 is not at 300
+    assert all(layer.folded[0] == (3, "default") for layer in alone)
+    assert "folded" not in "".join(once.model.state_dict())
 
 
 def test_folding_once_per_step_separates_the_start_adapter(backbone):

@@ -8,11 +8,12 @@ import logging
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property, wraps
+from functools import cached_property, partial, wraps
 from pathlib import Path
 from typing import Any
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from ruplar.errors import UserError
@@ -31,6 +32,8 @@ log = logging.getLogger(__name__)
 EMBEDDED = Path(__file__).parents[1] / "embedded" / "backbone"
 ROTARY = "apply_rotary_pos_emb"
 """Name under which the architectures of transformers have their rotary embedding."""
+_PLAIN_NORMS = ("LlamaRMSNorm", "Qwen2RMSNorm", "Qwen3RMSNorm", "MistralRMSNorm")
+"""Classes whose norm is weight · x / rms(x)."""
 _TRAINED_BY = {"embedded-dates": "dates-cot", "embedded-logic": "logic-facts`, then `ruplar train logic-cot"}
 """Recipes that train the backbone of a domain."""
 
@@ -180,12 +183,29 @@ class Backbone(HasMarkers):
         code = sys.modules[type(self.plain_model).__module__]
         plain = dict(vars(code))
         chosen = {"cross_entropy": False, "fused_linear_cross_entropy": False, **(options or {})}
+        if (
+            "rms_norm" not in chosen
+        ):  # Liger's backward pass takes longer, because it also computes the weight's gradient
+            chosen["rms_norm"] = not use_native_norms(self.plain_model)
         apply(model=self.plain_model, **chosen)
         # Liger also changes the architecture's module, for models that are yet to be made; those may be on a CPU
         changed = {name: value for name, value in vars(code).items() if plain.get(name) is not value}
         vars(code).update({name: plain[name] for name in changed})
         if ROTARY in changed:  # looked up there at every call
             setattr(code, ROTARY, _by_device(changed[ROTARY], plain[ROTARY]))
+
+
+def use_native_norms(model: nn.Module) -> bool:
+    """Compute the RMS norms of a Llama or Qwen with PyTorch's own kernel, one each way; False for other architectures."""
+    norms = [module for module in model.modules() if type(module).__name__ in _PLAIN_NORMS]
+    for norm in norms:
+        norm.forward = partial(_rms_norm, norm)
+    return bool(norms)
+
+
+def _rms_norm(norm: Any, hidden: Tensor) -> Tensor:
+    with torch.autocast(hidden.device.type, enabled=False):  # autocast would compute and return float32
+        return F.rms_norm(hidden, norm.weight.shape, norm.weight.to(hidden.dtype), norm.variance_epsilon)
 
 
 def _by_device(on_gpu: Callable[..., Any], elsewhere: Callable[..., Any]) -> Callable[..., Any]:

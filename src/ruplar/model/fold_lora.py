@@ -6,9 +6,14 @@
 
 Both compute the same function. Nothing is merged: the adapter is still what is trained. If a step runs the layers several
 times (recurrent latents), W + s BA is computed once for all of them.
+
+Where the weights are small, launching thin products takes longer than computing the gradient of the weight. Layers of one
+shape are then folded together, [n, out, in] + s [n, out, r] [n, r, in], and ∂A and ∂B follow from the gradients of all n weights.
 """
 
-from dataclasses import dataclass
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import Any, cast
 
 import torch
@@ -19,18 +24,23 @@ from torch import Tensor, nn
 from ruplar.errors import UserError
 from ruplar.model.backbone import Backbone
 
+SMALL = 2**18
+"""Weights with at most this many elements are folded together with those of the same shape."""
+
 
 @dataclass
 class Steps:
     """Number of the training step; folded weights of earlier steps are not reused."""
 
     number: int = 0
+    groups: "list[_Group]" = field(default_factory=list)
 
 
 class FoldedLinear(Linear):
     """PEFT's LoRA layer with another order of multiplication in training; everything else is inherited."""
 
     steps: Steps | None = None
+    group: "_Group | None" = None  # the layers folded together with this one
 
     def forward(self, x: Tensor, *args, **kwargs) -> Tensor:
         """[..., in] → [..., out]."""
@@ -42,8 +52,10 @@ class FoldedLinear(Linear):
         device = x.device.type
         if torch.is_autocast_enabled(device):
             x = x.to(torch.get_autocast_dtype(device))
-        folded = self._weights(layer.weight, up, down, x.dtype)
         bias = None if layer.bias is None else layer.bias.to(x.dtype)
+        if self.group is not None:
+            return F.linear(x, self.group.folded(self, name, x.dtype), bias)
+        folded = self._weights(layer.weight, up, down, x.dtype)
         return cast(Tensor, _Multiply.apply(x, *folded, bias, up, down, self.scaling[name]))
 
     def _weights(self, weight: Tensor, up: Tensor, down: Tensor, dtype: torch.dtype) -> tuple[Tensor | None, ...]:
@@ -66,6 +78,58 @@ class FoldedLinear(Linear):
         else:
             folded = (weight + _product(*small, self.scaling[name]).to(weight.dtype)).to(dtype)
         return folded, *(None if one is given else one for one, given in zip(small, (up, down), strict=True))
+
+
+class _Group:
+    """Layers of one shape, folded in one product and cached within a step."""
+
+    def __init__(self, layers: Sequence[Any], steps: Steps):
+        self.layers, self.steps = layers, steps
+        self.place = {id(layer): place for place, layer in enumerate(layers)}
+        self.stacked: Tensor | None = None  # [n, out, in] the frozen weights
+        self.made: tuple[Any, ...] | None = None
+        self.found: tuple[Tensor, ...] = ()
+
+    def folded(self, layer: FoldedLinear, name: str, dtype: torch.dtype) -> Tensor:
+        """Return W + s BA of one layer in this dtype."""
+        now = (self.steps.number, name, dtype)
+        if self.made != now:
+            if self.stacked is None:
+                self.stacked = torch.stack([layer.base_layer.weight.detach() for layer in self.layers])
+            ups = [layer.lora_B[name].weight for layer in self.layers]
+            downs = [layer.lora_A[name].weight for layer in self.layers]
+            self.found = _FoldTogether.apply(self, dtype, self.layers[0].scaling[name], *ups, *downs)
+            self.made = now
+        return self.found[self.place[id(layer)]]
+
+    def clear(self) -> None:
+        """Discard what was folded."""
+        self.made, self.found = None, ()
+
+
+class _FoldTogether(torch.autograd.Function):
+    """A group's frozen weights, its n B and its n A → its n W + s BA."""
+
+    @staticmethod
+    def forward(ctx, group, dtype, scale, *adapters):
+        """Return the n folded weights in `dtype`."""
+        stacked, n = group.stacked, len(group.layers)
+        up, down = (torch.stack(part).to(dtype) for part in (adapters[:n], adapters[n:]))
+        ctx.save_for_backward(up, down)
+        ctx.group, ctx.scale, ctx.dtype = group, scale, adapters[0].dtype
+        if stacked.dtype == dtype:
+            return torch.baddbmm(stacked, up, down, alpha=scale).unbind()
+        return (stacked + scale * torch.bmm(up, down).to(stacked.dtype)).to(dtype).unbind()
+
+    @staticmethod
+    def backward(ctx, *gradients):
+        """Gradients of the n folded weights → those of B and of A."""
+        ctx.group.clear()  # another pass of this step cannot go through the same graph again
+        up, down = ctx.saved_tensors
+        gradient = torch.stack(gradients)
+        to_up = torch.bmm(gradient, down.mT).to(ctx.dtype) * ctx.scale
+        to_down = torch.bmm(up.mT, gradient).to(ctx.dtype) * ctx.scale
+        return None, None, None, *to_up.unbind(), *to_down.unbind()
 
 
 class _Multiply(torch.autograd.Function):
@@ -106,6 +170,8 @@ def _product(a: Tensor, b: Tensor, scale: float) -> Tensor:
 def clear_folded(backbone: Backbone) -> None:
     """Discard the folded weights that are cached within a step."""
     if backbone.steps is not None:
+        for group in backbone.steps.groups:
+            group.clear()
         for module in backbone.model.modules():
             module.__dict__.pop("folded", None)
 
@@ -144,4 +210,21 @@ def fold_adapters(backbone: Backbone, once: bool = False) -> int:
             )
         module.steps = backbone.steps
         module.__class__ = FoldedLinear  # same attributes, so saving, loading and merging work unchanged
+    if backbone.steps is not None:
+        backbone.steps.groups = _groups(adapted, backbone.steps)
     return len(adapted)
+
+
+def _groups(layers: Sequence[Any], steps: Steps) -> list[_Group]:
+    """Group the layers with small weights by shape, dtype, rank and scale, and tell each its group."""
+    alike = defaultdict(list)
+    for layer in layers:
+        [name] = layer.active_adapters
+        weight = layer.base_layer.weight
+        if weight.numel() <= SMALL:
+            alike[weight.shape, weight.dtype, layer.r[name], layer.scaling[name]].append(layer)
+    groups = [_Group(found, steps) for found in alike.values()]
+    for group in groups:
+        for layer in group.layers:
+            layer.group = group
+    return groups

@@ -163,12 +163,9 @@ class TrainingRun:
         cached = len(self.data.train) <= _CACHED_ROWS and args.dataloader_num_workers == 0
         chains = chains_of(config, self.data.train, method, self.model.domain, backbone, cached)
         if config.speed.fold_lora:
-            # compiled or captured passes fold by themselves, and so do layers that are recomputed in the backward pass
-            # or whose weights are gathered for each pass
-            captured = (
-                config.speed.graph and config.speed.pack
-            )  # unpacked: several passes in one graph, which may share
-            every_pass = config.speed.compile or captured or args.gradient_checkpointing or self.sharded
+            # compiled passes fold by themselves, and so do layers that are recomputed in the backward pass or whose
+            # weights are gathered for each pass
+            every_pass = config.speed.compile or args.gradient_checkpointing or self.sharded
             fold_adapters(backbone, once=not every_pass)
         if config.speed.pack and not config.speed.graph and args.device.type == "cuda":
             half = torch.bfloat16 if args.bf16 else torch.float16 if args.fp16 else backbone.head_dtype
