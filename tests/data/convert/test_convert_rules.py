@@ -7,8 +7,7 @@ from cases import cases
 
 from ruplar import plugins
 from ruplar.data.convert.prose import read_prose
-from ruplar.data.convert.rules import rule_of
-from ruplar.data.convert.verify import Rejected, verify
+from ruplar.data.convert.rules import Rejected, rule_of, verify
 from ruplar.errors import UserError
 
 DOMAIN = plugins.make("domains", "arithmetic")
