@@ -5,19 +5,15 @@ import json
 import os
 import re
 import socket
-import subprocess
-import sys
-import threading
 from dataclasses import replace
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from urllib.parse import unquote
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from file_server import FileServer
 from huggingface_hub import constants
 
-from ruplar.data import fetch as fetching
+from ruplar import download as downloading
 from ruplar.data.fetch import Fetcher, difference
 from ruplar.data.locations import KNOWN_SETS
 from ruplar.errors import UserError
@@ -31,40 +27,6 @@ ROWS = [
 ]
 LINES = "".join(json.dumps(row) + "\n" for row in ROWS).encode()
 HUB = "/datasets/{}/resolve/refs/convert/parquet/default/{}/0000.parquet"
-
-
-class Server:
-    """A local HTTP server: path → body; a body in `cut` is announced whole and broken off half-way."""
-
-    def __init__(self):
-        self.files: dict[str, bytes] = {}
-        self.cut: set[str] = set()
-        self.requests: list[str] = []
-        outer = self
-
-        class Handler(BaseHTTPRequestHandler):
-            def do_HEAD(self):
-                self.answer(body=False)
-
-            def do_GET(self):
-                self.answer(body=True)
-
-            def answer(self, body):
-                path = unquote(self.path)
-                outer.requests.append(f"{self.command} {path}")
-                content = outer.files.get(path)
-                self.send_response(404 if content is None else 200)
-                self.send_header("Content-Length", str(len(content or b"")))
-                self.end_headers()
-                if body and content:
-                    self.wfile.write(content[: len(content) // 2] if path in outer.cut else content)
-
-            def log_message(self, *args):
-                pass
-
-        self.http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.url = f"http://127.0.0.1:{self.http.server_port}"
-        threading.Thread(target=self.http.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
 
 
 def endpoint(monkeypatch, url):
@@ -87,15 +49,14 @@ def verified_by(examples):
 @pytest.fixture
 def server(monkeypatch, tmp_path):
     """A server for both GitHub and the Hub; `svamp` is the three rows above, at /svamp.jsonl and nowhere else yet."""
-    running = Server()
+    running = FileServer()
     monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
     endpoint(monkeypatch, running.url)
     monkeypatch.setenv("RUPLAR_CACHE", str(tmp_path / "cache"))
     examples = [Example(row["problem"], (), str(row["answer"]), "", "") for row in ROWS]
     known(monkeypatch, "svamp", url=f"{running.url}/svamp.jsonl", **verified_by(examples))
     yield running
-    running.http.shutdown()
-    running.http.server_close()
+    running.close()
 
 
 def parquet(rows):
@@ -183,18 +144,31 @@ def test_a_file_with_a_known_sha256_is_verified_by_its_bytes(server, monkeypatch
     assert Fetcher().fetch("svamp").state == "verified"
 
 
-def test_a_download_that_breaks_off_or_is_interrupted_leaves_nothing(server, tmp_path):
-    def interrupt(done, total):
-        raise KeyboardInterrupt
-
+def test_an_interrupted_download_continues_where_it_was(server, tmp_path):
     server.files["/svamp.jsonl"] = LINES
-    with pytest.raises(KeyboardInterrupt):
-        Fetcher().fetch("svamp", interrupt)
+    folder = tmp_path / "cache" / "data"
     server.cut.add("/svamp.jsonl")
     broken = r"svamp.jsonl: the download broke off: .*\n.*the server returned 404 Not Found"
     with pytest.raises(UserError, match=broken):
         Fetcher().fetch("svamp")
-    assert contents(tmp_path / "cache" / "data") == []
+    assert contents(folder) == [".svamp.parts", ".svamp.parts/0-svamp.jsonl.partial"]
+    server.cut.clear()
+    seen = []
+    assert Fetcher().fetch("svamp", lambda done, total: seen.append((done, total))).state == "verified"
+    assert seen[-1] == (len(LINES), len(LINES)) and len(seen) == 1, "only the second half is downloaded"
+    assert (folder / "svamp-test.jsonl").read_bytes() == LINES and contents(folder) == ["svamp-test.jsonl"]
+
+
+@pytest.mark.parametrize("partial", [LINES[:9], LINES, b"other" * 999], ids=["part", "all of it", "longer"])
+def test_what_an_earlier_download_left_is_used_or_replaced(server, tmp_path, partial):
+    server.files["/svamp.jsonl"] = LINES
+    (tmp_path / "a.partial").write_bytes(partial)
+    sha256 = hashlib.sha256(LINES).hexdigest()
+    assert downloading.download(f"{server.url}/svamp.jsonl", tmp_path / "a", sha256=sha256).read_bytes() == LINES
+    (tmp_path / "b.partial").write_bytes(b"other")
+    with pytest.raises(UserError, match=f"its SHA-256 is .*, not {sha256}"):
+        downloading.download(f"{server.url}/svamp.jsonl", tmp_path / "b", sha256=sha256)
+    assert contents(tmp_path) == ["a"]
 
 
 def test_offline_mode_is_reported_without_a_request(server, monkeypatch, tmp_path):
@@ -206,8 +180,8 @@ def test_offline_mode_is_reported_without_a_request(server, monkeypatch, tmp_pat
 
 
 def test_hosts_that_refuse_or_never_answer_are_given_up_after_the_timeout(server, monkeypatch, tmp_path):
-    monkeypatch.setattr(fetching, "CONNECT_SECONDS", 0.3)
-    monkeypatch.setattr(fetching, "READ_SECONDS", 0.3)
+    monkeypatch.setattr(downloading, "CONNECT_SECONDS", 0.3)
+    monkeypatch.setattr(downloading, "READ_SECONDS", 0.3)
     with socket.create_server(("127.0.0.1", 0)) as silent, socket.socket() as closed:
         closed.bind(("127.0.0.1", 0))
         endpoint(monkeypatch, f"http://127.0.0.1:{silent.getsockname()[1]}")
@@ -215,28 +189,6 @@ def test_hosts_that_refuse_or_never_answer_are_given_up_after_the_timeout(server
         with pytest.raises(UserError, match=r"(?s)svamp.jsonl: no connection .*hub:ChilleD.*broke off.*By hand"):
             Fetcher().fetch("svamp")
     assert contents(tmp_path / "cache" / "data") == []
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("offline", ["0", "1"])
-def test_the_environment_names_the_hub_and_turns_the_command_offline(server, tmp_path, offline):
-    server.files[HUB.format("ChilleD/SVAMP", "train")] = parquet(ROWS[:2])
-    server.files[HUB.format("ChilleD/SVAMP", "test")] = parquet(ROWS[2:])
-    code = f"""
-import sys
-from ruplar import cli
-from ruplar.data.locations import KNOWN_SETS, KnownSet
-KNOWN_SETS["svamp"] = {KNOWN_SETS["svamp"]!r}
-sys.argv = ["ruplar", "data", "fetch", "svamp"]
-cli.main()
-"""
-    environment = os.environ | {"HF_ENDPOINT": server.url, "HF_HUB_OFFLINE": offline, "RUPLAR_CACHE": str(tmp_path)}
-    found = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, cwd=tmp_path)
-    if offline == "1":
-        assert found.returncode == 2 and "ruplar: offline mode is on (HF_HUB_OFFLINE)" in found.stderr
-        assert server.requests == []
-    else:
-        assert found.returncode == 0 and "svamp: verified" in found.stdout and "from hub:ChilleD/SVAMP" in found.stdout
 
 
 def test_one_failure_does_not_stop_the_others_but_the_command_fails(server, ruplar, monkeypatch, tmp_path):

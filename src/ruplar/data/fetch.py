@@ -1,18 +1,15 @@
 """Name of a known set → its file in the download cache, verified, complete or absent.
 
-    GitHub file, else Hub Parquet files –download→ temporary folder –convert, verify→ CACHE/data/svamp-test.jsonl
+    GitHub file, else Hub Parquet files –download→ CACHE/data/.svamp.parts –convert, verify→ CACHE/data/svamp-test.jsonl
 
 The Hub's Parquet files are on a branch that moves, and their rows come in another format and order. So content is compared,
 not bytes: `fingerprint_answers` hashes all questions and answers in normal form, in any order.
-
-Requests go through the session of `huggingface_hub`, which knows the Hub's address (`HF_ENDPOINT`), the user's token,
-proxies and the offline mode (`HF_HUB_OFFLINE`).
 """
 
 import json
 import os
-import tempfile
-from collections.abc import Callable, Iterable, Sequence
+import shutil
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
@@ -23,21 +20,13 @@ from ruplar.cache import data_folder
 from ruplar.data.locations import KNOWN_SETS, hub_files, parts_of
 from ruplar.data.read import read
 from ruplar.data.rows import file_rows
+from ruplar.download import Progress, download, no_progress
 from ruplar.errors import UserError, unknown
 from ruplar.fingerprints import fingerprint, fingerprint_answers
 from ruplar.types import Example
 
 PARQUET = "refs/convert/parquet"
 """The branch of a Hub set with the Parquet files that the Hub generates."""
-
-CONNECT_SECONDS = 5.0
-"""How long to wait for a host to answer before it counts as unreachable."""
-
-READ_SECONDS = 30.0
-"""How long to wait for the next bytes of a download."""
-
-Progress = Callable[[int, int | None], None]
-"""Called with the bytes downloaded so far and their total, where the server states it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,8 +45,8 @@ class Fetcher:
     folder: Path = field(default_factory=data_folder)
     unverified: bool = False
 
-    def fetch(self, name: str, progress: Progress = lambda done, total: None) -> Fetched:
-        """Download a set unless its file exists; after an error the folder is unchanged."""
+    def fetch(self, name: str, progress: Progress = no_progress) -> Fetched:
+        """Download a set unless its file exists; after an interruption the next call continues."""
         from huggingface_hub import is_offline_mode
 
         check_names([name])
@@ -69,9 +58,7 @@ class Fetcher:
                 f"offline mode is on (HF_HUB_OFFLINE): nothing is downloaded. {by_hand(name, self.folder)}"
             )
         try:
-            self.folder.mkdir(parents=True, exist_ok=True)
-            with tempfile.TemporaryDirectory(prefix=".fetch-", dir=self.folder) as scratch:
-                return self._first(name, target, Path(scratch), progress)
+            return self._first(name, target, self.folder / f".{name}.parts", progress)
         except OSError as error:
             raise UserError(
                 f"{target}: cannot be written ({error.strerror}). Name another folder with --to."
@@ -97,16 +84,24 @@ class Fetcher:
         failures = []
         for origin, urls in addresses.items():
             try:
-                parts = [_download(url, scratch, progress) for url in urls]
-                draft = _convert(name, parts, scratch / target.name)
-                differs = difference(name, draft)
+                parts = [
+                    download(url, scratch / f"{at}-{Path(urlsplit(url).path).name}", progress)
+                    for at, url in enumerate(urls)
+                ]
             except UserError as error:
                 failures.append(f"{origin}: {error}")
                 continue
-            if not differs or self.unverified:
-                os.replace(draft, target)
-                return Fetched(target, "not verified" if differs else "verified", origin)
-            failures.append(f"{origin}: is not the known set: {differs}. Accept it with --unverified.")
+            try:
+                draft = _convert(name, parts, scratch / target.name)
+                differs = difference(name, draft)
+                if not differs or self.unverified:
+                    os.replace(draft, target)
+                    return Fetched(target, "not verified" if differs else "verified", origin)
+                failures.append(f"{origin}: is not the known set: {differs}. Accept it with --unverified.")
+            except UserError as error:
+                failures.append(f"{origin}: {error}")
+            finally:
+                shutil.rmtree(scratch)
         raise UserError("\n  ".join([f"'{name}' cannot be downloaded.", *failures, by_hand(name, self.folder)]))
 
 
@@ -127,44 +122,6 @@ def check_names(names: Iterable[str]) -> None:
 def by_hand(name: str, folder: Path) -> str:
     """Return a sentence that says how to download a set by hand."""
     return f"By hand: save {KNOWN_SETS[name].url} as {folder / KNOWN_SETS[name].file}."
-
-
-def responds(origin: str) -> bool:
-    """Return whether a host responds in time, with any HTTP status."""
-    import httpx
-    from huggingface_hub.utils import get_session
-
-    try:
-        get_session().head(origin, timeout=CONNECT_SECONDS, follow_redirects=False)
-    except httpx.HTTPError:
-        return False
-    return True
-
-
-def _download(url: str, scratch: Path, progress: Progress) -> Path:
-    import httpx
-    from huggingface_hub import constants
-    from huggingface_hub.utils import build_hf_headers, get_session
-
-    headers = build_hf_headers() if url.startswith(constants.ENDPOINT) else {}
-    timeout = httpx.Timeout(READ_SECONDS, connect=CONNECT_SECONDS)
-    path = scratch / f"{len(list(scratch.iterdir()))}-{Path(urlsplit(url).path).name}"
-    try:
-        with get_session().stream("GET", url, headers=headers, timeout=timeout, follow_redirects=True) as response:
-            response.raise_for_status()
-            total = int(response.headers.get("content-length", 0)) or None
-            with path.open("wb") as out:
-                for chunk in response.iter_bytes():
-                    out.write(chunk)
-                    progress(response.num_bytes_downloaded, total)
-    except httpx.HTTPStatusError as error:
-        status = error.response
-        raise UserError(f"the server returned {status.status_code} {status.reason_phrase}.") from error
-    except (httpx.ConnectError, httpx.ConnectTimeout) as error:
-        raise UserError(f"no connection (tried for up to {CONNECT_SECONDS:g} s).") from error
-    except httpx.HTTPError as error:
-        raise UserError(f"the download broke off: {error or type(error).__name__}.") from error
-    return path
 
 
 def _convert(name: str, parts: Sequence[Path], draft: Path) -> Path:
