@@ -40,59 +40,37 @@ def fetch(
 
     Without a name, lists the known datasets.
     """
-    from ruplar.data.fetch import Fetcher, check_names
+    from ruplar.data.fetch import check_names
+    from ruplar.data.fetch import fetch as download
 
     if not names:
         _list_sets(to)
         return
     check_names(names)
-    fetcher = Fetcher(to or data_folder(), unverified)
     problems = []
     for name in dict.fromkeys(names):
         try:
             with download_bar(name) as progress:
-                found = fetcher.fetch(name, progress)
+                file, state = download(name, to or data_folder(), unverified, progress)
+            print_text(out, f"{name}: {state}, {file}")
         except UserError as error:
             problems.append(str(error))
-            continue
-        origin = f", from {found.origin}" if found.origin else ""
-        print_text(out, f"{name}: {found.state}, {found.path}{origin}")
     if problems:
         raise UserError(*problems)
 
 
 def _list_sets(folder: Path | None) -> None:
-    from ruplar.data.locations import KNOWN_SETS, hub_files
-
-    table = Table("name", "rows", "download", "file")
-    table.columns[1].justify = "right"
-    for name, known in KNOWN_SETS.items():
-        hosts = [_github(known.url)] if known.url else ["" if known.of else "no download known"]
-        hosts += [f"hub:{hub_files(name)[0][0]}"] if hub_files(name) else []
-        table.add_row(name, f"{known.rows:,}" if known.rows else "", "\n".join(hosts), _file(name, folder))
-    out.print(table)
-
-
-def _github(url: str) -> str:
-    """`https://raw.githubusercontent.com/owner/repo/…` → `github:owner/repo`."""
-    owner, repo = url.split("/media/")[-1].removeprefix("https://raw.githubusercontent.com/").split("/")[:2]
-    return f"github:{owner}/{repo}"
-
-
-def _file(name: str, folder: Path | None) -> str:
-    """Return the path of a set's file in the folder, or else where it would be read from; "not there" without one."""
     from ruplar.data.locations import KNOWN_SETS, locate, parts_of
 
-    if KNOWN_SETS[name].of:
-        return f"selected from {', '.join(parts_of(name))}"
-    file = (folder or data_folder()) / KNOWN_SETS[name].file
-    if file.is_file():
-        return str(file)
-    try:
-        found = locate(name, folder).path
-    except UserError:
-        found = None
-    return str(found or "not there")
+    table = Table("name", "rows", "file")
+    table.columns[1].justify = "right"
+    for name, known in KNOWN_SETS.items():
+        try:
+            file = known.of and f"selected from {', '.join(parts_of(name))}" or locate(name, folder).path
+        except UserError:
+            file = None
+        table.add_row(name, f"{known.rows:,}" if known.rows else "", str(file or "not there"))
+    out.print(table)
 
 
 @contextmanager
