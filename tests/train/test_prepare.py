@@ -51,13 +51,11 @@ def _trains_on_it(config, run, caplog):
 def test_training_finds_what_was_prepared_without_any_weights(recipe, backbone_folder, tmp_path, caplog):
     shutil.copytree(backbone_folder, tmp_path / "bare", ignore=shutil.ignore_patterns("*.safetensors"))
     done = prepare(recipe(backbone={"name": str(tmp_path / "bare")}), tmp_path / ENCODED)
-    assert done.chains == 64 and not done.notes
-    assert {done.opened.folder, done.encoded.folder} == set((tmp_path / ENCODED).glob("[!.]*"))
-    sizes = [sum(f.stat().st_size for f in place.folder.rglob("*.*")) for place in (done.opened, done.encoded)]
-    assert [done.opened.bytes, done.encoded.bytes] == sizes and not done.opened.there and not done.encoded.there
+    assert done.chains == 64 and not done.note and not done.there
+    assert done.folder in set((tmp_path / ENCODED).glob("[!.]*"))
     assert _trains_on_it(recipe(), tmp_path / "run", caplog)
     again = prepare(recipe(seed=6), tmp_path / ENCODED)  # the seed changes no sequence
-    assert again.opened.there and again.encoded.there and again.encoded.folder == done.encoded.folder
+    assert again.there and again.folder == done.folder
 
 
 @pytest.mark.parametrize(
@@ -69,13 +67,11 @@ def test_a_start_that_is_trained_later_changes_nothing(recipe, tmp_path, caplog,
     config = recipe(backbone={"init": str(tmp_path / "start"), "lora": lora})
     done = prepare(config, tmp_path / ENCODED)
     # going on, training refuses a start of another tokenizer; otherwise it is said what was taken for granted
-    assert [("start' does not exist yet" in note) for note in done.notes] == (
-        [] if lora.get("continue_adapter") else [True]
-    )
+    assert ("start' does not exist yet" in done.note) == (not lora.get("continue_adapter"))
     train(recipe(lora=first, speed=False, method="cot"), output=tmp_path / "start")
     assert _trains_on_it(config, tmp_path / "run", caplog)
     now = prepare(config, tmp_path / ENCODED)
-    assert now.encoded.there and not now.notes
+    assert now.there and not now.note
 
 
 @pytest.mark.parametrize("first", [{}, {"number_tokens": True}, {"lora": None}], ids=str)
@@ -105,10 +101,9 @@ def test_tokens_are_those_of_the_start_that_training_opens(tmp_path, digit_base,
 )
 def test_rows_that_change_between_epochs_are_loaded_but_not_pretokenized(recipe, tmp_path, settings, said):
     done = prepare(recipe(**settings), tmp_path / ENCODED)
-    assert done.encoded is None and done.notes[0].startswith(said) and len(done.notes) == 1
-    assert list((tmp_path / ENCODED).glob("[!.]*")) == [done.opened.folder] and done.chains == 64
-    nothing = prepare(recipe(against=False, **settings), tmp_path / "other")
-    assert nothing.opened is None and "so they are not cached either" in nothing.notes[1]
+    assert done.folder is None and done.note.startswith(said) and done.chains == 64
+    assert len(list((tmp_path / ENCODED).glob("[!.]*"))) == 1  # the loaded chains
+    prepare(recipe(against=False, **settings), tmp_path / "other")
     assert not (tmp_path / "other").exists()
 
 
@@ -139,9 +134,9 @@ def test_a_method_that_measures_the_weights_is_left_to_training_unless_the_recip
     monkeypatch.syspath_prepend(tmp_path)
     name = "prepared_plugs.measuring"
     done = prepare(recipe(method=name), tmp_path / ENCODED)
-    assert done.encoded is None and f"'{name}' calibrates width on the weights" in done.notes[0]
+    assert done.folder is None and f"'{name}' calibrates width on the weights" in done.note
     settled = recipe(method={"name": name, "width": 16})
-    assert prepare(settled, tmp_path / ENCODED).encoded is not None
+    assert prepare(settled, tmp_path / ENCODED).folder is not None
     assert _trains_on_it(settled, tmp_path / "run", caplog)
 
 

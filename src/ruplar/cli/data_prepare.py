@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -13,12 +12,11 @@ from rich.console import Console
 from rich.table import Table
 
 from ruplar.cache import data_folder
-from ruplar.cli.options import AsJson, names_and_settings, print_json, print_text, writable_folder
+from ruplar.cli.options import names_and_settings, print_text, writable_folder
 from ruplar.errors import UserError, unknown
 
 if TYPE_CHECKING:
     from ruplar.config import RunConfig
-    from ruplar.train.prepare import CacheFolder, Prepared
 
 out = Console()
 err = Console(stderr=True)
@@ -87,15 +85,6 @@ def download_bar(name: str) -> Iterator[Callable[..., None]]:
         yield lambda done, total, note="": bar.update(task, completed=done, total=total, description=f"{name} {note}")
 
 
-@dataclass(frozen=True)
-class _Encoding:
-    """One distinct pre-tokenized dataset: its label, the first config that uses it, and the study rows that share it."""
-
-    name: str
-    config: RunConfig
-    rows: tuple[str, ...] = ()
-
-
 def prepare(
     words: Annotated[
         list[str],
@@ -110,7 +99,6 @@ def prepare(
             help="Output folder. [default: runs/.encoded, where training looks; for `ruplar train --output F/run`, give F/.encoded]"
         ),
     ] = None,
-    as_json: AsJson = False,
 ) -> None:
     """Pre-tokenize the training data of recipes and studies.
 
@@ -123,23 +111,22 @@ def prepare(
     encodings = [one for name in dict.fromkeys(names) for one in _encodings(name, overrides)]
     from ruplar.train.prepare import prepare as prepare_one
 
-    found = []
-    for one in encodings:
-        done = prepare_one(one.config, folder)
-        found.append(_as_dict(one, done))
-        if not as_json:
-            print_text(out, _summary(one, done))
-    if as_json:
-        print_json(found)
+    for label, config in encodings:
+        done = prepare_one(config, folder)
+        lines = [f"{label}: {done.chains:,} chains" if done.chains else label]
+        lines += [f"  {done.folder}{'  (already there)' if done.there else ''}"] if done.folder else []
+        lines += [f"  {done.note}"] if done.note else []
+        print_text(out, "\n".join(lines))
 
 
-def _encodings(name: str, overrides: Sequence[str]) -> list[_Encoding]:
+def _encodings(name: str, overrides: Sequence[str]) -> list[tuple[str, RunConfig]]:
+    """Name of a recipe or study → each distinct pre-tokenized dataset: its label and the first config that uses it."""
     from ruplar.config import load_recipe
     from ruplar.experiments.plan import find_study, load_study, plan
 
     if not _is_study(name):
         config = load_recipe(name, overrides, check_init=False)
-        return [_Encoding(config.name, config)]
+        return [(config.name, config)]
     from ruplar.train.prepare import encoding_of
 
     study = load_study(name)
@@ -147,46 +134,23 @@ def _encodings(name: str, overrides: Sequence[str]) -> list[_Encoding]:
     for cell in plan(study, overrides, find_study(name).parent, check_init=False):
         if cell.of is None:  # the other cells reuse a trained model
             groups.setdefault(encoding_of(cell.config), []).append(cell)
-    rows = [(cells[0].config, tuple(dict.fromkeys(cell.label for cell in cells))) for cells in groups.values()]
-    return [_Encoding(f"{study.name}: {', '.join(labels)}", config, labels) for config, labels in rows]
+    labels = [", ".join(dict.fromkeys(cell.label for cell in cells)) for cells in groups.values()]
+    return [(f"{study.name}: {label}", cells[0].config) for label, cells in zip(labels, groups.values(), strict=True)]
 
 
 def _is_study(name: str) -> bool:
     """Return whether a name or a YAML file is a study's; a file is recognised by its keys."""
-    from ruplar.config import RunConfig, recipes
+    from ruplar.config import recipes
     from ruplar.config.text import parse
-    from ruplar.experiments.plan import Study, studies
+    from ruplar.experiments.plan import studies
 
     if name.endswith((".yaml", ".yml")):
         file = Path(name)
         if not file.is_file():
             raise UserError(f"no recipe or study file '{name}'.")
         data = parse(file.read_text(encoding="utf-8", errors="replace"), where=name)
-        return isinstance(data, Mapping) and bool(
-            data.keys() & (Study.model_fields.keys() - RunConfig.model_fields.keys())
-        )
+        return isinstance(data, dict) and bool(data.keys() & {"rows", "seeds"})
     known = (*recipes(), *studies())
     if name not in known:
         raise UserError(f"{unknown('recipe or study', name, known)} For your own, give its path, FILE.yaml.")
     return name not in recipes()
-
-
-def _summary(one: _Encoding, done: Prepared) -> str:
-    lines = [one.name if done.chains is None else f"{one.name}: {done.chains:,} chains, {done.seconds:.1f} s"]
-    parts = (("columns", done.opened), ("tokens", done.encoded))
-    lines += [f"  {what:7}  {_size(place)}" for what, place in parts if place is not None]
-    return "\n".join([*lines, *(f"  {note}" for note in done.notes)])
-
-
-def _size(place: CacheFolder) -> str:
-    return f"{place.bytes / 1e6:,.1f} MB  {place.folder}{'  (already there)' if place.there else ''}"
-
-
-def _as_dict(one: _Encoding, done: Prepared) -> dict[str, Any]:
-    places = {key: asdict(place) if (place := getattr(done, key)) else None for key in ("opened", "encoded")}
-    for place in places.values():
-        if place is not None:
-            place["folder"] = str(place["folder"])
-    seconds, size = round(done.seconds, 3), sum(place["bytes"] for place in places.values() if place is not None)
-    rest = {"chains": done.chains, "seconds": seconds, "bytes": size, **places, "notes": list(done.notes)}
-    return {"name": one.name, "rows": list(one.rows), **rest}
