@@ -146,7 +146,7 @@ def test_one_failure_does_not_stop_the_others_but_the_command_fails(server, rupl
     known(monkeypatch, "multiarith", url=f"{server.url}/missing")
     found = ruplar("data", "fetch", "multiarith", "svamp")
     assert found.code == 2 and found.out.startswith("svamp: verified") and "multiarith" not in found.out
-    assert "'multiarith' cannot be downloaded." in found.err
+    assert "'multiarith' cannot be downloaded from" in found.err
     assert contents(tmp_path / "cache" / "data") == ["svamp-test.jsonl"]
 
 

