@@ -109,17 +109,11 @@ def _reason(error: Exception) -> str:
     return "nested too deeply" if isinstance(error, RecursionError) else str(error)
 
 
-class _Repeated(dict):
-    """A JSON object in which a key occurs more than once."""
-
-    key = ""
-
-
 def _pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) < len(pairs):
-        found = _Repeated(found)
-        found.key = Counter(key for key, _ in pairs).most_common(1)[0][0]
+        key = Counter(key for key, _ in pairs).most_common(1)[0][0]
+        raise ValueError(f"the key '{key}' occurs more than once")
     return found
 
 
@@ -134,8 +128,6 @@ def _loads(text: str) -> Any:
 def _object(found: Any) -> dict[str, Any]:
     if not isinstance(found, dict):
         raise ValueError(f"not a JSON object but a {type(found).__name__}")
-    if isinstance(found, _Repeated):
-        raise ValueError(f"the key '{found.key}' occurs more than once")
     return found
 
 
