@@ -77,14 +77,6 @@ def test_recipes_and_studies_are_prepared_together_and_told_apart(ruplar, study,
     assert len(list(Path("kept/.encoded").glob("[!.]*"))) == 3 and not ENCODED.exists()
 
 
-def test_a_start_that_is_not_trained_yet_is_no_hindrance(ruplar):
-    words = [*WORDS, "backbone.init=runs/later"]
-    assert "no folder 'runs/later'" in ruplar("train", "embedded-ruplar", *words, "--check").err
-    said = ruplar("data", "prepare", "embedded-ruplar", *words)
-    assert said.code == 0 and "backbone.init 'runs/later' does not exist yet" in said.out
-    assert len(list(ENCODED.glob("[!.]*"))) == 1
-
-
 def test_a_packaged_study_needs_no_run_to_start_from(ruplar):
     few = ["data.train.0.count=20", "data.valid.count=3"]
     alone = ["training.dataloader_num_workers=0", "training.dataloader_prefetch_factor=null"]

@@ -31,6 +31,8 @@ def test_a_missing_file_a_folder_and_an_unknown_name_are_different_errors(tmp_pa
     (tmp_path / "a.csv").write_text("x")
     with pytest.raises(UserError, match=r"files of type '.csv' are not supported.*\.jsonl"):
         read(tmp_path / "a.csv", DOMAIN)
+    with pytest.raises(UserError, match="'nothing' is not a Hub address"):
+        read("hub:nothing", DOMAIN)
 
 
 @pytest.fixture
@@ -141,17 +143,6 @@ def test_hub_columns_of_a_known_set_are_renamed_and_joined(monkeypatch, bare, on
     hub(monkeypatch, [{"Body": "He has 3.", "Question": "How many?", "Answer": 3.0, "ID": "x"}])
     example = only("svamp", need_steps=False, data_dir=bare)
     assert example == Example("He has 3. How many?", (), "3.0", "ChilleD/SVAMP:1", "")
-
-
-def test_missing_package_and_missing_network_are_clear_errors(monkeypatch):
-    monkeypatch.setitem(sys.modules, "datasets", None)
-    with pytest.raises(UserError, match=r"needs the package 'datasets'.*pip install datasets pyarrow"):
-        read("hub:a/b", DOMAIN)
-    hub(monkeypatch, ConnectionError("offline."))
-    with pytest.raises(UserError, match=r"'hub:a/b:train' cannot be loaded.*ConnectionError: offline.*local file"):
-        read("hub:a/b", DOMAIN)
-    with pytest.raises(UserError, match="'nothing' is not a Hub address"):
-        read("hub:nothing", DOMAIN)
 
 
 def test_a_known_set_without_a_file_names_the_folders_and_the_command(monkeypatch, bare):

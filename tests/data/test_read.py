@@ -90,8 +90,8 @@ def test_parquet_reads_as_the_same_columns_in_jsonl(tmp_path):
 
 def test_parquet_without_pyarrow_names_the_extra(tmp_path, monkeypatch):
     (tmp_path / "a.parquet").write_bytes(b"PAR1")
-    monkeypatch.setitem(sys.modules, "pyarrow.parquet", None)
-    with pytest.raises(UserError, match=r"needs the package 'pyarrow.parquet'.*pip install datasets pyarrow"):
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    with pytest.raises(UserError, match=r"needs the package 'pyarrow'.*pip install datasets pyarrow"):
         read(tmp_path / "a.parquet", DOMAIN)
 
 

@@ -125,15 +125,6 @@ def test_the_order_of_the_rows_takes_no_memory_per_row():
     assert first == torch.randperm(2_000_000, generator=torch.Generator().manual_seed(1))[0] and order
 
 
-def test_digests_take_no_memory_per_row(monkeypatch):
-    monkeypatch.setattr("ruplar.mapped._BLOCK", 1024)
-    tracemalloc.start()
-    found = digests(map(str, range(50_000)))
-    most = tracemalloc.get_traced_memory()[1]
-    tracemalloc.stop()
-    assert len(found) == 50_000 and most < 200_000, "400 kB as an array in memory"
-
-
 def _anonymous() -> int:
     """Return the bytes that this process holds, without pages of files."""
     found = re.search(r"RssAnon:\s+(\d+) kB", Path("/proc/self/status").read_text())

@@ -107,39 +107,6 @@ def test_rows_that_change_between_epochs_are_loaded_but_not_pretokenized(recipe,
     assert not (tmp_path / "other").exists()
 
 
-MEASURING = '''"""CoT with a setting that is measured on the weights."""
-from dataclasses import dataclass
-from ruplar.methods import cot
-
-class Config(cot.Config):
-    """Settings."""
-    width: int | None = None
-
-@dataclass
-class Method(cot.Method):
-    """It is told the model's width when the weights are there."""
-    config: Config
-    calibrated = ("width",)
-
-    def attach(self, backbone):
-        self.config = self.config.model_copy(update={"width": self.config.width or backbone.embedding_weight.shape[1]})
-'''
-
-
-def test_a_method_that_measures_the_weights_is_left_to_training_unless_the_recipe_settles_it(
-    recipe, tmp_path, monkeypatch, caplog
-):
-    (tmp_path / "prepared_plugs").mkdir()
-    (tmp_path / "prepared_plugs" / "measuring.py").write_text(MEASURING, encoding="utf-8")
-    monkeypatch.syspath_prepend(tmp_path)
-    name = "prepared_plugs.measuring"
-    done = prepare(recipe(method=name), tmp_path / ENCODED)
-    assert done.folder is None and f"'{name}' calibrates width on the weights" in done.note
-    settled = recipe(method={"name": name, "width": 16})
-    assert prepare(settled, tmp_path / ENCODED).folder is not None
-    assert _trains_on_it(settled, tmp_path / "run", caplog)
-
-
 def test_recipes_share_an_encoding_where_they_differ_in_what_no_sequence_shows(recipe):
     plain = encoding_of(recipe())
     weights = {"name": "ruplar", "align_weight": 0.5}

@@ -7,7 +7,7 @@ from typing import Any
 
 from ruplar.data.formats import NO_STEP
 from ruplar.data.read import Problem, read, step_hint
-from ruplar.data.scenarios import remarks, wrong_chains
+from ruplar.data.scenarios import wrong_chains
 from ruplar.domains.base import Domain, how_it_ends
 
 Found = list[tuple[str, str]]
@@ -34,7 +34,7 @@ class ChainCheck:
     examples: int  # rows with a chain that can be trained on
     refused: Found  # rows with a wrong chain, if the domain rejects these in training
     left_out: dict[str, list[Problem]]
-    remarks: list[str]
+    hint: str  # how steps are written, if a row has none
     step_counts: Counter[int] = field(default_factory=Counter)  # number of steps → number of chains
     right: int = 0  # steps that were recomputed and are right
     # kind (one of `KINDS`) → the findings
@@ -52,7 +52,6 @@ class ChainCheck:
             "right_steps": self.right,
             "left_out": {r: [str(p) for p in rows] for r, rows in self.left_out.items()},
             **{kind: [{"at": at, "what": what} for at, what in found] for kind, found in self.found.items()},
-            "remarks": self.remarks,
             "parsed": self.parsed,
         }
 
@@ -79,7 +78,7 @@ class ChainCheck:
             lines += [f"    {line}" for line in shown[:show]]
             if 0 < show < len(shown):
                 lines.append(f"    … and {len(shown) - show:,} more (--show {len(shown)})")
-        lines += [f"  {remark}" for remark in self.remarks]
+        lines += [f"  {self.hint}"] if self.hint else []
         if not self.parsed:
             lines.append("  --rows N shows how each of the first N chains is parsed")
         return "\n".join(lines)
@@ -91,9 +90,9 @@ def check_chains(
     """Read a set and recompute every step; the first `rows` are reported in detail."""
     reading = read(source, domain, format=format, skip_bad=True, data_dir=data_dir)
     refused = list(wrong_chains([reading], domain).items())
-    notes = [*([step_hint(domain)] if NO_STEP in reading.left_out else []), *remarks(reading, domain)]
+    hint = step_hint(domain) if NO_STEP in reading.left_out else ""
     usable = len(reading.examples) - len(refused)
-    check = ChainCheck(reading.location.name, reading.rows, usable, refused, reading.left_out, notes)
+    check = ChainCheck(reading.location.name, reading.rows, usable, refused, reading.left_out, hint)
     check.found["repeats"] = [(repeat.source, repeat.excerpt) for repeat in reading.repeats]
     check_chain: Any = getattr(domain, "check_chain", lambda example: [])
     unchecked_chain: Any = getattr(domain, "unchecked_chain", lambda example: None)

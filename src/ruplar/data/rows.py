@@ -4,7 +4,6 @@ Lines are read one by one, so a large file is never held in memory (a `.json` li
 form: 3244047.0999999996 stays that text, without passing through a float.
 """
 
-import importlib
 import importlib.util
 import json
 import math
@@ -50,7 +49,9 @@ def hub_rows(name: str, config: str | None, split: str, hint: str = "") -> Itera
     """Yield the rows of a Hugging Face dataset, through the `datasets` package and its cache."""
     from huggingface_hub import constants
 
-    datasets = _optional("datasets", f"Reading '{name}' from the Hugging Face Hub", hint)
+    check_package("datasets", f"Reading '{name}' from the Hugging Face Hub", hint)
+    import datasets
+
     hint = hint or LOCAL_FILE
     try:
         found = datasets.load_dataset(name, config, split=split)
@@ -72,18 +73,7 @@ def check_package(module: str, purpose: str, first: str = "") -> None:
     """Raise `UserError` if a package of the extra `data` is not installed; imports nothing. `first` is a simpler way out."""
     found = sys.modules[module] if module in sys.modules else importlib.util.find_spec(module)
     if found is None:
-        raise _not_installed(module, purpose, first)
-
-
-def _optional(module: str, purpose: str, first: str = "") -> Any:
-    try:
-        return importlib.import_module(module)
-    except ImportError as error:
-        raise _not_installed(module, purpose, first) from error
-
-
-def _not_installed(module: str, purpose: str, first: str) -> UserError:
-    return UserError(f"{first} {purpose} needs the package '{module}'. {install_extra('data')}".lstrip())
+        raise UserError(f"{first} {purpose} needs the package '{module}'. {install_extra('data')}".lstrip())
 
 
 def _lines(path: Path) -> Iterator[tuple[int, bytes]]:
@@ -175,7 +165,9 @@ def _listed_rows(path: Path, rows: list[Any]) -> Iterator[Row]:
 
 
 def _parquet_rows(path: Path) -> Iterator[Row]:
-    parquet = _optional("pyarrow.parquet", f"Reading {path.name}")
+    check_package("pyarrow", f"Reading {path.name}")
+    from pyarrow import parquet
+
     index = 0
     # pyarrow's errors are subclasses of OSError, ValueError (also UnicodeDecodeError) and NotImplementedError
     try:

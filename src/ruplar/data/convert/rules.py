@@ -9,6 +9,7 @@ the expression is read leftwards and the number rightwards, so the time is linea
 
 import re
 from collections.abc import Callable
+from textwrap import shorten
 from typing import Any
 
 from ruplar import plugins
@@ -200,14 +201,14 @@ def verify(chain: str, question: str, answer: str, domain: base.Domain) -> str:
     """Check a chain and return it in plain form: only its `<<…>>` if it has any; raise `Rejected` if it does not hold."""
     steps = domain.split(chain)
     if not steps:
-        raise Rejected(NO_STEP, f"none in '{_short(chain)}'")
+        raise Rejected(NO_STEP, f"none in '{shorten(chain, 80)}'")
     for number, step in enumerate(steps, start=1):
         if wrong := domain.check(step):
             raise Rejected(WRONG_STEP, f"step {number}: {wrong}")
         if why := domain.unchecked(step):
-            raise Rejected(UNCHECKED, f"step {number}, '{_short(step)}': {why}")
+            raise Rejected(UNCHECKED, f"step {number}, '{shorten(step, 80)}': {why}")
         if not domain.result(step):
-            raise Rejected(UNCHECKED, f"step {number}, '{_short(step)}', has no result")
+            raise Rejected(UNCHECKED, f"step {number}, '{shorten(step, 80)}', has no result")
     plain = " ".join(f"<<{step}>>" for step in steps) if "<<" in chain else chain.strip()
     example = Example(question, tuple(steps), answer, chain=plain)
     if not base.ends_as_marked(domain, example):
@@ -216,8 +217,3 @@ def verify(chain: str, question: str, answer: str, domain: base.Domain) -> str:
     for fault in check_chain(example) if check_chain else ():
         raise Rejected(MISMATCH, fault)
     return plain
-
-
-def _short(text: str, width: int = 80) -> str:
-    text = " ".join(text.split())
-    return text if len(text) <= width else text[: width - 3] + "..."
