@@ -44,17 +44,6 @@ def study(tmp_path):
 
 
 @pytest.mark.slow
-def test_ruplar_train_finds_what_was_prepared(ruplar):
-    said = ruplar("data", "prepare", "embedded-ruplar", *WORDS)
-    [folder] = ENCODED.glob("[!.]*")
-    assert said.code == 0 and said.out == f"embedded-ruplar: 40 chains\n  {folder}\n"
-    assert f"{folder}  (already there)" in ruplar("data", "prepare", "embedded-ruplar", *WORDS).out
-    before = _written()
-    assert ruplar("train", "embedded-ruplar", *WORDS, "--device", "cpu").code == 0
-    assert _written() == before and before
-
-
-@pytest.mark.slow
 def test_a_study_finds_every_encoding_of_its_cells(ruplar, study):
     mix, first, temp, second, coconut, note = ruplar("data", "prepare", study).out.splitlines()
     assert [mix, temp, coconut] == [f"tiny: {rows}: 40 chains" for rows in ("Mix, Weak", "Temp", "COCONUT")]

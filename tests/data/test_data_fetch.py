@@ -62,21 +62,17 @@ def test_a_set_is_downloaded_verified_and_not_downloaded_twice(server, ruplar, t
     assert (tmp_path / "own" / "svamp-test.jsonl").read_bytes() == LINES
 
 
-def test_other_content_is_refused_unless_it_is_accepted(server, ruplar, tmp_path):
+def test_other_content_is_refused(server, ruplar, tmp_path):
     server.files["/svamp.jsonl"] = LINES.replace(b"12.0", b"13.0")
     folder = tmp_path / "cache" / "data"
     refused = ruplar("data", "fetch", "svamp")
     assert refused.code == 2 and contents(folder) == []
     expected = KNOWN_SETS["svamp"].fingerprint[:12]
     assert "3 rows instead of 3, fingerprint " in refused.err and f"… instead of {expected}…" in refused.err
-    assert "Accept it with --unverified." in refused.err
     assert f"By hand: save {server.url}/svamp.jsonl as {folder / 'svamp-test.jsonl'}." in refused.err
-    accepted = ruplar("data", "fetch", "svamp", "--unverified")
-    assert accepted.code == 0 and accepted.out.startswith("svamp: not verified, ")
-    again = ruplar("data", "fetch", "svamp")
-    assert again.code == 2 and "exists, but is not the known set: 3 rows instead of 3" in again.err
+    (folder / "svamp-test.jsonl").write_bytes(LINES + LINES)
+    assert "exists, but is not the known set: " in ruplar("data", "fetch", "svamp").err
     assert contents(folder) == ["svamp-test.jsonl"]
-    assert ruplar("data", "fetch", "svamp", "--unverified").out.startswith("svamp: already there, not verified, ")
 
 
 def test_a_new_entry_gets_its_rows_and_fingerprint_from_the_error(server, monkeypatch, tmp_path):

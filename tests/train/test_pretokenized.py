@@ -73,12 +73,6 @@ def test_the_cache_key_depends_on_training_code_and_not_on_reporting_code(tmp_pa
         assert package(f"with {file}", file) == plain
 
 
-def test_rows_that_change_between_epochs_are_not_pretokenized(quick, tmp_path):
-    config = quick({"pretokenize": True}, prior="gumbel")
-    train(config, output=tmp_path / "run")
-    assert not (tmp_path / ENCODED).exists()
-
-
 def test_a_damaged_cache_is_refused(quick, tmp_path):
     config = quick({"pretokenize": True})
     train(config, output=tmp_path / "a")

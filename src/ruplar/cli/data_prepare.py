@@ -29,10 +29,6 @@ def fetch(
     to: Annotated[
         Path | None, typer.Option(help="Output folder. [default: $RUPLAR_CACHE/data, else ~/.cache/ruplar/data]")
     ] = None,
-    unverified: Annotated[
-        bool,
-        typer.Option("--unverified", help="Accept a file whose questions and answers differ from the known set's."),
-    ] = False,
 ) -> None:
     """Download benchmark files and verify their content.
 
@@ -49,7 +45,7 @@ def fetch(
     for name in dict.fromkeys(names):
         try:
             with download_bar(name) as progress:
-                file, state = download(name, to or data_folder(), unverified, progress)
+                file, state = download(name, to or data_folder(), progress)
             print_text(out, f"{name}: {state}, {file}")
         except UserError as error:
             problems.append(str(error))

@@ -16,11 +16,11 @@ from ruplar.errors import UserError, unknown
 from ruplar.fingerprints import fingerprint, fingerprint_answers
 
 
-def fetch(name: str, folder: Path, unverified: bool = False, progress: Progress = no_progress) -> tuple[Path, str]:
+def fetch(name: str, folder: Path, progress: Progress = no_progress) -> tuple[Path, str]:
     """Download a set into a folder unless its file exists there; an interrupted download continues.
 
     Returns:
-        The file, and whether it existed before and is the known set, in words.
+        The file, and "verified" or "already there".
     """
     from huggingface_hub import is_offline_mode
 
@@ -28,13 +28,9 @@ def fetch(name: str, folder: Path, unverified: bool = False, progress: Progress 
     known = KNOWN_SETS[name]
     file = folder / known.file
     if file.exists():
-        differs = difference(name, file)
-        if differs and not unverified:
-            raise UserError(
-                f"{file}: exists, but is not the known set: {differs}. "
-                "Delete it to download it again, or use it as it is with --unverified."
-            )
-        return file, "already there, not verified" if differs else "already there"
+        if differs := difference(name, file):
+            raise UserError(f"{file}: exists, but is not the known set: {differs}. Delete it to download it again.")
+        return file, "already there"
     by_hand = f"By hand: save {known.url} as {file}."
     if is_offline_mode():
         raise UserError(f"offline mode is on (HF_HUB_OFFLINE): nothing is downloaded. {by_hand}")
@@ -42,17 +38,15 @@ def fetch(name: str, folder: Path, unverified: bool = False, progress: Progress 
     try:
         download(known.url, draft, progress)
         try:
-            differs = difference(name, draft)
-            if not differs or unverified:
-                draft.rename(file)
-                return file, "not verified" if differs else "verified"
+            if differs := difference(name, draft):
+                raise UserError(f"it is not the known set: {differs}.")
+            return draft.rename(file), "verified"
         finally:
             draft.unlink(missing_ok=True)
     except UserError as error:
         raise UserError(f"'{name}' cannot be downloaded from {known.url}: {error} {by_hand}") from error
     except OSError as error:
         raise UserError(f"{file}: cannot be written ({error.strerror}). Name another folder with --to.") from error
-    raise UserError(f"{known.url}: is not the known set: {differs}. Accept it with --unverified. {by_hand}")
 
 
 def check_names(names: Iterable[str]) -> None:

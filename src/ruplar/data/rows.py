@@ -47,8 +47,6 @@ LOCAL_FILE = "Or give the path of a local file."
 
 def hub_rows(name: str, config: str | None, split: str, hint: str = "") -> Iterator[Row]:
     """Yield the rows of a Hugging Face dataset, through the `datasets` package and its cache."""
-    from huggingface_hub import constants
-
     check_package("datasets", f"Reading '{name}' from the Hugging Face Hub", hint)
     import datasets
 
@@ -57,10 +55,6 @@ def hub_rows(name: str, config: str | None, split: str, hint: str = "") -> Itera
         found = datasets.load_dataset(name, config, split=split)
     except Exception as error:  # the hub raises many kinds: offline, not found, gated, wrong split
         what = f"'hub:{name}" + (f"/{config}" if config else "") + f":{split}'"
-        if constants.HF_HUB_OFFLINE:
-            raise UserError(
-                f"{what} is not in the cache of `datasets`, and HF_HUB_OFFLINE=1 is set. {hint}"
-            ) from error
         raise UserError(
             f"{what} cannot be loaded from the Hugging Face Hub: {type(error).__name__}: {error} "
             f"Check the name, the split and the network. {hint}"
