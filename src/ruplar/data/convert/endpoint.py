@@ -118,7 +118,7 @@ class Workers:
     by: ByModel
     domain: Domain
     store: Callable[[Prose, Entry], None]
-    answered: bool = False
+    answered: bool  # whether the endpoint has ever replied; one that has not is unavailable, whatever the reason
     failures_in_a_row: int = 0
 
     def run(self, rows: Sequence[Prose]) -> None:

@@ -104,7 +104,8 @@ def convert(
             for row, entry in zip(left, (rules or by_rules)(left, domain), strict=True):
                 store(row, entry)
         else:
-            Workers(by, plugins.make("domains", domain), store).run(left)
+            answered = any("reply" in entry for entry in entries.values())
+            Workers(by, plugins.make("domains", domain), store, answered).run(left)
         found = [(row, entries[keys[row.key]]) for row in rows]
         _write(rejected_file(output), (_rejected(row, entry) for row, entry in found if "chain" not in entry))
         _write(output, (_converted(row, entry) for row, entry in found if "chain" in entry))
