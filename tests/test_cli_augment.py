@@ -52,12 +52,6 @@ def test_fewer_problems_than_asked_for_are_explained(tmp_path):
     assert "fewer than the 5,000 requested: 1 chains are exhausted" in said
 
 
-def test_test_sets_that_are_named_by_nothing_are_an_error(tmp_path):
-    source = write(tmp_path / "in.txt", [(QUESTION, "<<40+35=75>>", 75)])
-    done = run("augment", source, str(tmp_path / "out.jsonl"), "--against", " , ")
-    assert done.exit_code != 0 and "--against: names no dataset" in str(done.exception)
-
-
 def test_make_writes_short_problems_and_drills(tmp_path):
     assert run("make", str(tmp_path / "s.jsonl"), "--count", "5", "--families", "short").exit_code == 0
     assert run("make", str(tmp_path / "d.jsonl"), "--count", "5", "--drills").exit_code == 0

@@ -44,27 +44,12 @@ def study(tmp_path):
 
 
 @pytest.mark.slow
-def test_ruplar_train_finds_what_was_prepared(ruplar):
-    said = ruplar("data", "prepare", "embedded-ruplar", *WORDS)
-    [folder] = ENCODED.glob("[!.]*")
-    assert said.code == 0 and said.out.startswith("embedded-ruplar: 40 chains, ")
-    assert f" MB  {folder}\n" in said.out and "already" not in said.out
-    assert f"{folder}  (already there)" in ruplar("data", "prepare", "embedded-ruplar", *WORDS).out
-    before = _written()
-    assert ruplar("train", "embedded-ruplar", *WORDS, "--device", "cpu").code == 0
-    assert _written() == before and before
-
-
-@pytest.mark.slow
 def test_a_study_finds_every_encoding_of_its_cells(ruplar, study):
-    said = ruplar("data", "prepare", study, "--json").json
-    assert [one["rows"] for one in said] == [["Mix", "Weak"], ["Temp"], ["COCONUT"]]
-    assert [one["encoded"] is None for one in said] == [False, False, True]
-    assert [one["chains"] for one in said] == [40, 40, 40]
-    assert said[0]["bytes"] == said[0]["encoded"]["bytes"] > 0 and said[2]["bytes"] == 0
-    assert "method 'coconut' changes rows between epochs" in said[2]["notes"][0]
+    mix, first, temp, second, coconut, note = ruplar("data", "prepare", study).out.splitlines()
+    assert [mix, temp, coconut] == [f"tiny: {rows}: 40 chains" for rows in ("Mix, Weak", "Temp", "COCONUT")]
+    assert "method 'coconut' changes rows between epochs" in note
     before = _written()
-    assert {file.parent.name for file in before} == {Path(one["encoded"]["folder"]).name for one in said[:2]}
+    assert {file.parent for file in before} == {Path(first.strip()), Path(second.strip())}
     done = ruplar(
         "study", study, "--only", "Mix,Weak,Temp", "--seeds", "1", "--jobs", "0", "--device", "cpu", "--json"
     )
@@ -81,22 +66,14 @@ def test_recipes_and_studies_are_prepared_together_and_told_apart(ruplar, study,
     assert len(list(Path("kept/.encoded").glob("[!.]*"))) == 3 and not ENCODED.exists()
 
 
-def test_a_start_that_is_not_trained_yet_is_no_hindrance(ruplar):
-    words = [*WORDS, "backbone.init=runs/later"]
-    assert "no folder 'runs/later'" in ruplar("train", "embedded-ruplar", *words, "--check").err
-    said = ruplar("data", "prepare", "embedded-ruplar", *words)
-    assert said.code == 0 and "backbone.init 'runs/later' does not exist yet" in said.out
-    assert len(list(ENCODED.glob("[!.]*"))) == 1
-
-
 def test_a_packaged_study_needs_no_run_to_start_from(ruplar):
     few = ["data.train.0.count=20", "data.valid.count=3"]
     alone = ["training.dataloader_num_workers=0", "training.dataloader_prefetch_factor=null"]
-    said = ruplar("data", "prepare", "dates", *few, *alone, "--json").json
-    rows = [["CoT-SFT"], ["No-CoT"], ["RuPLaR"], ["RuPLaR (one latent per result token)"], ["RuPLaR-plus"]]
-    assert [one["rows"] for one in said] == rows
-    assert all("'runs/dates-cot-seed777' does not exist yet" in one["notes"][0] for one in said)
-    assert {one["encoded"]["folder"] for one in said} == {str(folder) for folder in ENCODED.glob("[!.]*")}
+    said = ruplar("data", "prepare", "dates", *few, *alone).out.splitlines()
+    rows = ["CoT-SFT", "No-CoT", "RuPLaR", "RuPLaR (one latent per result token)", "RuPLaR-plus"]
+    assert said[::3] == [f"dates: {row}: 20 chains" for row in rows]
+    assert {Path(line.strip()) for line in said[1::3]} == set(ENCODED.glob("[!.]*"))
+    assert all("'runs/dates-cot-seed777' does not exist yet" in line for line in said[2::3])
 
 
 def test_what_keeps_nothing_is_said_with_the_way_out(ruplar):

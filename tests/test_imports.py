@@ -11,7 +11,7 @@ import pytest
 from ruplar.data.cache import NOT_IN_KEY
 
 ORDER = [
-    *("errors", "types", "renamed", "settings", "plugins", "io", "cache", "mapped", "fingerprints"),
+    *("errors", "types", "renamed", "settings", "plugins", "io", "cache", "mapped", "fingerprints", "download"),
     *("domains", "problems", "spans", "priors", "data", "embedded", "model", "preview", "config"),
     *("objective", "engine", "methods", "reasoner", "train", "evaluate", "report", "serve", "bench"),
     *("display", "runs", "experiments", "cluster", "demo", "cli"),

@@ -69,22 +69,6 @@ def test_chains_that_training_rejects_are_not_called_usable(wrong_ends, data):
     assert "11 steps, 1.00 per chain" in train.text()
 
 
-def test_problems_that_are_not_shown_are_counted(tmp_path):
-    later = [f"<<Jul {day + 1}, 1972 + 1 day = Jul {day + 2}, 1972>>" for day in range(9, 16)]
-    slips = [f"<<Jul {day}, 1972 + 2 days = Jul {day + 1}, 1972>>" for day in range(16, 19)]
-    rows = [
-        {"question": TOLD.format(day), "cot": chain, "answer": chain[-15:-2]}
-        for day, chain in enumerate([*later, *slips], start=9)
-    ]
-    (tmp_path / "days.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
-    found = check_chains(str(tmp_path / "days.jsonl"), DATES)
-    page = found.text()
-    assert "  7 chains that do not match their question\n" in page and "    … and 2 more (--show 7)\n" in page
-    assert page.count("… and") == 1  # of the three wrong steps all are shown
-    assert "… and" not in found.text(show=7) and "days.jsonl:7" in found.text(show=7)
-    assert "… and" not in found.text(show=0)
-
-
 def test_wrong_steps_are_counted_with_their_rows(tmp_path):
     bad = "<<Jul 9, 1972 + 2 days = Jul 10, 1972>> <<Jul 10, 1972 - 1 day = Jul 10, 1972>>"
     found = check_chains(dates_file(tmp_path, bad), DATES)

@@ -1,24 +1,18 @@
-"""Benchmark files are downloaded over real HTTP from a local server that stands for GitHub and the Hub."""
+"""Benchmark files are downloaded over real HTTP from a local server that stands for GitHub."""
 
 import hashlib
 import json
 import os
 import re
 import socket
-import subprocess
-import sys
-import threading
 from dataclasses import replace
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from urllib.parse import unquote
 
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
+from file_server import FileServer
 from huggingface_hub import constants
 
-from ruplar.data import fetch as fetching
-from ruplar.data.fetch import Fetcher, difference
+from ruplar import download as downloading
+from ruplar.data.fetch import difference, fetch
 from ruplar.data.locations import KNOWN_SETS
 from ruplar.errors import UserError
 from ruplar.fingerprints import fingerprint_answers
@@ -30,48 +24,6 @@ ROWS = [
     {"problem": "Cy saves 5 a day. How much in 1,000 days?", "answer": 5000.0},
 ]
 LINES = "".join(json.dumps(row) + "\n" for row in ROWS).encode()
-HUB = "/datasets/{}/resolve/refs/convert/parquet/default/{}/0000.parquet"
-
-
-class Server:
-    """A local HTTP server: path → body; a body in `cut` is announced whole and broken off half-way."""
-
-    def __init__(self):
-        self.files: dict[str, bytes] = {}
-        self.cut: set[str] = set()
-        self.requests: list[str] = []
-        outer = self
-
-        class Handler(BaseHTTPRequestHandler):
-            def do_HEAD(self):
-                self.answer(body=False)
-
-            def do_GET(self):
-                self.answer(body=True)
-
-            def answer(self, body):
-                path = unquote(self.path)
-                outer.requests.append(f"{self.command} {path}")
-                content = outer.files.get(path)
-                self.send_response(404 if content is None else 200)
-                self.send_header("Content-Length", str(len(content or b"")))
-                self.end_headers()
-                if body and content:
-                    self.wfile.write(content[: len(content) // 2] if path in outer.cut else content)
-
-            def log_message(self, *args):
-                pass
-
-        self.http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.url = f"http://127.0.0.1:{self.http.server_port}"
-        threading.Thread(target=self.http.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
-
-
-def endpoint(monkeypatch, url):
-    """Set what `HF_ENDPOINT` sets when huggingface_hub is imported."""
-    template = constants.HUGGINGFACE_CO_URL_TEMPLATE.replace(constants.ENDPOINT, url)
-    monkeypatch.setattr(constants, "HUGGINGFACE_CO_URL_TEMPLATE", template)
-    monkeypatch.setattr(constants, "ENDPOINT", url)
 
 
 def known(monkeypatch, name, **fields):
@@ -79,29 +31,17 @@ def known(monkeypatch, name, **fields):
     monkeypatch.setitem(KNOWN_SETS, name, replace(KNOWN_SETS[name], **fields))
 
 
-def verified_by(examples):
-    """Examples → the fields of a known set that verify its content."""
-    return dict(zip(("rows", "fingerprint"), fingerprint_answers(examples), strict=True))
-
-
 @pytest.fixture
 def server(monkeypatch, tmp_path):
-    """A server for both GitHub and the Hub; `svamp` is the three rows above, at /svamp.jsonl and nowhere else yet."""
-    running = Server()
+    """A server; `svamp` is the three rows above at /svamp.jsonl."""
+    running = FileServer()
     monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
-    endpoint(monkeypatch, running.url)
     monkeypatch.setenv("RUPLAR_CACHE", str(tmp_path / "cache"))
     examples = [Example(row["problem"], (), str(row["answer"]), "", "") for row in ROWS]
-    known(monkeypatch, "svamp", url=f"{running.url}/svamp.jsonl", **verified_by(examples))
+    rows, content = fingerprint_answers(examples)
+    known(monkeypatch, "svamp", url=f"{running.url}/svamp.jsonl", rows=rows, fingerprint=content)
     yield running
-    running.http.shutdown()
-    running.http.server_close()
-
-
-def parquet(rows):
-    sink = pa.BufferOutputStream()
-    pq.write_table(pa.Table.from_pylist(rows), sink)
-    return sink.getvalue().to_pybytes()
+    running.close()
 
 
 def contents(folder):
@@ -113,7 +53,7 @@ def test_a_set_is_downloaded_verified_and_not_downloaded_twice(server, ruplar, t
     server.files["/svamp.jsonl"] = LINES
     file = tmp_path / "cache" / "data" / "svamp-test.jsonl"
     first = ruplar("data", "fetch", "svamp")
-    assert first.code == 0 and first.out == f"svamp: verified, {file}, from {server.url}/svamp.jsonl\n"
+    assert first.code == 0 and first.out == f"svamp: verified, {file}\n"
     assert contents(file.parent) == ["svamp-test.jsonl"] and file.read_bytes() == LINES
     asked = len(server.requests)
     assert ruplar("data", "fetch", "svamp").out == f"svamp: already there, {file}\n"
@@ -122,121 +62,79 @@ def test_a_set_is_downloaded_verified_and_not_downloaded_twice(server, ruplar, t
     assert (tmp_path / "own" / "svamp-test.jsonl").read_bytes() == LINES
 
 
-def test_the_hub_is_second_and_its_parquet_splits_become_one_file(server):
-    rows = [
-        {"Body": "Cy saves 5 a day.", "Question": "How much in  1,000 days?", "Answer": "5000"},
-        {"Body": "Ann has 3 bags of 4 apples.", "Question": "How many apples?", "Answer": "12"},
-        {"Body": "Bob had 9 pens and lost 2.", "Question": "How many are left?", "Answer": "7.0"},
-    ]
-    server.files[HUB.format("ChilleD/SVAMP", "train")] = parquet(rows[:2])
-    server.files[HUB.format("ChilleD/SVAMP", "test")] = parquet(rows[2:])
-    seen = []
-    found = Fetcher().fetch("svamp", lambda done, total: seen.append((done, total)))
-    assert found.state == "verified" and found.origin.startswith("hub:ChilleD/SVAMP/default/train/0000.parquet and ")
-    assert [json.loads(line) for line in found.path.read_text().splitlines()] == rows
-    assert f"GET {HUB.format('ChilleD/SVAMP', 'train')}" in server.requests
-    assert seen[-1] == (len(parquet(rows[2:])),) * 2
-
-
-def test_hub_rows_of_gsm8k_aug_become_its_text_lines(server, monkeypatch):
-    rows = [{"question": "2 and 3,\ndoubled?", "steps": ["<<2+3=5>>", "<<5*2=10>>"], "answer": "10"}]
-    example = Example("2 and 3, doubled?", (), "10", "", "")
-    known(monkeypatch, "gsm8k-aug-valid", url=f"{server.url}/none", **verified_by([example]))
-    server.files[HUB.format("whynlp/gsm8k-aug", "validation")] = parquet(rows)
-    found = Fetcher().fetch("gsm8k-aug-valid")
-    assert found.state == "verified"
-    assert found.path.read_text() == "2 and 3, doubled?||<<2+3=5>> <<5*2=10>> #### 10\n"
-
-
-def test_other_content_is_refused_unless_it_is_accepted(server, ruplar, tmp_path):
+def test_other_content_is_refused(server, ruplar, tmp_path):
     server.files["/svamp.jsonl"] = LINES.replace(b"12.0", b"13.0")
     folder = tmp_path / "cache" / "data"
     refused = ruplar("data", "fetch", "svamp")
     assert refused.code == 2 and contents(folder) == []
     expected = KNOWN_SETS["svamp"].fingerprint[:12]
     assert "3 rows instead of 3, fingerprint " in refused.err and f"… instead of {expected}…" in refused.err
-    assert "Accept it with --unverified." in refused.err
     assert f"By hand: save {server.url}/svamp.jsonl as {folder / 'svamp-test.jsonl'}." in refused.err
-    accepted = ruplar("data", "fetch", "svamp", "--unverified")
-    assert accepted.code == 0 and accepted.out.startswith("svamp: not verified, ")
-    again = ruplar("data", "fetch", "svamp")
-    assert again.code == 2 and "exists, but is not the known set: 3 rows instead of 3" in again.err
+    (folder / "svamp-test.jsonl").write_bytes(LINES + LINES)
+    assert "exists, but is not the known set: " in ruplar("data", "fetch", "svamp").err
     assert contents(folder) == ["svamp-test.jsonl"]
-    assert ruplar("data", "fetch", "svamp", "--unverified").out.startswith("svamp: already there, not verified, ")
 
 
-def test_a_new_entry_gets_its_rows_and_fingerprint_from_the_error(server, monkeypatch):
+def test_a_new_entry_gets_its_rows_and_fingerprint_from_the_error(server, monkeypatch, tmp_path):
     content = KNOWN_SETS["svamp"].fingerprint
     known(monkeypatch, "svamp", rows=0, fingerprint="")
     server.files["/svamp.jsonl"] = LINES
     with pytest.raises(UserError, match=f"no fingerprint for 'svamp'; this file has rows: 3, fingerprint: {content}"):
-        Fetcher().fetch("svamp")
+        fetch("svamp", tmp_path)
 
 
-def test_a_file_with_a_known_sha256_is_verified_by_its_bytes(server, monkeypatch):
+def test_a_file_with_a_known_sha256_is_verified_by_its_bytes(server, monkeypatch, tmp_path):
     sha256 = hashlib.sha256(LINES).hexdigest()
     known(monkeypatch, "svamp", fingerprint="", sha256=sha256)
     server.files["/svamp.jsonl"] = LINES + b"\n"
     with pytest.raises(UserError, match=r"SHA-256 .{12}… instead of " + sha256[:12]):
-        Fetcher().fetch("svamp")
+        fetch("svamp", tmp_path)
     server.files["/svamp.jsonl"] = LINES
-    assert Fetcher().fetch("svamp").state == "verified"
+    assert fetch("svamp", tmp_path)[1] == "verified"
 
 
-def test_a_download_that_breaks_off_or_is_interrupted_leaves_nothing(server, tmp_path):
-    def interrupt(done, total):
-        raise KeyboardInterrupt
-
+def test_an_interrupted_download_continues_where_it_was(server, tmp_path):
     server.files["/svamp.jsonl"] = LINES
-    with pytest.raises(KeyboardInterrupt):
-        Fetcher().fetch("svamp", interrupt)
     server.cut.add("/svamp.jsonl")
-    broken = r"svamp.jsonl: the download broke off: .*\n.*the server returned 404 Not Found"
-    with pytest.raises(UserError, match=broken):
-        Fetcher().fetch("svamp")
-    assert contents(tmp_path / "cache" / "data") == []
+    with pytest.raises(UserError, match=r"svamp.jsonl: the download broke off: .* By hand: save"):
+        fetch("svamp", tmp_path)
+    assert contents(tmp_path) == [".svamp-test.jsonl.partial"]
+    server.cut.clear()
+    seen = []
+    assert fetch("svamp", tmp_path, progress=lambda *report: seen.append(report))[1] == "verified"
+    assert seen == [(len(LINES), len(LINES))], "only the second half is downloaded"
+    assert (tmp_path / "svamp-test.jsonl").read_bytes() == LINES and contents(tmp_path) == ["svamp-test.jsonl"]
+
+
+@pytest.mark.parametrize("partial", [LINES[:9], LINES, b"other" * 999], ids=["part", "all of it", "longer"])
+def test_what_an_earlier_download_left_is_used_or_replaced(server, tmp_path, partial):
+    server.files["/svamp.jsonl"] = LINES
+    (tmp_path / "a.partial").write_bytes(partial)
+    sha256 = hashlib.sha256(LINES).hexdigest()
+    assert downloading.download(f"{server.url}/svamp.jsonl", tmp_path / "a", sha256=sha256).read_bytes() == LINES
+    (tmp_path / "b.partial").write_bytes(b"other")
+    with pytest.raises(UserError, match=f"its SHA-256 is .*, not {sha256}"):
+        downloading.download(f"{server.url}/svamp.jsonl", tmp_path / "b", sha256=sha256)
+    assert contents(tmp_path) == ["a"]
 
 
 def test_offline_mode_is_reported_without_a_request(server, monkeypatch, tmp_path):
     monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
-    file = tmp_path / "cache" / "data" / "svamp-test.jsonl"
+    file = tmp_path / "data" / "svamp-test.jsonl"
     with pytest.raises(UserError, match=rf"offline mode is on \(HF_HUB_OFFLINE\).* By hand: .* as {file}\."):
-        Fetcher().fetch("svamp")
+        fetch("svamp", file.parent)
     assert server.requests == [] and not file.parent.exists()
 
 
-def test_hosts_that_refuse_or_never_answer_are_given_up_after_the_timeout(server, monkeypatch, tmp_path):
-    monkeypatch.setattr(fetching, "CONNECT_SECONDS", 0.3)
-    monkeypatch.setattr(fetching, "READ_SECONDS", 0.3)
+def test_hosts_that_refuse_or_never_answer_are_given_up_after_the_timeout(monkeypatch, tmp_path):
+    monkeypatch.setattr(downloading, "CONNECT_SECONDS", 0.3)
+    monkeypatch.setattr(downloading, "READ_SECONDS", 0.3)
     with socket.create_server(("127.0.0.1", 0)) as silent, socket.socket() as closed:
         closed.bind(("127.0.0.1", 0))
-        endpoint(monkeypatch, f"http://127.0.0.1:{silent.getsockname()[1]}")
-        known(monkeypatch, "svamp", url=f"http://127.0.0.1:{closed.getsockname()[1]}/svamp.jsonl")
-        with pytest.raises(UserError, match=r"(?s)svamp.jsonl: no connection .*hub:ChilleD.*broke off.*By hand"):
-            Fetcher().fetch("svamp")
-    assert contents(tmp_path / "cache" / "data") == []
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("offline", ["0", "1"])
-def test_the_environment_names_the_hub_and_turns_the_command_offline(server, tmp_path, offline):
-    server.files[HUB.format("ChilleD/SVAMP", "train")] = parquet(ROWS[:2])
-    server.files[HUB.format("ChilleD/SVAMP", "test")] = parquet(ROWS[2:])
-    code = f"""
-import sys
-from ruplar import cli
-from ruplar.data.locations import KNOWN_SETS, KnownSet
-KNOWN_SETS["svamp"] = {KNOWN_SETS["svamp"]!r}
-sys.argv = ["ruplar", "data", "fetch", "svamp"]
-cli.main()
-"""
-    environment = os.environ | {"HF_ENDPOINT": server.url, "HF_HUB_OFFLINE": offline, "RUPLAR_CACHE": str(tmp_path)}
-    found = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, cwd=tmp_path)
-    if offline == "1":
-        assert found.returncode == 2 and "ruplar: offline mode is on (HF_HUB_OFFLINE)" in found.stderr
-        assert server.requests == []
-    else:
-        assert found.returncode == 0 and "svamp: verified" in found.stdout and "from hub:ChilleD/SVAMP" in found.stdout
+        for host, said in ((closed, "no connection"), (silent, "broke off")):
+            with pytest.raises(UserError, match=said):
+                downloading.download(f"http://127.0.0.1:{host.getsockname()[1]}/svamp.jsonl", tmp_path / "a")
+    assert contents(tmp_path) == []
 
 
 def test_one_failure_does_not_stop_the_others_but_the_command_fails(server, ruplar, monkeypatch, tmp_path):
@@ -244,7 +142,7 @@ def test_one_failure_does_not_stop_the_others_but_the_command_fails(server, rupl
     known(monkeypatch, "multiarith", url=f"{server.url}/missing")
     found = ruplar("data", "fetch", "multiarith", "svamp")
     assert found.code == 2 and found.out.startswith("svamp: verified") and "multiarith" not in found.out
-    assert "'multiarith' cannot be downloaded." in found.err
+    assert "'multiarith' cannot be downloaded from" in found.err
     assert contents(tmp_path / "cache" / "data") == ["svamp-test.jsonl"]
 
 
@@ -268,8 +166,7 @@ def test_without_a_name_the_sets_are_listed(server, ruplar, monkeypatch, tmp_pat
     found = ruplar("data", "fetch", "--to", tmp_path)
     assert found.code == 0 and server.requests == []
     rows = {cells[0]: cells[1:] for line in found.out.splitlines() if (cells := re.split(r" *│ *", line)[1:-1])}
-    assert rows["gsm-hard"] == ["1,319", "github:xiaocen-luo/RuPLaR", str(tmp_path / "gsm-hard-test.jsonl")]
-    assert rows["gsm8k-aug-train"] == ["385,620", "github:da03/Internalize_CoT_Step_by_Step", "not there"]
+    assert rows["gsm-hard"] == ["1,319", str(tmp_path / "gsm-hard-test.jsonl")]
 
 
 def test_the_fingerprint_ignores_order_and_how_numbers_and_spaces_are_written_and_nothing_else():

@@ -19,15 +19,15 @@ TEST = "Ann has 1,200 red cars and she sells 5 of them to Tom's friend on Monday
 @pytest.fixture
 def index():
     found = Index()
-    found.add("mine", "mine:1", TEST)
-    found.add("mine", "mine:2", "What is 3 + 4?")
+    found.add("mine", TEST)
+    found.add("mine", "What is 3 + 4?")
     return found
 
 
 def shared(index, examples):
-    """Kind of hit and test set → the number of questions."""
+    """What is shared → the number of questions."""
     hits = (index.hit(example.question) for example in examples)
-    return Counter((hit.kind, hit.set) for hit in hits if hit is not None)
+    return Counter(hit for hit in hits if hit is not None)
 
 
 def test_the_normal_form_has_only_words_and_numbers():
@@ -35,24 +35,22 @@ def test_the_normal_form_has_only_words_and_numbers():
 
 
 def test_an_equal_question_is_found_whatever_its_case_and_punctuation(index):
+    same = "ann has 1200 red cars, and she sells 5 of them to Toms friend on monday -- how many are left"
     assert (
-        index.hit("ann has 1200 red cars, and she sells 5 of them to Toms friend on monday -- how many are left").kind
-        == EQUAL
-    )
-    assert index.hit("what is 3 4").kind == EQUAL  # too short for a passage
+        index.hit(same) == index.hit("what is 3 4") == f"{EQUAL} as in mine"
+    )  # the latter is too short for a passage
 
 
 def test_thirteen_words_in_a_row_are_a_hit_and_twelve_are_not(index):
     shared = "she sells 5 of them to Tom's friend on Monday. How many are left"  # 13 words
     assert len(words(shared)) == 13 + 1
-    hit = index.hit(f"Bob and Eve: {shared} now")
-    assert (hit.kind, hit.set, hit.at) == (PASSAGE, "mine", "mine:1") and len(hit.passage.split()) == 13
+    assert index.hit(f"Bob and Eve: {shared} now") == f"{PASSAGE} as in mine"
     assert index.hit("Bob: sells 5 of them to Tom's friend on Monday. How many are now") is None
 
 
 def test_other_numbers_are_a_hit_only_when_masked(index):
     changed = TEST.replace("1,200", "37").replace("5", "8")
-    assert index.hit(changed) is None and index.masked_hit(changed).kind == MASKED
+    assert index.hit(changed) is None and index.hit(changed, augmented=True) == f"{MASKED} as in mine"
 
 
 def test_a_test_set_that_cannot_be_read_is_an_error(tmp_path):
@@ -74,7 +72,7 @@ def test_passages_that_gsm8k_shares_with_its_test_set_are_counted(data, benchmar
     folder = benchmark_data("gsm8k-train", *sets) if real else data
     index = index_of(sets, DOMAIN, folder)
     examples = read("gsm8k-train", DOMAIN, need_steps=False, data_dir=folder).examples
-    assert shared(index, examples) == {(PASSAGE, "gsm8k-aug"): hits} and len(examples) == rows
+    assert shared(index, examples) == {f"{PASSAGE} as in gsm8k-aug": hits} and len(examples) == rows
     assert set(index.sets) == set(sets) and all(record["sha256"] for record in index.sets.values())
 
 
@@ -84,7 +82,7 @@ def test_passages_that_gsm8k_shares_with_its_test_set_are_counted(data, benchmar
 def test_all_validation_questions_are_in_the_training_set(data, benchmark_data, real, rows):
     folder = benchmark_data("gsm8k-train", "gsm8k-aug-valid") if real else data
     examples = read("gsm8k-train", DOMAIN, need_steps=False, data_dir=folder).examples
-    assert shared(index_of(["gsm8k-aug-valid"], DOMAIN, folder), examples)[EQUAL, "gsm8k-aug-valid"] == rows
+    assert shared(index_of(["gsm8k-aug-valid"], DOMAIN, folder), examples)[f"{EQUAL} as in gsm8k-aug-valid"] == rows
 
 
 @pytest.mark.parametrize(("source", "why"), cases(__file__, "why_not_train"))

@@ -66,7 +66,6 @@ def test_coconut_lists_give_their_steps_directly(tmp_path):
     ("row", "said"),
     [
         ({"Body": "Tom has 8 bags.", "Question": "How many?", "Answer": None}, "field 'Answer' is missing"),
-        ({"sQuestion": "How many?", "lSolutions": [1, 2]}, "field 'lSolutions' must be a list of one answer"),
         (
             {"question": "Q?", "steps": {"a": "1"}, "answer": "1"},
             "field 'steps' must be a text or a list of texts",
@@ -91,8 +90,8 @@ def test_parquet_reads_as_the_same_columns_in_jsonl(tmp_path):
 
 def test_parquet_without_pyarrow_names_the_extra(tmp_path, monkeypatch):
     (tmp_path / "a.parquet").write_bytes(b"PAR1")
-    monkeypatch.setitem(sys.modules, "pyarrow.parquet", None)
-    with pytest.raises(UserError, match=r"needs the package 'pyarrow.parquet'.*pip install datasets pyarrow"):
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    with pytest.raises(UserError, match=r"needs the package 'pyarrow'.*pip install datasets pyarrow"):
         read(tmp_path / "a.parquet", DOMAIN)
 
 
@@ -173,7 +172,7 @@ def test_a_row_with_a_repeated_key_is_an_error_that_names_it(tmp_path, suffix, r
     path.write_text(f"[{good},{row}]" if suffix == "json" else f"{good}\n{row}\n", encoding="utf-8")
     with pytest.raises(UserError, match=message) as found:
         read(path, DOMAIN, need_steps=False)
-    assert f"a.{suffix}" in str(found.value) and ("NaN" in message or f"a.{suffix}:2" in str(found.value))
+    assert ("a.json: not valid JSON" if suffix == "json" else "a.jsonl:2") in str(found.value)
 
 
 def test_a_row_nested_beyond_the_parser_is_a_broken_row(tmp_path, write):

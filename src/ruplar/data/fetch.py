@@ -1,113 +1,52 @@
-"""Name of a known set → its file in the download cache, verified, complete or absent.
+"""Name of a known set → its file in the download cache, from GitHub, verified, complete or absent.
 
-    GitHub file, else Hub Parquet files –download→ temporary folder –convert, verify→ CACHE/data/svamp-test.jsonl
-
-The Hub's Parquet files are on a branch that moves, and their rows come in another format and order. So content is compared,
-not bytes: `fingerprint_answers` hashes all questions and answers in normal form, in any order.
-
-Requests go through the session of `huggingface_hub`, which knows the Hub's address (`HF_ENDPOINT`), the user's token,
-proxies and the offline mode (`HF_HUB_OFFLINE`).
+Where GitHub cannot be reached, a set that is on the Hub can be read from there instead (`locations.py`). The Hub's rows come in
+another format and order, so content is compared, not bytes: `fingerprint_answers` hashes all questions and answers in normal
+form, in any order.
 """
 
-import json
-import os
-import tempfile
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Literal
-from urllib.parse import urlsplit
 
 from ruplar import plugins
-from ruplar.cache import data_folder
-from ruplar.data.locations import KNOWN_SETS, hub_files, parts_of
+from ruplar.data.locations import KNOWN_SETS, parts_of
 from ruplar.data.read import read
-from ruplar.data.rows import file_rows
+from ruplar.download import Progress, download, no_progress
 from ruplar.errors import UserError, unknown
 from ruplar.fingerprints import fingerprint, fingerprint_answers
-from ruplar.types import Example
-
-PARQUET = "refs/convert/parquet"
-"""The branch of a Hub set with the Parquet files that the Hub generates."""
-
-CONNECT_SECONDS = 5.0
-"""How long to wait for a host to answer before it counts as unreachable."""
-
-READ_SECONDS = 30.0
-"""How long to wait for the next bytes of a download."""
-
-Progress = Callable[[int, int | None], None]
-"""Called with the bytes downloaded so far and their total, where the server states it."""
 
 
-@dataclass(frozen=True, slots=True)
-class Fetched:
-    """The file of a set, whether it existed before and is the known set, and where it was downloaded from."""
+def fetch(name: str, folder: Path, progress: Progress = no_progress) -> tuple[Path, str]:
+    """Download a set into a folder unless its file exists there; an interrupted download continues.
 
-    path: Path
-    state: Literal["verified", "not verified", "already there", "already there, not verified"]
-    origin: str = ""
+    Returns:
+        The file, and "verified" or "already there".
+    """
+    from huggingface_hub import is_offline_mode
 
-
-@dataclass(slots=True)
-class Fetcher:
-    """Downloads known sets into one folder; with `unverified`, files whose content differs are accepted."""
-
-    folder: Path = field(default_factory=data_folder)
-    unverified: bool = False
-
-    def fetch(self, name: str, progress: Progress = lambda done, total: None) -> Fetched:
-        """Download a set unless its file exists; after an error the folder is unchanged."""
-        from huggingface_hub import is_offline_mode
-
-        check_names([name])
-        target = self.folder / KNOWN_SETS[name].file
-        if target.exists():
-            return self._existing(name, target)
-        if is_offline_mode():
-            raise UserError(
-                f"offline mode is on (HF_HUB_OFFLINE): nothing is downloaded. {by_hand(name, self.folder)}"
-            )
+    check_names([name])
+    known = KNOWN_SETS[name]
+    file = folder / known.file
+    if file.exists():
+        if differs := difference(name, file):
+            raise UserError(f"{file}: exists, but is not the known set: {differs}. Delete it to download it again.")
+        return file, "already there"
+    by_hand = f"By hand: save {known.url} as {file}."
+    if is_offline_mode():
+        raise UserError(f"offline mode is on (HF_HUB_OFFLINE): nothing is downloaded. {by_hand}")
+    draft = folder / f".{known.file}"
+    try:
+        download(known.url, draft, progress)
         try:
-            self.folder.mkdir(parents=True, exist_ok=True)
-            with tempfile.TemporaryDirectory(prefix=".fetch-", dir=self.folder) as scratch:
-                return self._first(name, target, Path(scratch), progress)
-        except OSError as error:
-            raise UserError(
-                f"{target}: cannot be written ({error.strerror}). Name another folder with --to."
-            ) from error
-
-    def _existing(self, name: str, target: Path) -> Fetched:
-        differs = difference(name, target)
-        if differs and not self.unverified:
-            raise UserError(
-                f"{target}: exists, but is not the known set: {differs}. "
-                "Delete it to download it again, or use it as it is with --unverified."
-            )
-        return Fetched(target, "already there, not verified" if differs else "already there")
-
-    def _first(self, name: str, target: Path, scratch: Path, progress: Progress) -> Fetched:
-        """Try the addresses in order; move the first file that can be downloaded and verified into the folder."""
-        from huggingface_hub import hf_hub_url
-
-        addresses = {KNOWN_SETS[name].url: [KNOWN_SETS[name].url]}
-        if on_hub := hub_files(name):
-            urls = [hf_hub_url(repo, file, repo_type="dataset", revision=PARQUET) for repo, file in on_hub]
-            addresses[" and ".join(f"hub:{repo}/{file}" for repo, file in on_hub)] = urls
-        failures = []
-        for origin, urls in addresses.items():
-            try:
-                parts = [_download(url, scratch, progress) for url in urls]
-                draft = _convert(name, parts, scratch / target.name)
-                differs = difference(name, draft)
-            except UserError as error:
-                failures.append(f"{origin}: {error}")
-                continue
-            if not differs or self.unverified:
-                os.replace(draft, target)
-                return Fetched(target, "not verified" if differs else "verified", origin)
-            failures.append(f"{origin}: is not the known set: {differs}. Accept it with --unverified.")
-        raise UserError("\n  ".join([f"'{name}' cannot be downloaded.", *failures, by_hand(name, self.folder)]))
+            if differs := difference(name, draft):
+                raise UserError(f"it is not the known set: {differs}.")
+            return draft.rename(file), "verified"
+        finally:
+            draft.unlink(missing_ok=True)
+    except UserError as error:
+        raise UserError(f"'{name}' cannot be downloaded from {known.url}: {error} {by_hand}") from error
+    except OSError as error:
+        raise UserError(f"{file}: cannot be written ({error.strerror}). Name another folder with --to.") from error
 
 
 def check_names(names: Iterable[str]) -> None:
@@ -124,78 +63,16 @@ def check_names(names: Iterable[str]) -> None:
         raise UserError(*problems)
 
 
-def by_hand(name: str, folder: Path) -> str:
-    """Return a sentence that says how to download a set by hand."""
-    return f"By hand: save {KNOWN_SETS[name].url} as {folder / KNOWN_SETS[name].file}."
-
-
-def responds(origin: str) -> bool:
-    """Return whether a host responds in time, with any HTTP status."""
-    import httpx
-    from huggingface_hub.utils import get_session
-
-    try:
-        get_session().head(origin, timeout=CONNECT_SECONDS, follow_redirects=False)
-    except httpx.HTTPError:
-        return False
-    return True
-
-
-def _download(url: str, scratch: Path, progress: Progress) -> Path:
-    import httpx
-    from huggingface_hub import constants
-    from huggingface_hub.utils import build_hf_headers, get_session
-
-    headers = build_hf_headers() if url.startswith(constants.ENDPOINT) else {}
-    timeout = httpx.Timeout(READ_SECONDS, connect=CONNECT_SECONDS)
-    path = scratch / f"{len(list(scratch.iterdir()))}-{Path(urlsplit(url).path).name}"
-    try:
-        with get_session().stream("GET", url, headers=headers, timeout=timeout, follow_redirects=True) as response:
-            response.raise_for_status()
-            total = int(response.headers.get("content-length", 0)) or None
-            with path.open("wb") as out:
-                for chunk in response.iter_bytes():
-                    out.write(chunk)
-                    progress(response.num_bytes_downloaded, total)
-    except httpx.HTTPStatusError as error:
-        status = error.response
-        raise UserError(f"the server returned {status.status_code} {status.reason_phrase}.") from error
-    except (httpx.ConnectError, httpx.ConnectTimeout) as error:
-        raise UserError(f"no connection (tried for up to {CONNECT_SECONDS:g} s).") from error
-    except httpx.HTTPError as error:
-        raise UserError(f"the download broke off: {error or type(error).__name__}.") from error
-    return path
-
-
-def _convert(name: str, parts: Sequence[Path], draft: Path) -> Path:
-    """Downloaded files → one file in the format that the set's file name states."""
-    if len(parts) == 1 and parts[0].suffix == draft.suffix:
-        return parts[0]
-    with draft.open("w", encoding="utf-8") as out:
-        for part in parts:
-            if draft.suffix == ".txt":  # one line per row: question||<<step>> <<step>> #### answer
-                for example in _examples(name, part):
-                    steps = "".join(f"<<{step}>> " for step in example.steps)
-                    out.write(f"{' '.join(example.question.split())}||{steps}#### {example.answer}\n")
-            else:
-                for row in file_rows(part):
-                    out.write(json.dumps(row.fields, ensure_ascii=False) + "\n")
-    return draft
-
-
 def difference(name: str, file: Path) -> str:
     """Name of a set, a copy of its file → how they differ, e.g. "7,470 rows instead of 7,473"; "" if they are the same."""
     known = KNOWN_SETS[name]
     if known.sha256:
         found = fingerprint(file)
         return "" if found == known.sha256 else f"SHA-256 {found[:12]}… instead of {known.sha256[:12]}…"
-    rows, content = fingerprint_answers(_examples(name, file))
+    examples = read(file, plugins.make("domains", known.domain), need_steps=False).examples
+    rows, content = fingerprint_answers(examples)
     if not known.fingerprint:
         return f"known_sets.yaml has no fingerprint for '{name}'; this file has rows: {rows}, fingerprint: {content}"
     if (rows, content) == (known.rows, known.fingerprint):
         return ""
     return f"{rows:,} rows instead of {known.rows:,}, fingerprint {content[:12]}… instead of {known.fingerprint[:12]}…"
-
-
-def _examples(name: str, file: Path) -> Iterable[Example]:
-    return read(file, plugins.make("domains", KNOWN_SETS[name].domain), need_steps=False).examples

@@ -134,11 +134,20 @@ def _svamp(fields: dict[str, Any]) -> Parts:
     return Parts(f"{_text(fields, 'Body')} {_text(fields, 'Question')}", "", _text(fields, "Answer"))
 
 
-def _mawps(fields: dict[str, Any]) -> Parts:
-    found = fields.get("lSolutions")
-    if not isinstance(found, list) or len(found) != 1:
-        raise BadRow(BROKEN, "field 'lSolutions' must be a list of one answer")
-    return Parts(_text(fields, "sQuestion"), "", _text({"lSolutions": found[0]}, "lSolutions"))
+def _big_bench(question: str, answer: str) -> Callable[[dict[str, Any]], Parts]:
+    """Return a function that reads a task of BIG-bench: its answer is a text, a list of one text, or the choice with a score."""
+
+    def read(fields: dict[str, Any]) -> Parts:
+        found = fields.get(answer)
+        if isinstance(found, dict):
+            found = [choice for choice, score in found.items() if str(score) not in ("0", "0.0")]
+        if isinstance(found, list):
+            if len(found) != 1:
+                raise BadRow(BROKEN, f"field '{answer}' marks {len(found)} answers as right, not one")
+            found = found[0]
+        return Parts(_text(fields, question), _optional_text(fields, "code"), _text({answer: found}, answer))
+
+    return read
 
 
 def _columns(question: str, answer: str, chain: str = "") -> Callable[[dict[str, Any]], Parts]:
@@ -170,7 +179,8 @@ FORMATS: dict[str, Format] = {
     "plain": Format(frozenset({"question", "answer"}), _plain),
     "svamp": Format(frozenset({"Body", "Question", "Answer"}), _svamp),
     "multiarith": Format(frozenset({"question", "final_ans"}), _columns("question", "final_ans")),
-    "mawps": Format(frozenset({"sQuestion", "lSolutions"}), _mawps),
-    "gsm-hard": Format(frozenset({"input", "target"}), _columns("input", "target", "code")),
+    "gsm-hard": Format(frozenset({"input", "target"}), _big_bench("input", "target")),
+    "big-bench": Format(frozenset({"input", "target_scores"}), _big_bench("input", "target_scores")),
+    "big-bench-rows": Format(frozenset({"inputs", "targets"}), _big_bench("inputs", "targets")),
 }
 """Name → format, in the order in which they are tried."""

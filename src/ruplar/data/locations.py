@@ -194,13 +194,3 @@ def _parts(location: Location) -> Iterator[tuple[Row, Parts]]:
             yield row, FORMATS[format].read(row.fields)
         except BadRow as bad:
             raise UserError(f"{row.source}: cannot be read: {bad.detail}.", where=location.name) from bad
-
-
-def hub_files(name: str) -> list[tuple[str, str]]:
-    """Name of a set → repository and path of the Parquet files of its splits on the Hub; [] if it is not on the Hub."""
-    address, _, splits = KNOWN_SETS[name].hub.partition(":")
-    if not address:
-        return []
-    owner, repo, *config = address.split("/")
-    folder = config[0] if config else "default"
-    return [(f"{owner}/{repo}", f"{folder}/{split}/0000.parquet") for split in splits.split("+")]

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from torch.utils.data import DataLoader, Dataset
 
-from ruplar.data.cache import is_complete, key_of, lock, source_of, write_complete
+from ruplar.data.cache import key_of, source_of, write_once
 from ruplar.data.collate import batch_of
 from ruplar.data.columnar import COLUMNS, ColumnarDataset, Ragged, counting, to_columns
 from ruplar.data.encoding import ChainDataset, Encoder
@@ -78,12 +78,13 @@ def pretokenize(dataset: ChainDataset, names: Mapping[str, Any], folder: Path, w
     """
     assert not dataset.dynamic, "dynamic rows cannot be pre-tokenized"
     place = place_of(dataset, names, folder)
-    if not is_complete(place):  # a complete cache is never written to, not even a lock: it may be read-only
-        with lock(place):
-            if not is_complete(place):
-                with write_complete(place) as draft, TemporaryDirectory(dir=draft) as parts:
-                    join(_encode(dataset, workers, Path(parts)), draft)
-                log.info("%s: %d chains encoded.", place, len(dataset))
+
+    def encode(draft: Path) -> None:
+        with TemporaryDirectory(dir=draft) as parts:
+            join(_encode(dataset, workers, Path(parts)), draft)
+        log.info("%s: %d chains encoded.", place, len(dataset))
+
+    write_once(place, encode)
     return PretokenizedDataset(load(place), dataset.method)
 
 

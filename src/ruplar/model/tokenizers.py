@@ -15,7 +15,7 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ruplar.data.fetch import responds
+from ruplar.download import responds
 from ruplar.errors import UserError
 from ruplar.model.fetch import KNOWN, fetched
 

@@ -289,10 +289,7 @@ def _refused(example: Example, questions: set[bytes], index: Index | None, augme
     """Return why a row may not be trained on (or, with `augmented`, augmented); None if it may."""
     if digest(example.question) in questions:
         return IN_VALID
-    hit = index.hit(example.question) if index is not None else None
-    if hit is None and augmented and index is not None:
-        hit = index.masked_hit(example.question)
-    return f"{hit.kind} as in {hit.set}" if hit else None
+    return index.hit(example.question, augmented) if index is not None else None
 
 
 def _allowed(

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from ruplar.config import DataSettings
 from ruplar.data import scenarios
-from ruplar.data.cache import is_complete, key_of, lock, source_of, write_complete
+from ruplar.data.cache import key_of, source_of, write_once
 from ruplar.data.locations import locate, parts_of
 from ruplar.data.stored import StoredExamples, Writer
 from ruplar.domains.base import Domain
@@ -32,13 +32,7 @@ def load_cached(section: DataSettings, domain: Domain, need_steps: bool, folder:
     place = place_of(section, domain, need_steps, folder)
     if place is None:
         return load_data(section, domain, need_steps)
-    if not is_complete(place):  # otherwise write nothing, not even a lock: the folder may be read-only
-        with lock(place):
-            if not is_complete(place):
-                data = load_data(section, domain, need_steps)
-                with write_complete(place) as draft:
-                    _write(data, draft)
-                log.info("%s: %d chains cached.", place, len(data.train))
+    write_once(place, lambda draft: _write(load_data(section, domain, need_steps), draft))
     return _read(place)
 
 
@@ -72,6 +66,7 @@ def _write(data: TrainingData, folder: Path) -> None:
         rows.done()
     about = {"fingerprints": data.fingerprints, "left_out": data.left_out}
     write_json(folder / "about.json", about)
+    log.info("%s: %d chains cached.", folder, len(data.train))
 
 
 def _read(folder: Path) -> TrainingData:

@@ -9,17 +9,15 @@ and before the run that `backbone.init` names has been trained.
 import json
 import logging
 import os
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from ruplar.config import RunConfig
-from ruplar.data.cache import bytes_of, is_complete
+from ruplar.data.cache import is_complete
 from ruplar.data.encoding import ChainDataset, Encoder
-from ruplar.data.pretokenize import PretokenizedDataset, pretokenize
-from ruplar.data.pretokenize import place_of as pretokenized_at
+from ruplar.data.pretokenize import PretokenizedDataset, place_of, pretokenize
 from ruplar.data.read import SKIP_WITH
 from ruplar.domains.base import Domain
 from ruplar.errors import UserError
@@ -32,7 +30,7 @@ from ruplar.model.store import Model, find_model, read_metadata, relocated
 from ruplar.model.tokenizers import load_tokenizer
 from ruplar.priors.base import PriorTable
 from ruplar.train.dataset import TrainingData, Without, from_files, load_data
-from ruplar.train.dataset_cache import load_cached, place_of
+from ruplar.train.dataset_cache import load_cached
 from ruplar.types import Example, Item, SampleContext
 
 log = logging.getLogger(__name__)
@@ -42,23 +40,13 @@ _FRAME = 512
 
 
 @dataclass(frozen=True)
-class CacheFolder:
-    """A cache folder that later runs reuse."""
-
-    folder: Path  # its path
-    bytes: int  # its size on disk
-    there: bool  # whether it existed already
-
-
-@dataclass(frozen=True)
 class Prepared:
     """Result of preparing a recipe."""
 
-    chains: int | None  # number of training chains; None if they were not loaded
-    seconds: float  # wall time
-    opened: CacheFolder | None = None  # cache of the loaded chains; None if they load quickly and are not cached
-    encoded: CacheFolder | None = None  # cache of the pre-tokenized chains; None if only training can tokenize them
-    notes: tuple[str, ...] = ()  # sentences that say why something is not cached, or what was assumed
+    chains: int = 0  # number of training chains; 0 if they were not loaded
+    folder: Path | None = None  # cache of the pre-tokenized chains; None if only training can tokenize them
+    there: bool = False  # whether it existed already
+    note: str = ""  # why nothing is pre-tokenized, or what was assumed
 
 
 def prepare(config: RunConfig, folder: Path) -> Prepared:
@@ -70,27 +58,17 @@ def prepare(config: RunConfig, folder: Path) -> Prepared:
     """
     if not config.speed.pretokenize:
         note = "speed.pretokenize is false, so nothing is cached. Add speed.pretokenize=true here and when training."
-        return Prepared(None, 0.0, notes=(note,))
-    started = time.monotonic()
+        return Prepared(note=note)
     method, domain = config.method.make(), config.data.domain.make()
-    place = place_of(config.data, domain, method.needs_steps, folder)
-    there = place is not None and is_complete(place)
     data = load_chains(config, domain, method, folder)
     chains = chains_of(config, data.train, method, domain, start_prompt_format(config.backbone, config.prompt))
-    found = CacheFolder(place, bytes_of(place), there) if place is not None else None
-    why = _why_not(config, chains)
-    if why:
-        more = () if found else ("The chains load quickly, or come from the Hub, so they are not cached either.",)
-        return Prepared(len(data.train), time.monotonic() - started, found, notes=(why, *more))
-    columns = pretokenized_at(chains, _names(config, data, method), folder)
-    there = is_complete(columns)
+    if why := _why_not(config, chains):
+        return Prepared(len(data.train), note=why)
+    place = place_of(chains, _names(config, data, method), folder)
+    there = is_complete(place)
     # as many processes as training would use, but no more than cores
     dataset_of(config, data, chains, folder, min(config.training.get("dataloader_num_workers", 0), _cores()))
-    note = _assumption(config.backbone)
-    seconds = time.monotonic() - started
-    return Prepared(
-        len(data.train), seconds, found, CacheFolder(columns, bytes_of(columns), there), (note,) if note else ()
-    )
+    return Prepared(len(data.train), place, there, _assumption(config.backbone))
 
 
 def encoding_of(config: RunConfig) -> str:
@@ -218,19 +196,10 @@ def _assumption(config: BackboneConfig) -> str:
 
 def _why_not(config: RunConfig, chains: ChainDataset) -> str:
     """Return why only training can tokenize these chains; "" if they can be pre-tokenized."""
-    method = chains.method
-    measured = [name for name in method.calibrated if getattr(method.config, name) is None]
-    if chains.dynamic:
-        what = f"method '{config.method.name}'" if method.dynamic else f"prior '{config.prior.name}'"
-        return (
-            f"{what} changes rows between epochs, so they are not pre-tokenized; training tokenizes them on the fly."
-        )
-    if measured:
-        return (
-            f"method '{config.method.name}' calibrates {', '.join(measured)} on the weights, so its rows are not "
-            "pre-tokenized; training tokenizes them."
-        )
-    return ""
+    if not chains.dynamic:
+        return ""
+    what = f"method '{config.method.name}'" if chains.method.dynamic else f"prior '{config.prior.name}'"
+    return f"{what} changes rows between epochs, so they are not pre-tokenized; training tokenizes them on the fly."
 
 
 def _sections(config: RunConfig, method: Method) -> dict[str, Any]:

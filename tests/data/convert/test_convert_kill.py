@@ -10,7 +10,7 @@ from random import Random
 
 import pytest
 
-from ruplar.data.convert.journal import Journal, publish
+from ruplar.data.convert.run import _journal
 from ruplar.errors import UserError
 
 PROSE = [
@@ -98,38 +98,14 @@ def test_the_command_killed_repeatedly_converts_every_row(tmp_path, chat_server,
     assert [row["answer"] for row in rejected] == [str(3 * n) for n in range(1, count + 1) if n % 7 == 0]
     # a row in flight at a kill is asked again, no other
     assert sum(server.asked.values()) <= count + kills * 3 and max(server.asked.values()) <= 1 + kills
-    keys = [row["key"] for row in lines(tmp_path / "out.jsonl.journal")[1:]]
+    keys = [row["key"] for row in lines(tmp_path / "out.jsonl.journal")]
     assert len(keys) == len(set(keys)) == count
 
 
-@pytest.mark.slow
-def test_a_stored_reply_is_reused_after_a_kill_during_its_correction(tmp_path, chat_server, sums):
-    server = chat_server(
-        lambda question, times: "<<1+2=4>>" if times == 1 else {"text": "<<1+2=3>>", "delay": 30 if times == 2 else 0}
-    )
-    command = [
-        *(sys.executable, "-m", "ruplar", "data", "convert", sums(1), tmp_path / "out.jsonl", "--json"),
-        *("--by", "llm", "--endpoint", server.url, "--model", "m"),
-    ]
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    while sum(server.asked.values()) < 2 and process.poll() is None:
-        time.sleep(0.01)
-    os.kill(process.pid, signal.SIGKILL)
-    process.wait()
-    done = subprocess.run(command, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    assert [len(body["messages"]) for body in server.bodies] == [2, 4, 4], "it goes on with the correction"
-    assert json.loads(done.stdout)["converted"] == 1
-
-
-def test_a_journal_with_other_settings_or_of_another_version_is_an_error(prose, run, tmp_path):
+def test_a_journal_of_other_settings_is_refused(prose, run):
     run(prose)
-    with pytest.raises(UserError, match="started with other settings.*domain was 'arithmetic', now 'dates'.*--force"):
+    with pytest.raises(UserError, match="another input or other settings: 5 of its 5 rows.*--force"):
         run(prose, domain="dates")
-    old = {"ruplar_convert": 1, "domain": "arithmetic", "by": "rules"}
-    write(tmp_path / "out.jsonl.journal", [old])
-    with pytest.raises(UserError, match="ruplar_convert was 1, now 4.*--force"):
-        run(prose)
 
 
 def test_a_damaged_journal_line_is_named(prose, run, tmp_path):
@@ -142,20 +118,8 @@ def test_a_damaged_journal_line_is_named(prose, run, tmp_path):
 
 
 def test_two_conversions_into_one_file_are_an_error(tmp_path):
-    with Journal(tmp_path / "a.journal", {}), pytest.raises(UserError, match="another conversion is using"):
-        Journal(tmp_path / "a.journal", {}).__enter__()
-    with Journal(tmp_path / "a.journal", {}) as journal:
-        assert journal.entries == {}
-
-
-def test_an_unfinished_output_file_is_not_written(tmp_path):
-    def rows():
-        yield {"a": 1}
-        raise RuntimeError("half way")
-
-    with pytest.raises(RuntimeError):
-        publish(tmp_path / "out.jsonl", rows())
-    assert list(tmp_path.iterdir()) == []
+    with _journal(tmp_path / "a.journal"), pytest.raises(UserError, match="another conversion is using"):
+        _journal(tmp_path / "a.journal").__enter__()
 
 
 def test_only_rows_added_to_the_input_are_converted_and_a_moved_file_is_the_same(prose, run, kept, tmp_path):
@@ -174,7 +138,7 @@ def test_another_input_or_fewer_rows_are_refused_and_nothing_is_lost(prose, whol
     before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
     command = ("data", "convert", prose, tmp_path / "out.jsonl", "--limit", "2")
     refused = ruplar(*command)
-    assert refused.code == 2 and "belongs to another input: 3 of its 5 rows are not in this one." in refused.err
+    assert refused.code == 2 and "belongs to another input or other settings: 3 of its 5 rows" in refused.err
     assert "name another OUTPUT, or start over with --force" in refused.err
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
     assert ruplar(*command, "--force").code == 0 and len(lines(tmp_path / "out.jsonl")) == 2

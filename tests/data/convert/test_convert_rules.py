@@ -7,8 +7,7 @@ from cases import cases
 
 from ruplar import plugins
 from ruplar.data.convert.prose import read_prose
-from ruplar.data.convert.rules import rule_of
-from ruplar.data.convert.verify import Rejected, verify
+from ruplar.data.convert.rules import Rejected, rule_of, verify
 from ruplar.errors import UserError
 
 DOMAIN = plugins.make("domains", "arithmetic")
@@ -63,7 +62,7 @@ def test_date_understanding_in_big_benchs_own_shape_is_converted(
     (tmp_path / "task.json").write_text(json.dumps(task, indent=2), encoding="utf-8")
     found = run(tmp_path / "task.json", domain="dates")
     assert found.total == rows and found.converted >= least
-    assert rejected()[0]["reason"] == "broken row" and "marks 2 of 3 choices as right" in rejected()[0]["detail"]
+    assert rejected()[0]["reason"] == "broken row" and "marks 2 answers as right" in rejected()[0]["detail"]
     domain = plugins.make("domains", "dates")
     for row in kept():
         assert verify(row["solution"], row["problem"], row["answer"], domain) == row["solution"]
@@ -97,7 +96,7 @@ def test_columns_of_any_name_are_read_when_named_and_a_misspelt_one_is_told(tmp_
     with pytest.raises(UserError, match="no row has a column 'antwort'.*frage, loesung, ergebnis"):
         read_prose(path, {"question": "frage", "answer": "antwort"})
     [unnamed, _] = read_prose(path)
-    assert "name it with --question" in unnamed.fault
+    assert "name the columns with --question" in unnamed.fault
 
 
 def test_equal_rows_have_keys_of_their_own_wherever_they_stand(tmp_path):

@@ -15,7 +15,6 @@ from array import array
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 from ruplar.data.augment.bind import bind
 from ruplar.data.augment.template import NotAugmentable, Template
@@ -34,7 +33,6 @@ LARGE = 0.05
 """Share of problems with a number of four to seven digits, as in GSM-Hard."""
 _TRIES = 16
 """Attempts per requested problem of a chain before giving up."""
-_SHOWN = 3
 
 
 @dataclass
@@ -44,27 +42,9 @@ class AugmentReport:
     rows: int = 0
     used: int = 0
     left_out: Counter[str] = field(default_factory=Counter)
-    shown: dict[str, list[tuple[str, str]]] = field(default_factory=dict)
+    first: dict[str, str] = field(default_factory=dict)  # reason → the first chain that was left out
     written: int = 0
     short: int = 0
-
-    def leave_out(self, reason: str, example: Example) -> None:
-        """Count one chain that cannot be augmented."""
-        self.left_out[reason] += 1
-        shown = self.shown.setdefault(reason, [])
-        if len(shown) < _SHOWN:
-            shown.append((example.source, example.question))
-
-    def as_dict(self) -> dict[str, Any]:
-        """Plain JSON values."""
-        return {
-            "rows": self.rows,
-            "used": self.used,
-            "written": self.written,
-            "short": self.short,
-            "left_out": dict(self.left_out.most_common()),
-            "shown": {why: [{"at": at, "question": q} for at, q in rows] for why, rows in self.shown.items()},
-        }
 
 
 class Workers:
@@ -113,7 +93,8 @@ def make_plans(
             reason = REPEATED if key in seen else None
             seen.add(key)
         if plan is None or reason is not None:
-            report.leave_out(reason or "", example)
+            report.left_out[reason or ""] += 1
+            report.first.setdefault(reason or "", f"{example.source}  {example.question}")
             continue
         plans.append((math.prod(len(r.grid) for r in plan.ranges), plan))
     report.used = len(plans)

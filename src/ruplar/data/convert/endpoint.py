@@ -1,191 +1,195 @@
-"""Messages → reply of an OpenAI-compatible chat endpoint, with time-outs, retries with back-off and jitter, and Retry-After.
+"""Rows → chains by a language model behind an OpenAI-compatible endpoint.
 
-The environment (proxies) is used only with `trust_env`, which the command line sets.
+The `openai` client sends the requests, with its own time-outs, retries and back-off. A prompt file (in `prompts/`) has two
+parts, separated by a line `---`: the system message, and the message of a row. {question} and {reasoning} are replaced by
+those of the row; a line with {reasoning} is left out if there is none. {chain} and {answer} are replaced by the example of the
+domain.
 """
 
 from __future__ import annotations
 
 import asyncio
-import email.utils
-import importlib
-import logging
-import math
-import time
-from collections.abc import Callable, Sequence
+import hashlib
+import re
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from random import Random
+from pathlib import Path
 from typing import Any
 
-from ruplar.data.convert.messages import Message, Reply, error_message, read_reply
+from ruplar.data.convert.prose import Prose
+from ruplar.data.convert.rules import WRONG_END, Entry, Rejected, verify
+from ruplar.domains._markup import after_hashes
+from ruplar.domains.base import Domain
 from ruplar.errors import UserError, install_extra
 
-log = logging.getLogger(__name__)
+FOLDER = Path(__file__).parent / "prompts"
+GENERAL = "general"
+"""The prompt of domains without one of their own."""
+NO_REPLY = "no usable reply"
+"""Why a row is rejected whose requests failed. It is not stored, so that the next run requests it again."""
 
-_TRANSIENT = {408, 409, 425, 429}
-"""Client errors that are retried, like every 5xx."""
+Message = dict[str, str]
+
+_FENCE = re.compile(r"^```[\w-]*\s*$", re.MULTILINE)
+_ALWAYS = (401, 403, 404, 405)
+"""HTTP statuses that every row would get."""
 
 
 @dataclass(frozen=True)
-class Endpoint:
-    """An endpoint and its retry policy."""
+class Prompt:
+    """The prompt of a conversion: the system message, and the template of each row's message."""
 
-    url: str  # up to `/v1`, or the whole address of `chat/completions`
+    system: str
+    user: str
+
+    def messages(self, question: str, reasoning: str) -> list[Message]:
+        lines = [line for line in self.user.splitlines() if reasoning or "{reasoning}" not in line]
+        parts = {"{question}": question, "{reasoning}": reasoning}
+        # in one pass, because a question may itself contain {reasoning}
+        text = re.sub(r"\{question\}|\{reasoning\}", lambda found: parts[found[0]], "\n".join(lines))
+        return [{"role": "system", "content": self.system}, {"role": "user", "content": text}]
+
+
+def load_prompt(domain: str, rule: Domain, file: Path | None = None) -> Prompt:
+    """Return the prompt of a domain: from the given file, the packaged one of the domain, or the general one."""
+    own = FOLDER / f"{domain}.txt"
+    path = file or (own if own.is_file() else FOLDER / f"{GENERAL}.txt")
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise UserError(f"--prompt: cannot read '{path}' ({error}).") from error
+    system, line, user = text.partition("\n---\n")
+    if not line or "{question}" not in user:
+        raise UserError(
+            f"--prompt: '{path}' needs two parts with a line --- between them, the second with {{question}}. "
+            f"See the packaged ones in {FOLDER}."
+        )
+    chain, answer = rule.EXAMPLE
+    return Prompt(system.strip().replace("{chain}", chain).replace("{answer}", answer), user.strip())
+
+
+def chain_in(reply: str) -> tuple[str, str]:
+    """Reply → its chain, and the answer after `####` ("" without one); thoughts and code fences are removed."""
+    text = _FENCE.sub("", reply.rpartition("</think>")[2]).strip()
+    return text.rpartition("####")[0].strip() if "####" in text else text, after_hashes(text) or ""
+
+
+@dataclass(frozen=True)
+class ByModel:
+    """A model behind an endpoint; `attempts` are the requests per row while its chain is wrong."""
+
+    url: str
     model: str
+    prompt: Prompt
     key: str = field(default="", repr=False)
-    timeout: float = 60.0
-    retries: int = 6
-    # seconds before the first retry; doubled each time, minus a random part, up to `longest_wait`
-    backoff: float = 1.0
-    longest_wait: float = 60.0
-    longest_retry_after: float = 300.0  # maximum seconds of a Retry-After; a longer one stops the run
-    max_tokens: int = 1024  # maximum tokens of a reply; 0 for the endpoint's default
-    trust_env: bool = False
+    concurrency: int = 8
+    attempts: int = 2
+    max_tokens: int = 1024  # maximum tokens of a reply; 0 for the endpoint's limit
+    retries: int = 5
 
     @property
-    def address(self) -> str:
-        """The address of requests."""
-        url = self.url.rstrip("/")
-        return url if url.endswith("/chat/completions") else f"{url}/chat/completions"
+    def settings(self) -> str:
+        """Settings on which replies depend."""
+        text = f"{self.prompt.system}\0{self.prompt.user}"
+        return f"{self.model} {hashlib.sha256(text.encode()).hexdigest()}"
 
-
-class Refused(Exception):
-    """The endpoint rejects this request, and a retry would not help: `status` and its message."""
-
-    def __init__(self, status: int, message: str):
-        super().__init__(f"HTTP {status}: {message}")
-        self.status = status
-
-
-class NoReply(Exception):
-    """Every request failed; `reply` is that of the last one, if it had any."""
-
-    def __init__(self, what: str, reply: Reply):
-        super().__init__(what)
-        self.reply = reply
-
-
-class _Transient(Exception):
-    """A transient failure, with the seconds of its Retry-After."""
-
-    def __init__(self, what: str, wait: float = 0.0):
-        super().__init__(what)
-        self.wait = wait
-
-
-class Chat:
-    """An open connection pool to one endpoint: `async with Chat(endpoint, rng) as chat: await chat.ask(messages)`.
-
-    `rng` draws the jitter; `on_wait` is called before every wait with its seconds and its cause.
-    """
-
-    def __init__(
-        self,
-        endpoint: Endpoint,
-        rng: Random,
-        connections: int = 8,
-        on_wait: Callable[[float, str], None] = lambda seconds, why: None,
-    ):
-        self.endpoint, self.rng, self.connections, self.on_wait = endpoint, rng, connections, on_wait
-        self._not_before = 0.0
-        self._client: Any = None
-
-    async def __aenter__(self) -> Chat:
-        httpx = _httpx()
-        key = self.endpoint.key
+    def client(self) -> Any:
         try:
-            self._client = httpx.AsyncClient(
-                headers={"Authorization": f"Bearer {key}"} if key else {},
-                timeout=httpx.Timeout(self.endpoint.timeout, connect=min(15.0, self.endpoint.timeout)),
-                limits=httpx.Limits(max_connections=self.connections, max_keepalive_connections=self.connections),
-                trust_env=self.endpoint.trust_env,
-            )
-            httpx.URL(self.endpoint.address)
-        except (httpx.InvalidURL, UnicodeEncodeError) as error:
-            raise UserError(f"--endpoint or --api-key: cannot be used ({error}).") from None
-        return self
+            from openai import AsyncOpenAI
+        except ImportError as error:
+            raise UserError(f"--by llm needs the package openai. {install_extra('convert')}") from error
+        base = self.url.rstrip("/").removesuffix("/chat/completions")
+        # without a key the client would look for one in the environment and refuse to start
+        return AsyncOpenAI(base_url=base, api_key=self.key or "none", max_retries=self.retries)
 
-    async def __aexit__(self, *error: object) -> None:
-        await self._client.aclose()
 
-    async def ask(self, messages: Sequence[Message]) -> Reply:
-        """Return a chat completion.
+class _NoReply(Exception):
+    """The endpoint gave no usable reply; `fatal` if it would give none to any row."""
 
-        Raises:
-            Refused: The endpoint rejects the request.
-            NoReply: All requests failed.
-            UserError: Retry-After is longer than `longest_retry_after`.
-        """
-        for attempt in range(self.endpoint.retries + 1):
-            while (left := self._not_before - time.monotonic()) > 0:
-                await asyncio.sleep(left)
-            retry_after, reply = 0.0, Reply("")
+    def __init__(self, what: str, fatal: bool = False):
+        super().__init__(" ".join(_writable(what).split())[:300])
+        self.fatal = fatal
+
+
+@dataclass
+class Workers:
+    """Workers that request the chains of rows; `store` is called with each row and its entry, in the order of the replies."""
+
+    by: ByModel
+    domain: Domain
+    store: Callable[[Prose, Entry], None]
+    answered: bool  # whether the endpoint has ever replied; one that has not is unavailable, whatever the reason
+    failures_in_a_row: int = 0
+
+    def run(self, rows: Sequence[Prose]) -> None:
+        """Convert the rows; raises `UserError` if the endpoint cannot be used."""
+        try:
+            asyncio.run(self._all(rows))
+        except ExceptionGroup as found:  # not except*, from which Python 3.11.2 raises a group again
+            raise next((error for error in found.exceptions if isinstance(error, UserError)), found) from None
+
+    async def _all(self, rows: Sequence[Prose]) -> None:
+        remaining = iter(rows)
+        async with self.by.client() as client, asyncio.TaskGroup() as group:
+            for _ in range(min(self.by.concurrency, len(rows))):
+                group.create_task(self._work(client, remaining))
+
+    async def _work(self, client: Any, remaining: Iterator[Prose]) -> None:
+        for row in remaining:
             try:
-                reply = await self._once(messages)
-                if not reply.fault:
-                    return reply
-                what = f"the reply is not a chat completion ({reply.fault})"
-            except _Transient as failure:
-                what, retry_after = str(failure), failure.wait
-            if attempt < self.endpoint.retries:
-                wait = self._wait(attempt, retry_after)
-                log.info("%s; retrying in %.1f s", what, wait)
-                self.on_wait(wait, what)
-                await asyncio.sleep(wait)
-        raise NoReply(f"{self.endpoint.retries + 1} requests failed; the last one: {what}", reply)
+                self.store(row, await self._entry(client, row))
+                self.failures_in_a_row = 0
+            except _NoReply as failure:
+                self.failures_in_a_row += 1
+                if failure.fatal or not self.answered or self.failures_in_a_row > self.by.concurrency:
+                    raise UserError(
+                        f"{self.by.url} gives no usable reply ({failure}). Check --endpoint, --model and --api-key. Finished "
+                        "rows are stored: run the same command again to resume."
+                    ) from None
+                self.store(row, {"reason": NO_REPLY, "detail": str(failure)})
 
-    def _wait(self, attempt: int, retry_after: float) -> float:
-        """Return the exponential back-off, its upper half random so that workers spread out; at least the Retry-After."""
-        longest = min(self.endpoint.longest_wait, self.endpoint.backoff * 2**attempt)
-        if retry_after:  # all workers wait
-            self._not_before = max(self._not_before, time.monotonic() + retry_after)
-        return max(retry_after, longest * (0.5 + 0.5 * self.rng.random()))
+    async def _entry(self, client: Any, row: Prose) -> Entry:
+        """Send requests until the chain is right or no attempt is left; from the second on, the prompt includes the error."""
+        messages = self.by.prompt.messages(row.question, row.reasoning)
+        for attempt in range(1, self.by.attempts + 1):
+            text = await self._ask(client, messages)
+            try:
+                return {"chain": self._chain(text, row), "reply": text}
+            except Rejected as why:
+                if attempt == self.by.attempts:
+                    return {"reason": why.reason, "detail": why.detail, "reply": text}
+                again = f"That does not hold: {why}. Write the whole chain again, in the same form."
+                messages += [{"role": "assistant", "content": text}, {"role": "user", "content": again}]
+        raise AssertionError("there is at least one attempt")
 
-    async def _once(self, messages: Sequence[Message]) -> Reply:
-        httpx = _httpx()
-        body: dict[str, Any] = {"model": self.endpoint.model, "messages": list(messages), "temperature": 0.0}
-        if self.endpoint.max_tokens:
-            body["max_tokens"] = self.endpoint.max_tokens
+    async def _ask(self, client: Any, messages: Sequence[Message]) -> str:
+        import openai
+
+        limit = {"max_tokens": self.by.max_tokens} if self.by.max_tokens else {}
         try:
-            # the time-out of the client is per chunk of a reply; this one is for all of it
-            async with asyncio.timeout(self.endpoint.timeout):
-                answer = await self._client.post(self.endpoint.address, json=body)
-        except (TimeoutError, httpx.TimeoutException):
-            raise _Transient(f"no reply within {self.endpoint.timeout:g} s") from None
-        except httpx.UnsupportedProtocol as error:
-            raise UserError(f"--endpoint: '{self.endpoint.url}' is not an address: {error}") from None
-        except httpx.DecodingError as error:  # a reply that cannot be decompressed
-            return Reply("", f"{type(error).__name__}: {error}")
-        except httpx.TransportError as error:
-            raise _Transient(f"{type(error).__name__}: {error or 'the connection broke'}") from None
-        said = error_message(answer.text)
-        if answer.status_code in _TRANSIENT or answer.status_code >= 500:
-            wait = retry_after(answer.headers.get("Retry-After", ""))
-            if wait > self.endpoint.longest_retry_after:
-                raise UserError(
-                    f"{self.endpoint.address} asks to wait {wait:,.0f} s (Retry-After; HTTP {answer.status_code}: {said}), more "
-                    f"than the limit of {self.endpoint.longest_retry_after:g} s. Finished rows are stored: run the same command "
-                    "again later."
-                )
-            raise _Transient(f"HTTP {answer.status_code}: {said}", wait)
-        if answer.status_code != 200:
-            raise Refused(answer.status_code, said)
-        return read_reply(answer.text)
-
-
-def retry_after(text: str) -> float:
-    """Retry-After header (seconds or an HTTP date) → seconds; 0 if it is missing, unreadable or in the past."""
-    try:
-        wait = float(text)
-    except ValueError:
+            reply = await client.chat.completions.create(
+                model=self.by.model, messages=messages, temperature=0.0, **limit
+            )
+        except openai.APIStatusError as error:
+            raise _NoReply(f"HTTP {error.status_code}: {error.response.text}", error.status_code in _ALWAYS) from None
+        except (openai.OpenAIError, ValueError, RecursionError) as error:  # the last two: a reply that is not JSON
+            raise _NoReply(f"{type(error).__name__}: {error}") from None
         try:
-            wait = email.utils.parsedate_to_datetime(text).timestamp() - time.time()
-        except (TypeError, ValueError, OverflowError, OSError):
-            return 0.0
-    return wait if math.isfinite(wait) and wait > 0 else 0.0
+            text = reply.choices[0].message.content
+        except (AttributeError, IndexError, TypeError):
+            raise _NoReply(f"the reply is not a chat completion: {reply}") from None
+        self.answered = True
+        if not isinstance(text, str):
+            raise _NoReply("the content of the reply is null")
+        return _writable(text)
+
+    def _chain(self, text: str, row: Prose) -> str:
+        chain, stated = chain_in(text)
+        if stated and not self.domain.same(stated, row.answer):
+            raise Rejected(WRONG_END, f"answers {stated[:60]}, marked {row.answer}")
+        return verify(chain, row.question, row.answer, self.domain)
 
 
-def _httpx() -> Any:
-    try:
-        return importlib.import_module("httpx")
-    except ImportError as error:
-        raise UserError(f"--by llm needs the package httpx. {install_extra('convert')}") from error
+def _writable(text: str) -> str:
+    """Replace lone surrogates, which cannot be written as UTF-8."""
+    return text.encode("utf-8", "replace").decode()

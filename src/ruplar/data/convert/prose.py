@@ -1,8 +1,7 @@
 """File, known name or Hub address → questions with their marked answers and, if present, their reasoning in prose.
 
-Three layouts are supported: BIG-bench's (a JSON object with `examples`, each `input` with `target_scores` or `target`; or
-rows of `inputs` and `targets`), GSM8K's (`answer` ends in `#### 72`), and columns of any name, given or found by
-their usual names. A question in the form of a prompt, `Q: …` and a line `A:`, is extracted.
+Rows are read like those of training data (`formats.py`), without their chains; columns of other names can be given. A question in
+the form of a prompt, `Q: …` and a line `A:`, is extracted.
 """
 
 import hashlib
@@ -12,19 +11,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import Any
 
+from ruplar.data.formats import BROKEN, FORMATS, BadRow, detect
 from ruplar.data.locations import locate
 from ruplar.data.rows import Row
-from ruplar.domains._markup import after_hashes, boxed, without_steps
+from ruplar.domains._markup import without_steps
 from ruplar.errors import UserError
 
-USUAL = {
-    "question": ("question", "problem", "input", "inputs", "prompt"),
-    "answer": ("answer", "target_scores", "target", "targets", "cot_answer", "final_answer", "label"),
-    "reasoning": ("reasoning", "rationale", "explanation", "solution", "cot", "steps"),
-}
-"""Part of a row → its usual column names, in order of preference."""
+REASONING = ("reasoning", "rationale", "explanation", "solution", "cot")
+"""Usual names of the column with the reasoning, in order of preference."""
 
 _SURROGATE = re.compile(r"[\ud800-\udfff]")
 
@@ -44,10 +39,6 @@ class Prose:
     fault: str = ""
 
 
-class _Unreadable(Exception):
-    """A row that cannot be converted; the message says why."""
-
-
 def read_prose(
     source: str | Path,
     columns: Mapping[str, str] | None = None,
@@ -57,7 +48,7 @@ def read_prose(
 ) -> list[Prose]:
     """Return all rows of a source; those that cannot be read have a `fault`.
 
-    `columns` names the columns of `question`, `answer` and `reasoning`; where it does not, the usual names are tried.
+    `columns` names the columns of `question`, `answer` and `reasoning` where they have other names.
     """
     location = locate(source, data_dir)
     given = {part: name for part, name in (columns or {}).items() if name}
@@ -78,17 +69,15 @@ def read_prose(
 
 
 def _prose(row: Row, columns: Mapping[str, str], seen: Counter[str]) -> Prose:
-    question = answer = reasoning = ""
     fault = row.fault
-    if not fault:
-        try:
-            question = _question(row.fields, columns)
-            answer, reasoning = _answer_and_reasoning(row.fields, columns)
-            if _SURROGATE.search(question + answer + reasoning):
-                raise _Unreadable("it contains a lone surrogate (half of a character)")
-        except _Unreadable as unreadable:
-            fault = str(unreadable)
-    if fault:
+    try:
+        if fault:
+            raise BadRow(BROKEN, fault)
+        question, answer, reasoning = _read(row, columns)
+        if _SURROGATE.search(question + answer + reasoning):
+            raise BadRow(BROKEN, "it contains a lone surrogate (half of a character)")
+    except BadRow as bad:
+        fault = bad.detail
         question, answer, reasoning = _SURROGATE.sub("\ufffd", row.raw), "", ""
     content = "\0".join((question, answer, reasoning))
     key = hashlib.blake2b(content.encode(), digest_size=12).hexdigest()
@@ -96,67 +85,24 @@ def _prose(row: Row, columns: Mapping[str, str], seen: Counter[str]) -> Prose:
     return Prose(f"{key}-{seen[key]}" if seen[key] > 1 else key, question, answer, reasoning, row.source, fault)
 
 
-def _question(fields: Mapping[str, Any], columns: Mapping[str, str]) -> str:
-    name = _column(fields, "question", columns)
-    question = _text(fields, name)
-    if not question:
-        raise _Unreadable(f"field '{name}' is empty")
+def _read(row: Row, columns: Mapping[str, str]) -> tuple[str, str, str]:
+    fields = dict(row.fields)
+    for part, name in columns.items():
+        if fields.get(name) is None:
+            raise BadRow(BROKEN, f"field '{name}' is missing")
+        fields[part] = fields[name]
+    try:
+        parts = FORMATS[detect(Row(row.source, fields), row.source)].read(fields)
+    except UserError as error:
+        raise BadRow(BROKEN, f"{error} Or name the columns with --question, --answer and --reasoning.") from error
+    if not parts.question or not parts.answer:
+        raise BadRow(BROKEN, f"no {'answer' if parts.question else 'question'} is marked")
+    written = fields["reasoning"] if "reasoning" in columns else parts.chain
+    written = written or next((fields[name] for name in REASONING if fields.get(name)), "")
+    reasoning = "\n".join(map(str, written)) if isinstance(written, list) else str(written)
+    question = parts.question
     if question.startswith("Q:") and question.endswith("\nA:"):
         bare = question[2:-3].strip()
-        return question if not bare or "\nA:" in bare else bare  # a prompt with worked examples is not changed
-    return question
-
-
-def _answer_and_reasoning(fields: Mapping[str, Any], columns: Mapping[str, str]) -> tuple[str, str]:
-    name = _column(fields, "answer", columns)
-    value = fields[name]
-    usual = next((n for n in USUAL["reasoning"] if n in fields and n != name), "")
-    written = fields.get(columns.get("reasoning", usual), "")
-    parts = written if isinstance(written, list) else [written] if isinstance(written, str) else []
-    reasoning = "\n".join(str(part).strip() for part in parts)
-    if isinstance(value, Mapping):
-        answer = _right_choice(value, name)
-    elif isinstance(value, list) and len(value) == 1:
-        answer = str(value[0]).strip()
-    else:
-        answer = _text(fields, name)
-        if "####" in answer:
-            reasoning = reasoning or answer.rpartition("####")[0]
-            answer = after_hashes(answer) or ""
-        elif r"\boxed{" in answer:
-            answer = boxed(answer) or ""
-    if not answer:
-        raise _Unreadable(f"field '{name}' marks no answer")
+        question = question if not bare or "\nA:" in bare else bare  # a prompt with worked examples is not changed
     # GSM8K's calculator annotations would give the chain away
-    return answer, without_steps(reasoning).strip()
-
-
-def _right_choice(scores: Mapping[str, Any], name: str) -> str:
-    try:
-        right = [choice for choice, score in scores.items() if float(score) > 0]
-    except (TypeError, ValueError):
-        raise _Unreadable(f"field '{name}' has a score that is not a number") from None
-    if len(right) != 1:
-        raise _Unreadable(f"field '{name}' marks {len(right)} of {len(scores)} choices as right, not one")
-    return right[0].strip()
-
-
-def _column(fields: Mapping[str, Any], part: str, columns: Mapping[str, str]) -> str:
-    if part in columns:
-        if columns[part] not in fields:
-            raise _Unreadable(f"field '{columns[part]}' is missing")
-        return columns[part]
-    found = next((name for name in USUAL[part] if name in fields), None)
-    if found is None:
-        raise _Unreadable(
-            f"no column for the {part} among {', '.join(fields)}; name it with --{part} "
-            f"(usual names: {', '.join(USUAL[part])})"
-        )
-    return found
-
-
-def _text(fields: Mapping[str, Any], name: str) -> str:
-    value = fields[name]
-    if isinstance(value, str):
-        return value.strip()
-    raise _Unreadable(f"field '{name}' is a {type(value).__name__}, not text or a number")
+    return question, parts.answer, without_steps(reasoning).strip()

@@ -1,4 +1,4 @@
-"""Domain → its conversion rule: question and prose → chain, without a language model.
+"""Question and prose → chain by the rule of a domain, without a language model; and the check that every chain must pass.
 
 The packaged domains `arithmetic` and `dates` have a rule here; a domain of your own may define
 `from_prose(question, reasoning)` in its module.
@@ -9,12 +9,18 @@ the expression is read leftwards and the number rightwards, so the time is linea
 
 import re
 from collections.abc import Callable
+from textwrap import shorten
+from typing import Any
 
 from ruplar import plugins
-from ruplar.domains import _calendar, _date_questions
+from ruplar.domains import _calendar, _date_questions, base
 from ruplar.domains._numbers import DASHES, NUMBER
 from ruplar.domains.arithmetic import Config, Domain
 from ruplar.errors import UserError
+from ruplar.types import Example
+
+Entry = dict[str, Any]
+"""What finishes a row: its `chain`, or the `reason` and `detail` of its rejection; and the `reply` it was read from."""
 
 Rule = Callable[[str, str], str | None]
 """Question and reasoning → chain, or None if the rule does not know the form."""
@@ -174,3 +180,40 @@ def rule_of(domain: str) -> Rule:
             "define from_prose(question, reasoning). Or use --by llm."
         )
     return own
+
+
+NO_STEP = "no step"
+UNCHECKED = "a step cannot be checked"
+WRONG_STEP = "a step is wrong"
+WRONG_END = "the last result is not the marked answer"
+MISMATCH = "the chain does not match its question"
+
+
+class Rejected(Exception):
+    """A rejected row: `reason` is the kind of fault, `detail` says what is wrong with this row."""
+
+    def __init__(self, reason: str, detail: str):
+        super().__init__(f"{reason}: {detail}")
+        self.reason, self.detail = reason, detail
+
+
+def verify(chain: str, question: str, answer: str, domain: base.Domain) -> str:
+    """Check a chain and return it in plain form: only its `<<…>>` if it has any; raise `Rejected` if it does not hold."""
+    steps = domain.split(chain)
+    if not steps:
+        raise Rejected(NO_STEP, f"none in '{shorten(chain, 80)}'")
+    for number, step in enumerate(steps, start=1):
+        if wrong := domain.check(step):
+            raise Rejected(WRONG_STEP, f"step {number}: {wrong}")
+        if why := domain.unchecked(step):
+            raise Rejected(UNCHECKED, f"step {number}, '{shorten(step, 80)}': {why}")
+        if not domain.result(step):
+            raise Rejected(UNCHECKED, f"step {number}, '{shorten(step, 80)}', has no result")
+    plain = " ".join(f"<<{step}>>" for step in steps) if "<<" in chain else chain.strip()
+    example = Example(question, tuple(steps), answer, chain=plain)
+    if not base.ends_as_marked(domain, example):
+        raise Rejected(WRONG_END, base.how_it_ends(domain, example))
+    check_chain: Any = getattr(domain, "check_chain", None)
+    for fault in check_chain(example) if check_chain else ():
+        raise Rejected(MISMATCH, fault)
+    return plain

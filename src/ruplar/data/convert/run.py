@@ -1,56 +1,43 @@
-"""Prose → rows with chains: every row is converted, verified and stored; then OUTPUT and OUTPUT.rejected.jsonl are written."""
+"""Prose → rows with chains: every row is converted, verified and stored; then OUTPUT and OUTPUT.rejected.jsonl are written.
 
-import asyncio
+OUTPUT.journal has one JSON line per finished row, written at once, so that a killed conversion resumes. A last line without a
+newline was cut off by a kill: it is removed, and its row is done again. Rows are identified by a hash of their content and the
+settings, so rows may be added to the input.
+"""
+
+import fcntl
 import hashlib
+import json
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from random import Random
-from typing import Any
+from typing import IO
 
 from ruplar import plugins
-from ruplar.data.convert.endpoint import Chat, Endpoint, NoReply, Refused
-from ruplar.data.convert.journal import NO_REPLY, Entry, Journal, publish
-from ruplar.data.convert.messages import Prompt, chain_in
+from ruplar.data.convert.endpoint import NO_REPLY, ByModel, Workers
 from ruplar.data.convert.prose import Prose
-from ruplar.data.convert.rules import rule_of
-from ruplar.data.convert.verify import WRONG_END, Rejected, verify
-from ruplar.domains.base import Domain
+from ruplar.data.convert.rules import Entry, Rejected, rule_of, verify
 from ruplar.errors import UserError
+from ruplar.io import atomic
 
-BROKEN, NO_RULE, REFUSED = "broken row", "no rule matches", "the endpoint rejected it"
+BROKEN, NO_RULE = "broken row", "no rule matches"
 """Why a row is rejected before there is a chain; `NO_REPLY` is another reason."""
-
-
-@dataclass(frozen=True)
-class ByModel:
-    """Convert by a language model; `attempts` are the requests per row while its chain is wrong."""
-
-    endpoint: Endpoint
-    prompt: Prompt
-    concurrency: int = 8
-    attempts: int = 2
-
-    def heading(self) -> dict[str, Any]:
-        """Return the settings that the journal must match."""
-        text = f"{self.prompt.system}\0{self.prompt.user}"
-        return {"by": "llm", "model": self.endpoint.model, "prompt": hashlib.sha256(text.encode()).hexdigest()[:16]}
 
 
 @dataclass
 class ConversionProgress:
-    """The progress: rows converted and rejected, by reason, in this run and earlier ones."""
+    """Rows converted and rejected, by reason, in this run and earlier ones."""
 
     total: int
     converted: int = 0
     rejected: Counter[str] = field(default_factory=Counter)
-    waiting: str = ""
 
     @property
     def done(self) -> int:
         """Rows that are finished."""
-        return self.converted + sum(self.rejected.values())
+        return self.converted + self.rejected.total()
 
     def count(self, entry: Entry) -> None:
         """Count one finished row."""
@@ -65,6 +52,11 @@ def rejected_file(output: Path) -> Path:
     return output.with_name(f"{output.name}.rejected.jsonl")
 
 
+def journal_file(output: Path) -> Path:
+    """Return the file with the finished rows of a conversion."""
+    return output.with_name(f"{output.name}.journal")
+
+
 def convert(
     rows: Sequence[Prose],
     output: Path,
@@ -75,40 +67,35 @@ def convert(
     on_progress: Callable[[ConversionProgress], None] = lambda progress: None,
     rules: Callable[[Sequence[Prose], str], Iterable[Entry]] | None = None,
 ) -> ConversionProgress:
-    """Convert every row that is not in the journal, then write `output` and, beside it, its journal and the rejected rows.
+    """Convert every row that is not in the journal, then write `output` and, beside it, the rejected rows.
 
-    `domain` verifies the chains; without `by`, its rule converts. `on_progress` is called after every row and every reply, and
-    before a wait. After an error, finished rows are stored, and the same call resumes. `rules` replaces `by_rules`, on this
-    machine.
+    `domain` verifies the chains; without `by`, its rule converts. `on_progress` is called after every row. After an error,
+    finished rows are stored, and the same call resumes. `rules` replaces `by_rules`, on this machine.
     """
-    checker = plugins.make("domains", domain)
-    heading = {"domain": domain, **(by.heading() if by else {"by": "rules"})}
-    with Journal(output.with_name(f"{output.name}.journal"), heading) as journal:
-        if other := len(journal.entries.keys() - {row.key for row in rows}):
+    settings = f"{domain} {by.settings if by else 'rules'}"
+    keys = {row.key: hashlib.sha256(f"{settings} {row.key}".encode()).hexdigest()[:24] for row in rows}
+    with _journal(journal_file(output)) as (journal, entries):
+        if other := len(entries.keys() - set(keys.values())):
             raise UserError(
-                f"{journal.path}: belongs to another input: {other:,} of its {len(journal.entries):,} rows are not in this one. "
-                "Use that input again (and its --limit), name another OUTPUT, or start over with --force."
+                f"{journal.name}: belongs to another input or other settings: {other:,} of its {len(entries):,} rows are not "
+                "in this conversion. Repeat the command that it is of, name another OUTPUT, or start over with --force."
             )
-        progress, left = ConversionProgress(len(rows)), []
-        for row in rows:
-            entry = journal.entries.get(row.key)
-            if entry is None or (retry_rejected and entry.get("reason")):
-                left.append(row)
-            else:
-                progress.count(entry)
+        if retry_rejected:
+            entries = {key: entry for key, entry in entries.items() if "chain" in entry}
+        progress = ConversionProgress(len(rows))
+        for entry in entries.values():
+            progress.count(entry)
 
         def store(row: Prose, entry: Entry) -> None:
-            journal.add(row.key, entry, sync=by is not None)  # rules are fast, so their rows need no sync
-            progress.waiting = ""
-            if not entry.get("open"):
-                progress.count(entry)
-            on_progress(progress)
-
-        def wait(seconds: float, why: str) -> None:
-            progress.waiting = f"waiting {seconds:.0f} s ({why[:80]})"
+            entries[keys[row.key]] = entry
+            if entry.get("reason") != NO_REPLY:
+                journal.write(json.dumps({"key": keys[row.key], **entry}).encode() + b"\n")
+                journal.flush()
+            progress.count(entry)
             on_progress(progress)
 
         on_progress(progress)
+        left = [row for row in rows if keys[row.key] not in entries]
         for row in left:
             if row.fault:
                 store(row, {"reason": BROKEN, "detail": row.fault})
@@ -117,22 +104,11 @@ def convert(
             for row, entry in zip(left, (rules or by_rules)(left, domain), strict=True):
                 store(row, entry)
         else:
-            workers = _Workers(by, checker, journal.open, store, progress)
-            try:
-                asyncio.run(workers.all(left, wait))
-            except ExceptionGroup as found:  # not except*, from which Python 3.11.2 raises a group again
-                raise next((error for error in found.exceptions if isinstance(error, UserError)), found) from None
-        kept: list[Entry] = []
-        rejected: list[Entry] = []
-        for row in rows:
-            entry = journal.entries[row.key]
-            if "chain" in entry:
-                kept.append({"problem": row.question, "solution": entry["chain"], "answer": row.answer})
-            else:
-                why = {"reason": entry["reason"], "detail": entry["detail"], "reply": entry.get("reply", "")}
-                rejected.append({"row": row.source, "problem": row.question, "answer": row.answer, **why})
-        publish(rejected_file(output), rejected)
-        publish(output, kept)
+            answered = any("reply" in entry for entry in entries.values())
+            Workers(by, plugins.make("domains", domain), store, answered).run(left)
+        found = [(row, entries[keys[row.key]]) for row in rows]
+        _write(rejected_file(output), (_rejected(row, entry) for row, entry in found if "chain" not in entry))
+        _write(output, (_converted(row, entry) for row, entry in found if "chain" in entry))
     return progress
 
 
@@ -149,80 +125,50 @@ def by_rules(rows: Sequence[Prose], domain: str) -> Iterator[Entry]:
             yield {"reason": why.reason, "detail": why.detail, "reply": chain or ""}
 
 
-@dataclass
-class _Workers:
-    """Workers that request the chains of rows; `earlier` are wrong replies of earlier runs, which count as attempts."""
+@contextmanager
+def _journal(path: Path) -> Iterator[tuple[IO[bytes], dict[str, Entry]]]:
+    """Open a journal, which only one process can use at a time, and read its entries."""
+    try:
+        with path.open("a+b") as file:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            yield file, _entries(file)
+    except BlockingIOError:
+        raise UserError(f"{path}: another conversion is using it. Wait for it, or name another OUTPUT.") from None
+    except OSError as error:
+        raise UserError(
+            f"{path}: cannot be written ({error.strerror}). Finished rows are stored: free some space and run the same "
+            "command again, or name another OUTPUT."
+        ) from error
 
-    by: ByModel
-    checker: Domain
-    earlier: Mapping[str, Sequence[str]]
-    store: Callable[[Prose, Entry], None]
-    progress: ConversionProgress
-    failures_in_a_row: int = 0
 
-    def __post_init__(self):
-        # an endpoint that never replied is not available, whatever the reason
-        self.answered = self.progress.done > self.progress.rejected[BROKEN] + self.progress.rejected[NO_REPLY]
-
-    async def all(self, rows: Sequence[Prose], on_wait: Callable[[float, str], None]) -> None:
-        remaining = iter(rows)
-        async with (
-            Chat(self.by.endpoint, Random(0), self.by.concurrency, on_wait) as chat,
-            asyncio.TaskGroup() as group,
-        ):
-            for _ in range(min(self.by.concurrency, len(rows))):
-                group.create_task(self._work(chat, remaining))
-
-    async def _work(self, chat: Chat, remaining: Iterator[Prose]) -> None:
-        for row in remaining:
-            try:
-                entry = await self._entry(chat, row)
-                self.failures_in_a_row = 0
-                self.store(row, entry)
-            except NoReply as failure:
-                self.failures_in_a_row += 1
-                self.store(row, {"reason": NO_REPLY, "detail": str(failure), "reply": failure.reply.text})
-                # an endpoint that works may give a few unusable replies in a row
-                if self.failures_in_a_row > self.by.concurrency and not (failure.reply.fault and self.answered):
-                    raise UserError(
-                        f"{self.by.endpoint.address} gives no usable reply ({failure}). Check --endpoint and --model. "
-                        f"{self.progress.done:,} of {self.progress.total:,} rows are stored: run the same command again to resume, "
-                        "with --retry-rejected to request rows without a reply again."
-                    ) from None
-
-    async def _entry(self, chat: Chat, row: Prose) -> Entry:
-        """Send requests until the chain is right or no attempt is left; from the second on, the prompt includes the error."""
-        messages = self.by.prompt.messages(row.question, row.reasoning)
-        earlier = tuple(self.earlier.get(row.key, ()))
-        most, text = max(self.by.attempts, len(earlier)), ""
-        for number in range(most):
-            if number < len(earlier):
-                text = earlier[number]
-            else:
-                try:
-                    text = (await chat.ask(messages)).text
-                except Refused as no:
-                    return self._refused(no) | {"reply": text}
-                self.answered = True
-            try:
-                return {"chain": self._chain(text, row), "reply": text}
-            except Rejected as found:
-                why = found
-            if number + 1 < most and number >= len(earlier):
-                self.store(row, {"open": True, "reply": text})
-            messages = [*messages, {"role": "assistant", "content": text}, self.by.prompt.retry(str(why))]
-        return {"reason": why.reason, "detail": why.detail, "reply": text}
-
-    def _refused(self, no: Refused) -> Entry:
-        """Reject one row (it may be too long for the model), or stop if the key or the model name is wrong for all rows."""
-        if no.status in (401, 403, 404, 405) or not self.answered:
+def _entries(file: IO[bytes]) -> dict[str, Entry]:
+    file.seek(0)
+    content = file.read()
+    whole = content[: content.rfind(b"\n") + 1]
+    file.truncate(len(whole))
+    found = {}
+    for number, line in enumerate(whole.splitlines(), start=1):
+        try:
+            entry = json.loads(line)
+            found[entry.pop("key")] = entry
+        except (ValueError, KeyError, AttributeError, TypeError) as error:
             raise UserError(
-                f"{self.by.endpoint.address} rejected the request: {no}. Check --endpoint, --model and --api-key."
-            )
-        return {"reason": REFUSED, "detail": str(no)}
+                f"{file.name}:{number} cannot be read ({error}): it is not a journal, or it was changed. Remove the line, or "
+                "start over with --force."
+            ) from None
+    return found
 
-    def _chain(self, text: str, row: Prose) -> str:
-        chain, stated = chain_in(text)
-        if stated and not self.checker.same(stated, row.answer):
-            raise Rejected(WRONG_END, f"answers {stated[:60]}, marked {row.answer}")
-        return verify(chain, row.question, row.answer, self.checker)
+
+def _converted(row: Prose, entry: Entry) -> Entry:
+    return {"problem": row.question, "solution": entry["chain"], "answer": row.answer}
+
+
+def _rejected(row: Prose, entry: Entry) -> Entry:
+    why = {"reason": entry["reason"], "detail": entry["detail"], "reply": entry.get("reply", "")}
+    return {"row": row.source, "problem": row.question, "answer": row.answer, **why}
+
+
+def _write(path: Path, rows: Iterable[Entry]) -> None:
+    with atomic(path, sync=True) as out:
+        for row in rows:
+            out.write(json.dumps(row, ensure_ascii=False).encode() + b"\n")
