@@ -30,25 +30,18 @@ MODES = {"zero": "zeroed", "argmax": "hardened"}
 """Mode of an ablation → its heading, where it differs."""
 
 
-def tables(
-    rows: Sequence[Row], *, tests: bool = True, against: str | None = None, printed: bool = True, narrow: bool = False
-) -> list[Table]:
+def tables(rows: Sequence[Row], *, tests: bool = True, against: str | None = None) -> list[Table]:
     """Make all tables of a report: results, macro-averages, latent ablation, paired tests, the paper's numbers beside ours.
 
     Rows are tested against the best of their study and against the row `against`, else each study's own `reference`.
-    `narrow`: a summary, and accuracies and costs in tables of their own, so that each fits a page.
     """
-    if narrow:
-        results = [summary_table(rows), replace(accuracy_table(rows), title="All results"), cost_table(rows)]
-    else:
-        results = [results_table(rows), *([summary_table(rows)] if averages(rows) else [])]
-    found = [*curves_tables(rows), *results, latent_ablation_table(rows)]
+    found = [*curves_tables(rows), results_table(rows), *([summary_table(rows)] if averages(rows) else [])]
+    found.append(latent_ablation_table(rows))
     found += [marked(shares_table(rows, references(rows)), rows)] if tests and references(rows) else []
     found += tests_tables(rows, against) if tests else []
     if against is not None and not tests:
         found.append(marked(pairs_table(pairs(rows, against), f"Against {against}"), rows))
-    if printed:
-        found.append(paper.printed_table(rows))
+    found.append(paper.printed_table(rows))
     return [table for table in found if table.lines]
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -21,13 +20,11 @@ MOST = 6
 
 def draw_frontier(rows: Sequence[Row]) -> Drawing:
     """Draw accuracy against cost for rows of one benchmark: points for a few methods, one line per method for many."""
-    name, title = f"frontier-{slug(rows[0].benchmark)}", f"Accuracy against cost on {rows[0].benchmark}"
+    title = f"Accuracy against cost on {rows[0].benchmark}"
     if len(rows) > MOST:
         figure, caption = _lines(rows, f"accuracy on {rows[0].benchmark}, %")
-        return Drawing(
-            name, title, f"Left: accuracy on the {rows[0].n:,} questions of {rows[0].benchmark}{caption}", figure
-        )
-    return Drawing(name, title, *_points(rows))
+        return Drawing(title, f"Left: accuracy on the {rows[0].n:,} questions of {rows[0].benchmark}{caption}", figure)
+    return Drawing(title, *_points(rows))
 
 
 @styled
@@ -79,7 +76,7 @@ def draw_curves(curves: Sequence[Curve]) -> Drawing:
         f"stopped improving: the last doubling gained less than its interval ({stopped}). Right: against forward passes per "
         "question after the last budget, with the Pareto front."
     )
-    return Drawing(f"curves-{slug(benchmark)}", f"Learning curves on {benchmark}", caption, figure)
+    return Drawing(f"Learning curves on {benchmark}", caption, figure)
 
 
 def one_machine(rows: Sequence[Row]) -> bool:
@@ -132,11 +129,6 @@ def _front(rows: Sequence[Row]) -> str:
     )
 
 
-def slug(text: str) -> str:
-    """Convert to a file name: letters, digits, dots, underscores and single dashes."""
-    return re.sub(r"[^\w.]+", "-", text).strip("-")
-
-
 def _panel(axes: Any, rows: Sequence[Row], cost: str, label: str) -> None:
     front, certain = frontier(rows, cost), clear(rows, cost)
     axes.plot(
@@ -174,7 +166,7 @@ def draw_averages(averages: Sequence[Row]) -> Drawing:
     several = f" The studies {', '.join(studies)} may differ in data, steps or initial weights." if studies[1:] else ""
     title = f"Macro-average over four benchmarks and its cost ({averages[0].backbone})"
     start = "Left: macro-average accuracy over GSM8K, GSM-Hard, SVAMP and MultiArith"
-    return Drawing("averages", title, f"{start}{caption}{several}", figure)
+    return Drawing(title, f"{start}{caption}{several}", figure)
 
 
 @styled
