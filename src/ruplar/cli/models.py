@@ -48,9 +48,6 @@ def export(
     licence: Annotated[
         str | None, typer.Option("--license", help="License of the weights as a Hub identifier, e.g. apache-2.0.")
     ] = None,
-    limits: Annotated[
-        Path | None, typer.Option(help="Markdown file with known limitations, appended to the model card.")
-    ] = None,
     drafts: Annotated[
         bool, typer.Option("--drafts", help="Include partial runs; the model card is then marked as a draft.")
     ] = False,
@@ -64,7 +61,6 @@ def export(
         "RUNS": runs,
         "--run": run,
         "--license": licence,
-        "--limits": limits,
         "--drafts": drafts,
         "--force": force,
     }
@@ -89,7 +85,6 @@ def export(
         _check_empty(folder, except_for=README)
     if folder.exists():
         writable_file(folder / README, force)
-    more_limits = _read_limits(limits) if limits else ""
     own_run = source.parent / RECORD
     if run is None and not own_run.is_file():
         raise UserError("--card: there is no run.json beside the model. Name the run that trained it: --run FOLDER.")
@@ -103,7 +98,7 @@ def export(
         raise UserError("--custom-generate: FOLDER is MODEL, and only its model card is written. Name another folder.")
     write = (model, folder, merge, dtype, custom_generate)
     about = _describe(load_model(folder), folder) if card_only else _write_model(*write)
-    write_text(folder / README, build_card(about, subject, licence=licence, more_limits=more_limits))
+    write_text(folder / README, build_card(about, subject, licence=licence))
     out.print(f"card     {folder / README}", highlight=False)
 
 
@@ -130,13 +125,6 @@ def _describe(model: Model, folder: Path) -> Written:
     size = sum(file.stat().st_size for file in folder.glob("*.safetensors"))
     adapter = (folder / "adapter_config.json").is_file()
     return Written(folder.resolve().name, model.metadata, adapter, parameters, size / 1e6)
-
-
-def _read_limits(file: Path) -> str:
-    try:
-        return file.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise UserError(f"--limits: {file} cannot be read ({error}). Name a Markdown file.") from error
 
 
 def average(

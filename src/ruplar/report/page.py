@@ -22,13 +22,12 @@ from typing import Any
 from ruplar import io
 from ruplar.errors import UserError
 from ruplar.evaluate.record import ABLATION, RECORD, read_ablation, study_of
-from ruplar.report.breakdown import shares_table, steps_tables
+from ruplar.report.breakdown import steps_tables
 from ruplar.report.budgets import curves, curves_tables
 from ruplar.report.figures import draw, draw_growth
 from ruplar.report.figures.style import Drawing
 from ruplar.report.headline import headline
 from ruplar.report.marks import marked
-from ruplar.report.paired import pairs
 from ruplar.report.paper import printed_table
 from ruplar.report.rows import Row, find_runs, pool
 from ruplar.report.sets import on_test_sets
@@ -37,9 +36,8 @@ from ruplar.report.tables import (
     accuracy_table,
     cost_table,
     latent_ablation_table,
-    pairs_table,
-    references,
     summary_table,
+    tests_tables,
 )
 from ruplar.report.thoughts import thoughts
 
@@ -153,17 +151,11 @@ def _details(title: str, *tables: Table) -> str:
 
 
 def _paired(rows: Sequence[Row], against: str | None) -> str:
-    tested = on_test_sets(rows)
-    reference = next(iter(references(tested).values()), None)
     try:
-        shares = marked(shares_table(tested, references(tested)), tested) if reference else None
-        found = [_details(shares.title, replace(shares, title=""))] if shares else []
-        for row in dict.fromkeys((reference, against or reference)):
-            title = f"Paired tests against {row or 'the best of each benchmark'}"
-            found.append(_details(title, marked(pairs_table(pairs(tested, row)), tested)))
-        return "\n".join(filter(None, found))
+        found = tests_tables(on_test_sets(rows), against)
     except UserError as error:
         return f"Paired tests are not possible: {error}\n"
+    return "\n".join(_details(table.title, replace(table, title="")) for table in found)
 
 
 def _by_steps(rows: Sequence[Row]) -> str:

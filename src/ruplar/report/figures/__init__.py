@@ -12,7 +12,7 @@ from ruplar.report.rows import Row
 from ruplar.report.sets import is_selection
 from ruplar.report.summaries import averages
 
-__all__ = ["draw", "draw_averages", "draw_growth"]
+__all__ = ["draw", "draw_growth"]
 
 
 def draw(rows: Sequence[Row], grid: bool) -> Drawing | None:
@@ -24,24 +24,17 @@ def draw(rows: Sequence[Row], grid: bool) -> Drawing | None:
     curved = budgets.curves(tested)
     if curved:
         return accuracy.draw_curves(curved[0])
-    averaged = draw_averages(tested)
-    if averaged is not None:
-        return averaged
-    swept = sweeps.find(tested) if grid else []
-    return sweeps.draw(swept) if swept else draw_frontier(tested)
+    several = _several(averages(tested))
+    swept = sweeps.find(tested) if grid and not several else []
+    if swept:
+        return sweeps.draw(swept)
+    several = several or _several(tested)
+    return accuracy.draw_frontier(several) if several else None
 
 
-def draw_frontier(rows: Sequence[Row]) -> Drawing | None:
-    """Draw accuracy against cost for the first benchmark with more than two methods."""
+def _several(rows: Sequence[Row]) -> list[Row]:
+    """Choose the first study, backbone and benchmark with more than two methods."""
     groups: dict[tuple[str, str, str], list[Row]] = {}
     for row in rows:
         groups.setdefault((row.study, row.backbone, row.benchmark), []).append(row)
-    return next((accuracy.draw_frontier(group) for group in groups.values() if len(group) > 2), None)
-
-
-def draw_averages(rows: Sequence[Row]) -> Drawing | None:
-    """Draw the macro-averages of the first backbone with more than two; a record that two studies share is one point."""
-    points: dict[str, dict[tuple[str, float, float], Row]] = {}
-    for one in averages(rows):
-        points.setdefault(one.backbone, {}).setdefault((one.method, one.accuracy, one.forwards), one)
-    return next((accuracy.draw_averages(list(found.values())) for found in points.values() if len(found) > 2), None)
+    return next((group for group in groups.values() if len(group) > 2), [])
