@@ -107,9 +107,11 @@ def test_what_ruplar_ablate_printed_beside_the_runs_is_a_table(tmp_path):
     modes = [{"mode": m, "about": "…", "n": 400, "accuracy": a, "low": a - 1, "high": a + 1, "difference": d,
               "difference_low": d, "difference_high": d}
              for m, a, d in (("real", 96.0, None), ("zero", 1.0, -95.0))]  # fmt: skip
-    (copied(tmp_path) / ABLATION).write_text(json.dumps({"toy": modes}))
+    (copied(tmp_path, study="") / ABLATION).write_text(json.dumps({"toy": modes}))
     text = page_of(tmp_path)
     assert "**Latent ablation, toy**" in text and "96.0 [95.0, 97.0]" in text and "−95.0 [−95.0, −95.0]" in text
+    (tmp_path / ABLATION).rename(tmp_path / "x" / ABLATION)
+    assert "**Latent ablation, x on toy**" in page_of(tmp_path), "beside the run too"
 
 
 def test_what_cannot_be_paired_is_said(tmp_path):

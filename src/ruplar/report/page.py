@@ -91,6 +91,7 @@ def build(folder: Path, name: str, against: str | None = None, drafts: bool = Fa
     study = study_of(folder)
     every = pool(find_runs([folder], drafts), drafts)
     tries, rows = [row for row in every if TRY in row.method], [row for row in every if TRY not in row.method]
+    rows, tries = (rows, tries) if rows else (tries, [])
     drawing = draw(rows, bool(study.get("grid")))
     own, loose = _ablations(folder, rows)
     cost, learning, ablated = cost_table(rows), curves_tables(rows), latent_ablation_table(rows)
@@ -133,14 +134,16 @@ def _figure(drawing: Drawing | None, name: str) -> str:
 
 
 def _ablations(folder: Path, rows: Sequence[Row]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Read the ablations of each row's first run that has one, and those that `ruplar ablate --json` printed to a file."""
+    """Read the ablations of each row's first run that has one: of a study, and others such as `ruplar ablate --json` prints."""
     own: dict[str, Any] = {}
+    loose: dict[str, Any] = {}
     for row in rows:
         file = next((run.folder / ABLATION for run in row.runs if (run.folder / ABLATION).is_file()), None)
         for name, modes in (read_ablation(file) if file else {}).items():
-            own.setdefault(f"{row.method} on {name}", modes)
-    files = [file for file in sorted(folder.rglob(ABLATION)) if not file.with_name(RECORD).is_file()]
-    return own, {name: modes for file in files for name, modes in read_ablation(file).items()}
+            (own if row.study else loose).setdefault(f"{row.method} on {name}", modes)
+    for file in sorted(folder.rglob(ABLATION)):
+        loose |= {} if file.with_name(RECORD).is_file() else read_ablation(file)
+    return own, loose
 
 
 def _details(title: str, *tables: Table) -> str:
