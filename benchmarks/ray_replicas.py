@@ -190,7 +190,7 @@ def figure(measured: Path, picture: Path) -> None:
             axis.set(xscale="log", yscale="log", title=name, xlabel="replicas", ylabel="questions per second")
             axis.title.set_fontsize(12)
             axis.legend()
-        return Drawing("ray-replicas", "Throughput against replicas", "", image)
+        return Drawing("Throughput against replicas", "", image)
 
     picture.write_bytes(draw().png())
 

@@ -134,7 +134,7 @@ def draw(record: list[dict[str, Any]], picture: Path) -> None:
         axis.plot(rows, [800 * n for n in rows], "--", color=MUTED, label="the rows alone, if all were in memory")
         axis.set(xlabel="million training rows", ylabel="highest memory in MB", ylim=(0, None))
         axis.legend()
-        return Drawing("stream-data", "Memory against rows", "", image)
+        return Drawing("Memory against rows", "", image)
 
     picture.write_bytes(drawing().png())
 

@@ -78,15 +78,6 @@ def test_seeds_and_start_are_those_of_the_runs_records(two, tmp_path):
         average(two, tmp_path / "third")
 
 
-def test_models_of_two_starts_are_refused(two, tmp_path):
-    (two[1] / "start.json").write_text(json.dumps({"start: runs/cot": "cd34"}), encoding="utf-8")
-    with pytest.raises(UserError, match="started from other weights than"):
-        average(two, tmp_path / "mean")
-    assert not (tmp_path / "mean").exists()
-    (two[1] / "start.json").unlink()  # not known, so it is not held against it
-    assert average(two, tmp_path / "mean").is_dir()
-
-
 def test_models_that_differ_in_more_than_weights_are_refused(two, tmp_path):
     file = two[1] / "model" / "ruplar.json"
     raw = json.loads(file.read_text(encoding="utf-8"))

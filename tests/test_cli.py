@@ -242,10 +242,6 @@ def test_report_tables_the_runs_of_a_folder_and_leaves_partial_ones_out(ruplar, 
     assert row["method"] == "no_cot" and row["benchmark"] == "ten.jsonl" and row["n"] == 10
     table = ruplar("report", "runs").out
     assert "no_cot" in table and "|" in table
-    (tmp_path / "page.md").write_text("# Page\n<!-- results:x -->\n<!-- /results:x -->\nend\n")
-    assert ruplar("report", "runs", "--update", "page.md:x").code == 0
-    page = (tmp_path / "page.md").read_text()
-    assert "no_cot" in page and page.startswith("# Page") and page.endswith("end\n")
     assert "nowhere" in refused("report", "nowhere")
 
 

@@ -98,7 +98,7 @@ def test_evaluate_finds_out_that_it_cannot_write_before_it_loads_the_model(rupla
 @pytest.mark.parametrize(
     "words",
     [
-        ("report", "RUN", "--html", "/proc/none/page.html"),
+        ("report", "RUN", "--page", "/proc/none/page.html"),
         ("bench", "priors", "--json", "/proc/none/record.json"),
         ("data", "make", "/proc/self/problems.jsonl"),
         ("demo", "--output", "/proc/none/demo", "--no-train"),
@@ -109,7 +109,7 @@ def test_evaluate_finds_out_that_it_cannot_write_before_it_loads_the_model(rupla
 )
 def test_places_that_cannot_be_used_are_named_before_any_work(ruplar, words, tmp_path, monkeypatch):
     for work in (
-        "report.page.write_report",
+        "report.page.write_page",
         "demo._show_thoughts",
         "model.store.export_model",
         "bench.priors.priors",
@@ -127,7 +127,7 @@ def test_places_that_cannot_be_used_are_named_before_any_work(ruplar, words, tmp
         ("export", "embedded:ruplar", "out"),
         ("evaluate", "embedded:no_cot", "--on", "word-problems", *QUICK),
         ("train", "embedded-live", *SMALL, "--device", "cpu", "--output", "out"),
-        ("report", "RUN", "--html", "out"),
+        ("report", "RUN", "--page", "out.html"),
     ],
 )
 def test_a_full_disk_is_told_in_one_sentence(ruplar, words, tmp_path):

@@ -13,8 +13,8 @@ from ruplar.data.cache import NOT_IN_KEY
 ORDER = [
     *("errors", "types", "renamed", "settings", "plugins", "io", "cache", "mapped", "fingerprints", "download"),
     *("domains", "problems", "spans", "priors", "data", "embedded", "model", "preview", "config"),
-    *("objective", "engine", "methods", "reasoner", "train", "evaluate", "report", "serve", "bench"),
-    *("display", "runs", "experiments", "cluster", "demo", "cli"),
+    *("objective", "engine", "methods", "reasoner", "train", "evaluate", "display", "report", "serve", "bench"),
+    *("runs", "experiments", "cluster", "demo", "cli"),
 ]
 THROUGH_PLUGINS = ("domains", "priors", "methods")
 PACKAGE = Path(__file__).parents[1] / "src" / "ruplar"

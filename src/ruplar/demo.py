@@ -266,18 +266,18 @@ def _evaluate(demo: _Demo, model: str, source: str, name: str) -> BenchmarkResul
 
 
 def _write_page(demo: _Demo) -> None:
-    """Write the page and its figures; without matplotlib, an optional dependency, say that they are left out."""
+    """Write the page; without matplotlib, an optional dependency, say that it is left out."""
     from ruplar.report.figures.style import load
-    from ruplar.report.page import write_report
+    from ruplar.report.page import write_page
 
     if "methods" not in demo.summary:
         return
     try:
         load()
     except UserError as error:
-        demo.say(f"\nNo page and no figures were written: {error}", "yellow")
+        demo.say(f"\nNo page was written: {error}", "yellow")
         return
-    write_report([demo.folder], demo.folder / PAGE, demo.folder / "figures", drafts=True, commands=["ruplar demo"])
+    write_page(demo.folder, demo.folder / PAGE, drafts=True, made_by="ruplar demo")
 
 
 def _close(demo: _Demo) -> None:

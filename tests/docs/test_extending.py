@@ -26,11 +26,6 @@ def span_of(step: str):
     return plugins.make("spans", "step").cut(step, plugins.make("domains", "arithmetic"))[0]
 
 
-def test_the_page_shows_files_of_each_kind(blocks):
-    files = {name.removeprefix("extras/") for name in blocks if name.startswith("extras/")}
-    assert files == {"echo.py", "gated.py", "numbers.py", "pause.py", "units.py", "write_units.py"}
-
-
 def test_the_prior_of_the_page_puts_the_named_share_on_the_result_and_none_on_operators():
     # 0.2 over the two other numbers is 0.1 each
     assert prior_of(span_of("3+4=7"), result_share=0.8) == pytest.approx({"7": 0.8, "3": 0.1, "4": 0.1})

@@ -54,7 +54,7 @@ def averages() -> dict[tuple[str, str], str]:
     """(study, row) → macro-average ± half its interval, as `ruplar report` prints it."""
     found = {}
     for study in STUDIES:
-        printed = report(f"results/{study}", "--no-tests", "--no-printed")
+        printed = report(f"results/{study}", "--no-tests")
         place = columns(printed, "method | seeds | GSM8K").index("macro-average")
         rows = table(printed, "method | seeds | GSM8K")
         found |= {(study, row): cells[place] for row, cells in rows.items()}
@@ -134,7 +134,7 @@ TIMED = {
 
 
 def test_the_readmes_milliseconds_are_those_of_the_latency_study():
-    printed = report("results/latency", "--no-tests", "--no-printed")
+    printed = report("results/latency", "--no-tests")
     names = columns(printed, "method | backbone")
     measured = {row: dict(zip(names, cells, strict=True)) for row, cells in table(printed, "method").items()}
     shown = ("forward passes", "tokens processed", "ms at batch size 1", "ms a question")

@@ -9,7 +9,7 @@ import pytest
 from figure_toys import RECORDS, variant
 
 from ruplar.report.budgets import curves, curves_tables
-from ruplar.report.figures import draw_curves
+from ruplar.report.figures import draw
 from ruplar.report.rows import collect
 from ruplar.report.sets import VALID
 
@@ -54,7 +54,7 @@ def test_the_table_and_the_figure_say_who_has_stopped(rows):
         ("Slow", "40.0 ±1.5", "+10.0 ±1.1", "yes"),
         ("Done", "90.0 ±1.5", "+0.5 ±1.1", "no"),
     ]
-    [drawing] = draw_curves(rows)
+    drawing = draw(rows, grid=False)
     seen, cost = drawing.figure.axes
     assert [line.get_label() for line in seen.containers] == ["Slow", "Done"]
     assert seen.containers[0].lines[0].get_xdata().tolist() == [204_800, 819_200]

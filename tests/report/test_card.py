@@ -257,10 +257,3 @@ def test_what_is_not_on_record_is_not_told(tmp_path):
     assert "not its training" in text and "the mean of the weights" not in text
     text = made(copy(tmp_path / "c", folder, config=asked, mean_of=[1, 2]))
     assert "It is a model soup of the trainings with seeds 1, 2." in text and "Only one soup is" in text
-
-
-def test_words_of_the_users_own_stand_below_the_limits_as_they_are():
-    text = made(MAIN / "RuPLaR-plus-seed1", more_limits="It cannot read /dev/null/x.\n")
-    assert re.search(
-        r"Milliseconds were measured on NVIDIA H200\.\n\nIt cannot read /dev/null/x\.\n\n## Licence", text
-    )

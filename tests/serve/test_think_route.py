@@ -1,4 +1,4 @@
-"""The playground's routes: a question's thought and answer as events, both models, votes, and what is loaded."""
+"""The playground's routes: a question's thought and answer as events, both models, and what is loaded."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def test_soft_tokens_come_first_and_then_the_answer(served, offline):
     assert (done["answer"], done["text"], done["latents"], done["forwards"]) == ("10", "10", 2, wanted.forwards)
     times = [data["ms"] for _, data in events if "ms" in data]
     assert times == sorted(times) and times[0] >= 0
-    assert "votes" not in done and done["halted"] and done["ended"]
+    assert done["halted"] and done["ended"]
 
 
 def test_the_text_model_writes_its_chain(served):
@@ -42,30 +42,11 @@ def test_the_text_model_writes_its_chain(served):
     assert done["steps"] == ["3*4=12", "12-2=10"]
 
 
-def test_samples_vote(served, offline):
-    from ruplar.engine.sampling import Decoding
-
-    body = {"samples": 6, "noise": 2.0, "seed": 4}
-    events = think(served.url, **body)
-    each = offline.sample([APPLES], 6, decoding=Decoding(noise=2.0, seed=4))[0]
-    samples = {data["index"]: data["text"] for data in only(events, "sample")}
-    assert [samples[i] for i in range(6)] == [answer.text for answer in each]
-    [done] = only(events, "done")
-    counts = [vote["count"] for vote in done["votes"]]
-    assert sum(counts) == 6
-    assert done["forwards"] == sum(answer.forwards for answer in each)
-    readable = [vote for vote in done["votes"] if vote["answer"] is not None]
-    assert done["answer"] == max(readable, key=lambda vote: vote["count"])["answer"]
-    again = think(served.url, **body)
-    assert only(again, "done")[0]["votes"] == done["votes"]
-
-
 def test_what_cannot_be_done_is_refused_before_the_stream(served):
     def status(**body):
         found = httpx.post(f"{served.url}/api/think", json={"question": APPLES, "method": "ruplar"} | body)
         return found.status_code, found.json()["error"]["param"]
 
-    assert status(samples=17) == (400, "samples")
     assert status(method="cot", halt_threshold=0.5) == (400, "halt_threshold")
     assert status(method="oracle") == (400, "method")
     assert status(question=" ") == (400, "question")
@@ -76,7 +57,7 @@ def test_info_says_what_is_loaded(served):
     found = httpx.get(f"{served.url}/api/info").json()
     assert (found["model"], found["method"], found["latent"]) == ("embedded", "ruplar", True)
     assert found["compare"] == {"model": "embedded:cot", "method": "cot"}
-    assert found["noise"] == {"of_samples": 0.3, "adjustable": True}
+    assert found["noise"] == {"adjustable": True}
     assert len(found["examples"]) == 12 and all(e["question"] and e["answer"] for e in found["examples"])
     assert not found["needs_key"]
 

@@ -1,4 +1,4 @@
-"""`ruplar export`, `push`, `average` and `fetch`: write a model for others, upload it, average training runs, download a backbone."""
+"""`ruplar export`, `average` and `fetch`: write a model for others, average training runs, download a backbone."""
 
 from __future__ import annotations
 
@@ -48,9 +48,6 @@ def export(
     licence: Annotated[
         str | None, typer.Option("--license", help="License of the weights as a Hub identifier, e.g. apache-2.0.")
     ] = None,
-    limits: Annotated[
-        Path | None, typer.Option(help="Markdown file with known limitations, appended to the model card.")
-    ] = None,
     drafts: Annotated[
         bool, typer.Option("--drafts", help="Include partial runs; the model card is then marked as a draft.")
     ] = False,
@@ -64,7 +61,6 @@ def export(
         "RUNS": runs,
         "--run": run,
         "--license": licence,
-        "--limits": limits,
         "--drafts": drafts,
         "--force": force,
     }
@@ -89,7 +85,6 @@ def export(
         _check_empty(folder, except_for=README)
     if folder.exists():
         writable_file(folder / README, force)
-    more_limits = _read_limits(limits) if limits else ""
     own_run = source.parent / RECORD
     if run is None and not own_run.is_file():
         raise UserError("--card: there is no run.json beside the model. Name the run that trained it: --run FOLDER.")
@@ -103,33 +98,8 @@ def export(
         raise UserError("--custom-generate: FOLDER is MODEL, and only its model card is written. Name another folder.")
     write = (model, folder, merge, dtype, custom_generate)
     about = _describe(load_model(folder), folder) if card_only else _write_model(*write)
-    write_text(folder / README, build_card(about, subject, licence=licence, more_limits=more_limits))
+    write_text(folder / README, build_card(about, subject, licence=licence))
     out.print(f"card     {folder / README}", highlight=False)
-
-
-def push(
-    folder: Annotated[Path, typer.Argument(help="Model folder with its card, as `ruplar export --card` writes it.")],
-    repo: Annotated[str, typer.Argument(metavar="OWNER/NAME", help="Repository on the Hugging Face Hub.")],
-    upload: Annotated[
-        bool, typer.Option("--upload", help="Upload. Without it, only check and list the files.")
-    ] = False,
-    private: Annotated[bool, typer.Option("--private", help="Make a new repository private.")] = False,
-) -> None:
-    """Check a model folder for the Hugging Face Hub, and upload it with --upload."""
-    from ruplar.model.store import find_model
-    from ruplar.report import publish
-
-    found = publish.check_publication(find_model(folder), repo)
-    for file in found.files:
-        out.print(f"file     {file.relative_to(found.folder)}  {file.stat().st_size:,} bytes", highlight=False)
-    for result in found.results:
-        out.print(f"result   {result.dataset_name}  {result.metric_name}  {result.metric_value}", highlight=False)
-    if not found.results:
-        out.print("result   none: the model card has no evaluation results", highlight=False)
-    if not upload:
-        out.print(f"checked  {found.megabytes:,.1f} MB for {repo}; add --upload to upload it", highlight=False)
-        return
-    out.print(f"uploaded {publish.upload(found, private)}", highlight=False)
 
 
 def _check_empty(folder: Path, except_for: str = "") -> None:
@@ -155,13 +125,6 @@ def _describe(model: Model, folder: Path) -> Written:
     size = sum(file.stat().st_size for file in folder.glob("*.safetensors"))
     adapter = (folder / "adapter_config.json").is_file()
     return Written(folder.resolve().name, model.metadata, adapter, parameters, size / 1e6)
-
-
-def _read_limits(file: Path) -> str:
-    try:
-        return file.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise UserError(f"--limits: {file} cannot be read ({error}). Name a Markdown file.") from error
 
 
 def average(

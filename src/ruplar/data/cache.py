@@ -18,7 +18,7 @@ from ruplar.io import atomic_folder
 
 ENCODED = ".encoded"
 """Name of the cache folder, beside the runs that share it."""
-NOT_IN_KEY = ("evaluate", "report", "serve", "bench", "display", "runs", "experiments", "cluster", "demo", "cli")
+NOT_IN_KEY = ("evaluate", "display", "report", "serve", "bench", "runs", "experiments", "cluster", "demo", "cli")
 """Parts of the package that training never imports: changing their code does not invalidate a cache."""
 _SIZES = "sizes.json"
 

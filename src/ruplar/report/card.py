@@ -47,17 +47,15 @@ class Written:
     megabytes: float
 
 
-def build_card(written: Written, subject: ModelRecords, *, licence: str | None = None, more_limits: str = "") -> str:
-    """Make the card's text; `licence` is the Hub's identifier, `more_limits` is Markdown."""
+def build_card(written: Written, subject: ModelRecords, *, licence: str | None = None) -> str:
+    """Make the card's text; `licence` is the Hub's identifier."""
     import jinja2
 
     source = resources.files("ruplar.report").joinpath("card.md").read_text(encoding="utf-8")
     environment = jinja2.Environment(trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True)
     environment.filters |= {"shell": shlex.quote, "python": _quoted, "public": public, "last_part": _last_part}
-    marker = "<!-- more limits -->"  # the user's own words keep their paths
-    text = environment.from_string(source).render(**_content(written, subject, licence), more_limits=marker)
-    more = f"{more_limits.strip()}\n\n" if more_limits.strip() else ""
-    return re.sub(r"\n{3,}", "\n\n", without_places(text).replace(f"{marker}\n", more))
+    text = environment.from_string(source).render(**_content(written, subject, licence))
+    return re.sub(r"\n{3,}", "\n\n", without_places(text))
 
 
 def _content(written: Written, subject: ModelRecords, licence: str | None) -> dict[str, Any]:

@@ -1,203 +1,231 @@
-"""Folders of records → one self-contained HTML page (headline, tables, figures, thoughts, provenance), a folder of figures, or both.
+"""A folder of records → one page, as Markdown with its figure beside it or as one self-contained HTML file.
 
-The page has no script and loads nothing from the network. Every number in it is computed from the records.
+The page says first what was found and what did not work, then has the tables, the figure, thoughts, tests, costs and settings.
+Tables have at most ten columns; what only some readers need is in collapsible sections. The HTML file is the same Markdown,
+rendered, without a script; it loads nothing from the network.
 """
 
 from __future__ import annotations
 
+import base64
+import html
+import json
+import logging
+import re
 import shlex
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from ruplar import __version__, io
-from ruplar.config import recipes
+from ruplar import io
 from ruplar.errors import UserError
-from ruplar.evaluate.record import RunRecord
-from ruplar.report.figures import draw_all, write_figures
+from ruplar.evaluate.record import ABLATION, RECORD, read_ablation, study_of
+from ruplar.report.breakdown import steps_tables
+from ruplar.report.budgets import curves, curves_tables
+from ruplar.report.figures import draw, draw_growth
 from ruplar.report.figures.style import Drawing
-from ruplar.report.material import Material, Thought, best_thinker, gather, pick_lengths, thoughts_of
-from ruplar.report.rows import Row, method_of
-from ruplar.report.sets import ABOUT, is_selection, on_test_sets
-from ruplar.report.table import Table, modes_table
-from ruplar.report.tables import tables
+from ruplar.report.headline import headline
+from ruplar.report.marks import marked
+from ruplar.report.paper import printed_table
+from ruplar.report.rows import Row, find_runs, pool
+from ruplar.report.sets import on_test_sets
+from ruplar.report.table import NONE, Table, modes_table, to_markdown
+from ruplar.report.tables import (
+    accuracy_table,
+    cost_table,
+    latent_ablation_table,
+    summary_table,
+    tests_tables,
+)
+from ruplar.report.thoughts import thoughts
 
-EXAMPLES = 4
-SHOWN = 6  # tokens per soft token
+log = logging.getLogger(__name__)
+
+TRY = " try "  # in the label of a try, after that of its row
+_WIDEST = 120  # characters of a value of a bench record
 
 
-@dataclass(frozen=True)
-class Headline:
-    """The top of the page: title, the finding with its numbers, what failed, and pairs of a number and what it is."""
-
-    title: str
-    sentence: str
-    cards: list[tuple[str, str]]
-    failed: list[str] = field(default_factory=list)
-
-
-def write_report(
-    paths: Iterable[str | Path],
-    html: str | Path | None = None,
-    figures: str | Path | None = None,
-    *,
-    drafts: bool = False,
-    commands: Sequence[str] = (),
+def write_page(
+    folder: str | Path, file: str | Path, against: str | None = None, *, drafts: bool = False, made_by: str = ""
 ) -> list[Path]:
-    """Write the page, the figures, or both; figures are drawn once."""
-    material = gather(paths, drafts)
-    drawings = draw_all(material)
-    written = []
-    if figures is not None:
-        written.append(write_figures(drawings, figures))
-    if html is not None:
-        written.append(io.write_text(html, build(material, drawings, commands)))
-    return written
-
-
-def build(material: Material, drawings: Sequence[Drawing], commands: Sequence[str] = ()) -> str:
-    """Build the page; `drawings` are its figures."""
-    import jinja2
-
-    source = resources.files("ruplar.report").joinpath("page.html").read_text(encoding="utf-8")
-    template = jinja2.Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True).from_string(source)
-    made, untested = _tables(material.rows)
-    made += [modes_table(f"Latent ablation, {name}", modes) for name, modes in material.ablations.items()]
-    kinds = [d for d in drawings if not d.name.startswith("training-")]
-    return template.render(
-        headline=headline(material.rows, material.ablations),
-        tables=made,
-        untested=untested,
-        drawings=kinds,
-        curves=[d for d in drawings if d not in kinds],
-        examples=_examples(material.rows),
-        shown=SHOWN,
-        made=material.records,
-        benches=material.benches,
-        drafts=material.drafts,
-        commands=[*commands, *_commands(material.records)],
-        version=__version__,
-    )
-
-
-def _tables(rows: Sequence[Row]) -> tuple[list[Table], str]:
-    if not rows:
-        return [], ""
-    try:
-        return tables(rows, narrow=True), ""
-    except UserError as error:
-        return tables(rows, tests=False, narrow=True), str(error)
-
-
-def headline(rows: Sequence[Row], ablations: Mapping[str, Sequence[Mapping[str, Any]]] | None = None) -> Headline:
-    """Compare the best latent method with the text chain and the direct answer, on the test set that most methods share.
-
-    A selection set is the headline only where no test set was evaluated, and is then called one.
-    """
-    sets: dict[tuple[str, str, str], list[Row]] = {}
-    for row in on_test_sets(rows):
-        sets.setdefault((row.study, row.backbone, row.benchmark), []).append(row)
-    if not sets:
-        return Headline("Speed", "Measured times beside the published procedure and the hardware's lower bound.", [])
-    group = max(sets.values(), key=len)
-    text, direct = _named(group, "cot"), _named(group, "no_cot")
-    soft = _best([r for r in group if method_of(r) not in ("cot", "no_cot") and r.latents > 0])
-    name = group[0].benchmark + (", a selection set" if is_selection(group[0].benchmark) else "")
-    title = f"{len(group)} methods on {name}" if len(group) > 1 else f"{group[0].method} on {name}"
-    first = soft or _best(group)
-    assert first is not None
-    sentence = (
-        f"{first.method} answers {first.accuracy:.1f} % of {first.n:,} questions correctly (95 % CI "
-        f"{first.low:.1f} to {first.high:.1f}) with {first.forwards:.1f} forward passes per question"
-    )
-    if soft and text:
-        sentence += f"; a written chain of thought takes {text.forwards:.1f} for {text.accuracy:.1f} %"
-    if soft and direct:
-        sentence += f", a direct answer takes {direct.forwards:.1f} for {direct.accuracy:.1f} %"
-    beside = [row for row in on_test_sets(rows) if (row.study, row.backbone) == (first.study, first.backbone)]
-    failed = [*failures(soft.method, beside), *idle_latents(ablations or {})] if soft else []
-    return Headline(title, sentence + ".", _cards(first, text if soft else None), failed)
-
-
-def failures(best: str, rows: Sequence[Row]) -> list[str]:
-    """Say which methods are not above the direct answer on a set: their intervals overlap. Sets on which `best` fails come first.
+    """Write the page of a results folder; returns the files written.
 
     Args:
-        best: The method of the headline.
-        rows: Of its study and backbone, on test sets.
+        folder: With run.json files, or only with records of `ruplar bench`.
+        file: With the ending .html, the figure is in the page; else it is a PNG beside it.
+        against: Test rows against this one too, beside the study's reference.
+        drafts: Include partial runs; the page says so at the top.
+        made_by: The command that made the page; default: `ruplar report`.
     """
-    found = []
-    for benchmark in dict.fromkeys(row.benchmark for row in rows):
-        group = [row for row in rows if row.benchmark == benchmark]
-        direct, text = _named(group, "no_cot"), _named(group, "cot")
-        trained = [row for row in group if method_of(row) not in ("cot", "no_cot")]
-        below = [row for row in trained if direct and row.low <= direct.high]
-        if not direct or not below:
-            continue
-        about = f"{benchmark} ({ABOUT[benchmark]})" if benchmark in ABOUT else benchmark
-        count = f"{len(below)} of {len(trained)} methods are not clearly above a direct answer"
-        mine = next((row for row in below if row.method == best), None)
-        if mine is None:
-            names = ", ".join(f"{row.method} {row.accuracy:.1f}" for row in below)
-            found.append(f"On {about} {count} ({direct.accuracy:.1f} %): {names} %.")
-            continue
-        chain = f", a written chain {text.accuracy:.1f} %" if text else ""
-        found.insert(
-            0,
-            f"On {about} {best} answers {mine.accuracy:.1f} % correctly, a direct answer {direct.accuracy:.1f} %{chain}; "
-            f"{count}.",
-        )
-    return found
+    folder, file = Path(folder), Path(file)
+    options = [str(folder), "--page", str(file), *(["--against", against] if against else [])]
+    command = made_by or f"ruplar report {shlex.join(options)}"
+    text, drawing = build(folder, file.stem, against, drafts)
+    if file.suffix == ".html":
+        return [io.write_text(file, as_html(f"{text}\nMade by `{command}`.\n", drawing, f"{file.stem}.png"))]
+    written = [io.write_text(file, f"<!-- made by: {command} -->\n{text}")]
+    return written + ([io.write_bytes(file.with_suffix(".png"), drawing.png())] if drawing else [])
 
 
-def idle_latents(ablations: Mapping[str, Sequence[Mapping[str, Any]]]) -> list[str]:
-    """Say whose latents change nothing: another question's latents cost no accuracy, by the interval of the difference."""
-    if not ablations:
-        return ["Whether the latents of these methods matter is not known: no latent ablation is on record."]
-    found = []
-    for name, modes in ablations.items():
-        by_mode = {mode["mode"]: mode for mode in modes}
-        real, other = by_mode.get("real"), by_mode.get("shuffled")
-        if real and other and other["difference_high"] is not None and other["difference_high"] >= 0:
-            found.append(
-                f"The latents of {name} do not clearly matter: {real['accuracy']:.1f} % with its own, "
-                f"{other['accuracy']:.1f} % with another question's."
-            )
-    return found
+def as_html(text: str, drawing: Drawing | None, name: str) -> str:
+    """Render a page; of its HTML only the collapsible sections are HTML, whatever a record holds."""
+    from markdown_it import MarkdownIt
+
+    body = MarkdownIt("commonmark", {"html": False}).enable("table").render(text)
+    start = r"<p>&lt;details&gt;\n&lt;summary&gt;(.*?)&lt;/summary&gt;</p>"
+    body = re.sub(start, r"<details>\n<summary>\1</summary>", body).replace("<p>&lt;/details&gt;</p>", "</details>")
+    if drawing is not None:
+        png = base64.b64encode(drawing.png()).decode()
+        body = body.replace(f'src="{name}"', f'src="data:image/png;base64,{png}"')
+    template = resources.files("ruplar.report").joinpath("page.html").read_text(encoding="utf-8")
+    title = text.partition("\n")[0].removeprefix("# ")
+    return template.replace("{title}", html.escape(title)).replace("{body}", body)
 
 
-def _named(rows: Sequence[Row], method: str) -> Row | None:
-    return _best([row for row in rows if method_of(row) == method])
+def build(folder: Path, name: str, against: str | None = None, drafts: bool = False) -> tuple[str, Drawing | None]:
+    """Make the page's Markdown and its figure, which is NAME.png in the page."""
+    if not any(folder.rglob(RECORD)):
+        return _bench_page(folder, name)
+    study = study_of(folder)
+    every = pool(find_runs([folder], drafts), drafts)
+    tries, rows = [row for row in every if TRY in row.method], [row for row in every if TRY not in row.method]
+    rows, tries = (rows, tries) if rows else (tries, [])
+    drawing = draw(rows, bool(study.get("grid")))
+    own, loose = _ablations(folder, rows)
+    cost, learning, ablated = cost_table(rows), curves_tables(rows), latent_ablation_table(rows)
+    last = [curve.last for group in curves(rows) for curve in group]  # budgets are compared with equal ones
+    measured = "ms at batch size 1" in cost.names
+    title = f"Study {study['name']}" if "name" in study else folder.resolve().name
+    sections = [
+        f"# {title}\n",
+        _draft(every),
+        f"{study['about']}\n" if study.get("about") else "",
+        headline(last or rows, own | loose),
+        *(table.markdown() for table in learning),
+        "" if learning else summary_table(rows).markdown(),
+        _figure(drawing, name),
+        _details("Every row and budget", summary_table(rows)) if learning else "",
+        cost.markdown() if measured else "",
+        ablated.markdown() if ablated.lines else "",
+        *(modes_table(f"Latent ablation, {one}", modes).markdown() for one, modes in loose.items()),
+        thoughts(rows),
+        _paired(rows, against),
+        _by_steps(rows),
+        _details("All benchmarks", accuracy_table(rows)),
+        "" if measured else _details("Cost", replace(cost, title="")),
+        _details("Beside the paper's printed numbers", replace(printed_table(rows), title="")),
+        _details("Tries: settings chosen by their validation accuracy", summary_table(tries)) if tries else "",
+        _details("Settings of each row", _settings(study)),
+        _details("Runs", _runs(rows)),
+    ]
+    return "\n".join(section for section in sections if section), drawing
 
 
-def _best(rows: Sequence[Row]) -> Row | None:
-    return max(rows, key=lambda row: row.accuracy, default=None)
+def _draft(rows: Sequence[Row]) -> str:
+    runs = [run.record for row in rows for run in row.runs]
+    reasons = "; ".join(dict.fromkeys(f"{record.name}: {why}" for record in runs for why in record.partial))
+    return f"**Draft.** These runs may enter no table: {reasons}.\n" if reasons else ""
 
 
-def _cards(row: Row, text: Row | None) -> list[tuple[str, str]]:
-    cards = [(f"{row.accuracy:.1f} %", f"of {row.n:,} questions correct, {row.method}")]
-    if row.latents:
-        cards.append((f"{row.latents:.2f}", "soft tokens per question, on average"))
-    if text and text.forwards and row.forwards:
-        cards.append((f"{text.forwards / row.forwards:.1f}×", "fewer forward passes than the text chain"))
-    if text and text.accuracy:
-        cards.append((f"{100 * row.accuracy / text.accuracy:.0f} %", "of the accuracy of the text chain"))
-    return cards
+def _figure(drawing: Drawing | None, name: str) -> str:
+    return f"![{drawing.title}]({name}.png)\n\n{drawing.caption}\n" if drawing else ""
 
 
-def _examples(rows: Sequence[Row]) -> list[Thought]:
-    row = best_thinker(rows)
-    return pick_lengths(thoughts_of(row, rows), EXAMPLES) if row else []
+def _ablations(folder: Path, rows: Sequence[Row]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Read the ablations of each row's first run that has one: of a study, and others such as `ruplar ablate --json` prints."""
+    own: dict[str, Any] = {}
+    loose: dict[str, Any] = {}
+    for row in rows:
+        file = next((run.folder / ABLATION for run in row.runs if (run.folder / ABLATION).is_file()), None)
+        for name, modes in (read_ablation(file) if file else {}).items():
+            (own if row.study else loose).setdefault(f"{row.method} on {name}", modes)
+    for file in sorted(folder.rglob(ABLATION)):
+        loose |= {} if file.with_name(RECORD).is_file() else read_ablation(file)
+    return own, loose
 
 
-def _commands(records: Sequence[RunRecord]) -> list[str]:
-    known = recipes()
-    made = []
+def _details(title: str, *tables: Table) -> str:
+    found = [table for table in tables if table.lines]
+    if not found:
+        return ""
+    return f"<details>\n<summary>{title}</summary>\n\n{to_markdown(found)}\n</details>\n"
+
+
+def _paired(rows: Sequence[Row], against: str | None) -> str:
+    try:
+        found = tests_tables(on_test_sets(rows), against)
+    except UserError as error:
+        return f"Paired tests are not possible: {error}\n"
+    return "\n".join(_details(table.title, replace(table, title="")) for table in found)
+
+
+def _by_steps(rows: Sequence[Row]) -> str:
+    """Accuracy by the number of reference steps, on the first test set that has chains."""
+    tested = on_test_sets(rows)
+    try:
+        table = next(iter(steps_tables(tested)), None)
+    except (OSError, UserError):  # no answers on record: the paired tests say so
+        return ""
+    return "" if table is None else _details(table.title, replace(marked(table, tested), title=""))
+
+
+def _settings(study: Mapping[str, Any]) -> Table:
+    rows = [row for row in study.get("rows", {}).values() if row.get("set") or row.get("of")]
+    common = (
+        set.intersection(*(set(row["set"]) for row in rows if row["set"])) if any(r["set"] for r in rows) else set()
+    )
+    lines = []
+    for row in rows:
+        own = ", ".join(f"`{one}`" for one in row["set"] if one not in common)
+        of = f"soup of {row['mean']} seeds of {row['of']}" if row.get("mean") else f"models of {row['of']}"
+        lines.append((row["label"], ", ".join(filter(None, (of if row.get("of") else "", own))) or NONE))
+    note = f"All rows: {', '.join(f'`{one}`' for one in sorted(common))}." if common else ""
+    return Table(("method", "settings of its own"), tuple(lines), 2, note=note)
+
+
+def _runs(rows: Sequence[Row]) -> Table:
+    lines = {}
+    for run in (run for row in rows for run in row.runs):
+        record, hardware = run.record, run.record.machine.gpu or run.record.machine.cpu
+        commit = NONE if record.commit is None else record.commit[:12]
+        lines[run.folder] = (record.name, str(record.seed), record.started[:10], commit, hardware)
+    return Table(("method", "seed", "date", "commit", "hardware"), tuple(lines.values()), 5)
+
+
+def _bench_page(folder: Path, name: str) -> tuple[str, Drawing | None]:
+    records = _benches(folder)
+    if not records:
+        raise UserError(f"{folder}: nothing to report: no run.json and no bench record.")
+    drawing = next((draw_growth(record) for record in records if record["what"] == "growth"), None)
+    sections = ["# Speed and memory\n", "Measured by `ruplar bench`.\n", _figure(drawing, name)]
     for record in records:
-        recipe = str(record.config.get("name", record.name))
-        if record.train_seconds is not None and recipe in known:
-            seed = [] if any(o.startswith("seed=") for o in record.overrides) else [f"seed={record.seed}"]
-            made.append(shlex.join(["ruplar", "train", recipe, *record.overrides, *seed]))
-    return list(dict.fromkeys(made))
+        values = [(key, _cell(value)) for key, value in record.items() if not isinstance(value, dict | list)]
+        lines = tuple((key, value) for key, value in values if len(value) <= _WIDEST)
+        where = record.get("gpu") or record.get("cpu") or record["device"]
+        if record["what"] == "models":  # measured on a user's machine: first, and open
+            rows = tuple(tuple(map(_cell, row.values())) for row in record["rows"])
+            title = f"{record['shape']} against {record['text_model']}, {where}, threads: {record['threads']}"
+            sections.insert(2, to_markdown([Table(tuple(record["rows"][0]), rows, 1, title)]))
+        sections.append(_details(f"{record['what']}, {record['shape']}, {where}", Table(("field", "value"), lines, 2)))
+    return "\n".join(section for section in sections if section), drawing
+
+
+def _cell(value: Any) -> str:
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
+def _benches(folder: Path) -> list[dict[str, Any]]:
+    found = []
+    for file in sorted(folder.rglob("*.json")):
+        try:
+            content = json.loads(file.read_text(encoding="utf-8"))
+        except ValueError as error:
+            raise UserError(f"{file}: not JSON ({error}).") from error
+        if isinstance(content, dict) and {"what", "shape", "device"} <= content.keys():
+            if content.get("dirty"):
+                log.warning("%s is left out: the code had uncommitted changes.", file)
+            else:
+                found.append(content)
+    return found

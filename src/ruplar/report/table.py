@@ -1,18 +1,13 @@
-"""Names, lines and a note → one table as Markdown or HTML; and the block of a page that holds it."""
+"""Names, lines and a note → one table as Markdown."""
 
 from __future__ import annotations
 
-import html
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ruplar.errors import UserError
-
 MINUS, NONE = "−", "–"
-NARROW = 5
-"""Columns that fit a phone; with more, the page shows each line of a table as a list."""
 
 
 @dataclass(frozen=True)
@@ -34,25 +29,6 @@ class Table:
         ]
         body = "\n".join(f"| {' | '.join(line)} |" for line in lines) + "\n"
         return (f"**{self.title}**\n\n" if self.title else "") + body + (f"\n{self.note}\n" if self.note else "")
-
-    def html(self) -> str:
-        """Format as one `<table>`, its title the caption, the note a paragraph below; each cell names its column."""
-        kinds = [' class="text"' if i < self.texts else "" for i in range(len(self.names))]
-        names = [html.escape(name) for name in self.names]
-        head = "".join(f"<th{kind}>{name}</th>" for kind, name in zip(kinds, names, strict=True))
-        lines = [
-            "".join(
-                f'<td{kind} data-name="{name}">{html.escape(text)}</td>'
-                for kind, name, text in zip(kinds, names, line, strict=True)
-            )
-            for line in self.lines
-        ]
-        title = f"<caption>{html.escape(self.title)}</caption>" if self.title else ""
-        body = "\n".join(f"<tr>{line}</tr>" for line in lines)
-        note = f'\n<p class="note">{html.escape(self.note)}</p>' if self.note else ""
-        wide = " wide" if len(names) > NARROW else ""
-        head = f"<thead><tr>{head}</tr></thead>"
-        return f'<table class="results{wide}">{title}\n{head}\n<tbody>\n{body}\n</tbody>\n</table>{note}\n'
 
 
 def to_markdown(found: Iterable[Table]) -> str:
@@ -82,12 +58,3 @@ def _interval(mode: Mapping[str, Any], key: str, prefix: str, sign: str = "") ->
 def as_code(text: str) -> str:
     """Format marker tokens as code, so that Markdown does not take them for HTML tags."""
     return re.sub(r"(?<!`)</?think>(?!`)", r"`\g<0>`", text)
-
-
-def replace_block(text: str, marker: str, table: str) -> str:
-    """Replace what is between `<!-- results:MARKER -->` and `<!-- /results:MARKER -->` in a page."""
-    start, end = f"<!-- results:{marker} -->", f"<!-- /results:{marker} -->"
-    if text.count(start) != 1 or text.count(end) != 1 or text.index(start) > text.index(end):
-        raise UserError(f"the page must hold {start} and, below it, {end}, once each; the table goes between them.")
-    before, rest = text.split(start)
-    return f"{before}{start}\n{table.strip()}\n{end}{rest.split(end)[1]}"

@@ -30,39 +30,37 @@ MODES = {"zero": "zeroed", "argmax": "hardened"}
 """Mode of an ablation → its heading, where it differs."""
 
 
-def tables(
-    rows: Sequence[Row], *, tests: bool = True, against: str | None = None, printed: bool = True, narrow: bool = False
-) -> list[Table]:
+def tables(rows: Sequence[Row], *, tests: bool = True, against: str | None = None) -> list[Table]:
     """Make all tables of a report: results, macro-averages, latent ablation, paired tests, the paper's numbers beside ours.
 
-    Rows are tested against the best of their study and against the row `against`, else each study's own `reference`.
-    `narrow`: a summary, and accuracies and costs in tables of their own, so that each fits a page.
+    `tests`, `against`: see `tests_tables`; without tests rows are compared only with the row `against`.
     """
-    if narrow:
-        results = [summary_table(rows), replace(accuracy_table(rows), title="All results"), cost_table(rows)]
-    else:
-        results = [results_table(rows), *([summary_table(rows)] if averages(rows) else [])]
-    found = [*curves_tables(rows), *results, latent_ablation_table(rows)]
-    found += [marked(shares_table(rows, references(rows)), rows)] if tests and references(rows) else []
-    found += tests_tables(rows, against) if tests else []
-    if against is not None and not tests:
-        found.append(marked(pairs_table(pairs(rows, against), f"Against {against}"), rows))
-    if printed:
-        found.append(paper.printed_table(rows))
+    found = [*curves_tables(rows), results_table(rows), *([summary_table(rows)] if averages(rows) else [])]
+    found.append(latent_ablation_table(rows))
+    if tests:
+        found += tests_tables(rows, against)
+    elif against is not None:
+        found.append(_tested(rows, against))
+    found.append(paper.printed_table(rows))
     return [table for table in found if table.lines]
 
 
 def tests_tables(rows: Sequence[Row], against: str | None = None) -> list[Table]:
-    """Test every row against the best, and against the named row or each study's reference where that is not the best."""
-    found = [marked(pairs_table(pairs(rows), "Against the best of each benchmark"), rows)]
-    if against is not None:
-        return [*found, marked(pairs_table(pairs(rows, against), f"Against {against}"), rows)]
-    for study, reference in references(rows).items():
-        of_study = [row for row in rows if row.study == study]
-        compared = pairs(of_study, reference)
-        if compared != [pair for pair in pairs(of_study) if pair.against == reference]:
-            found.append(marked(pairs_table(compared, f"Against {reference}"), of_study))
-    return found
+    """Percent of each study's reference; paired tests against it, else against the best, and against the row `against`."""
+    named = references(rows)
+    found = [marked(shares_table(rows, named), rows)] if named else []
+    free = [row for row in rows if row.study not in named]
+    found += [_tested(free)] if free else []
+    for study, reference in named.items():
+        found.append(_tested([row for row in rows if row.study == study], reference))
+    if against is not None and against not in named.values():
+        found.append(_tested(rows, against))
+    return [table for table in found if table.lines]
+
+
+def _tested(rows: Sequence[Row], against: str | None = None) -> Table:
+    title = f"Paired tests against {against or 'the best of each benchmark'}"
+    return marked(pairs_table(pairs(rows, against), title), rows)
 
 
 def references(rows: Sequence[Row]) -> dict[str, str]:

@@ -148,7 +148,6 @@ class ThinkBody(Strict):
     question: str = Field(min_length=1)
     method: Literal["ruplar", "cot"] = Field(description="The served model (ruplar) or the text-CoT model (cot).")
     halt_threshold: float | None = Field(None, gt=0, lt=1)
-    samples: int = Field(1, ge=1)
     noise: float | None = Field(None, ge=0, le=10)
     temperature: float = Field(0.0, ge=0, le=2)
     seed: int = Field(0, ge=0, le=2**63 - 1)

@@ -3,55 +3,12 @@
 from __future__ import annotations
 
 import math
-import re
-from collections import Counter
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ruplar.report.budgets import Curve
 from ruplar.report.figures.style import BLUE, INK, MARKERS, MUTED, PAPER, SERIES, Drawing, panels, styled
 from ruplar.report.rows import Row
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
-MOST = 6
-"""Methods that a figure of points has; with more, each has a line of its own."""
-
-
-def draw_frontier(rows: Sequence[Row]) -> Drawing:
-    """Draw accuracy against cost for rows of one benchmark: points for a few methods, one line per method for many."""
-    name, title = f"frontier-{slug(rows[0].benchmark)}", f"Accuracy against cost on {rows[0].benchmark}"
-    if len(rows) > MOST:
-        figure, caption = _lines(rows, f"accuracy on {rows[0].benchmark}, %")
-        return Drawing(
-            name, title, f"Left: accuracy on the {rows[0].n:,} questions of {rows[0].benchmark}{caption}", figure
-        )
-    return Drawing(name, title, *_points(rows))
-
-
-@styled
-def _points(rows: Sequence[Row]) -> tuple[str, Figure]:
-    """Draw a point per method; milliseconds only where one machine measured all of them. Returns the caption and the figure."""
-    same = one_machine(rows)
-    figure, axes = panels(1, 2 if same else 1, 13 if same else 8, 5.6)
-    _panel(axes[0], rows, "forwards", "forward passes per question")
-    if same:
-        _panel(axes[1], rows, "ms_per_question", "milliseconds per question")
-        axes[1].set_ylabel("")
-    handles, labels = axes[0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=min(4, len(labels)))
-    when = (
-        "right: milliseconds per question in batches, all on one machine"
-        if same
-        else "milliseconds are not drawn because the runs come from different machines"
-    )
-    caption = (
-        f"Each point is one method on the {rows[0].n:,} questions of {rows[0].benchmark}: higher is more accurate, further left "
-        f"is cheaper. Bars are 95 % confidence intervals. Left: forward passes per question; {when}. {_front(rows)} "
-        "The line joins the means on the front; a black edge marks what is clearly on it."
-    )
-    return caption, figure
 
 
 @styled
@@ -69,7 +26,7 @@ def draw_curves(curves: Sequence[Curve]) -> Drawing:
     budgets = sorted({budget for curve in curves for budget in curve.points})
     axes[0].set_xticks(budgets, [f"{budget / 1e6:.1f} M" for budget in budgets])
     axes[0].minorticks_off()
-    _panel(axes[1], [curve.last for curve in curves], "forwards", "forward passes per question, after the last budget")
+    _panel(axes[1], [curve.last for curve in curves], "forward passes per question, after the last budget")
     handles, labels = axes[0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower center", ncols=min(4, len(labels)))
     benchmark = curves[0].benchmark
@@ -79,48 +36,39 @@ def draw_curves(curves: Sequence[Curve]) -> Drawing:
         f"stopped improving: the last doubling gained less than its interval ({stopped}). Right: against forward passes per "
         "question after the last budget, with the Pareto front."
     )
-    return Drawing(f"curves-{slug(benchmark)}", f"Learning curves on {benchmark}", caption, figure)
+    return Drawing(f"Learning curves on {benchmark}", caption, figure)
 
 
-def one_machine(rows: Sequence[Row]) -> bool:
-    """Whether all runs name the same processor and GPU, so that their milliseconds are comparable."""
-    return len({(run.record.machine.cpu, run.record.machine.gpu) for row in rows for run in row.runs}) <= 1
-
-
-def frontier(rows: Sequence[Row], cost: str) -> list[Row]:
+def frontier(rows: Sequence[Row]) -> list[Row]:
     """Find the Pareto front, cheapest first: no other row is as cheap and as accurate, and better in one of the two.
 
     Costs within one percent of each other count as equal.
     """
 
     def beats(a: Row, b: Row) -> bool:
-        mine, theirs = getattr(a, cost), getattr(b, cost)
-        cheaper, as_cheap = mine < theirs * 0.99, mine <= theirs * 1.01
+        cheaper, as_cheap = a.forwards < b.forwards * 0.99, a.forwards <= b.forwards * 1.01
         return as_cheap and a.accuracy >= b.accuracy and (cheaper or a.accuracy > b.accuracy)
 
     front: list[Row] = []
-    for row in sorted(rows, key=lambda row: (-row.accuracy, getattr(row, cost))):
+    for row in sorted(rows, key=lambda row: (-row.accuracy, row.forwards)):
         if not any(beats(other, row) for other in front):
             front.append(row)
-    return sorted(front, key=lambda row: getattr(row, cost))
+    return sorted(front, key=lambda row: row.forwards)
 
 
-def clear(rows: Sequence[Row], cost: str) -> list[Row]:
+def clear(rows: Sequence[Row]) -> list[Row]:
     """Keep of the Pareto front what the intervals leave no doubt about: no row that is as cheap reaches into its interval."""
-    return [
-        row
-        for row in frontier(rows, cost)
-        if all(
-            other.high < row.low
-            for other in rows
-            if other is not row and getattr(other, cost) <= getattr(row, cost) * 1.01
-        )
-    ]
+
+    def certain(row: Row) -> bool:
+        others = [other for other in rows if other is not row and other.forwards <= row.forwards * 1.01]
+        return all(other.high < row.low for other in others)
+
+    return [row for row in frontier(rows) if certain(row)]
 
 
 def _front(rows: Sequence[Row]) -> str:
     """Explain the Pareto front of some rows."""
-    front, certain = frontier(rows, "forwards"), clear(rows, "forwards")
+    front, certain = frontier(rows), clear(rows)
     names = ", ".join(row.method for row in certain) or "none"
     rest = [row.method for row in front if row not in certain]
     doubtful = (
@@ -132,26 +80,21 @@ def _front(rows: Sequence[Row]) -> str:
     )
 
 
-def slug(text: str) -> str:
-    """Convert to a file name: letters, digits, dots, underscores and single dashes."""
-    return re.sub(r"[^\w.]+", "-", text).strip("-")
-
-
-def _panel(axes: Any, rows: Sequence[Row], cost: str, label: str) -> None:
-    front, certain = frontier(rows, cost), clear(rows, cost)
+def _panel(axes: Any, rows: Sequence[Row], label: str) -> None:
+    front, certain = frontier(rows), clear(rows)
     axes.plot(
-        [getattr(r, cost) for r in front], [r.accuracy for r in front],
+        [row.forwards for row in front], [row.accuracy for row in front],
         color=INK, linewidth=1.4, linestyle="--", zorder=2, label="Pareto front",
     )  # fmt: skip
     for i, row in enumerate(rows):
         axes.errorbar(
-            getattr(row, cost), row.accuracy, [[row.accuracy - row.low], [row.high - row.accuracy]],
+            row.forwards, row.accuracy, [[row.accuracy - row.low], [row.high - row.accuracy]],
             color=SERIES[i % len(SERIES)], marker=MARKERS[i % len(MARKERS)], markersize=12, capsize=5, linestyle="none",
             markeredgecolor=INK if row in certain else PAPER, markeredgewidth=1.6, label=row.method, zorder=3,
         )  # fmt: skip
     axes.set_xscale("log")
     axes.margins(x=0.12)
-    costs = [getattr(row, cost) for row in rows]
+    costs = [row.forwards for row in rows]
     axes.set_xticks(round_numbers(min(costs) / 1.3, max(costs) * 1.3))
     axes.xaxis.set_major_formatter(lambda value, place=None: f"{value:g}")
     axes.minorticks_off()
@@ -167,21 +110,20 @@ def round_numbers(low: float, high: float) -> list[float]:
     return [step * 10.0**power for power in powers for step in steps if low <= step * 10.0**power <= high]
 
 
-def draw_averages(averages: Sequence[Row]) -> Drawing:
-    """Draw the macro-averages of one backbone and their cost."""
-    figure, caption = _lines(averages, "macro-average accuracy, %")
-    studies = list(dict.fromkeys(row.study for row in averages))
-    several = f" The studies {', '.join(studies)} may differ in data, steps or initial weights." if studies[1:] else ""
-    title = f"Macro-average over four benchmarks and its cost ({averages[0].backbone})"
-    start = "Left: macro-average accuracy over GSM8K, GSM-Hard, SVAMP and MultiArith"
-    return Drawing("averages", title, f"{start}{caption}{several}", figure)
-
-
 @styled
-def _lines(found: Sequence[Row], label: str) -> tuple[Figure, str]:
-    """Draw one line per method, the best at the top: accuracy and cost. Returns the figure and the end of its caption."""
+def draw_frontier(found: Sequence[Row]) -> Drawing:
+    """Draw accuracy and cost of rows of one benchmark, or of macro-averages: one line per method, the best at the top."""
     rows = sorted(found, key=lambda one: (one.accuracy, -one.forwards))
-    certain = clear(rows, "forwards")
+    if rows[0].benchmark == "average":
+        label, title = (
+            "macro-average accuracy, %",
+            f"Macro-average over four benchmarks and its cost ({rows[0].backbone})",
+        )
+        left = "macro-average accuracy over GSM8K, GSM-Hard, SVAMP and MultiArith"
+    else:
+        label, title = f"accuracy on {rows[0].benchmark}, %", f"Accuracy against cost on {rows[0].benchmark}"
+        left = f"accuracy on the {rows[0].n:,} questions of {rows[0].benchmark}"
+    certain = clear(rows)
     figure, (right, cost) = panels(1, 2, 12, 1.4 + 0.4 * len(rows), sharey=True, gridspec_kw={"width_ratios": [3, 2]})
     for y, row in enumerate(rows):
         colour, single = BLUE if row in certain else MUTED, len(row.seeds) == 1
@@ -192,7 +134,8 @@ def _lines(found: Sequence[Row], label: str) -> tuple[Figure, str]:
         cost.barh(y, row.forwards, color=colour, height=0.6)
         latents = f", #L {row.latents:.1f}" if row.latents else ""
         cost.text(row.forwards, y, f"  {row.forwards:.1f}{latents}", va="center", color=INK, fontsize=11)
-    right.set_yticks(range(len(rows)), _labels(rows))
+    # a folder's name has no slash: "w/o" in the paper
+    right.set_yticks(range(len(rows)), [row.method.replace("w-o ", "without ") for row in rows])
     right.set(xlabel=label, ylim=(-0.7, len(rows) - 0.3))
     right.set_xlim(left=0)
     cost.set(xlabel="forward passes per question", xlim=(0, 1.55 * max(row.forwards for row in rows)))
@@ -206,14 +149,8 @@ def _lines(found: Sequence[Row], label: str) -> tuple[Figure, str]:
         right.plot([], [], color=colour, markerfacecolor=face, label=name, **marks)
     figure.legend(*right.get_legend_handles_labels(), loc="outside lower center", ncols=3)
     about = "; hollow points are single models, whose intervals cover the questions only" if hollow else ""
-    return figure, (
-        f" with 95 % confidence intervals{about}. Right: forward passes per question; #L is the number of soft tokens, or of "
-        f"written reasoning tokens, among them. {_front(rows)}"
+    caption = (
+        f"Left: {left} with 95 % confidence intervals{about}. Right: forward passes per question; #L is the number of soft tokens, "
+        f"or of written reasoning tokens, among them. {_front(rows)}"
     )
-
-
-def _labels(rows: Sequence[Row]) -> list[str]:
-    """Names of methods; with the study's name where two studies share one."""
-    count = Counter(row.method for row in rows)
-    names = [f"{row.method} ({row.study})" if count[row.method] > 1 else row.method for row in rows]
-    return [name.replace("w-o ", "without ") for name in names]  # "w/o" in the paper; a folder's name has no slash
+    return Drawing(title, caption, figure)

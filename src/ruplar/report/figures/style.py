@@ -1,4 +1,4 @@
-"""The common style of all figures: palette, type sizes, export as PNG and SVG.
+"""The common style of all figures: palette, type sizes, export as PNG.
 
 Colours are Okabe and Ito's colour-blind safe palette; where a colour carries meaning, a shape or label does too. matplotlib is
 an optional dependency and is imported only here, without pyplot, so that no global state changes.
@@ -7,7 +7,6 @@ an optional dependency and is imported only here, without pyplot, so that no glo
 from __future__ import annotations
 
 import io
-import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import wraps
@@ -22,12 +21,11 @@ if TYPE_CHECKING:
 
 BLUE, ORANGE, GREEN, RED, PURPLE, SKY = "#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7", "#56B4E9"
 INK, FAINT, PAPER, MUTED = "#202124", "#d5d8dc", "#fffffe", "#5f6368"
-"""Text and axes, grid lines, background (as in the style file), annotations. `Drawing.inline` replaces them by the page's colours."""
+"""Text and axes, grid lines, background (as in the style file), annotations."""
 SERIES = (BLUE, ORANGE, GREEN, RED, PURPLE, SKY)
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
 
 _STYLE = Path(__file__).with_name("ruplar.mplstyle")
-_REPLACED = {INK: "ink", FAINT: "faint", PAPER: "paper", MUTED: "muted"}
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -35,39 +33,17 @@ R = TypeVar("R")
 
 @dataclass(frozen=True)
 class Drawing:
-    """One figure: file name without extension, title, and a caption that says how to read it."""
+    """One figure: its title, and a caption that says how to read it."""
 
-    name: str
     title: str
     caption: str
     figure: Figure
 
     def png(self) -> bytes:
         """Export as PNG, 150 dpi."""
-        return self._saved("png", dpi=150)
-
-    def svg(self) -> str:
-        """Export as SVG, deterministically."""
-        text = self._saved("svg", metadata={"Date": None}).decode()
-        return text[text.index("<svg") :]
-
-    def inline(self) -> str:
-        """Export as SVG to embed in HTML, without any URL.
-
-        Text, axes, grid and background use CSS variables such as `var(--figure-ink)`, for dark mode; ids are prefixed with the
-        figure's name, so that several figures can share a page.
-        """
-        text = re.sub(r"<metadata>.*?</metadata>", "", self.svg(), flags=re.DOTALL)
-        text = re.sub(r'\sxmlns(:\w+)?="[^"]*"', "", text)
-        for colour, name in _REPLACED.items():
-            text = re.sub(rf"(?<=[:\s]){colour}\b", f"var(--figure-{name}, {colour})", text, flags=re.IGNORECASE)
-        text = re.sub(r'\bid="', f'id="{self.name}-', text)
-        return re.sub(r'(url\(#|href="#)', rf"\1{self.name}-", text)
-
-    def _saved(self, form: str, **options: Any) -> bytes:
         file = io.BytesIO()
-        with load().rc_context({"svg.hashsalt": self.name}, _STYLE):
-            self.figure.savefig(file, format=form, bbox_inches="tight", pad_inches=0.15, **options)
+        with load().rc_context(fname=_STYLE):
+            self.figure.savefig(file, format="png", dpi=150, bbox_inches="tight", pad_inches=0.15)
         return file.getvalue()
 
 

@@ -133,7 +133,7 @@ def draw(sweeps: Sequence[Sweep]) -> Drawing:
         empty.set_visible(False)
     names = [name if len(name) <= _NAME else name[: _NAME - 1] + "…" for name in drawn]
     figure.legend(list(drawn.values()), names, loc="outside lower center", ncols=min(len(names), 5))
-    return Drawing("sweeps", "Sweeps over one setting", _caption(sweeps), figure)
+    return Drawing("Sweeps over one setting", _caption(sweeps), figure)
 
 
 def _caption(sweeps: Sequence[Sweep]) -> str:

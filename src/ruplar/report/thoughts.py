@@ -1,0 +1,75 @@
+"""Rows with stored samples → a few questions with their soft tokens, beside the chain that a text method wrote for them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from ruplar.display import latent_line
+from ruplar.evaluate.samples import SAMPLES, Sample, read_samples
+from ruplar.report.rows import Row, Run, method_of
+from ruplar.types import Latent
+
+EXAMPLES = 4
+
+
+def thoughts(rows: Sequence[Row]) -> str:
+    """Show thoughts of the paper's method, else of the best one, as a block of text; "" where none are stored.
+
+    Of several rows it is the one on the benchmark that most rows share, then the most accurate.
+    """
+
+    def rank(row: Row) -> tuple[bool, int, float]:
+        beside = sum((r.study, r.benchmark) == (row.study, row.benchmark) for r in rows)
+        return method_of(row) == "ruplar", beside, row.accuracy
+
+    able = [row for row in rows if any(sample.get("latents") for sample in _of(row.runs[0])[:20])]
+    best = max(able, key=rank, default=None)
+    if best is None:
+        return ""
+    beside = [row for row in rows if (row.study, row.benchmark) == (best.study, best.benchmark)]
+    written = next((row for row in beside if method_of(row) == "cot"), None)
+    chains = {one["question"]: one for one in _of(written.runs[0]) if one.get("thought")} if written else {}
+    shown = [_shown(sample, chains.get(sample["question"])) for sample in pick(_of(best.runs[0]), EXAMPLES)]
+    return f"Thoughts of {best.method} on {best.benchmark}:\n\n~~~~text\n" + "\n\n".join(shown) + "\n~~~~\n"
+
+
+def pick(samples: Sequence[Sample], count: int) -> list[Sample]:
+    """Pick the first right thought of each length from two soft tokens on, shortest first, then the first wrong one."""
+    by_length: dict[int, Sample] = {}
+    for sample in samples:
+        if sample["correct"] and len(sample["latents"]) > 1:
+            by_length.setdefault(len(sample["latents"]), sample)
+    wrong = [sample for sample in samples if sample["latents"] and not sample["correct"]][:1]
+    right = [by_length[length] for length in sorted(by_length)]
+    return right[: count - len(wrong)] + wrong
+
+
+def _shown(sample: Sample, chain: Mapping[str, Any] | None) -> str:
+    latents = [Latent(**latent) for latent in sample["latents"]]
+    verdict = "correct" if sample["correct"] else f"wrong, the correct answer is {sample['marked']}"
+    lines = [
+        " ".join(sample["question"].split()),
+        *(latent_line(i, latent, len(latents)).plain for i, latent in enumerate(latents, start=1)),
+        f"  answer  {sample['text'].strip()} ({verdict}), {sample['forwards']} forward passes",
+    ]
+    if chain:
+        lines.append(f"  chain   {chain['thought'].strip()}, {chain['forwards']} forward passes")
+    return "\n".join(lines)
+
+
+def _of(run: Run) -> list[Sample]:
+    wanted, how = (run.result.name, run.result.seed, run.result.lenient), run.result.decoding
+    return [
+        sample
+        for sample in _samples(run.folder)
+        if (sample["benchmark"], sample["seed"], sample.get("lenient", False)) == wanted
+        and sample.get("decoding", how) == how
+    ]
+
+
+@lru_cache(maxsize=32)
+def _samples(folder: Path) -> list[Sample]:
+    return read_samples(folder) if (folder / SAMPLES).is_file() else []
