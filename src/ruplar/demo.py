@@ -11,7 +11,7 @@ import signal
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -32,33 +32,23 @@ _SHOWN_STEPS = (2, 3, 4)
 """Lengths of the chains whose thoughts are shown."""
 
 
-@dataclass(frozen=True)
-class DemoSize:
-    """How long the demo takes.
-
-    Attributes:
-        questions: Held-out problems per evaluation.
-        ablated: How many of them the latent ablation answers, once per mode.
-        overrides: Settings that override the live recipe.
-        kept: Share of the trained change that is kept. A short training disturbs the old problems; interpolating between its
-            start and its end repairs them (WiSE-FT, Wortsman et al. 2022).
-    """
-
-    questions: int
-    ablated: int
-    overrides: tuple[str, ...] = ()
-    kept: float = 1.0
-
-
 _NEW_WORDS = (
     "dozen,score,fortnight,trio,trios,quartet,quartets,pair,pairs,charms,potions,elixirs,vials,potion,wizard,brews,"
     "knight,witch,fairy,dragon,melts,An,elf,goblin,steals"
 )
 """Words of the new family that no old problem has."""
-SHORT = DemoSize(
-    100,
-    40,
-    (
+KEPT = 0.75
+"""Share of the trained change that is kept. A short training disturbs the old problems; interpolating between its start and its end
+repairs them (WiSE-FT, Wortsman et al. 2022)."""
+
+
+@dataclass(frozen=True)
+class DemoSize:
+    """How long the demo takes."""
+
+    questions: int = 100  # held-out problems per evaluation
+    ablated: int = 40  # how many of them the latent ablation answers, once per mode
+    overrides: tuple[str, ...] = (  # settings that override the live recipe
         f"backbone.lora.words=[{_NEW_WORDS}]",
         "training.max_steps=300",
         "training.per_device_train_batch_size=16",
@@ -66,10 +56,7 @@ SHORT = DemoSize(
         "training.warmup_steps=10",
         "data.train.0.count=1600",
         "data.train.1.count=3200",
-    ),
-    kept=0.75,
-)
-FULL = DemoSize(400, 400)
+    )
 
 
 @dataclass
@@ -87,17 +74,14 @@ class _Demo:
         self.console.print(text, style=style, highlight=False, markup=False)
 
 
-def run_demo(
-    folder: Path, size: DemoSize, device: str, console: Console, *, questions: int | None = None, train: bool = True
-) -> dict[str, Any]:
+def run_demo(folder: Path, size: DemoSize, device: str, console: Console, *, train: bool = True) -> dict[str, Any]:
     """Run the demo and write `folder/summary.json`.
 
     Args:
         folder: Output folder; the folder of an earlier demo is replaced.
-        size: `SHORT` or `FULL`.
+        size: How long it takes.
         device: Device of the models.
         console: Where tables and progress bars are printed.
-        questions: Held-out problems per evaluation and in the ablation, instead of those of `size`.
         train: Whether to train live after the first part.
 
     Returns:
@@ -105,7 +89,6 @@ def run_demo(
     """
     _clear(folder)
     started = time.monotonic()
-    size = replace(size, questions=questions, ablated=questions) if questions else size
     demo = _Demo(folder, size, device, console)
     try:
         _show_thoughts(demo)
@@ -190,11 +173,8 @@ def _train_live(demo: _Demo) -> None:
         train_and_record(
             config, run, demo.size.overrides, resume=False, device=demo.device, console=demo.console, progress=progress
         )
-    if demo.size.kept < 1:
-        _interpolate(run / "model", demo.size.kept)
-        demo.say(
-            f"The adapter keeps {demo.size.kept:.0%} of its change: interpolation protects the old problems.", "dim"
-        )
+    _interpolate(run / "model", KEPT)
+    demo.say(f"The adapter keeps {KEPT:.0%} of its change: interpolation protects the old problems.", "dim")
     new_after, old_after = (_evaluate(demo, str(run), source, run.name) for source in (LIVE_FAMILY, OLD))
     old_before = demo.summary["methods"]["ruplar"]
     rows = [

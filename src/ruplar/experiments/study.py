@@ -37,7 +37,7 @@ STUDIES = YamlFiles("study", Path(__file__).parents[1] / "studies")
 studies, find_study = STUDIES.names, STUDIES.find
 VALID = "valid"
 
-Aspect = Literal["data", "steps", "batch", "init", "adapter", "prompt", "operands", "optimizer"]
+Aspect = Literal["data", "steps", "batch", "init", "adapter", "prompt", "operands"]
 _LABEL = re.compile(r"[A-Za-z0-9][A-Za-z0-9 ._,=+()-]*")
 
 
@@ -180,7 +180,6 @@ def load_study(name_or_path: str, changes: Mapping[str, Any] | None = None) -> S
 
 _STEPS = {"max_steps": -1, "num_train_epochs": 3.0}
 """The defaults of transformers, for recipes that set only one of the two."""
-_OPTIMISER = ("learning_rate", "weight_decay", "warmup_steps", "lr_scheduler_type", "adam_beta2")
 _OPERANDS = "canonical_operands"
 
 
@@ -201,7 +200,6 @@ _ASPECTS: dict[str, Callable[[RunConfig], dict[str, Any]]] = {
     "adapter": lambda c: {"backbone.lora": c.as_dict()["backbone"]["lora"]},
     "prompt": lambda c: {f"prompt.{key}": value for key, value in c.as_dict()["prompt"].items()},
     "operands": lambda c: {f"data.{_OPERANDS}": c.data.canonical_operands},
-    "optimizer": lambda c: {f"training.{key}": c.training.get(key) for key in _OPTIMISER},
 }
 """Aspect → its settings and their values."""
 
@@ -217,11 +215,6 @@ def unequal(configs: Mapping[str, RunConfig], same: Sequence[str]) -> Iterator[s
             for key in wanted:
                 if wanted[key] != found[key]:
                     yield (
-                        f"rows.{label}: {key} is {_short(found[key])}, but {_short(wanted[key])} in '{first}'. Make them "
-                        f"equal, or remove '{aspect}' from same: if the study compares it."
+                        f"rows.{label}: {key} is {found[key]}, but {wanted[key]} in '{first}'. Make them equal, or remove "
+                        f"'{aspect}' from same: if the study compares it."
                     )
-
-
-def _short(value: Any) -> str:
-    text = str(value)
-    return text if len(text) <= 90 else f"{text[:87]}..."
