@@ -70,7 +70,7 @@ def test_only_what_was_out_of_memory_beside_others_is_run_again(make_study, plac
             turn(cell, job, watch)
 
     monkeypatch.setattr("ruplar.experiments.cell.run_cell", breaks)
-    study = make_study(rows={"Mix": "embedded-ruplar", "Short": {"of": "Mix", "set": {"method.max_latents": 1}}})
+    study = make_study(rows={"Short": {"of": "Mix", "set": {"method.max_latents": 1}}, "Mix": "embedded-ruplar"})
     found = run_study(job_of(study, places, jobs=jobs), events.append, here)
     assert called == ["Mix"] * calls
     # Short waits for the second run of Mix

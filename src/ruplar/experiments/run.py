@@ -49,7 +49,8 @@ def in_order(cells: Sequence[Cell]) -> tuple[Cell, ...]:
     """Return the cells in their order, each after those whose models it needs."""
     found: dict[str, Cell] = {}
     for cell in cells:
-        found |= {other.name: other for other in (*cells, cell) if cell.needs(other) or other is cell}
+        needed = [other for other in cells if cell.needs(other)]
+        found |= {other.name: other for other in (*needed, cell)}
     return tuple(found.values())
 
 
