@@ -8,7 +8,7 @@ import pytest
 from rich.console import Console
 
 from ruplar import runs
-from ruplar.demo import SHORT, DemoSize, _Demo, _interpolate, _write_page, run_demo
+from ruplar.demo import DemoSize, _Demo, _interpolate, _write_page, run_demo
 from ruplar.errors import UserError
 from ruplar.evaluate.record import read_samples
 
@@ -96,7 +96,7 @@ def test_an_interrupted_demo_keeps_the_finished_parts(tmp_path, monkeypatch):
     monkeypatch.setattr("ruplar.demo._train_live", interrupt)
     monkeypatch.setattr("ruplar.demo._write_page", lambda demo: None)
     screen = console()
-    found = run_demo(tmp_path / "demo", SHORT, "cpu", screen, questions=4)
+    found = run_demo(tmp_path / "demo", DemoSize(4, 4), "cpu", screen)
     assert set(found) == {"methods", "ablation", "seconds"}
     assert json.loads((tmp_path / "demo" / "summary.json").read_text()) == found
     text = screen.file.getvalue()
@@ -114,7 +114,7 @@ def test_without_matplotlib_the_demo_says_that_there_is_no_page(tmp_path, monkey
 
     monkeypatch.setattr(style, "load", missing)
     screen = console()
-    _write_page(_Demo(tmp_path, SHORT, "cpu", screen, summary={"methods": {}}))
+    _write_page(_Demo(tmp_path, DemoSize(), "cpu", screen, summary={"methods": {}}))
     assert "No page and no figures were written: figures need matplotlib." in screen.file.getvalue()
     assert not (tmp_path / "page.html").exists()
 
@@ -125,5 +125,5 @@ def test_a_folder_that_is_not_a_demos_is_left_alone(tmp_path, name):
     notes = tmp_path / "thesis" / "notes.tex"
     notes.write_text("years of work")
     with pytest.raises(UserError, match="not an earlier demo's folder. Choose another with --output"):
-        run_demo(tmp_path / name, SHORT, "cpu", console())
+        run_demo(tmp_path / name, DemoSize(), "cpu", console())
     assert notes.read_text() == "years of work"

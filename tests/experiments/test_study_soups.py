@@ -44,11 +44,9 @@ def test_seeds_left_over_are_in_no_soup_and_too_few_give_a_warning(make_study, c
 @pytest.mark.parametrize(
     ("row", "said"),
     [
-        ({"soup_of": "Max"}, "rows.Mean.soup_of: 'Max' is not a row that is trained"),
         ({"soup_of": "Short"}, "rows.Mean.soup_of: 'Short' is not a row that is trained"),
         ({"soup_of": "Mix", "of": "Mix"}, "a row has exactly one of recipe:, of: and soup_of:"),
         ({"soup_of": "Mix", "set": {"method.max_latents": 1}}, "soup_of allows neither set nor grid"),
-        ({"soup_of": "Mix", "size": 1}, "greater than or equal to 2"),
         ({"of": "Mix", "size": 2}, "size is the number of seeds of a soup"),
         ({"soup_of": "Grid"}, "rows.Mean.soup_of: which model of a row with a grid is ambiguous"),
     ],
