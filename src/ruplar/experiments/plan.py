@@ -164,8 +164,7 @@ def _cell(study: Study, found: _Row, last: Sequence[str], read: _Read, soup: tup
     if config.data.valid is None and any(source.source == VALID for source in study.on):
         raise UserError(f"on: {VALID} needs a validation set, but its recipe has none (data.valid).")
     inference = {} if row.of is None else {key.removeprefix("method."): value for key, value in row.set.items()}
-    printed = row.printed or study.printed.get(label)
-    return Cell(label, config.seed, config, tuple(overrides), of, printed, inference, soup)
+    return Cell(label, config.seed, config, tuple(overrides), of, study.printed.get(label), inference, soup)
 
 
 def _recipe(row: RowSettings, folder: Path | None) -> str:

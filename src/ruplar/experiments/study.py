@@ -55,7 +55,6 @@ class RowSettings(Settings):
     tries: tuple[dict[str, Any], ...] = Field(
         (), description="Dotted settings to choose from on `valid`: each is tried once, before the row is trained."
     )
-    printed: str | None = Field(None, description="The paper's name for this row, if it differs.")
 
     @model_validator(mode="before")
     @classmethod
@@ -108,7 +107,7 @@ class Study(Settings):
         100, ge=0, description="Samples of each benchmark that are stored with their decoded latents (the first ones)."
     )
     reference: str | None = Field(None, description="The row others are tested against, besides the best.")
-    printed: dict[str, str] = Field({}, description="Label → the paper's name for it; for the cells of a grid.")
+    printed: dict[str, str] = Field({}, description="Label → the paper's name for it, if it differs.")
     not_run: dict[str, str] = Field({}, description="Label → the paper's name of a row that was not run here.")
 
     @model_validator(mode="after")
