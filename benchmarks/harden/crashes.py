@@ -212,7 +212,7 @@ def disk(count: int, draw: random.Random, folder: Path) -> list[Tally]:
         "data convert": ("data", "convert", DATA, "out.jsonl"),
         "data prepare": ("data", "prepare", "embedded-live", "speed.pretokenize=true", *tiny, "--output", "encoded"),
         "train": ("train", "embedded-live", *tiny, *cpu, "--output", "run"),
-        "study": ("study", folder / "tiny.yaml", *cpu),
+        "study": ("study", folder / "tiny.yaml", *cpu, "--jobs", 0),
         "evaluate": ("evaluate", "embedded:no_cot", "--on", "word-problems", "--limit", 40, *cpu, "--output", "out"),
         "evaluate, default folder": ("evaluate", "embedded:no_cot", "--on", "word-problems", "--limit", 40, *cpu),
         "export": ("export", "embedded:ruplar", "out"),

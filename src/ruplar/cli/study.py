@@ -41,7 +41,7 @@ def study(
     show_plan: Annotated[
         bool, typer.Option("--plan", help="Print the cells and their status without running them.")
     ] = False,
-    jobs: Annotated[int, typer.Option(min=1, help="Cells run at the same time.")] = 1,
+    jobs: Annotated[int, typer.Option(min=0, help="Cells run at the same time; 0: one by one in this process.")] = 1,
     only: Annotated[
         str | None,
         typer.Option(help="Run only these rows or cells: comma-separated LABEL or LABEL-seedN, with * as wildcard."),

@@ -72,6 +72,7 @@ def _run_here(job: Job, watch: Watch) -> None:
 
 def run_cells(job: Job, watch: Watch) -> None:
     """Run each cell in a process of its own, as many at a time as asked for."""
+    job = replace(job, options=replace(job.options, jobs=min(job.options.jobs, len(job.chosen))))
     start = multiprocessing.get_context("spawn")
     waiting = list(job.chosen)
     running: dict[Any, tuple[Cell, Any]] = {}
@@ -101,6 +102,6 @@ def run_cells(job: Job, watch: Watch) -> None:
 def _ended(cell: Cell, process: Any, job: Job, watch: Watch) -> None:
     process.join()
     code = process.exitcode
-    if code:
+    if code and job.failed(cell) is None and job.status(cell) != "done":
         reason = f"its process ended with {'signal ' + str(-code) if code < 0 else 'status ' + str(code)}"
         fail(cell, job, watch, reason)
