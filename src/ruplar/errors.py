@@ -6,6 +6,7 @@ The command line prints a `UserError` without a traceback. Problems are collecte
 import difflib
 import re
 from collections.abc import Iterable
+from importlib import metadata
 
 _LONG = re.compile(r"(\S{100})\S{300,}(\S{100})")
 """A value without a space that is too long to be shown whole."""
@@ -57,7 +58,15 @@ def unknown(kind: str, name: str, known: Iterable[str]) -> str:
 
 
 def install_extra(extra: str) -> str:
-    """Say how to install the packages of an optional dependency group."""
-    return (
-        f"Install the extra '{extra}': pip install -e '.[{extra}]' in a clone, pip install 'WHEEL[{extra}]' elsewhere."
-    )
+    """Say how to install the packages of an optional dependency group, in a clone and elsewhere.
+
+    The packages are named one by one: ruplar itself may not be on the index that pip asks.
+    """
+    clone = f"in a clone, pip install -e '.[{extra}]'"
+    try:
+        declared = metadata.requires("ruplar") or []
+    except metadata.PackageNotFoundError:  # run from the source folder, without an installation
+        return f"Install the extra '{extra}': {clone}."
+    mark = re.compile(rf"""extra == ["']{extra}["']""")
+    packages = [re.split(r"[\s;<>=~!]", line)[0] for line in declared if mark.search(line)]
+    return f"Install the extra '{extra}': {clone}; elsewhere, pip install {' '.join(packages)}."

