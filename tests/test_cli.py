@@ -1,7 +1,6 @@
 """The commands as a user runs them: what they print, what they write, and how mistakes are reported."""
 
 import json
-import re
 import shutil
 import subprocess
 import sys
@@ -122,7 +121,6 @@ def test_version_and_help_need_no_torch():
 
 
 def test_evaluate_leaves_a_record_and_every_sample(ruplar, tmp_path):
-    from ruplar.evaluate.record import read_samples
 
     run = ("evaluate", "embedded:ruplar", "--device", "cpu", "--limit", "6", "--output", tmp_path / "run")
     said = ruplar(*run, "--on", "word-problems", "--json")
@@ -209,23 +207,6 @@ def test_ablate_reports_every_mode_against_the_real_latents(ruplar, refused):
     assert "no latents" in refused("ablate", "embedded:cot", "--device", "cpu")
 
 
-def test_what_is_evaluated_is_on_record_before_the_next_set_is_asked(ruplar, tmp_path):
-    for name, question in (("short", "What is 2+3?"), ("long", "What is 2" + " plus 3" * 4000 + "?")):
-        (tmp_path / f"{name}.jsonl").write_text(
-            json.dumps({"question": question, "answer": 5}) + "\n", encoding="utf-8"
-        )
-    words = ("evaluate", "embedded:no_cot", "--on", "short.jsonl,long.jsonl", "--device", "cpu", "--output", "asked")
-    said = ruplar(*words)
-    assert (
-        said.code == 2
-        and "long.jsonl:1" in said.err
-        and re.search(r"short.jsonl: \d+\.\d % of 1 questions, \d+ s", said.err)
-    )
-    [result] = read_record(tmp_path / "asked").benchmarks
-    assert (result.name, result.n) == ("short.jsonl", 1)
-    assert [row["benchmark"] for row in read_samples(tmp_path / "asked")] == ["short.jsonl"]
-
-
 @pytest.mark.slow
 def test_report_tables_the_runs_of_a_folder_and_leaves_partial_ones_out(ruplar, refused, tmp_path):
     (tmp_path / "ten.jsonl").write_text(
@@ -283,12 +264,6 @@ def test_a_finished_run_without_checkpoints_is_not_trained_again(ruplar):
     assert again.code == 2 and "this run is finished" in " ".join(again.err.split())
 
 
-@pytest.mark.slow
-def test_a_model_that_is_no_longer_finite_is_not_saved(ruplar, tmp_path):
-    words = ("train", "embedded-live", *SMALL, "training.learning_rate=1e30", "--output", "n", "--device", "cpu")
-    assert ruplar(*words).code == 2 and not (tmp_path / "n" / "model").exists()
-
-
 def test_every_limit_of_the_server_is_an_option(ruplar):
     from ruplar.serve.schemas import Limits
 
@@ -302,8 +277,6 @@ def test_every_limit_of_the_server_is_an_option(ruplar):
         ([], "tr", ["train"]),
         (["train"], "--de", ["--device"]),
         (["train"], "embedded-l", ["embedded-live"]),
-        (["study"], "main-c", ["main-curves"]),
-        (["fetch"], "smollm2-135m-i", ["smollm2-135m-instruct"]),
     ],
 )
 def test_a_shell_completes_commands_options_and_names(typed, start, found):

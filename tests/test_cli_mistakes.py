@@ -1,7 +1,6 @@
 """What a user gets wrong at the command line, or in Python, and what is said of it before any work is done."""
 
 import json
-import re
 import shutil
 import subprocess
 import sys
@@ -33,33 +32,9 @@ def test_a_wrong_setting_of_ask_is_explained_as_in_a_recipe(refused):
     assert "method: unknown setting of method ruplar 'hatl'. Did you mean 'halt'?" in said
 
 
-@pytest.mark.parametrize(
-    ("setting", "problem"),
-    [
-        ("prior.operand_share=2", "prior.operand_share: must be at most 1, got 2."),
-        (
-            "prior.operand_shar=0.1",
-            "prior: unknown setting of prior mixture 'operand_shar'. Did you mean 'operand_share'?",
-        ),
-        ("spans.k=0", "spans.k: must be at least 1, got 0."),
-    ],
-)
-def test_a_wrong_setting_of_a_preview_is_explained_as_in_a_recipe(refused, setting, problem):
-    assert problem in refused("preview", "<<3+4=7>>", "--spans", "every_k", "--set", setting)
-
-
-@pytest.mark.parametrize(
-    "words",
-    [
-        ("ask", "embedded", "3+4?", "--seed", "-1"),
-        ("ablate", "embedded", "--seed", "-1"),
-        ("preview", "<<3+4=7>>", "--seed", "-1"),
-        ("evaluate", "embedded", "--on", "word-problems", "--seeds", "0,-1"),
-        ("data", "make", "a.jsonl", "--seed", "-1"),
-    ],
-)
-def test_a_negative_seed_is_refused_by_name(refused, words):
-    assert re.search(r"--seeds?\b", refused(*words))
+def test_a_negative_seed_is_refused_by_name(refused):
+    assert "--seeds" in refused("evaluate", "embedded", "--on", "word-problems", "--seeds", "0,-1")
+    assert "--seed" in refused("ask", "embedded", "3+4?", "--seed", "-1")
 
 
 def test_half_a_character_is_named_and_no_traceback(refused, tmp_path):
@@ -188,8 +163,7 @@ def test_convert_asks_for_what_it_needs_and_writes_over_nothing(ruplar, refused,
     )
     (tmp_path / "out.jsonl").write_text("mine\n")
     assert "out.jsonl: exists" in refused("data", "convert", "prose.jsonl", "out.jsonl")
-    assert ruplar("data", "convert", "prose.jsonl", "out.jsonl", "--force", "--json").json["converted"] == 1
-    assert "1 of 1 rows converted" in ruplar("data", "convert", "prose.jsonl", "out.jsonl").out
+    assert "1 of 1 rows converted" in ruplar("data", "convert", "prose.jsonl", "out.jsonl", "--force").out
     assert json.loads((tmp_path / "out.jsonl").read_text()) == {
         "problem": "3 and 4?",
         "solution": "<<3+4=7>>",

@@ -4,6 +4,7 @@ import ast
 import subprocess
 import sys
 from functools import cache
+from graphlib import TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -73,29 +74,16 @@ def module_name(file):
 def test_no_module_imports_itself_through_others():
     """Imports inside functions count too: a circle that is only put off is still a circle."""
     modules = {module_name(file) for file in PACKAGE.rglob("*.py")}
-    graph = {}
+    graph = TopologicalSorter()
     for file in PACKAGE.rglob("*.py"):
-        found = set()
+        here = module_name(file)
         for name in imports(tree_of(file)):
             while name and name not in modules:
                 name = name.rpartition(".")[0]
-            found.add(name)
-        graph[module_name(file)] = found - {"", "ruplar", module_name(file)}
-    done, path = set(), []
-
-    def walk(module):
-        assert module not in path, " → ".join([*path[path.index(module) :], module])
-        if module in done:
-            return
-        path.append(module)
-        for other in sorted(graph[module]):
-            if not (f"{module}.".startswith(f"{other}.")):  # a package's own __init__ is imported before its modules
-                walk(other)
-        path.pop()
-        done.add(module)
-
-    for module in sorted(graph):
-        walk(module)
+            # a package's own __init__ is imported before its modules
+            if name and not f"{here}.".startswith(f"{name}."):
+                graph.add(here, name)
+    graph.prepare()  # raises CycleError with the modules of the circle
 
 
 def test_only_the_command_line_prints():

@@ -6,7 +6,7 @@ from rich.console import Console
 from ruplar.domains import arithmetic
 from ruplar.errors import UserError
 from ruplar.plugins import make
-from ruplar.preview import bar, preview, render
+from ruplar.preview import preview, render
 from ruplar.priors.base import PriorTable
 from ruplar.types import Span
 
@@ -47,7 +47,7 @@ def written(shown, **settings) -> str:
 
 
 def test_a_chain_is_shown_step_by_step_with_latents_counted_through():
-    shown = show("<<3+4=7>> so <<7*2=4>>").as_dict()
+    shown = show("<<3+4=7>> so <<7*2=4>>")
     assert [step["step"] for step in shown["steps"]] == ["3+4=7", "7*2=4"]
     assert [span["latent"] for step in shown["steps"] for span in step["spans"]] == [1, 2]
     # 0.2 over 3 + 4 =, 0.8 on 7; equal ones in the order of their ids + 3 4 =
@@ -63,14 +63,14 @@ def test_a_chain_is_shown_step_by_step_with_latents_counted_through():
 
 def test_a_prior_of_one_token_has_no_entropy_and_no_minus_zero():
     shown = show(["7"])
-    assert str(shown.as_dict()["steps"][0]["spans"][0]["entropy"]) == "0.0"
+    assert str(shown["steps"][0]["spans"][0]["entropy"]) == "0.0"
     assert "entropy 0.000 nats" in written(shown)
 
 
 def test_what_the_focus_leaves_out_is_marked():
     # 0.04 over the four operands 1 + 2 = is 0.01 each: not above the threshold
     shown = show("<<1+2=7>>", operand_share=0.04)
-    assert [t.kept for t in shown.steps[0].spans[0].tokens] == [True, False, False, False, False]
+    assert [t["kept"] for t in shown["steps"][0]["spans"][0]["tokens"]] == [True, False, False, False, False]
     assert written(shown).count("operand, below focus") == 4
 
 
@@ -97,29 +97,17 @@ def test_the_page_is_legible_without_colour():
     assert "step 1  3+4=7" in text and "latent 1" in text
     rows = [line.split() for line in text.splitlines() if "result" in line or "operand" in line]
     # token, bar, probability, id, role; 0.8 * 24 = 19.2 columns
-    assert rows[0] == ["7", "█" * 19 + "▎", "0.8000", "55", "result"]
-    assert rows[1] == ["+", "█▎", "0.0500", "43", "operand"]
-
-
-def test_the_page_can_be_written_in_ascii():
-    stream = io.TextIOWrapper(io.BytesIO(), encoding="ascii")
-    render(show("<<3+4=7>>"), Console(file=stream, width=100))
-    stream.flush()
-    assert b"#" * 19 in stream.buffer.getvalue()
+    assert rows[0] == ["7", "█" * 19 + "▏", "0.8000", "55", "result"]
+    assert rows[1] == ["+", "█▏", "0.0500", "43", "operand"]
 
 
 def test_a_step_without_a_span_is_shown_and_takes_no_latent():
     # a blank step has no symbol, so the plug-in cuts nothing from it
     shown = show([" ", "3+4=7"], spans=make("spans", "step"))
-    assert [len(step.spans) for step in shown.steps] == [0, 1] and shown.steps[1].spans[0].latent == 1
+    assert [[span["latent"] for span in step["spans"]] for step in shown["steps"]] == [[], [1]]
     assert "no latent" in written(shown)
 
 
 def test_a_fresh_prior_says_that_it_is_one_draw():
     assert "one draw" in written(show("<<3+4=7>>", prior="gumbel"))
     assert "one draw" not in written(show("<<3+4=7>>"))
-
-
-@pytest.mark.parametrize(("prob", "columns"), [(1.0, "█" * 24), (0.5, "█" * 12), (1 / 24, "█"), (1e-9, "▏")])
-def test_a_bar_is_as_long_as_its_probability(prob, columns):
-    assert bar(prob) == columns

@@ -7,11 +7,8 @@ figures, all in one folder.
 from __future__ import annotations
 
 import shutil
-import signal
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,7 +19,6 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from ruplar.evaluate.record import BenchmarkResult
-    from ruplar.train.progress import Progress, Show
 
 METHODS = {"cot": "text chain", "no_cot": "none", "ruplar": "soft tokens"}
 OLD = "word-problems"
@@ -32,33 +28,23 @@ _SHOWN_STEPS = (2, 3, 4)
 """Lengths of the chains whose thoughts are shown."""
 
 
-@dataclass(frozen=True)
-class DemoSize:
-    """How long the demo takes.
-
-    Attributes:
-        questions: Held-out problems per evaluation.
-        ablated: How many of them the latent ablation answers, once per mode.
-        overrides: Settings that override the live recipe.
-        kept: Share of the trained change that is kept. A short training disturbs the old problems; interpolating between its
-            start and its end repairs them (WiSE-FT, Wortsman et al. 2022).
-    """
-
-    questions: int
-    ablated: int
-    overrides: tuple[str, ...] = ()
-    kept: float = 1.0
-
-
 _NEW_WORDS = (
     "dozen,score,fortnight,trio,trios,quartet,quartets,pair,pairs,charms,potions,elixirs,vials,potion,wizard,brews,"
     "knight,witch,fairy,dragon,melts,An,elf,goblin,steals"
 )
 """Words of the new family that no old problem has."""
-SHORT = DemoSize(
-    100,
-    40,
-    (
+KEPT = 0.75
+"""Share of the trained change that is kept. A short training disturbs the old problems; interpolating between its start and its end
+repairs them (WiSE-FT, Wortsman et al. 2022)."""
+
+
+@dataclass(frozen=True)
+class DemoSize:
+    """How long the demo takes."""
+
+    questions: int = 100  # held-out problems per evaluation
+    ablated: int = 40  # how many of them the latent ablation answers, once per mode
+    overrides: tuple[str, ...] = (  # settings that override the live recipe
         f"backbone.lora.words=[{_NEW_WORDS}]",
         "training.max_steps=300",
         "training.per_device_train_batch_size=16",
@@ -66,10 +52,7 @@ SHORT = DemoSize(
         "training.warmup_steps=10",
         "data.train.0.count=1600",
         "data.train.1.count=3200",
-    ),
-    kept=0.75,
-)
-FULL = DemoSize(400, 400)
+    )
 
 
 @dataclass
@@ -87,17 +70,14 @@ class _Demo:
         self.console.print(text, style=style, highlight=False, markup=False)
 
 
-def run_demo(
-    folder: Path, size: DemoSize, device: str, console: Console, *, questions: int | None = None, train: bool = True
-) -> dict[str, Any]:
+def run_demo(folder: Path, size: DemoSize, device: str, console: Console, *, train: bool = True) -> dict[str, Any]:
     """Run the demo and write `folder/summary.json`.
 
     Args:
         folder: Output folder; the folder of an earlier demo is replaced.
-        size: `SHORT` or `FULL`.
+        size: How long it takes.
         device: Device of the models.
         console: Where tables and progress bars are printed.
-        questions: Held-out problems per evaluation and in the ablation, instead of those of `size`.
         train: Whether to train live after the first part.
 
     Returns:
@@ -105,7 +85,6 @@ def run_demo(
     """
     _clear(folder)
     started = time.monotonic()
-    size = replace(size, questions=questions, ablated=questions) if questions else size
     demo = _Demo(folder, size, device, console)
     try:
         _show_thoughts(demo)
@@ -182,19 +161,12 @@ def _train_live(demo: _Demo) -> None:
     from ruplar.runs import train_and_record
 
     demo.say("\n4  Live training: the model learns a family of problems it has never seen", "bold")
-    demo.say("Ctrl-C ends the training early and evaluates the model so far.", "dim")
     new_before = _evaluate(demo, "embedded:ruplar", LIVE_FAMILY, "live-before")
     config = load_recipe(LIVE_RECIPE, demo.size.overrides)
     run = demo.folder / "live"
-    with _training_progress(demo) as progress:
-        train_and_record(
-            config, run, demo.size.overrides, resume=False, device=demo.device, console=demo.console, progress=progress
-        )
-    if demo.size.kept < 1:
-        _interpolate(run / "model", demo.size.kept)
-        demo.say(
-            f"The adapter keeps {demo.size.kept:.0%} of its change: interpolation protects the old problems.", "dim"
-        )
+    train_and_record(config, run, demo.size.overrides, resume=False, device=demo.device, console=demo.console)
+    _interpolate(run / "model", KEPT)
+    demo.say(f"The adapter keeps {KEPT:.0%} of its change: interpolation protects the old problems.", "dim")
     new_after, old_after = (_evaluate(demo, str(run), source, run.name) for source in (LIVE_FAMILY, OLD))
     old_before = demo.summary["methods"]["ruplar"]
     rows = [
@@ -219,36 +191,6 @@ def _interpolate(model: Path, kept: float) -> None:
     weights = load_file(file)
     scaled = {name: weight * kept if ".lora_B." in name else weight for name, weight in weights.items()}
     save_file(scaled, file, metadata={"format": "pt"})
-
-
-@contextmanager
-def _training_progress(demo: _Demo) -> Iterator[Show]:
-    """Show a progress bar; the first Ctrl-C stops the training, the second interrupts the demo."""
-    from ruplar.train.progress import BarProgress
-
-    interrupted, said = False, ""
-    previous = signal.getsignal(signal.SIGINT)
-
-    def on_interrupt(*_: Any) -> None:
-        nonlocal interrupted
-        interrupted = True
-        signal.signal(signal.SIGINT, previous)
-
-    with BarProgress(demo.console) as bar:
-
-        def update(progress: Progress) -> bool:
-            nonlocal said
-            bar(progress)
-            said = f"Stopped after {progress.step} of {progress.steps} steps."
-            return interrupted
-
-        signal.signal(signal.SIGINT, on_interrupt)
-        try:
-            yield update
-        finally:
-            signal.signal(signal.SIGINT, previous)
-            if interrupted:
-                demo.say(said, "yellow")
 
 
 def _evaluate(demo: _Demo, model: str, source: str, name: str) -> BenchmarkResult:

@@ -20,9 +20,6 @@ CLASSES = {"domains": "Domain", "priors": "Prior", "spans": "Spans", "methods": 
 METHODS = {"domains": ("EXAMPLE", "split", "symbols", "result", "check", "unchecked", "extract", "same")}
 """Kind → members its class must have; checked when the plug-in is loaded."""
 
-RETIRED: dict[str, tuple[str, ...]] = {"spans": ("ahead", "running")}
-"""Kind → plug-ins that version 0.1 had."""
-
 
 def names(kind: str) -> list[str]:
     """Return the names of a kind, sorted: its files without `base` and private ones."""
@@ -44,8 +41,6 @@ def load(kind: str, name: str) -> ModuleType:
             raise UserError(f"{kind}: cannot import '{name}': {error}. Is its folder on PYTHONPATH?") from error
     elif name in names(kind):
         module = importlib.import_module(f"ruplar.{kind}.{name}")
-    elif name in RETIRED.get(kind, ()):
-        raise UserError(f"{kind}: '{name}' was removed in 0.2; version 0.1 is the last one that has it.")
     else:
         raise UserError(unknown(kind.removesuffix("s"), name, names(kind)))
     missing = [c for c in ("Config", CLASSES[kind]) if not hasattr(module, c)]

@@ -3,13 +3,37 @@
 from __future__ import annotations
 
 import json
+import os
+import time
 
 import pytest
 
+from ruplar.cluster.pool import Pool, connected
 from ruplar.evaluate.record import read_record, read_samples
 
 pytestmark = pytest.mark.long
 TIMING = {"ms_per_question", "warm_up_s", "peak_gb", "workers"}
+
+
+@pytest.fixture
+def killed(cluster, monkeypatch):
+    """Ids of the nodes that were killed: that of a worker that has a batch, once three batches are given out."""
+    from ray._private.state import actors
+
+    start, done = Pool._start, []
+
+    def start_and_kill(self, batches, waiting):
+        start(self, batches, waiting)
+        busy = [actor for actor, at in self.running.values() if at is not None]
+        if not done and busy and len(batches) - len(waiting) >= 3:
+            assert waiting, "it is not the middle"
+            worker = busy[-1]
+            done.append(actors(worker._actor_id.hex())["Address"]["NodeID"])
+            [node] = [node for node in cluster.worker_nodes if node.node_id == done[0]]
+            cluster.remove_node(node, allow_graceful=False)
+
+    monkeypatch.setattr(Pool, "_start", start_and_kill)
+    return done
 
 
 def without_probabilities(samples):
@@ -53,3 +77,22 @@ def test_augment_and_convert_write_the_same_files_when_a_node_is_killed(cluster,
             assert file.read_bytes() == (tmp_path / file.name.replace("alone", "spread")).read_bytes(), file.name
             file.unlink()
             (tmp_path / file.name.replace("alone", "spread")).unlink()
+
+
+def test_two_workers_share_a_gpu_and_see_no_other(cluster):
+    cluster.add_node(num_cpus=4, num_gpus=1)
+
+    def make():
+        def run(batch):
+            import ray
+
+            time.sleep(1)
+            return os.getpid(), ray.get_gpu_ids(), os.environ["CUDA_VISIBLE_DEVICES"]
+
+        return run
+
+    with connected(cluster.address) as ray, Pool(ray, make, gpus=0.5) as pool:
+        found = list(pool.map(range(8)))
+    assert pool.most == 2, "six CPUs, but half a GPU each"
+    assert len({pid for pid, _, _ in found}) == 2
+    assert {(tuple(ids), seen) for _, ids, seen in found} == {((0,), "0")}

@@ -39,8 +39,10 @@ def until(holds, process: subprocess.Popen | None = None):
     return found
 
 
-def children(pid: int) -> list[int]:
-    return [int(word) for word in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+def workers(pid: int) -> list[int]:
+    """The processes of cells; the other child is the resource tracker of multiprocessing."""
+    children = [int(word) for word in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+    return [child for child in children if b"spawn_main" in Path(f"/proc/{child}/cmdline").read_bytes()]
 
 
 def alive(pid: int) -> bool:
@@ -71,7 +73,7 @@ def test_a_killed_study_and_a_killed_worker_end_in_the_records_of_an_undisturbed
 
     study = start(tmp_path)
     until(lambda: any(folder.glob("checkpoint-*")), study)
-    [worker] = children(study.pid)
+    [worker] = workers(study.pid)
     study.kill()
     study.wait()
     until(lambda: not alive(worker))  # it ends with the study
@@ -80,7 +82,7 @@ def test_a_killed_study_and_a_killed_worker_end_in_the_records_of_an_undisturbed
 
     study = start(tmp_path)
     until(lambda: {path.name for path in folder.glob("checkpoint-*")} - reached, study)
-    [worker] = children(study.pid)
+    [worker] = workers(study.pid)
     os.kill(worker, signal.SIGKILL)
     said = study.communicate(timeout=PATIENCE)[0]
     assert study.returncode == 1

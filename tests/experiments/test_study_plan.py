@@ -4,7 +4,7 @@ import pytest
 
 from ruplar.errors import UserError
 from ruplar.evaluate.record import differences, read_record
-from ruplar.experiments.plan import load_study, plan, row_config, studies
+from ruplar.experiments.plan import load_study, plan, studies
 from ruplar.experiments.storage import Places
 from ruplar.experiments.tries import picks_of
 from ruplar.report import paper
@@ -42,9 +42,7 @@ def test_a_row_may_ask_anothers_model_under_other_settings_of_its_method(make_st
     [
         ({"training.max_steps": 8}, "rows.B: training.max_steps is 8, but 2 in 'A'"),
         ({"training.gradient_accumulation_steps": 4}, "rows.B: the effective batch size is 8, but 2 in 'A'"),
-        ({"data.train": {"source": "word-problems", "count": 41, "seed": 5}}, "rows.B: data.train is"),
         ({"backbone.init": "embedded:ruplar"}, "rows.B: backbone.init is embedded:ruplar, but None in 'A'"),
-        ({"backbone.lora.rank": 8}, "rows.B: backbone.lora is"),
         ({"prompt.instruction": "Think."}, "rows.B: prompt.instruction is Think., but  in 'A'"),
         ({"data.canonical_operands": True}, "rows.B: data.canonical_operands is True, but False in 'A'"),
     ],
@@ -58,9 +56,7 @@ def test_rows_with_unequal_budgets_data_or_starts_are_refused_by_name(make_study
 
 def test_a_problem_that_rows_share_is_reported_once(make_study):
     study = make_study(rows={label: "embedded-no_cott" for label in "ABCD"})
-    with pytest.raises(
-        UserError, match=r"rows\.A and 3 other rows: unknown recipe 'embedded-no_cott'. Did"
-    ) as refused:
+    with pytest.raises(UserError, match=r"rows\.A, B, C, D: unknown recipe 'embedded-no_cott'. Did") as refused:
         plan(study)
     assert len(refused.value.problems) == 1
 
@@ -85,7 +81,6 @@ def test_every_problem_of_a_study_is_told_at_once(tmp_path):
         ("name: x\non: [svamp]\nrows: {a/b: cot}\n", "rows.a/b: a label has"),
         ("name: x\non: [svamp]\nrows: {'A, b': cot, A b: cot}\n", "another row has the same folder name"),
         ("name: x\non: [svamp]\nrows: {A: cot}\nreference: C\n", "unknown row 'C'"),
-        ("- x\n", "this file has none"),
         ("base: nothing\n", "unknown study 'nothing'"),
     ],
 )
@@ -94,13 +89,6 @@ def test_a_study_that_cannot_be_is_refused(tmp_path, text, said):
     with pytest.raises(UserError) as refused:
         load_study(str(tmp_path / "x.yaml"))
     assert said in str(refused.value)
-
-
-def test_a_study_that_is_not_there_is_told_with_the_nearest():
-    with pytest.raises(UserError, match="unknown study 'mian'. Did you mean 'main'"):
-        load_study("mian")
-    with pytest.raises(UserError, match="no study file 'x.yaml'"):
-        load_study("x.yaml")
 
 
 def test_the_papers_tables_and_sweeps_are_shipped_and_described():
@@ -119,31 +107,6 @@ def test_a_shipped_study_plans(name):
     assert {cell.printed for cell in cells} - {None} <= known.keys()
     assert set(study.printed) <= {cell.label for cell in cells}
     assert set(study.not_run.values()) <= known.keys() and not set(study.not_run) & {cell.label for cell in cells}
-
-
-def test_one_row_of_a_study_is_trained_with_the_settings_of_the_study(tmp_path):
-    config, settings = row_config("priors:RuPLaR-Temp", ["training.max_steps=5"])
-    cell = next(cell for cell in plan(load_study("priors"), ["training.max_steps=5"]) if cell.label == "RuPLaR-Temp")
-    assert config == cell.config and sorted(settings) == sorted(cell.overrides)
-    assert row_config("priors:RuPLaR-Temp", ["seed=9"])[0].seed == 9
-    assert row_config("lambda:RuPLaR-Mix operand_share=0.3")[0].prior.settings.operand_share == 0.3
-
-
-@pytest.mark.parametrize(
-    ("row", "said"),
-    [
-        ("priors", "'priors' is not STUDY:LABEL"),
-        ("prior:RuPLaR-Temp", "unknown study 'prior'. Did you mean 'priors'"),
-        ("priors:Temp", "the study priors has no row 'Temp'. Nearest: 'RuPLaR-Temp', "),
-        ("k2:CoLaR-2", "'CoLaR-2' trains no model; it evaluates that of 'CoLaR-5'"),
-    ],
-)
-def test_a_row_that_cannot_be_trained_is_refused_with_the_nearest_names(row, said):
-    with pytest.raises(UserError) as refused:
-        row_config(row)
-    assert said in str(refused.value)
-    if "Nearest" in said:
-        assert str(refused.value).count("', '") == 2
 
 
 RESULTS = Path(__file__).parents[2] / "results"

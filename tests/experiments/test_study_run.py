@@ -4,15 +4,13 @@ import json
 import shutil
 
 import pytest
-from tiny import FINISHED, job_of, run
+from tiny import FINISHED, run
 
 from ruplar.data.sources import SourceConfig
 from ruplar.errors import UserError
 from ruplar.evaluate.record import RECORD, SAMPLES, read_record, read_samples
 from ruplar.experiments import storage
-from ruplar.experiments.job import Job
 from ruplar.experiments.plan import plan
-from ruplar.experiments.run import loaders_of
 from ruplar.report.rows import collect, study_of
 
 ROWS = {
@@ -89,9 +87,8 @@ def test_a_cell_cut_off_after_training_is_evaluated_but_not_trained_again(make_s
     (places.results / "No-CoT-seed1" / RECORD).unlink()
     [cell] = plan(study)
     assert storage.status(cell, places, study) == "trained"
-    found, events = run(study, places)
+    found, _ = run(study, places)
     assert not found.failed and not found.left
-    assert "train" not in {e["what"] for e in events if e["event"] == "step"}
     assert model.stat().st_mtime_ns == trained
     assert (places.results / "No-CoT-seed1" / SAMPLES).read_bytes() == samples
     # with more questions the cell is unfinished
@@ -132,33 +129,21 @@ def test_a_cell_claimed_by_a_living_process_is_left_to_it(make_study, places):
     assert storage.status(cell, places, study) == "waiting"
 
 
-def test_a_job_comes_back_from_its_file(make_study, places, tmp_path):
-    options = {"session": "s", "deadline": 5.0, "most": 1, "threads": 2, "data_dir": tmp_path, "share": 0.2}
-    job = job_of(make_study(rows=ROWS), places, only=["Mix", "Short"], **options, exclusive=True)
-    job.write(tmp_path / "job.json")
-    assert Job.read(tmp_path / "job.json") == job
-
-
 def test_a_row_whose_model_was_removed_is_refused_instead_of_waited_for(make_study, finished):
     places = finished("tiny")
     shutil.rmtree(places.work)  # a user keeps the records but not the models
     (places.results / "Short-seed1" / RECORD).unlink()
     found, _ = run(make_study(**FINISHED), places)
     assert found.left == [] and list(found.failed) == ["Short-seed1"]
-    assert "which has a record but no model" in found.failed["Short-seed1"]
+    assert "which is not there" in found.failed["Short-seed1"]
 
 
-def test_only_cells_that_tokenize_on_demand_need_cores_for_it(make_study):
-    rows = {
-        "Mix": "embedded-ruplar",
-        "Gumbel": {"recipe": "embedded-ruplar", "set": {"prior.name": "gumbel"}},
-        "Curriculum": "embedded-icot",
-        "Plain": {"recipe": "embedded-no_cot", "set": {"speed.pretokenize": False}},
-    }
-    workers = {
-        "training.dataloader_num_workers": 3,
-        "training.dataloader_prefetch_factor": 2,
-        "speed.pretokenize": True,
-    }
-    cells = plan(make_study(rows=rows, set=workers))
-    assert [loaders_of(cell) for cell in cells] == [0, 3, 3, 3]
+def test_cells_run_in_processes_of_their_own_with_their_output_in_their_logs(make_study, finished, capfd):
+    places = finished("tiny")
+    for cell in ("No-CoT-seed1", "Short-seed1"):
+        (places.results / cell / RECORD).unlink()
+    found, events = run(make_study(**FINISHED), places, jobs=2)
+    assert (found.failed, found.left) == ({}, [])
+    assert sorted(event["cell"] for event in events if event["event"] == "done") == ["No-CoT-seed1", "Short-seed1"]
+    assert {event["cell"] for event in events[:2]} == {"No-CoT-seed1", "Short-seed1"}, "both have started"
+    assert capfd.readouterr().out == ""

@@ -1,6 +1,5 @@
 """`ruplar study` and `ruplar report` as they are typed."""
 
-import json
 from dataclasses import astuple
 
 import pytest
@@ -18,21 +17,19 @@ def typed(tmp_path, ruplar):
 
 
 def test_the_plan_shows_every_cell_and_how_far_it_is(typed):
-    code, out, _ = typed("study", "tiny.yaml", "training.max_steps=9", "--plan", "--json")
-    rows = json.loads(out)
-    assert code == 0 and [row["cell"] for row in rows] == [
-        "No-CoT-seed1", "Mix-seed1", "Short-seed1", "No-CoT-seed2", "Mix-seed2", "Short-seed2",
-    ]  # fmt: skip
-    assert {(row["steps"], row["status"]) for row in rows} == {(9, "waiting")}
+    code, out, _ = typed("study", "tiny.yaml", "--plan")
+    assert code == 0 and out.splitlines() == [
+        f"waiting  {label}-seed{seed}" for seed in (1, 2) for label in ("No-CoT", "Mix", "Short")
+    ]
     code, out, _ = typed("study", "tiny.yaml", "--plan", "--seeds", "5", "--only", "No*")
-    assert code == 0 and "No-CoT-seed5" in out and "Mix" not in out
+    assert code == 0 and out.split() == ["waiting", "No-CoT-seed5"]
 
 
 @pytest.mark.parametrize("word", ["By step-seed2", "By_step-seed2", "By*2"])
 def test_a_cell_is_named_by_its_label_and_seed_or_by_its_folder(typed, tmp_path, word):
     file = tmp_path / "tiny.yaml"
     file.write_text(file.read_text().replace("Short:", "By step:"))
-    code, out, _ = typed("study", "tiny.yaml", "--plan", "--json", "--only", f"{word},Mix")
+    code, out, _ = typed("study", "tiny.yaml", "--plan", "--only", f"{word},Mix")
     assert code == 0 and "By_step-seed2" in out and "By_step-seed1" not in out
 
 
@@ -41,7 +38,6 @@ def test_a_cell_is_named_by_its_label_and_seed_or_by_its_folder(typed, tmp_path,
     [
         (["--only", "Max"], "no cell is called 'Max'. Rows: No-CoT, Mix, Short."),
         (["--only", "Short"], "'Short' evaluates the model of 'Mix'; select that row too"),
-        (["--jobs", "many"], "--jobs: cannot read 'many'"),
         (["training.max_step=9"], "Did you mean 'max_steps'"),
         (["priors"], "'priors' is not an override"),
     ],
@@ -50,21 +46,3 @@ def test_mistakes_are_told_before_any_work(typed, tmp_path, words, said):
     code, _, err = typed("study", "tiny.yaml", "--device", "cpu", *words)
     assert code == 2 and said in err.replace("\n", " ")
     assert not (tmp_path / "results").exists()
-
-
-def test_a_budget_that_is_spent_ends_with_a_status_of_its_own(typed):
-    code, out, _ = typed("study", "tiny.yaml", "--device", "cpu", "--budget-seconds", "0", "--only", "No-CoT-seed1")
-    assert code == 3 and "left     No-CoT-seed1; repeat the command to resume" in out
-    code, out, _ = typed("study", "tiny.yaml", "--device", "cpu", "--budget-seconds", "0", "--json")
-    assert code == 3 and len(json.loads(out)["left"]) == 6
-
-
-def test_one_row_is_trained_with_the_settings_of_its_study(typed):
-    code, out, _ = typed("train", "--row", "tiny.yaml:Mix", "seed=7", "training.max_steps=3", "--check")
-    config = yaml.safe_load(out)
-    assert code == 0 and (config["seed"], config["training"]["max_steps"]) == (7, 3)
-    assert config["name"] == "embedded-ruplar" and config["data"]["train"][0]["count"] == TINY["data.train"]["count"]
-    code, _, err = typed("train", "--row", "tiny.yaml:Mixed", "--check")
-    assert code == 2 and "has no row 'Mixed'. Nearest: 'Mix', " in err.replace("\n", " ")
-    code, _, err = typed("train")
-    assert code == 2 and "no recipe is named" in err

@@ -2,9 +2,8 @@
 
 import pytest
 
-from ruplar.errors import UserError
 from ruplar.evaluate.record import BenchmarkResult, RunRecord, machine, write_record
-from ruplar.experiments.plan import labels, plan, row_config
+from ruplar.experiments.plan import labels, plan
 from ruplar.experiments.storage import write_failure
 from ruplar.experiments.tries import picks_of
 
@@ -76,10 +75,3 @@ def test_a_failed_try_is_not_chosen_and_does_not_block_the_others(study, places)
 def test_tries_that_cannot_be_chosen_are_refused(make_study, entries, said):
     with pytest.raises(ValueError, match=said):
         make_study(**{"rows": ROWS, **entries})
-
-
-def test_one_row_is_trained_by_the_name_of_a_try():
-    config, _ = row_config("main-curves:No-CoT try learning_rate=0.002")
-    assert config.training["learning_rate"] == 2e-3 and config.training["max_steps"] == 800
-    with pytest.raises(UserError, match="are chosen among its tries"):
-        row_config("main-curves:No-CoT max_steps=800")

@@ -5,7 +5,6 @@ from hypothesis import strategies as st
 
 from ruplar import plugins
 from ruplar.domains import arithmetic
-from ruplar.errors import UserError
 from ruplar.spans.base import attached, cut_chain
 from ruplar.types import Span
 
@@ -19,12 +18,6 @@ def cut(name, step, domain=EXACT, **settings):
 
 def written(spans):
     return [" ".join(span.symbols) for span in spans]
-
-
-@pytest.mark.parametrize("name", ["ahead", "running"])
-def test_a_retired_span_rule_names_the_last_version_that_has_it(name):
-    with pytest.raises(UserError, match=f"'{name}' was removed in 0.2; version 0.1 is the last one that has it"):
-        plugins.make("spans", name)
 
 
 def test_step_is_one_span_with_its_result():

@@ -59,8 +59,7 @@ def preview(
         for c in _chains(chains, rule, limit)
     ]
     if as_json:
-        rows = [s.as_dict() for s in shown]
-        print_json(rows[0] if len(rows) == 1 else rows)
+        print_json(shown[0] if len(shown) == 1 else shown)
     else:
         for one in shown:
             render(one, out)

@@ -1,10 +1,9 @@
-"""`ruplar study`: run the cells of a study, several at a time, then print its results table."""
+"""`ruplar study`: run the cells of a study, several at a time."""
 
 from __future__ import annotations
 
-import time
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Sequence
+from contextlib import ExitStack
 from dataclasses import replace
 from fnmatch import fnmatch
 from pathlib import Path
@@ -24,7 +23,7 @@ if TYPE_CHECKING:
 
 out = Console()
 SOME_FAILED, SOME_LEFT = 1, 3
-"""Exit status: some cell failed; or none failed, but some are left (time budget, or locked by another process)."""
+"""Exit status: some cell failed; or none failed, but some are left, because another process runs them."""
 
 
 def study(
@@ -42,18 +41,13 @@ def study(
     show_plan: Annotated[
         bool, typer.Option("--plan", help="Print the cells and their status without running them.")
     ] = False,
-    jobs: Annotated[
-        str, typer.Option(help="Cells run in parallel; auto: as many as fit in memory; 0: in this process.")
-    ] = "auto",
+    jobs: Annotated[int, typer.Option(min=0, help="Cells run at the same time; 0: one by one in this process.")] = 1,
     only: Annotated[
         str | None,
         typer.Option(help="Run only these rows or cells: comma-separated LABEL or LABEL-seedN, with * as wildcard."),
     ] = None,
     seeds: Annotated[
         str | None, typer.Option(help="Comma-separated random seeds that replace those of the study.")
-    ] = None,
-    budget_seconds: Annotated[
-        float | None, typer.Option(min=0, help="Start no new cell after this many seconds.")
     ] = None,
     output: Annotated[
         Path | None,
@@ -77,9 +71,6 @@ def study(
         str | None,
         typer.Option(metavar="COMMIT", help="With --final: the commit of the study file, if git does not track it."),
     ] = None,
-    reuse: Annotated[
-        bool, typer.Option(help="Reuse models of other studies that were trained with the same settings and code.")
-    ] = True,
     data_dir: options.DataDir = None,
     device: options.Device = "auto",
     ray: options.Ray = None,
@@ -93,7 +84,12 @@ def study(
     """
     if not final and (again or frozen_at):
         raise UserError(f"{'--again' if again else '--frozen-at'}: needs --final.")
-    options.check_ray(ray, gpus, jobs=jobs != "auto")
+    if final and (overrides or seeds or jobs > 1):
+        raise UserError(
+            "--final: evaluates the rows and seeds of the committed study file, one after another. Leave settings, --seeds "
+            "and --jobs out."
+        )
+    options.check_ray(ray, gpus, jobs=jobs > 1, final=final)
     overrides = overrides or []
 
     def planned() -> Job:
@@ -101,59 +97,39 @@ def study(
 
     plan = planned()
     if show_plan:
-        _show_plan(plan, as_json)
+        for cell in plan.chosen:
+            options.print_text(out, f"{plan.status(cell):8} {cell.name}")
         return
     from ruplar.experiments.job import Options
     from ruplar.experiments.plan import find_study
     from ruplar.experiments.run import run_study
 
-    how = Options(
-        device=device if ray is not None else options.pick_device(device),
-        jobs=_jobs(jobs),
-        budget=budget_seconds,
-        data_dir=data_dir,
-        reuse=reuse,
-    )
-    started = time.monotonic()
+    def watch(event: dict[str, Any]) -> None:
+        if not as_json:
+            _print_event(event)
+
+    how = Options(device if ray is not None else options.pick_device(device), jobs, data_dir)
     if final:
-        _check_final(overrides, {"--seeds": seeds, "--jobs": how.jobs, "--ray": ray})
         from ruplar.experiments.protocol import ask_test_sets, frozen_commit
 
         commit = frozen_commit(find_study(name), frozen_at)
-        with _progress(out, len(plan.chosen), as_json) as watch:
-            found = ask_test_sets(replace(plan, options=how), commit, again or (), watch)
-        _finish(plan, found, time.monotonic() - started, as_json)
+        _finish(plan, ask_test_sets(replace(plan, options=how), commit, again or (), watch), as_json)
         return
     with ExitStack() as stack:
-        pool = None
+        run = None
         if ray is not None:
-            from ruplar.cluster.cells import cell_tasks
+            from ruplar.cluster.cells import cluster_cells
 
-            where, pool = stack.enter_context(cell_tasks(ray, device, gpus))
-            how = replace(how, device=where)
+            where, share, run = stack.enter_context(cluster_cells(ray, device, gpus))
+            how = replace(how, device=where, jobs=share)
         before = None
         while before is None or len(plan.cells) > len(before.cells):  # rows that were waiting for their tries
-            left = None if budget_seconds is None else max(0.0, budget_seconds - (time.monotonic() - started))
-            with _progress(out, len(plan.chosen), as_json) as watch:
-                try:
-                    found = run_study(replace(plan, options=replace(how, budget=left)), watch, pool)
-                except KeyboardInterrupt:
-                    raise Interrupted("interrupted: all checkpoints are kept; repeat the command to resume.") from None
+            try:
+                found = run_study(replace(plan, options=how), watch, run)
+            except KeyboardInterrupt:
+                raise Interrupted("interrupted: all checkpoints are kept; repeat the command to resume.") from None
             before, plan = plan, planned()
-    _finish(plan, found, time.monotonic() - started, as_json)
-
-
-def _check_final(overrides: Sequence[str], given: dict[str, object]) -> None:
-    """Refuse what would change the committed list of rows, or has no effect on an evaluation in this process."""
-    if overrides:
-        raise UserError(
-            f"--final: evaluates the rows of the committed study file, so '{overrides[0]}' cannot be set here."
-        )
-    for option, value in given.items():
-        if value is not None:
-            raise UserError(
-                f"{option}: cannot be used with --final, which evaluates all finished cells one after another."
-            )
+    _finish(plan, found, as_json)
 
 
 def _planned(
@@ -178,14 +154,6 @@ def _planned(
     return Job(chosen, tuple(cells), tuple(_picked(cells, only or "*")), places)
 
 
-def _jobs(text: str) -> int | None:
-    if text == "auto":
-        return None
-    if not text.isdigit():
-        raise UserError(f"--jobs: cannot read '{text}'. Give an integer, or auto.")
-    return int(text)
-
-
 def _picked(cells: Sequence[Cell], only: str) -> list[Cell]:
     wanted = [part.strip() for part in only.split(",") if part.strip()]
 
@@ -204,125 +172,27 @@ def _picked(cells: Sequence[Cell], only: str) -> list[Cell]:
     return found
 
 
-def _show_plan(plan: Job, as_json: bool) -> None:
-    from ruplar.display import table
-    from ruplar.experiments.plan import tries_of
-    from ruplar.experiments.tries import picks_of
-
-    chosen, places = plan.study, plan.places
-    rows: list[dict[str, Any]] = [
-        {
-            "cell": cell.name,
-            "method": cell.config.method.name,
-            "steps": cell.config.training.get("max_steps"),
-            "set": [o for o in cell.overrides if not o.startswith("seed=")],
-            "status": plan.status(cell),
-        }
-        for cell in plan.chosen
-    ]
-    if as_json:
-        options.print_json(rows)
-        return
-    on = ", ".join(source.name for source in chosen.on)
-    on += f"; with --final: {', '.join(source.name for source in chosen.test)}" if chosen.test else ""
-    shown = ((str(r["cell"]), str(r["method"]), str(r["steps"] or ""), str(r["status"])) for r in rows)
-    out.print(
-        table(
-            f"{chosen.name}: {len(rows)} cells, evaluated on {on}",
-            ("cell", "method", "steps", "status"),
-            shown,
-            texts=2,
-        )
-    )
-    out.print(
-        f"equal in all rows: {', '.join(chosen.same)}\nrecords: {places.results}, models: {places.work}",
-        highlight=False,
-    )
-    waiting = [row for row in tries_of(chosen) if row not in picks_of(chosen, places)]
-    if waiting:
-        options.print_text(out, f"after their tries, trained with the best one: {', '.join(waiting)}")
-
-
-@contextmanager
-def _progress(console: Console, total: int, quiet: bool) -> Iterator[Any]:
-    if quiet:
-        yield lambda event: None
-    elif not console.is_terminal:
-        yield lambda event: _print_event(console, event)
-    else:
-        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-
-        columns = (
-            TextColumn("{task.description}"),
-            BarColumn(bar_width=20),
-            MofNCompleteColumn(),
-            TimeElapsedColumn(),
-        )
-        with Progress(*columns, console=console) as progress:
-            cells = progress.add_task("cells", total=total)
-            tasks: dict[str, Any] = {}
-
-            def watch(event: dict[str, Any]) -> None:
-                name = event.get("cell", "")
-                if event["event"] == "start":
-                    tasks[name] = progress.add_task(name, total=None)
-                elif event["event"] == "step" and name in tasks:
-                    text = f"{name}  {event['what']}"
-                    progress.update(tasks[name], description=text, completed=event["done"], total=event["of"])
-                elif event["event"] in ("done", "failed", "again"):
-                    if name in tasks:
-                        progress.remove_task(tasks.pop(name))
-                    progress.advance(cells, event["event"] != "again")
-                    _print_event(progress.console, event)
-
-            yield watch
-
-
-def _print_event(console: Console, event: dict[str, Any]) -> None:
-    kind = event["event"]
-    if kind == "start":
-        text = f"started  {event['cell']}{'  (retried exclusively)' if event['again'] else ''}"
-    elif kind == "done":
+def _print_event(event: dict[str, Any]) -> None:
+    text = event.get("reason", "")
+    if event["event"] == "failed" and event.get("again"):
+        text = f"{text}  It will be run again alone."
+    elif event["event"] == "done":
         scores = ", ".join(f"{name} {score:.1f} %" for name, score in event["scores"].items())
-        reused = f"  (model reused from {event['model_from']})" if event.get("model_from") else ""
-        text = f"done     {event['cell']}  {scores}  in {event['seconds']:.0f} s{reused}"
-    elif kind == "failed":
-        text = f"failed   {event['cell']}  {event['reason']}"
-    elif kind == "again":
-        text = (
-            f"deferred {event['cell']}  after an out-of-memory error; will be retried exclusively: {event['reason']}"
-        )
-    else:
-        return
-    options.print_text(console, text)
+        text = f"{scores}  in {event['seconds']:.0f} s"
+    options.print_text(out, f"{event['event']:8} {event['cell']}  {text}".rstrip())
 
 
-def _finish(plan: Job, found: Outcome, seconds: float, as_json: bool) -> None:
-    done = len(plan.chosen) - len(found.failed) - len(found.left)
+def _finish(plan: Job, found: Outcome, as_json: bool) -> None:
+    done, places = len(plan.chosen) - len(found.failed) - len(found.left), plan.places
     if as_json:
-        results = str(plan.places.results)
-        options.print_json({"done": done, "failed": found.failed, "left": found.left, "results": results})
+        options.print_json({"done": done, "failed": found.failed, "left": found.left, "results": str(places.results)})
     else:
-        _print_summary(plan, found, done, seconds)
+        options.print_text(
+            out, f"{done} of {len(plan.chosen)} cells are done; `ruplar report {places.results}` prints the table"
+        )
+        for name, reason in found.failed.items():
+            options.print_text(out, f"failed   {name}: {reason}  (log: {places.work / name / 'log.txt'})")
+        if found.left:
+            options.print_text(out, f"left     {', '.join(found.left)}; repeat the command to resume")
     if found.failed or found.left:
         raise typer.Exit(SOME_FAILED if found.failed else SOME_LEFT)
-
-
-def _print_summary(plan: Job, found: Outcome, done: int, seconds: float) -> None:
-    from ruplar.report.rows import collect
-    from ruplar.report.table import to_markdown
-    from ruplar.report.tables import results_table
-
-    places = plan.places
-    try:
-        options.print_text(out, to_markdown([results_table(collect(places.results))]).rstrip())
-    except UserError as error:  # no complete run yet; still print what follows
-        options.print_text(out, f"no table: {error}")
-    options.print_text(
-        out,
-        f"{done} of {len(plan.chosen)} cells of {plan.study.name} are done ({seconds:.0f} s); records: {places.results}",
-    )
-    for name, reason in found.failed.items():
-        options.print_text(out, f"failed   {name}: {reason}  (log: {places.work / name / 'log.txt'})")
-    if found.left:
-        options.print_text(out, f"left     {', '.join(found.left)}; repeat the command to resume")

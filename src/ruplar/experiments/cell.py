@@ -11,10 +11,11 @@ import json
 import logging
 import shutil
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
+from ruplar.config import from_dict
 from ruplar.data.cache import ENCODED
 from ruplar.data.sources import SourceConfig, open_source
 from ruplar.engine.sampling import Decoding
@@ -48,26 +49,23 @@ from ruplar.train.run import train
 
 log = logging.getLogger(__name__)
 
-_START = "start: "
-Report = Callable[[str, int, int], None]
-"""Called with the current phase, the items done and the total."""
+_START, _DATA = ("start: ",), ("train ", "valid: ")
+"""How the fingerprints of a run's start and of its data are named."""
 
 
-def run_cell(cell: Cell, job: Job, report: Report) -> RunRecord:
+def run_cell(cell: Cell, job: Job) -> RunRecord:
     """Train and evaluate a claimed cell, and return its record."""
-    same = job.study.same
     earlier = check_tested(cell, job)
-    _release(job.options.device)
+    gc.collect()  # an earlier cell in this process: a trainer and its model reference each other
     forget_peak(job.options.device)
-    if "init" in same:
-        check_same_start(cell, _start(cell, job), job.places, job.cells)
-    trained = _model(cell, job, report)
-    if "data" in same:
-        check_same_data(cell, trained, job.places, job.cells)
-    record = _evaluated(cell, trained, job, report, earlier)
+    if "init" in job.study.same:
+        check_same(cell, _start(cell, job), job.places, job.cells, _START)
+    trained = _model(cell, job)
+    if "data" in job.study.same:
+        check_same(cell, trained.data, job.places, job.cells, _DATA)
+    record = _evaluated(cell, trained, job, earlier)
     for stale in job.places.run(cell).glob("checkpoint-*"):
         shutil.rmtree(stale)
-    _release(job.options.device)
     return record
 
 
@@ -85,9 +83,7 @@ def check_tested(cell: Cell, job: Job) -> RunRecord | None:
     return record
 
 
-def answer(
-    cell: Cell, job: Job, on: Sequence[Part | SourceConfig], report: Report
-) -> tuple[LatentReasoner, Evaluation]:
+def answer(cell: Cell, job: Job, on: Sequence[Part | SourceConfig]) -> tuple[LatentReasoner, Evaluation]:
     """Load a cell's model and let it answer every question of some benchmarks."""
     study = job.study
     reasoner = LatentReasoner.from_pretrained(
@@ -100,7 +96,6 @@ def answer(
         batch_size=study.batch_size,
         latency_questions=study.latency_questions,
         data_dir=job.options.data_dir,
-        on_progress=report,
     )
     return reasoner, found
 
@@ -120,24 +115,15 @@ def add_samples(found: Evaluation, folder: Path, study: Study, keep: RunRecord |
     return kept
 
 
-def _release(device: str) -> None:
-    """Free the memory of an earlier cell in this process: a trainer and its model reference each other."""
-    gc.collect()
-    if device.startswith("cuda"):
-        import torch
-
-        torch.cuda.empty_cache()
-
-
 def _start(cell: Cell, job: Job) -> dict[str, str]:
     """Return the fingerprint of the weights a cell started from, or will; for a soup, those of its training runs."""
     places = job.places
     run = places.work / folder_name(cell.of, cell.soup[0]) if cell.of and cell.soup else places.model_of(cell)
     done = run / storage.TRAINED
-    return start_of(read_record(done)) if done.is_file() else start_mark(cell.config.backbone.init)
+    return read_record(done).data if done.is_file() else start_mark(cell.config.backbone.init)
 
 
-def _model(cell: Cell, job: Job, report: Report) -> RunRecord:
+def _model(cell: Cell, job: Job) -> RunRecord:
     """Return the record of the model a cell evaluates; where it is missing, train it or average its soup."""
     run, own = job.places.model_of(cell), cell.of is None or bool(cell.soup)
     done = run / storage.TRAINED
@@ -149,17 +135,13 @@ def _model(cell: Cell, job: Job, report: Report) -> RunRecord:
         return record
     if not own:
         raise UserError(f"{run}: has no trained model; '{cell.label}' needs that of '{cell.of}'.")
-    record = _average(cell, job, run) if cell.soup else _train(cell, job, run, report)
+    record = _average(cell, job, run) if cell.soup else _train(cell, job, run)
     write_json(done, record.model_dump(mode="json"))
     return record
 
 
-def _train(cell: Cell, job: Job, run: Path, report: Report) -> RunRecord:
+def _train(cell: Cell, job: Job, run: Path) -> RunRecord:
     _begin(cell, run)
-    elsewhere = storage.find_trained(cell, job.places, MODEL) if job.options.reuse else None
-    if elsewhere is not None and not any(run.glob("checkpoint-*")):
-        log.info("%s: model reused from %s, which was trained with the same settings.", cell.name, elsewhere)
-        return storage.copy_training(elsewhere, run, (MODEL, METRICS))
     if (run / MODEL).exists() and checkpoint.latest(run) is None:
         shutil.rmtree(run / MODEL)  # killed before its record was written, without a checkpoint to resume from
     started = datetime.now(UTC)
@@ -168,7 +150,7 @@ def _train(cell: Cell, job: Job, run: Path, report: Report) -> RunRecord:
         output=run,
         resume=any(run.glob("checkpoint-*")) or (run / METRICS).exists(),
         device=job.options.device,
-        progress=_shown(report),
+        progress=_log,
         encoded=job.places.work.parent / ENCODED,
     )
     return training_record(cell.config, cell.overrides, result, started, job.options.device)
@@ -179,10 +161,10 @@ def _begin(cell: Cell, run: Path) -> None:
     begun = run / "cell.json"
     if begun.is_file():
         known = json.loads(begun.read_text(encoding="utf-8"))
-        storage.check_same_settings(cell, Cell.from_dict(known).config.as_dict(), run)
+        storage.check_same_settings(cell, from_dict(known["config"]).as_dict(), run)
     elif any(run.glob("checkpoint-*")) or (run / METRICS).exists():
         raise UserError(f"{run}: contains another run. Choose another --work.")
-    write_json(begun, cell.as_dict())
+    write_json(begun, {"label": cell.label, "config": cell.config.as_dict()})
 
 
 def _average(cell: Cell, job: Job, run: Path) -> RunRecord:
@@ -211,25 +193,21 @@ def _together(records: Sequence[RunRecord]) -> RunRecord:
     )
 
 
-def _shown(report: Report) -> Callable[[Progress], None]:
-    def show(progress: Progress) -> None:
-        report("train", progress.step, progress.steps)
-        if progress.row:
-            log.info(line(progress))
-
-    return show
+def _log(progress: Progress) -> None:
+    if progress.row:
+        log.info(line(progress))
 
 
-def _evaluated(cell: Cell, trained: RunRecord, job: Job, report: Report, earlier: RunRecord | None) -> RunRecord:
+def _evaluated(cell: Cell, trained: RunRecord, job: Job, earlier: RunRecord | None) -> RunRecord:
     study, folder, clock = job.study, job.places.result(cell), time.monotonic()
     run = job.places.model_of(cell)
     on = [
         Part(VALID, cell.config.data.valid, "valid") if s.source == VALID and cell.config.data.valid else s
         for s in study.on
     ]
-    reasoner, found = answer(cell, job, on, report)
+    reasoner, found = answer(cell, job, on)
     if study.ablate not in study.test:
-        write_ablation(reasoner, job, folder, report)
+        write_ablation(reasoner, job, folder)
     kept = add_samples(found, folder, study, earlier)
     if (run / METRICS).is_file():
         shutil.copyfile(run / METRICS, folder / METRICS)
@@ -239,18 +217,13 @@ def _evaluated(cell: Cell, trained: RunRecord, job: Job, report: Report, earlier
     return record
 
 
-def write_ablation(reasoner: LatentReasoner, job: Job, folder: Path, report: Report) -> None:
+def write_ablation(reasoner: LatentReasoner, job: Job, folder: Path) -> None:
     """Write ablation.json, if the study has an ablation and the model soft tokens."""
     source = job.study.ablate
     if source is None or not soft(reasoner.model):
         return
     loaded = open_source(source, reasoner.model.domain, need_steps=False, data_dir=job.options.data_dir)
-    rows = ablate(
-        reasoner,
-        loaded.examples,
-        batch_size=job.study.batch_size,
-        on_progress=lambda mode, done, of: report(f"latents: {mode}", done, of),
-    )
+    rows = ablate(reasoner, loaded.examples, batch_size=job.study.batch_size)
     write_json(folder / ABLATION, {"on": source.name, "rows": [row.as_dict() for row in rows]})
 
 
@@ -268,46 +241,17 @@ def _record(cell: Cell, trained: RunRecord, found: Evaluation, study: Study, sec
     )
 
 
-# --- the same data and start in all cells of a study, compared by fingerprint: a file may change under its name ------
-
-
-def check_same_data(cell: Cell, trained: RunRecord, places: storage.Places, others: Sequence[Cell]) -> None:
-    """Refuse a cell whose training or validation data differs in its fingerprint from that of a finished cell."""
-    mine = _marks(trained, "train ", "valid: ")
+def check_same(
+    cell: Cell, marks: Mapping[str, str], places: storage.Places, others: Sequence[Cell], kinds: tuple[str, ...]
+) -> None:
+    """Refuse a cell whose data or start has another fingerprint than in a finished cell: a file may change under its name."""
     for other, record in _finished(cell, places, others):
-        theirs = _marks(record, "train ", "valid: ")
-        for name in sorted({*mine, *theirs}):
-            if mine.get(name) != theirs.get(name):
+        for name, mark in marks.items():
+            if name.startswith(kinds) and record.data.get(name, mark) != mark:
                 raise UserError(
-                    f"{cell.label}, seed {cell.seed}: '{name}' is {mine.get(name)}, but {theirs.get(name)} in "
-                    f"'{other.label}', seed {other.seed}. The data changed in between; train both again."
+                    f"{cell.label}, seed {cell.seed}: '{name}' is {mark}, but {record.data[name]} in '{other.label}', seed "
+                    f"{other.seed}. It changed in between; train both again."
                 )
-
-
-def check_same_start(cell: Cell, begins: Mapping[str, str], places: storage.Places, others: Sequence[Cell]) -> None:
-    """Refuse a cell whose start has other weights than when a finished cell started from it."""
-    unknown = []
-    for other, record in _finished(cell, places, others):
-        theirs = _marks(record, _START)
-        for name, mark in begins.items():
-            folder = name.removeprefix(_START)
-            if name in theirs and mark != theirs[name]:
-                raise UserError(
-                    f"{cell.label}, seed {cell.seed}: its start {folder} has other weights now than when '{other.label}', "
-                    f"seed {other.seed}, was trained. Train both from the same start."
-                )
-            if not theirs and record.config.get("backbone", {}).get("init") == folder:
-                unknown.append(f"'{other.label}', seed {other.seed}")
-    if unknown:
-        log.warning(
-            "%s, seed %d: cannot check that it starts from the same weights as %s; their records have no fingerprint of %s.",
-            cell.label, cell.seed, ", ".join(unknown), cell.config.backbone.init,
-        )  # fmt: skip
-
-
-def start_of(record: RunRecord) -> dict[str, str]:
-    """Return the fingerprint of the weights a run started from; empty when its record has none."""
-    return _marks(record, _START)
 
 
 def _finished(cell: Cell, places: storage.Places, others: Sequence[Cell]) -> Iterator[tuple[Cell, RunRecord]]:
@@ -316,7 +260,3 @@ def _finished(cell: Cell, places: storage.Places, others: Sequence[Cell]) -> Ite
         file = next((file for file in files if file.is_file()), None)
         if other.name != cell.name and file is not None:
             yield other, read_record(file)
-
-
-def _marks(record: RunRecord, *kinds: str) -> dict[str, str]:
-    return {name: mark for name, mark in record.data.items() if name.startswith(kinds)}

@@ -6,9 +6,6 @@ with a limit returns its cache when it reaches the limit, and tries again.
 
 from __future__ import annotations
 
-import os
-from pathlib import Path
-
 _ALL = 0.95
 """Fraction of a GPU that workers share; the rest is for memory outside PyTorch's allocator, such as CUDA contexts."""
 _MESSAGES = ("CUDA error: out of memory", "Error 2: out of memory", "CUBLAS_STATUS_ALLOC_FAILED")
@@ -41,16 +38,3 @@ def out_of_memory(error: BaseException | None) -> bool:
             return True
         error = error.__cause__
     return False
-
-
-def room_gb(device: str) -> float:
-    """Return the memory that cells may share: what is free on the GPU, or in the machine."""
-    import torch
-
-    if device.startswith("cuda"):
-        return torch.cuda.mem_get_info(device)[0] / 1e9
-    info = Path("/proc/meminfo")
-    if info.is_file():
-        found = dict(line.split(":", 1) for line in info.read_text().splitlines())
-        return int(found["MemAvailable"].split()[0]) / 1e6
-    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2e9

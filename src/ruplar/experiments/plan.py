@@ -5,7 +5,6 @@ Later settings win: recipe, study, row, grid, command line.
 
 from __future__ import annotations
 
-import difflib
 import itertools
 import json
 import logging
@@ -14,15 +13,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ruplar.config import RunConfig, from_dict, load_recipe
+from ruplar.config import RunConfig, load_recipe
 from ruplar.errors import UserError
 from ruplar.experiments.study import VALID, RowSettings, Study, find_study, folder_name, load_study, studies, unequal
 
-__all__ = ["Cell", "Study", "find_study", "labels", "load_study", "plan", "row_config", "studies"]
+__all__ = ["Cell", "Study", "find_study", "labels", "load_study", "plan", "studies"]
 
 log = logging.getLogger(__name__)
 
-_Read = Callable[[str, Sequence[str]], RunConfig]
+_Read = Callable[[RowSettings, Sequence[str]], RunConfig]
 Picks = Mapping[str, Mapping[str, Any]]
 """Row → the `settings` chosen among its tries, and the `seed` of the tries."""
 
@@ -51,18 +50,6 @@ class Cell:
         """Name of its folder."""
         return folder_name(self.label, self.seed)
 
-    def as_dict(self) -> dict[str, Any]:
-        """Plain data; `from_dict` reads it back."""
-        lists = {"overrides": list(self.overrides), "soup": list(self.soup)}
-        return {**vars(self), **lists, "config": self.config.as_dict()}
-
-    @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> Cell:
-        """Read what `as_dict` wrote."""
-        config = from_dict(data["config"], f"the plan of {data['label']}")
-        lists = {"overrides": tuple(data["overrides"]), "soup": tuple(data["soup"])}
-        return cls(**{**data, **lists, "config": config})
-
 
 def plan(
     study: Study,
@@ -78,7 +65,10 @@ def plan(
     A row with tries has only these until `picks` has its choice.
     """
     problems: dict[str, list[str]] = {}
-    read = _reader(folder, check_files, check_init)
+
+    def read(row: RowSettings, overrides: Sequence[str]) -> RunConfig:
+        return load_recipe(_recipe(row, folder), overrides, check_files=check_files, check_init=check_init)
+
     cells: list[Cell] = []
     for seed in study.seeds:
         for found in [*_tries(study, seed, picks or {}), *_rows(study, picks or {})]:
@@ -94,40 +84,13 @@ def plan(
                     problems.setdefault(problem, []).append(label)
         if problems:
             break  # the next seed has the same problems
-    wrong = [f"rows.{first}{_others(rest)}: {problem}" for problem, (first, *rest) in problems.items()]
+    wrong = [f"rows.{', '.join(rows)}: {problem}" for problem, rows in problems.items()]
     if not wrong:
         _warn_of_missing_soups(study, cells)
         wrong += unequal({cell.label: cell.config for cell in cells if cell.of is None}, study.same)
     if wrong:
         raise UserError(*wrong, where=f"study {study.name}")
     return cells
-
-
-def _others(labels: Sequence[str]) -> str:
-    """The other rows with the same problem: their names, or their number if there are many."""
-    if len(labels) > 2:
-        return f" and {len(labels)} other rows"
-    return "".join(f", {label}" for label in labels)
-
-
-def row_config(row: str, overrides: Sequence[str] = ()) -> tuple[RunConfig, tuple[str, ...]]:
-    """Return the config with which a study trains one row (`STUDY:LABEL`), and the settings applied to its recipe."""
-    name, colon, label = row.partition(":")
-    if not colon or not label:
-        raise UserError(f"--row: '{row}' is not STUDY:LABEL, e.g. smollm2:CoT-SFT.")
-    study = load_study(name)
-    found = {one[0]: one for one in _every_row(study)}
-    if label not in found:
-        near = difflib.get_close_matches(label, found, n=3, cutoff=0.0)
-        raise UserError(f"--row: the study {name} has no row '{label}'. Nearest: {', '.join(map(repr, near))}.")
-    _, settings, given, _ = found[label]
-    if settings.trained_in is not None:
-        raise UserError(f"--row: '{label}' trains no model; it evaluates that of '{settings.trained_in}'.")
-    if settings.tries and not label.partition(" try ")[1]:
-        raise UserError(f"--row: the settings of '{label}' are chosen among its tries; name one of them.")
-    read = _reader(find_study(name).parent, check_files=True, check_init=True)
-    cell = _cell(study, found[label], [*given, f"seed={study.seeds[0]}", *overrides], read)
-    return cell.config, cell.overrides
 
 
 def labels(study: Study) -> list[str]:
@@ -148,10 +111,6 @@ def _warn_of_missing_soups(study: Study, cells: Sequence[Cell]) -> None:
     for label, row in study.rows.items():
         if row.soup_of is not None and label not in {cell.label for cell in cells}:
             log.warning("row '%s' is left out: %d seeds are too few for a soup.", label, len(study.seeds))
-
-
-def _trains(study: Study, row: RowSettings) -> RowSettings:
-    return row if row.trained_in is None else study.rows[row.trained_in]
 
 
 def _soup(study: Study, row: RowSettings, seed: int) -> tuple[int, ...]:
@@ -196,28 +155,23 @@ def _tail(settings: Mapping[str, Any]) -> str:
     return " ".join(f"{key.rpartition('.')[2]}={value}" for key, value in settings.items())
 
 
-def _cell(study: Study, found: _Row, last: Sequence[str], read: _Read, soup: tuple[int, ...] = ()) -> Cell:
+def _cell(study: Study, found: _Row, last: Sequence[str], read: _Read, soup: tuple[int, ...]) -> Cell:
     label, row, _, of = found
-    base = _trains(study, row)
+    base = study.rows[row.trained_in] if row.trained_in else row
     sets = [study.set, base.set, *([row.set] if row.of is not None else [])]
     overrides = [*(one for part in sets for one in _written(part)), *last]
-    config = read(str(base.recipe), overrides)
+    config = read(base, overrides)
     if config.data.valid is None and any(source.source == VALID for source in study.on):
         raise UserError(f"on: {VALID} needs a validation set, but its recipe has none (data.valid).")
     inference = {} if row.of is None else {key.removeprefix("method."): value for key, value in row.set.items()}
-    printed = row.printed or study.printed.get(label)
-    return Cell(label, config.seed, config, tuple(overrides), of, printed, inference, soup)
+    return Cell(label, config.seed, config, tuple(overrides), of, study.printed.get(label), inference, soup)
 
 
-def _reader(folder: Path | None, check_files: bool, check_init: bool) -> _Read:
-    """Return a loader of recipes; relative paths are relative to the study's folder or the working directory."""
-
-    def read(recipe: str, overrides: Sequence[str]) -> RunConfig:
-        if recipe.endswith((".yaml", ".yml")) and folder is not None and (folder / recipe).is_file():
-            recipe = str(folder / recipe)
-        return load_recipe(recipe, overrides, check_files=check_files, check_init=check_init)
-
-    return read
+def _recipe(row: RowSettings, folder: Path | None) -> str:
+    """Return the recipe of a row; a relative path is relative to the study's folder or the working directory."""
+    name = str(row.recipe)
+    beside = folder is not None and name.endswith((".yaml", ".yml")) and (folder / name).is_file()
+    return f"{folder}/{name}" if beside else name
 
 
 def _written(settings: Mapping[str, Any]) -> list[str]:

@@ -20,7 +20,7 @@ from typing import Any
 
 from ruplar.data.sources import SourceConfig
 from ruplar.errors import UserError, unknown
-from ruplar.evaluate.record import BenchmarkResult, git, read_record, study_of, write_record
+from ruplar.evaluate.record import git, read_record, study_of, write_record
 from ruplar.experiments import storage
 from ruplar.experiments.job import Job
 from ruplar.experiments.plan import Cell, labels
@@ -68,9 +68,8 @@ def ask_test_sets(job: Job, frozen_at: str, again: Collection[str], watch: Watch
     found = Outcome()
     frozen = study_of(job.places.results).get("frozen")
     frozen = frozen or {"at": frozen_at, "time": _now(), "rows": labels(job.study)}
-    end = None if job.options.budget is None else time.time() + job.options.budget
     for cell in job.chosen:
-        if job.status(cell) != "done" or (end is not None and time.time() >= end):
+        if job.status(cell) != "done":
             found.left.append(cell.name)
             continue
         about = {"frozen_at": frozen_at, "added_later": cell.label not in frozen["rows"]}
@@ -113,23 +112,16 @@ def _ask(cell: Cell, job: Job, on: list[SourceConfig], about: dict[str, Any], wa
     began = time.monotonic()
     watch({"event": "start", "cell": cell.name, "again": False})
 
-    def report(what: str, done: int, of: int) -> None:
-        watch({"event": "step", "cell": cell.name, "what": what, "done": done, "of": of})
-
-    reasoner, found = answer(cell, job, on, report)
-    before, asked_at = storage.results_of(record), _now()
+    reasoner, found = answer(cell, job, on)
+    times, asked_at = {name: result.asked_again + 1 for name, result in storage.results_of(record).items()}, _now()
     results = [
-        result.model_copy(update={**about, "asked_at": asked_at, "asked_again": _times(before.get(result.name))})
+        result.model_copy(update={**about, "asked_at": asked_at, "asked_again": times.get(result.name, 0)})
         for result in found.results
     ]
     if job.study.ablate in on:
-        write_ablation(reasoner, job, folder, lambda what, done, of: None)
+        write_ablation(reasoner, job, folder)
     kept = add_samples(replace(found, results=results), folder, job.study, record)
     data = {**record.data, **fingerprints(found.sources)}
     write_record(record.model_copy(update={"benchmarks": [*kept, *results], "data": data}), folder)
     scores = {result.name: round(result.accuracy, 2) for result in results}
     watch({"event": "done", "cell": cell.name, "seconds": time.monotonic() - began, "scores": scores})
-
-
-def _times(before: BenchmarkResult | None) -> int:
-    return 0 if before is None else before.asked_again + 1

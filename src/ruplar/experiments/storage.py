@@ -12,8 +12,6 @@ from __future__ import annotations
 
 import fcntl
 import json
-import logging
-import shutil
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -29,17 +27,13 @@ from ruplar.evaluate.record import (
     STUDY,
     BenchmarkResult,
     RunRecord,
-    commit_of,
     differences,
     read_record,
     study_of,
-    versions,
 )
 from ruplar.experiments.plan import Cell, labels
 from ruplar.experiments.study import Study, folder_name
 from ruplar.io import write_json
-
-log = logging.getLogger(__name__)
 
 Status = Literal["done", "running", "failed", "trained", "begun", "waiting"]
 TRAINED, FAILED, LOG = "trained.json", "failed.json", "log.txt"
@@ -132,38 +126,6 @@ def _evaluated_all(record: RunRecord, study: Study) -> bool:
     return all(source.name in found and source.count in (None, found[source.name].n) for source in study.on)
 
 
-def find_trained(cell: Cell, places: Places, model: str) -> Path | None:
-    """Return a run of another study with the training this cell needs and its folder `model`; None if there is none.
-
-    Settings, seed, commit and versions must be equal. Uncommitted code reuses only models of uncommitted code, so that no
-    record claims a clean commit that did not make it.
-    """
-    here = (*commit_of(), versions())
-    for file in sorted(places.work.parent.glob(f"*/*-seed{cell.seed}/{TRAINED}")):
-        if file.parent.parent == places.work or not (file.parent / model).is_dir():
-            continue
-        try:
-            record = read_record(file)
-        except UserError as error:  # damaged, or of another version
-            log.info("%s: skipped, this version cannot read the record (%s).", file, error)
-            continue
-        equal = record.seed == cell.seed and not differences(record.config, cell.config.as_dict())
-        if equal and not record.mean_of and (record.commit, record.dirty, record.versions) == here:
-            return file.parent
-    return None
-
-
-def copy_training(source: Path, run: Path, parts: Sequence[str]) -> RunRecord:
-    """Copy another run's model and curve → its record, which says where they come from."""
-    for name in parts:
-        if (source / name).is_dir():
-            shutil.copytree(source / name, run / name, dirs_exist_ok=True)
-        elif (source / name).is_file():
-            shutil.copyfile(source / name, run / name)
-    record = read_record(source / TRAINED)
-    return record.model_copy(update={"model_from": record.model_from or str(source)})
-
-
 @contextmanager
 def claim(cell: Cell, places: Places) -> Iterator[bool]:
     """Yield whether this process may run a cell; False when another process does."""
@@ -191,7 +153,7 @@ def _locked(cell: Cell, places: Places) -> bool:
 
 
 def write_failure(cell: Cell, places: Places, reason: str, session: str, again: bool = False) -> None:
-    """Record why a cell failed; it is retried when the study is restarted or, with `again`, in this session."""
+    """Record why a cell failed; it is run again when the study is restarted or, with `again`, in this session."""
     at = time.strftime("%Y-%m-%dT%H:%M:%S%z")
     about = {"reason": reason, "session": session, "at": at, "log": LOG, "again": again}
     write_json(places.run(cell) / FAILED, about)

@@ -37,7 +37,7 @@ STUDIES = YamlFiles("study", Path(__file__).parents[1] / "studies")
 studies, find_study = STUDIES.names, STUDIES.find
 VALID = "valid"
 
-Aspect = Literal["data", "steps", "batch", "init", "adapter", "prompt", "operands", "optimizer"]
+Aspect = Literal["data", "steps", "batch", "init", "adapter", "prompt", "operands"]
 _LABEL = re.compile(r"[A-Za-z0-9][A-Za-z0-9 ._,=+()-]*")
 
 
@@ -55,7 +55,6 @@ class RowSettings(Settings):
     tries: tuple[dict[str, Any], ...] = Field(
         (), description="Dotted settings to choose from on `valid`: each is tried once, before the row is trained."
     )
-    printed: str | None = Field(None, description="The paper's name for this row, if it differs.")
 
     @model_validator(mode="before")
     @classmethod
@@ -108,7 +107,7 @@ class Study(Settings):
         100, ge=0, description="Samples of each benchmark that are stored with their decoded latents (the first ones)."
     )
     reference: str | None = Field(None, description="The row others are tested against, besides the best.")
-    printed: dict[str, str] = Field({}, description="Label → the paper's name for it; for the cells of a grid.")
+    printed: dict[str, str] = Field({}, description="Label → the paper's name for it, if it differs.")
     not_run: dict[str, str] = Field({}, description="Label → the paper's name of a row that was not run here.")
 
     @model_validator(mode="after")
@@ -180,7 +179,6 @@ def load_study(name_or_path: str, changes: Mapping[str, Any] | None = None) -> S
 
 _STEPS = {"max_steps": -1, "num_train_epochs": 3.0}
 """The defaults of transformers, for recipes that set only one of the two."""
-_OPTIMISER = ("learning_rate", "weight_decay", "warmup_steps", "lr_scheduler_type", "adam_beta2")
 _OPERANDS = "canonical_operands"
 
 
@@ -201,7 +199,6 @@ _ASPECTS: dict[str, Callable[[RunConfig], dict[str, Any]]] = {
     "adapter": lambda c: {"backbone.lora": c.as_dict()["backbone"]["lora"]},
     "prompt": lambda c: {f"prompt.{key}": value for key, value in c.as_dict()["prompt"].items()},
     "operands": lambda c: {f"data.{_OPERANDS}": c.data.canonical_operands},
-    "optimizer": lambda c: {f"training.{key}": c.training.get(key) for key in _OPTIMISER},
 }
 """Aspect → its settings and their values."""
 
@@ -217,11 +214,6 @@ def unequal(configs: Mapping[str, RunConfig], same: Sequence[str]) -> Iterator[s
             for key in wanted:
                 if wanted[key] != found[key]:
                     yield (
-                        f"rows.{label}: {key} is {_short(found[key])}, but {_short(wanted[key])} in '{first}'. Make them "
-                        f"equal, or remove '{aspect}' from same: if the study compares it."
+                        f"rows.{label}: {key} is {found[key]}, but {wanted[key]} in '{first}'. Make them equal, or remove "
+                        f"'{aspect}' from same: if the study compares it."
                     )
-
-
-def _short(value: Any) -> str:
-    text = str(value)
-    return text if len(text) <= 90 else f"{text[:87]}..."
