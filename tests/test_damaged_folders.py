@@ -99,7 +99,7 @@ def test_evaluate_finds_out_that_it_cannot_write_before_it_loads_the_model(rupla
     "words",
     [
         ("report", "RUN", "--html", "/proc/none/page.html"),
-        ("bench", "priors", "--json", "/proc/none/record.json"),
+        ("bench", "latency", "--json", "/proc/none/record.json"),
         ("data", "make", "/proc/self/problems.jsonl"),
         ("demo", "--output", "/proc/none/demo", "--no-train"),
         ("export", "embedded:ruplar", "/proc/none/model"),
@@ -112,7 +112,7 @@ def test_places_that_cannot_be_used_are_named_before_any_work(ruplar, words, tmp
         "report.page.write_report",
         "demo._show_thoughts",
         "model.store.export_model",
-        "bench.priors.priors",
+        "bench.latency.latency",
         "problems.word_problems.write_jsonl",
     ):
         monkeypatch.setattr(f"ruplar.{work}", None)

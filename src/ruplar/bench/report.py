@@ -125,13 +125,6 @@ def _train(found: Table, r: dict[str, Any]) -> None:
     found.caption = f"batch {r['batch']}, trains {r['trains']}, MFU {r['mfu']:.1%} of {r['matmul_tflops']:.3g} TFLOP/s"
 
 
-def _priors(found: Table, r: dict[str, Any]) -> None:
-    _columns(found, "priors", "chains/s", "vs published")
-    found.add_row(f"ours, {r['prior']}", f"{r['chains_per_s']:,.0f}", f"{r['vs_published']:.3g}×")
-    found.add_row("published, dense", f"{r['published_chains_per_s']:,.0f}", "1×")
-    found.caption = f"{r['chains']:,} chains in {r['ours_s']:.2f} s; {_n(r['growth_gb'])} GB cached"
-
-
 def _growth(found: Table, r: dict[str, Any]) -> None:
     _columns(
         found, "varied", "value", "ms", "p10 – p90", "written chain ms", VS_WRITTEN, "floor ms", "vs floor", "peak GB"
@@ -156,7 +149,6 @@ _ROWS = {
     "latency": _latency,
     "throughput": _throughput,
     "train": _train,
-    "priors": _priors,
     "growth": _growth,
     "agreement": _agreement,
     "models": _models,

@@ -103,9 +103,6 @@ def train(
         bool | None, typer.Option(help="Compile the layers with torch.compile. Default: on a GPU only.")
     ] = None,
     checkpoint: Annotated[bool, typer.Option("--checkpoint", help="Use gradient checkpointing.")] = False,
-    keep: Annotated[
-        float, typer.Option(min=0, max=1, help="With --compile: fraction of activations stored for the backward pass.")
-    ] = 1.0,
     graph: Annotated[
         bool, typer.Option("--graph", help="Replay packed rows as CUDA graphs, as speed.graph does in training.")
     ] = False,
@@ -124,26 +121,8 @@ def train(
 
     where, precision = _place(device, dtype)
     compiled = where.startswith("cuda") if compile is None else compile
-    options = TrainOptions(2 if quick else batch, lora, pack, compiled, checkpoint, keep, graph, liger, published)
+    options = TrainOptions(2 if quick else batch, lora, pack, compiled, checkpoint, graph, liger, published)
     _show(measure(shape, where, precision, options, 2 if quick else repeats), json)
-
-
-@bench.command()
-def priors(
-    shape: Shape = "llama-3.2-1b",
-    prior: Annotated[str, typer.Option(help="Prior: a name in `ruplar list priors`.")] = "mixture",
-    chains: Annotated[int, typer.Option(min=1, help="Number of generated word problems.")] = 100_000,
-    file: Annotated[Path | None, typer.Option(help="Use all chains of this file instead.")] = None,
-    json: Json = None,
-    quick: Quick = False,
-) -> None:
-    """Measure how fast priors are built.
-
-    Compares with the published procedure: one dense vocabulary-sized vector per step.
-    """
-    from ruplar.bench.priors import priors as measure
-
-    _show(measure(shape, prior, 100 if quick else chains, file, 5 if quick else 200), json)
 
 
 @bench.command()
