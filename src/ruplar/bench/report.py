@@ -46,29 +46,29 @@ def ordered(record: dict[str, Any]) -> dict[str, Any]:
     return {**{key: record[key] for key in KEYS[record["what"]]}, **record}
 
 
-def tables(record: dict[str, Any]) -> list[Table]:
-    """Return the stable fields of a record and its rows, or its values by batch size."""
+def shown(record: dict[str, Any]) -> list[str | Table]:
+    """Return what was measured, the stable fields of the record, and its rows or its values by batch size."""
     what = record["what"]
     title = " · ".join(str(record[key]) for key in ("what", "shape", "dtype")) + f" · {record['gpu'] or record['cpu']}"
     single = [(key, record[key]) for key in KEYS[what][4:] if not isinstance(record[key], dict | list)]
-    found = [_table(title, ("field", "value"), single)]
+    found: list[str | Table] = [title, _table(("field", "value"), single)]
     columns = _SHOWN["columns"].get(what, [])
     if "rows" in record:
-        found.append(_table("", columns, [[row[key] for key in columns] for row in record["rows"]]))
+        found.append(_table(columns, [[row[key] for key in columns] for row in record["rows"]]))
     elif columns:
         batches = record[columns[0]]
-        found.append(_table("", ["batch", *columns], [[b, *(record[key][b] for key in columns)] for b in batches]))
+        found.append(_table(["batch", *columns], [[b, *(record[key][b] for key in columns)] for b in batches]))
     return found
 
 
-def _table(title: str, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> Table:
-    made = Table(*columns, title=title, title_justify="left")
+def _table(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> Table:
+    made = Table(*(name.replace("_", " ") for name in columns))  # so that long names wrap
     for row in rows:
-        made.add_row(*map(_shown, row))
+        made.add_row(*map(_cell, row))
     return made
 
 
-def _shown(value: Any) -> str:
+def _cell(value: Any) -> str:
     if not isinstance(value, float):
         return "–" if value is None else str(value)
     return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"

@@ -178,10 +178,10 @@ def _place(device: str) -> tuple[str, str]:
 
 
 def _show(record: dict[str, Any], json: Path | None) -> None:
-    from ruplar.bench.report import ordered, tables
+    from ruplar.bench.report import ordered, shown
     from ruplar.io import write_json
 
-    out.print(*tables(record))
+    out.print(*shown(record), sep="\n", highlight=False)
     if json is not None:
         write_json(json, ordered(record))
         out.print(f"record   {json}", highlight=False)
