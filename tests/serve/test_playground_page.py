@@ -123,7 +123,7 @@ def test_without_a_text_model_there_is_one_pane_and_an_examples_own_steps_are_na
 
 def test_a_refusal_is_shown_as_an_error_in_the_servers_words(page, served):
     words = "apples " * 500  # more tokens than the server takes, fewer letters than the field takes
-    refused = httpx.post(f"{served.url}/api/think", json={"question": words.strip(), "method": "ruplar"})
+    refused = httpx.post(f"{served.url}/api/think", json={"model": "embedded", "prompt": words.strip()})
     assert refused.status_code == 400
     page.ask(words)
     box = page.at("#error")
@@ -177,14 +177,7 @@ def test_a_failure_in_the_middle_of_a_stream_is_an_error(browser):
 def test_the_vote_is_shown_as_the_server_counted_it(page, served):
     question = "A farmer has 17 hens and 4 dogs. How many legs are there?"
     page.ask(question, samples=8, noise=2)
-    body = {
-        "question": question,
-        "method": "ruplar",
-        "samples": 8,
-        "noise": 2,
-        "temperature": 0,
-        "seed": 0,
-    }
+    body = {"model": "embedded", "prompt": question, "n": 8, "noise": 2, "temperature": 0, "seed": 0}
     text = httpx.post(f"{served.url}/api/think", json=body, timeout=60).text
     done = json.loads(next(b for b in text.split("\n\n") if b.startswith("event: done")).partition("data: ")[2])
     shown = list(

@@ -195,7 +195,6 @@ def test_a_dead_engine_is_red_and_says_so():
         assert health.status_code == 503 and health.json()["models"] == {"embedded": "dead"}
         later = httpx.post(served.url + PATH, json=CHAT, timeout=30)
         assert later.status_code == 503
-        assert 'ruplar_engine_up{model="embedded"} 0.0' in httpx.get(f"{served.url}/metrics").text
 
 
 def test_an_engine_that_hangs_is_red():
@@ -241,5 +240,4 @@ def test_metrics_count_what_happened(small):
         grew('ruplar_latents_bucket{le="2.0",model="embedded"}') == 1
         and grew('ruplar_latents_sum{model="embedded"}') == 2
     )
-    assert after['ruplar_slots{model="embedded"}'] == 1
     assert after['ruplar_queue_length{model="embedded"}'] == after['ruplar_slots_in_use{model="embedded"}'] == 0

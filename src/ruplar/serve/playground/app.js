@@ -80,8 +80,8 @@ function exampleOf(question) {
   return about.examples.find((example) => example.question === question);
 }
 
-async function run(pane, body, signal) {
-  for await (const event of think(body, signal)) pane.show(event);
+async function run(pane, model, call, signal) {
+  for await (const event of think(model, call, signal)) pane.show(event);
 }
 
 function compare(answer) {
@@ -123,7 +123,7 @@ async function ask(event) {
   let [pane, where] = [soft, ""];
   try {
     say("Thinking in soft tokens …");
-    await run(soft, { ...chosen, method: "ruplar" }, running.signal);
+    await run(soft, about.model, chosen, running.signal);
     soft.doubts(answer);
     if (example) soft.replaces(example.steps);
     if (about.compare) {
@@ -133,7 +133,7 @@ async function ask(event) {
       const { question, seed, temperature } = chosen;
       // a text chain has no noise: without temperature its samples would be identical
       const samples = temperature ? chosen.samples : 1;
-      await run(text, { question, seed, temperature, samples, method: "cot" }, running.signal);
+      await run(text, about.compare, { question, seed, temperature, samples }, running.signal);
       text.doubts(answer);
       soft.replaces(text.steps());
     }

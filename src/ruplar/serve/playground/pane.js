@@ -59,7 +59,7 @@ export class Pane {
   }
 
   show({ event, data }) {
-    if (data.ms !== undefined && event !== "sample") this.part("clock").textContent = milliseconds(data.ms);
+    if (data.ms !== undefined) this.part("clock").textContent = milliseconds(data.ms);
     if (event === "latent") this.latent(data);
     else if (event === "thought") this.part("thought").append(data.text);
     else if (event === "token") this.token(data);
