@@ -117,7 +117,7 @@ def test_samples_share_one_prefill_in_the_reference_engine(backbone, thinker):
 
 @pytest.mark.parametrize(
     ("family", "settings"),
-    [("llama", {}), ("llama", {"top_k": 0, "drop_halt": False}), ("llama", {"halt": "argmax"}), ("gpt2", {})],
+    [("llama", {}), ("llama", {"top_k": 0, "drop_halt": False}), ("llama", {"halt": "argmax"}), ("qwen2", {})],
     ids=str,
 )
 def test_both_engines_draw_the_same_soft_tokens(family, settings, make_backbone):
