@@ -9,7 +9,7 @@ import torch
 
 import ruplar
 from ruplar.bench import shapes
-from ruplar.bench.timing import Ceilings, Load, Spread, question_floor_ms, repeat
+from ruplar.bench.timing import Ceilings, Load, question_floor_ms, repeat
 
 PARAMETERS = {
     "llama-3.2-1b": 1_235_814_400,
@@ -53,10 +53,6 @@ def test_a_floor_is_the_slower_of_bytes_and_products_of_each_forward():
     # keys and values are read too: prefill 200; one step over 4 + 1 positions of 5 bytes: 225
     load = replace(load, cache_bytes=5)
     assert question_floor_ms(load, Ceilings(1000, 1e12), 4, 0, 1) == pytest.approx(200 + 225)
-
-
-def test_a_spread_is_the_median_and_the_tenth_from_either_end():
-    assert Spread.of([float(v) for v in range(101)]) == Spread(50.0, 10.0, 90.0, 101)
 
 
 def test_work_is_repeated_after_warming_up_and_within_its_budget():

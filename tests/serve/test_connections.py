@@ -7,7 +7,6 @@ import socket
 import time
 
 import httpx
-import psutil
 import pytest
 from serve_toys import APPLES, held, running
 
@@ -40,17 +39,6 @@ def answer(wire) -> bytes:
         while part := wire.recv(65536):
             said += part
     return said
-
-
-def test_a_header_of_100_mb_is_refused_and_never_held(keyed):
-    before, sent = psutil.Process().memory_info().rss, 0
-    with dial(keyed) as wire, contextlib.suppress(OSError):
-        wire.sendall(START + b"x-large: ")
-        for _ in range(1600):
-            sent += wire.send(b"a" * 65536)
-    assert sent < 100 * 65536  # the connection was closed long before
-    assert psutil.Process().memory_info().rss - before < 50e6
-    assert httpx.get(f"{keyed.url}/health").status_code == 200
 
 
 def test_large_headers_get_431(keyed):
