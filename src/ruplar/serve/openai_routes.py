@@ -19,6 +19,7 @@ from ruplar.serve.registry import ModelRegistry, describe
 from ruplar.serve.requests import GenerationRequest, parse_chat, parse_completion
 from ruplar.serve.schemas import ERRORS, ChatBody, CompletionBody
 from ruplar.serve.streaming import ClientDisconnected, EventStream, RunningRequest, SampleUpdate, sse
+from ruplar.types import Latent
 
 routes = APIRouter(prefix="/v1")
 
@@ -71,14 +72,13 @@ async def _stream(
 ) -> AsyncGenerator[bytes, None]:
     try:
         async with running:
-            for index in range(len(running.samples)):
-                for chunk in builder.opening(index):
-                    yield sse(chunk)
+            for index in range(len(running.samples) if builder.kind == "chat" else 0):
+                yield sse(builder.opening(index))
             async for update in running.updates():
                 if update.delta:
                     yield sse(builder.chunk(update))
-        for chunk in builder.closing(running.samples):
-            yield sse(chunk)
+        if builder.usage:
+            yield sse(builder.closing(running.samples))
         registry.metrics.answers(builder.wanted.worker.name, running.samples)
     except RequestError as error:  # status 200 has been sent; OpenAI's clients also raise on this event
         yield sse(error.body())
@@ -112,27 +112,20 @@ class ResponseBuilder:
         choices = [self._choice(i, sample) for i, sample in enumerate(samples)]
         return self._envelope(_OBJECTS[self.kind], choices) | {"usage": usage(samples, self.wanted.prompt_tokens)}
 
-    def opening(self, index: int) -> list[dict[str, Any]]:
-        return [self._chunk(index, {"role": "assistant", "content": ""})] if self.kind == "chat" else []
+    def opening(self, index: int) -> dict[str, Any]:
+        return self._chunk(index, {"role": "assistant", "content": ""})
 
     def chunk(self, update: SampleUpdate) -> dict[str, Any]:
         fields: dict[str, Any] = {}
         delta = update.delta
-        if delta.latents:
-            first = len(update.sample.latents) - len(delta.latents)
-            fields["reasoning"] = (" → " if first else "") + thought_text(delta.latents)
-            fields["reasoning_details"] = [_latent_detail(z, first + i) for i, z in enumerate(delta.latents)]
-        if delta.thought:
-            fields["reasoning"] = delta.thought
-            fields["reasoning_details"] = [_text_detail(delta.thought)]
+        if delta.latents or delta.thought:
+            fields = _reasoning(delta.thought, delta.latents, len(update.sample.latents) - len(delta.latents))
         if delta.text or self.kind == "text":
             fields["content" if self.kind == "chat" else "text"] = delta.text
         return self._chunk(update.index, fields, delta.finish)
 
-    def closing(self, samples: Sequence[SampleOutput]) -> list[dict[str, Any]]:
-        if not self.usage:
-            return []
-        return [self._envelope(self._chunk_object, []) | {"usage": usage(samples, self.wanted.prompt_tokens)}]
+    def closing(self, samples: Sequence[SampleOutput]) -> dict[str, Any]:
+        return self._envelope(self._chunk_object, []) | {"usage": usage(samples, self.wanted.prompt_tokens)}
 
     @property
     def _chunk_object(self) -> str:
@@ -155,7 +148,7 @@ class ResponseBuilder:
         }
 
     def _choice(self, index: int, sample: SampleOutput) -> dict[str, Any]:
-        reasoning = _reasoning(sample) if self.wanted.include_reasoning else {}
+        reasoning = _reasoning(sample.thought.text, sample.latents) if self.wanted.include_reasoning else {}
         end = {"logprobs": None, "finish_reason": sample.finish}
         if self.kind == "chat":
             message = {"role": "assistant", "content": sample.answer.text, "refusal": None, **reasoning}
@@ -175,16 +168,9 @@ def usage(samples: Sequence[SampleOutput], prompt_tokens: int) -> dict[str, Any]
     }
 
 
-def _reasoning(sample: SampleOutput) -> dict[str, Any]:
-    if sample.thought.text:
-        return {"reasoning": sample.thought.text, "reasoning_details": [_text_detail(sample.thought.text)]}
-    details = [_latent_detail(z, i) for i, z in enumerate(sample.latents)]
-    return {"reasoning": thought_text(sample.latents), "reasoning_details": details}
-
-
-def _latent_detail(latent: Any, index: int) -> dict[str, Any]:
-    return {"type": "latent", **latent_as_dict(latent, index)}
-
-
-def _text_detail(text: str) -> dict[str, Any]:
-    return {"type": "text", "index": 0, "text": text}
+def _reasoning(written: str, latents: Sequence[Latent], first: int = 0) -> dict[str, Any]:
+    """Return a written thought, or the latents from number `first` on, as two fields of a message or a delta."""
+    if written:
+        return {"reasoning": written, "reasoning_details": [{"type": "text", "index": 0, "text": written}]}
+    details = [{"type": "latent", **latent_as_dict(z, index)} for index, z in enumerate(latents, first)]
+    return {"reasoning": (" → " if first else "") + thought_text(latents), "reasoning_details": details}
