@@ -27,7 +27,7 @@ def hint(path: str) -> str:
             f" ({old} is {str(new).lower()})" for old, new in VALUES.get(RENAMED[path], {}).items() if new
         )
         return f"{path}: was renamed to {RENAMED[path]}{values}."
-    return f"{path}: was removed. Version 0.1 is the last one that has it." if path in RETIRED else ""
+    return f"{path}: was removed. {_instead(path)}" if path in RETIRED else ""
 
 
 def upgrade(config: Mapping[str, Any], where: str = "", strict: bool = True) -> dict[str, Any]:
@@ -49,7 +49,7 @@ def upgrade(config: Mapping[str, Any], where: str = "", strict: bool = True) -> 
             continue
         value = _pop(found, path)
         if value is not _MISSING and value != neutral:
-            in_use.append(f"{path}: {value!r} was removed from ruplar. Version 0.1 is the last one that has it.")
+            in_use.append(f"{path}: {value!r} was removed from ruplar. {_instead(path)}")
             _put(found, path, value)
     if in_use and strict:
         raise UserError(*in_use, where=where)
@@ -57,6 +57,10 @@ def upgrade(config: Mapping[str, Any], where: str = "", strict: bool = True) -> 
         if path.split(".")[0] in found and _get(found, path) is _MISSING:
             _put(found, path, value)
     return found
+
+
+def _instead(path: str) -> str:
+    return _TABLES["instead"].get(path, "Version 0.1 is the last one that has it.")
 
 
 def _section(config: dict[str, Any], path: str) -> tuple[dict[str, Any] | None, str]:

@@ -17,11 +17,6 @@ QUESTIONS = [
 THRESHOLDS = {"llama": 0.01, "qwen2": 0.05, "qwen3": 0.005, "gpt2": 0.02}
 
 
-@pytest.fixture
-def questions() -> list[str]:
-    return QUESTIONS
-
-
 @pytest.fixture(params=list(THRESHOLDS))
 def family(request) -> str:
     return request.param
@@ -43,5 +38,5 @@ def thinker(family, backbone):
 
 
 @pytest.fixture
-def prompts(backbone, questions):
-    return [backbone.prompt(q) for q in questions]
+def prompts(backbone):
+    return [backbone.prompt(q) for q in QUESTIONS]

@@ -4,7 +4,6 @@ import torch
 
 from ruplar.engine.reference import generate
 from ruplar.engine.sampling import Decoding
-from ruplar.engine.thinker import TextThinker
 
 DECODING = Decoding(max_answer_tokens=5)
 
@@ -48,19 +47,3 @@ def test_cached_latents_equal_one_parallel_forward(backbone, thinker, prompts, m
         assert whole[row.latent_count + 1 :].argmax(-1).tolist() == row.answer_ids
         for i, logits in enumerate(row.latent_logits):
             torch.testing.assert_close(logits, whole[i], atol=1e-4, rtol=1e-4)
-
-
-def test_cached_text_equals_one_parallel_forward(backbone, prompts):
-    writer = TextThinker(backbone.embedding, backbone.end_think_id, cap=6)
-    rows = generate(backbone, writer, prompts, DECODING, keep_latents="embeds")
-    assert any(row.thought_ids for row in rows)
-    for prompt, row in zip(prompts, rows, strict=True):
-        ids = torch.tensor(
-            [[*prompt.ids, backbone.think_id, *row.thought_ids, backbone.end_think_id, *row.answer_ids[:-1]]]
-        )
-        with torch.inference_mode():
-            logits = backbone.plain_model(input_ids=ids).logits[0, len(prompt.ids) :]
-        n = len(row.thought_ids)
-        assert logits[:n].argmax(-1).tolist() == row.thought_ids
-        assert logits[n + 1 :].argmax(-1).tolist() == row.answer_ids
-        assert not row.latent_logits and len(row.latent_embeds) == n

@@ -12,7 +12,6 @@ from ruplar.engine.reference import generate
 from ruplar.engine.sampling import Decoding
 from ruplar.engine.thinker import SoftThinker
 from ruplar.model.backbone import Backbone
-from ruplar.priors.base import PriorTable
 from ruplar.types import Markers
 
 PAD, EOS, THINK, END = 0, 1, 62, 63
@@ -73,14 +72,3 @@ def test_the_training_loss_with_dense_priors_is_ours(tiny_shape):
     for name, parameter in backbone.model.named_parameters():
         if "layers.1." in name:  # layers alone: the embedding is detached in theirs
             assert torch.allclose(parameter.grad, grads[name], atol=1e-5), name
-
-
-def test_the_dense_prior_is_our_published_mixture():
-    domain = plugins.make("domains", "arithmetic", {"rule": "published"})
-    [span] = plugins.make("spans", "step").cut("20*1.20=24", domain)
-    code = {symbol: i for i, symbol in enumerate(["=", "*", ".", "1", "20", "24"])}
-    prior = PriorTable(plugins.make("priors", "mixture", {"semantics": "published"}), lambda s: [code[s]]).of(span)
-    dense = published.dense_prior("20*1.20=24", domain, lambda s: [code[s]], 50, dtype=torch.float32)
-    assert dense.sum() == pytest.approx(1)
-    assert dense[5] == pytest.approx(0.8529, abs=1e-4)  # 24, by the authors' rule
-    assert dense[torch.from_numpy(prior.ids)].tolist() == pytest.approx(prior.probs.tolist())

@@ -110,6 +110,6 @@ def test_all_paths_prompt_a_model_with_the_same_ids(model, prompted, tmp_path):
         post(f"{served.url}/v1/completions", {"model": name, "prompt": EXAMPLE.question})
         chat = [{"role": "user", "content": EXAMPLE.question}]
         post(f"{served.url}/v1/chat/completions", {"model": name, "messages": chat})
-        post(f"{served.url}/api/think", {"question": EXAMPLE.question, "method": "ruplar"})
+        post(f"{served.url}/api/think", {"model": name, "prompt": EXAMPLE.question})
     assert len(prompted) == 6  # ask in both engines, evaluate, and three routes
     assert set(prompted) == {wanted}

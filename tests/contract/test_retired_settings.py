@@ -43,6 +43,12 @@ def test_retired_settings_in_use_are_refused_together():
     assert "method.block: 6 was removed" in str(error.value) and "old/ruplar.json" in str(error.value)
 
 
+def test_a_recipe_that_stored_all_activations_loads_and_another_is_told_what_to_use():
+    assert upgrade({"speed": {"compile": True, "keep": 1.0}}) == {"speed": {"compile": True}}
+    with pytest.raises(UserError, match=r"speed.keep: 0.4 was removed.*training.gradient_checkpointing"):
+        upgrade({"speed": {"compile": True, "keep": 0.4}})
+
+
 def test_records_retain_retired_settings_in_use():
     assert upgrade(metadata("ruplar", block=6, own_passes=1), strict=False) == metadata("ruplar", block=6)
 

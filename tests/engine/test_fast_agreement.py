@@ -14,12 +14,10 @@ from ruplar.engine.fast import FastEngine
 from ruplar.engine.fused import Linear, padded
 from ruplar.engine.gaussian import GaussianThinker, LatentHead
 from ruplar.engine.graphs import Snapshots
-from ruplar.engine.hf_decoder import HFDecoder
 from ruplar.engine.options import EngineOptions
 from ruplar.engine.reference import generate
 from ruplar.engine.sampling import Decoding, Noise, pick
 from ruplar.engine.scheduler import Scheduler
-from ruplar.engine.selfcheck import check_agreement
 from ruplar.engine.thinker import NoThinker, TextThinker
 
 GREEDY = Decoding(max_answer_tokens=6)
@@ -51,7 +49,6 @@ def test_many_questions_agree_with_slots_refilled_in_flight(family, make_backbon
     assert {0, 1, 2} <= {row.latent_count for row in wanted} and {row.halted for row in wanted} == {True, False}
     assert len({len(row.answer_ids) for row in wanted}) > 2 and {row.ended for row in wanted} == {True, False}
     engine = FastEngine.of(backbone, thinker, GREEDY, slots=7)
-    assert isinstance(engine.decoder, HFDecoder if family == "gpt2" else Decoder)
     assert_same(Scheduler(engine).run_all(prompts), wanted)
 
 
@@ -94,13 +91,12 @@ def test_released_weights_exist_once(make_backbone):
     assert torch.equal(again.weights.layers[1].gate_up.weight, decoder.weights.layers[1].gate_up.weight)
 
 
-def test_a_model_with_llama_structure_but_other_outputs_runs_its_own_forward(make_backbone):
+def test_a_model_with_other_structure_or_other_outputs_is_not_supported(make_backbone):
+    assert Decoder.of(make_backbone("gpt2")) is None
     backbone = make_backbone("llama")
     attention = backbone.plain_model.model.layers[1].self_attn
     attention.scaling = 0.5 * attention.scaling  # as some architectures do
     assert Decoder.of(backbone) is None
-    thinker, prompts = soft(backbone), many_prompts(10)
-    assert_same(run(backbone, thinker, prompts, GREEDY), generate(backbone, thinker, prompts, GREEDY))
 
 
 def test_questions_with_different_decoding_share_slots(make_backbone):
@@ -117,13 +113,6 @@ def test_questions_with_different_decoding_share_slots(make_backbone):
     finish(scheduler)
     for i, (prompt, ticket) in enumerate(zip(prompts, tickets, strict=True)):
         assert_same([ticket.result()], generate(backbone, thinker, [prompt], ways[i % 4], keys=[i]))
-
-
-def test_the_self_check_reports_full_agreement_in_float32(make_backbone):
-    backbone = make_backbone("llama")
-    found = check_agreement(backbone, soft(backbone), many_prompts(20, seed=12), GREEDY, slots=4)
-    assert (found["questions"], found["same"], found["same_latents"], found["same_tokens"]) == (20, 1.0, 1.0, 1.0)
-    assert found["largest_logit_difference"] < 1e-3 and found["decoder"] == "Decoder" and not found["kernels"]
 
 
 class EagerGraphs:
@@ -198,13 +187,3 @@ def test_a_padded_logit_never_wins():
     decoder = Decoder(SimpleNamespace(table=tied, head=head))
     assert torch.equal(decoder.logits(x), torch.full((2, 70), -4.0)) and decoder.logits(x).is_contiguous()
     assert padded(table[:64], Linear(table[:64]))[1].weight.shape == (64, 4)
-
-
-@torch.inference_mode()
-def test_a_step_leaves_its_input_unchanged(make_backbone):
-    """It is the engine's state; the residual stream is changed in place."""
-    decoder = Decoder.of(make_backbone("llama"))
-    decoder.allocate(2, 8)
-    embeds = decoder.embed(torch.tensor([4, 5]))
-    decoder.step(embeds, torch.tensor([0, 3]), 8)
-    assert torch.equal(embeds, decoder.embed(torch.tensor([4, 5])))

@@ -5,31 +5,16 @@ from dataclasses import replace
 
 import pytest
 import torch
-from toys import assert_same
 
-from ruplar.engine.fast import FastEngine
 from ruplar.engine.gaussian import GaussianThinker, LatentHead, log_density, normal
-from ruplar.engine.options import EngineOptions
-from ruplar.engine.reference import generate
 from ruplar.engine.sampling import Decoding, Noise
-from ruplar.engine.scheduler import Scheduler
 
-QUESTIONS = ["How many?", "Anna has 3 bags of 4 apples each. How many apples?", "3*4", "What is 2+2, Tom?"]
-GREEDY, DRAWN = Decoding(max_answer_tokens=4), Decoding(max_answer_tokens=4, noise=1.0, seed=3)
+DRAWN = Decoding(max_answer_tokens=4, noise=1.0, seed=3)
 
 
 @pytest.fixture
-def backbone(tiny_backbone):
-    """A random Llama whose `</think>` is likely enough to end some thoughts."""
-    made = tiny_backbone(tied=False)
-    with torch.no_grad():
-        made.head.weight[made.end_think_id] = torch.randn(32, generator=torch.Generator().manual_seed(1))
-    return made
-
-
-@pytest.fixture
-def thinker(backbone):
-    return GaussianThinker(LatentHead(32, 48).eval(), 0.2, backbone.end_think_id, cap=6)
+def thinker():
+    return GaussianThinker(LatentHead(32, 48).eval(), 0.2, end_think_id=259, cap=6)
 
 
 def test_the_head_has_the_published_layers_and_deterministic_weights():
@@ -84,11 +69,3 @@ def test_a_sampled_halt_is_as_frequent_as_its_probability(thinker):
     halt = thinker.next(logits, hidden, made, Noise.of([DRAWN] * rows, range(rows))).halt
     assert halt.float().mean().item() == pytest.approx(0.4, abs=0.03)
     assert thinker.next(logits, hidden, made).halt.all(), "without noise the most likely token decides"
-
-
-@pytest.mark.parametrize("decoding", [GREEDY, DRAWN], ids=["mean", "drawn"])
-def test_both_engines_agree(backbone, thinker, decoding):
-    prompts = [backbone.prompt(q) for q in QUESTIONS]
-    wanted = generate(backbone, thinker, prompts, decoding, keys=range(4), keep_latents="embeds")
-    engine = FastEngine.of(backbone, thinker, decoding, 2, EngineOptions(keep="embeds"))
-    assert_same(Scheduler(engine).run_all(prompts, range(4)), wanted)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import shutil
 import signal
 import subprocess
 import sys
@@ -36,24 +35,9 @@ def process():
         started.wait(60)
 
 
-def curl(*words):
-    program = shutil.which("curl")
-    assert program, "curl is not installed"
-    return subprocess.run(
-        [program, "-sS", "--max-time", "60", *words], capture_output=True, text=True, check=True
-    ).stdout
-
-
 BODY = json.dumps({"model": "embedded", "messages": [{"role": "user", "content": APPLES}]})
 KEY = ("-H", "Authorization: Bearer from-the-environment")
 JSON = ("-H", "Content-Type: application/json")
-
-
-def test_curl_gets_an_answer(process):
-    url = process[1]
-    found = json.loads(curl(f"{url}/v1/chat/completions", *KEY, *JSON, "-d", BODY))
-    assert found["choices"][0]["message"]["content"] == "10"
-    assert found["usage"]["completion_tokens_details"]["reasoning_tokens"] == 2
 
 
 def test_a_signal_ends_it_after_the_last_answer(process):

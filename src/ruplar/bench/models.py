@@ -25,7 +25,7 @@ from ruplar.types import Prompt
 
 
 def models(
-    names: tuple[str, str], on: str, place: tuple[str, str], batches: Sequence[int], questions: int, repeats: int
+    names: tuple[str, str], on: str, place: tuple[str, str], batches: Sequence[int], questions: int, repeats: int = 3
 ) -> dict[str, Any]:
     """Time two models, soft and text, on a device in a data type; one row per procedure and batch size."""
     device, dtype = place

@@ -2,8 +2,7 @@
 
 Never used to train or answer; only timed, and tested to compute the same as ours on the same input.
 
-    priors     every step's prior is a dense vector over the vocabulary, rebuilt for each training sample
-    training   soft tokens by a product with the whole embedding; logits of every position; loops over samples
+    training   soft tokens by a product of dense priors with the embedding; logits of every position; loops over samples
     thinking   batch size 1, eager, with all hidden states; softmax(logits) @ E over the whole vocabulary
     answering  the KV cache of the thought is discarded; prompt, latents and `</think>` are prefilled again
 
@@ -19,24 +18,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from ruplar.domains.base import Domain
 from ruplar.model.backbone import Backbone
-from ruplar.types import Encode, Item, Prompt
-
-
-def dense_prior(
-    step: str, domain: Domain, encode: Encode, vocabulary: int, share: float = 0.2, dtype: torch.dtype = torch.bfloat16
-) -> Tensor:
-    """Return a step's mixture prior [V]: shares are *assigned* per id, so repeated ids lose mass, then renormalised."""
-    keys = [i for symbol in domain.symbols(step) for i in encode(symbol)]
-    results = [i for symbol in domain.result(step) for i in encode(symbol)]
-    operand, result = torch.zeros(vocabulary), torch.zeros(vocabulary)
-    for i in keys:
-        operand[i] = 1 / len(keys)
-    for i in results:
-        result[i] = 1 / len(results)
-    mixed = share * operand + (1 - share) * result
-    return (mixed / mixed.sum()).to(dtype)
+from ruplar.types import Item, Prompt
 
 
 @dataclass

@@ -11,13 +11,10 @@ The copy moves as many bytes as the model has, because weights that fit into a C
 
 from __future__ import annotations
 
-import contextlib
-import ctypes
 import gc
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -86,15 +83,8 @@ def interleave(
     return {name: Spread.of(*zip(*values, strict=True)) for name, values in found.items()}
 
 
-_RELEASE_SECONDS, _LARGE = 0.15, 10_000_000
-"""PyTorch's ARM builds release freed memory after a tenth of a second, at the next large allocation."""
-
-
 class Peak:
-    """Context manager that measures peak memory in `gb`: of GPU tensors, or of the whole process on a CPU.
-
-    `gb` is None where the peak of a process cannot be reset, which only Linux allows.
-    """
+    """Context manager that measures the peak memory of a GPU's tensors in `gb`; None on a CPU."""
 
     gb: float | None = None
 
@@ -102,43 +92,17 @@ class Peak:
         self.device = torch.device(device)
 
     def __enter__(self) -> Peak:
-        self._resettable = True
         gc.collect()  # unused models and engines may reference each other
         if self.device.type == "cuda":
             wait(self.device)
             torch.cuda.empty_cache()
             forget_peak(self.device)
-        else:
-            with contextlib.suppress(OSError, AttributeError):
-                ctypes.CDLL(None).malloc_trim(0)  # glibc holds freed memory, which would be counted
-            time.sleep(_RELEASE_SECONDS)
-            torch.empty(_LARGE)  # never written to, so it occupies no memory
-            try:
-                Path("/proc/self/clear_refs").write_text("5")  # resets the peak to the current usage
-            except OSError:
-                self._resettable = False
         return self
 
     def __exit__(self, *exception: Any) -> None:
         if self.device.type == "cuda":
             wait(self.device)
             self.gb = peak_memory_gb(self.device)
-        elif self._resettable:
-            self.gb = _process_gb("VmHWM")
-
-
-def held_gb() -> float | None:
-    """Return the current memory of this process; None where the system does not report it."""
-    return _process_gb("VmRSS")
-
-
-def _process_gb(name: str) -> float | None:
-    try:
-        lines = Path("/proc/self/status").read_text().splitlines()
-    except OSError:
-        return None
-    found = next((line.split()[1] for line in lines if line.startswith(f"{name}:")), None)
-    return int(found) * 1024 / 1e9 if found else None
 
 
 _MAX_COPY_BYTES = 4 * 2**30

@@ -2,8 +2,7 @@
 
 Both train the same items with the same LoRA without dropout (or all weights): forward, backward and AdamW. Ours is what the
 trainer runs: folded adapters, and for packed rows variable-length attention or, with `graph`, captured passes. Building
-priors is not timed (see `bench.priors`), because data-loader workers can do it in parallel. Moving dense priors to the
-device is.
+priors is not timed, because data-loader workers can do it in parallel. Moving dense priors to the device is.
 
 MFU counts only the necessary products with weights: forward and backward through the layers for every token, through the
 LM head for supervised positions, and weight gradients only for trained weights; relative to the measured rate of a large
@@ -51,7 +50,6 @@ class TrainOptions:
     pack: int = 0  # tokens per packed row; 0: no packing
     compile: bool = False  # compile the layers
     checkpoint: bool = False  # gradient checkpointing
-    keep: float = 1.0  # with compile: see `Backbone.compile_layers`
     graph: bool = False  # replay the layers as CUDA graphs, as `speed.graph` does
     liger: bool = False  # Liger's kernels, as `training.use_liger_kernel` does
     published: bool = (
@@ -79,7 +77,6 @@ def train(shape: str, device: str, dtype: str, options: TrainOptions, repeats: i
         "pack": options.pack,
         "compiled": options.compile,
         "checkpoint": options.checkpoint,
-        "keep": options.keep,
         "graph": options.graph,
         "liger": options.liger,
         "latents": options.latents,
@@ -186,7 +183,7 @@ def _our_step(backbone: Backbone, groups: list[list[Item]], options: TrainOption
     if options.liger:
         backbone.use_liger_kernels()
     if options.compile:
-        backbone.compile_layers(options.keep)
+        backbone.compile_layers()
     if options.graph:
         replay_passes(backbone)
     batches = [collate(items, backbone.pad_id, options.pack).to(backbone.device) for items in groups]

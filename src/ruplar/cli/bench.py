@@ -1,7 +1,7 @@
 """`ruplar bench …`: one benchmark each, printed as a table and optionally written as JSON."""
 
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
@@ -21,10 +21,6 @@ Shape = Annotated[
         help="Model shape: llama-3.2-1b, llama-3.2-3b, qwen2.5-0.5b, qwen2.5-1.5b, smollm2-135m or embedded."
     ),
 ]
-Dtype = Annotated[
-    Literal["auto", "float32", "bfloat16"],
-    typer.Option(help="Data type of the model; auto is float32 on a CPU and bfloat16 elsewhere."),
-]
 
 
 def _writable(file: Path | None) -> Path | None:
@@ -39,15 +35,12 @@ Json = Annotated[
 ]
 Quick = Annotated[bool, typer.Option("--quick", help="Use tiny sizes as a smoke test; the timings mean nothing.")]
 On = Annotated[str, typer.Option(help="Questions: a name in `ruplar list sets`, a file or generated problems.")]
-Repeats = Annotated[int, typer.Option(min=1, help="Number of timed repetitions.")]
 
 
 @bench.command()
 def latency(
     shape: Shape = "embedded",
     device: Device = "auto",
-    dtype: Dtype = "auto",
-    repeats: Repeats = 30,
     json: Json = None,
     quick: Quick = False,
 ) -> None:
@@ -58,21 +51,15 @@ def latency(
     """
     from ruplar.bench import latency as bench_latency
 
-    where, precision = _place(device, dtype)
     lengths = bench_latency.QUICK if quick else bench_latency.Lengths()
-    _show(bench_latency.latency(shape, where, precision, 3 if quick else repeats, lengths), json)
+    _show(bench_latency.latency(shape, *_place(device), 3 if quick else 30, lengths), json)
 
 
 @bench.command()
 def throughput(
     shape: Shape = "embedded",
     device: Device = "auto",
-    dtype: Dtype = "auto",
     batches: Annotated[str, typer.Option(help="Comma-separated batch sizes (concurrent questions).")] = "1,8,64",
-    questions: Annotated[
-        int, typer.Option(min=1, max=1319, help="Number of questions, with the prompt lengths of GSM8K.")
-    ] = 1319,
-    repeats: Repeats = 3,
     json: Json = None,
     quick: Quick = False,
 ) -> None:
@@ -83,17 +70,15 @@ def throughput(
     """
     from ruplar.bench.throughput import throughput as measure
 
-    where, precision = _place(device, dtype)
     sizes = _positive(batches, "--batches")
-    count, sample, times = (12, 3, 1) if quick else (questions, 24, repeats)
-    _show(measure(shape, where, precision, sizes, count, sample, times), json)
+    count, sample, times = (12, 3, 1) if quick else (1319, 24, 3)
+    _show(measure(shape, *_place(device), sizes, count, sample, times), json)
 
 
 @bench.command()
 def train(
     shape: Shape = "embedded",
     device: Device = "auto",
-    dtype: Dtype = "auto",
     batch: Annotated[int, typer.Option(min=1, help="Sequences per training step.")] = 32,
     lora: Annotated[bool, typer.Option("--lora/--full", help="Train a LoRA adapter, or all weights.")] = True,
     pack: Annotated[
@@ -103,15 +88,11 @@ def train(
         bool | None, typer.Option(help="Compile the layers with torch.compile. Default: on a GPU only.")
     ] = None,
     checkpoint: Annotated[bool, typer.Option("--checkpoint", help="Use gradient checkpointing.")] = False,
-    keep: Annotated[
-        float, typer.Option(min=0, max=1, help="With --compile: fraction of activations stored for the backward pass.")
-    ] = 1.0,
     graph: Annotated[
         bool, typer.Option("--graph", help="Replay packed rows as CUDA graphs, as speed.graph does in training.")
     ] = False,
     liger: Annotated[bool, typer.Option("--liger", help="Use Liger's kernels (training.use_liger_kernel).")] = False,
     published: Annotated[bool, typer.Option(help="Also measure the published procedure.")] = True,
-    repeats: Repeats = 20,
     json: Json = None,
     quick: Quick = False,
 ) -> None:
@@ -122,37 +103,16 @@ def train(
     from ruplar.bench.train import TrainOptions
     from ruplar.bench.train import train as measure
 
-    where, precision = _place(device, dtype)
+    where, precision = _place(device)
     compiled = where.startswith("cuda") if compile is None else compile
-    options = TrainOptions(2 if quick else batch, lora, pack, compiled, checkpoint, keep, graph, liger, published)
-    _show(measure(shape, where, precision, options, 2 if quick else repeats), json)
-
-
-@bench.command()
-def priors(
-    shape: Shape = "llama-3.2-1b",
-    prior: Annotated[str, typer.Option(help="Prior: a name in `ruplar list priors`.")] = "mixture",
-    chains: Annotated[int, typer.Option(min=1, help="Number of generated word problems.")] = 100_000,
-    file: Annotated[Path | None, typer.Option(help="Use all chains of this file instead.")] = None,
-    json: Json = None,
-    quick: Quick = False,
-) -> None:
-    """Measure how fast priors are built.
-
-    Compares with the published procedure: one dense vocabulary-sized vector per step.
-    """
-    from ruplar.bench.priors import priors as measure
-
-    _show(measure(shape, prior, 100 if quick else chains, file, 5 if quick else 200), json)
+    options = TrainOptions(2 if quick else batch, lora, pack, compiled, checkpoint, graph, liger, published)
+    _show(measure(shape, where, precision, options, 2 if quick else 20), json)
 
 
 @bench.command()
 def growth(
     shape: Shape = "embedded",
     device: Device = "auto",
-    dtype: Dtype = "auto",
-    batches: Annotated[str, typer.Option(help="Comma-separated batch sizes.")] = "1,2,4,8,16,32,64",
-    repeats: Repeats = 10,
     json: Json = None,
 ) -> None:
     """Measure latency by latents, prompt and batch size.
@@ -161,8 +121,7 @@ def growth(
     """
     from ruplar.bench.throughput import growth as measure
 
-    where, precision = _place(device, dtype)
-    _show(measure(shape, where, precision, _positive(batches, "--batches"), repeats), json)
+    _show(measure(shape, *_place(device)), json)
 
 
 @bench.command()
@@ -171,10 +130,8 @@ def models(
     text: Annotated[str, typer.Argument(help="Model folder or name that writes its chain.")],
     on: On = "word-problems",
     device: Device = "auto",
-    dtype: Dtype = "auto",
     batches: Annotated[str, typer.Option(help="Comma-separated batch sizes.")] = "1,16",
     questions: Annotated[int, typer.Option(min=1, help="Number of questions.")] = 32,
-    repeats: Repeats = 3,
     json: Json = None,
 ) -> None:
     """Time two trained models on the same questions.
@@ -184,7 +141,7 @@ def models(
     from ruplar.bench.models import models as measure
 
     sizes = _positive(batches, "--batches")
-    _show(measure((model, text), on, _place(device, dtype), sizes, questions, repeats), json)
+    _show(measure((model, text), on, _place(device), sizes, questions), json)
 
 
 @bench.command()
@@ -214,16 +171,17 @@ def _positive(text: str, option: str) -> list[int]:
     return found
 
 
-def _place(device: str, dtype: str) -> tuple[str, str]:
+def _place(device: str) -> tuple[str, str]:
+    """Return the device and the data type that is timed on it."""
     where = pick_device(device)
-    return where, ("float32" if where == "cpu" else "bfloat16") if dtype == "auto" else dtype
+    return where, "float32" if where == "cpu" else "bfloat16"
 
 
 def _show(record: dict[str, Any], json: Path | None) -> None:
-    from ruplar.bench.report import ordered, table
+    from ruplar.bench.report import ordered, shown
     from ruplar.io import write_json
 
-    out.print(table(record))
+    out.print(*shown(record), sep="\n", highlight=False)
     if json is not None:
         write_json(json, ordered(record))
         out.print(f"record   {json}", highlight=False)

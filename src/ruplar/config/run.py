@@ -137,12 +137,6 @@ class SpeedSettings(Settings):
     compile: bool = Field(
         False, description="Compile the decoder layers (torch.compile); the first steps take a minute."
     )
-    keep: float = Field(
-        1.0,
-        ge=0,
-        le=1,
-        description="With compile, fraction of the activations to store; the others are recomputed, cheapest first.",
-    )
     graph: bool = Field(
         False,
         description="On an NVIDIA GPU, replay the layers as CUDA graphs: faster for a small model.",

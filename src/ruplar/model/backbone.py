@@ -146,16 +146,8 @@ class Backbone(HasMarkers):
     def head_dtype(self) -> torch.dtype:
         return next(self.head.parameters()).dtype
 
-    def compile_layers(self, keep: float = 1.0) -> None:
-        """Compile the decoder layers for training, once for all layers and shapes.
-
-        Args:
-            keep: Share of activation memory the compiler may use; the rest is recomputed in the backward pass, cheapest
-                first.
-        """
-        import torch._functorch.config
-
-        torch._functorch.config.activation_memory_budget = keep
+    def compile_layers(self) -> None:
+        """Compile the decoder layers for training, once for all layers and shapes."""
         count = self.plain_model.config.num_hidden_layers
         stacks = (m for m in self.plain_model.modules() if isinstance(m, nn.ModuleList) and len(m) == count)
         stack = next(stacks, None)

@@ -21,7 +21,7 @@ from ruplar import __version__
 from ruplar.errors import UserError
 from ruplar.serve import openai_routes, playground_routes
 from ruplar.serve.auth import LOCAL, AuthMiddleware, HostNames
-from ruplar.serve.connections import DrainingServer, protocol_of
+from ruplar.serve.connections import MAX_HEADER_BYTES, DrainingServer, protocol_of
 from ruplar.serve.errors import RequestError, from_validation
 from ruplar.serve.registry import ModelRegistry, Worker
 from ruplar.serve.schemas import ERRORS, Limits, MessagesMode
@@ -179,6 +179,7 @@ def make_server(registry: ModelRegistry, config: ServerConfig) -> uvicorn.Server
         "server_header": False,
         "http": protocol_of(limits),
         "ws": "none",
+        "h11_max_incomplete_event_size": MAX_HEADER_BYTES,
         "timeout_keep_alive": _KEEP_ALIVE,
         "backlog": 2048,
         # by then, running requests have finished or timed out

@@ -1,7 +1,7 @@
 """A TCP connection → requests: bounds on headers, time and connections that hold before a key is checked.
 
-uvicorn's h11 protocol, with four additions: the size and number of header lines are bounded before they are parsed, a
-header must arrive in time, connections are counted (in all and per client address), and a shutdown answers what is under way.
+uvicorn's h11 protocol bounds the size of a header and the time of an idle connection. Three additions: a header must arrive in
+time, connections are counted (in all and per client address), and a shutdown answers what is under way.
 """
 
 from __future__ import annotations
@@ -9,12 +9,11 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import re
 import socket
 from typing import Any
 
 import h11
-from uvicorn import Config, Server
+from uvicorn import Server
 from uvicorn.protocols.http.flow_control import CLOSE_HEADER
 from uvicorn.protocols.http.h11_impl import STATUS_PHRASES, H11Protocol
 
@@ -23,12 +22,10 @@ from ruplar.serve.schemas import Limits
 
 log = logging.getLogger(__name__)
 MAX_HEADER_BYTES = 32_768
-MAX_HEADER_LINES = 100
 HEADER_SECONDS = 10.0
 DRAIN_SECONDS = 1.0
 """Seconds an idle connection stays open at shutdown, so that a request already on its way is answered."""
 _RESERVED_FILES = 100  # descriptors for weights, pages and the event loop
-_HEADER_END = re.compile(rb"\n\r?\n")
 
 
 def protocol_of(limits: Limits) -> type[H11Protocol]:
@@ -79,12 +76,7 @@ class BoundedProtocol(H11Protocol):
 
     max_connections: int
     max_client_connections: int
-    conn: _BoundedConnection
     _header_timer: asyncio.TimerHandle | None = None
-
-    def __init__(self, config: Config, *args: Any, **kwargs: Any):
-        super().__init__(config, *args, **kwargs)
-        self.conn = _BoundedConnection(h11.SERVER, MAX_HEADER_BYTES)
 
     @property
     def address(self) -> str:
@@ -115,7 +107,12 @@ class BoundedProtocol(H11Protocol):
 
     def send_400_response(self, msg: str) -> None:
         """Answer what cannot be parsed; uvicorn calls it."""
-        self._refuse(self.conn.refused or RequestError(400, msg, None, "invalid_request"))
+        error = RequestError(400, msg, None, "invalid_request")
+        if len(self.conn.trailing_data[0]) > MAX_HEADER_BYTES:
+            error = RequestError(
+                431, f"The header is larger than {MAX_HEADER_BYTES:,} bytes.", None, "header_too_large"
+            )
+        self._refuse(error)
 
     def on_response_complete(self) -> None:
         unread = self.cycle.more_body  # a route that reads no body; it could be sent for ever
@@ -165,20 +162,3 @@ class BoundedProtocol(H11Protocol):
             lines += [name + b": " + value for name, value in response.raw_headers]
             self.transport.write(b"\r\n".join(lines) + b"\r\n\r\n" + bytes(response.body))
         self.close()
-
-
-class _BoundedConnection(h11.Connection):
-    """h11's parser, which checks a header before it is parsed."""
-
-    refused: RequestError | None = None
-
-    def next_event(self) -> Any:
-        if self.their_state is h11.IDLE:
-            received = self.trailing_data[0]
-            end = _HEADER_END.search(received)
-            header = received[: end.end()] if end else received
-            if len(header) > MAX_HEADER_BYTES or header.count(b"\n") > MAX_HEADER_LINES + 2:
-                text = f"The header is larger than {MAX_HEADER_BYTES:,} bytes or {MAX_HEADER_LINES} lines."
-                self.refused = RequestError(431, text, None, "header_too_large")
-                raise h11.RemoteProtocolError(text, error_status_hint=431)
-        return super().next_event()

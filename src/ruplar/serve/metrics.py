@@ -1,4 +1,4 @@
-"""Prometheus metrics of the server: requests by route and status, latency, latents, queue, slots."""
+"""Prometheus metrics of the server: requests by route and status, latency, latents, queue."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import Any
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
 
-from ruplar.engine.reference import Generation
 from ruplar.engine.scheduler import Scheduler
+from ruplar.serve.outputs import SampleOutput
 
 _SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
 _LATENTS = (0, 1, 2, 3, 4, 6, 8, 12, 16, 32, 64, 128, 256)
@@ -29,30 +29,21 @@ class Metrics:
         self.latents = Histogram(
             "ruplar_latents", "Latents (or reasoning tokens) per answer.", ["model"], buckets=_LATENTS, **make
         )
-        self.tokens = Counter("ruplar_answer_tokens", "Answer tokens generated.", ["model"], **make)
-        self.given_up = Counter(
-            "ruplar_given_up", "Requests that ended without an answer, by cause.", ["cause"], **make
-        )
         self.queue = Gauge("ruplar_queue_length", "Questions in the queue.", ["model"], **make)
         self.busy = Gauge("ruplar_slots_in_use", "Questions being processed.", ["model"], **make)
-        self.slots = Gauge("ruplar_slots", "Questions that can be processed concurrently.", ["model"], **make)
-        self.up = Gauge("ruplar_engine_up", "1 while the engine thread is alive.", ["model"], **make)
 
     def watch(self, name: str, scheduler: Scheduler) -> None:
         self.queue.labels(name).set_function(lambda: len(scheduler.queue))
         self.busy.labels(name).set_function(lambda: len(scheduler.in_flight))
-        self.slots.labels(name).set(scheduler.engine.slots)
-        self.up.labels(name).set_function(lambda: float(scheduler.alive))
 
     def request(self, path: str, status: int, seconds: float) -> None:
         route = path if path in self.routes else "/static" if path.startswith("/static/") else "other"
         self.requests.labels(route, str(status)).inc()
         self.seconds.labels(route).observe(seconds)
 
-    def answers(self, name: str, rows: Iterable[Generation]) -> None:
-        for row in rows:
-            self.latents.labels(name).observe(row.latent_count)
-            self.tokens.labels(name).inc(len(row.answer_ids))
+    def answers(self, name: str, samples: Iterable[SampleOutput]) -> None:
+        for sample in samples:
+            self.latents.labels(name).observe(sample.row.latent_count)
 
     def text(self) -> tuple[bytes, str]:
         return generate_latest(self.registry), CONTENT_TYPE_LATEST

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 import time
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -14,11 +14,12 @@ from starlette.responses import Response
 
 from ruplar import __version__
 from ruplar.serve.errors import RequestError
-from ruplar.serve.outputs import OutputDelta, SampleOutput, latent_as_dict, thought_text
+from ruplar.serve.outputs import SampleOutput, latent_as_dict, thought_text
 from ruplar.serve.registry import ModelRegistry, describe
 from ruplar.serve.requests import GenerationRequest, parse_chat, parse_completion
 from ruplar.serve.schemas import ERRORS, ChatBody, CompletionBody
-from ruplar.serve.streaming import ClientDisconnected, EventStream, RunningRequest, sse
+from ruplar.serve.streaming import ClientDisconnected, EventStream, RunningRequest, SampleUpdate, sse
+from ruplar.types import Latent
 
 routes = APIRouter(prefix="/v1")
 
@@ -51,52 +52,35 @@ async def model(name: str, request: Request) -> dict[str, Any]:
 
 
 async def _answer(registry: ModelRegistry, wanted: GenerationRequest, kind: Kind, request: Request) -> Response:
-    running = RunningRequest(registry.limits.timeout, request.receive)
-    wanted.worker.submit(running, wanted.prompts, wanted.n, wanted.decoding, wanted.stream or bool(wanted.stops))
-    samples = [SampleOutput(wanted.worker.model, wanted.include_reasoning, wanted.stops) for _ in running.tickets]
-    builder = ResponseBuilder(kind, wanted.worker.name, wanted.include_reasoning, wanted.usage, wanted.warning)
+    running = wanted.start(request.receive, bool(wanted.body.stream or wanted.body.stops))
+    builder = ResponseBuilder(kind, wanted)
     headers = {"x-ruplar-warning": wanted.warning} if wanted.warning else {}
-    if wanted.stream:
-        events = _stream(registry, wanted, running, samples, builder)
-        return EventStream(events, registry.limits.timeout, headers)
+    if wanted.body.stream:
+        return EventStream(_stream(registry, running, builder), registry.limits.timeout, headers)
     try:
         async with running:
-            async for update in running.updates():
-                sample = samples[update.index]
-                sample.update(update.row, update.final)
-                if sample.finish and not update.final:
-                    running.finish(update.index)
+            async for _ in running.updates():
+                pass
     except ClientDisconnected:
-        registry.metrics.given_up.labels("client_left").inc()
         return Response(status_code=499)
-    registry.metrics.answers(wanted.worker.name, [s.row for s in samples])
-    return JSONResponse(builder.body(samples, wanted.prompt_tokens), headers=headers)
+    registry.metrics.answers(wanted.worker.name, running.samples)
+    return JSONResponse(builder.body(running.samples), headers=headers)
 
 
 async def _stream(
-    registry: ModelRegistry, wanted: GenerationRequest, running: RunningRequest, samples: list[SampleOutput], builder: ResponseBuilder
-) -> AsyncIterator[bytes]:  # fmt: skip
+    registry: ModelRegistry, running: RunningRequest, builder: ResponseBuilder
+) -> AsyncGenerator[bytes, None]:
     try:
         async with running:
-            for index in range(len(samples)):
-                for chunk in builder.opening(index):
-                    yield sse(chunk)
+            for index in range(len(running.samples) if builder.kind == "chat" else 0):
+                yield sse(builder.opening(index))
             async for update in running.updates():
-                sample = samples[update.index]
-                delta = sample.update(update.row, update.final)
-                if delta.finish and not update.final:
-                    running.finish(update.index)
-                new = builder.chunk(update.index, delta, sample) if delta else None
-                if new is not None:
-                    yield sse(new)
-        for chunk in builder.closing(samples, wanted.prompt_tokens):
-            yield sse(chunk)
-        registry.metrics.answers(wanted.worker.name, [s.row for s in samples])
-    except ClientDisconnected:
-        registry.metrics.given_up.labels("client_left").inc()
-        return
+                if update.delta:
+                    yield sse(builder.chunk(update))
+        if builder.usage:
+            yield sse(builder.closing(running.samples))
+        registry.metrics.answers(builder.wanted.worker.name, running.samples)
     except RequestError as error:  # status 200 has been sent; OpenAI's clients also raise on this event
-        registry.metrics.given_up.labels(error.code or "refused").inc()
         yield sse(error.body())
     yield sse("[DONE]")
 
@@ -110,10 +94,7 @@ class ResponseBuilder:
     """Build the response body or the stream chunks of one request."""
 
     kind: Kind  # chat or plain completion
-    model: str
-    include_reasoning: bool = False  # whether the thought is included
-    usage: bool = False  # whether a stream ends with a usage chunk
-    warning: str | None = None  # what was left out of the request
+    wanted: GenerationRequest
     id: str = field(init=False)
     created: int = field(init=False)
 
@@ -121,32 +102,30 @@ class ResponseBuilder:
         self.id = f"{'chatcmpl' if self.kind == 'chat' else 'cmpl'}-{secrets.token_hex(12)}"
         self.created = int(time.time())
 
-    def body(self, samples: Sequence[SampleOutput], prompt_tokens: int) -> dict[str, Any]:
+    @property
+    def usage(self) -> bool:
+        """Whether a stream ends with a usage chunk."""
+        options = self.wanted.body.stream_options
+        return bool(options and options.include_usage)
+
+    def body(self, samples: Sequence[SampleOutput]) -> dict[str, Any]:
         choices = [self._choice(i, sample) for i, sample in enumerate(samples)]
-        return self._envelope(_OBJECTS[self.kind], choices) | {"usage": usage(samples, prompt_tokens)}
+        return self._envelope(_OBJECTS[self.kind], choices) | {"usage": usage(samples, self.wanted.prompt_tokens)}
 
-    def opening(self, index: int) -> list[dict[str, Any]]:
-        return [self._chunk(index, {"role": "assistant", "content": ""})] if self.kind == "chat" else []
+    def opening(self, index: int) -> dict[str, Any]:
+        return self._chunk(index, {"role": "assistant", "content": ""})
 
-    def chunk(self, index: int, delta: OutputDelta, sample: SampleOutput) -> dict[str, Any] | None:
+    def chunk(self, update: SampleUpdate) -> dict[str, Any]:
         fields: dict[str, Any] = {}
-        if delta.latents:
-            first = len(sample.latents) - len(delta.latents)
-            fields["reasoning"] = (" → " if first else "") + thought_text(delta.latents)
-            fields["reasoning_details"] = [_latent_detail(z, first + i) for i, z in enumerate(delta.latents)]
-        if delta.thought:
-            fields["reasoning"] = delta.thought
-            fields["reasoning_details"] = [_text_detail(delta.thought)]
+        delta = update.delta
+        if delta.latents or delta.thought:
+            fields = _reasoning(delta.thought, delta.latents, len(update.sample.latents) - len(delta.latents))
         if delta.text or self.kind == "text":
             fields["content" if self.kind == "chat" else "text"] = delta.text
-        if not (delta.text or delta.latents or delta.thought or delta.finish):
-            return None
-        return self._chunk(index, fields, delta.finish)
+        return self._chunk(update.index, fields, delta.finish)
 
-    def closing(self, samples: Sequence[SampleOutput], prompt_tokens: int) -> list[dict[str, Any]]:
-        if not self.usage:
-            return []
-        return [self._envelope(self._chunk_object, []) | {"usage": usage(samples, prompt_tokens)}]
+    def closing(self, samples: Sequence[SampleOutput]) -> dict[str, Any]:
+        return self._envelope(self._chunk_object, []) | {"usage": usage(samples, self.wanted.prompt_tokens)}
 
     @property
     def _chunk_object(self) -> str:
@@ -162,14 +141,14 @@ class ResponseBuilder:
             "id": self.id,
             "object": name,
             "created": self.created,
-            "model": self.model,
+            "model": self.wanted.worker.name,
             "system_fingerprint": f"ruplar-{__version__}",
             "choices": choices,
-            **({"warning": self.warning} if self.warning else {}),
+            **({"warning": self.wanted.warning} if self.wanted.warning else {}),
         }
 
     def _choice(self, index: int, sample: SampleOutput) -> dict[str, Any]:
-        reasoning = _reasoning(sample) if self.include_reasoning else {}
+        reasoning = _reasoning(sample.thought.text, sample.latents) if self.wanted.include_reasoning else {}
         end = {"logprobs": None, "finish_reason": sample.finish}
         if self.kind == "chat":
             message = {"role": "assistant", "content": sample.answer.text, "refusal": None, **reasoning}
@@ -189,16 +168,9 @@ def usage(samples: Sequence[SampleOutput], prompt_tokens: int) -> dict[str, Any]
     }
 
 
-def _reasoning(sample: SampleOutput) -> dict[str, Any]:
-    if sample.thought.text:
-        return {"reasoning": sample.thought.text, "reasoning_details": [_text_detail(sample.thought.text)]}
-    details = [_latent_detail(z, i) for i, z in enumerate(sample.latents)]
-    return {"reasoning": thought_text(sample.latents), "reasoning_details": details}
-
-
-def _latent_detail(latent: Any, index: int) -> dict[str, Any]:
-    return {"type": "latent", **latent_as_dict(latent, index)}
-
-
-def _text_detail(text: str) -> dict[str, Any]:
-    return {"type": "text", "index": 0, "text": text}
+def _reasoning(written: str, latents: Sequence[Latent], first: int = 0) -> dict[str, Any]:
+    """Return a written thought, or the latents from number `first` on, as two fields of a message or a delta."""
+    if written:
+        return {"reasoning": written, "reasoning_details": [{"type": "text", "index": 0, "text": written}]}
+    details = [{"type": "latent", **latent_as_dict(z, index)} for index, z in enumerate(latents, first)]
+    return {"reasoning": (" → " if first else "") + thought_text(latents), "reasoning_details": details}

@@ -56,12 +56,11 @@ class OutputDelta:
 
     latents: list[Latent] = field(default_factory=list)  # latents in readable form, when reasoning is included
     thought: str = ""  # text of a written thought, when reasoning is included
-    halted: bool = False  # whether the thought ended in this increment
     text: str = ""
     finish: FinishReason | None = None  # why the answer ended, in the last increment
 
     def __bool__(self) -> bool:
-        return bool(self.latents or self.thought or self.text or self.finish or self.halted)
+        return bool(self.latents or self.thought or self.text or self.finish)
 
 
 @dataclass
@@ -75,7 +74,6 @@ class SampleOutput:
     # the engine's last state; after a stop string, the state at that point
     row: Generation = field(default_factory=Generation, init=False)
     finish: FinishReason | None = field(default=None, init=False)
-    _halted: bool = field(default=False, init=False)
 
     def __post_init__(self):
         decode = self.model.backbone.tokenizer.decode
@@ -89,8 +87,6 @@ class SampleOutput:
         if self.include_reasoning:
             delta.latents = self._new_latents(row)
             delta.thought = self.thought.update(row.thought_ids, final or bool(row.answer_ids))
-        if row.answer_ids and not self._halted:
-            delta.halted = self._halted = True
         # the end token, always last, has no text
         ids = row.answer_ids[:-1] if row.ended else row.answer_ids
         delta.text = self.answer.update(ids, final)

@@ -6,7 +6,6 @@ Limits are checked here, cheapest first, before a prompt is tokenized or queued.
 from __future__ import annotations
 
 import math
-import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -42,8 +41,8 @@ class Worker:
     max_prompt: int  # maximum tokens of a prompt
 
     @classmethod
-    def load(cls, name: str, reference: str, limits: Limits, device: str, dtype: str = "auto") -> Worker:
-        model = load_model(reference, device, dtype)
+    def load(cls, name: str, reference: str, limits: Limits, device: str) -> Worker:
+        model = load_model(reference, device)
         thinker = model.method.thinker(model.backbone)
         generated = room(thinker) + 1 + limits.max_tokens
         positions = getattr(model.backbone.plain_model.config, "max_position_embeddings", None) or math.inf
@@ -60,7 +59,9 @@ class Worker:
             EngineOptions(columns=most + generated, keep=keep, release=True),
         )  # fmt: skip
         if engine is None:
-            raise UserError(f"{reference} is not supported by the fast engine and cannot be served.")
+            raise UserError(
+                f"{reference}: only models with the layers of a Llama, such as Qwen and SmolLM2, can be served."
+            )
         return cls(name, model, Scheduler(engine, limits.max_queue), limits, most)
 
     @property
@@ -179,11 +180,6 @@ class ModelRegistry:
     def stop(self) -> None:
         for worker in self.workers.values():
             worker.scheduler.stop(STOP_SECONDS)
-
-
-def seed_of(seed: int | None) -> int:
-    """Return a request's seed as a non-negative integer; random when there is none."""
-    return secrets.randbits(32) if seed is None else seed % 2**64
 
 
 def describe(worker: Worker) -> dict[str, Any]:

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import re
+import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from ruplar.engine.sampling import Decoding
 from ruplar.serve.errors import RequestError, check_fields, unsupported
-from ruplar.serve.registry import ModelRegistry, Worker, seed_of
+from ruplar.serve.outputs import SampleOutput
+from ruplar.serve.registry import ModelRegistry, Worker
 from ruplar.serve.schemas import MAX_STOPS, ChatBody, CompletionBody, CompletionOptions, Message, MessagesMode
+from ruplar.serve.streaming import RunningRequest
 from ruplar.types import Prompt
 
-DEFAULT_TOKENS = Decoding().max_answer_tokens
+_DEFAULT_TOKENS = Decoding().max_answer_tokens
 
 
 @dataclass
@@ -20,18 +24,27 @@ class GenerationRequest:
     """A validated request."""
 
     worker: Worker
+    body: CompletionOptions
     prompts: list[Prompt]  # the tokenized questions
-    n: int  # answers per question
     decoding: Decoding
-    stops: list[str]
-    include_reasoning: bool
-    stream: bool
-    usage: bool  # end a stream with a usage chunk
     warning: str | None  # what was left out of the request
 
     @property
     def prompt_tokens(self) -> int:
         return sum(len(p.ids) for p in self.prompts)
+
+    @property
+    def include_reasoning(self) -> bool:
+        return bool(self.body.include_reasoning)
+
+    def start(self, receive: Any, listen: bool) -> RunningRequest:
+        """Queue all answers to all prompts; with `listen` their progress is reported as well."""
+        running = RunningRequest(self.worker.limits.timeout, receive)
+        self.worker.submit(running, self.prompts, self.body.n or 1, self.decoding, listen)
+        running.samples = [
+            SampleOutput(self.worker.model, self.include_reasoning, self.body.stops) for _ in running.tickets
+        ]
+        return running
 
 
 def parse_chat(registry: ModelRegistry, body: ChatBody) -> GenerationRequest:
@@ -60,10 +73,10 @@ def _parse(
     registry: ModelRegistry, body: CompletionOptions, questions: Sequence[str], tokens: int | None, param: str
 ) -> GenerationRequest:
     ignored = check_fields(body.model_extra)
-    worker, limits, n = registry.worker(body.model), registry.limits, body.n or 1
-    if n * len(questions) > limits.max_n:
+    worker, limits, count = registry.worker(body.model), registry.limits, (body.n or 1) * len(questions)
+    if count > limits.max_n:
         raise RequestError(
-            400, f"n: {n * len(questions)} answers requested; at most {limits.max_n} are allowed.", "n", "over_limit"
+            400, f"n: {count} answers requested; at most {limits.max_n} are allowed.", "n", "over_limit"
         )
     if tokens is not None and tokens > limits.max_tokens:
         raise RequestError(
@@ -72,36 +85,24 @@ def _parse(
         )  # fmt: skip
     if len(body.stops) > MAX_STOPS:
         raise RequestError(400, f"stop: at most {MAX_STOPS} stop strings.", "stop", "over_limit")
-    decoding = make_decoding(
-        worker, body.temperature or 0.0, body.top_p if body.top_p is not None else 1.0, body.seed,
-        tokens or min(DEFAULT_TOKENS, limits.max_tokens), (body.halt_threshold, body.noise),
-    )  # fmt: skip
-    worker.check_queue(n * len(questions))
+    decoding = _decoding(worker, body, tokens or min(_DEFAULT_TOKENS, limits.max_tokens))
+    worker.check_queue(count)
     prompts = [worker.prompt(q, param) for q in questions]
-    usage = bool(body.stream_options and body.stream_options.include_usage)
     # the warning is also a header, which has no line breaks and no other than ASCII characters
     shown = re.sub(r"[^ -~]", "?", ", ".join(name[:40] for name in ignored[:8]))
     warning = f"Ignored unknown fields: {shown}." if ignored else None
-    return GenerationRequest(
-        worker, prompts, n, decoding, body.stops, bool(body.include_reasoning), bool(body.stream), usage, warning
-    )
+    return GenerationRequest(worker, body, prompts, decoding, warning)
 
 
-def make_decoding(
-    worker: Worker,
-    temperature: float,
-    top_p: float,
-    seed: int | None,
-    tokens: int,
-    thinking: tuple[float | None, float | None],
-) -> Decoding:
-    """Return the decoding options; `thinking` is the halt threshold and the noise, None for the model's defaults."""
-    threshold, noise = thinking
-    if threshold is not None and worker.halt_threshold is None:
+def _decoding(worker: Worker, body: CompletionOptions, tokens: int) -> Decoding:
+    if body.halt_threshold is not None and worker.halt_threshold is None:
         raise unsupported("halt_threshold", f"is not supported: {worker.name} does not use a halt threshold.")
-    if noise and not worker.accepts_noise:
+    if body.noise and not worker.accepts_noise:
         raise unsupported("noise", f"is not supported: {worker.name} takes no noise on its latents.")
-    return Decoding(temperature, top_p, seed_of(seed), tokens, noise=noise or 0.0, halt_threshold=threshold)
+    seed = secrets.randbits(32) if body.seed is None else body.seed % 2**64
+    top_p = body.top_p if body.top_p is not None else 1.0
+    noise, threshold = body.noise or 0.0, body.halt_threshold
+    return Decoding(body.temperature or 0.0, top_p, seed, tokens, noise=noise, halt_threshold=threshold)
 
 
 def chat_question(messages: Sequence[Message], mode: MessagesMode) -> tuple[str, str | None]:

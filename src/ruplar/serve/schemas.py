@@ -51,14 +51,10 @@ class Extra(BaseModel):
     model_config = ConfigDict(extra="allow", allow_inf_nan=False)
 
 
-class Strict(BaseModel):
-    """Rejects unknown fields by name."""
-
-    model_config = ConfigDict(extra="forbid", allow_inf_nan=False)
-
-
-class StreamOptions(Strict):
+class StreamOptions(BaseModel):
     """Options of a stream."""
+
+    model_config = ConfigDict(extra="forbid")
 
     include_usage: bool | None = Field(None, description="Send a last chunk with the usage.")
     include_obfuscation: bool | None = Field(None, description="Accepted and ignored.")
@@ -69,6 +65,7 @@ class CompletionOptions(Extra):
 
     model: str = Field(min_length=1, max_length=512, description="A name listed by /v1/models.")
     n: int | None = Field(None, ge=1, description="Answers to each prompt.")
+    max_tokens: int | None = Field(None, ge=1, description="Maximum answer tokens; the model limits the thought.")
     temperature: float | None = Field(
         None, ge=0, le=2, description="Sampling temperature of the answer; 0, the default, is greedy."
     )
@@ -105,8 +102,10 @@ class CompletionOptions(Extra):
         return [self.stop] if isinstance(self.stop, str) else list(self.stop or [])
 
 
-class TextPart(Strict):
+class TextPart(BaseModel):
     """One part of a message's content."""
+
+    model_config = ConfigDict(extra="forbid")
 
     type: Literal["text"]
     text: str
@@ -131,7 +130,6 @@ class ChatBody(CompletionOptions):
     """POST /v1/chat/completions."""
 
     messages: list[Message] = Field(min_length=1)
-    max_tokens: int | None = Field(None, ge=1, description="Maximum answer tokens; the model limits the thought.")
     max_completion_tokens: int | None = Field(None, ge=1, description="Newer name of max_tokens.")
 
 
@@ -139,18 +137,6 @@ class CompletionBody(CompletionOptions):
     """POST /v1/completions. A prompt is a question, formatted as in training."""
 
     prompt: Text | list[Text] = Field(description="One question or several; token ids are not accepted.")
-    max_tokens: int | None = Field(None, ge=1, description="Maximum answer tokens; the model limits the thought.")
-
-
-class ThinkBody(Strict):
-    """POST /api/think."""
-
-    question: str = Field(min_length=1)
-    method: Literal["ruplar", "cot"] = Field(description="The served model (ruplar) or the text-CoT model (cot).")
-    halt_threshold: float | None = Field(None, gt=0, lt=1)
-    noise: float | None = Field(None, ge=0, le=10)
-    temperature: float = Field(0.0, ge=0, le=2)
-    seed: int = Field(0, ge=0, le=2**63 - 1)
 
 
 class ErrorDetail(BaseModel):

@@ -1,6 +1,6 @@
 """Engine thread → event loop → client: updates of a running request, and server-sent events.
 
-async with RunningRequest(timeout, receive) as running:
+async with wanted.start(receive, listen) as running:
     async for update in running.updates(): …
 
 A request whose client disconnects, that fails or times out, frees its slots.
@@ -11,16 +11,17 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from concurrent.futures import CancelledError
 from dataclasses import dataclass, field
 from typing import Any
 
-from starlette.responses import Response
+from starlette.responses import StreamingResponse
 
 from ruplar.engine.reference import Generation
 from ruplar.engine.scheduler import EngineDead, Ticket
 from ruplar.serve.errors import RequestError
+from ruplar.serve.outputs import OutputDelta, SampleOutput
 
 _HEADERS = {
     "content-type": "text/event-stream; charset=utf-8",
@@ -31,7 +32,7 @@ GRACE = 5.0
 """Seconds beyond the request's timeout after which a client that has stopped reading is dropped."""
 
 
-class ClientDisconnected(Exception):
+class ClientDisconnected(ConnectionError):
     """The client has closed the connection."""
 
 
@@ -40,9 +41,9 @@ class SampleUpdate:
     """Progress of one sample of a request."""
 
     index: int
-    row: Generation  # everything generated so far; see `engine.options.Request`
+    sample: SampleOutput  # everything so far
+    delta: OutputDelta  # what is new
     ms: float  # milliseconds since the sample was given a slot
-    final: bool = False  # whether the sample is finished
 
 
 @dataclass
@@ -52,6 +53,7 @@ class RunningRequest:
     seconds: float  # timeout of the request
     receive: Callable[[], Any]  # ASGI's receive function, to notice a client that disconnects
     tickets: list[Ticket] = field(default_factory=list, init=False)
+    samples: list[SampleOutput] = field(default_factory=list, init=False)  # the output of each ticket
     _inbox: asyncio.Queue = field(default_factory=asyncio.Queue, init=False, repr=False)
     _finished: set[int] = field(default_factory=set, init=False, repr=False)
 
@@ -68,11 +70,6 @@ class RunningRequest:
         index = len(self.tickets)
         self.tickets.append(ticket)
         ticket.future.add_done_callback(lambda future: self._put((index, future, time.perf_counter(), True)))
-
-    def finish(self, index: int) -> None:
-        """End a sample whose answer is complete because of a stop string; frees its slot."""
-        self._finished.add(index)
-        self.tickets[index].cancel()
 
     def _put(self, item: tuple) -> None:
         try:
@@ -114,10 +111,12 @@ class RunningRequest:
                 raise item
             if index in self._finished:
                 continue
-            if final:
+            ticket, sample = self.tickets[index], self.samples[index]
+            delta = sample.update(_result(item) if final else item, final)
+            if delta.finish:
                 self._finished.add(index)
-                item = _result(item)
-            yield SampleUpdate(index, item, 1000 * (at - (self.tickets[index].started or at)), final)
+                ticket.cancel()  # after a stop string its slot is still in use
+            yield SampleUpdate(index, sample, delta, 1000 * (at - (ticket.started or at)))
 
 
 def _result(future: Any) -> Generation:
@@ -141,24 +140,18 @@ def sse(data: Any, name: str = "") -> bytes:
     return (f"event: {name}\n" if name else "").encode() + f"data: {text}\n\n".encode("utf-8", "replace")
 
 
-class EventStream(Response):
-    """A response that sends events as they are produced."""
+class EventStream(StreamingResponse):
+    """A response that sends events as they are produced; the source notices by itself that the client disconnects."""
 
-    def __init__(self, source: AsyncIterator[bytes], seconds: float, headers: Mapping[str, str] | None = None):
+    def __init__(self, source: AsyncGenerator[bytes, None], seconds: float, headers: Mapping[str, str] | None = None):
+        super().__init__(source, headers={**_HEADERS, **(headers or {})})
         self.source, self.seconds = source, seconds
-        self.status_code, self.background = 200, None
-        self.raw_headers = [(k.encode(), v.encode()) for k, v in {**_HEADERS, **(headers or {})}.items()]
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
-        await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
         try:
             async with asyncio.timeout(self.seconds + GRACE):
-                async for part in self.source:
-                    await send({"type": "http.response.body", "body": part, "more_body": True})
-                await send({"type": "http.response.body", "body": b"", "more_body": False})
+                await self.stream_response(send)
         except (TimeoutError, OSError):  # the client has stopped reading or has disconnected
             return
         finally:
-            close = getattr(self.source, "aclose", None)
-            if close is not None:
-                await close()
+            await self.source.aclose()

@@ -176,7 +176,7 @@ class TrainingRun:
                 False  # the base trainer would look for a model of transformers and find our `Learner`
             )
         if config.speed.compile:
-            backbone.compile_layers(config.speed.keep)
+            backbone.compile_layers()
         if config.speed.graph:
             check_graph(args)
             args.dataloader_pin_memory = False  # a thread that pins memory would break a running capture

@@ -7,7 +7,7 @@ import { info, think } from "./stream.js";
 const byId = (id) => document.getElementById(id);
 const soft = new Pane(byId("soft"));
 const text = new Pane(byId("text"));
-const SLIDERS = { noise: "noise", temperature: "temperature" };
+const SLIDERS = { samples: "samples", noise: "noise", temperature: "temperature" };
 let about = null;
 let running = null;
 
@@ -27,11 +27,15 @@ function call() {
   for (const [name, id] of Object.entries(SLIDERS)) {
     if (!byId(id).disabled) found[name] = Number(byId(id).value);
   }
-  return { temperature: 0, ...found };
+  return { samples: 1, temperature: 0, ...found };
 }
 
 function showValues() {
   for (const id of Object.values(SLIDERS)) byId(`${id}-value`).textContent = byId(id).value;
+  const same = Number(byId("samples").value) > 1 && !Number(byId("noise").value) && !Number(byId("temperature").value);
+  byId("samples-about").textContent = same
+    ? "All samples will be identical: raise the noise or the temperature."
+    : "Number of sampled answers; the majority wins.";
   if (!about) return;
   const chosen = call();
   byId("permalink").href = asLink(chosen);
@@ -39,8 +43,10 @@ function showValues() {
   byId("python").textContent = asPython(chosen, about, location.origin);
 }
 
-function adjust(id, disabledBecause) {
-  byId(id).disabled = Boolean(disabledBecause);
+function adjust(id, limits, disabledBecause) {
+  const input = byId(id);
+  if (limits.max !== undefined) input.max = limits.max;
+  input.disabled = Boolean(disabledBecause);
   if (disabledBecause) byId(`${id}-about`).textContent = disabledBecause;
 }
 
@@ -60,7 +66,8 @@ function introduce() {
     document.querySelector(".panes").classList.add("alone");
     byId("about").textContent += " No model that writes its chain is loaded, so there is nothing to compare with.";
   }
-  adjust("noise", about.noise.adjustable ? "" : "This model does not support noise on its latents.");
+  adjust("samples", { max: about.limits.samples });
+  adjust("noise", {}, about.noise.adjustable ? "" : "This model does not support noise on its latents.");
   byId("question").maxLength = about.limits.question_chars;
   const list = byId("example");
   for (const [i, example] of about.examples.entries()) {
@@ -73,8 +80,8 @@ function exampleOf(question) {
   return about.examples.find((example) => example.question === question);
 }
 
-async function run(pane, body, signal) {
-  for await (const event of think(body, signal)) pane.show(event);
+async function run(pane, model, call, signal) {
+  for await (const event of think(model, call, signal)) pane.show(event);
 }
 
 function compare(answer) {
@@ -89,7 +96,7 @@ function compare(answer) {
   const times = (b.forwards / a.forwards).toFixed(1);
   const agree = a.answer === b.answer ? "Both give the same answer." : "The two disagree, so at least one is wrong.";
   const passes = a.forwards < b.forwards ? `${times} times fewer forward passes` : "no fewer forward passes";
-  const slow = a.ms > b.ms ? " The time of a single call varies, and others may be using the server." : "";
+  const slow = a.ms > b.ms && !a.votes ? " The time of a single call varies, and others may be using the server." : "";
   verdict.textContent =
     `${agree} Soft tokens took ${passes}; times: ${milliseconds(a.ms)} and ${milliseconds(b.ms)}.${slow}${known}`;
 }
@@ -116,7 +123,7 @@ async function ask(event) {
   let [pane, where] = [soft, ""];
   try {
     say("Thinking in soft tokens …");
-    await run(soft, { ...chosen, method: "ruplar" }, running.signal);
+    await run(soft, about.model, chosen, running.signal);
     soft.doubts(answer);
     if (example) soft.replaces(example.steps);
     if (about.compare) {
@@ -124,7 +131,9 @@ async function ask(event) {
       say("Now the same question as text …");
       [pane, where] = [text, "Written chain: "];
       const { question, seed, temperature } = chosen;
-      await run(text, { question, seed, temperature, method: "cot" }, running.signal);
+      // a text chain has no noise: without temperature its samples would be identical
+      const samples = temperature ? chosen.samples : 1;
+      await run(text, about.compare, { question, seed, temperature, samples }, running.signal);
       text.doubts(answer);
       soft.replaces(text.steps());
     }
@@ -151,6 +160,14 @@ function listen() {
   byId("ask").addEventListener("input", showValues);
   byId("question").addEventListener("input", () => {
     byId("example").value = "";
+  });
+  byId("samples").addEventListener("change", () => {
+    // identical samples would be useless; the slider shows the change
+    const noise = byId("noise").disabled ? byId("temperature") : byId("noise");
+    if (Number(byId("samples").value) > 1 && !Number(byId("noise").value) && !Number(byId("temperature").value)) {
+      noise.value = noise.id === "noise" ? about.noise.of_samples : 1;
+      showValues();
+    }
   });
   byId("example").addEventListener("change", (event) => {
     const example = about.examples[Number(event.target.value)];

@@ -1,4 +1,4 @@
-// Events of one call → one pane: bars or text, times, answer and remarks.
+// Events of one call → one pane: bars or text, times, answer, votes and remarks.
 
 const SHOWN = 6;
 const LEAST = 0.01;
@@ -54,7 +54,7 @@ export class Pane {
   forget() {
     this.latents = [];
     this.result = null;
-    for (const name of ["thought", "answer", "remarks", "forwards"]) this.part(name).replaceChildren();
+    for (const name of ["thought", "answer", "votes", "remarks", "forwards"]) this.part(name).replaceChildren();
     this.part("clock").textContent = "–";
   }
 
@@ -91,9 +91,27 @@ export class Pane {
     this.result = data;
     const kind = this.root.id === "soft" ? "soft tokens" : "chain";
     const thought = data.latents ? `, ${data.latents} for the ${kind}` : "";
-    const passes = `1 for the question${thought}, ${data.forwards - 1 - data.latents} for the answer`;
+    const passes = data.votes
+      ? `in all ${this.total()} samples`
+      : `1 for the question${thought}, ${data.forwards - 1 - data.latents} for the answer`;
     this.part("forwards").textContent = `${data.forwards} forward passes (calls of the model): ${passes}`;
     this.part("answer").textContent = data.answer === null ? "No answer could be read" : `Answer: ${data.answer}`;
+    if (data.votes) this.votes(data.votes);
+  }
+
+  total() {
+    return this.result.votes.reduce((sum, vote) => sum + vote.count, 0);
+  }
+
+  votes(votes) {
+    const total = this.total();
+    const list = element("ul", "bars");
+    list.setAttribute("aria-label", `Votes of ${total} samples`);
+    for (const vote of votes) {
+      list.append(bar(vote.answer === null ? "none" : vote.answer, vote.count / total, `${vote.count} of ${total}`));
+    }
+    const note = element("p", "small", "The soft tokens below are those of the first sample; the answer is the majority.");
+    this.part("votes").replaceChildren(element("h3", "", `The vote of ${total} samples`), list, note);
   }
 
   remark(text, kind = "") {
@@ -109,6 +127,11 @@ export class Pane {
     if (data.answer === null) this.remark(`The model wrote: “${data.text}”`);
     for (const z of this.latents.filter(unsure)) {
       this.remark(`The model was unsure at z${z.index + 1}: its most likely token has only ${percent(z.probs[0])}.`);
+    }
+    if (data.votes) {
+      const total = this.total();
+      if (data.votes.length === 1) this.remark(`All ${total} samples agree; they can still be wrong.`, "good");
+      else this.remark(`The vote is split: ${data.votes[0].count} of ${total} for the answer shown.`);
     }
     if (marked !== null && data.answer !== null) {
       const right = Number(marked) === Number(data.answer) || marked.trim() === data.answer.trim();

@@ -13,6 +13,7 @@ function request(call, info) {
     messages: [{ role: "user", content: call.question }],
     seed: call.seed,
     temperature: call.temperature,
+    ...(call.samples > 1 ? { n: call.samples } : {}),
   };
 }
 
@@ -56,7 +57,7 @@ export function asPython(call, info, origin) {
   return lines.join("\n");
 }
 
-const URL_PARAMS = { question: "q", noise: "noise", temperature: "temperature", seed: "seed" };
+const URL_PARAMS = { question: "q", samples: "samples", noise: "noise", temperature: "temperature", seed: "seed" };
 
 export function asLink(call) {
   const found = new URLSearchParams();

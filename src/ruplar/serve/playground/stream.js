@@ -53,11 +53,12 @@ export function parse(block) {
   return data.length ? { event, data: JSON.parse(data.join("\n")) } : null;
 }
 
-export async function* think(body, signal) {
+export async function* think(model, call, signal) {
+  const { question, samples, ...settings } = call;
   const response = await reach("/api/think", {
     method: "POST",
     headers: { "Content-Type": "application/json" },
-    body: JSON.stringify(body),
+    body: JSON.stringify({ model, prompt: question, n: samples, include_reasoning: true, ...settings }),
     signal,
   });
   if (!response.ok) throw await refusal(response);
