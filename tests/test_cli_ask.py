@@ -1,8 +1,9 @@
-"""`ruplar ask`, as it is typed."""
+"""`ruplar ask`, and `ruplar evaluate` with several samples."""
 
 import io
 import json
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -45,10 +46,41 @@ def test_a_text_model_writes_its_thought(ruplar):
     assert found["thought"].startswith("<<") and found["latents"] == []
 
 
-def test_noise_on_the_thought_follows_the_seed(ruplar, refused):
-    words = ("ask", "embedded:ruplar", QUESTION, "--noise", "1.5", "--device", "cpu", "--json")
-    assert ruplar(*words).json == ruplar(*words).json
-    assert ruplar(*words, "--seed", "1").json["latents"] != ruplar(*words).json["latents"]
-    assert "does not sample its latents" in refused(
-        "ask", "embedded:no_cot", QUESTION, "--noise", "1", "--device", "cpu"
-    )
+@pytest.mark.slow
+def test_ask_shows_the_votes_of_several_thoughts(ruplar):
+    words = ("ask", "embedded:ruplar", QUESTION, "--samples", "6", "--noise", "1.5", "--device", "cpu")
+    found = ruplar(*words, "--json").json
+    assert sum(vote["votes"] for vote in found["votes"]) + found["unreadable"] == len(found["samples"]) == 6
+    assert found["answer"] == found["votes"][0]["answer"]
+    assert found["forwards"] == 1 + sum(sample["forwards"] - 1 for sample in found["samples"])
+    assert len({str(sample["latents"]) for sample in found["samples"]}) > 1
+    assert ruplar(*words, "--json").json == found, "the same seed draws the same"
+    assert ruplar(*words, "--seed", "1", "--json").json["samples"] != found["samples"]
+    shown = ruplar(*words).out
+    assert "6 samples" in shown and f"{found['votes'][0]['votes']} ×" in shown
+
+
+def test_without_noise_all_samples_would_be_identical(ruplar, refused):
+    several = (QUESTION, "--samples", "4", "--device", "cpu")
+    assert "nothing is random" in refused("ask", "embedded:ruplar", *several, "--noise", "0")
+    assert "does not sample its latents" in refused("ask", "embedded:no_cot", *several)
+    hot = ruplar("ask", "embedded:no_cot", *several, "--temperature", "1", "--json").json
+    assert len(hot["samples"]) == 4
+
+
+@pytest.mark.slow
+def test_evaluate_records_vote_and_pass_at_k_next_to_the_greedy_result(ruplar):
+    from ruplar.evaluate.record import read_record, read_samples
+
+    run = ["evaluate", "embedded:ruplar", "--on", "word-problems", "--limit", "12", "--output", "run"]
+    run += ["--device", "cpu"]
+    assert ruplar(*run).code == 0
+    shown = ruplar(*run, "--samples", "4", "--noise", "0.5").out
+    assert "vote of 4" in shown and "pass@k" in shown and "k=4" in shown
+    greedy, voted = read_record(Path("run")).benchmarks
+    assert (greedy.decoding, greedy.samples, greedy.pass_at) == ("greedy", 1, {})
+    assert (voted.samples, voted.n, set(voted.pass_at)) == (4, 12, {1, 2, 4})
+    assert voted.pass_at[1].mean <= voted.pass_at[2].mean <= voted.pass_at[4].mean
+    assert voted.latents == pytest.approx(4 * greedy.latents, rel=0.2)
+    rows = read_samples(Path("run"))
+    assert [row["decoding"] for row in rows] == ["greedy"] * 12 + ["vote of 4 noise=0.5"] * 12

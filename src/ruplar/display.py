@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from ruplar.evaluate.ablate import AblationRow
     from ruplar.evaluate.record import BenchmarkResult
+    from ruplar.evaluate.score import Vote
 
 _BAR = 20
 _MIN_PROB = 0.02
@@ -74,6 +75,51 @@ def show_answer(console: Console, answer: Answer, chain: str = "") -> None:
 def answer_as_dict(question: str, answer: Answer) -> dict[str, Any]:
     plain = asdict(answer)
     return {"question": question, "answer": plain.pop("text"), **plain}
+
+
+def show_votes(console: Console, vote: Vote, answers: Sequence[Answer]) -> None:
+    """Print the votes, most frequent first, each with the most likely tokens of one thought; then the majority and its cost."""
+    most = max((count for _, count in vote.tally), default=1)
+    width = max((len(text) for text, _ in vote.tally), default=0)
+    shown = {a.text.strip(): a for a in reversed(answers)}
+    for text, count in vote.tally:
+        bar = "█" * round(_BAR * count / most)
+        first = shown.get(text.strip())
+        thought = " ".join(z.tokens[0].strip() for z in first.latents) if first else ""
+        console.print(
+            Text.assemble(
+                (f"  {count:3} × ", "dim"), (text.rjust(width), "bold"), "  ", (bar.ljust(_BAR), "green"),
+                (f"  {thought}", "cyan"),
+            )
+        )  # fmt: skip
+    if vote.unreadable:
+        console.print(Text(f"  {vote.unreadable:3} × no readable answer", style="yellow"))
+    thought = _tokens(vote.answer.latent_count, "soft")
+    costs = f"   {len(answers)} samples, {thought}, {vote.answer.forwards} forward passes"
+    console.print(
+        Text.assemble(("  answer  ", "dim"), (vote.answer.text.strip() or "(empty)", "bold"), (costs, "dim"))
+    )
+
+
+def vote_as_dict(question: str, vote: Vote) -> dict[str, Any]:
+    """Return a vote as JSON values; its costs are summed over all samples."""
+    return {
+        **{key: value for key, value in answer_as_dict(question, vote.answer).items() if key != "latents"},
+        "votes": [{"answer": text, "votes": count} for text, count in vote.tally],
+        "unreadable": vote.unreadable,
+    }
+
+
+def pass_table(title: str, results: Iterable[BenchmarkResult]) -> Table:
+    """Return a table of pass@k with intervals, one row per sampled benchmark."""
+    sampled = [r for r in results if r.pass_at]
+    ks = sorted({k for r in sampled for k in r.pass_at})
+    rows = []
+    for r in sampled:
+        shares = [r.pass_at.get(k) for k in ks]
+        name = f"{r.name} {r.decoding} seed {r.seed}"
+        rows.append((name, *("–" if s is None else percent(s.mean, s.low, s.high) for s in shares)))
+    return table(title, ("benchmark", *(f"k={k}" for k in ks)), rows)
 
 
 def benchmark_table(title: str, results: Iterable[BenchmarkResult]) -> Table:

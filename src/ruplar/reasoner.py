@@ -156,6 +156,7 @@ class LatentReasoner:
         """Sample several thoughts and answers per question, sharing its prefill.
 
         Sample s of question q depends only on (seed, q, s), so requesting more samples extends the first ones.
+        `ruplar.evaluate.score.majority` takes the majority of their answers.
 
         Args:
             questions: One or many.

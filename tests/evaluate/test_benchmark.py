@@ -12,7 +12,6 @@ from ruplar.evaluate.record import BenchmarkResult, read_samples, write_samples
 from ruplar.types import Answer
 
 SHORT = Decoding(max_answer_tokens=3)
-NOISY = Decoding(max_answer_tokens=3, noise=1.0)
 
 
 @pytest.fixture
@@ -167,24 +166,3 @@ def test_the_result_says_what_was_not_asked_and_what_was_asked_although_it_is_wr
     assert (whole.n, whole.wrong_kept, whole.left_out) == (5, 1, {})  # the paper's test file as it is
     assert (divided.n, divided.wrong_kept, divided.left_out) == (3, 0, {"wrong chain": 3})  # Thanksgiving of 1969
     assert BenchmarkResult.model_validate(json.loads(divided.model_dump_json())) == divided
-
-
-def test_samples_come_in_the_order_of_questions_and_more_of_them_add_to_the_first(reasoner, questions):
-    three = reasoner.sample(questions, 3, decoding=NOISY, batch_size=4)
-    five = reasoner.sample(questions, 5, decoding=NOISY, batch_size=64)
-    assert [len(some) for some in three] == [3] * 7
-    assert [[a.text for a in some] for some in three] == [[a.text for a in some[:3]] for some in five]
-    assert len({a.text for some in five for a in some}) > 2
-    reasoner.engine = "reference"
-    plain = reasoner.sample(questions, 3, decoding=NOISY, batch_size=4)
-    assert [[(a.text, a.latent_count) for a in some] for some in plain] == [
-        [(a.text, a.latent_count) for a in some] for some in three
-    ]
-
-
-def test_noise_is_recorded_and_readable_latents_are_what_was_fed(reasoner, toy, questions):
-    [result] = evaluate(reasoner, [str(toy)], decoding=NOISY).results
-    assert result.decoding == "noise=1"
-    [[one, two]] = reasoner.sample(questions[1], 2, decoding=NOISY, return_latents=True)
-    assert one.latents and two.latents and one.latents[0].tokens != two.latents[0].tokens
-    assert one.latents[0].halt == pytest.approx(two.latents[0].halt), "the halt is not noised"

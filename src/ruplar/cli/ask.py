@@ -1,4 +1,4 @@
-"""`ruplar ask`: a question → the latents as readable tokens and the answer."""
+"""`ruplar ask`: a question → the latents as readable tokens and the answer, or sampled answers and their majority vote."""
 
 from __future__ import annotations
 
@@ -25,7 +25,8 @@ def ask(
         str | None,
         typer.Argument(help="The question. '-' reads one question per line from stdin; none starts a prompt loop."),
     ] = None,
-    noise: options.NoiseScale = 0.0,
+    samples: options.Samples = 1,
+    noise: options.NoiseScale = None,
     temperature: options.Temperature = 0.0,
     top_p: options.TopP = 1.0,
     seed: options.Seed = 0,
@@ -33,22 +34,27 @@ def ask(
     device: options.Device = "auto",
     as_json: options.AsJson = False,
 ) -> None:
-    """Answer questions and show the latents as tokens."""
+    """Answer questions and show the latents as tokens.
+
+    With several samples, shows the votes for each answer and the majority.
+    """
     from ruplar.engine.sampling import Decoding
-    from ruplar.reasoner import LatentReasoner
+    from ruplar.reasoner import LatentReasoner, check_samples
 
     if question is not None and not question.strip():
         raise UserError("the question is empty.")
+    noise = options.default_noise(samples, noise, temperature)
     decoding = Decoding(temperature, top_p, seed, noise=noise)
+    check_samples(samples, decoding)
     start = time.perf_counter()
     reasoner = LatentReasoner.from_pretrained(
         model, options.pick_device(device), settings=options.method_settings(settings)
     )
-    reasoner.warm_up(return_latents=True, decoding=decoding, batch_size=1)
+    reasoner.warm_up(return_latents=True, decoding=decoding, batch_size=samples, samples=samples)
     write = partial(options.print_json, line=question == "-") if as_json else None
     if not write:
         out.print(f"  loaded in {time.perf_counter() - start:.1f} s", style="dim", highlight=False)
-    reply = _replier(reasoner, decoding, write)
+    reply = _replier(reasoner, decoding, samples, write)
     if question == "-":
         for line in sys.stdin:
             if line.strip():
@@ -59,17 +65,23 @@ def ask(
         _prompt_loop(reply)
 
 
-def _replier(reasoner: Any, decoding: Any, write: Callable[[Any], None] | None) -> Callable[[str], None]:
-    """Return what answers a question and prints the answer; `write` prints JSON instead."""
-    from ruplar.display import answer_as_dict, show_answer
+def _replier(reasoner: Any, decoding: Any, samples: int, write: Callable[[Any], None] | None) -> Callable[[str], None]:
+    """Return what answers a question and prints the answer, or the vote of several samples; `write` prints JSON instead."""
+    from ruplar.display import answer_as_dict, show_answer, show_votes, vote_as_dict
+    from ruplar.evaluate.score import majority
 
     def reply(text: str) -> None:
         start = time.perf_counter()
-        [answer] = reasoner.ask(text, return_latents=True, decoding=decoding, batch_size=1)
+        [answers] = reasoner.sample([text], samples, return_latents=True, decoding=decoding, batch_size=samples)
+        vote = majority(answers, reasoner.model.domain)
+        shown = [answer_as_dict(text, answer) for answer in answers]
         if write:
-            write(answer_as_dict(text, answer))
+            write(shown[0] if samples == 1 else vote_as_dict(text, vote) | {"samples": shown})
             return
-        show_answer(out, answer)
+        if samples == 1:
+            show_answer(out, answers[0])
+        else:
+            show_votes(out, vote, answers)
         out.print(f"  {1000 * (time.perf_counter() - start):.0f} ms", style="dim", highlight=False)
 
     return reply

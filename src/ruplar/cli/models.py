@@ -1,4 +1,4 @@
-"""`ruplar export`, `average` and `fetch`: write a model for others, average training runs, download a backbone."""
+"""`ruplar export`, `push`, `average` and `fetch`: write a model for others, upload it, average training runs, download a backbone."""
 
 from __future__ import annotations
 
@@ -100,6 +100,31 @@ def export(
     about = _describe(load_model(folder), folder) if card_only else _write_model(*write)
     write_text(folder / README, build_card(about, subject, licence=licence))
     out.print(f"card     {folder / README}", highlight=False)
+
+
+def push(
+    folder: Annotated[Path, typer.Argument(help="Model folder with its card, as `ruplar export --card` writes it.")],
+    repo: Annotated[str, typer.Argument(metavar="OWNER/NAME", help="Repository on the Hugging Face Hub.")],
+    upload: Annotated[
+        bool, typer.Option("--upload", help="Upload. Without it, only check and list the files.")
+    ] = False,
+    private: Annotated[bool, typer.Option("--private", help="Make a new repository private.")] = False,
+) -> None:
+    """Check a model folder for the Hugging Face Hub, and upload it with --upload."""
+    from ruplar.model.store import find_model
+    from ruplar.report import publish
+
+    found = publish.check_publication(find_model(folder), repo)
+    for file in found.files:
+        out.print(f"file     {file.relative_to(found.folder)}  {file.stat().st_size:,} bytes", highlight=False)
+    for result in found.results:
+        out.print(f"result   {result.dataset_name}  {result.metric_name}  {result.metric_value}", highlight=False)
+    if not found.results:
+        out.print("result   none: the model card has no evaluation results", highlight=False)
+    if not upload:
+        out.print(f"checked  {found.megabytes:,.1f} MB for {repo}; add --upload to upload it", highlight=False)
+        return
+    out.print(f"uploaded {publish.upload(found, private)}", highlight=False)
 
 
 def _check_empty(folder: Path, except_for: str = "") -> None:

@@ -59,8 +59,14 @@ Temperature = Annotated[float, typer.Option(min=0, help="Sampling temperature of
 TopP = Annotated[
     float, typer.Option(help="Nucleus sampling of the answer: cumulative probability of the candidate tokens.")
 ]
+Samples = Annotated[int, typer.Option(min=1, help="Answers sampled per question; the majority answer is used.")]
 NoiseScale = Annotated[
-    float, typer.Option("--noise", min=0, help="Scale of the Gumbel noise on the latents; 0: none.")
+    float | None,
+    typer.Option(
+        "--noise",
+        min=0,
+        help="Scale of the Gumbel noise on the latents. Default: 0.3 with several samples at temperature 0, otherwise 0.",
+    ),
 ]
 
 
@@ -91,6 +97,15 @@ def _option(name: str, field: FieldInfo) -> inspect.Parameter:
     least = next((bound.ge for bound in field.metadata if hasattr(bound, "ge")), None)
     option = typer.Option(field.default, min=least, help=field.description)
     return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=option, annotation=field.annotation)
+
+
+def default_noise(samples: int, noise: float | None, temperature: float) -> float:
+    """Return the given noise scale, or the default: several greedy samples would otherwise be identical."""
+    if noise is not None:
+        return noise
+    from ruplar.engine.sampling import SAMPLE_NOISE
+
+    return SAMPLE_NOISE if samples > 1 and temperature == 0 else 0.0
 
 
 def pick_device(name: str) -> str:

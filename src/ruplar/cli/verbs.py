@@ -22,7 +22,7 @@ from ruplar.cli.ask import ask
 from ruplar.cli.bench import bench
 from ruplar.cli.data import data
 from ruplar.cli.listing import completion, list_
-from ruplar.cli.models import average, export, fetch
+from ruplar.cli.models import average, export, fetch, push
 from ruplar.cli.preview import preview
 from ruplar.cli.report import report
 from ruplar.cli.serve import serve
@@ -138,7 +138,8 @@ def evaluate(
     seeds: Annotated[
         str, typer.Option(help="Comma-separated random seeds; one evaluation each. Only sampling depends on them.")
     ] = "0",
-    noise: options.NoiseScale = 0.0,
+    samples: options.Samples = 1,
+    noise: options.NoiseScale = None,
     temperature: options.Temperature = 0.0,
     top_p: options.TopP = 1.0,
     max_answer_tokens: Annotated[int, typer.Option(min=1, help="Maximum number of answer tokens.")] = 64,
@@ -165,6 +166,7 @@ def evaluate(
     from ruplar.engine.sampling import Decoding
     from ruplar.runs import evaluate_and_record
 
+    noise = options.default_noise(samples, noise, temperature)
     decoding = Decoding(temperature, top_p, 0, max_answer_tokens, noise)
     options.check_ray(ray, gpus, batch1=batch1)
     if output:
@@ -179,14 +181,16 @@ def evaluate(
             model, _sources(on), decoding, options.integers(seeds, "--seeds"), limit=limit, lenient=lenient,
             batch_size=batch_size, data_dir=data_dir, skip_bad=skip_bad, output=output, console=err, load=load,
             device="cpu" if ray is not None else options.pick_device(device),
-            settings=options.method_settings(settings), latency_questions=batch1,
+            settings=options.method_settings(settings), samples=samples, latency_questions=batch1,
         )  # fmt: skip
     if as_json:
         options.print_json([b.model_dump(mode="json") for b in record.benchmarks])
         return
-    from ruplar.display import benchmark_table
+    from ruplar.display import benchmark_table, pass_table
 
     out.print(benchmark_table(f"{model} on {on}", record.benchmarks))
+    if any(b.pass_at for b in record.benchmarks):
+        out.print(pass_table("pass@k: at least one of k answers is correct", record.benchmarks))
     out.print(f"record   {folder / 'run.json'}\nsamples  {folder / 'samples.jsonl.gz'}", highlight=False)
     for reason in record.partial:
         out.print(f"partial: {reason}; left out of report tables", style="yellow", highlight=False)
@@ -220,7 +224,7 @@ def ablate(
         out.print(ablation_table(f"{model} on {name}", rows))
 
 
-for command in (ask, preview, study, report, serve, export, average, fetch):
+for command in (ask, preview, study, report, serve, export, push, average, fetch):
     app.command()(command)
 app.command("list")(list_)
 app.add_typer(data, name="data")

@@ -23,12 +23,12 @@ from ruplar.errors import UserError
 from ruplar.evaluate.question_sets import Benchmark, Questions, open_questions
 from ruplar.evaluate.record import BenchmarkResult
 from ruplar.evaluate.samples import Sample, sample
+from ruplar.evaluate.score import Vote, majority, passes, score
 from ruplar.evaluate.score import lenient as lenient_domain
-from ruplar.evaluate.score import score
 from ruplar.fingerprints import count_seen
 from ruplar.model.memory import forget_peak
 from ruplar.model.store import Model
-from ruplar.reasoner import LatentReasoner, TooLong
+from ruplar.reasoner import LatentReasoner, TooLong, check_samples
 from ruplar.spans.base import attached, cut_chain
 from ruplar.types import Answer, Example
 
@@ -50,6 +50,7 @@ class Evaluation:
 @dataclass(frozen=True)
 class _Protocol:
     decoding: Decoding
+    samples: int
     batch_size: int
     warm: Literal["", "batch", "all"]
     """What to answer once before timing. Kernels compile for each size of a refill, so `all` before a comparison on a GPU."""
@@ -62,6 +63,7 @@ def evaluate(
     limit: int | None = None,
     seeds: Sequence[int] = (0,),
     decoding: Decoding | None = None,
+    samples: int = 1,
     batch_size: int = 64,
     lenient: bool = False,
     latency_questions: int = 0,
@@ -78,7 +80,8 @@ def evaluate(
         limit: Use only the first questions of each; such a result enters no table.
         seeds: Random seeds of sampled answers, one result each. Greedy decoding runs once.
         decoding: How answers are decoded, and the noise of the latents; None: greedy, no noise.
-        batch_size: Questions per batch.
+        samples: Answers per question; their majority is graded, and pass@k is recorded.
+        batch_size: Answers per batch.
         lenient: Grade by the published code's rule; the result says so.
         latency_questions: Also time this many of the first questions at batch size 1, for `ms_batch1`; above 0, and always on
             a GPU, a batch is answered before anything is timed.
@@ -89,6 +92,7 @@ def evaluate(
     if not seeds:
         raise UserError("seeds: none given. Name at least one.")
     decoding = decoding or Decoding()
+    check_samples(samples, decoding)
     reasoner = model if isinstance(model, LatentReasoner) else LatentReasoner.from_pretrained(model)
     own = reasoner.model.domain
     domain = lenient_domain(own) if lenient else own
@@ -98,8 +102,8 @@ def evaluate(
         for seed in seeds if decoding.temperature > 0 or decoding.noisy else [0]:
             on_gpu = reasoner.model.backbone.device.type == "cuda"
             warm: Any = "all" if on_gpu and latency_questions else "batch" if on_gpu or latency_questions else ""
-            how = _Protocol(replace(decoding, seed=seed), batch_size, warm)
-            report = counted(questions.name, len(questions.examples), on_progress)
+            how = _Protocol(replace(decoding, seed=seed), samples, batch_size, warm)
+            report = counted(questions.name, samples * len(questions.examples), on_progress)
             result, rows = _run(reasoner, questions, domain, how, report)
             result = result.model_copy(
                 update={
@@ -122,55 +126,76 @@ def _run(
     examples, model = list(questions.examples), reasoner.model
     forget_peak(model.backbone.device)
     try:
-        answers, seconds, warm_up = _answers(reasoner, [e.question for e in examples], how, report)
+        drawn, seconds, warm_up = _drawn(reasoner, [e.question for e in examples], how, report)
     except TooLong as error:
         raise UserError(f"{examples[error.place].source}: {error}") from None
+    answers = [some[0] for some in drawn]
+    votes: list[Vote] = []
+    if how.samples > 1:
+        votes = [majority(some, model.domain) for some in drawn]
+        answers = [vote.answer for vote in votes]
     scores = [score(a.text, e.answer, domain) for a, e in zip(answers, examples, strict=True)]
     expected = expected_latents(model, examples)
     about: dict[str, Any] = {"limit": questions.limit, "seed": how.decoding.seed, "warm_up_s": warm_up}
     about |= {name: questions.record[name] for name in ("left_out", "wrong_kept") if name in questions.record}
-    about |= {"decoding": describe(how.decoding), "peak_gb": reasoner.peak_gb}
+    about |= {"decoding": describe(how.decoding, how.samples), "peak_gb": reasoner.peak_gb}
     about["workers"] = reasoner.workers
     about["prompt_tokens"] = sum(len(model.prompt(e.question).ids) for e in examples) / len(examples)
     seen = about["trained_on"] = count_seen((e.question for e in examples), model.trained_on)
     if seen:
         log.warning("%s: the model was trained on %d of these %d questions.", questions.name, seen, len(examples))
-    about["halted_right"] = halted_right(answers, expected)
+    about["halted_right"] = halted_right(
+        [a for some in drawn for a in some], [count for count in expected for _ in range(how.samples)]
+    )
     rows = [
         sample(questions.name, how.decoding.seed, i, e, a, s)
         | {"decoding": about["decoding"], "latents_asked_for": count}
         for i, (e, a, s, count) in enumerate(zip(examples, answers, scores, expected, strict=True))
     ]
+    if votes:
+        graded = [[score(a.text, e.answer, domain) for a in some] for some, e in zip(drawn, examples, strict=True)]
+        right = [sum(s.correct for s in some) for some in graded]
+        about |= {"samples": how.samples, "pass_at": passes(right, how.samples)}
+        for row, vote, some, scored in zip(rows, votes, drawn, graded, strict=True):
+            row["votes"] = [list(one) for one in vote.tally]
+            row["answers"] = [
+                {"text": a.text, "found": s.found, "correct": s.correct, "latent_count": a.latent_count}
+                for a, s in zip(some, scored, strict=True)
+            ]
     return BenchmarkResult.of(questions.name, answers, scores, seconds, **about), rows
 
 
-def _answers(
+def _drawn(
     reasoner: LatentReasoner, questions: Sequence[str], how: _Protocol, report: Callable[[int], None]
-) -> tuple[list[Answer], float, float]:
-    """Answer each question → also the seconds of answering, and before that of warm-up and graph captures.
+) -> tuple[list[list[Answer]], float, float]:
+    """Generate all answers to each question → also the seconds of answering, and before that of warm-up and graph captures.
 
     Only the engine is timed: prompts are tokenized before, and answers and latents become text after. Two exceptions: the
     seconds of a cluster include what its workers need to start, and the logits of latents with noise are too large to keep.
+    Latents are returned only for single answers.
     """
-    options: dict[str, Any] = {"decoding": how.decoding, "batch_size": how.batch_size}
-    keep = reasoner.keep(True, how.decoding)
+    options: dict[str, Any] = {"decoding": how.decoding, "batch_size": how.batch_size, "samples": how.samples}
+    returned = how.samples == 1
+    keep = reasoner.keep(returned, how.decoding)
     began = time.perf_counter()
     if not reasoner.remote:
         prompts = [reasoner.model.prompt(text).ids for text in questions]
         began = time.perf_counter()
-        reasoner.warm_up(return_latents=True, questions=len(prompts), **options)
+        reasoner.warm_up(return_latents=returned, questions=len(prompts), **options)
+        first = len(prompts) if how.warm == "all" else max(1, how.batch_size // how.samples)
         if how.warm:
-            reasoner.generate(prompts if how.warm == "all" else prompts[: how.batch_size], keep=keep, **options)
+            reasoner.generate(prompts[:first], keep=keep, **options)
     start, captured = time.perf_counter(), reasoner.capture_seconds
     if reasoner.remote or keep == "all":
-        answers = reasoner.ask(questions, return_latents=True, on_batch=report, **options)
+        drawn = reasoner.sample(questions, return_latents=returned, on_batch=report, **options)
         end = time.perf_counter()
     else:
         rows = reasoner.generate(prompts, keep=keep, on_batch=report, **options)
         end = time.perf_counter()
         answers = reasoner.answers_of(rows)
+        drawn = [answers[at : at + how.samples] for at in range(0, len(answers), how.samples)]
     captured = reasoner.capture_seconds - captured
-    return answers, end - start - captured, start - began + captured
+    return drawn, end - start - captured, start - began + captured
 
 
 def _latency(reasoner: LatentReasoner, questions: Questions, decoding: Decoding, count: int) -> float | None:
@@ -190,9 +215,11 @@ def _latency(reasoner: LatentReasoner, questions: Questions, decoding: Decoding,
     return 1000 * seconds / len(prompts)
 
 
-def describe(decoding: Decoding) -> str:
-    """Describe a decoding: `greedy`, or `noise=1 T=0.6 top-p=0.95`."""
-    found = [f"noise={decoding.noise:g}"] if decoding.noisy else []
+def describe(decoding: Decoding, samples: int = 1) -> str:
+    """Describe a decoding: `greedy`, `T=0.6 top-p=0.95`, or `vote of 16 noise=1`."""
+    found = [f"vote of {samples}"] if samples > 1 else []
+    if decoding.noisy:
+        found.append(f"noise={decoding.noise:g}")
     if decoding.temperature > 0:
         found.append(f"T={decoding.temperature:g} top-p={decoding.top_p:g}")
     return " ".join(found) or "greedy"

@@ -34,7 +34,7 @@ from ruplar.renamed import upgrade
 from ruplar.types import Answer, Score
 
 __all__ = [
-    "RECORD", "STUDY", "ABLATION", "SAMPLES", "BenchmarkResult", "Machine", "RunRecord", "commit_of", "differences",
+    "RECORD", "STUDY", "ABLATION", "SAMPLES", "BenchmarkResult", "Machine", "RunRecord", "Share", "commit_of", "differences",
     "git", "machine", "read_ablation", "read_record", "read_samples", "study_of", "versions", "write_record", "write_samples",
 ]  # fmt: skip
 
@@ -60,13 +60,25 @@ class _Record(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _drop_computed(cls, data: Any) -> Any:
-        """Drop computed fields, written for readers of the file only, and those of features that are gone."""
-        unread = {*cls.model_computed_fields, "reused_from", "samples", "pass_at"}
+        """Drop computed fields, written for readers of the file only, and one that version 0.2 wrote."""
+        unread = {*cls.model_computed_fields, "reused_from"}
         return {k: v for k, v in data.items() if k not in unread} if isinstance(data, dict) else data
 
 
+class Share(_Record):
+    """A mean in percent with its 95 % interval over questions; None where there is only one."""
+
+    mean: float
+    low: float | None
+    high: float | None
+
+
 class BenchmarkResult(_Record):
-    """One model on one benchmark; `latents`, `answer_tokens`, `forwards` and `prompt_tokens` are means over questions."""
+    """One model on one benchmark.
+
+    `latents`, `answer_tokens`, `forwards` and `prompt_tokens` are means over questions. With several answers per question, `correct` counts
+    majorities, and the means are over all answers together with one shared prefill.
+    """
 
     name: str
     n: int = Field(gt=0)
@@ -106,6 +118,8 @@ class BenchmarkResult(_Record):
     trained_on: int = Field(0, ge=0, description="Questions that are also in the model's training data.")
     seed: int = 0
     decoding: str = GREEDY
+    samples: int = Field(1, ge=1, description="Answers per question; above 1 their majority is graded.")
+    pass_at: dict[int, Share] = Field({}, description="k → unbiased estimate of pass@k; sampled runs only.")
     lenient: bool = Field(False, description="Graded by the published code's rule instead of the strict one.")
     frozen_at: str = Field(
         "", description="Commit of the list of rows when a study evaluated on this test set; empty: none."
