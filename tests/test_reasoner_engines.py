@@ -5,7 +5,9 @@ import torch
 from transformers import AutoConfig, AutoModelForCausalLM
 
 from ruplar import plugins
+from ruplar.engine.decoder import Decoder
 from ruplar.engine.fast import FastEngine
+from ruplar.engine.hf_decoder import HFDecoder
 from ruplar.engine.sampling import Decoding
 from ruplar.errors import UserError
 from ruplar.model.backbone import attach_markers
@@ -44,14 +46,26 @@ def model():
     return make
 
 
-def test_a_sliding_attention_window_needs_the_reference_engine(model):
+def test_questions_beyond_the_attention_window_use_the_reference_engine(model):
     made = model(sliding_window=256)
     auto, plain = LatentReasoner(made), LatentReasoner(made, engine="reference")
-    assert [a.text for a in auto.ask(["1 + 1?", LONG])] == [a.text for a in plain.ask(["1 + 1?", LONG])]
+    for asked in (["1 + 1?"], ["1 + 1?", LONG]):
+        assert [a.text for a in auto.ask(asked)] == [a.text for a in plain.ask(asked)]
+    fast = LatentReasoner(made, engine="fast")
+    fast.ask(["1 + 1?"])
+    with pytest.raises(UserError, match=r"attention window is 256 positions.*engine: reference"):
+        fast.ask([LONG])
+
+
+def test_engine_fast_is_refused_for_unsupported_layers(model, monkeypatch):
+    for decoder in (Decoder, HFDecoder):  # as for layers that neither knows
+        monkeypatch.setattr(decoder, "of", lambda *arguments: None)
+    made = model(sliding_window=None)
     with pytest.raises(
         UserError, match=r"engine 'fast': does not support the layers of Mistral.*'auto' or 'reference'"
     ):
         LatentReasoner(made, engine="fast").ask(["1 + 1?"])
+    assert LatentReasoner(made).ask(["1 + 1?"])[0].forwards > 0
 
 
 @pytest.mark.parametrize("samples", [1, 3])
@@ -76,6 +90,10 @@ def test_generate_takes_prompts_as_ids_and_returns_ids(model, engine):
     prompts = [list(made.prompt(question).ids) for question in questions]
     wanted = [row.answer_ids for row in reasoner.generate(questions)]
     assert [row.answer_ids for row in reasoner.generate(prompts)] == wanted
+    width = max(map(len, prompts))
+    ids = torch.tensor([[0] * (width - len(prompt)) + prompt for prompt in prompts])
+    mask = torch.tensor([[0] * (width - len(prompt)) + [1] * len(prompt) for prompt in prompts])
+    assert [row.answer_ids for row in reasoner.generate(ids, attention_mask=mask)] == wanted
     texts = [
         made.backbone.tokenizer.decode(found[:-1] if found[-1] == made.backbone.eos_id else found) for found in wanted
     ]

@@ -10,7 +10,7 @@ import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from ruplar.engine.answers import answers_of
 from ruplar.engine.fast import FastEngine
@@ -23,6 +23,9 @@ from ruplar.errors import UserError
 from ruplar.model.memory import peak_memory_gb
 from ruplar.model.store import Model, load_model
 from ruplar.types import Answer, Prompt
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 log = logging.getLogger(__name__)
 
@@ -39,7 +42,8 @@ class LatentReasoner:
     Attributes:
         model: The model; its weights must not change between calls with the fast engine, which copies them.
         engine: `fast`: continuous batching over slots; `reference`: the simple loop that defines correct output; `auto`: fast
-            on a CPU or an NVIDIA GPU if it supports the model's layers, else reference. Both give the same tokens in float32; in bfloat16 near ties may differ (docs/results.md, "Speed").
+            on a CPU or an NVIDIA GPU if it supports the model's layers and their attention window covers the questions,
+            else reference. Both give the same tokens in float32; in bfloat16 near ties may differ (docs/results.md, "Speed").
     """
 
     model: Model
@@ -187,8 +191,9 @@ class LatentReasoner:
 
     def generate(
         self,
-        inputs: Sequence[str] | Sequence[Sequence[int]],
+        inputs: Sequence[str] | Sequence[Sequence[int]] | Tensor,
         *,
+        attention_mask: Tensor | None = None,
         thinker: Callable[[list[int]], Thinker] | None = None,
         decoding: Decoding | None = None,
         batch_size: int = 64,
@@ -199,7 +204,9 @@ class LatentReasoner:
         """Token ids in, token ids out: like `ask`, without decoding to text.
 
         Args:
-            inputs: Questions as text, or prompts as lists of token ids, as `model.prompt(question).ids` gives them.
+            inputs: Prompts as token ids, as `model.prompt(question).ids` gives them: a list of id lists, or a tensor [B, S];
+                or questions as text.
+            attention_mask: [B, S], 0 at padding of a tensor of ids.
             thinker: Positions of a batch's questions → how they think; None: the method's own thinker.
             decoding: How the answer is decoded; None: greedy.
             batch_size: Questions per batch.
@@ -214,7 +221,7 @@ class LatentReasoner:
             UserError: A prompt is empty or too long for the model.
         """
         how = SampleOptions(decoding or Decoding(), batch_size, keep, on_batch, samples)
-        return _in_order(self._batches(_as_prompts(inputs), how, thinker), lambda rows: rows)
+        return _in_order(self._batches(_as_prompts(inputs, attention_mask), how, thinker), lambda rows: rows)
 
     def _batches(
         self,
@@ -227,6 +234,8 @@ class LatentReasoner:
         self._set_eval()
         prompts, order = self.by_length(questions, how.decoding)
         fast = self._fast_engine(len(order) * how.samples, how) if order and thinker is None else None
+        if fast and self.engine == "auto" and not fast.has_room(fast.need(prompts[order[-1]], how.decoding)):
+            fast = None
         own = self.model.method.thinker(backbone)
         # the fast engine refills its slots, so it gets several batches at a time; samples of a question stay together
         size = max(1, how.batch_size * (_REFILLS if fast else 1) // how.samples)
@@ -349,12 +358,17 @@ def check_samples(samples: int, decoding: Decoding) -> None:
         )
 
 
-def _as_prompts(inputs: Sequence[str] | Sequence[Sequence[int]]) -> list[str | Prompt]:
-    """Return questions unchanged, and token ids as prompts."""
-    for place, row in enumerate(inputs, 1):
-        if not row:
-            raise UserError(f"input {place}: the prompt is empty.")
-    return [row if isinstance(row, str) else Prompt(tuple(row), len(row) - 1) for row in inputs]
+def _as_prompts(
+    inputs: Sequence[str] | Sequence[Sequence[int]] | Tensor, attention_mask: Tensor | None
+) -> list[str | Prompt]:
+    """Return questions unchanged, and prompts of token ids without their padding."""
+    rows: list[Any] = inputs.tolist() if hasattr(inputs, "tolist") else list(inputs)
+    if attention_mask is not None:
+        masks = attention_mask.tolist()
+        rows = [[i for i, real in zip(row, mask, strict=True) if real] for row, mask in zip(rows, masks, strict=True)]
+    if any(not row for row in rows):
+        raise UserError(f"input {next(n for n, row in enumerate(rows) if not row) + 1}: the prompt is empty.")
+    return [row if isinstance(row, str) else Prompt(tuple(row), len(row) - 1) for row in rows]
 
 
 def _in_order(

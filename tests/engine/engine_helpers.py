@@ -13,7 +13,7 @@ from ruplar.model.backbone import Backbone
 from ruplar.types import Markers, Prompt
 
 VOCAB, PAD, EOS, THINK, END_THINK = 60, 0, 1, 2, 3
-FAMILIES = ["llama", "qwen2", "qwen3"]
+FAMILIES = ["llama", "qwen2", "qwen3", "gpt2"]
 
 
 def many_prompts(count: int, seed: int = 0) -> list[Prompt]:

@@ -14,6 +14,7 @@ from ruplar.engine.fast import FastEngine
 from ruplar.engine.fused import Linear, padded
 from ruplar.engine.gaussian import GaussianThinker, LatentHead
 from ruplar.engine.graphs import Snapshots
+from ruplar.engine.hf_decoder import HFDecoder
 from ruplar.engine.options import EngineOptions
 from ruplar.engine.reference import generate
 from ruplar.engine.sampling import Decoding, Noise, pick
@@ -49,6 +50,7 @@ def test_many_questions_agree_with_slots_refilled_in_flight(family, make_backbon
     assert {0, 1, 2} <= {row.latent_count for row in wanted} and {row.halted for row in wanted} == {True, False}
     assert len({len(row.answer_ids) for row in wanted}) > 2 and {row.ended for row in wanted} == {True, False}
     engine = FastEngine.of(backbone, thinker, GREEDY, slots=7)
+    assert isinstance(engine.decoder, HFDecoder if family == "gpt2" else Decoder)
     assert_same(Scheduler(engine).run_all(prompts), wanted)
 
 
@@ -91,12 +93,13 @@ def test_released_weights_exist_once(make_backbone):
     assert torch.equal(again.weights.layers[1].gate_up.weight, decoder.weights.layers[1].gate_up.weight)
 
 
-def test_a_model_with_other_structure_or_other_outputs_is_not_supported(make_backbone):
-    assert Decoder.of(make_backbone("gpt2")) is None
+def test_a_model_with_llama_structure_but_other_outputs_runs_its_own_forward(make_backbone):
     backbone = make_backbone("llama")
     attention = backbone.plain_model.model.layers[1].self_attn
     attention.scaling = 0.5 * attention.scaling  # as some architectures do
     assert Decoder.of(backbone) is None
+    thinker, prompts = soft(backbone), many_prompts(10)
+    assert_same(run(backbone, thinker, prompts, GREEDY), generate(backbone, thinker, prompts, GREEDY))
 
 
 def test_questions_with_different_decoding_share_slots(make_backbone):

@@ -37,8 +37,8 @@ def test_half_precision_passes_through_a_projector_in_full_precision():
 
 @pytest.mark.parametrize(
     ("family", "projected", "decoding"),
-    [("llama", False, GREEDY), ("llama", True, SAMPLED), ("qwen3", True, GREEDY)],
-    ids=["llama", "llama projected", "qwen3 projected"],
+    [("llama", False, GREEDY), ("llama", True, SAMPLED), ("qwen3", True, GREEDY), ("gpt2", False, SAMPLED)],
+    ids=["llama", "llama projected", "qwen3 projected", "gpt2"],
 )
 def test_both_engines_agree(family, projected, decoding, make_backbone):
     backbone, prompts = make_backbone(family), many_prompts(30, seed=6)

@@ -101,7 +101,7 @@ def test_a_sample_does_not_depend_on_the_batch(backbone, thinker):
 
 @pytest.mark.parametrize(
     ("family", "settings"),
-    [("llama", {}), ("llama", {"top_k": 0, "drop_halt": False}), ("llama", {"halt": "argmax"}), ("qwen2", {})],
+    [("llama", {}), ("llama", {"top_k": 0, "drop_halt": False}), ("llama", {"halt": "argmax"}), ("gpt2", {})],
     ids=str,
 )
 def test_both_engines_draw_the_same_soft_tokens(family, settings, make_backbone):

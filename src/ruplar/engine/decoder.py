@@ -17,7 +17,7 @@ import platform
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import torch
 from torch import Tensor
@@ -27,10 +27,16 @@ from ruplar.engine.fused import Layer, Weights, covers, read_weights
 from ruplar.engine.reference import left_pad
 from ruplar.model.backbone import Backbone
 
+if TYPE_CHECKING:
+    from ruplar.engine.hf_decoder import HFDecoder
+
 log = logging.getLogger(__name__)
 
 At = slice | Tensor
 """Which slots: a slice from 0 or indices [P]."""
+
+
+SlotDecoder: TypeAlias = "Decoder | HFDecoder"
 
 
 @dataclass
@@ -57,7 +63,7 @@ class Decoder:
         difference = probe(decoder, backbone)
         if difference > tolerance(decoder.weights.table.dtype):
             log.warning(
-                "%s has the structure of a Llama but its outputs differ (by %.2g); the reference engine is used.",
+                "%s has the structure of a Llama but its outputs differ (by %.2g); its own forward is used.",
                 type(backbone.plain_model).__name__, difference,
             )  # fmt: skip
             return None
@@ -229,7 +235,7 @@ def tolerance(dtype: torch.dtype) -> float:
 
 
 @torch.inference_mode()
-def probe(decoder: Decoder, backbone: Backbone) -> float:
+def probe(decoder: SlotDecoder, backbone: Backbone) -> float:
     """Relative difference of the logits of two prompts, prefill and four steps, from the model's; discards the cache."""
     from transformers import DynamicCache
 

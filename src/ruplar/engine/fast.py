@@ -11,14 +11,16 @@ of rows (without our kernels also per number of columns read).
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor
 
-from ruplar.engine.decoder import At, Decoder, matrix_products
+from ruplar.engine.decoder import At, Decoder, SlotDecoder, matrix_products
 from ruplar.engine.graphs import Graphs, Snapshots
+from ruplar.engine.hf_decoder import HFDecoder
 from ruplar.engine.layer_kernels import load_layer_kernels
 from ruplar.engine.options import EngineOptions, Request
 from ruplar.engine.prefix_sharing import unique_rows
@@ -56,7 +58,7 @@ class FastEngine:
     decoding: Decoding
     slots: int
     options: EngineOptions
-    decoder: Decoder
+    decoder: SlotDecoder
     state: SlotState = field(init=False, repr=False)
     snapshots: Snapshots = field(init=False, repr=False)
     graphs: Graphs | None = field(init=False, default=None, repr=False)
@@ -80,11 +82,13 @@ class FastEngine:
         options = options or EngineOptions()
         backbone.model.eval()
         kind = kind_of(thinker, backbone.embedding)  # before an adapter is merged, which replaces the module
-        decoder = Decoder.of(backbone, options.release)
+        decoder: SlotDecoder | None = Decoder.of(backbone, options.release)
+        if isinstance(decoder, Decoder) and options.kernels:
+            decoder.layer_kernels = load_layer_kernels(decoder)
+            decoder.small_batch = load_small_batch(decoder)
+        decoder = decoder or HFDecoder.of(backbone)
         if decoder is None:
             return None
-        decoder.layer_kernels = load_layer_kernels(decoder)
-        decoder.small_batch = load_small_batch(decoder)
         engine = cls(backbone, thinker, kind, decoding or Decoding(), slots, options, decoder)
         engine._allocate(options.columns)
         return engine
@@ -93,7 +97,12 @@ class FastEngine:
     def _allocate(self, columns: int) -> None:
         spent = self.graphs.seconds if self.graphs is not None else 0.0
         self.graphs = None  # they point into the old buffers
-        backbone = self.backbone
+        limit, backbone = _window(self.backbone), self.backbone
+        if limit and columns > limit:
+            raise UserError(
+                f"the model's attention window is {limit} positions, but a question may need {columns}. Only the reference "
+                "engine supports that (engine: reference). Choose it, or shorten prompts or max_answer_tokens."
+            )
         self.decoder.allocate(self.slots + 1, columns)  # one slot to spare, for rows that only fill a bucket
         self.state = SlotState(
             self.decoder,
@@ -106,10 +115,10 @@ class FastEngine:
             self.options.keep,
         )
         on_gpu = self.decoder.device.type == "cuda"
-        if on_gpu:
+        if on_gpu and self.options.kernels and isinstance(self.decoder, Decoder):
             self.state.fused = load_fused_decision(self.state, self.decoder)
         self.snapshots = Snapshots(self.state.rows, lag=int(on_gpu))
-        if on_gpu:
+        if on_gpu and isinstance(self.decoder, Decoder):
             self.graphs = Graphs([self.state.rows, self.state.embeds], seconds=spent)
 
     @property
@@ -130,6 +139,10 @@ class FastEngine:
         if columns > self.decoder.columns:
             assert not self.busy, "slots are in use"
             self._allocate(_round_up(columns, COLUMN_STEP))
+
+    def has_room(self, columns: int) -> bool:
+        """Whether questions of this many columns fit into the model's attention window."""
+        return _round_up(columns, COLUMN_STEP) <= (_window(self.backbone) or math.inf)
 
     @torch.inference_mode()
     def admit(self, slots: Sequence[int], requests: Sequence[Request]) -> None:
@@ -202,7 +215,7 @@ class FastEngine:
         if self.graphs is not None:
             rows = min(power_of_two(rows), self.slots)
             used = min(_round_up(used, COLUMN_STEP), self.decoder.columns)
-            if self.decoder.layer_kernels is not None:  # these read up to each row's position
+            if getattr(self.decoder, "layer_kernels", None) is not None:  # these read up to each row's position
                 used = self.decoder.columns
             self._run_captured(("step", rows, used), lambda: self._step_logits(rows, used), slice(0, rows))
         else:
@@ -283,3 +296,13 @@ class FastEngine:
 
 def _round_up(count: int, multiple: int) -> int:
     return -(-count // multiple) * multiple
+
+
+def _window(backbone: Backbone) -> int | None:
+    """The model's sliding attention window; None if attention is not limited."""
+    config = backbone.plain_model.config
+    window = getattr(config, "sliding_window", None)
+    kinds = getattr(config, "layer_types", None)
+    if not window or not getattr(config, "use_sliding_window", True):
+        return None
+    return window if kinds is None or "sliding_attention" in kinds else None

@@ -1,7 +1,7 @@
 """Hugging Face modules → fused matrices: q|k|v and gate|up in one matrix each, adapters merged.
 
 A model is supported by its structure: a trunk of `layers`, `norm` and `rotary_emb`, whose layers have two norms, attention
-with four projections (and optional norms of q and k) without a sliding window, and a SiLU-gated MLP. `decoder.Decoder.of` then checks that it computes
+with four projections (and optional norms of q and k) and a SiLU-gated MLP. `decoder.Decoder.of` then checks that it computes
 the same outputs.
 
 Axes: D width, H query heads, G key heads, d head width, I inner width, V vocabulary.
@@ -73,20 +73,11 @@ class Weights:
 
 def covers(backbone: Backbone) -> bool:
     trunk = backbone.plain_model.base_model
-    if _slides(backbone.plain_model.config):
-        return False
     if not all(hasattr(trunk, part) for part in ("layers", "norm", "rotary_emb")) or not len(trunk.layers):
         return False
     if getattr(trunk.rotary_emb, "rope_type", "default") in MOVING_ROPE:
         return False
     return all(_covers_layer(layer) for layer in trunk.layers)
-
-
-def _slides(config: Any) -> bool:
-    """Whether some layers attend to a sliding window only."""
-    kinds = getattr(config, "layer_types", None) or ["sliding_attention"]
-    wanted = getattr(config, "sliding_window", None) and getattr(config, "use_sliding_window", True)
-    return bool(wanted) and "sliding_attention" in kinds
 
 
 def _covers_layer(layer: Any) -> bool:
@@ -95,7 +86,7 @@ def _covers_layer(layer: Any) -> bool:
         return False
     attention, mlp = layer.self_attn, layer.mlp
     inside = {name for name, _ in attention.named_children()}
-    if inside - {"q_norm", "k_norm"} != ATTENTION_PARTS:
+    if inside - {"q_norm", "k_norm"} != ATTENTION_PARTS or getattr(attention, "sliding_window", None):
         return False
     if {name for name, _ in mlp.named_children()} != MLP_PARTS:
         return False

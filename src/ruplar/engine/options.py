@@ -16,6 +16,8 @@ class EngineOptions:
     keep: Keep = "none"  # what to return of each latent
     # hold one copy of the weights: merge the adapter and let the model's modules share our matrices
     release: bool = False
+    # use our Triton kernels on a GPU, for small batches in bfloat16 or float32; they are checked at the start
+    kernels: bool = True
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ruplar.engine.decoder import Decoder
+from ruplar.engine.decoder import SlotDecoder
 from ruplar.engine.fast import FastEngine
 from ruplar.engine.options import EngineOptions
 from ruplar.engine.reference import Generation, generate
@@ -53,12 +53,13 @@ def check_agreement(
         "same_tokens": sum(tokens) / total if total else 1.0,
         "largest_logit_difference": largest,
         "relative_logit_difference": relative,
-        "kernels": engine.decoder.small_batch is not None,
+        "decoder": type(engine.decoder).__name__,
+        "kernels": getattr(engine.decoder, "small_batch", None) is not None,
     }
 
 
 @torch.inference_mode()
-def logit_difference(decoder: Decoder, backbone: Backbone, prompts: Sequence[Prompt]) -> tuple[float, float]:
+def logit_difference(decoder: SlotDecoder, backbone: Backbone, prompts: Sequence[Prompt]) -> tuple[float, float]:
     """Largest and relative difference of logits on equal tokens, in one slot; discards the cache.
 
     The decoder prefills each prompt but its last eight tokens, which it decodes one by one; the model reads all at once.

@@ -16,7 +16,7 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
-from ruplar.engine.decoder import At, Decoder
+from ruplar.engine.decoder import At, SlotDecoder
 from ruplar.engine.reference import Generation, Keep
 from ruplar.engine.sampling import Decoding, Key, Noise, noised, noised_tokens, pick, uniforms
 from ruplar.engine.thinker import (
@@ -59,7 +59,7 @@ class _PerRow:
 class SlotState:
     """Rows and buffers of all slots."""
 
-    decoder: Decoder  # gives embeddings
+    decoder: SlotDecoder  # gives embeddings
     thinker: Thinker  # decides on latents
     kind: Kind  # see `kind_of`
     markers: Markers  # ids of the marker tokens

@@ -38,7 +38,9 @@ def check_triton() -> None:
     try:
         from ruplar.engine import kernels  # noqa: F401
     except ImportError as error:
-        raise UserError("kernels: triton is not installed. Install it, or use engine='reference'.") from error
+        raise UserError(
+            "kernels: triton is not installed. Install it, or use EngineOptions(kernels=False)."
+        ) from error
 
 
 def check_difference(what: str, difference: float, dtype: torch.dtype) -> None:
@@ -47,7 +49,7 @@ def check_difference(what: str, difference: float, dtype: torch.dtype) -> None:
     if not difference <= most:
         raise KernelsDisagree(
             f"{what} kernels differ from the PyTorch operators by {difference:.3g} (rounding causes at most {most:g}). "
-            "Use engine='reference' and report this."
+            "Use EngineOptions(kernels=False) and report this."
         )
 
 
@@ -234,7 +236,7 @@ class FusedDecision:
         if not (same and difference <= tolerance(embeds.dtype)):
             raise KernelsDisagree(
                 f"decision kernels differ from the PyTorch operators (same rows: {same}, next inputs by {difference:.3g}). "
-                "Use engine='reference' and report this."
+                "Use EngineOptions(kernels=False) and report this."
             )
 
     def _buffers(self, rows: int, pieces: int) -> list[Tensor]:

@@ -59,9 +59,7 @@ class Worker:
             EngineOptions(columns=most + generated, keep=keep, release=True),
         )  # fmt: skip
         if engine is None:
-            raise UserError(
-                f"{reference}: only models with the layers of a Llama, such as Qwen and SmolLM2, can be served."
-            )
+            raise UserError(f"{reference} is not supported by the fast engine and cannot be served.")
         return cls(name, model, Scheduler(engine, limits.max_queue), limits, most)
 
     @property
