@@ -15,7 +15,7 @@ from pydantic import Field
 
 from ruplar.methods import base
 from ruplar.methods._gaussian import GaussianConfig, GaussianMethod, summed
-from ruplar.methods.base import Loss, Tools
+from ruplar.methods.base import Tools
 from ruplar.priors.base import rng_of
 from ruplar.settings import Settings
 from ruplar.types import Batch, Example, Item, SampleContext
@@ -82,11 +82,6 @@ class Method(GaussianMethod):
         groups = [chain[at : at + speed] for at in range(0, len(chain), speed)]
         item = self.group_item(prompt, groups, example.answer, tools, context)
         return replace(item, priors=[summed(group) for group in groups])
-
-    def loss(self, backbone: Backbone, batch: Batch) -> Loss:
-        from ruplar.model.forward import embed
-
-        return self.gaussian_loss(backbone, batch, embed(backbone, batch))
 
     def explorer(self, backbone: Backbone) -> GaussianThinker:
         """The thinker of GRPO rollouts: with noise, the halt is sampled too."""

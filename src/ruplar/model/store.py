@@ -178,12 +178,12 @@ def _load_continued(config: BackboneConfig, prompt: PromptConfig, device: str) -
 def save_model(folder: Path, model: Model, dtype: Any = None, write: bool = True) -> Path:
     """Write a model folder; every process of a sharded run calls it, and only one has `write` set."""
     if not write:
-        save_weights(model.backbone, model.method.inference_modules(), folder, dtype, write=False)
+        save_weights(model.backbone, model.method.modules(), folder, dtype, write=False)
         return Path(folder)
     with atomic_folder(folder, replace=True) as draft:
         metadata = _saved_metadata(model)
         base = _base_name(metadata.backbone)
-        save_weights(model.backbone, model.method.inference_modules(), draft, dtype, base)
+        save_weights(model.backbone, model.method.modules(), draft, dtype, base)
         # an adapter with added tokens needs its tokenizer too; PEFT then adds the rows by itself
         if model.backbone.added or not hasattr(model.backbone.model, "peft_config"):
             model.backbone.tokenizer.save_pretrained(draft)
@@ -240,10 +240,10 @@ def _load_model(folder: Path, device: str, dtype: str, settings: Mapping[str, An
         plain = BackboneConfig(name=name, dtype=dtype, attention=metadata.backbone.attention, lora=None)
         backbone = load_backbone(plain, metadata.prompt, device)
     method.attach(backbone)
-    if method.inference_modules() or (folder / "adapter_config.json").is_file():
-        load_weights(backbone, method.inference_modules(), folder)
+    if method.modules() or (folder / "adapter_config.json").is_file():
+        load_weights(backbone, method.modules(), folder)
     backbone.model.to(device)
-    for module in (backbone.model, *method.inference_modules().values()):
+    for module in (backbone.model, *method.modules().values()):
         module.eval()
     return Model(backbone, method, domain, metadata, read_trained_on(folder))
 
@@ -275,9 +275,9 @@ def init_method(method: Method, given: PluginSpec, reference: str | Path) -> boo
     """
     folder = find_model(reference)
     metadata = read_metadata(folder)
-    if metadata.method.name != given.name or not method.inference_modules():
+    if metadata.method.name != given.name or not method.modules():
         return False
-    load_method_weights(method.inference_modules(), folder)
+    load_method_weights(method.modules(), folder)
     calibrated = {key: metadata.method.settings[key] for key in method.calibrated if given.settings.get(key) is None}
     method.config = method.config.model_copy(update=calibrated)
     return True

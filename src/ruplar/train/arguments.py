@@ -10,7 +10,6 @@ import torch
 from transformers import TrainingArguments
 
 from ruplar.errors import UserError
-from ruplar.train.trackers import check_installed
 
 _FIXED = {
     "disable_tqdm": True,
@@ -39,7 +38,6 @@ def training_arguments(
         args = TrainingArguments(output_dir=str(run), seed=seed, **{"data_seed": seed, **chosen})
     except (ValueError, TypeError, ImportError) as error:
         raise UserError(f"training: {error}") from error
-    check_installed(list(args.report_to or ()))
     if args.device.type != torch.device(device).type:
         raise UserError(f"device '{device}' was requested, but transformers would train on '{args.device}'.")
     if device == "cpu":
