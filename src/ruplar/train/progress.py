@@ -148,30 +148,17 @@ def rows(file: Path) -> list[dict[str, Any]]:
     return [json.loads(text) for text in file.read_text(encoding="utf-8").splitlines()]
 
 
-_BAR = 20
-"""Width of the bar in characters."""
-
-
-def _fitting(pieces: list[str], width: int) -> str:
-    """Join the pieces that fit; the loss is shown without its parts if they do not."""
-    text = pieces[0]
-    for piece in pieces[1:]:
-        for shown in (piece, piece.partition(" = ")[0]):
-            if len(text) + 3 + len(shown) <= width:
-                text = f"{text} | {shown}"
-                break
-    return text
-
-
 class BarProgress:
     """A progress bar: step, elapsed and remaining time, then the loss in parts; a context manager around the run."""
 
     def __init__(self, console: Any):
         from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
         from rich.progress import Progress as Bar
+        from rich.table import Column
 
-        columns = (TextColumn("step"), MofNCompleteColumn(), BarColumn(bar_width=_BAR), TimeElapsedColumn())
-        self._bar = Bar(*columns, TextColumn("{task.description}"), console=console)
+        columns = (TextColumn("step"), MofNCompleteColumn(), BarColumn(bar_width=20), TimeElapsedColumn())
+        metrics = TextColumn("{task.description}", table_column=Column(no_wrap=True, overflow="ellipsis", ratio=1))
+        self._bar = Bar(*columns, metrics, console=console, expand=True)
         self._task = self._bar.add_task("loading data and model", total=None)
         self._metrics: list[str] = []
 
@@ -182,8 +169,7 @@ class BarProgress:
         elif progress.row:
             self._metrics = _training(progress)
         left = "first step" if progress.eta is None else f"eta {duration(progress.eta)}"
-        head = len(f"step {progress.steps}/{progress.steps} 0:00:00  ") + _BAR
-        text = _fitting([left, *self._metrics], self._bar.console.width - head)
+        text = " | ".join([left, *self._metrics])
         self._bar.update(self._task, completed=progress.step, total=progress.steps, description=text)
 
     def __enter__(self) -> BarProgress:
