@@ -15,7 +15,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol, cast
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -25,11 +25,10 @@ from ruplar.config import RunConfig
 from ruplar.data.collate import collate
 from ruplar.engine.reference import Generation, generate
 from ruplar.engine.sampling import Decoding
-from ruplar.engine.thinker import Thinker
 from ruplar.errors import TrainingStopped, UserError
 from ruplar.methods.base import latent_item
 from ruplar.methods.colar import GrpoConfig
-from ruplar.model.backbone import Backbone
+from ruplar.methods.colar import Method as CoLaR
 from ruplar.model.store import Model
 from ruplar.priors.base import rng_of
 from ruplar.train.progress import Progress, Show
@@ -37,16 +36,6 @@ from ruplar.train.trainer import Validate
 from ruplar.types import Batch, Example, Item
 
 _SUM_UNIT = 32  # divisor of a sum over a thought's terms, as published
-
-
-class Policy(Protocol):
-    """What a method must provide to be reinforced."""
-
-    def explorer(self, backbone: Backbone) -> Thinker:
-        """Return the thinker that samples thoughts."""
-
-    def policy(self, backbone: Backbone, batch: Batch) -> tuple[Tensor, Tensor]:
-        """Return log-probabilities of a batch's latents [M], given by `batch.features`, and of its labels [T]."""
 
 
 @dataclass(frozen=True)
@@ -67,13 +56,13 @@ def advantages(rewards: Tensor) -> Tensor:
 
 def draw(model: Model, examples: Sequence[Example], config: GrpoConfig, seed: int, number: int) -> list[Sampled]:
     """Sample `config.group` thoughts per question; thoughts of one question are contiguous."""
-    backbone, policy = model.backbone, cast(Policy, model.method)
+    backbone, method = model.backbone, cast(CoLaR, model.method)
     prompts = [model.prompt(e.question) for e in examples]
     decoding = Decoding(1.0, seed=seed, max_answer_tokens=config.max_answer_tokens, noise=1.0)
     # random streams are named by seed, round and position in the round
     keys = [number * len(examples) * config.group + i for i in range(len(examples) * config.group)]
     repeated = [prompt for prompt in prompts for _ in range(config.group)]
-    found = generate(backbone, policy.explorer(backbone), repeated, decoding, keys, keep_latents="embeds")
+    found = generate(backbone, method.explorer(backbone), repeated, decoding, keys, keep_latents="embeds")
     right = [_right(model, row, examples[i // config.group]) for i, row in enumerate(found)]
     rewards = torch.tensor(right, dtype=torch.float32).view(len(examples), config.group)
     return [
@@ -130,7 +119,7 @@ def policy_loss(
 class Reinforcer:
     """Reinforces one model, round by round."""
 
-    model: Model  # the model; its method is a `Policy`
+    model: Model  # the model; its method is CoLaR
     examples: Sequence[Example]
     config: GrpoConfig
     seed: int = 0
@@ -169,7 +158,7 @@ class Reinforcer:
 
     @torch.no_grad()
     def _log_probs(self, sampled: Sequence[Sampled]) -> tuple[Tensor, Tensor]:
-        return cast(Policy, self.model.method).policy(self.model.backbone, self._batch(sampled))
+        return cast(CoLaR, self.model.method).policy(self.model.backbone, self._batch(sampled))
 
     def _batch(self, sampled: Sequence[Sampled]) -> Batch:
         backbone = self.model.backbone
@@ -178,7 +167,7 @@ class Reinforcer:
     def _learn(self, sampled: Sequence[Sampled], old: tuple[Tensor, Tensor]) -> dict[str, float]:
         backbone, batch = self.model.backbone, self._batch(sampled)
         advantage = torch.tensor([one.advantage for one in sampled], device=backbone.device)
-        new = cast(Policy, self.model.method).policy(backbone, batch)
+        new = cast(CoLaR, self.model.method).policy(backbone, batch)
         parts = policy_loss(new, old, batch, advantage, self.config)
         self.optimizer.zero_grad()
         sum(parts.values()).backward()  # type: ignore[union-attr]
