@@ -1,7 +1,4 @@
-"""Logic problems: one concept follows, by one chain only, and splits share neither graph nor conclusion.
-
-test_logic_shortcuts.py tests that nothing but following facts predicts the answer.
-"""
+"""Logic problems: one concept follows, by one chain only, and splits share neither graph nor conclusion."""
 
 import json
 from collections import Counter
@@ -17,6 +14,7 @@ from ruplar.errors import UserError
 from ruplar.problems import logic_lookups, logic_problems, logic_ways
 from ruplar.problems.logic_graphs import Graph, draw, draw_ways, fingerprint
 from ruplar.problems.logic_problems import CONCEPTS, NAMES, generate
+from ruplar.problems.seeding import part_of
 
 PARTS = ("train", "valid", "test")
 CHOICES = pytest.mark.parametrize("source", [logic_problems, logic_ways], ids=["logic-problems", "logic-ways"])
@@ -136,6 +134,14 @@ def graph_of(example):
 @CHOICES
 def test_splits_share_no_graph_whatever_its_words(source):
     assert disjoint({p: {fingerprint(graph_of(e)) for e in source.generate(60, 1, split=p)} for p in PARTS})
+
+
+@CHOICES
+@pytest.mark.parametrize("split", PARTS)
+def test_both_options_are_conclusions_of_the_split(source, split):
+    for e in source.generate(60, 1, split=split):
+        asked = _facts.parse_question(e.question)[1]
+        assert {part_of(f"{asked.who} is a {option}.") for option in (asked.one, asked.other)} == {split}
 
 
 def test_a_graph_has_one_fingerprint_however_its_nodes_are_numbered():

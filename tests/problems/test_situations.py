@@ -6,22 +6,10 @@ from random import Random
 
 import pytest
 
-from ruplar.problems.word_problems import SHORT, SITUATIONS, generate
-from ruplar.problems.word_problems.scenes import PERSONS, Scene
+from ruplar.problems.word_problems import SITUATIONS, generate
+from ruplar.problems.word_problems.scenes import Scene
 from ruplar.problems.word_problems.story import Story
-from ruplar.problems.word_problems.words import FRAMES, PEOPLE, frames_with
-
-
-def passages(examples, words=6):
-    """All sequences of so many words, with numbers and names masked."""
-    names = {p.name for p in (*PERSONS, *PEOPLE)}
-    found = set()
-    for e in examples:
-        text = [
-            "#" if w.strip("$.,?").isdigit() else "@" if w.strip(".,?'s") in names else w for w in e.question.split()
-        ]
-        found.update(tuple(text[i : i + words]) for i in range(len(text) - words + 1))
-    return found
+from ruplar.problems.word_problems.words import FRAMES, frames_with
 
 
 @pytest.mark.parametrize("one", FRAMES, ids=lambda f: f.things[0])
@@ -34,12 +22,6 @@ def test_every_frame_is_complete(one):
         assert verb.past.startswith("{x} ") == bool(one.place), verb
     assert all(len(holder) == 3 and all(holder) for holder in one.holders)
     assert not (one.place and (one.keeps or one.workers or one.holders)), "nobody owns what is at a place"
-
-
-def test_there_are_many_more_wordings_than_in_short_problems():
-    situations, short = (passages(generate(1500, 1, families=group)) for group in (SITUATIONS, SHORT))
-    # measured on 3,000: 60,900 and 25,200 runs of six words, names and numbers masked
-    assert len(situations) > 1.8 * len(short)
 
 
 @pytest.fixture(scope="module")
