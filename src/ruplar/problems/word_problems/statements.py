@@ -11,7 +11,6 @@ from functools import cache
 from types import CodeType
 from typing import Any, NamedTuple
 
-from ruplar.errors import UserError
 from ruplar.problems.word_problems.scenes import SCENE_FUNCTIONS
 from ruplar.problems.word_problems.story import LARGEST, Redraw, Story
 from ruplar.problems.word_problems.themes import compare
@@ -63,26 +62,17 @@ class Block(NamedTuple):
 
 def compile_block(lines: Iterable[str], where: str, *, steps: bool = False) -> Block:
     """Statements → one block to be executed with the values as its globals."""
-    statements = [_parse(line, f"{where}[{number}]") for number, line in enumerate(lines)]
-    names = dict.fromkeys(name for statement in statements for name in _assigned(statement))
-    tree = ast.fix_missing_locations(ast.Module([_Rewrite(steps).visit(one) for one in statements], []))
-    return Block(compile(tree, where, "exec") if statements else None, tuple(names))
+    tree = ast.Module([one for line in lines for one in ast.parse(str(line), where).body], [])
+    names = dict.fromkeys(name for statement in tree.body for name in _assigned(statement))
+    tree = ast.fix_missing_locations(_Rewrite(steps).visit(tree))
+    return Block(compile(tree, where, "exec") if tree.body else None, tuple(names))
 
 
 def compile_condition(text: object, where: str) -> CodeType:
     """An expression → code to be evaluated with the values as its globals."""
-    statement = _parse(text, where)
-    if not isinstance(statement, ast.Expr):
-        raise UserError(f"{where}: {text!r} must be a condition, not an assignment.")
-    return compile(ast.fix_missing_locations(ast.Expression(_Rewrite(False).visit(statement.value))), where, "eval")
-
-
-def _parse(line: object, where: str) -> ast.stmt:
-    try:
-        (statement,) = ast.parse(str(line)).body
-    except (SyntaxError, ValueError) as error:
-        raise UserError(f"{where}: {line!r} is not a statement such as `n = count(2, 60)`: {error}.") from error
-    return statement
+    return compile(
+        ast.fix_missing_locations(_Rewrite(False).visit(ast.parse(str(text), where, "eval"))), where, "eval"
+    )
 
 
 def _assigned(statement: ast.stmt) -> list[str]:
