@@ -1,7 +1,6 @@
 """Situations: frames are complete, wordings are many, and every wording still says what the question needs."""
 
 import re
-from collections import Counter
 from random import Random
 
 import pytest
@@ -27,17 +26,6 @@ def test_every_frame_is_complete(one):
 @pytest.fixture(scope="module")
 def problems():
     return list(generate(4000, 9, families=SITUATIONS))
-
-
-def test_steps_distractors_and_operations_are_as_documented(problems):
-    steps = Counter(len(e.steps) for e in problems)
-    # four standard errors of 4,000 are at most 4 * sqrt(0.25 / 4,000) = 0.032
-    for n, share in {1: 0.35, 2: 0.4, 3: 0.15, 4: 0.1}.items():
-        assert steps[n] / 4000 == pytest.approx(share, abs=0.032)
-    unneeded = sum(bool(set(re.findall(r"\d+", e.question)) - set(re.findall(r"\d+", e.chain))) for e in problems)
-    assert 0.15 < unneeded / 4000 < 0.4
-    signs = Counter(re.search(r"\d([-+*/])", e.steps[0])[1] for e in problems)
-    assert min(signs[sign] for sign in "+-*/") > 200
 
 
 def test_sentences_are_joined_correctly(problems):
