@@ -35,7 +35,8 @@ from ruplar.train.progress import Progress, Show
 from ruplar.train.trainer import Validate
 from ruplar.types import Batch, Example, Item
 
-_SUM_UNIT = 32  # divisor of a sum over a thought's terms, as published
+CLIP = 0.2
+"""The policy ratio is clipped to 1 ± this, as published."""
 
 
 @dataclass(frozen=True)
@@ -98,9 +99,12 @@ def clipped(new: Tensor, old: Tensor, advantage: Tensor, clip: float) -> Tensor:
 
 
 def policy_loss(
-    new: tuple[Tensor, Tensor], old: tuple[Tensor, Tensor], batch: Batch, advantage: Tensor, config: GrpoConfig
+    new: tuple[Tensor, Tensor], old: tuple[Tensor, Tensor], batch: Batch, advantage: Tensor
 ) -> dict[str, Tensor]:
-    """New and old log-probabilities of latents [M] and labels [T], and the advantage of each row [B] → the loss parts."""
+    """New and old log-probabilities of latents [M] and labels [T], and the advantage of each row [B] → the loss parts.
+
+    The terms of a thought are averaged, which shortens thoughts.
+    """
     rows, width = batch.ids.shape
     parts = {}
     for name, at, now, then in (
@@ -108,10 +112,10 @@ def policy_loss(
         ("answer", batch.label_at, new[1], old[1]),
     ):
         row = at // width
-        terms = clipped(now, then, advantage[row], config.clip)
+        terms = clipped(now, then, advantage[row], CLIP)
         sums = terms.new_zeros(rows).index_add(0, row, terms)
         counts = terms.new_zeros(rows).index_add(0, row, torch.ones_like(terms))
-        parts[name] = (sums / (counts.clamp_min(1) if config.average == "token" else _SUM_UNIT)).mean()
+        parts[name] = (sums / counts.clamp_min(1)).mean()
     return parts
 
 
@@ -131,9 +135,7 @@ class Reinforcer:
         for module in modules:
             module.eval()  # dropout would change the probabilities between sampling and training
         self.trained = [w for module in modules for w in module.parameters() if w.requires_grad]
-        self.optimizer = torch.optim.AdamW(
-            self.trained, lr=self.config.learning_rate, weight_decay=self.config.weight_decay
-        )
+        self.optimizer = torch.optim.AdamW(self.trained, lr=self.config.learning_rate)
 
     def round(self, number: int) -> dict[str, float]:
         """Sample, score and learn → the round's metrics, measured on the sampled thoughts."""
@@ -168,10 +170,10 @@ class Reinforcer:
         backbone, batch = self.model.backbone, self._batch(sampled)
         advantage = torch.tensor([one.advantage for one in sampled], device=backbone.device)
         new = cast(CoLaR, self.model.method).policy(backbone, batch)
-        parts = policy_loss(new, old, batch, advantage, self.config)
+        parts = policy_loss(new, old, batch, advantage)
         self.optimizer.zero_grad()
         sum(parts.values()).backward()  # type: ignore[union-attr]
-        torch.nn.utils.clip_grad_norm_(self.trained, self.config.max_grad_norm, error_if_nonfinite=True)
+        torch.nn.utils.clip_grad_norm_(self.trained, 1.0, error_if_nonfinite=True)
         self.optimizer.step()
         self.steps, self.tokens = self.steps + 1, self.tokens + sum(len(one.item.ids) for one in sampled)
         return {name: float(value.detach()) for name, value in parts.items()}
