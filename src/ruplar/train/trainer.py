@@ -244,7 +244,7 @@ class ReasonerTrainer(Trainer):
 
     def evaluate(self, eval_dataset=None, ignore_keys=None, metric_key_prefix="eval"):
         """Answer the validation questions and log the metrics; the random state of training is unchanged."""
-        assert self.validate is not None, "arguments.py refuses eval_strategy without validation questions"
+        assert self.validate is not None, "config/check.py refuses eval_strategy without validation questions"
         started = time.monotonic()
         devices = [torch.cuda.current_device()] if self.args.device.type == "cuda" else []
         self.learner.eval()
