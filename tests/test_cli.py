@@ -63,7 +63,7 @@ def test_preview_names_what_it_does_not_know(refused):
     assert "has no step" in refused("preview", "So 7.")
     assert "cannot read 'operand_share'" in refused("preview", "<<3+4=7>>", "--set", "operand_share")
     assert "prior.semantics: must be" in refused("preview", "<<3+4=7>>", "--set", "prior.semantics=papr")
-    assert "no file or folder" in refused("preview", "<<3+4=7>>", "--tokenizer", "./nowhere")
+    assert "no folder" in refused("preview", "<<3+4=7>>", "--tokenizer", "./nowhere")
 
 
 def test_three_mistakes_in_a_recipe_are_told_at_once_before_torch_is_imported(tmp_path):

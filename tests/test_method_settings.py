@@ -94,14 +94,12 @@ def test_tables_name_what_a_run_really_is(tmp_path):
         record("colar", {"method": "colar", "speed": 2}),
         record("colar", {"method": "colar", "speed": 5}),
         record("CoLaR-5, mine", {"method": "colar", "speed": 5}),
-        record("regular", {"method": "regular", "features": "tokens"}),
-        record("embedded-regular-t", {"method": "regular"}),
         record("unprojected", {"method": "regular", "features": "tokens", "project": False}),
         record("ruplar", {"method": "ruplar"}),
         record("elsewhere", {"method": "not.installed"}),
     ]
     rows = pool([Run(tmp_path, one, one.benchmarks[0]) for one in runs])
     assert [row.method for row in rows] == [
-        "colar (CoLaR-2)", "colar (CoLaR-5)", "CoLaR-5, mine", "regular (ReGuLaR-T)", "embedded-regular-t",
-        "unprojected (CoLaR with one group per step)", "ruplar", "elsewhere",
+        "colar (CoLaR-2)", "colar (CoLaR-5)", "CoLaR-5, mine", "unprojected (CoLaR with one group per step)", "ruplar",
+        "elsewhere",
     ]  # fmt: skip

@@ -13,14 +13,11 @@ from ruplar import plugins  # noqa: E402
 from ruplar.data.collate import collate  # noqa: E402
 from ruplar.types import SampleContext  # noqa: E402
 
-SETTINGS = {"regular": {"features": "tokens", "project": False}}
-"""Settings a method needs to train all weights of a small model; the others use their defaults."""
-
 
 @pytest.fixture(scope="module", params=plugins.names("methods"))
 def learnt(request):
     """A method after 60 updates on all eight problems."""
-    method = plugins.make("methods", request.param, SETTINGS.get(request.param, {}))
+    method = plugins.make("methods", request.param)
     return method, learn_by_heart(method, steps=60)
 
 

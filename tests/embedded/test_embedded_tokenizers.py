@@ -128,17 +128,6 @@ def test_control_tokens_are_single_and_special(tokenizer):
     assert (tokenizer.pad_token, tokenizer.eos_token) == ("<|pad|>", "<|end|>")
 
 
-def test_chat_template_writes_turns(tokenizer):
-    turns = [{"role": "user", "content": "2+2?"}]
-    assert tokenizer.apply_chat_template(turns, tokenize=False) == "<|user|>2+2?<|end|>"
-    opened = tokenizer.apply_chat_template(turns, tokenize=False, add_generation_prompt=True)
-    assert opened == "<|user|>2+2?<|end|><|assistant|>"
-    turns.append({"role": "assistant", "content": "4"})
-    assert tokenizer.apply_chat_template(turns, tokenize=False) == "<|user|>2+2?<|end|><|assistant|>4<|end|>"
-    with pytest.raises(Exception, match="user and assistant, not system"):
-        tokenizer.apply_chat_template([{"role": "system", "content": "x"}], tokenize=False)
-
-
 @pytest.mark.parametrize("families", [word_problems.TRAIN_FAMILIES, word_problems.HELD_OUT])
 def test_every_word_of_the_generator_is_one_token(tokenizer, families):
     for e in word_problems.generate(500, 123, families=families):

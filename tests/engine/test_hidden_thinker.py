@@ -28,7 +28,7 @@ def test_the_hidden_state_is_fed_until_the_count_is_reached():
 
 
 def test_half_precision_passes_through_a_projector_in_full_precision():
-    project = Projector(4, 8)
+    project = Projector(4)
     hidden = torch.randn(3, 4, generator=torch.Generator().manual_seed(0)).bfloat16()
     thought = HiddenThinker(1, project).next(torch.zeros(3, 5), hidden, torch.zeros(3, dtype=torch.long))
     assert thought.embeds.dtype == torch.bfloat16
@@ -42,7 +42,7 @@ def test_half_precision_passes_through_a_projector_in_full_precision():
 )
 def test_both_engines_agree(family, projected, decoding, make_backbone):
     backbone, prompts = make_backbone(family), many_prompts(30, seed=6)
-    thinker = HiddenThinker(4, Projector(32, 16) if projected else None)
+    thinker = HiddenThinker(4, Projector(32) if projected else None)
     assert kind_of(thinker, backbone.embedding) == "captured"
     wanted = generate(backbone, thinker, prompts, decoding, keep_latents="all")
     engine = FastEngine.of(backbone, thinker, decoding, 5, EngineOptions(keep="all"))

@@ -1,12 +1,9 @@
 """COCONUT: the layout of each stage; training and inference use the same latents."""
 
 import pytest
-import torch
-from overfitting import answers_of, problems, small_backbone, tools_of
+from overfitting import small_backbone, tools_of
 
 from ruplar import plugins
-from ruplar.data.collate import collate
-from ruplar.model.rollout import roll_out
 from ruplar.types import Example, SampleContext
 
 EXAMPLE = Example("3+4, then times 2?", ("3+4=7", "7*2=14"), "14")
@@ -43,18 +40,3 @@ def test_every_stage_replaces_one_more_step_by_two_latents(backbone):
     )  # both steps are latent: </think> has no label, as it is not generated at inference
     check(0.4, 6, [], [-100, *answer])  # a chain of two steps, with the latents of three
     check(0.6, 6, [], [-100, *answer])
-
-
-def test_latents_and_answers_of_training_equal_those_of_inference(backbone):
-    method, tools, examples = plugins.make("methods", "coconut"), tools_of(backbone), problems(5)
-    items = [method.encode(e, tools, SampleContext(0, row, 0.9)) for row, e in enumerate(examples)]
-    rows = answers_of(backbone, method, [e.question for e in examples])
-    with torch.no_grad():
-        rolled = roll_out(backbone, collate(items, backbone.pad_id))
-        for row, (thought, item) in enumerate(zip(rows, items, strict=True)):
-            assert thought.latent_count == len(item.latent_at) == 6
-            torch.testing.assert_close(torch.stack(thought.latent_embeds), rolled.latents[row], atol=1e-4, rtol=1e-3)
-            # the first token of the answer is what training reads at </think>
-            close = row * max(len(i.ids) for i in items) + item.ids.index(backbone.end_think_id)
-            said = backbone.logits(rolled.at(torch.tensor([close]))).argmax().item()
-            assert said == thought.answer_ids[0]

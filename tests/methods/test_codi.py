@@ -4,12 +4,11 @@ from types import SimpleNamespace
 
 import pytest
 import torch
-from overfitting import answers_of, problems, small_backbone, tools_of
+from overfitting import problems, small_backbone, tools_of
 
 from ruplar import plugins
 from ruplar.data.collate import collate
 from ruplar.methods.codi import distance
-from ruplar.model.rollout import roll_out
 from ruplar.types import Example, SampleContext
 
 EXAMPLE = Example("3+4, then times 2?", ("3+4=7", "7*2=14"), "14")
@@ -114,14 +113,3 @@ def test_each_loss_part_has_its_weight_and_totals(backbone):
     assert batch.totals.tolist()[:2] == [len(batch.label_ids), 3]
     taught.totals = taught.totals * 2
     assert method.loss(backbone, batch).parts["teacher"].item() == pytest.approx(two["teacher"] / 2)
-
-
-def test_latents_of_training_equal_those_of_inference(backbone):
-    method, examples = codi(backbone), problems(5)
-    batch = batch_of(backbone, method, examples)
-    rows = answers_of(backbone, method, [e.question for e in examples])
-    with torch.no_grad():
-        rolled = roll_out(backbone, batch, method.projector)
-    for row, thought in enumerate(rows):
-        assert thought.latent_count == 6
-        torch.testing.assert_close(torch.stack(thought.latent_embeds), rolled.latents[row], atol=1e-4, rtol=1e-3)

@@ -48,7 +48,7 @@ def test_extensions_are_off_by_default(backbone, tools):
     method = method_with(backbone)
     [item] = items_of(method, tools, 1)
     assert (item.features, item.also, item.mark_at) == ([], {}, []) and not method.dynamic and not method.draws
-    assert method.modules() == method.inference_modules() == {}
+    assert method.modules() == {}
     assert set(losses(method, backbone, collate([item], 0))) == {"answer", "prior", "align"}
 
 

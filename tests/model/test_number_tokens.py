@@ -5,7 +5,6 @@ import torch
 from toys import LORA, PROMPT, moved, opened
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from ruplar import plugins
 from ruplar.errors import UserError
 from ruplar.model.backbone import load_backbone
 from ruplar.model.embeddings import number_row
@@ -147,21 +146,6 @@ def test_trained_rows_are_saved_read_back_and_exported_as_a_plain_model(digit_ba
     torch.testing.assert_close(logits(plain, ids), wanted, atol=1e-4, rtol=1e-4)
     again = load_model(tmp_path / "plain")
     assert again.backbone.tokenizer.encode(QUESTION) == ids and again.backbone.added == ()
-
-
-def test_a_result_of_three_digits_is_one_token_of_its_prior(digit_tokenizer):
-    from ruplar.model.prompt import PlainText
-    from ruplar.types import Span
-
-    prior, domain = plugins.make("priors", "mixture"), plugins.make("domains", "arithmetic")
-    step = "200+16=216"
-    span = Span(step, domain.symbols(step), domain.result(step))
-    made = with_number_tokens(digit_tokenizer)
-    for tokenizer, results in ((digit_tokenizer, ["2", "1", "6"]), (made, ["216"])):
-        encode = PlainText(tokenizer, frozenset(tokenizer.all_special_ids))
-        built = prior.build(span, encode, None)
-        of = dict(zip(tokenizer.convert_ids_to_tokens(list(built.ids)), built.probs, strict=True))
-        assert all(of[token] == pytest.approx(0.8 / len(results)) for token in results)
 
 
 @pytest.mark.slow

@@ -51,7 +51,7 @@ def by_whole_sequences(backbone, one: Item, project=None):
 )
 def test_a_ragged_batch_equals_its_rows_at_batch_size_1_without_cache(backbone, family, projected):
     made = backbone(family)
-    project = Projector(32, 16) if projected else None
+    project = Projector(32) if projected else None
     batch = collate(RAGGED, made.pad_id)
     with torch.no_grad():
         found = roll_out(made, batch, project, all_layers=True)
@@ -70,7 +70,7 @@ def test_a_ragged_batch_equals_its_rows_at_batch_size_1_without_cache(backbone, 
 
 @pytest.mark.parametrize("family", ["llama", "gpt2"])
 def test_gradient_flows_through_the_whole_chain_of_latents(backbone, family):
-    made, project = backbone(family), Projector(32, 16).double()
+    made, project = backbone(family), Projector(32).double()
     made.model.double()  # rounding grows along the chain; what is compared here is the gradient's way
     weights = {n: p for n, p in (*made.model.named_parameters(), *project.named_parameters()) if p.requires_grad}
 
@@ -144,7 +144,7 @@ def test_the_projector_is_seeded_and_leaves_the_global_random_state():
     torch.manual_seed(7)
     before = torch.rand(3)
     torch.manual_seed(7)
-    first, second = Projector(8, 4), Projector(8, 4)
+    first, second = Projector(8), Projector(8)
     assert torch.equal(torch.rand(3), before)
     assert all(torch.equal(a, b) for a, b in zip(first.parameters(), second.parameters(), strict=True))
     out = first(torch.randn(5, 8))

@@ -18,18 +18,13 @@ TABLE = [
     ("temperature", {}, 0.4976, 0.1005, 0.1005),
     # 0.8 on the result, 0.2 / 5 on each distinct operand
     ("mixture", {}, 0.8, 0.04, 0.04),
-    ("mixture", {"semantics": "paper"}, 0.8, 0.04, 0.04),
-    # 0.2 / 6 on each distinct token, 0.8 more on the result
-    ("mixture", {"semantics": "set"}, 0.8333, 0.0333, 0.0333),
-    # 0.2 / 7 on each token, "20" twice
-    ("mixture", {"semantics": "multiset"}, 0.8286, 0.0571, 0.0286),
     # 0.2 / 7 on each token, "20" once: the sum is 34/35, so 29/34 and 1/34
     ("mixture", {"semantics": "published"}, 0.8529, 0.0294, 0.0294),
     ("uniform", {"noise": False}, 1 / 6, 1 / 6, 1 / 6),
 ]
 SETTINGS = (
     [(name, {}) for name in names("priors")]
-    + [("mixture", {"semantics": s}) for s in ("set", "multiset", "published")]
+    + [("mixture", {"semantics": "published"})]
     + [(name, {"noise": False}) for name in ("uniform", "random", "learned")]
 )
 
@@ -69,8 +64,6 @@ def test_a_real_tokenizer_and_the_real_domain_give_the_printed_numbers(
     ("semantics", "five", "other"),
     [
         ("paper", 0.8, 0.2 / 3),  # 5 is a result and no operand: three are left
-        ("set", 0.8 + 0.2 / 4, 0.2 / 4),  # shares add
-        ("multiset", 0.8 + 0.4 / 5, 0.2 / 5),  # and 5 is written twice
         ("published", 0.84 / 0.96, 0.04 / 0.96),  # 0.2 / 5 written once: 0.84 + 3 * 0.04 = 0.96
     ],
 )
@@ -95,9 +88,6 @@ def test_each_piece_of_a_long_result_has_the_results_logit(toy, rng):
     ("semantics", "five", "point"),
     [
         ("paper", 0.4, 0.4),
-        # operands 11 / 2 = 5 . 5; distinct: 11 / 2 = 5 .
-        ("set", 0.4 + 0.2 / 6, 0.4 + 0.2 / 6),
-        ("multiset", 0.8 * 2 / 3 + 0.2 * 2 / 7, 0.8 / 3 + 0.2 / 7),
         # 0.8/3 each written once, 0.2/7 for six ids: 1.6/3 + 1.2/7 in all
         ("published", (0.8 / 3 + 0.2 / 7) / (1.6 / 3 + 1.2 / 7), (0.8 / 3 + 0.2 / 7) / (1.6 / 3 + 1.2 / 7)),
     ],

@@ -60,15 +60,6 @@ def test_scenarios_of_both_files_are_recognized_by_their_hashes(data, monkeypatc
     assert all(overlap.in_benchmark(scenario) for scenario in ours)
 
 
-@pytest.mark.slow
-def test_no_scenario_of_date_understanding_is_generated(benchmark_data):
-    folder = benchmark_data("date-understanding-train", "date-understanding")
-    theirs = {overlap.normalize(scenario) for scenario in scenarios_of_date_understanding(folder)}
-    # the split that would have some without the check (test below)
-    ours = {overlap.normalize(divide(e.question)[0]) for e in generate(15_000, 1, split="train")}
-    assert len(ours) > 11_000 and not ours & theirs
-
-
 def test_a_scenario_of_date_understanding_is_drawn_again(monkeypatch):
     # SCENARIOS: problems of seed 1 whose scenarios are those of the benchmark when overlap is not checked
     monkeypatch.setattr("ruplar.problems.date_problems.in_benchmark", lambda scenario: False)

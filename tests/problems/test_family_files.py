@@ -1,4 +1,4 @@
-"""Data files: a mistake in a family file, a frame or a word list is reported with the file and the field."""
+"""Family files: a new one is a new family, and a mistake in it is reported with the file and the field."""
 
 import pytest
 import yaml
@@ -9,7 +9,6 @@ from ruplar.errors import UserError
 from ruplar.problems.data_files import load
 from ruplar.problems.word_problems import generate
 from ruplar.problems.word_problems.families import FAMILIES, read_family
-from ruplar.problems.word_problems.words import frames_with, read_frame
 
 HEAD = {"about": "Test: a family.", "steps": [1, 1]}
 THEME, TEMPLATE = (cases(__file__, name) for name in ("theme", "template"))
@@ -40,25 +39,3 @@ def test_a_new_family_is_one_file(family, monkeypatch):
 def test_a_mistake_in_a_family_file_is_reported_with_its_field(family, fields, message):
     with pytest.raises(UserError, match=f"(?s){message}"):
         family(**fields)
-
-
-def test_a_file_that_is_not_a_mapping_is_refused(tmp_path):
-    (tmp_path / "list.yaml").write_text("[1, 2]")
-    (tmp_path / "broken.yaml").write_text("a: [1")
-    with pytest.raises(UserError, match="list.yaml: must be a mapping of fields"):
-        load(tmp_path / "list.yaml")
-    for name in ("broken", "absent"):
-        with pytest.raises(UserError, match=f"{name}.yaml: cannot be read as YAML"):
-            load(tmp_path / f"{name}.yaml")
-
-
-def test_a_frame_is_read_from_its_short_forms():
-    found = read_frame(
-        {"things": ["apples"], "kinds": ["red/green"], "gain": ["got {x} | get"], "holders": ["box/boxes/in"]}, "here"
-    )
-    assert found.kinds == (("red", "green"),) and found.gain == (("got {x}", "get"),) and found.acts == found.gain
-    assert found.holders == (("box", "boxes", "in"),) and not found.place and not found.priced
-    with pytest.raises(UserError, match="unknown field 'thing'"):
-        read_frame({"thing": []}, "here")
-    with pytest.raises(UserError, match="no frame fulfils 'money and place'"):
-        frames_with("money and place")

@@ -1,27 +1,14 @@
 """Situations: frames are complete, wordings are many, and every wording still says what the question needs."""
 
 import re
-from collections import Counter
 from random import Random
 
 import pytest
 
-from ruplar.problems.word_problems import SHORT, SITUATIONS, generate
-from ruplar.problems.word_problems.scenes import PERSONS, Scene
+from ruplar.problems.word_problems import SITUATIONS, generate
+from ruplar.problems.word_problems.scenes import Scene
 from ruplar.problems.word_problems.story import Story
-from ruplar.problems.word_problems.words import FRAMES, PEOPLE, frames_with
-
-
-def passages(examples, words=6):
-    """All sequences of so many words, with numbers and names masked."""
-    names = {p.name for p in (*PERSONS, *PEOPLE)}
-    found = set()
-    for e in examples:
-        text = [
-            "#" if w.strip("$.,?").isdigit() else "@" if w.strip(".,?'s") in names else w for w in e.question.split()
-        ]
-        found.update(tuple(text[i : i + words]) for i in range(len(text) - words + 1))
-    return found
+from ruplar.problems.word_problems.words import FRAMES, frames_with
 
 
 @pytest.mark.parametrize("one", FRAMES, ids=lambda f: f.things[0])
@@ -36,33 +23,9 @@ def test_every_frame_is_complete(one):
     assert not (one.place and (one.keeps or one.workers or one.holders)), "nobody owns what is at a place"
 
 
-def test_there_are_many_more_wordings_than_in_short_problems():
-    situations, short = (passages(generate(1500, 1, families=group)) for group in (SITUATIONS, SHORT))
-    # measured on 3,000: 60,900 and 25,200 runs of six words, names and numbers masked
-    assert len(situations) > 1.8 * len(short)
-
-
 @pytest.fixture(scope="module")
 def problems():
     return list(generate(4000, 9, families=SITUATIONS))
-
-
-def test_steps_distractors_and_operations_are_as_documented(problems):
-    steps = Counter(len(e.steps) for e in problems)
-    # four standard errors of 4,000 are at most 4 * sqrt(0.25 / 4,000) = 0.032
-    for n, share in {1: 0.35, 2: 0.4, 3: 0.15, 4: 0.1}.items():
-        assert steps[n] / 4000 == pytest.approx(share, abs=0.032)
-    unneeded = sum(bool(set(re.findall(r"\d+", e.question)) - set(re.findall(r"\d+", e.chain))) for e in problems)
-    assert 0.15 < unneeded / 4000 < 0.4
-    signs = Counter(re.search(r"\d([-+*/])", e.steps[0])[1] for e in problems)
-    assert min(signs[sign] for sign in "+-*/") > 200
-
-
-def test_repeats_are_rare_and_have_the_same_answer(problems):
-    answers = {}
-    for e in problems:
-        answers.setdefault(e.question, set()).add(e.answer)
-    assert len(answers) >= 4000 * 0.999 and all(len(a) == 1 for a in answers.values())
 
 
 def test_sentences_are_joined_correctly(problems):

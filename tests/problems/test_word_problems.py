@@ -2,11 +2,10 @@
 
 import json
 import re
-from collections import Counter
 from dataclasses import replace
 
 import pytest
-from checking import numbers, word_problem_fault
+from checking import word_problem_fault
 
 from ruplar.problems import word_problems
 from ruplar.problems.word_problems import (
@@ -15,9 +14,7 @@ from ruplar.problems.word_problems import (
     SHORT,
     TRAIN_FAMILIES,
     generate,
-    part_of,
 )
-from ruplar.problems.word_problems.words import PEOPLE
 from ruplar.types import Example
 
 GOOD = Example(
@@ -67,16 +64,6 @@ def test_other_families_do_not_change_the_default_problems():
     assert len(SHORT) >= 12 and all(FAMILIES[name].steps[1] <= 2 for name in SHORT)
 
 
-def test_short_problems_have_the_documented_steps_and_distractors():
-    found = list(generate(2000, 3, families=SHORT))
-    # 0.6 of one step; four standard errors of 2,000 are 4 * sqrt(0.24 / 2,000) = 0.044
-    assert sum(len(e.steps) == 1 for e in found) / 2000 == pytest.approx(0.6, abs=0.044)
-    unneeded = sum(bool(set(re.findall(r"\d+", e.question)) - set(re.findall(r"\d+", e.chain))) for e in found)
-    assert 0.2 < unneeded / 2000 < 0.5
-    signs = Counter(re.search(r"\d([-+*/])", e.steps[0])[1] for e in found)
-    assert min(signs[sign] for sign in "+-*/") > 100
-
-
 def test_numbers_are_small(problems):
     for e in (*problems[:2000], *generate(1000, 2, families=list(FAMILIES))):
         assert max(int(n) for n in re.findall(r"\d+", e.question + " " + e.chain)) <= 999
@@ -85,27 +72,6 @@ def test_numbers_are_small(problems):
         if m := re.fullmatch(r"(\d+)([*/])(\d+)=\d+", step):
             a, b = int(m[1]), int(m[3])
             assert min(a, b) <= 12 or b % 10 == 0 or a % 5 == 0, step
-
-
-def test_problems_are_varied(problems):
-    answers: dict[str, set[str]] = {}
-    for e in problems:
-        answers.setdefault(e.question, set()).add(e.answer)
-    assert len(answers) >= 8000 * 0.998 and all(len(a) == 1 for a in answers.values())
-    # about 2 in 16 problems are not for training: 0.125 ± 4 * sqrt(0.125 * 0.875 / 8000) = 0.015
-    assert sum(part_of(e.question) != "train" for e in problems) / 8000 == pytest.approx(0.125, abs=0.015)
-    unneeded = sum(bool(set(re.findall(r"\d+", e.question)) - set(re.findall(r"\d+", e.chain))) for e in problems)
-    assert 0.08 < unneeded / 8000 < 0.3
-    lengths = [len(e.question.split()) for e in problems]
-    assert sum(lengths) / 8000 < 35 and max(lengths) < 90
-
-
-def test_steps_follow_their_weights(problems):
-    count = Counter(len(e.steps) for e in problems)
-    for n, share in {1: 0.08, 2: 0.22, 3: 0.30, 4: 0.22, 5: 0.11, 6: 0.07}.items():
-        # four standard errors of a share of 8,000: at most 4 * sqrt(0.25 / 8,000) = 0.022
-        assert count[n] / 8000 == pytest.approx(share, abs=0.022)
-    assert sum(n * c for n, c in count.items()) / 8000 == pytest.approx(3.27, abs=0.06)
 
 
 def test_the_number_words_of_the_potion_shop_occur_in_no_training_family(problems):
@@ -125,25 +91,3 @@ def test_a_lone_surrogate_is_escaped(tmp_path):
     word_problems.write_jsonl(tmp_path / "a.jsonl", [replace(GOOD, question="Half \ud800 of é")])
     text = (tmp_path / "a.jsonl").read_text(encoding="utf-8")
     assert "\\ud800 of é" in text and json.loads(text)["problem"] == "Half \ud800 of é"
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"steps": ("12+5=18",), "answer": "18"}, "is 17, not 18"),
-        ({"steps": ("12+7=19",), "answer": "19"}, "7.* is neither"),
-        ({"answer": "18"}, "marked 18"),
-        ({"steps": ()}, "not checked"),
-        ({"steps": ("12*5=60", "12+5=17")}, "60.* is never used"),
-    ],
-)
-def test_the_check_of_these_tests_finds_mistakes(change, message):
-    bad = replace(GOOD, **change)
-    assert word_problem_fault(GOOD) is None
-    assert re.search(message, word_problem_fault(replace(bad, chain=" ".join(f"<<{s}>>" for s in bad.steps))))
-
-
-def test_words_that_stand_for_numbers_are_found():
-    assert numbers("Twice a week for 3 days, 20% off") == {2, 7, 3, 20, 100}
-    assert numbers("two dozen") == {2, 12, 6}
-    assert len({p.name for p in PEOPLE}) == len(PEOPLE)

@@ -95,22 +95,6 @@ def test_an_item_longer_than_the_width_widens_the_rows_and_the_others_still_shar
     assert batch.ids.tolist() == [[3, 4, 5, 6, 7], [1, 2, 8, 9, 0]] and batch.packed
 
 
-@pytest.mark.parametrize("family", FAMILIES)
-def test_a_sequence_does_not_see_the_one_before_it_in_its_row(backbone, family):
-    made, method = backbone(family), plugins.make("methods", "no_cot")
-    first, second = Item([7] * 20, [-100] * 20), Item([9, 8, 7], [-100, 8, 7])
-
-    def loss_of_the_second(filler, packed=True):
-        batch = collate([Item([filler] * 20, first.labels), second], made.pad_id, 30)
-        assert batch.ids.shape == (1, 30) and batch.ids[0, 20:23].tolist() == second.ids
-        if not packed:  # one long sequence; restarted positions alone would tell transformers where it was joined
-            batch.packed, batch.positions = False, torch.arange(30)[None]
-        return method.loss(made, batch).total.item()
-
-    assert loss_of_the_second(7) == loss_of_the_second(500)
-    assert loss_of_the_second(7, packed=False) != pytest.approx(loss_of_the_second(500, packed=False), rel=1e-3)
-
-
 @pytest.mark.parametrize(("family", "tied"), [("llama", True), ("llama", False), ("gpt2", True)])
 def test_only_the_embedding_rows_of_the_named_words_move(backbone, family, tied):
     made, method = backbone(family, tied=tied), plugins.make("methods", "ruplar")

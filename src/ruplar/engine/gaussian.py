@@ -1,4 +1,4 @@
-"""Last hidden state → the next latent as a Gaussian vector: the latent head and its thinker (CoLaR, ReGuLaR-T).
+"""Last hidden state → the next latent as a Gaussian vector: the latent head and its thinker (CoLaR).
 
     hidden –body→ –mean, log_std→ N(mean, std²)      in units of sigma, the embedding's standard deviation
     latent = mean · sigma;  with noise, (mean + noise · std · g) · sigma

@@ -1,4 +1,4 @@
-"""What CoLaR and ReGuLaR-T share: settings, latent head and loss of Gaussian latents.
+"""What CoLaR and its variant with one group per step (`regular`) share: settings, latent head and loss of Gaussian latents.
 
     P | <think> | z_1 .. z_G | </think> | answer eos
          CE→a token of z_1's group ..   CE→</think>, CE→answer, CE→eos
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 class GaussianConfig(Settings):
-    """Settings that CoLaR and ReGuLaR-T share."""
+    """Settings that both methods share."""
 
     answer_weight: float = Field(1.0, ge=0, description="Weight of the cross-entropy of thought and answer.")
     latent_weight: float = Field(1.0, ge=0, description="Weight of the latent head's loss.")
@@ -89,17 +89,17 @@ class GaussianMethod(base.Method):
         item.mark_at = [end]
         return item
 
-    def gaussian_loss(self, backbone: Backbone, batch: Batch, embeds: Tensor) -> Loss:
+    def loss(self, backbone: Backbone, batch: Batch) -> Loss:
         """Cross-entropy of one token per latent and of the answer, and the latent head's loss, from one forward pass.
 
-        `embeds` [B, S, D] contain the latents; `batch.mark_at` is the position of every row's `</think>`.
+        `batch.mark_at` is the position of every row's `</think>`.
         """
         import torch
 
         from ruplar import objective
-        from ruplar.model.forward import flat_hidden
+        from ruplar.model.forward import embed, flat_hidden
 
-        c = self.config
+        c, embeds = self.config, embed(backbone, batch)
         hidden = flat_hidden(backbone, batch, embeds=embeds)
         wanted = batch.label_ids[:, None]
         read = objective.read(backbone.project, hidden[batch.label_at], wanted, fused=backbone.compiled)

@@ -104,15 +104,7 @@ class Method(Protocol):
         """How this method thinks at inference; the engine runs it."""
 
     def modules(self) -> dict[str, nn.Module]:
-        """Extra modules to train by name; {} before `attach`."""
-        return {}
-
-    def inference_modules(self) -> dict[str, nn.Module]:
-        """The extra modules that inference needs, which are saved with the model."""
-        return self.modules()
-
-    def rates(self) -> dict[str, float]:
-        """Module name → factor of the learning rate, where it is not 1."""
+        """Extra modules by name, which are trained and saved with the model; {} before `attach`."""
         return {}
 
     def stage(self, progress: float) -> int:

@@ -34,8 +34,6 @@ class Config(Settings):
     teacher_weight: float = Field(1.0, ge=0, description="Weight of the teacher's chain and answer.")
     distill_weight: float = Field(20.0, ge=0, description="γ: weight of the distance to the teacher's hidden states.")
     include_last_step: bool = Field(False, description="Include the last step in the teacher's chain.")
-    projector_width: int | None = Field(None, ge=1, description="Hidden size of g; null: the model's.")
-    projector_dropout: float = Field(0.0, ge=0, lt=1, description="Dropout before g.")
 
 
 @dataclass
@@ -49,9 +47,7 @@ class Method(base.Method):
     def attach(self, backbone: Backbone) -> None:
         from ruplar.model.rollout import Projector
 
-        width = backbone.embedding_weight.shape[1]
-        inner = self.config.projector_width or width
-        self.projector = Projector(width, inner, self.config.projector_dropout).to(backbone.device)
+        self.projector = Projector(backbone.embedding_weight.shape[1]).to(backbone.device)
 
     def modules(self) -> dict[str, nn.Module]:
         return {} if self.projector is None else {"projector": self.projector}

@@ -9,13 +9,13 @@ the group's embedding. Training draws c from 1 to `max_speed`, so one model work
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import TYPE_CHECKING, ClassVar
 
 from pydantic import Field
 
 from ruplar.methods import base
 from ruplar.methods._gaussian import GaussianConfig, GaussianMethod, summed
-from ruplar.methods.base import Loss, Tools
+from ruplar.methods.base import Tools
 from ruplar.priors.base import rng_of
 from ruplar.settings import Settings
 from ruplar.types import Batch, Example, Item, SampleContext
@@ -34,13 +34,7 @@ class GrpoConfig(Settings):
     questions: int = Field(8, ge=1, description="Questions per round.")
     group: int = Field(8, ge=2, description="Rollouts per question, whose rewards are compared.")
     rows: int = Field(8, ge=1, description="Rollouts per optimizer step; a round has questions x group / rows steps.")
-    clip: float = Field(0.2, gt=0, lt=1, description="The policy ratio is clipped to 1 ± this.")
     learning_rate: float = Field(1e-6, gt=0, description="Learning rate, constant.")
-    weight_decay: float = Field(0.01, ge=0, description="Weight decay of AdamW.")
-    max_grad_norm: float = Field(1.0, gt=0, description="Gradients are clipped to this norm.")
-    average: Literal["token", "sum"] = Field(
-        "token", description="Average a rollout's terms, which shortens thoughts, or sum them and divide by 32."
-    )
     max_answer_tokens: int = Field(64, ge=1, description="Maximum number of answer tokens of a rollout.")
     validate_every: int = Field(16, ge=1, description="Rounds between validations; the best model is saved.")
 
@@ -82,11 +76,6 @@ class Method(GaussianMethod):
         groups = [chain[at : at + speed] for at in range(0, len(chain), speed)]
         item = self.group_item(prompt, groups, example.answer, tools, context)
         return replace(item, priors=[summed(group) for group in groups])
-
-    def loss(self, backbone: Backbone, batch: Batch) -> Loss:
-        from ruplar.model.forward import embed
-
-        return self.gaussian_loss(backbone, batch, embed(backbone, batch))
 
     def explorer(self, backbone: Backbone) -> GaussianThinker:
         """The thinker of GRPO rollouts: with noise, the halt is sampled too."""

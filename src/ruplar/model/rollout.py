@@ -32,14 +32,14 @@ BEFORE, AFTER = 32, 16
 
 
 class Projector(nn.Module):
-    """Hidden state → next latent input: dropout, linear D → inner, GELU, linear inner → D, LayerNorm; float32 weights."""
+    """Hidden state → next latent input: linear, GELU, linear, LayerNorm, all of width D; float32 weights."""
 
-    def __init__(self, width: int, inner: int, dropout: float = 0.0, seed: int = 0):
+    def __init__(self, width: int):
         super().__init__()
         with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(seed)
-            self.layers = nn.Sequential(
-                nn.Dropout(dropout), nn.Linear(width, inner), nn.GELU(), nn.Linear(inner, width), nn.LayerNorm(width)
+            torch.manual_seed(0)
+            self.layers = nn.Sequential(  # weights are saved by position; the first was a dropout
+                nn.Identity(), nn.Linear(width, width), nn.GELU(), nn.Linear(width, width), nn.LayerNorm(width)
             )
 
     def forward(self, hidden: Tensor) -> Tensor:

@@ -25,9 +25,9 @@ from ruplar import __version__, plugins
 from ruplar.domains.base import Domain
 from ruplar.errors import UserError, unknown
 from ruplar.fingerprints import fingerprint
-from ruplar.io import atomic_folder, write_json, write_text
+from ruplar.io import atomic_folder, write_json
 from ruplar.model.backbone import EMBEDDED, Backbone, add_number_tokens, attach_markers, load_backbone
-from ruplar.model.exported import custom_generate, prepare
+from ruplar.model.exported import prepare
 from ruplar.model.fetch import KNOWN
 from ruplar.model.lora import add_lora, check_same_adapter, copy_start, merged, standalone
 from ruplar.model.number_tokens import number_ids
@@ -178,12 +178,12 @@ def _load_continued(config: BackboneConfig, prompt: PromptConfig, device: str) -
 def save_model(folder: Path, model: Model, dtype: Any = None, write: bool = True) -> Path:
     """Write a model folder; every process of a sharded run calls it, and only one has `write` set."""
     if not write:
-        save_weights(model.backbone, model.method.inference_modules(), folder, dtype, write=False)
+        save_weights(model.backbone, model.method.modules(), folder, dtype, write=False)
         return Path(folder)
     with atomic_folder(folder, replace=True) as draft:
         metadata = _saved_metadata(model)
         base = _base_name(metadata.backbone)
-        save_weights(model.backbone, model.method.inference_modules(), draft, dtype, base)
+        save_weights(model.backbone, model.method.modules(), draft, dtype, base)
         # an adapter with added tokens needs its tokenizer too; PEFT then adds the rows by itself
         if model.backbone.added or not hasattr(model.backbone.model, "peft_config"):
             model.backbone.tokenizer.save_pretrained(draft)
@@ -240,10 +240,10 @@ def _load_model(folder: Path, device: str, dtype: str, settings: Mapping[str, An
         plain = BackboneConfig(name=name, dtype=dtype, attention=metadata.backbone.attention, lora=None)
         backbone = load_backbone(plain, metadata.prompt, device)
     method.attach(backbone)
-    if method.inference_modules() or (folder / "adapter_config.json").is_file():
-        load_weights(backbone, method.inference_modules(), folder)
+    if method.modules() or (folder / "adapter_config.json").is_file():
+        load_weights(backbone, method.modules(), folder)
     backbone.model.to(device)
-    for module in (backbone.model, *method.inference_modules().values()):
+    for module in (backbone.model, *method.modules().values()):
         module.eval()
     return Model(backbone, method, domain, metadata, read_trained_on(folder))
 
@@ -275,31 +275,26 @@ def init_method(method: Method, given: PluginSpec, reference: str | Path) -> boo
     """
     folder = find_model(reference)
     metadata = read_metadata(folder)
-    if metadata.method.name != given.name or not method.inference_modules():
+    if metadata.method.name != given.name or not method.modules():
         return False
-    load_method_weights(method.inference_modules(), folder)
+    load_method_weights(method.modules(), folder)
     calibrated = {key: metadata.method.settings[key] for key in method.calibrated if given.settings.get(key) is None}
     method.config = method.config.model_copy(update=calibrated)
     return True
 
 
-def export_model(
-    reference: str | Path, folder: Path, *, merge: bool = True, dtype: Any = None, with_generate: bool = False
-) -> Model:
+def export_model(reference: str | Path, folder: Path, *, merge: bool = True, dtype: Any = None) -> Model:
     """Write a model to share: merged, a folder that `AutoModelForCausalLM` loads; otherwise the adapter itself.
 
-    Both contain `ruplar.json`, so ruplar loads them too. `with_generate` adds `custom_generate` for transformers.
+    Both contain `ruplar.json`, so ruplar loads them too.
     """
     model = load_model(reference, dtype="float32")
-    source = custom_generate(model) if with_generate else ""
     if merge:
         model.backbone.set_model(merged(model.backbone))
         backbone = model.metadata.backbone.model_copy(update={"lora": None, "init": None})
         model.metadata = model.metadata.model_copy(update={"backbone": backbone})
         prepare(model)
     save_model(folder, model, dtype)
-    if source:
-        write_text(folder / "custom_generate" / "generate.py", source)
     return model
 
 

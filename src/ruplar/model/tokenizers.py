@@ -1,13 +1,12 @@
-"""Name → tokenizer: the packaged one, a folder, a Hub name, or Llama-3's own `tokenizer.model`.
+"""Name → tokenizer: the packaged one, a folder, a Hub name, or Llama-3's from the PyPI package llama-models.
 
-Llama-3's file is in tiktoken's format: `base64(bytes) rank` per line. It has no pattern and no control tokens; both are
+That package has a file in tiktoken's format: `base64(bytes) rank` per line. It has no pattern and no control tokens; both are
 defined here as Llama-3.1 and 3.2 have them on the Hub, so the ids are those of the checkpoints.
 """
 
 from __future__ import annotations
 
 import base64
-import binascii
 import copy
 import functools
 import importlib.util
@@ -30,7 +29,6 @@ DOMAINS = {f"embedded-{name}": _PACKAGE / name for name in ("dates", "logic")}
 
 _HUB_NAME = re.compile(r"[\w-][\w.-]*(/[\w-][\w.-]*)?")
 
-_LLAMA3_RANKS = 128_000
 _LLAMA3_CONTROLS = 256
 _LLAMA3_NAMED = {
     0: "<|begin_of_text|>",
@@ -54,7 +52,7 @@ def load_tokenizer(name: str | Path) -> PreTrainedTokenizerBase:
     """Load a tokenizer; the caller may change it.
 
     A name of `ruplar list backbones`; `llama-3` (reads a file of the PyPI package llama-models); a folder saved by
-    Hugging Face; a `tokenizer.model` of Llama-3; or a name on the Hub.
+    Hugging Face; or a name on the Hub.
     """
     text = str(name)
     if text == "embedded" or text in DOMAINS:
@@ -62,14 +60,11 @@ def load_tokenizer(name: str | Path) -> PreTrainedTokenizerBase:
     if text in KNOWN:
         return _from_folder(fetched(text), f" Run `ruplar fetch {text}`, which rebuilds it.")
     if text == "llama-3":
-        return _from_tiktoken(llama3_file())
-    path = Path(name)
-    if path.is_dir():
-        return _from_folder(path)
-    if path.is_file():
-        return _from_tiktoken(path)
-    if isinstance(name, Path) or not _HUB_NAME.fullmatch(text) or text.endswith(".model"):
-        raise UserError(f"tokenizer: no file or folder '{text}'.")
+        return copy.deepcopy(_llama3(llama3_file()))  # the caller may add tokens
+    if Path(name).is_dir():
+        return _from_folder(Path(name))
+    if isinstance(name, Path) or not _HUB_NAME.fullmatch(text) or Path(name).is_file():
+        raise UserError(f"tokenizer: no folder '{text}'.")
     return _from_hub(text)
 
 
@@ -96,9 +91,6 @@ def _from_folder(folder: Path, fix: str = "") -> PreTrainedTokenizerBase:
 
     if not folder.is_dir():
         raise UserError(f"tokenizer: this installation lacks the packaged tokenizer ({folder}). Install ruplar again.")
-    # a folder as published by Meta has the tiktoken file and no Hugging Face files
-    if (folder / "tokenizer.model").is_file() and not any(folder.glob("*.json")):
-        return _from_tiktoken(folder / "tokenizer.model")
     if not any((folder / file).is_file() for file in ("tokenizer.json", "tokenizer_config.json", "vocab.json")):
         raise UserError(
             f"tokenizer: the folder '{folder}' has no tokenizer (no tokenizer.json). "
@@ -135,28 +127,16 @@ def _first_line(error: Exception) -> str:
     return line if line.endswith(".") else line + "."
 
 
-def _from_tiktoken(file: Path) -> PreTrainedTokenizerBase:
-    # a copy, because adding a token to the cached one would change it for all callers
-    return copy.deepcopy(_converted(file.resolve()))
-
-
 @functools.cache
-def _converted(file: Path) -> PreTrainedTokenizerBase:
+def _llama3(file: Path) -> PreTrainedTokenizerBase:
     """Llama-3's tiktoken file → tokenizer; slow, so cached."""
     from transformers import PreTrainedTokenizerFast
     from transformers.convert_slow_tokenizer import TikTokenConverter
 
-    ranks = read_ranks(file)
-    if len(ranks) != _LLAMA3_RANKS:
-        raise UserError(
-            f"tokenizer: '{file}' has {len(ranks):,} tokens; Llama-3's tokenizer.model has {_LLAMA3_RANKS:,}, and only its "
-            "pattern and control tokens are supported. Give the model's Hugging Face folder instead."
-        )
-
     class Converter(TikTokenConverter):
         @staticmethod
         def load_tiktoken_bpe(tiktoken_url: str) -> dict[bytes, int]:
-            return ranks  # read above, so that the package tiktoken is not needed
+            return read_ranks(file)  # so that the package tiktoken is not needed
 
     # the converter's default pattern is Llama-3's
     backend = Converter(vocab_file=str(file), extra_special_tokens=llama3_controls()).converted()
@@ -180,17 +160,5 @@ def llama3_controls() -> list[str]:
 
 def read_ranks(file: Path) -> dict[bytes, int]:
     """A file in tiktoken's format → token bytes → id."""
-    ranks: dict[bytes, int] = {}
-    with file.open("rb") as lines:
-        for number, line in enumerate(lines, start=1):
-            if not line.strip():
-                continue
-            try:
-                token, rank = line.split()
-                ranks[base64.b64decode(token, validate=True)] = int(rank)
-            except (ValueError, binascii.Error):
-                raise UserError(
-                    f"tokenizer: {file}:{number} is not a line of a tiktoken file (`base64 rank`). For a SentencePiece "
-                    "model or a tokenizer.json give its folder."
-                ) from None
-    return ranks
+    pairs = (line.split() for line in file.read_bytes().splitlines() if line.strip())
+    return {base64.b64decode(token): int(rank) for token, rank in pairs}

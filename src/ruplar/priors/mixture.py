@@ -1,20 +1,17 @@
 """Mixture prior: a small share of the mass is spread over the operands of a span, the rest over the tokens of its result.
 
-The mixture is lambda * uniform(operands) + (1 - lambda) * uniform(result). There are four definitions of an operand, shown
+The mixture is lambda * uniform(operands) + (1 - lambda) * uniform(result). There are two definitions of an operand, shown
 for `20*1.20=24`, whose tokens are 20 * 1 . 20 = 24:
 
     semantics   operands are                                        24       20       each other
     paper       distinct ids that are not the result's              0.8000   0.0400   0.0400
-    set         distinct ids, the result's own among them           0.8333   0.0333   0.0333
-    multiset    all ids; a repeat counts again                      0.8286   0.0571   0.0286
     published   all ids; each has 1/7, but a repeat is not added    0.8529   0.0294   0.0294
 
 `paper` is the default because only there the result has exactly 1 - lambda, whatever the length of the step and its repeats.
-There, an operand that is also the result (5*1=5) counts only as result; in the others its two shares add up. A result of several
-tokens shares its mass equally among distinct tokens (paper, set), by count (multiset), or 1/n once per id (published).
+There, an operand that is also the result (5*1=5) counts only as result; in the other its two shares add up. A result of several
+tokens shares its mass equally among distinct tokens (paper), or each has 1/n once (published).
 """
 
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -32,10 +29,10 @@ class Config(Settings):
 
     operand_share: float = Field(0.2, ge=0, le=1, description="Probability mass of the operands: the paper's lambda.")
     # differs from the paper: D2. Its code is `published`, which is not the default
-    semantics: Literal["paper", "set", "multiset", "published"] = Field(
+    semantics: Literal["paper", "published"] = Field(
         "paper",
-        description="Definition of an operand: a distinct id that is not in the result (paper), any distinct id (set), any id "
-        "with repeats (multiset), or that of the authors' code, where repeats lose mass (published).",
+        description="Definition of an operand: a distinct id that is not in the result (paper), or that of the authors' code, "
+        "where repeats lose mass (published).",
     )
 
 
@@ -64,8 +61,5 @@ class Prior:
 
 def _spread(ids: Sequence[int], semantics: str) -> dict[int, float]:
     """Ids with repeats → weight of each distinct one; they sum to 1 except under `published`."""
-    counts = Counter(ids)
-    if semantics == "multiset":
-        return {i: n / len(ids) for i, n in counts.items()}
-    each = 1 / (len(ids) if semantics == "published" else len(counts))
-    return dict.fromkeys(counts, each)
+    distinct = dict.fromkeys(ids)
+    return dict.fromkeys(distinct, 1 / len(ids if semantics == "published" else distinct))

@@ -32,8 +32,12 @@ class Prior:
 
     def build(self, span: Span, encode: Encode, rng: np.random.Generator) -> SparsePrior:
         """Return the prior of one span; `rng` is not used."""
+        return self.softened(span, encode)
+
+    def softened(self, span: Span, encode: Encode, rng: np.random.Generator | None = None) -> SparsePrior:
+        """Return the prior, with Gumbel noise on its logits if `rng` is given."""
         keys, results = ids_of_span(span, encode)
         if not results:
             return even(keys)
         logits = two_logits(keys, results, self.config.operand_logit, self.config.result_logit)
-        return soften(logits, self.config.temperature)
+        return soften(logits, self.config.temperature, rng)

@@ -1,13 +1,11 @@
 """YAML data file → checked values: the templates, word lists and frames of the generators.
 
-The generators are Python code; all their texts are in data files beside them. A mistake in a data file (an unknown field, a
-placeholder that nothing fills in) is a `UserError` that names the file and the field.
+The generators are Python code; all their texts are in data files beside them.
 """
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Mapping
 from functools import cache
 from pathlib import Path
-from string import Formatter
 from typing import Any
 
 import yaml
@@ -20,13 +18,8 @@ _LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 @cache
 def load(path: Path) -> dict[str, Any]:
     """A data file → its fields; parsed once per process."""
-    try:
-        found = yaml.load(path.read_text(encoding="utf-8"), Loader=_LOADER)  # noqa: S506  (a SafeLoader)
-    except (OSError, yaml.YAMLError) as error:
-        raise UserError(f"{path}: cannot be read as YAML: {error}") from error
-    if not isinstance(found, dict):
-        raise UserError(f"{path}: must be a mapping of fields, not a {type(found).__name__}.")
-    return found
+    with path.open("rb") as file:
+        return yaml.load(file, Loader=_LOADER)  # noqa: S506  (a SafeLoader)
 
 
 def check_fields(
@@ -42,32 +35,8 @@ def check_fields(
     return value
 
 
-def check_placeholders(value: object, where: str, known: Collection[str]) -> None:
-    """Check the placeholders of all templates in a string, or in lists and mappings of strings."""
-    for text in _strings(value):
-        try:
-            names = {
-                field.split(".")[0].split("[")[0] for _, field, _, _ in Formatter().parse(text) if field is not None
-            }
-        except ValueError as error:
-            raise UserError(f"{where}: {text!r} is not a template: {error}.") from error
-        for name in sorted(names - set(known)):
-            raise UserError(f"{where}: {unknown('placeholder', name, known)} The text is {text!r}.")
-
-
 def frozen(value: Any) -> Any:
     """Lists → tuples, at every depth, so that values can be shared and hashed."""
     if isinstance(value, list):
         return tuple(frozen(one) for one in value)
     return {key: frozen(one) for key, one in value.items()} if isinstance(value, dict) else value
-
-
-def _strings(value: object) -> Iterator[str]:
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, Mapping):
-        for one in value.values():
-            yield from _strings(one)
-    elif isinstance(value, (list, tuple)):
-        for one in value:
-            yield from _strings(one)

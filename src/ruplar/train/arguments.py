@@ -10,7 +10,6 @@ import torch
 from transformers import TrainingArguments
 
 from ruplar.errors import UserError
-from ruplar.train.trackers import check_installed
 
 _FIXED = {
     "disable_tqdm": True,
@@ -33,13 +32,12 @@ def training_arguments(
     end.
     """
     given = dict(section)
-    _check(given, device, validates)
+    _check(given, device)
     chosen = {**_DEFAULTS, **_validation(given, validates), **_device(device), **given, **_FIXED}
     try:
         args = TrainingArguments(output_dir=str(run), seed=seed, **{"data_seed": seed, **chosen})
     except (ValueError, TypeError, ImportError) as error:
         raise UserError(f"training: {error}") from error
-    check_installed(list(args.report_to or ()))
     if args.device.type != torch.device(device).type:
         raise UserError(f"device '{device}' was requested, but transformers would train on '{args.device}'.")
     if device == "cpu":
@@ -73,14 +71,10 @@ def _device(device: str) -> dict[str, Any]:
     return {"use_cpu": True, "dataloader_pin_memory": False} if device == "cpu" else {"dataloader_pin_memory": False}
 
 
-def _check(given: Mapping[str, Any], device: str, validates: bool) -> None:
+def _check(given: Mapping[str, Any], device: str) -> None:
     problems = []
-    if not validates and given.get("eval_strategy", "no") != "no":
-        problems.append("training.eval_strategy: there are no validation questions; set data.valid, or remove it.")
     if device.startswith("cuda:") and device != "cuda:0":
         problems.append(f"device '{device}': choose a GPU with CUDA_VISIBLE_DEVICES={device[5:]} and train on 'cuda'.")
-    if device.startswith("cuda") and not torch.cuda.is_available():
-        problems.append(f"device '{device}': no GPU is available. Train on 'cpu'.")
     if given.get("train_sampling_strategy", "random") not in _SAMPLING:
         problems.append(f"training.train_sampling_strategy: must be one of {', '.join(_SAMPLING)}.")
     split = set(given.get("accelerator_config") or ()) & {"split_batches", "dispatch_batches"}

@@ -42,9 +42,7 @@ def step_of(checkpoint: Path) -> int:
 
 def commit(draft: Path, run: Path, step: int) -> Path:
     written, final = draft / folder_of(run, step).name, folder_of(run, step)
-    files = sorted(path for path in written.rglob("*") if path.is_file() and path.name != MARK)
-    sizes = {str(path.relative_to(written)): path.stat().st_size for path in files}
-    write_json(written / MARK, {"step": step, "files": sizes})
+    write_json(written / MARK, {"step": step, "files": _sizes(written)})
     publish_folder(written, final, replace=True, sync=True)  # an incomplete folder, or the same step saved twice
     shutil.rmtree(draft)
     return final
@@ -58,13 +56,13 @@ def flaw(checkpoint: Path) -> str | None:
         return f"it has no {MARK} mark"
     except (ValueError, KeyError, TypeError, OSError):
         return f"its {MARK} mark cannot be read"
-    for name, size in files.items():
-        path = checkpoint / name
-        if not path.is_file():
-            return f"{name} is missing"
-        if path.stat().st_size != size:
-            return f"{name} has {path.stat().st_size:,} bytes, not {size:,}"
-    return None
+    there = _sizes(checkpoint)
+    return next((f"{name} is missing or cut off" for name, size in files.items() if there.get(name) != size), None)
+
+
+def _sizes(folder: Path) -> dict[str, int]:
+    files = sorted(path for path in folder.rglob("*") if path.is_file() and path.name != MARK)
+    return {str(path.relative_to(folder)): path.stat().st_size for path in files}
 
 
 def latest(run: Path) -> Path | None:

@@ -15,7 +15,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol, cast
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -25,28 +25,18 @@ from ruplar.config import RunConfig
 from ruplar.data.collate import collate
 from ruplar.engine.reference import Generation, generate
 from ruplar.engine.sampling import Decoding
-from ruplar.engine.thinker import Thinker
 from ruplar.errors import TrainingStopped, UserError
 from ruplar.methods.base import latent_item
 from ruplar.methods.colar import GrpoConfig
-from ruplar.model.backbone import Backbone
+from ruplar.methods.colar import Method as CoLaR
 from ruplar.model.store import Model
 from ruplar.priors.base import rng_of
 from ruplar.train.progress import Progress, Show
 from ruplar.train.trainer import Validate
 from ruplar.types import Batch, Example, Item
 
-_SUM_UNIT = 32  # divisor of a sum over a thought's terms, as published
-
-
-class Policy(Protocol):
-    """What a method must provide to be reinforced."""
-
-    def explorer(self, backbone: Backbone) -> Thinker:
-        """Return the thinker that samples thoughts."""
-
-    def policy(self, backbone: Backbone, batch: Batch) -> tuple[Tensor, Tensor]:
-        """Return log-probabilities of a batch's latents [M], given by `batch.features`, and of its labels [T]."""
+CLIP = 0.2
+"""The policy ratio is clipped to 1 ± this, as published."""
 
 
 @dataclass(frozen=True)
@@ -67,13 +57,13 @@ def advantages(rewards: Tensor) -> Tensor:
 
 def draw(model: Model, examples: Sequence[Example], config: GrpoConfig, seed: int, number: int) -> list[Sampled]:
     """Sample `config.group` thoughts per question; thoughts of one question are contiguous."""
-    backbone, policy = model.backbone, cast(Policy, model.method)
+    backbone, method = model.backbone, cast(CoLaR, model.method)
     prompts = [model.prompt(e.question) for e in examples]
     decoding = Decoding(1.0, seed=seed, max_answer_tokens=config.max_answer_tokens, noise=1.0)
     # random streams are named by seed, round and position in the round
     keys = [number * len(examples) * config.group + i for i in range(len(examples) * config.group)]
     repeated = [prompt for prompt in prompts for _ in range(config.group)]
-    found = generate(backbone, policy.explorer(backbone), repeated, decoding, keys, keep_latents="embeds")
+    found = generate(backbone, method.explorer(backbone), repeated, decoding, keys, keep_latents="embeds")
     right = [_right(model, row, examples[i // config.group]) for i, row in enumerate(found)]
     rewards = torch.tensor(right, dtype=torch.float32).view(len(examples), config.group)
     return [
@@ -109,9 +99,12 @@ def clipped(new: Tensor, old: Tensor, advantage: Tensor, clip: float) -> Tensor:
 
 
 def policy_loss(
-    new: tuple[Tensor, Tensor], old: tuple[Tensor, Tensor], batch: Batch, advantage: Tensor, config: GrpoConfig
+    new: tuple[Tensor, Tensor], old: tuple[Tensor, Tensor], batch: Batch, advantage: Tensor
 ) -> dict[str, Tensor]:
-    """New and old log-probabilities of latents [M] and labels [T], and the advantage of each row [B] → the loss parts."""
+    """New and old log-probabilities of latents [M] and labels [T], and the advantage of each row [B] → the loss parts.
+
+    The terms of a thought are averaged, which shortens thoughts.
+    """
     rows, width = batch.ids.shape
     parts = {}
     for name, at, now, then in (
@@ -119,10 +112,10 @@ def policy_loss(
         ("answer", batch.label_at, new[1], old[1]),
     ):
         row = at // width
-        terms = clipped(now, then, advantage[row], config.clip)
+        terms = clipped(now, then, advantage[row], CLIP)
         sums = terms.new_zeros(rows).index_add(0, row, terms)
         counts = terms.new_zeros(rows).index_add(0, row, torch.ones_like(terms))
-        parts[name] = (sums / (counts.clamp_min(1) if config.average == "token" else _SUM_UNIT)).mean()
+        parts[name] = (sums / counts.clamp_min(1)).mean()
     return parts
 
 
@@ -130,7 +123,7 @@ def policy_loss(
 class Reinforcer:
     """Reinforces one model, round by round."""
 
-    model: Model  # the model; its method is a `Policy`
+    model: Model  # the model; its method is CoLaR
     examples: Sequence[Example]
     config: GrpoConfig
     seed: int = 0
@@ -142,9 +135,7 @@ class Reinforcer:
         for module in modules:
             module.eval()  # dropout would change the probabilities between sampling and training
         self.trained = [w for module in modules for w in module.parameters() if w.requires_grad]
-        self.optimizer = torch.optim.AdamW(
-            self.trained, lr=self.config.learning_rate, weight_decay=self.config.weight_decay
-        )
+        self.optimizer = torch.optim.AdamW(self.trained, lr=self.config.learning_rate)
 
     def round(self, number: int) -> dict[str, float]:
         """Sample, score and learn → the round's metrics, measured on the sampled thoughts."""
@@ -169,7 +160,7 @@ class Reinforcer:
 
     @torch.no_grad()
     def _log_probs(self, sampled: Sequence[Sampled]) -> tuple[Tensor, Tensor]:
-        return cast(Policy, self.model.method).policy(self.model.backbone, self._batch(sampled))
+        return cast(CoLaR, self.model.method).policy(self.model.backbone, self._batch(sampled))
 
     def _batch(self, sampled: Sequence[Sampled]) -> Batch:
         backbone = self.model.backbone
@@ -178,11 +169,11 @@ class Reinforcer:
     def _learn(self, sampled: Sequence[Sampled], old: tuple[Tensor, Tensor]) -> dict[str, float]:
         backbone, batch = self.model.backbone, self._batch(sampled)
         advantage = torch.tensor([one.advantage for one in sampled], device=backbone.device)
-        new = cast(Policy, self.model.method).policy(backbone, batch)
-        parts = policy_loss(new, old, batch, advantage, self.config)
+        new = cast(CoLaR, self.model.method).policy(backbone, batch)
+        parts = policy_loss(new, old, batch, advantage)
         self.optimizer.zero_grad()
         sum(parts.values()).backward()  # type: ignore[union-attr]
-        torch.nn.utils.clip_grad_norm_(self.trained, self.config.max_grad_norm, error_if_nonfinite=True)
+        torch.nn.utils.clip_grad_norm_(self.trained, 1.0, error_if_nonfinite=True)
         self.optimizer.step()
         self.steps, self.tokens = self.steps + 1, self.tokens + sum(len(one.item.ids) for one in sampled)
         return {name: float(value.detach()) for name, value in parts.items()}

@@ -1,6 +1,6 @@
 """Log rows of a run → one readable line, a progress bar, and `metrics.jsonl`.
 
-    step 0120/4500  2.7% | loss 0.412 = answer 0.201 + prior 0.180 + align 0.031 | lr 2.9e-04 | 8,420 tok/s | 11.2 GB | eta 41m
+    step 0120/4500  2.7% | loss 0.412 = answer 0.201 + prior 0.180 + align 0.031 | lr 2.9e-04 | 8,420 tok/s | 11.2 GB | eta 0:41:00
 
 Nothing here prints: a `Show` callback gets each `Progress`, and the command line prints it.
 """
@@ -11,6 +11,7 @@ import json
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -45,7 +46,7 @@ def line(progress: Progress) -> str:
     head = f"step {progress.step:0{width}d}/{progress.steps} {progress.step / max(progress.steps, 1):6.1%}"
     if "eval_accuracy" in row:
         return " | ".join([head, *_validation(row)])
-    left = [f"eta {duration(progress.eta)}"] if progress.eta is not None else []
+    left = [f"eta {timedelta(seconds=round(progress.eta))}"] if progress.eta is not None else []
     return " | ".join([head, *_training(progress), *left])
 
 
@@ -69,16 +70,6 @@ def _validation(row: Mapping[str, float]) -> list[str]:
     pieces = [f"valid accuracy {row['eval_accuracy']:.1%}"]
     pieces += [f"{row[f'eval_{name}']:.2f} {name}" for name in ("latents", "forwards") if f"eval_{name}" in row]
     return pieces + ([f"halting {row['eval_halting']:.1%}"] if "eval_halting" in row else [])
-
-
-def duration(seconds: float) -> str:
-    """Seconds → `41m`, `2h05m`, `38s`."""
-    whole = int(seconds + 0.5)
-    if whole < 60:
-        return f"{whole}s"
-    if whole < 3600:
-        return f"{whole // 60}m" if whole >= 600 else f"{whole // 60}m{whole % 60:02d}s"
-    return f"{whole // 3600}h{whole % 3600 // 60:02d}m"
 
 
 class ProgressCallback(TrainerCallback):
@@ -148,30 +139,17 @@ def rows(file: Path) -> list[dict[str, Any]]:
     return [json.loads(text) for text in file.read_text(encoding="utf-8").splitlines()]
 
 
-_BAR = 20
-"""Width of the bar in characters."""
-
-
-def _fitting(pieces: list[str], width: int) -> str:
-    """Join the pieces that fit; the loss is shown without its parts if they do not."""
-    text = pieces[0]
-    for piece in pieces[1:]:
-        for shown in (piece, piece.partition(" = ")[0]):
-            if len(text) + 3 + len(shown) <= width:
-                text = f"{text} | {shown}"
-                break
-    return text
-
-
 class BarProgress:
     """A progress bar: step, elapsed and remaining time, then the loss in parts; a context manager around the run."""
 
     def __init__(self, console: Any):
         from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
         from rich.progress import Progress as Bar
+        from rich.table import Column
 
-        columns = (TextColumn("step"), MofNCompleteColumn(), BarColumn(bar_width=_BAR), TimeElapsedColumn())
-        self._bar = Bar(*columns, TextColumn("{task.description}"), console=console)
+        columns = (TextColumn("step"), MofNCompleteColumn(), BarColumn(bar_width=20), TimeElapsedColumn())
+        metrics = TextColumn("{task.description}", table_column=Column(no_wrap=True, overflow="ellipsis", ratio=1))
+        self._bar = Bar(*columns, metrics, console=console, expand=True)
         self._task = self._bar.add_task("loading data and model", total=None)
         self._metrics: list[str] = []
 
@@ -181,9 +159,8 @@ class BarProgress:
             self._bar.console.print(line(progress), highlight=False)
         elif progress.row:
             self._metrics = _training(progress)
-        left = "first step" if progress.eta is None else f"eta {duration(progress.eta)}"
-        head = len(f"step {progress.steps}/{progress.steps} 0:00:00  ") + _BAR
-        text = _fitting([left, *self._metrics], self._bar.console.width - head)
+        left = "first step" if progress.eta is None else f"eta {timedelta(seconds=round(progress.eta))}"
+        text = " | ".join([left, *self._metrics])
         self._bar.update(self._task, completed=progress.step, total=progress.steps, description=text)
 
     def __enter__(self) -> BarProgress:

@@ -200,19 +200,6 @@ class ReasonerTrainer(Trainer):
         loss = out["loss"] * self.accelerator.num_processes  # DDP and FSDP average gradients; ours are sums
         return (loss, out) if return_outputs else loss
 
-    def create_optimizer(self, *args, **kwargs):
-        """Create the optimizer, with separate learning rates for the modules a method names."""
-        optimizer, method = super().create_optimizer(*args, **kwargs), self.learner.method
-        for name, share in sorted(method.rates().items()):
-            own = {id(weight) for weight in method.modules()[name].parameters()}
-            for group in list(optimizer.param_groups):
-                moved = [weight for weight in group["params"] if id(weight) in own]
-                if moved:
-                    group["params"] = [weight for weight in group["params"] if id(weight) not in own]
-                    others = {key: value for key, value in group.items() if key != "params"}
-                    optimizer.add_param_group({**others, "params": moved, "lr": group["lr"] * share})
-        return optimizer
-
     def _clip_grad_norm(self, model):
         return self.accelerator.clip_grad_norm_(self.learner.trained(), self.args.max_grad_norm)
 
@@ -257,7 +244,7 @@ class ReasonerTrainer(Trainer):
 
     def evaluate(self, eval_dataset=None, ignore_keys=None, metric_key_prefix="eval"):
         """Answer the validation questions and log the metrics; the random state of training is unchanged."""
-        assert self.validate is not None, "arguments.py refuses eval_strategy without validation questions"
+        assert self.validate is not None, "config/check.py refuses eval_strategy without validation questions"
         started = time.monotonic()
         devices = [torch.cuda.current_device()] if self.args.device.type == "cuda" else []
         self.learner.eval()

@@ -22,7 +22,7 @@ from ruplar.problems.data_files import check_fields, frozen, load
 from ruplar.problems.word_problems import themes
 from ruplar.problems.word_problems.statements import BUILTINS
 from ruplar.problems.word_problems.story import Story
-from ruplar.problems.word_problems.templates import SHORT_WORDS, choose_short_words, read_template
+from ruplar.problems.word_problems.templates import choose_short_words, read_template
 from ruplar.problems.word_problems.words import DISTRACTORS, FOLDER
 
 _HEAD = ("about", "steps", "held_out", "group", "constants")
@@ -63,7 +63,7 @@ def _compile(given: Mapping[str, Any], where: str) -> Callable[[Story], None]:
         return lambda story: themes.write(story, theme)
     short = given.get("group") == "short"
     own: dict[str, Any] = frozen(given.get("lists", {}))
-    node = read_template(given["template"], f"{where}: template", (*own, *(SHORT_WORDS if short else ())))
+    node = read_template(given["template"], f"{where}: template")
     lists = {**BUILTINS, **own}
     distractors = given.get("distractors", ())
     lines = DISTRACTORS if distractors == "default" else tuple(distractors)

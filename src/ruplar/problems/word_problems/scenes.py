@@ -48,8 +48,6 @@ _REFERS = re.compile(
 _OPENERS = ("There", "They", "One", "Together", "Now", "After", "In", "The", "Each", "Every", "Today", "A", "All")
 """Words that a clause without a subject may begin with; within a sentence they are lower case. All else is a name."""
 _NUMBERS = re.compile(r"\d+")
-SCENE_WORDS = ("scene", "frame", "keep", "x", "y", "z", "things", "place", "kinds", "by_kind", "times", "his")
-"""Placeholders of a text once there is a scene."""
 _SUBJECTS = {"{a} ": "a", "{b} ": "b", "{c} ": "c", "{d} ": "d"}
 
 

@@ -6,12 +6,11 @@ chain: `total - k * m` becomes `story.sub(total, story.mul(k, m))`.
 """
 
 import ast
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
 from functools import cache
 from types import CodeType
 from typing import Any, NamedTuple
 
-from ruplar.errors import UserError, unknown
 from ruplar.problems.word_problems.scenes import SCENE_FUNCTIONS
 from ruplar.problems.word_problems.story import LARGEST, Redraw, Story
 from ruplar.problems.word_problems.themes import compare
@@ -61,46 +60,19 @@ class Block(NamedTuple):
     names: tuple[str, ...]
 
 
-def compile_block(lines: Iterable[str], where: str, known: Collection[str], *, steps: bool = False) -> Block:
+def compile_block(lines: Iterable[str], where: str, *, steps: bool = False) -> Block:
     """Statements → one block to be executed with the values as its globals."""
-    body: list[ast.stmt] = []
-    names: dict[str, None] = {}
-    for number, line in enumerate(lines):
-        statement = _parse(line, f"{where}[{number}]", (*known, *names))
-        names.update(dict.fromkeys(_assigned(statement)))
-        body.append(_Rewrite(steps).visit(statement))
-    tree = ast.fix_missing_locations(ast.Module(body, []))
-    return Block(compile(tree, where, "exec") if body else None, tuple(names))
+    tree = ast.Module([one for line in lines for one in ast.parse(str(line), where).body], [])
+    names = dict.fromkeys(name for statement in tree.body for name in _assigned(statement))
+    tree = ast.fix_missing_locations(_Rewrite(steps).visit(tree))
+    return Block(compile(tree, where, "exec") if tree.body else None, tuple(names))
 
 
-def compile_condition(text: object, where: str, known: Collection[str]) -> CodeType:
+def compile_condition(text: object, where: str) -> CodeType:
     """An expression → code to be evaluated with the values as its globals."""
-    statement = _parse(text, where, known)
-    if not isinstance(statement, ast.Expr):
-        raise UserError(f"{where}: {text!r} must be a condition, not an assignment.")
-    return compile(ast.fix_missing_locations(ast.Expression(_Rewrite(False).visit(statement.value))), where, "eval")
-
-
-def _parse(line: object, where: str, known: Collection[str]) -> ast.stmt:
-    try:
-        (statement,) = ast.parse(str(line)).body
-    except (SyntaxError, ValueError) as error:
-        raise UserError(f"{where}: {line!r} is not a statement such as `n = count(2, 60)`: {error}.") from error
-    if not isinstance(statement, (ast.Assign, ast.Expr)):
-        raise UserError(f"{where}: {line!r} must be an assignment or an expression.")
-    names = [node for node in ast.walk(statement) if isinstance(node, ast.Name)]
-    stored = {node.id for node in names if isinstance(node.ctx, ast.Store)}
-    own = {*_STORY, *SCENE_FUNCTIONS, *BUILTINS, "story"}
-    usable = {*known, *stored, *own}
-    wrong = [unknown("name", node.id, usable) for node in names if node.id not in usable]
-    wrong += [
-        f"'{name}' cannot be assigned: it is a function or a value of the story. Choose another name."
-        for name in _assigned(statement)
-        if name in own and name not in WORDS
-    ]
-    if wrong:
-        raise UserError(*wrong, where=f"{where}, {line!r}")
-    return statement
+    return compile(
+        ast.fix_missing_locations(_Rewrite(False).visit(ast.parse(str(text), where, "eval"))), where, "eval"
+    )
 
 
 def _assigned(statement: ast.stmt) -> list[str]:

@@ -15,8 +15,6 @@ T = TypeVar("T")
 LARGEST = 999
 """The largest number of a problem: each number is one token of the embedded tokenizer."""
 
-PERSON_WORDS = ("a", "b", "c", "he", "He", "him", "his", "His")
-"""Placeholders that every template may use."""
 PERCENTS = (5, 10, 15, 20, 25, 30, 40, 50, 60, 75, 80, 90)
 _ROUND = (15, 20, 25, 30, 40, 50, 60, 80, 100)
 

@@ -28,10 +28,10 @@ from dataclasses import dataclass
 from types import CodeType
 from typing import Any
 
-from ruplar.problems.data_files import check_fields, check_placeholders, frozen
-from ruplar.problems.word_problems.scenes import SCENE_WORDS, Scene, read_scene
+from ruplar.problems.data_files import check_fields, frozen
+from ruplar.problems.word_problems.scenes import Scene, read_scene
 from ruplar.problems.word_problems.statements import compile_block, compile_condition
-from ruplar.problems.word_problems.story import PERSON_WORDS, Story
+from ruplar.problems.word_problems.story import Story
 from ruplar.problems.word_problems.words import HOLDERS, WORDS
 
 _TEXTS = ("text", "texts", "question", "questions", "distractor", "distractors")
@@ -47,8 +47,7 @@ SHORT_WORDS = ("things", "place", "worker", "one", "many", "put", "kind", "other
 class Node:
     """One node of a template, compiled; the attributes are the fields of the YAML form.
 
-    `given` are its texts and questions, `drawn` those of which one is drawn after `draw`, `names` all values that it or its
-    children assign.
+    `given` are its texts and questions, `drawn` those of which one is drawn after `draw`.
     """
 
     scene: Mapping[str, Any] | None
@@ -64,7 +63,6 @@ class Node:
     do: tuple[Node, ...]
     cases: tuple[tuple[CodeType | None, Node], ...]
     pick: tuple[tuple[int, int, Node], ...]
-    names: tuple[str, ...]
 
     def write(self, story: Story, lists: Mapping[str, Any]) -> None:
         """Write a problem into the story; the node is the root of a template."""
@@ -137,33 +135,12 @@ def choose_short_words(story: Story) -> None:
     story.words.update(zip(SHORT_WORDS, (things, place, worker, *holder, kind, other, *days), strict=True))
 
 
-def read_template(value: object, where: str, known: Sequence[str] = ()) -> Node:
-    """A node of a family file → the compiled node; `known` are the values that its texts and statements may use."""
+def read_template(value: object, where: str) -> Node:
+    """A node of a family file → the compiled node."""
     given = check_fields(value, where, _FIELDS)
-    names = dict.fromkeys((*PERSON_WORDS, *known, *(name for name in _TEXTS if name in given)))
-    scene = None
-    if "scene" in given:
-        scene = read_scene(given["scene"], f"{where}.scene")
-        names.update(dict.fromkeys(SCENE_WORDS))
-    loop = compile_condition(given["while"], f"{where}.while", names) if "while" in given else None
-    draw = compile_block(_flat(given.get("draw", ())), f"{where}.draw", names)
-    names.update(dict.fromkeys(draw.names))
-    for name in _TEXTS:
-        check_placeholders(given.get(name, ()), f"{where}.{name}", (*names, "x"))
-    solve = compile_block(_flat(given.get("solve", ())), f"{where}.solve", names, steps=True)
-    names.update(dict.fromkeys(solve.names))
-    do = []
-    for number, one in enumerate(given.get("do", ())):
-        do.append(read_template(one, f"{where}.do[{number}]", tuple(names)))
-        names.update(dict.fromkeys(do[-1].names))
-    cases = [_case(one, f"{where}.cases[{i}]", tuple(names)) for i, one in enumerate(given.get("cases", ()))]
-    pick = [
-        o for i, one in enumerate(given.get("pick", ())) for o in _options(one, f"{where}.pick[{i}]", tuple(names))
-    ]
-    for node in [*(node for _, node in cases), *(node for _, _, node in pick)]:
-        names.update(dict.fromkeys(node.names))
+    draw = compile_block(_flat(given.get("draw", ())), f"{where}.draw")
     return Node(
-        scene=scene,
+        scene=read_scene(given["scene"], f"{where}.scene") if "scene" in given else None,
         draw=draw.code,
         given={name: frozen(given[name]) for name in _TEXTS if name in given},
         drawn=tuple(pair for pair in _DRAWN if pair[1] in given and pair[0] not in draw.names),
@@ -171,12 +148,13 @@ def read_template(value: object, where: str, known: Sequence[str] = ()) -> Node:
         share=given.get("share", 0.35 if "unneeded" in given else 0.4),
         unneeded=tuple(given["unneeded"]) if "unneeded" in given else None,
         spell=tuple(given.get("spell", ())),
-        solve=solve.code,
-        loop=loop,
-        do=tuple(do),
-        cases=tuple(cases),
-        pick=tuple(pick),
-        names=tuple(names),
+        solve=compile_block(_flat(given.get("solve", ())), f"{where}.solve", steps=True).code,
+        loop=compile_condition(given["while"], f"{where}.while") if "while" in given else None,
+        do=tuple(read_template(one, f"{where}.do[{i}]") for i, one in enumerate(given.get("do", ()))),
+        cases=tuple(_case(one, f"{where}.cases[{i}]") for i, one in enumerate(given.get("cases", ()))),
+        pick=tuple(
+            option for i, one in enumerate(given.get("pick", ())) for option in _options(one, f"{where}.pick[{i}]")
+        ),
     )
 
 
@@ -189,12 +167,12 @@ def _flat(lines: str | Sequence[Any]) -> Iterator[str]:
         yield from _flat(line) if isinstance(line, list) else (line,)
 
 
-def _case(value: Mapping[str, Any], where: str, names: Sequence[str]) -> tuple[CodeType | None, Node]:
-    condition = compile_condition(value["if"], f"{where}.if", names) if "if" in value else None
-    return condition, read_template(value, where, names)
+def _case(value: Mapping[str, Any], where: str) -> tuple[CodeType | None, Node]:
+    condition = compile_condition(value["if"], f"{where}.if") if "if" in value else None
+    return condition, read_template(value, where)
 
 
-def _options(value: Mapping[str, Any], where: str, names: Sequence[str]) -> list[tuple[int, int, Node]]:
+def _options(value: Mapping[str, Any], where: str) -> list[tuple[int, int, Node]]:
     steps = value.get("steps", [1, 9])
     low, high = (steps, steps) if isinstance(steps, int) else steps
-    return [(low, high, read_template(value, where, names))] * value.get("weight", 1)
+    return [(low, high, read_template(value, where))] * value.get("weight", 1)

@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any
 
-from ruplar.problems.data_files import check_fields, check_placeholders, frozen, load
-from ruplar.problems.word_problems.story import LARGEST, PERSON_WORDS, Redraw, Story
+from ruplar.problems.data_files import check_fields, frozen, load
+from ruplar.problems.word_problems.story import LARGEST, Redraw, Story
 from ruplar.problems.word_problems.words import DISTRACTORS, FOLDER, WORDS
 
 Lines = tuple[str, ...]
@@ -26,10 +26,10 @@ class Theme:
     """Sentences for each part; a part without sentences is not used.
 
     Placeholders: `a`, `b`, `he`… of the story, one word of each of `choices` (its words, or the name of a list of `words.yaml`), and
-    those of `theme_parts.yaml`: `n` a number, `k` the number of groups, `m` their size, `p` a percentage, `j` and `l` the second
-    groups of `parts`, `x` an unneeded number, `rel` a comparison ("12 more coins than") made of one of `more`: by addition, by
-    subtraction, by a factor. `versus` and `portion` are a sentence, a question about the other or the share, and one about both
-    or the rest.
+    `n` a number, `k` the number of groups, `m` their size, `p` a percentage, `j` and `l` the second groups of `parts`, `x` an
+    unneeded number, `times` and `timed` of `times` (doubles, doubled), `rel` a comparison ("12 more coins than") made of one of
+    `more`: by addition, by subtraction, by a factor. `versus` and `portion` are a sentence, a question about the other or the share,
+    and one about both or the rest.
     """
 
     plain: Lines
@@ -63,10 +63,6 @@ def read_theme(value: object, where: str) -> Theme:
     given["choices"] = {
         slot: WORDS[some] if isinstance(some, str) else some for slot, some in given.get("choices", {}).items()
     }
-    for name, texts in given.items():
-        if name != "choices":
-            known = (*PERSON_WORDS, *given["choices"], *_PARTS["placeholders"].get(name, ()))
-            check_placeholders(texts, f"{where}.{name}", known)
     return Theme(**frozen(given))
 
 
