@@ -1,10 +1,12 @@
-"""Exported folders in plain transformers, in a process without ruplar: prompts and hard tokens."""
+"""Exported folders in plain transformers, in a process without ruplar: prompts, hard tokens, `custom_generate`, pipeline."""
 
 from pathlib import Path
 
 import pytest
 from plain import run_without_ruplar
 
+from ruplar.engine.sampling import Decoding
+from ruplar.errors import UserError
 from ruplar.evaluate.score import score
 from ruplar.model.store import export_model
 from ruplar.problems.word_problems import generate
@@ -15,7 +17,7 @@ EXAMPLES = list(generate(100, 5))
 QUESTIONS = [example.question for example in EXAMPLES]
 LOAD = """
 import torch
-from transformers import AutoModelForCausalLM, AutoTokenizer
+from transformers import AutoModelForCausalLM, AutoTokenizer, pipeline
 
 folder, questions = given
 tokenizer = AutoTokenizer.from_pretrained(folder)
@@ -30,6 +32,21 @@ prompts = [ids[mask.bool()].tolist() for ids, mask in zip(inputs["input_ids"], i
 HARD = """
 made = model.generate(**inputs, do_sample=False)[:, width:]
 found = [prompts, [text.split("</think>")[-1] for text in tokenizer.batch_decode(made)]]
+"""
+SOFT = """
+loads = {"custom_generate": folder, "trust_remote_code": True}
+made = model.generate(**inputs, **loads, do_sample=False, max_new_tokens=64)
+end, close = tokenizer.eos_token_id, tokenizer.convert_tokens_to_ids("</think>")
+answers, thoughts = [], []
+for row in made[:, width:].tolist():
+    cut = row.index(close)
+    thoughts.append(row[:cut].count(tokenizer.convert_tokens_to_ids("<think>")))
+    answer = row[cut + 1 :]
+    answers.append(answer[: answer.index(end) + 1] if end in answer else answer)
+shown = model.generate(**{k: v[:2] for k, v in inputs.items()}, **loads, show_thought=True)
+ask = pipeline("text-generation", model=folder, tokenizer=tokenizer, dtype=torch.float32, trust_remote_code=True)
+said = [ask(turn, return_full_text=False)[0]["generated_text"] for turn in turns[:5]]
+found = [prompts, answers, thoughts, said, tokenizer.batch_decode(shown[:, width:])]
 """
 
 
@@ -58,14 +75,36 @@ def test_the_exported_chat_template_gives_the_prompts_of_training_and_plain_gene
 
 
 @pytest.mark.slow
+def test_custom_generate_thinks_token_for_token_as_the_engine_and_pipeline_answers_with_it(tmp_path):
+    reasoner = LatentReasoner.from_pretrained("embedded:ruplar", engine="reference")
+    export_model("embedded:ruplar", tmp_path / "plain", with_generate=True)
+    found = run_without_ruplar(LOAD + SOFT, [str(tmp_path / "plain"), QUESTIONS])
+    _, answers, thoughts, said, shown = found
+    rows = reasoner.generate(QUESTIONS, decoding=Decoding(max_answer_tokens=64), batch_size=100)
+    assert answers == [row.answer_ids for row in rows]
+    assert thoughts == [row.latent_count for row in rows] and len(set(thoughts)) > 1
+    asked = reasoner.ask(QUESTIONS[:5], return_latents=True)
+    assert [text.strip() for text in said] == [answer.text for answer in asked]
+    top = "".join(latent.tokens[0] for latent in asked[0].latents)
+    assert shown[0].replace("<|pad|>", "").startswith(f"{top}</think>{asked[0].text}")
+
+
+@pytest.mark.slow
 @pytest.mark.long
-def test_the_exported_released_model_builds_its_own_prompts(tmp_path, request):
+def test_the_released_model_thinks_in_plain_transformers_from_its_own_prompts(tmp_path, request):
     request.getfixturevalue("smollm2")
-    model = LatentReasoner.from_pretrained(RELEASED, dtype="float32").model
-    export_model(RELEASED, tmp_path / "plain")
+    reasoner = LatentReasoner.from_pretrained(RELEASED, dtype="float32", engine="reference")
+    export_model(RELEASED, tmp_path / "plain", with_generate=True)
     questions = [*QUESTIONS[:5], "Question: 1250 hens and  375 ducks.\nHow many?", " Is it 12?"]
-    prompts = run_without_ruplar(LOAD + "found = prompts\n", [str(tmp_path / "plain"), questions])
-    expected = [model.prompt(question) for question in questions]
-    assert prompts == [[*prompt.ids, model.backbone.think_id] for prompt in expected]
-    again = LatentReasoner.from_pretrained(tmp_path / "plain").model
-    assert [again.prompt(question) for question in questions] == expected
+    prompts, answers, *_ = run_without_ruplar(LOAD + SOFT, [str(tmp_path / "plain"), questions])
+    think = reasoner.model.backbone.think_id
+    assert prompts == [[*reasoner.model.prompt(question).ids, think] for question in questions]
+    assert answers == [row.answer_ids for row in reasoner.generate(questions)]
+    again = LatentReasoner.from_pretrained(tmp_path / "plain")
+    assert all(again.model.prompt(question) == reasoner.model.prompt(question) for question in questions)
+
+
+def test_custom_generate_is_refused_where_the_model_does_not_think_in_soft_tokens(tmp_path):
+    with pytest.raises(UserError, match="'cot' does not think in soft tokens"):
+        export_model("embedded:cot", tmp_path / "plain", with_generate=True)
+    assert not (tmp_path / "plain").exists()

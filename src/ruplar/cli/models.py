@@ -32,6 +32,13 @@ def export(
         bool, typer.Option(help="Merge the adapter into the weights, for a folder that plain transformers loads.")
     ] = True,
     dtype: Annotated[Literal["float32", "bfloat16"], typer.Option(help="Data type of the weights.")] = "float32",
+    custom_generate: Annotated[
+        bool,
+        typer.Option(
+            "--custom-generate",
+            help="Also write custom_generate/generate.py, so that transformers' generate uses soft tokens.",
+        ),
+    ] = False,
     card: Annotated[
         bool, typer.Option("--card", help="Also write README.md, a model card made from MODEL's run and RUNS.")
     ] = False,
@@ -60,9 +67,11 @@ def export(
     unused = [name for name, value in given.items() if value]
     if unused and not card:
         raise UserError(f"{', '.join(unused)}: only used for a model card. Add --card, or leave it out.")
+    if custom_generate and not merge:
+        raise UserError("--custom-generate: needs the merged weights. Leave out --no-merge.")
     if not card:
         _check_empty(folder)
-        _write_model(model, folder, merge, dtype)
+        _write_model(model, folder, merge, dtype, custom_generate)
         return
     from ruplar.evaluate.record import RECORD
     from ruplar.io import write_text
@@ -123,12 +132,12 @@ def _check_empty(folder: Path, except_for: str = "") -> None:
         raise UserError(f"{folder} exists and is not empty. Name another folder.")
 
 
-def _write_model(model: str, folder: Path, merge: bool, dtype: str) -> Written:
+def _write_model(model: str, folder: Path, merge: bool, dtype: str, custom_generate: bool) -> Written:
     import torch
 
     from ruplar.model.store import export_model
 
-    exported = export_model(model, folder, merge=merge, dtype=getattr(torch, dtype))
+    exported = export_model(model, folder, merge=merge, dtype=getattr(torch, dtype), with_generate=custom_generate)
     out.print(f"written  {folder}", highlight=False)
     return _describe(exported, folder)
 

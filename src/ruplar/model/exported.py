@@ -1,4 +1,4 @@
-"""A model → what plain transformers needs in its exported folder: chat template and tokenizer rule.
+"""A model → what plain transformers needs in its exported folder: chat template, tokenizer rule, `custom_generate`.
 
 The chat template renders the prompt of training and opens the thought, so plain `generate` answers with hard tokens.
 """
@@ -8,8 +8,10 @@ from __future__ import annotations
 import json
 import logging
 import re
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ruplar.errors import UserError
 from ruplar.model.prompt import CLOSE, OPEN
 
 if TYPE_CHECKING:
@@ -69,3 +71,15 @@ def _keep_boundary(tokenizer: Any, before: str, after: str) -> None:
         return
     whole = Regex(rf"\A{re.escape(before)}(?=(?m:.*){re.escape(after)}\z)")
     backend.pre_tokenizer = pre_tokenizers.Sequence([pre_tokenizers.Split(whole, "isolated"), backend.pre_tokenizer])
+
+
+def custom_generate(model: Model) -> str:
+    """Return the source of custom_generate/generate.py for a model that thinks in soft tokens."""
+    method, backbone = model.metadata.method.name, model.backbone
+    if method != "ruplar":
+        raise UserError(f"--custom-generate: the method '{method}' does not think in soft tokens. Leave it out.")
+    thinker: Any = model.method.thinker(backbone)
+    settings = {name: getattr(thinker, name) for name in ("halt", "halt_threshold", "top_k", "drop_halt", "cap")}
+    ids = {"think_id": backbone.think_id, "end_think_id": backbone.end_think_id, "pad_id": backbone.pad_id}
+    source = Path(__file__).with_name("custom_generate.py").read_text(encoding="utf-8")
+    return source.replace("SETTINGS: dict[str, Any] = {}", f"SETTINGS: dict[str, Any] = {ids | settings!r}")
