@@ -17,7 +17,7 @@ import torch
 from torch.autograd import DeviceType
 from transformers import TrainerCallback
 
-from ruplar.experiments.plan import row_config
+from ruplar.experiments.tries import row_config
 from ruplar.train.arguments import sound_attention
 from ruplar.train.run import TrainingRun
 

@@ -2,11 +2,13 @@
 
 import io
 import json
+import signal
 
 import pytest
 from rich.console import Console
 
-from ruplar.demo import DemoSize, _Demo, _interpolate, _write_page, run_demo
+from ruplar import runs
+from ruplar.demo import DemoSize, _Demo, _interpolate, _train_live, _write_page, run_demo
 from ruplar.errors import UserError
 from ruplar.evaluate.record import read_samples
 
@@ -58,6 +60,33 @@ def test_the_demo_shows_thoughts_compares_ablates_and_trains(tmp_path):
     written = (folder / "page.html").read_text()
     assert "Accuracy against cost on word-problems" in written and "Latent ablation" in written
     assert "Thoughts of " in written and "ruplar demo" in written
+
+
+@pytest.mark.slow
+def test_ctrl_c_in_the_training_evaluates_the_model_so_far(tmp_path, monkeypatch):
+    plain, pressed = runs.train_and_record, []
+
+    def interrupted(*given, progress, **more):
+        def update(row):
+            if row.step == 2 and not pressed:
+                pressed.append(row.step)
+                signal.raise_signal(signal.SIGINT)
+            return progress(row)
+
+        return plain(*given, progress=update, **more)
+
+    monkeypatch.setattr(runs, "train_and_record", interrupted)
+    for part in ("_show_thoughts", "_compare", "_ablate", "_write_page"):
+        monkeypatch.setattr(f"ruplar.demo.{part}", lambda demo: None)
+    screen = console()
+    size = DemoSize(4, 2, (*TINY.overrides, "training.max_steps=400", "training.logging_steps=1"))
+    demo = _Demo(
+        tmp_path, size, "cpu", screen, summary={"methods": {"ruplar": {"accuracy": 50.0, "low": 15.0, "high": 85.0}}}
+    )
+    _train_live(demo)
+    record = json.loads((tmp_path / "live" / "run.json").read_text())
+    assert "Stopped early: the model so far is evaluated." in screen.file.getvalue()
+    assert len(record["benchmarks"]) == 2 and (tmp_path / "live" / "model" / "ruplar.json").is_file()
 
 
 @pytest.mark.slow

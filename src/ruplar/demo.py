@@ -7,7 +7,11 @@ figures, all in one folder.
 from __future__ import annotations
 
 import shutil
+import signal
+import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,6 +23,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from ruplar.evaluate.record import BenchmarkResult
+    from ruplar.train.progress import Progress, Show
 
 METHODS = {"cot": "text chain", "no_cot": "none", "ruplar": "soft tokens"}
 OLD = "word-problems"
@@ -33,9 +38,6 @@ _NEW_WORDS = (
     "knight,witch,fairy,dragon,melts,An,elf,goblin,steals"
 )
 """Words of the new family that no old problem has."""
-KEPT = 0.75
-"""Share of the trained change that is kept. A short training disturbs the old problems; interpolating between its start and its end
-repairs them (WiSE-FT, Wortsman et al. 2022)."""
 
 
 @dataclass(frozen=True)
@@ -53,6 +55,12 @@ class DemoSize:
         "data.train.0.count=1600",
         "data.train.1.count=3200",
     )
+    # share of the trained change that is kept. A short training disturbs the old problems; interpolating between its start and
+    # its end repairs them (WiSE-FT, Wortsman et al. 2022)
+    kept: float = 0.75
+
+
+FULL = DemoSize(400, 400, (), kept=1.0)
 
 
 @dataclass
@@ -161,12 +169,19 @@ def _train_live(demo: _Demo) -> None:
     from ruplar.runs import train_and_record
 
     demo.say("\n4  Live training: the model learns a family of problems it has never seen", "bold")
+    demo.say("Ctrl-C ends the training early and evaluates the model so far.", "dim")
     new_before = _evaluate(demo, "embedded:ruplar", LIVE_FAMILY, "live-before")
     config = load_recipe(LIVE_RECIPE, demo.size.overrides)
     run = demo.folder / "live"
-    train_and_record(config, run, demo.size.overrides, resume=False, device=demo.device, console=demo.console)
-    _interpolate(run / "model", KEPT)
-    demo.say(f"The adapter keeps {KEPT:.0%} of its change: interpolation protects the old problems.", "dim")
+    with _stoppable(demo) as progress:
+        train_and_record(
+            config, run, demo.size.overrides, resume=False, device=demo.device, console=demo.console, progress=progress
+        )
+    if demo.size.kept < 1:
+        _interpolate(run / "model", demo.size.kept)
+        demo.say(
+            f"The adapter keeps {demo.size.kept:.0%} of its change: interpolation protects the old problems.", "dim"
+        )
     new_after, old_after = (_evaluate(demo, str(run), source, run.name) for source in (LIVE_FAMILY, OLD))
     old_before = demo.summary["methods"]["ruplar"]
     rows = [
@@ -181,6 +196,33 @@ def _train_live(demo: _Demo) -> None:
         "old_problems_before": old_before["accuracy"],
         "old_problems_after": old_after.accuracy,
     }
+
+
+@contextmanager
+def _stoppable(demo: _Demo) -> Iterator[Show]:
+    """Show a progress bar; the first Ctrl-C stops the training, the second interrupts the demo."""
+    from ruplar.train.progress import BarProgress
+
+    stopped = threading.Event()
+    previous = signal.getsignal(signal.SIGINT)
+
+    def stop(*_: Any) -> None:
+        stopped.set()
+        signal.signal(signal.SIGINT, previous)
+
+    signal.signal(signal.SIGINT, stop)
+    try:
+        with BarProgress(demo.console) as bar:
+
+            def update(progress: Progress) -> bool:
+                bar(progress)
+                return stopped.is_set()
+
+            yield update
+    finally:
+        signal.signal(signal.SIGINT, previous)
+    if stopped.is_set():
+        demo.say("Stopped early: the model so far is evaluated.", "yellow")
 
 
 def _interpolate(model: Path, kept: float) -> None:

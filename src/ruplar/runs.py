@@ -37,8 +37,12 @@ def train_and_record(
     resume: bool,
     device: str,
     console: Console,
+    progress: Show | None = None,
 ) -> Path | None:
-    """Train and write run.json next to the model; show a bar on a terminal, or one line per log row elsewhere."""
+    """Train and write run.json next to the model.
+
+    Without `progress`, show a bar on a terminal, or one line per log row elsewhere.
+    """
     from ruplar.evaluate.record import write_record
     from ruplar.train import checkpoint
     from ruplar.train.progress import BarProgress, line
@@ -47,9 +51,10 @@ def train_and_record(
     started = datetime.now(UTC)
     console.quiet |= int(os.environ.get("RANK", "0")) > 0  # of several processes the first one reports
     with ExitStack() as stack:
-        progress: Show = lambda p: console.print(line(p), highlight=False, soft_wrap=True) if p.row else None  # noqa: E731
-        if console.is_terminal:
+        if progress is None and console.is_terminal:
             progress = stack.enter_context(BarProgress(console))
+        elif progress is None:
+            progress = lambda p: console.print(line(p), highlight=False, soft_wrap=True) if p.row else None  # noqa: E731
         try:
             result = train(config, output=folder, resume=resume, device=device, progress=progress)
         except KeyboardInterrupt:

@@ -46,3 +46,16 @@ def test_mistakes_are_told_before_any_work(typed, tmp_path, words, said):
     code, _, err = typed("study", "tiny.yaml", "--device", "cpu", *words)
     assert code == 2 and said in err.replace("\n", " ")
     assert not (tmp_path / "results").exists()
+
+
+def test_one_row_is_trained_with_the_settings_of_its_study(typed):
+    code, out, _ = typed("train", "--row", "tiny.yaml:Mix", "seed=7", "training.max_steps=3", "--check")
+    config = yaml.safe_load(out)
+    assert code == 0 and (config["seed"], config["training"]["max_steps"]) == (7, 3)
+    assert config["name"] == "embedded-ruplar" and config["data"]["train"][0]["count"] == TINY["data.train"]["count"]
+    code, _, err = typed("train", "--row", "tiny.yaml:Mixed", "--check")
+    assert code == 2 and "unknown row 'Mixed'. Did you mean 'Mix'?" in err.replace("\n", " ")
+    code, _, err = typed("train", "--row", "tiny.yaml:Short", "--check")
+    assert code == 2 and "'Short' trains no model; it evaluates that of 'Mix'" in err.replace("\n", " ")
+    code, _, err = typed("train")
+    assert code == 2 and "--row STUDY:LABEL" in err

@@ -155,7 +155,7 @@ def test_a_bad_row_is_named_with_its_column(tiny, tmp_path, change, message):
         ({"eval_dataset": [{"question": "How many?"}]}, r"eval_dataset\[0\]: column 'answer' is missing"),
         ({"eval_dataset": ROWS}, "no row is left to train on"),
         ({"method": "ruplr"}, "method.name: unknown method 'ruplr'. Did you mean 'ruplar'"),
-        ({"args": {"learning_rte": 1}}, "unknown field of transformers' TrainingArguments 'learning_rte'"),
+        ({"args": {"learning_rte": 1}}, "unknown setting of TrainingArguments 'learning_rte'"),
         ({"args": {"method_args": {"align": 1}}}, "method: unknown setting of method ruplar 'align'"),
         ({"args": {"backbone": {"init": "embedded:cot"}}}, "backbone.init: cannot be set for a model in memory"),
         ({"tokenizer": None}, "tokenizer: is required"),

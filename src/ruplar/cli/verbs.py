@@ -10,6 +10,7 @@ import os
 import sys
 import warnings
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -68,32 +69,44 @@ def demo(
     output: Annotated[Path, typer.Option(help="Output folder.")] = Path("runs/demo"),
     questions: Annotated[
         int | None,
-        typer.Option(min=20, help="Number of held-out problems per evaluation. Default: 100, and 40 in the ablation."),
+        typer.Option(
+            min=20,
+            help="Number of held-out problems per evaluation. Default: 100 (40 in the ablation), or 400 with --full.",
+        ),
     ] = None,
+    full: Annotated[
+        bool,
+        typer.Option("--full", help="Evaluate 400 problems and train for 600 steps: about 12 minutes on two cores."),
+    ] = False,
     train: Annotated[bool, typer.Option(help="Also train; --no-train stops before the training.")] = True,
     device: options.Device = "cpu",
 ) -> None:
     """Run the five-minute tour of the embedded model, on a CPU.
 
     Shows the latents of a few problems, compares methods and ablates the latents (half a minute), then trains on a new
-    family of problems. Ctrl-C keeps the results of the finished parts.
+    family of problems. Ctrl-C ends the training early and evaluates the model so far.
     """
-    from ruplar.demo import DemoSize, run_demo
+    from ruplar.demo import FULL, DemoSize, run_demo
 
-    size = DemoSize(questions, questions) if questions else DemoSize()
+    size = FULL if full else DemoSize()
+    size = replace(size, questions=questions, ablated=questions) if questions else size
     run_demo(output, size, options.pick_device(device), out, train=train)
 
 
 @app.command()
 def train(
     recipe: Annotated[
-        str,
+        str | None,
         typer.Argument(
-            help="Recipe: a name in `ruplar list recipes`, or a YAML file.", autocompletion=completion("recipes")
+            help="Recipe: a name in `ruplar list recipes`, or a YAML file; not with --row.",
+            autocompletion=completion("recipes"),
         ),
-    ],
+    ] = None,
     overrides: Annotated[
         list[str] | None, typer.Argument(help="Settings that override the recipe, e.g. prior.operand_share=0.3.")
+    ] = None,
+    row: Annotated[
+        str | None, typer.Option(metavar="STUDY:LABEL", help="Train one row of a study exactly as the study does.")
     ] = None,
     output: Annotated[Path | None, typer.Option(help="Output folder of the run. [default: runs/NAME-seedN]")] = None,
     resume: Annotated[
@@ -107,7 +120,16 @@ def train(
     """Train a model from a recipe and write its run folder."""
     from ruplar.config import load_recipe, to_yaml
 
-    config = load_recipe(recipe, overrides or [])
+    overrides = overrides or []
+    if row is not None:
+        from ruplar.experiments.tries import row_config
+
+        config, given = row_config(row, [*([recipe] if recipe else []), *overrides])
+        overrides = list(given)
+    elif recipe is None:
+        raise UserError("name a recipe of `ruplar list recipes`, or a row of a study: --row STUDY:LABEL.")
+    else:
+        config = load_recipe(recipe, overrides)
     if check:
         out.print(to_yaml(config), markup=False, highlight=False)
         return
@@ -122,7 +144,7 @@ def train(
             style="yellow",
             highlight=False,
         )
-    found = train_and_record(config, folder, overrides or [], resume=resume, device=where, console=out)
+    found = train_and_record(config, folder, overrides, resume=resume, device=where, console=out)
     if found is not None:
         out.print(
             f"model    {found / 'model'}\nrecord   {found / 'run.json'}\ncurve    {found / 'metrics.jsonl'}",

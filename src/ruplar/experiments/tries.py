@@ -8,10 +8,15 @@ Every row of a table should have as many tries as the others. A try whose traini
 from __future__ import annotations
 
 import json
+import re
+from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
+from ruplar.config import RunConfig
+from ruplar.errors import UserError, unknown
 from ruplar.evaluate.record import RECORD, read_record
-from ruplar.experiments.plan import tries_of
+from ruplar.experiments.plan import find_study, load_study, plan, tries_of
 from ruplar.experiments.storage import FAILED, Places
 from ruplar.experiments.study import VALID, Study, folder_name
 from ruplar.io import write_json
@@ -33,6 +38,23 @@ def picks_of(study: Study, places: Places) -> dict[str, dict[str, Any]]:
     if found != known:
         write_json(file, found)
     return {row: pick for row, pick in found.items() if row in study.rows}
+
+
+def row_config(row: str, overrides: Sequence[str] = ()) -> tuple[RunConfig, tuple[str, ...]]:
+    """Return the config with which a study trains one row (`STUDY:LABEL`), and the settings applied to its recipe."""
+    name, _, label = row.partition(":")
+    study = load_study(name)
+    seeds = [int(one.removeprefix("seed=")) for one in overrides if re.fullmatch(r"seed=\d+", one)]
+    study = study.model_copy(update={"seeds": seeds[-1:] or study.seeds[:1]})
+    picks = picks_of(study, Places(Path("results") / study.name, Path("runs") / study.name))
+    cells = {
+        cell.label: cell for cell in plan(study, overrides, find_study(name).parent, check_init=False, picks=picks)
+    }
+    if label not in cells:
+        raise UserError(f"--row: {unknown('row', label, cells)} Write STUDY:LABEL, e.g. main:CODI.")
+    if cells[label].of is not None:
+        raise UserError(f"--row: '{label}' trains no model; it evaluates that of '{cells[label].of}'.")
+    return cells[label].config, cells[label].overrides
 
 
 def _accuracy(label: str, seed: int, places: Places) -> float | None:

@@ -175,9 +175,7 @@ class Backbone(HasMarkers):
         code = sys.modules[type(self.plain_model).__module__]
         plain = dict(vars(code))
         chosen = {"cross_entropy": False, "fused_linear_cross_entropy": False, **(options or {})}
-        if (
-            "rms_norm" not in chosen
-        ):  # Liger's backward pass takes longer, because it also computes the weight's gradient
+        if "rms_norm" not in chosen:  # Liger's backward pass also computes the weight's gradient, which takes longer
             chosen["rms_norm"] = not use_native_norms(self.plain_model)
         apply(model=self.plain_model, **chosen)
         # Liger also changes the architecture's module, for models that are yet to be made; those may be on a CPU
@@ -281,6 +279,7 @@ def _load_model(config: BackboneConfig, dtype: torch.dtype) -> Any:
                 rows = copy_layers(model, load_tokenizer(config.name), donor, load_tokenizer("embedded"))
                 log.info("copied the embedded model's layers and the rows of %d shared tokens", rows)
             return model
+        _check_shapes(Path(name))
         shown = bars.is_progress_bar_enabled()
         bars.disable_progress_bar()  # a library must not print
         try:
@@ -298,6 +297,28 @@ def _load_model(config: BackboneConfig, dtype: torch.dtype) -> Any:
         if config.name in KNOWN:
             fix = f"Run `ruplar fetch {config.name}`, which rebuilds {name} if it is damaged."
         raise UserError(f"backbone.name: cannot load '{config.name}': {reason}. {fix}") from error
+
+
+def _check_shapes(folder: Path) -> None:
+    """Compare the config of a local model with its weights, before memory of the config's size is allocated."""
+    from safetensors import safe_open
+    from transformers import AutoConfig, AutoModelForCausalLM
+
+    files = sorted(folder.glob("*.safetensors")) if folder.is_dir() else []
+    if not files:
+        return
+    with torch.device("meta"):
+        model = AutoModelForCausalLM.from_config(AutoConfig.from_pretrained(folder, trust_remote_code=False))
+    expected = {name: list(tensor.shape) for name, tensor in model.state_dict().items()}
+    for file in files:
+        with safe_open(file, "pt") as weights:
+            for name in expected.keys() & set(weights.keys()):
+                found = weights.get_slice(name).get_shape()
+                if found != expected[name]:
+                    raise UserError(
+                        f"cannot load '{folder}': {name} is {found} in {file.name} and {expected[name]} by config.json. "
+                        "Copy the folder again."
+                    )
 
 
 def _folder(name: str) -> str | Path:
