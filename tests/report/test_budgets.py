@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 from figure_toys import RECORDS, variant
 
-from ruplar.report.budgets import curves, curves_tables
+from ruplar.report.budgets import curves, curves_table
 from ruplar.report.figures import draw
 from ruplar.report.rows import collect
 from ruplar.report.sets import VALID
@@ -48,7 +48,7 @@ def test_a_method_still_improves_when_a_doubling_gains_more_than_its_interval(ro
 
 
 def test_the_table_and_the_figure_say_who_has_stopped(rows):
-    [table] = curves_tables(rows)
+    table = curves_table(curves(rows)[0])
     assert table.names[2:4] == ("0.2 M", "0.8 M")
     assert [(line[0], line[2], *line[-2:]) for line in table.lines] == [
         ("Slow", "40.0 ±1.5", "+10.0 ±1.1", "yes"),

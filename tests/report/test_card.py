@@ -152,7 +152,7 @@ def test_the_scores_of_the_card_are_these_weights_alone_then_all_seeds_beside_th
     rows = {row.method: row for row in collect([DATES]) if row.benchmark == "date-problems"}
     for label, shown in (("RuPLaR-plus", "**RuPLaR-plus**"), ("No-CoT", "No-CoT")):
         score = f"{pooled[label]:.1f} [{rows[label].low:.1f}, {rows[label].high:.1f}]"
-        assert has_line(text, f"| {shown} | embedded-dates | date-problems | 1,000 | 3 | {score} |")
+        assert has_line(text, f"| {shown} | date-problems | 1,000 | 3 | {score} |")
     gap = signed(pooled["CoT-SFT"] - pooled["RuPLaR-plus"])
     assert has_line(text, f"| CoT-SFT | RuPLaR-plus | date-problems | 1,000 | {gap} [] |")
 
@@ -251,7 +251,7 @@ def test_what_is_not_on_record_is_not_told(tmp_path):
     assert "Latent ablation" not in text and "Only one seed is on record" in text
     others = copy(tmp_path, MAIN / "No-CoT-seed1")
     text = made(alone, [alone, others])
-    assert "do not allow paired tests" in text and "| No-CoT | embedded | word-problems |" in text
+    assert "do not allow paired tests" in text and "| No-CoT | word-problems |" in text
     asked = {key: value for key, value in read_record(folder).config.items() if key != "training"}
     text = made(copy(tmp_path / "b", folder, config=asked))
     assert "not its training" in text and "the mean of the weights" not in text

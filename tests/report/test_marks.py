@@ -85,7 +85,7 @@ def test_a_table_says_how_many_scenarios_its_questions_are_about(tmp_path):
     found = tables(collect(tmp_path))
     said = "svamp has 6 questions about 2 scenarios: the interval is clustered by scenario"
     assert said in to_markdown(found)
-    assert "'scenarios': the variance of the questions is clustered by scenario; svamp has 6" in found[1].note
+    assert "'scenarios': the variance of the questions is clustered by scenario; svamp has 6" in found[2].note
     for label in ("good", "bad"):
         write(tmp_path, label, 1, "111001", domain="arithmetic")
     assert "scenario" not in to_markdown(tables(collect(tmp_path)))

@@ -43,18 +43,6 @@ def test_rows_are_compared_with_the_best_or_with_one_named(tmp_path):
         pairs(rows, "god")
 
 
-def test_a_row_that_is_named_may_be_of_another_study(tmp_path):
-    write_run(tmp_path / "old", "plain", 1, "1100", study="old")
-    write_run(tmp_path / "new", "better", 1, "1110", study="new")
-    write_run(tmp_path / "new", "elsewhere", 1, "11100", study="new")  # asked a question more
-    write_record(record(1, 3, "unkept", 4, study="new"), tmp_path / "new" / "unkept-seed1")
-    rows = collect(tmp_path)
-    [pair] = pairs(rows, "plain")
-    assert (pair.study, pair.method, pair.against, pair.difference) == ("new", "better", "plain", 25.0)
-    write_run(tmp_path / "third", "plain", 1, "0000", study="third")
-    assert pairs(collect(tmp_path), "plain") == []  # which of the two is meant is not said
-
-
 def test_of_equals_the_one_with_fewer_forwards_is_the_best(tmp_path):
     write_run(tmp_path, "slow", 1, "10", forwards=9)
     write_run(tmp_path, "quick", 1, "01", forwards=3)

@@ -103,15 +103,12 @@ def test_latents_that_change_nothing_are_named():
     assert said.startswith("The latents of CODI on gsm8k-aug do not clearly matter: 31.0 % with its own, 30.5 % with")
 
 
-def test_what_ruplar_ablate_printed_beside_the_runs_is_a_table(tmp_path):
-    modes = [{"mode": m, "about": "…", "n": 400, "accuracy": a, "low": a - 1, "high": a + 1, "difference": d,
-              "difference_low": d, "difference_high": d}
-             for m, a, d in (("real", 96.0, None), ("zero", 1.0, -95.0))]  # fmt: skip
-    (copied(tmp_path, study="") / ABLATION).write_text(json.dumps({"toy": modes}))
+def test_what_ruplar_ablate_printed_is_in_the_table_of_the_run_beside_it(tmp_path):
+    modes = [{"mode": mode, "n": 400, "correct": right} for mode, right in (("real", 384), ("zero", 4))]
+    (copied(tmp_path, study="") / "x" / ABLATION).write_text(json.dumps({"toy": modes, "svamp": modes}))
     text = page_of(tmp_path)
-    assert "**Latent ablation, toy**" in text and "96.0 [95.0, 97.0]" in text and "−95.0 [−95.0, −95.0]" in text
-    (tmp_path / ABLATION).rename(tmp_path / "x" / ABLATION)
-    assert "**Latent ablation, x on toy**" in page_of(tmp_path), "beside the run too"
+    assert "**Latent ablation**" in text and "| x | toy | 400 | 1 | 96.0 [93.6, 97.5] | 1.0 [0.4, 2.5] |" in text
+    assert "| x | svamp | 400 |" in text
 
 
 def test_what_cannot_be_paired_is_said(tmp_path):
@@ -121,11 +118,11 @@ def test_what_cannot_be_paired_is_said(tmp_path):
 
 
 def test_bench_records_have_a_page_and_those_of_changed_code_are_left_out(tmp_path):
-    text, drawing = build(RESULTS / "bench", "bench")
+    text, drawings = build(RESULTS / "bench", "bench")
     assert "<summary>latency, llama-3.2-1b, NVIDIA H200</summary>" in text and "](bench.png)" in text
     # its three panels of time hold the record's milliseconds
     record = json.loads((RESULTS / "bench" / "nvidia-h200" / "growth-llama-3.2-1b.json").read_text())
-    for axes, vary in zip(drawing.figure.axes, ("latents", "prompt", "batch"), strict=False):
+    for axes, vary in zip(drawings["bench.png"].figure.axes, ("latents", "prompt", "batch"), strict=False):
         ours = next(line for line in axes.lines if line.get_label() == "soft tokens")
         assert ours.get_ydata().tolist() == [row["ours_ms"] for row in record["rows"] if row["vary"] == vary]
     (tmp_path / "dirty.json").write_text(json.dumps(record | {"dirty": True}))
@@ -183,7 +180,7 @@ def html(tmp_path_factory) -> Path:
 def test_html_is_the_same_page_in_one_file_that_asks_the_network_for_nothing(html):
     text, markdown = html.read_text(), page_of(RECORDS)
     assert not re.search(r"https?://|<script|@import|url\(", text) and "default-src 'none'" in text
-    assert re.findall(r' src="(.{22})', text) == ["data:image/png;base64,"]
+    assert re.findall(r' src="(.{22})', text) == ["data:image/png;base64,"] * 2
     assert text.count("<table>") == markdown.count("\n| ---") >= 6
     assert text.count("<details>") == text.count("</details>") == markdown.count("<details>") > 3
     assert "Made by <code>ruplar report" in text and "<title>Study embedded</title>" in text

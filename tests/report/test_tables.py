@@ -29,7 +29,7 @@ def test_a_study_is_compared_with_the_row_it_names_and_another_may_be_named(tmp_
     for against in (None, "good"):
         titles = [table.title for table in tables(collect(folder), against=against)]
         tests = [f"Paired tests against {row}" for row in ("bad", against) if row]
-        assert titles == ["", "Percent of bad, by set", *tests, "Ours and the paper's"]
+        assert titles == ["", "Cost", "Percent of bad, by set", *tests, "Ours and the paper's"]
 
 
 def test_what_a_cell_holds_does_not_break_out():
@@ -40,8 +40,8 @@ def test_a_table_outside_a_study_and_one_of_two_studies():
     table = rows_of(record(), record(name="no_cot", latents=0))
     assert table[0].as_dict()["accuracy"] == 46.0 and tuple(table[0].as_dict()) == FIELDS
     lines = results_table(table).markdown().splitlines()
-    assert lines[0].startswith("| method | backbone | benchmark | n |")  # no study, no column
-    assert "| 46.0 [42.9, 49.1] | 2.00 | 23.0 | 7.0 | 1.5 | 60 s |" in lines[2]
+    assert lines[0].startswith("| method | benchmark | n |")  # one study and backbone, no columns
+    assert "| 46.0 [42.9, 49.1] | 2.00 | 23.0 | 7.0 |" in lines[2]
     assert "| 0.00 | – |" in lines[3] and len(lines) == 4
     both = rows_of(record(study="main"), record(study="k2"))
     assert results_table(both).markdown().startswith("| study |")

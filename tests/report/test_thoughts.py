@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from figure_toys import RECORDS
+import numpy as np
+from figure_toys import RECORDS, folder
 
+from ruplar.evaluate.record import read_samples
 from ruplar.report.rows import collect
-from ruplar.report.thoughts import pick, thoughts
+from ruplar.report.thoughts import certainty, pick, thoughts
 
 
 def test_thoughts_stand_beside_the_chain_they_replace():
@@ -24,6 +26,18 @@ def test_examples_are_picked_by_order_and_length():
     samples = [{"question": q, "latents": [{}] * n, "correct": right} for q, (n, right) in asked.items()]
     assert [sample["question"] for sample in pick(samples, 4)] == ["b", "d", "c"]
     assert [sample["question"] for sample in pick(samples, 2)] == ["b", "c"]
+
+
+def test_the_certainty_of_every_stored_soft_token_is_drawn():
+    latents = [z for one in read_samples(folder("ruplar")) for z in one["latents"]]
+    drawing = certainty(collect(RECORDS))
+    top, entropy, both = drawing.figure.axes
+    for axes in (top, entropy):
+        assert sum(bar.get_height() for bar in axes.patches) == len(latents) == 1657
+    points = np.vstack([found.get_offsets() for found in both.collections])
+    assert sorted(points.tolist()) == sorted([z["probs"][0], z["entropy"]] for z in latents)
+    assert "the 1,657 soft tokens of RuPLaR on word-problems" in drawing.caption and "500 questions" in drawing.caption
+    assert certainty(collect(RECORDS.parent / "qwen-0.5b")) is None, "those of 100 questions are on record"
 
 
 def test_without_soft_tokens_there_are_no_thoughts():

@@ -23,13 +23,11 @@ def report(
             help="Significance tests of every row against the best, paired by question; on by default for studies."
         ),
     ] = None,
-    against: Annotated[
-        str | None, typer.Option(help="Test every row against this one too; it may belong to another study.")
-    ] = None,
+    against: Annotated[str | None, typer.Option(help="Test the rows of its study against this one too.")] = None,
     page: Annotated[
         Path | None,
         typer.Option(
-            help="Write the page of one folder: Markdown with its figure beside it or, ending in .html, one self-contained file."
+            help="Write the page of one folder: Markdown with its figures beside it or, ending in .html, one self-contained file."
         ),
     ] = None,
     drafts: Annotated[

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from statistics import NormalDist
+from statistics import NormalDist, variance
 from typing import NamedTuple
 
 import numpy as np
@@ -96,12 +96,6 @@ def clustered_variance(values: Sequence[float] | np.ndarray, groups: Sequence[in
 
 
 _ROUNDING = 1e-9  # sums of residuals below this are rounding errors
-
-
-def variance(values: Sequence[float]) -> float:
-    """Compute the sample variance of two or more values."""
-    mean = math.fsum(values) / len(values)
-    return math.fsum((v - mean) ** 2 for v in values) / (len(values) - 1)
 
 
 def bootstrap_mean(values: Sequence[float], *, seed: int = 0, draws: int = 10_000) -> Estimate:

@@ -9,9 +9,8 @@ from ruplar.report import paper
 from ruplar.report.paired import marks, ratio
 from ruplar.report.rows import Row
 from ruplar.report.sets import on_test_sets
-from ruplar.report.table import Table
+from ruplar.report.table import NONE, Table
 
-NONE = "–"
 MOST = 8
 """Questions with more reference steps are counted with these."""
 
@@ -46,9 +45,10 @@ def shares_table(rows: Sequence[Row], references: Mapping[str, str]) -> Table:
     return Table(names, lines, 1, f"Percent of {of}, by set", note if lines else "")
 
 
-def steps_tables(rows: Sequence[Row]) -> list[Table]:
-    """One table per set: accuracy by the number of steps of the reference chain; sets without chains are left out."""
-    return [table for name in _in_order({row.benchmark for row in rows}) if (table := _steps(rows, name)) is not None]
+def steps_table(rows: Sequence[Row]) -> Table | None:
+    """Accuracy by the number of steps of the reference chain, on the first set that has chains."""
+    made = (_steps(rows, name) for name in _in_order({row.benchmark for row in rows}))
+    return next((table for table in made if table is not None), None)
 
 
 def _steps(rows: Sequence[Row], benchmark: str) -> Table | None:

@@ -24,7 +24,6 @@ STOPPED = (
 class Curve:
     """One method on one benchmark: examples seen → row, ascending; at least two."""
 
-    study: str
     method: str
     benchmark: str
     points: dict[int, Row]
@@ -60,17 +59,13 @@ def curves(rows: Iterable[Row]) -> list[list[Curve]]:
     groups: dict[tuple[str, str], list[Curve]] = {}
     for (study, method, benchmark), points in found.items():
         if len(points) > 1:
-            curve = Curve(study, method, benchmark, dict(sorted(points.items())))
+            curve = Curve(method, benchmark, dict(sorted(points.items())))
             groups.setdefault((study, benchmark), []).append(curve)
     return list(groups.values())
 
 
-def curves_tables(rows: Sequence[Row]) -> list[Table]:
-    """One table per study and benchmark: accuracy at each budget, forward passes, and whether the method still improves."""
-    return [_table(group) for group in curves(rows)]
-
-
-def _table(found: Sequence[Curve]) -> Table:
+def curves_table(found: Sequence[Curve]) -> Table:
+    """Make the table of one study and benchmark: accuracy at each budget, forward passes, and whether a method still improves."""
     budgets = sorted({budget for curve in found for budget in curve.points})
     lines = []
     for curve in found:

@@ -25,7 +25,7 @@ from ruplar.report.paired import pairs
 from ruplar.report.rows import Row, Run, pool
 from ruplar.report.sets import is_selection, set_label
 from ruplar.report.table import NONE, Table, as_code, modes_table
-from ruplar.report.tables import pairs_table, results_table
+from ruplar.report.tables import cost_table, pairs_table, results_table
 
 if TYPE_CHECKING:
     from ruplar.model.store import ModelMetadata
@@ -61,7 +61,7 @@ def build_card(written: Written, subject: ModelRecords, *, licence: str | None =
 def _content(written: Written, subject: ModelRecords, licence: str | None) -> dict[str, Any]:
     card, record, backbone = written.card, subject.record, written.card.backbone.name
     rows = _in_order(subject)
-    hub, scores, results = hub_model(backbone), results_table(rows), subject.results
+    hub, scores, results = hub_model(backbone), results_table(rows), record.benchmarks
     latents = list(dict.fromkeys(f"{of(r.latents for r in results):.1f}" for of in (min, max)))
     question, answered = _example(subject)
     sources = [(*source.partition(": ")[::2], mark) for source, mark in record.data.items()]
@@ -90,6 +90,7 @@ def _content(written: Written, subject: ModelRecords, licence: str | None) -> di
         "own_scores": _own_scores(subject).markdown(),
         "scores": scores,
         "scores_table": _bold(scores, [row in subject.rows for row in rows]).markdown(),
+        "costs": cost_table(rows).markdown(),
         "tests": _tests(rows, subject),
         "ablations": _ablations(subject),
         "sources": ", ".join(f"`{source}`" for source in public(trained_on(record))),
@@ -169,7 +170,7 @@ def _bold(table: Table, own: Sequence[bool]) -> Table:
 
 def _own_scores(subject: ModelRecords) -> Table:
     lines = []
-    for r in sorted(subject.results, key=lambda r: is_selection(r.name)):
+    for r in sorted(subject.record.benchmarks, key=lambda r: is_selection(r.name)):
         [row] = pool([Run(subject.folder, subject.record, r)], drafts=True)  # clusters questions that share a scenario
         interval = f"[{row.low:.1f}, {row.high:.1f}]"
         lines.append((_named(r), f"{r.n:,}", f"{r.accuracy:.1f} {interval}", f"{r.latents:.2f}", f"{r.unreadable:,}"))

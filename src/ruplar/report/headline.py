@@ -23,7 +23,7 @@ def headline(rows: Sequence[Row], ablations: Ablations) -> str:
     group = max(sets.values(), key=len)
     text, direct = _named(group, "cot"), _named(group, "no_cot")
     soft = _best([row for row in group if method_of(row) not in ("cot", "no_cot") and row.latents > 0])
-    first = soft or max(group, key=_accuracy)
+    first = soft or max(group, key=lambda row: row.accuracy)
     kind = " (a selection set)" if is_selection(first.benchmark) else ""
     sentence = (
         f"{first.method} answers {first.accuracy:.1f} % of the {first.n:,} questions of {first.benchmark}{kind} correctly (95 % CI "
@@ -93,8 +93,4 @@ def _named(rows: Sequence[Row], method: str) -> Row | None:
 
 
 def _best(rows: Sequence[Row]) -> Row | None:
-    return max(rows, key=_accuracy, default=None)
-
-
-def _accuracy(row: Row) -> float:
-    return row.accuracy
+    return max(rows, key=lambda row: row.accuracy, default=None)

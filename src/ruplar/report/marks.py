@@ -50,8 +50,9 @@ def marked(table: Table, rows: Sequence[Row]) -> Table:
     note = marks_note(rows)
     if not table.lines or not note:
         return table
+    table = replace(table, note=f"{table.note} {note}".strip())
     if note == _ALL_BEFORE:
-        return replace(table, note=_joined(table.note, note))
+        return table
     places = {name: table.names.index(name) for name in ("study", "method", "benchmark") if name in table.names}
 
     def line(cells: tuple[str, ...]) -> tuple[str, ...]:
@@ -67,7 +68,7 @@ def marked(table: Table, rows: Sequence[Row]) -> Table:
         at = places["method"]
         return (*cells[:at], cells[at] + "".join(sign for sign in SIGNS.values() if sign in signs), *cells[at + 1 :])
 
-    return replace(table, lines=tuple(map(line, table.lines)), note=_joined(table.note, note))
+    return replace(table, lines=tuple(map(line, table.lines)))
 
 
 def marks_note(rows: Iterable[Row]) -> str:
@@ -80,7 +81,3 @@ def marks_note(rows: Iterable[Row]) -> str:
         return _ALL_BEFORE
     meanings = {**_MEANING, REUSED: f"{_MEANING[REUSED]} {', '.join(places)}."}
     return " ".join(meaning for mark, meaning in meanings.items() if mark in used)
-
-
-def _joined(*sentences: str) -> str:
-    return " ".join(filter(None, sentences))

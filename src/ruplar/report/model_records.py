@@ -15,7 +15,7 @@ from pydantic import ValidationError
 
 from ruplar import plugins
 from ruplar.errors import UserError
-from ruplar.evaluate.record import ABLATION, BenchmarkResult, RunRecord, read_ablation, read_record
+from ruplar.evaluate.record import ABLATION, RunRecord, read_ablation, read_record
 from ruplar.model.settings import BackboneConfig
 from ruplar.report.rows import Row, find_runs, of_section, pool
 
@@ -38,11 +38,6 @@ class ModelRecords:
     rows: list[Row]
     beside: list[Row]
     ablated: dict[tuple[int, str], list[dict[str, Any]]]
-
-    @property
-    def results(self) -> list[BenchmarkResult]:
-        """The results of these weights, not pooled."""
-        return self.record.benchmarks
 
     @property
     def seeds(self) -> tuple[int, ...]:

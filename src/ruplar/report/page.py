@@ -1,6 +1,6 @@
-"""A folder of records → one page, as Markdown with its figure beside it or as one self-contained HTML file.
+"""A folder of records → one page, as Markdown with its figures beside it or as one self-contained HTML file.
 
-The page says first what was found and what did not work, then has the tables, the figure, thoughts, tests, costs and settings.
+The page says first what was found and what did not work, then has the tables, figures, thoughts, tests, costs and settings.
 Tables have at most ten columns; what only some readers need is in collapsible sections. The HTML file is the same Markdown,
 rendered, without a script; it loads nothing from the network.
 """
@@ -22,8 +22,8 @@ from typing import Any
 from ruplar import io
 from ruplar.errors import UserError
 from ruplar.evaluate.record import ABLATION, RECORD, read_ablation, study_of
-from ruplar.report.breakdown import steps_tables
-from ruplar.report.budgets import curves, curves_tables
+from ruplar.report.breakdown import steps_table
+from ruplar.report.budgets import curves, curves_table
 from ruplar.report.figures import draw, draw_growth
 from ruplar.report.figures.style import Drawing
 from ruplar.report.headline import headline
@@ -31,15 +31,9 @@ from ruplar.report.marks import marked
 from ruplar.report.paper import printed_table
 from ruplar.report.rows import Row, find_runs, pool
 from ruplar.report.sets import on_test_sets
-from ruplar.report.table import NONE, Table, modes_table, to_markdown
-from ruplar.report.tables import (
-    accuracy_table,
-    cost_table,
-    latent_ablation_table,
-    summary_table,
-    tests_tables,
-)
-from ruplar.report.thoughts import thoughts
+from ruplar.report.table import NONE, Table, to_markdown
+from ruplar.report.tables import cost_table, latent_ablation_table, results_table, summary_table, tests_tables
+from ruplar.report.thoughts import certainty, thoughts
 
 log = logging.getLogger(__name__)
 
@@ -54,7 +48,7 @@ def write_page(
 
     Args:
         folder: With run.json files, or only with records of `ruplar bench`.
-        file: With the ending .html, the figure is in the page; else it is a PNG beside it.
+        file: With the ending .html, the figures are in the page; else they are PNGs beside it.
         against: Test rows against this one too, beside the study's reference.
         drafts: Include partial runs; the page says so at the top.
         made_by: The command that made the page; default: `ruplar report`.
@@ -62,21 +56,21 @@ def write_page(
     folder, file = Path(folder), Path(file)
     options = [str(folder), "--page", str(file), *(["--against", against] if against else [])]
     command = made_by or f"ruplar report {shlex.join(options)}"
-    text, drawing = build(folder, file.stem, against, drafts)
+    text, drawings = build(folder, file.stem, against, drafts)
     if file.suffix == ".html":
-        return [io.write_text(file, as_html(f"{text}\nMade by `{command}`.\n", drawing, f"{file.stem}.png"))]
+        return [io.write_text(file, as_html(f"{text}\nMade by `{command}`.\n", drawings))]
     written = [io.write_text(file, f"<!-- made by: {command} -->\n{text}")]
-    return written + ([io.write_bytes(file.with_suffix(".png"), drawing.png())] if drawing else [])
+    return written + [io.write_bytes(file.with_name(name), drawing.png()) for name, drawing in drawings.items()]
 
 
-def as_html(text: str, drawing: Drawing | None, name: str) -> str:
+def as_html(text: str, drawings: Mapping[str, Drawing]) -> str:
     """Render a page; of its HTML only the collapsible sections are HTML, whatever a record holds."""
     from markdown_it import MarkdownIt
 
     body = MarkdownIt("commonmark", {"html": False}).enable("table").render(text)
     start = r"<p>&lt;details&gt;\n&lt;summary&gt;(.*?)&lt;/summary&gt;</p>"
     body = re.sub(start, r"<details>\n<summary>\1</summary>", body).replace("<p>&lt;/details&gt;</p>", "</details>")
-    if drawing is not None:
+    for name, drawing in drawings.items():
         png = base64.b64encode(drawing.png()).decode()
         body = body.replace(f'src="{name}"', f'src="data:image/png;base64,{png}"')
     template = resources.files("ruplar.report").joinpath("page.html").read_text(encoding="utf-8")
@@ -84,43 +78,43 @@ def as_html(text: str, drawing: Drawing | None, name: str) -> str:
     return template.replace("{title}", html.escape(title)).replace("{body}", body)
 
 
-def build(folder: Path, name: str, against: str | None = None, drafts: bool = False) -> tuple[str, Drawing | None]:
-    """Make the page's Markdown and its figure, which is NAME.png in the page."""
+def build(folder: Path, name: str, against: str | None = None, drafts: bool = False) -> tuple[str, dict[str, Drawing]]:
+    """Make the page's Markdown and its figures by the names they have in it: NAME.png, NAME-soft-tokens.png."""
     if not any(folder.rglob(RECORD)):
         return _bench_page(folder, name)
     study = study_of(folder)
     every = pool(find_runs([folder], drafts), drafts)
     tries, rows = [row for row in every if TRY in row.method], [row for row in every if TRY not in row.method]
     rows, tries = (rows, tries) if rows else (tries, [])
-    drawing = draw(rows, bool(study.get("grid")))
-    own, loose = _ablations(folder, rows)
-    cost, learning, ablated = cost_table(rows), curves_tables(rows), latent_ablation_table(rows)
-    last = [curve.last for group in curves(rows) for curve in group]  # budgets are compared with equal ones
+    found = {f"{name}.png": draw(rows, bool(study.get("grid"))), f"{name}-soft-tokens.png": certainty(rows)}
+    drawings = {file: drawing for file, drawing in found.items() if drawing is not None}
+    cost, learning, ablated = cost_table(rows), curves(rows), latent_ablation_table(rows)
+    last = [curve.last for group in learning for curve in group]  # budgets are compared with equal ones
     measured = "ms at batch size 1" in cost.names
     title = f"Study {study['name']}" if "name" in study else folder.resolve().name
     sections = [
         f"# {title}\n",
         _draft(every),
         f"{study['about']}\n" if study.get("about") else "",
-        headline(last or rows, own | loose),
-        *(table.markdown() for table in learning),
+        headline(last or rows, _ablations(rows)),
+        *(curves_table(group).markdown() for group in learning),
         "" if learning else summary_table(rows).markdown(),
-        _figure(drawing, name),
+        _figure(drawings, f"{name}.png"),
         _details("Every row and budget", summary_table(rows)) if learning else "",
         cost.markdown() if measured else "",
         ablated.markdown() if ablated.lines else "",
-        *(modes_table(f"Latent ablation, {one}", modes).markdown() for one, modes in loose.items()),
         thoughts(rows),
+        _figure(drawings, f"{name}-soft-tokens.png"),
         _paired(rows, against),
         _by_steps(rows),
-        _details("All benchmarks", accuracy_table(rows)),
+        _details("All benchmarks", results_table(rows)),
         "" if measured else _details("Cost", replace(cost, title="")),
         _details("Beside the paper's printed numbers", replace(printed_table(rows), title="")),
         _details("Tries: settings chosen by their validation accuracy", summary_table(tries)) if tries else "",
         _details("Settings of each row", _settings(study)),
         _details("Runs", _runs(rows)),
     ]
-    return "\n".join(section for section in sections if section), drawing
+    return "\n".join(section for section in sections if section), drawings
 
 
 def _draft(rows: Sequence[Row]) -> str:
@@ -129,21 +123,18 @@ def _draft(rows: Sequence[Row]) -> str:
     return f"**Draft.** These runs may enter no table: {reasons}.\n" if reasons else ""
 
 
-def _figure(drawing: Drawing | None, name: str) -> str:
-    return f"![{drawing.title}]({name}.png)\n\n{drawing.caption}\n" if drawing else ""
+def _figure(drawings: Mapping[str, Drawing], file: str) -> str:
+    return f"![{drawings[file].title}]({file})\n\n{drawings[file].caption}\n" if file in drawings else ""
 
 
-def _ablations(folder: Path, rows: Sequence[Row]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Read the ablations of each row's first run that has one: of a study, and others such as `ruplar ablate --json` prints."""
-    own: dict[str, Any] = {}
-    loose: dict[str, Any] = {}
+def _ablations(rows: Sequence[Row]) -> dict[str, Any]:
+    """Read the ablations of each row's first run that has one."""
+    found: dict[str, Any] = {}
     for row in rows:
         file = next((run.folder / ABLATION for run in row.runs if (run.folder / ABLATION).is_file()), None)
         for name, modes in (read_ablation(file) if file else {}).items():
-            (own if row.study else loose).setdefault(f"{row.method} on {name}", modes)
-    for file in sorted(folder.rglob(ABLATION)):
-        loose |= {} if file.with_name(RECORD).is_file() else read_ablation(file)
-    return own, loose
+            found.setdefault(f"{row.method} on {name}", modes)
+    return found
 
 
 def _details(title: str, *tables: Table) -> str:
@@ -165,7 +156,7 @@ def _by_steps(rows: Sequence[Row]) -> str:
     """Accuracy by the number of reference steps, on the first test set that has chains."""
     tested = on_test_sets(rows)
     try:
-        table = next(iter(steps_tables(tested)), None)
+        table = steps_table(tested)
     except (OSError, UserError):  # no answers on record: the paired tests say so
         return ""
     return "" if table is None else _details(table.title, replace(marked(table, tested), title=""))
@@ -194,12 +185,13 @@ def _runs(rows: Sequence[Row]) -> Table:
     return Table(("method", "seed", "date", "commit", "hardware"), tuple(lines.values()), 5)
 
 
-def _bench_page(folder: Path, name: str) -> tuple[str, Drawing | None]:
+def _bench_page(folder: Path, name: str) -> tuple[str, dict[str, Drawing]]:
     records = _benches(folder)
     if not records:
         raise UserError(f"{folder}: nothing to report: no run.json and no bench record.")
-    drawing = next((draw_growth(record) for record in records if record["what"] == "growth"), None)
-    sections = ["# Speed and memory\n", "Measured by `ruplar bench`.\n", _figure(drawing, name)]
+    grown = [record for record in records if record["what"] == "growth"]
+    drawings = {f"{name}.png": draw_growth(record) for record in grown[:1]}
+    sections = ["# Speed and memory\n", "Measured by `ruplar bench`.\n", _figure(drawings, f"{name}.png")]
     for record in records:
         values = [(key, _cell(value)) for key, value in record.items() if not isinstance(value, dict | list)]
         lines = tuple((key, value) for key, value in values if len(value) <= _WIDEST)
@@ -209,7 +201,7 @@ def _bench_page(folder: Path, name: str) -> tuple[str, Drawing | None]:
             title = f"{record['shape']} against {record['text_model']}, {where}, threads: {record['threads']}"
             sections.insert(2, to_markdown([Table(tuple(record["rows"][0]), rows, 1, title)]))
         sections.append(_details(f"{record['what']}, {record['shape']}, {where}", Table(("field", "value"), lines, 2)))
-    return "\n".join(section for section in sections if section), drawing
+    return "\n".join(section for section in sections if section), drawings
 
 
 def _cell(value: Any) -> str:

@@ -8,7 +8,7 @@ Rockette; Hillis). Where questions share scenarios, the questions' part is clust
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -50,8 +50,7 @@ class Pair:
 def pairs(rows: Sequence[Row], against: str | None = None) -> list[Pair]:
     """Test every row against the best of its study, backbone and benchmark, or against the named row.
 
-    The best has the highest accuracy; of equals, the one with fewer forward passes. A named row may belong to another study
-    if no other row has its name. Rows with other questions than it, or without stored answers, are then skipped.
+    The best has the highest accuracy; of equals, the one with fewer forward passes.
     """
     if against is not None and against not in {row.method for row in rows}:
         raise UserError(unknown("row", against, {row.method for row in rows}))
@@ -60,32 +59,11 @@ def pairs(rows: Sequence[Row], against: str | None = None) -> list[Pair]:
         groups.setdefault((row.study, row.backbone, row.benchmark), []).append(row)
     found = []
     for group in groups.values():
-        reference = _reference(group, rows, against)
-        if reference is None:
-            continue
-        others = [row for row in group if row is not reference]
-        if reference not in group:
-            questions = marks(reference).keys()
-            others = [row for row in others if _questions(row) == questions]
-        found += _family(reference, others)
+        named = [row for row in group if against in (None, row.method)]
+        reference = min(named, key=lambda row: (-row.accuracy, row.forwards), default=None)
+        if reference is not None:
+            found += _family(reference, [row for row in group if row is not reference])
     return found
-
-
-def _reference(group: Sequence[Row], rows: Sequence[Row], against: str | None) -> Row | None:
-    """Choose the best of a group, or the row of that name: the group's own, else the only one elsewhere."""
-    if against is None:
-        return min(group, key=lambda row: (-row.accuracy, row.forwards))
-    place = group[0].backbone, group[0].benchmark
-    own = [row for row in group if row.method == against]
-    named = [row for row in rows if row.method == against and (row.backbone, row.benchmark) == place]
-    return (own or named)[0] if own or len(named) == 1 else None
-
-
-def _questions(row: Row) -> Set[Question] | None:
-    try:
-        return marks(row).keys()
-    except UserError:
-        return None
 
 
 def _family(reference: Row, others: Sequence[Row]) -> list[Pair]:

@@ -21,7 +21,6 @@ from typing import Any
 from pydantic import ValidationError
 
 from ruplar import plugins
-from ruplar.domains.base import Domain
 from ruplar.errors import UserError
 from ruplar.evaluate.record import RECORD, BenchmarkResult, RunRecord, differences, read_record, study_of
 from ruplar.evaluate.samples import OUTCOMES, SAMPLES, Outcomes, read_outcomes
@@ -66,11 +65,6 @@ class Row:
     groups: int | None = None  # number of scenarios; None where every question has its own, or the domain defines none
     # the pooled runs, in order of their seeds; not part of the JSON
     runs: tuple[Run, ...] = field(default=(), repr=False, compare=False)
-
-    @property
-    def acc_per_latent(self) -> float | None:
-        """The paper's Acc/#L; None without latents."""
-        return self.accuracy / self.latents if self.latents else None
 
     def as_dict(self) -> dict[str, Any]:
         """Convert to plain data for JSON, with exactly the keys `FIELDS`."""
@@ -229,15 +223,6 @@ def outcomes_of(run: Run) -> Outcomes:
     return found
 
 
-def domain_of(record: RunRecord) -> Domain:
-    """Load the domain a run was graded by."""
-    config = record.config
-    named = config.get("domain") or config.get("data", {}).get("domain")
-    if not named:
-        raise UserError(f"run '{record.name}' does not name its domain.")
-    return plugins.make("domains", *of_section(named))
-
-
 def of_section(raw: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
     """Split a plug-in's section, of a recipe (settings beside the name) or a model (below it), into name and settings."""
     settings = raw.get("settings", {key: value for key, value in raw.items() if key != "name"})
@@ -280,7 +265,7 @@ def _scenario(record: RunRecord) -> Callable[[str], str] | None:
     if not named:  # records of older runs
         return None
     try:
-        return getattr(domain_of(record), "scenario", None)
+        return getattr(plugins.make("domains", *of_section(named)), "scenario", None)
     except (UserError, ValidationError):  # a plug-in that is not installed, or of another version
         _warn_unknown(str(named["name"]))
         return None

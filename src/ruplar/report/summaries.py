@@ -11,14 +11,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from pathlib import Path
+from dataclasses import replace
+from statistics import variance
 
 from ruplar.errors import UserError
 from ruplar.evaluate.record import ABLATION, read_ablation
-from ruplar.evaluate.stats import over_seeds, t_quantile, variance
+from ruplar.evaluate.stats import Interval, over_seeds, t_quantile
 from ruplar.report.paper import FOUR
 from ruplar.report.rows import Row
+
+Ablations = dict[tuple[str, str, str, int, int], dict[str, tuple[float, Interval]]]
+"""Study, method, benchmark, its n and the number of seeds → mode → mean over seeds as a share, and its interval."""
 
 
 def averages(rows: Sequence[Row]) -> list[Row]:
@@ -50,39 +53,20 @@ def _half(four: Sequence[Row]) -> float:
     return 100 * t_quantile(freedom) * math.sqrt(whole)
 
 
-@dataclass(frozen=True)
-class LatentAblation:
-    """One method of a study on the `n` questions of `on`: mode → mean over seeds, low and high, in percent."""
-
-    study: str
-    method: str
-    on: str
-    n: int
-    seeds: int
-    modes: dict[str, tuple[float, float, float]]
-
-
-def latent_ablations(rows: Sequence[Row]) -> list[LatentAblation]:
+def latent_ablations(rows: Sequence[Row]) -> Ablations:
     """Pool the ablations of every method whose runs all have one; a row's own benchmark does not matter."""
-    found = {}
+    found: Ablations = {}
     for row in rows:
         files = [run.folder / ABLATION for run in row.runs]
-        if row.study and (row.study, row.method) not in found and files and all(file.is_file() for file in files):
-            found[row.study, row.method] = _pooled(row, files)
-    return list(found.values())
-
-
-def _pooled(row: Row, files: Sequence[Path]) -> LatentAblation:
-    found = [read_ablation(file) for file in files]
-    shares: dict[tuple[str, int, str], list[float]] = {}
-    for on, line in ((on, line) for one in found for on, lines in one.items() for line in lines):
-        shares.setdefault((on, line["n"], line["mode"]), []).append(line["correct"] / line["n"])
-    ablated_on = {(on, n) for on, n, _ in shares}
-    if len(ablated_on) != 1 or {len(values) for values in shares.values()} != {len(files)}:
-        raise UserError(f"'{row.method}': its seeds were ablated on different questions or in different modes.")
-    [(on, n)] = ablated_on
-    modes = {}
-    for (_, _, mode), values in shares.items():
-        mean, (low, high) = over_seeds(values, n)
-        modes[mode] = (100 * mean, 100 * low, 100 * high)
-    return LatentAblation(row.study, row.method, on, n, len(files), modes)
+        if not files or not all(file.is_file() for file in files):
+            continue
+        shares: dict[tuple[str, int], dict[str, list[float]]] = {}
+        for on, line in ((on, line) for file in files for on, lines in read_ablation(file).items() for line in lines):
+            right = line["correct"] / line["n"]
+            shares.setdefault((on, line["n"]), {}).setdefault(line["mode"], []).append(right)
+        if {len(values) for modes in shares.values() for values in modes.values()} != {len(files)}:
+            raise UserError(f"'{row.method}': its seeds were ablated on different questions or in different modes.")
+        for (on, n), modes in shares.items():
+            key = row.study, row.method, on, n, len(files)
+            found[key] = {mode: over_seeds(values, n) for mode, values in modes.items()}
+    return found

@@ -39,20 +39,25 @@ def to_markdown(found: Iterable[Table]) -> str:
 def modes_table(title: str, modes: Sequence[Mapping[str, Any]]) -> Table:
     """One line per mode of one model's latent ablation."""
     lines = tuple(
-        (m["mode"], as_code(m["about"]), f"{m['n']:,}", _interval(m, "accuracy", ""), _gap(m)) for m in modes
+        (
+            m["mode"],
+            as_code(m["about"]),
+            f"{m['n']:,}",
+            f"{m['accuracy']:.1f} [{m['low']:.1f}, {m['high']:.1f}]",
+            NONE
+            if m["difference"] is None
+            else signed_interval(*(m[f"difference{x}"] for x in ("", "_low", "_high"))),
+        )
+        for m in modes
     )
     names = ("mode", "in place of the latents", "n", "accuracy % [95 % CI]", "difference, points [95 % CI]")
     return Table(names, lines, 2, title)
 
 
-def _gap(mode: Mapping[str, Any]) -> str:
-    return NONE if mode["difference"] is None else _interval(mode, "difference", "difference_", "+")
-
-
-def _interval(mode: Mapping[str, Any], key: str, prefix: str, sign: str = "") -> str:
-    low, high = mode[f"{prefix}low"], mode[f"{prefix}high"]
-    text = f"{mode[key]:{sign}.1f}" + ("" if low is None else f" [{low:{sign}.1f}, {high:{sign}.1f}]")
-    return text.replace("-", MINUS)
+def signed_interval(mean: float, low: float, high: float) -> str:
+    """`+1.2 [−0.3, +2.7]`; zero has no sign."""
+    texts = ("0.0" if abs(value) < 0.05 else f"{value:+.1f}".replace("-", MINUS) for value in (mean, low, high))
+    return "{} [{}, {}]".format(*texts)
 
 
 def as_code(text: str) -> str:

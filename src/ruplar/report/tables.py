@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from ruplar.evaluate.record import BenchmarkResult, study_of
+from ruplar.evaluate.stats import Interval
 from ruplar.report import paper
 from ruplar.report.breakdown import shares_table
-from ruplar.report.budgets import curves_tables
-from ruplar.report.marks import marked, marks_note
+from ruplar.report.budgets import curves, curves_table
+from ruplar.report.marks import marked
 from ruplar.report.paired import Pair, pairs
 from ruplar.report.rows import Row, method_of
 from ruplar.report.sets import ABOUT, is_selection, on_test_sets, set_label
 from ruplar.report.summaries import averages, latent_ablations
-from ruplar.report.table import MINUS, NONE, Table
+from ruplar.report.table import NONE, Table, signed_interval
 
 INTERVALS = "Accuracy is the mean over seeds; its 95 % confidence interval covers the questions and, from two seeds on, the seeds."
 SELECTED = "(selection): checkpoints and settings were chosen on this set; it is not a test set."
@@ -31,16 +31,14 @@ MODES = {"zero": "zeroed", "argmax": "hardened"}
 
 
 def tables(rows: Sequence[Row], *, tests: bool = True, against: str | None = None) -> list[Table]:
-    """Make all tables of a report: results, macro-averages, latent ablation, paired tests, the paper's numbers beside ours.
+    """Make all tables of a report: results, macro-averages, costs, latent ablation, paired tests, the paper's numbers beside ours.
 
-    `tests`, `against`: see `tests_tables`; without tests rows are compared only with the row `against`.
+    With a row `against`, there are `tests_tables` even without `tests`.
     """
-    found = [*curves_tables(rows), results_table(rows), *([summary_table(rows)] if averages(rows) else [])]
-    found.append(latent_ablation_table(rows))
-    if tests:
+    found = [*map(curves_table, curves(rows)), results_table(rows), *([summary_table(rows)] if averages(rows) else [])]
+    found += [cost_table(rows), latent_ablation_table(rows)]
+    if tests or against is not None:
         found += tests_tables(rows, against)
-    elif against is not None:
-        found.append(_tested(rows, against))
     found.append(paper.printed_table(rows))
     return [table for table in found if table.lines]
 
@@ -136,63 +134,44 @@ def _share_name(rows: Sequence[Row], named: Mapping[str, str]) -> str:
 
 
 def results_table(rows: Sequence[Row]) -> Table:
-    """One line per row, with every cost that was measured; the study only where there are several."""
-    cells = [_cells(row) for row in rows]
-    studies = {row.study for row in rows}
-    names = [name for name in (cells[0] if cells else {}) if any(c[name] != NONE for c in cells)]
-    names = names if len(studies) > 1 else [name for name in names if name != "study"]
-    lines = tuple(tuple(c[name] for name in names) for c in cells)
-    note = INTERVALS if any(row.study for row in rows) else ""
+    """One line per row; study and backbone only where there are several."""
     shared = _shared_scenarios(rows)
     clustered = f"{shared}: the interval is clustered by scenario." if shared else ""
     shown = SELECTED if any(is_selection(row.benchmark) for row in rows) else ""
-    note = " ".join(filter(None, (note, shown, clustered)))
-    return marked(Table(tuple(names), lines, 4 if len(studies) > 1 else 3, note=note), rows)
-
-
-_COSTS = (
-    "tokens processed",
-    "ms a question",
-    "ms at batch size 1",
-    "inference memory (GB)",
-    "training time",
-    "training memory (GB)",
-)
-
-
-def accuracy_table(rows: Sequence[Row]) -> Table:
-    """`results_table` without times and memory; the backbone only where there are several."""
-    table = results_table(rows)
-    hidden = {*_COSTS} | (set() if len({row.backbone for row in rows}) > 1 else {"backbone"})
-    return replace(_columns(table, [name for name in table.names if name not in hidden]), note=table.note)
+    note = " ".join(filter(None, (INTERVALS if any(row.study for row in rows) else "", shown, clustered)))
+    return _of_rows(rows, _results, note=note)
 
 
 def cost_table(rows: Sequence[Row]) -> Table:
-    """Times and memory of `results_table`."""
-    table = _columns(results_table(rows), ("study", "method", "benchmark", *_COSTS))
-    return replace(table, title="Cost", note=marks_note(rows))
+    """Times and memory of every row, as far as they were measured."""
+    return _of_rows(rows, _costs, title="Cost")
 
 
-def _columns(table: Table, names: Sequence[str]) -> Table:
-    """Keep these columns, where the table has them."""
-    present = [table.names.index(name) for name in names if name in table.names]
-    lines = dict.fromkeys(tuple(line[i] for i in present) for line in table.lines)
-    return Table(tuple(table.names[i] for i in present), tuple(lines), sum(i < table.texts for i in present))
+def _of_rows(rows: Sequence[Row], cells: Callable[[Row], dict[str, str]], title: str = "", note: str = "") -> Table:
+    several = {name for name in ("study", "backbone") if len({getattr(row, name) for row in rows}) > 1}
+    found = []
+    for row in rows:
+        named = {"study": row.study or NONE, "method": row.method, "backbone": row.backbone}
+        kept = {name: cell for name, cell in named.items() if name == "method" or name in several}
+        found.append(kept | {"benchmark": set_label(row.benchmark), **cells(row)})
+    measured = [name for name in (found[0] if found else ()) if any(one[name] != NONE for one in found)]
+    lines = tuple(tuple(one[name] for name in measured) for one in found)
+    return marked(Table(tuple(measured), lines, 2 + len(several), title, note), rows)
 
 
-def _cells(row: Row) -> dict[str, str]:
-    ratio = row.acc_per_latent
+def _results(row: Row) -> dict[str, str]:
     return {
-        "study": row.study or NONE,
-        "method": row.method,
-        "backbone": row.backbone,
-        "benchmark": set_label(row.benchmark),
         "n": f"{row.n:,}",
         "seeds": str(len(row.seeds)),
         "accuracy % [95 % CI]": f"{row.accuracy:.1f} [{row.low:.1f}, {row.high:.1f}]",
         "#L": f"{row.latents:.2f}",
-        "Acc/#L": NONE if ratio is None else f"{ratio:.1f}",
+        "Acc/#L": f"{row.accuracy / row.latents:.1f}" if row.latents else NONE,
         "forward passes": f"{row.forwards:.1f}",
+    }
+
+
+def _costs(row: Row) -> dict[str, str]:
+    return {
         "tokens processed": _averaged(_tokens(run.result) for run in row.runs),
         "ms a question": _short(row.ms_per_question),
         "ms at batch size 1": _averaged(run.result.ms_batch1 for run in row.runs),
@@ -224,23 +203,24 @@ def _time(seconds: float) -> str:
 def latent_ablation_table(rows: Sequence[Row]) -> Table:
     """One line per method whose latents were replaced; empty when there is none."""
     found = latent_ablations(rows)
-    modes = list(dict.fromkeys(mode for one in found for mode in one.modes))
+    modes = list(dict.fromkeys(mode for pooled in found.values() for mode in pooled))
     lines = tuple(
-        (
-            one.method,
-            set_label(one.on),
-            f"{one.n:,}",
-            str(one.seeds),
-            *("{:.1f} [{:.1f}, {:.1f}]".format(*one.modes[mode]) if mode in one.modes else NONE for mode in modes),
-        )
-        for one in found
+        (method, set_label(on), f"{n:,}", str(seeds), *(_share_cell(pooled.get(mode)) for mode in modes))
+        for (_, method, on, n, seeds), pooled in found.items()
     )
-    shared, note = _shared_scenarios(row for row in rows if row.benchmark in {one.on for one in found}), ABLATED
+    shared, note = _shared_scenarios(row for row in rows if row.benchmark in {on for _, _, on, _, _ in found}), ABLATED
     if shared:  # an ablation stores counts only, which cannot be clustered
         note += f" Only counts are on record, so questions are treated as independent here; {shared}."
     heads = [MODES.get(mode, mode) for mode in modes]
     names = ("method", "benchmark", "n", "seeds", *heads)
     return marked(Table(names, lines, 2, "Latent ablation", note if lines else ""), rows)
+
+
+def _share_cell(pooled: tuple[float, Interval] | None) -> str:
+    if pooled is None:
+        return NONE
+    mean, (low, high) = pooled
+    return f"{100 * mean:.1f} [{100 * low:.1f}, {100 * high:.1f}]"
 
 
 def pairs_table(found: Sequence[Pair], title: str = "") -> Table:
@@ -254,7 +234,7 @@ def pairs_table(found: Sequence[Pair], title: str = "") -> Table:
             pair.against,
             set_label(pair.benchmark),
             f"{pair.n:,}",
-            f"{_signed(pair.difference)} [{_signed(pair.low)}, {_signed(pair.high)}]",
+            signed_interval(pair.difference, pair.low, pair.high),
             _probability(pair.p),
             _probability(pair.holm) + (" *" if pair.holm < 0.05 else ""),
             pair.test,
@@ -265,11 +245,6 @@ def pairs_table(found: Sequence[Pair], title: str = "") -> Table:
     if shared:
         note += f" 'scenarios': the variance of the questions is clustered by scenario; {shared}."
     return Table(("study", *names) if several else names, lines, 4 if several else 3, title, note if lines else "")
-
-
-def _signed(value: float) -> str:
-    text = f"{value:+.1f}"
-    return "0.0" if text in ("+0.0", "-0.0") else text.replace("-", MINUS)
 
 
 def _probability(p: float) -> str:

@@ -1,4 +1,4 @@
-"""Rows with stored samples → a few questions with their soft tokens, beside the chain that a text method wrote for them."""
+"""Rows with stored samples → a few questions with their soft tokens and the chain a text method wrote, and a figure of them all."""
 
 from __future__ import annotations
 
@@ -9,14 +9,16 @@ from typing import Any
 
 from ruplar.display import latent_line
 from ruplar.evaluate.samples import SAMPLES, Sample, read_samples
+from ruplar.report.figures.certainty import draw_certainty
+from ruplar.report.figures.style import Drawing
 from ruplar.report.rows import Row, Run, method_of
 from ruplar.types import Latent
 
 EXAMPLES = 4
 
 
-def thoughts(rows: Sequence[Row]) -> str:
-    """Show thoughts of the paper's method, else of the best one, as a block of text; "" where none are stored.
+def soft_row(rows: Sequence[Row]) -> Row | None:
+    """Choose the row with stored soft tokens whose thoughts are shown: one of the paper's method, else another.
 
     Of several rows it is the one on the benchmark that most rows share, then the most accurate.
     """
@@ -26,7 +28,21 @@ def thoughts(rows: Sequence[Row]) -> str:
         return method_of(row) == "ruplar", beside, row.accuracy
 
     able = [row for row in rows if any(sample.get("latents") for sample in _of(row.runs[0])[:20])]
-    best = max(able, key=rank, default=None)
+    return max(able, key=rank, default=None)
+
+
+def certainty(rows: Sequence[Row]) -> Drawing | None:
+    """Draw the certainty of the soft tokens of `soft_row`; None where only those of some answers are stored."""
+    best = soft_row(rows)
+    samples = _of(best.runs[0]) if best else []
+    if best is None or any(len(one["latents"]) != one["latent_count"] for one in samples):
+        return None
+    return draw_certainty(f"{best.method} on {best.benchmark}", samples)
+
+
+def thoughts(rows: Sequence[Row]) -> str:
+    """Show thoughts of `soft_row` as a block of text; "" where none are stored."""
+    best = soft_row(rows)
     if best is None:
         return ""
     beside = [row for row in rows if (row.study, row.benchmark) == (best.study, best.benchmark)]

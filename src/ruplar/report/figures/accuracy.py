@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -81,6 +80,8 @@ def _front(rows: Sequence[Row]) -> str:
 
 
 def _panel(axes: Any, rows: Sequence[Row], label: str) -> None:
+    from matplotlib.ticker import LogLocator
+
     front, certain = frontier(rows), clear(rows)
     axes.plot(
         [row.forwards for row in front], [row.accuracy for row in front],
@@ -94,20 +95,12 @@ def _panel(axes: Any, rows: Sequence[Row], label: str) -> None:
         )  # fmt: skip
     axes.set_xscale("log")
     axes.margins(x=0.12)
-    costs = [row.forwards for row in rows]
-    axes.set_xticks(round_numbers(min(costs) / 1.3, max(costs) * 1.3))
+    axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
     axes.xaxis.set_major_formatter(lambda value, place=None: f"{value:g}")
     axes.minorticks_off()
     axes.set(xlabel=label, ylabel="accuracy, %")
     low = min(row.low for row in rows)
     axes.set_ylim(max(0.0, low - 4), min(101.5, max(row.high for row in rows) + 3))
-
-
-def round_numbers(low: float, high: float) -> list[float]:
-    """Choose round numbers between two positive ones for a logarithmic axis."""
-    steps = (1, 2, 5) if high / low > 12 else (1, 1.5, 2, 3, 4, 5, 7)
-    powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
-    return [step * 10.0**power for power in powers for step in steps if low <= step * 10.0**power <= high]
 
 
 @styled

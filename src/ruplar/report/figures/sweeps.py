@@ -21,11 +21,8 @@ ABOUT = {
 }
 """Setting → its symbol and what it is; others are shown under their own name."""
 
-_NAME, _SAME = 26, 0.15
-"""Longest benchmark name in a legend; differences in #L below this are not shown."""
-
-_GRID, _TITLE = 2, 40
-"""Maximum settings in the label of a sweep (with more, the first row's name is the label); characters per line of a title."""
+_TITLE = 40
+"""Characters per line of a title."""
 
 
 @dataclass(frozen=True)
@@ -34,8 +31,7 @@ class Sweep:
 
     Attributes:
         setting: Its dotted name.
-        label: What distinguishes it from other sweeps of the setting: in a grid the prior and the other settings' values, else
-            the name of its first row.
+        label: What distinguishes it from other sweeps of the setting: the prior and other settings' values.
         lines: Benchmark → value of the setting → its row; ascending.
         scale: Sweeps with the same value share their y axis.
     """
@@ -66,7 +62,7 @@ def find(rows: Sequence[Row]) -> list[Sweep]:
 
 
 def _sweeps(setting: str, clusters: Sequence[Mapping[str, Sequence[Row]]]) -> list[Sweep]:
-    """Make the sweeps of one setting, labelled by their prior and up to two numbers (a grid), else by their first rows."""
+    """Make the sweeps of one setting, labelled by their prior and the other settings in which they differ."""
 
     def value(row: Row) -> float:
         return float(settings_of(row)[setting])
@@ -78,14 +74,12 @@ def _sweeps(setting: str, clusters: Sequence[Mapping[str, Sequence[Row]]]) -> li
     values = {key: [config.get(key) for config in configs] for key in sorted(apart - {setting, "prior.name"})}
     if len(set(priors)) > 1:  # settings that only one prior has are implied by its name
         values = {key: found for key, found in values.items() if not (key.startswith("prior.") and None in found)}
-    alike = all(_is_number(one) for found in values.values() for one in found) and len(set(map(_kind, firsts))) == 1
-    grid = len(values) <= _GRID and alike
     made = []
-    for i, (cluster, first, prior) in enumerate(zip(clusters, firsts, priors, strict=True)):
+    for i, (cluster, prior) in enumerate(zip(clusters, priors, strict=True)):
         label = [f"{prior} prior"] if prior else []
-        label += [f"{_sign(key)} = {found[i]:g}" for key, found in values.items() if grid]
+        label += [f"{_sign(key)} = {found[i]}" for key, found in values.items()]
         lines = {name: {value(row): row for row in sorted(line, key=value)} for name, line in cluster.items()}
-        made.append(Sweep(setting, tuple(label) if grid else (first.method,), lines, prior if grid else ""))
+        made.append(Sweep(setting, tuple(label), lines, prior))
     return made
 
 
@@ -131,8 +125,7 @@ def draw(sweeps: Sequence[Sweep]) -> Drawing:
         panel.set_ylim(min(low for low, _ in limits), max(high for _, high in limits))
     for empty in axes[len(sweeps) :]:
         empty.set_visible(False)
-    names = [name if len(name) <= _NAME else name[: _NAME - 1] + "…" for name in drawn]
-    figure.legend(list(drawn.values()), names, loc="outside lower center", ncols=min(len(names), 5))
+    figure.legend(list(drawn.values()), list(drawn), loc="outside lower center", ncols=min(len(drawn), 5))
     return Drawing("Sweeps over one setting", _caption(sweeps), figure)
 
 
@@ -152,8 +145,7 @@ def _caption(sweeps: Sequence[Sweep]) -> str:
 
 
 def _lengths(latents: Sequence[float]) -> str:
-    low, high = min(latents), max(latents)
-    return f"#L {high:.1f}" if high - low < _SAME else f"#L {low:.1f}–{high:.1f}"
+    return "#L " + "–".join(dict.fromkeys(f"{of(latents):.1f}" for of in (min, max)))
 
 
 def _panel(axes: Any, sweep: Sweep, benchmarks: Sequence[str]) -> dict[str, Any]:
