@@ -2,7 +2,6 @@
 
 import json
 
-import pytest
 from typer.testing import CliRunner
 
 from ruplar.cli import app
@@ -43,13 +42,6 @@ def test_held_out_questions_and_test_sets_are_not_augmented(tmp_path):
         assert done.exit_code == 1 and not (tmp_path / f"out{option}.jsonl").exists()
     said = run("augment", source, str(tmp_path / "out.jsonl"), "--valid", source).output
     assert "none of 1 chains can be augmented" in said and "its question is held out" in said
-
-
-@pytest.mark.slow
-def test_fewer_problems_than_asked_for_are_explained(tmp_path):
-    source = write(tmp_path / "in.txt", [("Tom has 3 cats and gets 4 dogs. How many pets?", "<<3+4=7>>", 7)])
-    said = run("augment", source, str(tmp_path / "out.jsonl"), "--count", "5000", "--per-chain", "5000").output
-    assert "fewer than the 5,000 requested: 1 chains are exhausted" in said
 
 
 def test_make_writes_short_problems_and_drills(tmp_path):

@@ -1,14 +1,17 @@
+"""What a terminal shows: priors of a chain, and the thought of an answer."""
+
 import io
 
 import pytest
 from rich.console import Console
 
+from ruplar.display import show_answer
 from ruplar.domains import arithmetic
 from ruplar.errors import UserError
 from ruplar.plugins import make
 from ruplar.preview import preview, render
 from ruplar.priors.base import PriorTable
-from ruplar.types import Span
+from ruplar.types import Answer, Latent, Span
 
 
 class WholeStep:
@@ -61,12 +64,6 @@ def test_a_chain_is_shown_step_by_step_with_latents_counted_through():
     assert (shown["tokenizer"], shown["prior"], shown["dynamic"]) == ("letters", "mixture", False)
 
 
-def test_a_prior_of_one_token_has_no_entropy_and_no_minus_zero():
-    shown = show(["7"])
-    assert str(shown["steps"][0]["spans"][0]["entropy"]) == "0.0"
-    assert "entropy 0.000 nats" in written(shown)
-
-
 def test_what_the_focus_leaves_out_is_marked():
     # 0.04 over the four operands 1 + 2 = is 0.01 each: not above the threshold
     shown = show("<<1+2=7>>", operand_share=0.04)
@@ -108,6 +105,25 @@ def test_a_step_without_a_span_is_shown_and_takes_no_latent():
     assert "no latent" in written(shown)
 
 
-def test_a_fresh_prior_says_that_it_is_one_draw():
-    assert "one draw" in written(show("<<3+4=7>>", prior="gumbel"))
-    assert "one draw" not in written(show("<<3+4=7>>"))
+def terminal(count: int) -> list[str]:
+    latents = tuple(Latent(("7", "8"), (0.75, 0.25), 0.56, 0.0) for _ in range(count))
+    console = Console(file=io.StringIO(), width=120)
+    show_answer(console, Answer("18", latents=latents, latent_count=count, forwards=5))
+    return console.file.getvalue().splitlines()
+
+
+def test_each_soft_token_has_a_line_and_their_bars_stand_below_each_other():
+    lines = terminal(12)
+    assert len(lines) == 13 and " ".join(lines[-1].split()) == "answer 18 12 soft tokens, 5 forward passes"
+    assert {line.index("█") for line in lines[:-1]} == {6}
+    assert [line.split()[0] for line in lines[:-1]] == [f"z{i}" for i in range(1, 13)]
+    assert "7 0.75" in lines[0] and "8 0.25" in lines[0] and lines[0].endswith("entropy 0.56")
+    assert terminal(1)[0].index("█") == 5
+
+
+def test_a_soft_token_of_many_tokens_fits_80_columns():
+    latent = Latent(("1200", "400", "+", "=", "800", "3"), (0.6, 0.1, 0.1, 0.1, 0.05, 0.05), 1.2, 0.0)
+    console = Console(file=io.StringIO(), width=80)
+    show_answer(console, Answer("1200", latents=(latent,) * 10, latent_count=10, forwards=13))
+    lines = console.file.getvalue().splitlines()
+    assert len(lines) == 11 and "1200 0.60  400 0.10  + 0.10  = 0.10  entropy 1.20" in lines[0]

@@ -76,15 +76,6 @@ def test_passages_that_gsm8k_shares_with_its_test_set_are_counted(data, benchmar
     assert set(index.sets) == set(sets) and all(record["sha256"] for record in index.sets.values())
 
 
-@pytest.mark.parametrize(
-    ("real", "rows"), [(False, 5), pytest.param(True, 500, marks=pytest.mark.slow)], ids=["invented", "real"]
-)
-def test_all_validation_questions_are_in_the_training_set(data, benchmark_data, real, rows):
-    folder = benchmark_data("gsm8k-train", "gsm8k-aug-valid") if real else data
-    examples = read("gsm8k-train", DOMAIN, need_steps=False, data_dir=folder).examples
-    assert shared(index_of(["gsm8k-aug-valid"], DOMAIN, folder), examples)[f"{EQUAL} as in gsm8k-aug-valid"] == rows
-
-
 @pytest.mark.parametrize(("source", "why"), cases(__file__, "why_not_train"))
 def test_sets_with_test_or_selection_questions_are_known_by_name_file_and_hub_address(source, why):
     found = why_not_train(source)

@@ -50,18 +50,6 @@ def test_ruplar_test_rows_may_have_a_chain_none_or_python_source(tmp_path, write
     assert examples[2].chain == python
 
 
-def test_coconut_lists_give_their_steps_directly(tmp_path):
-    rows = [
-        {"question": "Q?", "steps": ["<<3+4=7>>", "<<7*2=14>>"], "answer": "14"},
-        {"question": "R?", "steps": ["Tom is a terpus."], "answer": "Tom is a lempus."},
-    ]
-    path = tmp_path / "a.json"
-    path.write_text(json.dumps(rows, indent=1), encoding="utf-8")
-    first, second = read(path, DOMAIN).examples
-    assert first == Example("Q?", ("3+4=7", "7*2=14"), "14", "a.json:1", "<<3+4=7>> <<7*2=14>>")
-    assert (second.steps, second.source) == (("Tom is a terpus.",), "a.json:2")
-
-
 @pytest.mark.parametrize(
     ("row", "said"),
     [
@@ -250,11 +238,17 @@ def test_all_kinds_of_bad_rows_are_reported_in_one_error(tmp_path, write):
 
 def test_with_skip_bad_bad_rows_are_left_out_counted_and_logged(tmp_path, caplog, write):
     with caplog.at_level(logging.WARNING):
-        reading = read(write(tmp_path / "a.jsonl", *BAD), DOMAIN, skip_bad=True)
+        reading = read(path := write(tmp_path / "a.jsonl", *BAD), DOMAIN, skip_bad=True)
     assert [e.source for e in reading.examples] == ["a.jsonl:1", "a.jsonl:6"]
-    assert reading.rows == 10
-    counts = {reason: len(problems) for reason, problems in reading.left_out.items()}
-    assert counts == {"broken row": 6, "no step": 1, "unreadable answer": 1}
+    assert reading.record() == {
+        "source": "a.jsonl",
+        "sha256": fingerprint(path),
+        "questions_sha256": fingerprint_questions(reading.examples),
+        "rows": 10,
+        "examples": 2,
+        "left_out": {"broken row": 6, "no step": 1, "unreadable answer": 1},
+        "repeats_kept": 1,
+    }
     assert [p.source for p in reading.left_out["broken row"]] == [f"a.jsonl:{n}" for n in (2, 5, 7, 8, 9, 10)]
     assert "2 of 10 rows read" in caplog.text and 'a.jsonl:3 "So he has 7 left."' in caplog.text
     assert reading.report() in caplog.text
@@ -305,20 +299,6 @@ def test_fingerprints_identify_files_and_question_lists(tmp_path, write):
     assert fingerprint_questions([one, two]) != fingerprint_questions([two, one])
 
 
-def test_the_record_has_counts_and_fingerprints(tmp_path, write):
-    path = write(tmp_path / "a.jsonl", *BAD)
-    reading = read(path, DOMAIN, skip_bad=True)
-    assert reading.record() == {
-        "source": "a.jsonl",
-        "sha256": fingerprint(path),
-        "questions_sha256": fingerprint_questions(reading.examples),
-        "rows": 10,
-        "examples": 2,
-        "left_out": {"broken row": 6, "no step": 1, "unreadable answer": 1},
-        "repeats_kept": 1,
-    }
-
-
 def test_answers_in_words_are_reported_and_units_are_removed(tmp_path, caplog):
     rows = [{"question": "3 and 4?", "answer": "7 apples"}, {"question": "1 and 1?", "answer": "two"}]
     path = tmp_path / "some.jsonl"
@@ -328,10 +308,3 @@ def test_answers_in_words_are_reported_and_units_are_removed(tmp_path, caplog):
     assert [example.answer for example in reading.examples] == ["7", "two"]
     assert [problem.source for problem in reading.in_words] == ["some.jsonl:2"]
     assert "1 of 2 rows have an answer that the domain cannot parse" in caplog.text
-
-
-def test_a_row_with_a_lone_surrogate_is_broken(tmp_path):
-    path = tmp_path / "half.jsonl"
-    path.write_text('{"question": "How many \\ud83d?", "answer": "7"}\n', encoding="utf-8")
-    with pytest.raises(UserError, match=r"half.jsonl:1 .*lone surrogate"):
-        read(path, DOMAIN, need_steps=False)

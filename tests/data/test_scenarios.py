@@ -64,16 +64,6 @@ def test_data_check_lists_the_wrong_chains(facts):
     assert train["wrong_steps"][1]["at"] == f"date-understanding-train.jsonl:{facts.at[1]}"
 
 
-def test_wrong_chains_are_no_training_rows_and_are_counted_in_a_benchmark(facts):
-    (rows, tests), (wrong, wrong_tests) = facts.rows, facts.wrong
-    with pytest.raises(UserError, match=f"{wrong} of {rows} chains are wrong.*:1 Thanksgiving.*skip_bad: true"):
-        opened("date-understanding-train", "train", facts.folder)
-    kept = opened("date-understanding-train", "train", facts.folder, skip_bad=True)
-    assert len(kept.examples) == rows - wrong and kept.record["left_out"] == {"wrong chain": wrong}
-    asked = opened("date-understanding", "test", facts.folder)
-    assert len(asked.examples) == tests and asked.record["wrong_kept"] == wrong_tests
-
-
 def test_any_file_can_be_divided_by_what_its_questions_tell(facts, data):
     config = {"source": "prosqa-valid", "split_by": "scenario"}
     found = {part: opened(config, part, facts.folder, LOGIC).examples for part in PARTS}

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import math
+
 import pytest
 import torch
 
@@ -8,9 +10,12 @@ from ruplar.engine.thinker import NoThinker, ReplayThinker
 from ruplar.errors import UserError
 from ruplar.evaluate import ablate as module
 from ruplar.evaluate.ablate import MODES, ablate, derangement
+from ruplar.reasoner import LatentReasoner
 from ruplar.types import Example
 
 SHORT = Decoding(max_answer_tokens=3)
+HIDDEN = ["coconut", "codi"]
+"""Methods whose latents are hidden states."""
 
 
 @pytest.fixture
@@ -72,3 +77,27 @@ def test_a_method_without_soft_tokens_has_nothing_to_ablate(method, make_reasone
 def test_one_question_cannot_be_shuffled(reasoner, examples):
     with pytest.raises(UserError, match="at least two questions, got 1"):
         ablate(reasoner, examples[:1])
+
+
+@pytest.mark.parametrize("method", HIDDEN)
+def test_latents_are_shown_as_what_the_head_reads_in_them(make_reasoner, questions, method):
+    reasoner = make_reasoner(method)
+    answers = reasoner.ask(questions, return_latents=True, decoding=SHORT)
+    for answer in answers:
+        assert (answer.latent_count, len(answer.latents), answer.halted) == (6, 6, True)
+        assert answer.forwards == 1 + 6 + 1 + answer.answer_tokens - 1
+        for latent in answer.latents:
+            assert len(latent.tokens) >= 5 and sum(latent.probs) <= 1 + 1e-5
+            assert 0 < latent.entropy < math.log(300) and 0 <= latent.halt <= 1
+    plain = LatentReasoner(reasoner.model, engine="reference")
+    assert [a.text for a in plain.ask(questions, decoding=SHORT)] == [a.text for a in answers]
+
+
+@pytest.mark.parametrize("method", HIDDEN)
+def test_hidden_latents_are_ablated_by_every_mode_that_needs_no_mixture(make_reasoner, questions, method):
+    reasoner = make_reasoner(method)
+    said = reasoner.ask(questions[:6], decoding=SHORT)
+    examples = [Example(q, ("1+1=2",), a.text) for q, a in zip(questions, said, strict=False)]
+    by = {row.mode: row.result for row in ablate(reasoner, examples, decoding=SHORT)}
+    assert list(by) == ["real", "none", "random", "shuffled", "zero"]
+    assert by["real"].correct == 6 and by["none"].latents == 0 and by["random"].latents == 6

@@ -117,9 +117,9 @@ def test_seeds_matter_only_when_answers_are_sampled(reasoner, toy):
 
 def test_lenient_grading_is_labelled(reasoner, said, questions, write_questions):
     file = write_questions([{"question": q, "answer": a.text + "00"} for q, a in zip(questions, said, strict=True)])
-    [strict] = evaluate(reasoner, [str(file)], decoding=SHORT).results
     found = evaluate(reasoner, [str(file)], decoding=SHORT, lenient=True)
     [kind] = found.results
+    [strict] = evaluate(reasoner, [str(file)], decoding=SHORT).results
     assert (strict.correct, strict.lenient) == (0, False)
     assert (kind.correct, kind.lenient) == (7, True)
     assert all(row["lenient"] and row["correct"] for row in found.samples)
@@ -166,3 +166,10 @@ def test_the_result_says_what_was_not_asked_and_what_was_asked_although_it_is_wr
     assert (whole.n, whole.wrong_kept, whole.left_out) == (5, 1, {})  # the paper's test file as it is
     assert (divided.n, divided.wrong_kept, divided.left_out) == (3, 0, {"wrong chain": 3})  # Thanksgiving of 1969
     assert BenchmarkResult.model_validate(json.loads(divided.model_dump_json())) == divided
+
+
+@pytest.mark.parametrize("method", ["coconut", "codi"])
+def test_a_fixed_number_of_latents_is_not_marked_against_the_steps_of_a_chain(make_reasoner, write_questions, method):
+    file = write_questions([{"question": "3+4?", "cot": "<<3+4=7>>", "answer": "7"}])
+    [result] = evaluate(make_reasoner(method), [str(file)], decoding=SHORT).results
+    assert result.latents == 6 and result.halted_right is None

@@ -17,7 +17,6 @@ from ruplar.evaluate.record import (
     write_record,
 )
 from ruplar.fingerprints import fingerprint
-from ruplar.types import Answer, Score
 
 
 def result(**changes):
@@ -29,21 +28,6 @@ def record(**changes):
     fields = dict(name="ruplar", config={"seed": 1}, seed=1, commit="abc", dirty=False, versions={"python": "3.11"})
     fields |= dict(machine=Machine(cpu="x", cores=2, memory_gb=8), started="2026-01-01T00:00:00+00:00")
     return RunRecord(**{**fields, "benchmarks": [result()], **changes})
-
-
-def test_a_result_carries_percent_interval_and_accuracy_per_latent():
-    found = result()
-    # 81 of 263 is 30.80 %, Wilson 25.53..36.62; over 2 latents 15.40
-    assert (found.accuracy, found.low, found.high) == pytest.approx((30.80, 25.53, 36.62), abs=0.005)
-    assert found.acc_per_latent == pytest.approx(15.40, abs=0.005)
-    assert result(latents=0).acc_per_latent is None
-
-
-def test_a_result_is_summed_up_from_answers_and_scores():
-    answers = [Answer("a", latent_count=2, answer_tokens=3, forwards=6), Answer("b", latent_count=4, forwards=8)]
-    found = BenchmarkResult.of("toy", answers, [Score(True, "1"), Score(False, None)], 0.5, seed=7)
-    assert (found.correct, found.unreadable, found.latents, found.forwards) == (1, 1, 3.0, 7.0)
-    assert (found.ms_per_question, found.seed, found.answer_tokens) == (250.0, 7, 1.5)
 
 
 def test_a_result_that_cannot_be_is_refused():

@@ -28,12 +28,6 @@ def test_wilson_is_honest_when_none_or_all_are_right():
     assert wilson(20, 20) == pytest.approx((1 - 0.1611, 1), abs=5e-5)
 
 
-def test_wilson_refuses_what_is_not_a_proportion():
-    for correct, n in [(0, 0), (3, 2), (-1, 5)]:
-        with pytest.raises(ValueError, match="not a proportion"):
-            wilson(correct, n)
-
-
 def test_the_bootstrap_interval_is_close_to_the_normal_one_and_repeats_under_its_seed():
     values = [1.0] * 46 + [0.0] * 54
     found = bootstrap_mean(values, seed=3)

@@ -8,9 +8,11 @@ from tiny import FINISHED, run
 
 from ruplar.data.sources import SourceConfig
 from ruplar.errors import UserError
-from ruplar.evaluate.record import RECORD, SAMPLES, read_record, read_samples
+from ruplar.evaluate.record import RECORD, SAMPLES, RunRecord, machine, read_record, read_samples, write_record
 from ruplar.experiments import storage
+from ruplar.experiments.cell import _DATA, _START, check_same
 from ruplar.experiments.plan import plan
+from ruplar.io import write_json
 from ruplar.report.rows import collect, study_of
 
 ROWS = {
@@ -147,3 +149,22 @@ def test_cells_run_in_processes_of_their_own_with_their_output_in_their_logs(mak
     assert sorted(event["cell"] for event in events if event["event"] == "done") == ["No-CoT-seed1", "Short-seed1"]
     assert {event["cell"] for event in events[:2]} == {"No-CoT-seed1", "Short-seed1"}, "both have started"
     assert capfd.readouterr().out == ""
+
+
+@pytest.mark.parametrize("evaluated", [False, True])
+@pytest.mark.parametrize(("name", "kinds"), [("train 1: a", _DATA), ("valid: v", _DATA), ("start: runs/cot", _START)])
+def test_data_and_starts_that_changed_under_their_name_are_refused(make_study, places, evaluated, name, kinds):
+    marks = {"train 1: a": "one", "valid: v": "two", "start: runs/cot": "three", "test: t": "four"}
+    cells = plan(make_study(rows=dict.fromkeys("AB", "embedded-no_cot")))
+    cell, other = cells
+    record = RunRecord(
+        name="b", config={}, seed=1, commit=None, dirty=None, versions={}, machine=machine(), data=marks, started=""
+    )
+    if evaluated:  # its model may have been deleted
+        write_record(record, places.result(other))
+    else:
+        write_json(places.run(other) / storage.TRAINED, record.model_dump(mode="json"))
+    rest = (places, cells, kinds)
+    check_same(cell, {**marks, "test: t": "changed", "start: runs/other": "x"}, *rest)
+    with pytest.raises(UserError, match=f"A, seed 1: '{name}' is changed, but {marks[name]} in 'B', seed 1"):
+        check_same(cell, {**marks, name: "changed"}, *rest)

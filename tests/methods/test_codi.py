@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 import pytest
 import torch
-from overfitting import problems, small_backbone, tools_of
+from overfitting import problems, tools_of
 
 from ruplar import plugins
 from ruplar.data.collate import collate
@@ -12,11 +12,6 @@ from ruplar.methods.codi import distance
 from ruplar.types import Example, SampleContext
 
 EXAMPLE = Example("3+4, then times 2?", ("3+4=7", "7*2=14"), "14")
-
-
-@pytest.fixture(scope="module")
-def backbone():
-    return small_backbone()
 
 
 def codi(backbone, **settings):

@@ -4,7 +4,7 @@ import math
 
 import pytest
 import torch
-from overfitting import problems, small_backbone, tools_of
+from overfitting import problems, tools_of
 
 from ruplar import plugins
 from ruplar.data.collate import collate
@@ -18,11 +18,6 @@ CHAIN = "<<3+4=7>> <<7*2=14>>"
 
 def colar(**settings):
     return plugins.make("methods", "colar", settings)
-
-
-@pytest.fixture(scope="module")
-def backbone():
-    return small_backbone()
 
 
 def context_at(method, speed: int) -> SampleContext:

@@ -54,15 +54,8 @@ def test_other_text_is_cut_as_before_other_scripts_digits_included(digit_tokeniz
         assert spelled == pieces(digit_tokenizer, text)
 
 
-@pytest.mark.parametrize(
-    ("cutter", "text", "wanted"),
-    [
-        # GPT-2's: a space belongs to the number; it is now a token of its own, as with Llama-3
-        ("gpt2", "the 1234", ["the", "Ġ", "123", "4"]),
-        ("qwen", "the 1234", ["the", "Ġ", "123", "4"]),
-    ],
-)
-def test_other_ways_to_cut_text_are_extended_too(digit_tokenizer, cutter, text, wanted):
+@pytest.mark.parametrize("cutter", ["gpt2", "qwen"])
+def test_other_ways_to_cut_text_are_extended_too(digit_tokenizer, cutter):
     from tokenizers import Regex, pre_tokenizers
 
     qwen = r"(?i:'s|'t)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
@@ -72,7 +65,8 @@ def test_other_ways_to_cut_text_are_extended_too(digit_tokenizer, cutter, text, 
         "qwen": pre_tokenizers.Sequence([split, pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)]),
     }[cutter]
     made = with_number_tokens(digit_tokenizer)
-    assert pieces(made, text) == wanted
+    # with GPT-2's a space belonged to the number; it is now a token of its own, as with Llama-3
+    assert pieces(made, "the 1234") == ["the", "Ġ", "123", "4"]
     assert made.encode("It's the ½!\n\n ok") == digit_tokenizer.encode("It's the ½!\n\n ok")
 
 

@@ -1,30 +1,15 @@
-"""Word problems: every problem is valid, its English clean, its numbers small; what `write_jsonl` does."""
+"""Word problems and drills: every problem is valid, its English clean, its numbers small; what `write_jsonl` does."""
 
 import json
 import re
-from dataclasses import replace
 
 import pytest
 from checking import word_problem_fault
 
-from ruplar.problems import word_problems
-from ruplar.problems.word_problems import (
-    DRILLS,
-    FAMILIES,
-    SHORT,
-    TRAIN_FAMILIES,
-    generate,
-)
+from ruplar import plugins
+from ruplar.problems import drills, word_problems
+from ruplar.problems.word_problems import DRILLS, FAMILIES, SHORT, TRAIN_FAMILIES, generate
 from ruplar.types import Example
-
-GOOD = Example(
-    "Mia has 12 coins. She finds 5 more. How many coins does she have?",
-    ("12+5=17",),
-    "17",
-    "test:0",
-    "<<12+5=17>>",
-)
-
 
 TRAINED_ON = """
 ages averages bakery classroom collecting comparing cooking factory farm floors harvest passengers points reading sales savings
@@ -88,6 +73,14 @@ def test_written_file_holds_problem_solution_answer(tmp_path):
 
 
 def test_a_lone_surrogate_is_escaped(tmp_path):
-    word_problems.write_jsonl(tmp_path / "a.jsonl", [replace(GOOD, question="Half \ud800 of é")])
+    word_problems.write_jsonl(tmp_path / "a.jsonl", [Example("Half \ud800 of é", ("12+5=17",), "17")])
     text = (tmp_path / "a.jsonl").read_text(encoding="utf-8")
     assert "\\ud800 of é" in text and json.loads(text)["problem"] == "Half \ud800 of é"
+
+
+def test_every_drill_re_executes_and_ends_in_its_answer():
+    domain = plugins.make("domains", "arithmetic")
+    for e in drills.generate(1500, 1):
+        assert all(domain.check(s) is None and domain.unchecked(s) is None for s in e.steps), e
+        assert e.steps[-1].endswith(f"={e.answer}") and tuple(domain.split(e.chain)) == e.steps
+        assert not re.search(r"[{}]|  |=-", e.question + e.chain) and len(e.steps) <= 2

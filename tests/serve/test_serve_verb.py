@@ -35,7 +35,6 @@ def process():
         started.wait(60)
 
 
-BODY = json.dumps({"model": "embedded", "messages": [{"role": "user", "content": APPLES}]})
 KEY = ("-H", "Authorization: Bearer from-the-environment")
 JSON = ("-H", "Content-Type: application/json")
 

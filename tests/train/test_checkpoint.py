@@ -50,12 +50,14 @@ def test_an_incomplete_one_is_passed_over_and_named(tmp_path, caplog, harm, reas
     assert str(tmp_path / "checkpoint-20") in caplog.text and reason in caplog.text
 
 
-def test_the_trainer_refuses_to_resume_from_an_incomplete_checkpoint(trainer, tmp_path):
-    made = trainer(max_steps=2, save_strategy="steps", save_steps=2)
+def test_weights_are_safetensors_only_and_an_incomplete_checkpoint_is_not_resumed_from(trainer, tmp_path):
+    made, saved = trainer(max_steps=2, save_strategy="steps", save_steps=2), tmp_path / "run" / "checkpoint-2"
     made.train()
-    (tmp_path / "run" / "checkpoint-2" / "optimizer.pt").unlink()
+    names = {path.name for path in saved.iterdir()}
+    assert "adapter_model.safetensors" in names and not any(name.endswith(".bin") for name in names)
+    (saved / "optimizer.pt").unlink()
     with pytest.raises(UserError, match="checkpoint-2: cannot be resumed from: optimizer.pt is missing"):
-        made.train(resume_from_checkpoint=str(tmp_path / "run" / "checkpoint-2"))
+        made.train(resume_from_checkpoint=str(saved))
 
 
 def test_old_checkpoints_are_removed_but_never_the_best(trainer, tmp_path):
@@ -73,13 +75,3 @@ def test_old_checkpoints_are_removed_but_never_the_best(trainer, tmp_path):
     made.train()
     assert sorted(path.name for path in (tmp_path / "run").glob("checkpoint-*")) == ["checkpoint-10", "checkpoint-4"]
     assert not list((tmp_path / "run").glob(".tmp*"))
-
-
-def test_weights_of_a_checkpoint_are_safetensors_only(trainer, tmp_path):
-    trainer(max_steps=1, save_strategy="steps", save_steps=1).train()
-    names = {path.name for path in (tmp_path / "run" / "checkpoint-1").iterdir()}
-    assert "adapter_model.safetensors" in names and not names & {
-        "training_args.bin",
-        "pytorch_model.bin",
-        "adapter_model.bin",
-    }

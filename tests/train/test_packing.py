@@ -75,23 +75,9 @@ def test_variable_length_attention_needs_half_precision(backbone):
     assert made.plain_model.config._attn_implementation == "sdpa"
 
 
-def plain_item(*ids: int) -> Item:
-    return Item(ids=list(ids), labels=[-100] * (len(ids) - 1) + [ids[-1]])
-
-
-def test_items_are_packed_longest_first_and_positions_restart():
-    # lengths 2, 5, 3 in rows of 6: the 5 alone, then 3 and 2 side by side
-    batch = collate([plain_item(11, 12), plain_item(21, 22, 23, 24, 25), plain_item(31, 32, 33)], 0, 6)
-    assert batch.ids.tolist() == [[21, 22, 23, 24, 25, 0], [31, 32, 33, 11, 12, 0]]
-    assert batch.mask.tolist() == [[1, 1, 1, 1, 1, 0], [1, 1, 1, 2, 2, 0]]
-    assert batch.positions[:, :5].tolist() == [[0, 1, 2, 3, 4], [0, 1, 2, 0, 1]]
-    # each label is predicted one place before it: 25 at 3, 33 at 6 + 1, 12 at 6 + 3
-    assert batch.label_at.tolist() == [3, 7, 9] and batch.label_ids.tolist() == [25, 33, 12]
-    assert batch.totals.tolist() == [3, 0, 0]
-
-
 def test_an_item_longer_than_the_width_widens_the_rows_and_the_others_still_share_them():
-    batch = collate([plain_item(1, 2), plain_item(3, 4, 5, 6, 7), plain_item(8, 9)], 0, 4)
+    items = [Item(ids, [-100] * len(ids)) for ids in ([1, 2], [3, 4, 5, 6, 7], [8, 9])]
+    batch = collate(items, 0, 4)
     assert batch.ids.tolist() == [[3, 4, 5, 6, 7], [1, 2, 8, 9, 0]] and batch.packed
 
 

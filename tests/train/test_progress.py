@@ -52,22 +52,6 @@ def test_rows_beyond_the_resumed_step_and_a_torn_last_line_are_dropped(tmp_path)
     assert rows(file) == [{"step": 2}, {"step": 4}]
 
 
-def test_every_row_is_written_as_it_is_logged(trainer, tmp_path):
-    shown = []
-    made = trainer(max_steps=4, logging_steps=2)
-    callback = next(c for c in made.callback_handler.callbacks if type(c).__name__ == "ProgressCallback")
-
-    def show(progress):
-        file = tmp_path / "run" / METRICS
-        shown.append((progress.step, progress.steps, len(rows(file)), bool(progress.row)))
-
-    callback.show = show
-    made.train()
-    # begin, every step, rows at 2 and 4 (each in the file by then), end
-    first = [(0, 4, 0, False), (1, 4, 0, False), (2, 4, 0, False), (2, 4, 1, True)]
-    assert shown == [*first, (3, 4, 1, False), (4, 4, 1, False), (4, 4, 2, True), (4, 4, 2, False)]
-
-
 def test_a_loss_that_is_not_finite_is_written_as_null(trainer, tmp_path):
     made = trainer(max_steps=1, logging_steps=1)
     made.log({"loss": 1.0, "grad_norm": float("nan")})

@@ -22,14 +22,6 @@ PROSE = [
 ]
 
 
-def lines(path):
-    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
-
-
-def both(output):
-    return lines(output), lines(output.with_name(f"{output.name}.rejected.jsonl"))
-
-
 def write(path, rows):
     path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
     return path
@@ -50,7 +42,7 @@ def whole(prose, run, kept, rejected):
     return kept(), rejected()
 
 
-def test_a_conversion_resumes_from_a_journal_cut_off_at_any_byte(prose, whole, run, journal, tmp_path):
+def test_a_conversion_resumes_from_a_journal_cut_off_at_any_byte(prose, whole, run, kept, rejected, journal, tmp_path):
     file, output = tmp_path / "out.jsonl.journal", tmp_path / "out.jsonl"
     content = file.read_bytes()
     ends = [at for at, byte in enumerate(content) if byte == ord("\n")]
@@ -60,13 +52,13 @@ def test_a_conversion_resumes_from_a_journal_cut_off_at_any_byte(prose, whole, r
         file.write_bytes(content[:cut])
         output.unlink()
         run(prose)
-        assert both(output) == whole
+        assert (kept(), rejected()) == whole
         keys = [row["key"] for row in journal()]
         assert len(keys) == len(set(keys)) == len(PROSE)
 
 
 @pytest.mark.slow
-def test_the_command_killed_repeatedly_converts_every_row(tmp_path, chat_server, sums):
+def test_the_command_killed_repeatedly_converts_every_row(tmp_path, chat_server, sums, kept, rejected, journal):
     def script(question, times):
         a, b = (int(word) for word in question.rstrip("?").split() if word.isdigit())
         wrong = a % 7 == 0
@@ -93,12 +85,11 @@ def test_the_command_killed_repeatedly_converts_every_row(tmp_path, chat_server,
     assert kills == 2 and not output.exists()
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-    kept, rejected = both(output)
-    assert [row["answer"] for row in kept] == [str(3 * n) for n in range(1, count + 1) if n % 7]
-    assert [row["answer"] for row in rejected] == [str(3 * n) for n in range(1, count + 1) if n % 7 == 0]
+    assert [row["answer"] for row in kept()] == [str(3 * n) for n in range(1, count + 1) if n % 7]
+    assert [row["answer"] for row in rejected()] == [str(3 * n) for n in range(1, count + 1) if n % 7 == 0]
     # a row in flight at a kill is asked again, no other
     assert sum(server.asked.values()) <= count + kills * 3 and max(server.asked.values()) <= 1 + kills
-    keys = [row["key"] for row in lines(tmp_path / "out.jsonl.journal")]
+    keys = [row["key"] for row in journal()]
     assert len(keys) == len(set(keys)) == count
 
 
@@ -134,11 +125,11 @@ def test_only_rows_added_to_the_input_are_converted_and_a_moved_file_is_the_same
     assert seen == [5, 6] and kept()[-1] == {"problem": "2 and 2?", "solution": "<<2+2=4>>", "answer": "4"}
 
 
-def test_another_input_or_fewer_rows_are_refused_and_nothing_is_lost(prose, whole, ruplar, tmp_path):
+def test_another_input_or_fewer_rows_are_refused_and_nothing_is_lost(prose, whole, ruplar, kept, tmp_path):
     before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
     command = ("data", "convert", prose, tmp_path / "out.jsonl", "--limit", "2")
     refused = ruplar(*command)
     assert refused.code == 2 and "belongs to another input or other settings: 3 of its 5 rows" in refused.err
     assert "name another OUTPUT, or start over with --force" in refused.err
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
-    assert ruplar(*command, "--force").code == 0 and len(lines(tmp_path / "out.jsonl")) == 2
+    assert ruplar(*command, "--force").code == 0 and len(kept()) == 2

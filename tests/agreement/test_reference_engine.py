@@ -1,4 +1,4 @@
-"""Forward passes of a thought, and how it ends: at once, by itself, or at the cap."""
+"""Cached decoding equals one parallel forward; how many passes a thought takes; how it ends: at once, by itself, or at the cap."""
 
 from dataclasses import replace
 
@@ -57,3 +57,44 @@ def test_an_answer_ends_at_the_end_token_or_at_the_limit(backbone, thinker, prom
 
 def test_no_prompts_give_no_rows(backbone, thinker):
     assert generate(backbone, thinker, [], DECODING) == []
+
+
+def recorded_logits(backbone, monkeypatch) -> list[torch.Tensor]:
+    """The logits [B, V] of every decode step."""
+    rounds: list[torch.Tensor] = []
+    head = backbone.logits
+
+    def listen(hidden):
+        rounds.append(head(hidden))
+        return rounds[-1]
+
+    monkeypatch.setattr(backbone, "logits", listen)
+    return rounds
+
+
+def parallel(backbone, prompt, row) -> torch.Tensor:
+    """Logits from <think> on, [forwards, V], of one forward over [ prompt <think> z .. z </think> answer less its last ]."""
+    embed = lambda ids: backbone.embedding(torch.tensor(ids, dtype=torch.long))  # noqa: E731
+    thought = torch.stack(row.latent_embeds) if row.latent_embeds else embed([])
+    parts = [
+        embed([*prompt.ids, backbone.think_id]), thought, embed([backbone.end_think_id]), embed(row.answer_ids[:-1])
+    ]  # fmt: skip
+    embeds = torch.cat(parts)[None]
+    with torch.inference_mode():
+        hidden, _ = backbone.trunk(embeds, None, torch.arange(embeds.shape[1])[None])
+        return backbone.logits(hidden[0, len(prompt.ids) :])
+
+
+def test_cached_latents_equal_one_parallel_forward(backbone, thinker, prompts, monkeypatch):
+    rounds = recorded_logits(backbone, monkeypatch)
+    rows = generate(backbone, thinker, prompts, Decoding(max_answer_tokens=5), keep_latents="all")
+    cached = torch.stack(rounds, dim=1)  # [B, rounds, V]
+    monkeypatch.undo()
+    assert len({row.latent_count for row in rows}) > 1, "rows should differ"
+    for b, row in enumerate(rows):
+        whole = parallel(backbone, prompts[b], row)
+        assert len(whole) == row.forwards
+        torch.testing.assert_close(cached[b, : row.forwards], whole, atol=1e-4, rtol=1e-4)
+        assert whole[row.latent_count + 1 :].argmax(-1).tolist() == row.answer_ids
+        for i, logits in enumerate(row.latent_logits):
+            torch.testing.assert_close(logits, whole[i], atol=1e-4, rtol=1e-4)
