@@ -43,8 +43,13 @@ def test_a_curve_is_one_method_at_several_budgets_in_examples(rows):
 def test_a_method_still_improves_when_a_doubling_gains_more_than_its_interval(rows):
     slow, done = curves(rows)[0]
     # two doublings: 20 / 2 and 1 / 2 points; half of the interval is 1.5 times the root of 2, over 2
-    assert slow.gain == pytest.approx((10.0, 0.75 * math.sqrt(2))) and slow.improving
-    assert done.gain == pytest.approx((0.5, 0.75 * math.sqrt(2))) and not done.improving
+    assert slow.gain == pytest.approx((10.0, 0.75 * math.sqrt(2))) and slow.trend == "yes"
+    assert done.gain == pytest.approx((0.5, 0.75 * math.sqrt(2))) and done.trend == "no"
+    fell, unclear = (
+        replace(done, points={1: replace(done.last, low=90.0 - half, high=90.0 + half, accuracy=90.0), 2: last})
+        for half, last in ((1.5, replace(done.last, accuracy=50.0)), (30.0, done.last))
+    )
+    assert (fell.trend, unclear.trend) == ("fell", "unclear")
 
 
 def test_the_table_and_the_figure_say_who_has_stopped(rows):
@@ -58,4 +63,4 @@ def test_the_table_and_the_figure_say_who_has_stopped(rows):
     seen, cost = drawing.figure.axes
     assert [line.get_label() for line in seen.containers] == ["Slow", "Done"]
     assert seen.containers[0].lines[0].get_xdata().tolist() == [204_800, 819_200]
-    assert cost.get_xlabel().startswith("forward passes") and "interval (Done)" in drawing.caption
+    assert cost.get_xlabel().startswith("forward passes") and "doubling (Done)" in drawing.caption

@@ -16,8 +16,11 @@ from ruplar.report.table import NONE, Table
 
 STOPPED = (
     "Accuracy in percent ± half its 95 % confidence interval, by training examples seen. Gain: points per doubling of the budget, "
-    "between the last two budgets; its interval treats the two as independent. A gain within its interval: no longer improving."
+    "between the last two budgets; its interval treats the two as independent. A gain within its interval: no longer improving, or "
+    "unclear where the interval is wider than ±3 points; fell: a loss beyond its interval."
 )
+_CLEAR = 3.0
+"""Half an interval, in points per doubling, up to which it says that a method has stopped improving."""
 
 
 @dataclass(frozen=True)
@@ -41,9 +44,12 @@ class Curve:
         return (after.accuracy - before.accuracy) / doublings, half / doublings
 
     @property
-    def improving(self) -> bool:
+    def trend(self) -> str:
+        """Return whether the method still improves: yes, no, fell or unclear."""
         gain, half = self.gain
-        return gain > half
+        if abs(gain) > half:
+            return "yes" if gain > 0 else "fell"
+        return "no" if half <= _CLEAR else "unclear"
 
 
 def curves(rows: Iterable[Row]) -> list[list[Curve]]:
@@ -78,7 +84,7 @@ def curves_table(found: Sequence[Curve]) -> Table:
                 *(NONE if row is None else f"{row.accuracy:.1f} ±{(row.high - row.low) / 2:.1f}" for row in cells),
                 f"{curve.last.forwards:.1f}",
                 f"{gain:+.1f} ±{half:.1f}",
-                "yes" if curve.improving else "no",
+                curve.trend,
             )
         )
     names = ("method", "seeds", *(f"{budget / 1e6:.1f} M" for budget in budgets))

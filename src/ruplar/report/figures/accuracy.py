@@ -19,7 +19,7 @@ def draw_curves(curves: Sequence[Curve]) -> Drawing:
         bars = [[row.accuracy - row.low for row in rows], [row.high - row.accuracy for row in rows]]
         axes[0].errorbar(
             list(curve.points), [row.accuracy for row in rows], bars, label=curve.method, capsize=4,
-            color=SERIES[i % len(SERIES)], marker=MARKERS[i % len(MARKERS)], linestyle="-" if curve.improving else "--",
+            color=SERIES[i % len(SERIES)], marker=MARKERS[i % len(MARKERS)], linestyle="-" if curve.trend == "yes" else "--",
         )  # fmt: skip
     axes[0].set(xscale="log", xlabel="training examples seen", ylabel="accuracy, %")
     budgets = sorted({budget for curve in curves for budget in curve.points})
@@ -29,10 +29,10 @@ def draw_curves(curves: Sequence[Curve]) -> Drawing:
     handles, labels = axes[0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower center", ncols=min(4, len(labels)))
     benchmark = curves[0].benchmark
-    stopped = ", ".join(curve.method for curve in curves if not curve.improving) or "none"
+    stopped = ", ".join(curve.method for curve in curves if curve.trend != "yes") or "none"
     caption = (
-        f"Accuracy on {benchmark} with 95 % confidence intervals. Left: against the training examples seen; dashed lines have "
-        f"stopped improving: the last doubling gained less than its interval ({stopped}). Right: against forward passes per "
+        f"Accuracy on {benchmark} with 95 % confidence intervals. Left: against the training examples seen; dashed lines gained "
+        f"no more than their interval in the last doubling ({stopped}). Right: against forward passes per "
         "question after the last budget, with the Pareto front."
     )
     return Drawing(f"Learning curves on {benchmark}", caption, figure)
