@@ -152,6 +152,7 @@ def _compare(demo: _Demo) -> None:
 def _ablate(demo: _Demo) -> None:
     from ruplar.data.sources import SourceConfig
     from ruplar.display import ablation_table
+    from ruplar.evaluate.record import ABLATION
     from ruplar.runs import ablate_model
 
     same = "the same" if demo.size.ablated == demo.size.questions else "the first"
@@ -160,7 +161,7 @@ def _ablate(demo: _Demo) -> None:
     rows = ablate_model("embedded:ruplar", on, console=demo.console, device=demo.device, batch_size=20)[OLD]
     demo.console.print(ablation_table("", rows))
     demo.summary["ablation"] = {row.mode: row.result.accuracy for row in rows}
-    write_json(demo.folder / "ablation.json", {OLD: [row.as_dict() for row in rows]})
+    write_json(demo.folder / "ruplar" / ABLATION, {OLD: [row.as_dict() for row in rows]})
 
 
 def _train_live(demo: _Demo) -> None:
