@@ -120,6 +120,7 @@ def test_version_and_help_need_no_torch():
     assert said.code == 0 and "evaluate" in said.out and not torch
 
 
+@pytest.mark.slow
 def test_evaluate_leaves_a_record_and_every_sample(ruplar, tmp_path):
 
     run = ("evaluate", "embedded:ruplar", "--device", "cpu", "--limit", "6", "--output", tmp_path / "run")

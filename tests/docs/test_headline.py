@@ -76,6 +76,7 @@ def plus_minus(row: dict) -> str:
     return f"{row['accuracy']:.1f} ±{(row['high'] - row['low']) / 2:.1f}"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("label", ROWS)
 def test_a_row_of_the_headline_is_that_of_its_records(label, records, averages):
     seeds, *cells, average = HEADLINE[label]

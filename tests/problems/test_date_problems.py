@@ -21,6 +21,7 @@ SCENARIOS = {
 }
 
 
+@pytest.mark.slow
 def test_every_problem_re_executes_and_its_question_is_parsed_to_the_same_day():
     for e in generate(1200, 11):
         assert fault(e, "dates") is None and expected(e.question) is not None, e

@@ -133,6 +133,7 @@ def test_bench_records_have_a_page_and_those_of_changed_code_are_left_out(tmp_pa
         build(tmp_path, "x")
 
 
+@pytest.mark.slow
 def test_a_draft_needs_leave_and_says_that_it_is_one(tmp_path):
     copied(tmp_path, dirty=True)
     with pytest.raises(UserError, match="uncommitted changes"):
@@ -140,6 +141,7 @@ def test_a_draft_needs_leave_and_says_that_it_is_one(tmp_path):
     assert "**Draft.**" in build(tmp_path, "x", drafts=True)[0].split("|")[0] and "Draft" not in page_of(RECORDS)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("study", [pytest.param("smollm2", marks=pytest.mark.long), "main", "efficiency"])
 def test_tables_of_committed_studies_fit_a_page(study):
     text = page_of(RESULTS / study)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from figure_toys import RECORDS, folder
 
 from ruplar.evaluate.record import read_samples
@@ -28,6 +29,7 @@ def test_examples_are_picked_by_order_and_length():
     assert [sample["question"] for sample in pick(samples, 2)] == ["b", "c"]
 
 
+@pytest.mark.slow
 def test_the_certainty_of_every_stored_soft_token_is_drawn():
     latents = [z for one in read_samples(folder("ruplar")) for z in one["latents"]]
     drawing = certainty(collect(RECORDS))

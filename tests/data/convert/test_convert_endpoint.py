@@ -99,6 +99,7 @@ def test_a_row_without_a_usable_reply_is_rejected_and_requested_by_the_next_run(
     assert [run(source, server).converted for _ in range(2)] == [9, 10] and set(server.asked.values()) == {1, 3}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("said", "told"),
     [
