@@ -126,7 +126,7 @@ def evaluate_and_record(
     existing = read_record(folder) if (folder / RECORD).is_file() else None
     if existing is not None and any(one.limit is not None for one in questions) and _has_whole_results(existing):
         folder = folder / "partial"
-        console.print(f"only part of the questions is asked: results go to {folder}, {RECORD} beside it stays")
+        console.print(f"only part of the questions is evaluated; results: {folder}, {RECORD} beside it is unchanged")
         existing = read_record(folder) if (folder / RECORD).is_file() else None
     writable_folder(folder)
     reasoner = (load or LatentReasoner.from_pretrained)(reference, device, settings=settings)

@@ -23,7 +23,7 @@ def ask(
     model: options.ModelArg,
     question: Annotated[
         str | None,
-        typer.Argument(help="The question. '-' reads one question per line from stdin; none starts a prompt loop."),
+        typer.Argument(help="The question; '-' reads one per line from stdin. Default: an interactive prompt."),
     ] = None,
     samples: options.Samples = 1,
     noise: options.NoiseScale = None,

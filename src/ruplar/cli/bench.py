@@ -34,7 +34,7 @@ Json = Annotated[
     Path | None, typer.Option("--json", callback=_writable, help="Also write the record to this JSON file.")
 ]
 Quick = Annotated[bool, typer.Option("--quick", help="Use tiny sizes as a smoke test; the timings mean nothing.")]
-On = Annotated[str, typer.Option(help="Questions: a name in `ruplar list sets`, a file or generated problems.")]
+On = Annotated[str, typer.Option(help="Questions: a name in `ruplar data fetch`, a file or generated problems.")]
 
 
 @bench.command()
@@ -126,8 +126,8 @@ def growth(
 
 @bench.command()
 def models(
-    model: Annotated[str, typer.Argument(help="Model folder or name that thinks in soft tokens.")],
-    text: Annotated[str, typer.Argument(help="Model folder or name that writes its chain.")],
+    model: Annotated[str, typer.Argument(help="Model that reasons in soft tokens: a folder or a name.")],
+    text: Annotated[str, typer.Argument(help="Model that writes its chain: a folder or a name.")],
     on: On = "word-problems",
     device: Device = "auto",
     batches: Annotated[str, typer.Option(help="Comma-separated batch sizes.")] = "1,16",

@@ -63,7 +63,7 @@ def _list_sets(folder: Path | None) -> None:
             file = known.of and f"selected from {', '.join(parts_of(name))}" or locate(name, folder).path
         except UserError:
             file = None
-        table.add_row(name, f"{known.rows:,}" if known.rows else "", str(file or "not there"))
+        table.add_row(name, f"{known.rows:,}" if known.rows else "", str(file or "not found"))
     out.print(table)
 
 

@@ -26,7 +26,7 @@ def export(
         Path, typer.Argument(help="Output folder. With --card it may be MODEL itself, to write only the model card.")
     ],
     runs: Annotated[
-        list[Path] | None, typer.Argument(help="Runs the model card compares with: run.json files, or their folders.")
+        list[Path] | None, typer.Argument(help="Runs to compare with in the model card: run.json files or folders.")
     ] = None,
     merge: Annotated[
         bool, typer.Option(help="Merge the adapter into the weights, for a folder that plain transformers loads.")

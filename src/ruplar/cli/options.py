@@ -32,7 +32,7 @@ Format = Annotated[str | None, typer.Option(help="Row format of the data; detect
 ModelArg = Annotated[
     str,
     typer.Argument(
-        help="Model: a folder written by `ruplar train`, or embedded:ruplar, embedded:cot, embedded:no_cot."
+        help="Model: a folder written by `ruplar train`, or embedded:ruplar (short: embedded), embedded:cot, embedded:no_cot."
     ),
 ]
 MethodSettings = Annotated[

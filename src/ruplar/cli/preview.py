@@ -24,8 +24,8 @@ def preview(
     number_tokens: Annotated[
         bool, typer.Option("--number-tokens", help="Add tokens for groups of digits, as backbone.number_tokens does.")
     ] = False,
-    prior: Annotated[str, typer.Option(help="Prior: a name in `ruplar list priors`.")] = "mixture",
-    spans: Annotated[str, typer.Option(help="Spans rule: a name in `ruplar list spans`.")] = "step",
+    prior: Annotated[str, typer.Option(help="Prior: a name in `ruplar list priors`, or a dotted path.")] = "mixture",
+    spans: Annotated[str, typer.Option(help="Spans rule: a name in `ruplar list spans`, or a dotted path.")] = "step",
     domain: Domain = "arithmetic",
     settings: Annotated[
         list[str] | None, typer.Option("--set", help="Override a setting, e.g. prior.operand_share=0.3. Repeatable.")

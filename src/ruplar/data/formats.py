@@ -158,7 +158,7 @@ def _columns(question: str, answer: str, chain: str = "") -> Callable[[dict[str,
 def _plain(fields: dict[str, Any]) -> Parts:
     answer = _text(fields, "answer")
     if "####" in answer:
-        raise BadRow(BROKEN, "the answer contains ####; set data.format: gsm8k", answer)
+        raise BadRow(BROKEN, "the answer contains ####; set the source's format: gsm8k", answer)
     return Parts(_text(fields, "question"), _optional_text(fields, "cot"), answer)
 
 

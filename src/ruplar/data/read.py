@@ -143,7 +143,7 @@ def read(
 
 def _scan(location: Location, domain: Domain, format: str | None, need_steps: bool) -> Iterator[Example | Problem]:
     if format is not None and format not in FORMATS:
-        raise UserError(f"data.format: {unknown('format', format, FORMATS)}")
+        raise UserError(f"format: {unknown('format', format, FORMATS)}")
     name = format
     for row in location.rows():
         if name is None and not row.fault:

@@ -15,6 +15,7 @@ from ruplar.data.locations import KNOWN_SETS, known_as, locate
 from ruplar.data.sources import LoadedSource, SourceConfig, Split, open_source
 from ruplar.domains.base import Domain
 from ruplar.errors import UserError
+from ruplar.fingerprints import fingerprint_answers
 from ruplar.types import Example
 
 log = logging.getLogger(__name__)
@@ -109,7 +110,6 @@ def _name(config: SourceConfig, loaded: LoadedSource, data_dir: str | Path | Non
     if names or known is None:
         return names[0] if names else config.name
     place = locate(config.source, data_dir).name
-    log.warning(
-        "%s is not recognised as '%s' by its content; its results are listed under its path.", place, config.source
-    )
+    content = "%s (rows: %d, fingerprint: %s) is not recognised as '%s' by its content; its results are listed under its path."
+    log.warning(content, place, *fingerprint_answers(loaded.examples), config.source)
     return place

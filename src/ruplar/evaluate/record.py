@@ -128,7 +128,7 @@ class BenchmarkResult(_Record):
     asked_again: int = Field(
         0, ge=0, description="How often the model was evaluated on this test set again; the last answers are here."
     )
-    added_later: bool = Field(False, description="The row was added after the study's first test set was asked.")
+    added_later: bool = Field(False, description="The row was added after the study's first evaluation on a test set.")
 
     @model_validator(mode="after")
     def _possible(self) -> BenchmarkResult:

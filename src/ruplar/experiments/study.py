@@ -89,7 +89,7 @@ class Study(Settings):
     on: tuple[SourceConfig, ...] = Field(
         min_length=1, description="Selection sets and generated problems that every model is evaluated on."
     )
-    test: tuple[SourceConfig, ...] = Field((), description="Test sets, asked once by `ruplar study NAME --final`.")
+    test: tuple[SourceConfig, ...] = Field((), description="Test sets, evaluated once by `ruplar study NAME --final`.")
     set: dict[str, Any] = Field({}, description="Dotted settings of all rows, e.g. the budget.")
     grid: dict[str, list[Any]] = Field({}, description="Dotted setting → values; all rows once for each combination.")
     same: tuple[Aspect, ...] = Field(

@@ -1,7 +1,7 @@
-"""A TCP connection → requests: bounds on headers, time and connections that hold before a key is checked.
+"""A TCP connection → requests: limits on headers, time and connections, enforced before the key is checked.
 
-uvicorn's h11 protocol bounds the size of a header and the time of an idle connection. Three additions: a header must arrive in
-time, connections are counted (in all and per client address), and a shutdown answers what is under way.
+uvicorn's h11 protocol limits the size of a header and the time of an idle connection. Three additions: a header must arrive in
+time, connections are counted (in total and per client address), and a shutdown answers pending requests.
 """
 
 from __future__ import annotations

@@ -64,7 +64,7 @@ class CompletionOptions(Extra):
     """Fields that chat and plain completions share."""
 
     model: str = Field(min_length=1, max_length=512, description="A name listed by /v1/models.")
-    n: int | None = Field(None, ge=1, description="Answers to each prompt.")
+    n: int | None = Field(None, ge=1, description="Answers per prompt.")
     max_tokens: int | None = Field(None, ge=1, description="Maximum answer tokens; the model limits the thought.")
     temperature: float | None = Field(
         None, ge=0, le=2, description="Sampling temperature of the answer; 0, the default, is greedy."

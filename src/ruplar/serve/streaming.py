@@ -3,7 +3,7 @@
 async with wanted.start(receive, listen) as running:
     async for update in running.updates(): …
 
-A request whose client disconnects, that fails or times out, frees its slots.
+A request that fails, times out or whose client disconnects frees its slots.
 """
 
 from __future__ import annotations
