@@ -1,6 +1,6 @@
 """Rows → what must be said about their results, marked in a table: the protocol (`experiments/protocol.py`), seen questions.
 
-¹ asked again, ² added after freezing, ³ asked before the protocol, ⁴ questions in the training data, ⁵ a model of another
+¹ evaluated again, ² added after freezing, ³ evaluated before the protocol, ⁴ questions in the training data, ⁵ a model of another
 study: signs behind the method, explained in the note. Where all results on test sets are from before the protocol, the note
 says so without signs.
 """
@@ -15,17 +15,17 @@ from ruplar.report.rows import Row
 from ruplar.report.sets import set_label
 from ruplar.report.table import Table
 
-AGAIN, ADDED, BEFORE = "asked again", "added after freezing", "before the protocol"
+AGAIN, ADDED, BEFORE = "evaluated again", "added after freezing", "before the protocol"
 SEEN, REUSED = "in training data", "model reused"
 SIGNS = {AGAIN: "¹", ADDED: "²", BEFORE: "³", SEEN: "⁴", REUSED: "⁵"}
 _MEANING = {
-    AGAIN: "¹ A test set was asked again; the last answers count.",
-    ADDED: "² The row was added after the first test set of the study was asked.",
-    BEFORE: "³ Asked before the protocol: the rows were not frozen before test scores were known.",
+    AGAIN: "¹ A test set was evaluated again; the last result counts.",
+    ADDED: "² The row was added after the first test set of the study was evaluated.",
+    BEFORE: "³ Evaluated before the protocol: the rows were not frozen before test scores were known.",
     SEEN: "⁴ The model was trained on some of these questions.",
     REUSED: "⁵ Model reused from",
 }
-_ALL_BEFORE = "Test sets were asked before the protocol: the rows were not frozen before test scores were known."
+_ALL_BEFORE = "Test sets were evaluated before the protocol: the rows were not frozen before test scores were known."
 
 
 def marks_of(row: Row) -> tuple[str, ...]:
