@@ -74,7 +74,7 @@ def test_printed_averages_are_those_of_their_cells_but_where_the_paper_itself_er
 def test_results_that_depart_from_the_protocol_are_marked_in_every_table(tmp_path):
     folder = write_study(tmp_path, test=["svamp"], reference="bad")
     rows = collect(folder)
-    assert all("asked before the protocol" in table.note for table in tables(rows)), "all rows: the note is enough"
+    assert all("evaluated before the protocol" in table.note for table in tables(rows)), "all rows: the note is enough"
     assert "³" not in to_markdown(tables(rows))
     for file in folder.glob("good-*/run.json"):
         record = json.loads(file.read_text())
