@@ -70,7 +70,7 @@ def test_a_quick_look_never_replaces_whole_results(ruplar, tmp_path):
     before, samples = (tmp_path / "asked" / "run.json").read_bytes(), read_samples(tmp_path / "asked")
     for _ in range(2):
         said = ruplar(*words, "--limit", "2")
-        assert said.code == 0 and "results go to asked/partial" in said.err.replace("\n", " ")
+        assert said.code == 0 and "results: asked/partial" in said.err.replace("\n", " ")
     assert (tmp_path / "asked" / "run.json").read_bytes() == before and read_samples(tmp_path / "asked") == samples
     [part] = read_record(tmp_path / "asked" / "partial").benchmarks
     assert (part.n, part.limit) == (2, 2)
