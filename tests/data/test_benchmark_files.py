@@ -3,10 +3,13 @@
 import pytest
 from cases import cases
 
+from ruplar.config import DataSettings
 from ruplar.data.locations import KNOWN_SETS
 from ruplar.data.read import read
+from ruplar.data.sources import SourceConfig
 from ruplar.domains.arithmetic import Config, Domain
 from ruplar.errors import UserError
+from ruplar.train.dataset import IN_VALID, load_data
 
 DOMAIN = Domain(Config())
 ROWS = cases(__file__, "rows")
@@ -66,3 +69,11 @@ def test_every_step_of_gsm8k_aug_is_carried_out_again_without_a_fault(data, benc
 
 def test_the_small_files_are_those_of_the_known_sets_that_tests_read(data):
     assert {path.name for path in data.iterdir()} == {KNOWN_SETS[name].file for name in ROWS}
+
+
+def test_training_on_gsm8k_leaves_out_the_questions_of_its_validation_set(benchmark_data, monkeypatch):
+    monkeypatch.setenv("RUPLAR_DATA", str(benchmark_data("gsm8k-train", "gsm8k-aug-valid")))
+    sources = {"train": [SourceConfig(source="gsm8k-train")], "valid": SourceConfig(source="gsm8k-aug-valid")}
+    found = load_data(DataSettings(**sources, skip_bad=True), DOMAIN)
+    # all 500 are in the training set, 6 of them without a step: 7,473 - 95 - 494
+    assert (len(found.valid), found.left_out[IN_VALID], len(found.train)) == (500, 494, 6884)
