@@ -169,3 +169,12 @@ def test_compiled_layers_give_the_same_gradients_and_no_uninitialised_operand(ba
     assert len(graphs) == 2  # forward and backward, for both widths
     operations = {str(node.target) for graph in graphs for node in graph.graph.nodes}
     assert not [name for name in operations if "empty" in name]
+
+
+def test_a_step_may_go_backward_twice(backbone):
+    folded = adapt(backbone)
+    fold_adapters(folded, once=True)
+    folded.begin_step()
+    ids = torch.arange(6)[None]
+    (_, first), (_, second) = _run(folded.model, ids), _run(folded.model, ids)
+    assert len(first) == 28 and all(torch.equal(first[name], second[name]) for name in first)
