@@ -99,12 +99,17 @@ def labels(study: Study) -> list[str]:
 
 
 def tries_of(study: Study) -> dict[str, dict[str, dict[str, Any]]]:
-    """Row with tries → label of each try → its settings."""
-    return {
-        label: {f"{label} try {_tail(one)}": one for one in row.tries}
-        for label, row in study.rows.items()
-        if row.tries
-    }
+    """Group of tries → label of each try → its settings.
+
+    A group is named after its row. Tries that set a value of the grid are a group of their own, named after that value too.
+    """
+    found: dict[str, dict[str, dict[str, Any]]] = {}
+    for label, row in study.rows.items():
+        grid = {**study.grid, **row.grid}
+        for one in row.tries:
+            group = f"{label} {_tail({key: one[key] for key in grid if key in one})}".strip()
+            found.setdefault(group, {})[f"{label} try {_tail(one)}"] = one
+    return found
 
 
 def _warn_of_missing_soups(study: Study, cells: Sequence[Cell]) -> None:
@@ -126,24 +131,29 @@ _Row = tuple[str, RowSettings, list[str], str | None]
 
 
 def _rows(study: Study, picks: Picks) -> Iterator[_Row]:
+    groups = tries_of(study)
     for label, row in study.rows.items():
-        trained = row.trained_in or label
-        if study.rows[trained].tries and trained not in picks:
-            continue
-        picked = picks[trained]["settings"] if trained in picks else {}
+        group = trained = row.trained_in or label
         grid = {**study.grid, **row.grid}
         for values in itertools.product(*grid.values()):
             chosen = dict(zip(grid, values, strict=True))
+            own = f"{trained} {_tail(chosen)}".strip()
+            group = own if own in groups else group  # its choice is for this budget and the later ones
+            if group in groups and group not in picks:
+                continue
+            picked = picks[group]["settings"] if group in picks else {}
             of = row.trained_in and f"{row.trained_in} {_tail(chosen)}".strip()
             yield f"{label} {_tail(chosen)}".strip(), row, _written({**picked, **chosen}), of
 
 
 def _tries(study: Study, seed: int, picks: Picks) -> Iterator[_Row]:
     """The tries of every row, at the first values of the grid and with one seed: the study's first, or that on record."""
-    for row, tries in tries_of(study).items():
-        if seed == (picks[row]["seed"] if row in picks else study.seeds[0]):
-            first = {key: values[0] for key, values in {**study.grid, **study.rows[row].grid}.items()}
-            yield from ((label, study.rows[row], _written({**first, **one}), None) for label, one in tries.items())
+    for group, tries in tries_of(study).items():
+        if seed == (picks[group]["seed"] if group in picks else study.seeds[0]):
+            for label, one in tries.items():
+                row = study.rows[label.partition(" try ")[0]]
+                first = {key: values[0] for key, values in {**study.grid, **row.grid}.items()}
+                yield label, row, _written({**first, **one}), None
 
 
 def _every_row(study: Study) -> list[_Row]:

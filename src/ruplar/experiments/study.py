@@ -53,7 +53,9 @@ class RowSettings(Settings):
     set: dict[str, Any] = Field({}, description="Dotted settings of this row.")
     grid: dict[str, list[Any]] = Field({}, description="Dotted setting → values; the row once for each combination.")
     tries: tuple[dict[str, Any], ...] = Field(
-        (), description="Dotted settings to choose from on `valid`: each is tried once, before the row is trained."
+        (),
+        description="Dotted settings to choose from on `valid`: each is tried once, before the row is trained. Tries that set "
+        "a value of the grid choose for that value and the later ones.",
     )
 
     @model_validator(mode="before")

@@ -1,8 +1,9 @@
 """Rows with tries → the settings that answer most validation questions correctly, chosen once all tries are over.
 
-RESULTS/STUDY/picked.json     row → its settings, the seed of its tries and their accuracies; what is on record is kept
+RESULTS/STUDY/picked.json     group of tries → its choice, the seed of its tries and their accuracies; what is on record is kept
 
-Every row of a table should have as many tries as the others. A try whose training failed cannot be chosen.
+Tries that set a value of the grid, e.g. a larger budget, are a group of their own: they choose for that value and the later
+ones. Every row of a table should have as many tries as the others. A try whose training failed cannot be chosen.
 """
 
 from __future__ import annotations
@@ -29,15 +30,16 @@ def picks_of(study: Study, places: Places) -> dict[str, dict[str, Any]]:
     file = places.results / PICKED
     known: dict[str, dict[str, Any]] = json.loads(file.read_text(encoding="utf-8")) if file.is_file() else {}
     found = dict(known)
-    for row, tries in tries_of(study).items():
+    groups = tries_of(study)
+    for group, tries in groups.items():
         scores = {label: _accuracy(label, study.seeds[0], places) for label in tries}
         over = {label: score for label, score in scores.items() if score is not None and score >= 0}
-        if row not in known and over and None not in scores.values():
+        if group not in known and over and None not in scores.values():
             best = max(over, key=lambda label: over[label])  # the first of equal ones
-            found[row] = {"settings": tries[best], "seed": study.seeds[0], "valid": over}
+            found[group] = {"settings": tries[best], "seed": study.seeds[0], "valid": over}
     if found != known:
         write_json(file, found)
-    return {row: pick for row, pick in found.items() if row in study.rows}
+    return {group: pick for group, pick in found.items() if group in groups}
 
 
 def row_config(row: str, overrides: Sequence[str] = ()) -> tuple[RunConfig, tuple[str, ...]]:

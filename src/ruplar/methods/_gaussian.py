@@ -10,7 +10,6 @@ Axes: B rows, S positions, D width, M latents, T labels.
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
@@ -135,7 +134,9 @@ def summed(ids: Sequence[int]) -> SparsePrior:
 
     The sum of n independent rows is √n times as long as one, so this keeps the embedding's scale.
     """
-    counts = Counter(ids)
+    counts: dict[int, int] = {}  # a Counter takes twice as long, and this runs for every latent of every sample
+    for one in ids:
+        counts[one] = counts.get(one, 0) + 1
     weights = np.array(list(counts.values()), dtype=np.float32) / np.float32(math.sqrt(len(ids)))
     return SparsePrior(np.array(list(counts), dtype=np.int64), weights)
 

@@ -9,6 +9,7 @@ the group's embedding. Training draws c from 1 to `max_speed`, so one model work
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import TYPE_CHECKING, ClassVar
 
 from pydantic import Field
@@ -47,6 +48,11 @@ class Config(GaussianConfig):
     grpo: GrpoConfig | None = Field(None, description="Train with GRPO, the second stage; start it with `init`.")
 
 
+@lru_cache(maxsize=256)  # question and chain of a sample need the same draw
+def _drawn(key: tuple[int, ...], most: int) -> int:
+    return int(rng_of("speed", *key).integers(1, most + 1))
+
+
 @dataclass
 class Method(GaussianMethod):
     """See the module's docstring."""
@@ -66,7 +72,7 @@ class Method(GaussianMethod):
 
     def _speed(self, context: SampleContext) -> int:
         # differs from the paper: D46. It draws one speed for a whole batch
-        return int(rng_of("speed", *context.key).integers(1, self.config.max_speed + 1))
+        return _drawn(context.key, self.config.max_speed)
 
     def encode(self, example: Example, tools: Tools, context: SampleContext) -> Item:
         """Encode the chain as CoT-SFT writes it, in groups of as many tokens as the sample's speed."""
