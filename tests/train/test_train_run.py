@@ -117,19 +117,6 @@ def test_settings_that_cannot_work_together_are_refused(config, tmp_path, settin
     assert not (tmp_path / "run" / "model").exists()
 
 
-def test_trackers_get_the_loss_parts_and_metrics(config, tmp_path):
-    event_accumulator = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
-    train(config(max_steps=4, report_to="tensorboard", **VALIDATING), output=tmp_path / "run")
-    [file] = (tmp_path / "run" / "runs").rglob("events.out.tfevents.*")
-    found = event_accumulator.EventAccumulator(str(file))
-    found.Reload()
-    curve = [row for row in rows(tmp_path / "run" / METRICS) if row["kind"] == "train"]
-    for name in ("loss", "answer", "prior", "align", "entropy", "halting", "tokens_per_second"):
-        values = [(event.step, event.value) for event in found.Scalars(f"train/{name}")]
-        assert values == [(row["step"], pytest.approx(row[name], rel=1e-5)) for row in curve], name
-    assert [event.step for event in found.Scalars("eval/halting")] == [2, 4]
-
-
 def test_random_weights_follow_the_seed(config, tmp_path):
     recipe = config(lora=None).as_dict()
     recipe["backbone"]["weights"] = "random"
