@@ -54,6 +54,13 @@ def test_large_headers_get_431(keyed):
     assert said.startswith(b"HTTP/1.1 200 ") and b"HTTP/1.1 431 " in said
 
 
+@pytest.mark.parametrize(("lines", "status"), [(98, b"200"), (99, b"431")])
+def test_a_header_has_at_most_100_lines(keyed, lines, status):
+    with dial(keyed) as wire:
+        wire.sendall(START + b"x: y\r\n" * lines + b"connection: close\r\n\r\n")
+        assert answer(wire).startswith(b"HTTP/1.1 " + status)
+
+
 def test_slow_headers_and_idle_connections_are_closed(keyed, monkeypatch):
     monkeypatch.setattr(connections, "HEADER_SECONDS", 0.3)
     with dial(keyed) as silent, dial(keyed) as slow:
