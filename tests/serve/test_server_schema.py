@@ -2,34 +2,32 @@
 
 import httpx
 import pytest
-from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import HealthCheck, Phase, given, settings, strategies
 
-schemathesis = pytest.importorskip("schemathesis", reason="needs schemathesis. pip install -e '.[dev]'")
-BODIES = ["POST /v1/chat/completions", "POST /v1/completions", "POST /api/think"]
-GETS = ["GET /v1/models/{name}", "GET /v1/models", "GET /health", "GET /metrics", "GET /api/info"]
+CALM = settings(
+    max_examples=20, deadline=None, derandomize=True, database=None, phases=[Phase.explicit, Phase.generate],
+    suppress_health_check=list(HealthCheck),
+)  # fmt: skip
+CHAT = pytest.param("POST /v1/chat/completions", marks=pytest.mark.slow)
+GETS = [f"GET {path}" for path in ("/v1/models/{name}", "/v1/models", "/health", "/metrics", "/api/info")]
 
 
-@pytest.mark.parametrize("mode", ["positive", "negative"])
-@pytest.mark.parametrize("name", BODIES + GETS)
-def test_nothing_drawn_from_the_schema_breaks_the_server(served, name, mode):
+@pytest.mark.parametrize("name", [CHAT, "POST /v1/completions", "POST /api/think", *GETS])
+def test_nothing_drawn_from_the_schema_breaks_the_server(served, name):
+    schemathesis = pytest.importorskip("schemathesis", reason="needs schemathesis. pip install -e '.[dev]'")
     method, path = name.split()
-    schema = schemathesis.openapi.from_dict(httpx.get(f"{served.url}/openapi.json").json())
-    kind, seen = schemathesis.GenerationMode[mode.upper()], []
+    operation = schemathesis.openapi.from_dict(httpx.get(f"{served.url}/openapi.json").json())[path][method]
+    seen, modes = set(), list(schemathesis.GenerationMode)[: 2 if method == "POST" else 1]  # a GET is always valid
 
-    @settings(
-        max_examples=8,
-        deadline=None,
-        derandomize=True,
-        database=None,
-        phases=[Phase.explicit, Phase.generate],
-        suppress_health_check=list(HealthCheck),
-    )
-    @given(case=schema[path][method].as_strategy(generation_mode=kind))
+    @CALM
+    @given(case=strategies.one_of(operation.as_strategy(generation_mode=mode) for mode in modes))
     def run(case):
-        if mode == "positive" and isinstance(case.body, dict) and "model" in case.body:
-            case.body["model"] = "embedded"  # else nearly all would end at an unknown model
-        seen.append(case.call(base_url=served.url, timeout=60).status_code)
+        body = case.body if isinstance(case.body, dict) else {}
+        if isinstance(body.get("model"), str):
+            body["model"] = "embedded"  # else nearly all would end at an unknown model
+        if isinstance(body.get("messages"), list):  # and the others at the roles of the messages
+            body["messages"] = [{"role": "user", "content": f"{body['messages']}"[:100]}]
+        seen.add(case.call(base_url=served.url, timeout=60).status_code)
 
     run()
-    print("SEEN", name, mode, seen)
-    assert seen and max(seen) < 500
+    assert max(seen) < 500 and seen - {400} and (400 in seen) == (method == "POST")
