@@ -1,7 +1,5 @@
 """Without a key, nobody can hold memory, descriptors or the event loop by what they send before a request is complete."""
 
-from __future__ import annotations
-
 import contextlib
 import socket
 import time

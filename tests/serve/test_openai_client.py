@@ -1,7 +1,5 @@
 """OpenAI's own Python client works against a real server, and what it gets is what the offline engine says."""
 
-from __future__ import annotations
-
 import openai
 import pytest
 from serve_toys import APPLES, QUESTIONS, running

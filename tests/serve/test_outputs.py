@@ -1,7 +1,5 @@
 """Streamed text is never taken back, and every request field is honoured, neutral or rejected."""
 
-from __future__ import annotations
-
 import pytest
 
 from ruplar.serve.errors import FIELDS, RequestError, check_fields

@@ -1,7 +1,5 @@
 """The playground in a real browser against a real server: what is asked, shown, refused, and how it looks on two widths."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import subprocess

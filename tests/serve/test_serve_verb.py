@@ -1,7 +1,5 @@
 """`ruplar serve` as a process of its own: curl works, a signal drains it, mistakes are told without a traceback."""
 
-from __future__ import annotations
-
 import json
 import os
 import re
