@@ -5,8 +5,6 @@ RESULTS/STUDY/picked.json     row → its settings, the seed of its tries and th
 Every row of a table should have as many tries as the others. A try whose training failed cannot be chosen.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Sequence

@@ -62,7 +62,9 @@ class AuthMiddleware:
         headers = {k.lower(): v for k, v in scope["headers"]}
         try:
             if len(scope["headers"]) > MAX_HEADER_LINES:
-                raise RequestError(431, f"The header has more than {MAX_HEADER_LINES} lines.", None, "header_too_large")
+                raise RequestError(
+                    431, f"The header has more than {MAX_HEADER_LINES} lines.", None, "header_too_large"
+                )
             if self.hosts is not None:
                 self.hosts.check(headers.get(b"host", b""))
             self._check_key(scope["path"], headers)
