@@ -2,6 +2,7 @@ import sys
 
 import pytest
 import yaml
+from cases import cases
 
 from ruplar.config import from_dict, load_recipe, recipes, to_yaml
 from ruplar.config.recipes import RECIPES
@@ -129,28 +130,13 @@ def test_what_is_required_is_asked_for(small):
     assert problem.startswith("method.name: is required. Known: ") and "ruplar" in problem
 
 
-@pytest.mark.parametrize(
-    ("text", "place"),
-    [
-        ("name: a\nseed: [1\n", "line 3, column 1"),
-        ("name: a\nseed: 1\nname: b\n", "line 3, column 1: duplicate key 'name'"),
-        ("name: a\n\tseed: 1\n", "line 2, column 1"),
-    ],
-)
+@pytest.mark.parametrize(("text", "place"), cases(__file__, "mistakes"))
 def test_yaml_mistakes_are_located(small, text, place):
     (problem,) = problems(small(text))
     assert problem.startswith(place)
 
 
-@pytest.mark.parametrize(
-    ("override", "said"),
-    [
-        ("prompt.readings=2", "prompt.readings: was renamed to prompt.question_repeats."),
-        ("backbone.lora.go_on=true", "backbone.lora.go_on: was renamed to backbone.lora.continue_adapter."),
-        ("data.operands=as_read", "data.operands: was renamed to data.canonical_operands (as_read is true)."),
-        ("method.block=2", "method.block: was removed. Version 0.1 is the last one that has it."),
-    ],
-)
+@pytest.mark.parametrize(("override", "said"), cases(__file__, "earlier"))
 def test_a_setting_of_an_earlier_version_is_answered_with_its_new_name(small, override, said):
     (problem,) = problems(small(), override)
     assert problem.startswith(said)

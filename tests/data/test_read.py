@@ -50,16 +50,7 @@ def test_ruplar_test_rows_may_have_a_chain_none_or_python_source(tmp_path, write
     assert examples[2].chain == python
 
 
-@pytest.mark.parametrize(
-    ("row", "said"),
-    [
-        ({"Body": "Tom has 8 bags.", "Question": "How many?", "Answer": None}, "field 'Answer' is missing"),
-        (
-            {"question": "Q?", "steps": {"a": "1"}, "answer": "1"},
-            "field 'steps' must be a text or a list of texts",
-        ),
-    ],
-)
+@pytest.mark.parametrize(("row", "said"), cases(__file__, "wrong_fields"))
 def test_a_missing_or_wrong_field_is_named(tmp_path, write, row, said):
     with pytest.raises(UserError, match=said):
         read(write(tmp_path / "a.jsonl", row), DOMAIN, need_steps=False)

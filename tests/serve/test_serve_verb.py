@@ -8,6 +8,7 @@ import subprocess
 import sys
 
 import pytest
+from cases import cases
 from serve_toys import APPLES
 
 pytestmark = pytest.mark.slow
@@ -52,16 +53,7 @@ def test_a_signal_ends_it_after_the_last_answer(process):
     assert said.endswith("data: [DONE]\n\n") and (first + said).count('"content":"10"') == 16
 
 
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        (["nowhere"], "no such model folder"),
-        (["embedded", "--max-tokens", "1100"], "Lower --max-tokens"),
-        (["embedded", "--compare", "embedded:no_cot"], "does not think in text"),
-        (["embedded:cot", "--compare", "embedded:cot"], "Give the first another --name"),
-        (["embedded", "--api-key", ""], "--api-key"),
-    ],
-)
+@pytest.mark.parametrize(("words", "said"), cases(__file__, "mistakes"))
 def test_mistakes_are_told_in_words(words, said):
     from typer.testing import CliRunner
 

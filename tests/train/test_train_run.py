@@ -4,6 +4,7 @@ import json
 import logging
 
 import pytest
+from cases import cases
 
 from ruplar.config import from_dict
 from ruplar.errors import UserError
@@ -87,28 +88,7 @@ def test_an_existing_run_is_not_overwritten_and_resuming_with_a_changed_recipe_w
         train(config(max_steps=4, prior="uniform", **SAVING), output=tmp_path, resume=True)
 
 
-@pytest.mark.parametrize(
-    ("settings", "backbone", "speed", "said"),
-    [
-        ({}, {"weights": "random"}, {}, "backbone.lora: an adapter is saved without the weights under it"),
-        ({"method": "coconut"}, {}, {"pack": 128}, "speed.pack: method 'coconut'"),
-        ({}, {"attention": "eager"}, {"pack": 128}, r"speed\.pack: .* attention 'eager' does not support\..*sdpa"),
-        (
-            {"gradient_checkpointing": True},
-            {},
-            {"graph": True, "fold_lora": False},
-            r"gradient_checkpointing: recomputed layers.*speed\.graph: false",
-        ),
-        ({"use_liger_kernel": True}, {}, {}, r"use_liger_kernel: liger-kernel (needs an NVIDIA GPU|is not installed)"),
-    ],
-    ids=[
-        "random weights under an adapter",
-        "recurrent latents packed",
-        "packed without sdpa",
-        "checkpointed graph",
-        "liger",
-    ],
-)
+@pytest.mark.parametrize(("settings", "backbone", "speed", "said"), cases(__file__, "refused"))
 def test_settings_that_cannot_work_together_are_refused(config, tmp_path, settings, backbone, speed, said):
     recipe = config(max_steps=1, **settings).as_dict()
     recipe["backbone"] |= backbone

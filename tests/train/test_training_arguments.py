@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from cases import cases
 
 from ruplar.config import from_dict
 from ruplar.errors import UserError
@@ -37,15 +38,7 @@ def test_the_best_model_is_loaded_where_every_validation_is_saved(tmp_path, sect
     assert args.metric_for_best_model == "accuracy" and args.greater_is_better
 
 
-@pytest.mark.parametrize(
-    ("section", "message"),
-    [
-        ({"train_sampling_strategy": "batch_rebalance"}, "train_sampling_strategy: must be one of random"),
-        ({"accelerator_config": {"split_batches": True}}, "accelerator_config.split_batches: batches are distributed"),
-        ({"lr_scheduler_type": "upwards"}, "upwards"),
-        ({"learning_rte": 1}, "learning_rte"),
-    ],
-)
+@pytest.mark.parametrize(("section", "message"), cases(__file__, "refused"))
 def test_what_cannot_work_is_refused_by_name(tmp_path, section, message):
     with pytest.raises(UserError, match=message):
         arguments(tmp_path, **section)
