@@ -7,20 +7,7 @@ import yaml
 from cases import cases
 
 ENCODED = Path("runs/.encoded")
-SET = {
-    "training.max_steps": 1,
-    "training.per_device_train_batch_size": 2,
-    "training.dataloader_num_workers": 0,
-    "training.dataloader_prefetch_factor": None,
-    "training.bf16": False,
-    "training.eval_strategy": "no",
-    "training.save_strategy": "no",
-    "data.train": {"source": "word-problems", "count": 40, "seed": 5, "steps": [1, 2]},
-    "data.valid.count": 3,
-    "speed.pack": 0,
-    "speed.pretokenize": True,
-    "backbone.dtype": "float32",
-}
+SET = cases(__file__, "set")
 WORDS = [f"{key}={yaml.safe_dump(value, default_flow_style=True).split(chr(10))[0]}" for key, value in SET.items()]
 
 
