@@ -6,9 +6,9 @@ The ids are recorded where they enter the model: in training sequences and at th
 
 import json
 import sys
-import urllib.request
 from pathlib import Path
 
+import httpx
 import pytest
 import torch
 
@@ -93,13 +93,6 @@ def training_prompt(model: Model) -> tuple[int, ...]:
     return tuple(ids[: ids.index(model.backbone.think_id)])
 
 
-def post(url: str, body: dict) -> bytes:
-    request = urllib.request.Request(url, json.dumps(body).encode(), {"Content-Type": "application/json"})
-    with urllib.request.urlopen(request, timeout=60) as response:
-        assert response.status == 200
-        return response.read()
-
-
 def test_all_paths_prompt_a_model_with_the_same_ids_and_get_the_same_answers(model, prompted, tmp_path):
     folder = save_model(tmp_path / "model", model)
     wanted = training_prompt(model)
@@ -116,14 +109,17 @@ def test_all_paths_prompt_a_model_with_the_same_ids_and_get_the_same_answers(mod
     evaluate(LatentReasoner.from_pretrained(folder), [str(file)], decoding=SHORT)
     with running(str(folder), slots=2, max_tokens=4, max_prompt=96) as served:
         assert prompted.pop() != wanted  # the warm-up question
-        name = served.registry.main.name
-        post(f"{served.url}/v1/completions", {"model": name, "prompt": EXAMPLE.question})
-        chat = [{"role": "user", "content": EXAMPLE.question}]
-        post(f"{served.url}/v1/chat/completions", {"model": name, "messages": chat})
-        post(f"{served.url}/api/think", {"model": name, "prompt": EXAMPLE.question})
+
+        def post(path, prompt):
+            body = {"model": served.registry.main.name, **prompt}
+            return httpx.post(served.url + path, json=body, timeout=60).raise_for_status()
+
+        post("/v1/completions", {"prompt": EXAMPLE.question})
+        post("/v1/chat/completions", {"messages": [{"role": "user", "content": EXAMPLE.question}]})
+        post("/api/think", {"prompt": EXAMPLE.question})
         assert len(prompted) == 6  # ask in both engines, evaluate, and three routes
         assert set(prompted) == {wanted}
-        found = json.loads(post(f"{served.url}/v1/completions", {"model": name, "prompt": QUESTIONS}))
+        found = post("/v1/completions", {"prompt": QUESTIONS}).json()
     offline = LatentReasoner.from_pretrained(folder, engine="reference").ask(QUESTIONS, decoding=SHORT)
     assert [choice["text"] for choice in found["choices"]] == [answer.text for answer in offline]
     assert len({answer.text for answer in offline}) == 4, "equal answers could not show a mixed-up question"
