@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 import torch
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from ruplar.engine.reference import generate
 from ruplar.engine.sampling import Decoding
@@ -57,6 +58,32 @@ def test_an_answer_ends_at_the_end_token_or_at_the_limit(backbone, thinker, prom
 
 def test_no_prompts_give_no_rows(backbone, thinker):
     assert generate(backbone, thinker, [], DECODING) == []
+
+
+class HostReads(TorchDispatchMode):
+    """Counts scalars read by the host; on a GPU each one synchronises."""
+
+    count = 0
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        self.count += func is torch.ops.aten._local_scalar_dense.default
+        return func(*args, **(kwargs or {}))
+
+
+@pytest.mark.parametrize("keep", ["none", "embeds", "all"])
+def test_host_reads_do_not_grow_with_the_batch(backbone, thinker, prompts, keep):
+    found = []
+    for count in (1, 4):
+        with HostReads() as reads:
+            generate(
+                backbone,
+                replace(thinker, halt_threshold=0.999, cap=3),
+                prompts[:1] * count,
+                DECODING,
+                keep_latents=keep,
+            )
+        found.append(reads.count)
+    assert found[0] == found[1] > 0
 
 
 def recorded_logits(backbone, monkeypatch) -> list[torch.Tensor]:

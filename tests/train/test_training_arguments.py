@@ -21,16 +21,7 @@ def test_arguments_are_passed_on_with_the_seed_of_the_run(tmp_path):
     assert args.report_to == [] and args.disable_tqdm and not args.logging_nan_inf_filter
 
 
-@pytest.mark.parametrize(
-    ("section", "evaluated", "saved", "best"),
-    [
-        ({}, "epoch", ("epoch", 500), True),
-        ({"eval_strategy": "steps", "eval_steps": 50}, "steps", ("steps", 50), True),
-        ({"eval_strategy": "epoch", "save_strategy": "steps", "save_steps": 10}, "epoch", ("steps", 10), False),
-        ({"eval_strategy": "no"}, "no", ("steps", 500), False),
-    ],
-    ids=["default", "saving follows validation", "another save strategy", "no validation"],
-)
+@pytest.mark.parametrize(("section", "evaluated", "saved", "best"), cases(__file__, "saving"))
 def test_the_best_model_is_loaded_where_every_validation_is_saved(tmp_path, section, evaluated, saved, best):
     args = arguments(tmp_path, validates=True, **section)
     assert (args.eval_strategy, args.save_strategy, args.save_steps) == (evaluated, *saved)
