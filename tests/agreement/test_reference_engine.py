@@ -8,7 +8,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from ruplar.engine.reference import generate
 from ruplar.engine.sampling import Decoding
-from ruplar.engine.thinker import NoThinker, ReplayThinker
+from ruplar.engine.thinker import NoThinker, ReplayThinker, TextThinker
 
 DECODING = Decoding(max_answer_tokens=4)
 
@@ -125,3 +125,12 @@ def test_cached_latents_equal_one_parallel_forward(backbone, thinker, prompts, m
         assert whole[row.latent_count + 1 :].argmax(-1).tolist() == row.answer_ids
         for i, logits in enumerate(row.latent_logits):
             torch.testing.assert_close(logits, whole[i], atol=1e-4, rtol=1e-4)
+
+
+def test_cached_text_equals_one_parallel_forward(backbone, prompts):
+    writer = TextThinker(backbone.embedding, backbone.end_think_id, cap=6)
+    rows = generate(backbone, writer, prompts, DECODING, keep_latents="embeds")
+    assert any(row.thought_ids for row in rows)
+    for prompt, row in zip(prompts, rows, strict=True):
+        whole, n = parallel(backbone, prompt, row).argmax(-1).tolist(), len(row.latent_embeds)
+        assert whole[:n] == row.thought_ids and whole[n + 1 :] == row.answer_ids

@@ -113,6 +113,13 @@ def test_numbers_are_cut_from_the_left_and_signs_stand_alone(tokenizer, text, ex
     assert not set(ids(tokenizer, text)) & set(tokenizer.all_special_ids)
 
 
+def test_the_chat_template_writes_turns_of_user_and_assistant_only(tokenizer):
+    turns = [{"role": "user", "content": "2+2?"}, {"role": "assistant", "content": "4"}]
+    assert tokenizer.apply_chat_template(turns, tokenize=False) == "<|user|>2+2?<|end|><|assistant|>4<|end|>"
+    with pytest.raises(Exception, match="user and assistant, not system"):
+        tokenizer.apply_chat_template([{"role": "system", "content": "x"}], tokenize=False)
+
+
 def test_control_tokens_are_single_and_special(tokenizer):
     assert [ids(tokenizer, token) for token in make_tokenizer.SPECIAL] == [[0], [1], [2], [3], [4], [5]]
     assert set(tokenizer.all_special_ids) == {0, 1, 2, 3, 4, 5}
