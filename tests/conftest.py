@@ -33,6 +33,17 @@ def no_data_folder(monkeypatch):
 
 
 @pytest.fixture(scope="session")
+def one_thread():
+    """Models this small are slower on many threads, and much slower when tests run side by side."""
+    import torch
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+@pytest.fixture(scope="session")
 def data() -> Path:
     """A folder with small files of invented questions, in the formats and with the oddities of the real benchmark files."""
     return Path(__file__).parent / "fixtures" / "data"

@@ -4,22 +4,10 @@ from pathlib import Path
 
 import pytest
 import yaml
+from cases import cases
 
 ENCODED = Path("runs/.encoded")
-SET = {
-    "training.max_steps": 1,
-    "training.per_device_train_batch_size": 2,
-    "training.dataloader_num_workers": 0,
-    "training.dataloader_prefetch_factor": None,
-    "training.bf16": False,
-    "training.eval_strategy": "no",
-    "training.save_strategy": "no",
-    "data.train": {"source": "word-problems", "count": 40, "seed": 5, "steps": [1, 2]},
-    "data.valid.count": 3,
-    "speed.pack": 0,
-    "speed.pretokenize": True,
-    "backbone.dtype": "float32",
-}
+SET = cases(__file__, "set")
 WORDS = [f"{key}={yaml.safe_dump(value, default_flow_style=True).split(chr(10))[0]}" for key, value in SET.items()]
 
 
@@ -81,19 +69,7 @@ def test_what_keeps_nothing_is_said_with_the_way_out(ruplar):
     assert said.code == 0 and "Add speed.pretokenize=true here and when training" in said.out and not ENCODED.exists()
 
 
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        (["seed=1"], "no recipe and no study is named"),
-        (["embeded-ruplar"], "unknown recipe or study 'embeded-ruplar'. Did you mean 'embedded-ruplar'?"),
-        (["gone.yaml"], "no recipe or study file 'gone.yaml'"),
-        (["embedded-ruplar", "nowhere"], "unknown recipe or study 'nowhere'"),
-        (["embedded-ruplar", "method.latnts=1"], "unknown setting"),
-        (["embedded-ruplar", "data.train=gone.jsonl"], "gone.jsonl"),
-        (["embedded-ruplar", "--output", "file"], "file is a file"),
-    ],
-    ids=str,
-)
+@pytest.mark.parametrize(("words", "said"), cases(__file__, "mistakes"), ids=str)
 def test_mistakes_are_told_before_anything_is_done(ruplar, tmp_path, words, said):
     (tmp_path / "file").write_text("")
     done = ruplar("data", "prepare", *words)

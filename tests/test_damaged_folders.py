@@ -6,6 +6,7 @@ import shutil
 from pathlib import Path
 
 import pytest
+from cases import cases
 from safetensors.torch import load_file, save_file
 
 from ruplar.errors import UserError
@@ -93,15 +94,7 @@ def test_evaluate_finds_out_that_it_cannot_write_before_it_loads_the_model(rupla
     assert said.code == 2 and "/proc/none/x: cannot be created" in said.err.replace("\n", " ")
 
 
-@pytest.mark.parametrize(
-    "words",
-    [
-        ("report", "RUN", "--page", "/proc/none/page.html"),
-        ("demo", "--output", "/proc/none/demo", "--no-train"),
-        ("export", "embedded:ruplar", "/proc/none/model"),
-        ("train", "embedded-live", "--output", "/proc/none/run", "--device", "cpu"),
-    ],
-)
+@pytest.mark.parametrize("words", cases(__file__, "places"))
 def test_places_that_cannot_be_used_are_named_before_any_work(ruplar, words, tmp_path, monkeypatch):
     for work in ("report.page.write_page", "demo._show_thoughts", "model.store.export_model"):
         monkeypatch.setattr(f"ruplar.{work}", None)

@@ -4,10 +4,11 @@ from dataclasses import replace
 
 import pytest
 import torch
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from ruplar.engine.reference import generate
 from ruplar.engine.sampling import Decoding
-from ruplar.engine.thinker import NoThinker, ReplayThinker
+from ruplar.engine.thinker import NoThinker, ReplayThinker, TextThinker
 
 DECODING = Decoding(max_answer_tokens=4)
 
@@ -59,6 +60,32 @@ def test_no_prompts_give_no_rows(backbone, thinker):
     assert generate(backbone, thinker, [], DECODING) == []
 
 
+class HostReads(TorchDispatchMode):
+    """Counts scalars read by the host; on a GPU each one synchronises."""
+
+    count = 0
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        self.count += func is torch.ops.aten._local_scalar_dense.default
+        return func(*args, **(kwargs or {}))
+
+
+@pytest.mark.parametrize("keep", ["none", "embeds", "all"])
+def test_host_reads_do_not_grow_with_the_batch(backbone, thinker, prompts, keep):
+    found = []
+    for count in (1, 4):
+        with HostReads() as reads:
+            generate(
+                backbone,
+                replace(thinker, halt_threshold=0.999, cap=3),
+                prompts[:1] * count,
+                DECODING,
+                keep_latents=keep,
+            )
+        found.append(reads.count)
+    assert found[0] == found[1] > 0
+
+
 def recorded_logits(backbone, monkeypatch) -> list[torch.Tensor]:
     """The logits [B, V] of every decode step."""
     rounds: list[torch.Tensor] = []
@@ -98,3 +125,12 @@ def test_cached_latents_equal_one_parallel_forward(backbone, thinker, prompts, m
         assert whole[row.latent_count + 1 :].argmax(-1).tolist() == row.answer_ids
         for i, logits in enumerate(row.latent_logits):
             torch.testing.assert_close(logits, whole[i], atol=1e-4, rtol=1e-4)
+
+
+def test_cached_text_equals_one_parallel_forward(backbone, prompts):
+    writer = TextThinker(backbone.embedding, backbone.end_think_id, cap=6)
+    rows = generate(backbone, writer, prompts, DECODING, keep_latents="embeds")
+    assert any(row.thought_ids for row in rows)
+    for prompt, row in zip(prompts, rows, strict=True):
+        whole, n = parallel(backbone, prompt, row).argmax(-1).tolist(), len(row.latent_embeds)
+        assert whole[:n] == row.thought_ids and whole[n + 1 :] == row.answer_ids

@@ -1,7 +1,5 @@
 """Options of `--ray` that are refused, each with what to do instead."""
 
-from __future__ import annotations
-
 import socket
 import sys
 

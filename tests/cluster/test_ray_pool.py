@@ -1,7 +1,5 @@
 """`--ray` on a real cluster of two nodes, one of which is killed in the middle: the results of a single process."""
 
-from __future__ import annotations
-
 import json
 import os
 import time

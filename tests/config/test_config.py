@@ -2,6 +2,7 @@ import sys
 
 import pytest
 import yaml
+from cases import cases
 
 from ruplar.config import from_dict, load_recipe, recipes, to_yaml
 from ruplar.config.recipes import RECIPES
@@ -80,36 +81,8 @@ def test_a_setting_the_other_prior_does_not_know_is_refused_when_it_is_given_bes
 
 
 def test_all_problems_are_told_at_once_with_the_nearest_name(small):
-    text = """
-    name: no spaces please
-    sede: 1
-    backbone: {nam: embedded, lora: {rank: 0, alpa: 3}, dtype: fp16}
-    prompt: {answer: nothing}
-    data: {train: [{source: nothere.jsonl}, gsm8k-aug-trian], valid: {source: word-problems, seed: 3, families: [bakry]}}
-    prior: {name: mixtur}
-    method: {name: ruplar, prior_weight: -1, max_latent: 3}
-    training: {learning_rte: 3, bf16: no, seed: 3, max_steps: many}
-    """
+    text, wanted = cases(__file__, "all_problems")
     found = problems(small(text))
-    wanted = [
-        "name: letters, digits",
-        "unknown section 'sede'. Did you mean 'seed'?",
-        "backbone: unknown setting 'nam'. Did you mean 'name'?",
-        "backbone.lora.rank: must be at least 1, got 0.",
-        "backbone.lora: unknown setting 'alpa'. Did you mean 'alpha'?",
-        "backbone.dtype: must be 'auto', 'float32' or 'bfloat16', got 'fp16'.",
-        "prompt.answer: must contain {answer}",
-        "data.train.0.source: nothere.jsonl: no such file",
-        "data.train.1.source: unknown dataset 'gsm8k-aug-trian'. Did you mean 'gsm8k-aug-train'?",
-        "data.valid: unknown family 'bakry'. Did you mean 'bakery'?",
-        "prior.name: unknown prior 'mixtur'. Did you mean 'mixture'?",
-        "method.prior_weight: must be at least 0, got -1.",
-        "method: unknown setting of method ruplar 'max_latent'. Did you mean 'max_latents'?",
-        "training: unknown setting of TrainingArguments 'learning_rte'. Did you mean 'learning_rate'?",
-        "training.bf16: must be true or false, got 'no'.",
-        "training.seed: cannot be set here; set seed: at the top",
-        "training.max_steps: must be a whole number, got 'many'.",
-    ]
     for start in wanted:
         assert any(problem.startswith(start) for problem in found), (start, found)
     assert len(found) == len(wanted)
@@ -129,28 +102,13 @@ def test_what_is_required_is_asked_for(small):
     assert problem.startswith("method.name: is required. Known: ") and "ruplar" in problem
 
 
-@pytest.mark.parametrize(
-    ("text", "place"),
-    [
-        ("name: a\nseed: [1\n", "line 3, column 1"),
-        ("name: a\nseed: 1\nname: b\n", "line 3, column 1: duplicate key 'name'"),
-        ("name: a\n\tseed: 1\n", "line 2, column 1"),
-    ],
-)
+@pytest.mark.parametrize(("text", "place"), cases(__file__, "mistakes"))
 def test_yaml_mistakes_are_located(small, text, place):
     (problem,) = problems(small(text))
     assert problem.startswith(place)
 
 
-@pytest.mark.parametrize(
-    ("override", "said"),
-    [
-        ("prompt.readings=2", "prompt.readings: was renamed to prompt.question_repeats."),
-        ("backbone.lora.go_on=true", "backbone.lora.go_on: was renamed to backbone.lora.continue_adapter."),
-        ("data.operands=as_read", "data.operands: was renamed to data.canonical_operands (as_read is true)."),
-        ("method.block=2", "method.block: was removed. Version 0.1 is the last one that has it."),
-    ],
-)
+@pytest.mark.parametrize(("override", "said"), cases(__file__, "earlier"))
 def test_a_setting_of_an_earlier_version_is_answered_with_its_new_name(small, override, said):
     (problem,) = problems(small(), override)
     assert problem.startswith(said)

@@ -1,4 +1,4 @@
-"""One prompt: training, Python, evaluation and the server give a model the same prompt ids, for every method.
+"""One prompt: training, Python, evaluation and the server give a model the same prompt ids and get the same answers, for every method.
 
 The ids are recorded where they enter the model: in training sequences and at the door of both engines. Each method's
 `question` gets a suffix of its own here, so that a path that builds its prompt without the method fails for every method.
@@ -6,10 +6,11 @@ The ids are recorded where they enter the model: in training sequences and at th
 
 import json
 import sys
-import urllib.request
 from pathlib import Path
 
+import httpx
 import pytest
+import torch
 
 TESTS = Path(__file__).parents[1]
 sys.path[:0] = [str(TESTS / "methods"), str(TESTS / "serve")]
@@ -32,6 +33,12 @@ SETTINGS = {
     "icot": {"max_thought": 4},
     "regular": {"max_latents": 4},
 }
+QUESTIONS = [
+    EXAMPLE.question,
+    "How many are 6 boxes of 20 beads?",
+    "3*4",
+    "Ben has 12 pens and gives away 5. How many are left?",
+]
 SUFFIX = " Answer briefly."
 SHORT = Decoding(max_answer_tokens=4)
 
@@ -45,6 +52,9 @@ def model(request, monkeypatch) -> Model:
     monkeypatch.setattr(cls, "question", lambda self, text, context=None: question(self, text, context) + SUFFIX)
     settings = SETTINGS.get(name, {})
     backbone, method = small_backbone(), plugins.make("methods", name, settings)
+    with torch.no_grad():
+        for weight in backbone.plain_model.model.layers.parameters():
+            weight.mul_(8)  # or every answer would repeat `</think>`
     method.attach(backbone)
     metadata = ModelMetadata(
         method=PluginSpec(name=name, settings=settings),
@@ -83,14 +93,7 @@ def training_prompt(model: Model) -> tuple[int, ...]:
     return tuple(ids[: ids.index(model.backbone.think_id)])
 
 
-def post(url: str, body: dict) -> None:
-    request = urllib.request.Request(url, json.dumps(body).encode(), {"Content-Type": "application/json"})
-    with urllib.request.urlopen(request, timeout=60) as response:
-        assert response.status == 200
-        response.read()
-
-
-def test_all_paths_prompt_a_model_with_the_same_ids(model, prompted, tmp_path):
+def test_all_paths_prompt_a_model_with_the_same_ids_and_get_the_same_answers(model, prompted, tmp_path):
     folder = save_model(tmp_path / "model", model)
     wanted = training_prompt(model)
     text = model.backbone.tokenizer.decode(wanted)
@@ -106,10 +109,20 @@ def test_all_paths_prompt_a_model_with_the_same_ids(model, prompted, tmp_path):
     evaluate(LatentReasoner.from_pretrained(folder), [str(file)], decoding=SHORT)
     with running(str(folder), slots=2, max_tokens=4, max_prompt=96) as served:
         assert prompted.pop() != wanted  # the warm-up question
-        name = served.registry.main.name
-        post(f"{served.url}/v1/completions", {"model": name, "prompt": EXAMPLE.question})
-        chat = [{"role": "user", "content": EXAMPLE.question}]
-        post(f"{served.url}/v1/chat/completions", {"model": name, "messages": chat})
-        post(f"{served.url}/api/think", {"model": name, "prompt": EXAMPLE.question})
-    assert len(prompted) == 6  # ask in both engines, evaluate, and three routes
-    assert set(prompted) == {wanted}
+
+        def post(path, prompt):
+            body = {"model": served.registry.main.name, **prompt}
+            return httpx.post(served.url + path, json=body, timeout=60).raise_for_status()
+
+        post("/v1/completions", {"prompt": EXAMPLE.question})
+        post("/v1/chat/completions", {"messages": [{"role": "user", "content": EXAMPLE.question}]})
+        post("/api/think", {"prompt": EXAMPLE.question})
+        assert len(prompted) == 6  # ask in both engines, evaluate, and three routes
+        assert set(prompted) == {wanted}
+        found = post("/v1/completions", {"prompt": QUESTIONS}).json()
+    offline = LatentReasoner.from_pretrained(folder, engine="reference").ask(QUESTIONS, decoding=SHORT)
+    assert [choice["text"] for choice in found["choices"]] == [answer.text for answer in offline]
+    assert len({answer.text for answer in offline}) == 4, "equal answers could not show a mixed-up question"
+    latents = sum(answer.latent_count for answer in offline)
+    assert found["usage"]["completion_tokens_details"]["reasoning_tokens"] == latents
+    assert found["usage"]["completion_tokens"] == latents + sum(answer.answer_tokens for answer in offline)

@@ -50,16 +50,7 @@ def test_ruplar_test_rows_may_have_a_chain_none_or_python_source(tmp_path, write
     assert examples[2].chain == python
 
 
-@pytest.mark.parametrize(
-    ("row", "said"),
-    [
-        ({"Body": "Tom has 8 bags.", "Question": "How many?", "Answer": None}, "field 'Answer' is missing"),
-        (
-            {"question": "Q?", "steps": {"a": "1"}, "answer": "1"},
-            "field 'steps' must be a text or a list of texts",
-        ),
-    ],
-)
+@pytest.mark.parametrize(("row", "said"), cases(__file__, "wrong_fields"))
 def test_a_missing_or_wrong_field_is_named(tmp_path, write, row, said):
     with pytest.raises(UserError, match=said):
         read(write(tmp_path / "a.jsonl", row), DOMAIN, need_steps=False)
@@ -202,18 +193,7 @@ def test_columns_without_a_format_are_listed(tmp_path, write):
 
 # --- bad rows ---
 
-BAD = (
-    {"question": "A?", "answer": "<<3+4=7>>7 #### 7"},
-    "{broken",
-    {"question": "B?", "answer": "So he has 7 left. #### 7"},
-    {"question": "C?", "answer": "<<3+4=7>> so 7"},
-    {"question": "D?", "answer": "<<3+4=7 #### 7"},
-    {"question": "a?  ", "answer": "<<3+4=7>>7 #### 7"},
-    {"question": "E?"},
-    "[1, 2]",
-    {"question": " ", "answer": "<<3+4=7>>7 #### 7"},
-    {"question": "F?", "answer": True},
-)
+BAD = cases(__file__, "bad")
 
 
 def test_all_kinds_of_bad_rows_are_reported_in_one_error(tmp_path, write):
@@ -229,7 +209,6 @@ def test_all_kinds_of_bad_rows_are_reported_in_one_error(tmp_path, write):
     assert problems["have no readable answer"].startswith(
         '1 of 10 rows have no readable answer (first: a.jsonl:4 "<<3+4=7>> so 7")'
     )
-    # 2 broken JSON, 5 unclosed step, 7 no answer, 8 a list, 9 an empty question, 10 a truth value
     broken = problems["cannot be read"]
     assert broken.startswith('6 of 10 rows cannot be read (first: a.jsonl:2 "{broken"')
     assert "a.jsonl:5" in broken and "a.jsonl:7" in broken and "a.jsonl:8" not in broken

@@ -1,7 +1,5 @@
 """The code blocks of docs/extending.md and docs/domains.md that have a title, and their commands, typed one by one."""
 
-from __future__ import annotations
-
 import re
 import shlex
 import sys

@@ -1,7 +1,5 @@
 """The files shown in docs/extending.md are taken from the page, put beside the package and used by their dotted names."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

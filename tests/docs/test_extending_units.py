@@ -1,7 +1,5 @@
 """The domain that docs/extending.md builds: its files are taken from the page and its commands are typed, with a tiny budget."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """The commands and the Python of the guides run; those that cannot run here are listed with the reason."""
 
-from __future__ import annotations
-
 import re
 import shlex
 from pathlib import Path

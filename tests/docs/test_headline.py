@@ -1,7 +1,5 @@
 """The headline tables of docs/results.md and README.md are those of the records under results/."""
 
-from __future__ import annotations
-
 import json
 import math
 import re

@@ -1,7 +1,5 @@
 """docs/method.md names code, settings and departures; all of them must exist."""
 
-from __future__ import annotations
-
 import importlib
 import re
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The file and the commands of "Your own data" in docs/domains.md: copied, checked, trained on, evaluated."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """README and docs: short where they promise to be, links and anchors resolve, commands and files that they name exist."""
 
-from __future__ import annotations
-
 import re
 import runpy
 import shlex

@@ -1,7 +1,5 @@
 """What the README says to type is typed, and what it shows is what comes out."""
 
-from __future__ import annotations
-
 import re
 import shlex
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The appendix pages of the results are what the command in their first line makes from the records, to the letter."""
 
-from __future__ import annotations
-
 import shlex
 from pathlib import Path
 

@@ -89,18 +89,7 @@ def test_days_that_have_a_name_are_counted_by_the_calendar():
     assert _named_days.read("a rainy day of 2019") is None
 
 
-@pytest.mark.parametrize(
-    ("premises", "today"),
-    [
-        ("The day before yesterday was 11/23/1933.", date(1933, 11, 25)),
-        ("Jane scheduled 3 apointments with 5 poeple for tomorrow (Tue, 7/9/1972).", date(1972, 7, 8)),
-        ("May 6, 1992 is like yesterday to Jane, but that is actually ten years ago.", date(2002, 5, 6)),
-        ("In the UK, people usually put the day before the month. Therefore, today is 02/01/1987 to them.", date(1987, 1, 2)),
-        ("Today is 9/7. Jane is watching NFL 2003.", date(2003, 9, 7)),
-        ("Tom thinks today is 6/18/2019, but Mia thinks today is 6/19/2019. Mia is correct.", date(2019, 6, 19)),
-        ("Yesterday was 12/31/1929. Today could not be 12/32/1929 because December has only 31 days.", date(1930, 1, 1)),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("premises", "today"), cases(__file__, "premises"))
 def test_premises_give_the_day_it_is_today(premises, today):
     assert _date_questions.today(premises) == (today,)
 

@@ -11,15 +11,7 @@ from ruplar.reasoner import LatentReasoner
 MODELS = ("cot", "no_cot", "ruplar")
 FOLDER = embedded.TOKENIZER.parent
 
-
-@pytest.fixture(autouse=True, scope="module")
-def one_thread():
-    import torch
-
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 @pytest.fixture(scope="module")

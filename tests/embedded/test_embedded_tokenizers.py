@@ -3,6 +3,7 @@
 import json
 
 import pytest
+from cases import cases
 from hypothesis import given
 from hypothesis import strategies as st
 from scripts import script
@@ -106,20 +107,17 @@ def test_every_group_of_one_to_three_digits_is_one_token(tokenizer):
     assert all(len(ids(tokenizer, group)) == 1 for group in groups)
 
 
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("1234567", ["123", "456", "7"]),
-        ("has 12 coins", ["h", "as", " ", "12", " coins"]),
-        ("<<600*30/100=180>> <<180-5+2=177>>", ["<<", "600", "*", "30", "/", "100", "=", "180", ">>", " <<", "180", "-", "5", "+", "2", "=", "177", ">>"]),
-        ("1.5%", ["1", ".", "5", "%"]),
-        ("\\boxed{42}", ["\\boxed{", "42", "}"]),
-        ("is \\boxed{42}", ["\\boxed{", "42", "}"]),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("text", "expected"), cases(__file__, "cuts"))
 def test_numbers_are_cut_from_the_left_and_signs_stand_alone(tokenizer, text, expected):
     assert pieces(tokenizer, text)[-len(expected) :] == expected
     assert not set(ids(tokenizer, text)) & set(tokenizer.all_special_ids)
+
+
+def test_the_chat_template_writes_turns_of_user_and_assistant_only(tokenizer):
+    turns = [{"role": "user", "content": "2+2?"}, {"role": "assistant", "content": "4"}]
+    assert tokenizer.apply_chat_template(turns, tokenize=False) == "<|user|>2+2?<|end|><|assistant|>4<|end|>"
+    with pytest.raises(Exception, match="user and assistant, not system"):
+        tokenizer.apply_chat_template([{"role": "system", "content": "x"}], tokenize=False)
 
 
 def test_control_tokens_are_single_and_special(tokenizer):

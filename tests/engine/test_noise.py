@@ -139,6 +139,14 @@ def test_rows_without_noise_stay_greedy_beside_noisy_ones(backbone, thinker):
         assert ids([ticket.result()]) == ids([(wanted if how is greedy else noisy)[key]])
 
 
+def test_samples_share_one_prefill_in_the_reference_engine(backbone, thinker):
+    read, trunk = [], backbone.trunk
+    backbone.trunk = lambda embeds, *rest: (read.append(embeds.shape[:2]), trunk(embeds, *rest))[1]
+    prompts, keys = several(many_prompts(2), 8)
+    generate(backbone, thinker, prompts, NOISY, keys)
+    assert read[0] == (2, max(len(p.ids) for p in prompts) + 1) and {*read[1:]} == {(16, 1)}
+
+
 def test_samples_submitted_together_are_admitted_together(backbone, thinker):
     scheduler = Scheduler(FastEngine.of(backbone, thinker, NOISY, slots=5), queue_limit=9)
     prefilled, logits = [], scheduler.engine.prompt_logits

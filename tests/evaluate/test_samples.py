@@ -1,7 +1,5 @@
 """Samples hold what the figures need; outcomes hold what paired tests need; both share one copy of the questions."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

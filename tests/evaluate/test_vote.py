@@ -1,7 +1,5 @@
 """Majority and pass@k by hand, and a benchmark asked several times."""
 
-from __future__ import annotations
-
 from itertools import combinations
 
 import pytest

@@ -5,6 +5,7 @@ import subprocess
 
 import pytest
 import yaml
+from cases import cases
 from tiny import FINISHED, TINY
 
 from ruplar.errors import UserError
@@ -166,17 +167,7 @@ def test_a_further_selection_set_leaves_the_test_results_alone(folder, final):
     assert "the model that gave them is not in" in outcome.failed["Mix-seed1"]
 
 
-@pytest.mark.parametrize(
-    ("entries", "said"),
-    [
-        ({"on": ["valid", "gsm8k-aug"]}, "on: 'gsm8k-aug' is a test set; move it to test:"),
-        ({"on": ["files/svamp-test.jsonl"]}, "on: 'files/svamp-test.jsonl' is a test set"),
-        ({"test": ["gsm8k-aug-valid"]}, "test: 'gsm8k-aug-valid' is a selection set; move it to on:"),
-        ({"test": ["valid"], "on": ["word-problems"]}, "test: 'valid' is a selection set; move it to on:"),
-        ({"ablate": "svamp"}, "ablate: 'svamp' is a test set that test: does not list"),
-        ({"test": ["word-problems"]}, "'word-problems' is in on: and in test:"),
-    ],
-)
+@pytest.mark.parametrize(("entries", "said"), cases(__file__, "roles"))
 def test_a_set_is_listed_where_its_role_puts_it(tmp_path, entries, said):
     write(tmp_path, {**STUDY, **entries})
     with pytest.raises(UserError) as error:

@@ -1,6 +1,7 @@
 from pathlib import Path
 
 import pytest
+from cases import cases
 
 from ruplar.errors import UserError
 from ruplar.evaluate.record import differences, read_record
@@ -37,16 +38,7 @@ def test_a_row_may_ask_anothers_model_under_other_settings_of_its_method(make_st
     assert first.config.method.settings.max_latents != 2
 
 
-@pytest.mark.parametrize(
-    ("change", "said"),
-    [
-        ({"training.max_steps": 8}, "rows.B: training.max_steps is 8, but 2 in 'A'"),
-        ({"training.gradient_accumulation_steps": 4}, "rows.B: the effective batch size is 8, but 2 in 'A'"),
-        ({"backbone.init": "embedded:ruplar"}, "rows.B: backbone.init is embedded:ruplar, but None in 'A'"),
-        ({"prompt.instruction": "Think."}, "rows.B: prompt.instruction is Think., but  in 'A'"),
-        ({"data.canonical_operands": True}, "rows.B: data.canonical_operands is True, but False in 'A'"),
-    ],
-)
+@pytest.mark.parametrize(("change", "said"), cases(__file__, "unequal"))
 def test_rows_with_unequal_budgets_data_or_starts_are_refused_by_name(make_study, change, said):
     rows = {"A": "embedded-no_cot", "B": {"recipe": "embedded-no_cot", "set": change}}
     with pytest.raises(UserError) as refused:
@@ -71,19 +63,7 @@ def test_every_problem_of_a_study_is_told_at_once(tmp_path):
     assert "on: " in said and "same.0: must be 'data'" in said
 
 
-@pytest.mark.parametrize(
-    ("text", "said"),
-    [
-        ("name: x\non: [svamp]\n", "rows: "),
-        ("name: x\non: [svamp]\nrows: {A: cot}\nseeds: [1, 1]\n", "has duplicates"),
-        ("name: x\non: [svamp]\nrows: {A: cot, B: {of: C}}\n", "'C' is not a row that is trained"),
-        ("name: x\non: [svamp]\nrows: {A: cot, B: {of: A, set: {prior.name: gumbel}}}\n", "cannot change after"),
-        ("name: x\non: [svamp]\nrows: {a/b: cot}\n", "rows.a/b: a label has"),
-        ("name: x\non: [svamp]\nrows: {'A, b': cot, A b: cot}\n", "another row has the same folder name"),
-        ("name: x\non: [svamp]\nrows: {A: cot}\nreference: C\n", "unknown row 'C'"),
-        ("base: nothing\n", "unknown study 'nothing'"),
-    ],
-)
+@pytest.mark.parametrize(("text", "said"), cases(__file__, "refused"))
 def test_a_study_that_cannot_be_is_refused(tmp_path, text, said):
     (tmp_path / "x.yaml").write_text(text)
     with pytest.raises(UserError) as refused:

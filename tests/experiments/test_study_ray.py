@@ -1,7 +1,5 @@
 """`ruplar study --ray` on a real cluster of two nodes, one of which is killed in the middle of a cell."""
 
-from __future__ import annotations
-
 import threading
 from pathlib import Path
 

@@ -4,6 +4,7 @@ import logging
 
 import pytest
 import torch
+from cases import cases
 from pydantic import ValidationError
 from safetensors.torch import load_file
 from tiny import job_of, run
@@ -41,16 +42,7 @@ def test_seeds_left_over_are_in_no_soup_and_too_few_give_a_warning(make_study, c
     ]
 
 
-@pytest.mark.parametrize(
-    ("row", "said"),
-    [
-        ({"soup_of": "Short"}, "rows.Mean.soup_of: 'Short' is not a row that is trained"),
-        ({"soup_of": "Mix", "of": "Mix"}, "a row has exactly one of recipe:, of: and soup_of:"),
-        ({"soup_of": "Mix", "set": {"method.max_latents": 1}}, "soup_of allows neither set nor grid"),
-        ({"of": "Mix", "size": 2}, "size is the number of seeds of a soup"),
-        ({"soup_of": "Grid"}, "rows.Mean.soup_of: which model of a row with a grid is ambiguous"),
-    ],
-)
+@pytest.mark.parametrize(("row", "said"), cases(__file__, "impossible"))
 def test_an_impossible_soup_is_refused(make_study, row, said):
     short = {"of": "Mix", "set": {"method.max_latents": 1}}
     grid = {"recipe": "embedded-ruplar", "grid": {"prior.operand_share": [0.1, 0.2]}}

@@ -4,6 +4,7 @@ from dataclasses import astuple
 
 import pytest
 import yaml
+from cases import cases
 from tiny import FINISHED, TINY
 
 
@@ -33,15 +34,7 @@ def test_a_cell_is_named_by_its_label_and_seed_or_by_its_folder(typed, tmp_path,
     assert code == 0 and "By_step-seed2" in out and "By_step-seed1" not in out
 
 
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        (["--only", "Max"], "no cell is called 'Max'. Rows: No-CoT, Mix, Short."),
-        (["--only", "Short"], "'Short' evaluates the model of 'Mix'; select that row too"),
-        (["training.max_step=9"], "Did you mean 'max_steps'"),
-        (["priors"], "'priors' is not an override"),
-    ],
-)
+@pytest.mark.parametrize(("words", "said"), cases(__file__, "mistakes"))
 def test_mistakes_are_told_before_any_work(typed, tmp_path, words, said):
     code, _, err = typed("study", "tiny.yaml", "--device", "cpu", *words)
     assert code == 2 and said in err.replace("\n", " ")

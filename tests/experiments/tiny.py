@@ -1,28 +1,9 @@
 """Settings that make a study of the embedded model small enough for a test, and how tests run one."""
 
-TINY = {
-    "training.max_steps": 2,
-    "training.per_device_train_batch_size": 2,
-    "training.dataloader_num_workers": 0,
-    "training.dataloader_prefetch_factor": None,
-    "training.bf16": False,
-    "training.logging_steps": 1,
-    "training.eval_strategy": "no",
-    "training.save_strategy": "steps",
-    "training.save_steps": 2,
-    "data.train": {"source": "word-problems", "count": 40, "seed": 5, "steps": [1, 2]},
-    "data.valid.count": 3,
-    "speed.pack": 0,
-}
+from cases import cases
 
-FINISHED = {
-    "rows": {
-        "No-CoT": "embedded-no_cot",
-        "Mix": "embedded-ruplar",
-        "Short": {"of": "Mix", "set": {"method.max_latents": 1}},
-    },
-    "on": ["valid", {"source": "word-problems", "count": 4}, {"source": "word-problems:short", "count": 3}],
-}
+TINY = cases(__file__, "tiny")
+FINISHED = cases(__file__, "finished")
 """Entries of the study that the fixture `finished` gives, with its models."""
 
 

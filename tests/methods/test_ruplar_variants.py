@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from cases import cases
 from overfitting import problems, small_backbone
 
 from ruplar.config import load_recipe
@@ -11,22 +12,7 @@ from ruplar.model.lora import add_lora
 from ruplar.priors.base import PriorTable
 from ruplar.types import SampleContext
 
-ABLATIONS = {
-    "gumbel": "prior=gumbel",
-    "random": "prior=random",
-    "learned": "prior=learned",
-    "strength 2.0": "method.prior_weight=2.0",
-    "without focus": "method.focus_threshold=0",
-    "without the prior": "method.prior_weight=0",
-    "without alignment": "method.align_weight=0",
-    "alignment as printed": "method.align_weight=1 method.align_normalize=false",
-    "alignment standardised": "method.align_weight=1 method.align_normalize=true",
-    "k=2": "spans=every_k spans.k=2 method.max_latents=32",
-    "equal split": "spans=result_split method.max_latents=32",
-    "ordered results": "spans=result_pieces",
-    "noisy inputs": "method.input_noise=0.5",
-    "answers distilled": "method.distill_logits=1.0",
-}
+ABLATIONS = cases(__file__, "ablations")
 
 
 def one_step(recipe: str, overrides: str) -> dict[str, float]:

@@ -1,7 +1,5 @@
 """Real records of the embedded model, and rows made from them for what no record holds yet."""
 
-from __future__ import annotations
-
 import copy
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Runs with known figures, and a small study of them on disk."""
 
-from __future__ import annotations
-
 import json
 
 from ruplar.evaluate.record import BenchmarkResult, Machine, RunRecord, write_record, write_samples

@@ -1,7 +1,5 @@
 """The paper's last column: one figure for four benchmarks."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

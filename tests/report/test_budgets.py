@@ -1,7 +1,5 @@
 """Learning curves: which rows are one method at several budgets, and whether it still improves."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 

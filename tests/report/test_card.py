@@ -1,7 +1,5 @@
 """Records and a model's own card → a model card that the Hub reads, that says whose scores it shows, and names no path."""
 
-from __future__ import annotations
-
 import json
 import re
 import shutil

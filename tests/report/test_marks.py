@@ -1,7 +1,5 @@
 """Which questions share a scenario, and what that does to a table."""
 
-from __future__ import annotations
-
 import json
 import logging
 from pathlib import Path

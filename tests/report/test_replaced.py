@@ -1,7 +1,5 @@
 """What is left of a method without its latents, over its seeds."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,7 +1,5 @@
 """Figures hold what the records say: every number in the axes is a number on record."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """A page is made from its records: it says first what was found and what failed, fits its medium, and only a record's text enters."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path

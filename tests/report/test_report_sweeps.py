@@ -1,7 +1,5 @@
 """Sweeps: rows that differ in one number, told apart by what a reader needs to know and drawn in one figure."""
 
-from __future__ import annotations
-
 from figure_toys import variant
 
 from ruplar.report.figures import sweeps

@@ -1,7 +1,5 @@
 """Questions with stored thoughts are shown with their soft tokens, their answers and the chain a text method wrote."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from figure_toys import RECORDS, folder

@@ -1,7 +1,5 @@
 """One server for all tests that leave it as they found it, and the offline engine its answers are held to."""
 
-from __future__ import annotations
-
 import pytest
 from serve_toys import running
 

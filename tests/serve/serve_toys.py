@@ -1,7 +1,5 @@
 """A real server on a real port, in a thread of this process, so that tests can also inspect and break its engine."""
 
-from __future__ import annotations
-
 import contextlib
 import threading
 import time

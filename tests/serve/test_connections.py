@@ -1,7 +1,5 @@
 """Without a key, nobody can hold memory, descriptors or the event loop by what they send before a request is complete."""
 
-from __future__ import annotations
-
 import contextlib
 import socket
 import time
@@ -52,6 +50,13 @@ def test_large_headers_get_431(keyed):
         wire.sendall(START + b"\r\n" + START + header)
         said = answer(wire)
     assert said.startswith(b"HTTP/1.1 200 ") and b"HTTP/1.1 431 " in said
+
+
+@pytest.mark.parametrize(("lines", "status"), [(98, b"200"), (99, b"431")])
+def test_a_header_has_at_most_100_lines(keyed, lines, status):
+    with dial(keyed) as wire:
+        wire.sendall(START + b"x: y\r\n" * lines + b"connection: close\r\n\r\n")
+        assert answer(wire).startswith(b"HTTP/1.1 " + status)
 
 
 def test_slow_headers_and_idle_connections_are_closed(keyed, monkeypatch):

@@ -1,7 +1,5 @@
 """lm-evaluation-harness asks the server through its own clients: its bodies are taken, and where it is installed it is run."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

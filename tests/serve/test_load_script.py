@@ -1,7 +1,5 @@
 """The load script counts right what it sees: answers checked one by one, refusals, and what is not an answer."""
 
-from __future__ import annotations
-
 import asyncio
 
 import psutil

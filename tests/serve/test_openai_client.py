@@ -1,9 +1,8 @@
 """OpenAI's own Python client works against a real server, and what it gets is what the offline engine says."""
 
-from __future__ import annotations
-
 import openai
 import pytest
+from cases import cases
 from serve_toys import APPLES, QUESTIONS, running
 
 from ruplar.engine.sampling import Decoding
@@ -137,22 +136,7 @@ def test_models_are_listed_and_unknown_ones_not_found(client):
     assert caught.value.body["code"] == "model_not_found"
 
 
-@pytest.mark.parametrize(
-    ("more", "words"),
-    [
-        ({"tools": [{"type": "function", "function": {"name": "f"}}]}, "calls no tools"),
-        ({"extra_body": {"prompt_embeds": [[0.1]]}}, "embeddings are not accepted"),
-        ({"temperature": -1}, "temperature"),
-        ({"top_p": 0}, "top_p"),
-        ({"n": 0}, "'n'"),
-        ({"n": 17}, "at most 16"),
-        ({"max_tokens": 257}, "at most 256"),
-        ({"max_tokens": 3, "max_completion_tokens": 4}, "differ"),
-        ({"stop": ["x"] * 17}, "at most 16"),
-        ({"stop": ""}, "stop"),
-        ({"extra_body": {"halt_threshold": 1.0}}, "halt_threshold"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("more", "words"), cases(__file__, "refused"))
 def test_what_cannot_be_honoured_is_refused_by_name(client, more, words):
     with pytest.raises(openai.BadRequestError) as caught:
         ask(client, **more)

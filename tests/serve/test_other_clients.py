@@ -1,7 +1,5 @@
 """LangChain and LiteLLM ask a server with `--messages last`, with a system message and as a stream; run where they are installed."""
 
-from __future__ import annotations
-
 import pytest
 from serve_toys import APPLES, running
 

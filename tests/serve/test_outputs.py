@@ -1,26 +1,13 @@
 """Streamed text is never taken back, and every request field is honoured, neutral or rejected."""
 
-from __future__ import annotations
-
 import pytest
+from cases import cases
 
 from ruplar.serve.errors import FIELDS, RequestError, check_fields
 from ruplar.serve.outputs import IncrementalDetokenizer
 
 
-@pytest.mark.parametrize(
-    ("stops", "text", "increments"),
-    [
-        ([], "word", ["w", "o", "r", "d", ""]),
-        # "e" and "en" could begin the stop string "end"; "eno" cannot
-        (["end"], "enough", ["", "", "eno", "u", "g", "h", ""]),
-        # "e" is held back as a beginning of "end", then "n" stops the text
-        (["end", "n"], "abend", ["a", "b", "", "e", "", ""]),
-        (["xy"], "abxy", ["a", "b", "", "", ""]),
-        # what was held back is returned at the end
-        (["xyz"], "axy", ["a", "", "", "xy"]),
-    ],
-)
+@pytest.mark.parametrize(("stops", "text", "increments"), cases(__file__, "held_back"))
 def test_text_that_may_become_a_stop_string_is_held_back(stops, text, increments):
     detokenizer = IncrementalDetokenizer("".join, stops)
     found = [detokenizer.update(text[:end]) for end in range(1, len(text) + 1)]

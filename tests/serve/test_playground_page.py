@@ -1,7 +1,5 @@
 """The playground in a real browser against a real server: what is asked, shown, refused, and how it looks on two widths."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import subprocess
@@ -149,6 +147,20 @@ def test_an_empty_question_and_a_dead_server_are_errors_too(browser):
     assert "cannot be reached. Check that `ruplar serve` is still running, then ask again." in page.text("error")
 
 
+def test_a_lost_connection_is_told_in_a_sentence(browser):
+    with running() as served, held(served) as go:
+        page = Page(browser, served.url)
+        page.set("question", APPLES)
+        page.at("#go").click()
+        page.wait(lambda: bool(served.scheduler.queue or served.scheduler.in_flight))
+        for connection in list(served.server.server_state.connections):
+            connection.transport.abort()
+        page.wait(lambda: page.at("#error").is_displayed())
+        assert page.text("error").startswith("The connection to the server was lost before the answer was complete.")
+        assert page.all("#soft .answer") == [""]
+        go.set()
+
+
 def test_a_failure_in_the_middle_of_a_stream_is_an_error(browser):
     with running(timeout=0.3) as served, held(served) as go:
         page = Page(browser, served.url)
@@ -179,6 +191,21 @@ def test_samples_that_cannot_differ_get_noise(page):
     assert page.at("#noise").get_attribute("value") == "0"
     page.set("samples", 4)
     assert page.at("#noise").get_attribute("value") == "0.3" and page.at("#samples").get_attribute("value") == "4"
+
+
+def test_an_unsure_thought_is_called_unsure(page, offline):
+    questions = ["Zebras paint 7 blue noises and 83 of 912.", BAGS]
+    steps = [
+        [i for i, z in enumerate(answer.latents, 1) if round(100 * z.probs[0]) < 50]
+        for answer in offline.ask(questions, return_latents=True)
+    ]
+    assert steps[0] and not steps[1]
+    for question, unsure in zip(questions, steps, strict=True):
+        page.ask(question)
+        titles = page.all("#soft .latents h3")
+        assert [i for i, title in enumerate(titles, 1) if title.endswith("unsure")] == unsure
+        remarks = page.at("#soft .remarks").text
+        assert [i for i in range(1, 9) if f"The model was unsure at z{i}:" in remarks] == unsure
 
 
 def test_a_picked_problem_is_marked(page, served):
@@ -240,10 +267,22 @@ def test_the_keyboard_is_enough(page, served):
     assert not page.at("#error").is_displayed()
 
 
+@pytest.mark.parametrize("pixels", [DESKTOP, PHONE])
+def test_nothing_runs_over_the_edge_and_everything_has_a_label(page, browser, pixels):
+    page.ask(APPLES)
+    browser.execute_script("document.getElementById('reproduce').open = true")
+    width(browser, pixels)
+    assert browser.execute_script("return document.documentElement.scrollWidth") <= pixels
+    unnamed = """[...document.querySelectorAll("input, select, textarea")].filter(e => !e.labels.length)"""
+    small = """[...document.querySelectorAll("button, select, textarea")].filter(e => e.offsetHeight < 36)"""
+    for wrong in (unnamed, small):  # small: for a thumb
+        assert browser.execute_script(f"return {wrong}.map(e => e.id)") == []
+    assert len(browser.find_elements("css selector", "[aria-live], [role=alert]")) >= 3
+
+
 def test_button_and_answer_are_on_the_first_screen_of_a_phone(page, browser):
     width(browser, PHONE, 844)
     page.ask(APPLES)
-    assert browser.execute_script("return document.documentElement.scrollWidth") <= PHONE
     browser.execute_script("window.scrollTo(0, 0)")
     for part in ("#go", "#soft .answer"):
         bottom = browser.execute_script("return arguments[0].getBoundingClientRect().bottom", page.at(part))

@@ -1,7 +1,5 @@
 """`ruplar serve --ray` on a real cluster of two nodes, one of which is killed while questions are answered."""
 
-from __future__ import annotations
-
 import signal
 import socket
 import subprocess

@@ -1,7 +1,5 @@
 """`ruplar serve` as a process of its own: curl works, a signal drains it, mistakes are told without a traceback."""
 
-from __future__ import annotations
-
 import json
 import os
 import re
@@ -10,6 +8,7 @@ import subprocess
 import sys
 
 import pytest
+from cases import cases
 from serve_toys import APPLES
 
 pytestmark = pytest.mark.slow
@@ -54,16 +53,7 @@ def test_a_signal_ends_it_after_the_last_answer(process):
     assert said.endswith("data: [DONE]\n\n") and (first + said).count('"content":"10"') == 16
 
 
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        (["nowhere"], "no such model folder"),
-        (["embedded", "--max-tokens", "1100"], "Lower --max-tokens"),
-        (["embedded", "--compare", "embedded:no_cot"], "does not think in text"),
-        (["embedded:cot", "--compare", "embedded:cot"], "Give the first another --name"),
-        (["embedded", "--api-key", ""], "--api-key"),
-    ],
-)
+@pytest.mark.parametrize(("words", "said"), cases(__file__, "mistakes"))
 def test_mistakes_are_told_in_words(words, said):
     from typer.testing import CliRunner
 

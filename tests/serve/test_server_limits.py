@@ -1,7 +1,5 @@
 """Limits hold before anything is allocated, nobody can hold a slot by leaving, and the server outlives what is sent to it."""
 
-from __future__ import annotations
-
 import base64
 import http.client
 import json

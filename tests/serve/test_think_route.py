@@ -1,7 +1,5 @@
 """The playground's routes: a question's thought and answer as events, both models, votes, and what is loaded."""
 
-from __future__ import annotations
-
 import json
 
 import httpx

@@ -1,4 +1,5 @@
 import pytest
+from cases import cases
 from digit_tokenizer import DigitTokenizer
 from hypothesis import given
 from hypothesis import strategies as st
@@ -37,16 +38,7 @@ def test_result_split_is_one_span_for_a_step_without_a_result(step):
     assert cut("result_split", step) == cut("step", step)
 
 
-@pytest.mark.parametrize(
-    ("k", "groups"),
-    [
-        (1, ["20", "*", "1.20", "=", "24"]),
-        (2, ["20 *", "1.20 =", "24"]),
-        (3, ["20 * 1.20", "= 24"]),
-        (4, ["20 * 1.20 =", "24"]),
-        (5, ["20 * 1.20 = 24"]),
-    ],
-)
+@pytest.mark.parametrize(("k", "groups"), cases(__file__, "groups"))
 @pytest.mark.parametrize("domain", [EXACT, PUBLISHED])
 def test_every_k_groups_five_symbols_by_k_under_either_rule(k, groups, domain):
     spans = cut("every_k", "20 * 1.20 = 24", domain, k=k)

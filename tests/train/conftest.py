@@ -17,19 +17,8 @@ def pytest_collection_modifyitems(items):
             item.add_marker(pytest.mark.slow)
 
 
-@pytest.fixture(autouse=True, scope="session")
-def one_thread():
-    """Models this small are slower on many threads, and much slower when tests run side by side."""
-    import torch
-
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
-
-
 @pytest.fixture(autouse=True)
-def short_answers(monkeypatch):
+def short_answers(monkeypatch, one_thread):
     """Cut validation answers after 8 tokens: those of an untrained model would never end."""
     from ruplar.engine.sampling import Decoding
 

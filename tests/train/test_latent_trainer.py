@@ -3,6 +3,7 @@
 import json
 
 import pytest
+from cases import cases
 
 from ruplar import LatentReasoner, LatentTrainer, TrainConfig, UserError, evaluate, load_recipe, train
 from ruplar.model.store import read_metadata
@@ -125,21 +126,7 @@ def test_a_hugging_face_dataset_is_a_dataset(tiny, tmp_path):
     assert [e.steps for e in trainer.run.data.train] == [tuple(r["steps"]) for r in ROWS]
 
 
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"steps": None}, r"train_dataset\[2\]: column 'steps' is missing or None; columns found: question"),
-        ({"steps": []}, r"train_dataset\[2\]: column 'steps': no step"),
-        ({"steps": "Count the apples."}, r"train_dataset\[2\]: column 'steps': no step"),
-        ({"steps": "<<3*7=21"}, r"train_dataset\[2\]: column 'steps': the numbers of << and >> differ"),
-        ({"steps": [21]}, r"train_dataset\[2\]: column 'steps' must be a list of strings or a string, got list"),
-        ({"steps": 21}, r"train_dataset\[2\]: column 'steps' must be a list of strings or a string, got int '21'"),
-        ({"question": 7.5j}, r"train_dataset\[2\]: column 'question' must be a string or a number, got complex"),
-        ({"question": " "}, r"train_dataset\[2\]: column 'question': the question is empty"),
-        ({"answer": ""}, r"train_dataset\[2\]: column 'answer': no answer is marked"),
-        ({"answer": True}, r"train_dataset\[2\]: column 'answer' must be a string or a number, got bool"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("change", "message"), cases(__file__, "bad_rows"))
 def test_a_bad_row_is_named_with_its_column(tiny, tmp_path, change, message):
     broken = [*ROWS[:2], ROWS[2] | change, *ROWS[3:]]
     with pytest.raises(UserError, match=message):

@@ -4,6 +4,7 @@ import json
 import logging
 
 import pytest
+from cases import cases
 
 from ruplar.config import from_dict
 from ruplar.errors import UserError
@@ -87,47 +88,13 @@ def test_an_existing_run_is_not_overwritten_and_resuming_with_a_changed_recipe_w
         train(config(max_steps=4, prior="uniform", **SAVING), output=tmp_path, resume=True)
 
 
-@pytest.mark.parametrize(
-    ("settings", "backbone", "speed", "said"),
-    [
-        ({}, {"weights": "random"}, {}, "backbone.lora: an adapter is saved without the weights under it"),
-        ({"method": "coconut"}, {}, {"pack": 128}, "speed.pack: method 'coconut'"),
-        ({}, {"attention": "eager"}, {"pack": 128}, r"speed\.pack: .* attention 'eager' does not support\..*sdpa"),
-        (
-            {"gradient_checkpointing": True},
-            {},
-            {"graph": True, "fold_lora": False},
-            r"gradient_checkpointing: recomputed layers.*speed\.graph: false",
-        ),
-        ({"use_liger_kernel": True}, {}, {}, r"use_liger_kernel: liger-kernel (needs an NVIDIA GPU|is not installed)"),
-    ],
-    ids=[
-        "random weights under an adapter",
-        "recurrent latents packed",
-        "packed without sdpa",
-        "checkpointed graph",
-        "liger",
-    ],
-)
+@pytest.mark.parametrize(("settings", "backbone", "speed", "said"), cases(__file__, "refused"))
 def test_settings_that_cannot_work_together_are_refused(config, tmp_path, settings, backbone, speed, said):
     recipe = config(max_steps=1, **settings).as_dict()
     recipe["backbone"] |= backbone
     with pytest.raises(UserError, match=said):
         train(from_dict({**recipe, "speed": speed}), output=tmp_path / "run")
     assert not (tmp_path / "run" / "model").exists()
-
-
-def test_trackers_get_the_loss_parts_and_metrics(config, tmp_path):
-    event_accumulator = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
-    train(config(max_steps=4, report_to="tensorboard", **VALIDATING), output=tmp_path / "run")
-    [file] = (tmp_path / "run" / "runs").rglob("events.out.tfevents.*")
-    found = event_accumulator.EventAccumulator(str(file))
-    found.Reload()
-    curve = [row for row in rows(tmp_path / "run" / METRICS) if row["kind"] == "train"]
-    for name in ("loss", "answer", "prior", "align", "entropy", "halting", "tokens_per_second"):
-        values = [(event.step, event.value) for event in found.Scalars(f"train/{name}")]
-        assert values == [(row["step"], pytest.approx(row[name], rel=1e-5)) for row in curve], name
-    assert [event.step for event in found.Scalars("eval/halting")] == [2, 4]
 
 
 def test_random_weights_follow_the_seed(config, tmp_path):

@@ -99,6 +99,11 @@ def test_validation_selects_the_checkpoint_and_does_not_change_training(trainer,
     assert all(last[name].equal(kept[0.4][name]) for name in last)
 
 
+def test_nothing_is_printed(trainer, capfd):
+    trainer(max_steps=2, valid=True, eval_strategy="steps", eval_steps=1, logging_steps=1).train()
+    assert capfd.readouterr().out == ""
+
+
 def test_dropout_is_on_in_training_off_in_validation_and_on_again(trainer):
     made = trainer(valid=True)
     modules = list(made.learner.modules())

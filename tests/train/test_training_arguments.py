@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from cases import cases
 
 from ruplar.config import from_dict
 from ruplar.errors import UserError
@@ -20,16 +21,7 @@ def test_arguments_are_passed_on_with_the_seed_of_the_run(tmp_path):
     assert args.report_to == [] and args.disable_tqdm and not args.logging_nan_inf_filter
 
 
-@pytest.mark.parametrize(
-    ("section", "evaluated", "saved", "best"),
-    [
-        ({}, "epoch", ("epoch", 500), True),
-        ({"eval_strategy": "steps", "eval_steps": 50}, "steps", ("steps", 50), True),
-        ({"eval_strategy": "epoch", "save_strategy": "steps", "save_steps": 10}, "epoch", ("steps", 10), False),
-        ({"eval_strategy": "no"}, "no", ("steps", 500), False),
-    ],
-    ids=["default", "saving follows validation", "another save strategy", "no validation"],
-)
+@pytest.mark.parametrize(("section", "evaluated", "saved", "best"), cases(__file__, "saving"))
 def test_the_best_model_is_loaded_where_every_validation_is_saved(tmp_path, section, evaluated, saved, best):
     args = arguments(tmp_path, validates=True, **section)
     assert (args.eval_strategy, args.save_strategy, args.save_steps) == (evaluated, *saved)
@@ -37,15 +29,7 @@ def test_the_best_model_is_loaded_where_every_validation_is_saved(tmp_path, sect
     assert args.metric_for_best_model == "accuracy" and args.greater_is_better
 
 
-@pytest.mark.parametrize(
-    ("section", "message"),
-    [
-        ({"train_sampling_strategy": "batch_rebalance"}, "train_sampling_strategy: must be one of random"),
-        ({"accelerator_config": {"split_batches": True}}, "accelerator_config.split_batches: batches are distributed"),
-        ({"lr_scheduler_type": "upwards"}, "upwards"),
-        ({"learning_rte": 1}, "learning_rte"),
-    ],
-)
+@pytest.mark.parametrize(("section", "message"), cases(__file__, "refused"))
 def test_what_cannot_work_is_refused_by_name(tmp_path, section, message):
     with pytest.raises(UserError, match=message):
         arguments(tmp_path, **section)

@@ -1,7 +1,5 @@
 """`ruplar ask`: a question → the latents as readable tokens and the answer, or sampled answers and their majority vote."""
 
-from __future__ import annotations
-
 import sys
 import time
 from collections.abc import Callable

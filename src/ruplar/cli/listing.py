@@ -1,7 +1,5 @@
 """`ruplar list`: an overview of everything a recipe or a command can name; `ruplar list KIND`: one line each."""
 
-from __future__ import annotations
-
 import importlib
 from collections.abc import Callable
 from typing import Annotated, Any

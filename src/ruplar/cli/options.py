@@ -1,7 +1,5 @@
 """Options that several commands share, and the checks of their values."""
 
-from __future__ import annotations
-
 import functools
 import inspect
 import json

@@ -1,7 +1,5 @@
 """`ruplar preview`: a chain → its steps, its spans and the prior of each latent."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated, Any
 

@@ -1,7 +1,5 @@
 """`ruplar report`: run.json files → tables on the terminal, or one page."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated
 

@@ -1,7 +1,5 @@
 """`ruplar serve MODEL`: an OpenAI-compatible server with a playground page."""
 
-from __future__ import annotations
-
 import signal
 import sys
 from typing import Annotated

@@ -3,8 +3,6 @@
 Torch is imported only by the commands that need it, so that help, `list`, `preview` and `train --check` start quickly.
 """
 
-from __future__ import annotations
-
 import logging
 import os
 import sys

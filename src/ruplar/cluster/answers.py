@@ -4,8 +4,6 @@ Questions are sorted by length and dealt in batches. A worker draws from the ran
 set, so answers and their order are those of a single process.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass

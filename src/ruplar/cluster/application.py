@@ -4,8 +4,6 @@ Each replica runs the ASGI application of `ruplar serve` with its own engine; Ra
 streams through. A replica whose node or engine dies is replaced.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable
 from pathlib import Path

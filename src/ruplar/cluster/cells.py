@@ -4,8 +4,6 @@ A cell that is started again resumes from its last checkpoint. The lock of its f
 from running the cell twice. A cell that evaluates another cell's model waits for that task.
 """
 
-from __future__ import annotations
-
 import os
 import time
 from collections.abc import Callable, Iterator

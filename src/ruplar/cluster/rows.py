@@ -1,7 +1,5 @@
 """Rows of data → converted or augmented rows, in the order and with the content of a single process."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial

@@ -11,8 +11,6 @@ If the answer depends on the latents, `real` is clearly above the next four. `ar
 most likely token. All modes but the last replay the latents of one real pass, so they differ in nothing else.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace

@@ -6,8 +6,6 @@ Every question of a benchmark counts, including duplicates. A row that cannot be
 is wrong and counted.
 """
 
-from __future__ import annotations
-
 import logging
 import time
 from collections.abc import Callable, Sequence

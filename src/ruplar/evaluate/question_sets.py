@@ -1,7 +1,5 @@
 """Names of benchmarks → their questions, loaded and checked; needs the domain of the answers, but no model."""
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass

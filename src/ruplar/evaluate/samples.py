@@ -7,8 +7,6 @@ RESULTS/questions/SHA.jsonl.gz      one benchmark's questions, named by their co
 RESULTS is the folder that holds the studies; a run is RESULTS/STUDY/RUN.
 """
 
-from __future__ import annotations
-
 import gzip
 import hashlib
 import json

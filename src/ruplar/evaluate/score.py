@@ -7,8 +7,6 @@ pass@k     1 - C(n - c, k) / C(n, k) for a question with c right of n answers: t
            replacement, include a right one. Its mean over questions is an unbiased estimate.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace

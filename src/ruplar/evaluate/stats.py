@@ -3,8 +3,6 @@
 All intervals are two-sided, with a level of 95 %. Proportions are between 0 and 1; callers convert to percent.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from statistics import NormalDist, variance

@@ -4,8 +4,6 @@ A kill is safe at any moment. Training resumes from its last complete checkpoint
 cell without run.json is evaluated again.
 """
 
-from __future__ import annotations
-
 import gc
 import json
 import logging

@@ -1,7 +1,5 @@
 """A study, its cells and how to run them → one job that is handed to worker processes."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any

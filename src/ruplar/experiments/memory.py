@@ -4,8 +4,6 @@ PyTorch caches freed memory, up to all of the GPU, so that a second process may 
 with a limit returns its cache when it reaches the limit, and tries again.
 """
 
-from __future__ import annotations
-
 _ALL = 0.95
 """Fraction of a GPU that workers share; the rest is for memory outside PyTorch's allocator, such as CUDA contexts."""
 _MESSAGES = ("CUDA error: out of memory", "Error 2: out of memory", "CUBLAS_STATUS_ALLOC_FAILED")

@@ -9,8 +9,6 @@ study.json   `frozen`: commit, time and rows at the first test evaluation
 A result on record is kept, also one from before this protocol; `--again LABEL` evaluates again, and the result says so.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Collection
 from dataclasses import replace

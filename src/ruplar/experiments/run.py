@@ -3,8 +3,6 @@
 A cell that runs out of GPU memory while others run is run again alone at the end.
 """
 
-from __future__ import annotations
-
 import multiprocessing
 import uuid
 from collections.abc import Callable, Sequence

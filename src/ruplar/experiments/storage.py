@@ -8,8 +8,6 @@ WORK/STUDY/CELL/                          checkpoints and model (train/run.py), 
 WORK/STUDY/CELL/.lock                     held by the process that runs the cell; the kernel releases it when that dies
 """
 
-from __future__ import annotations
-
 import fcntl
 import json
 import time

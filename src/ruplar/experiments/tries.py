@@ -6,8 +6,6 @@ Tries that set a value of the grid, e.g. a larger budget, are a group of their o
 ones. Every row of a table should have as many tries as the others. A try whose training failed cannot be chosen.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Sequence

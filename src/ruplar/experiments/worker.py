@@ -3,8 +3,6 @@
 A cell's output goes to its log. Its process ends when the one that started it does, so a killed study leaves nothing running.
 """
 
-from __future__ import annotations
-
 import logging
 import multiprocessing
 import os

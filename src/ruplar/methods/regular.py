@@ -5,8 +5,6 @@
 Each latent's position predicts one token of the step that follows, redrawn for every sample; a latent head predicts z_i.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 
 from ruplar.methods._gaussian import GaussianConfig, GaussianMethod, summed

@@ -1,7 +1,5 @@
 """Rows of a study → percent of the reference on each set with its interval, and accuracy by the number of reference steps."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 from ruplar.evaluate.samples import read_steps

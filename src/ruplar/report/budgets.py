@@ -3,8 +3,6 @@
 A method has stopped improving when the last doubling of its budget gained less than the 95 % confidence interval of that gain.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace

@@ -1,7 +1,5 @@
 """Rows → the top of a page: the finding with its numbers, and what did not work. Every number is computed from the records."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 

@@ -5,8 +5,6 @@ study: signs behind the method, explained in the note. Where all results on test
 says so without signs.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 

@@ -5,8 +5,6 @@ Tables have at most ten columns; what only some readers need is in collapsible s
 rendered, without a script; it loads nothing from the network.
 """
 
-from __future__ import annotations
-
 import base64
 import html
 import json

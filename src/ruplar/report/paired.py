@@ -5,8 +5,6 @@ t test whose variance has a part for the questions and one for the seeds, as in 
 Rockette; Hillis). Where questions share scenarios, the questions' part is clustered by scenario, with one seed too.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace

@@ -1,7 +1,5 @@
 """Rows → what the paper printed for them: a table of its numbers beside ours, always labelled as not our runs."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping, Sequence
 from functools import lru_cache

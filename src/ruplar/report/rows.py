@@ -9,8 +9,6 @@ are not independent: BIG-bench's Date Understanding has nine per scenario. Their
 read from the questions. Partial runs (`RunRecord.partial`) never enter.
 """
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields

@@ -1,7 +1,5 @@
 """Name of a benchmark → its role (test or selection set), its label in tables, what its name does not say."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from ruplar.data.locations import role_of

@@ -7,8 +7,6 @@ The macro-average weights the paper's four arithmetic benchmarks equally, as the
 the questions of all four and, from two seeds on, the seeds, averaged per seed first: a seed's benchmarks are not independent.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import replace

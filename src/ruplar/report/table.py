@@ -1,7 +1,5 @@
 """Names, lines and a note → one table as Markdown."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass

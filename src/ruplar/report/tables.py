@@ -1,7 +1,5 @@
 """Rows, pairs and printed numbers → the tables of a report; `table.py` formats them."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from ruplar.evaluate.record import BenchmarkResult, study_of

@@ -1,7 +1,5 @@
 """Rows with stored samples → a few questions with their soft tokens and the chain a text method wrote, and a figure of them all."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A model folder and a port → the server: loads the models, builds the ASGI application, runs it under uvicorn."""
 
-from __future__ import annotations
-
 import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager

@@ -26,6 +26,7 @@ Send = Callable[[Message], Awaitable[None]]
 
 PUBLIC = ("/health",)
 LOCAL = ("127.0.0.1", "localhost", "::1")
+MAX_HEADER_LINES = 100
 _CHALLENGE = 'Basic realm="ruplar, any user name, the key as password"'  # with Bearer as a second scheme, Chromium shows no prompt
 
 
@@ -60,6 +61,10 @@ class AuthMiddleware:
     async def _pass(self, scope: Message, receive: Receive, send: Send) -> None:
         headers = {k.lower(): v for k, v in scope["headers"]}
         try:
+            if len(scope["headers"]) > MAX_HEADER_LINES:
+                raise RequestError(
+                    431, f"The header has more than {MAX_HEADER_LINES} lines.", None, "header_too_large"
+                )
             if self.hosts is not None:
                 self.hosts.check(headers.get(b"host", b""))
             self._check_key(scope["path"], headers)

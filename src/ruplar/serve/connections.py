@@ -4,8 +4,6 @@ uvicorn's h11 protocol limits the size of a header and the time of an idle conne
 time, connections are counted (in total and per client address), and a shutdown answers pending requests.
 """
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import logging

@@ -6,8 +6,6 @@ A known field that could change the answer is honoured, or rejected with a reaso
 response names them in its `warning`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any

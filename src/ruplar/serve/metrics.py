@@ -1,7 +1,5 @@
 """Prometheus metrics of the server: requests by route and status, latency, latents, queue."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from typing import Any
 

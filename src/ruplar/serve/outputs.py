@@ -1,7 +1,5 @@
 """What the engine has generated for a sample so far → the increments to send: latents, written thought, answer text."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal

@@ -3,8 +3,6 @@
 Events of POST /api/think, of the first sample: latent (soft token) or thought (text), token; of all samples: done or error.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import AsyncGenerator, Sequence
 from functools import cache

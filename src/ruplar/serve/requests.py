@@ -1,7 +1,5 @@
 """A request body → a checked generation request: model, prompts, number of answers and decoding options."""
 
-from __future__ import annotations
-
 import re
 import secrets
 from collections.abc import Sequence

@@ -3,8 +3,6 @@
 Fields that are not supported are listed in `request_fields.yaml`; responses are built in `openai_routes`.
 """
 
-from __future__ import annotations
-
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field

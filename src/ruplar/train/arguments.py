@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 from transformers import TrainingArguments
+from transformers.integrations import get_reporting_integration_callbacks
 
 from ruplar.errors import UserError
 
@@ -36,7 +37,9 @@ def training_arguments(
     chosen = {**_DEFAULTS, **_validation(given, validates), **_device(device), **given, **_FIXED}
     try:
         args = TrainingArguments(output_dir=str(run), seed=seed, **{"data_seed": seed, **chosen})
-    except (ValueError, TypeError, ImportError) as error:
+        for tracker in get_reporting_integration_callbacks(args.report_to):
+            tracker()  # raises a RuntimeError if its package is not installed
+    except (ValueError, TypeError, ImportError, RuntimeError) as error:
         raise UserError(f"training: {error}") from error
     if args.device.type != torch.device(device).type:
         raise UserError(f"device '{device}' was requested, but transformers would train on '{args.device}'.")

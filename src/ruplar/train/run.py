@@ -56,6 +56,7 @@ from ruplar.train.preflight import (
 from ruplar.train.prepare import chains_of, dataset_of, load_chains, within_window
 from ruplar.train.processes import check_equal_inputs, shards
 from ruplar.train.progress import ProgressCallback, Show
+from ruplar.train.trackers import SAMPLES, ThoughtsCallback, thought_row
 from ruplar.train.trainer import Learner, ReasonerTrainer, Validate
 from ruplar.types import Example
 
@@ -186,14 +187,18 @@ class TrainingRun:
             args.dataloader_persistent_workers = False
         guard = Guard(collapse=config.validation.stop_collapsed)
         learner = Learner(backbone, method, accumulates=args.gradient_accumulation_steps > 1)
-        trainer = ReasonerTrainer(learner, args, dataset, self.validate(), guard, callbacks, config.speed.pack)
+        thoughts: list[tuple[str, ...]] | None = [] if args.report_to else None
+        validate = self.validate(thoughts)
+        trainer = ReasonerTrainer(learner, args, dataset, validate, guard, callbacks, config.speed.pack)
+        if thoughts is not None:
+            trainer.add_callback(ThoughtsCallback(thoughts, trainer.callback_handler.callbacks))
         trainer.add_callback(ProgressCallback(self.output, lambda: trainer.accumulator.parts, progress))
         return trainer
 
-    def validate(self) -> Validate | None:
+    def validate(self, thoughts: list[tuple[str, ...]] | None = None) -> Validate | None:
         settings = self.config.validation
         valid = self.data.valid[: settings.questions]
-        return validation(self.model, valid, settings.batch_size) if valid else None
+        return validation(self.model, valid, settings.batch_size, thoughts) if valid else None
 
     def train(
         self,
@@ -267,12 +272,18 @@ class TrainingRun:
         )
 
 
-def validation(model: Model, examples: Sequence[Example], batch_size: int) -> Validate:
-    """Questions with reference answers → a function that answers and scores them."""
+def validation(
+    model: Model, examples: Sequence[Example], batch_size: int, thoughts: list[tuple[str, ...]] | None = None
+) -> Validate:
+    """Questions with reference answers → a function that answers and scores them, and fills `thoughts` with samples."""
     reasoner, domain = LatentReasoner(model, engine="reference"), model.domain
 
     def validate(backbone: Backbone, method: Method) -> dict[str, float]:
         answers = reasoner.ask([example.question for example in examples], batch_size=batch_size)
+        if thoughts is not None:
+            some = examples[:SAMPLES]
+            readable = reasoner.ask([example.question for example in some], batch_size=batch_size, return_latents=True)
+            thoughts[:] = map(thought_row, some, readable)
         found = [domain.extract(answer.text) for answer in answers]
         right = [f is not None and domain.same(f, e.answer) for f, e in zip(found, examples, strict=True)]
         n = len(answers)

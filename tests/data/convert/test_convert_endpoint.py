@@ -4,6 +4,7 @@ import re
 from types import SimpleNamespace
 
 import pytest
+from cases import cases
 
 from ruplar import plugins
 from ruplar.data.convert.endpoint import FOLDER, Prompt, chain_in, load_prompt
@@ -100,15 +101,7 @@ def test_a_row_without_a_usable_reply_is_rejected_and_requested_by_the_next_run(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("said", "told"),
-    [
-        ({"status": 503, "body": "down"}, "gives no usable reply.*down.*rows are stored: run the same command"),
-        ({"body": '"welcome"'}, "gives no usable reply.*welcome.*Check --endpoint"),
-        ({"status": 401, "body": '{"error": {"message": "invalid key"}}'}, "401.*invalid key.*--api-key"),
-    ],
-    ids=["down", "another page", "wrong key"],
-)
+@pytest.mark.parametrize(("said", "told"), cases(__file__, "unusable"))
 @pytest.mark.parametrize("good", [0, 9])
 def test_an_endpoint_that_cannot_be_used_stops_the_run_early(run, chat_server, sums, said, told, good):
     server = chat_server(lambda question, times: right_chain(question) if len(server.bodies) <= good else said)

@@ -6,8 +6,6 @@ those of the row; a line with {reasoning} is left out if there is none. {chain} 
 domain.
 """
 
-from __future__ import annotations
-
 import asyncio
 import hashlib
 import re

@@ -1,7 +1,5 @@
 """Rows → figures with captions. Which figure a page has depends on the records."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from ruplar.report import budgets

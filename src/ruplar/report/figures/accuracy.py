@@ -1,7 +1,5 @@
 """Rows and averages → figures of accuracy: against cost, and over the four benchmarks."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Stored answers of one row → how certain its soft tokens are: top probability, entropy, and one against the other."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

@@ -1,7 +1,5 @@
 """A record of `ruplar bench growth` → time against soft tokens, prompt length and batch size, and memory."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 

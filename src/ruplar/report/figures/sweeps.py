@@ -1,7 +1,5 @@
 """Rows that differ in a single numeric setting → accuracy against that setting, one panel per sweep."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from textwrap import fill
