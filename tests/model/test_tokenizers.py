@@ -1,6 +1,7 @@
 import random
 
 import pytest
+from cases import cases
 from huggingface_hub import constants
 from transformers import AutoTokenizer
 
@@ -11,16 +12,7 @@ from ruplar.model.tokenizers import llama3_controls, llama3_file, load_tokenizer
 
 @pytest.mark.slow
 def test_llama_3_has_its_control_tokens_at_their_ids(llama3_tokenizer):
-    known = {
-        "<|begin_of_text|>": 128000,
-        "<|end_of_text|>": 128001,
-        "<|reserved_special_token_0|>": 128002,
-        "<|finetune_right_pad_id|>": 128004,
-        "<|start_header_id|>": 128006,
-        "<|end_header_id|>": 128007,
-        "<|eot_id|>": 128009,
-        "<|reserved_special_token_247|>": 128255,
-    }
+    known = cases(__file__, "llama_3_controls")
     assert {t: llama3_tokenizer.convert_tokens_to_ids(t) for t in known} == known
     assert len(llama3_tokenizer) == 128256 and len(set(llama3_controls())) == 256
     assert (llama3_tokenizer.eos_token_id, llama3_tokenizer.pad_token_id) == (128009, 128001)

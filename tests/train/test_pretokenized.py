@@ -1,5 +1,7 @@
 """Chains encoded ahead give the batches, and the model, that chains encoded on demand give."""
 
+import gc
+import multiprocessing
 import os
 import subprocess
 import sys
@@ -162,3 +164,24 @@ assert (place / "file").read_text() == "made"
     asked = [subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True) for _ in range(3)]
     said = [process.communicate()[0] for process in asked]
     assert [process.returncode for process in asked] == [0, 0, 0] and sorted(said) == ["", "", "made\n"]
+
+
+class Garbage:
+    """Writes the process in which it is collected, as a tensor of the GPU would end a forked one."""
+
+    def __init__(self, file):
+        self.file, self.itself = file, self
+
+    def __del__(self):
+        self.file.write_text(str(os.getpid()))
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="data workers are forked on Linux only")
+def test_a_forked_worker_does_not_collect_garbage_of_its_parent(tmp_path):
+    Garbage(tmp_path / "collected-in")
+    worker = multiprocessing.get_context("fork").Process(target=gc.collect)
+    worker.start()
+    worker.join()
+    assert worker.exitcode == 0 and not (tmp_path / "collected-in").exists()
+    gc.collect()
+    assert (tmp_path / "collected-in").read_text() == str(os.getpid())

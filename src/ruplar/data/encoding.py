@@ -5,6 +5,8 @@ Encoding needs a tokenizer but no model, so it runs in data-loader workers; `Enc
 
 from __future__ import annotations
 
+import gc
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
@@ -20,6 +22,10 @@ from ruplar.types import Batch, Example, HasMarkers, Item, Markers, SampleContex
 if TYPE_CHECKING:
     from ruplar.methods.base import Method
     from ruplar.model.prompt import PromptBuilder
+
+if hasattr(os, "register_at_fork"):
+    # a forked data worker that collected garbage of its parent would end: it cannot free a tensor of the GPU
+    os.register_at_fork(after_in_child=gc.freeze)
 
 
 @dataclass

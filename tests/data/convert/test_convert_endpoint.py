@@ -57,19 +57,7 @@ def test_a_wrong_chain_is_requested_again_with_its_error(run, chat_server, sums)
     assert again[2]["content"] == "<<1+2=4>> #### 4" and "answers 4, marked 3" in again[3]["content"]
 
 
-REPLIES = {
-    "I would rather not.": "no step",
-    "<<1+2=4>>": "a step is wrong",
-    "<<one+two=3>>": "a step cannot be checked",
-    "<<1+2>>": "a step cannot be checked",
-    "<<1+1=2>>": "the last result is not the marked answer",
-    "<<1+2=3>> #### 4": "the last result is not the marked answer",
-    "": "no step",
-    "half \ud83d": "no step",
-}
-
-
-@pytest.mark.parametrize(("reply", "reason"), REPLIES.items())
+@pytest.mark.parametrize(("reply", "reason"), cases(__file__, "wrong_replies").items())
 def test_a_wrong_reply_is_rejected_with_its_reason_and_text(run, chat_server, sums, kept, rejected, reply, reason):
     found = run(sums(1), chat_server(lambda question, times: reply), attempts=1)
     [row] = rejected()
