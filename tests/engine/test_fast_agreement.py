@@ -1,5 +1,6 @@
 """The fast engine agrees with the reference engine token for token in float32, whatever else is in flight."""
 
+import platform
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -39,6 +40,15 @@ def run(backbone, thinker, prompts, decoding, slots=5, options=None, keys=None):
     engine = FastEngine.of(backbone, thinker, decoding, slots, options)
     assert engine is not None
     return Scheduler(engine).run_all(prompts, keys)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_a_packed_matrix_gives_the_same_products_and_only_x86_packs(dtype):
+    linear, x = Linear(torch.randn(7, 5, dtype=dtype), torch.randn(7, dtype=dtype)), torch.randn(3, 5, dtype=dtype)
+    wanted = linear(x)
+    linear.pack()
+    assert (linear.packed is not None) == (platform.machine() in ("x86_64", "AMD64"))
+    torch.testing.assert_close(linear(x), wanted)
 
 
 @pytest.mark.parametrize("family", FAMILIES)

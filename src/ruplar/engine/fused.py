@@ -7,6 +7,7 @@ the same outputs.
 Axes: D width, H query heads, G key heads, d head width, I inner width, V vocabulary.
 """
 
+import platform
 from dataclasses import dataclass
 from typing import Any
 
@@ -30,9 +31,18 @@ class Linear:
 
     weight: Tensor
     bias: Tensor | None = None
+    packed: Tensor | None = None  # the matrix in oneDNN's own layout
 
     def __call__(self, x: Tensor) -> Tensor:
-        return F.linear(x, self.weight, self.bias)
+        if self.packed is None:
+            return F.linear(x, self.weight, self.bias)
+        return torch.ops.mkldnn._linear_pointwise(x, self.packed, self.bias, "none", [], "")
+
+    def pack(self) -> None:
+        """On an x86 CPU, copy the matrix into oneDNN's layout: its products are faster than those of F.linear."""
+        on_x86 = self.weight.device.type == "cpu" and platform.machine() in ("x86_64", "AMD64")
+        if on_x86 and torch.backends.mkldnn.is_available() and self.weight.dtype in (torch.float32, torch.bfloat16):
+            self.packed = torch.ops.mkldnn._reorder_linear_weight(self.weight.contiguous(), None)
 
     def add_to(self, total: Tensor, x: Tensor) -> None:
         """Add the output for x [..., in] to a contiguous `total` [..., out]; on a GPU the product itself does it."""
@@ -69,6 +79,13 @@ class Weights:
     head_dim: int  # d
     eps: float  # epsilon of all norms
     rotary: Any  # the model's own module: (x, positions [1, S]) → cos and sin [1, S, d]
+
+    def pack(self) -> None:
+        """Pack every matrix; see `Linear.pack`."""
+        for layer in self.layers:
+            for linear in (layer.qkv, layer.out, layer.gate_up, layer.down):
+                linear.pack()
+        self.head.pack()
 
 
 def covers(backbone: Backbone) -> bool:
