@@ -165,7 +165,7 @@ def tiny_backbone(tiny_model, byte_tokenizer):
 
     from toys import with_random_adapter
 
-    from ruplar.model.backbone import attach_markers
+    from ruplar.model.load import attach_markers
     from ruplar.model.settings import PromptConfig
 
     def make(family: str = "llama", tokenizer=None, lora=None, prompt=None, **kinds):

@@ -9,10 +9,10 @@ from toys import LORA, moved, opened
 
 from ruplar.config import load_recipe
 from ruplar.errors import UserError
+from ruplar.model.exported import export_model
 from ruplar.model.lora import START, unadapted
 from ruplar.model.store import (
     Model,
-    export_model,
     load_model,
     read_metadata,
     save_model,

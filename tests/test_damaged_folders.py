@@ -58,7 +58,7 @@ def test_a_nan_in_the_weights_is_named(tmp_path):
 
 
 def test_a_chat_template_and_a_config_that_fail_are_named(tmp_path):
-    from ruplar.model.store import export_model
+    from ruplar.model.exported import export_model
 
     export_model("embedded:no_cot", tmp_path / "model")
     template = tmp_path / "model" / "chat_template.jinja"
@@ -96,7 +96,7 @@ def test_evaluate_finds_out_that_it_cannot_write_before_it_loads_the_model(rupla
 
 @pytest.mark.parametrize("words", cases(__file__, "places"))
 def test_places_that_cannot_be_used_are_named_before_any_work(ruplar, words, tmp_path, monkeypatch):
-    for work in ("report.page.write_page", "demo._show_thoughts", "model.store.export_model"):
+    for work in ("report.page.write_page", "demo._show_thoughts", "model.exported.export_model"):
         monkeypatch.setattr(f"ruplar.{work}", None)
     said = ruplar(*(str(RUN) if word == "RUN" else word for word in words))
     assert said.code == 2 and said.err.startswith("ruplar: ") and "Traceback" not in said.err

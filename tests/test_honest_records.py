@@ -102,7 +102,8 @@ def chains(file: Path, count: int, *more: dict) -> Path:
 
 @pytest.mark.slow
 def test_evaluating_on_training_questions_is_told_everywhere(ruplar, tmp_path, caplog):
-    from ruplar.model.store import export_model, read_metadata, read_trained_on
+    from ruplar.model.exported import export_model
+    from ruplar.model.store import read_metadata, read_trained_on
     from ruplar.report.card import Written, build_card
     from ruplar.report.model_records import find_model_records
 

@@ -10,7 +10,7 @@ from ruplar.engine.fast import FastEngine
 from ruplar.engine.hf_decoder import HFDecoder
 from ruplar.engine.sampling import Decoding
 from ruplar.errors import UserError
-from ruplar.model.backbone import attach_markers
+from ruplar.model.load import attach_markers
 from ruplar.model.settings import BackboneConfig, PromptConfig
 from ruplar.model.store import Model, ModelMetadata, PluginSpec
 from ruplar.model.tokenizers import load_tokenizer

@@ -8,10 +8,10 @@ from toys import LORA, PROMPT, moved, opened
 
 from ruplar.errors import UserError
 from ruplar.model import store
+from ruplar.model.exported import export_model
 from ruplar.model.store import (
     METADATA_FILE,
     Model,
-    export_model,
     find_model,
     load_model,
     load_start,

@@ -214,7 +214,7 @@ def model_folders(count: int, draw: random.Random, folder: Path) -> Tally:
 
 
 def _exported(folder: Path) -> Path:
-    from ruplar.model.store import export_model
+    from ruplar.model.exported import export_model
 
     export_model("embedded:no_cot", folder, merge=True)
     return folder

@@ -43,7 +43,7 @@ def test_the_spans_rule_of_the_page_echoes_the_result():
 
 @pytest.fixture
 def backbone(tiny_model, byte_tokenizer):
-    from ruplar.model.backbone import attach_markers
+    from ruplar.model.load import attach_markers
     from ruplar.model.settings import PromptConfig
 
     return attach_markers(tiny_model("llama", len(byte_tokenizer)), byte_tokenizer, PromptConfig())

@@ -93,7 +93,7 @@ def test_a_domain_without_a_tokenizer_of_its_own_has_the_common_one():
 
 
 def test_a_shape_without_weights_says_how_to_get_some():
-    from ruplar.model.backbone import load_backbone
+    from ruplar.model.load import load_backbone
     from ruplar.model.settings import BackboneConfig, PromptConfig
 
     with pytest.raises(UserError, match="ruplar train logic-cot"):

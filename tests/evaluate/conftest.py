@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from ruplar import plugins
-from ruplar.model.backbone import attach_markers
+from ruplar.model.load import attach_markers
 from ruplar.model.settings import BackboneConfig, PromptConfig
 from ruplar.model.store import Model, ModelMetadata, PluginSpec
 from ruplar.reasoner import LatentReasoner

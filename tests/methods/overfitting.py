@@ -10,7 +10,8 @@ from ruplar import plugins
 from ruplar.data.collate import collate
 from ruplar.engine.reference import Generation, generate
 from ruplar.engine.sampling import Decoding
-from ruplar.model.backbone import Backbone, attach_markers
+from ruplar.model.backbone import Backbone
+from ruplar.model.load import attach_markers
 from ruplar.model.settings import PromptConfig
 from ruplar.model.tokenizers import load_tokenizer
 from ruplar.problems.word_problems import generate as write_problems

@@ -5,7 +5,8 @@ import torch
 
 from ruplar.errors import UserError
 from ruplar.model import backbone
-from ruplar.model.backbone import Backbone, load_backbone
+from ruplar.model.backbone import Backbone
+from ruplar.model.load import load_backbone
 from ruplar.model.settings import BackboneConfig, PromptConfig
 from ruplar.model.tokenizers import load_tokenizer
 

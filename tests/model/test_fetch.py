@@ -16,8 +16,8 @@ from tiny_gguf import write_gguf
 from ruplar.cache import cache_folder
 from ruplar.errors import UserError
 from ruplar.model import fetch as fetching
-from ruplar.model.backbone import load_backbone
 from ruplar.model.fetch import fetch, fetched, flaw, folder_of
+from ruplar.model.load import load_backbone
 from ruplar.model.settings import BackboneConfig, PromptConfig
 
 

@@ -10,8 +10,8 @@ from transformers import AutoConfig, AutoModelForCausalLM
 
 from ruplar.errors import UserError
 from ruplar.model import fold_lora
-from ruplar.model.backbone import attach_markers
 from ruplar.model.fold_lora import FoldedLinear, fold_adapters
+from ruplar.model.load import attach_markers
 from ruplar.model.lora import copy_start, unadapted
 from ruplar.model.settings import PromptConfig
 from ruplar.model.tokenizers import load_tokenizer

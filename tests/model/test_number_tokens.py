@@ -6,11 +6,12 @@ from toys import LORA, PROMPT, moved, opened
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from ruplar.errors import UserError
-from ruplar.model.backbone import load_backbone
 from ruplar.model.embeddings import number_row
+from ruplar.model.exported import export_model
+from ruplar.model.load import load_backbone
 from ruplar.model.number_tokens import GROUPS, number_ids, with_number_tokens
 from ruplar.model.settings import BackboneConfig
-from ruplar.model.store import Model, export_model, load_model, load_start, save_model
+from ruplar.model.store import Model, load_model, load_start, save_model
 from ruplar.model.tokenizers import load_tokenizer
 from ruplar.problems.word_problems import generate
 

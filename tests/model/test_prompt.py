@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from transformers import AutoModelForCausalLM, LlamaConfig
 
 from ruplar.errors import UserError
-from ruplar.model.backbone import attach_markers
+from ruplar.model.load import attach_markers
 from ruplar.model.prompt import PlainText, PromptBuilder
 from ruplar.model.settings import PromptConfig
 from ruplar.model.tokenizers import load_tokenizer

@@ -5,9 +5,9 @@ import json
 import pytest
 import torch
 
-from ruplar.model.backbone import load_backbone
 from ruplar.model.embeddings import number_row
 from ruplar.model.fetch import KNOWN, flaw
+from ruplar.model.load import load_backbone
 from ruplar.model.number_tokens import GROUPS, number_ids, with_number_tokens
 from ruplar.model.settings import BackboneConfig, PromptConfig
 from ruplar.model.tokenizers import load_tokenizer

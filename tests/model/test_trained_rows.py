@@ -5,7 +5,7 @@ import torch
 from transformers import AutoConfig, AutoModelForCausalLM
 
 from ruplar import objective
-from ruplar.model.backbone import attach_markers
+from ruplar.model.load import attach_markers
 from ruplar.model.lora import add_lora, unadapted
 from ruplar.model.settings import LoraSettings, PromptConfig
 from ruplar.model.tokenizers import load_tokenizer

@@ -14,8 +14,9 @@ from toys import LORA, PROMPT, moved, opened
 from ruplar.engine.sampling import Decoding
 from ruplar.errors import UserError
 from ruplar.evaluate.score import score
+from ruplar.model.exported import export_model
 from ruplar.model.fetch import folder_of
-from ruplar.model.store import export_model, save_model
+from ruplar.model.store import save_model
 from ruplar.problems.word_problems import generate
 from ruplar.reasoner import LatentReasoner
 

@@ -13,10 +13,10 @@ from transformers import AutoConfig, AutoModelForCausalLM, TrainerCallback
 
 from ruplar import plugins
 from ruplar.data.collate import collate
-from ruplar.model.backbone import attach_markers
 from ruplar.model.cuda_graphs import ROWS, Replay
 from ruplar.model.fold_lora import fold_adapters
 from ruplar.model.forward import embed, flat_hidden, packed_mask
+from ruplar.model.load import attach_markers
 from ruplar.model.lora import add_lora, unadapted
 from ruplar.model.rollout import roll_out
 from ruplar.model.settings import LoraSettings, PromptConfig

@@ -135,7 +135,7 @@ def _check_empty(folder: Path, except_for: str = "") -> None:
 def _write_model(model: str, folder: Path, merge: bool, dtype: str, custom_generate: bool) -> Written:
     import torch
 
-    from ruplar.model.store import export_model
+    from ruplar.model.exported import export_model
 
     exported = export_model(model, folder, merge=merge, dtype=getattr(torch, dtype), with_generate=custom_generate)
     out.print(f"written  {folder}", highlight=False)

@@ -9,7 +9,7 @@ import gc
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from torch.utils.data import Dataset
 
@@ -20,7 +20,8 @@ from ruplar.spans.base import attached, cut_chain
 from ruplar.types import Batch, Example, HasMarkers, Item, Markers, SampleContext, Span, SparsePrior
 
 if TYPE_CHECKING:
-    from ruplar.methods.base import Method
+    import numpy as np
+
     from ruplar.model.prompt import PromptBuilder
 
 if hasattr(os, "register_at_fork"):
@@ -69,6 +70,18 @@ class Encoder(HasMarkers):
         return self.priors.of(span, context)
 
 
+class EncodingMethod(Protocol):
+    """What encoding needs of a method; `methods.base.Method` documents it."""
+
+    @property
+    def dynamic(self) -> bool: ...
+    @property
+    def draws(self) -> bool: ...
+    def features(self, context: SampleContext, latents: int) -> list[np.ndarray]: ...
+    def encode(self, example: Example, tools: Encoder, context: SampleContext) -> Item: ...
+    def encodes_by(self) -> dict[str, Any]: ...
+
+
 @dataclass
 class ChainDataset(Dataset):
     """Examples as training items, encoded on demand.
@@ -77,7 +90,7 @@ class ChainDataset(Dataset):
     """
 
     examples: Sequence[Example]
-    method: Method
+    method: EncodingMethod
     encoder: Encoder
     keep: bool = True
     _cached: dict[int, Item] = field(default_factory=dict, repr=False)

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from threading import Thread
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from torch.utils.data import DataLoader, Dataset
@@ -27,11 +27,8 @@ from torch.utils.data import DataLoader, Dataset
 from ruplar.data.cache import key_of, source_of, write_once
 from ruplar.data.collate import batch_of
 from ruplar.data.columnar import COLUMNS, ColumnarDataset, Ragged, counting, to_columns
-from ruplar.data.encoding import ChainDataset, Encoder
+from ruplar.data.encoding import ChainDataset, Encoder, EncodingMethod
 from ruplar.types import Batch, SampleContext
-
-if TYPE_CHECKING:
-    from ruplar.methods.base import Method
 
 log = logging.getLogger(__name__)
 
@@ -44,7 +41,7 @@ class PretokenizedDataset(Dataset):
     """A columnar dataset as the trainer reads it: an item is its sample context, and `collate` builds a batch from these."""
 
     columns: ColumnarDataset
-    method: Method
+    method: EncodingMethod
 
     def __len__(self) -> int:
         return len(self.columns)

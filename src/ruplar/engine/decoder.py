@@ -17,7 +17,7 @@ import platform
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor
@@ -27,16 +27,26 @@ from ruplar.engine.fused import Layer, Weights, covers, read_weights
 from ruplar.engine.reference import left_pad
 from ruplar.model.backbone import Backbone
 
-if TYPE_CHECKING:
-    from ruplar.engine.hf_decoder import HFDecoder
-
 log = logging.getLogger(__name__)
 
 At = slice | Tensor
 """Which slots: a slice from 0 or indices [P]."""
 
 
-SlotDecoder: TypeAlias = "Decoder | HFDecoder"
+class SlotDecoder(Protocol):
+    """What the engine needs of a decoder; `Decoder` documents each method, `hf_decoder.HFDecoder` has the same."""
+
+    columns: int
+
+    @property
+    def device(self) -> torch.device: ...
+    def allocate(self, slots: int, columns: int) -> None: ...
+    def embed(self, ids: Tensor) -> Tensor: ...
+    def mixture(self, weights: Tensor) -> Tensor: ...
+    def logits(self, hidden: Tensor) -> Tensor: ...
+    def prefill(self, embeds: Tensor, lengths: Tensor, at: At) -> Tensor: ...
+    def copy(self, source: Tensor, target: Tensor, columns: int) -> None: ...
+    def step(self, embeds: Tensor, positions: Tensor, used: int) -> Tensor: ...
 
 
 @dataclass
@@ -60,6 +70,7 @@ class Decoder:
         if not covers(backbone):
             return None
         decoder = cls(read_weights(backbone, release))
+        decoder.weights.pack()
         difference = probe(decoder, backbone)
         if difference > tolerance(decoder.weights.table.dtype):
             log.warning(

@@ -1,21 +1,19 @@
-"""A model → what plain transformers needs in its exported folder: chat template, tokenizer rule, `custom_generate`.
+"""A model → a folder for plain transformers: merged weights, chat template, tokenizer rule, `custom_generate`.
 
 The chat template renders the prompt of training and opens the thought, so plain `generate` answers with hard tokens.
 """
-
-from __future__ import annotations
 
 import json
 import logging
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ruplar.errors import UserError
+from ruplar.io import write_text
+from ruplar.model.lora import merged
 from ruplar.model.prompt import CLOSE, OPEN
-
-if TYPE_CHECKING:
-    from ruplar.model.store import Model
+from ruplar.model.store import Model, load_model, save_model
 
 log = logging.getLogger(__name__)
 
@@ -24,7 +22,27 @@ _SAMPLE = [{"role": "user", "content": "Tom has 12 bags. How many?"}]
 _ONE_MESSAGE = "This model answers a single user message: system messages and several turns are not supported."
 
 
-def prepare(model: Model) -> None:
+def export_model(
+    reference: str | Path, folder: Path, *, merge: bool = True, dtype: Any = None, with_generate: bool = False
+) -> Model:
+    """Write a model to share: merged, a folder that `AutoModelForCausalLM` loads; otherwise the adapter itself.
+
+    Both contain `ruplar.json`, so ruplar loads them too. `with_generate` adds `custom_generate` for transformers.
+    """
+    model = load_model(reference, dtype="float32")
+    source = _custom_generate(model) if with_generate else ""
+    if merge:
+        model.backbone.set_model(merged(model.backbone))
+        backbone = model.metadata.backbone.model_copy(update={"lora": None, "init": None})
+        model.metadata = model.metadata.model_copy(update={"backbone": backbone})
+        _prepare(model)
+    save_model(folder, model, dtype)
+    if source:
+        write_text(folder / "custom_generate" / "generate.py", source)
+    return model
+
+
+def _prepare(model: Model) -> None:
     """Set chat template, end token and tokenizer rule, so that the saved folder builds the model's own prompts."""
     from transformers import GenerationConfig
 
@@ -73,7 +91,7 @@ def _keep_boundary(tokenizer: Any, before: str, after: str) -> None:
     backend.pre_tokenizer = pre_tokenizers.Sequence([pre_tokenizers.Split(whole, "isolated"), backend.pre_tokenizer])
 
 
-def custom_generate(model: Model) -> str:
+def _custom_generate(model: Model) -> str:
     """Return the source of custom_generate/generate.py for a model that thinks in soft tokens."""
     method, backbone = model.metadata.method.name, model.backbone
     if method != "ruplar":

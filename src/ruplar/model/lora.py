@@ -5,21 +5,17 @@ adapter on the plain backbone, and the last run loads without the earlier ones. 
 start (`START`) stays beside it: losses that compare with the start model switch to that copy, otherwise to no adapter.
 """
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from torch import nn
 
 from ruplar.errors import UserError
+from ruplar.model.backbone import Backbone
 from ruplar.model.settings import BackboneConfig, LoraSettings
-
-if TYPE_CHECKING:
-    from ruplar.model.backbone import Backbone
 
 TRAINED, START = "default", "start"
 """PEFT's name of the trained adapter, and our name of the frozen copy of its start."""

@@ -25,10 +25,10 @@ from ruplar import __version__, plugins
 from ruplar.domains.base import Domain
 from ruplar.errors import UserError, unknown
 from ruplar.fingerprints import fingerprint
-from ruplar.io import atomic_folder, write_json, write_text
-from ruplar.model.backbone import EMBEDDED, Backbone, add_number_tokens, attach_markers, load_backbone
-from ruplar.model.exported import custom_generate, prepare
+from ruplar.io import atomic_folder, write_json
+from ruplar.model.backbone import Backbone
 from ruplar.model.fetch import KNOWN
+from ruplar.model.load import EMBEDDED, add_number_tokens, attach_markers, load_backbone
 from ruplar.model.lora import add_lora, check_same_adapter, copy_start, merged, standalone
 from ruplar.model.number_tokens import number_ids
 from ruplar.model.settings import BackboneConfig, PromptConfig
@@ -281,26 +281,6 @@ def init_method(method: Method, given: PluginSpec, reference: str | Path) -> boo
     calibrated = {key: metadata.method.settings[key] for key in method.calibrated if given.settings.get(key) is None}
     method.config = method.config.model_copy(update=calibrated)
     return True
-
-
-def export_model(
-    reference: str | Path, folder: Path, *, merge: bool = True, dtype: Any = None, with_generate: bool = False
-) -> Model:
-    """Write a model to share: merged, a folder that `AutoModelForCausalLM` loads; otherwise the adapter itself.
-
-    Both contain `ruplar.json`, so ruplar loads them too. `with_generate` adds `custom_generate` for transformers.
-    """
-    model = load_model(reference, dtype="float32")
-    source = custom_generate(model) if with_generate else ""
-    if merge:
-        model.backbone.set_model(merged(model.backbone))
-        backbone = model.metadata.backbone.model_copy(update={"lora": None, "init": None})
-        model.metadata = model.metadata.model_copy(update={"backbone": backbone})
-        prepare(model)
-    save_model(folder, model, dtype)
-    if source:
-        write_text(folder / "custom_generate" / "generate.py", source)
-    return model
 
 
 def start_mark(init: str | None) -> dict[str, str]:

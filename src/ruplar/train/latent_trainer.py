@@ -25,9 +25,10 @@ from ruplar.config import RunConfig, from_dict
 from ruplar.errors import UserError
 from ruplar.fingerprints import fingerprint
 from ruplar.io import atomic_folder
-from ruplar.model.backbone import load_causal_lm
+from ruplar.model.exported import export_model
+from ruplar.model.load import load_causal_lm
 from ruplar.model.settings import BackboneConfig
-from ruplar.model.store import Model, export_model, save_model
+from ruplar.model.store import Model, save_model
 from ruplar.reasoner import LatentReasoner
 from ruplar.settings import Settings
 from ruplar.train import MODEL

@@ -16,13 +16,14 @@ from typing import Any
 
 from ruplar.config import RunConfig
 from ruplar.data.cache import is_complete
-from ruplar.data.encoding import ChainDataset, Encoder
+from ruplar.data.encoding import ChainDataset, Encoder, EncodingMethod
 from ruplar.data.pretokenize import PretokenizedDataset, place_of, pretokenize
 from ruplar.data.read import SKIP_WITH
 from ruplar.domains.base import Domain
 from ruplar.errors import UserError
 from ruplar.methods.base import Method
-from ruplar.model.backbone import EMBEDDED, Backbone
+from ruplar.model.backbone import Backbone
+from ruplar.model.load import EMBEDDED
 from ruplar.model.number_tokens import with_number_tokens
 from ruplar.model.prompt import PromptFormat, named_tokenizer, prompt_format_of
 from ruplar.model.settings import BackboneConfig, PromptConfig
@@ -202,12 +203,12 @@ def _why_not(config: RunConfig, chains: ChainDataset) -> str:
     return f"{what} changes rows between epochs, so they are not pre-tokenized; training tokenizes them on the fly."
 
 
-def _sections(config: RunConfig, method: Method) -> dict[str, Any]:
+def _sections(config: RunConfig, method: EncodingMethod) -> dict[str, Any]:
     sections = config.model_dump(mode="json", include={"prompt", "data", "spans", "prior"})
     return {**sections, "method": {"name": config.method.name, **method.encodes_by()}}
 
 
-def _names(config: RunConfig, data: TrainingData, method: Method) -> dict[str, Any]:
+def _names(config: RunConfig, data: TrainingData, method: EncodingMethod) -> dict[str, Any]:
     """Return everything the encoding depends on, apart from the tokenizer and the code, as plain data."""
     return {**_sections(config, method), "fingerprints": data.fingerprints, "left_out": data.left_out}
 
