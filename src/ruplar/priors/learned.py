@@ -8,45 +8,34 @@ Nothing is learned; the name is the paper's. Positions are those of tokens. The 
 split at spaces, finds none in GSM8k-Aug, and so trains its uniform prior under this name.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
-import numpy as np
 from pydantic import Field
 
-from ruplar.priors.base import even, ids_of_span, soften, two_logits
-from ruplar.settings import Settings
-from ruplar.types import Encode, Span, SparsePrior
+from ruplar.priors import uniform
+from ruplar.priors.base import two_logits
+from ruplar.types import Span
 
 
-class Config(Settings):
+class Config(uniform.Config):
     """Settings of the learned prior."""
 
     low: float = Field(1.5, description="Score of a span's first token.")
     rise: float = Field(1.5, ge=0, description="Increase of the score from the first token to the end of the span.")
-    temperature: float = Field(0.5, gt=0, description="Temperature tau of the Gumbel-softmax; lower is sharper.")
-    noise: bool = Field(True, description="Add new Gumbel noise for every sample, as in the paper's ablations.")
 
 
 @dataclass
-class Prior:
+class Prior(uniform.Prior):
     """softmax((mean score + Gumbel(0, 1)) / temperature), one mean for the span and one for its result."""
 
     config: Config
-    dynamic: bool = field(init=False)
 
-    def __post_init__(self):
-        self.dynamic = self.config.noise
-
-    def build(self, span: Span, encode: Encode, rng: np.random.Generator) -> SparsePrior:
-        keys, results = ids_of_span(span, encode)
-        if not results:
-            return even(keys)
+    def logits(self, span: Span, keys: Sequence[int], results: Sequence[int]) -> Mapping[int, float]:
         # differs from the paper: D4. Token positions; its code finds none in GSM8k-Aug and trains the uniform prior
         operand = self._score(range(len(keys)), len(keys))
         result = self._score(_positions(keys, results, span), len(keys))
-        logits = two_logits(keys, results, operand, result)
-        return soften(logits, self.config.temperature, rng if self.config.noise else None)
+        return two_logits(keys, results, operand, result)
 
     def _score(self, positions: Sequence[int], length: int) -> float:
         return self.config.low + self.config.rise * sum(positions) / len(positions) / length

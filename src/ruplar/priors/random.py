@@ -7,24 +7,21 @@ process; only the Gumbel noise is drawn for every sample. The paper gives no ran
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
-import numpy as np
 from pydantic import Field, model_validator
 
-from ruplar.priors.base import even, ids_of_span, soften
-from ruplar.settings import Settings
-from ruplar.types import Encode, Span, SparsePrior
+from ruplar.priors import uniform
+from ruplar.types import Span
 
 
-class Config(Settings):
+class Config(uniform.Config):
     """Settings of the random prior."""
 
     # differs from the paper: D5. It gives no range and no code; this is the range of its learned prior
     low: float = Field(1.5, description="Minimum of the logits.")
     high: float = Field(3.0, description="Maximum of the logits; not below `low`.")
-    temperature: float = Field(0.5, gt=0, description="Temperature tau of the Gumbel-softmax; lower is sharper.")
-    noise: bool = Field(True, description="Add new Gumbel noise for every sample, as in the paper's ablations.")
     seed: int = Field(0, ge=0, description="Random seed of the logits.")
 
     @model_validator(mode="after")
@@ -35,23 +32,14 @@ class Config(Settings):
 
 
 @dataclass
-class Prior:
+class Prior(uniform.Prior):
     """softmax((U[low, high] + Gumbel(0, 1)) / temperature); the uniform part is fixed per span."""
 
     config: Config
-    dynamic: bool = field(init=False)
 
-    def __post_init__(self):
-        self.dynamic = self.config.noise
-
-    def build(self, span: Span, encode: Encode, rng: np.random.Generator) -> SparsePrior:
-        """Return the prior of one span: its fixed logits, with noise from `rng` if `noise` is set."""
-        keys, results = ids_of_span(span, encode)
-        if not results:
-            return even(keys)
+    def logits(self, span: Span, keys: Sequence[int], results: Sequence[int]) -> Mapping[int, float]:
         ids = dict.fromkeys([*keys, *results])
-        logits = dict(zip(ids, self._fixed_logits(span.text, len(ids)), strict=True))
-        return soften(logits, self.config.temperature, rng if self.config.noise else None)
+        return dict(zip(ids, self._fixed_logits(span.text, len(ids)), strict=True))
 
     def _fixed_logits(self, text: str, count: int) -> list[float]:
         """Return the fixed logits of a span, from a hash of 6 bytes per token, which is faster than seeding a generator."""

@@ -1,8 +1,9 @@
 """Uniform prior (ablation): the same logit for every token of the span, including the result, with Gumbel noise.
 
-Without noise it is exactly uniform over the span's distinct tokens.
+Without noise it is exactly uniform over the span's distinct tokens. The other ablation priors differ in their logits only.
 """
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -31,10 +32,13 @@ class Prior:
         self.dynamic = self.config.noise
 
     def build(self, span: Span, encode: Encode, rng: np.random.Generator) -> SparsePrior:
-        """Return the prior of one span; uniform without noise or without a result."""
+        """Return the prior of one span, with noise from `rng` if `noise` is set; uniform without a result."""
         keys, results = ids_of_span(span, encode)
-        ids = dict.fromkeys([*keys, *results], 0.0)
-        if not (self.config.noise and results):
-            return even(ids)
+        if not results:
+            return even(keys)
+        return soften(self.logits(span, keys, results), self.config.temperature, rng if self.config.noise else None)
+
+    def logits(self, span: Span, keys: Sequence[int], results: Sequence[int]) -> Mapping[int, float]:
+        """Span, ids of its symbols and of its result → id → logit without noise."""
         # differs from the paper: D5. No code is published; the shared logit cancels
-        return soften(ids, self.config.temperature, rng)
+        return dict.fromkeys([*keys, *results], 0.0)
