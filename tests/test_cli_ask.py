@@ -10,8 +10,9 @@ import pytest
 QUESTION = "Tom has 3 bags of 4 apples. He eats 2 apples. How many apples are left?"
 
 
-def test_ask_answers_with_its_thought(ruplar):
-    found = ruplar("ask", "embedded", QUESTION, "--json", "--device", "cpu").json
+@pytest.mark.parametrize("dtype", ["auto", "bfloat16"])
+def test_ask_answers_with_its_thought(ruplar, dtype):
+    found = ruplar("ask", "embedded", QUESTION, "--json", "--device", "cpu", "--dtype", dtype).json
     assert found["question"] == QUESTION and found["thought"] == "" and found["halted"] and found["ended"]
     assert found["latent_count"] == len(found["latents"]) > 0
     assert found["forwards"] == found["latent_count"] + 1 + found["answer_tokens"]

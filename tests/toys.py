@@ -1,4 +1,4 @@
-"""Small models with random weights, as training would leave them."""
+"""Small models with random weights, as training would leave them, and questions for them."""
 
 import torch
 
@@ -12,6 +12,14 @@ from ruplar.priors.base import PriorTable
 
 PROMPT = PromptConfig(instruction="", answer="{answer}")
 LORA = LoraSettings(rank=2, alpha=4, dropout=0.0)
+QUESTIONS = [
+    "How many?",
+    "Anna has 3 bags of 4 apples each. How many apples does she have?",
+    "What is 2+2, Tom?",
+    "3*4",
+    "A train leaves at 9 and arrives at 11. How long was it on the way?",
+    "Ben had 12 pens and gave away 5. How many are left?",
+]
 
 
 def opened(method: str = "ruplar", settings: dict | None = None, **backbone) -> Model:

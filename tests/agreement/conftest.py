@@ -2,17 +2,10 @@
 
 import pytest
 import torch
+from toys import QUESTIONS
 
 from ruplar.engine.thinker import SoftThinker
 
-QUESTIONS = [
-    "How many?",
-    "Anna has 3 bags of 4 apples each. How many apples does she have?",
-    "What is 2+2, Tom?",
-    "3*4",
-    "A train leaves at 9 and arrives at 11. How long was it on the way?",
-    "Ben had 12 pens and gave away 5. How many are left?",
-]
 # P(</think>) is near 1/260 in a random model; just above that it differs from row to row whether it is reached
 THRESHOLDS = {"llama": 0.01, "qwen2": 0.05, "qwen3": 0.005, "gpt2": 0.02}
 

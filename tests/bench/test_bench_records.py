@@ -114,11 +114,12 @@ def test_agreement_asks_a_trained_model_by_both_engines():
 @pytest.mark.slow
 def test_trained_models_are_compared_with_their_own_lengths(tmp_path):
     file = tmp_path / "models.json"
-    sizes = ["--questions", "2", "--batches", "2", "--device", "cpu", "--json", str(file)]
+    sizes = ["--questions", "2", "--batches", "2", "--device", "cpu", "--dtype", "bfloat16", "--json", str(file)]
     done = CliRunner().invoke(app, ["bench", "models", "embedded:ruplar", "embedded:cot", *sizes])
     assert done.exit_code == 0, done.output
     record = json.loads(file.read_text())
     ours, text, hf = record["rows"]
+    assert record["dtype"] == "bfloat16"
     assert [row["procedure"] for row in record["rows"]] == ["ours", "text", "hf_cot"]
     assert record["vs_text"] == pytest.approx(text["ms"] / ours["ms"]) and record["vs_hf_cot"] > 0
     # equal prompts, so the written chain processes as many tokens more as it takes forward passes more

@@ -20,3 +20,8 @@ def make_backbone(tiny_model):
         return backbone
 
     return make
+
+
+@pytest.fixture
+def backbone(make_backbone):
+    return make_backbone("llama")

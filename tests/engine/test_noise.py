@@ -70,11 +70,6 @@ def test_argmax_under_noise_of_scale_one_is_a_sample():
 
 
 @pytest.fixture
-def backbone(make_backbone):
-    return make_backbone("llama")
-
-
-@pytest.fixture
 def thinker(backbone):
     return soft(backbone)
 

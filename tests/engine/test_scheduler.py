@@ -15,11 +15,6 @@ DECODING = Decoding(max_answer_tokens=6)
 
 
 @pytest.fixture
-def backbone(make_backbone):
-    return make_backbone("llama")
-
-
-@pytest.fixture
 def thinker(backbone):
     return SoftThinker(
         backbone.embedding, backbone.end_think_id, halt_threshold=0.99, cap=4

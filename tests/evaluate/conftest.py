@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from toys import QUESTIONS
 
 from ruplar import plugins
 from ruplar.model.load import attach_markers
@@ -12,21 +13,11 @@ from ruplar.model.settings import BackboneConfig, PromptConfig
 from ruplar.model.store import Model, ModelMetadata, PluginSpec
 from ruplar.reasoner import LatentReasoner
 
-QUESTIONS = [
-    "How many?",
-    "Anna has 3 bags of 4 apples each. How many apples does she have?",
-    "What is 2+2, Tom?",
-    "3*4",
-    "A train leaves at 9 and arrives at 11. How long was it on the way?",
-    "Ben had 12 pens and gave away 5. How many are left?",
-    "How many?",
-]
-
 
 @pytest.fixture
 def questions() -> list[str]:
     """Seven; the last repeats the first."""
-    return QUESTIONS
+    return [*QUESTIONS, QUESTIONS[0]]
 
 
 @pytest.fixture

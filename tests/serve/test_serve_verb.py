@@ -62,3 +62,11 @@ def test_mistakes_are_told_in_words(words, said):
 
     found = CliRunner().invoke(app, ["serve", *words, "--port", "0"])
     assert isinstance(found.exception, UserError) and said in str(found.exception)
+
+
+def test_both_models_are_loaded_in_the_named_data_type():
+    from ruplar.serve.app import ServerConfig, load_models
+    from ruplar.serve.schemas import Limits
+
+    registry = load_models(ServerConfig(model="embedded", dtype="bfloat16"), Limits(slots=1))
+    assert [str(w.model.backbone.embedding_weight.dtype) for w in registry.workers.values()] == ["torch.bfloat16"] * 2

@@ -30,6 +30,7 @@ def ask(
     seed: options.Seed = 0,
     settings: options.MethodSettings = None,
     device: options.Device = "auto",
+    dtype: options.Dtype = "auto",
     as_json: options.AsJson = False,
 ) -> None:
     """Answer questions and show the latents as tokens.
@@ -46,7 +47,7 @@ def ask(
     check_samples(samples, decoding)
     start = time.perf_counter()
     reasoner = LatentReasoner.from_pretrained(
-        model, options.pick_device(device), settings=options.method_settings(settings)
+        model, options.pick_device(device), dtype, settings=options.method_settings(settings)
     )
     reasoner.warm_up(return_latents=True, decoding=decoding, batch_size=samples, samples=samples)
     write = partial(options.print_json, line=question == "-") if as_json else None

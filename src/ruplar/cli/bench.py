@@ -6,7 +6,7 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
-from ruplar.cli.options import Device, integers, pick_device, writable_folder
+from ruplar.cli.options import Device, Dtype, integers, pick_device, writable_folder
 from ruplar.errors import UserError
 
 bench = typer.Typer(
@@ -130,6 +130,7 @@ def models(
     text: Annotated[str, typer.Argument(help="Model that writes its chain: a folder or a name.")],
     on: On = "word-problems",
     device: Device = "auto",
+    dtype: Dtype = "auto",
     batches: Annotated[str, typer.Option(help="Comma-separated batch sizes.")] = "1,16",
     questions: Annotated[int, typer.Option(min=1, help="Number of questions.")] = 32,
     json: Json = None,
@@ -140,8 +141,9 @@ def models(
     """
     from ruplar.bench.models import models as measure
 
-    sizes = _positive(batches, "--batches")
-    _show(measure((model, text), on, _place(device), sizes, questions), json)
+    where, usual = _place(device)
+    place = (where, usual if dtype == "auto" else dtype)
+    _show(measure((model, text), on, place, _positive(batches, "--batches"), questions), json)
 
 
 @bench.command()
@@ -155,13 +157,11 @@ def agreement(
 ) -> None:
     """Measure how often both engines agree.
 
-    The fast and the reference engine answer the same questions with a trained model, in float32 and, on a GPU, in bfloat16.
+    The fast and the reference engine answer the same questions with a trained model, in float32 and in bfloat16.
     """
     from ruplar.bench.latency import agreement as measure
 
-    where, counts = pick_device(device), _positive(slots, "--slots")
-    dtypes = ("float32",) if where == "cpu" else ("float32", "bfloat16")
-    _show(measure(model, where, questions, counts, dtypes, on), json)
+    _show(measure(model, pick_device(device), questions, _positive(slots, "--slots"), on=on), json)
 
 
 def _positive(text: str, option: str) -> list[int]:

@@ -6,7 +6,7 @@ import json
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 from pydantic.fields import FieldInfo
@@ -22,6 +22,10 @@ DataDir = Annotated[
     typer.Option(help="Folder with benchmark files, searched before $RUPLAR_DATA, data/ and the download cache."),
 ]
 Device = Annotated[str, typer.Option(help="Device: cpu, cuda, cuda:1 or mps. 'auto' picks the best one available.")]
+Dtype = Annotated[
+    Literal["auto", "float32", "bfloat16"],
+    typer.Option(help="Data type of the weights; auto: float32 on a CPU, bfloat16 elsewhere."),
+]
 Domain = Annotated[
     str, typer.Option(help="Domain of the data: a name in `ruplar list domains`, or a dotted import path.")
 ]

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from ruplar.cli.options import Device, Gpus, ModelArg, Ray, check_ray, integers, options_of, pick_device
+from ruplar.cli.options import Device, Dtype, Gpus, ModelArg, Ray, check_ray, integers, options_of, pick_device
 from ruplar.errors import UserError, install_extra
 from ruplar.serve.schemas import Limits, MessagesMode
 
@@ -47,6 +47,7 @@ def serve(
         ),
     ] = "",
     device: Device = "auto",
+    dtype: Dtype = "auto",
     ray: Ray = None,
     gpus: Gpus = None,
     replicas: Annotated[
@@ -70,7 +71,7 @@ def serve(
     check_ray(ray, gpus)
     config = ServerConfig(
         model=model, name=name, compare=compare, host=host, port=port, key=api_key,
-        device=pick_device(device) if ray is None else device,
+        device=pick_device(device) if ray is None else device, dtype=dtype,
         allowed_hosts=[name.strip() for name in allowed_hosts.split(",") if name.strip()],
         messages=messages,
     )  # fmt: skip

@@ -41,7 +41,10 @@ class Linear:
     def pack(self) -> None:
         """On an x86 CPU, copy the matrix into oneDNN's layout: its products are faster than those of F.linear."""
         on_x86 = self.weight.device.type == "cpu" and platform.machine() in ("x86_64", "AMD64")
-        if on_x86 and torch.backends.mkldnn.is_available() and self.weight.dtype in (torch.float32, torch.bfloat16):
+        if not on_x86 or not torch.backends.mkldnn.is_available():
+            return
+        dtype = self.weight.dtype
+        if dtype == torch.float32 or (dtype == torch.bfloat16 and torch.ops.mkldnn._is_mkldnn_bf16_supported()):
             self.packed = torch.ops.mkldnn._reorder_linear_weight(self.weight.contiguous(), None)
 
     def add_to(self, total: Tensor, x: Tensor) -> None:

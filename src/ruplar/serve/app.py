@@ -132,6 +132,7 @@ class ServerConfig(Settings):
     port: int = 8000  # port; 0: any free one
     key: str | None = None  # API key required on every route except /health
     device: str = "cpu"
+    dtype: str = "auto"  # data type of the weights
     allowed_hosts: list[str] = []  # further names in the Host header
     messages: MessagesMode = "single"  # a chat of several messages: refuse it, or answer the last user message
 
@@ -142,10 +143,11 @@ def load_models(config: ServerConfig, limits: Limits) -> ModelRegistry:
     reference = config.compare
     if reference is None and config.model.partition(":")[0] == "embedded" and config.model != "embedded:cot":
         reference = "embedded:cot"
-    main = Worker.load(config.name or served_name(config.model), config.model, limits, config.device)
+    place = (config.device, config.dtype)
+    main = Worker.load(config.name or served_name(config.model), config.model, limits, *place)
     compare = None
     if reference is not None and reference != "none":
-        compare = Worker.load(served_name(reference), reference, limits, config.device)
+        compare = Worker.load(served_name(reference), reference, limits, *place)
         if compare.name == main.name:
             raise UserError(f"--compare: both models are named '{main.name}'. Give the first another --name.")
         if not compare.text_thinker:

@@ -41,8 +41,8 @@ class Worker:
     max_prompt: int  # maximum tokens of a prompt
 
     @classmethod
-    def load(cls, name: str, reference: str, limits: Limits, device: str) -> Worker:
-        model = load_model(reference, device)
+    def load(cls, name: str, reference: str, limits: Limits, device: str, dtype: str = "auto") -> Worker:
+        model = load_model(reference, device, dtype)
         thinker = model.method.thinker(model.backbone)
         generated = room(thinker) + 1 + limits.max_tokens
         positions = getattr(model.backbone.plain_model.config, "max_position_embeddings", None) or math.inf
