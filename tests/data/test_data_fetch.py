@@ -75,6 +75,20 @@ def test_other_content_is_refused(server, ruplar, tmp_path):
     assert contents(folder) == ["svamp-test.jsonl"]
 
 
+def test_rows_are_picked_from_a_table_whose_numbers_stand_apart(server, monkeypatch, tmp_path):
+    table = 'Question,Numbers,Answer\n"x ?",1,1.0\n"Ann \'s 3 . number1 , is number0 ?",0.5 20.0,20.50\n'
+    server.files["/train.csv"] = table.encode()
+    rows, content = fingerprint_answers([Example("Ann's 3. 20, is 0.5?", (), "20.5", "", "")])
+    known(monkeypatch, "short-dev", url=f"{server.url}/train.csv", rows=rows, fingerprint=content, picked=[1])
+    assert json.loads(fetch("short-dev", tmp_path)[0].read_text()) == {
+        "question": "Ann's 3. 20, is 0.5?",
+        "answer": "20.5",
+    }
+    known(monkeypatch, "short-dev", picked=[7])
+    with pytest.raises(UserError, match="it has no such rows"):
+        fetch("short-dev", tmp_path / "other")
+
+
 def test_a_new_entry_gets_its_rows_and_fingerprint_from_the_error(server, monkeypatch, tmp_path):
     content = KNOWN_SETS["svamp"].fingerprint
     known(monkeypatch, "svamp", rows=0, fingerprint="")

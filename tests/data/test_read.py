@@ -105,17 +105,7 @@ def test_a_damaged_parquet_file_is_an_error_that_names_it(tmp_path, damage, mess
 ROWS = [{"question": "Q?", "answer": "7"}, {"question": "R?", "answer": "8"}]
 
 
-@pytest.mark.parametrize(
-    "content",
-    [
-        json.dumps(ROWS, indent=1),
-        json.dumps({"data": ROWS}),
-        json.dumps({"version": 1, "tags": ["a"], "data": ROWS}, indent=2),
-        json.dumps({"name": "task", "examples": ROWS}, indent=2),
-        "\n".join(map(json.dumps, ROWS)),
-    ],
-    ids=["list", "object on one line", "indented object", "BIG-bench", "lines"],
-)
+@pytest.mark.parametrize("content", cases(__file__, "json_files"))
 def test_a_json_file_is_a_list_an_object_with_a_list_or_lines(tmp_path, content):
     (tmp_path / "a.json").write_text(content, encoding="utf-8")
     found = read(tmp_path / "a.json", DOMAIN, need_steps=False).examples
@@ -138,13 +128,7 @@ def test_a_json_file_that_cannot_be_read_says_what_such_a_file_holds(tmp_path, c
 
 
 @pytest.mark.parametrize("suffix", ["json", "jsonl"])
-@pytest.mark.parametrize(
-    ("row", "message"),
-    [
-        ('{"question": "Q?", "answer": "7", "answer": "8"}', "the key 'answer' occurs more than once"),
-        ('{"question": "Q?", "answer": NaN}', "NaN is not a number"),
-    ],
-)
+@pytest.mark.parametrize(("row", "message"), cases(__file__, "repeated_keys"))
 def test_a_row_with_a_repeated_key_is_an_error_that_names_it(tmp_path, suffix, row, message):
     path = tmp_path / f"a.{suffix}"
     good = '{"question": "R?", "answer": "7"}'

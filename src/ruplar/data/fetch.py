@@ -5,7 +5,10 @@ another format and order, so content is compared, not bytes: `fingerprint_answer
 form, in any order.
 """
 
-from collections.abc import Iterable
+import csv
+import json
+import re
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from ruplar import plugins
@@ -38,6 +41,8 @@ def fetch(name: str, folder: Path, progress: Progress = no_progress) -> tuple[Pa
     try:
         download(known.url, draft, progress)
         try:
+            if known.picked:
+                _pick(draft, known.picked)
             if differs := difference(name, draft):
                 raise UserError(f"it is not the known set: {differs}.")
             return draft.rename(file), "verified"
@@ -49,6 +54,25 @@ def fetch(name: str, folder: Path, progress: Progress = no_progress) -> tuple[Pa
         raise UserError(f"{file}: cannot be written ({error.strerror}). Name another folder with --to.") from error
 
 
+def _pick(file: Path, rows: Iterable[int]) -> None:
+    """Replace a CSV file of SVAMP's authors by JSON lines of these rows, each a question and its answer."""
+    with open(file, newline="", encoding="utf-8") as opened:
+        table = list(csv.DictReader(opened))
+    try:
+        found = [_question(table[row]) for row in rows]
+    except (IndexError, KeyError, ValueError, TypeError) as error:
+        raise UserError(f"it is not the known set: it has no such rows ({error}).") from error
+    file.write_text("".join(json.dumps(row) + "\n" for row in found), encoding="utf-8")
+
+
+def _question(row: Mapping[str, str]) -> dict[str, str]:
+    """Put the numbers back into the question, `number0` being the first, and remove the spaces before punctuation."""
+    text = row["Question"]
+    for index, value in reversed(list(enumerate(row["Numbers"].split()))):
+        text = text.replace(f"number{index}", f"{float(value):g}")
+    return {"question": re.sub(r" ([.,?!;:'])", r"\1", text), "answer": f"{float(row['Answer']):g}"}
+
+
 def check_names(names: Iterable[str]) -> None:
     """Check that every name is a known set with a download."""
     problems = []
@@ -57,8 +81,6 @@ def check_names(names: Iterable[str]) -> None:
             problems.append(unknown("dataset", name, KNOWN_SETS))
         elif KNOWN_SETS[name].of:
             problems.append(f"'{name}' has no file. Fetch the sets it is read from: {', '.join(parts_of(name))}.")
-        elif not KNOWN_SETS[name].url:
-            problems.append(f"'{name}': no download known. Put the file in data/ as {KNOWN_SETS[name].file}.")
     if problems:
         raise UserError(*problems)
 

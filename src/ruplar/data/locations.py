@@ -33,7 +33,7 @@ _HUB = re.compile(r"(?P<name>[\w.-]+/[\w.-]+)(?:/(?P<config>[\w.-]+))?(?::(?P<sp
 
 @dataclass(frozen=True, slots=True)
 class KnownSet:
-    """A set known by name; the fields are described in `known_sets.yaml`. A set without a `url` cannot be downloaded."""
+    """A set known by name; the fields are described in `known_sets.yaml`."""
 
     file: str = ""
     hub: str = ""
@@ -44,6 +44,7 @@ class KnownSet:
     domain: str = "arithmetic"
     test: bool = False
     selection: bool = False
+    picked: Sequence[int] = ()
     of: str = ""
     without: str = ""
 
@@ -160,9 +161,9 @@ def _locate_known(name: str, folders: Sequence[Path]) -> Location:
             hub=known.hub,
             hint=f"{missing}. Run `ruplar data fetch {name}`, or set RUPLAR_DATA to the folder that holds it.",
         )
-    start = f"Run `ruplar data fetch {name}`, put it" if known.url else "Put it"
     raise UserError(
-        f"{missing}, and no Hub set has the same rows. {start} in one of these folders, or set RUPLAR_DATA to its folder."
+        f"{missing}, and no Hub set has the same rows. Run `ruplar data fetch {name}`, put it in one of these folders, or set "
+        "RUPLAR_DATA to its folder."
     )
 
 

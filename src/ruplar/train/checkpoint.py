@@ -11,7 +11,6 @@ import logging
 import re
 import shutil
 from pathlib import Path
-from typing import Any
 
 from ruplar.errors import UserError
 from ruplar.io import publish_folder, write_json
@@ -82,8 +81,3 @@ def clear_drafts(run: Path) -> list[Path]:
         log.info("removing %s, left by an interrupted save.", draft)
         shutil.rmtree(draft)
     return stale
-
-
-def trainer_state(checkpoint: Path) -> dict[str, Any]:
-    """Return the trainer state of a checkpoint: global_step, max_steps, best_global_step, best_metric, log_history."""
-    return json.loads((checkpoint / "trainer_state.json").read_text(encoding="utf-8"))
