@@ -46,6 +46,10 @@ def test_one_row_is_trained_with_the_settings_of_its_study(typed):
     config = yaml.safe_load(out)
     assert code == 0 and (config["seed"], config["training"]["max_steps"]) == (7, 3)
     assert config["name"] == "embedded-ruplar" and config["data"]["train"][0]["count"] == TINY["data.train"]["count"]
+    code, out, _ = typed(
+        "train", "--row", "main-curves:CoLaR-5 try learning_rate=0.002", "method.latent_loss=nll", "--check"
+    )
+    assert code == 0 and yaml.safe_load(out)["method"]["latent_loss"] == "nll", "a setting that other rows do not have"
     code, _, err = typed("train", "--row", "tiny.yaml:Mixed", "--check")
     assert code == 2 and "unknown row 'Mixed'. Did you mean 'Mix'?" in err.replace("\n", " ")
     code, _, err = typed("train", "--row", "tiny.yaml:Short", "--check")

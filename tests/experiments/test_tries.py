@@ -3,7 +3,7 @@
 import pytest
 
 from ruplar.evaluate.record import BenchmarkResult, RunRecord, machine, write_record
-from ruplar.experiments.plan import labels, plan
+from ruplar.experiments.plan import plan, rows_of
 from ruplar.experiments.storage import write_failure
 from ruplar.experiments.tries import picks_of
 
@@ -39,7 +39,7 @@ def test_tries_come_first_with_one_seed_and_the_smallest_budget(study):
     assert [cell.name for cell in cells[:3]] == [f"{label.replace(' ', '_')}-seed1" for label in TRIES]
     assert {cell.config.training["max_steps"] for cell in cells[:3]} == {2}
     assert {cell.label for cell in cells[3:]} == {"C max_steps=2", "C max_steps=4"}, "A and B wait"
-    assert labels(study)[:2] == ["A max_steps=2", "A max_steps=4"] and labels(study)[-3:] == TRIES
+    assert [*rows_of(study)][:2] == ["A max_steps=2", "A max_steps=4"] and [*rows_of(study)][-3:] == TRIES
 
 
 def test_the_best_try_on_validation_is_recorded_and_kept(study, places):

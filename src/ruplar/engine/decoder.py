@@ -242,7 +242,7 @@ def matrix_products(weight: Tensor) -> Iterator[None]:
 
 def tolerance(dtype: torch.dtype) -> float:
     """Largest relative difference that rounding can cause in this precision."""
-    return 1e-4 if dtype in (torch.float32, torch.float64) else 5e-2
+    return 1e-4 if dtype in (torch.float32, torch.float64) else 0.1
 
 
 @torch.inference_mode()

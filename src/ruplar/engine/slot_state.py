@@ -19,14 +19,7 @@ from torch import Tensor
 from ruplar.engine.decoder import At, SlotDecoder
 from ruplar.engine.reference import Generation, Keep
 from ruplar.engine.sampling import Decoding, Key, Noise, noised, noised_tokens, pick, uniforms
-from ruplar.engine.thinker import (
-    NextInput,
-    NoThinker,
-    SoftThinker,
-    TextThinker,
-    Thinker,
-    override_halt,
-)  # fmt: skip
+from ruplar.engine.thinker import NextInput, NoThinker, SoftThinker, TextThinker, Thinker, override_halt
 from ruplar.types import Markers
 
 DONE, THINKING, LATENTS, TOKENS, HALTED, ENDED, POSITION, LIMIT, HEADER = range(9)
@@ -77,7 +70,7 @@ class SlotState:
     latents: dict[str, Tensor] = field(init=False, repr=False)
     fused: Any = field(
         init=False, default=None, repr=False
-    )  # `small_batch.FusedDecision`: the greedy decision in kernels
+    )  # `small_batch.FusedDecision`: greedy decisions in kernels
     _sampled: set[int] = field(init=False, default_factory=set, repr=False)  # slots with a temperature
     _noisy: set[int] = field(init=False, default_factory=set, repr=False)
     _thresholds: dict[int, float] = field(init=False, default_factory=dict, repr=False)

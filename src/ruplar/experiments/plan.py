@@ -17,7 +17,7 @@ from ruplar.config import RunConfig, load_recipe
 from ruplar.errors import UserError
 from ruplar.experiments.study import VALID, RowSettings, Study, find_study, folder_name, load_study, studies, unequal
 
-__all__ = ["Cell", "Study", "find_study", "labels", "load_study", "plan", "studies"]
+__all__ = ["Cell", "Study", "find_study", "load_study", "plan", "rows_of", "studies"]
 
 log = logging.getLogger(__name__)
 
@@ -93,9 +93,10 @@ def plan(
     return cells
 
 
-def labels(study: Study) -> list[str]:
-    """Return the labels of all rows, one for each combination of a grid, in the order of the table; tries come last."""
-    return [label for label, *_ in _every_row(study)]
+def rows_of(study: Study) -> dict[str, str]:
+    """Label → key in the study of all rows, one for each combination of a grid, in the order of the table; tries come last."""
+    keys = {id(row): key for key, row in study.rows.items()}
+    return {label: keys[id(row)] for label, row, *_ in _every_row(study)}
 
 
 def tries_of(study: Study) -> dict[str, dict[str, dict[str, Any]]]:

@@ -21,7 +21,7 @@ from ruplar.errors import UserError, unknown
 from ruplar.evaluate.record import git, read_record, study_of, write_record
 from ruplar.experiments import storage
 from ruplar.experiments.job import Job
-from ruplar.experiments.plan import Cell, labels
+from ruplar.experiments.plan import Cell, rows_of
 from ruplar.experiments.run import Outcome, Watch
 from ruplar.experiments.study import STUDIES
 from ruplar.runs import fingerprints
@@ -61,11 +61,11 @@ def ask_test_sets(job: Job, frozen_at: str, again: Collection[str], watch: Watch
     if not job.study.test:
         raise UserError(f"study {job.study.name}: has no test sets. List them under test: in its file.")
     for label in again:
-        if label not in labels(job.study):
-            raise UserError(f"--again: {unknown('row', label, labels(job.study))}")
+        if label not in rows_of(job.study):
+            raise UserError(f"--again: {unknown('row', label, rows_of(job.study))}")
     found = Outcome()
     frozen = study_of(job.places.results).get("frozen")
-    frozen = frozen or {"at": frozen_at, "time": _now(), "rows": labels(job.study)}
+    frozen = frozen or {"at": frozen_at, "time": _now(), "rows": list(rows_of(job.study))}
     for cell in job.chosen:
         if job.status(cell) != "done":
             found.left.append(cell.name)

@@ -29,7 +29,7 @@ from ruplar.evaluate.record import (
     read_record,
     study_of,
 )
-from ruplar.experiments.plan import Cell, labels
+from ruplar.experiments.plan import Cell, rows_of
 from ruplar.experiments.study import Study, folder_name
 from ruplar.io import write_json
 
@@ -166,7 +166,7 @@ def failure(cell: Cell, places: Places) -> dict[str, Any] | None:
 def write_study(study: Study, cells: Sequence[Cell], places: Places, frozen: Mapping[str, Any] | None = None) -> None:
     """Write `study.json`: what a report needs to know of the plan; `frozen` is kept once it was written."""
     firsts = {cell.label: cell for cell in reversed(cells)}
-    rows = {label: _row(study, label, firsts.get(label)) for label in labels(study)}
+    rows = {label: _row(study, label, firsts.get(label)) for label in rows_of(study)}
     about = {
         "name": study.name,
         "about": study.about,

@@ -15,7 +15,7 @@ from typing import Any
 from ruplar.config import RunConfig
 from ruplar.errors import UserError, unknown
 from ruplar.evaluate.record import RECORD, read_record
-from ruplar.experiments.plan import find_study, load_study, plan, tries_of
+from ruplar.experiments.plan import find_study, load_study, plan, rows_of, tries_of
 from ruplar.experiments.storage import FAILED, Places
 from ruplar.experiments.study import VALID, Study, folder_name
 from ruplar.io import write_json
@@ -45,13 +45,16 @@ def row_config(row: str, overrides: Sequence[str] = ()) -> tuple[RunConfig, tupl
     name, _, label = row.partition(":")
     study = load_study(name)
     seeds = [int(one.removeprefix("seed=")) for one in overrides if re.fullmatch(r"seed=\d+", one)]
-    study = study.model_copy(update={"seeds": seeds[-1:] or study.seeds[:1]})
     picks = picks_of(study, Places(Path("results") / study.name, Path("runs") / study.name))
-    cells = {
-        cell.label: cell for cell in plan(study, overrides, find_study(name).parent, check_init=False, picks=picks)
-    }
+    rows = rows_of(study)
+    if label not in rows:
+        raise UserError(f"--row: {unknown('row', label, rows)} Write STUDY:LABEL, e.g. main:CODI.")
+    alone = {key: row for key, row in study.rows.items() if key in (rows[label], study.rows[rows[label]].trained_in)}
+    study = study.model_copy(update={"rows": alone, "same": (), "seeds": seeds[-1:] or study.seeds[:1]})
+    every = plan(study, overrides, find_study(name).parent, check_init=False, picks=picks)
+    cells = {cell.label: cell for cell in every}
     if label not in cells:
-        raise UserError(f"--row: {unknown('row', label, cells)} Write STUDY:LABEL, e.g. main:CODI.")
+        raise UserError(f"--row: '{label}' needs a choice among its tries. Run `ruplar study {name}` first.")
     if cells[label].of is not None:
         raise UserError(f"--row: '{label}' trains no model; it evaluates that of '{cells[label].of}'.")
     return cells[label].config, cells[label].overrides
