@@ -196,7 +196,7 @@ def _bench_page(folder: Path, name: str) -> tuple[str, dict[str, Drawing]]:
         where = record.get("gpu") or record.get("cpu") or record["device"]
         if record["what"] == "models":  # measured on a user's machine: first, and open
             rows = tuple(tuple(map(_cell, row.values())) for row in record["rows"])
-            title = f"{record['shape']} against {record['text_model']}, {where}, threads: {record['threads']}"
+            title = f"{record['shape']} against {record['text_model']}, {record['dtype']}, {where}, threads: {record['threads']}"
             sections.insert(2, to_markdown([Table(tuple(record["rows"][0]), rows, 1, title)]))
         sections.append(_details(f"{record['what']}, {record['shape']}, {where}", Table(("field", "value"), lines, 2)))
     return "\n".join(section for section in sections if section), drawings
