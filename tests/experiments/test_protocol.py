@@ -110,10 +110,10 @@ def test_a_row_that_is_added_after_the_first_test_set_was_asked_is_marked(folder
 def test_rows_that_are_not_committed_are_refused(folder, final):
     write(folder, {**STUDY, "about": "changed"})
     code, _, err = final()
-    assert code == 2 and "tiny.yaml: has uncommitted changes. Commit the list of rows first." in err
+    assert code == 2 and "tiny.yaml: has uncommitted changes. Commit the study file first." in err
     git("rm", "-q", "--cached", "tiny.yaml")
     code, _, err = final()
-    assert code == 2 and "git does not track it. Commit the list of rows first." in err
+    assert code == 2 and "git does not track it. Commit the study file first." in err
     assert "word-problems:bakery" not in results(folder, "Mix-seed1")
     assert final("--frozen-at", "0a1b2c")[0] == 0
     assert results(folder, "Mix-seed1")["word-problems:bakery"].frozen_at == "0a1b2c"

@@ -127,7 +127,7 @@ def augment(
 
     domain = plugins.make("domains", "arithmetic")
     if why := why_not_train(source):
-        raise UserError(f"{why}; nothing may be trained on it.")
+        raise UserError(f"{why}; training on it is an error.")
     options.writable_file(output, force)
     held_out = {
         digest(example.question)

@@ -148,5 +148,5 @@ def _is_study(name: str) -> bool:
         return isinstance(data, dict) and bool(data.keys() & {"rows", "seeds"})
     known = (*recipes(), *studies())
     if name not in known:
-        raise UserError(f"{unknown('recipe or study', name, known)} For your own, give its path, FILE.yaml.")
+        raise UserError(f"{unknown('recipe or study', name, known)} For your own, pass its path, FILE.yaml.")
     return name not in recipes()

@@ -104,10 +104,10 @@ def find_model(reference: str | Path) -> Path:
             return candidate
     if folder.is_dir():
         raise UserError(
-            f"{folder}: no {METADATA_FILE} in this folder, so it is not a trained ruplar model. Train one with `ruplar train`."
+            f"{folder}: no {METADATA_FILE} in this folder, so it is not a ruplar model. Train one with `ruplar train`."
         )
     raise UserError(
-        f"{text}: no such model folder. Give a folder that `ruplar train` wrote, or embedded:ruplar, embedded:cot, embedded:no_cot."
+        f"{text}: no such model folder. Use a folder of `ruplar train`, or embedded:ruplar, :cot or :no_cot."
     )
 
 
@@ -147,7 +147,7 @@ def load_start(
         return load_backbone(config, prompt, device, adapt, base)
     if base is not None:
         raise UserError(
-            "backbone.init: cannot be set for a model in memory. Pass the folder of that run as the model."
+            "backbone.init: not available for a model in memory. Pass the folder of that run as the model."
         )
     if config.lora is not None and config.lora.continue_adapter:
         return _load_continued(config, prompt, device)
@@ -222,7 +222,7 @@ def load_model(
     except Exception as error:  # transformers, PEFT and the Hub raise kinds of their own
         why = str(error).strip()[:500]
         raise UserError(
-            f"{folder}: this model cannot be loaded, its files are damaged or of another version: {type(error).__name__}: {why}"
+            f"{folder}: cannot be loaded; damaged, or from another version: {type(error).__name__}: {why}"
         ) from error
 
 
@@ -294,7 +294,7 @@ def start_mark(init: str | None) -> dict[str, str]:
     digest, folder = hashlib.sha256(), find_model(init)
     files = sorted(folder.glob("*.safetensors"))
     if not files:
-        raise UserError(f"{folder}: has no weights (*.safetensors) to start from. Train it again.")
+        raise UserError(f"{folder}: has no initial weights (*.safetensors). Train it again.")
     for file in files:
         digest.update(f"{file.name} {fingerprint(file)}\n".encode())
     if (folder / "adapter_config.json").is_file():
