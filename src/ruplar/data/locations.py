@@ -179,8 +179,8 @@ def _selected_rows(name: str, of: Location, without: Location) -> Iterator[Row]:
     if content != (known.rows, known.fingerprint):
         raise UserError(
             f"'{name}' cannot be selected from {of.name} and {without.name}: the result has {content[0]:,} rows with "
-            f"fingerprint {content[1][:12]}… instead of {known.rows:,} with {known.fingerprint[:12]}…. They are not the "
-            f"published files; compare them with `ruplar data fetch {known.of} {known.without}`."
+            f"fingerprint {content[1][:12]}… instead of {known.rows:,} with {known.fingerprint[:12]}…. These are not "
+            f"the published files; compare them with `ruplar data fetch {known.of} {known.without}`."
         )
     return (row for row, _ in chosen)
 

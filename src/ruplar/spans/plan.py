@@ -44,7 +44,7 @@ class Spans(Attached):
 
     def cut_chain(self, steps: Sequence[str], domain: Domain) -> list[list[Span]]:
         """Steps → the spans of each; a step without symbols has none."""
-        assert self.pieces is not None, "attach comes first"
+        assert self.pieces is not None, "call attach first"
         # differs from the paper: D77. There, a latent has the result of its own step
         out: list[list[Span]] = []
         before: tuple[str, ...] = ()
