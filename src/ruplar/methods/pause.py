@@ -1,4 +1,4 @@
-"""Pause tokens: a fixed number of filler positions before the answer, the control for computation without content.
+"""Pause tokens: a fixed number of filler positions before the answer, a control for extra computation without content.
 
     P | <think> | p .. p (N times) | </think> | answer eos        CE on the answer and eos
 

@@ -1,4 +1,4 @@
-"""RuPLaR: one soft token per span, trained towards a rule-based prior, then the answer; one parallel forward trains it.
+"""RuPLaR: one soft token per span, trained towards a rule-based prior, then the answer; one forward pass trains all.
 
     P | <think> | z_1 .. z_N | </think> | answer eos
           KL→z_1   ..  KL→z_N  CE→</think>, CE→answer, CE→eos      (each predicted one position earlier)

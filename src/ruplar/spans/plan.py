@@ -1,4 +1,4 @@
-"""One span per operation, with its inputs: the previous result, and what is done with it. The last result is the answer.
+"""One span per operation, with its inputs: the running result and the next operation. The last result is the answer.
 
     39+47=86, 86-20=66     operation     86 (of 39 + 47)     66 (of 86 - 20)     and 66 is the answer
                            plan          39 (then + 47)      86 (then - 20)      and 66 is the answer
