@@ -28,7 +28,7 @@ class Config(Settings):
     """Settings of the plan rule."""
 
     symbols: int = Field(
-        0, ge=0, description="First symbols of an operation that its span includes: 2 is a number and a sign; 0: all."
+        0, ge=0, description="First symbols of an operation in its span: 2 is a number and an operator; 0: all."
     )
 
 
