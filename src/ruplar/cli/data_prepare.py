@@ -24,7 +24,7 @@ err = Console(stderr=True)
 
 def fetch(
     names: Annotated[
-        list[str] | None, typer.Argument(help="Datasets to download; without a name, all known ones are listed.")
+        list[str] | None, typer.Argument(help="Datasets to download; without a name, lists the known ones.")
     ] = None,
     to: Annotated[
         Path | None, typer.Option(help="Output folder. [default: $RUPLAR_CACHE/data, else ~/.cache/ruplar/data]")

@@ -27,7 +27,7 @@ class Config(uniform.Config):
     @model_validator(mode="after")
     def _ordered(self) -> Config:
         if self.low > self.high:
-            raise ValueError(f"low must not be above high, got low {self.low} and high {self.high}.")
+            raise ValueError(f"low must not be above high, got low {self.low} and high {self.high}")
         return self
 
 
