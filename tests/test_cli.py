@@ -232,7 +232,7 @@ def test_places_that_cannot_be_written_to_are_told_before_any_work(refused, tmp_
     run = ("evaluate", "embedded:ruplar", "--on", "word-problems", "--limit", "2", "--device", "cpu")
     assert "file is a file. Choose a folder." in refused(*run, "--output", "file")
     assert "file is a file. Choose a folder." in refused("export", "embedded:ruplar", "file")
-    assert "file is a file. Choose a folder." in refused("train", "embedded-live", "--output", "file", "--device", "cpu")
+    assert "is a file. Choose a folder." in refused("train", "embedded-live", "--output", "file", "--device", "cpu")
     assert "its folder does not exist" in refused("data", "make", "none/a.jsonl")
     assert "is a folder" in refused("data", "make", tmp_path)
 

@@ -79,9 +79,7 @@ def convert(
         key = (api_key or "").strip()
         by_model = ByModel(endpoint, model, instructions, key, concurrency, attempts, max_tokens)
     elif endpoint or model:
-        raise UserError(
-            "--endpoint and --model need --by llm; rules send no requests. Add --by llm, or remove them."
-        )
+        raise UserError("--endpoint and --model need --by llm; rules send no requests. Add --by llm, or remove them.")
     columns = {"question": question, "answer": answer, "reasoning": reasoning}
     rows = read_prose(source, columns, limit=limit, data_dir=data_dir)
     journal = journal_file(output)

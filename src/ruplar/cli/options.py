@@ -134,9 +134,7 @@ def check_ray(ray: str | None, gpus: float | None, **unused: object) -> None:
         raise UserError("--gpus: needs --ray, the address of a Ray cluster.")
     for name, value in unused.items():
         if ray is not None and value:
-            raise UserError(
-                f"--{name.replace('_', '-')}: has no effect on a Ray cluster. Remove it, or --ray."
-            )
+            raise UserError(f"--{name.replace('_', '-')}: has no effect on a Ray cluster. Remove it, or --ray.")
 
 
 def integers(text: str, option: str, count: int | None = None) -> list[int]:
