@@ -164,7 +164,7 @@ def test_a_further_selection_set_leaves_the_test_results_alone(folder, final):
     assert all(found[name] == before[name] for name in ("word-problems:bakery", "word-problems:short"))
     (places.work / "Mix-seed1" / "trained.json").unlink()
     outcome, _ = run(tiny_study(**more), places, only=["Mix"])
-    assert "the model that gave them is not in" in outcome.failed["Mix-seed1"]
+    assert "their model is not in" in outcome.failed["Mix-seed1"]
 
 
 @pytest.mark.parametrize(("entries", "said"), cases(__file__, "roles"))
