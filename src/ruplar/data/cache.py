@@ -81,6 +81,6 @@ def write_once(folder: Path, write: Callable[[Path], None]) -> None:
                 (draft / _SIZES).write_text(json.dumps(sizes, indent=1, sort_keys=True), encoding="utf-8")
     except OSError as error:
         raise UserError(
-            f"{folder.parent}: cannot be written ({error.strerror or error}). Choose another --output (study: --work), "
+            f"{folder.parent}: cannot be written ({error.strerror or error}). Choose another --output (or --work), "
             "or set speed.pretokenize: false, which caches nothing."
         ) from error
