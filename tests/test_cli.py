@@ -180,7 +180,7 @@ def test_a_soup_is_written_once_and_its_record_names_its_trainings(ruplar, refus
         shutil.copytree(find_model("embedded:ruplar"), tmp_path / f"run{seed}" / "model")
         (tmp_path / f"run{seed}" / "trained.json").write_text(json.dumps({"seed": seed}), encoding="utf-8")
     assert "the average of 2 models" in ruplar("average", "mean", "run4", "run5").words
-    assert "mean exists. Name another folder." in refused("average", "mean", "run4", "run5")
+    assert "mean exists. Choose another folder." in refused("average", "mean", "run4", "run5")
     for model, seeds in {"mean": [4, 5], "run4": []}.items():
         folder, on = tmp_path / f"asked-{model}", ("--on", "word-problems", "--limit", "2", "--device", "cpu")
         assert ruplar("evaluate", model, *on, "--output", folder).code == 0
@@ -230,9 +230,9 @@ def test_report_tables_the_runs_of_a_folder_and_leaves_partial_ones_out(ruplar, 
 def test_places_that_cannot_be_written_to_are_told_before_any_work(refused, tmp_path):
     (tmp_path / "file").write_text("")
     run = ("evaluate", "embedded:ruplar", "--on", "word-problems", "--limit", "2", "--device", "cpu")
-    assert "file is a file. Name a folder." in refused(*run, "--output", "file")
-    assert "file is a file. Name a folder." in refused("export", "embedded:ruplar", "file")
-    assert "file is a file. Name a folder." in refused("train", "embedded-live", "--output", "file", "--device", "cpu")
+    assert "file is a file. Choose a folder." in refused(*run, "--output", "file")
+    assert "file is a file. Choose a folder." in refused("export", "embedded:ruplar", "file")
+    assert "is a file. Choose a folder." in refused("train", "embedded-live", "--output", "file", "--device", "cpu")
     assert "its folder does not exist" in refused("data", "make", "none/a.jsonl")
     assert "is a folder" in refused("data", "make", tmp_path)
 

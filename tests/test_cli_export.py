@@ -60,7 +60,7 @@ def test_mistakes_are_told_before_anything_is_written(refused, tmp_path):
         (("--card",), "there is no run.json beside the model"),
         (("--card", "--run", "dirty"), "uncommitted changes.*--drafts"),
         (("--card", *RUN, "--license", "Apache 2"), "--license: 'Apache 2' is not an identifier"),
-        (("--card", "--run", EMBEDDED / "embedded-no_cot-seed777"), "not the run that made this model"),
+        (("--card", "--run", EMBEDDED / "embedded-no_cot-seed777"), "not the run that trained this model"),
         (("--card", *RUN, "nowhere"), "nowhere: no such file or folder"),
     ):
         assert re.search(why, refused("export", MODEL, "out", *words))

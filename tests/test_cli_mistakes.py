@@ -155,7 +155,7 @@ def test_data_check_shows_what_was_understood_of_a_row_and_what_was_not(ruplar, 
 def test_convert_asks_for_what_it_needs_and_writes_over_nothing(ruplar, refused, tmp_path):
     write(tmp_path / "prose.jsonl", {"question": "3 and 4?", "answer": "3 + 4 = 7 apples\n#### 7"})
     assert "needs --endpoint and --model" in refused("data", "convert", "prose.jsonl", "out.jsonl", "--by", "llm")
-    assert "are for --by llm" in refused("data", "convert", "prose.jsonl", "out.jsonl", "--model", "m")
+    assert "need --by llm" in refused("data", "convert", "prose.jsonl", "out.jsonl", "--model", "m")
     assert "nothere.jsonl" in refused("data", "convert", "nothere.jsonl", "out.jsonl")
     assert "its folder does not exist" in refused("data", "convert", "prose.jsonl", "none/out.jsonl")
     assert "--endpoint" in refused(

@@ -83,7 +83,7 @@ def test_another_file_of_the_same_name_is_kept_beside(ruplar, tmp_path):
         sums(tmp_path / "same.jsonl", 4, plus)
         said = ruplar(*words)
         assert said.code == 0
-        assert ("results on other content" in said.err) == (plus == 2)
+        assert ("results for other data" in said.err) == (plus == 2)
     first, second = sorted(result.name for result in read_record(tmp_path / "asked").benchmarks)
     assert first == "same.jsonl" and second.startswith("same.jsonl (")
     asked = {row["benchmark"]: row["question"] for row in read_samples(tmp_path / "asked") if row["index"] == 0}

@@ -3,8 +3,8 @@
     ruplar export models/smollm2-135m-cot exported
     python examples/gguf/convert.py LLAMA_CPP exported --outtype f32 --outfile cot.gguf
 
-LLAMA_CPP is a clone of llama.cpp. Its converter knows a tokenizer by a hash and refuses ours. This script names the
-pre-tokenizer `minicpm5`, which splits numbers into groups of three digits as ours does. Other arguments are the converter's.
+LLAMA_CPP is a clone of llama.cpp. Its converter identifies a tokenizer by a hash and rejects ours. This script sets the
+pre-tokenizer `minicpm5`, which splits numbers into groups of three digits as ours does. Other arguments go to the converter.
 """
 
 import runpy

@@ -40,7 +40,7 @@ class TrainingStopped(UserError):
 
 
 class Interrupted(UserError):
-    """Ctrl-C; the message says what is kept and how to resume."""
+    """Ctrl-C; the message says what is stored and how to resume."""
 
 
 def unknown(kind: str, name: str, known: Iterable[str]) -> str:

@@ -105,13 +105,13 @@ def write_json(path: str | Path, value: Any, *, sync: bool = False) -> Path:
 def writable_folder(folder: Path) -> Path:
     """Return the folder if it can be written to, before any work is done for it."""
     if folder.exists() and not folder.is_dir():
-        raise UserError(f"{folder} is a file. Name a folder.")
+        raise UserError(f"{folder} is a file. Choose a folder.")
     parent = next((place for place in (folder, *folder.absolute().parents) if place.exists()), Path())
     try:
         # a trial folder is the only reliable check for a read-only or full disk and for missing permissions
         Path(tempfile.mkdtemp(prefix=".ruplar-", dir=parent)).rmdir()
     except OSError as error:
-        raise UserError(f"{folder}: cannot be created ({parent}: {error.strerror}). Name another folder.") from error
+        raise UserError(f"{folder}: cannot be created ({parent}: {error.strerror}). Choose another folder.") from error
     return folder
 
 

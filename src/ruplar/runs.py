@@ -169,14 +169,14 @@ def _has_whole_results(record: RunRecord) -> bool:
 
 
 def _beside(questions: Questions, record: RunRecord, console: Console) -> Questions:
-    """Rename questions whose name the record has for other content, so that both results are kept."""
+    """Rename questions whose name the record has for other content, so that the record has both results."""
     [(place, mark)] = fingerprints([questions.record]).items()
     known = [result for result in record.benchmarks if result.name == questions.name]
     same_size = all(result.n == len(questions.examples) or result.limit for result in known)
     if not known or (record.data.get(place, mark) == mark and (same_size or questions.limit)):
         return questions
     name = f"{questions.name} ({mark if ' ' in mark else mark[:8]})"
-    console.print(f"{questions.name}: the record has results on other content of this name; these are called '{name}'")
+    console.print(f"{questions.name}: the record has results for other data of this name; these are named '{name}'")
     return replace(questions, name=name, record={**questions.record, "source": name})
 
 

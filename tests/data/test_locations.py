@@ -77,7 +77,7 @@ def test_the_real_gsm8k_dev_has_a_thousand_questions_and_none_of_gsm8k_aug_valid
 
 
 def test_gsm8k_dev_from_other_files_than_the_published_ones_is_an_error(data, bare):
-    with pytest.raises(UserError, match="'gsm8k-dev' cannot be selected from .*gsm8k-train.jsonl.* gives 7 rows"):
+    with pytest.raises(UserError, match="'gsm8k-dev' cannot be selected from .*gsm8k-train.jsonl.* has 7 rows"):
         read("gsm8k-dev", DOMAIN, need_steps=False, data_dir=data)
     shutil.copy(data / "gsm8k-train.jsonl", bare)
     (bare / "gsm8k-aug-valid.txt").write_text("How many?\n", encoding="utf-8")

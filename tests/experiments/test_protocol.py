@@ -110,10 +110,10 @@ def test_a_row_that_is_added_after_the_first_test_set_was_asked_is_marked(folder
 def test_rows_that_are_not_committed_are_refused(folder, final):
     write(folder, {**STUDY, "about": "changed"})
     code, _, err = final()
-    assert code == 2 and "tiny.yaml: has uncommitted changes. Commit the list of rows first." in err
+    assert code == 2 and "tiny.yaml: has uncommitted changes. Commit the study file first." in err
     git("rm", "-q", "--cached", "tiny.yaml")
     code, _, err = final()
-    assert code == 2 and "git does not track it. Commit the list of rows first." in err
+    assert code == 2 and "git does not track it. Commit the study file first." in err
     assert "word-problems:bakery" not in results(folder, "Mix-seed1")
     assert final("--frozen-at", "0a1b2c")[0] == 0
     assert results(folder, "Mix-seed1")["word-problems:bakery"].frozen_at == "0a1b2c"
@@ -164,7 +164,7 @@ def test_a_further_selection_set_leaves_the_test_results_alone(folder, final):
     assert all(found[name] == before[name] for name in ("word-problems:bakery", "word-problems:short"))
     (places.work / "Mix-seed1" / "trained.json").unlink()
     outcome, _ = run(tiny_study(**more), places, only=["Mix"])
-    assert "the model that gave them is not in" in outcome.failed["Mix-seed1"]
+    assert "their model is not in" in outcome.failed["Mix-seed1"]
 
 
 @pytest.mark.parametrize(("entries", "said"), cases(__file__, "roles"))

@@ -225,7 +225,7 @@ def test_a_copy_of_the_run_among_the_records_is_no_second_seed(tmp_path):
     subject = find_model_records(card, tmp_path / "run" / "run.json", [MAIN])
     assert (subject.folder, subject.seeds) == (folder, (1, 2, 3))
     assert find_model_records(card, tmp_path / "run" / "run.json").seeds == (2,)
-    with pytest.raises(UserError, match="not the run that made this model; it differs in method.name"):
+    with pytest.raises(UserError, match="not the run that trained this model; it differs in method.name"):
         find_model_records(card, MAIN / "No-CoT-seed1")
 
 

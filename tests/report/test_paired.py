@@ -52,7 +52,7 @@ def test_of_equals_the_one_with_fewer_forwards_is_the_best(tmp_path):
 def test_missing_samples_or_other_questions_are_told(tmp_path):
     write_run(tmp_path, "a", 1, "1100")
     write_record(record(1, 3, "b", 4, study="toy"), tmp_path / "b-seed1")
-    with pytest.raises(UserError, match="holds 0 of the 4 answers"):
+    with pytest.raises(UserError, match="has 0 of the 4 answers"):
         pairs(collect(tmp_path))
     write_run(tmp_path, "b", 1, "11000")
     with pytest.raises(UserError, match="different questions"):

@@ -166,7 +166,7 @@ def test_the_verb_writes_the_page_with_its_figure(ruplar, refused, tmp_path):
     assert "<summary>Paired tests against RuPLaR-Mix</summary>" in page.read_text(), "the study's own reference"
     assert "<summary>Paired tests against Random prior</summary>" in page.read_text()
     assert "](priors.png)" in page.read_text() and page.with_suffix(".png").read_bytes().startswith(b"\x89PNG")
-    assert "give one folder" in refused("report", study, RESULTS / "main", "--page", page)
+    assert "pass one folder" in refused("report", study, RESULTS / "main", "--page", page)
     assert "is a folder" in refused("report", study, "--page", tmp_path)
     assert "needs --page" in refused("report", study, "--drafts")
 

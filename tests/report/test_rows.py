@@ -56,7 +56,7 @@ def test_means_of_different_trainings_are_draws_as_seeds_are():
         ([record(1, mean_of=[1, 2]), record(2, mean_of=[2, 3])], "two soups share the training of seed 2"),
         ([record(1, mean_of=[1, 2]), record(3, mean_of=[3, 4, 5])], "soups of different numbers of seeds"),
         ([record(1, mean_of=[1, 2]), record(3)], "or a soup and a single training, are not one row"),
-        ([record(limit=10)], "cannot enter a table"),
+        ([record(limit=10)], "cannot be in a table"),
         ([record(dirty=True)], "uncommitted changes"),
     ],
 )
@@ -81,7 +81,7 @@ def test_a_folder_of_partial_runs_alone_says_so_and_why(tmp_path):
         collect(tmp_path)
     said = str(refused.value)
     assert (
-        "none of these runs may enter a table" in said
+        "none of these runs can be in a table" in said
         and "uncommitted changes" in said
         and "no benchmark result" in said
     )

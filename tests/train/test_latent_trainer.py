@@ -114,7 +114,7 @@ def test_the_base_model_of_an_earlier_run_is_not_overwritten(tiny, tiny_model, t
     LatentTrainer(**tiny, train_dataset=ROWS, args=arguments(tmp_path / "run"))
     before = (tmp_path / "run" / "backbone" / "model.safetensors").read_bytes()
     tiny["model"] = tiny_model("llama", len(tiny["tokenizer"]), seed=1)
-    with pytest.raises(UserError, match="backbone: is another model than the one passed"):
+    with pytest.raises(UserError, match="backbone: has another model than the one passed"):
         LatentTrainer(**tiny, train_dataset=ROWS, args=arguments(tmp_path / "run"))
     assert (tmp_path / "run" / "backbone" / "model.safetensors").read_bytes() == before
 
@@ -144,7 +144,7 @@ def test_a_bad_row_is_named_with_its_column(tiny, tmp_path, change, message):
         ({"method": "ruplr"}, "method.name: unknown method 'ruplr'. Did you mean 'ruplar'"),
         ({"args": {"learning_rte": 1}}, "unknown setting of TrainingArguments 'learning_rte'"),
         ({"args": {"method_args": {"align": 1}}}, "method: unknown setting of method ruplar 'align'"),
-        ({"args": {"backbone": {"init": "embedded:cot"}}}, "backbone.init: cannot be set for a model in memory"),
+        ({"args": {"backbone": {"init": "embedded:cot"}}}, "backbone.init: not available for a model in memory"),
         ({"tokenizer": None}, "tokenizer: is required"),
     ],
 )  # fmt: skip

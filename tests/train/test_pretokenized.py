@@ -82,7 +82,7 @@ def test_a_damaged_cache_is_refused(quick, tmp_path):
     content = file.read_bytes()
     for damaged in (content[:-8], b"", None):
         file.unlink() if damaged is None else file.write_bytes(damaged)
-        with pytest.raises(UserError, match=r"label_ids.values.npy is missing or not as long .* Remove the folder"):
+        with pytest.raises(UserError, match=r"label_ids.values.npy is missing or has the wrong size.* Remove"):
             train(config, output=tmp_path / "b")
 
 

@@ -71,7 +71,7 @@ def test_a_run_is_not_resumed_upon_another_start(config, tmp_path, monkeypatch):
     (tmp_path / "first").rename(tmp_path / "moved")
     assert train(config(**on | {"max_steps": 4, "init": "moved"}), output=tmp_path / "run", resume=True).steps == 4
     (tmp_path / "other").rename(tmp_path / "first")
-    with pytest.raises(UserError, match="start.json: this run was started from other weights than first has now"):
+    with pytest.raises(UserError, match="start.json: this run started from other weights than first has now"):
         train(config(**on | {"max_steps": 6}), output=tmp_path / "run", resume=True)
 
 

@@ -17,7 +17,7 @@ from ruplar.model.backbone import Backbone
 from ruplar.types import Markers, Prompt
 
 SHAPES: dict[str, dict[str, Any]] = json.loads((Path(__file__).parent / "shapes.json").read_text(encoding="utf-8"))
-"""The published sizes; all tie the LM head to the embedding."""
+"""The published sizes; all shapes tie the LM head to the embedding."""
 
 NO_ID = -1
 """An end token that is never generated."""
@@ -31,7 +31,7 @@ def sizes_of(name: str) -> dict[str, Any]:
 
 
 def build(name: str, device: str, dtype: torch.dtype, seed: int = 0) -> Backbone:
-    """Build a model of that shape with random weights on the device."""
+    """Build a model of this shape with random weights on the device."""
     from transformers import AutoConfig, AutoModelForCausalLM
 
     sizes = dict(sizes_of(name))

@@ -65,7 +65,7 @@ def ask(
 
 
 def _replier(reasoner: Any, decoding: Any, samples: int, write: Callable[[Any], None] | None) -> Callable[[str], None]:
-    """Return what answers a question and prints the answer, or the vote of several samples; `write` prints JSON instead."""
+    """Return a function that answers a question and prints the answer or vote; `write` prints JSON instead."""
     from ruplar.display import answer_as_dict, show_answer, show_votes, vote_as_dict
     from ruplar.evaluate.score import majority
 

@@ -115,7 +115,7 @@ def growth(
     device: Device = "auto",
     json: Json = None,
 ) -> None:
-    """Measure latency by latents, prompt and batch size.
+    """Measure latency by number of latents, prompt length and batch size.
 
     Shows the hardware floor next to each measurement.
     """
@@ -155,7 +155,7 @@ def agreement(
     device: Device = "auto",
     json: Json = None,
 ) -> None:
-    """Measure how often both engines agree.
+    """Measure how often the two engines agree.
 
     The fast and the reference engine answer the same questions with a trained model, in float32 and in bfloat16.
     """
@@ -167,12 +167,12 @@ def agreement(
 def _positive(text: str, option: str) -> list[int]:
     found = integers(text, option)
     if min(found) < 1:
-        raise UserError(f"{option}: each must be at least 1, got {text}.")
+        raise UserError(f"{option}: values must be at least 1, got {text}.")
     return found
 
 
 def _place(device: str) -> tuple[str, str]:
-    """Return the device and the data type that is timed on it."""
+    """Return the device and its data type."""
     where = pick_device(device)
     return where, "float32" if where == "cpu" else "bfloat16"
 

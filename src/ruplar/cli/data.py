@@ -46,7 +46,7 @@ def make(
     ] = None,
     steps: Annotated[str, typer.Option(help="Minimum and maximum number of steps per problem.")] = "1,6",
     domain: Annotated[str, typer.Option(help="Domain of the problems: arithmetic, dates or logic.")] = "arithmetic",
-    drills: Annotated[bool, typer.Option("--drills", help="Write bare arithmetic instead of word problems.")] = False,
+    drills: Annotated[bool, typer.Option("--drills", help="Generate drills instead of word problems.")] = False,
     force: options.Force = False,
 ) -> None:
     """Generate problems with verified chains."""
@@ -57,7 +57,7 @@ def make(
     low, high = options.integers(steps, "--steps", 2)
     if families is not None and (domain != "arithmetic" or drills):
         what = "drills" if drills else f"problems of the domain '{domain}'"
-        raise UserError(f"--families: {what} have none; leave it out.")
+        raise UserError(f"--families: {what} have none. Remove it.")
     if drills and domain != "arithmetic":
         raise UserError(f"--drills: the domain '{domain}' has none.")
     chosen: dict[str, Any] = (
@@ -75,7 +75,7 @@ def check(
     domain: options.Domain = "arithmetic",
     format: options.Format = None,
     data_dir: options.DataDir = None,
-    show: Annotated[int, typer.Option(min=0, help="Examples to print for each kind of problem found.")] = 5,
+    show: Annotated[int, typer.Option(min=0, help="Examples to print per kind of problem.")] = 5,
     rows: Annotated[int, typer.Option(min=0, help="Print the first N rows as they were parsed.")] = 0,
     as_json: options.AsJson = False,
 ) -> None:
@@ -97,7 +97,7 @@ def augment(
     source: Annotated[str, typer.Argument(help="Chains to augment: a file, a known dataset or a Hub name.")],
     output: Annotated[Path, typer.Argument(help="Output file (jsonl).")],
     count: Annotated[int, typer.Option(min=1, help="Total number of problems to write.")] = 150_000,
-    per_chain: Annotated[int, typer.Option(min=1, help="Maximum number of problems made from one chain.")] = 100,
+    per_chain: Annotated[int, typer.Option(min=1, help="Maximum number of problems per chain.")] = 100,
     seed: options.Seed = 1,
     valid: Annotated[list[str] | None, typer.Option(help="Dataset whose questions are held out. Repeatable.")] = None,
     against: Annotated[
@@ -127,7 +127,7 @@ def augment(
 
     domain = plugins.make("domains", "arithmetic")
     if why := why_not_train(source):
-        raise UserError(f"{why}; nothing may be trained on it.")
+        raise UserError(f"{why}; training on it is an error.")
     options.writable_file(output, force)
     held_out = {
         digest(example.question)

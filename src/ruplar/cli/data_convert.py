@@ -54,7 +54,7 @@ def convert(
     """Convert prose into chains, by rules or with an LLM.
 
     Each chain is re-executed and must reach the given answer, or the row is rejected.
-    Repeating the command resumes an interrupted conversion; rows may have been added to INPUT in the meantime.
+    Repeat the command to resume an interrupted conversion; you may add rows to INPUT in between.
     OUTPUT.rejected.jsonl lists the rejected rows with reasons; OUTPUT.journal records finished rows and all replies.
     """
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
@@ -68,7 +68,7 @@ def convert(
     by_model = None
     if by == "llm":
         if ray is not None:
-            raise UserError("--ray: is for --by rules. Requests to an endpoint run concurrently: see --concurrency.")
+            raise UserError("--ray: needs --by rules. Requests to an endpoint run concurrently: see --concurrency.")
         if not endpoint or not model:
             raise UserError(
                 "--by llm: needs --endpoint and --model, e.g. --endpoint http://localhost:8000/v1 --model NAME."
@@ -79,9 +79,7 @@ def convert(
         key = (api_key or "").strip()
         by_model = ByModel(endpoint, model, instructions, key, concurrency, attempts, max_tokens)
     elif endpoint or model:
-        raise UserError(
-            "--endpoint and --model are for --by llm; rules send no requests. Add --by llm, or leave them out."
-        )
+        raise UserError("--endpoint and --model need --by llm; rules send no requests. Add --by llm, or remove them.")
     columns = {"question": question, "answer": answer, "reasoning": reasoning}
     rows = read_prose(source, columns, limit=limit, data_dir=data_dir)
     journal = journal_file(output)

@@ -24,7 +24,7 @@ err = Console(stderr=True)
 
 def fetch(
     names: Annotated[
-        list[str] | None, typer.Argument(help="Datasets to download; without a name, all known ones are listed.")
+        list[str] | None, typer.Argument(help="Datasets to download; without a name, lists the known ones.")
     ] = None,
     to: Annotated[
         Path | None, typer.Option(help="Output folder. [default: $RUPLAR_CACHE/data, else ~/.cache/ruplar/data]")
@@ -148,5 +148,5 @@ def _is_study(name: str) -> bool:
         return isinstance(data, dict) and bool(data.keys() & {"rows", "seeds"})
     known = (*recipes(), *studies())
     if name not in known:
-        raise UserError(f"{unknown('recipe or study', name, known)} For your own, give its path, FILE.yaml.")
+        raise UserError(f"{unknown('recipe or study', name, known)} For your own, pass its path, FILE.yaml.")
     return name not in recipes()

@@ -47,7 +47,7 @@ def list_(
 
 
 def completion(kind: str) -> Callable[[str], list[str]]:
-    """Return what completes the names of a kind in a shell."""
+    """Return a function that completes the names of a kind in a shell."""
     return lambda incomplete: [name for name in _entries()[kind] if name.startswith(incomplete)]
 
 

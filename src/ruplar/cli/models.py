@@ -1,4 +1,4 @@
-"""`ruplar export`, `push`, `average` and `fetch`: write a model for others, upload it, average training runs, download a backbone."""
+"""`ruplar export`, `push`, `average` and `fetch`: export, upload and average models, download a backbone."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def export(
         ),
     ] = False,
     card: Annotated[
-        bool, typer.Option("--card", help="Also write README.md, a model card made from MODEL's run and RUNS.")
+        bool, typer.Option("--card", help="Also write README.md, a model card generated from MODEL's run and RUNS.")
     ] = False,
     run: Annotated[
         Path | None, typer.Option("--run", help="The run that trained MODEL. Default: the run.json beside it.")
@@ -53,7 +53,7 @@ def export(
     ] = False,
     force: Annotated[bool, typer.Option("--force", help="Overwrite an existing README.md.")] = False,
 ) -> None:
-    """Export a model for others, with an optional model card.
+    """Export a model to share, with an optional model card.
 
     Writes a folder that plain transformers loads or, with --no-merge, only the adapter.
     """
@@ -87,7 +87,7 @@ def export(
         writable_file(folder / README, force)
     own_run = source.parent / RECORD
     if run is None and not own_run.is_file():
-        raise UserError("--card: there is no run.json beside the model. Name the run that trained it: --run FOLDER.")
+        raise UserError("--card: there is no run.json beside the model. Pass the run that trained it: --run FOLDER.")
     # problems with the records are reported before anything is written
     subject = find_model_records(read_metadata(source), run or own_run, runs or (), drafts=drafts)
     if licence is not None and not re.fullmatch(r"[a-z0-9][a-z0-9.+-]*", licence):
@@ -95,7 +95,7 @@ def export(
             f"--license: '{licence}' is not an identifier. Write it as the Hub does, e.g. apache-2.0 or mit."
         )
     if card_only and custom_generate:
-        raise UserError("--custom-generate: FOLDER is MODEL, and only its model card is written. Name another folder.")
+        raise UserError("--custom-generate: FOLDER is MODEL, so only its card is written. Choose another folder.")
     write = (model, folder, merge, dtype, custom_generate)
     about = _describe(load_model(folder), folder) if card_only else _write_model(*write)
     write_text(folder / README, build_card(about, subject, licence=licence))
@@ -129,7 +129,7 @@ def push(
 
 def _check_empty(folder: Path, except_for: str = "") -> None:
     if writable_folder(folder).exists() and any(file.name != except_for for file in folder.iterdir()):
-        raise UserError(f"{folder} exists and is not empty. Name another folder.")
+        raise UserError(f"{folder} exists and is not empty. Choose another folder.")
 
 
 def _write_model(model: str, folder: Path, merge: bool, dtype: str, custom_generate: bool) -> Written:
@@ -163,7 +163,7 @@ def average(
     The runs share their recipe and initial weights and differ in their seed.
     """
     if writable_folder(folder).exists():
-        raise UserError(f"{folder} exists. Name another folder.")
+        raise UserError(f"{folder} exists. Choose another folder.")
     from ruplar.model.soup import average as write_average
 
     write_average(models, folder)
@@ -201,4 +201,4 @@ def fetch(
         download(name, cache, source, progress)
     out.print(f"backbone {folder}\nverified weights, tokenizer and config by their SHA-256", highlight=False)
     if cache is not None and cache.resolve() != cache_folder().resolve():
-        out.print(f"To use it by name, set RUPLAR_CACHE={cache}; otherwise name its folder.", highlight=False)
+        out.print(f"To use it by name, set RUPLAR_CACHE={cache}; otherwise use its path.", highlight=False)

@@ -46,14 +46,14 @@ Ray = Annotated[
     typer.Option(
         "--ray",
         metavar="ADDRESS",
-        help="Run on a Ray cluster: HOST:PORT, auto on one of its nodes, or local for this machine alone.",
+        help="Run on a Ray cluster: HOST:PORT, auto on one of its nodes, or local for this machine only.",
     ),
 ]
 Gpus = Annotated[
     float | None,
     typer.Option(
         min=0,
-        help="With --ray: GPUs of each worker, such as 0.25 or 1. Default: 1 if the cluster has GPUs, otherwise 0.",
+        help="With --ray: GPUs per worker, e.g. 0.25 or 1. Default: 1 if the cluster has GPUs, otherwise 0.",
     ),
 ]
 Seed = Annotated[int, typer.Option(min=0, help="Random seed.")]
@@ -129,14 +129,12 @@ def pick_device(name: str) -> str:
 
 
 def check_ray(ray: str | None, gpus: float | None, **unused: object) -> None:
-    """Refuse --gpus without a cluster, and options that have no effect on one."""
+    """Reject --gpus without a cluster, and options that have no effect on one."""
     if ray is None and gpus is not None:
         raise UserError("--gpus: needs --ray, the address of a Ray cluster.")
     for name, value in unused.items():
         if ray is not None and value:
-            raise UserError(
-                f"--{name.replace('_', '-')}: has no effect on a Ray cluster. Leave it out, or leave --ray out."
-            )
+            raise UserError(f"--{name.replace('_', '-')}: has no effect on a Ray cluster. Remove it, or --ray.")
 
 
 def integers(text: str, option: str, count: int | None = None) -> list[int]:
@@ -149,7 +147,7 @@ def integers(text: str, option: str, count: int | None = None) -> list[int]:
         raise UserError(f"{option}: must be 0 or more, got {text}.")
     if not found or (count and len(found) != count):
         number = "two integers" if count else "integers"
-        raise UserError(f"{option}: cannot read '{text}'. Give {number} separated by commas, e.g. 1,6.")
+        raise UserError(f"{option}: cannot read '{text}'. Use {number} separated by commas, e.g. 1,6.")
     return found
 
 
@@ -177,7 +175,7 @@ def names_and_settings(words: Sequence[str], kind: str, listed: str) -> tuple[li
     """Split arguments into names and `key=value` settings."""
     names = [word for word in words if "=" not in word]
     if not names:
-        raise UserError(f"no {kind} is named, only settings. `ruplar list {listed}` prints the available names.")
+        raise UserError(f"no {kind} given, only settings. `ruplar list {listed}` prints the available names.")
     return names, [word for word in words if "=" in word]
 
 
@@ -185,9 +183,9 @@ def writable_file(file: Path, force: bool) -> None:
     """Check that a file may be written."""
     if file.is_dir() or not file.parent.is_dir():
         what = "is a folder" if file.is_dir() else "its folder does not exist"
-        raise UserError(f"{file}: {what}. Name a file in an existing folder.")
+        raise UserError(f"{file}: {what}. Choose a file in an existing folder.")
     if file.exists() and not force:
-        raise UserError(f"{file}: exists. Name another file, or overwrite it with --force.")
+        raise UserError(f"{file}: exists. Choose another file, or overwrite it with --force.")
     writable_folder(file.parent)
 
 
@@ -197,5 +195,5 @@ def print_json(value: Any, line: bool = False) -> None:
 
 
 def print_text(console: Console, text: str) -> None:
-    """Print text as it is: no markup, no highlighting, no wrapping."""
+    """Print text as is: no markup, no highlighting, no wrapping."""
     console.print(text, markup=False, highlight=False, emoji=False, soft_wrap=True)

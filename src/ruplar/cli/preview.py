@@ -85,7 +85,7 @@ def _chains(text: str, domain: Any, limit: int) -> list[Any]:
         is_file = False
     if not is_file:
         if "<<" not in text and Path(text).suffix in SUFFIXES and len(text.split()) == 1:
-            raise UserError(f"{text}: no such file. Give a file of chains, or a chain such as '<<20*1.20=24>>'.")
+            raise UserError(f"{text}: no such file. Pass a file of chains, or a chain such as '<<20*1.20=24>>'.")
         return [text]
     from ruplar.data.read import read
 

@@ -21,11 +21,11 @@ def report(
             help="Significance tests of every row against the best, paired by question; on by default for studies."
         ),
     ] = None,
-    against: Annotated[str | None, typer.Option(help="Test the rows of its study against this one too.")] = None,
+    against: Annotated[str | None, typer.Option(help="Also test every row of its study against this one.")] = None,
     page: Annotated[
         Path | None,
         typer.Option(
-            help="Write the page of one folder: Markdown with its figures beside it or, ending in .html, one self-contained file."
+            help="Write a page for one folder: Markdown and figures or, ending in .html, one self-contained file."
         ),
     ] = None,
     drafts: Annotated[
@@ -34,7 +34,7 @@ def report(
 ) -> None:
     """Make tables or a page from run.json files."""
     if drafts and not page:
-        raise UserError("--drafts: partial runs enter no table. It needs --page.")
+        raise UserError("--drafts: needs --page; tables exclude partial runs.")
     if page:
         _write_page(runs, page, against, drafts)
         return
@@ -56,9 +56,9 @@ def _write_page(runs: list[Path], page: Path, against: str | None, drafts: bool)
     from ruplar.report.page import write_page
 
     if len(runs) != 1 or not runs[0].is_dir():
-        raise UserError("--page: give one folder, e.g. results/main.")
+        raise UserError("--page: pass one folder, e.g. results/main.")
     if page.is_dir():
-        raise UserError(f"--page: {page} is a folder. Name a file, e.g. {page / 'page.html'}.")
+        raise UserError(f"--page: {page} is a folder. Choose a file, e.g. {page / 'page.html'}.")
     writable_folder(page.parent)
     for file in write_page(runs[0], page, against, drafts=drafts):
         out.print(f"written  {file}", highlight=False, soft_wrap=True)

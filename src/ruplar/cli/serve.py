@@ -26,7 +26,7 @@ def serve(
             help="API key that clients must send, except to /health. Prefer the environment variable.",
         ),
     ] = None,
-    name: Annotated[str | None, typer.Option(help="Model name in the API; the folder's name if not given.")] = None,
+    name: Annotated[str | None, typer.Option(help="Model name in the API. Default: the folder's name.")] = None,
     compare: Annotated[
         str | None,
         typer.Option(
@@ -36,14 +36,14 @@ def serve(
     messages: Annotated[
         MessagesMode,
         typer.Option(
-            help="A chat of several messages: single refuses it, last answers the last user message with a warning."
+            help="Chats with several messages: single rejects them, last answers the last user message and warns."
         ),
     ] = "single",
     allowed_hosts: Annotated[
         str,
         typer.Option(
-            help="Further host names by which clients address the server, separated by commas; * for any. "
-            "Without a key, only localhost and --host are accepted."
+            help="Comma-separated host names to accept besides localhost and --host; * for any. "
+            "Default: none, or any with a key."
         ),
     ] = "",
     device: Device = "auto",
@@ -81,7 +81,7 @@ def serve(
 
         least, most = integers(replicas, "--replicas", 2)
         if not 1 <= least <= most or port == 0:
-            raise UserError(f"--replicas and --port: cannot be {replicas} and {port}. Give for instance 1,8 and 8000.")
+            raise UserError(f"--replicas and --port: cannot be {replicas} and {port}. Use e.g. 1,8 and 8000.")
         run_application(ray, config, limits, (least, most), gpus, lambda name: _print_address(name, host, port))
         return
     registry = load_models(config, limits)

@@ -65,7 +65,7 @@ def study(
     ] = False,
     again: Annotated[
         list[str] | None,
-        typer.Option(metavar="LABEL", help="With --final: evaluate this row again; its results say so. Repeatable."),
+        typer.Option(metavar="LABEL", help="With --final: evaluate this row again; tables mark it. Repeatable."),
     ] = None,
     frozen_at: Annotated[
         str | None,
@@ -86,8 +86,8 @@ def study(
         raise UserError(f"{'--again' if again else '--frozen-at'}: needs --final.")
     if final and (overrides or seeds or jobs > 1):
         raise UserError(
-            "--final: evaluates the rows and seeds of the committed study file, one after another. Leave settings, --seeds "
-            "and --jobs out."
+            "--final: evaluates the rows and seeds of the committed study file, one by one. Remove settings, "
+            "--seeds and --jobs."
         )
     options.check_ray(ray, gpus, jobs=jobs > 1, final=final)
     overrides = overrides or []
@@ -127,7 +127,7 @@ def study(
             try:
                 found = run_study(replace(plan, options=how), watch, run)
             except KeyboardInterrupt:
-                raise Interrupted("interrupted: all checkpoints are kept; repeat the command to resume.") from None
+                raise Interrupted("interrupted: checkpoints are intact; repeat the command to resume.") from None
             before, plan = plan, planned()
     _finish(plan, found, as_json)
 
@@ -164,7 +164,7 @@ def _picked(cells: Sequence[Cell], only: str) -> list[Cell]:
     nothing = [word for word in wanted if not any(fits(cell, word) for cell in cells)]
     if nothing or not found:
         labels = ", ".join(dict.fromkeys(cell.label for cell in cells))
-        raise UserError(f"--only: no cell is called '{' '.join(nothing)}'. Rows: {labels}.")
+        raise UserError(f"--only: no cell is named '{' '.join(nothing)}'. Rows: {labels}.")
     names = {cell.name for cell in found}
     for cell in found:
         if any(cell.needs(other) and other.name not in names for other in cells):

@@ -125,7 +125,7 @@ def train(
         config, given = row_config(row, [*([recipe] if recipe else []), *overrides])
         overrides = list(given)
     elif recipe is None:
-        raise UserError("name a recipe of `ruplar list recipes`, or a row of a study: --row STUDY:LABEL.")
+        raise UserError("pass a recipe of `ruplar list recipes`, or a row of a study: --row STUDY:LABEL.")
     else:
         config = load_recipe(recipe, overrides)
     if check:
@@ -213,7 +213,7 @@ def evaluate(
         out.print(pass_table("pass@k: at least one of k answers is correct", record.benchmarks))
     out.print(f"record   {folder / 'run.json'}\nsamples  {folder / 'samples.jsonl.gz'}", highlight=False)
     for reason in record.partial:
-        out.print(f"partial: {reason}; left out of report tables", style="yellow", highlight=False)
+        out.print(f"partial: {reason}; excluded from report tables", style="yellow", highlight=False)
 
 
 @app.command()
@@ -257,7 +257,7 @@ _DISK = ("I/O error", "PytorchStreamWriter")
 
 def main() -> None:
     """Run the `ruplar` command; a user error is printed without a traceback and exits with status 2."""
-    # notes from transformers to the authors of peft, which a user can do nothing about
+    # transformers warns the authors of peft; users can do nothing about it
     warnings.filterwarnings("ignore", category=FutureWarning, module="transformers")
     try:
         app()
@@ -270,7 +270,7 @@ def main() -> None:
     except Exception as error:  # a full or read-only disk, a file without permission
         if not isinstance(error, OSError) and not any(sign in str(error) for sign in _DISK):
             raise
-        options.print_text(err, f"ruplar: {str(error)[:500]}. Files that were complete before are kept.")
+        options.print_text(err, f"ruplar: {str(error)[:500]}. Complete files are intact.")
         raise SystemExit(2) from None
 
 
@@ -281,7 +281,7 @@ def _sources(text: str) -> list[Any]:
 
     names = [part.strip() for part in text.split(",") if part.strip()]
     if not names:
-        raise UserError("--on: names no dataset. Give for instance word-problems, gsm8k-aug,svamp or a file.")
+        raise UserError("--on: no dataset given. Use e.g. word-problems, gsm8k-aug,svamp or a file.")
     try:
         return [SourceConfig.model_validate(name) for name in names]
     except ValidationError as error:

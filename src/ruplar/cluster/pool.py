@@ -57,12 +57,12 @@ def connected(address: str) -> Iterator[Any]:
 
 
 def share_of_gpu(ray: Any, device: str, gpus: float | None) -> tuple[str, float]:
-    """Return the device of each worker and its GPUs: the given number, else 1 where the cluster has GPUs."""
+    """Return the device and number of GPUs per worker: the given number, else 1 if the cluster has GPUs."""
     there = ray.cluster_resources().get("GPU", 0.0)
     if gpus is None:
         gpus = 1.0 if there and device != "cpu" else 0.0
     if (gpus and device == "cpu") or (not gpus and device.startswith("cuda")):
-        raise UserError(f"--gpus: {gpus:g} does not go with --device {device}. Leave one of them out.")
+        raise UserError(f"--gpus: {gpus:g} cannot be combined with --device {device}. Remove one of them.")
     if gpus > there:
         raise UserError(f"--gpus: each worker needs {gpus:g}, but the cluster has {there:g}.")
     if gpus > 1 and gpus % 1:
@@ -117,7 +117,7 @@ class Pool:
                     self._free([actor, *self.idle])  # idle workers of that node are dead too
                     self.idle.clear()
                     if lost[which] > LOSSES:
-                        raise UserError(f"a Ray worker died {LOSSES + 1} times at the same work: {error}") from None
+                        raise UserError(f"a Ray worker died {LOSSES + 1} times at the same task: {error}") from None
                     if which is not None:
                         waiting.appendleft(which)
                     continue

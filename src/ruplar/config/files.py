@@ -37,7 +37,7 @@ class YamlFiles:
             if folder is not None and os.path.isfile(folder / f"{name}.yaml"):
                 return folder / f"{name}.yaml"
         known = unknown(self.kind, name, self.names())
-        raise UserError(f"{known} For a {self.kind} of your own give its path, FILE.yaml.")
+        raise UserError(f"{known} For your own {self.kind}, pass its path, FILE.yaml.")
 
     def with_bases(self, file: Path) -> list[tuple[Path, Mapping[str, Any]]]:
         """Return a file and those it is based on, each with its content."""

@@ -75,7 +75,7 @@ class DomainConfig(PluginConfig):
 
 
 class SpansConfig(PluginConfig):
-    """How a step is cut into latents."""
+    """How steps are split into latents."""
 
     KIND, DEFAULT = "spans", "step"
 
@@ -96,7 +96,7 @@ class DataSettings(Settings):
     """Training data and validation set."""
 
     train: tuple[SourceConfig, ...] = Field(min_length=1, description="Sources of the training chains.")
-    valid: SourceConfig | None = Field(None, description="Validation set, to select checkpoints by; never a test set.")
+    valid: SourceConfig | None = Field(None, description="Validation set for selecting checkpoints; never a test set.")
     domain: DomainConfig = Field(
         default_factory=DomainConfig, description="Domain: what a step is and when an answer is correct."
     )
@@ -109,7 +109,7 @@ class DataSettings(Settings):
     exclude_valid: bool = Field(True, description="Drop training rows whose question is also in valid.")
     decontaminate: tuple[str, ...] = Field(
         (),
-        description="Test sets; training rows that equal one of their questions or share 13 words in a row are dropped.",
+        description="Drop training rows that equal or share 13 consecutive words with a question of these sets.",
     )
 
     @field_validator("train", mode="before")
@@ -121,8 +121,8 @@ class DataSettings(Settings):
 class ValidationSettings(Settings):
     """Validation during training; its schedule is `training.eval_strategy` and `training.eval_steps`."""
 
-    questions: int = Field(200, ge=1, description="Questions of data.valid answered each time (the first ones).")
-    batch_size: int = Field(64, ge=1, description="Questions answered at a time.")
+    questions: int = Field(200, ge=1, description="Questions of data.valid per validation (the first ones).")
+    batch_size: int = Field(64, ge=1, description="Batch size: questions answered at once.")
     stop_collapsed: bool = Field(
         True, description="Stop a run whose latents have collapsed; false: continue, e.g. for an ablation."
     )
@@ -139,11 +139,11 @@ class SpeedSettings(Settings):
     )
     graph: bool = Field(
         False,
-        description="On an NVIDIA GPU, replay the layers as CUDA graphs: faster for a small model.",
+        description="On an NVIDIA GPU, replay the layers as CUDA graphs: faster for small models.",
     )
     fold_lora: bool = Field(
         False,
-        description="Multiply by W + s·BA instead of by W, A and B: faster for a narrow model and long batches.",
+        description="Multiply by W + s·BA instead of by W, A and B: faster for narrow models and large batches.",
     )
     pretokenize: bool = Field(
         False,
@@ -159,10 +159,10 @@ class RunConfig(Settings):
     backbone: BackboneConfig = Field(BackboneConfig(), description="The base model and its adapter.")
     prompt: PromptConfig = Field(PromptConfig(), description="Format of prompts and answers.")
     data: DataSettings = Field(description="Training data and validation set.")
-    spans: SpansConfig = Field(default_factory=SpansConfig, description="How a step is cut into latents.")
+    spans: SpansConfig = Field(default_factory=SpansConfig, description="How steps are split into latents.")
     prior: PriorConfig = Field(default_factory=PriorConfig, description="Target distribution of each latent.")
     method: MethodConfig = Field(description="How latents are trained and produced.")
-    training: dict[str, Any] = Field({}, description="Hugging Face TrainingArguments by their own names.")
+    training: dict[str, Any] = Field({}, description="Hugging Face TrainingArguments, by name.")
     speed: SpeedSettings = Field(
         SpeedSettings(), description="Options that make training faster without changing its result."
     )

@@ -57,7 +57,7 @@ def is_complete(folder: Path) -> bool:
         wrong = [getattr(error, "filename", None) or _SIZES]
     if wrong:
         raise UserError(
-            f"{folder}: {Path(wrong[0]).name} is missing or not as long as it was written, so the folder is damaged. "
+            f"{folder}: {Path(wrong[0]).name} is missing or has the wrong size, so the folder is damaged. "
             "Remove the folder; the next run creates it again."
         )
     return True
@@ -81,6 +81,6 @@ def write_once(folder: Path, write: Callable[[Path], None]) -> None:
                 (draft / _SIZES).write_text(json.dumps(sizes, indent=1, sort_keys=True), encoding="utf-8")
     except OSError as error:
         raise UserError(
-            f"{folder.parent}: cannot be written ({error.strerror or error}). Name another --output (of a study: --work), or "
-            "set speed.pretokenize: false, which caches nothing."
+            f"{folder.parent}: cannot be written ({error.strerror or error}). Choose another --output (or --work), "
+            "or set speed.pretokenize: false, which caches nothing."
         ) from error

@@ -51,7 +51,7 @@ def fetch(name: str, folder: Path, progress: Progress = no_progress) -> tuple[Pa
     except UserError as error:
         raise UserError(f"'{name}' cannot be downloaded from {known.url}: {error} {by_hand}") from error
     except OSError as error:
-        raise UserError(f"{file}: cannot be written ({error.strerror}). Name another folder with --to.") from error
+        raise UserError(f"{file}: cannot be written ({error.strerror}). Choose another folder with --to.") from error
 
 
 def _pick(file: Path, rows: Iterable[int]) -> None:

@@ -125,7 +125,7 @@ def data_folders(data_dir: str | Path | None = None) -> list[Path]:
             continue
         folder = Path(value).expanduser()
         if not folder.is_dir():
-            raise UserError(f"{name}: '{value}' is not a folder. Name the folder that holds the files of known sets.")
+            raise UserError(f"{name}: '{value}' is not a folder. Use the folder that has the files of known sets.")
         folders.append(folder)
     return [*folders, Path("data"), data_folder()]
 
@@ -140,7 +140,7 @@ def locate(source: str | Path, data_dir: str | Path | None = None) -> Location:
     if text in KNOWN_SETS:
         return _locate_known(text, data_folders(data_dir))
     if os.path.isdir(text):
-        raise UserError(f"{text}: is a folder. Name one file in it.")
+        raise UserError(f"{text}: is a folder. Pass one file in it.")
     if isinstance(source, Path) or Path(text).suffix in SUFFIXES or text.startswith((".", "/", "~")):
         raise UserError(f"{text}: no such file. A Hub set is written hub:owner/name.")
     if _HUB.fullmatch(text):
@@ -178,9 +178,9 @@ def _selected_rows(name: str, of: Location, without: Location) -> Iterator[Row]:
     content = fingerprint_answers(Example(parts.question, (), parts.answer or "") for _, parts in chosen)
     if content != (known.rows, known.fingerprint):
         raise UserError(
-            f"'{name}' cannot be selected from {of.name} and {without.name}: this gives {content[0]:,} rows with fingerprint "
-            f"{content[1][:12]}… instead of {known.rows:,} with {known.fingerprint[:12]}…. They are not the published files; "
-            f"compare them with `ruplar data fetch {known.of} {known.without}`."
+            f"'{name}' cannot be selected from {of.name} and {without.name}: the result has {content[0]:,} rows with "
+            f"fingerprint {content[1][:12]}… instead of {known.rows:,} with {known.fingerprint[:12]}…. These are not "
+            f"the published files; compare them with `ruplar data fetch {known.of} {known.without}`."
         )
     return (row for row, _ in chosen)
 

@@ -1,9 +1,9 @@
-"""Path or name → examples, and an account of the rows that gave none.
+"""Path or name → examples, and a report on unusable rows.
 
     source –locate→ rows –format→ Example | Problem → ReadResult
 
-Bad rows are never skipped silently: they raise one error that lists each kind, or, with `skip_bad`, are left out, counted
-in the `ReadResult` and logged.
+Bad rows are never skipped silently: they raise one error that lists each kind or, with `skip_bad`, are skipped,
+counted in the `ReadResult` and logged.
 """
 
 import logging
@@ -27,10 +27,10 @@ from ruplar.types import Example
 log = logging.getLogger(__name__)
 
 SKIP_WITH = "set data.skip_bad: true"
-"""How to leave bad rows out in a recipe."""
+"""How a recipe skips bad rows."""
 
 WORDS = "answer in words"
-"""Why a row is reported although it is used: the domain cannot parse its answer."""
+"""Reason to report a row that is used: the domain cannot parse its answer."""
 
 _SHOWN = 3
 _MEANING = {
@@ -44,7 +44,7 @@ _MEANING = {
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """A row that gave no example, or repeats one."""
+    """A row that is unusable, or repeats a question."""
 
     reason: str
     source: str
@@ -101,17 +101,17 @@ def read(
     skip_with: str = SKIP_WITH,
     room: int | None = None,
 ) -> ReadResult:
-    """Source → its examples, and an account of the other rows.
+    """Source → its examples, and a report on the other rows.
 
     Args:
         source: A path, a known name or a Hub address; see `locate`.
         domain: Finds the steps in a chain.
         format: One of `FORMATS`; None to detect it from the columns of the first row.
-        need_steps: Whether a row without a step is bad; False for benchmarks.
-        skip_bad: Leave bad rows out and count them, instead of raising an error.
+        need_steps: Treat a row without a step as bad; False for benchmarks.
+        skip_bad: Skip and count bad rows instead of raising an error.
         limit: Stop after this many examples.
         data_dir: Folder with the files of known sets.
-        skip_with: How the user can leave bad rows out, for the error message.
+        skip_with: How the user can skip bad rows, for the error message.
         room: Rows that may stay in memory; see `Spool`.
     """
     location = locate(source, data_dir)

@@ -61,7 +61,7 @@ def parse_question(question: str) -> tuple[list[Fact], Query | None]:
 
 
 def follows(who: str, facts: Iterable[Fact]) -> set[str]:
-    """Return every concept that follows for `who` from the facts."""
+    """Return every concept that the facts imply for `who`."""
     by_subject: dict[str, list[str]] = {}
     for fact in facts:
         by_subject.setdefault(fact.subject, []).append(fact.concept)

@@ -90,7 +90,7 @@ class Scheduler:
         if need > room:
             raise UserError(
                 f"the question takes up to {need} positions ({len(prompt.ids)} of them its prompt), but the engine has "
-                f"{room}. Shorten it, or make the engine with more columns."
+                f"{room}. Shorten it, or create the engine with more columns."
             )
         with self._change:
             if self._dead is not None:

@@ -88,7 +88,7 @@ def evaluate(
         on_progress: See `Progress`.
     """
     if not seeds:
-        raise UserError("seeds: none given. Name at least one.")
+        raise UserError("seeds: none given. Pass at least one.")
     decoding = decoding or Decoding()
     check_samples(samples, decoding)
     reasoner = model if isinstance(model, LatentReasoner) else LatentReasoner.from_pretrained(model)

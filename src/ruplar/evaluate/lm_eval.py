@@ -51,7 +51,7 @@ class RuplarLM(LM):
 
         super().__init__()
         if not pretrained:
-            raise UserError("--model_args: names no model. Write pretrained=FOLDER, or pretrained=embedded.")
+            raise UserError("--model_args: no model given. Use pretrained=FOLDER, or pretrained=embedded.")
         if not str(batch_size).isdigit() or int(batch_size) < 1:
             raise UserError(f"--batch_size: '{batch_size}' is not a whole number of at least 1.")
         self.batch_size, self.max_gen_toks, self.pretrained = int(batch_size), max_gen_toks, pretrained
@@ -92,7 +92,7 @@ class RuplarLM(LM):
 
     def loglikelihood(self, requests: list[Any]) -> Any:
         raise UserError(
-            f"loglikelihood: {self.pretrained} thinks before it answers, so --model ruplar does not support it. Choose "
+            f"loglikelihood: not supported, because {self.pretrained} thinks before it answers. Choose "
             "tasks with output_type: generate_until."
         )
 

@@ -75,7 +75,7 @@ def check_tested(cell: Cell, job: Job) -> RunRecord | None:
         return None
     if not storage.has_model(cell, job.places, record):
         raise UserError(
-            f"{job.places.result(cell)}: its record has test results, but the model that gave them is not in "
+            f"{job.places.result(cell)}: its record has test results, but their model is not in "
             f"{job.places.model_of(cell)}. Restore the model, or choose another --output and --work."
         )
     return record
@@ -242,7 +242,7 @@ def _record(cell: Cell, trained: RunRecord, found: Evaluation, study: Study, sec
 def check_same(
     cell: Cell, marks: Mapping[str, str], places: storage.Places, others: Sequence[Cell], kinds: tuple[str, ...]
 ) -> None:
-    """Refuse a cell whose data or start has another fingerprint than in a finished cell: a file may change under its name."""
+    """Reject a cell whose data or initial weights have another fingerprint than in a finished cell."""
     for other, record in _finished(cell, places, others):
         for name, mark in marks.items():
             if name.startswith(kinds) and record.data.get(name, mark) != mark:

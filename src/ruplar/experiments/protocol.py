@@ -33,14 +33,14 @@ def frozen_commit(file: Path, given: str | None = None) -> str:
     if git(file.parent, "ls-files", "--error-unmatch", "--", *names) is None:
         if given is None:
             raise UserError(
-                f"{file}: git does not track it. Commit the list of rows first. For a study of an installed package, name "
-                "the commit of its list with --frozen-at COMMIT."
+                f"{file}: git does not track it. Commit the study file first. For a study of an installed "
+                "package, pass its commit with --frozen-at COMMIT."
             )
         return given
     if given is not None:
-        raise UserError(f"--frozen-at: git tracks {file}, so its own commit is recorded. Leave the option out.")
+        raise UserError(f"--frozen-at: git tracks {file}, so its own commit is recorded. Remove the option.")
     if git(file.parent, "status", "--porcelain", "--", *names) != "":
-        raise UserError(f"{file}: has uncommitted changes. Commit the list of rows first.")
+        raise UserError(f"{file}: has uncommitted changes. Commit the study file first.")
     commit = git(file.parent, "log", "-1", "--format=%H", "--", *names)
     assert commit, "a tracked file without changes is in a commit"
     return commit

@@ -55,7 +55,7 @@ class RowSettings(Settings):
     tries: tuple[dict[str, Any], ...] = Field(
         (),
         description="Dotted settings to choose from on `valid`: each is tried once, before the row is trained. Tries that set "
-        "a value of the grid choose for that value and the later ones.",
+        "a grid value select for that value and later ones.",
     )
 
     @model_validator(mode="before")
@@ -87,7 +87,7 @@ class Study(Settings):
     name: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$", description="Name of its folder under results.")
     about: str = Field("", description="The question it answers, in one sentence.")
     rows: dict[str, RowSettings] = Field(min_length=1, description="Label → row, in the order of the table.")
-    seeds: tuple[int, ...] = Field((1, 2, 3), min_length=1, description="Each row is trained once with each.")
+    seeds: tuple[int, ...] = Field((1, 2, 3), min_length=1, description="Seeds; each row is trained once per seed.")
     on: tuple[SourceConfig, ...] = Field(
         min_length=1, description="Selection sets and generated problems that every model is evaluated on."
     )
@@ -101,14 +101,14 @@ class Study(Settings):
         None, description="Also run the latent ablation, on these questions; on a test set with --final only."
     )
     latency_questions: int = Field(0, ge=0, description="Also time this many questions at batch size 1.")
-    batch_size: int = Field(64, ge=1, description="Questions answered at a time.")
+    batch_size: int = Field(64, ge=1, description="Batch size: questions answered at once.")
     engine: Literal["auto", "fast", "reference"] = Field(
         "auto", description="The fast engine (auto, fast) or the reference engine."
     )
     readable: int = Field(
         100, ge=0, description="Samples of each benchmark that are stored with their decoded latents (the first ones)."
     )
-    reference: str | None = Field(None, description="The row others are tested against, besides the best.")
+    reference: str | None = Field(None, description="The row to test the others against, besides the best.")
     printed: dict[str, str] = Field({}, description="Label → the paper's name for it, if it differs.")
     not_run: dict[str, str] = Field({}, description="Label → the paper's name of a row that was not run here.")
 

@@ -1,4 +1,4 @@
-"""CODI: self-distillation. One model is the teacher, which writes the chain, and the student, which uses latents.
+"""CODI: self-distillation; one model is both the teacher, with a written chain, and the student, with latents.
 
     teacher   P | <think> | steps but the last | </think> | answer eos      CE on everything after <think>
     student   P | <think> | z_1 .. z_N         | </think> | answer eos      CE on the answer

@@ -26,7 +26,7 @@ class Config(Settings):
     """Settings of CoT-SFT."""
 
     chain: Literal["steps", "results"] = Field(
-        "steps", description="What is written: the steps, or of each step only what follows its last =."
+        "steps", description="What to write: the steps, or only the result after the last = of each."
     )
     max_thought: int = Field(
         256, ge=0, description="Maximum number of reasoning tokens at inference; </think> is then forced."

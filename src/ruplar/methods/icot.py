@@ -1,4 +1,4 @@
-"""ICoT (stepwise internalisation): remove the chain token by token from its start, until the answer needs none of it.
+"""Stepwise internalisation (iCoT): remove the chain token by token from its start, until the answer needs none of it.
 
     P | <think> | 3 + 4 = 7 >> << 7 * 2 = 14 >> | </think> | answer eos        CE on everything after <think>
                   └ removed ┘  └── still written

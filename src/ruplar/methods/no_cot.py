@@ -1,4 +1,4 @@
-"""No-CoT: answer at once, without reasoning; the baseline every latent method must beat.
+"""No-CoT: answer directly, without reasoning; the baseline every latent method must beat.
 
 P | <think> | </think> | answer eos        CE on the answer and eos
 """

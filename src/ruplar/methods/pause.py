@@ -1,8 +1,8 @@
-"""Pause tokens: a fixed number of filler positions before the answer, the control for computation without content.
+"""Pause tokens: a fixed number of filler positions before the answer, a control for extra computation without content.
 
     P | <think> | p .. p (N times) | </think> | answer eos        CE on the answer and eos
 
-p is one learned vector. What a method with latents gains over this does not come from extra positions.
+p is one learned vector. What a latent method gains over it does not come from extra positions.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Method(base.Method):
         return {} if self.pause is None else {"pause": self.pause}
 
     def encode(self, example: Example, tools: Tools, context: SampleContext) -> Item:
-        """Encode the question, N places for the pause token and the answer, without the steps."""
+        """Encode the question, N pause tokens and the answer, without the steps."""
         prompt = tools.prompt(self.question(example.question, context))
         return base.latent_item(prompt, tools, self.config.latents, tools.answer(example.answer), halts=False)
 

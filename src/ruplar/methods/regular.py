@@ -1,4 +1,4 @@
-"""CoLaR with one group of tokens per step: what ReGuLaR is without its vision encoder and projector. Not ReGuLaR itself.
+"""CoLaR with one group of tokens per step: ReGuLaR without its vision encoder and projector, so not ReGuLaR itself.
 
     P | <think> | z_1 .. z_N | </think> | answer eos        z_i = summed token embeddings of step i / √n
 

@@ -1,4 +1,4 @@
-"""RuPLaR: one soft token per span, trained towards a rule-based prior, then the answer; one parallel forward trains it.
+"""RuPLaR: one soft token per span, trained towards a rule-based prior, then the answer; one forward pass trains all.
 
     P | <think> | z_1 .. z_N | </think> | answer eos
           KL→z_1   ..  KL→z_N  CE→</think>, CE→answer, CE→eos      (each predicted one position earlier)
@@ -57,9 +57,9 @@ class Config(Settings):
     halt: Literal["argmax", "threshold"] = Field(
         "threshold", description="Halt when </think> is the most likely token, or when P(</think>) > halt_threshold."
     )
-    halt_threshold: float = Field(0.5, gt=0, lt=1, description="The threshold of halt: threshold.")
+    halt_threshold: float = Field(0.5, gt=0, lt=1, description="Threshold on P(</think>) for halt: threshold.")
     # differs from the paper: D18, D19. Printed: feed_top_k 0, feed_drop_halt false
-    feed_top_k: int = Field(10, ge=0, description="Tokens of a soft token at inference; 0: the whole vocabulary.")
+    feed_top_k: int = Field(10, ge=0, description="Most likely tokens mixed in a soft token at inference; 0: all.")
     feed_drop_halt: bool = Field(True, description="Remove </think> from soft tokens; it is never part of a prior.")
     max_latents: int = Field(16, ge=0, description="Maximum number of latents at inference; </think> is then forced.")
 

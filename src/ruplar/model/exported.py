@@ -64,7 +64,7 @@ def _prepare(model: Model) -> None:
     wanted = [*model.prompt(_SAMPLE[0]["content"]).ids, *backbone.tokenizer.encode(opening, add_special_tokens=False)]
     if rendered != wanted:
         log.warning(
-            "the exported chat template gives slightly other tokens than training: this tokenizer merges them."
+            "the exported chat template yields slightly different tokens than training: this tokenizer merges some."
         )
 
 

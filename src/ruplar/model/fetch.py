@@ -68,7 +68,7 @@ KNOWN: dict[str, Known] = {
 """Backbones that `ruplar fetch` downloads, by name."""
 
 _PACKAGED = {
-    "embedded": "The model inside the package: a Llama of 5 million parameters, CoT-trained on our word problems.",
+    "embedded": "The packaged model: a Llama with 5 million parameters, CoT-SFT on our word problems.",
     "embedded-dates": "Tokenizer and model config for dates, without weights; `ruplar train dates-cot` trains them.",
     "embedded-logic": "Tokenizer and model config for logic, without weights; `ruplar train logic-facts`, then logic-cot, train them.",
 }

@@ -4,7 +4,7 @@
     folded    y = x (W + s BA)ᵀ           one product forward, one for the gradient of x
               ∂A = s (g B)ᵀ x,  ∂B = s gᵀ (x Aᵀ)     thin products: the gradient of the whole weight is never computed
 
-Both compute the same function. Nothing is merged: the adapter is still what is trained. If a step runs the layers several
+Both compute the same function. Nothing is merged: training updates the adapter. If a step runs the layers several
 times (recurrent latents), W + s BA is computed once for all of them.
 
 Where the weights are small, launching thin products takes longer than computing the gradient of the weight. Layers of one
@@ -37,7 +37,7 @@ class Steps:
 
 
 class FoldedLinear(Linear):
-    """PEFT's LoRA layer with another order of multiplication in training; everything else is inherited."""
+    """PEFT's LoRA layer with another order of multiplication in training."""
 
     steps: Steps | None = None
     group: "_Group | None" = None  # the layers folded together with this one
@@ -45,7 +45,7 @@ class FoldedLinear(Linear):
     def forward(self, x: Tensor, *args, **kwargs) -> Tensor:
         """[..., in] → [..., out]."""
         if self.disable_adapters or self.merged or not torch.is_grad_enabled():
-            return super().forward(x, *args, **kwargs)  # decoding has few positions: folding would be slower
+            return super().forward(x, *args, **kwargs)  # decoding has few positions, so folding would be slower
         [name] = self.active_adapters
         layer: Any = self.base_layer
         up, down = cast(nn.Linear, self.lora_B[name]).weight, cast(nn.Linear, self.lora_A[name]).weight
@@ -59,7 +59,7 @@ class FoldedLinear(Linear):
         return cast(Tensor, _Multiply.apply(x, *folded, bias, up, down, self.scaling[name]))
 
     def _weights(self, weight: Tensor, up: Tensor, down: Tensor, dtype: torch.dtype) -> tuple[Tensor | None, ...]:
-        """Return W + s BA, B and A in this dtype (None where they have it already), cached within a step."""
+        """Return W + s BA, B and A in this dtype (None if they already have it), cached within a step."""
         if self.steps is None:
             return self._folded(weight, up, down, dtype)
         now = (self.steps.number, *self.active_adapters)  # the active adapter may change within a step
@@ -136,7 +136,7 @@ class _Multiply(torch.autograd.Function):
     """x (W + s BA)ᵀ, with gradients of x, A and B.
 
     `up` and `down` are B and A in the dtype of x, or None if the trained ones have it: the compiler does not trace a function
-    that gets one tensor twice.
+    that receives one tensor twice.
     """
 
     @staticmethod
@@ -216,7 +216,7 @@ def fold_adapters(backbone: Backbone, once: bool = False) -> int:
 
 
 def _groups(layers: Sequence[Any], steps: Steps) -> list[_Group]:
-    """Group the layers with small weights by shape, dtype, rank and scale, and tell each its group."""
+    """Group the layers with small weights by shape, dtype, rank and scale, and assign each its group."""
     alike = defaultdict(list)
     for layer in layers:
         [name] = layer.active_adapters

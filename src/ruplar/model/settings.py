@@ -92,7 +92,7 @@ class PromptConfig(Settings):
         1,
         ge=1,
         le=4,
-        description="How many times the question is written; a causal model reads the second copy knowing the first.",
+        description="Copies of the question in the prompt; a causal model reads the second with the first in context.",
     )
     answer: str = Field(
         "\\boxed{{answer}}", description="Text of the answer; {answer} is replaced by the reference answer."

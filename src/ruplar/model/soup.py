@@ -64,7 +64,7 @@ def _check_same_kind(folders: Sequence[Path]) -> None:
         marks = [_start(one) for one in (first, other)]
         if None not in marks and marks[0] != marks[1]:
             raise UserError(
-                f"{other}: started from other weights than {first}, according to their run folders. The soup of such models "
+                f"{other}: started from other weights than {first}, according to their run folders. Their soup "
                 "is worse than either; average runs that differ only in their seed."
             )
         names = [sorted(file.name for file in one.glob("*.safetensors")) for one in (first, other)]

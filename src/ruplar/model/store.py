@@ -5,7 +5,7 @@ MODEL/
   adapter_model.safetensors   the LoRA adapter (with adapter_config.json), or
   model.safetensors           all weights (with config.json and the tokenizer)
   method.safetensors          the method's own weights, if it has any
-  trained_on.npy              digests of the questions it was trained on, so that an evaluation on them can say so
+  trained_on.npy              digests of the questions it was trained on, so that evaluations on them are marked
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class PluginSpec(Settings):
 
 
 class ModelMetadata(Settings):
-    """Content of `ruplar.json`: everything needed to use a model again, apart from its weights."""
+    """Content of `ruplar.json`: everything needed to use a model, except its weights."""
 
     format: int = FORMAT
     ruplar: str = __version__
@@ -77,13 +77,13 @@ class Model:
 
     @property
     def window(self) -> int | None:
-        """The most tokens that the backbone's positions cover; None if they are not limited."""
+        """Maximum number of positions of the backbone; None if there is no limit."""
         return getattr(self.backbone.plain_model.config, "max_position_embeddings", None)
 
     def prompt(self, question: str) -> Prompt:
         """Build the prompt of a question, for training, evaluation, serving and benchmarks.
 
-        A method may add to the question (CoLaR writes its thinking speed), so always build prompts with this function.
+        A method may extend the question (CoLaR adds its thinking speed), so always build prompts with this function.
         """
         return self.backbone.prompt(self.method.question(question))
 
@@ -104,10 +104,10 @@ def find_model(reference: str | Path) -> Path:
             return candidate
     if folder.is_dir():
         raise UserError(
-            f"{folder}: no {METADATA_FILE} in this folder, so it is not a trained ruplar model. Train one with `ruplar train`."
+            f"{folder}: no {METADATA_FILE} in this folder, so it is not a ruplar model. Train one with `ruplar train`."
         )
     raise UserError(
-        f"{text}: no such model folder. Give a folder that `ruplar train` wrote, or embedded:ruplar, embedded:cot, embedded:no_cot."
+        f"{text}: no such model folder. Use a folder of `ruplar train`, or embedded:ruplar, :cot or :no_cot."
     )
 
 
@@ -147,7 +147,7 @@ def load_start(
         return load_backbone(config, prompt, device, adapt, base)
     if base is not None:
         raise UserError(
-            "backbone.init: cannot be set for a model in memory. Pass the folder of that run as the model."
+            "backbone.init: not available for a model in memory. Pass the folder of that run as the model."
         )
     if config.lora is not None and config.lora.continue_adapter:
         return _load_continued(config, prompt, device)
@@ -166,7 +166,7 @@ def load_start(
 
 
 def _load_continued(config: BackboneConfig, prompt: PromptConfig, device: str) -> Backbone:
-    """Load the plain backbone with the adapter and trained rows of `init`, to train them further; nothing is merged."""
+    """Load the plain backbone with the adapter and trained rows of `init`, unmerged, to train them further."""
     folder = find_model(str(config.init))
     check_same_adapter(config, read_metadata(folder).backbone, folder)
     backbone = load_backbone(standalone(config), prompt, device)
@@ -219,10 +219,10 @@ def load_model(
         return _load_model(folder, device, dtype, settings)
     except (UserError, torch.cuda.OutOfMemoryError):
         raise
-    except Exception as error:  # transformers, PEFT and the Hub raise kinds of their own
+    except Exception as error:  # transformers, PEFT and the Hub have their own exceptions
         why = str(error).strip()[:500]
         raise UserError(
-            f"{folder}: this model cannot be loaded, its files are damaged or of another version: {type(error).__name__}: {why}"
+            f"{folder}: cannot be loaded; damaged, or from another version: {type(error).__name__}: {why}"
         ) from error
 
 
@@ -249,7 +249,7 @@ def _load_model(folder: Path, device: str, dtype: str, settings: Mapping[str, An
 
 
 def read_trained_on(folder: Path) -> np.ndarray:
-    """Return the digests of the questions that a saved model was trained on; empty where they are not known."""
+    """Return the digests of the questions that a saved model was trained on; empty if unknown."""
     file = folder / TRAINED_ON
     try:
         return np.load(file, mmap_mode="r") if file.is_file() else np.zeros(0, np.uint64)
@@ -269,9 +269,9 @@ def _with_settings(metadata: ModelMetadata, settings: Mapping[str, Any]) -> Mode
 
 
 def init_method(method: Method, given: PluginSpec, reference: str | Path) -> bool:
-    """Load the method's own weights (a latent head) from a start model of the same method → whether there were any.
+    """Load the method's own weights (a latent head) from an initial model of the same method → whether it has any.
 
-    Calibrated settings that the recipe leaves open are loaded with them, because the weights depend on them.
+    Calibrated settings that the recipe does not set are loaded too, because the weights depend on them.
     """
     folder = find_model(reference)
     metadata = read_metadata(folder)
@@ -286,15 +286,15 @@ def init_method(method: Method, given: PluginSpec, reference: str | Path) -> boo
 def start_mark(init: str | None) -> dict[str, str]:
     """`backbone.init` → `start: FOLDER` with a hash of its weights; empty without `init`.
 
-    The folder's name does not identify the weights: the run in it may have been repeated. If the start is an adapter on
-    another start, the weights of both count; a named backbone is identified by its name.
+    The folder's name does not identify the weights: the run may have been repeated. If the model is an adapter on
+    another model, the hash covers the weights of both; a named backbone is identified by its name.
     """
     if init is None:
         return {}
     digest, folder = hashlib.sha256(), find_model(init)
     files = sorted(folder.glob("*.safetensors"))
     if not files:
-        raise UserError(f"{folder}: has no weights (*.safetensors) to start from. Train it again.")
+        raise UserError(f"{folder}: has no initial weights (*.safetensors). Train it again.")
     for file in files:
         digest.update(f"{file.name} {fingerprint(file)}\n".encode())
     if (folder / "adapter_config.json").is_file():
@@ -306,7 +306,7 @@ def start_mark(init: str | None) -> dict[str, str]:
 def relocated(config: BackboneConfig, folder: Path) -> BackboneConfig:
     """Resolve relative paths in a model's metadata: as written, else from the model's folder upwards.
 
-    So a tree of runs can be moved, and its models loaded from any working directory.
+    This lets you move a tree of runs, and load its models from any working directory.
     """
     found = {}
     for key, signs in (("name", ("config.json",)), ("init", (METADATA_FILE, f"model/{METADATA_FILE}"))):

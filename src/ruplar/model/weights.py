@@ -67,7 +67,7 @@ def load_weights(backbone: Backbone, extra: Mapping[str, nn.Module], folder: Pat
     if (folder / ADAPTER_CONFIG).is_file():
         _load_adapter(backbone, folder)
     elif hasattr(backbone.model, "peft_config"):
-        raise UserError(f"{folder}: has no adapter ({ADAPTER_CONFIG}), but the model has one. Is it of another run?")
+        raise UserError(f"{folder}: has no adapter ({ADAPTER_CONFIG}), but the model has one. Is it from another run?")
     else:
         _load_whole(backbone, folder)
     if extra:
@@ -122,7 +122,7 @@ def _load_whole(backbone: Backbone, folder: Path) -> None:
     shapes = {name: tensor.shape for name, tensor in model.state_dict().items()}
     if problems or {name: tensor.shape for name, tensor in stored.state_dict().items()} != shapes:
         raise UserError(
-            f"{folder}: its weights do not fit this model ({'; '.join(problems) or 'other shapes'}). Are they of another run?"
+            f"{folder}: its weights do not fit this model ({'; '.join(problems) or 'other shapes'}). Wrong run?"
         )
     model.load_state_dict(_placed(stored.state_dict(), model.state_dict()))
 

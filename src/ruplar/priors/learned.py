@@ -1,7 +1,7 @@
 """Learned prior (ablation): the logit grows with a token's position in the span, with Gumbel noise.
 
 Token t of n (counted from 0) has the score low + rise * t / n. The scores are averaged to one logit for all tokens of the
-span and one for its result, so a result, which comes last, has more weight the longer the step is. For `20*1.20=24`, 7
+span and one for its result, so a result, which comes last, has more weight in longer steps. For `20*1.20=24`, 7
 tokens: the span 1.5 + 1.5 * 3/7 = 2.143, the result 1.5 + 1.5 * 6/7 = 2.786.
 
 Nothing is learned; the name is the paper's. Positions are those of tokens. The authors' code looks for them in the step

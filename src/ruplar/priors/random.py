@@ -1,7 +1,7 @@
 """Random prior (ablation): a fixed random logit for each token of the span, with Gumbel noise.
 
 The logits are drawn from U[low, high] and depend only on the span's text and `seed`, so they are the same in every epoch and
-process; only the Gumbel noise is drawn for every sample. The paper gives no range: 1.5 to 3.0 is that of its learned prior.
+process; every sample draws new Gumbel noise. The paper states no range: 1.5 to 3.0 is that of its learned prior.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from ruplar.types import Span
 class Config(uniform.Config):
     """Settings of the random prior."""
 
-    # differs from the paper: D5. It gives no range and no code; this is the range of its learned prior
+    # differs from the paper: D5. It has no range and no code; this is the range of its learned prior
     low: float = Field(1.5, description="Minimum of the logits.")
     high: float = Field(3.0, description="Maximum of the logits; not below `low`.")
     seed: int = Field(0, ge=0, description="Random seed of the logits.")
@@ -27,7 +27,7 @@ class Config(uniform.Config):
     @model_validator(mode="after")
     def _ordered(self) -> Config:
         if self.low > self.high:
-            raise ValueError(f"low must not be above high, got low {self.low} and high {self.high}.")
+            raise ValueError(f"low must not be above high, got low {self.low} and high {self.high}")
         return self
 
 

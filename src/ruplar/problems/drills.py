@@ -1,4 +1,4 @@
-"""Seed and count → bare arithmetic in plain words and signs, one or two steps: teaches number tokens to compute at once.
+"""Seed and count → bare arithmetic in words and signs, one or two steps: trains number tokens on single operations.
 
 Operators and operand sizes are those of the steps of GSM8K's training chains; the figures and the texts are in `drills.yaml`. Problem i under seed s depends on (s, i, steps, split) only, and no question is in two splits (`seeding.py`).
 """

@@ -1,4 +1,4 @@
-"""Seed and count → facts that are looked up one after the other, without options to guess: the first thing to learn for logic.
+"""Seed and count → facts to look up in sequence, without options to guess: the first training stage for logic.
 
     Tom is a terpus. Every brimpus is a lempus. Eva is a gorpus. Every terpus is a brimpus. What is Eva? What is Tom?
     <<Eva is a gorpus.>> <<Tom is a terpus.>> <<Every terpus is a brimpus.>> <<Every brimpus is a lempus.>>   Tom is a lempus.

@@ -1,6 +1,6 @@
 """An exported model and its records → README.md, a Hub model card made from records only; `card.md` is its template.
 
-What no record states is left out or called unknown. Of local paths only the last part is shown.
+Facts without a record are omitted or called unknown. Local paths are cut to their last part.
 """
 
 from __future__ import annotations

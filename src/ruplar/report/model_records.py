@@ -58,7 +58,7 @@ def find_model_records(
     record = read_record(made_by)
     wrong = differing(card, record)
     if wrong:
-        raise UserError(f"{made_by}: not the run that made this model; it differs in {', '.join(wrong)}.")
+        raise UserError(f"{made_by}: not the run that trained this model; it differs in {', '.join(wrong)}.")
     known = {run.folder: run.record for run in find_runs(paths, drafts=True)} if paths else {}
     # a copy of the run among the records is not another seed
     sign = (record.study, record.name, record.seed, record.started)
@@ -66,11 +66,11 @@ def find_model_records(
     folder = next(same, made_by if made_by.is_dir() else made_by.parent)
     record = known.get(folder, record)
     if not record.benchmarks:
-        raise UserError(f"{made_by}: this run has no results. Evaluate it with `ruplar evaluate`, then make the card.")
+        raise UserError(f"{made_by}: this run has no results. Run `ruplar evaluate`, then write the card.")
     if record.partial and not drafts:
         raise UserError(
-            f"{made_by} cannot be used in a model card: {'; '.join(record.partial)}. Run it again completely and from "
-            "committed code, or use --drafts for a card that says so at the top."
+            f"{made_by} cannot be used in a model card: {'; '.join(record.partial)}. Repeat the complete run with "
+            "committed code, or use --drafts to mark the card as a draft."
         )
     places = [*paths, *([] if folder in known else [folder])]
     rows = pool(find_runs(places, drafts), drafts)

@@ -93,7 +93,7 @@ def _read_card(file: Path) -> list[EvalResult]:
     except (ValueError, KeyError, TypeError) as error:
         raise UserError(f"{file}: the Hub could not read its front matter: {type(error).__name__}: {error}") from error
     if index and eval_results_to_model_index(name, results) != index:
-        raise UserError(f"{file}: the Hub would read other results from its model-index than are written there.")
+        raise UserError(f"{file}: the Hub would read other results from its model-index than it contains.")
     return results
 
 

@@ -94,15 +94,15 @@ def find_runs(paths: Iterable[str | Path], drafts: bool = False) -> list[Run]:
             why = "" if drafts else "; ".join(record.partial)
             why = why or ("" if record.benchmarks else "it has no benchmark result")
             if why and file == path:
-                raise UserError(f"{file} cannot enter a table: {why}.")
+                raise UserError(f"{file} cannot be in a table: {why}.")
             if why:
                 left_out.append(f"{file}: {why}.")
             found += [] if why else [Run(file.parent, record, result) for result in record.benchmarks]
     if not found and left_out:
         more = [f"and {len(left_out) - SHOWN} more"] if len(left_out) > SHOWN else []
-        raise UserError(*left_out[:SHOWN], *more, where="none of these runs may enter a table")
+        raise UserError(*left_out[:SHOWN], *more, where="none of these runs can be in a table")
     if not found:
-        raise UserError("no run found; a run leaves a run.json in its folder.")
+        raise UserError("no run found: no run.json in these folders.")
     for reason in left_out:
         log.warning("left out of the table: %s", reason)
     return found
@@ -130,7 +130,7 @@ def pool(runs: Iterable[Run], drafts: bool = False) -> list[Row]:
     groups: dict[tuple[Key, Path | None], list[Run]] = {}
     for run in runs:
         if run.record.partial and not drafts:
-            raise UserError(f"run '{run.record.name}' cannot enter a table: {'; '.join(run.record.partial)}.")
+            raise UserError(f"run '{run.record.name}' cannot be in a table: {'; '.join(run.record.partial)}.")
         home = None if run.record.study else run.folder.resolve().parent
         groups.setdefault((_key(run), home), []).append(run)
     return [_pooled(key, sorted(group, key=lambda r: r.record.seed)) for (key, _), group in groups.items()]
@@ -215,7 +215,7 @@ def outcomes_of(run: Run) -> Outcomes:
     found = known.get((*key, result.decoding)) or known.get((*key, "")) or {}
     if len(found) != result.n:
         raise UserError(
-            f"{run.folder}: {SAMPLES} or {OUTCOMES} holds {len(found):,} of the {result.n:,} answers on {result.name}; "
+            f"{run.folder}: {SAMPLES} or {OUTCOMES} has {len(found):,} of the {result.n:,} answers on {result.name}; "
             "paired tests need all of them. Evaluate again, or use --no-tests."
         )
     return found

@@ -1,4 +1,4 @@
-"""Names, lines and a note → one table as Markdown."""
+"""Column names, rows and a note → one Markdown table."""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -35,7 +35,7 @@ def to_markdown(found: Iterable[Table]) -> str:
 
 
 def modes_table(title: str, modes: Sequence[Mapping[str, Any]]) -> Table:
-    """One line per mode of one model's latent ablation."""
+    """Make a table of one model's latent ablation, one line per mode."""
     lines = tuple(
         (
             m["mode"],
@@ -53,7 +53,7 @@ def modes_table(title: str, modes: Sequence[Mapping[str, Any]]) -> Table:
 
 
 def signed_interval(mean: float, low: float, high: float) -> str:
-    """`+1.2 [−0.3, +2.7]`; zero has no sign."""
+    """Format as `+1.2 [−0.3, +2.7]`; zero has no sign."""
     texts = ("0.0" if abs(value) < 0.05 else f"{value:+.1f}".replace("-", MINUS) for value in (mean, low, high))
     return "{} [{}, {}]".format(*texts)
 

@@ -152,7 +152,7 @@ def load_models(config: ServerConfig, limits: Limits) -> ModelRegistry:
             raise UserError(f"--compare: both models are named '{main.name}'. Give the first another --name.")
         if not compare.text_thinker:
             raise UserError(
-                f"--compare: {reference} does not think in text. Name a model trained with the method cot."
+                f"--compare: {reference} does not write its reasoning. Choose a model trained with the method cot."
             )
     return ModelRegistry(main, compare, messages=config.messages)
 

@@ -22,12 +22,12 @@ log = logging.getLogger(__name__)
 MAX_HEADER_BYTES = 32_768
 HEADER_SECONDS = 10.0
 DRAIN_SECONDS = 1.0
-"""Seconds an idle connection stays open at shutdown, so that a request already on its way is answered."""
+"""Seconds an idle connection stays open at shutdown, to answer a request already in flight."""
 _RESERVED_FILES = 100  # descriptors for weights, pages and the event loop
 
 
 def protocol_of(limits: Limits) -> type[H11Protocol]:
-    """Return the protocol class with these limits, at most as many connections as the process may open files."""
+    """Return the protocol class with these limits; the limit on open files caps its connections."""
     most, per_client = limits.max_connections, limits.max_client_connections
     try:
         import resource
@@ -45,10 +45,10 @@ def protocol_of(limits: Limits) -> type[H11Protocol]:
 
 
 class DrainingServer(Server):
-    """uvicorn's server, which loses no request at shutdown."""
+    """uvicorn's server, without losing requests at shutdown."""
 
     async def shutdown(self, sockets: Any = None) -> None:
-        """Take over what has connected to the port but was not yet accepted, before the port closes."""
+        """Accept pending connections before the port closes."""
         loop, waiting = asyncio.get_running_loop(), []
         opened = [found for server in self.servers for found in server.sockets]
         listeners = [socket.fromfd(found.fileno(), found.family, found.type) for found in opened]
@@ -86,7 +86,7 @@ class BoundedProtocol(H11Protocol):
         same = [c for c in self.connections if isinstance(c, BoundedProtocol) and c.address == self.address]
         if len(self.connections) <= self.max_connections and len(same) <= self.max_client_connections:
             return
-        # a client that has sent no request yet makes room for a new one from the same address
+        # a new connection replaces one from the same address that has sent no request
         silent = [(c._header_timer.when(), c) for c in same if c is not self and not c.cycle and c._header_timer]
         if silent:
             min(silent, key=lambda pair: pair[0])[1].close()
@@ -104,7 +104,7 @@ class BoundedProtocol(H11Protocol):
             self._header_timer = self.loop.call_later(HEADER_SECONDS, self._header_is_late)
 
     def send_400_response(self, msg: str) -> None:
-        """Answer what cannot be parsed; uvicorn calls it."""
+        """Answer a request that cannot be parsed; uvicorn calls it."""
         error = RequestError(400, msg, None, "invalid_request")
         if len(self.conn.trailing_data[0]) > MAX_HEADER_BYTES:
             error = RequestError(
@@ -113,12 +113,12 @@ class BoundedProtocol(H11Protocol):
         self._refuse(error)
 
     def on_response_complete(self) -> None:
-        unread = self.cycle.more_body  # a route that reads no body; it could be sent for ever
+        unread = self.cycle.more_body  # the route read no body; a client could send one forever
         super().on_response_complete()
         if unread:
             self.close()
         elif CLOSE_HEADER in self.server_state.default_headers:
-            # a stream that began before the shutdown could not announce the end
+            # a stream that began before the shutdown has no `connection: close` header
             self.loop.call_later(DRAIN_SECONDS, self._close_idle)
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -128,7 +128,7 @@ class BoundedProtocol(H11Protocol):
 
     def shutdown(self) -> None:
         state = self.server_state
-        if CLOSE_HEADER not in state.default_headers:  # every response from now on announces the end
+        if CLOSE_HEADER not in state.default_headers:  # every response from now on has this header
             state.default_headers = [*state.default_headers, CLOSE_HEADER]
         if self.cycle is None or self.cycle.response_complete:
             self.loop.call_later(DRAIN_SECONDS, self._close_idle)
@@ -153,7 +153,7 @@ class BoundedProtocol(H11Protocol):
             self._header_timer = None
 
     def _refuse(self, error: RequestError) -> None:
-        """Send an error and close; nothing more is read."""
+        """Send an error and close, without reading on."""
         if not self.transport.is_closing():
             response = error.response()
             lines = [b"HTTP/1.1 %d %s" % (error.status, STATUS_PHRASES[error.status]), b"connection: close"]

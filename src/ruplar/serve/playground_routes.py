@@ -27,7 +27,7 @@ routes = APIRouter(prefix="/api")
 EXAMPLES = 12
 
 
-@routes.get("/info", responses={401: ERRORS[401]}, summary="What is loaded")
+@routes.get("/info", responses={401: ERRORS[401]}, summary="List the loaded models")
 async def info(request: Request) -> dict[str, Any]:
     """Return what the page needs to set up its controls."""
     registry: ModelRegistry = request.app.state.registry

@@ -9,7 +9,7 @@ from ruplar.types import Encode, Span
 
 
 class Spans(Protocol):
-    """A rule that cuts a step into spans, each of which becomes one latent.
+    """A rule that splits a step into spans, each of which becomes one latent.
 
     Optional methods: `attach(pieces: Pieces)` is called before the first cut, for rules that depend on the tokenizer.
     `cut_chain(steps, domain)` returns the spans of each step, for rules where these depend on the other steps of a chain.

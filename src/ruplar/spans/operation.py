@@ -1,8 +1,8 @@
 """One span per operation: `16-3-4=9` is `16-3=13`, then `13-4=9`, so each latent computes one operation.
 
 A step is split only if every intermediate result is a single token. `600*30/100=180` is one span: 18000 is more than one
-token, as are the 0.3 of `30/100*600=180` and the -3 of `2-5+9=6`, and a latent that mixes the tokens of a number loses their
-order. In a domain without `operations` (domains/base.py) this rule is the same as `step`.
+token, as are the 0.3 of `30/100*600=180` and the -3 of `2-5+9=6`. A latent that mixes the tokens of a number loses
+their order. In a domain without `operations` (domains/base.py) this rule is the same as `step`.
 """
 
 from dataclasses import dataclass
@@ -25,8 +25,8 @@ class Spans(Attached):
 
     def cut(self, step: str, domain: Domain) -> list[Span]:
         """Step → one span per operation, or one span if an intermediate result is not a single token; [] without symbols."""
-        assert self.pieces is not None, "attach comes first"
-        # differs from the paper: D76. It has one latent per step, whatever its number of operations
+        assert self.pieces is not None, "call attach first"
+        # differs from the paper: D76. It has one latent per step, for any number of operations
         return [span for part in split_operations(step, domain, self.pieces) for span in whole(part, domain)]
 
 

@@ -1,4 +1,4 @@
-"""One span per operation, with its inputs: the previous result, and what is done with it. The last result is the answer.
+"""One span per operation, with its inputs: the running result and the next operation. The last result is the answer.
 
     39+47=86, 86-20=66     operation     86 (of 39 + 47)     66 (of 86 - 20)     and 66 is the answer
                            plan          39 (then + 47)      86 (then - 20)      and 66 is the answer
@@ -28,7 +28,7 @@ class Config(Settings):
     """Settings of the plan rule."""
 
     symbols: int = Field(
-        0, ge=0, description="First symbols of an operation that its span includes: 2 is a number and a sign; 0: all."
+        0, ge=0, description="First symbols of an operation in its span: 2 is a number and an operator; 0: all."
     )
 
 
@@ -44,7 +44,7 @@ class Spans(Attached):
 
     def cut_chain(self, steps: Sequence[str], domain: Domain) -> list[list[Span]]:
         """Steps → the spans of each; a step without symbols has none."""
-        assert self.pieces is not None, "attach comes first"
+        assert self.pieces is not None, "call attach first"
         # differs from the paper: D77. There, a latent has the result of its own step
         out: list[list[Span]] = []
         before: tuple[str, ...] = ()

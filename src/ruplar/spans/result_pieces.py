@@ -25,7 +25,7 @@ class Spans(Attached):
 
     def cut(self, step: str, domain: Domain) -> list[Span]:
         """Step → one span per token of its result; one span without a result; [] without symbols."""
-        assert self.pieces is not None, "attach comes first"
+        assert self.pieces is not None, "call attach first"
         spans = whole(step, domain)
         result = spans[0].result if spans else ()
         # differs from the paper: D60. It mixes all tokens of a result into one latent, where their order is lost

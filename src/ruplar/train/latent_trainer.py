@@ -200,7 +200,7 @@ def _save_base(base: tuple[Any, Any], folder: Path) -> None:
             {file.name: fingerprint(file) for file in place.glob("*.safetensors")} for place in (draft, folder)
         )
         if old and new != old:
-            raise UserError(f"{folder}: is another model than the one passed. Choose another output_dir.")
+            raise UserError(f"{folder}: has another model than the one passed. Choose another output_dir.")
 
 
 def _base(model: Any, tokenizer: Any, config: BackboneConfig, device: str) -> tuple[Any, Any]:

@@ -40,8 +40,8 @@ def find_checkpoint(output: Path, resume: bool) -> Path | None:
 def check_settings(config: RunConfig, method: Method) -> None:
     if config.backbone.weights != "pretrained" and config.backbone.lora is not None:
         raise UserError(
-            "backbone.lora: an adapter is saved without the weights under it, and random or borrowed weights could not be "
-            "loaded again. Set backbone.lora: null to train all weights, or backbone.weights: pretrained."
+            "backbone.lora: an adapter is saved without its base weights, so random or borrowed weights could not be "
+            "reloaded. Set backbone.lora: null to train all weights, or backbone.weights: pretrained."
         )
     if config.speed.pack and not method.packs:
         raise UserError(
@@ -82,11 +82,11 @@ def write_recipe(file: Path, config: RunConfig, resume: bool) -> None:
 
 
 def write_start(file: Path, start: Mapping[str, str], resume: bool) -> None:
-    """Write the hash of the start weights; refuse to resume on other weights."""
+    """Write the hash of the initial weights; refuse to resume with other weights."""
     before = json.loads(file.read_text(encoding="utf-8")) if resume and file.is_file() else start
     if [*before.values()] != [*start.values()]:
         raise UserError(
-            f"{file}: this run was started from other weights than "
+            f"{file}: this run started from other weights than "
             f"{' '.join(start).removeprefix('start: ') or 'the plain backbone'} has now. Restore those, or start a new run in "
             "another --output."
         )

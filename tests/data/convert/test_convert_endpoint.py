@@ -101,7 +101,7 @@ def test_an_endpoint_that_cannot_be_used_stops_the_run_early(run, chat_server, s
 
 
 def test_an_endpoint_that_cannot_be_reached_is_an_error(run, sums):
-    with pytest.raises(UserError, match="gives no usable reply"):
+    with pytest.raises(UserError, match="returns no usable reply"):
         run(sums(3), SimpleNamespace(url="http://127.0.0.1:9/v1"))
 
 

@@ -130,6 +130,6 @@ def test_another_input_or_fewer_rows_are_refused_and_nothing_is_lost(prose, whol
     command = ("data", "convert", prose, tmp_path / "out.jsonl", "--limit", "2")
     refused = ruplar(*command)
     assert refused.code == 2 and "belongs to another input or other settings: 3 of its 5 rows" in refused.err
-    assert "name another OUTPUT, or start over with --force" in refused.err
+    assert "choose another OUTPUT, or start over with --force" in refused.err
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
     assert ruplar(*command, "--force").code == 0 and len(kept()) == 2

@@ -141,8 +141,8 @@ class Workers:
                 self.failures_in_a_row += 1
                 if failure.fatal or not self.answered or self.failures_in_a_row > self.by.concurrency:
                     raise UserError(
-                        f"{self.by.url} gives no usable reply ({failure}). Check --endpoint, --model and --api-key. Finished "
-                        "rows are stored: run the same command again to resume."
+                        f"{self.by.url} returns no usable reply ({failure}). Check --endpoint, --model and --api-key. "
+                        "Finished rows are stored: run the same command again to resume."
                     ) from None
                 self.store(row, {"reason": NO_REPLY, "detail": str(failure)})
 

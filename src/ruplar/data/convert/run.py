@@ -78,7 +78,7 @@ def convert(
         if other := len(entries.keys() - set(keys.values())):
             raise UserError(
                 f"{journal.name}: belongs to another input or other settings: {other:,} of its {len(entries):,} rows are not "
-                "in this conversion. Repeat the command that it is of, name another OUTPUT, or start over with --force."
+                "in this conversion. Repeat its command, choose another OUTPUT, or start over with --force."
             )
         if retry_rejected:
             entries = {key: entry for key, entry in entries.items() if "chain" in entry}
@@ -133,11 +133,11 @@ def _journal(path: Path) -> Iterator[tuple[IO[bytes], dict[str, Entry]]]:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             yield file, _entries(file)
     except BlockingIOError:
-        raise UserError(f"{path}: another conversion is using it. Wait for it, or name another OUTPUT.") from None
+        raise UserError(f"{path}: another conversion is using it. Wait for it, or choose another OUTPUT.") from None
     except OSError as error:
         raise UserError(
             f"{path}: cannot be written ({error.strerror}). Finished rows are stored: free some space and run the same "
-            "command again, or name another OUTPUT."
+            "command again, or choose another OUTPUT."
         ) from error
 
 

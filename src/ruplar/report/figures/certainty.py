@@ -1,4 +1,4 @@
-"""Stored answers of one row → how certain its soft tokens are: top probability, entropy, and one against the other."""
+"""Stored answers of one row → how certain its soft tokens are: top probability, entropy, and both together."""
 
 from collections.abc import Sequence
 
