@@ -160,14 +160,11 @@ def test_one_failure_does_not_stop_the_others_but_the_command_fails(server, rupl
     assert contents(tmp_path / "cache" / "data") == ["svamp-test.jsonl"]
 
 
-def test_unknown_names_and_sets_without_a_download_are_reported_before_anything_is_downloaded(
-    server, ruplar, monkeypatch
-):
-    known(monkeypatch, "prosqa-valid", url="")
-    found = ruplar("data", "fetch", "svamp", "svmp", "prosqa-valid")
+def test_unknown_names_and_sets_without_a_file_are_reported_before_anything_is_downloaded(server, ruplar):
+    found = ruplar("data", "fetch", "svamp", "svmp", "gsm8k-dev")
     assert found.code == 2 and server.requests == []
     assert "unknown dataset 'svmp'. Did you mean 'svamp'?" in found.err
-    assert "'prosqa-valid': no download known. Put the file in data/ as prosqa-valid.json." in found.err
+    assert "'gsm8k-dev' has no file. Fetch the sets it is read from: gsm8k-train, gsm8k-aug-valid." in found.err
 
 
 def test_without_a_name_the_sets_are_listed(server, ruplar, monkeypatch, tmp_path):
@@ -195,7 +192,7 @@ def test_the_fingerprint_ignores_order_and_how_numbers_and_spaces_are_written_an
     assert of(*same, same[0]) != one
 
 
-DOWNLOADABLE = {name: known for name, known in KNOWN_SETS.items() if known.url}
+DOWNLOADABLE = {name: known for name, known in KNOWN_SETS.items() if not known.of}
 
 
 @pytest.mark.parametrize("name", sorted(DOWNLOADABLE.keys() - {"gsm8k-aug-train", "gsm8k-test"}))
@@ -208,4 +205,4 @@ def test_every_download_is_at_a_fixed_commit_with_something_to_verify_it_by(foun
     assert found.rows > 0 and any(len(part) == 40 for part in found.url.split("/"))
     assert len(found.fingerprint or found.sha256) == 64
     assert sorted([len(found.fingerprint), len(found.sha256)]) == [0, 64]
-    assert found.url.endswith(os.path.splitext(found.file)[1])
+    assert found.picked or found.url.endswith(os.path.splitext(found.file)[1])
