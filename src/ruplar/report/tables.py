@@ -171,7 +171,7 @@ def _results(row: Row) -> dict[str, str]:
 def _costs(row: Row) -> dict[str, str]:
     return {
         "tokens processed": _averaged(_tokens(run.result) for run in row.runs),
-        "ms a question": _short(row.ms_per_question),
+        "ms per question": _short(row.ms_per_question),
         "ms at batch size 1": _averaged(run.result.ms_batch1 for run in row.runs),
         "inference memory (GB)": _averaged(run.result.peak_gb for run in row.runs),
         "training time": NONE if row.train_seconds is None else _time(row.train_seconds),
