@@ -1,4 +1,4 @@
-"""mkdocs hook: write the command-line reference, list the results appendix, and drop links that leave the site."""
+"""mkdocs hook: write the command-line reference, list the results appendix, name files that are not on the site, set line breaks."""
 
 from __future__ import annotations
 
@@ -25,9 +25,41 @@ def on_files(files: Files, config: Any) -> Files:
 
 
 def on_page_markdown(markdown: str, **_: Any) -> str:
-    """Render Markdown inside <details>, as GitHub does, and turn links that leave docs/ into plain text."""
+    """Render Markdown inside <details>, as GitHub does, and name the file instead of a link that leaves docs/."""
     markdown = markdown.replace("<details>", '<details markdown="1">')
-    return re.sub(r"\[([^\]]+)\]\(\.\./[^)]+\)", r"\1", markdown)
+    return re.sub(r"(\(?)\[([^\]]+)\]\(\.\./([^)#]+)[^)]*\)", _outside, markdown)
+
+
+def on_page_content(html: str, **_: Any) -> str:
+    """Set where lines may break, and link each figure to itself in full size, which a phone needs."""
+    html = re.sub(r"<td.*?</td>", lambda cell: re.sub("<code>([^<]*)</code>", _breakable, cell[0]), html, flags=re.S)
+    return re.sub("<pre.*?</pre>|<code.*?</code>|<[^>]*>|[^<]+", _unbroken, html, flags=re.S)
+
+
+def _outside(link: re.Match[str]) -> str:
+    before, text, file = link.groups()
+    if text.strip("/") in file:
+        return f"{before}`{file}`"
+    return f"({text} `{file}`" if before else f"{text} (`{file}`)"
+
+
+def _breakable(code: re.Match[str]) -> str:
+    """Let a long name in a table break behind its points, not inside a word; a pipe is still escaped there."""
+    name = re.sub("(?<=[a-z])[._=/]+(?=[a-z0-9])", r"\g<0><wbr>", code[1].replace("\\|", "|"))
+    return f"<code>{name}</code>"
+
+
+def _unbroken(piece: re.Match[str]) -> str:
+    """Keep an option, an interval, and a number with its unit or error in one piece."""
+    text = piece[0]
+    if source := re.match('<img [^>]*src="([^"]*)"', text):
+        return f'<a href="{source[1]}">{text}</a>'
+    if text.startswith("<"):
+        return re.sub(r"^<code>(?=--[\w-]+</code>)", '<code class="whole">', text)
+    text = re.sub(r"(?<=\d) (?=%)| (?=[ᵃᵇ¹²³⁴⁵])", "\u00a0", text)
+    text = re.sub(r"\bp (=|≤|≥|&lt;) (?=\d)", "p\u00a0\\1\u00a0", text)
+    text = re.sub(r"[\d.,]+ ±[\d.]+", r'<span class="error">\g<0></span>', text)
+    return re.sub(r"\[[−+\d.]+, [−+\d.]+\]|\d+(\.\d+)?e-\d", r'<span class="whole">\g<0></span>', text)
 
 
 def cli_reference() -> str:
@@ -42,7 +74,7 @@ def cli_reference() -> str:
         parts += [f"## `{path}`", "", (command.help or "").strip(), ""]
         rows = [_row(parameter) for parameter in command.params if not getattr(parameter, "hidden", False)]
         if rows:
-            parts += ["| | default | |", "| --- | --- | --- |", *rows, ""]
+            parts += ["| option | default | meaning |", "| --- | --- | --- |", *rows, ""]
     return "\n".join(parts)
 
 
@@ -57,9 +89,9 @@ def _commands(path: str, command: Any) -> Any:
 
 
 def _row(parameter: Any) -> str:
-    flags = ", ".join([*parameter.opts, *parameter.secondary_opts])
-    name = flags if parameter.param_type_name == "option" else str(parameter.name).upper()
+    flags = [*parameter.opts, *parameter.secondary_opts]
+    names = flags if parameter.param_type_name == "option" else [str(parameter.name).upper()]
     default = "" if parameter.required or parameter.default in (None, (), []) else parameter.default
     default = "" if callable(default) else str(default)
     text = (getattr(parameter, "help", None) or "").replace("|", "\\|").replace("\n", " ")
-    return f"| `{name}` | {f'`{default}`' if default else ''} | {text} |"
+    return f"| {', '.join(f'`{name}`' for name in names)} | {f'`{default}`' if default else ''} | {text} |"

@@ -66,6 +66,24 @@ def test_tables_inside_details_are_tables_on_the_site_too():
     assert html.count("<table>") == page.count("\n| ---") > 5 and "| ---" not in html
 
 
+def test_the_site_names_files_that_are_not_on_it_and_breaks_lines_where_a_reader_would():
+    pytest.importorskip("mkdocs", reason="the site was NOT tested: pip install -e '.[docs]'")
+    hooks = runpy.run_path(str(ROOT / "docs" / "hooks.py"))
+    page = (
+        "A [record](../results/x.json) (and [one](../results/y.json#z)) of the [README](../README.md), [here](log.md)."
+    )
+    assert hooks["on_page_markdown"](page) == (
+        "A record (`results/x.json`) (and one (`results/y.json`)) of the `README.md`, [here](log.md)."
+    )
+    assert hooks["on_page_markdown"]("([record](../results/x.json))") == "(record `results/x.json`)"
+    html = "<td>2.5 ±0.1 [2.4, 2.6]</td><td><code>a\\|b.c</code></td><p>95 %, p &lt; 0.1, <code>--final</code></p><pre>5 %</pre>"
+    assert hooks["on_page_content"](html) == (
+        '<td><span class="error">2.5 ±0.1</span> <span class="whole">[2.4, 2.6]</span></td><td><code>a|b.<wbr>c</code></td>'
+        '<p>95\u00a0%, p\u00a0&lt;\u00a00.1, <code class="whole">--final</code></p><pre>5 %</pre>'
+    )
+    assert hooks["on_page_content"]('<img alt="" src="x.png">') == '<a href="x.png"><img alt="" src="x.png"></a>'
+
+
 def test_links_from_other_files_to_the_docs_resolve():
     """Model cards, recipes, docstrings and benchmarks name pages and anchors, too."""
     broken = []

@@ -59,6 +59,9 @@ def test_the_table_and_the_figure_say_who_has_stopped(rows):
     ]
     drawing = draw(rows, grid=False)
     seen, cost = drawing.figure.axes
-    assert [line.get_label() for line in seen.containers] == ["Slow", "Done"]
+    assert [line.get_label() for line in seen.containers] == ["Done", "Slow"], "the most accurate first"
     assert seen.containers[0].lines[0].get_xdata().tolist() == [204_800, 819_200]
+    assert [name.get_text() for name in cost.get_yticklabels()] == ["Done  91.0 %", "Slow  60.0 %"]
+    assert [bar.get_width() for bar in cost.patches] == [rows[0].forwards] * 2
     assert cost.get_xlabel().startswith("forward passes") and "doubling (Done)" in drawing.caption
+    assert "By its mean also" not in drawing.caption and "by the intervals: Done." in drawing.caption

@@ -59,7 +59,7 @@ def test_the_selection_set_is_in_the_details_only_and_as_a_headline_is_called_on
         record = read_record(home)
         write_record(record.with_benchmark(record.benchmarks[0].model_copy(update={"name": "valid"})), home)
     before, _, details = page_of(tmp_path).partition("<details>")
-    assert "| method | seeds | SVAMP | #L | forward passes |" in before and "of svamp correctly" in before
+    assert "| method | seeds | SVAMP | #L | forward passes |" in before and "of SVAMP correctly" in before
     assert "| a | valid (selection) |" not in before and "| a | valid (selection) |" in details
     assert "it is not a test set" in details
     chosen_on = [row for row in collect(tmp_path) if row.benchmark == "valid"]

@@ -10,12 +10,12 @@ from dataclasses import dataclass, replace
 from ruplar.report.marks import marked
 from ruplar.report.rows import Row
 from ruplar.report.sets import is_selection
-from ruplar.report.table import NONE, Table
+from ruplar.report.table import MINUS, NONE, Table
 
 STOPPED = (
     "Accuracy in percent ± half its 95 % confidence interval, by training examples seen. Gain: points per doubling of the budget, "
     "between the last two budgets; its interval treats the two as independent. A gain within its interval: no longer improving, or "
-    "unclear where the interval is wider than ±3 points; fell: a loss beyond its interval."
+    "unclear where the interval is wider than ±3 points; fell: a loss beyond its interval. Seeds a/b: a at some budgets, b at others."
 )
 _CLEAR = 3.0
 """Half an interval, in points per doubling, up to which it says that a method has stopped improving."""
@@ -81,7 +81,7 @@ def curves_table(found: Sequence[Curve]) -> Table:
                 "/".join(sorted({str(len(row.seeds)) for row in curve.points.values()})),
                 *(NONE if row is None else f"{row.accuracy:.1f} ±{(row.high - row.low) / 2:.1f}" for row in cells),
                 f"{curve.last.forwards:.1f}",
-                f"{gain:+.1f} ±{half:.1f}",
+                f"{gain:+.1f} ±{half:.1f}".replace("-", MINUS),
                 curve.trend,
             )
         )

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ruplar.report.paper import BENCHMARKS
 from ruplar.report.rows import Row, method_of
 from ruplar.report.sets import ABOUT, is_selection, on_test_sets
 
@@ -22,9 +23,11 @@ def headline(rows: Sequence[Row], ablations: Ablations) -> str:
     text, direct = _named(group, "cot"), _named(group, "no_cot")
     soft = _best([row for row in group if method_of(row) not in ("cot", "no_cot") and row.latents > 0])
     first = soft or max(group, key=lambda row: row.accuracy)
-    kind = " (a selection set)" if is_selection(first.benchmark) else ""
+    name = BENCHMARKS.get(first.benchmark, first.benchmark) + (
+        " (a selection set)" if is_selection(first.benchmark) else ""
+    )
     sentence = (
-        f"{first.method} answers {first.accuracy:.1f} % of the {first.n:,} questions of {first.benchmark}{kind} correctly (95 % CI "
+        f"{first.method} answers {first.accuracy:.1f} % of the {first.n:,} questions of {name} correctly (95 % CI "
         f"{first.low:.1f} to {first.high:.1f}) with {first.forwards:.1f} forward passes per question"
     )
     if soft and text:
@@ -52,7 +55,8 @@ def failures(best: str, rows: Sequence[Row]) -> list[str]:
         below = [row for row in trained if direct and row.low <= direct.high]
         if not direct or not below:
             continue
-        about = f"{benchmark} ({ABOUT[benchmark]})" if benchmark in ABOUT else benchmark
+        name = BENCHMARKS.get(benchmark, benchmark)
+        about = f"{name} ({ABOUT[benchmark]})" if benchmark in ABOUT else name
         count = (
             f"the intervals of {len(below)} of {len(trained)} methods overlap that of a direct answer or are below it"
         )

@@ -77,5 +77,8 @@ def marks_note(rows: Iterable[Row]) -> str:
     tested = [marks for marks, row in asked if marks or any(run.result.frozen_at for run in row.runs)]
     if used == {BEFORE} and all(tested):
         return _ALL_BEFORE
+    if len(places) > 3:
+        folders = " and ".join(sorted({place.rpartition("/")[0] for place in places}))
+        places = [f"{len(places)} runs in {folders} (`model_from` in each run.json)"]
     meanings = {**_MEANING, REUSED: f"{_MEANING[REUSED]} {', '.join(places)}."}
     return " ".join(meaning for mark, meaning in meanings.items() if mark in used)

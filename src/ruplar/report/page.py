@@ -36,6 +36,11 @@ from ruplar.report.thoughts import certainty, thoughts
 log = logging.getLogger(__name__)
 
 TRY = " try "  # in the label of a try, after that of its row
+_MODELS = (
+    " Two models, per question: milliseconds of wall and of CPU time, the same as multiples of `ours`, forward passes and tokens "
+    "processed. ours: soft tokens; text: the written chain on the same engine; hf_cot: the same chain with Hugging Face `generate`."
+)
+_KINDS = ("batch", "pack", "liger", "compiled")  # what tells records of one shape apart
 _WIDEST = 120  # characters of a value of a bench record
 
 
@@ -87,14 +92,15 @@ def build(folder: Path, name: str, against: str | None = None, drafts: bool = Fa
     found = {f"{name}.png": draw(rows, bool(study.get("grid"))), f"{name}-soft-tokens.png": certainty(rows)}
     drawings = {file: drawing for file, drawing in found.items() if drawing is not None}
     cost, learning, ablated = cost_table(rows), curves(rows), latent_ablation_table(rows)
-    last = [curve.last for group in learning for curve in group]  # budgets are compared with equal ones
+    # budgets are compared with equal ones
+    last = [replace(curve.last, method=curve.method) for group in learning for curve in group]
     measured = "ms at batch size 1" in cost.names
     title = f"Study {study['name']}" if "name" in study else folder.resolve().name
     sections = [
         f"# {title}\n",
         _draft(every),
         f"{study['about']}\n" if study.get("about") else "",
-        headline(last or rows, _ablations(rows)),
+        ("After the last budget of training examples: " if last else "") + headline(last or rows, _ablations(rows)),
         *(curves_table(group).markdown() for group in learning),
         "" if learning else summary_table(rows).markdown(),
         _figure(drawings, f"{name}.png"),
@@ -189,7 +195,8 @@ def _bench_page(folder: Path, name: str) -> tuple[str, dict[str, Drawing]]:
         raise UserError(f"{folder}: nothing to report: no run.json and no bench record.")
     grown = [record for record in records if record["what"] == "growth"]
     drawings = {f"{name}.png": draw_growth(record) for record in grown[:1]}
-    sections = ["# Speed and memory\n", "Measured by `ruplar bench`.\n", _figure(drawings, f"{name}.png")]
+    about = _MODELS if any(record["what"] == "models" for record in records) else ""
+    sections = ["# Speed and memory\n", f"Measured by `ruplar bench`.{about}\n", _figure(drawings, f"{name}.png")]
     for record in records:
         values = [(key, _cell(value)) for key, value in record.items() if not isinstance(value, dict | list)]
         lines = tuple((key, value) for key, value in values if len(value) <= _WIDEST)
@@ -198,7 +205,9 @@ def _bench_page(folder: Path, name: str) -> tuple[str, dict[str, Drawing]]:
             rows = tuple(tuple(map(_cell, row.values())) for row in record["rows"])
             title = f"{record['shape']} against {record['text_model']}, {record['dtype']}, {where}, threads: {record['threads']}"
             sections.insert(2, to_markdown([Table(tuple(record["rows"][0]), rows, 1, title)]))
-        sections.append(_details(f"{record['what']}, {record['shape']}, {where}", Table(("field", "value"), lines, 2)))
+        kind = [key if record[key] is True else f"{key} {record[key]}" for key in _KINDS if record.get(key)]
+        title = ", ".join((record["what"], record["shape"], *kind, where))
+        sections.append(_details(title, Table(("field", "value"), lines, 2)))
     return "\n".join(section for section in sections if section), drawings
 
 

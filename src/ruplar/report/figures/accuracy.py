@@ -1,6 +1,8 @@
 """Rows and averages → figures of accuracy: against cost, and over the four benchmarks."""
 
 from collections.abc import Sequence
+from dataclasses import replace
+from textwrap import fill
 from typing import Any
 
 from ruplar.report.budgets import Curve
@@ -10,30 +12,36 @@ from ruplar.report.rows import Row
 
 @styled
 def draw_curves(curves: Sequence[Curve]) -> Drawing:
-    """Draw accuracy against the examples seen, and against forward passes after the last budget, for one benchmark."""
-    figure, axes = panels(1, 2, 14, 6.4)
-    for i, curve in enumerate(curves):
-        rows = list(curve.points.values())
-        bars = [[row.accuracy - row.low for row in rows], [row.high - row.accuracy for row in rows]]
-        axes[0].errorbar(
-            list(curve.points), [row.accuracy for row in rows], bars, label=curve.method, capsize=4,
-            color=SERIES[i % len(SERIES)], marker=MARKERS[i % len(MARKERS)], linestyle="-" if curve.trend == "yes" else "--",
+    """Draw accuracy against the examples seen, and beside it, in the order of the last accuracies, forward passes per question."""
+    figure, (seen, cost) = panels(1, 2, 14, 6.4, gridspec_kw={"width_ratios": [5, 3]})
+    ranked = sorted(curves, key=lambda curve: -curve.last.accuracy)
+    for y, curve in enumerate(ranked):
+        rows, colour, marker = list(curve.points.values()), SERIES[y % len(SERIES)], MARKERS[y % len(MARKERS)]
+        seen.errorbar(
+            list(curve.points), [row.accuracy for row in rows],
+            [[row.accuracy - row.low for row in rows], [row.high - row.accuracy for row in rows]],
+            label=curve.method, capsize=4, elinewidth=1.2, color=colour, marker=marker,
+            linestyle="-" if curve.trend == "yes" else "--",
         )  # fmt: skip
-    axes[0].set(xscale="log", xlabel="training examples seen", ylabel="accuracy, %")
+        cost.barh(y, curve.last.forwards, color=colour, height=0.6)
+        cost.plot(-0.04, y, color=colour, marker=marker, transform=cost.get_yaxis_transform(), clip_on=False)
+        cost.text(curve.last.forwards, y, f"  {curve.last.forwards:.1f}", va="center", fontsize=11)
     budgets = sorted({budget for curve in curves for budget in curve.points})
-    axes[0].set_xticks(budgets, [f"{budget / 1e6:.1f} M" for budget in budgets])
-    axes[0].minorticks_off()
-    _panel(axes[1], [curve.last for curve in curves], "forward passes per question, after the last budget")
-    handles, labels = axes[0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=min(4, len(labels)))
-    benchmark = curves[0].benchmark
+    seen.set(xscale="log", xlabel="training examples seen", ylabel="accuracy, %")
+    seen.set_xticks(budgets, [f"{budget / 1e6:.1f} M" for budget in budgets])
+    seen.minorticks_off()
+    cost.set_yticks(range(len(ranked)), [f"{curve.method}  {curve.last.accuracy:.1f} %" for curve in ranked])
+    cost.set(xlabel="forward passes per question", xlim=(0, 1.2 * max(curve.last.forwards for curve in curves)))
+    cost.tick_params(axis="y", length=0, pad=24)
+    cost.grid(axis="y", visible=False)
+    cost.invert_yaxis()
     stopped = ", ".join(curve.method for curve in curves if curve.trend != "yes") or "none"
     caption = (
-        f"Accuracy on {benchmark} with 95 % confidence intervals. Left: against the training examples seen; dashed lines gained "
-        f"no more than their interval in the last doubling ({stopped}). Right: against forward passes per "
-        "question after the last budget, with the Pareto front."
+        f"Left: accuracy on {curves[0].benchmark} with 95 % confidence intervals, against the training examples seen; dashed lines "
+        f"gained no more than their interval in the last doubling ({stopped}). Right: the methods by their accuracy after the last "
+        f"budget, with their forward passes. {_front([replace(curve.last, method=curve.method) for curve in curves])}"
     )
-    return Drawing(f"Learning curves on {benchmark}", caption, figure)
+    return Drawing(f"Learning curves on {curves[0].benchmark}", caption, figure)
 
 
 def frontier(rows: Sequence[Row]) -> list[Row]:
@@ -77,30 +85,6 @@ def _front(rows: Sequence[Row]) -> str:
     )
 
 
-def _panel(axes: Any, rows: Sequence[Row], label: str) -> None:
-    from matplotlib.ticker import LogLocator
-
-    front, certain = frontier(rows), clear(rows)
-    axes.plot(
-        [row.forwards for row in front], [row.accuracy for row in front],
-        color=INK, linewidth=1.4, linestyle="--", zorder=2, label="Pareto front",
-    )  # fmt: skip
-    for i, row in enumerate(rows):
-        axes.errorbar(
-            row.forwards, row.accuracy, [[row.accuracy - row.low], [row.high - row.accuracy]],
-            color=SERIES[i % len(SERIES)], marker=MARKERS[i % len(MARKERS)], markersize=12, capsize=5, linestyle="none",
-            markeredgecolor=INK if row in certain else PAPER, markeredgewidth=1.6, label=row.method, zorder=3,
-        )  # fmt: skip
-    axes.set_xscale("log")
-    axes.margins(x=0.12)
-    axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
-    axes.xaxis.set_major_formatter(lambda value, place=None: f"{value:g}")
-    axes.minorticks_off()
-    axes.set(xlabel=label, ylabel="accuracy, %")
-    low = min(row.low for row in rows)
-    axes.set_ylim(max(0.0, low - 4), min(101.5, max(row.high for row in rows) + 3))
-
-
 @styled
 def draw_frontier(found: Sequence[Row]) -> Drawing:
     """Draw accuracy and cost of rows of one benchmark, or of macro-averages: one line per method, the best at the top."""
@@ -126,7 +110,7 @@ def draw_frontier(found: Sequence[Row]) -> Drawing:
         latents = f", #L {row.latents:.1f}" if row.latents else ""
         cost.text(row.forwards, y, f"  {row.forwards:.1f}{latents}", va="center", color=INK, fontsize=11)
     # a folder's name has no slash: "w/o" in the paper
-    right.set_yticks(range(len(rows)), [row.method.replace("w-o ", "without ") for row in rows])
+    right.set_yticks(range(len(rows)), [fill(row.method.replace("w-o ", "without "), 38) for row in rows])
     right.set(xlabel=label, ylim=(-0.7, len(rows) - 0.3))
     right.set_xlim(left=0)
     cost.set(xlabel="forward passes per question", xlim=(0, 1.55 * max(row.forwards for row in rows)))
@@ -135,7 +119,8 @@ def draw_frontier(found: Sequence[Row]) -> Drawing:
     marks: dict[str, Any] = {"marker": "o", "markersize": 9, "markeredgewidth": 2, "linestyle": "none"}
     hollow: bool = any(len(row.seeds) == 1 for row in rows)
     for colour, face, name in (
-        (BLUE, BLUE, "clearly on the Pareto front"), (MUTED, MUTED, "others"), *([(MUTED, PAPER, "one model")] if hollow else []),
+        (BLUE, BLUE, "clearly on the Pareto front"), *([(MUTED, MUTED, "others")] if len(certain) < len(rows) else []),
+        *([(MUTED, PAPER, "one model")] if hollow else []),
     ):  # fmt: skip
         right.plot([], [], color=colour, markerfacecolor=face, label=name, **marks)
     figure.legend(*right.get_legend_handles_labels(), loc="outside lower center", ncols=3)

@@ -138,12 +138,12 @@ def _caption(sweeps: Sequence[Sweep]) -> str:
             if min(seeds) > 1
             else " (one seed: the variance of training is not covered)"
         )
-        + f". The small numbers are soft tokens per question (#L).{' ' + about + '.' if about else ''}"
+        + f". The small numbers at the bottom are soft tokens per question (#L).{' ' + about + '.' if about else ''}"
     )
 
 
 def _lengths(latents: Sequence[float]) -> str:
-    return "#L " + "–".join(dict.fromkeys(f"{of(latents):.1f}" for of in (min, max)))
+    return "–".join(dict.fromkeys(f"{of(latents):.1f}" for of in (min, max)))
 
 
 def _panel(axes: Any, sweep: Sweep, benchmarks: Sequence[str]) -> dict[str, Any]:
@@ -158,12 +158,10 @@ def _panel(axes: Any, sweep: Sweep, benchmarks: Sequence[str]) -> dict[str, Any]
             list(line), [r.accuracy for r in rows], [low, high],
             color=SERIES[i % len(SERIES)], marker=MARKERS[i % len(MARKERS)], capsize=5,
         )  # fmt: skip
-    for x in {x for line in sweep.lines.values() for x in line}:
-        rows = [line[x] for line in sweep.lines.values() if x in line]
-        axes.annotate(
-            _lengths([row.latents for row in rows]), (x, min(row.low for row in rows)), (0, -16),
-            textcoords="offset points", ha="center", fontsize=11,
-        )  # fmt: skip
+    for x in {x for line in sweep.lines.values() for x in line}:  # in one row below all intervals
+        lengths = _lengths([line[x].latents for line in sweep.lines.values() if x in line])
+        axes.text(x, 0.03, lengths, transform=axes.get_xaxis_transform(), ha="center", fontsize=11)
+    axes.text(0.01, 0.03, "#L", transform=axes.transAxes, fontsize=11)
     axes.set(xlabel=f"{sign}  ({sweep.setting})" if sign != sweep.setting else sign, ylabel="accuracy, %")
     axes.set_xticks(sorted({x for line in sweep.lines.values() for x in line}))
     axes.xaxis.set_major_formatter(lambda value, place=None: f"{value:g}")
