@@ -17,8 +17,6 @@ from ruplar.evaluate.benchmark import evaluate  # noqa: E402
 from ruplar.evaluate.lm_eval import RuplarLM, decoding_of  # noqa: E402
 
 TASKS = Path(__file__).parents[2] / "benchmarks" / "lm_eval"
-
-
 RELEASED = TASKS.parents[1] / "models" / "smollm2-135m-ruplar"
 
 

@@ -1,6 +1,7 @@
 from pathlib import Path
 
 import pytest
+from cases import cases
 from report_toys import record, write_run
 
 from ruplar.errors import UserError
@@ -47,22 +48,10 @@ def test_means_of_different_trainings_are_draws_as_seeds_are():
     assert row.seeds == (1, 3) and row.accuracy == pytest.approx(41.0)
 
 
-@pytest.mark.parametrize(
-    ("records", "message"),
-    [
-        ([record(1), record(2, prior="gumbel")], "differ in prior.name"),
-        ([record(1), record(1)], "two runs have seed 1"),
-        ([record(1), record(2, n=900)], "one run has 1,000 questions and another 900"),
-        ([record(1, mean_of=[1, 2]), record(2, mean_of=[2, 3])], "two soups share the training of seed 2"),
-        ([record(1, mean_of=[1, 2]), record(3, mean_of=[3, 4, 5])], "soups of different numbers of seeds"),
-        ([record(1, mean_of=[1, 2]), record(3)], "or a soup and a single training, are not one row"),
-        ([record(limit=10)], "cannot be in a table"),
-        ([record(dirty=True)], "uncommitted changes"),
-    ],
-)
+@pytest.mark.parametrize(("records", "message"), cases(__file__, "not_pooled"))
 def test_what_must_not_be_pooled_is_refused(records, message):
     with pytest.raises(UserError, match=message):
-        pooled(*records)
+        pooled(*(record(**fields) for fields in records))
 
 
 def test_partial_runs_below_a_folder_are_left_out_and_named_ones_refused(tmp_path):

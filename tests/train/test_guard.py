@@ -48,8 +48,6 @@ def test_a_part_may_not_take_a_name_that_a_row_of_the_curve_has():
 
 
 COLLAPSED = {"entropy": 0.001, "prior": 9.0, "same_top": 1.0, "went_on": 1.0}
-
-
 HEALTHY = {**COLLAPSED, "prior": 0.1}
 HALTED = {"entropy": 2.0, "prior": 3.0, "same_top": 1.0, "went_on": 0.0}
 

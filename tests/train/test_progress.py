@@ -19,8 +19,6 @@ ROW = {
     "memory_gb": 11.2,
 }
 PARTS = ("answer", "prior", "align")
-
-
 VALID = {"eval_accuracy": 0.625, "eval_latents": 2.4, "eval_forwards": 5.3, "eval_halting": 0.98}
 
 

@@ -48,19 +48,18 @@ def test_steps_beyond_plain_arithmetic_have_no_program(step):
     assert program.parse(step) is None
 
 
-@pytest.mark.parametrize(
-    ("value", "like", "text"),
-    [
-        (Fraction(3, 4), ".50", ".75"),
-        (Fraction(3, 4), "0.5", "0.75"),
-        (96, "144.00", "96.00"),
-        (3, "2.5", "3"),
-        (Fraction(7, 2), "2.50", "3.50"),
-        (Fraction(1, 3), "0.5", None),
-    ],
-)
+NUMBERS = [
+    ("3/4", ".50", ".75"),
+    ("3/4", "0.5", "0.75"),
+    (96, "144.00", "96.00"),
+    (3, "2.5", "3"),
+    ("7/2", "2.50", "3.50"),
+]
+
+
+@pytest.mark.parametrize(("value", "like", "text"), [*NUMBERS, ("1/3", "0.5", None)])
 def test_numbers_are_written_in_the_format_of_another(value, like, text):
-    assert program.write(value, like) == text
+    assert program.write(Fraction(value) if isinstance(value, str) else value, like) == text
 
 
 def test_operands_are_variables_results_or_constants():
