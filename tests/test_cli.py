@@ -7,10 +7,12 @@ import sys
 from pathlib import Path
 
 import pytest
+from pydantic import Field
 from said import Said
 from typer.testing import CliRunner
 
 from ruplar.cli import app
+from ruplar.cli.options import _option
 from ruplar.evaluate.record import read_record, read_samples
 from ruplar.model.store import find_model
 
@@ -39,6 +41,11 @@ def shares(said: Said) -> dict[str, float]:
     [step] = said.json["steps"]
     [span] = step["spans"]
     return {token["token"]: token["prob"] for token in span["tokens"]}
+
+
+def test_an_option_has_both_bounds_of_its_setting():
+    option = _option("max_n", Field(4, ge=1, le=9)).default
+    assert (option.min, option.max) == (1, 9)
 
 
 WORKED = ("preview", "--json", "--prior", "mixture", "--set", "prior.semantics=paper", "<<20*1.20=24>>")

@@ -160,11 +160,13 @@ def test_one_failure_does_not_stop_the_others_but_the_command_fails(server, rupl
     assert contents(tmp_path / "cache" / "data") == ["svamp-test.jsonl"]
 
 
-def test_unknown_names_and_sets_without_a_file_are_reported_before_anything_is_downloaded(server, ruplar):
-    found = ruplar("data", "fetch", "svamp", "svmp", "gsm8k-dev")
+def test_unknown_names_and_sets_without_a_file_are_reported_before_anything_is_downloaded(server, ruplar, monkeypatch):
+    known(monkeypatch, "multiarith", url="")
+    found = ruplar("data", "fetch", "svamp", "svmp", "gsm8k-dev", "multiarith")
     assert found.code == 2 and server.requests == []
     assert "unknown dataset 'svmp'. Did you mean 'svamp'?" in found.err
     assert "'gsm8k-dev' has no file. Fetch the sets it is read from: gsm8k-train, gsm8k-aug-valid." in found.err
+    assert "'multiarith' has no url in known_sets.yaml. Put multiarith-test.jsonl in data/ yourself." in found.err
 
 
 def test_without_a_name_the_sets_are_listed(server, ruplar, monkeypatch, tmp_path):

@@ -63,12 +63,10 @@ def test_the_python_of_the_page_answers(capsys):
 
 
 @pytest.mark.slow
-def test_the_python_of_the_page_trains(tmp_path, monkeypatch):
+def test_the_python_of_the_page_trains_until_it_answers(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    short = TRAIN.replace("max_steps=100", "max_steps=2")
-    assert short != TRAIN
-    exec(compile(short, "README.md", "exec"), {})
-    assert list((tmp_path / "runs" / "mine").rglob("*.safetensors"))
+    exec(compile(TRAIN, "README.md", "exec"), {})
+    assert capsys.readouterr().out == "\\boxed{28}\n"  # seven bags of four
 
 
 def test_the_make_targets_of_the_page_exist():

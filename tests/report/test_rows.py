@@ -66,14 +66,8 @@ def test_partial_runs_below_a_folder_are_left_out_and_named_ones_refused(tmp_pat
 def test_a_folder_of_partial_runs_alone_says_so_and_why(tmp_path):
     write_record(record(1, dirty=True), tmp_path / "a")
     write_record(record(2).model_copy(update={"benchmarks": []}), tmp_path / "b")
-    with pytest.raises(UserError) as refused:
+    with pytest.raises(UserError, match=r"(?s)these runs, so no table;.*uncommitted changes.*no benchmark result"):
         collect(tmp_path)
-    said = str(refused.value)
-    assert (
-        "none of these runs can be in a table" in said
-        and "uncommitted changes" in said
-        and "no benchmark result" in said
-    )
     (tmp_path / "empty").mkdir()
     with pytest.raises(UserError, match="no run found"):
         collect(tmp_path / "empty")

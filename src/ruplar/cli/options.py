@@ -75,7 +75,7 @@ NoiseScale = Annotated[
 def options_of(settings: type[Settings]) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Return a decorator that replaces a command's keyword-only parameter of this class by one option per field.
 
-    An option has the field's default, lower bound (`ge`) and description; `max_n` is `--max-n`.
+    An option has the field's default, bounds (`ge`, `le`) and description; `max_n` is `--max-n`.
     """
 
     def decorate(command: Callable[..., None]) -> Callable[..., None]:
@@ -96,8 +96,8 @@ def options_of(settings: type[Settings]) -> Callable[[Callable[..., None]], Call
 
 
 def _option(name: str, field: FieldInfo) -> inspect.Parameter:
-    least = next((bound.ge for bound in field.metadata if hasattr(bound, "ge")), None)
-    option = typer.Option(field.default, min=least, help=field.description)
+    bounds = {side: getattr(bound, side) for bound in field.metadata for side in ("ge", "le") if hasattr(bound, side)}
+    option = typer.Option(field.default, min=bounds.get("ge"), max=bounds.get("le"), help=field.description)
     return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=option, annotation=field.annotation)
 
 

@@ -137,7 +137,7 @@ def train(
     where = options.pick_device(device)
     if where == "cpu" and config.training.get("bf16"):
         out.print(
-            f"{config.name} is meant for a GPU (training.bf16: true); on a CPU it takes hours or days. "
+            f"{config.name} is meant for a GPU (training.bf16: true); on a CPU the whole run takes hours or days. "
             "For a CPU: `ruplar train embedded-live`.",
             style="yellow",
             highlight=False,

@@ -81,6 +81,8 @@ def check_names(names: Iterable[str]) -> None:
             problems.append(unknown("dataset", name, KNOWN_SETS))
         elif KNOWN_SETS[name].of:
             problems.append(f"'{name}' has no file. Fetch the sets it is read from: {', '.join(parts_of(name))}.")
+        elif not KNOWN_SETS[name].url:
+            problems.append(f"'{name}' has no url in known_sets.yaml. Put {KNOWN_SETS[name].file} in data/ yourself.")
     if problems:
         raise UserError(*problems)
 

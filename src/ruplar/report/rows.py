@@ -100,7 +100,7 @@ def find_runs(paths: Iterable[str | Path], drafts: bool = False) -> list[Run]:
             found += [] if why else [Run(file.parent, record, result) for result in record.benchmarks]
     if not found and left_out:
         more = [f"and {len(left_out) - SHOWN} more"] if len(left_out) > SHOWN else []
-        raise UserError(*left_out[:SHOWN], *more, where="none of these runs can be in a table")
+        raise UserError(*left_out[:SHOWN], *more, where="these runs, so no table; `--page FILE --drafts` shows them")
     if not found:
         raise UserError("no run found: no run.json in these folders.")
     for reason in left_out:

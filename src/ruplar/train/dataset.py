@@ -191,7 +191,7 @@ def examples_of(
     """
     unknown = sorted(set(columns or ()) - set(COLUMNS))
     if unknown:
-        raise UserError(f"columns: unknown key '{unknown[0]}'. The keys are {', '.join(COLUMNS)}.")
+        raise UserError(f"columns: unknown key '{unknown[0]}'. The keys are {', '.join(COLUMNS)}, the values yours.")
     names = {column: (columns or {}).get(column, column) for column in COLUMNS}
     examples = Spool()
     problems: list[str] = []

@@ -176,7 +176,8 @@ class Guard:
             raise TrainingStopped(
                 f"training stopped: the latents have collapsed. Over the last {self.window} log rows every latent predicts "
                 f"the same token for every question (entropy {row['entropy']:.3f} nats, prior loss {row['prior']:.2f}). "
-                f"Lower training.learning_rate, raise method.prior_weight or lower method.align_weight. {_checkpoint(last_good)}"
+                "If that loss is still falling, raise training.learning_rate; otherwise lower it, raise method.prior_weight or lower "
+                f"method.align_weight. {_checkpoint(last_good)}"
             )
         if self._full(self._halted):
             raise TrainingStopped(

@@ -32,7 +32,7 @@ def find_checkpoint(output: Path, resume: bool) -> Path | None:
         return start
     if any(output.glob("checkpoint-*")) or (output / METRICS).exists():
         raise UserError(
-            f"{output}: contains a run already. Add --resume to resume it, choose another --output, or remove the folder."
+            f"{output}: contains a run already. Add --resume (Python: resume=True), choose another folder, or remove this one."
         )
     return None
 
