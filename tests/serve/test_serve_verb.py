@@ -11,6 +11,9 @@ import pytest
 from cases import cases
 from serve_toys import APPLES
 
+from ruplar.serve.app import ServerConfig, load_models
+from ruplar.serve.schemas import Limits
+
 pytestmark = pytest.mark.slow
 
 RUPLAR = [sys.executable, "-m", "ruplar"]
@@ -65,8 +68,5 @@ def test_mistakes_are_told_in_words(words, said):
 
 
 def test_both_models_are_loaded_in_the_named_data_type():
-    from ruplar.serve.app import ServerConfig, load_models
-    from ruplar.serve.schemas import Limits
-
     registry = load_models(ServerConfig(model="embedded", dtype="bfloat16"), Limits(slots=1))
     assert [str(w.model.backbone.embedding_weight.dtype) for w in registry.workers.values()] == ["torch.bfloat16"] * 2

@@ -98,6 +98,7 @@ def test_chains_as_text_other_column_names_and_plugins_by_name_or_settings(tiny,
     metadata = trainer.model.metadata
     assert metadata.method.settings["align_weight"] == 0.5 and metadata.prior.settings["operand_share"] == 0.3
     assert metadata.spans.name == "operation"
+    assert TrainConfig(output_dir="x").run_config("ruplar", "embedded", False).training["learning_rate"] == 3e-4
 
 
 def test_a_method_without_steps_needs_none_and_a_run_is_resumed(tiny, tmp_path):
@@ -137,6 +138,7 @@ def test_a_bad_row_is_named_with_its_column(tiny, tmp_path, change, message):
     ("given", "message"),
     [
         ({"train_dataset": []}, "train_dataset: has no rows"),
+        ({"train_dataset": "chains.jsonl"}, "train_dataset: 'chains.jsonl' is a path. Pass its rows"),
         ({"train_dataset": ["a text"] * 9}, r"(?s)train_dataset\[0\]: is a str, not a dict.*… and 4 more rows"),
         ({"columns": {"chain": "steps"}}, "columns: unknown key 'chain'. The keys are question, steps, answer"),
         ({"eval_dataset": [{"question": "How many?"}]}, r"eval_dataset\[0\]: column 'answer' is missing"),

@@ -94,16 +94,12 @@ def test_tokens_are_those_of_the_start_that_training_opens(tmp_path, digit_base,
     assert (words.markers, words.pad_id) == (model.markers, model.pad_id)
 
 
-@pytest.mark.parametrize(
-    ("settings", "said"),
-    [({"method": "coconut"}, "method 'coconut' changes"), ({"prior": "gumbel"}, "prior 'gumbel' changes")],
-    ids=["method", "prior"],
-)
-def test_rows_that_change_between_epochs_are_loaded_but_not_pretokenized(recipe, tmp_path, settings, said):
-    done = prepare(recipe(**settings), tmp_path / ENCODED)
-    assert done.folder is None and done.note.startswith(said) and done.chains == 64
+@pytest.mark.parametrize(("kind", "name"), [("method", "coconut"), ("prior", "gumbel")])
+def test_rows_that_change_between_epochs_are_loaded_but_not_pretokenized(recipe, tmp_path, kind, name):
+    done = prepare(recipe(**{kind: name}), tmp_path / ENCODED)
+    assert done.folder is None and done.note.startswith(f"{kind} '{name}' changes") and done.chains == 64
     assert len(list((tmp_path / ENCODED).glob("[!.]*"))) == 1  # the loaded chains
-    prepare(recipe(against=False, **settings), tmp_path / "other")
+    prepare(recipe(against=False, **{kind: name}), tmp_path / "other")
     assert not (tmp_path / "other").exists()
 
 

@@ -76,6 +76,7 @@ def test_a_run_is_not_resumed_upon_another_start(config, tmp_path, monkeypatch):
 
 
 def test_an_existing_run_is_not_overwritten_and_resuming_with_a_changed_recipe_warns(config, tmp_path, caplog):
+    (tmp_path / "metrics.jsonl").touch()  # left by a run that failed before its first step
     train(config(max_steps=2, **SAVING), output=tmp_path)
     with pytest.raises(UserError, match="contains a run already. Add --resume"):
         train(config(max_steps=2, **SAVING), output=tmp_path)

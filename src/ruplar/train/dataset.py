@@ -17,6 +17,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from os import PathLike
 from typing import Any
 
 from ruplar.config import DataSettings
@@ -192,6 +193,8 @@ def examples_of(
     unknown = sorted(set(columns or ()) - set(COLUMNS))
     if unknown:
         raise UserError(f"columns: unknown key '{unknown[0]}'. The keys are {', '.join(COLUMNS)}, the values yours.")
+    if isinstance(rows, str | PathLike):
+        raise UserError(f"{name}: '{rows}' is a path. Pass its rows, or train on it with a recipe (data.train).")
     names = {column: (columns or {}).get(column, column) for column in COLUMNS}
     examples = Spool()
     problems: list[str] = []

@@ -47,6 +47,7 @@ class TrainConfig(Settings):
     model_config = ConfigDict(extra="allow")
 
     output_dir: Path = Field(description="The run folder: checkpoints, curve and model.")
+    learning_rate: float = Field(3e-4, gt=0, description="Peak learning rate; with all weights (lora=None) lower it.")
     seed: int = Field(777, description="Random seed of weights, row order and priors that sample.")
     method_args: dict[str, Any] = Field({}, description="Settings of the method, e.g. {'align_weight': 0.1}.")
     prior: str | dict[str, Any] = Field("mixture", description="Prior by name, or with settings: {'name': …}.")
@@ -80,7 +81,7 @@ class TrainConfig(Settings):
             "spans": self.spans,
             "prior": self.prior,
             "method": {"name": method, **self.method_args},
-            "training": dict(self.model_extra or {}),
+            "training": {"learning_rate": self.learning_rate, **(self.model_extra or {})},
             "speed": self.speed,
             "validation": self.validation,
         }

@@ -30,7 +30,7 @@ def find_checkpoint(output: Path, resume: bool) -> Path | None:
         if start is None:
             log.warning("%s: no complete checkpoint to resume from; starting from the beginning.", output)
         return start
-    if any(output.glob("checkpoint-*")) or (output / METRICS).exists():
+    if any(output.glob("checkpoint-*")) or (output / METRICS).is_file() and (output / METRICS).stat().st_size:
         raise UserError(
             f"{output}: contains a run already. Add --resume (Python: resume=True), choose another folder, or remove this one."
         )
