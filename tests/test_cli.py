@@ -89,7 +89,7 @@ def test_three_mistakes_in_a_recipe_are_told_at_once_before_torch_is_imported(tm
 
 
 def test_a_recipe_for_a_gpu_says_so_on_a_cpu_before_anything_is_loaded(ruplar, tmp_path):
-    (tmp_path / "metrics.jsonl").touch()  # the folder of another run, which training refuses to write to
+    (tmp_path / "metrics.jsonl").write_text("{}\n")  # the folder of another run, which training refuses to write to
     said = ruplar("train", "embedded-ruplar", "--output", tmp_path, "--device", "cpu")
     assert said.code == 2 and "embedded-ruplar is meant for a GPU" in " ".join(said.out.split())
     assert "ruplar train embedded-live" in said.out
