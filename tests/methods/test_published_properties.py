@@ -11,7 +11,7 @@ from ruplar import plugins
 from ruplar.data.collate import collate
 from ruplar.types import Example, SampleContext
 
-STEPS, BATCH, HELD_OUT = 250, 64, 100
+STEPS, BATCH, HELD_OUT = 350, 64, 100
 
 
 def sums() -> list[Example]:
