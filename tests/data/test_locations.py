@@ -43,13 +43,14 @@ def bare(tmp_path, monkeypatch):
     return tmp_path
 
 
-def test_a_known_name_is_its_file_or_else_its_hub_set(data, bare):
+def test_a_known_name_is_its_file_or_else_its_hub_set(data, bare, monkeypatch):
     assert locate("svamp", data).path == data / "svamp-test.jsonl"
     assert locate("svamp", bare).name == "hub:ChilleD/SVAMP:train+test"
-    with pytest.raises(
-        UserError, match="date-understanding-test.jsonl: not found in .*no Hub set.*Run `ruplar data fetch"
-    ):
-        locate("date-understanding", bare)
+    missing = "date-understanding-test.jsonl: not found in .*no Hub set has the same rows. "
+    for url, hint in ("x", "Run `ruplar data fetch date-understanding`, put it"), ("", "Put it"):
+        monkeypatch.setitem(KNOWN_SETS, "date-understanding", replace(KNOWN_SETS["date-understanding"], url=url))
+        with pytest.raises(UserError, match=missing + hint):
+            locate("date-understanding", bare)
 
 
 def smallest_digests(folder, count):

@@ -194,7 +194,7 @@ def test_metrics_count_what_happened(small):
     before = read()
     httpx.post(small.url + PATH, json=CHAT, timeout=30)
     httpx.post(small.url + PATH, json=CHAT | {"n": -1})
-    for path in ("/health", "/nowhere"):
+    for path in ("/health", "/nowhere", "/v1/models/embedded"):
         httpx.get(small.url + path)
     after = read()
 
@@ -204,7 +204,7 @@ def test_metrics_count_what_happened(small):
     assert grew(f'ruplar_requests_total{{route="{PATH}",status="200"}}') == 1
     assert grew(f'ruplar_requests_total{{route="{PATH}",status="400"}}') == 1
     assert grew(f'ruplar_request_seconds_count{{route="{PATH}"}}') == 2
-    assert grew('ruplar_requests_total{route="/health",status="200"}') == 1
-    assert grew('ruplar_requests_total{route="other",status="404"}') == 1
+    for route, status in ("/health", 200), ("/v1/models", 200), ("other", 404):
+        assert grew(f'ruplar_requests_total{{route="{route}",status="{status}"}}') == 1
     assert grew('ruplar_latents_count{model="embedded"}') == 1 and grew('ruplar_latents_sum{model="embedded"}') == 2
     assert after['ruplar_queue_length{model="embedded"}'] == after['ruplar_slots_in_use{model="embedded"}'] == 0

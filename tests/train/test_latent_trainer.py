@@ -98,7 +98,7 @@ def test_chains_as_text_other_column_names_and_plugins_by_name_or_settings(tiny,
     metadata = trainer.model.metadata
     assert metadata.method.settings["align_weight"] == 0.5 and metadata.prior.settings["operand_share"] == 0.3
     assert metadata.spans.name == "operation"
-    assert TrainConfig(output_dir="x").run_config("ruplar", "embedded", False).training["learning_rate"] == 3e-4
+    assert TrainConfig().run_config("ruplar", "embedded", False).training["learning_rate"] == 3e-4
 
 
 def test_a_method_without_steps_needs_none_and_a_run_is_resumed(tiny, tmp_path):

@@ -161,9 +161,9 @@ def _locate_known(name: str, folders: Sequence[Path]) -> Location:
             hub=known.hub,
             hint=f"{missing}. Run `ruplar data fetch {name}`, or set RUPLAR_DATA to the folder that holds it.",
         )
+    put = f"Run `ruplar data fetch {name}`, put" if known.url else "Put"
     raise UserError(
-        f"{missing}, and no Hub set has the same rows. Run `ruplar data fetch {name}`, put it in one of these folders, or set "
-        "RUPLAR_DATA to its folder."
+        f"{missing}, and no Hub set has the same rows. {put} it in one of these folders, or set RUPLAR_DATA to its folder."
     )
 
 

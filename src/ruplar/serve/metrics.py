@@ -35,7 +35,8 @@ class Metrics:
         self.busy.labels(name).set_function(lambda: len(scheduler.in_flight))
 
     def request(self, path: str, status: int, seconds: float) -> None:
-        route = path if path in self.routes else "/static" if path.startswith("/static/") else "other"
+        folder = next((one for one in ("/static", "/v1/models") if path.startswith(f"{one}/")), "other")
+        route = path if path in self.routes else folder
         self.requests.labels(route, str(status)).inc()
         self.seconds.labels(route).observe(seconds)
 

@@ -46,7 +46,7 @@ class TrainConfig(Settings):
 
     model_config = ConfigDict(extra="allow")
 
-    output_dir: Path = Field(description="The run folder: checkpoints, curve and model.")
+    output_dir: Path = Field(Path("trainer_output"), description="The run folder: checkpoints, curve and model.")
     learning_rate: float = Field(3e-4, gt=0, description="Peak learning rate; with all weights (lora=None) lower it.")
     seed: int = Field(777, description="Random seed of weights, row order and priors that sample.")
     method_args: dict[str, Any] = Field({}, description="Settings of the method, e.g. {'align_weight': 0.1}.")
