@@ -276,7 +276,7 @@ def test_soft_tokens_and_forward_passes_of_the_readme_are_means_over_the_four_se
 ABLATED = {
     "RuPLaR-plan": "RuPLaR-plan",
     "RuPLaR-plan, soup (released)": "RuPLaR-plan, model soup of 3 seeds",
-    "RuPLaR, one soft token per operation": "RuPLaR, one soft token per operation",
+    "RuPLaR-plus, one soft token per operation": "RuPLaR-plus, one soft token per operation",
     "CoLaR-2": "CoLaR-2",
 }
 MODES = ("real", "none", "random", "shuffled", "zero", "argmax")
