@@ -85,7 +85,7 @@ def test_three_mistakes_in_a_recipe_are_told_at_once_before_torch_is_imported(tm
         "training.learning_rate: must be a number, got 'fast'.",
     ):
         assert problem in said.err
-    assert not torch
+    assert not torch, "a module imported at start imports torch; import it inside a function"
 
 
 def test_a_recipe_for_a_gpu_says_so_on_a_cpu_before_anything_is_loaded(ruplar, tmp_path):

@@ -100,15 +100,16 @@ class Item:
     ids: list[int]  # token id of every position; a placeholder (any valid id) at a latent
     labels: list[int]  # for each position the id to predict *at that position from the one before it*, or -100
     latent_at: list[int] = field(default_factory=list)  # positions of the latents, ascending
-    # one per latent, for methods that train on priors; else empty
-    priors: list[SparsePrior] = field(default_factory=list)
+    priors: list[SparsePrior] = field(default_factory=list)  # one per latent where a method trains on priors
     question_at: int = 0  # position of the token that closes the question
     mark_at: list[int] = field(default_factory=list)  # other positions that the method needs in the batch
-    # one vector of F numbers per latent, for methods that use them; else empty
-    features: list[np.ndarray] = field(default_factory=list)
-    # companion sequences by name, such as the teacher's text. Every item of a method has the same names; the list of
-    # an item may be empty
+    features: list[np.ndarray] = field(default_factory=list)  # [F] per latent where a method uses them
+    # companion sequences by name, such as the teacher's text; all items of a method have the same names
     also: dict[str, list[Item]] = field(default_factory=dict)
+
+    def __post_init__(self):
+        if len(self.labels) != len(self.ids):
+            raise ValueError(f"{len(self.ids)} ids but {len(self.labels)} labels; -100 where nothing is learned")
 
 
 @dataclass(slots=True)
@@ -119,8 +120,7 @@ class Batch:
     mask: Any  # [B, S] 0 for padding, else the number of the sequence in its row: 1, 2, ..; always 1 if not packed
     positions: Any  # [B, S] position ids, counted from the first token of each sequence
     latent_at: Any  # [M] input position of each latent. It is predicted at `latent_at - 1`
-    # [M] weight of each latent in a mean over its sequence, then over sequences: 1 / N of its sequence
-    latent_share: Any
+    latent_share: Any  # [M] weight of each latent in a mean over sequences: 1 / latents of its sequence
     question_at: Any  # [M] position where the question of this latent's sequence closes
     prior_ids: Any  # [M, K] token ids of each prior; 0 in unused places
     prior_probs: Any  # [M, K] float32, 0 in unused places
@@ -132,8 +132,7 @@ class Batch:
     packed: bool = False  # whether a row may contain several sequences, which then must not attend to each other
     mark_at: Any = None  # [X] marked positions of the items, in the order of the latents
     features: Any = None  # [M, F] float32, one row per latent; None without features
-    # companion sequences by name, those of all items in the order of the latents, one per row, padded on the right.
-    # Such a batch may have no rows
+    # companion sequences by name, of all items in the order of the latents, one per row, padded on the right; may be empty
     also: dict[str, Batch] = field(default_factory=dict)
     # packed: [sequences + 1] int32, where each sequence and each padding starts in [B*S], and B*S
     segments: Any = None

@@ -77,6 +77,8 @@ def test_items_without_latents_labels_marks_or_companions_are_a_batch():
     batch = collate([Item(ids=[3, 4, 5], labels=[NONE] * 3) for _ in range(2)], 0)
     assert batch.ids.tolist() == [[3, 4, 5]] * 2 and batch.totals.tolist() == [0, 0, 0]
     assert batch.prior_ids.shape == (0, 1) and batch.latent_at.shape == (0,) and batch.features is None
+    with pytest.raises(ValueError, match="3 ids but 1 labels"):
+        Item(ids=[3, 4, 5], labels=[5])
 
 
 def _random_item(seed, companions=True):

@@ -194,7 +194,7 @@ def test_the_fingerprint_ignores_order_and_how_numbers_and_spaces_are_written_an
     assert of(*same, same[0]) != one
 
 
-DOWNLOADABLE = {name: known for name, known in KNOWN_SETS.items() if not known.of}
+DOWNLOADABLE = {name: known for name, known in KNOWN_SETS.items() if known.url}
 
 
 @pytest.mark.parametrize("name", sorted(DOWNLOADABLE.keys() - {"gsm8k-aug-train", "gsm8k-test"}))

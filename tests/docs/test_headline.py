@@ -16,7 +16,7 @@ README = (ROOT / "README.md").read_text(encoding="utf-8")
 SETS = ("gsm8k-aug", "gsm-hard", "svamp", "multiarith")
 STUDIES = ("smollm2", "smollm2-baselines", "qwen-0.5b")
 ROWS = {label: tuple(row) for label, row in cases(__file__, "rows").items()}
-SHARES, IN_README, QWEN = (cases(__file__, name) for name in ("shares", "in_readme", "larger_backbone"))
+SHARES, IN_README, QWEN, TIMED = (cases(__file__, n) for n in ("shares", "in_readme", "larger_backbone", "timed"))
 
 
 def table(page: str, first: str) -> dict[str, list[str]]:
@@ -126,12 +126,6 @@ def test_the_readmes_share_of_cot_is_the_ratio_of_two_macro_averages(records):
         assert float(shown) == round(100 * ours / cot, 1), label
 
 
-TIMED = {
-    "written chain, model soup of 3 seeds": "CoT-SFT, released text model",
-    "RuPLaR-plan, model soup of 3 seeds (released)": "RuPLaR-plan (canonical operands, question repeated), soup of 3 seeds",
-}
-
-
 def test_the_readmes_milliseconds_are_those_of_the_latency_study():
     printed = report("results/latency", "--no-tests")
     measured: dict[str, dict[str, str]] = {}
@@ -216,11 +210,8 @@ def test_the_profile_and_training_tables_are_those_of_the_records():
         assert shown[kind] == [_milliseconds(ms) for ms in sums], kind
     many = recorded("nvidia-h200/throughput-llama-3.2-1b.json")
     read, multiplied = many["bandwidth_gb_s"] * 1e6, many["matmul_tflops"] * 1e9  # per millisecond
-    weights, head, cached = (
-        many["weights_gb"] * 1e9,
-        128256 * 2048,
-        2 * 16 * 8 * 64 * 2,
-    )  # bytes, weights, bytes per position
+    weights, head = many["weights_gb"] * 1e9, 128256 * 2048  # bytes, weights
+    cached = 2 * 16 * 8 * 64 * 2  # bytes per position
     prefill = 2 * 64 * ((weights / 2 - head) * 111 + head) / multiplied
     floors = [weights / read, weights / read, prefill, (weights + 64 * 112 * cached) / read]
     times = zip(phases, floors, strict=True)

@@ -8,6 +8,7 @@ from cases import cases
 
 from ruplar.config import from_dict
 from ruplar.errors import UserError
+from ruplar.model.settings import PromptConfig
 from ruplar.train import METRICS
 from ruplar.train.progress import rows
 from ruplar.train.run import TrainingRun, train
@@ -60,12 +61,16 @@ def test_a_resumed_run_equals_an_uninterrupted_one(config, tmp_path):
     assert again.tokens == result.tokens and 0 < spent[0] < spent[1] < again.seconds  # time adds up over sessions
 
 
-def test_a_run_is_not_resumed_upon_another_start(config, tmp_path, monkeypatch):
+def test_a_run_is_not_resumed_upon_another_start(config, tmp_path, monkeypatch, caplog):
     monkeypatch.chdir(tmp_path)
     train(config(max_steps=2), output=tmp_path / "first")
     train(config(max_steps=3), output=tmp_path / "other")
     on = {"max_steps": 2, "init": "first", **SAVING}
     train(config(**on), output=tmp_path / "run")
+    assert "another prompt" not in caplog.text
+    changed = config(**on).model_copy(update={"prompt": PromptConfig(answer="#### {answer}")})
+    train(changed, output=tmp_path / "changed")
+    assert "backbone.init: 'first' was trained with another prompt: {" in caplog.text
     begun = json.loads((tmp_path / "run" / "start.json").read_text())
     assert list(begun) == ["start: first"]
     (tmp_path / "first").rename(tmp_path / "moved")
@@ -78,8 +83,10 @@ def test_a_run_is_not_resumed_upon_another_start(config, tmp_path, monkeypatch):
 def test_an_existing_run_is_not_overwritten_and_resuming_with_a_changed_recipe_warns(config, tmp_path, caplog):
     (tmp_path / "metrics.jsonl").touch()  # left by a run that failed before its first step
     train(config(max_steps=2, **SAVING), output=tmp_path)
-    with pytest.raises(UserError, match="contains a run already. Add --resume"):
-        train(config(max_steps=2, **SAVING), output=tmp_path)
+    (tmp_path / "short" / "model").mkdir(parents=True)  # of a run too short for a log line
+    for begun in tmp_path, tmp_path / "short":
+        with pytest.raises(UserError, match="contains a run already. Add --resume"):
+            train(config(max_steps=2, **SAVING), output=begun)
     with caplog.at_level(logging.WARNING):
         train(config(max_steps=2, **SAVING), output=tmp_path, resume=True)
         assert "the recipe has changed" not in caplog.text

@@ -108,6 +108,6 @@ def _name(config: SourceConfig, loaded: LoadedSource, data_dir: str | Path | Non
     if names or known is None:
         return names[0] if names else config.name
     place = locate(config.source, data_dir).name
-    content = "%s (rows: %d, fingerprint: %s) is not recognised as '%s' by its content; its results are listed under its path."
+    content = "%s (rows: %d, fingerprint: %s) is not the content of '%s' in known_sets.yaml: results are listed under its path."
     log.warning(content, place, *fingerprint_answers(loaded.examples), config.source)
     return place

@@ -7,6 +7,7 @@ from `Method`, which has defaults for everything a simple method does not need.
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeAlias
@@ -86,6 +87,7 @@ class Method(Protocol):
         """The question as the prompt states it: for a training sample with its context, for inference without."""
         return text
 
+    @abstractmethod
     def encode(self, example: Example, tools: Tools, context: SampleContext) -> Item:
         """Example → training sequence. `context` is the only source of variation between epochs.
 
@@ -100,6 +102,7 @@ class Method(Protocol):
         """Batch → its loss, in parts; by default the cross-entropy of all labels."""
         return label_loss(backbone, batch)
 
+    @abstractmethod
     def thinker(self, backbone: Backbone) -> Thinker:
         """How this method thinks at inference; the engine runs it."""
 

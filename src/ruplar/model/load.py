@@ -112,7 +112,7 @@ def _load_model(config: BackboneConfig, dtype: torch.dtype) -> Any:
         raise
     except Exception as error:  # transformers, safetensors and the Hub raise kinds of their own
         reason = str(error).split("\n")[0].rstrip(".")
-        fix = "Give a folder with config.json and *.safetensors, a reachable Hub name, or a name of `ruplar list backbones`."
+        fix = "Give a folder with config.json and *.safetensors, a Hub name, or a name of `ruplar list backbones`; a trained model belongs in backbone.init."
         if config.name in KNOWN:
             fix = f"Run `ruplar fetch {config.name}`, which rebuilds {name} if it is damaged."
         raise UserError(f"backbone.name: cannot load '{config.name}': {reason}. {fix}") from error

@@ -51,16 +51,12 @@ class TrainConfig(Settings):
     seed: int = Field(777, description="Random seed of weights, row order and priors that sample.")
     method_args: dict[str, Any] = Field({}, description="Settings of the method, e.g. {'align_weight': 0.1}.")
     prior: str | dict[str, Any] = Field("mixture", description="Prior by name, or with settings: {'name': …}.")
-    spans: str | dict[str, Any] = Field(
-        "step", description="How steps are split into latents, by name or with settings."
-    )
+    spans: str | dict[str, Any] = Field("step", description="Spans rule (steps to latents), by name or with settings.")
     domain: str | dict[str, Any] = Field("arithmetic", description="Domain of the chains, by name or with settings.")
     prompt: dict[str, Any] = Field({}, description="Prompt settings, e.g. {'template': 'plain'}.")
     lora: dict[str, Any] | None = Field({}, description="LoRA settings; None: train all weights.")
     backbone: dict[str, Any] = Field({}, description="Other backbone settings: dtype, attention, init, number_tokens.")
-    data: dict[str, Any] = Field(
-        {}, description="Other data settings: canonical_operands, decontaminate, exclude_valid."
-    )
+    data: dict[str, Any] = Field({}, description="Data settings: canonical_operands, decontaminate, exclude_valid.")
     speed: dict[str, Any] = Field({}, description="Speed settings: pack, compile, graph, fold_lora, pretokenize.")
     validation: dict[str, Any] = Field({}, description="Validation settings: questions, batch_size, stop_collapsed.")
 

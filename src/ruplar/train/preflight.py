@@ -30,7 +30,8 @@ def find_checkpoint(output: Path, resume: bool) -> Path | None:
         if start is None:
             log.warning("%s: no complete checkpoint to resume from; starting from the beginning.", output)
         return start
-    if any(output.glob("checkpoint-*")) or (output / METRICS).is_file() and (output / METRICS).stat().st_size:
+    begun = (output / METRICS).is_file() and (output / METRICS).stat().st_size
+    if begun or (output / MODEL).exists() or any(output.glob("checkpoint-*")):
         raise UserError(
             f"{output}: contains a run already. Add --resume (Python: resume=True), choose another folder, or remove this one."
         )

@@ -34,6 +34,7 @@ from ruplar.model.store import (
     find_model,
     init_method,
     load_start,
+    read_metadata,
     read_trained_on,
     save_model,
     start_mark,
@@ -148,6 +149,8 @@ class TrainingRun:
         backbone = load_start(section, config.prompt, place, base=base)
         method.attach(backbone)
         init = config.backbone.init
+        if init is not None and (other := read_metadata(find_model(init)).prompt) != config.prompt:
+            log.warning("backbone.init: '%s' was trained with another prompt: %s", init, other.model_dump())
         self.method_initialized = init is not None and init_method(method, _spec(config.method), init)
         self.model = Model(backbone, method, domain, _metadata(config))
         self.start = start_mark(init)
