@@ -38,7 +38,7 @@ def test_a_file_is_called_by_its_path_and_a_known_benchmark_by_its_content(tmp_p
 def test_a_file_in_the_place_of_a_benchmark_does_not_get_its_name(tmp_path, monkeypatch, caplog):
     monkeypatch.chdir(tmp_path)
     sums(Path("data/svamp-test.jsonl"), 30)
-    assert names("svamp") == ["data/svamp-test.jsonl"] and "not recognised as 'svamp'" in caplog.text
+    assert names("svamp") == ["data/svamp-test.jsonl"] and "is not the content of 'svamp'" in caplog.text
 
 
 def test_own_questions_never_enter_a_card_or_table_as_a_benchmark(ruplar, tmp_path):
