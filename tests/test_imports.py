@@ -23,7 +23,7 @@ FILES = sorted(f for f in PACKAGE.rglob("*.py") if f.parent != PACKAGE or f.stem
 
 
 def place(file):
-    """The part of the package a file belongs to: `chains` for chains/read.py, `errors` for errors.py."""
+    """The part of the package a file belongs to: `data` for data/read.py, `errors` for errors.py."""
     return file.relative_to(PACKAGE).with_suffix("").parts[0]
 
 
