@@ -1,6 +1,7 @@
 """Imports point one way, methods do not know each other, only the command line prints, and light modules stay light."""
 
 import ast
+import re
 import subprocess
 import sys
 from functools import cache
@@ -64,6 +65,12 @@ def test_imports_never_point_back(file):
 
 def test_what_is_encoded_ahead_depends_on_all_that_training_may_import_and_on_nothing_else():
     assert list(NOT_IN_KEY) == ORDER[ORDER.index("train") + 1 :]
+
+
+def test_the_architecture_lists_every_package_in_import_order():
+    page = (PACKAGE.parents[1] / "docs" / "architecture.md").read_text(encoding="utf-8")
+    table = page.partition("| package | contents |")[2].partition("\n\n")[0]
+    assert [name for line in table.splitlines() for name in re.findall(r"`(\w+)`", line.split(" | ")[0])] == ORDER
 
 
 def module_name(file):

@@ -9,7 +9,7 @@ import yaml
 from scripts import script as load_script
 
 from ruplar.config import from_dict, load_recipe
-from ruplar.evaluate.record import RECORD, RunRecord, read_record
+from ruplar.evaluate.record import RECORD, RunRecord, differences, read_record
 from ruplar.experiments.plan import load_study, plan
 from ruplar.experiments.study import folder_name
 from ruplar.model.fetch import KNOWN
@@ -21,6 +21,7 @@ script = load_script("fixed_answers")
 ROOT = Path(__file__).parents[1]
 RELEASED = ROOT / "models" / "smollm2-135m-ruplar"
 START = ROOT / "models" / "smollm2-135m-cot"
+PACKAGED = ("backbone", "no_cot", "ruplar")
 OLD_LABELS = {"RuPLaR-plan (canonical operands, question repeated)": "RuPLaR-plan-2 read twice"}
 """Label of a row → its label in earlier records."""
 
@@ -78,10 +79,18 @@ def test_the_row_and_the_recipe_of_the_released_soup_are_those_of_its_records(se
     assert record.data["start: runs/smollm2-cot-seed777"] == soup["start"]
 
 
-def test_the_recipe_of_the_released_start_is_that_of_its_record():
-    [file] = (ROOT / "results" / "backbones").glob(f"smollm2-cot-again*/{RECORD}")
-    record, recipe = read_record(file), load_recipe("smollm2-cot", check_files=False)
-    assert settings(record.config) == settings(recipe.as_dict()) == settings(recipe_in_the_card(START))
+RECIPES = {
+    "smollm2-cot": "backbones/smollm2-cot-again",
+    **{f"embedded-{m}": f"embedded/embedded-{m}" for m in PACKAGED},
+}
+
+
+@pytest.mark.parametrize("name", RECIPES)
+def test_the_recipe_of_the_released_start_and_of_each_packaged_model_is_that_of_its_record(name):
+    record = read_record(ROOT / "results" / f"{RECIPES[name]}-seed777" / RECORD)
+    recipe = load_recipe(name, ["seed=777"], check_files=False).as_dict()
+    assert differences(from_dict(upgrade(record.config)).as_dict(), recipe | {"name": record.config["name"]}) == []
+    assert name != "smollm2-cot" or settings(record.config) == settings(recipe_in_the_card(START))
 
 
 @pytest.mark.slow

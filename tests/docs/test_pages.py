@@ -125,16 +125,6 @@ def test_a_walk_is_short_and_its_files_exist(heading, most):
     assert [file for file in files if not (ROOT / "src" / "ruplar" / file).is_file()] == []
 
 
-def test_every_package_has_a_line_in_the_architecture():
-    page = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
-    table = page.partition("| package | contents |")[2].partition("\n\n")[0]
-    named = {name for line in table.splitlines() for name in re.findall(r"`(\w+)`", line.split(" | ")[0])}
-    package = ROOT / "src" / "ruplar"
-    folders = {folder.name for folder in package.iterdir() if (folder / "__init__.py").is_file()}
-    assert folders - named <= {"embedded"}
-    assert [name for name in named if not (package / name).is_dir() and not (package / f"{name}.py").is_file()] == []
-
-
 def commands() -> list[list[str]]:
     """Every `ruplar …` line of every code block, with what stands before it (PYTHONPATH=.) left out."""
     lines = [

@@ -72,15 +72,15 @@ def _replier(reasoner: Any, decoding: Any, samples: int, write: Callable[[Any], 
     def reply(text: str) -> None:
         start = time.perf_counter()
         [answers] = reasoner.sample([text], samples, return_latents=True, decoding=decoding, batch_size=samples)
-        vote = majority(answers, reasoner.model.domain)
-        shown = [answer_as_dict(text, answer) for answer in answers]
+        vote = majority(answers, reasoner.model.domain) if samples > 1 else None
         if write:
-            write(shown[0] if samples == 1 else vote_as_dict(text, vote) | {"samples": shown})
+            shown = [answer_as_dict(text, answer) for answer in answers]
+            write(vote_as_dict(text, vote) | {"samples": shown} if vote else shown[0])
             return
-        if samples == 1:
-            show_answer(out, answers[0])
-        else:
+        if vote:
             show_votes(out, vote, answers)
+        else:
+            show_answer(out, answers[0])
         out.print(f"  {1000 * (time.perf_counter() - start):.0f} ms", style="dim", highlight=False)
 
     return reply
