@@ -85,9 +85,8 @@ def test_a_backbone_of_another_shape_is_named(tmp_path):
 
 def test_evaluate_finds_out_that_it_cannot_write_before_it_loads_the_model(ruplar, monkeypatch):
     monkeypatch.setattr("ruplar.reasoner.LatentReasoner.from_pretrained", None)
-    monkeypatch.setattr(
-        "ruplar.cli.options.writable_folder", lambda folder: folder
-    )  # only the check of the run itself
+    # only the check of the run itself
+    monkeypatch.setattr("ruplar.cli.options.writable_folder", lambda folder: folder)
     said = ruplar(
         "evaluate", "embedded:no_cot", "--on", "word-problems", "--device", "cpu", "--output", "/proc/none/x"
     )

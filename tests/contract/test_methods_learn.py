@@ -58,13 +58,11 @@ def test_latents_of_a_head_equal_those_of_its_training_forward(learnt, monkeypat
         fed = torch.stack(list(row.latent_embeds))
         prompt = list(backbone.prompt(method.question(example.question)).ids)
         contexts = (method.encode(example, tools, SampleContext(step, at, 1.0)) for step in range(40))
-        item = next(
-            item for item in contexts if list(item.ids[: len(prompt)]) == prompt
-        )  # CoLaR draws a speed a visit
+        # CoLaR draws a speed a visit
+        item = next(item for item in contexts if list(item.ids[: len(prompt)]) == prompt)
         batch, said = collate([item], backbone.pad_id), []
-        both = min(
-            len(batch.latent_at), len(fed)
-        )  # it may think in more or fewer than it was taught; later ones change no earlier
+        # it may think in more or fewer than it was taught; later ones change no earlier
+        both = min(len(batch.latent_at), len(fed))
         fed = torch.cat([fed, fed.new_zeros(len(batch.latent_at), fed.shape[1])])[: len(batch.latent_at)]
         with monkeypatch.context() as patched, torch.no_grad():
             patched.setattr("ruplar.model.forward.mix", lambda *_, fed=fed: fed)

@@ -36,9 +36,8 @@ def test_the_normal_form_has_only_words_and_numbers():
 
 def test_an_equal_question_is_found_whatever_its_case_and_punctuation(index):
     same = "ann has 1200 red cars, and she sells 5 of them to Toms friend on monday -- how many are left"
-    assert (
-        index.hit(same) == index.hit("what is 3 4") == f"{EQUAL} as in mine"
-    )  # the latter is too short for a passage
+    # the latter is too short for a passage
+    assert index.hit(same) == index.hit("what is 3 4") == f"{EQUAL} as in mine"
 
 
 def test_thirteen_words_in_a_row_are_a_hit_and_twelve_are_not(index):

@@ -94,9 +94,8 @@ def check_decision(thinker, decoder: Decoder, seed: int) -> int:
     fused.fused = decision
     at = slice(0, 6) if seed % 2 else torch.tensor([4, 0, 2, 1])
     given = logits.half()[at]
-    raw = (
-        torch.cat([given, 50.0 + given], 1)[:, :1500] if seed % 2 else given
-    )  # a gap between rows, as of a padded head
+    # a gap between rows, as of a padded head
+    raw = torch.cat([given, 50.0 + given], 1)[:, :1500] if seed % 2 else given
     for state, found in ((plain, given.float()), (fused, raw)):
         state.rows[:, :HEADER] = header
         state.decide(at, torch.zeros(len(given), 48), found, sampled=False, advance=bool(seed % 3))

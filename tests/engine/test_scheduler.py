@@ -16,9 +16,8 @@ DECODING = Decoding(max_answer_tokens=6)
 
 @pytest.fixture
 def thinker(backbone):
-    return SoftThinker(
-        backbone.embedding, backbone.end_think_id, halt_threshold=0.99, cap=4
-    )  # always thinks up to the cap
+    # always thinks up to the cap
+    return SoftThinker(backbone.embedding, backbone.end_think_id, halt_threshold=0.99, cap=4)
 
 
 def scheduler_of(backbone, thinker, slots, **limits):
@@ -64,9 +63,8 @@ def test_a_question_that_does_not_fit_is_refused(backbone, thinker):
         submit(scheduler, prompts[0], decoding=Decoding(max_answer_tokens=7))
     finish(scheduler)
     assert [t.result().answer_ids for t in tickets] == answers(backbone, thinker, prompts)
-    assert (
-        scheduler.run_all([long])[0].answer_ids == answers(backbone, thinker, [long])[0]
-    )  # run_all reallocates first
+    # run_all reallocates first
+    assert scheduler.run_all([long])[0].answer_ids == answers(backbone, thinker, [long])[0]
 
 
 def test_a_halt_threshold_applies_to_its_question_only(backbone):

@@ -33,9 +33,8 @@ def test_every_stage_of_coconut_replaces_one_more_step_by_two_latents(backbone):
 
     second = tools.encode("<<7*2=14>>")
     check(0.0, 2, second, [*second, close, *answer])
-    check(
-        0.2, 4, [], [-100, *answer]
-    )  # both steps are latent: </think> has no label, as it is not generated at inference
+    # both steps are latent: </think> has no label, as it is not generated at inference
+    check(0.2, 4, [], [-100, *answer])
     check(0.4, 6, [], [-100, *answer])  # a chain of two steps, with the latents of three
     check(0.6, 6, [], [-100, *answer])
 

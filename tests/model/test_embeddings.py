@@ -67,6 +67,5 @@ def test_liger_kernels_replace_the_parts_of_one_model_only(monkeypatch):
     norms = (layer.input_layernorm, changed.plain_model.model.norm)
     assert all(norm.forward.func is backbone._rms_norm for norm in norms)
     assert torch.equal(other(input_ids=ids).logits, before)
-    assert torch.equal(
-        opened("embedded", "pretrained").plain_model(input_ids=ids).logits, before
-    )  # a model made later
+    # a model made later
+    assert torch.equal(opened("embedded", "pretrained").plain_model(input_ids=ids).logits, before)

@@ -53,9 +53,8 @@ def test_outputs_and_gradients_are_those_of_the_adapter_beside_the_weight(backbo
     ids = torch.randint(0, 400, (3, 9), generator=torch.Generator().manual_seed(1))
     (one, slopes), (two, folded_slopes) = _run(plain.model, ids), _run(folded.model, ids)
     torch.testing.assert_close(one, two)
-    assert (
-        slopes.keys() == folded_slopes.keys() and len(slopes) == 28
-    )  # A and B of each, nothing of the frozen weights
+    # A and B of each, nothing of the frozen weights
+    assert slopes.keys() == folded_slopes.keys() and len(slopes) == 28
     for name in slopes:
         torch.testing.assert_close(slopes[name], folded_slopes[name], msg=name)
 

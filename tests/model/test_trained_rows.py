@@ -37,9 +37,8 @@ def test_logits_and_gradients_are_those_of_peft(backbone):
     hidden = torch.randn(7, 16, requires_grad=True)
     trained = trained_rows(backbone.head).trainable_tokens_delta["default"]
     ids = torch.randint(size, (7, 3))
-    ids[:3, 0] = torch.as_tensor(trained_rows(backbone.head).token_indices["default"])[
-        :3
-    ]  # trained rows are targets too
+    # trained rows are targets too
+    ids[:3, 0] = torch.as_tensor(trained_rows(backbone.head).token_indices["default"])[:3]
     found = []
     for head in (backbone.head, backbone.project):
         read = objective.read(head, hidden, ids)

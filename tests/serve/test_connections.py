@@ -107,10 +107,8 @@ def test_a_small_descriptor_limit_lowers_the_connections(monkeypatch, caplog):
     monkeypatch.setattr(resource, "getrlimit", lambda _: (256, 4096))
     for limits in (Limits(), Limits(max_connections=5000)):
         found = connections.protocol_of(limits)
-        assert (found.max_connections, found.max_client_connections) == (
-            156,
-            117,
-        )  # one address leaves room for others
+        # one address leaves room for others
+        assert (found.max_connections, found.max_client_connections) == (156, 117)
     assert caplog.text.count("ulimit -n") == 1  # only what was asked for is missed aloud
 
 
