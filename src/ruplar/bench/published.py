@@ -70,9 +70,8 @@ def training_loss(backbone: Backbone, batch: DenseBatch, threshold: float = 0.01
     for row, (start, end) in enumerate(batch.latents):
         if end > start:
             embeds[row, start:end] = (batch.priors[row].to(table.dtype) @ table).to(embeds.dtype)
-    out = model(
-        inputs_embeds=embeds, attention_mask=batch.mask, output_hidden_states=True, use_cache=False
-    )  # logits of every position, hidden states of every layer
+    # logits of every position, hidden states of every layer
+    out = model(inputs_embeds=embeds, attention_mask=batch.mask, output_hidden_states=True, use_cache=False)
     logits = out.logits.float()  # [B, S, V]
     answer = F.cross_entropy(logits[:, :-1].flatten(0, 1), batch.labels[:, 1:].flatten(), ignore_index=-100)
     prior, align = _per_sample(logits, out.hidden_states[-1], batch, threshold)

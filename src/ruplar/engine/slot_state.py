@@ -68,9 +68,8 @@ class SlotState:
     answer_noise: Tensor = field(init=False, repr=False)  # [S, T] float64 uniform numbers
     latent_noise: Noise = field(init=False, repr=False)
     latents: dict[str, Tensor] = field(init=False, repr=False)
-    fused: Any = field(
-        init=False, default=None, repr=False
-    )  # `small_batch.FusedDecision`: greedy decisions in kernels
+    # `small_batch.FusedDecision`: greedy decisions in kernels
+    fused: Any = field(init=False, default=None, repr=False)
     _sampled: set[int] = field(init=False, default_factory=set, repr=False)  # slots with a temperature
     _noisy: set[int] = field(init=False, default_factory=set, repr=False)
     _thresholds: dict[int, float] = field(init=False, default_factory=dict, repr=False)

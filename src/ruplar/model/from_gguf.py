@@ -179,9 +179,8 @@ def _tensors(reader: GGUFReader) -> dict[str, Tensor]:
         found = dict(pool.map(lambda tensor: _tensor(reader, tensor), reader.tensors))
     head, embedding = found.get("lm_head.weight"), found["model.embed_tokens.weight"]
     if head is not None and (head.float() - embedding.float()).norm() < _TIED * embedding.float().norm():
-        found["model.embed_tokens.weight"] = found.pop(
-            "lm_head.weight"
-        )  # one matrix, stored twice; this copy is finer
+        # one matrix, stored twice; this copy is finer
+        found["model.embed_tokens.weight"] = found.pop("lm_head.weight")
     return found
 
 

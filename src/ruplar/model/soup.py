@@ -78,9 +78,8 @@ def _describe(model: Path) -> dict[str, Any]:
     weights = {file.name: fingerprint(file) for file in sorted(model.glob("*.safetensors"))}
     name = place.parent.name if place.name == "model" else place.name
     record = _record(model)
-    seed = (
-        None if record.get("mean_of") else record.get("seed")
-    )  # the record of a soup has the seed of its first model
+    # the record of a soup has the seed of its first model
+    seed = None if record.get("mean_of") else record.get("seed")
     return {"name": name, "seed": seed, "sha256": weights}
 
 

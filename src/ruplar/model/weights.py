@@ -163,9 +163,8 @@ def _stored(tensors: Mapping[str, Tensor], dtype: torch.dtype | None, copies: bo
     for name, tensor in tensors.items():
         key = id(tensor)
         if copies or key not in made:
-            whole = (
-                tensor.full_tensor() if isinstance(tensor, DTensor) else tensor
-            )  # asks all processes of a sharded run
+            # asks all processes of a sharded run
+            whole = tensor.full_tensor() if isinstance(tensor, DTensor) else tensor
             made[key] = whole.detach().to(dtype=dtype if tensor.is_floating_point() else None).contiguous()
             if copies:
                 made[key] = made[key].to("cpu").clone()  # safetensors refuses two names for one memory

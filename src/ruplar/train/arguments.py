@@ -44,9 +44,8 @@ def training_arguments(
     if args.device.type != torch.device(device).type:
         raise UserError(f"device '{device}' was requested, but transformers would train on '{args.device}'.")
     if device == "cpu":
-        args.__dict__["_setup_devices"] = torch.device(
-            "cpu"
-        )  # of several processes: cpu:0, onto which torch loads nothing
+        # of several processes: cpu:0, onto which torch loads nothing
+        args.__dict__["_setup_devices"] = torch.device("cpu")
         # recipes for a GPU ask for more loader workers than a CPU has cores for
         args.dataloader_num_workers = min(args.dataloader_num_workers, os.cpu_count() or 1)
     args._n_gpu = min(args.n_gpu, 1)  # DataParallel would split our flat batches incorrectly
