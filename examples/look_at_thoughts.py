@@ -9,7 +9,7 @@ from ruplar.data.sources import generator
 from ruplar.evaluate import ablate
 
 reasoner = LatentReasoner.from_pretrained("embedded")
-question = "Tom has 3 boxes with 12 pencils each. He gives 10 pencils to Anna. How many pencils has he left?"
+question = "Tom has 3 boxes with 12 pencils each. He gives 10 pencils to Anna. How many pencils does he have left?"
 [answer] = reasoner.ask([question], return_latents=True)
 print(question)
 for number, latent in enumerate(answer.latents, start=1):

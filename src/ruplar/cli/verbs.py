@@ -172,7 +172,10 @@ def evaluate(
     skip_bad: Annotated[
         bool, typer.Option("--skip-bad", help="Skip unreadable rows; the run is then marked partial.")
     ] = False,
-    output: Annotated[Path | None, typer.Option(help="Output folder for run.json and samples.jsonl.gz.")] = None,
+    output: Annotated[
+        Path | None,
+        typer.Option(help="Output folder. Default: the folder of the model's run, or runs/evaluate-MODEL."),
+    ] = None,
     settings: options.MethodSettings = None,
     device: options.Device = "auto",
     ray: options.Ray = None,
