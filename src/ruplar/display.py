@@ -79,10 +79,10 @@ def answer_as_dict(question: str, answer: Answer) -> dict[str, Any]:
 
 def show_votes(console: Console, vote: Vote, answers: Sequence[Answer]) -> None:
     """Print the votes, most frequent first, each with the most likely tokens of one thought; then the majority and its cost."""
-    most = max((count for _, count in vote.tally), default=1)
-    width = max((len(text) for text, _ in vote.tally), default=0)
+    most = max((count for _, count in vote.counts), default=1)
+    width = max((len(text) for text, _ in vote.counts), default=0)
     shown = {a.text.strip(): a for a in reversed(answers)}
-    for text, count in vote.tally:
+    for text, count in vote.counts:
         bar = "█" * round(_BAR * count / most)
         first = shown.get(text.strip())
         thought = " ".join(z.tokens[0].strip() for z in first.latents) if first else ""
@@ -105,7 +105,7 @@ def vote_as_dict(question: str, vote: Vote) -> dict[str, Any]:
     """Return a vote as JSON values; its costs are summed over all samples."""
     return {
         **{key: value for key, value in answer_as_dict(question, vote.answer).items() if key != "latents"},
-        "votes": [{"answer": text, "votes": count} for text, count in vote.tally],
+        "votes": [{"answer": text, "votes": count} for text, count in vote.counts],
         "unreadable": vote.unreadable,
     }
 

@@ -20,14 +20,14 @@ def answers(*texts: str) -> list[Answer]:
 
 def test_the_majority_counts_equal_answers_however_they_are_written():
     vote = majority(answers("7", "12", "12.0", "1,000", "12"), DOMAIN)
-    assert vote.answer.text == "12" and vote.tally == (("12", 3), ("7", 1), ("1,000", 1)) and vote.unreadable == 0
+    assert vote.answer.text == "12" and vote.counts == (("12", 3), ("7", 1), ("1,000", 1)) and vote.unreadable == 0
 
 
 def test_a_tie_goes_to_the_answer_given_first_and_the_unreadable_do_not_vote():
     vote = majority(answers("no idea", "8", "9", "9", "8", "none"), DOMAIN)
-    assert vote.answer.text == "8" and vote.tally == (("8", 2), ("9", 2)) and vote.unreadable == 2
+    assert vote.answer.text == "8" and vote.counts == (("8", 2), ("9", 2)) and vote.unreadable == 2
     nothing = majority(answers("no idea", "none"), DOMAIN)
-    assert nothing.answer.text == "no idea" and nothing.tally == ()
+    assert nothing.answer.text == "no idea" and nothing.counts == ()
 
 
 def test_a_vote_costs_what_all_its_answers_cost_with_one_prefill():
@@ -94,6 +94,6 @@ def test_a_benchmark_asked_several_times_grades_the_majority_and_records_pass_at
     assert result.forwards == pytest.approx(sum(vote.answer.forwards for vote in voted) / 7)
     row = found.samples[0]
     assert row["decoding"] == "vote of 4 noise=1" and len(row["answers"]) == 4
-    assert row["votes"] == [list(one) for one in voted[0].tally] and row["found"] == voted[0].tally[0][0]
+    assert row["votes"] == [list(one) for one in voted[0].counts] and row["found"] == voted[0].counts[0][0]
     again = evaluate(reasoner, [str(file)], samples=4, decoding=NOISY, seeds=(0, 1)).results
     assert [r.seed for r in again] == [0, 1] and again[0].correct == 5

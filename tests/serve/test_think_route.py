@@ -51,8 +51,8 @@ def test_samples_vote(served, offline):
     each = offline.sample([APPLES], 6, decoding=Decoding(noise=2.0, seed=4))[0]
     [done] = only(events, "done")
     vote = majority(each, offline.model.domain)
-    assert done["votes"] == [{"answer": answer, "count": count} for answer, count in vote.tally]
-    assert len(vote.tally) > 1 and vote.unreadable == 0 and done["answer"] == vote.tally[0][0]
+    assert done["votes"] == [{"answer": answer, "count": count} for answer, count in vote.counts]
+    assert len(vote.counts) > 1 and vote.unreadable == 0 and done["answer"] == vote.counts[0][0]
     assert done["forwards"] == sum(answer.forwards for answer in each)
     again = think(served.url, **body)
     assert only(again, "done")[0]["votes"] == done["votes"]

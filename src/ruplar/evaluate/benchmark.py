@@ -155,7 +155,7 @@ def _run(
         right = [sum(s.correct for s in some) for some in graded]
         about |= {"samples": how.samples, "pass_at": passes(right, how.samples)}
         for row, vote, some, scored in zip(rows, votes, drawn, graded, strict=True):
-            row["votes"] = [list(one) for one in vote.tally]
+            row["votes"] = [list(one) for one in vote.counts]
             row["answers"] = [
                 {"text": a.text, "found": s.found, "correct": s.correct, "latent_count": a.latent_count}
                 for a, s in zip(some, scored, strict=True)

@@ -39,7 +39,7 @@ class Vote:
 
     answer: Answer  # the winner's text; its costs are the sums over all answers, with one shared prefill
     # each distinct parsed answer with its votes; most votes first, then in order of appearance
-    tally: tuple[tuple[str, int], ...]
+    counts: tuple[tuple[str, int], ...]
     unreadable: int  # number of answers that could not be parsed; they do not vote
 
 

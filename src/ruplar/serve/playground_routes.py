@@ -100,7 +100,7 @@ def _summary(samples: Sequence[SampleOutput], domain: Domain, ms: float) -> dict
     vote = majority([Answer(s.answer.text) for s in samples], domain)
     first = samples[0].row
     found: dict[str, Any] = {
-        "answer": vote.tally[0][0] if vote.tally else None,
+        "answer": vote.counts[0][0] if vote.counts else None,
         "text": vote.answer.text,
         "forwards": sum(sample.row.forwards for sample in samples),
         "latents": first.latent_count,
@@ -111,5 +111,5 @@ def _summary(samples: Sequence[SampleOutput], domain: Domain, ms: float) -> dict
     }
     if len(samples) > 1:
         unread = [{"answer": None, "count": vote.unreadable}] if vote.unreadable else []
-        found["votes"] = [{"answer": answer, "count": count} for answer, count in vote.tally] + unread
+        found["votes"] = [{"answer": answer, "count": count} for answer, count in vote.counts] + unread
     return found
