@@ -1,7 +1,9 @@
 """Real studies of a few steps, in this process: done, failed, resumed, refused, reported."""
 
 import json
+import multiprocessing
 import shutil
+import time
 
 import pytest
 from tiny import FINISHED, run
@@ -9,6 +11,7 @@ from tiny import FINISHED, run
 from ruplar.data.sources import SourceConfig
 from ruplar.errors import UserError
 from ruplar.evaluate.record import RECORD, SAMPLES, RunRecord, machine, read_record, read_samples, write_record
+from ruplar.experiments import run as study_run
 from ruplar.experiments import storage
 from ruplar.experiments.cell import _DATA, _START, check_same
 from ruplar.experiments.plan import plan
@@ -28,6 +31,14 @@ def clean(places):
     """Whatever this checkout is like: its runs may enter a table."""
     for file in places.results.rglob(RECORD):
         file.write_text(json.dumps(json.loads(file.read_text()) | {"dirty": False}))
+
+
+def test_a_process_that_hangs_at_its_end_is_killed(monkeypatch):
+    monkeypatch.setattr(study_run, "_END_SECONDS", 0.1)
+    process = multiprocessing.get_context("fork").Process(target=time.sleep, args=(60,), daemon=True)
+    process.start()
+    study_run._join(process)
+    assert process.exitcode == -9
 
 
 @pytest.mark.slow

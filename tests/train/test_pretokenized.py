@@ -128,16 +128,14 @@ ahead._encode(type("Rows", (), {"examples": (), "method": None, "encoder": None}
 """
 
 
-def test_no_worker_outlives_a_run_that_is_killed_while_it_encodes():
-    with subprocess.Popen([sys.executable, "-c", _KILLED], stdout=subprocess.PIPE, text=True) as run:
-        worker = int(run.stdout.readline())
-        assert run.wait() == -9
-        until = time.monotonic() + 20
-        while (there := _lives(worker)) and time.monotonic() < until:
-            time.sleep(0.1)
-        if there:
-            os.kill(worker, 9)
-        assert not there
+def test_no_worker_outlives_a_run_that_is_killed_while_it_encodes(started):
+    run = started(sys.executable, "-c", _KILLED, stdout=subprocess.PIPE)
+    worker = int(run.stdout.readline())
+    assert run.wait(60) == -9
+    until = time.monotonic() + 20
+    while (there := _lives(worker)) and time.monotonic() < until:
+        time.sleep(0.1)
+    assert not there
 
 
 def _lives(process: int) -> bool:
@@ -148,7 +146,7 @@ def _lives(process: int) -> bool:
     return True
 
 
-def test_what_several_processes_need_is_made_by_one_of_them(tmp_path):
+def test_what_several_processes_need_is_made_by_one_of_them(tmp_path, started):
     code = f"""
 import time
 from pathlib import Path
@@ -161,8 +159,8 @@ def write(draft):
 write_once(place, write)
 assert (place / "file").read_text() == "made"
 """
-    asked = [subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True) for _ in range(3)]
-    said = [process.communicate()[0] for process in asked]
+    asked = [started(sys.executable, "-c", code, stdout=subprocess.PIPE) for _ in range(3)]
+    said = [process.communicate(timeout=120)[0] for process in asked]
     assert [process.returncode for process in asked] == [0, 0, 0] and sorted(said) == ["", "", "made\n"]
 
 
@@ -181,7 +179,8 @@ def test_a_forked_worker_does_not_collect_garbage_of_its_parent(tmp_path):
     Garbage(tmp_path / "collected-in")
     worker = multiprocessing.get_context("fork").Process(target=gc.collect)
     worker.start()
-    worker.join()
+    worker.join(60)
+    worker.kill()  # or a deadlock in it would be waited for when pytest ends
     assert worker.exitcode == 0 and not (tmp_path / "collected-in").exists()
     gc.collect()
     assert (tmp_path / "collected-in").read_text() == str(os.getpid())

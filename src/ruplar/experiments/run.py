@@ -18,6 +18,9 @@ from ruplar.experiments.worker import fail, run_alone, turn
 Watch = Callable[[dict[str, Any]], None]
 """Gets every event: start, done or failed (see `worker.py`)."""
 
+_END_SECONDS = 30.0
+"""How long a cell's process may take to end after its last event."""
+
 
 @dataclass
 class Outcome:
@@ -94,11 +97,18 @@ def run_cells(job: Job, watch: Watch) -> None:
     finally:
         for _, process in running.values():
             process.terminate()
-            process.join()
+            _join(process)
+
+
+def _join(process: Any) -> None:
+    """Wait for a process that is ending, and kill it if it hangs."""
+    process.join(_END_SECONDS)
+    process.kill()
+    process.join()
 
 
 def _ended(cell: Cell, process: Any, job: Job, watch: Watch) -> None:
-    process.join()
+    _join(process)
     code = process.exitcode
     if code and job.failed(cell) is None and job.status(cell) != "done":
         reason = f"its process ended with {'signal ' + str(-code) if code < 0 else 'status ' + str(code)}"

@@ -58,7 +58,7 @@ def test_a_conversion_resumes_from_a_journal_cut_off_at_any_byte(prose, whole, r
 
 
 @pytest.mark.slow
-def test_the_command_killed_repeatedly_converts_every_row(tmp_path, chat_server, sums, kept, rejected, journal):
+def test_the_command_killed_repeatedly_converts_every_row(tmp_path, chat_server, sums, kept, rejected, journal, started):
     def script(question, times):
         a, b = (int(word) for word in question.rstrip("?").split() if word.isdigit())
         wrong = a % 7 == 0
@@ -74,14 +74,14 @@ def test_the_command_killed_repeatedly_converts_every_row(tmp_path, chat_server,
     kills = 0
     for _ in range(2):
         before = sum(server.asked.values())
-        process = subprocess.Popen(command, **quiet)
+        process = started(*command, **quiet)
         while sum(server.asked.values()) < before + rng.randint(2, 30) and process.poll() is None:
             time.sleep(0.01)
         time.sleep(rng.random() * 0.03)
         if process.poll() is None:
             os.kill(process.pid, signal.SIGKILL)
             kills += 1
-        process.wait()
+        process.wait(60)
     assert kills == 2 and not output.exists()
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
