@@ -58,7 +58,7 @@ def test_a_conversion_resumes_from_a_journal_cut_off_at_any_byte(prose, whole, r
 
 
 @pytest.mark.slow
-def test_the_command_killed_repeatedly_converts_every_row(tmp_path, chat_server, sums, kept, rejected, journal, started):
+def test_a_command_killed_twice_converts_every_row(tmp_path, chat_server, sums, kept, rejected, journal, started):
     def script(question, times):
         a, b = (int(word) for word in question.rstrip("?").split() if word.isdigit())
         wrong = a % 7 == 0
