@@ -6,13 +6,14 @@ import os
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
 import torch
 from safetensors.torch import load_file
 
 from ruplar.config import from_dict
-from ruplar.data.cache import ENCODED, package_source
+from ruplar.data.cache import ENCODED, is_complete, package_source, write_once
 from ruplar.data.pretokenize import _key
 from ruplar.errors import UserError
 from ruplar.train.run import train
@@ -90,6 +91,18 @@ def test_a_cache_that_cannot_be_written_is_an_error(quick, tmp_path):
     (tmp_path / ENCODED).write_text("")
     with pytest.raises(UserError, match=r"\.encoded: cannot be written .* speed.pretokenize: false"):
         train(quick({"pretokenize": True}), output=tmp_path / "a")
+
+
+def test_a_file_that_cannot_be_read_is_neither_the_cache_nor_damage(tmp_path, monkeypatch):
+    def refuse(path, *_, **__):
+        raise PermissionError(13, "Permission denied", str(path))
+
+    with pytest.raises(PermissionError, match="chains.jsonl"):
+        write_once(tmp_path / "cache" / "key", lambda _: refuse("chains.jsonl"))
+    write_once(tmp_path / "cache" / "key", lambda _: None)
+    monkeypatch.setattr(Path, "read_text", refuse)
+    with pytest.raises(PermissionError, match="sizes.json"):
+        is_complete(tmp_path / "cache" / "key")
 
 
 def test_the_cache_key_depends_on_end_token_and_chat_template(trainer):

@@ -113,6 +113,19 @@ def test_two_conversions_into_one_file_are_an_error(tmp_path):
         _journal(tmp_path / "a.journal").__enter__()
 
 
+@pytest.mark.parametrize(
+    ("error", "shown"),
+    [
+        (OSError(28, "No space left on device"), (UserError, r"a.journal: cannot be written \(No space left")),
+        (BrokenPipeError(32, "Broken pipe"), (BrokenPipeError, "Broken pipe")),
+        (PermissionError(13, "Permission denied", "prompt.txt"), (PermissionError, "prompt.txt")),
+    ],
+)
+def test_an_error_of_the_operating_system_is_blamed_on_its_own_file(tmp_path, error, shown):
+    with pytest.raises(shown[0], match=shown[1]), _journal(tmp_path / "a.journal"):
+        raise error
+
+
 def test_only_rows_added_to_the_input_are_converted_and_a_moved_file_is_the_same(prose, run, kept, tmp_path):
     run(prose, limit=2)
     seen = []
