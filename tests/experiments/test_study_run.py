@@ -11,10 +11,10 @@ from tiny import FINISHED, run
 from ruplar.data.sources import SourceConfig
 from ruplar.errors import UserError
 from ruplar.evaluate.record import RECORD, SAMPLES, RunRecord, machine, read_record, read_samples, write_record
-from ruplar.experiments import run as study_run
 from ruplar.experiments import storage
 from ruplar.experiments.cell import _DATA, _START, check_same
 from ruplar.experiments.plan import plan
+from ruplar.experiments.run import _join
 from ruplar.io import write_json
 from ruplar.report.rows import collect, study_of
 
@@ -33,11 +33,10 @@ def clean(places):
         file.write_text(json.dumps(json.loads(file.read_text()) | {"dirty": False}))
 
 
-def test_a_process_that_hangs_at_its_end_is_killed(monkeypatch):
-    monkeypatch.setattr(study_run, "_END_SECONDS", 0.1)
+def test_a_process_that_hangs_at_its_end_is_killed():
     process = multiprocessing.get_context("fork").Process(target=time.sleep, args=(60,), daemon=True)
     process.start()
-    study_run._join(process)
+    _join(process, 0.1)
     assert process.exitcode == -9
 
 

@@ -18,9 +18,6 @@ from ruplar.experiments.worker import fail, run_alone, turn
 Watch = Callable[[dict[str, Any]], None]
 """Gets every event: start, done or failed (see `worker.py`)."""
 
-_END_SECONDS = 30.0
-"""How long a cell's process may take to end after its last event."""
-
 
 @dataclass
 class Outcome:
@@ -100,9 +97,9 @@ def run_cells(job: Job, watch: Watch) -> None:
             _join(process)
 
 
-def _join(process: Any) -> None:
+def _join(process: Any, seconds: float = 30.0) -> None:
     """Wait for a process that is ending, and kill it if it hangs."""
-    process.join(_END_SECONDS)
+    process.join(seconds)
     process.kill()
     process.join()
 
