@@ -1,8 +1,12 @@
 """Fixtures shared by all tests: benchmark files, tokenizers, tiny models and the `ruplar` command."""
 
+import contextlib
 import os
 import shutil
+import signal
+import subprocess
 import sys
+import threading
 from collections.abc import Callable
 from pathlib import Path
 
@@ -177,6 +181,22 @@ def tiny_backbone(tiny_model, byte_tokenizer):
 
 
 @pytest.fixture
+def started():
+    """Command → its process, killed with its children when the test ends: a test that fails must not wait for it."""
+    processes = []
+
+    def start(*command, **options) -> subprocess.Popen:
+        processes.append(subprocess.Popen([*map(str, command)], text=True, start_new_session=True, **options))
+        return processes[-1]
+
+    yield start
+    for process in processes:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait(60)
+
+
+@pytest.fixture
 def cluster(monkeypatch):
     """A real Ray cluster on this machine: a head without CPUs, and two nodes of one CPU each, which tests may kill."""
     cluster_utils = pytest.importorskip("ray.cluster_utils", reason=f"needs Ray. {install_extra('ray')}")
@@ -243,4 +263,7 @@ def browser():
     options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
     found = webdriver.Chrome(options=options, service=Service(driver))
     yield found
+    killer = threading.Timer(60, found.service.process.kill)  # one that hangs would be waited for without end
+    killer.start()
     found.quit()
+    killer.cancel()

@@ -14,33 +14,15 @@ from ruplar.evaluate.record import read_record
 from ruplar.model.store import find_model, load_model
 
 RUN = Path(__file__).parents[1] / "results" / "main" / "RuPLaR-plus-seed1"
-SMALL = ("training.max_steps=2", "training.warmup_steps=1", "data.train.0.count=20", "data.train.1.count=20")
-QUICK = ("--limit", "40", "--device", "cpu", "--output", "out")
 
 
-def changed(**settings):
-    return lambda text: json.dumps({**json.loads(text), **settings})
-
-
-@pytest.mark.parametrize(
-    ("name", "change", "said"),
-    [
-        ("ruplar.json", lambda _: "[]", "not the metadata of a ruplar model"),
-        ("ruplar.json", changed(format=2), "ruplar.json: format 2 was written by a later ruplar"),
-        ("ruplar.json", changed(metod={}), "metod"),
-        ("ruplar.json", lambda _: "{", "cannot be read"),
-        ("ruplar.json", lambda _: "[" * 100_000, "cannot be read"),
-        ("ruplar.json", changed(method={"name": "ruplar", "settings": {"warp": 9}}), "warp"),
-        ("adapter_config.json", lambda _: "{}", "cannot be loaded"),
-        ("adapter_model.safetensors", lambda _: b"nothing", "truncated or not a safetensors file"),
-    ],
-)
+@pytest.mark.parametrize(("name", "change", "said"), cases(__file__, "damages"))
 def test_a_damaged_model_folder_is_named(tmp_path, name, change, said):
     folder = tmp_path / "model"
     shutil.copytree(find_model("embedded:ruplar"), folder)
     file = folder / name
-    content = change(file.read_bytes())
-    file.write_bytes(content if isinstance(content, bytes) else content.encode())
+    text = json.dumps(json.loads(file.read_text()) | change) if isinstance(change, dict) else change
+    file.write_text(text.replace("DEEP", "[" * 100_000))
     with pytest.raises(UserError) as error:
         load_model(folder)
     assert said in str(error.value) and str(folder) in str(error.value) and len(str(error.value)) < 1000
@@ -102,14 +84,7 @@ def test_places_that_cannot_be_used_are_named_before_any_work(ruplar, words, tmp
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "words",
-    [
-        ("evaluate", "embedded:no_cot", "--on", "word-problems", *QUICK),
-        ("train", "embedded-live", *SMALL, "--device", "cpu", "--output", "out"),
-        ("report", "RUN", "--page", "out.html"),
-    ],
-)
+@pytest.mark.parametrize("words", cases(__file__, "full_disks"))
 def test_a_full_disk_is_told_in_one_sentence(ruplar, words, tmp_path):
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (2000, before[1]))  # a longer file fails as on a full disk

@@ -16,8 +16,12 @@ def names(folder):
 def test_files_get_their_name_when_they_are_complete(tmp_path):
     assert write_text(tmp_path / "new" / "a.txt", "é") == tmp_path / "new" / "a.txt"
     assert (tmp_path / "new" / "a.txt").read_bytes() == "é".encode()
-    write_json(tmp_path / "new" / "b.json", {"a": [1]}, sync=True)
+    write_json(tmp_path / "new" / "b.json", {"a": [1]})
     assert json.loads((tmp_path / "new" / "b.json").read_text()) == {"a": [1]}
+    with atomic(tmp_path / "new" / "b.json", sync=True) as one, atomic(tmp_path / "new" / "b.json") as two:
+        one.write(b"the outer one, renamed last")
+        two.write(b"the inner one")
+    assert (tmp_path / "new" / "b.json").read_text() == "the outer one, renamed last"
     with pytest.raises(KeyboardInterrupt), atomic(tmp_path / "new" / "a.txt") as file:
         file.write(b"half")
         raise KeyboardInterrupt

@@ -90,6 +90,7 @@ def test_generate_takes_prompts_as_ids_and_returns_ids(model, engine):
     prompts = [list(made.prompt(question).ids) for question in questions]
     wanted = [row.answer_ids for row in reasoner.generate(questions)]
     assert [row.answer_ids for row in reasoner.generate(prompts)] == wanted
+    assert [row.answer_ids for row in reasoner.generate(questions[0])] == wanted[:1]
     width = max(map(len, prompts))
     ids = torch.tensor([[0] * (width - len(prompt)) + prompt for prompt in prompts])
     mask = torch.tensor([[0] * (width - len(prompt)) + [1] * len(prompt) for prompt in prompts])

@@ -7,8 +7,10 @@ import torch
 from toys import LORA, PROMPT, moved, opened
 
 from ruplar.errors import UserError
+from ruplar.io import write_text
 from ruplar.model import store
 from ruplar.model.exported import export_model
+from ruplar.model.settings import BackboneConfig
 from ruplar.model.store import (
     METADATA_FILE,
     Model,
@@ -91,6 +93,15 @@ def test_a_tree_of_runs_can_be_moved(tree, tmp_path, monkeypatch):
     tree.rename(tmp_path / "moved")
     monkeypatch.chdir(tmp_path)
     torch.testing.assert_close(logits(load_model("moved/runs/ruplar")), logits(second), atol=1e-6, rtol=0)
+
+
+@pytest.mark.parametrize("name", ["embedded", "embedded-dates", "smollm2-135m-instruct"])
+def test_a_folder_named_like_a_known_model_is_not_taken_for_it(tmp_path, name):
+    for path in (f"{name}/config.json", f"embedded:cot/{METADATA_FILE}", "base/config.json"):
+        write_text(tmp_path / path, "{}")
+    config = BackboneConfig(name=name, init="embedded:cot")
+    assert store.relocated(config, tmp_path / "run") == config
+    assert store.relocated(BackboneConfig(name="base"), tmp_path / "run").name == str(tmp_path / "base")
 
 
 def test_a_missing_backbone_or_init_is_named(tree):

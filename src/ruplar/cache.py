@@ -13,8 +13,8 @@ from pathlib import Path
 def cache_folder() -> Path:
     """Return the cache folder, whether it exists or not.
 
-    Below the command line, only this function reads the environment: a program, the command line and the processes it
-    starts must agree on one folder, as they do for the Hub's own cache.
+    It is read from the environment, so that a program, the command line and the processes it starts agree on one folder,
+    as they do for the Hub's own cache.
     """
     if own := os.environ.get("RUPLAR_CACHE"):
         return Path(own).expanduser()

@@ -1,21 +1,20 @@
-"""Content and a path → a file or folder that is complete or does not exist: the only place that writes atomically.
+"""Content and a path → a file or folder that is complete or does not exist.
 
-Content is written under a temporary name in the same folder and renamed, so a reader never sees half of it.
+Content is written under a temporary name in the same folder and renamed, so a reader never sees half of it. Only downloads
+do this themselves (`download`, `data.fetch`): their drafts are kept, to be continued.
 """
 
 import json
 import os
 import shutil
 import tempfile
+import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any
 
 from ruplar.errors import UserError
-
-METRICS = "metrics.jsonl"
-"""A run's training curve, one row per logged step; training writes it and reports read it."""
 
 
 @contextmanager
@@ -25,7 +24,7 @@ def atomic(path: str | Path, *, sync: bool = False) -> Iterator[IO[bytes]]:
     `sync` flushes it to disk before the rename, so that the content survives a power cut.
     """
     path = Path(path)
-    draft = path.with_name(f".{path.name}.{os.getpid()}")
+    draft = _beside(path)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with draft.open("wb") as file:
@@ -49,8 +48,7 @@ def atomic_folder(folder: str | Path, *, replace: bool = False) -> Iterator[Path
     about it.
     """
     folder = Path(folder)
-    draft = folder.with_name(f".{folder.name}.{os.getpid()}")
-    shutil.rmtree(draft, ignore_errors=True)
+    draft = _beside(folder)
     draft.mkdir(parents=True)
     try:
         yield draft
@@ -71,9 +69,8 @@ def publish_folder(draft: Path, folder: Path, *, replace: bool = False, sync: bo
     if sync:
         for path in (*sorted(draft.rglob("*")), draft):
             _sync(path)
-    old = folder.with_name(f".{folder.name}.{os.getpid()}.old") if replace and folder.exists() else None
+    old = _beside(folder) if replace and folder.exists() else None
     if old is not None:
-        shutil.rmtree(old, ignore_errors=True)
         folder.rename(old)
     try:
         draft.rename(folder)
@@ -87,19 +84,19 @@ def publish_folder(draft: Path, folder: Path, *, replace: bool = False, sync: bo
         shutil.rmtree(old, ignore_errors=True)
 
 
-def write_bytes(path: str | Path, content: bytes, *, sync: bool = False) -> Path:
+def write_bytes(path: str | Path, content: bytes) -> Path:
     """Write a file atomically and return its path."""
-    with atomic(path, sync=sync) as file:
+    with atomic(path) as file:
         file.write(content)
     return Path(path)
 
 
-def write_text(path: str | Path, text: str, *, sync: bool = False) -> Path:
-    return write_bytes(path, text.encode("utf-8"), sync=sync)
+def write_text(path: str | Path, text: str) -> Path:
+    return write_bytes(path, text.encode("utf-8"))
 
 
-def write_json(path: str | Path, value: Any, *, sync: bool = False) -> Path:
-    return write_text(path, json.dumps(value, indent=2, ensure_ascii=False) + "\n", sync=sync)
+def write_json(path: str | Path, value: Any) -> Path:
+    return write_text(path, json.dumps(value, indent=2, ensure_ascii=False) + "\n")
 
 
 def writable_folder(folder: Path) -> Path:
@@ -113,6 +110,11 @@ def writable_folder(folder: Path) -> Path:
     except OSError as error:
         raise UserError(f"{folder}: cannot be created ({parent}: {error.strerror}). Choose another folder.") from error
     return folder
+
+
+def _beside(path: Path) -> Path:
+    """Return a hidden name in the same folder that no other thread, process or machine uses."""
+    return path.with_name(f".{path.name}.{uuid.uuid4().hex[:16]}")
 
 
 def _sync(path: Path) -> None:

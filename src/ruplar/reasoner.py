@@ -191,7 +191,7 @@ class LatentReasoner:
 
     def generate(
         self,
-        inputs: Sequence[str] | Sequence[Sequence[int]] | Tensor,
+        inputs: str | Sequence[str] | Sequence[Sequence[int]] | Tensor,
         *,
         attention_mask: Tensor | None = None,
         thinker: Callable[[list[int]], Thinker] | None = None,
@@ -205,7 +205,7 @@ class LatentReasoner:
 
         Args:
             inputs: Prompts as token ids, as `model.prompt(question).ids` gives them: a list of id lists, or a tensor [B, S];
-                or questions as text.
+                or one question or many as text.
             attention_mask: [B, S], 0 at padding of a tensor of ids.
             thinker: Positions of a batch's questions → how they think; None: the method's own thinker.
             decoding: How the answer is decoded; None: greedy.
@@ -359,9 +359,10 @@ def check_samples(samples: int, decoding: Decoding) -> None:
 
 
 def _as_prompts(
-    inputs: Sequence[str] | Sequence[Sequence[int]] | Tensor, attention_mask: Tensor | None
+    inputs: str | Sequence[str] | Sequence[Sequence[int]] | Tensor, attention_mask: Tensor | None
 ) -> list[str | Prompt]:
     """Return questions unchanged, and prompts of token ids without their padding."""
+    inputs = [inputs] if isinstance(inputs, str) else inputs
     rows: list[Any] = inputs.tolist() if hasattr(inputs, "tolist") else list(inputs)
     if attention_mask is not None:
         masks = attention_mask.tolist()

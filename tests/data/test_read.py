@@ -112,17 +112,9 @@ def test_a_json_file_is_a_list_an_object_with_a_list_or_lines(tmp_path, content)
     assert [(e.question, e.answer, e.source) for e in found] == [("Q?", "7", "a.json:1"), ("R?", "8", "a.json:2")]
 
 
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [
-        ('{\n"data": [', "a.json: not valid JSON: .*A .json file holds a list of rows"),
-        ('[{"question": "Q?",]', "a.json: not valid JSON"),
-        ('{"train": [{"a": 1}], "test": [{"a": 1}]}', "several lists of rows .train, test."),
-        ("[" * 5000, "a.json: not valid JSON: nested too deeply"),
-    ],
-)
+@pytest.mark.parametrize(("content", "message"), cases(__file__, "broken_json_files"))
 def test_a_json_file_that_cannot_be_read_says_what_such_a_file_holds(tmp_path, content, message):
-    (tmp_path / "a.json").write_text(content, encoding="utf-8")
+    (tmp_path / "a.json").write_text(content.replace("DEEP", "[" * 5000), encoding="utf-8")
     with pytest.raises(UserError, match=message):
         read(tmp_path / "a.json", DOMAIN)
 

@@ -1,5 +1,7 @@
 """The scheduler: bounded queue, first come first served, cancellation, refills in flight, failures, halt thresholds per question."""
 
+import threading
+
 import pytest
 from engine_helpers import finish, many_prompts, soft, submit
 
@@ -7,7 +9,7 @@ from ruplar.engine.fast import FastEngine
 from ruplar.engine.options import EngineOptions
 from ruplar.engine.reference import generate
 from ruplar.engine.sampling import Decoding
-from ruplar.engine.scheduler import Scheduler
+from ruplar.engine.scheduler import EngineDead, Scheduler
 from ruplar.engine.thinker import NoThinker, SoftThinker, TextThinker
 from ruplar.errors import UserError
 
@@ -65,6 +67,66 @@ def test_a_question_that_does_not_fit_is_refused(backbone, thinker):
     assert [t.result().answer_ids for t in tickets] == answers(backbone, thinker, prompts)
     # run_all reallocates first
     assert scheduler.run_all([long])[0].answer_ids == answers(backbone, thinker, [long])[0]
+
+
+@pytest.mark.parametrize("part", ["step", "harvest", "_prefill"])
+def test_an_interrupted_call_leaves_the_engine_free(backbone, thinker, monkeypatch, part):
+    scheduler, prompts, calls = scheduler_of(backbone, thinker, 2), many_prompts(5), []
+    work = getattr(scheduler.engine, part)
+
+    def interrupted(*given):
+        calls.append(given)
+        if len(calls) == 2:
+            raise KeyboardInterrupt
+        return work(*given)
+
+    monkeypatch.setattr(scheduler.engine, part, interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        scheduler.run_all(prompts)
+    wanted = answers(backbone, thinker, prompts[:3])
+    for again in (Scheduler(scheduler.engine), scheduler):
+        assert [row.answer_ids for row in again.run_all(prompts[:3])] == wanted
+
+
+def test_a_failed_prefill_fails_every_question_taken_from_the_queue(backbone, thinker, monkeypatch):
+    scheduler = scheduler_of(backbone, thinker, 3)
+    monkeypatch.setattr(FastEngine, "prefill_tokens", 1)  # a prefill per question, of which the first fails
+    monkeypatch.setattr(scheduler.engine, "_prefill", lambda *_: 1 / 0)
+    tickets = [submit(scheduler, p) for p in many_prompts(3)]
+    scheduler.start()
+    for ticket in tickets:
+        with pytest.raises(ZeroDivisionError):
+            ticket.result(20)
+    scheduler.stop(20)
+
+
+def test_a_stopped_scheduler_takes_questions_again_only_after_a_start(backbone, thinker):
+    scheduler, [prompt] = scheduler_of(backbone, thinker, 1), many_prompts(1)
+    for _ in range(2):
+        scheduler.start()
+        assert submit(scheduler, prompt).result(20).answer_ids == answers(backbone, thinker, [prompt])[0]
+        scheduler.stop(20)
+        with pytest.raises(UserError, match="has been stopped"):
+            submit(scheduler, prompt)
+
+
+def test_questions_of_an_engine_that_hangs_at_its_stop_fail(backbone, thinker, monkeypatch):
+    scheduler, go, hangs = scheduler_of(backbone, thinker, 1), threading.Event(), threading.Event()
+    prompts, step = many_prompts(2), scheduler.engine.step
+    monkeypatch.setattr(scheduler.engine, "step", lambda: hangs.set() or go.wait(20) and step())
+    scheduler.start()
+    thread, tickets = scheduler._thread, [submit(scheduler, p) for p in prompts]
+    assert hangs.wait(20)
+    scheduler.stop(0.1)
+    with pytest.raises(EngineDead, match="hung for 0.1 s"):
+        tickets[0].result(20)
+    assert tickets[1].future.cancelled() and not scheduler.alive
+    go.set()
+    thread.join(20)
+    assert not thread.is_alive(), "it ends by itself, with its question given up"
+    for again in (scheduler.start, lambda: submit(scheduler, prompts[0])):
+        with pytest.raises(EngineDead, match="hung"):
+            again()
 
 
 def test_a_halt_threshold_applies_to_its_question_only(backbone):

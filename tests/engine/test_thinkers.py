@@ -2,6 +2,7 @@ from dataclasses import replace
 
 import pytest
 import torch
+from cases import cases
 from engine_helpers import many_prompts
 from torch import nn
 from toys import assert_same
@@ -32,35 +33,14 @@ def think(thinker, probs: list[float]):
     return thinker.next(torch.tensor([probs]).log(), torch.zeros(1, 2), torch.zeros(1, dtype=torch.long))
 
 
-@pytest.mark.parametrize(
-    ("how", "probs", "expected"),
-    [
-        # the whole vocabulary, as published: 0.5*(1,0) + 0.25*(0,1) + 0.125*(2,2) + 0.125*(-8,8)
-        ({"top_k": 0, "drop_halt": False}, [0.5, 0.25, 0.125, 0.125], [0.5 + 0.25 - 1.0, 0.25 + 0.25 + 1.0]),
-        # of 0.5, 0.25, 0.15 (and 0.1 for </think>) the two largest stay: 2/3 and 1/3
-        ({"top_k": 2, "drop_halt": False}, [0.5, 0.25, 0.15, 0.1], [2 / 3, 1 / 3]),
-        # </think> has 0.4, which is not above 0.5; without it 0.3, 0.2 are the two largest: 0.6 and 0.4
-        ({"top_k": 2}, [0.3, 0.2, 0.1, 0.4], [0.6, 0.4]),
-        # and with the whole vocabulary: 0.5, 1/3, 1/6 of the rest
-        ({"top_k": 0}, [0.3, 0.2, 0.1, 0.4], [0.5 + 2 / 6, 1 / 3 + 2 / 6]),
-        ({"harden": True}, [0.2, 0.1, 0.3, 0.4], [2.0, 2.0]),
-    ],
-    ids=["whole vocabulary", "top k", "halt removed before top k", "halt removed", "hardened"],
-)
+@pytest.mark.parametrize(("how", "probs", "expected"), cases(__file__, "soft_tokens"))
 def test_a_soft_token_is_the_expected_embedding(embedding, how, probs, expected):
     thought = think(SoftThinker(embedding, END, **how), probs)
     torch.testing.assert_close(thought.embeds, torch.tensor([expected]))
     assert not thought.halt.item()
 
 
-@pytest.mark.parametrize(
-    ("probs", "argmax", "threshold"),
-    [
-        ([0.2, 0.2, 0.2, 0.4], True, False),  # most likely, but below one half
-        ([0.1, 0.1, 0.2, 0.6], True, True),
-        ([0.5, 0.2, 0.2, 0.1], False, False),
-    ],
-)
+@pytest.mark.parametrize(("probs", "argmax", "threshold"), cases(__file__, "halts"))
 def test_halting_by_argmax_and_by_threshold(embedding, probs, argmax, threshold):
     thinker = SoftThinker(embedding, END)
     assert think(replace(thinker, halt="argmax"), probs).halt.item() == argmax

@@ -109,8 +109,9 @@ def test_seeds_matter_only_when_answers_are_sampled(reasoner, toy):
     assert texts[0] != texts[1] and len(texts[0]) == 7
     again = evaluate(reasoner, [str(toy)], seeds=(5,), decoding=hot, batch_size=3)
     assert [row["text"] for row in again.samples] == texts[1]
-    with pytest.raises(UserError, match="seeds: none given"):
-        evaluate(reasoner, [str(toy)], seeds=())
+    for wrong, said in (((), "is empty"), ((0, 1, 0), r"\[0, 1, 0\] has duplicates")):
+        with pytest.raises(UserError, match=said):
+            evaluate(reasoner, [str(toy)], seeds=wrong)
 
 
 def test_lenient_grading_is_labelled(reasoner, said, questions, write_questions):

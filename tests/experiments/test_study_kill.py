@@ -21,20 +21,14 @@ PATIENCE = 300
 TIMING = {"tokens_per_second", "memory_gb"}
 
 
-def start(folder: Path, *words: str) -> subprocess.Popen:
-    command = [
-        sys.executable,
-        *["-m", "ruplar", "study", "tiny.yaml", "--device", "cpu", "--jobs", "1", "--json"],
-        *words,
-    ]
-    return subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+COMMAND = [sys.executable, "-m", "ruplar", "study", "tiny.yaml", "--device", "cpu", "--jobs", "1", "--json"]
 
 
 def until(holds, process: subprocess.Popen | None = None):
     end = time.monotonic() + PATIENCE
     while not (found := holds()):
         assert time.monotonic() < end, "it did not happen"
-        assert process is None or process.poll() is None, process.stdout.read()
+        assert process is None or process.poll() is None, process.communicate(timeout=PATIENCE)[0]
         time.sleep(0.01)
     return found
 
@@ -64,23 +58,24 @@ def curve(folder: Path):
 
 @pytest.mark.long
 @pytest.mark.skipif(not Path("/proc/self/task").is_dir(), reason="finds the worker through /proc")
-def test_a_killed_study_and_a_killed_worker_end_in_the_records_of_an_undisturbed_one(tmp_path):
+def test_a_killed_study_and_a_killed_worker_end_in_the_records_of_an_undisturbed_one(tmp_path, started):
     entries = {"name": "tiny", "seeds": [1], "on": [{"source": "word-problems", "count": 4}]}
     entries["rows"] = {"Mix": "embedded-ruplar", "Short": {"of": "Mix", "set": {"method.max_latents": 1}}}
     entries["set"] = {**TINY, "training.max_steps": 24, "training.save_steps": 4}
     (tmp_path / "tiny.yaml").write_text(yaml.safe_dump(entries, sort_keys=False))
     folder = tmp_path / "runs" / "tiny" / "Mix-seed1"
+    options = {"cwd": tmp_path, "stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
 
-    study = start(tmp_path)
+    study = started(*COMMAND, **options)
     until(lambda: any(folder.glob("checkpoint-*")), study)
     [worker] = workers(study.pid)
     study.kill()
-    study.wait()
+    study.wait(60)
     until(lambda: not alive(worker))  # it ends with the study
     assert not (folder / storage.TRAINED).exists()
     reached = {path.name for path in folder.glob("checkpoint-*")}
 
-    study = start(tmp_path)
+    study = started(*COMMAND, **options)
     until(lambda: {path.name for path in folder.glob("checkpoint-*")} - reached, study)
     [worker] = workers(study.pid)
     os.kill(worker, signal.SIGKILL)

@@ -39,10 +39,10 @@ def test_a_study_loses_and_doubles_no_cell_when_a_node_is_killed(cluster, ruplar
         assert not (checkpoint.parent / storage.TRAINED).exists(), "it is not the middle"
         killed.append(checkpoint.parent)
 
-    killer = threading.Thread(target=kill_in_the_middle)
+    killer = threading.Thread(target=kill_in_the_middle, daemon=True)
     killer.start()
     said = ruplar("study", "tiny.yaml", "--device", "cpu", "--ray", cluster.address)
-    killer.join()
+    killer.join(60)
     assert said.code == 0, said.out + said.err
     [cell] = killed
     assert (cell / storage.LOG).read_text().count("step 01/24") == 1, "it did not resume"

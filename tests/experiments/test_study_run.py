@@ -1,7 +1,9 @@
 """Real studies of a few steps, in this process: done, failed, resumed, refused, reported."""
 
 import json
+import multiprocessing
 import shutil
+import time
 
 import pytest
 from tiny import FINISHED, run
@@ -12,6 +14,7 @@ from ruplar.evaluate.record import RECORD, SAMPLES, RunRecord, machine, read_rec
 from ruplar.experiments import storage
 from ruplar.experiments.cell import _DATA, _START, check_same
 from ruplar.experiments.plan import plan
+from ruplar.experiments.run import _join
 from ruplar.io import write_json
 from ruplar.report.rows import collect, study_of
 
@@ -28,6 +31,13 @@ def clean(places):
     """Whatever this checkout is like: its runs may enter a table."""
     for file in places.results.rglob(RECORD):
         file.write_text(json.dumps(json.loads(file.read_text()) | {"dirty": False}))
+
+
+def test_a_process_that_hangs_at_its_end_is_killed():
+    process = multiprocessing.get_context("fork").Process(target=time.sleep, args=(60,), daemon=True)
+    process.start()
+    _join(process, 0.1)
+    assert process.exitcode == -9
 
 
 @pytest.mark.slow

@@ -14,29 +14,29 @@ from serve_toys import QUESTIONS
 
 
 @contextmanager
-def served(cluster, folder, *options):
+def served(started, cluster, folder, *options):
     """The address of a server on the cluster; SIGTERM ends it with status 0."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     words = ["serve", "embedded", "--compare", "none", "--device", "cpu", "--port", str(port), *options]
     command = [sys.executable, "-m", "ruplar", *words, "--ray", cluster.address]
-    with subprocess.Popen(command, cwd=folder, stderr=subprocess.PIPE, text=True) as server:
-        said = ""
-        while f"embedded at http://127.0.0.1:{port}" not in said:
-            line = server.stderr.readline()
-            assert line, said
-            said += line
-        yield f"http://127.0.0.1:{port}"
-        server.send_signal(signal.SIGTERM)
-        rest = server.communicate(timeout=120)[1]
-        assert server.returncode == 0, rest
+    server = started(*command, cwd=folder, stderr=subprocess.PIPE)
+    said = ""
+    while f"embedded at http://127.0.0.1:{port}" not in said:
+        line = server.stderr.readline()
+        assert line, said
+        said += line
+    yield f"http://127.0.0.1:{port}"
+    server.send_signal(signal.SIGTERM)
+    rest = server.communicate(timeout=120)[1]
+    assert server.returncode == 0, rest
 
 
 @pytest.fixture
-def url(cluster, tmp_path):
+def url(started, cluster, tmp_path):
     """A server with a replica on each node."""
-    with served(cluster, tmp_path, "--replicas", "2,2") as found:
+    with served(started, cluster, tmp_path, "--replicas", "2,2") as found:
         yield found
 
 
@@ -70,10 +70,11 @@ def test_every_question_has_its_answer_when_a_node_is_killed(cluster, url, offli
 
 
 @pytest.mark.long
-def test_replicas_are_added_under_load(cluster, tmp_path):
+def test_replicas_are_added_under_load(started, cluster, tmp_path):
     from ruplar.cluster.pool import connected
 
-    with served(cluster, tmp_path, "--replicas", "1,2", "--slots", "1") as url, connected(cluster.address):
+    options = ("--replicas", "1,2", "--slots", "1")
+    with served(started, cluster, tmp_path, *options) as url, connected(cluster.address):
         from ray import serve
 
         def running():

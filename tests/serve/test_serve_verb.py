@@ -18,41 +18,23 @@ pytestmark = pytest.mark.slow
 
 RUPLAR = [sys.executable, "-m", "ruplar"]
 OFFLINE = os.environ | {"HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1", "RUPLAR_API_KEY": "from-the-environment"}
-
-
-@pytest.fixture(scope="module")
-def process():
-    started = subprocess.Popen(
-        [*RUPLAR, "serve", "embedded", "--port", "0", "--compare", "none"], stderr=subprocess.PIPE, text=True, env=OFFLINE
-    )  # fmt: skip
-    found = None
-    for line in started.stderr:
-        found = re.search(r"http://[\d.]+:\d+", line)
-        if found:
-            break
-    assert found, "it did not say where it listens"
-    yield started, found[0]
-    if started.poll() is None:
-        started.send_signal(signal.SIGTERM)
-        started.wait(60)
-
-
 KEY = ("-H", "Authorization: Bearer from-the-environment")
 JSON = ("-H", "Content-Type: application/json")
 
 
-def test_a_signal_ends_it_after_the_last_answer(process):
-    started, url = process
+def test_a_signal_ends_it_after_the_last_answer(started):
+    command = [*RUPLAR, "serve", "embedded", "--port", "0", "--compare", "none"]
+    server = started(*command, stderr=subprocess.PIPE, env=OFFLINE)
+    url = next((found[0] for line in server.stderr if (found := re.search(r"http://[\d.]+:\d+", line))), None)
+    assert url, "it did not say where it listens"
     body = json.dumps(
         {"model": "embedded", "messages": [{"role": "user", "content": APPLES}], "n": 16, "stream": True}
     )
-    asked = subprocess.Popen(
-        ["curl", "-sSN", f"{url}/v1/chat/completions", *KEY, *JSON, "-d", body], stdout=subprocess.PIPE, text=True
-    )
+    asked = started("curl", "-sSN", f"{url}/v1/chat/completions", *KEY, *JSON, "-d", body, stdout=subprocess.PIPE)
     first = asked.stdout.readline()  # the stream has begun
-    started.send_signal(signal.SIGTERM)
+    server.send_signal(signal.SIGTERM)
     said, _ = asked.communicate(timeout=60)
-    assert started.wait(60) == 0
+    assert server.wait(60) == 0
     assert said.endswith("data: [DONE]\n\n") and (first + said).count('"content":"10"') == 16
 
 

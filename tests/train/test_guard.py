@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from cases import cases
 
 from ruplar.errors import TrainingStopped
 from ruplar.train.metrics import Guard, MetricAccumulator
@@ -48,7 +49,6 @@ def test_a_part_may_not_take_a_name_that_a_row_of_the_curve_has():
 
 
 COLLAPSED = {"entropy": 0.001, "prior": 9.0, "same_top": 1.0, "went_on": 1.0}
-HEALTHY = {**COLLAPSED, "prior": 0.1}
 HALTED = {"entropy": 2.0, "prior": 3.0, "same_top": 1.0, "went_on": 0.0}
 
 
@@ -64,19 +64,9 @@ def test_collapsed_latents_stop_a_run_once_the_window_is_full():
         check([COLLAPSED, COLLAPSED]).check_row(COLLAPSED, 0.5, nothing)
 
 
-@pytest.mark.parametrize(
-    "rows",
-    [
-        [{"entropy": 0.001, "prior": 0.01, "same_top": 1.0}]
-        * 20,  # certain and right: a prior with one token, all alike
-        [{"entropy": 6.5, "prior": 7.0, "same_top": 1.0}] * 20,  # the first steps: one favourite, but no certainty
-        [{"entropy": 0.001, "prior": 9.0, "same_top": 0.3}] * 20,  # certain, wrong, but different for each question
-        [{"entropy": 0.6, "prior": 1.4, "same_top": 0.05}] * 20,  # an ordinary row
-        [COLLAPSED, COLLAPSED, HEALTHY, COLLAPSED, COLLAPSED],  # one healthy row empties the window
-    ],
-)
+@pytest.mark.parametrize("rows", cases(__file__, "healthy"))
 def test_healthy_rows_never_stop_a_run(rows):
-    check(rows, 0.9)
+    check(rows * 20, 0.9)
 
 
 def test_collapse_does_not_stop_a_run_with_the_check_off():

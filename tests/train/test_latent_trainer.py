@@ -134,23 +134,9 @@ def test_a_bad_row_is_named_with_its_column(tiny, tmp_path, change, message):
         LatentTrainer(**tiny, train_dataset=broken, args=arguments(tmp_path / "run"))
 
 
-@pytest.mark.parametrize(
-    ("given", "message"),
-    [
-        ({"train_dataset": []}, "train_dataset: has no rows"),
-        ({"train_dataset": "chains.jsonl"}, "train_dataset: 'chains.jsonl' is a path. Pass its rows"),
-        ({"train_dataset": ["a text"] * 9}, r"(?s)train_dataset\[0\]: is a str, not a dict.*… and 4 more rows"),
-        ({"columns": {"chain": "steps"}}, "columns: unknown key 'chain'. The keys are question, steps, answer"),
-        ({"eval_dataset": [{"question": "How many?"}]}, r"eval_dataset\[0\]: column 'answer' is missing"),
-        ({"eval_dataset": ROWS}, "no row is left to train on"),
-        ({"method": "ruplr"}, "method.name: unknown method 'ruplr'. Did you mean 'ruplar'"),
-        ({"args": {"learning_rte": 1}}, "unknown setting of TrainingArguments 'learning_rte'"),
-        ({"args": {"method_args": {"align": 1}}}, "method: unknown setting of method ruplar 'align'"),
-        ({"args": {"backbone": {"init": "embedded:cot"}}}, "backbone.init: not available for a model in memory"),
-        ({"tokenizer": None}, "tokenizer: is required"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("given", "message"), cases(__file__, "wrong_arguments"))
 def test_wrong_arguments_are_refused_by_name(tiny, tmp_path, given, message):
+    given = {name: ROWS if value == "ROWS" else value for name, value in given.items()}
     args = arguments(tmp_path / "run", **given.pop("args", {}))
     with pytest.raises(UserError, match=message):
         LatentTrainer(**{"train_dataset": ROWS, **tiny, **given}, args=args)

@@ -6,13 +6,14 @@ import os
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
 import torch
 from safetensors.torch import load_file
 
 from ruplar.config import from_dict
-from ruplar.data.cache import ENCODED, package_source
+from ruplar.data.cache import ENCODED, is_complete, package_source, write_once
 from ruplar.data.pretokenize import _key
 from ruplar.errors import UserError
 from ruplar.train.run import train
@@ -92,6 +93,18 @@ def test_a_cache_that_cannot_be_written_is_an_error(quick, tmp_path):
         train(quick({"pretokenize": True}), output=tmp_path / "a")
 
 
+def test_a_file_that_cannot_be_read_is_neither_the_cache_nor_damage(tmp_path, monkeypatch):
+    def refuse(path, *_, **__):
+        raise PermissionError(13, "Permission denied", str(path))
+
+    with pytest.raises(PermissionError, match="chains.jsonl"):
+        write_once(tmp_path / "cache" / "key", lambda _: refuse("chains.jsonl"))
+    write_once(tmp_path / "cache" / "key", lambda _: None)
+    monkeypatch.setattr(Path, "read_text", refuse)
+    with pytest.raises(PermissionError, match="sizes.json"):
+        is_complete(tmp_path / "cache" / "key")
+
+
 def test_the_cache_key_depends_on_end_token_and_chat_template(trainer):
     dataset = trainer().dataset
     keys = {_key(dataset, {})}
@@ -128,16 +141,14 @@ ahead._encode(type("Rows", (), {"examples": (), "method": None, "encoder": None}
 """
 
 
-def test_no_worker_outlives_a_run_that_is_killed_while_it_encodes():
-    with subprocess.Popen([sys.executable, "-c", _KILLED], stdout=subprocess.PIPE, text=True) as run:
-        worker = int(run.stdout.readline())
-        assert run.wait() == -9
-        until = time.monotonic() + 20
-        while (there := _lives(worker)) and time.monotonic() < until:
-            time.sleep(0.1)
-        if there:
-            os.kill(worker, 9)
-        assert not there
+def test_no_worker_outlives_a_run_that_is_killed_while_it_encodes(started):
+    run = started(sys.executable, "-c", _KILLED, stdout=subprocess.PIPE)
+    worker = int(run.stdout.readline())
+    assert run.wait(60) == -9
+    until = time.monotonic() + 20
+    while (there := _lives(worker)) and time.monotonic() < until:
+        time.sleep(0.1)
+    assert not there
 
 
 def _lives(process: int) -> bool:
@@ -148,7 +159,7 @@ def _lives(process: int) -> bool:
     return True
 
 
-def test_what_several_processes_need_is_made_by_one_of_them(tmp_path):
+def test_what_several_processes_need_is_made_by_one_of_them(tmp_path, started):
     code = f"""
 import time
 from pathlib import Path
@@ -161,8 +172,8 @@ def write(draft):
 write_once(place, write)
 assert (place / "file").read_text() == "made"
 """
-    asked = [subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True) for _ in range(3)]
-    said = [process.communicate()[0] for process in asked]
+    asked = [started(sys.executable, "-c", code, stdout=subprocess.PIPE) for _ in range(3)]
+    said = [process.communicate(timeout=120)[0] for process in asked]
     assert [process.returncode for process in asked] == [0, 0, 0] and sorted(said) == ["", "", "made\n"]
 
 
@@ -181,7 +192,8 @@ def test_a_forked_worker_does_not_collect_garbage_of_its_parent(tmp_path):
     Garbage(tmp_path / "collected-in")
     worker = multiprocessing.get_context("fork").Process(target=gc.collect)
     worker.start()
-    worker.join()
+    worker.join(60)
+    worker.kill()  # or a deadlock in it would be waited for when pytest ends
     assert worker.exitcode == 0 and not (tmp_path / "collected-in").exists()
     gc.collect()
     assert (tmp_path / "collected-in").read_text() == str(os.getpid())

@@ -5,42 +5,18 @@ import json
 import re
 
 import pytest
+from cases import cases
 
 from ruplar.train import METRICS
 from ruplar.train.progress import BarProgress, Progress, line, rows, truncate
 
-ROW = {
-    "loss": 0.412,
-    "answer": 0.201,
-    "prior": 0.180,
-    "align": 0.031,
-    "learning_rate": 2.9e-4,
-    "tokens_per_second": 8420.4,
-    "memory_gb": 11.2,
-}
+ROW = cases(__file__, "row")
 PARTS = ("answer", "prior", "align")
-VALID = {"eval_accuracy": 0.625, "eval_latents": 2.4, "eval_forwards": 5.3, "eval_halting": 0.98}
 
 
-@pytest.mark.parametrize(
-    ("progress", "text"),
-    [
-        (
-            Progress(120, 4500, ROW, PARTS, eta=41 * 60),
-            "step 0120/4500   2.7% | loss 0.412 = answer 0.201 + prior 0.180 + align 0.031 "
-            "| lr 2.9e-04 | 8,420 tok/s | 11.2 GB | eta 0:41:00",
-        ),
-        (Progress(1, 10, ROW, ("answer",)), "step 01/10  10.0% | loss 0.412 | lr 2.9e-04 | 8,420 tok/s | 11.2 GB"),
-        (
-            Progress(50, 100, VALID),
-            "step 050/100  50.0% | valid accuracy 62.5% | 2.40 latents | 5.30 forwards | halting 98.0%",
-        ),
-        (Progress(0, 100), ""),
-    ],
-    ids=["parts", "one part", "validation", "empty"],
-)
-def test_a_row_is_one_line(progress, text):
-    assert line(progress) == text
+@pytest.mark.parametrize(("given", "text"), cases(__file__, "lines"))
+def test_a_row_is_one_line(given, text):
+    assert line(Progress(**given)) == text
 
 
 def test_rows_beyond_the_resumed_step_and_a_torn_last_line_are_dropped(tmp_path):

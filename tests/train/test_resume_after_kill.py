@@ -19,14 +19,13 @@ def curve(run: Path):
 
 
 @pytest.mark.slow
-def test_a_run_killed_many_times_ends_with_the_weights_and_the_curve_of_an_undisturbed_one(tmp_path):
+def test_a_run_killed_many_times_ends_with_the_weights_and_the_curve_of_an_undisturbed_one(tmp_path, started):
     script = Path(__file__).with_name("train_and_die.py")
-    done = subprocess.run(
-        [sys.executable, str(script), str(tmp_path / "runs"), "5", "1"], capture_output=True, text=True, timeout=1800
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    killed = int(done.stdout.split("killed ")[-1].split()[0])
-    assert killed >= 2, done.stdout
+    run = started(sys.executable, script, tmp_path / "runs", 5, 1, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    said = run.communicate(timeout=1800)[0]
+    assert run.returncode == 0, said
+    killed = int(said.split("killed ")[-1].split()[0])
+    assert killed >= 2, said
     whole, again = tmp_path / "runs" / "whole", tmp_path / "runs" / "killed"
     expected = load_file(whole / "model" / "adapter_model.safetensors")
     found = load_file(again / "model" / "adapter_model.safetensors")

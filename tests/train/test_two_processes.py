@@ -132,15 +132,13 @@ def children(pid: int) -> list[int]:
 @pytest.mark.long
 @pytest.mark.skipif(not Path("/proc/self/task").is_dir(), reason="finds the processes in /proc")
 def test_a_killed_process_stops_the_launch_with_the_cause_and_the_run_resumes_to_the_same_weights(
-    backbone_folder, tmp_path
+    backbone_folder, tmp_path, started
 ):
     shutil.copytree(backbone_folder, tmp_path / "backbone")
     command = [*ACCELERATE, "-m", "ruplar", "train", recipe(tmp_path), "--device", "cpu", "--output"]
     start(*command, tmp_path / "whole")
     run = tmp_path / "killed"
-    launch = subprocess.Popen(
-        [sys.executable, *map(str, command), str(run)], stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    )
+    launch = started(sys.executable, *command, run, stderr=subprocess.PIPE, stdout=subprocess.PIPE)
     end = time.monotonic() + 200
     while not list(run.glob("checkpoint-*/COMPLETE")) and launch.poll() is None and time.monotonic() < end:
         time.sleep(0.02)

@@ -63,7 +63,7 @@ def fork(run, *arguments) -> int:
 
 def wait(pid: int, seconds: float | None = None) -> int | None:
     """Its exit status; it is killed once `seconds` are over."""
-    end = time.monotonic() + (seconds if seconds is not None else 1e9)
+    end = time.monotonic() + (seconds if seconds is not None else 600)
     while True:
         done, status = os.waitpid(pid, os.WNOHANG)
         if done:

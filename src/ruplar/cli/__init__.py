@@ -1,4 +1,4 @@
-"""The command line: the only package that prints, picks a device and reads the environment (except `ruplar.cache`)."""
+"""The command line: the only package that prints. Devices and settings are picked here and passed on."""
 
 from ruplar.cli.verbs import app, main
 

@@ -53,7 +53,7 @@ def is_complete(folder: Path) -> bool:
     try:
         sizes = json.loads((folder / _SIZES).read_text(encoding="utf-8"))
         wrong = [name for name, size in sizes.items() if (folder / name).stat().st_size != size]
-    except (OSError, ValueError, AttributeError) as error:
+    except (FileNotFoundError, NotADirectoryError, ValueError, AttributeError) as error:
         wrong = [getattr(error, "filename", None) or _SIZES]
     if wrong:
         raise UserError(
@@ -80,6 +80,9 @@ def write_once(folder: Path, write: Callable[[Path], None]) -> None:
                 }
                 (draft / _SIZES).write_text(json.dumps(sizes, indent=1, sort_keys=True), encoding="utf-8")
     except OSError as error:
+        place = Path(str(error.filename or folder))
+        if not (place.is_relative_to(folder.parent) or folder.parent.is_relative_to(place)):
+            raise  # of a file that `write` reads
         raise UserError(
             f"{folder.parent}: cannot be written ({error.strerror or error}). Choose another --output (or --work), "
             "or set speed.pretokenize: false, which caches nothing."

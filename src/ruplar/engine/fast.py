@@ -279,9 +279,11 @@ class FastEngine:
 
     @torch.inference_mode()
     def drop(self, slots: Sequence[int]) -> None:
-        held = [slot for slot in slots if self.busy.pop(slot, None)]
-        if held:
-            self.state.cancel(held)
+        """Free slots whose questions are given up, also those whose prefill has failed."""
+        for slot in slots:
+            self.busy.pop(slot, None)
+        if slots:
+            self.state.cancel(slots)
 
     def request(self, prompt: Prompt, key: Key = 0, decoding: Decoding | None = None) -> Request:
         """Make a request for `admit`."""

@@ -122,8 +122,7 @@ def read_weights(backbone: Backbone, release: bool = False) -> Weights:
     An adapter is merged into the model first, and `backbone.model` becomes the merged model.
     """
     if release and hasattr(backbone.model, "peft_config"):
-        backbone.model = merged(backbone)
-        backbone.__dict__.pop("plain_model", None)
+        backbone.set_model(merged(backbone))
     trunk = backbone.plain_model.base_model
     attention = trunk.layers[0].self_attn
     d = int(attention.head_dim)

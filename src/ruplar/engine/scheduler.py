@@ -9,7 +9,8 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future
+from concurrent.futures import Future, InvalidStateError
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from itertools import islice
 
@@ -40,7 +41,6 @@ class Ticket:
     future: Future = field(default_factory=Future)  # receives the answer
     dropped: bool = False  # it was cancelled
     started: float | None = None  # `time.perf_counter()` when it was admitted to a slot; None while it waits
-    ended: float | None = None  # `time.perf_counter()` when it was answered
 
     def result(self, timeout: float | None = None) -> Generation:
         return self.future.result(timeout)
@@ -66,7 +66,7 @@ class Scheduler:
     _change: threading.Condition = field(init=False, default_factory=threading.Condition, repr=False)
     _thread: threading.Thread | None = field(init=False, default=None, repr=False)
     _stopping: bool = field(init=False, default=False, repr=False)
-    _dead: BaseException | None = field(init=False, default=None, repr=False)
+    _dead: str | None = field(init=False, default=None, repr=False)  # why no question can be answered any more
     _turn_since: float | None = field(init=False, default=None, repr=False)
 
     def submit_samples(
@@ -94,7 +94,7 @@ class Scheduler:
             )
         with self._change:
             if self._dead is not None:
-                raise EngineDead(f"the engine's thread has died: {self._dead!r}")
+                raise EngineDead(self._dead)
             if self._stopping:
                 raise UserError("the scheduler has been stopped and accepts no more questions.")
             self._remove_cancelled()
@@ -110,7 +110,10 @@ class Scheduler:
         keys: Sequence[Key] | None = None,
         on_done: Callable[[int], None] | None = None,
     ) -> list[Generation]:
-        """Answer many questions in this thread; results are in the order of the prompts."""
+        """Answer many questions in this thread; results are in the order of the prompts.
+
+        Whatever interrupts it, Ctrl-C too, leaves queue and slots empty.
+        """
         assert self._thread is None, "its own thread is running"
         engine = self.engine
         engine.reserve(max((engine.need(p, engine.decoding) for p in prompts), default=0))
@@ -118,10 +121,14 @@ class Scheduler:
         tickets = [Ticket(engine.request(p, name)) for p, name in zip(prompts, names, strict=True)]
         # prompts of similar length prefill with little padding
         self.queue.extend(sorted(tickets, key=lambda t: len(t.request.prompt.ids)))
-        while self.queue or self.in_flight:
-            count = self.turn()
-            if on_done and count:
-                on_done(count)
+        try:
+            while self.queue or self.in_flight:
+                count = self.turn()
+                if on_done and count:
+                    on_done(count)
+        except BaseException as error:
+            self.engine.drop(self._fail(error, waiting=True))
+            raise
         return [ticket.result() for ticket in tickets]
 
     def turn(self) -> int:
@@ -131,15 +138,16 @@ class Scheduler:
         cancelled = [slot for slot, ticket in self.in_flight.items() if ticket.dropped]
         self.engine.drop(cancelled)
         for slot in cancelled:
-            del self.in_flight[slot]
+            self.in_flight.pop(slot, None)
         self._refill()
         self.engine.step()
         found = self.engine.harvest()
         for slot, generation in found:
-            ticket = self.in_flight.pop(slot)
-            _settle(ticket, generation)
-            if ticket.started is not None and ticket.ended is not None:
-                self.seconds_each += 0.05 * (ticket.ended - ticket.started - self.seconds_each)
+            if (ticket := self.in_flight.pop(slot, None)) is None:
+                continue  # `stop` has given it up
+            _end(ticket, generation)
+            if ticket.started is not None:
+                self.seconds_each += 0.05 * (time.perf_counter() - ticket.started - self.seconds_each)
         return len(found)
 
     def _remove_cancelled(self) -> None:
@@ -156,24 +164,29 @@ class Scheduler:
             nearest = islice(self.queue, len(free) + self.engine.slots + 1)
             count = admit_count([ticket.request.prompt.ids for ticket in nearest], len(free), self.engine.slots)
             admitted = [self.queue.popleft() for _ in range(count)]
-        admitted.sort(key=lambda ticket: len(ticket.request.prompt.ids))  # similar lengths together
+            admitted.sort(key=lambda ticket: len(ticket.request.prompt.ids))  # similar lengths together
+            self.in_flight.update(zip(free, admitted, strict=False))  # all of them, in case a prefill fails
         while admitted:
             count = prefill_count([ticket.request.prompt.ids for ticket in admitted], self.engine.prefill_tokens)
             group, admitted = admitted[:count], admitted[count:]
             slots, free = free[: len(group)], free[len(group) :]
-            self.in_flight.update(zip(slots, group, strict=True))
             for ticket in group:
                 ticket.started = time.perf_counter()
             self.engine.admit(slots, [ticket.request for ticket in group])
 
     def start(self) -> None:
+        if self._dead is not None:
+            raise EngineDead(self._dead)
         assert self._thread is None, "already started"
         self._stopping = False
         self._thread = threading.Thread(target=self._run_thread, name="ruplar-scheduler", daemon=True)
         self._thread.start()
 
     def stop(self, timeout: float | None = None) -> None:
-        """Finish questions in flight, cancel waiting ones and end the thread; abandon a hanging thread after `timeout` seconds."""
+        """Finish questions in flight, cancel waiting ones and end the thread; no question is accepted until `start`.
+
+        If the thread hangs for longer than `timeout` seconds, its questions fail, and this scheduler cannot be started again.
+        """
         with self._change:
             self._stopping = True
             for ticket in self.queue:
@@ -181,8 +194,10 @@ class Scheduler:
             self._change.notify()
         if self._thread is not None:
             self._thread.join(timeout)
-            self._thread = None
-        self._stopping = False
+            if not self._thread.is_alive():
+                self._thread = None
+            elif self._dead is None:
+                self._die(f"the engine hung for {timeout:g} s when it was stopped")
 
     @property
     def alive(self) -> bool:
@@ -196,15 +211,15 @@ class Scheduler:
     def _run_thread(self) -> None:
         try:
             self._run_rounds()
-        except BaseException as error:  # every waiting caller must get it
+        except BaseException as error:
             log.exception("the engine's thread has died")
-            with self._change:
-                self._dead = error
-                waiting = [*self.in_flight.values(), *self.queue]
-                self.in_flight.clear()
-                self.queue.clear()
-            for ticket in waiting:
-                _fail_one(ticket, EngineDead(f"the engine's thread has died: {error!r}"))
+            self._die(f"the engine's thread has died: {error!r}")
+
+    def _die(self, why: str) -> None:
+        """Accept no more questions, and fail those in flight and in the queue."""
+        with self._change:
+            self._dead = why
+        self._fail(EngineDead(why), waiting=True)
 
     def _run_rounds(self) -> None:
         while True:
@@ -212,33 +227,35 @@ class Scheduler:
                 self._remove_cancelled()
                 while not (self.queue or self.in_flight or self._stopping):
                     self._change.wait()
-                if self._stopping and not self.in_flight:
+                if self._dead is not None or (self._stopping and not self.in_flight):
                     return
             try:
                 self._turn_since = time.perf_counter()
                 self.turn()
             except Exception as error:  # the thread survives; the questions in flight get the error
                 log.exception("the engine failed; the questions in flight fail with it")
-                self._fail(error)
+                self.engine.drop(self._fail(error))  # last: if this fails too, the thread ends
             finally:
                 self._turn_since = None
 
-    def _fail(self, error: Exception) -> None:
-        lost = dict(self.in_flight)
-        self.in_flight.clear()
-        for ticket in lost.values():
-            _fail_one(ticket, error)
-        self.engine.drop(list(lost))  # last: if this fails too, the thread ends
+    def _fail(self, error: BaseException, waiting: bool = False) -> list[int]:
+        """Fail the questions in flight, and with `waiting` those in the queue → the slots to free."""
+        with self._change:
+            slots, lost = list(self.in_flight), list(self.in_flight.values())
+            self.in_flight.clear()
+            if waiting:
+                lost += self.queue
+                self.queue.clear()
+        for ticket in lost:
+            _end(ticket, error)
+        return slots
 
 
-def _fail_one(ticket: Ticket, error: BaseException) -> None:
-    """Set the error as the result, unless the question has just been cancelled."""
-    if not ticket.future.done() and ticket.future.set_running_or_notify_cancel():
-        ticket.future.set_exception(error)
-
-
-def _settle(ticket: Ticket, generation: Generation) -> None:
-    """Set the answer as the result, unless the question has just been cancelled."""
-    ticket.ended = time.perf_counter()
-    if ticket.future.set_running_or_notify_cancel():
-        ticket.future.set_result(generation)
+def _end(ticket: Ticket, result: Generation | BaseException) -> None:
+    """Set the answer or an error, unless the question has been cancelled or has failed in the meantime."""
+    with suppress(InvalidStateError):
+        if not ticket.future.done() and ticket.future.set_running_or_notify_cancel():
+            if isinstance(result, BaseException):
+                ticket.future.set_exception(result)
+            else:
+                ticket.future.set_result(result)

@@ -170,7 +170,7 @@ class SlotState:
         decision = None
         if rows.is_cuda or bool(thinking.any()):  # on a GPU the check would synchronise
             noise = self.latent_noise[at] if sampled and self._noisy else None
-            decision = self._think(at, hidden, logits, made, noise)
+            decision = self._think(hidden, logits, made, noise)
             halt = decision.halt
             if sampled and self._thresholds:
                 thresholds = [self._thresholds.get(slot) for slot in every.tolist()]
@@ -201,7 +201,7 @@ class SlotState:
         per_row: Any = _PerRow(self.temperature[at][:, None], self.top_p[at][:, None])
         return torch.where(self.greedy[at], greedy, pick(logits, per_row, uniform))
 
-    def _think(self, at: At, hidden: Tensor, logits: Tensor, made: Tensor, noise: Noise | None) -> NextInput:
+    def _think(self, hidden: Tensor, logits: Tensor, made: Tensor, noise: Noise | None) -> NextInput:
         thinker: Any = self.thinker
         if self.kind == "soft":
             source = None if noise is None else noised(logits, noise, made, thinker.end_think_id)

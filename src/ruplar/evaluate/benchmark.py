@@ -87,8 +87,8 @@ def evaluate(
         skip_bad: Skip and count rows that cannot be read instead of stopping; such a result enters no table.
         on_progress: See `Progress`.
     """
-    if not seeds:
-        raise UserError("seeds: none given. Pass at least one.")
+    if not seeds or len(set(seeds)) < len(seeds):
+        raise UserError(f"seeds: {list(seeds)} {'has duplicates' if seeds else 'is empty'}. Pass different ones.")
     decoding = decoding or Decoding()
     check_samples(samples, decoding)
     reasoner = model if isinstance(model, LatentReasoner) else LatentReasoner.from_pretrained(model)

@@ -94,11 +94,18 @@ def run_cells(job: Job, watch: Watch) -> None:
     finally:
         for _, process in running.values():
             process.terminate()
-            process.join()
+            _join(process)
+
+
+def _join(process: Any, seconds: float = 30.0) -> None:
+    """Wait for a process that is ending, and kill it if it hangs."""
+    process.join(seconds)
+    process.kill()
+    process.join()
 
 
 def _ended(cell: Cell, process: Any, job: Job, watch: Watch) -> None:
-    process.join()
+    _join(process)
     code = process.exitcode
     if code and job.failed(cell) is None and job.status(cell) != "done":
         reason = f"its process ended with {'signal ' + str(-code) if code < 0 else 'status ' + str(code)}"

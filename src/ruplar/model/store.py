@@ -306,12 +306,13 @@ def start_mark(init: str | None) -> dict[str, str]:
 def relocated(config: BackboneConfig, folder: Path) -> BackboneConfig:
     """Resolve relative paths in a model's metadata: as written, else from the model's folder upwards.
 
-    This lets you move a tree of runs, and load its models from any working directory.
+    This lets you move a tree of runs, and load its models from any working directory. Names of packaged and known
+    models are no paths.
     """
     found = {}
     for key, signs in (("name", ("config.json",)), ("init", (METADATA_FILE, f"model/{METADATA_FILE}"))):
         path = getattr(config, key)
-        if not path or Path(path).exists():
+        if not path or path.partition(":")[0] in ("embedded", *KNOWN, *DOMAINS) or Path(path).exists():
             continue
         places = (place / path for place in (folder.resolve(), *folder.resolve().parents))
         at = next((place for place in places if any((place / sign).is_file() for sign in signs)), None)

@@ -1,7 +1,7 @@
 """Name → tokenizer: the packaged one, a folder, a Hub name, or Llama-3's from the PyPI package llama-models.
 
 That package has a file in tiktoken's format: `base64(bytes) rank` per line. It has no pattern and no control tokens; both are
-defined here as Llama-3.1 and 3.2 have them on the Hub, so the ids are those of the checkpoints.
+defined here and in llama3.yaml as Llama-3.1 and 3.2 have them on the Hub, so the ids are those of the checkpoints.
 """
 
 from __future__ import annotations
@@ -10,9 +10,12 @@ import base64
 import copy
 import functools
 import importlib.util
+import itertools
 import re
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+import yaml
 
 from ruplar.download import responds
 from ruplar.errors import UserError
@@ -29,23 +32,7 @@ DOMAINS = {f"embedded-{name}": _PACKAGE / name for name in ("dates", "logic")}
 
 _HUB_NAME = re.compile(r"[\w-][\w.-]*(/[\w-][\w.-]*)?")
 
-_LLAMA3_CONTROLS = 256
-_LLAMA3_NAMED = {
-    0: "<|begin_of_text|>",
-    1: "<|end_of_text|>",
-    4: "<|finetune_right_pad_id|>",
-    6: "<|start_header_id|>",
-    7: "<|end_header_id|>",
-    8: "<|eom_id|>",
-    9: "<|eot_id|>",
-    10: "<|python_tag|>",
-}
-# No <|begin_of_text|> and no system turn: the method's layout has neither.
-_LLAMA3_CHAT = (
-    "{% for message in messages %}<|start_header_id|>{{ message['role'] }}<|end_header_id|>\n\n"
-    "{{ message['content'] }}<|eot_id|>{% endfor %}"
-    "{% if add_generation_prompt %}<|start_header_id|>assistant<|end_header_id|>\n\n{% endif %}"
-)
+_LLAMA3 = yaml.safe_load(Path(__file__).with_name("llama3.yaml").read_text(encoding="utf-8"))
 
 
 def load_tokenizer(name: str | Path) -> PreTrainedTokenizerBase:
@@ -147,15 +134,15 @@ def _llama3(file: Path) -> PreTrainedTokenizerBase:
         pad_token="<|end_of_text|>",
         padding_side="right",
         clean_up_tokenization_spaces=False,
-        chat_template=_LLAMA3_CHAT,
+        chat_template=_LLAMA3["chat_template"],
         name_or_path="llama-3",
     )
 
 
 def llama3_controls() -> list[str]:
     """Return Llama-3's 256 control tokens in the order of their ids, from 128000 on."""
-    spare = iter(range(_LLAMA3_CONTROLS))
-    return [_LLAMA3_NAMED.get(i) or f"<|reserved_special_token_{next(spare)}|>" for i in range(_LLAMA3_CONTROLS)]
+    count, named, spare = _LLAMA3["controls"], _LLAMA3["named"], itertools.count()
+    return [named.get(i) or f"<|reserved_special_token_{next(spare)}|>" for i in range(count)]
 
 
 def read_ranks(file: Path) -> dict[bytes, int]:

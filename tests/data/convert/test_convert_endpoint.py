@@ -66,21 +66,11 @@ def test_a_wrong_reply_is_rejected_with_its_reason_and_text(run, chat_server, su
     assert kept() == [] and found.rejected == {reason: 1}
 
 
-@pytest.mark.parametrize(
-    ("said", "told"),
-    [
-        ({"text": None}, "the content of the reply is null"),
-        ({"body": '{"choices": []}'}, "not a chat completion"),
-        ({"body": '{"choices": [{"mess'}, "JSONDecodeError"),
-        ({"body": "[" * 100_000}, "RecursionError"),
-        ({"status": 500, "body": "oops"}, "HTTP 500: oops"),
-        ({"status": 400, "body": '{"error": {"message": "too long"}}'}, "HTTP 400: .*too long"),
-    ],
-    ids=["null", "empty", "cut off", "deep", "down", "refused"],
-)
+@pytest.mark.parametrize(("said", "told"), cases(__file__, "no_replies"))
 def test_a_row_without_a_usable_reply_is_rejected_and_requested_by_the_next_run(
     run, chat_server, sums, rejected, said, told
 ):
+    said = {key: "[" * 100_000 if value == "DEEP" else value for key, value in said.items()}
     server, source = chat_server(troubled(said, said, right_chain(TROUBLED))), sums(10)
     assert run(source, server, concurrency=1).converted == 9
     [row] = rejected()

@@ -58,7 +58,7 @@ def test_a_conversion_resumes_from_a_journal_cut_off_at_any_byte(prose, whole, r
 
 
 @pytest.mark.slow
-def test_the_command_killed_repeatedly_converts_every_row(tmp_path, chat_server, sums, kept, rejected, journal):
+def test_a_command_killed_twice_converts_every_row(tmp_path, chat_server, sums, kept, rejected, journal, started):
     def script(question, times):
         a, b = (int(word) for word in question.rstrip("?").split() if word.isdigit())
         wrong = a % 7 == 0
@@ -74,14 +74,14 @@ def test_the_command_killed_repeatedly_converts_every_row(tmp_path, chat_server,
     kills = 0
     for _ in range(2):
         before = sum(server.asked.values())
-        process = subprocess.Popen(command, **quiet)
+        process = started(*command, **quiet)
         while sum(server.asked.values()) < before + rng.randint(2, 30) and process.poll() is None:
             time.sleep(0.01)
         time.sleep(rng.random() * 0.03)
         if process.poll() is None:
             os.kill(process.pid, signal.SIGKILL)
             kills += 1
-        process.wait()
+        process.wait(60)
     assert kills == 2 and not output.exists()
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
@@ -111,6 +111,19 @@ def test_a_damaged_journal_line_is_named(prose, run, tmp_path):
 def test_two_conversions_into_one_file_are_an_error(tmp_path):
     with _journal(tmp_path / "a.journal"), pytest.raises(UserError, match="another conversion is using"):
         _journal(tmp_path / "a.journal").__enter__()
+
+
+@pytest.mark.parametrize(
+    ("error", "shown"),
+    [
+        (OSError(28, "No space left on device"), (UserError, r"a.journal: cannot be written \(No space left")),
+        (BrokenPipeError(32, "Broken pipe"), (BrokenPipeError, "Broken pipe")),
+        (PermissionError(13, "Permission denied", "prompt.txt"), (PermissionError, "prompt.txt")),
+    ],
+)
+def test_an_error_of_the_operating_system_is_blamed_on_its_own_file(tmp_path, error, shown):
+    with pytest.raises(shown[0], match=shown[1]), _journal(tmp_path / "a.journal"):
+        raise error
 
 
 def test_only_rows_added_to_the_input_are_converted_and_a_moved_file_is_the_same(prose, run, kept, tmp_path):

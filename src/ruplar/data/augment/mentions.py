@@ -38,34 +38,16 @@ _DIGITS = r"(?P<dollar>\$\s?)?(?P<digits>\d{1,3}(?:,\d{3})+(?:\.\d+)?|\d*\.\d+|\
 _WORD = rf"\b(?P<word>{'|'.join(sorted(WORDS, key=len, reverse=True))})\b"
 _MENTION = re.compile(rf"(?<![\w.,]){_DIGITS}|{_WORD}", re.IGNORECASE)
 
-_MONTH = r"(?:Jan|Feb|Mar|Apr|May|June?|July?|Aug|Sept?|Oct|Nov|Dec)(?:[a-z]*)"
-_PARTS = r"(?:hal(?:f|ves)|thirds?|fourths?|quarters?|fifths?|sixths?|sevenths?|eighths?|ninths?|tenths?)"
-_SHORT_UNITS = r"(?:kg|km|g|cm|mm|m|ml|mL|l|L|lbs?|oz|mph|mg|ft|GB|MB|min|hrs?)\b"
-_AFTER: tuple[tuple[re.Pattern[str], Kind], ...] = (
-    (re.compile(r"\s?:\s?\d(?!\d)"), "fixed"),
-    (re.compile(r":\d\d|\s?[ap]\.?m\b|\s?o'clock", re.I), "time"),
-    (re.compile(rf"\s(?:of\s)?{_MONTH}\b"), "time"),
-    (re.compile(rf"\s?/\s?\d|[\s-]{_PARTS}\b|\s\d+/\d|\s(?:and\s)?(?:a|one)[\s-](?:half|quarter|third)\b", re.I), "fixed"),
-    (re.compile(r"[\s-]?(?:hundreds?|thousands?|millions?|billions?|k)\b", re.I), "fixed"),
-    (re.compile(r"\s?[-–x×]\s?\d|\s(?:to|or|by)\s\d|st\b|nd\b|rd\b|th\b", re.I), "fixed"),
-    (re.compile(r"\s(?:(?:eyes|ears|hands|legs|wheels|fingers|toes|feet|arms|wings|corners|sides|paws)\b)", re.I), "fixed"),
-    (re.compile(r"(?:\s?-?\s?dollar)?[\s-](?:bills?|notes?|coins?)\b|\s(?:degrees|out of|of every|in every)\b", re.I), "fixed"),
-    (re.compile(rf"(?!{_SHORT_UNITS})[A-Za-z]"), "fixed"),
-)  # fmt: skip
-_BEFORE: tuple[tuple[re.Pattern[str], Kind], ...] = (
-    (re.compile(rf"\b{_MONTH}\.?\s$"), "time"),
-    (re.compile(r"\b(?:grade|chapter|level|room|route|highway|page|day|week|month|year|phase|season|number|size|type|track"
-                r"|unit|act|version|part|volume|no\.|top|age|ages)\s$|#$", re.I), "fixed"),
-    (re.compile(r"\d\s?[-–x×/:]\s?$|[\d½]\s(?:to|or|by)\s$|\d\s$|\b(?:between|from)\s\$?$", re.I), "fixed"),
-)  # fmt: skip
 _YEAR = re.compile(r"\b(?:in|since|year|by|until|from|of|during|before|after|and|to|through)\s(?:the\syear\s)?$", re.I)
 _TABLES = yaml.safe_load(Path(__file__).with_name("mentions.yaml").read_text(encoding="utf-8"))
+_AFTER, _BEFORE = (
+    tuple((re.compile(pattern.format(**_TABLES["parts"])), kind) for pattern, kind in _TABLES[side])
+    for side in ("after", "before")
+)
 _FACTS: dict[int, str] = _TABLES["facts"]
 _MOST = tuple((re.compile(pattern), most) for pattern, most in _TABLES["most"])
 """Text after a number → its plausible maximum."""
-_NOUN = re.compile(
-    r"(?:-|\s+)(?:of\s+(?:the\s+|her\s+|his\s+)?)?(?:(?:more|fewer|less|additional|other|extra|new|old)\s+)?([a-z]+)"
-)
+_NOUN = re.compile(_TABLES["noun"])
 
 
 @dataclass(frozen=True, slots=True)

@@ -52,10 +52,6 @@ class Range:
                 return self._over(int(scaled))
         return self._over(self.grid[int(rng.random() * len(self.grid))])
 
-    def draw_large(self, rng: Random) -> Value:
-        """Return a number of four to seven digits, log-uniform."""
-        return int(LEAST_LARGE * (MOST_LARGE / LEAST_LARGE) ** rng.random())
-
     def _over(self, numerator: int) -> Value:
         return numerator if self.parts == 1 else whole(Fraction(numerator, self.parts))
 
@@ -162,7 +158,8 @@ def attempt(plan: VariantPlan, seed: int, number: int, large: float = 0.0) -> Nu
         able = [i for i, r in enumerate(plan.ranges) if r.can_be_large]
         if not able:
             return None
-        values[able[int(rng.random() * len(able))]] = plan.ranges[able[0]].draw_large(rng)
+        size = rng.random()  # log-uniform, of four to seven digits
+        values[able[int(rng.random() * len(able))]] = int(LEAST_LARGE * (MOST_LARGE / LEAST_LARGE) ** size)
     numbers = [*values, *plan.idle]
     if values == old or not (huge or all(numbers[i] < numbers[j] for i, j in plan.order)):
         return None

@@ -135,8 +135,10 @@ def _journal(path: Path) -> Iterator[tuple[IO[bytes], dict[str, Entry]]]:
     except BlockingIOError:
         raise UserError(f"{path}: another conversion is using it. Wait for it, or choose another OUTPUT.") from None
     except OSError as error:
+        if isinstance(error, ConnectionError) or str(error.filename or path) != str(path):
+            raise  # of a connection or another file
         raise UserError(
-            f"{path}: cannot be written ({error.strerror}). Finished rows are stored: free some space and run the same "
+            f"{path}: cannot be written ({error.strerror or error}). Finished rows are stored: solve this and run the same "
             "command again, or choose another OUTPUT."
         ) from error
 
