@@ -14,8 +14,10 @@ from typing import IO, Any
 
 from ruplar.errors import UserError
 
-METRICS = "metrics.jsonl"
-"""A run's training curve, one row per logged step; training writes it and reports read it."""
+RECIPE, METRICS, START, MODEL, BASE = "recipe.yaml", "metrics.jsonl", "start.json", "model", "backbone"
+"""Files of a run folder: config, curve, hash of the start weights, model; the backbone that `LatentTrainer` got in memory."""
+RECORD, TRAINED = "run.json", "trained.json"
+"""Records of a training: `ruplar train` writes the first, also with results; `ruplar study` the second, before any result."""
 
 
 @contextmanager

@@ -31,10 +31,10 @@ from ruplar.evaluate.record import (
 )
 from ruplar.experiments.plan import Cell, rows_of
 from ruplar.experiments.study import Study, folder_name
-from ruplar.io import write_json
+from ruplar.io import TRAINED, write_json
 
 Status = Literal["done", "running", "failed", "trained", "begun", "waiting"]
-TRAINED, FAILED, LOG = "trained.json", "failed.json", "log.txt"
+FAILED, LOG = "failed.json", "log.txt"
 
 
 @dataclass(frozen=True)

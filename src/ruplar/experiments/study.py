@@ -28,14 +28,13 @@ from pydantic import Field, ValidationError, model_validator
 
 from ruplar.config import RunConfig
 from ruplar.config.files import YamlFiles
-from ruplar.data.locations import role_of
+from ruplar.data.locations import VALID, role_of
 from ruplar.data.sources import SourceConfig
 from ruplar.errors import UserError, unknown
 from ruplar.settings import Settings, explain
 
 STUDIES = YamlFiles("study", Path(__file__).parents[1] / "studies")
 studies, find_study = STUDIES.names, STUDIES.find
-VALID = "valid"
 
 Aspect = Literal["data", "steps", "batch", "init", "adapter", "prompt", "operands"]
 _LABEL = re.compile(r"[A-Za-z0-9][A-Za-z0-9 ._,=+()-]*")

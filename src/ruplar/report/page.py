@@ -19,7 +19,7 @@ from typing import Any
 
 from ruplar import io
 from ruplar.errors import UserError
-from ruplar.evaluate.record import ABLATION, RECORD, read_ablation, study_of
+from ruplar.evaluate.record import ABLATION, RECORD, TRY, read_ablation, study_of
 from ruplar.report.breakdown import steps_table
 from ruplar.report.budgets import curves, curves_table
 from ruplar.report.figures import draw, draw_growth
@@ -35,7 +35,6 @@ from ruplar.report.thoughts import certainty, thoughts
 
 log = logging.getLogger(__name__)
 
-TRY = " try "  # in the label of a try, after that of its row
 _MODELS = (
     " Two models, per question: milliseconds of wall and of CPU time, the same as multiples of `ours`, forward passes and tokens "
     "processed. ours: soft tokens; text: the written chain on the same engine; hf_cot: the same chain with Hugging Face `generate`."

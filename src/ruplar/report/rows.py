@@ -20,7 +20,7 @@ from pydantic import ValidationError
 
 from ruplar import plugins
 from ruplar.errors import UserError
-from ruplar.evaluate.record import RECORD, BenchmarkResult, RunRecord, differences, read_record, study_of
+from ruplar.evaluate.record import GREEDY, RECORD, BenchmarkResult, RunRecord, differences, read_record, study_of
 from ruplar.evaluate.samples import OUTCOMES, SAMPLES, Outcomes, read_outcomes
 from ruplar.evaluate.stats import Grouped, clustered_variance, over_seeds
 
@@ -140,7 +140,7 @@ def _key(run: Run) -> Key:
     record, result = run.record, run.result
     backbone = str(record.config.get("backbone", {}).get("name", "")).rstrip("/").rpartition("/")[2]
     how = [label for label in [_label(record)] if label.lower() not in record.name.lower()]
-    how += [] if result.decoding == "greedy" else [result.decoding]
+    how += [] if result.decoding == GREEDY else [result.decoding]
     how += ["lenient grading"] if result.lenient else []
     return record.study, record.name + (f" ({', '.join(how)})" if how else ""), backbone, result.name
 

@@ -9,14 +9,18 @@ from typing import Any
 import torch
 import yaml
 
-from ruplar.config import RunConfig, to_yaml
+from ruplar.config import RunConfig, from_dict, to_yaml
+from ruplar.config.text import differing
 from ruplar.errors import UserError
 from ruplar.io import write_json, write_text
 from ruplar.methods.base import Method
 from ruplar.model.backbone import Backbone
-from ruplar.train import METRICS, MODEL, checkpoint
+from ruplar.train import BASE, METRICS, MODEL, checkpoint
 
 log = logging.getLogger(__name__)
+
+_FIXED = ("seed", "backbone", "prompt", "data", "spans", "prior", "method")
+"""Sections that a resumed run must share with its start; the others may change, e.g. for more steps."""
 
 
 def find_checkpoint(output: Path, resume: bool) -> Path | None:
@@ -68,16 +72,20 @@ def check_graph(args: Any) -> None:
 
 def write_recipe(file: Path, config: RunConfig, resume: bool) -> None:
     """Write the config to the run folder; on resume, refuse changes to what is trained and warn about others."""
-    text = to_yaml(config)
-    before = yaml.safe_load(file.read_text(encoding="utf-8")) if resume and file.is_file() else {}
-    fixed = ("seed", "data", "method", "prior", "spans")
-    changed = [key for key in fixed if before and before.get(key) != config.as_dict()[key]]
-    if changed:
+    text, now = to_yaml(config), config.as_dict()
+    known = file.read_text(encoding="utf-8") if resume and file.is_file() else text
+    was = from_dict(yaml.safe_load(known), str(file)).as_dict()
+    moved = (
+        ["backbone.init"] if was["backbone"]["init"] and config.backbone.init else []
+    )  # `write_start` compares them
+    moved += ["backbone.name"] if config.backbone.name == str(file.parent / BASE) else []  # with the run's folder
+    fixed = [name for name in differing(was, now) if name.partition(".")[0] in _FIXED]
+    if changed := ", ".join(name for name in fixed if name not in moved):
         raise UserError(
-            f"{file}: {', '.join(changed)} differ from the config this run was started with. Undo the change, or choose "
-            "another --output."
+            f"{file}: {changed} differ from the config this run was started with. Undo the change, or choose another "
+            "--output."
         )
-    if before and file.read_text(encoding="utf-8") != text:
+    if known != text:
         log.warning("%s: the recipe has changed since this run was started; resuming with the new one.", file)
     write_text(file, text)
 

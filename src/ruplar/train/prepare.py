@@ -29,6 +29,7 @@ from ruplar.model.prompt import PromptFormat, named_tokenizer, prompt_format_of
 from ruplar.model.settings import BackboneConfig, PromptConfig
 from ruplar.model.store import Model, find_model, read_metadata, relocated
 from ruplar.model.tokenizers import load_tokenizer
+from ruplar.model.weights import ADAPTER_CONFIG
 from ruplar.priors.base import PriorTable
 from ruplar.train.dataset import TrainingData, Without, from_files, load_data
 from ruplar.train.dataset_cache import load_cached
@@ -164,7 +165,7 @@ def _start_tokenizer(config: BackboneConfig) -> Any:
         return named_tokenizer(config)
     folder = find_model(config.init)
     metadata = read_metadata(folder)
-    if (folder / "adapter_config.json").is_file():
+    if (folder / ADAPTER_CONFIG).is_file():
         tokenizer = _start_tokenizer(relocated(metadata.backbone, folder))
     else:
         tokenizer = load_tokenizer("embedded" if folder.resolve() == EMBEDDED.resolve() else str(folder))

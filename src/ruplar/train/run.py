@@ -41,7 +41,7 @@ from ruplar.model.store import (
 )
 from ruplar.model.varlen import use_varlen
 from ruplar.reasoner import LatentReasoner
-from ruplar.train import METRICS, MODEL, RECIPE, START, checkpoint
+from ruplar.train import MODEL, RECIPE, START, checkpoint
 from ruplar.train.arguments import sound_attention, training_arguments
 from ruplar.train.dataset import TrainingData, from_files
 from ruplar.train.grpo import GrpoStage, Reinforcer, check_grpo
@@ -217,7 +217,7 @@ class TrainingRun:
             inputs = {"recipe": recipe, "training rows": len(self.data.train), "resumed from": str(start)}
             check_equal_inputs({**inputs, **self.start, **self.data.fingerprints})
         if getattr(self.model.method.config, "grpo", None) is not None:
-            return self._reinforce(resume, progress)
+            return self._reinforce(resume, progress, callbacks)
         trainer = self.trainer(progress, callbacks)
         if self.args.world_size > 1:
             atexit.register(_leave_group)
@@ -243,12 +243,14 @@ class TrainingRun:
             main=trainer.is_world_process_zero(),
         )
 
-    def _reinforce(self, resume: bool, progress: Show | None) -> TrainResult:
-        check_grpo(self.config, resume, self.args.world_size, self.method_initialized)
+    def _reinforce(self, resume: bool, progress: Show | None, callbacks: Sequence[TrainerCallback]) -> TrainResult:
+        check_grpo(self.config, self.args.world_size, self.method_initialized)
         write_recipe(self.output / RECIPE, self.config, resume)
+        write_start(self.output / START, self.start, resume)
         began, grpo = time.monotonic(), self.model.method.config.grpo
         worker, validate = Reinforcer(self.model, self.data.train, grpo, self.config.seed), self.validate()
-        stage = GrpoStage(worker, validate, self.output / METRICS, progress)
+        shown = ProgressCallback(self.output, lambda: ("latent", "answer"), progress)
+        stage = GrpoStage(worker, validate, self.args, [*callbacks, shown])
         with sound_attention(0):
             stage.run()
         save_model(self.output / MODEL, self.model)
