@@ -54,6 +54,18 @@ def test_recipes_and_studies_are_prepared_together_and_told_apart(ruplar, study,
     assert len(list(Path("kept/.encoded").glob("[!.]*"))) == 3 and not ENCODED.exists()
 
 
+def test_a_row_with_tries_is_prepared_for_each_of_them_at_every_value_of_its_grid(ruplar, tmp_path):
+    row = {"recipe": "embedded-ruplar", "grid": {"prompt.instruction": ["Think.", "Count."]}}
+    row["tries"] = [{"prior.name": "mixture"}, {"prior.name": "temperature"}]
+    made = {"name": "tiny", "seeds": [1, 2], "on": ["valid"], "same": [], "set": SET, "rows": {"A": row}}
+    (tmp_path / "tiny.yaml").write_text(yaml.safe_dump(made, sort_keys=False), encoding="utf-8")
+    said = ruplar("data", "prepare", "tiny.yaml").out.splitlines()
+    rows = [f"A try name={name}, A instruction=Think." for name in ("mixture", "temperature")]
+    rows += ["A instruction=Count."] * 2
+    assert said[::2] == [f"tiny: {one}: 40 chains" for one in rows]
+    assert {Path(line.strip()) for line in said[1::2]} == set(ENCODED.glob("[!.]*"))
+
+
 def test_a_packaged_study_needs_no_run_to_start_from(ruplar):
     few = ["data.train.0.count=20", "data.valid.count=3"]
     alone = ["training.dataloader_num_workers=0", "training.dataloader_prefetch_factor=null"]

@@ -102,4 +102,4 @@ def _ended(cell: Cell, process: Any, job: Job, watch: Watch) -> None:
     code = process.exitcode
     if code and job.failed(cell) is None and job.status(cell) != "done":
         reason = f"its process ended with {'signal ' + str(-code) if code < 0 else 'status ' + str(code)}"
-        fail(cell, job, watch, reason)
+        fail(cell, job, watch, reason, killed=True)

@@ -150,10 +150,13 @@ def _locked(cell: Cell, places: Places) -> bool:
         return False
 
 
-def write_failure(cell: Cell, places: Places, reason: str, session: str, again: bool = False) -> None:
-    """Record why a cell failed; it is run again when the study is restarted or, with `again`, in this session."""
+def write_failure(cell: Cell, places: Places, reason: str, session: str, **how: bool) -> None:
+    """Record why a cell failed; it is run again when the study is restarted or, with `again`, in this session.
+
+    With `killed` its process was ended from outside, which says nothing about its settings.
+    """
     at = time.strftime("%Y-%m-%dT%H:%M:%S%z")
-    about = {"reason": reason, "session": session, "at": at, "log": LOG, "again": again}
+    about = {"reason": reason, "session": session, "at": at, "log": LOG, "again": False, "killed": False, **how}
     write_json(places.run(cell) / FAILED, about)
 
 

@@ -19,7 +19,9 @@ base: _embedded                                    another study; this file has 
 
 from __future__ import annotations
 
+import itertools
 import re
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
@@ -31,6 +33,7 @@ from ruplar.config.files import YamlFiles
 from ruplar.data.locations import VALID, role_of
 from ruplar.data.sources import SourceConfig
 from ruplar.errors import UserError, unknown
+from ruplar.evaluate.record import TRY
 from ruplar.settings import Settings, explain
 
 STUDIES = YamlFiles("study", Path(__file__).parents[1] / "studies")
@@ -119,12 +122,7 @@ class Study(Settings):
         wrong += _role_problems(self)
         for label, row in self.rows.items():
             wrong += _row_problems(label, row, self)
-        folders = [folder_name(label, 0) for label in self.rows]
-        wrong += [
-            f"rows.{label}: another row has the same folder name"
-            for label, name in zip(self.rows, folders, strict=True)
-            if folders.count(name) > 1
-        ]
+        wrong += _label_problems(self)
         if self.reference is not None and self.reference not in self.rows:
             wrong.append(unknown("row", self.reference, self.rows).rstrip("."))
         if wrong:
@@ -159,6 +157,31 @@ def _row_problems(label: str, row: RowSettings, study: Study) -> Iterator[str]:
         yield f"rows.{label}.tries: are chosen on '{VALID}', which on: does not list"
     if row.of is not None and (bad := [key for key in row.set if not key.startswith("method.")]):
         yield f"rows.{label}.set: {bad[0]} cannot change after the model of '{row.of}' is trained"
+
+
+def _label_problems(study: Study) -> Iterator[str]:
+    rows, tries = [], []
+    for label, row in study.rows.items():
+        grid = {**study.grid, **row.grid}
+        rows += [named(label, dict(zip(grid, values, strict=True))) for values in itertools.product(*grid.values())]
+        tries += [label + TRY + tail(one) for one in row.tries]
+    for label in rows:
+        if TRY in f"{label} ":
+            yield f"rows.{label}: '{TRY}' is reserved for the labels of tries; rename the row or the grid's value"
+    folders = Counter(folder_name(label, 0) for label in [*rows, *tries])
+    for label in [*rows, *tries]:
+        if folders[folder_name(label, 0)] > 1:
+            yield f"rows.{label}: another row or try has the same folder name; rename one, or remove what is listed twice"
+
+
+def tail(settings: Mapping[str, Any]) -> str:
+    """`{prior.operand_share: 0.1}` → `operand_share=0.1`, the end of a label."""
+    return " ".join(f"{key.rpartition('.')[2]}={value}" for key, value in settings.items())
+
+
+def named(label: str, settings: Mapping[str, Any]) -> str:
+    """Label of a row and its place in a grid → the label of the cells."""
+    return f"{label} {tail(settings)}".strip()
 
 
 def folder_name(label: str, seed: int) -> str:

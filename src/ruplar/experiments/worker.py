@@ -81,9 +81,9 @@ def _run(cell: Cell, job: Job, emit: Emit, again: bool) -> None:
     emit({"event": "done", "cell": cell.name, "scores": scores, "seconds": time.monotonic() - began})
 
 
-def fail(cell: Cell, job: Job, emit: Emit, reason: str, again: bool = False) -> None:
-    """Record why a cell failed; with `again` it will be run again alone."""
-    storage.write_failure(cell, job.places, reason, job.options.session, again=again)
+def fail(cell: Cell, job: Job, emit: Emit, reason: str, again: bool = False, killed: bool = False) -> None:
+    """Record why a cell failed; with `again` it will be run again alone, with `killed` its process was."""
+    storage.write_failure(cell, job.places, reason, job.options.session, again=again, killed=killed)
     emit({"event": "failed", "cell": cell.name, "reason": reason, "again": again})
 
 
