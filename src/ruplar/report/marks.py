@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from ruplar.evaluate.record import study_of
-from ruplar.report.rows import Row
+from ruplar.report.rows import PLACE, Row, place_of
 from ruplar.report.sets import set_label
 from ruplar.report.table import Table
 
@@ -44,26 +44,22 @@ def marks_of(row: Row) -> tuple[str, ...]:
 
 def marked(table: Table, rows: Sequence[Row]) -> Table:
     """Add signs behind the methods of a table made from these rows, and their meaning to its note."""
-    found = {(row.study, row.method, row.benchmark): marks_of(row) for row in rows}
+    found = {(*place_of(row), set_label(row.benchmark)): marks_of(row) for row in rows}
     note = marks_note(rows)
     if not table.lines or not note:
         return table
     table = replace(table, note=f"{table.note} {note}".strip())
     if note == _ALL_BEFORE:
         return table
-    places = {name: table.names.index(name) for name in ("study", "method", "benchmark") if name in table.names}
+    names = (*PLACE, "benchmark")
+    at = table.names.index("method")
 
     def line(cells: tuple[str, ...]) -> tuple[str, ...]:
-        own = {name: cells[at] for name, at in places.items()}
-        signs = {
-            SIGNS[mark]
-            for (study, method, benchmark), marks in found.items()
-            for mark in marks
-            if method == own["method"]
-            and set_label(benchmark) == own.get("benchmark", set_label(benchmark))
-            and (study or "–") in own.get("study", study or "–")
-        }
-        at = places["method"]
+        own = dict(zip(table.names, cells, strict=True))
+        same = (
+            marks for of, marks in found.items() if all(own.get(n, v) == v for n, v in zip(names, of, strict=True))
+        )
+        signs = {SIGNS[mark] for marks in same for mark in marks}
         return (*cells[:at], cells[at] + "".join(sign for sign in SIGNS.values() if sign in signs), *cells[at + 1 :])
 
     return replace(table, lines=tuple(map(line, table.lines)))

@@ -27,7 +27,7 @@ from ruplar.report.figures.style import Drawing
 from ruplar.report.headline import headline
 from ruplar.report.marks import marked
 from ruplar.report.paper import printed_table
-from ruplar.report.rows import Row, find_runs, pool
+from ruplar.report.rows import Row, apart, find_runs, place_of, pool
 from ruplar.report.sets import on_test_sets
 from ruplar.report.table import NONE, Table, to_markdown
 from ruplar.report.tables import cost_table, latent_ablation_table, results_table, summary_table, tests_tables
@@ -133,10 +133,11 @@ def _figure(drawings: Mapping[str, Drawing], file: str) -> str:
 def _ablations(rows: Sequence[Row]) -> dict[str, Any]:
     """Read the ablations of each row's first run that has one."""
     found: dict[str, Any] = {}
+    place = apart(rows)
     for row in rows:
         file = next((run.folder / ABLATION for run in row.runs if (run.folder / ABLATION).is_file()), None)
         for name, modes in (read_ablation(file) if file else {}).items():
-            found.setdefault(f"{row.method} on {name}", modes)
+            found.setdefault(f"{', '.join(place_of(row, place))} on {name}", modes)
     return found
 
 

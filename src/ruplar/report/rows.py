@@ -23,10 +23,13 @@ from ruplar.errors import UserError
 from ruplar.evaluate.record import GREEDY, RECORD, BenchmarkResult, RunRecord, differences, read_record, study_of
 from ruplar.evaluate.samples import OUTCOMES, SAMPLES, Outcomes, read_outcomes
 from ruplar.evaluate.stats import Grouped, clustered_variance, over_seeds
+from ruplar.report.table import NONE
 
 log = logging.getLogger(__name__)
 
 SHOWN = 10
+PLACE = ("study", "method", "backbone")
+"""What identifies a row on a benchmark."""
 
 Key = tuple[str, str, str, str]
 """Study, method, backbone, benchmark."""
@@ -71,6 +74,18 @@ class Row:
 
 FIELDS = tuple(f.name for f in fields(Row) if f.name not in ("groups", "runs"))
 """Keys of a row in JSON, in order."""
+
+
+def apart(rows: Iterable[Any]) -> tuple[str, ...]:
+    """Columns that tell rows, or pairs of them, apart: the method, and the study and the backbone where there are several."""
+    rows = list(rows)
+    several = (len({getattr(row, name) for row in rows}) > 1 for name in PLACE)
+    return tuple(name for name, more in zip(PLACE, several, strict=True) if more or name == "method")
+
+
+def place_of(row: Any, names: Sequence[str] = PLACE) -> tuple[str, ...]:
+    """Cells of a row in columns of `apart`."""
+    return tuple(getattr(row, name) or NONE for name in names)
 
 
 def method_of(row: Row) -> str:

@@ -22,7 +22,7 @@ def soft_row(rows: Sequence[Row]) -> Row | None:
     """
 
     def rank(row: Row) -> tuple[bool, int, float]:
-        beside = sum((r.study, r.benchmark) == (row.study, row.benchmark) for r in rows)
+        beside = len(_beside(row, rows))
         return method_of(row) == "ruplar", beside, row.accuracy
 
     able = [row for row in rows if any(sample.get("latents") for sample in _of(row.runs[0])[:20])]
@@ -43,11 +43,15 @@ def thoughts(rows: Sequence[Row]) -> str:
     best = soft_row(rows)
     if best is None:
         return ""
-    beside = [row for row in rows if (row.study, row.benchmark) == (best.study, best.benchmark)]
-    written = next((row for row in beside if method_of(row) == "cot"), None)
+    written = next((row for row in _beside(best, rows) if method_of(row) == "cot"), None)
     chains = {one["question"]: one for one in _of(written.runs[0]) if one.get("thought")} if written else {}
     shown = [_shown(sample, chains.get(sample["question"])) for sample in pick(_of(best.runs[0]), EXAMPLES)]
     return f"Thoughts of {best.method} on {best.benchmark}:\n\n~~~~text\n" + "\n\n".join(shown) + "\n~~~~\n"
+
+
+def _beside(row: Row, rows: Sequence[Row]) -> list[Row]:
+    """Rows of the same study, backbone and benchmark."""
+    return [r for r in rows if (r.study, r.backbone, r.benchmark) == (row.study, row.backbone, row.benchmark)]
 
 
 def pick(samples: Sequence[Sample], count: int) -> list[Sample]:
