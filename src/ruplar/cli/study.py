@@ -49,14 +49,8 @@ def study(
     seeds: Annotated[
         str | None, typer.Option(help="Comma-separated random seeds that replace those of the study.")
     ] = None,
-    output: Annotated[
-        Path | None,
-        typer.Option(help="Folder of the records. Default: results/STUDY."),
-    ] = None,
-    work: Annotated[
-        Path | None,
-        typer.Option(help="Folder of models and logs. Default: runs/STUDY."),
-    ] = None,
+    output: Annotated[Path | None, typer.Option(help="Folder of the records. Default: results/STUDY.")] = None,
+    work: Annotated[Path | None, typer.Option(help="Folder of models and logs. Default: runs/STUDY.")] = None,
     final: Annotated[
         bool,
         typer.Option(

@@ -145,10 +145,7 @@ def train(
         )
     found = train_and_record(config, folder, overrides, resume=resume, device=where, console=out)
     if found is not None:
-        out.print(
-            f"model    {found / MODEL}\nrecord   {found / RECORD}\ncurve    {found / METRICS}",
-            highlight=False,
-        )
+        out.print(f"model    {found / MODEL}\nrecord   {found / RECORD}\ncurve    {found / METRICS}", highlight=False)
 
 
 @app.command()

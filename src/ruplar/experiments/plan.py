@@ -5,7 +5,6 @@ Later settings win: recipe, study, row, grid, command line.
 
 from __future__ import annotations
 
-import itertools
 import json
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -25,9 +24,8 @@ from ruplar.experiments.study import (
     load_study,
     named,
     studies,
-    tail,
     unequal,
-)  # fmt: skip
+)
 
 __all__ = ["Cell", "Study", "find_study", "load_study", "plan", "rows_of", "studies"]
 
@@ -118,10 +116,9 @@ def tries_of(study: Study) -> dict[str, dict[str, dict[str, Any]]]:
     """
     found: dict[str, dict[str, dict[str, Any]]] = {}
     for label, row in study.rows.items():
-        grid = {**study.grid, **row.grid}
         for one in row.tries:
-            group = named(label, {key: one[key] for key in grid if key in one})
-            found.setdefault(group, {})[label + TRY + tail(one)] = one
+            group = named(label, {key: one[key] for key in study.points(row)[0] if key in one})
+            found.setdefault(group, {})[named(label + TRY, one)] = one
     return found
 
 
@@ -147,9 +144,7 @@ def _rows(study: Study, picks: Picks) -> Iterator[_Row]:
     groups = tries_of(study)
     for label, row in study.rows.items():
         group = trained = row.trained_in or label
-        grid = {**study.grid, **row.grid}
-        for values in itertools.product(*grid.values()):
-            chosen = dict(zip(grid, values, strict=True))
+        for chosen in study.points(row):
             own = named(trained, chosen)
             group = own if own in groups else group  # its choice is for this budget and the later ones
             if group in groups and group not in picks:
@@ -164,8 +159,7 @@ def _tries(study: Study, seed: int, picks: Picks) -> Iterator[_Row]:
         if seed == (picks[group]["seed"] if group in picks else study.seeds[0]):
             for label, one in tries.items():
                 row = study.rows[label.partition(TRY)[0]]
-                first = {key: values[0] for key, values in {**study.grid, **row.grid}.items()}
-                yield label, row, _written({**first, **one}), None
+                yield label, row, _written({**study.points(row)[0], **one}), None
 
 
 def _every_row(study: Study) -> list[_Row]:

@@ -129,6 +129,11 @@ class Study(Settings):
             raise ValueError("; ".join(wrong))
         return self
 
+    def points(self, row: RowSettings) -> list[dict[str, Any]]:
+        """Return the combinations of the values of a row's grid; one without settings where there is no grid."""
+        grid = {**self.grid, **row.grid}
+        return [dict(zip(grid, values, strict=True)) for values in itertools.product(*grid.values())]
+
 
 def _role_problems(study: Study) -> Iterator[str]:
     for source in study.on:
@@ -162,9 +167,8 @@ def _row_problems(label: str, row: RowSettings, study: Study) -> Iterator[str]:
 def _label_problems(study: Study) -> Iterator[str]:
     rows, tries = [], []
     for label, row in study.rows.items():
-        grid = {**study.grid, **row.grid}
-        rows += [named(label, dict(zip(grid, values, strict=True))) for values in itertools.product(*grid.values())]
-        tries += [label + TRY + tail(one) for one in row.tries]
+        rows += [named(label, point) for point in study.points(row)]
+        tries += [named(label + TRY, one) for one in row.tries]
     for label in rows:
         if TRY in f"{label} ":
             yield f"rows.{label}: '{TRY}' is reserved for the labels of tries; rename the row or the grid's value"
@@ -174,14 +178,9 @@ def _label_problems(study: Study) -> Iterator[str]:
             yield f"rows.{label}: another row or try has the same folder name; rename one, or remove what is listed twice"
 
 
-def tail(settings: Mapping[str, Any]) -> str:
-    """`{prior.operand_share: 0.1}` → `operand_share=0.1`, the end of a label."""
-    return " ".join(f"{key.rpartition('.')[2]}={value}" for key, value in settings.items())
-
-
 def named(label: str, settings: Mapping[str, Any]) -> str:
-    """Label of a row and its place in a grid → the label of the cells."""
-    return f"{label} {tail(settings)}".strip()
+    """Label of a row and its place in a grid → the label of its cells: `CODI operand_share=0.1`."""
+    return " ".join([label.strip(), *(f"{key.rpartition('.')[2]}={value}" for key, value in settings.items())])
 
 
 def folder_name(label: str, seed: int) -> str:

@@ -28,8 +28,6 @@ _ALL_BEFORE = "Test sets were evaluated before the protocol: the rows were not f
 
 def marks_of(row: Row) -> tuple[str, ...]:
     """Return what must be said about a row on its benchmark; of the protocol only for the test sets of a study."""
-    if not row.runs:
-        return ()
     results = [run.result for run in row.runs]
     tested = row.benchmark in study_of(row.runs[0].folder.parent).get("test", ())
     holds = {

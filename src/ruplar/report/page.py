@@ -168,9 +168,8 @@ def _by_steps(rows: Sequence[Row]) -> str:
 
 def _settings(study: Mapping[str, Any]) -> Table:
     rows = [row for row in study.get("rows", {}).values() if row.get("set") or row.get("of")]
-    common = (
-        set.intersection(*(set(row["set"]) for row in rows if row["set"])) if any(r["set"] for r in rows) else set()
-    )
+    sets = [set(row["set"]) for row in rows if row["set"]]
+    common = set.intersection(*sets) if sets else set()
     lines = []
     for row in rows:
         own = ", ".join(f"`{one}`" for one in row["set"] if one not in common)

@@ -155,9 +155,22 @@ def _key(run: Run) -> Key:
     record, result = run.record, run.result
     backbone = str(record.config.get("backbone", {}).get("name", "")).rstrip("/").rpartition("/")[2]
     how = [label for label in [_label(record)] if label.lower() not in record.name.lower()]
-    how += [] if result.decoding == GREEDY else [result.decoding]
+    return record.study, with_how(record.name, result, how), backbone, result.name
+
+
+def with_how(name: str, result: BenchmarkResult, how: Sequence[str] = ()) -> str:
+    """Add to a name what differs from greedy decoding and strict grading, behind what `how` already says."""
+    how = [*how, *([] if result.decoding == GREEDY else [result.decoding])]
     how += ["lenient grading"] if result.lenient else []
-    return record.study, record.name + (f" ({', '.join(how)})" if how else ""), backbone, result.name
+    return name + (f" ({', '.join(how)})" if how else "")
+
+
+def by_benchmark(rows: Iterable[Row]) -> list[list[Row]]:
+    """Group rows by study, backbone and benchmark, in order of appearance."""
+    groups: dict[tuple[str, str, str], list[Row]] = {}
+    for row in rows:
+        groups.setdefault((row.study, row.backbone, row.benchmark), []).append(row)
+    return list(groups.values())
 
 
 def _label(record: RunRecord) -> str:

@@ -9,7 +9,7 @@ from ruplar.display import latent_line
 from ruplar.evaluate.samples import SAMPLES, Sample, read_samples
 from ruplar.report.figures.certainty import draw_certainty
 from ruplar.report.figures.style import Drawing
-from ruplar.report.rows import Row, Run, method_of
+from ruplar.report.rows import Row, Run, by_benchmark, method_of
 from ruplar.types import Latent
 
 EXAMPLES = 4
@@ -22,8 +22,7 @@ def soft_row(rows: Sequence[Row]) -> Row | None:
     """
 
     def rank(row: Row) -> tuple[bool, int, float]:
-        beside = len(_beside(row, rows))
-        return method_of(row) == "ruplar", beside, row.accuracy
+        return method_of(row) == "ruplar", len(_beside(row, rows)), row.accuracy
 
     able = [row for row in rows if any(sample.get("latents") for sample in _of(row.runs[0])[:20])]
     return max(able, key=rank, default=None)
@@ -50,8 +49,7 @@ def thoughts(rows: Sequence[Row]) -> str:
 
 
 def _beside(row: Row, rows: Sequence[Row]) -> list[Row]:
-    """Rows of the same study, backbone and benchmark."""
-    return [r for r in rows if (r.study, r.backbone, r.benchmark) == (row.study, row.backbone, row.benchmark)]
+    return next(group for group in by_benchmark(rows) if row in group)
 
 
 def pick(samples: Sequence[Sample], count: int) -> list[Sample]:

@@ -72,15 +72,14 @@ def check_graph(args: Any) -> None:
 
 def write_recipe(file: Path, config: RunConfig, resume: bool) -> None:
     """Write the config to the run folder; on resume, refuse changes to what is trained and warn about others."""
-    text, now = to_yaml(config), config.as_dict()
+    text = to_yaml(config)
     known = file.read_text(encoding="utf-8") if resume and file.is_file() else text
     was = from_dict(yaml.safe_load(known), str(file)).as_dict()
-    moved = (
-        ["backbone.init"] if was["backbone"]["init"] and config.backbone.init else []
-    )  # `write_start` compares them
-    moved += ["backbone.name"] if config.backbone.name == str(file.parent / BASE) else []  # with the run's folder
-    fixed = [name for name in differing(was, now) if name.partition(".")[0] in _FIXED]
-    if changed := ", ".join(name for name in fixed if name not in moved):
+    # `write_start` compares the weights of two starts, `LatentTrainer` those of a backbone in the run's folder
+    moved = ["backbone.init"] if was["backbone"]["init"] and config.backbone.init else []
+    moved += ["backbone.name"] if config.backbone.name == str(file.parent / BASE) else []
+    names = (name for name in differing(was, config.as_dict()) if name not in moved)
+    if changed := ", ".join(name for name in names if name.partition(".")[0] in _FIXED):
         raise UserError(
             f"{file}: {changed} differ from the config this run was started with. Undo the change, or choose another "
             "--output."
