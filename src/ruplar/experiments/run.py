@@ -13,10 +13,7 @@ from typing import Any
 from ruplar.experiments import storage
 from ruplar.experiments.job import Job
 from ruplar.experiments.plan import Cell
-from ruplar.experiments.worker import fail, run_alone, turn
-
-Watch = Callable[[dict[str, Any]], None]
-"""Gets every event: start, done or failed (see `worker.py`)."""
+from ruplar.experiments.worker import Watch, fail, run_alone, turn
 
 
 @dataclass

@@ -228,10 +228,8 @@ _ASPECTS: dict[str, Callable[[RunConfig], dict[str, Any]]] = {
 
 def unequal(configs: Mapping[str, RunConfig], same: Sequence[str]) -> Iterator[str]:
     """Yield a sentence for every difference from the first row in an aspect that must be equal; `configs` is by label."""
-    rows = iter(configs.items())
-    first, expected = next(rows, ("", None))
-    for label, config in rows:
-        assert expected is not None
+    (first, expected), *others = configs.items()
+    for label, config in others:
         for aspect in same:
             wanted, found = _ASPECTS[aspect](expected), _ASPECTS[aspect](config)
             for key in wanted:

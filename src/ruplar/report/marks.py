@@ -42,21 +42,19 @@ def marks_of(row: Row) -> tuple[str, ...]:
 
 def marked(table: Table, rows: Sequence[Row]) -> Table:
     """Add signs behind the methods of a table made from these rows, and their meaning to its note."""
-    found = {(*place_of(row), set_label(row.benchmark)): marks_of(row) for row in rows}
+    names = (*PLACE, "benchmark")
+    found = {tuple(zip(names, (*place_of(row), set_label(row.benchmark)), strict=True)): marks_of(row) for row in rows}
     note = marks_note(rows)
     if not table.lines or not note:
         return table
     table = replace(table, note=f"{table.note} {note}".strip())
     if note == _ALL_BEFORE:
         return table
-    names = (*PLACE, "benchmark")
     at = table.names.index("method")
 
     def line(cells: tuple[str, ...]) -> tuple[str, ...]:
         own = dict(zip(table.names, cells, strict=True))
-        same = (
-            marks for of, marks in found.items() if all(own.get(n, v) == v for n, v in zip(names, of, strict=True))
-        )
+        same = (marks for of, marks in found.items() if all(own.get(name, cell) == cell for name, cell in of))
         signs = {SIGNS[mark] for marks in same for mark in marks}
         return (*cells[:at], cells[at] + "".join(sign for sign in SIGNS.values() if sign in signs), *cells[at + 1 :])
 

@@ -105,10 +105,8 @@ def policy_loss(
     """
     rows, width = batch.ids.shape
     parts = {}
-    for name, at, now, then in (
-        ("latent", batch.latent_at, new[0], old[0]),
-        ("answer", batch.label_at, new[1], old[1]),
-    ):
+    places = {"latent": batch.latent_at, "answer": batch.label_at}
+    for (name, at), now, then in zip(places.items(), new, old, strict=True):
         row = at // width
         terms = clipped(now, then, advantage[row], CLIP)
         sums = terms.new_zeros(rows).index_add(0, row, terms)

@@ -15,7 +15,7 @@ from ruplar.errors import UserError
 from ruplar.io import write_json, write_text
 from ruplar.methods.base import Method
 from ruplar.model.backbone import Backbone
-from ruplar.train import BASE, METRICS, MODEL, checkpoint
+from ruplar.train import BASE, METRICS, MODEL, RECIPE, START, checkpoint
 
 log = logging.getLogger(__name__)
 
@@ -70,36 +70,31 @@ def check_graph(args: Any) -> None:
         raise UserError(*(f"{one}. Set speed.graph: false, or turn it off." for one in wrong))
 
 
-def write_recipe(file: Path, config: RunConfig, resume: bool) -> None:
-    """Write the config to the run folder; on resume, refuse changes to what is trained and warn about others."""
-    text = to_yaml(config)
+def write_begun(run: Path, config: RunConfig, start: Mapping[str, str], resume: bool) -> None:
+    """Write the config and the hash of the initial weights; refuse to resume with others, and warn of what may change."""
+    file, begun, text = run / RECIPE, run / START, to_yaml(config)
     known = file.read_text(encoding="utf-8") if resume and file.is_file() else text
     was = from_dict(yaml.safe_load(known), str(file)).as_dict()
-    # `write_start` compares the weights of two starts, `LatentTrainer` those of a backbone in the run's folder
+    # the weights of two starts are compared below, by `LatentTrainer` those of a backbone in the run's folder
     moved = ["backbone.init"] if was["backbone"]["init"] and config.backbone.init else []
-    moved += ["backbone.name"] if config.backbone.name == str(file.parent / BASE) else []
+    moved += ["backbone.name"] if config.backbone.name == str(run / BASE) else []
     names = (name for name in differing(was, config.as_dict()) if name not in moved)
     if changed := ", ".join(name for name in names if name.partition(".")[0] in _FIXED):
         raise UserError(
             f"{file}: {changed} differ from the config this run was started with. Undo the change, or choose another "
             "--output."
         )
+    before = json.loads(begun.read_text(encoding="utf-8")) if resume and begun.is_file() else start
+    if [*before.values()] != [*start.values()]:
+        raise UserError(
+            f"{begun}: this run started from other weights than {' '.join(start).removeprefix('start: ')} has now. Restore "
+            "those, or start a new run in another --output."
+        )
     if known != text:
         log.warning("%s: the recipe has changed since this run was started; resuming with the new one.", file)
     write_text(file, text)
-
-
-def write_start(file: Path, start: Mapping[str, str], resume: bool) -> None:
-    """Write the hash of the initial weights; refuse to resume with other weights."""
-    before = json.loads(file.read_text(encoding="utf-8")) if resume and file.is_file() else start
-    if [*before.values()] != [*start.values()]:
-        raise UserError(
-            f"{file}: this run started from other weights than "
-            f"{' '.join(start).removeprefix('start: ') or 'the plain backbone'} has now. Restore those, or start a new run in "
-            "another --output."
-        )
     if start:
-        write_json(file, dict(start))
+        write_json(begun, dict(start))
 
 
 def warn_bfloat16(backbone: Backbone) -> None:

@@ -41,19 +41,12 @@ from ruplar.model.store import (
 )
 from ruplar.model.varlen import use_varlen
 from ruplar.reasoner import LatentReasoner
-from ruplar.train import MODEL, RECIPE, START, checkpoint
+from ruplar.train import MODEL, checkpoint
 from ruplar.train.arguments import sound_attention, training_arguments
 from ruplar.train.dataset import TrainingData, from_files
 from ruplar.train.grpo import GrpoStage, Reinforcer, check_grpo
 from ruplar.train.metrics import Guard
-from ruplar.train.preflight import (
-    check_graph,
-    check_settings,
-    find_checkpoint,
-    warn_bfloat16,
-    write_recipe,
-    write_start,
-)
+from ruplar.train.preflight import check_graph, check_settings, find_checkpoint, warn_bfloat16, write_begun
 from ruplar.train.prepare import chains_of, dataset_of, load_chains, within_window
 from ruplar.train.processes import check_equal_inputs, shards
 from ruplar.train.progress import ProgressCallback, Show
@@ -223,8 +216,7 @@ class TrainingRun:
             atexit.register(_leave_group)
         if trainer.is_world_process_zero():
             checkpoint.clear_drafts(self.output)
-            write_recipe(self.output / RECIPE, self.config, resume)
-            write_start(self.output / START, self.start, resume)
+            write_begun(self.output, self.config, self.start, resume)
         warn_bfloat16(self.model.backbone)
         with sound_attention(self.config.speed.pack):
             _run(trainer, start)
@@ -245,8 +237,7 @@ class TrainingRun:
 
     def _reinforce(self, resume: bool, progress: Show | None, callbacks: Sequence[TrainerCallback]) -> TrainResult:
         check_grpo(self.config, self.args.world_size, self.method_initialized)
-        write_recipe(self.output / RECIPE, self.config, resume)
-        write_start(self.output / START, self.start, resume)
+        write_begun(self.output, self.config, self.start, resume)
         began, grpo = time.monotonic(), self.model.method.config.grpo
         worker, validate = Reinforcer(self.model, self.data.train, grpo, self.config.seed), self.validate()
         shown = ProgressCallback(self.output, lambda: ("latent", "answer"), progress)
