@@ -18,15 +18,7 @@ def _written() -> dict[Path, int]:
 @pytest.fixture
 def study(tmp_path):
     """A study file with four rows that train: two share their sequences, and one's change from visit to visit."""
-    rows = {
-        "Mix": "embedded-ruplar",
-        "Short": {"of": "Mix", "set": {"method.max_latents": 1}},
-        "Weak": {"recipe": "embedded-ruplar", "set": {"method.prior_weight": 0.1}},
-        "Temp": {"recipe": "embedded-ruplar", "set": {"prior.name": "temperature"}},
-        "COCONUT": "embedded-coconut",
-    }
-    asked = [{"source": "word-problems", "count": 2}]
-    made = {"name": "tiny", "seeds": [1, 2], "on": asked, "set": SET, "rows": rows}
+    made = cases(__file__, "study") | {"set": SET}
     (tmp_path / "tiny.yaml").write_text(yaml.safe_dump(made, sort_keys=False), encoding="utf-8")
     return "tiny.yaml"
 
@@ -55,9 +47,7 @@ def test_recipes_and_studies_are_prepared_together_and_told_apart(ruplar, study,
 
 
 def test_a_row_with_tries_is_prepared_for_each_of_them_at_every_value_of_its_grid(ruplar, tmp_path):
-    row = {"recipe": "embedded-ruplar", "grid": {"prompt.instruction": ["Think.", "Count."]}}
-    row["tries"] = [{"prior.name": "mixture"}, {"prior.name": "temperature"}]
-    made = {"name": "tiny", "seeds": [1, 2], "on": ["valid"], "same": [], "set": SET, "rows": {"A": row}}
+    made = cases(__file__, "tried") | {"set": SET}
     (tmp_path / "tiny.yaml").write_text(yaml.safe_dump(made, sort_keys=False), encoding="utf-8")
     said = ruplar("data", "prepare", "tiny.yaml").out.splitlines()
     rows = [f"A try name={name}, A instruction=Think." for name in ("mixture", "temperature")]

@@ -4,6 +4,7 @@ import json
 import shutil
 
 import pytest
+from cases import cases
 from tiny import FINISHED, run
 
 from ruplar.data.sources import SourceConfig
@@ -15,13 +16,7 @@ from ruplar.experiments.plan import plan
 from ruplar.io import write_json
 from ruplar.report.rows import collect, study_of
 
-ROWS = {
-    # only the trainer checks this setting
-    "Broken": {"recipe": "embedded-ruplar", "set": {"training.train_sampling_strategy": "by name"}},
-    "Mix": "embedded-ruplar",
-    "Short": {"of": "Mix", "set": {"method.max_latents": 1}},
-    "Lost": {"of": "Broken", "set": {"method.max_latents": 1}},
-}
+ROWS = cases(__file__, "rows")
 
 
 def clean(places):

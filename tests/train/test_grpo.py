@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from cases import cases
 from transformers import TrainerCallback
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "methods"))
@@ -106,20 +107,9 @@ def test_right_answers_become_more_frequent(taught):
 
 
 def recipe(init, grpo):
-    return from_dict(
-        {
-            "name": "reinforced",
-            "seed": 5,
-            "backbone": {"name": "embedded", "init": init, "dtype": "float32", "lora": {"rank": 2, "alpha": 4}},
-            "prompt": {"template": "chat", "instruction": "", "answer": "{answer}"},
-            "data": {
-                "train": {"source": "word-problems", "count": 8, "seed": 1, "steps": [1, 1]},
-                "valid": {"source": "word-problems", "count": 4, "seed": 2, "steps": [1, 1]},
-            },
-            "method": {"name": "colar", "latent_loss": "nll", "max_latents": 4, "head_width": 32, "grpo": grpo},
-            "training": {"max_steps": 2, "per_device_train_batch_size": 4, "eval_strategy": "no"},
-        }
-    )
+    made = cases(__file__, "recipe")
+    made["backbone"]["init"], made["method"]["grpo"] = init, grpo
+    return from_dict(made)
 
 
 @pytest.mark.slow

@@ -5,19 +5,12 @@ import json
 import re
 
 import pytest
+from cases import cases
 
 from ruplar.train import METRICS
 from ruplar.train.progress import BarProgress, Progress, line, rows, truncate
 
-ROW = {
-    "loss": 0.412,
-    "answer": 0.201,
-    "prior": 0.180,
-    "align": 0.031,
-    "learning_rate": 2.9e-4,
-    "tokens_per_second": 8420.4,
-    "memory_gb": 11.2,
-}
+ROW = cases(__file__, "row")
 PARTS = ("answer", "prior", "align")
 VALID = {"eval_accuracy": 0.625, "eval_latents": 2.4, "eval_forwards": 5.3, "eval_halting": 0.98}
 
