@@ -14,8 +14,8 @@ from typing import IO, Any
 
 from ruplar.errors import UserError
 
-RECIPE, METRICS, START, MODEL, BASE = "recipe.yaml", "metrics.jsonl", "start.json", "model", "backbone"
-"""Files of a run folder: config, curve, hash of the start weights, model; the backbone that `LatentTrainer` got in memory."""
+RECIPE, METRICS, START, MODEL = "recipe.yaml", "metrics.jsonl", "start.json", "model"
+"""Files of a run folder: the whole config, the curve, a hash of the start weights, the model."""
 RECORD, TRAINED = "run.json", "trained.json"
 """Records of a training: `ruplar train` writes the first, also with results; `ruplar study` the second, before any result."""
 

@@ -2,11 +2,12 @@
 
 from pathlib import Path
 
-from cases import cases
+import yaml
 
 from ruplar.config import RunConfig, from_dict
 
-SHAPE = cases(__file__, "shape")
+TABLES = Path(__file__).with_suffix(".yaml").read_text(encoding="utf-8")
+SHAPE = yaml.safe_load(TABLES)["shape"]
 LORA = {"rank": 4, "alpha": 8, "dropout": 0.1}
 
 
@@ -33,7 +34,7 @@ def make_config(
     backbone: Path, *, method="ruplar", prior="mixture", lora=LORA, init=None, valid=False, rows=64, **training
 ) -> RunConfig:
     """A recipe over 64 word problems; `training` are TrainingArguments."""
-    made = cases(__file__, "recipe")
+    made = yaml.safe_load(TABLES)["recipe"]
     made["backbone"] |= {"name": str(backbone), "lora": lora, "init": init}
     made["data"]["train"]["count"] = rows
     made["data"]["valid"] = made["data"]["valid"] if valid else None

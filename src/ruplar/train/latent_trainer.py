@@ -31,7 +31,7 @@ from ruplar.model.settings import BackboneConfig
 from ruplar.model.store import Model, save_model
 from ruplar.reasoner import LatentReasoner
 from ruplar.settings import Settings
-from ruplar.train import BASE, MODEL
+from ruplar.train import MODEL
 from ruplar.train.dataset import data_in_memory, examples_of
 from ruplar.train.preflight import find_checkpoint
 from ruplar.train.progress import Show
@@ -121,7 +121,7 @@ class LatentTrainer:
     ):
         self.args, self.callbacks, self._columns = args, callbacks, columns
         self._in_memory = not isinstance(model, str | Path) or tokenizer is not None
-        folder = args.output_dir / BASE
+        folder = args.output_dir / "backbone"
         name = str(folder if self._in_memory else model)
         config = args.run_config(method, name, validates=eval_dataset is not None)
         domain, needs_steps = config.data.domain.make(), config.method.make().needs_steps

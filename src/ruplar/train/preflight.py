@@ -15,7 +15,7 @@ from ruplar.errors import UserError
 from ruplar.io import write_json, write_text
 from ruplar.methods.base import Method
 from ruplar.model.backbone import Backbone
-from ruplar.train import BASE, METRICS, MODEL, RECIPE, START, checkpoint
+from ruplar.train import METRICS, MODEL, RECIPE, START, checkpoint
 
 log = logging.getLogger(__name__)
 
@@ -75,9 +75,10 @@ def write_begun(run: Path, config: RunConfig, start: Mapping[str, str], resume: 
     file, begun, text = run / RECIPE, run / START, to_yaml(config)
     known = file.read_text(encoding="utf-8") if resume and file.is_file() else text
     was = from_dict(yaml.safe_load(known), str(file)).as_dict()
-    # the weights of two starts are compared below, by `LatentTrainer` those of a backbone in the run's folder
+    # folders may have been moved; the weights of two starts are compared below
     moved = ["backbone.init"] if was["backbone"]["init"] and config.backbone.init else []
-    moved += ["backbone.name"] if config.backbone.name == str(run / BASE) else []
+    here = Path(config.backbone.name)
+    moved += ["backbone.name"] if here.is_dir() and here.name == Path(was["backbone"]["name"]).name else []
     names = (name for name in differing(was, config.as_dict()) if name not in moved)
     if changed := ", ".join(name for name in names if name.partition(".")[0] in _FIXED):
         raise UserError(
