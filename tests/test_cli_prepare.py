@@ -18,15 +18,7 @@ def _written() -> dict[Path, int]:
 @pytest.fixture
 def study(tmp_path):
     """A study file with four rows that train: two share their sequences, and one's change from visit to visit."""
-    rows = {
-        "Mix": "embedded-ruplar",
-        "Short": {"of": "Mix", "set": {"method.max_latents": 1}},
-        "Weak": {"recipe": "embedded-ruplar", "set": {"method.prior_weight": 0.1}},
-        "Temp": {"recipe": "embedded-ruplar", "set": {"prior.name": "temperature"}},
-        "COCONUT": "embedded-coconut",
-    }
-    asked = [{"source": "word-problems", "count": 2}]
-    made = {"name": "tiny", "seeds": [1, 2], "on": asked, "set": SET, "rows": rows}
+    made = cases(__file__, "study") | {"set": SET}
     (tmp_path / "tiny.yaml").write_text(yaml.safe_dump(made, sort_keys=False), encoding="utf-8")
     return "tiny.yaml"
 
@@ -52,6 +44,16 @@ def test_recipes_and_studies_are_prepared_together_and_told_apart(ruplar, study,
     heads = [line.split(": 40 chains")[0] for line in said.splitlines() if line[0] != " "]
     assert heads == ["mine", "tiny: Mix, Weak", "tiny: Temp", "tiny: COCONUT"]
     assert len(list(Path("kept/.encoded").glob("[!.]*"))) == 3 and not ENCODED.exists()
+
+
+def test_a_row_with_tries_is_prepared_for_each_of_them_at_every_value_of_its_grid(ruplar, tmp_path):
+    made = cases(__file__, "tried") | {"set": SET}
+    (tmp_path / "tiny.yaml").write_text(yaml.safe_dump(made, sort_keys=False), encoding="utf-8")
+    said = ruplar("data", "prepare", "tiny.yaml").out.splitlines()
+    rows = [f"A try name={name}, A instruction=Think." for name in ("mixture", "temperature")]
+    rows += ["A instruction=Count."] * 2
+    assert said[::2] == [f"tiny: {one}: 40 chains" for one in rows]
+    assert {Path(line.strip()) for line in said[1::2]} == set(ENCODED.glob("[!.]*"))
 
 
 def test_a_packaged_study_needs_no_run_to_start_from(ruplar):

@@ -137,10 +137,9 @@ def test_rows_longer_than_the_window_are_located_and_refused_or_left_out(ruplar,
     chains(tmp_path / "train.jsonl", 8, {"question": "Count.", "steps": steps, "answer": "4000"}, long)
     words = ("train", "embedded-live", "data.train=train.jsonl", "data.valid=null", *SMALL, "--device", "cpu")
     words = (*words, "training.eval_strategy=no", "training.load_best_model_at_end=false")
-    said = ruplar(*words, "--output", "refused")
-    assert said.code == 2 and "2 rows are longer than the model's window of 1,024 tokens" in said.err.replace(
-        "\n", " "
-    )
-    assert "train.jsonl:9, train.jsonl:10" in said.err.replace("\n", " ")
+    for rows, change in ((2, "seed=1"), (10, f"prompt.instruction={'2+' * 1000}")):
+        told = ruplar(*words, change, "--output", "refused").err.replace("\n", " ")
+        assert f"{rows} rows are longer than the model's window of 1,024 tokens" in told
+        assert ("train.jsonl:9, train.jsonl:10" in told) == (rows == 2)
     assert ruplar(*words, "data.skip_bad=true", "--output", "run").code == 0
     assert read_record(tmp_path / "run").left_out["longer than the model's window"] == 2

@@ -16,6 +16,11 @@ from typing import IO, Any
 
 from ruplar.errors import UserError
 
+RECIPE, METRICS, START, MODEL = "recipe.yaml", "metrics.jsonl", "start.json", "model"
+"""Files of a run folder: the whole config, the curve, a hash of the start weights, the model."""
+RECORD, TRAINED = "run.json", "trained.json"
+"""Records of a training: `ruplar train` writes the first, also with results; `ruplar study` the second, before any result."""
+
 
 @contextmanager
 def atomic(path: str | Path, *, sync: bool = False) -> Iterator[IO[bytes]]:

@@ -6,6 +6,7 @@ import shutil
 import time
 
 import pytest
+from cases import cases
 from tiny import FINISHED, run
 
 from ruplar.data.sources import SourceConfig
@@ -18,13 +19,7 @@ from ruplar.experiments.run import _join
 from ruplar.io import write_json
 from ruplar.report.rows import collect, study_of
 
-ROWS = {
-    # only the trainer checks this setting
-    "Broken": {"recipe": "embedded-ruplar", "set": {"training.train_sampling_strategy": "by name"}},
-    "Mix": "embedded-ruplar",
-    "Short": {"of": "Mix", "set": {"method.max_latents": 1}},
-    "Lost": {"of": "Broken", "set": {"method.max_latents": 1}},
-}
+ROWS = cases(__file__, "rows")
 
 
 def clean(places):

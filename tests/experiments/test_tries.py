@@ -1,19 +1,20 @@
 """Rows with tries: they are tried first, the best one on validation is kept, and the row is then trained with it."""
 
+from types import SimpleNamespace
+
 import pytest
+import yaml
+from cases import cases
+from tiny import job_of
 
 from ruplar.evaluate.record import BenchmarkResult, RunRecord, machine, write_record
 from ruplar.experiments.plan import plan, rows_of
+from ruplar.experiments.run import _ended
 from ruplar.experiments.storage import write_failure
-from ruplar.experiments.tries import picks_of
+from ruplar.experiments.tries import PICKED, picks_of
 
-RATES = [{"training.learning_rate": rate} for rate in (1e-3, 2e-3, 5e-3)]
-ROWS = {
-    "A": {"recipe": "embedded-ruplar", "tries": RATES},
-    "B": {"of": "A", "set": {"method.max_latents": 2}},
-    "C": "embedded-no_cot",
-}
-GRID = {"training.max_steps": [2, 4]}
+ROWS, GRID = cases(__file__, "rows"), {"training.max_steps": [2, 4]}
+RATES = ROWS["A"]["tries"]
 TRIES = [f"A try learning_rate={rate}" for rate in ("0.001", "0.002", "0.005")]
 
 
@@ -42,11 +43,15 @@ def test_tries_come_first_with_one_seed_and_the_smallest_budget(study):
     assert [*rows_of(study)][:2] == ["A max_steps=2", "A max_steps=4"] and [*rows_of(study)][-3:] == TRIES
 
 
-def test_the_best_try_on_validation_is_recorded_and_kept(study, places):
+def test_the_best_try_on_validation_is_recorded_and_kept(study, places, ruplar, tmp_path):
     tried(study, places, **{"0.001": 40, "0.002": 60})
     assert picks_of(study, places) == {}, "one try is not over"
     tried(study, places, **{"0.005": 60})
-    picks = picks_of(study, places)
+    (tmp_path / "tiny.yaml").write_text(study.model_dump_json(exclude_defaults=True))
+    assert "waiting  A_max_steps=4-seed2" in ruplar("study", "tiny.yaml", "--plan").out
+    said = ruplar("train", "--row", "tiny.yaml:A max_steps=4", "--check").out
+    assert yaml.safe_load(said)["training"]["learning_rate"] == 2e-3 and not (places.results / PICKED).exists()
+    picks = picks_of(study, places, write=True)
     assert picks["A"]["settings"] == RATES[1] and picks["A"]["seed"] == 1, "the first of equal ones"
     tried(study, places, **{"0.001": 90})
     assert picks_of(study, places) == picks
@@ -61,6 +66,8 @@ def test_a_failed_try_is_not_chosen_and_does_not_block_the_others(study, places)
     last = next(cell for cell in plan(study) if cell.label == TRIES[2])
     write_failure(last, places, "out of memory", "session", again=True)
     assert picks_of(study, places) == {}, "it will be retried"
+    _ended(last, SimpleNamespace(join=lambda: None, exitcode=-9), job_of(study, places), lambda event: None)
+    assert picks_of(study, places) == {}, "a killed try is run again"
     write_failure(last, places, "the loss is NaN", "session")
     assert picks_of(study, places)["A"]["settings"] == RATES[0]
 

@@ -17,15 +17,17 @@ def record(seed=1, correct=460, name="ruplar", n=1000, prior="mixture", **change
     return RunRecord(name=name, seed=seed, config=config, benchmarks=[benchmark], **about)
 
 
-def write_run(folder, label, seed, marks, **changes):
+def write_run(folder, label, seed, marks, questions=None, domain=None, **changes):
     """A run that answered the questions of `marks` ("1101": right, right, wrong, right), with its samples."""
     right = [mark == "1" for mark in marks]
     about = record(seed, sum(right), label, len(right), **{"study": "toy", **changes})
     home = folder / f"{label}-seed{seed}"
-    write_record(about, home)
+    config = {**about.config, "domain": domain} if domain else about.config
+    write_record(about.model_copy(update={"config": config}), home)
+    asked = zip(questions or [f"question {i}" for i in range(len(right))], right, strict=True)
     rows = [
-        {"benchmark": "svamp", "seed": 0, "index": i, "question": f"question {i}", "correct": mark}
-        for i, mark in enumerate(right)
+        {"benchmark": "svamp", "seed": 0, "index": i, "question": q, "correct": mark}
+        for i, (q, mark) in enumerate(asked)
     ]
     write_samples(rows, home)
     return home

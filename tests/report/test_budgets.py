@@ -38,6 +38,14 @@ def test_a_curve_is_one_method_at_several_budgets_in_examples(rows):
     }, "tries, single budgets and the selection set are no curves"
 
 
+def test_a_curve_has_points_of_one_study_and_backbone(rows):
+    others = [replace(row, backbone="other") for row in rows]
+    first, second = curves([*rows, *others])
+    assert {row.backbone for curve in second for row in curve.points.values()} == {"other"}
+    assert [curve.points for curve in first] == [curve.points for curve in curves(rows)[0]]
+    assert curves_table(second).title == "Learning curves on word-problems, other"
+
+
 def test_a_method_still_improves_when_a_doubling_gains_more_than_its_interval(rows):
     slow, done = curves(rows)[0]
     # two doublings: 20 / 2 and 1 / 2 points; half of the interval is 1.5 times the root of 2, over 2

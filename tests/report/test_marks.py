@@ -5,9 +5,9 @@ import logging
 from pathlib import Path
 
 import pytest
-from report_toys import record
+from report_toys import record, write_run
 
-from ruplar.evaluate.record import SAMPLES, write_record, write_samples
+from ruplar.evaluate.record import SAMPLES
 from ruplar.evaluate.stats import over_seeds, wilson
 from ruplar.report.paired import pairs
 from ruplar.report.rows import collect, groups_of
@@ -20,18 +20,9 @@ QUESTIONS = [f"{story} What is the date {when} in MM/DD/YYYY?" for story in STOR
 DATES = Path(__file__).parents[2] / "results" / "smollm2-dates"
 
 
-def write(folder, label, seed, marks, questions=QUESTIONS, domain="dates"):
+def write(folder, label, seed, marks, domain="dates"):
     """A run of a study on six questions about two scenarios."""
-    right = [mark == "1" for mark in marks]
-    about = record(seed, sum(right), label, len(right), study="toy")
-    home = folder / f"{label}-seed{seed}"
-    write_record(about.model_copy(update={"config": {**about.config, "domain": {"name": domain}}}), home)
-    asked = zip(questions, right, strict=True)
-    rows = [
-        {"benchmark": "svamp", "seed": 0, "index": i, "question": q, "correct": c} for i, (q, c) in enumerate(asked)
-    ]
-    write_samples(rows, home)
-    return home
+    return write_run(folder, label, seed, marks, QUESTIONS, domain={"name": domain})
 
 
 def test_questions_that_tell_the_same_are_one_group():

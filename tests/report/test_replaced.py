@@ -25,8 +25,8 @@ def folder(tmp_path):
 def test_modes_are_means_over_seeds_with_an_interval_for_both_kinds_of_chance(folder):
     ablate(folder, "good", 1, real=180, none=2)
     ablate(folder, "good", 2, real=160, none=2)
-    [(key, modes)] = latent_ablations(collect(folder)).items()
-    assert key == ("toy", "good", "svamp", 200, 2)
+    [(row, on, n, modes)] = latent_ablations(collect(folder))
+    assert (row.study, row.method, row.seeds, on, n) == ("toy", "good", (1, 2), "svamp", 200)
     mean, (low, high) = modes["real"]
     assert mean == pytest.approx(0.85) and low < 0.75 and high > 0.9, "seeds that scatter widen it"
     [line] = latent_ablation_table(collect(folder)).lines
@@ -35,7 +35,7 @@ def test_modes_are_means_over_seeds_with_an_interval_for_both_kinds_of_chance(fo
 
 def test_a_method_with_a_seed_that_was_not_ablated_has_no_line(folder):
     ablate(folder, "good", 1, real=180)
-    assert latent_ablations(collect(folder)) == {} and latent_ablation_table(collect(folder)).note == ""
+    assert latent_ablations(collect(folder)) == [] and latent_ablation_table(collect(folder)).note == ""
 
 
 @pytest.mark.parametrize("other", [{"on": "gsm8k", "real": 160}, {"none": 1}])

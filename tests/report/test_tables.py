@@ -6,7 +6,7 @@ from report_toys import record, write_run, write_study
 
 from ruplar.report import paper
 from ruplar.report.paper import printed_table
-from ruplar.report.rows import FIELDS, Run, collect, pool
+from ruplar.report.rows import FIELDS, PLACE, Run, collect, pool
 from ruplar.report.table import to_markdown
 from ruplar.report.tables import results_table, tables
 
@@ -83,6 +83,27 @@ def test_results_that_depart_from_the_protocol_are_marked_in_every_table(tmp_pat
     for table in tables(collect(folder)):
         named = [line[table.names.index("method")] for line in table.lines]
         assert set(named) <= {"good¹²", "bad³"} and "² The row was added after" in table.note
+
+
+def test_two_studies_and_two_backbones_share_no_line_and_no_sign(tmp_path):
+    for place, name, about in (("one", "toy", {}), ("two", "toy-2", {"asked_again": 1}), ("three", "toy", {})):
+        folder = write_study(tmp_path / place, name=name, test=["svamp"], reference="bad")
+        for file in folder.glob("*-*/run.json"):
+            record = json.loads(file.read_text()) | {"study": name}
+            record["benchmarks"][0] |= {"frozen_at": "abc", **about}
+            record["config"]["backbone"]["name"] = "other" if place == "three" else "base"
+            file.write_text(json.dumps(record))
+        rows = [{"mode": "real", "n": 6, "correct": 4}]
+        for seed in (1, 2):
+            (folder / f"good-seed{seed}" / "ablation.json").write_text(json.dumps({"on": "svamp", "rows": rows}))
+    found = tables(collect(tmp_path))
+    whole = [table for table in found if set(PLACE) <= set(table.names)]
+    assert {"", "Cost", "Latent ablation", "Percent of bad, by set"} < {table.title for table in whole}
+    for table in whole:
+        places = [tuple(line[table.names.index(name)] for name in PLACE) for line in table.lines]
+        marked = {(study, backbone, "¹" in method) for study, method, backbone in places}
+        assert marked == {("toy", "base", False), ("toy", "other", False), ("toy-2", "base", True)}, table.title
+        assert len(places) == len(set(places)), table.title
 
 
 def test_the_share_of_the_reference_has_an_interval_paired_by_question(tmp_path):

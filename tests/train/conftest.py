@@ -27,7 +27,7 @@ def short_answers(monkeypatch, one_thread):
 
 @pytest.fixture(scope="session")
 def backbone_folder(tmp_path_factory) -> Path:
-    return write_backbone(tmp_path_factory.mktemp("backbone"))
+    return write_backbone(tmp_path_factory.mktemp("backbone", numbered=False))
 
 
 @pytest.fixture

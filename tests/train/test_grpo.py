@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 import torch
+from cases import cases
+from transformers import TrainerCallback
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "methods"))
 from overfitting import learn_by_heart, problems  # noqa: E402
@@ -19,7 +21,7 @@ from ruplar.methods.colar import GrpoConfig  # noqa: E402
 from ruplar.model.forward import embed, flat_hidden  # noqa: E402
 from ruplar.model.store import Model, load_model  # noqa: E402
 from ruplar.train.grpo import Reinforcer, advantages, clipped, draw, policy_loss  # noqa: E402
-from ruplar.train.run import train  # noqa: E402
+from ruplar.train.run import TrainingRun, train  # noqa: E402
 
 ROUND = GrpoConfig(questions=8, group=8, rows=16, learning_rate=2e-3, max_answer_tokens=3)
 
@@ -105,28 +107,35 @@ def test_right_answers_become_more_frequent(taught):
 
 
 def recipe(init, grpo):
-    return from_dict(
-        {
-            "name": "reinforced",
-            "seed": 5,
-            "backbone": {"name": "embedded", "init": init, "dtype": "float32", "lora": {"rank": 2, "alpha": 4}},
-            "prompt": {"template": "chat", "instruction": "", "answer": "{answer}"},
-            "data": {
-                "train": {"source": "word-problems", "count": 8, "seed": 1, "steps": [1, 1]},
-                "valid": {"source": "word-problems", "count": 4, "seed": 2, "steps": [1, 1]},
-            },
-            "method": {"name": "colar", "latent_loss": "nll", "max_latents": 4, "head_width": 32, "grpo": grpo},
-            "training": {"max_steps": 2, "per_device_train_batch_size": 4, "eval_strategy": "no"},
-        }
-    )
+    made = cases(__file__, "recipe")
+    made["backbone"]["init"], made["method"]["grpo"] = init, grpo
+    return from_dict(made)
 
 
 @pytest.mark.slow
-def test_grpo_starts_from_a_trained_model_and_saves_a_usable_one(tmp_path):
+def test_grpo_starts_from_a_trained_model_and_again_from_it_when_it_was_killed(tmp_path):
     first = train(recipe(None, None), output=tmp_path / "first").path
     settings = {"rounds": 2, "questions": 2, "group": 2, "validate_every": 1, "max_answer_tokens": 4}
-    result = train(recipe(str(tmp_path / "first"), settings), output=tmp_path / "second")
-    rows = [json.loads(line) for line in (tmp_path / "second" / "metrics.jsonl").read_text().splitlines()]
+    config, second = recipe(str(tmp_path / "first"), settings), tmp_path / "second"
+    shown, ends, called = [], [], TrainerCallback()
+    called.on_step_end = lambda args, state, control, **_: ends.append(state.global_step)
+
+    def killed(progress):
+        if shown.append(progress) or "reward" in progress.row:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        train(config, output=second, progress=killed)
+    assert [(p.step, p.steps, "eval_accuracy" in p.row) for p in shown[:2]] == [(0, 2, False), (0, 2, True)]
+    result = train(config, output=second, resume=True)
+    TrainingRun(config, tmp_path / "third").train(callbacks=[called], progress=lambda p: p.step == 1)
+    assert ends == [1], "a true result ends it"
+    assert json.loads((second / "start.json").read_text()).keys() == {f"start: {tmp_path / 'first'}"}
+    rows, third = (
+        [json.loads(line) for line in (tmp_path / run / "metrics.jsonl").read_text().splitlines()]
+        for run in ("second", "third")
+    )
+    assert rows[:3] == third
     assert [(row["kind"], row["step"]) for row in rows] == [
         ("valid", 0), ("train", 1), ("valid", 1), ("train", 2), ("valid", 2),
     ]  # fmt: skip
@@ -134,8 +143,6 @@ def test_grpo_starts_from_a_trained_model_and_saves_a_usable_one(tmp_path):
     before, after = load_model(first), load_model(result.path)
     assert after.method.config.sigma == before.method.config.sigma
     assert result.best_accuracy is not None
-    with pytest.raises(UserError, match="writes no checkpoints"):
-        train(recipe(str(tmp_path / "first"), settings), output=tmp_path / "third", resume=True)
 
 
 def test_grpo_needs_a_trained_model_of_its_method(tmp_path):

@@ -38,12 +38,8 @@ def losses(run):
 @pytest.mark.slow
 @pytest.mark.parametrize("lora", [LORA, None], ids=["adapter", "all weights"])
 def test_a_model_in_memory_trains_answers_and_loads_again(tiny, tmp_path, monkeypatch, lora):
-    trainer = LatentTrainer(
-        **tiny,
-        train_dataset=ROWS,
-        eval_dataset=ROWS[:3],
-        args=arguments(tmp_path / "run", lora=lora, eval_strategy="no"),
-    )
+    args = arguments(tmp_path / "run", lora=lora, eval_strategy="no")
+    trainer = LatentTrainer(**tiny, train_dataset=ROWS, eval_dataset=ROWS[:3], args=args)
     result = trainer.train()
     assert result.steps == 3 and result.rows == len(ROWS) - 3, "validation questions are not trained on"
     assert (result.trainable < result.parameters) == (lora is not None)

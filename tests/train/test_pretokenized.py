@@ -55,24 +55,22 @@ def test_a_second_run_reuses_the_cache_and_another_prior_does_not(quick, tmp_pat
 
 
 def test_the_cache_key_depends_on_training_code_and_not_on_reporting_code(tmp_path):
+    trains, reports = (
+        ("errors.py", "chains/read.py", "train/batch.py"),
+        ("report/table.py", "experiments/plan.py", "demo.py"),
+    )
+
     def package(name, changed):
-        for file in (
-            "errors.py",
-            "chains/read.py",
-            "train/batch.py",
-            "report/table.py",
-            "experiments/plan.py",
-            "demo.py",
-        ):
+        for file in (*trains, *reports):
             place = tmp_path / name / file
             place.parent.mkdir(parents=True, exist_ok=True)
             place.write_text("other" if file == changed else "code")
         return package_source(tmp_path / name)
 
     plain = package("plain", None)
-    for file in ("errors.py", "chains/read.py", "train/batch.py"):
+    for file in trains:
         assert package(f"with {file}", file) != plain
-    for file in ("report/table.py", "experiments/plan.py", "demo.py"):
+    for file in reports:
         assert package(f"with {file}", file) == plain
 
 

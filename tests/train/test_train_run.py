@@ -75,6 +75,8 @@ def test_a_run_is_not_resumed_upon_another_start(config, tmp_path, monkeypatch, 
     assert list(begun) == ["start: first"]
     (tmp_path / "first").rename(tmp_path / "moved")
     assert train(config(**on | {"max_steps": 4, "init": "moved"}), output=tmp_path / "run", resume=True).steps == 4
+    with pytest.raises(UserError, match="recipe.yaml: backbone.init differ from the config"):
+        train(config(**on | {"init": None}), output=tmp_path / "run", resume=True)
     (tmp_path / "other").rename(tmp_path / "first")
     with pytest.raises(UserError, match="start.json: this run started from other weights than first has now"):
         train(config(**on | {"max_steps": 6}), output=tmp_path / "run", resume=True)
@@ -92,8 +94,11 @@ def test_an_existing_run_is_not_overwritten_and_resuming_with_a_changed_recipe_w
         assert "the recipe has changed" not in caplog.text
         train(config(max_steps=4, **SAVING), output=tmp_path, resume=True)
     assert "the recipe has changed" in caplog.text
-    with pytest.raises(UserError, match="recipe.yaml: prior differ from the config this run was started with"):
-        train(config(max_steps=4, prior="uniform", **SAVING), output=tmp_path, resume=True)
+    other = config(max_steps=4, prior="uniform", lora={"rank": 2, "alpha": 8}, **SAVING)
+    other = other.model_copy(update={"prompt": PromptConfig(template="plain", instruction="Think.")})
+    named = r"backbone\.lora\.rank, prior\.name, .*prompt\.instruction"
+    with pytest.raises(UserError, match=f"recipe.yaml: {named} differ from the config this run was started with"):
+        train(other, output=tmp_path, resume=True)
 
 
 @pytest.mark.parametrize(("settings", "backbone", "speed", "said"), cases(__file__, "refused"))

@@ -2,19 +2,12 @@
 
 from pathlib import Path
 
+import yaml
+
 from ruplar.config import RunConfig, from_dict
 
-SHAPE = {
-    "model_type": "llama",
-    "hidden_size": 16,
-    "intermediate_size": 32,
-    "num_hidden_layers": 2,
-    "num_attention_heads": 2,
-    "num_key_value_heads": 1,
-    "max_position_embeddings": 512,
-    "tie_word_embeddings": True,
-    "initializer_range": 0.1,
-}
+TABLES = Path(__file__).with_suffix(".yaml").read_text(encoding="utf-8")
+SHAPE = yaml.safe_load(TABLES)["shape"]
 LORA = {"rank": 4, "alpha": 8, "dropout": 0.1}
 
 
@@ -41,20 +34,9 @@ def make_config(
     backbone: Path, *, method="ruplar", prior="mixture", lora=LORA, init=None, valid=False, rows=64, **training
 ) -> RunConfig:
     """A recipe over 64 word problems; `training` are TrainingArguments."""
-    defaults = {"per_device_train_batch_size": 8, "learning_rate": 3e-3, "max_steps": 8, "logging_steps": 2}
-    return from_dict(
-        {
-            "name": "tiny",
-            "seed": 5,
-            "backbone": {"name": str(backbone), "dtype": "float32", "lora": lora, "init": init},
-            "prompt": {"template": "plain", "instruction": ""},
-            "data": {
-                "train": {"source": "word-problems", "count": rows, "seed": 1, "steps": [1, 3]},
-                "valid": {"source": "word-problems", "count": 6, "seed": 2, "steps": [1, 3]} if valid else None,
-            },
-            "prior": {"name": prior},
-            "method": method if isinstance(method, dict) else {"name": method},
-            "training": {"save_strategy": "no", **defaults, **training},
-            "validation": {"questions": 4, "batch_size": 4},
-        }
-    )
+    made = yaml.safe_load(TABLES)["recipe"]
+    made["backbone"] |= {"name": str(backbone), "lora": lora, "init": init}
+    made["data"]["train"]["count"] = rows
+    made["data"]["valid"] = made["data"]["valid"] if valid else None
+    made |= {"prior": {"name": prior}, "method": method if isinstance(method, dict) else {"name": method}}
+    return from_dict(made | {"training": made["training"] | training})

@@ -118,7 +118,7 @@ def prepare(
 def _encodings(name: str, overrides: Sequence[str]) -> list[tuple[str, RunConfig]]:
     """Name of a recipe or study → each distinct pre-tokenized dataset: its label and the first config that uses it."""
     from ruplar.config import load_recipe
-    from ruplar.experiments.plan import find_study, load_study, plan
+    from ruplar.experiments.plan import find_study, load_study, plan, tries_of
 
     if not _is_study(name):
         config = load_recipe(name, overrides, check_init=False)
@@ -127,9 +127,12 @@ def _encodings(name: str, overrides: Sequence[str]) -> list[tuple[str, RunConfig
 
     study = load_study(name)
     groups: dict[str, list[Any]] = {}
-    for cell in plan(study, overrides, find_study(name).parent, check_init=False):
-        if cell.of is None:  # the other cells reuse a trained model
-            groups.setdefault(encoding_of(cell.config), []).append(cell)
+    tries = {group: [*found.values()] for group, found in tries_of(study).items()}
+    for i in range(max(map(len, tries.values()), default=1)):  # a row may be trained with each of its tries
+        picks = {group: {"settings": of[i % len(of)], "seed": study.seeds[0]} for group, of in tries.items()}
+        for cell in plan(study, overrides, find_study(name).parent, check_init=False, picks=picks):
+            if cell.of is None:  # the other cells reuse a trained model
+                groups.setdefault(encoding_of(cell.config), []).append(cell)
     labels = [", ".join(dict.fromkeys(cell.label for cell in cells)) for cells in groups.values()]
     return [(f"{study.name}: {label}", cells[0].config) for label, cells in zip(labels, groups.values(), strict=True)]
 

@@ -49,14 +49,8 @@ def study(
     seeds: Annotated[
         str | None, typer.Option(help="Comma-separated random seeds that replace those of the study.")
     ] = None,
-    output: Annotated[
-        Path | None,
-        typer.Option(help="Folder of the records. Default: results/STUDY."),
-    ] = None,
-    work: Annotated[
-        Path | None,
-        typer.Option(help="Folder of models and logs. Default: runs/STUDY."),
-    ] = None,
+    output: Annotated[Path | None, typer.Option(help="Folder of the records. Default: results/STUDY.")] = None,
+    work: Annotated[Path | None, typer.Option(help="Folder of models and logs. Default: runs/STUDY.")] = None,
     final: Annotated[
         bool,
         typer.Option(
@@ -93,7 +87,8 @@ def study(
     overrides = overrides or []
 
     def planned() -> Job:
-        return _planned(name, overrides, only, seeds, (output, work))
+        runs = not (show_plan or final)
+        return _planned(name, overrides, only, seeds, (output, work), runs)
 
     plan = planned()
     if show_plan:
@@ -138,19 +133,21 @@ def _planned(
     only: str | None,
     seeds: str | None,
     folders: tuple[Path | None, Path | None],
+    runs: bool,
 ) -> Job:
+    """Return a study with the cells to run; where it `runs`, the choices among tries that are over are put on record."""
     from ruplar.experiments.job import Job
     from ruplar.experiments.plan import find_study, load_study, plan
     from ruplar.experiments.storage import Places
     from ruplar.experiments.tries import picks_of
 
     chosen = load_study(name, {"seeds": options.integers(seeds, "--seeds") if seeds else None})
-    results, runs = (
+    results, work = (
         options.writable_folder(given or Path(usual) / chosen.name)
         for given, usual in zip(folders, ("results", "runs"), strict=True)
     )
-    places = Places(results, runs)
-    cells = plan(chosen, overrides, find_study(name).parent, picks=picks_of(chosen, places))
+    places = Places(results, work)
+    cells = plan(chosen, overrides, find_study(name).parent, picks=picks_of(chosen, places, write=runs))
     return Job(chosen, tuple(cells), tuple(_picked(cells, only or "*")), places)
 
 

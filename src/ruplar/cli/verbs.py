@@ -131,6 +131,7 @@ def train(
     if check:
         out.print(to_yaml(config), markup=False, highlight=False)
         return
+    from ruplar.io import METRICS, MODEL, RECORD
     from ruplar.runs import train_and_record
 
     folder = options.writable_folder(output or Path("runs") / f"{config.name}-seed{config.seed}")
@@ -144,10 +145,7 @@ def train(
         )
     found = train_and_record(config, folder, overrides, resume=resume, device=where, console=out)
     if found is not None:
-        out.print(
-            f"model    {found / 'model'}\nrecord   {found / 'run.json'}\ncurve    {found / 'metrics.jsonl'}",
-            highlight=False,
-        )
+        out.print(f"model    {found / MODEL}\nrecord   {found / RECORD}\ncurve    {found / METRICS}", highlight=False)
 
 
 @app.command()

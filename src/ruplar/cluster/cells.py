@@ -65,7 +65,7 @@ def _ended(ray: Any, ref: Any, cell: Cell, job: Job, watch: Watch) -> None:
     except ray.exceptions.RayTaskError as error:
         fail(cell, job, watch, f"{type(error.cause).__name__}: {error.cause}")
     except ray.exceptions.RayError as error:
-        fail(cell, job, watch, f"its Ray task was lost {LOSSES + 1} times: {error}")
+        fail(cell, job, watch, f"its Ray task was lost {LOSSES + 1} times: {error}", killed=True)
 
 
 def _run(folder: str, job: Job, cell: Cell, events: Any, *needed: None) -> None:

@@ -141,6 +141,18 @@ def at(data: Any, path: str) -> Any:
     return data
 
 
+def differing(first: Mapping[str, Any], second: Mapping[str, Any], prefix: str = "") -> list[str]:
+    """Compare two configs → dotted names of the settings in which they differ."""
+    found = []
+    for key in sorted({*first, *second}):
+        a, b, name = first.get(key), second.get(key), f"{prefix}{key}"
+        if isinstance(a, Mapping) and isinstance(b, Mapping):
+            found += differing(a, b, f"{name}.")
+        elif a != b:
+            found.append(name)
+    return found
+
+
 def _put(data: Any, path: Sequence[str], value: Any, whole: str) -> Any:
     """Return a copy of `data` with the value at `path`; missing sections are created, so that the check can name them."""
     if not path:

@@ -54,6 +54,8 @@ KNOWN_SETS: dict[str, KnownSet] = {
     for name, entry in yaml.safe_load(Path(__file__).with_name("known_sets.yaml").read_text(encoding="utf-8")).items()
 }
 """Name → set."""
+VALID = "valid"
+"""The selection set of a run: its recipe's `data.valid`."""
 
 
 def role_of(source: str) -> Literal["test", "selection"] | None:

@@ -27,18 +27,22 @@ from pydantic import (
 )
 
 from ruplar import __version__, io
+from ruplar.config.text import differing
 from ruplar.errors import UserError
 from ruplar.evaluate.samples import SAMPLES, read_samples, write_samples
 from ruplar.evaluate.stats import wilson
+from ruplar.io import RECORD
 from ruplar.renamed import upgrade
 from ruplar.types import Answer, Score
 
 __all__ = [
-    "RECORD", "STUDY", "ABLATION", "SAMPLES", "BenchmarkResult", "Machine", "RunRecord", "Share", "commit_of", "differences",
+    "RECORD", "STUDY", "TRY", "ABLATION", "SAMPLES", "BenchmarkResult", "Machine", "RunRecord", "Share", "commit_of", "differences",
     "git", "machine", "read_ablation", "read_record", "read_samples", "study_of", "versions", "write_record", "write_samples",
 ]  # fmt: skip
 
-RECORD, STUDY, ABLATION = "run.json", "study.json", "ablation.json"
+STUDY, ABLATION = "study.json", "ablation.json"
+TRY = " try "
+"""In the label of a try, after that of its row; no row may have it."""
 GREEDY = "greedy"
 PACKAGES = ("torch", "transformers", "peft")
 """Packages whose versions a record names, besides Python and this one."""
@@ -279,16 +283,10 @@ def read_ablation(file: str | Path) -> dict[str, list[dict[str, Any]]]:
     return found
 
 
-def differences(first: Mapping[str, Any], second: Mapping[str, Any], prefix: str = "") -> list[str]:
+def differences(first: Mapping[str, Any], second: Mapping[str, Any]) -> list[str]:
     """Compare two configs → dotted names of the settings in which they differ, except `EXECUTION`."""
-    found = []
-    for key in sorted({*first, *second}):
-        a, b, name = first.get(key), second.get(key), f"{prefix}{key}"
-        if isinstance(a, Mapping) and isinstance(b, Mapping):
-            found += differences(a, b, f"{name}.")
-        elif a != b and name not in EXECUTION and not name.startswith(EXECUTION[2:]):
-            found.append(name)
-    return found
+    found = differing(first, second)
+    return [name for name in found if name not in EXECUTION and not name.startswith(EXECUTION[2:])]
 
 
 def versions() -> dict[str, str]:

@@ -21,27 +21,19 @@ from ruplar.errors import UserError
 from ruplar.evaluate.ablate import ablate
 from ruplar.evaluate.benchmark import Evaluation, evaluate, soft
 from ruplar.evaluate.question_sets import Part
-from ruplar.evaluate.record import (
-    ABLATION,
-    RECORD,
-    SAMPLES,
-    BenchmarkResult,
-    RunRecord,
-    read_record,
-    write_record,
-    write_samples,
-)
+from ruplar.evaluate.record import ABLATION, BenchmarkResult, RunRecord, read_record, write_record, write_samples
+from ruplar.evaluate.samples import SAMPLES
 from ruplar.experiments import storage
 from ruplar.experiments.job import Job
 from ruplar.experiments.plan import Cell
 from ruplar.experiments.study import VALID, Study, folder_name
-from ruplar.io import write_json
+from ruplar.io import METRICS, MODEL, RECORD, TRAINED, write_json
 from ruplar.model.memory import forget_peak
 from ruplar.model.soup import average
 from ruplar.model.store import start_mark
 from ruplar.reasoner import LatentReasoner
 from ruplar.runs import fingerprints, other_samples, training_record
-from ruplar.train import METRICS, MODEL, checkpoint
+from ruplar.train import checkpoint
 from ruplar.train.progress import Progress, line
 from ruplar.train.run import train
 
@@ -117,14 +109,14 @@ def _start(cell: Cell, job: Job) -> dict[str, str]:
     """Return the fingerprint of the weights a cell started from, or will; for a soup, those of its training runs."""
     places = job.places
     run = places.work / folder_name(cell.of, cell.soup[0]) if cell.of and cell.soup else places.model_of(cell)
-    done = run / storage.TRAINED
+    done = run / TRAINED
     return read_record(done).data if done.is_file() else start_mark(cell.config.backbone.init)
 
 
 def _model(cell: Cell, job: Job) -> RunRecord:
     """Return the record of the model a cell evaluates; where it is missing, train it or average its soup."""
     run, own = job.places.model_of(cell), cell.of is None or bool(cell.soup)
-    done = run / storage.TRAINED
+    done = run / TRAINED
     if done.is_file():
         record = read_record(done)
         if own:
@@ -170,7 +162,7 @@ def _average(cell: Cell, job: Job, run: Path) -> RunRecord:
     if (run / MODEL).exists():
         shutil.rmtree(run / MODEL)  # killed before its record was written
     average([training / MODEL for training in trainings], run / MODEL)
-    return _together([read_record(training / storage.TRAINED) for training in trainings])
+    return _together([read_record(training / TRAINED) for training in trainings])
 
 
 def _together(records: Sequence[RunRecord]) -> RunRecord:
@@ -254,7 +246,7 @@ def check_same(
 
 def _finished(cell: Cell, places: storage.Places, others: Sequence[Cell]) -> Iterator[tuple[Cell, RunRecord]]:
     for other in others:
-        files = (places.run(other) / storage.TRAINED, places.result(other) / RECORD)  # models may have been deleted
+        files = (places.run(other) / TRAINED, places.result(other) / RECORD)  # models may have been deleted
         file = next((file for file in files if file.is_file()), None)
         if other.name != cell.name and file is not None:
             yield other, read_record(file)

@@ -5,7 +5,6 @@ Later settings win: recipe, study, row, grid, command line.
 
 from __future__ import annotations
 
-import itertools
 import json
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -15,7 +14,18 @@ from typing import Any
 
 from ruplar.config import RunConfig, load_recipe
 from ruplar.errors import UserError
-from ruplar.experiments.study import VALID, RowSettings, Study, find_study, folder_name, load_study, studies, unequal
+from ruplar.evaluate.record import TRY
+from ruplar.experiments.study import (
+    VALID,
+    RowSettings,
+    Study,
+    find_study,
+    folder_name,
+    load_study,
+    named,
+    studies,
+    unequal,
+)
 
 __all__ = ["Cell", "Study", "find_study", "load_study", "plan", "rows_of", "studies"]
 
@@ -106,10 +116,9 @@ def tries_of(study: Study) -> dict[str, dict[str, dict[str, Any]]]:
     """
     found: dict[str, dict[str, dict[str, Any]]] = {}
     for label, row in study.rows.items():
-        grid = {**study.grid, **row.grid}
         for one in row.tries:
-            group = f"{label} {_tail({key: one[key] for key in grid if key in one})}".strip()
-            found.setdefault(group, {})[f"{label} try {_tail(one)}"] = one
+            group = named(label, {key: one[key] for key in study.points(row)[0] if key in one})
+            found.setdefault(group, {})[named(label + TRY, one)] = one
     return found
 
 
@@ -135,16 +144,13 @@ def _rows(study: Study, picks: Picks) -> Iterator[_Row]:
     groups = tries_of(study)
     for label, row in study.rows.items():
         group = trained = row.trained_in or label
-        grid = {**study.grid, **row.grid}
-        for values in itertools.product(*grid.values()):
-            chosen = dict(zip(grid, values, strict=True))
-            own = f"{trained} {_tail(chosen)}".strip()
+        for chosen in study.points(row):
+            own = named(trained, chosen)
             group = own if own in groups else group  # its choice is for this budget and the later ones
             if group in groups and group not in picks:
                 continue
             picked = picks[group]["settings"] if group in picks else {}
-            of = row.trained_in and f"{row.trained_in} {_tail(chosen)}".strip()
-            yield f"{label} {_tail(chosen)}".strip(), row, _written({**picked, **chosen}), of
+            yield named(label, chosen), row, _written({**picked, **chosen}), own if row.trained_in else None
 
 
 def _tries(study: Study, seed: int, picks: Picks) -> Iterator[_Row]:
@@ -152,18 +158,13 @@ def _tries(study: Study, seed: int, picks: Picks) -> Iterator[_Row]:
     for group, tries in tries_of(study).items():
         if seed == (picks[group]["seed"] if group in picks else study.seeds[0]):
             for label, one in tries.items():
-                row = study.rows[label.partition(" try ")[0]]
-                first = {key: values[0] for key, values in {**study.grid, **row.grid}.items()}
-                yield label, row, _written({**first, **one}), None
+                row = study.rows[label.partition(TRY)[0]]
+                yield label, row, _written({**study.points(row)[0], **one}), None
 
 
 def _every_row(study: Study) -> list[_Row]:
     every = {label: {"settings": {}, "seed": 0} for label in tries_of(study)}
     return [*_rows(study, every), *_tries(study, study.seeds[0], {})]
-
-
-def _tail(settings: Mapping[str, Any]) -> str:
-    return " ".join(f"{key.rpartition('.')[2]}={value}" for key, value in settings.items())
 
 
 def _cell(study: Study, found: _Row, last: Sequence[str], read: _Read, soup: tuple[int, ...]) -> Cell:

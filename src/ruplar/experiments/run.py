@@ -13,10 +13,7 @@ from typing import Any
 from ruplar.experiments import storage
 from ruplar.experiments.job import Job
 from ruplar.experiments.plan import Cell
-from ruplar.experiments.worker import fail, run_alone, turn
-
-Watch = Callable[[dict[str, Any]], None]
-"""Gets every event: start, done or failed (see `worker.py`)."""
+from ruplar.experiments.worker import Watch, fail, run_alone, turn
 
 
 @dataclass
@@ -109,4 +106,4 @@ def _ended(cell: Cell, process: Any, job: Job, watch: Watch) -> None:
     code = process.exitcode
     if code and job.failed(cell) is None and job.status(cell) != "done":
         reason = f"its process ended with {'signal ' + str(-code) if code < 0 else 'status ' + str(code)}"
-        fail(cell, job, watch, reason)
+        fail(cell, job, watch, reason, killed=True)

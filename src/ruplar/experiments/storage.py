@@ -19,22 +19,13 @@ from typing import Any, Literal
 
 from ruplar.config.text import at
 from ruplar.errors import UserError
-from ruplar.evaluate.record import (
-    GREEDY,
-    RECORD,
-    STUDY,
-    BenchmarkResult,
-    RunRecord,
-    differences,
-    read_record,
-    study_of,
-)
+from ruplar.evaluate.record import GREEDY, STUDY, BenchmarkResult, RunRecord, differences, read_record, study_of
 from ruplar.experiments.plan import Cell, rows_of
 from ruplar.experiments.study import Study, folder_name
-from ruplar.io import write_json
+from ruplar.io import RECORD, TRAINED, write_json
 
 Status = Literal["done", "running", "failed", "trained", "begun", "waiting"]
-TRAINED, FAILED, LOG = "trained.json", "failed.json", "log.txt"
+FAILED, LOG = "failed.json", "log.txt"
 
 
 @dataclass(frozen=True)
@@ -150,10 +141,10 @@ def _locked(cell: Cell, places: Places) -> bool:
         return False
 
 
-def write_failure(cell: Cell, places: Places, reason: str, session: str, again: bool = False) -> None:
-    """Record why a cell failed; it is run again when the study is restarted or, with `again`, in this session."""
+def write_failure(cell: Cell, places: Places, reason: str, session: str, **how: bool) -> None:
+    """Record why a cell failed, or that it was `killed`; it is run again at the next start or, with `again`, in this session."""
     at = time.strftime("%Y-%m-%dT%H:%M:%S%z")
-    about = {"reason": reason, "session": session, "at": at, "log": LOG, "again": again}
+    about = {"reason": reason, "session": session, "at": at, "log": LOG, "again": False, "killed": False, **how}
     write_json(places.run(cell) / FAILED, about)
 
 

@@ -19,7 +19,9 @@ base: _embedded                                    another study; this file has 
 
 from __future__ import annotations
 
+import itertools
 import re
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
@@ -28,14 +30,14 @@ from pydantic import Field, ValidationError, model_validator
 
 from ruplar.config import RunConfig
 from ruplar.config.files import YamlFiles
-from ruplar.data.locations import role_of
+from ruplar.data.locations import VALID, role_of
 from ruplar.data.sources import SourceConfig
 from ruplar.errors import UserError, unknown
+from ruplar.evaluate.record import TRY
 from ruplar.settings import Settings, explain
 
 STUDIES = YamlFiles("study", Path(__file__).parents[1] / "studies")
 studies, find_study = STUDIES.names, STUDIES.find
-VALID = "valid"
 
 Aspect = Literal["data", "steps", "batch", "init", "adapter", "prompt", "operands"]
 _LABEL = re.compile(r"[A-Za-z0-9][A-Za-z0-9 ._,=+()-]*")
@@ -120,17 +122,17 @@ class Study(Settings):
         wrong += _role_problems(self)
         for label, row in self.rows.items():
             wrong += _row_problems(label, row, self)
-        folders = [folder_name(label, 0) for label in self.rows]
-        wrong += [
-            f"rows.{label}: another row has the same folder name"
-            for label, name in zip(self.rows, folders, strict=True)
-            if folders.count(name) > 1
-        ]
+        wrong += _label_problems(self)
         if self.reference is not None and self.reference not in self.rows:
             wrong.append(unknown("row", self.reference, self.rows).rstrip("."))
         if wrong:
             raise ValueError("; ".join(wrong))
         return self
+
+    def points(self, row: RowSettings) -> list[dict[str, Any]]:
+        """Return the combinations of the values of a row's grid; one without settings where there is no grid."""
+        grid = {**self.grid, **row.grid}
+        return [dict(zip(grid, values, strict=True)) for values in itertools.product(*grid.values())]
 
 
 def _role_problems(study: Study) -> Iterator[str]:
@@ -160,6 +162,25 @@ def _row_problems(label: str, row: RowSettings, study: Study) -> Iterator[str]:
         yield f"rows.{label}.tries: are chosen on '{VALID}', which on: does not list"
     if row.of is not None and (bad := [key for key in row.set if not key.startswith("method.")]):
         yield f"rows.{label}.set: {bad[0]} cannot change after the model of '{row.of}' is trained"
+
+
+def _label_problems(study: Study) -> Iterator[str]:
+    rows, tries = [], []
+    for label, row in study.rows.items():
+        rows += [named(label, point) for point in study.points(row)]
+        tries += [named(label + TRY, one) for one in row.tries]
+    for label in rows:
+        if TRY in f"{label} ":
+            yield f"rows.{label}: '{TRY}' is reserved for the labels of tries; rename the row or the grid's value"
+    folders = Counter(folder_name(label, 0) for label in [*rows, *tries])
+    for label in [*rows, *tries]:
+        if folders[folder_name(label, 0)] > 1:
+            yield f"rows.{label}: another row or try has the same folder name; rename one, or remove what is listed twice"
+
+
+def named(label: str, settings: Mapping[str, Any]) -> str:
+    """Label of a row and its place in a grid → the label of its cells: `CODI operand_share=0.1`."""
+    return " ".join([label.strip(), *(f"{key.rpartition('.')[2]}={value}" for key, value in settings.items())])
 
 
 def folder_name(label: str, seed: int) -> str:
@@ -207,10 +228,8 @@ _ASPECTS: dict[str, Callable[[RunConfig], dict[str, Any]]] = {
 
 def unequal(configs: Mapping[str, RunConfig], same: Sequence[str]) -> Iterator[str]:
     """Yield a sentence for every difference from the first row in an aspect that must be equal; `configs` is by label."""
-    rows = iter(configs.items())
-    first, expected = next(rows, ("", None))
-    for label, config in rows:
-        assert expected is not None
+    (first, expected), *others = configs.items()
+    for label, config in others:
         for aspect in same:
             wanted, found = _ASPECTS[aspect](expected), _ASPECTS[aspect](config)
             for key in wanted:

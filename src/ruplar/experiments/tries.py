@@ -3,7 +3,8 @@
 RESULTS/STUDY/picked.json     group of tries → its choice, the seed of its tries and their accuracies; what is on record is kept
 
 Tries that set a value of the grid, e.g. a larger budget, are a group of their own: they choose for that value and the later
-ones. Every row of a table should have as many tries as the others. A try whose training failed cannot be chosen.
+ones. Every row of a table should have as many tries as the others. A try whose training failed cannot be chosen; one that was
+killed is run again first.
 """
 
 import json
@@ -23,8 +24,8 @@ from ruplar.io import write_json
 PICKED = "picked.json"
 
 
-def picks_of(study: Study, places: Places) -> dict[str, dict[str, Any]]:
-    """Return the choices on record, and record those of rows whose tries are over."""
+def picks_of(study: Study, places: Places, write: bool = False) -> dict[str, dict[str, Any]]:
+    """Return the choices on record and those of rows whose tries are over; with `write`, these are put on record."""
     file = places.results / PICKED
     known: dict[str, dict[str, Any]] = json.loads(file.read_text(encoding="utf-8")) if file.is_file() else {}
     found = dict(known)
@@ -35,7 +36,7 @@ def picks_of(study: Study, places: Places) -> dict[str, dict[str, Any]]:
         if group not in known and over and None not in scores.values():
             best = max(over, key=lambda label: over[label])  # the first of equal ones
             found[group] = {"settings": tries[best], "seed": study.seeds[0], "valid": over}
-    if found != known:
+    if write and found != known:
         write_json(file, found)
     return {group: pick for group, pick in found.items() if group in groups}
 
@@ -61,10 +62,11 @@ def row_config(row: str, overrides: Sequence[str] = ()) -> tuple[RunConfig, tupl
 
 
 def _accuracy(label: str, seed: int, places: Places) -> float | None:
-    """Validation accuracy of a try; -1 where it failed, None where it is not over."""
+    """Validation accuracy of a try; -1 where it failed, None where it is not over or will be run again."""
     name = folder_name(label, seed)
     if (places.results / name / RECORD).is_file():
         results = read_record(places.results / name).benchmarks
         return next((result.accuracy for result in results if result.name == VALID), None)
-    failed = places.work / name / FAILED
-    return -1.0 if failed.is_file() and not json.loads(failed.read_text(encoding="utf-8"))["again"] else None
+    file = places.work / name / FAILED
+    failed = json.loads(file.read_text(encoding="utf-8")) if file.is_file() else None
+    return None if failed is None or failed["again"] or failed.get("killed") else -1.0

@@ -23,10 +23,11 @@ from ruplar.experiments.plan import Cell
 
 log = logging.getLogger(__name__)
 
-Emit = Callable[[dict[str, Any]], None]
+Watch = Callable[[dict[str, Any]], None]
+"""Gets every event: start, done or failed, as a dict."""
 
 
-def turn(cell: Cell, job: Job, emit: Emit) -> bool:
+def turn(cell: Cell, job: Job, emit: Watch) -> bool:
     """Run a cell if it is not yet done and what it needs is there; False when another process holds it."""
     with storage.claim(cell, job.places) as mine:
         if mine:
@@ -57,7 +58,7 @@ def _ready(cell: Cell, job: Job) -> bool:
     return True
 
 
-def _run(cell: Cell, job: Job, emit: Emit, again: bool) -> None:
+def _run(cell: Cell, job: Job, emit: Watch, again: bool) -> None:
     from ruplar.experiments.cell import run_cell
 
     emit({"event": "start", "cell": cell.name, "again": again})
@@ -81,9 +82,9 @@ def _run(cell: Cell, job: Job, emit: Emit, again: bool) -> None:
     emit({"event": "done", "cell": cell.name, "scores": scores, "seconds": time.monotonic() - began})
 
 
-def fail(cell: Cell, job: Job, emit: Emit, reason: str, again: bool = False) -> None:
-    """Record why a cell failed; with `again` it will be run again alone."""
-    storage.write_failure(cell, job.places, reason, job.options.session, again=again)
+def fail(cell: Cell, job: Job, emit: Watch, reason: str, again: bool = False, killed: bool = False) -> None:
+    """Record why a cell failed; with `again` it will be run again alone, with `killed` its process was."""
+    storage.write_failure(cell, job.places, reason, job.options.session, again=again, killed=killed)
     emit({"event": "failed", "cell": cell.name, "reason": reason, "again": again})
 
 

@@ -13,15 +13,11 @@ from typing import Any
 
 from ruplar.errors import UserError
 from ruplar.fingerprints import fingerprint
-from ruplar.io import atomic_folder, write_json
+from ruplar.io import MODEL, RECORD, START, TRAINED, atomic_folder, write_json
 from ruplar.model.store import METADATA_FILE, find_model, read_metadata
 
-START = "start.json"
-"""File of a run folder that identifies its start weights; see `train.run`."""
 AVERAGE = "average.json"
 """Describes a soup: name, seed and weight hashes of each model, and the hash of their start weights where known."""
-_RECORDS = ("run.json", "trained.json")
-"""Records of a training: `ruplar train` writes the first, `ruplar study` the second."""
 _NOT_COPIED = ("README.md", "ci-answers.json", AVERAGE)
 """Files that describe one model's weights and are not valid for the soup."""
 
@@ -76,7 +72,7 @@ def _describe(model: Path) -> dict[str, Any]:
     """Return the entry of a model in `average.json`: the name of its run, its seed, and its weight hashes."""
     place = model.resolve()
     weights = {file.name: fingerprint(file) for file in sorted(model.glob("*.safetensors"))}
-    name = place.parent.name if place.name == "model" else place.name
+    name = place.parent.name if place.name == MODEL else place.name
     record = _record(model)
     # the record of a soup has the seed of its first model
     seed = None if record.get("mean_of") else record.get("seed")
@@ -95,7 +91,7 @@ def _start(model: Path) -> str | None:
 def _record(model: Path) -> Mapping[str, Any]:
     """Return the record of the run folder that contains a model; {} without one."""
     place = model.resolve()
-    found = [place.parent / name for name in _RECORDS] if place.name == "model" else []
+    found = [place.parent / name for name in (RECORD, TRAINED)] if place.name == MODEL else []
     return next((_read(file) for file in found if file.is_file()), {})
 
 

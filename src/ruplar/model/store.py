@@ -25,7 +25,7 @@ from ruplar import __version__, plugins
 from ruplar.domains.base import Domain
 from ruplar.errors import UserError, unknown
 from ruplar.fingerprints import fingerprint
-from ruplar.io import atomic_folder, write_json
+from ruplar.io import MODEL, atomic_folder, write_json
 from ruplar.model.backbone import Backbone
 from ruplar.model.fetch import KNOWN
 from ruplar.model.load import EMBEDDED, add_number_tokens, attach_markers, load_backbone
@@ -99,7 +99,7 @@ def find_model(reference: str | Path) -> Path:
             raise UserError(unknown("embedded model", name, known))
         return known[name]
     folder = Path(reference)
-    for candidate in (folder, folder / "model"):
+    for candidate in (folder, folder / MODEL):
         if (candidate / METADATA_FILE).is_file():
             return candidate
     if folder.is_dir():
@@ -310,7 +310,7 @@ def relocated(config: BackboneConfig, folder: Path) -> BackboneConfig:
     models are no paths.
     """
     found = {}
-    for key, signs in (("name", ("config.json",)), ("init", (METADATA_FILE, f"model/{METADATA_FILE}"))):
+    for key, signs in (("name", ("config.json",)), ("init", (METADATA_FILE, f"{MODEL}/{METADATA_FILE}"))):
         path = getattr(config, key)
         if not path or path.partition(":")[0] in ("embedded", *KNOWN, *DOMAINS) or Path(path).exists():
             continue

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from ruplar.evaluate.samples import read_steps
 from ruplar.report import paper
 from ruplar.report.paired import marks, ratio
-from ruplar.report.rows import Row
+from ruplar.report.rows import Row, apart, place_of
 from ruplar.report.sets import on_test_sets
 from ruplar.report.table import NONE, Table
 
@@ -25,22 +25,23 @@ def shares_table(rows: Sequence[Row], references: Mapping[str, str]) -> Table:
         (row.study, row.backbone, row.benchmark): row for row in tested if references.get(row.study) == row.method
     }
     sets = _in_order({benchmark for _, _, benchmark in named})
-    cells: dict[tuple[str, str, str], dict[str, str]] = {}
+    place = apart(tested)
+    cells: dict[tuple[str, ...], dict[str, str]] = {}
     for row in tested:
         reference = named.get((row.study, row.backbone, row.benchmark))
         if reference is None or reference is row or not reference.accuracy:
             continue
         share, low, high = ratio(row, reference)
-        line = cells.setdefault((row.study, row.backbone, row.method), {})
+        line = cells.setdefault(place_of(row, place), {})
         line[row.benchmark] = f"{100 * share:.1f} [{100 * low:.1f}, {100 * high:.1f}]"
-    lines = tuple((method, *(line.get(name, NONE) for name in sets)) for (_, _, method), line in cells.items())
+    lines = tuple((*key, *(line.get(name, NONE) for name in sets)) for key, line in cells.items())
     of = " or ".join(dict.fromkeys(references.values()))
     note = (
         "Accuracy over that of the reference, in percent. The 95 % confidence interval is paired by question (delta method) and "
         "covers the seeds where both rows have several."
     )
-    names = ("method", *(paper.BENCHMARKS.get(name, name) for name in sets))
-    return Table(names, lines, 1, f"Percent of {of}, by set", note if lines else "")
+    names = (*place, *(paper.BENCHMARKS.get(name, name) for name in sets))
+    return Table(names, lines, len(place), f"Percent of {of}, by set", note if lines else "")
 
 
 def steps_table(rows: Sequence[Row]) -> Table | None:
@@ -50,7 +51,7 @@ def steps_table(rows: Sequence[Row]) -> Table | None:
 
 
 def _steps(rows: Sequence[Row], benchmark: str) -> Table | None:
-    lines, counts = [], dict[int, int]()
+    lines, counts, place = [], dict[int, int](), apart(rows)
     for row in (row for row in rows if row.benchmark == benchmark):
         steps = read_steps(row.runs[0].folder, benchmark)
         right: dict[int, list[float]] = {}
@@ -58,17 +59,16 @@ def _steps(rows: Sequence[Row], benchmark: str) -> Table | None:
             count = min(steps.get(question, 0), MOST)
             right.setdefault(count, []).append(sum(found) / len(found))
         right.pop(0, None)  # no chain
-        lines.append((row.method, right))
+        lines.append((place_of(row, place), right))
         counts |= {count: len(values) for count, values in right.items()}
     if len(counts) < 2:
         return None
     heads = [f"{count}{' or more' if count == MOST else ''} (n = {counts[count]:,})" for count in sorted(counts)]
     cells = tuple(
-        (method, *(f"{100 * sum(r[c]) / len(r[c]):.1f}" if c in r else NONE for c in sorted(counts)))
-        for method, r in lines
+        (*key, *(f"{100 * sum(r[c]) / len(r[c]):.1f}" if c in r else NONE for c in sorted(counts))) for key, r in lines
     )
     name = paper.BENCHMARKS.get(benchmark, benchmark)
-    return Table(("method", *heads), cells, 1, f"{name}: accuracy % by number of reference steps")
+    return Table((*place, *heads), cells, len(place), f"{name}: accuracy % by number of reference steps")
 
 
 def _in_order(sets: set[str]) -> list[str]:

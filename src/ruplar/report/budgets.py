@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from ruplar.report.marks import marked
-from ruplar.report.rows import Row
+from ruplar.report.rows import Row, apart, place_of
 from ruplar.report.sets import is_selection
 from ruplar.report.table import MINUS, NONE, Table
 
@@ -28,6 +28,7 @@ class Curve:
     method: str
     benchmark: str
     points: dict[int, Row]
+    where: str = ""  # its study and backbone, where curves of several are beside each other
 
     @property
     def last(self) -> Row:
@@ -51,25 +52,26 @@ class Curve:
 
 
 def curves(rows: Iterable[Row]) -> list[list[Curve]]:
-    """Find what a study trained for several numbers of updates, by study and benchmark; tries and selection sets are left out."""
-    found: dict[tuple[str, str, str], dict[int, Row]] = {}
+    """Find what a study trained for several numbers of updates, by study, backbone and benchmark, without tries and selection sets."""
+    found: dict[tuple[str, str, str, str], dict[int, Row]] = {}
     for row in rows:
         training = row.runs[0].record.config.get("training", {}) if row.runs else {}
         tail = f" max_steps={training.get('max_steps')}"
         if row.study and not is_selection(row.benchmark) and tail in row.method:
             batch = training.get("per_device_train_batch_size", 8) * training.get("gradient_accumulation_steps", 1)
-            key = row.study, row.method.replace(tail, ""), row.benchmark
+            key = row.study, row.backbone, row.benchmark, row.method.replace(tail, "")
             found.setdefault(key, {})[training["max_steps"] * batch] = row
-    groups: dict[tuple[str, str], list[Curve]] = {}
-    for (study, method, benchmark), points in found.items():
-        if len(points) > 1:
-            curve = Curve(method, benchmark, dict(sorted(points.items())))
-            groups.setdefault((study, benchmark), []).append(curve)
+    found = {key: points for key, points in found.items() if len(points) > 1}
+    names = [name for name in apart(row for points in found.values() for row in points.values()) if name != "method"]
+    groups: dict[tuple[str, ...], list[Curve]] = {}
+    for (*group, method), points in found.items():
+        where = "".join(f", {cell}" for cell in place_of(next(iter(points.values())), names))
+        groups.setdefault(tuple(group), []).append(Curve(method, group[-1], dict(sorted(points.items())), where))
     return list(groups.values())
 
 
 def curves_table(found: Sequence[Curve]) -> Table:
-    """Make the table of one study and benchmark: accuracy at each budget, forward passes, and whether a method still improves."""
+    """Make the table of one group of `curves`: accuracy at each budget, forward passes, and whether a method still improves."""
     budgets = sorted({budget for curve in found for budget in curve.points})
     lines = []
     for curve in found:
@@ -86,6 +88,6 @@ def curves_table(found: Sequence[Curve]) -> Table:
             )
         )
     names = ("method", "seeds", *(f"{budget / 1e6:.1f} M" for budget in budgets))
-    title = f"Learning curves on {found[0].benchmark}"
+    title = f"Learning curves on {found[0].benchmark}{found[0].where}"
     table = Table((*names, "forward passes", "gain", "still improving"), tuple(lines), 1, title, STOPPED)
     return marked(table, [replace(row, method=curve.method) for curve in found for row in curve.points.values()])

@@ -16,13 +16,12 @@ from typing import TYPE_CHECKING, Any
 
 from ruplar import plugins
 from ruplar.errors import UserError
-from ruplar.evaluate.record import BenchmarkResult
 from ruplar.evaluate.samples import SAMPLES, read_samples
 from ruplar.model.fetch import KNOWN, backbones
 from ruplar.report.front_matter import as_yaml, front_matter, hub_model, public, trained_on, without_places
 from ruplar.report.model_records import ModelRecords, filled
 from ruplar.report.paired import pairs
-from ruplar.report.rows import Row, Run, pool
+from ruplar.report.rows import Row, Run, pool, with_how
 from ruplar.report.sets import is_selection, set_label
 from ruplar.report.table import NONE, Table, as_code, modes_table
 from ruplar.report.tables import cost_table, pairs_table, results_table
@@ -173,13 +172,16 @@ def _own_scores(subject: ModelRecords) -> Table:
     for r in sorted(subject.record.benchmarks, key=lambda r: is_selection(r.name)):
         [row] = pool([Run(subject.folder, subject.record, r)], drafts=True)  # clusters questions that share a scenario
         interval = f"[{row.low:.1f}, {row.high:.1f}]"
-        lines.append((_named(r), f"{r.n:,}", f"{r.accuracy:.1f} {interval}", f"{r.latents:.2f}", f"{r.unreadable:,}"))
+        lines.append(
+            (
+                with_how(set_label(r.name), r),
+                f"{r.n:,}",
+                f"{r.accuracy:.1f} {interval}",
+                f"{r.latents:.2f}",
+                f"{r.unreadable:,}",
+            )
+        )
     return Table(("benchmark", "n", "accuracy % [95 % CI]", "#L", "unreadable"), tuple(lines), 1)
-
-
-def _named(result: BenchmarkResult) -> str:
-    how = ([] if result.decoding == "greedy" else [result.decoding]) + (["lenient grading"] if result.lenient else [])
-    return set_label(result.name) + (f" ({', '.join(how)})" if how else "")
 
 
 def _tests(rows: Sequence[Row], subject: ModelRecords) -> Table | str:

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ruplar.report.paper import BENCHMARKS
-from ruplar.report.rows import Row, method_of
+from ruplar.report.rows import Row, by_benchmark, method_of
 from ruplar.report.sets import ABOUT, is_selection, on_test_sets
 
 Ablations = Mapping[str, Sequence[Mapping[str, Any]]]
@@ -16,10 +16,7 @@ def headline(rows: Sequence[Row], ablations: Ablations) -> str:
 
     A selection set is the headline only where no test set was evaluated, and is then called one. Returns Markdown.
     """
-    sets: dict[tuple[str, str, str], list[Row]] = {}
-    for row in on_test_sets(rows):
-        sets.setdefault((row.study, row.backbone, row.benchmark), []).append(row)
-    group = max(sets.values(), key=len)
+    group = max(by_benchmark(on_test_sets(rows)), key=len)
     text, direct = _named(group, "cot"), _named(group, "no_cot")
     soft = _best([row for row in group if method_of(row) not in ("cot", "no_cot") and row.latents > 0])
     first = soft or max(group, key=lambda row: row.accuracy)

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from ruplar.evaluate.record import study_of
-from ruplar.report.rows import Row
+from ruplar.report.rows import PLACE, Row, place_of
 from ruplar.report.sets import set_label
 from ruplar.report.table import Table
 
@@ -28,8 +28,6 @@ _ALL_BEFORE = "Test sets were evaluated before the protocol: the rows were not f
 
 def marks_of(row: Row) -> tuple[str, ...]:
     """Return what must be said about a row on its benchmark; of the protocol only for the test sets of a study."""
-    if not row.runs:
-        return ()
     results = [run.result for run in row.runs]
     tested = row.benchmark in study_of(row.runs[0].folder.parent).get("test", ())
     holds = {
@@ -44,26 +42,20 @@ def marks_of(row: Row) -> tuple[str, ...]:
 
 def marked(table: Table, rows: Sequence[Row]) -> Table:
     """Add signs behind the methods of a table made from these rows, and their meaning to its note."""
-    found = {(row.study, row.method, row.benchmark): marks_of(row) for row in rows}
+    names = (*PLACE, "benchmark")
+    found = {tuple(zip(names, (*place_of(row), set_label(row.benchmark)), strict=True)): marks_of(row) for row in rows}
     note = marks_note(rows)
     if not table.lines or not note:
         return table
     table = replace(table, note=f"{table.note} {note}".strip())
     if note == _ALL_BEFORE:
         return table
-    places = {name: table.names.index(name) for name in ("study", "method", "benchmark") if name in table.names}
+    at = table.names.index("method")
 
     def line(cells: tuple[str, ...]) -> tuple[str, ...]:
-        own = {name: cells[at] for name, at in places.items()}
-        signs = {
-            SIGNS[mark]
-            for (study, method, benchmark), marks in found.items()
-            for mark in marks
-            if method == own["method"]
-            and set_label(benchmark) == own.get("benchmark", set_label(benchmark))
-            and (study or "–") in own.get("study", study or "–")
-        }
-        at = places["method"]
+        own = dict(zip(table.names, cells, strict=True))
+        same = (marks for of, marks in found.items() if all(own.get(name, cell) == cell for name, cell in of))
+        signs = {SIGNS[mark] for marks in same for mark in marks}
         return (*cells[:at], cells[at] + "".join(sign for sign in SIGNS.values() if sign in signs), *cells[at + 1 :])
 
     return replace(table, lines=tuple(map(line, table.lines)))

@@ -19,7 +19,7 @@ from typing import Any
 
 from ruplar import io
 from ruplar.errors import UserError
-from ruplar.evaluate.record import ABLATION, RECORD, read_ablation, study_of
+from ruplar.evaluate.record import ABLATION, RECORD, TRY, read_ablation, study_of
 from ruplar.report.breakdown import steps_table
 from ruplar.report.budgets import curves, curves_table
 from ruplar.report.figures import draw, draw_growth
@@ -27,7 +27,7 @@ from ruplar.report.figures.style import Drawing
 from ruplar.report.headline import headline
 from ruplar.report.marks import marked
 from ruplar.report.paper import printed_table
-from ruplar.report.rows import Row, find_runs, pool
+from ruplar.report.rows import Row, apart, find_runs, place_of, pool
 from ruplar.report.sets import on_test_sets
 from ruplar.report.table import NONE, Table, to_markdown
 from ruplar.report.tables import cost_table, latent_ablation_table, results_table, summary_table, tests_tables
@@ -35,7 +35,6 @@ from ruplar.report.thoughts import certainty, thoughts
 
 log = logging.getLogger(__name__)
 
-TRY = " try "  # in the label of a try, after that of its row
 _MODELS = (
     " Two models, per question: milliseconds of wall and of CPU time, the same as multiples of `ours`, forward passes and tokens "
     "processed. ours: soft tokens; text: the written chain on the same engine; hf_cot: the same chain with Hugging Face `generate`."
@@ -134,10 +133,11 @@ def _figure(drawings: Mapping[str, Drawing], file: str) -> str:
 def _ablations(rows: Sequence[Row]) -> dict[str, Any]:
     """Read the ablations of each row's first run that has one."""
     found: dict[str, Any] = {}
+    place = apart(rows)
     for row in rows:
         file = next((run.folder / ABLATION for run in row.runs if (run.folder / ABLATION).is_file()), None)
         for name, modes in (read_ablation(file) if file else {}).items():
-            found.setdefault(f"{row.method} on {name}", modes)
+            found.setdefault(f"{', '.join(place_of(row, place))} on {name}", modes)
     return found
 
 
@@ -168,9 +168,8 @@ def _by_steps(rows: Sequence[Row]) -> str:
 
 def _settings(study: Mapping[str, Any]) -> Table:
     rows = [row for row in study.get("rows", {}).values() if row.get("set") or row.get("of")]
-    common = (
-        set.intersection(*(set(row["set"]) for row in rows if row["set"])) if any(r["set"] for r in rows) else set()
-    )
+    sets = [set(row["set"]) for row in rows if row["set"]]
+    common = set.intersection(*sets) if sets else set()
     lines = []
     for row in rows:
         own = ", ".join(f"`{one}`" for one in row["set"] if one not in common)

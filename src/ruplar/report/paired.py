@@ -15,7 +15,7 @@ import numpy as np
 from ruplar.errors import UserError, unknown
 from ruplar.evaluate.record import study_of
 from ruplar.evaluate.stats import clustered_variance, mcnemar, paired_difference, t_quantile, t_test
-from ruplar.report.rows import Row, groups_of, outcomes_of
+from ruplar.report.rows import Row, by_benchmark, groups_of, outcomes_of
 
 Question = tuple[int, str]
 """Index and text."""
@@ -52,11 +52,8 @@ def pairs(rows: Sequence[Row], against: str | None = None) -> list[Pair]:
     """
     if against is not None and against not in {row.method for row in rows}:
         raise UserError(unknown("row", against, {row.method for row in rows}))
-    groups: dict[tuple[str, str, str], list[Row]] = {}
-    for row in rows:
-        groups.setdefault((row.study, row.backbone, row.benchmark), []).append(row)
     found = []
-    for group in groups.values():
+    for group in by_benchmark(rows):
         named = [row for row in group if against in (None, row.method)]
         reference = min(named, key=lambda row: (-row.accuracy, row.forwards), default=None)
         if reference is not None:

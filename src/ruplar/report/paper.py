@@ -8,7 +8,7 @@ from typing import Any
 
 from ruplar.evaluate.record import study_of
 from ruplar.report.marks import marked
-from ruplar.report.rows import Row
+from ruplar.report.rows import Row, apart, place_of
 from ruplar.report.sets import is_selection
 from ruplar.report.table import NONE, Table
 
@@ -40,25 +40,27 @@ def printed_table(rows: Sequence[Row]) -> Table:
     rows = [row for row in rows if not is_selection(row.benchmark)]
     names, known = printed_names(rows), printed_rows()
     benchmarks = list(dict.fromkeys(row.benchmark for row in rows))
-    ours = {(row.study, row.method, row.benchmark): row for row in rows}
-    lines, remarks = [], []
+    ours = {(place_of(row), row.benchmark): row for row in rows}
+    place, lines, remarks = apart(rows), list[tuple[str, ...]](), list[str]()
 
-    def add(label: str, name: str, cells: Sequence[Row | None]) -> None:
+    def add(own: Sequence[str], label: str, name: str, cells: Sequence[Row | None]) -> None:
         printed = known[name]
-        own = (NONE if row is None else f"{row.accuracy:.1f} / {row.latents:.2f}" for row in cells)
-        lines.append((label, *own, *(_printed_cell(printed["benchmarks"].get(name)) for name in BENCHMARKS)))
+        found = (NONE if row is None else f"{row.accuracy:.1f} / {row.latents:.2f}" for row in cells)
+        lines.append((*own, *found, *(_printed_cell(printed["benchmarks"].get(name)) for name in BENCHMARKS)))
         remarks.extend([f"{label}: {printed['remark']}."] if "remark" in printed else [])
 
-    for study, method in dict.fromkeys((row.study, row.method) for row in rows if (row.study, row.method) in names):
-        add(method, names[study, method], [ours.get((study, method, benchmark)) for benchmark in benchmarks])
-    for label, name in (pair for names in _stated(rows, "not_run").values() for pair in names.items()):
-        add(label, name, [None] * len(benchmarks))
+    for row in {place_of(row): row for row in rows if (row.study, row.method) in names}.values():
+        cells = [ours.get((place_of(row), benchmark)) for benchmark in benchmarks]
+        add(place_of(row, place), row.method, names[row.study, row.method], cells)
+    for study, label, name in ((s, *pair) for s, of in _stated(rows, "not_run").items() for pair in of.items()):
+        own = {"study": study, "method": label}
+        add([own.get(column, NONE) for column in place], label, name, [None] * len(benchmarks))
     label = printed()["label"]
     note = f"Accuracy / #L. Ours: this study's backbone and data. Printed: {label}. {' '.join(remarks)}"
     heads = [f"ours, {BENCHMARKS.get(name, name)}" for name in benchmarks]
     heads += [f"printed, {name}" for name in BENCHMARKS.values()]
     return marked(
-        Table(("method", *heads), tuple(lines), 1, "Ours and the paper's", note.strip() if lines else ""), rows
+        Table((*place, *heads), tuple(lines), len(place), "Ours and the paper's", note.strip() if lines else ""), rows
     )
 
 

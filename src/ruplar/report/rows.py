@@ -20,13 +20,16 @@ from pydantic import ValidationError
 
 from ruplar import plugins
 from ruplar.errors import UserError
-from ruplar.evaluate.record import RECORD, BenchmarkResult, RunRecord, differences, read_record, study_of
+from ruplar.evaluate.record import GREEDY, RECORD, BenchmarkResult, RunRecord, differences, read_record, study_of
 from ruplar.evaluate.samples import OUTCOMES, SAMPLES, Outcomes, read_outcomes
 from ruplar.evaluate.stats import Grouped, clustered_variance, over_seeds
+from ruplar.report.table import NONE
 
 log = logging.getLogger(__name__)
 
 SHOWN = 10
+PLACE = ("study", "method", "backbone")
+"""What identifies a row on a benchmark."""
 
 Key = tuple[str, str, str, str]
 """Study, method, backbone, benchmark."""
@@ -71,6 +74,18 @@ class Row:
 
 FIELDS = tuple(f.name for f in fields(Row) if f.name not in ("groups", "runs"))
 """Keys of a row in JSON, in order."""
+
+
+def apart(rows: Iterable[Any]) -> tuple[str, ...]:
+    """Columns that tell rows, or pairs of them, apart: the method, and the study and the backbone where there are several."""
+    rows = list(rows)
+    several = (len({getattr(row, name) for row in rows}) > 1 for name in PLACE)
+    return tuple(name for name, more in zip(PLACE, several, strict=True) if more or name == "method")
+
+
+def place_of(row: Any, names: Sequence[str] = PLACE) -> tuple[str, ...]:
+    """Cells of a row in columns of `apart`."""
+    return tuple(getattr(row, name) or NONE for name in names)
 
 
 def method_of(row: Row) -> str:
@@ -140,9 +155,22 @@ def _key(run: Run) -> Key:
     record, result = run.record, run.result
     backbone = str(record.config.get("backbone", {}).get("name", "")).rstrip("/").rpartition("/")[2]
     how = [label for label in [_label(record)] if label.lower() not in record.name.lower()]
-    how += [] if result.decoding == "greedy" else [result.decoding]
+    return record.study, with_how(record.name, result, how), backbone, result.name
+
+
+def with_how(name: str, result: BenchmarkResult, how: Sequence[str] = ()) -> str:
+    """Add to a name what differs from greedy decoding and strict grading, behind what `how` already says."""
+    how = [*how, *([] if result.decoding == GREEDY else [result.decoding])]
     how += ["lenient grading"] if result.lenient else []
-    return record.study, record.name + (f" ({', '.join(how)})" if how else ""), backbone, result.name
+    return name + (f" ({', '.join(how)})" if how else "")
+
+
+def by_benchmark(rows: Iterable[Row]) -> list[list[Row]]:
+    """Group rows by study, backbone and benchmark, in order of appearance."""
+    groups: dict[tuple[str, str, str], list[Row]] = {}
+    for row in rows:
+        groups.setdefault((row.study, row.backbone, row.benchmark), []).append(row)
+    return list(groups.values())
 
 
 def _label(record: RunRecord) -> str:

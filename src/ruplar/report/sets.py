@@ -2,11 +2,9 @@
 
 from collections.abc import Sequence
 
-from ruplar.data.locations import role_of
+from ruplar.data.locations import VALID, role_of
 from ruplar.report.rows import Row
 
-VALID = "valid"
-"""The selection set of a run: its recipe's `data.valid`."""
 ABOUT = {"word-problems:held-out": "families of problems that are not in the training data"}
 """Benchmark → what its name does not say."""
 

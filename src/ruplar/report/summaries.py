@@ -16,10 +16,10 @@ from ruplar.errors import UserError
 from ruplar.evaluate.record import ABLATION, read_ablation
 from ruplar.evaluate.stats import Interval, over_seeds, t_quantile
 from ruplar.report.paper import FOUR
-from ruplar.report.rows import Row
+from ruplar.report.rows import Row, place_of
 
-Ablations = dict[tuple[str, str, str, int, int], dict[str, tuple[float, Interval]]]
-"""Study, method, benchmark, its n and the number of seeds → mode → mean over seeds as a share, and its interval."""
+Ablation = tuple[Row, str, int, dict[str, tuple[float, Interval]]]
+"""A row of the method, benchmark, its n, and mode → mean over seeds as a share, and its interval."""
 
 
 def averages(rows: Sequence[Row]) -> list[Row]:
@@ -51,10 +51,10 @@ def _half(four: Sequence[Row]) -> float:
     return 100 * t_quantile(freedom) * math.sqrt(whole)
 
 
-def latent_ablations(rows: Sequence[Row]) -> Ablations:
+def latent_ablations(rows: Sequence[Row]) -> list[Ablation]:
     """Pool the ablations of every method whose runs all have one; a row's own benchmark does not matter."""
-    found: Ablations = {}
-    for row in rows:
+    found: list[Ablation] = []
+    for row in {(place_of(row), *(run.folder for run in row.runs)): row for row in rows}.values():
         files = [run.folder / ABLATION for run in row.runs]
         if not files or not all(file.is_file() for file in files):
             continue
@@ -65,6 +65,5 @@ def latent_ablations(rows: Sequence[Row]) -> Ablations:
         if {len(values) for modes in shares.values() for values in modes.values()} != {len(files)}:
             raise UserError(f"'{row.method}': its seeds were ablated on different questions or in different modes.")
         for (on, n), modes in shares.items():
-            key = row.study, row.method, on, n, len(files)
-            found[key] = {mode: over_seeds(values, n) for mode, values in modes.items()}
+            found.append((row, on, n, {mode: over_seeds(values, n) for mode, values in modes.items()}))
     return found

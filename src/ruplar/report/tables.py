@@ -9,7 +9,7 @@ from ruplar.report.breakdown import shares_table
 from ruplar.report.budgets import curves, curves_table
 from ruplar.report.marks import marked
 from ruplar.report.paired import Pair, pairs
-from ruplar.report.rows import Row, method_of
+from ruplar.report.rows import Row, apart, method_of, place_of
 from ruplar.report.sets import ABOUT, is_selection, on_test_sets, set_label
 from ruplar.report.summaries import averages, latent_ablations
 from ruplar.report.table import NONE, Table, signed_interval
@@ -76,7 +76,7 @@ def summary_table(rows: Sequence[Row]) -> Table:
     names = [name for name in paper.FOUR if name in present] + [name for name in present if name not in paper.FOUR]
     named = references(tested)
     means = {(one.study, one.backbone, one.method): one for one in averages(tested)}
-    several = len({row.backbone for row in tested}) > 1
+    place = apart(tested)
     lines: dict[tuple[str, str, str], dict[str, Row]] = {}
     for row in tested:
         lines.setdefault((row.study, row.backbone, row.method), {})[row.benchmark] = row
@@ -88,8 +88,7 @@ def summary_table(rows: Sequence[Row]) -> Table:
         average += [_share(mean, means.get((*key[:2], named.get(key[0], ""))))] if means and named else []
         made.append(
             (
-                key[2],
-                *([key[1]] if several else []),
+                *place_of(of[0], place),
                 "/".join(sorted({str(len(row.seeds)) for row in of})),
                 *(_half(cells[n].accuracy, cells[n].low, cells[n].high) if n in cells else NONE for n in names),
                 *average,
@@ -108,7 +107,7 @@ def summary_table(rows: Sequence[Row]) -> Table:
     if len(names) > 1:
         costs += f"; #L and forward passes are means over {'the sets of the macro-average' if means else 'these sets'}"
     note = f"Accuracy in percent ± half its 95 % confidence interval. Questions: {counts}.{about} {INTERVALS}{costs}."
-    first = ("method", *(["backbone"] if several else []), "seeds")
+    first = (*place, "seeds")
     return marked(Table((*first, *heads, "#L", "forward passes"), tuple(made), len(first) - 1, note=note), tested)
 
 
@@ -146,15 +145,13 @@ def cost_table(rows: Sequence[Row]) -> Table:
 
 
 def _of_rows(rows: Sequence[Row], cells: Callable[[Row], dict[str, str]], title: str = "", note: str = "") -> Table:
-    several = {name for name in ("study", "backbone") if len({getattr(row, name) for row in rows}) > 1}
-    found = []
+    place, found = apart(rows), []
     for row in rows:
-        named = {"study": row.study or NONE, "method": row.method, "backbone": row.backbone}
-        kept = {name: cell for name, cell in named.items() if name == "method" or name in several}
-        found.append(kept | {"benchmark": set_label(row.benchmark), **cells(row)})
+        named = dict(zip(place, place_of(row, place), strict=True))
+        found.append(named | {"benchmark": set_label(row.benchmark), **cells(row)})
     measured = [name for name in (found[0] if found else ()) if any(one[name] != NONE for one in found)]
     lines = tuple(tuple(one[name] for name in measured) for one in found)
-    return marked(Table(tuple(measured), lines, 2 + len(several), title, note), rows)
+    return marked(Table(tuple(measured), lines, 1 + len(place), title, note), rows)
 
 
 def _results(row: Row) -> dict[str, str]:
@@ -201,17 +198,18 @@ def _time(seconds: float) -> str:
 def latent_ablation_table(rows: Sequence[Row]) -> Table:
     """One line per method whose latents were replaced; empty when there is none."""
     found = latent_ablations(rows)
-    modes = list(dict.fromkeys(mode for pooled in found.values() for mode in pooled))
+    modes = list(dict.fromkeys(mode for *_, pooled in found for mode in pooled))
+    place = apart(row for row, *_ in found)
     lines = tuple(
-        (method, set_label(on), f"{n:,}", str(seeds), *(_share_cell(pooled.get(mode)) for mode in modes))
-        for (_, method, on, n, seeds), pooled in found.items()
+        (*place_of(row, place), set_label(on), f"{n:,}", str(len(row.runs)), *(_share_cell(of.get(m)) for m in modes))
+        for row, on, n, of in found
     )
-    shared, note = _shared_scenarios(row for row in rows if row.benchmark in {on for _, _, on, _, _ in found}), ABLATED
+    shared, note = _shared_scenarios(row for row in rows if row.benchmark in {on for _, on, _, _ in found}), ABLATED
     if shared:  # an ablation stores counts only, which cannot be clustered
         note += f" Only counts are on record, so questions are treated as independent here; {shared}."
     heads = [MODES.get(mode, mode) for mode in modes]
-    names = ("method", "benchmark", "n", "seeds", *heads)
-    return marked(Table(names, lines, 2, "Latent ablation", note if lines else ""), rows)
+    names = (*place, "benchmark", "n", "seeds", *heads)
+    return marked(Table(names, lines, 1 + len(place), "Latent ablation", note if lines else ""), rows)
 
 
 def _share_cell(pooled: tuple[float, Interval] | None) -> str:
@@ -223,12 +221,11 @@ def _share_cell(pooled: tuple[float, Interval] | None) -> str:
 
 def pairs_table(found: Sequence[Pair], title: str = "") -> Table:
     """One line per pair: difference in points, its interval, p-values and the test."""
-    names = ("method", "against", "benchmark", "n", "difference, points [95 % CI]", "p", "p (Holm)", "test")
-    several = len({(pair.study, pair.backbone) for pair in found}) > 1
+    place = apart(found)
+    names = (*place, "against", "benchmark", "n", "difference, points [95 % CI]", "p", "p (Holm)", "test")
     lines = tuple(
         (
-            *((f"{pair.study}, {pair.backbone}".strip(", "),) if several else ()),
-            pair.method,
+            *place_of(pair, place),
             pair.against,
             set_label(pair.benchmark),
             f"{pair.n:,}",
@@ -242,7 +239,7 @@ def pairs_table(found: Sequence[Pair], title: str = "") -> Table:
     shared, note = _shared_scenarios(found), PAIRED
     if shared:
         note += f" 'scenarios': the variance of the questions is clustered by scenario; {shared}."
-    return Table(("study", *names) if several else names, lines, 4 if several else 3, title, note if lines else "")
+    return Table(names, lines, 2 + len(place), title, note if lines else "")
 
 
 def _probability(p: float) -> str:

@@ -9,7 +9,7 @@ from ruplar.display import latent_line
 from ruplar.evaluate.samples import SAMPLES, Sample, read_samples
 from ruplar.report.figures.certainty import draw_certainty
 from ruplar.report.figures.style import Drawing
-from ruplar.report.rows import Row, Run, method_of
+from ruplar.report.rows import Row, Run, by_benchmark, method_of
 from ruplar.types import Latent
 
 EXAMPLES = 4
@@ -22,8 +22,7 @@ def soft_row(rows: Sequence[Row]) -> Row | None:
     """
 
     def rank(row: Row) -> tuple[bool, int, float]:
-        beside = sum((r.study, r.benchmark) == (row.study, row.benchmark) for r in rows)
-        return method_of(row) == "ruplar", beside, row.accuracy
+        return method_of(row) == "ruplar", len(_beside(row, rows)), row.accuracy
 
     able = [row for row in rows if any(sample.get("latents") for sample in _of(row.runs[0])[:20])]
     return max(able, key=rank, default=None)
@@ -43,11 +42,14 @@ def thoughts(rows: Sequence[Row]) -> str:
     best = soft_row(rows)
     if best is None:
         return ""
-    beside = [row for row in rows if (row.study, row.benchmark) == (best.study, best.benchmark)]
-    written = next((row for row in beside if method_of(row) == "cot"), None)
+    written = next((row for row in _beside(best, rows) if method_of(row) == "cot"), None)
     chains = {one["question"]: one for one in _of(written.runs[0]) if one.get("thought")} if written else {}
     shown = [_shown(sample, chains.get(sample["question"])) for sample in pick(_of(best.runs[0]), EXAMPLES)]
     return f"Thoughts of {best.method} on {best.benchmark}:\n\n~~~~text\n" + "\n\n".join(shown) + "\n~~~~\n"
+
+
+def _beside(row: Row, rows: Sequence[Row]) -> list[Row]:
+    return next(group for group in by_benchmark(rows) if row in group)
 
 
 def pick(samples: Sequence[Sample], count: int) -> list[Sample]:

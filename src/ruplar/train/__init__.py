@@ -1,10 +1,8 @@
-"""Recipe or dataset → a trained model. The package itself can be called: `ruplar.train("embedded-ruplar", output="runs/mine")`.
-
-Files of a run folder: `RECIPE` the whole config, `METRICS` the curve, `START` a hash of the start weights, `MODEL` the model.
-"""
+"""Recipe or dataset → a trained model. The package itself can be called: `ruplar.train("embedded-ruplar", output="runs/mine")`."""
 
 from ruplar import make_callable
+from ruplar.io import METRICS, MODEL, RECIPE, START
 
-RECIPE, METRICS, START, MODEL = "recipe.yaml", "metrics.jsonl", "start.json", "model"
+__all__ = ["METRICS", "MODEL", "RECIPE", "START"]
 
 make_callable(__name__, "ruplar.train.run", "train")

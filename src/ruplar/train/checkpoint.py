@@ -75,9 +75,7 @@ def latest(run: Path) -> Path | None:
     return None
 
 
-def clear_drafts(run: Path) -> list[Path]:
-    stale = sorted(run.glob(f"{_DRAFT}checkpoint-*"))
-    for draft in stale:
+def clear_drafts(run: Path) -> None:
+    for draft in sorted(run.glob(f"{_DRAFT}checkpoint-*")):
         log.info("removing %s, left by an interrupted save.", draft)
         shutil.rmtree(draft)
-    return stale

@@ -26,7 +26,7 @@ from ruplar.data.canonical_operands import canonical_operands
 from ruplar.data.decontamination import Index, index_of
 from ruplar.data.formats import BadRow, to_example
 from ruplar.data.rows import Row
-from ruplar.data.sources import GeneratedProblems, LoadedSource, SourceConfig, open_source
+from ruplar.data.sources import GeneratedProblems, LoadedSource, open_source
 from ruplar.data.stored import ExampleView, Spool
 from ruplar.domains.base import Domain
 from ruplar.errors import UserError
@@ -268,7 +268,9 @@ def _combined(
         left_out.update(source.record.get("left_out", {}))
     examples: Sequence[Example] = train[0].examples if len(train) == 1 else Joined([one.examples for one in train])
     questions = _held_out(valid, section)
-    if index is not None or (questions and not _disjoint([*section.train, section.valid])):
+    # the splits of generated sources are disjoint by construction
+    generated = all(source is not None and source.is_generated for source in [*section.train, section.valid])
+    if index is not None or (questions and not generated):
         refuse = partial(_refused, questions=questions, index=index)
         examples = _allowed(examples, refuse, left_out)
     if not len(examples):
@@ -310,11 +312,6 @@ def _allowed(
         why = "their question is in data.valid" if reason == IN_VALID else reason
         log.warning("%d training rows are left out: %s.", count, why)
     return Without(examples, refused) if reasons else examples
-
-
-def _disjoint(sources: Iterable[SourceConfig | None]) -> bool:
-    """Return whether all sources are generated: their splits are disjoint by construction."""
-    return all(source is not None and source.is_generated for source in sources)
 
 
 def fingerprint_of(record: Mapping[str, Any]) -> str:

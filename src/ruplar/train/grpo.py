@@ -4,22 +4,21 @@
             –mini-batches of thoughts→ clipped policy loss –AdamW→ the next round
 
 Every latent and every answer token, including the `</think>` before it, is reinforced. There is no value model and no KL
-term. Settings come from `method.grpo`; the recipe's `training:` section is not used, and there are no checkpoints. A step of
-the curve (`metrics.jsonl`) is a round.
+term. Settings come from `method.grpo`; the recipe's `training:` section is not used. A step of the curve (`metrics.jsonl`) is a
+round. There are no checkpoints: a run that is resumed starts again from its start model.
 
 Axes: Q questions, G thoughts of each, B thoughts of a mini-batch, M latents, T labels, D width.
 """
 
-import json
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
 import torch
 from torch import Tensor
+from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
+from transformers.trainer_callback import CallbackHandler, DefaultFlowCallback
 
 from ruplar.config import RunConfig
 from ruplar.data.collate import collate
@@ -31,7 +30,6 @@ from ruplar.methods.colar import GrpoConfig
 from ruplar.methods.colar import Method as CoLaR
 from ruplar.model.store import Model
 from ruplar.priors.base import rng_of
-from ruplar.train.progress import Progress, Show
 from ruplar.train.trainer import Validate
 from ruplar.types import Batch, Example, Item
 
@@ -107,10 +105,8 @@ def policy_loss(
     """
     rows, width = batch.ids.shape
     parts = {}
-    for name, at, now, then in (
-        ("latent", batch.latent_at, new[0], old[0]),
-        ("answer", batch.label_at, new[1], old[1]),
-    ):
+    places = {"latent": batch.latent_at, "answer": batch.label_at}
+    for (name, at), now, then in zip(places.items(), new, old, strict=True):
         row = at // width
         terms = clipped(now, then, advantage[row], CLIP)
         sums = terms.new_zeros(rows).index_add(0, row, terms)
@@ -179,10 +175,8 @@ class Reinforcer:
         return {name: float(value.detach()) for name, value in parts.items()}
 
 
-def check_grpo(config: RunConfig, resume: bool, processes: int, initialized: bool) -> None:
+def check_grpo(config: RunConfig, processes: int, initialized: bool) -> None:
     problems = []
-    if resume:
-        problems.append("--resume: the GRPO stage writes no checkpoints. Start it again in another --output.")
     if processes > 1:
         problems.append("the GRPO stage runs in one process. Launch it without accelerate.")
     if not initialized:
@@ -200,46 +194,50 @@ class GrpoStage:
 
     worker: Reinforcer
     validate: Validate | None  # answers the validation questions; None without validation
-    file: Path  # the curve, `metrics.jsonl`
-    show: Show | None = None  # called with each row
+    args: TrainingArguments  # passed to the callbacks
+    callbacks: Sequence[TrainerCallback]  # get the events of a Hugging Face trainer; a step is a round
     best_round: int = 0  # round of the best validation so far; 0 is the start model
     best_accuracy: float = -1.0
 
     def run(self) -> None:
-        grpo, self._began = self.worker.config, time.monotonic()
-        self.file.touch()
+        grpo, backbone = self.worker.config, self.worker.model.backbone
         self._best: list[Tensor] = []
-        self._validate(0)
-        for number in range(1, grpo.rounds + 1):
+        self._state, self._control = TrainerState(max_steps=grpo.rounds), TrainerControl()
+        every = [DefaultFlowCallback(), *self.callbacks]  # the first ends the training after the last round
+        self._handler = CallbackHandler(every, backbone.model, backbone.tokenizer, self.worker.optimizer, None)
+        self._call("on_train_begin")
+        self._validate()
+        while not self._control.should_training_stop:
+            self._call("on_step_begin")
             try:
-                row = self.worker.round(number)
+                row = self.worker.round(self._state.global_step + 1)
             except RuntimeError as error:
                 if "non-finite" not in str(error):
                     raise
                 raise TrainingStopped(
-                    f"training stopped: a gradient was not finite in round {number}. Lower method.grpo.learning_rate "
-                    f"(now {grpo.learning_rate:.1e}). Nothing was saved."
+                    f"training stopped: a gradient was not finite in round {self._state.global_step + 1}. Lower "
+                    f"method.grpo.learning_rate (now {grpo.learning_rate:.1e}). Nothing was saved."
                 ) from error
-            self._log("train", number, row | {"learning_rate": grpo.learning_rate})
-            if number % grpo.validate_every == 0 or number == grpo.rounds:
-                self._validate(number)
+            self._state.global_step += 1
+            self._call("on_step_end")
+            self._call("on_log", logs=row | {"learning_rate": grpo.learning_rate})
+            if self._state.global_step % grpo.validate_every == 0 or self._control.should_training_stop:
+                self._validate()
         with torch.no_grad():
             for weight, best in zip(self.worker.trained, self._best, strict=False):
                 weight.copy_(best)
+        self._call("on_train_end")
 
-    def _validate(self, number: int) -> None:
+    def _validate(self) -> None:
         if self.validate is None:
             return
         found = self.validate(self.worker.model.backbone, self.worker.model.method)
-        self._log("valid", number, {f"eval_{name}": value for name, value in found.items()})
+        metrics = {f"eval_{name}": value for name, value in found.items()}
+        self._call("on_log", logs=metrics)
+        self._call("on_evaluate", metrics=metrics)
         if found["accuracy"] > self.best_accuracy:
-            self.best_round, self.best_accuracy = number, found["accuracy"]
+            self.best_round, self.best_accuracy = self._state.global_step, found["accuracy"]
             self._best = [weight.detach().to("cpu", copy=True) for weight in self.worker.trained]
 
-    def _log(self, kind: str, number: int, row: dict[str, float]) -> None:
-        with self.file.open("a", encoding="utf-8") as file:
-            file.write(json.dumps({"kind": kind, "step": number, **row}) + "\n")
-        if self.show:
-            rounds = self.worker.config.rounds
-            eta = (time.monotonic() - self._began) / number * (rounds - number) if number else None
-            self.show(Progress(number, rounds, row, ("latent", "answer"), eta))
+    def _call(self, event: str, **given: Any) -> None:
+        self._control = getattr(self._handler, event)(self.args, self._state, self._control, **given)

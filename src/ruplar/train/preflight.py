@@ -9,14 +9,18 @@ from typing import Any
 import torch
 import yaml
 
-from ruplar.config import RunConfig, to_yaml
+from ruplar.config import RunConfig, from_dict, to_yaml
+from ruplar.config.text import differing
 from ruplar.errors import UserError
 from ruplar.io import write_json, write_text
 from ruplar.methods.base import Method
 from ruplar.model.backbone import Backbone
-from ruplar.train import METRICS, MODEL, checkpoint
+from ruplar.train import METRICS, MODEL, RECIPE, START, checkpoint
 
 log = logging.getLogger(__name__)
+
+_FIXED = ("seed", "backbone", "prompt", "data", "spans", "prior", "method")
+"""Sections that a resumed run must share with its start; the others may change, e.g. for more steps."""
 
 
 def find_checkpoint(output: Path, resume: bool) -> Path | None:
@@ -66,33 +70,32 @@ def check_graph(args: Any) -> None:
         raise UserError(*(f"{one}. Set speed.graph: false, or turn it off." for one in wrong))
 
 
-def write_recipe(file: Path, config: RunConfig, resume: bool) -> None:
-    """Write the config to the run folder; on resume, refuse changes to what is trained and warn about others."""
-    text = to_yaml(config)
-    before = yaml.safe_load(file.read_text(encoding="utf-8")) if resume and file.is_file() else {}
-    fixed = ("seed", "data", "method", "prior", "spans")
-    changed = [key for key in fixed if before and before.get(key) != config.as_dict()[key]]
-    if changed:
+def write_begun(run: Path, config: RunConfig, start: Mapping[str, str], resume: bool) -> None:
+    """Write the config and the hash of the initial weights; refuse to resume with others, and warn of what may change."""
+    file, begun, text = run / RECIPE, run / START, to_yaml(config)
+    known = file.read_text(encoding="utf-8") if resume and file.is_file() else text
+    was = from_dict(yaml.safe_load(known), str(file)).as_dict()
+    # folders may have been moved; the weights of two starts are compared below
+    moved = ["backbone.init"] if was["backbone"]["init"] and config.backbone.init else []
+    here = Path(config.backbone.name)
+    moved += ["backbone.name"] if here.is_dir() and here.name == Path(was["backbone"]["name"]).name else []
+    names = (name for name in differing(was, config.as_dict()) if name not in moved)
+    if changed := ", ".join(name for name in names if name.partition(".")[0] in _FIXED):
         raise UserError(
-            f"{file}: {', '.join(changed)} differ from the config this run was started with. Undo the change, or choose "
-            "another --output."
+            f"{file}: {changed} differ from the config this run was started with. Undo the change, or choose another "
+            "--output."
         )
-    if before and file.read_text(encoding="utf-8") != text:
-        log.warning("%s: the recipe has changed since this run was started; resuming with the new one.", file)
-    write_text(file, text)
-
-
-def write_start(file: Path, start: Mapping[str, str], resume: bool) -> None:
-    """Write the hash of the initial weights; refuse to resume with other weights."""
-    before = json.loads(file.read_text(encoding="utf-8")) if resume and file.is_file() else start
+    before = json.loads(begun.read_text(encoding="utf-8")) if resume and begun.is_file() else start
     if [*before.values()] != [*start.values()]:
         raise UserError(
-            f"{file}: this run started from other weights than "
-            f"{' '.join(start).removeprefix('start: ') or 'the plain backbone'} has now. Restore those, or start a new run in "
-            "another --output."
+            f"{begun}: this run started from other weights than {' '.join(start).removeprefix('start: ')} has now. Restore "
+            "those, or start a new run in another --output."
         )
+    if known != text:
+        log.warning("%s: the recipe has changed since this run was started; resuming with the new one.", file)
+    write_text(file, text)
     if start:
-        write_json(file, dict(start))
+        write_json(begun, dict(start))
 
 
 def warn_bfloat16(backbone: Backbone) -> None:

@@ -29,6 +29,7 @@ from ruplar.model.prompt import PromptFormat, named_tokenizer, prompt_format_of
 from ruplar.model.settings import BackboneConfig, PromptConfig
 from ruplar.model.store import Model, find_model, read_metadata, relocated
 from ruplar.model.tokenizers import load_tokenizer
+from ruplar.model.weights import ADAPTER_CONFIG
 from ruplar.priors.base import PriorTable
 from ruplar.train.dataset import TrainingData, Without, from_files, load_data
 from ruplar.train.dataset_cache import load_cached
@@ -37,7 +38,7 @@ from ruplar.types import Example, Item, SampleContext
 log = logging.getLogger(__name__)
 
 _FRAME = 512
-"""More tokens than a prompt and the format of the answer add."""
+"""More tokens than a method adds to the prompt, the chain and the answer."""
 
 
 @dataclass(frozen=True)
@@ -104,9 +105,17 @@ def within_window(data: TrainingData, chains: ChainDataset, model: Model, skip_b
     window = model.window
     if window is None:
         return data
-    unsure = ((row, e) for row, e in from_files(data.train) if _most_tokens(e) > window)
+    form = chains.encoder.prompt
+    frame = len("".join((*form.frame, form.config.answer)).encode()) + _FRAME
+
+    def may_be_long(example: Example) -> bool:
+        """Bound a row's tokens without tokenizing it: a token has at least a byte, a step at most a latent for each byte."""
+        text = "".join((form.user_text(example.question), *example.steps, *example.steps, example.answer))
+        return frame + len(text.encode()) + 8 * len(example.steps) > window
+
+    unsure = ((row, e) for row, e in from_files(data.train) if may_be_long(e))
     long = [(row, e.source) for row, e in unsure if _tokens(chains[SampleContext(0, row)]) > window]
-    unsure = ((row, e) for row, e in enumerate(data.valid) if _most_tokens(e) > window)
+    unsure = ((row, e) for row, e in enumerate(data.valid) if may_be_long(e))
     asked = [(row, e.source) for row, e in unsure if len(model.prompt(e.question).ids) >= window]
     if not long and not asked:
         return data
@@ -122,15 +131,6 @@ def within_window(data: TrainingData, chains: ChainDataset, model: Model, skip_b
         train=_without(data.train, long),
         valid=_without(data.valid, asked),
         left_out={**data.left_out, "longer than the model's window": len(places)},
-    )
-
-
-def _most_tokens(example: Example) -> int:
-    """Bound a row's tokens without tokenizing it: a token has at least a byte, a prompt may have the question twice."""
-    return (
-        len((2 * (example.question + "".join(example.steps)) + example.answer).encode())
-        + _FRAME
-        + 8 * len(example.steps)
     )
 
 
@@ -164,7 +164,7 @@ def _start_tokenizer(config: BackboneConfig) -> Any:
         return named_tokenizer(config)
     folder = find_model(config.init)
     metadata = read_metadata(folder)
-    if (folder / "adapter_config.json").is_file():
+    if (folder / ADAPTER_CONFIG).is_file():
         tokenizer = _start_tokenizer(relocated(metadata.backbone, folder))
     else:
         tokenizer = load_tokenizer("embedded" if folder.resolve() == EMBEDDED.resolve() else str(folder))

@@ -10,11 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from accelerate import Accelerator, DistributedType
-from accelerate.utils import (
-    FullyShardedDataParallelPlugin,
-    disable_fsdp_ram_efficient_loading,
-    gather_object,
-)
+from accelerate.utils import FullyShardedDataParallelPlugin, disable_fsdp_ram_efficient_loading, gather_object
 from torch.distributed.fsdp import MixedPrecisionPolicy
 from torch.distributed.fsdp.wrap import transformer_auto_wrap_policy
 from transformers import TrainingArguments

@@ -41,19 +41,12 @@ from ruplar.model.store import (
 )
 from ruplar.model.varlen import use_varlen
 from ruplar.reasoner import LatentReasoner
-from ruplar.train import METRICS, MODEL, RECIPE, START, checkpoint
+from ruplar.train import MODEL, checkpoint
 from ruplar.train.arguments import sound_attention, training_arguments
 from ruplar.train.dataset import TrainingData, from_files
 from ruplar.train.grpo import GrpoStage, Reinforcer, check_grpo
 from ruplar.train.metrics import Guard
-from ruplar.train.preflight import (
-    check_graph,
-    check_settings,
-    find_checkpoint,
-    warn_bfloat16,
-    write_recipe,
-    write_start,
-)
+from ruplar.train.preflight import check_graph, check_settings, find_checkpoint, warn_bfloat16, write_begun
 from ruplar.train.prepare import chains_of, dataset_of, load_chains, within_window
 from ruplar.train.processes import check_equal_inputs, shards
 from ruplar.train.progress import ProgressCallback, Show
@@ -217,14 +210,13 @@ class TrainingRun:
             inputs = {"recipe": recipe, "training rows": len(self.data.train), "resumed from": str(start)}
             check_equal_inputs({**inputs, **self.start, **self.data.fingerprints})
         if getattr(self.model.method.config, "grpo", None) is not None:
-            return self._reinforce(resume, progress)
+            return self._reinforce(resume, progress, callbacks)
         trainer = self.trainer(progress, callbacks)
         if self.args.world_size > 1:
             atexit.register(_leave_group)
         if trainer.is_world_process_zero():
             checkpoint.clear_drafts(self.output)
-            write_recipe(self.output / RECIPE, self.config, resume)
-            write_start(self.output / START, self.start, resume)
+            write_begun(self.output, self.config, self.start, resume)
         warn_bfloat16(self.model.backbone)
         with sound_attention(self.config.speed.pack):
             _run(trainer, start)
@@ -243,12 +235,13 @@ class TrainingRun:
             main=trainer.is_world_process_zero(),
         )
 
-    def _reinforce(self, resume: bool, progress: Show | None) -> TrainResult:
-        check_grpo(self.config, resume, self.args.world_size, self.method_initialized)
-        write_recipe(self.output / RECIPE, self.config, resume)
+    def _reinforce(self, resume: bool, progress: Show | None, callbacks: Sequence[TrainerCallback]) -> TrainResult:
+        check_grpo(self.config, self.args.world_size, self.method_initialized)
+        write_begun(self.output, self.config, self.start, resume)
         began, grpo = time.monotonic(), self.model.method.config.grpo
         worker, validate = Reinforcer(self.model, self.data.train, grpo, self.config.seed), self.validate()
-        stage = GrpoStage(worker, validate, self.output / METRICS, progress)
+        shown = ProgressCallback(self.output, lambda: ("latent", "answer"), progress)
+        stage = GrpoStage(worker, validate, self.args, [*callbacks, shown])
         with sound_attention(0):
             stage.run()
         save_model(self.output / MODEL, self.model)

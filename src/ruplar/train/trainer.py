@@ -33,15 +33,7 @@ from ruplar.model.weights import load_weights, save_weights
 from ruplar.train import checkpoint
 from ruplar.train.metrics import Guard, MetricAccumulator
 from ruplar.train.processes import set_up_sharding, shards
-from ruplar.train.sampler import (
-    CurriculumCallback,
-    EpochPlan,
-    Order,
-    by_length,
-    in_last_stage,
-    in_order,
-    shuffled,
-)
+from ruplar.train.sampler import CurriculumCallback, EpochPlan, Order, by_length, in_last_stage, in_order, shuffled
 from ruplar.types import Batch
 
 Validate = Callable[[Backbone, Method], Mapping[str, float]]

@@ -6,7 +6,7 @@ from ruplar.report import budgets
 from ruplar.report.figures import accuracy, sweeps
 from ruplar.report.figures.growth import draw_growth
 from ruplar.report.figures.style import Drawing
-from ruplar.report.rows import Row
+from ruplar.report.rows import Row, by_benchmark
 from ruplar.report.sets import is_selection
 from ruplar.report.summaries import averages
 
@@ -32,7 +32,4 @@ def draw(rows: Sequence[Row], grid: bool) -> Drawing | None:
 
 def _several(rows: Sequence[Row]) -> list[Row]:
     """Choose the first study, backbone and benchmark with more than two methods."""
-    groups: dict[tuple[str, str, str], list[Row]] = {}
-    for row in rows:
-        groups.setdefault((row.study, row.backbone, row.benchmark), []).append(row)
-    return next((group for group in groups.values() if len(group) > 2), [])
+    return next((group for group in by_benchmark(rows) if len(group) > 2), [])

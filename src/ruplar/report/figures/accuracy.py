@@ -41,7 +41,7 @@ def draw_curves(curves: Sequence[Curve]) -> Drawing:
         f"gained no more than their interval in the last doubling ({stopped}). Right: the methods by their accuracy after the last "
         f"budget, with their forward passes. {_front([replace(curve.last, method=curve.method) for curve in curves])}"
     )
-    return Drawing(f"Learning curves on {curves[0].benchmark}", caption, figure)
+    return Drawing(f"Learning curves on {curves[0].benchmark}{curves[0].where}", caption, figure)
 
 
 def frontier(rows: Sequence[Row]) -> list[Row]:
