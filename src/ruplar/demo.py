@@ -243,11 +243,11 @@ def _evaluate(demo: _Demo, model: str, source: str, name: str) -> BenchmarkResul
     from ruplar.runs import evaluate_and_record
 
     on = [SourceConfig.model_validate({"source": source, "count": demo.size.questions})]
-    record, _ = evaluate_and_record(
+    *_, [result] = evaluate_and_record(
         model, on, Decoding(), [0],
         console=demo.console, device=demo.device, output=demo.folder / name, batch_size=100,
     )  # fmt: skip
-    return record.benchmarks[-1]
+    return result
 
 
 def _write_page(demo: _Demo) -> None:

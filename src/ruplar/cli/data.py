@@ -55,6 +55,8 @@ def make(
     from ruplar.problems.word_problems import write_jsonl
 
     low, high = options.integers(steps, "--steps", 2)
+    if not 1 <= low <= high:
+        raise UserError(f"--steps: the minimum, at least 1, comes before the maximum, e.g. 1,6; got {steps}.")
     if families is not None and (domain != "arithmetic" or drills):
         what = "drills" if drills else f"problems of the domain '{domain}'"
         raise UserError(f"--families: {what} have none. Remove it.")

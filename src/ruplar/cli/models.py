@@ -191,8 +191,11 @@ def fetch(
     from ruplar.cache import cache_folder
     from ruplar.cli.data_prepare import download_bar
     from ruplar.model.fetch import fetch as download
-    from ruplar.model.fetch import folder_of
+    from ruplar.model.fetch import PACKAGED, folder_of
 
+    if name in PACKAGED:
+        out.print(f"backbone {name} is part of ruplar: it needs no download", highlight=False)
+        return
     folder = folder_of(name, cache)
     if not folder.exists():
         action = "converting" if source else "downloading and converting"

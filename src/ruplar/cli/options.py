@@ -128,10 +128,11 @@ def pick_device(name: str) -> str:
     return "mps" if torch.backends.mps.is_available() else "cpu"
 
 
-def check_ray(ray: str | None, gpus: float | None, **unused: object) -> None:
-    """Reject --gpus without a cluster, and options that have no effect on one."""
-    if ray is None and gpus is not None:
-        raise UserError("--gpus: needs --ray, the address of a Ray cluster.")
+def check_ray(ray: str | None, gpus: float | None, replicas: str | None = None, **unused: object) -> None:
+    """Reject --gpus and --replicas without a cluster, and options that have no effect on one."""
+    for name, given in (("gpus", gpus), ("replicas", replicas)):
+        if ray is None and given is not None:
+            raise UserError(f"--{name}: needs --ray, the address of a Ray cluster.")
     for name, value in unused.items():
         if ray is not None and value:
             raise UserError(f"--{name.replace('_', '-')}: has no effect on a Ray cluster. Remove it, or --ray.")

@@ -117,6 +117,7 @@ def train(
 ) -> None:
     """Train a model from a recipe and write its run folder."""
     from ruplar.config import load_recipe, to_yaml
+    from ruplar.config.check import unverified
 
     overrides = overrides or []
     if row is not None:
@@ -130,6 +131,8 @@ def train(
         config = load_recipe(recipe, overrides)
     if check:
         out.print(to_yaml(config), markup=False, highlight=False)
+        for name in unverified(config.data):
+            options.print_text(err, f"data: '{name}' is no file here, and whether the Hub has it was not checked.")
         return
     from ruplar.runs import train_and_record
 
@@ -200,20 +203,20 @@ def evaluate(
             from ruplar.cluster.answers import cluster_reasoners
 
             load = stack.enter_context(cluster_reasoners(ray, device, gpus))
-        record, folder = evaluate_and_record(
+        record, folder, results = evaluate_and_record(
             model, _sources(on), decoding, options.integers(seeds, "--seeds"), limit=limit, lenient=lenient,
             batch_size=batch_size, data_dir=data_dir, skip_bad=skip_bad, output=output, console=err, load=load,
             device="cpu" if ray is not None else options.pick_device(device),
             settings=options.method_settings(settings), samples=samples, latency_questions=batch1,
         )  # fmt: skip
     if as_json:
-        options.print_json([b.model_dump(mode="json") for b in record.benchmarks])
+        options.print_json([b.model_dump(mode="json") for b in results])
         return
     from ruplar.display import benchmark_table, pass_table
 
-    out.print(benchmark_table(f"{model} on {on}", record.benchmarks))
-    if any(b.pass_at for b in record.benchmarks):
-        out.print(pass_table("pass@k: at least one of k answers is correct", record.benchmarks))
+    out.print(benchmark_table(f"{model} on {on}", results))
+    if any(b.pass_at for b in results):
+        out.print(pass_table("pass@k: at least one of k answers is correct", results))
     out.print(f"record   {folder / 'run.json'}\nsamples  {folder / 'samples.jsonl.gz'}", highlight=False)
     for reason in record.partial:
         out.print(f"partial: {reason}; excluded from report tables", style="yellow", highlight=False)

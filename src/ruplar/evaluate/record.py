@@ -257,6 +257,8 @@ def read_record(path: str | Path) -> RunRecord:
     except FileNotFoundError:
         raise UserError(f"no {path}; a finished run writes one to its folder.") from None
     except ValidationError as error:
+        if any(e["loc"] in ((), ("config",)) for e in error.errors()):  # no JSON object, or one of another kind
+            raise UserError(f"{path}: is not the record of a run. Pass a {RECORD}, or a folder with some.") from error
         wrong = [f"{'.'.join(map(str, e['loc'])) or 'file'}: {e['msg']}" for e in error.errors()]
         raise UserError(*wrong, where=str(path)) from error
 

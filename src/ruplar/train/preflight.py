@@ -25,13 +25,20 @@ def find_checkpoint(output: Path, resume: bool) -> Path | None:
         start = checkpoint.latest(output)
         if start is None and (output / MODEL).exists():
             raise UserError(
-                f"{output}: this run is finished and has no checkpoint to resume. Choose another --output."
+                f"{output}: this run is finished and has no checkpoint to resume. To train again, choose another --output; to "
+                f"train its model further, also set backbone.init={output}."
             )
         if start is None:
             log.warning("%s: no complete checkpoint to resume from; starting from the beginning.", output)
         return start
+    if (output / MODEL).exists():
+        raise UserError(
+            f"{output}: contains a run already, and it is finished: `ruplar evaluate {output} --on DATA` evaluates its model. "
+            "To train again, choose another folder or remove this one. To train longer, add --resume (Python: resume=True) and "
+            "raise training.max_steps or training.num_train_epochs."
+        )
     begun = (output / METRICS).is_file() and (output / METRICS).stat().st_size
-    if begun or (output / MODEL).exists() or any(output.glob("checkpoint-*")):
+    if begun or any(output.glob("checkpoint-*")):
         raise UserError(
             f"{output}: contains a run already. Add --resume (Python: resume=True), choose another folder, or remove this one."
         )

@@ -149,8 +149,9 @@ class TrainingRun:
         backbone = load_start(section, config.prompt, place, base=base)
         method.attach(backbone)
         init = config.backbone.init
-        if init is not None and (other := read_metadata(find_model(init)).prompt) != config.prompt:
-            log.warning("backbone.init: '%s' was trained with another prompt: %s", init, other.model_dump())
+        then, now = (read_metadata(find_model(init)).prompt if init else config.prompt), dict(config.prompt)
+        if differ := [f"prompt.{key} {value!r}, now {now[key]!r}" for key, value in then if value != now[key]]:
+            log.warning("backbone.init: '%s' was trained with another prompt: %s.", init, "; ".join(differ))
         self.method_initialized = init is not None and init_method(method, _spec(config.method), init)
         self.model = Model(backbone, method, domain, _metadata(config))
         self.start = start_mark(init)
